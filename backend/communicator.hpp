@@ -1,0 +1,42 @@
+// Moves tensors between ranks: one interface over threads of one process, Gloo, and NCCL.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <memory>
+#include <vector>
+
+namespace penstock {
+
+/// A transfer under way. It keeps its tensor alive. Must be waited for before it is dropped.
+class Transfer {
+ public:
+  virtual ~Transfer() = default;
+  /// Throws std::runtime_error naming the peer's rank if the peer is gone.
+  virtual void wait() = 0;
+};
+
+/// A one-way lane to or from another rank; activations and gradients never wait for each other.
+struct Channel {
+  int peer = 0;           // the other rank
+  bool gradients = false;
+};
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// Does not block. The tensor is contiguous and unchanged until waited for. `tag` is unique among
+  /// the transfers of a step between the two ranks.
+  virtual std::unique_ptr<Transfer> send(Channel channel, const at::Tensor& tensor, int tag) = 0;
+  virtual std::unique_ptr<Transfer> receive(Channel channel, at::Tensor& tensor, int tag) = 0;
+  /// In-place sum over `ranks` (ascending, this rank among them). All of them call it in one order.
+  virtual void all_reduce(at::Tensor& tensor, const std::vector<int>& ranks) = 0;
+  virtual void barrier() = 0;
+};
+
+/// `size` communicators for threads of this process.
+std::vector<std::unique_ptr<Communicator>> make_in_process(int size);
+
+}  // namespace penstock

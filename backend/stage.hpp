@@ -1,0 +1,71 @@
+// One stage of the model: forward, and the backward whole or split into input and weight.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "backend/interpreter.hpp"
+#include "backend/store.hpp"
+#include "graph/slice.hpp"
+#include "pipeline/job.hpp"
+
+namespace penstock {
+
+/// Tensors by value id.
+using Values = std::map<ValueId, at::Tensor>;
+
+/// What a forward needs to know about its step.
+struct StepContext {
+  RandomKey random;              // seed, step, and replica x M + microbatch
+  int64_t batch = 1;             // microbatch size
+  double loss_scale = 1;         // 1 / (microbatches x data_parallel): multiplies each microbatch's mean loss
+  bool training = true;          // false: no autograd, nothing is saved
+};
+
+/// What one stage runs; it exchanges tensors only through arguments and results.
+class Stage {
+ public:
+  /// `store` must hold the stage's tensors and outlive it. `loss` is computed by the stage that
+  /// produces the model's first output.
+  Stage(const Graph& graph, const Analysis& analysis, const Slicing& slicing, int stage,
+        TensorStore& store, Loss loss);
+  ~Stage();
+
+  struct Forward {
+    Values sent;                          // detached, contiguous: each value another stage uses
+    std::optional<at::Tensor> loss;       // mean over the microbatch, unscaled, detached
+    std::map<int, at::Tensor> outputs;    // user outputs by index, when not training
+  };
+  /// `inputs`: received values and user inputs. `target`: where this stage has the loss and needs it.
+  /// Keeps what the backward of this microbatch needs.
+  Forward forward(int microbatch, const Values& inputs, const std::optional<at::Tensor>& target,
+                  const StepContext& context);
+
+  /// `gradients`: of each sent value that carries one, already summed over its consumers. Adds
+  /// parameter gradients to the store; returns the gradients of received values that carry one,
+  /// zeros where autograd gives none. Frees what the microbatch held.
+  Values backward(int microbatch, const Values& gradients);
+  /// The same in two parts: I returns the input gradients and keeps what W needs; W adds the
+  /// parameter gradients, equal to B's to the last bit.
+  Values backward_input(int microbatch, const Values& gradients);
+  void backward_weight(int microbatch);
+  /// After the last backward of a step: sends the summed gradients of parameter-derived values
+  /// back to their parameters.
+  void finish_step();
+  /// Drops everything held for unfinished microbatches.
+  void reset();
+
+  bool has_loss() const;
+  bool needs_target() const;
+  int index() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace penstock

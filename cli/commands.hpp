@@ -1,0 +1,70 @@
+// The commands of `penstock`: what each is given, and the function that carries it out.
+// arguments.cpp fills these from the command line; every command has a file of its own.
+// A command returns the exit status, 0 or 1; a user's mistake is an InputError (status 2).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace penstock::cli {
+
+struct ProfileOptions {
+  std::string job;
+  std::string device = "cpu";
+  std::string spec;         // of --device estimate
+  int ranks = 2;            // local ranks that will compute at the same time
+  int top = 10;             // operators to print
+  std::string output;
+};
+int profile(const ProfileOptions& options);
+
+struct PlanOptions {
+  std::string profile, cluster, output, html;
+  std::optional<int> ranks;
+  std::vector<std::string> schedules;      // empty: auto
+  std::optional<int64_t> microbatches;     // absent: auto
+  std::optional<int64_t> memory_bytes;
+  std::vector<std::string> split;
+  bool allow_batch_coupling = false;
+  bool explain = false;
+};
+int plan(const PlanOptions& options);
+
+struct SimulateOptions {
+  std::string plan, program, schedule;     // one of them
+  std::optional<int> ranks, stages_per_rank, microbatches;
+  // Per stage and microbatch, as typed (`1ms`, `16MB`, `25GB/s`); parsed by the command.
+  std::string forward, backward, backward_input, backward_weight;
+  std::string message, bandwidth, latency;
+  std::string saved, saved_weight, memory;
+  std::string trace, html;
+  bool json = false;
+  int width = 0;                           // columns of the drawing; 0: the terminal's
+};
+int simulate(const SimulateOptions& options);
+
+struct ExecuteOptions {
+  std::string plan, device = "cpu", output, trace, dump_gradients, save, resume;
+  std::optional<int64_t> steps;
+  int64_t save_every = 0;
+  int ranks_per_device = 1;
+  bool forward_only = false, json = false;
+};
+int execute(const ExecuteOptions& options);
+
+struct CompareOptions {
+  std::string predicted, actual;
+};
+int compare(const CompareOptions& options);
+
+struct ShowOptions {
+  std::string path;  // .pt2 or plan
+};
+int show(const ShowOptions& options);
+
+/// Parses the command line, runs its command, prints a failure's message; the process's exit status.
+int run(int argc, char** argv);
+
+}  // namespace penstock::cli

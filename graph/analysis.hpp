@@ -1,0 +1,25 @@
+// What each value of a graph depends on: decides what is sent, recomputed, and differentiated.
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.hpp"
+
+namespace penstock {
+
+/// One entry per value of the graph.
+struct Analysis {
+  /// Depends on no user input, no trainable parameter, no updated buffer and nothing random:
+  /// computed once in each stage that needs it, never sent.
+  std::vector<bool> constant;
+  /// Computed from trainable parameters (and constants) alone, nothing random, no batch symbol
+  /// and not a parameter itself: computed in each stage that needs it from a replicated parameter.
+  std::vector<bool> parameter_derived;
+  /// Floating point and reached from a trainable parameter by operators that pass gradients.
+  /// A user input never requires a gradient.
+  std::vector<bool> requires_grad;
+};
+
+Analysis analyse(const Graph& graph);
+
+}  // namespace penstock

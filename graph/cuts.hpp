@@ -1,0 +1,44 @@
+// Where a model may be cut: positions in the export's order, and the units between good ones.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/analysis.hpp"
+#include "graph/graph.hpp"
+
+namespace penstock {
+
+/// Position k lies before operator k. Its values are those produced before and used at or after k,
+/// without constants, parameter-derived values, user inputs and stored tensors (they are not sent).
+std::vector<ValueId> values_at_cut(const Graph& graph, const Analysis& analysis, OperatorId position);
+
+/// Positions that exactly one value crosses, and whose value dominates everything after it
+/// (dominator tree of the data flow, Boost.Graph). Ascending, without 0.
+std::vector<OperatorId> dominator_cuts(const Graph& graph, const Analysis& analysis);
+
+/// A run of operators that the partitioner does not look inside.
+struct Unit {
+  OperatorId begin = 0, end = 0;  // [begin, end)
+  std::string label;              // as a plan's `begin` would name it: module path, call, or operator name
+};
+
+/// Units cover all operators in order. They lie between dominator cuts; a stretch of more than 1/64
+/// of the model's FLOPs that no single-value cut divides is divided at the cuts with locally
+/// smallest bytes, module boundaries preferred. Operators that cost nothing join their neighbour.
+std::vector<Unit> units(const Graph& graph, const Analysis& analysis);
+
+/// The position that a plan's `begin` names: "" is 0; a module path is the first operator of its
+/// first call, `iter_block@1` of its second call, otherwise an operator's name.
+/// Throws InputError, place `place`, suggesting the nearest name.
+OperatorId begin_position(const Graph& graph, const std::string& begin, const std::string& place);
+
+/// The shortest name whose begin_position is `position`.
+std::string begin_name(const Graph& graph, OperatorId position);
+
+/// Positions for `PATH:beginning` and `PATH:end`; several for a module that is called several
+/// times unless the path names the call (`PATH@1:end`). The end of the model itself is left out.
+/// Throws InputError, place `--split`.
+std::vector<OperatorId> split_positions(const Graph& graph, const std::string& point);
+
+}  // namespace penstock

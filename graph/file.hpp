@@ -1,0 +1,20 @@
+// Files at the edge: whole reads, fingerprints, and writes that are never seen half-done.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace penstock {
+
+/// Throws InputError if the file cannot be read.
+std::string read_file(const std::filesystem::path& path);
+/// Writes to a temporary name in the same folder, then renames. Throws InputError if it cannot.
+void write_file(const std::filesystem::path& path, std::string_view content);
+/// Lower-case hexadecimal SHA-256 (FIPS 180-4) of a file, read in pieces.
+std::string sha256_of_file(const std::filesystem::path& path);
+std::string sha256(std::string_view bytes);
+/// `path` as seen from the folder of `file`; absolute paths stay.
+std::filesystem::path relative_to_file(const std::filesystem::path& file, const std::string& path);
+
+}  // namespace penstock

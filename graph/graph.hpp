@@ -1,0 +1,118 @@
+// The operator graph of a model: what a `.pt2` says, without its weights and without LibTorch.
+#pragma once
+
+#include <complex>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "graph/dtype.hpp"
+#include "graph/expression.hpp"
+
+namespace penstock {
+
+using ValueId = int;
+using OperatorId = int;
+
+/// A tensor that the graph computes, reads or is given.
+struct Value {
+  enum class Kind { user_input, tensor, intermediate };
+  std::string name;                // `linear_3`, unique in the graph
+  Kind kind = Kind::intermediate;
+  DType dtype = DType::float32;
+  std::vector<Expression> shape;
+  OperatorId producer = -1;        // of an intermediate
+  int tensor = -1;                 // index in Graph::tensors for Kind::tensor
+  int64_t elements(int64_t batch) const;
+  int64_t bytes(int64_t batch) const;
+};
+
+/// A parameter, buffer or constant: a strided view of a storage that a file in the zip holds.
+struct StoredTensor {
+  enum class Kind { parameter, buffer, constant };
+  Kind kind = Kind::parameter;
+  std::string name;                  // the first of its names, as named_parameters() reports it
+  std::vector<std::string> aliases;  // further names of the same tensor (tied parameters)
+  bool persistent = true;            // false for a buffer left out of state dictionaries
+  bool requires_grad = false;
+  DType dtype = DType::float32;
+  std::vector<int64_t> sizes, strides;
+  int64_t storage_offset = 0;        // in elements
+  std::string file;                  // zip member with the whole storage; empty when exported on meta
+  int64_t elements() const;
+  int64_t bytes() const;             // of the tensor, not of its storage
+};
+
+struct None { bool operator==(const None&) const = default; };
+struct TensorRef { ValueId value; bool operator==(const TensorRef&) const = default; };
+/// A list of tensors; absent entries as in `index(x, [None, i])`.
+struct TensorList { std::vector<std::optional<ValueId>> values; };
+struct MemoryFormat { int schema_value; };  // 1 contiguous, 2 channels last, 3 channels last 3d, 4 preserve
+struct Layout { int schema_value; };        // 7 strided
+struct Device { std::string type; };
+
+/// An argument as written in the export. Integers that depend on the batch are Expressions;
+/// sizes never appear as operators or values of the graph.
+using ArgumentValue =
+    std::variant<None, TensorRef, TensorList, bool, int64_t, double, std::complex<double>,
+                 Expression, std::string, std::vector<Expression>, std::vector<double>,
+                 std::vector<bool>, std::vector<std::string>, DType, MemoryFormat, Layout, Device>;
+
+/// Arguments equal to their default are left out by the exporter.
+struct Argument {
+  std::string name;  // as in the operator's schema
+  ArgumentValue value;
+};
+
+struct Operator {
+  std::string name;      // of its first output (`linear_3`), unique; what a plan's `begin` may name
+  std::string target;    // `aten::linear`
+  std::string overload;  // "" for default, else `Tensor`
+  std::vector<Argument> arguments;
+  std::vector<ValueId> outputs;  // flattened; -1 for an output that is not a tensor
+  bool returns_list = false;     // the outputs are one list, not a tuple
+  /// Module calls from the root inwards: `layers`, `layers.3`, `layers.3.linear1`; the second call
+  /// of a module reads `iter_block@1`. Without the root.
+  std::vector<std::string> modules;
+  bool grad_enabled = true;      // false inside a no-grad region
+  /// Values it reads, each once, in argument order.
+  std::vector<ValueId> reads() const;
+};
+
+/// A user output: a tensor (also an input or a parameter), or a plain value.
+struct Output {
+  std::string name;  // `output`, or the key or position path in a structured output
+  ArgumentValue value;
+};
+
+/// At the end of a call, buffer `tensor` takes `value`.
+struct BufferUpdate {
+  int tensor;
+  ValueId value;
+};
+
+/// Guarantees: operators are in the export's topological order, every id is in range, every value
+/// read is produced before (checked by the reader).
+struct Graph {
+  std::vector<Value> values;
+  std::vector<Operator> operators;
+  std::vector<ValueId> inputs;         // user inputs that are tensors, in order
+  std::vector<StoredTensor> tensors;
+  std::vector<Output> outputs;
+  std::vector<BufferUpdate> updates;
+  int64_t example_batch = 1;           // the batch at export; the only possible one if !dynamic
+  bool dynamic_batch = false;
+  int64_t min_batch = 1, max_batch = INT64_MAX;
+  std::optional<bool> batch_coupled;   // do samples of a batch influence each other? as export found
+  std::string path;                    // the file that was read
+  std::string sha256;                  // of the whole file
+
+  std::map<std::string, int> tensor_by_name() const;  // first names and aliases
+  /// For each value the operators that read it, ascending.
+  std::vector<std::vector<OperatorId>> consumers() const;
+};
+
+}  // namespace penstock

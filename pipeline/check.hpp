@@ -1,0 +1,19 @@
+// Proves a lowered program sound before anything starts.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "pipeline/lowering.hpp"
+
+namespace penstock {
+
+/// Throws InputError (place `place`) unless
+///  - every stage runs F, and where there is any backward B, or I then W, once per microbatch, on its own rank;
+///  - every flow between ranks has its SEND and RECV for every microbatch, after what produces the
+///    value and before what uses it;
+///  - on every channel (sending rank, receiving rank, direction) the k-th SEND matches the k-th RECV;
+///  - the whole finishes without deadlock when every SEND waits for nothing.
+void check(const Program& lowered, const std::vector<Flow>& flows, std::string_view place);
+
+}  // namespace penstock

@@ -1,0 +1,34 @@
+// From a compute-only program to one with every transfer, along the stages' real data flow.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "pipeline/program.hpp"
+
+namespace penstock {
+
+/// Stage `from` produces values that stage `to` uses. Gradients flow back only where `gradient`.
+struct Flow {
+  int from, to;
+  bool gradient = true;
+};
+
+struct LoweringOptions {
+  std::vector<int> reduce_stages;  // get a REDUCE_GRAD after their last B or W
+  bool optimizer = false;          // every rank ends with OPT for each of its stages
+};
+
+/// Adds SEND and RECV such that two ranks see their mutual transfers in the same order; stages on
+/// the same rank exchange nothing. Throws InputError if the program deadlocks (an action's inputs
+/// never come), naming the first action of each waiting rank.
+Program lower(const Program& compute, const std::vector<Flow>& flows,
+              const LoweringOptions& options = {});
+
+/// Flows of a chain of stages, 0 -> 1 -> … .
+std::vector<Flow> chain_flows(int stages);
+
+/// Is any transfer, REDUCE_GRAD or OPT in it?
+bool is_lowered(const Program& program);
+
+}  // namespace penstock

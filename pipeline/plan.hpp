@@ -1,0 +1,71 @@
+// The plan file, the contract between planner, simulator and executor.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/slice.hpp"
+#include "pipeline/job.hpp"
+#include "pipeline/lowering.hpp"
+#include "pipeline/program.hpp"
+
+namespace penstock {
+
+struct StagePlan {
+  int rank = 0;
+  std::string begin;                 // graph/cuts.hpp: begin_position
+  std::vector<std::string> modules;  // instead of begin, for a stage that is not an interval
+  bool recompute = false;
+};
+
+/// A file that the plan was made from; relative to the plan's folder when written.
+struct FileRef {
+  std::string path;
+  std::string sha256;
+};
+
+/// What the planner said; never an input.
+struct Prediction {
+  double step_s = 0, lower_bound_s = 0, bubble = 0;
+  std::vector<int64_t> peak_memory_bytes;  // per rank
+};
+
+struct Plan {
+  std::string path;  // the file it was read from, "" otherwise
+  Job job;
+  std::string model_sha256;
+  std::optional<FileRef> profile, cluster;
+  std::string schedule = "1f1b";           // or "" where program is given
+  std::string program;                     // a CSV file, absolute after reading
+  int64_t microbatches = 1, microbatch = 1, data_parallel = 1;
+  std::vector<StagePlan> stages;
+  std::map<std::string, std::string> shared_parameters;  // name -> `replicate`
+  std::optional<Prediction> prediction;
+
+  int ranks() const;  // of one replica
+};
+
+/// Throws InputError: unknown keys, numbers out of range, a batch that the microbatches do not
+/// divide (naming the nearest that do), ranks that are not 0..P-1.
+Plan read_plan(const std::filesystem::path& path);
+std::string to_yaml(const Plan& plan, const std::filesystem::path& file);
+
+/// Throws InputError if the model is not the one that the plan was made for.
+void check_fingerprint(const Plan& plan, const Graph& model);
+
+/// The stages that a plan describes. Throws InputError for a cut that does not exist (suggesting
+/// the nearest name), a stage without operators, an order that is not acyclic.
+Slicing slice(const Plan& plan, const Graph& model, const Analysis& analysis);
+
+/// Flows between stages, for lowering.
+std::vector<Flow> flows(const Slicing& slicing);
+
+/// The plan's schedule, generated or read, lowered along `slicing` and checked; with REDUCE_GRAD for
+/// stages that share parameters or have replicas, and OPT, unless `forward_only`.
+Program lowered_program(const Plan& plan, const Slicing& slicing, bool forward_only = false);
+
+}  // namespace penstock

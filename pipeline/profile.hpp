@@ -1,0 +1,106 @@
+// What one device and one link were measured to cost for a job, and the JSON file that holds it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "pipeline/job.hpp"
+
+namespace penstock {
+
+/// Repeated measurements of one action, in seconds.
+struct Measured {
+  double mean_s = 0, median_s = 0;
+  double spread_s = 0;  // interquartile range
+  int repetitions = 0;
+};
+
+/// The four actions of a stage: B does both I and W at once.
+struct ActionTimes {
+  Measured forward, backward, backward_input, backward_weight;
+};
+
+/// Memory of one operator or unit for one microbatch, in bytes.
+struct HeldBytes {
+  int64_t output = 0;           // of its output values
+  int64_t after_forward = 0;    // kept from F to B or I
+  int64_t after_input = 0;      // kept from I to W (after B nothing is)
+  int64_t transient_forward = 0, transient_backward = 0;  // largest extra inside F; inside B, I or W
+};
+
+/// One operator of the graph, in its order. Times are scaled so that a unit's operators add up to it.
+struct OperatorCost {
+  std::string name, target, module;
+  double flops = 0;
+  int64_t bytes = 0;
+  ActionTimes times;
+  HeldBytes held;
+};
+
+/// A run of operators measured as a whole, in training order: the truth.
+struct UnitCost {
+  std::string label;
+  int begin = 0, end = 0;  // operators [begin, end)
+  ActionTimes times;
+  HeldBytes held;
+};
+
+/// All of the model at one microbatch size; the loss is part of the last operator's unit.
+struct MicrobatchCosts {
+  int64_t microbatch = 1;
+  std::vector<OperatorCost> operators;
+  std::vector<UnitCost> units;
+  Measured loss_forward;          // loss and seed of the backward, in the last stage
+  double first_microbatch_excess = 0;  // share by which microbatch 0 of a step takes longer
+  double load_batch_s = 0;        // reading one microbatch's inputs and targets
+};
+
+/// A link between two ranks, by the executor's own channel: latency_s + bytes / bandwidth.
+struct LinkCost {
+  std::string kind;               // `gloo`, `nccl`, `local`
+  double latency_s = 0, bandwidth = 0;  // bytes per second
+  double sender_s_per_byte = 0, receiver_s_per_byte = 0;  // compute that a transfer costs its ranks
+  double residual = 0;            // relative, of the fit
+  std::vector<std::pair<int64_t, double>> samples;  // (bytes, seconds)
+};
+
+struct DeviceInfo {
+  std::string kind = "cpu", name;
+  int64_t memory_bytes = 0;
+  int threads = 1;
+  std::map<std::string, std::string> details;  // clocks, driver, library versions
+};
+
+/// One GEMM and one copy of fixed size, timed before, between and after the measurements.
+struct Probe {
+  double gemm_s = 0, copy_s = 0;
+  double spread = 0;  // relative, over the repetitions
+};
+
+struct Profile {
+  std::string path;
+  Job job;
+  std::string model_sha256;
+  DeviceInfo device;
+  std::vector<MicrobatchCosts> microbatches;  // ascending by size
+  double accumulate_s_per_byte = 0;  // adding a gradient to a stored one, per parameter byte
+  double optimizer_s_per_byte = 0;   // per parameter byte
+  double zero_s_per_byte = 0;        // clearing gradients, per parameter byte
+  double action_overhead_s = 0;      // executor's own time per action
+  double hand_off_s_per_byte = 0;    // to a stage on the same rank
+  int64_t base_memory_bytes = 0;     // of a worker before it loads a stage; not counted in peaks
+  std::vector<LinkCost> links;
+  Probe probe;
+
+  /// The costs at that size, or null.
+  const MicrobatchCosts* at(int64_t microbatch) const;
+};
+
+/// Throws InputError naming the file and the member that is missing or wrong.
+Profile read_profile(const std::filesystem::path& path);
+std::string to_json(const Profile& profile, const std::filesystem::path& file);
+
+}  // namespace penstock

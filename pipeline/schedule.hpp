@@ -1,0 +1,39 @@
+// Schedule generators: pure functions from (ranks, stages per rank, microbatches) to the compute
+// actions of every rank. One file each in pipeline/schedules/, under a picture of its grid.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pipeline/program.hpp"
+
+namespace penstock {
+
+struct ScheduleShape {
+  int ranks = 1;
+  int stages_per_rank = 1;
+  int microbatches = 1;
+};
+
+struct Schedule {
+  std::string_view name;         // as in a plan: `1f1b`
+  std::string_view description;  // one line for people
+  bool split_backward;           // uses I and W instead of B
+  /// Compute actions only. Throws InputError for a shape the schedule does not allow, naming the
+  /// nearest one that it does.
+  Program (*generate)(const ScheduleShape&);
+};
+
+/// All schedules, in the order in which they are listed to people.
+const std::vector<Schedule>& schedules();
+/// Throws InputError, place `place`, suggesting the nearest name.
+const Schedule& find_schedule(std::string_view name, std::string_view place);
+
+Program gpipe(const ScheduleShape& shape);
+Program one_f_one_b(const ScheduleShape& shape);
+
+/// The forwards of a program alone: inference.
+Program forward_only(const Program& program);
+
+}  // namespace penstock

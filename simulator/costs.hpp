@@ -1,0 +1,39 @@
+// What the actions of a program cost: the simulator's input beside the program.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pipeline/action.hpp"
+
+namespace penstock {
+
+/// Of one stage. Times per microbatch, in seconds, and what microbatch 0 takes longer.
+struct StageCosts {
+  double forward_s = 0, backward_s = 0, backward_input_s = 0, backward_weight_s = 0;
+  double first_forward_s = 0, first_backward_s = 0;  // added to F, and to B or I, of microbatch 0
+  double optimizer_s = 0, reduce_s = 0;              // once per step
+  int64_t saved_bytes = 0;         // held from the start of F to the end of B or I
+  int64_t saved_weight_bytes = 0;  // held from there to the end of W
+  int64_t transient_forward_bytes = 0, transient_backward_bytes = 0;  // while F; while B, I or W runs
+  int64_t fixed_bytes = 0;         // parameters, gradients, optimizer state, buffers, constants
+};
+
+/// Bytes that stage `from` sends to stage `to` per microbatch.
+struct FlowBytes {
+  int from = 0, to = 0;
+  int64_t forward_bytes = 0, backward_bytes = 0;
+};
+
+struct Costs {
+  std::vector<StageCosts> stages;
+  std::vector<FlowBytes> flows;
+  std::vector<int64_t> receive_buffer_bytes;  // per rank, or empty
+
+  /// Compute time of an action, in seconds. Transfers cost nothing here.
+  double duration_s(const Action& action) const;
+  /// Bytes that a SEND or RECV moves.
+  int64_t message_bytes(const Action& action) const;
+};
+
+}  // namespace penstock

@@ -1,0 +1,22 @@
+// From a profile to the costs of a plan's stages.
+#pragma once
+
+#include "graph/slice.hpp"
+#include "pipeline/plan.hpp"
+#include "pipeline/profile.hpp"
+#include "simulator/cluster.hpp"
+#include "simulator/costs.hpp"
+
+namespace penstock {
+
+/// Costs of the stages of `slicing` at plan.microbatch: sums over the measured operators plus
+/// accumulation, loss, overheads, optimizer; memory of parameters, gradients, optimizer state and
+/// receive buffers. Throws InputError if the profile is of another model or did not measure that
+/// microbatch size (naming those it did).
+Costs plan_costs(const Plan& plan, const Graph& model, const Slicing& slicing,
+                 const Profile& profile);
+
+/// The link between ranks that the profile measured, or the cluster's where given.
+Link plan_link(const Profile& profile, const Cluster* cluster);
+
+}  // namespace penstock

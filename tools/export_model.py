@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Exports a PyTorch model to the `.pt2` file that Penstock reads.
+
+    .venv/bin/python tools/export_model.py configs/models/transformer.py -o transformer.pt2 \\
+        --set batch_first=true --set layers=4
+
+The Python file defines `model(**settings)`, which returns a torch.nn.Module, and
+`example_inputs(**settings)`, which returns a tuple of tensors or a dictionary by input name. The first
+dimension of every input is the batch, and stays dynamic unless --static is given.
+
+Guarantees: the written program is functional (no operator writes to its input; buffer updates are
+outputs named in the signature) and was compared with the module (outputs, gradients, buffers), unless
+--meta says that there are no numbers to compare. The file appears complete or not at all. A mistake of
+the user ends with exit status 2 and one message.
+"""
+
+import argparse
+import sys
+
+from penstock_export.errors import UserError
+
+
+def parse_arguments(arguments):
+    parser = argparse.ArgumentParser(
+        prog="export_model.py", description="Export a PyTorch model to a .pt2 file for Penstock.")
+    parser.add_argument("file", metavar="FILE.py",
+                        help="defines model(**settings) and example_inputs(**settings)")
+    parser.add_argument("-o", "--output", required=True, metavar="OUT.pt2")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="settings",
+                        help="a setting of model() or example_inputs(); may be repeated")
+    parser.add_argument("--static", action="store_true",
+                        help="fix the batch to the example's instead of keeping it dynamic")
+    parser.add_argument("--meta", action="store_true",
+                        help="no weights and no numeric check: for a model too big to hold")
+    parser.add_argument("--dtype", choices=["float32", "float64", "bfloat16"],
+                        help="convert parameters, buffers and inputs of floating type")
+    parser.add_argument("--seed", type=int, default=0, help="of weights and inputs (default: 0)")
+    return parser.parse_args(arguments)
+
+
+def main(arguments=None):
+    options = parse_arguments(arguments)
+    try:
+        from penstock_export.source import Source
+        source = Source.load(options.file, options.settings)
+        from penstock_export.export import run  # imports torch, which takes seconds
+        print(run(source, options))
+    except UserError as error:
+        print(f"export_model.py: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+"""The steps of an export, in order: build, trace, check, write."""
+
+import contextlib
+import copy
+import json
+import logging
+import os
+import sys
+import tempfile
+import warnings
+
+import torch
+
+from . import comparison, coupling, program as programs
+from .errors import UserError
+from .randomness import random_operators
+
+
+def run(source, options):
+    """Exports what `source` defines to options.output; returns the line to print."""
+    check_output(options.output)
+    quiet_torch()
+    model, args, kwargs = build(source, options)
+    reference = None if options.meta else copy.deepcopy(model)  # before torch.export touches it
+    say(f"exporting {source.path}" + ("" if model.training else " in evaluation mode, as built"))
+    program = programs.export(model, args, kwargs, options.static)
+    coupled = None
+    if options.meta:
+        say("without weights there are no numbers: outputs, gradients, buffers and batch coupling "
+            "were not checked")
+    else:
+        check(program, reference, args, kwargs, options)
+        coupled = check_coupling(program, args, kwargs, options.static)
+    facts = describe(program, source, options, args, kwargs, coupled)
+    return write(program, facts, options.output)
+
+
+def say(message):
+    print(message, file=sys.stderr, flush=True)
+
+
+def quiet_torch():
+    """Torch's own warnings about its internals would bury our messages."""
+    warnings.filterwarnings("ignore")
+    logging.getLogger("torch").setLevel(logging.CRITICAL)
+
+
+def check_output(path):
+    if not path.endswith(".pt2"):
+        raise UserError(f"-o {path}: the name has to end with .pt2")
+    if os.path.isdir(path):
+        raise UserError(f"-o {path}: is a folder; give the name of a file")
+
+
+def build(source, options):
+    torch.manual_seed(options.seed)
+    with torch.device("meta") if options.meta else contextlib.nullcontext():
+        model = source.call(source.model)
+    if not isinstance(model, torch.nn.Module):
+        raise UserError(f"{source.path}: model() returns a {type(model).__name__}, not a "
+                        "torch.nn.Module")
+    args, kwargs = inputs(source, options)
+    dtype = getattr(torch, options.dtype) if options.dtype else None
+    device = "meta" if options.meta else None
+    convert = lambda t: t.to(device=device, dtype=dtype if t.is_floating_point() else None)
+    args, kwargs = tuple(map(convert, args)), {name: convert(t) for name, t in kwargs.items()}
+    return model.to(dtype=dtype), args, kwargs
+
+
+def inputs(source, options):
+    """The example inputs as (args, kwargs), with a batch that torch can keep dynamic."""
+    values = source.call(source.example_inputs)
+    where = f"{source.path}: example_inputs()"
+    if isinstance(values, torch.Tensor):
+        values = (values,)
+    named = values if isinstance(values, dict) else dict(enumerate(values or ()))
+    if not named or not all(isinstance(value, torch.Tensor) for value in named.values()):
+        raise UserError(f"{where} has to return a tuple of tensors, or a dictionary of tensors by "
+                        "input name")
+    flat = [name for name, value in named.items() if value.dim() == 0]
+    sizes = {name: value.shape[0] for name, value in named.items() if value.dim()}
+    if flat or len(set(sizes.values())) > 1:
+        raise UserError(f"{where}: the first dimension of every input is the batch, but the first "
+                        f"dimensions are {sizes}" + (f", and {flat} have none" if flat else ""))
+    size = next(iter(sizes.values()))
+    if size < 2 and not options.static:
+        raise UserError(f"{where} returns a batch of {size}; torch fixes a batch of 0 or 1 in the "
+                        "program, so return at least 2 samples (4 is good), or give --static")
+    return ((), values) if isinstance(values, dict) else (tuple(values), {})
+
+
+def check(program, reference, args, kwargs, options):
+    """Compares program and module; random models with equal seeds, or else in evaluation mode."""
+    evaluation = copy.deepcopy(reference).eval()
+    differences = comparison.compare(reference, copy.deepcopy(program.module()), args, kwargs,
+                                     options.seed)
+    drawn = random_operators(program)
+    if any(differences.values()) and drawn:
+        exported = programs.export(evaluation, args, kwargs, options.static)
+        if random_operators(exported):
+            say(f"not compared with the module: {drawn[0].target} draws other random numbers")
+            return
+        differences = comparison.compare(copy.deepcopy(evaluation), exported.module(), args, kwargs,
+                                         options.seed)
+        say(f"{drawn[0].target} draws other random numbers than the module; compared in evaluation "
+            "mode instead")
+    comparison.refuse(differences)
+    say("outputs, gradients and buffers equal the module's")
+
+
+def check_coupling(program, args, kwargs, static):
+    if static:
+        coupled, why = None, "the batch is static"
+    else:
+        coupled, why = coupling.check(copy.deepcopy(program.module()), args, kwargs)
+    if coupled is None:
+        say(f"whether samples of a batch influence each other was not checked: {why}")
+    elif coupled:
+        say("WARNING: samples of a batch influence each other in this model, so the number of "
+            "microbatches changes the training")
+    return coupled
+
+
+def describe(program, source, options, args, kwargs, coupled):
+    """What `extra/penstock.json` in the file says; batch_coupled is null where it is not known."""
+    dtypes = {str(p.dtype).removeprefix("torch.") for p in program.parameters()
+              if p.is_floating_point()}
+    settings = {name: value if isinstance(value, (bool, int, float, str, type(None))) else repr(value)
+                for name, value in source.settings().items()}
+    return {"penstock": "model", "version": 1, "batch_coupled": coupled,
+            "example_batch": [*args, *kwargs.values()][0].shape[0], "settings": settings,
+            "torch": torch.__version__.split("+")[0],
+            "input_names": list(program.graph_signature.user_inputs),
+            "dtype": dtypes.pop() if len(dtypes) == 1 else "mixed" if dtypes else None,
+            "meta": options.meta, "static": options.static}
+
+
+def write(program, facts, path):
+    """Writes beside the destination, then renames: the file appears complete or not at all.
+
+    The name at save time is the root folder inside the zip, so it is the final one.
+    """
+    folder = os.path.dirname(os.path.abspath(path))
+    os.makedirs(folder, exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:
+            unfinished = os.path.join(scratch, os.path.basename(path))
+            torch.export.save(program, unfinished,
+                              extra_files={"penstock.json": json.dumps(facts, indent=1)})
+            os.replace(unfinished, path)
+    except OSError as error:
+        raise UserError(f"-o {path}: cannot be written: {error.strerror or error}") from error
+    parameters = {id(p): p for p in program.parameters()}.values()
+    return (f"wrote {path}: {sum(p.numel() for p in parameters):,} parameters in "
+            f"{len(parameters)} tensors, {len(programs.operators(program))} operators, "
+            f"{os.path.getsize(path):,} bytes")

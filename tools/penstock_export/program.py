@@ -1,0 +1,94 @@
+"""From a module to a functional program.
+
+Guarantees that no operator of the returned program writes to its input and that the only outputs
+besides the user's are updates of buffers. Throws UserError where torch cannot export the module or
+where the module changes its inputs or parameters.
+"""
+
+import torch
+from torch.export.graph_signature import OutputKind
+
+from .errors import UserError, reason
+
+# They update running statistics without saying so in their schema.
+HIDDEN_WRITES = ("aten::batch_norm", "aten::_batch_norm_impl_index", "aten::native_batch_norm",
+                 "aten::instance_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm")
+
+
+def export(model, args, kwargs, static):
+    """The program of `model` in functional form; the batch is dynamic unless `static`."""
+    shapes = None
+    if not static:
+        batch = torch.export.Dim("batch")
+        shapes = {name: {0: batch} for name in kwargs} if kwargs else tuple({0: batch} for _ in args)
+    try:
+        program = torch.export.export(model, args, kwargs, dynamic_shapes=shapes)
+        program = program.run_decompositions({})
+    except Exception as error:
+        cure = "" if static else "\n  If the batch is what cannot vary, --static fixes it."
+        raise UserError(f"torch.export cannot export the model: {reason(error)}{cure}") from error
+    refuse_mutation(program)
+    drop_copies(program)
+    drop_traces(program)
+    return program
+
+
+def graph_modules(program):
+    """The program's graph and the nested ones (no-grad and autocast regions)."""
+    return [module for module in program.graph_module.modules()
+            if isinstance(module, torch.fx.GraphModule)]
+
+
+def operators(program):
+    """Every operator of the program, nested graphs included, without the unpacking of results."""
+    return [node for module in graph_modules(program) for node in module.graph.nodes
+            if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)]
+
+
+def refuse_mutation(program):
+    for spec in program.graph_signature.output_specs:
+        if spec.kind in (OutputKind.USER_OUTPUT, OutputKind.BUFFER_MUTATION):
+            continue
+        if spec.kind is OutputKind.USER_INPUT_MUTATION:
+            raise UserError(f"the model changes its input '{spec.target}' in place; let it work on a "
+                            f"copy: {spec.target} = {spec.target}.clone()")
+        raise UserError(f"the model's forward changes '{spec.target}' ({spec.kind.name.lower()}); "
+                        "only buffers may change in forward")
+    for node in operators(program):
+        if node.target._schema.is_mutable or node.target._schema.name in HIDDEN_WRITES:
+            raise UserError(f"operator {node.target} ('{node.name}') still writes to its input after "
+                            "decomposition; use its out-of-place form in the model")
+
+
+def drop_copies(program):
+    """Removes copies that change nothing, such as what dropout(p=0) leaves behind.
+
+    Nothing writes in place, so a copy with the strides of its source only costs time and memory. One
+    that the graph returns stays: an output must not become an alias of an input.
+    """
+    for module in graph_modules(program):
+        for node in list(module.graph.nodes):
+            if node.target is not torch.ops.aten.clone.default or returned(node):
+                continue
+            source = node.args[0]
+            if layout(source) == layout(node):
+                node.replace_all_uses_with(source)
+                module.graph.erase_node(node)
+        module.recompile()
+
+
+def returned(node):
+    return any(user.op == "output" for user in node.users)
+
+
+def layout(node):
+    """Type, sizes and strides as text: comparing symbolic sizes would add guards to the program."""
+    value = node.meta["val"]
+    return str((value.dtype, value.device, tuple(value.shape), tuple(value.stride())))
+
+
+def drop_traces(program):
+    """Stack traces hold paths of the exporting machine and say nothing that a reader needs."""
+    for module in graph_modules(program):
+        for node in module.graph.nodes:
+            node.meta.pop("stack_trace", None)

@@ -1,0 +1,73 @@
+"""Random operators of a program: which ones draw numbers, and how to switch them off."""
+
+import torch
+
+from .program import operators
+
+ATEN = torch.ops.aten
+# Operator: (argument, the value with which it draws nothing).
+SWITCHES = {
+    ATEN.dropout.default: ("train", False),
+    ATEN.native_dropout.default: ("train", False),
+    ATEN.feature_dropout.default: ("train", False),
+    ATEN.alpha_dropout.default: ("train", False),
+    ATEN.feature_alpha_dropout.default: ("train", False),
+    ATEN.rrelu.default: ("training", False),
+    ATEN.rrelu_with_noise_functional.default: ("training", False),
+    ATEN.scaled_dot_product_attention.default: ("dropout_p", 0.0),
+    ATEN.lstm.input: ("dropout", 0.0),
+    ATEN.gru.input: ("dropout", 0.0),
+    ATEN.rnn_tanh.input: ("dropout", 0.0),
+    ATEN.rnn_relu.input: ("dropout", 0.0),
+}
+
+
+def argument(node, name):
+    """The value of an argument of `node`, the default of the operator's schema included."""
+    for position, entry in enumerate(node.target._schema.arguments):
+        if entry.name == name:
+            if position < len(node.args):
+                return node.args[position]
+            return node.kwargs.get(name, entry.default_value)
+    raise KeyError(name)
+
+
+def draws(node):
+    """Whether the operator takes random numbers with its present arguments."""
+    if node.target in SWITCHES:
+        name, off = SWITCHES[node.target]
+        inactive = argument(node, name) == off
+        if not inactive and "p" in [entry.name for entry in node.target._schema.arguments]:
+            inactive = argument(node, "p") == 0
+        return not inactive
+    return torch.Tag.nondeterministic_seeded in node.target.tags
+
+
+def random_operators(program):
+    return [node for node in operators(program) if draws(node)]
+
+
+def switch_off(graph_module):
+    """Switches random operators of a module off in place; returns those that have no switch."""
+    left = []
+    for module in graph_module.modules():
+        if not isinstance(module, torch.fx.GraphModule):
+            continue
+        for node in module.graph.nodes:
+            if not isinstance(node.target, torch._ops.OpOverload) or not draws(node):
+                continue
+            if node.target in SWITCHES:
+                set_argument(node, *SWITCHES[node.target])
+            else:
+                left.append(str(node.target))
+        module.recompile()
+    return left
+
+
+def set_argument(node, name, value):
+    names = [entry.name for entry in node.target._schema.arguments]
+    position = names.index(name)
+    if position < len(node.args):
+        node.update_arg(position, value)
+    else:
+        node.update_kwarg(name, value)
