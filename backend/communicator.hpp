@@ -3,16 +3,26 @@
 
 #include <ATen/ATen.h>
 
+#include <compare>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace penstock {
+
+/// Another rank is gone, or a transfer with it failed: rarely the root cause of a failed run.
+class PeerError : public std::runtime_error {
+ public:
+  PeerError(int lost, const std::string& message) : std::runtime_error(message), peer(lost) {}
+  int peer = 0;
+};
 
 /// A transfer under way. It keeps its tensor alive. Must be waited for before it is dropped.
 class Transfer {
  public:
   virtual ~Transfer() = default;
-  /// Throws std::runtime_error naming the peer's rank if the peer is gone.
+  /// Blocks until it is done, without a timeout. Throws PeerError if the peer is gone.
   virtual void wait() = 0;
 };
 
@@ -20,6 +30,7 @@ class Transfer {
 struct Channel {
   int peer = 0;           // the other rank
   bool gradients = false;
+  auto operator<=>(const Channel&) const = default;
 };
 
 class Communicator {
@@ -36,7 +47,7 @@ class Communicator {
   virtual void barrier() = 0;
 };
 
-/// `size` communicators for threads of this process.
+/// `size` communicators for threads of this process. Destroying one is what a peer sees as gone.
 std::vector<std::unique_ptr<Communicator>> make_in_process(int size);
 
 }  // namespace penstock

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <string>
 #include <vector>
 
 #include "graph/graph.hpp"
@@ -14,31 +15,39 @@ namespace penstock {
 using Environment = std::vector<at::Tensor>;
 
 /// An operator bound to its kernel: schema looked up, defaults filled in, constant arguments boxed.
+/// The operator must outlive it.
 class PreparedOperator {
  public:
-  /// Throws InputError naming an operator that LibTorch does not have, with the cure.
+  /// Throws InputError naming an operator that LibTorch does not have, or an argument that its
+  /// schema does not take, with the cure.
   PreparedOperator(const Graph& graph, const Operator& op, at::Device device);
 
   /// Reads its inputs from `environment` and writes its outputs there; `batch` gives the symbolic
-  /// sizes.
+  /// sizes. Runs without gradients where the export did. Throws std::runtime_error with the
+  /// operator's name and module before the kernel's own message.
   void run(Environment& environment, int64_t batch) const;
 
+  /// Values that it changes in place: by its schema, or the running statistics of a batch norm.
+  const std::vector<ValueId>& writes() const { return writes_; }
+  /// Is its output the first of them?
+  bool returns_written() const;
+  const Operator& op() const { return *op_; }
+
  private:
+  void bind(const Graph& graph, const Argument& argument, size_t position);
+  void check_complete(const Graph& graph, const std::vector<bool>& given) const;
+  void store_results(const std::vector<c10::IValue>& results, Environment& environment) const;
+
   const Operator* op_;
+  at::Device device_;
   c10::OperatorHandle handle_;
   std::vector<c10::IValue> defaults_;   // one per schema argument
   struct Bound { size_t position; const ArgumentValue* value; };
   std::vector<Bound> bound_;            // arguments that are tensors or depend on the batch
+  std::vector<ValueId> writes_;
 };
 
-/// Does this operator draw random numbers? Then the generator is seeded just before it, from
-/// (seed, step, replica x M + microbatch, operator's index in the whole graph).
-struct RandomKey {
-  uint64_t seed = 0;
-  int64_t step = 0;
-  int64_t microbatch = 0;  // replica x M + microbatch
-};
-/// 64 well-mixed bits (splitmix64 over the four numbers).
-uint64_t operator_seed(const RandomKey& key, OperatorId op);
+/// `aten::linear (linear_3) in layers.3.linear1`, for messages.
+std::string describe(const Operator& op);
 
 }  // namespace penstock

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/interpreter.hpp"
+#include "backend/random.hpp"
 #include "backend/store.hpp"
 #include "graph/slice.hpp"
 #include "pipeline/job.hpp"

@@ -1,1 +1,106 @@
 #include "backend/store.hpp"
+
+#include <span>
+#include <stdexcept>
+
+#include "backend/dtype.hpp"
+#include "graph/error.hpp"
+
+namespace penstock {
+namespace {
+
+at::Tensor load(const Graph& graph, const StoredTensor& stored, const WeightFile& file,
+                at::Device device) {
+  if (stored.file.empty() && stored.elements() > 0) {
+    throw InputError(graph.path, "`" + stored.name + "` has no weights: the model was exported on "
+                     "the meta device", "export it again without --meta to run it");
+  }
+  at::Tensor tensor =
+      at::empty(stored.sizes, at::TensorOptions(scalar_type(stored.dtype)).device(at::kCPU));
+  if (tensor.numel() > 0) {
+    file.read(stored, std::span(static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()));
+  }
+  return tensor.to(device);
+}
+
+}  // namespace
+
+bool exclusively_owned(const at::Tensor& tensor) {
+  return tensor.use_count() == 1 && tensor.is_contiguous() && tensor.storage().use_count() == 1 &&
+         tensor.storage().nbytes() == tensor.nbytes();
+}
+
+void add_gradient(at::Tensor& sum, at::Tensor gradient) {
+  const at::NoGradGuard no_grad;
+  if (sum.defined()) {
+    sum.add_(gradient);
+  } else if (exclusively_owned(gradient)) {
+    sum = std::move(gradient);
+  } else {
+    sum = gradient.clone(at::MemoryFormat::Contiguous);
+  }
+}
+
+TensorStore::TensorStore(const Graph& graph, const std::set<int>& indices, at::Device device)
+    : indices_(indices), device_(device) {
+  if (indices.empty()) return;
+  const WeightFile file(graph.path);
+  for (const int index : indices) {
+    entries_[index].tensor = load(graph, graph.tensors.at(index), file, device);
+  }
+}
+
+TensorStore::TensorStore(const std::map<int, at::Tensor>& tensors) {
+  for (const auto& [index, tensor] : tensors) {
+    indices_.insert(index);
+    entries_[index].tensor = tensor.contiguous();
+    device_ = tensor.device();
+  }
+}
+
+TensorStore::Entry& TensorStore::entry(int index) {
+  const auto found = entries_.find(index);
+  if (found == entries_.end()) {
+    throw std::logic_error("tensor " + std::to_string(index) + " is not in this rank's store");
+  }
+  return found->second;
+}
+
+at::Tensor& TensorStore::tensor(int index) { return entry(index).tensor; }
+
+void TensorStore::accumulate(int index, at::Tensor gradient) {
+  Entry& stored = entry(index);
+  const at::NoGradGuard no_grad;
+  if (stored.fresh && stored.gradient.defined() && !exclusively_owned(gradient)) {
+    stored.gradient.copy_(gradient);
+  } else {
+    if (stored.fresh) stored.gradient.reset();
+    add_gradient(stored.gradient, std::move(gradient));
+  }
+  stored.fresh = false;
+}
+
+void TensorStore::accumulate(int index, const ViewGeometry& view, const at::Tensor& gradient) {
+  Entry& stored = entry(index);
+  const at::NoGradGuard no_grad;
+  if (!stored.gradient.defined()) {
+    stored.gradient = at::zeros_like(stored.tensor);
+  } else if (stored.fresh) {
+    stored.gradient.zero_();
+  }
+  stored.gradient.as_strided(view.sizes, view.strides, view.offset).add_(gradient);
+  stored.fresh = false;
+}
+
+at::Tensor& TensorStore::gradient(int index) {
+  Entry& stored = entry(index);
+  if (!stored.fresh) return stored.gradient;
+  none_.reset();
+  return none_;
+}
+
+void TensorStore::clear_gradients() {
+  for (auto& [index, stored] : entries_) stored.fresh = true;
+}
+
+}  // namespace penstock

@@ -21,14 +21,13 @@ struct ProfileOptions {
 int profile(const ProfileOptions& options);
 
 struct PlanOptions {
-  std::string profile, cluster, output, html;
-  std::optional<int> ranks;
+  std::string profile, cluster, output;
+  std::optional<int> ranks;                // absent: the cluster's, or the split's, or 2
   std::vector<std::string> schedules;      // empty: auto
   std::optional<int64_t> microbatches;     // absent: auto
   std::optional<int64_t> memory_bytes;
   std::vector<std::string> split;
   bool allow_batch_coupling = false;
-  bool explain = false;
 };
 int plan(const PlanOptions& options);
 

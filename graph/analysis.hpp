@@ -22,4 +22,8 @@ struct Analysis {
 
 Analysis analyse(const Graph& graph);
 
+/// Whether the operator computes constants or parameter-derived values alone: it is not part of the
+/// data flow between stages, every stage that needs its result runs it.
+bool is_recomputed(const Operator& op, const Analysis& analysis);
+
 }  // namespace penstock

@@ -13,6 +13,10 @@ namespace penstock {
 /// without constants, parameter-derived values, user inputs and stored tensors (they are not sent).
 std::vector<ValueId> values_at_cut(const Graph& graph, const Analysis& analysis, OperatorId position);
 
+/// For each position 0 … number of operators the bytes of its values, each once, for a batch of
+/// `batch` samples; all in one sweep.
+std::vector<int64_t> cut_bytes(const Graph& graph, const Analysis& analysis, int64_t batch);
+
 /// Positions that exactly one value crosses, and whose value dominates everything after it
 /// (dominator tree of the data flow, Boost.Graph). Ascending, without 0.
 std::vector<OperatorId> dominator_cuts(const Graph& graph, const Analysis& analysis);
@@ -25,19 +29,23 @@ struct Unit {
 
 /// Units cover all operators in order. They lie between dominator cuts; a stretch of more than 1/64
 /// of the model's FLOPs that no single-value cut divides is divided at the cuts with locally
-/// smallest bytes, module boundaries preferred. Operators that cost nothing join their neighbour.
+/// smallest bytes and at boundaries of its outermost modules (unless they carry more bytes than the
+/// average cut), module boundaries preferred, into pieces of no less than 1/256. Operators that cost next to nothing (together less
+/// than 1/2048 of the model's FLOPs) join their neighbour. FLOPs are those of the example batch.
 std::vector<Unit> units(const Graph& graph, const Analysis& analysis);
 
 /// The position that a plan's `begin` names: "" is 0; a module path is the first operator of its
-/// first call, `iter_block@1` of its second call, otherwise an operator's name.
+/// first call, `iter_block@1` of its second call, otherwise an operator's name (`%name` where a
+/// module has the same). A container that is not called itself (`layers`) begins with its first child.
 /// Throws InputError, place `place`, suggesting the nearest name.
 OperatorId begin_position(const Graph& graph, const std::string& begin, const std::string& place);
 
-/// The shortest name whose begin_position is `position`.
+/// The outermost module call that begins at `position`, or else the operator there; "" for 0.
 std::string begin_name(const Graph& graph, OperatorId position);
 
 /// Positions for `PATH:beginning` and `PATH:end`; several for a module that is called several
-/// times unless the path names the call (`PATH@1:end`). The end of the model itself is left out.
+/// times unless the path names the call (`PATH@1:end`). The begin and the end of the model itself
+/// are left out. Ascending.
 /// Throws InputError, place `--split`.
 std::vector<OperatorId> split_positions(const Graph& graph, const std::string& point);
 

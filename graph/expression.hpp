@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 namespace penstock {
 
@@ -22,10 +23,18 @@ class Expression {
   /// `symbol` is the batch symbol's name. Throws InputError on another symbol or function.
   static Expression parse(std::string_view sympy, std::string_view symbol);
 
-  /// The value for a batch of `batch` samples. Integer division rounds as Python's does.
+  /// `function` as sympy or the exporter's operators name it (`FloorDiv`, `Max`), applied to
+  /// `arguments`; folded where none depends on the batch. Throws InputError for an unknown function
+  /// or a wrong number of arguments.
+  static Expression apply(std::string_view function, std::vector<Expression> arguments);
+
+  /// The value for a batch of `batch` samples. Integer division rounds as Python's does. Throws
+  /// InputError where an integer does not fit in 64 bits or a divisor is zero.
   Number evaluate(int64_t batch) const;
   /// The same, for an expression that is an integer. Throws std::logic_error if it is not.
   int64_t at(int64_t batch) const;
+  /// True unless evaluate gives a float.
+  bool is_integer() const;
   bool depends_on_batch() const;
   /// `8*batch`, for people.
   std::string str() const;

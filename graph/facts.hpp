@@ -14,9 +14,18 @@ bool is_assertion(const Operator& op);
 /// No gradient flows from its outputs to its inputs although they are floating point
 /// (detach, comparison, argmax, ones_like, …).
 bool stops_gradient(const Operator& op);
+/// The same for one output of an operator that passes gradients to others: the running statistics of
+/// a batch norm, the log-sum-exp of an attention.
+bool stops_gradient(const Operator& op, size_t output);
+/// Writes to one of its inputs: `aten::relu_`, an `out` overload, a batch norm that updates its
+/// running statistics in place.
+bool is_mutating(const Operator& op);
 /// `aten::linear` or `aten::add.Tensor`.
 std::string full_name(const Operator& op);
 /// The argument of that name, or null if the exporter left it out (equal to its default).
 const ArgumentValue* argument(const Operator& op, const std::string& name);
+/// The argument as a number or a truth value; `otherwise` if it was left out or is of another kind.
+double number(const Operator& op, const std::string& name, double otherwise);
+bool flag(const Operator& op, const std::string& name, bool otherwise);
 
 }  // namespace penstock

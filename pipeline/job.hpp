@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "pipeline/yaml.hpp"
@@ -19,9 +20,12 @@ struct OptimizerSpec {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adamw
   /// Elements of state per parameter element: 0, 1 (momentum) or 2 (adamw).
   int state_per_parameter() const;
+  bool operator==(const OptimizerSpec&) const = default;
 };
 
 enum class Loss { cross_entropy, mse, output };
+/// `cross_entropy`, as in a job file.
+std::string_view name(Loss loss);
 
 struct Job {
   std::string model;              // paths are absolute after reading
@@ -32,13 +36,17 @@ struct Job {
   int64_t global_batch = 1;
   int64_t steps = 1;
   uint64_t seed = 0;
+  bool operator==(const Job&) const = default;
 };
 
+/// A job file begins with `penstock: job`. Whether model and data exist is found by who opens them.
 /// Throws InputError.
 Job read_job(const std::filesystem::path& path);
 /// The same keys inside a plan; paths relative to `file`.
 Job parse_job(YamlMap map, const std::filesystem::path& file);
 /// Paths as seen from the folder of `file`.
 std::string to_yaml(const Job& job, const std::filesystem::path& file);
+/// The same keys without `penstock: job`, as a plan or a profile holds them.
+nlohmann::ordered_json job_keys(const Job& job, const std::filesystem::path& file);
 
 }  // namespace penstock

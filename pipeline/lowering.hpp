@@ -1,6 +1,7 @@
 // From a compute-only program to one with every transfer, along the stages' real data flow.
 #pragma once
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,13 +18,18 @@ struct Flow {
 struct LoweringOptions {
   std::vector<int> reduce_stages;  // get a REDUCE_GRAD after their last B or W
   bool optimizer = false;          // every rank ends with OPT for each of its stages
+  std::string place = "program";   // named in errors: the plan or CSV file it came from
 };
 
 /// Adds SEND and RECV such that two ranks see their mutual transfers in the same order; stages on
-/// the same rank exchange nothing. Throws InputError if the program deadlocks (an action's inputs
-/// never come), naming the first action of each waiting rank.
+/// the same rank exchange nothing. Throws InputError if check_compute (check.hpp) refuses the program
+/// or if it deadlocks (an action's inputs never come), naming the first action of each waiting rank.
 Program lower(const Program& compute, const std::vector<Flow>& flows,
               const LoweringOptions& options = {});
+
+/// Adds the REDUCE_GRADs and OPTs that are asked for and that a lowered program does not have yet.
+/// REDUCE_GRADs of a rank come in descending order of stage, the global order of collectives.
+Program add_updates(Program program, const LoweringOptions& options);
 
 /// Flows of a chain of stages, 0 -> 1 -> … .
 std::vector<Flow> chain_flows(int stages);

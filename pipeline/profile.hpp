@@ -16,19 +16,23 @@ struct Measured {
   double mean_s = 0, median_s = 0;
   double spread_s = 0;  // interquartile range
   int repetitions = 0;
+  bool operator==(const Measured&) const = default;
 };
 
 /// The four actions of a stage: B does both I and W at once.
 struct ActionTimes {
   Measured forward, backward, backward_input, backward_weight;
+  bool operator==(const ActionTimes&) const = default;
 };
 
-/// Memory of one operator or unit for one microbatch, in bytes.
+/// Memory of one operator or unit for one microbatch, in bytes. A value that is kept counts where it
+/// is produced, whoever keeps it; what the whole model is given (inputs, targets) counts nowhere.
 struct HeldBytes {
-  int64_t output = 0;           // of its output values
+  int64_t output = 0;           // of the values that it produces; of a unit: that later ones use
   int64_t after_forward = 0;    // kept from F to B or I
-  int64_t after_input = 0;      // kept from I to W (after B nothing is)
+  int64_t after_input = 0;      // what W sets free: kept from I to W (after B or W nothing is)
   int64_t transient_forward = 0, transient_backward = 0;  // largest extra inside F; inside B, I or W
+  bool operator==(const HeldBytes&) const = default;
 };
 
 /// One operator of the graph, in its order. Times are scaled so that a unit's operators add up to it.
@@ -38,6 +42,7 @@ struct OperatorCost {
   int64_t bytes = 0;
   ActionTimes times;
   HeldBytes held;
+  bool operator==(const OperatorCost&) const = default;
 };
 
 /// A run of operators measured as a whole, in training order: the truth.
@@ -46,16 +51,20 @@ struct UnitCost {
   int begin = 0, end = 0;  // operators [begin, end)
   ActionTimes times;
   HeldBytes held;
+  bool operator==(const UnitCost&) const = default;
 };
 
-/// All of the model at one microbatch size; the loss is part of the last operator's unit.
+/// All of the model at one microbatch size, in the state of a step: memory warm, gradients added to
+/// stored ones. The loss's backward and what it keeps are part of the operator that makes the
+/// model's first output, its forward is not.
 struct MicrobatchCosts {
   int64_t microbatch = 1;
   std::vector<OperatorCost> operators;
   std::vector<UnitCost> units;
-  Measured loss_forward;          // loss and seed of the backward, in the last stage
+  Measured loss_forward;          // in training, where the model's first output is made
   double first_microbatch_excess = 0;  // share by which microbatch 0 of a step takes longer
   double load_batch_s = 0;        // reading one microbatch's inputs and targets
+  bool operator==(const MicrobatchCosts&) const = default;
 };
 
 /// A link between two ranks, by the executor's own channel: latency_s + bytes / bandwidth.
@@ -65,6 +74,7 @@ struct LinkCost {
   double sender_s_per_byte = 0, receiver_s_per_byte = 0;  // compute that a transfer costs its ranks
   double residual = 0;            // relative, of the fit
   std::vector<std::pair<int64_t, double>> samples;  // (bytes, seconds)
+  bool operator==(const LinkCost&) const = default;
 };
 
 struct DeviceInfo {
@@ -72,12 +82,14 @@ struct DeviceInfo {
   int64_t memory_bytes = 0;
   int threads = 1;
   std::map<std::string, std::string> details;  // clocks, driver, library versions
+  bool operator==(const DeviceInfo&) const = default;
 };
 
 /// One GEMM and one copy of fixed size, timed before, between and after the measurements.
 struct Probe {
   double gemm_s = 0, copy_s = 0;
   double spread = 0;  // relative, over the repetitions
+  bool operator==(const Probe&) const = default;
 };
 
 struct Profile {
@@ -97,6 +109,7 @@ struct Profile {
 
   /// The costs at that size, or null.
   const MicrobatchCosts* at(int64_t microbatch) const;
+  bool operator==(const Profile&) const = default;
 };
 
 /// Throws InputError naming the file and the member that is missing or wrong.

@@ -15,6 +15,7 @@ struct TimelineEvent {
   Action action;
   double start_s = 0, end_s = 0;
   int64_t bytes = 0;  // moved by a transfer
+  bool operator==(const TimelineEvent&) const = default;
 };
 
 /// Events ascending by (start_s, rank, order in the rank's program). Times from the step's start.
@@ -25,6 +26,7 @@ struct MemorySample {
   int rank = 0;
   double time_s = 0;
   int64_t bytes = 0;
+  bool operator==(const MemorySample&) const = default;
 };
 
 struct Trace {

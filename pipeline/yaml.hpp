@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,13 +30,25 @@ class YamlMap {
   double number(const std::string& key, double least, double most, double otherwise);
   bool boolean(const std::string& key, bool otherwise);
   std::vector<std::string> texts(const std::string& key);  // a list, or one text
+  std::vector<YamlMap> maps(const std::string& key);       // a list of mappings
+  std::vector<int64_t> integers(const std::string& key, int64_t least, int64_t most);
+  std::vector<double> numbers(const std::string& key, double least, double most);
   std::vector<std::string> keys() const;
+  /// Throws InputError for a key that was never asked for.
   void finish() const;
 
   /// `plan.yaml:12: stages[1].rank`
   std::string place(const std::string& key) const;
 
  private:
+  [[noreturn]] void refuse_missing(const std::string& key) const;
+  /// The text of a scalar under `key`; throws for a list, a mapping, nothing, or (`plain`) a quoted text.
+  std::string scalar(const std::string& key, const YAML::Node& node, std::string_view wanted,
+                     bool plain) const;
+  template <typename Number>
+  Number in_range(const std::string& key, const YAML::Node& node, Number least, Number most) const;
+  YAML::Node list(const std::string& key);
+
   YAML::Node node_;
   std::string file_, path_;
   std::vector<std::string> known_;
@@ -43,5 +56,12 @@ class YamlMap {
 
 /// The root of a file whose `penstock:` key must be `kind`. Throws InputError.
 YamlMap read_yaml(const std::filesystem::path& file, const std::string& kind);
+
+/// The same JSON value as YAML for people: mappings in their order, a key per line; lists of texts or
+/// numbers, and the mappings in lists, on one line. Read back by YamlMap as the same values.
+std::string yaml_text(const nlohmann::ordered_json& value, int indent = 0);
+
+/// A value of a JSON document as YamlMap reads it; it has no lines.
+YAML::Node yaml_node(const nlohmann::json& value);
 
 }  // namespace penstock

@@ -22,6 +22,7 @@ struct Link {
   double propagation_s = 0;
   double sender_s_per_byte = 0, receiver_s_per_byte = 0;  // compute time that a transfer costs its ranks
   SendMode mode = SendMode::eager;
+  int receive_depth = 2;  // posted: receives posted ahead per channel; 0: when reached
 
   double transfer_s(int64_t bytes) const;
 };

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "pipeline/action.hpp"
+#include "pipeline/lowering.hpp"
 
 namespace penstock {
 
@@ -30,10 +31,15 @@ struct Costs {
   std::vector<FlowBytes> flows;
   std::vector<int64_t> receive_buffer_bytes;  // per rank, or empty
 
-  /// Compute time of an action, in seconds. Transfers cost nothing here.
+  /// Compute time of an action, in seconds. Transfers cost nothing here; an OVERLAP_F_B takes as
+  /// long as its parts.
   double duration_s(const Action& action) const;
-  /// Bytes that a SEND or RECV moves.
+  /// Bytes that a SEND or RECV moves; 0 for a flow that is not listed.
   int64_t message_bytes(const Action& action) const;
 };
+
+/// `count` stages that cost the same, and the same bytes on every flow in both directions.
+Costs equal_stages(int count, const StageCosts& each, const std::vector<Flow>& flows,
+                   int64_t message_bytes);
 
 }  // namespace penstock

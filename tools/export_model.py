@@ -5,13 +5,13 @@
         --set batch_first=true --set layers=4
 
 The Python file defines `model(**settings)`, which returns a torch.nn.Module, and
-`example_inputs(**settings)`, which returns a tuple of tensors or a dictionary by input name. The first
-dimension of every input is the batch, and stays dynamic unless --static is given.
+`example_inputs(**settings)`, which returns a tuple of tensors or a dictionary by input name. The
+first dimension of every input is the batch, and stays dynamic unless --static is given.
 
 Guarantees: the written program is functional (no operator writes to its input; buffer updates are
-outputs named in the signature) and was compared with the module (outputs, gradients, buffers), unless
---meta says that there are no numbers to compare. The file appears complete or not at all. A mistake of
-the user ends with exit status 2 and one message.
+outputs named in the signature) and was compared with the module (outputs, gradients, buffers),
+unless --meta says that there are no numbers to compare. The file appears complete or not at all. A
+mistake of the user ends with exit status 2 and one message.
 """
 
 import argparse

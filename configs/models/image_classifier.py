@@ -1,5 +1,5 @@
-"""A two-stage image classifier: Flatten, Linear 784-512, ReLU | Linear 512-512, ReLU, Linear 512-10,
-ReLU.
+"""A two-stage image classifier: Flatten, Linear 784-512, ReLU | Linear 512-512, ReLU, Linear
+512-10, ReLU.
 
 The bar is the split of the original, `stage0:end`. The last ReLU is part of the original too.
 """

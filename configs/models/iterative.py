@@ -1,7 +1,7 @@
 """One block of Linear and ReLU called several times, then a projection to 10 classes.
 
-All calls share one set of weights. `iter_block:end` splits after every call, `iter_block@1:end` after
-the second; the stages then hold the same parameters, which training must keep equal.
+All calls share one set of weights. `iter_block:end` splits after every call, `iter_block@1:end`
+after the second; the stages then hold the same parameters, which training must keep equal.
 """
 
 import torch

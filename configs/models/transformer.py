@@ -8,8 +8,9 @@ pipelines, not the form to train on text. For text use
 
     --set batch_first=true --set causal=true --set positions=true --set dropout=0
 
-`causal` hides later positions in the self-attention and in the attention to the memory, which is `h`
-itself: with only the first one masked, a position would read its own target through the second.
+`causal` hides later positions in the self-attention and in the attention to the memory, which is
+`h` itself: with only the first one masked, a position would read its own target through the
+second.
 """
 
 import torch

@@ -1,16 +1,20 @@
 """Compares an exported program with the module that it was exported from.
 
-Guarantees, where it returns, that one training pass over the example batch gives the same outputs, the
-same gradients of a loss and the same buffers. The loss is the sum of all floating outputs times a fixed
-random projection, so that every output element matters. Throws UserError where anything differs.
+Guarantees, where it returns, that one training pass over the example batch gives the same outputs,
+the same gradients of a loss and the same buffers. The loss is the sum of all floating outputs
+times a fixed random projection, so that every output element matters. Throws UserError where
+anything differs.
 """
 
+import contextlib
 import copy
+from dataclasses import dataclass
 
 import torch
 from torch.utils import _pytree as pytree
 
 from .errors import UserError
+from .runner import Runner
 
 # The same kernels run in both, so the difference is 0 as a rule. What is allowed is what sums in
 # another order may cost: 1e-5 is about 80 roundings in float32, a 16-bit result may be off by 4
@@ -21,23 +25,59 @@ TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5,
 # A gradient that is zero but for rounding is compared with this share of the norm of all gradients.
 GRADIENT_FLOOR = 1e-5
 
+# What is known to make torch.export write another model, by what differs.
+HINTS = {"outputs": "",
+         "gradients": "; torch.export forgets torch.no_grad() inside torch.autocast(), while "
+                      "x.detach() is always kept"}
 
+
+@dataclass
 class Pass:
-    """What one forward and backward left behind."""
+    """What one forward and backward left behind, by name."""
 
-    def __init__(self, module, args, kwargs, seed):
-        args, kwargs = copy.deepcopy((args, kwargs))
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            outputs = pytree.tree_leaves(module(*args, **kwargs))
-        loss = projection(outputs, seed)
-        if loss is not None:
-            loss.backward()
-        self.outputs = {f"output {i}": value for i, value in enumerate(outputs)}
-        self.gradients = {name: torch.zeros_like(parameter) if parameter.grad is None
-                          else parameter.grad
-                          for name, parameter in module.named_parameters(remove_duplicate=False)}
-        self.buffers = dict(module.named_buffers(remove_duplicate=False))
+    outputs: dict
+    gradients: dict
+    buffers: dict
+
+
+def pass_of_module(module, args, kwargs, seed):
+    """Changes the module: its gradients and buffers."""
+    args, kwargs = copy.deepcopy((args, kwargs))
+    with seeded(seed):
+        outputs = pytree.tree_leaves(module(*args, **kwargs))
+    backward(outputs, seed)
+    return Pass(numbered(outputs), gradients(dict(module.named_parameters(remove_duplicate=False))),
+                dict(module.named_buffers(remove_duplicate=False)))
+
+
+def pass_of_program(program, args, kwargs, seed):
+    runner = Runner(program)
+    with seeded(seed):
+        outputs, buffers = runner(args, kwargs)
+    backward(outputs, seed)
+    return Pass(numbered(outputs), gradients(runner.parameters), buffers)
+
+
+@contextlib.contextmanager
+def seeded(seed):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def numbered(outputs):
+    return {f"output {i}": value for i, value in enumerate(outputs)}
+
+
+def gradients(parameters):
+    return {name: torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            for name, parameter in parameters.items()}
+
+
+def backward(outputs, seed):
+    loss = projection(outputs, seed)
+    if loss is not None:
+        loss.backward()
 
 
 def projection(outputs, seed):
@@ -56,7 +96,7 @@ def tolerance(dtype):
 
 
 def difference(expected, actual, floor=0.0):
-    """|expected - actual| over the larger of |expected| and `floor`; equal non-finite values agree."""
+    """|expected - actual| over the larger of |expected| and `floor`; equal infinities agree."""
     if not isinstance(expected, torch.Tensor) or not isinstance(actual, torch.Tensor):
         return 0.0 if expected == actual else float("inf")
     if expected.shape != actual.shape or expected.dtype != actual.dtype:
@@ -82,13 +122,13 @@ def mismatches(expected, actual, floor=0.0):
             if not size <= tolerance(getattr(expected[name], "dtype", None))]
 
 
-def compare(reference, program_module, args, kwargs, seed):
-    """The kinds of things that differ: {"outputs": [...], "gradients": [...], "buffers": [...]}.
+def compare(reference, program, args, kwargs, seed):
+    """What differs between the module `reference`, which it changes, and the program.
 
-    Changes both modules (gradients, buffers): pass copies.
+    {"outputs": [(name, relative difference), ...], "gradients": [...], "buffers": [...]}
     """
-    expected = Pass(reference, args, kwargs, seed)
-    actual = Pass(program_module, args, kwargs, seed)
+    expected = pass_of_module(reference, args, kwargs, seed)
+    actual = pass_of_program(program, args, kwargs, seed)
     total = sum(g.double().norm().item() ** 2 for g in expected.gradients.values()) ** 0.5
     return {"outputs": mismatches(expected.outputs, actual.outputs),
             "gradients": mismatches(expected.gradients, actual.gradients, GRADIENT_FLOOR * total),
@@ -103,9 +143,9 @@ def refuse(differences):
             f"buffer '{name}' after a call differs between the module and its program (relative "
             f"{size:.2g}); torch.export drops an assignment `self.buffer = ...` in a submodule "
             "without a word: write it in place, `self.buffer.copy_(...)`")
-    for kind in ("outputs", "gradients"):
+    for kind, hint in HINTS.items():
         if differences[kind]:
             name, size = differences[kind][0]
             raise UserError(f"the program differs from the module in {len(differences[kind])} "
                             f"{kind}, first '{name}' (relative {size:.2g}); it would train another "
-                            "model, so nothing is written")
+                            f"model, so nothing is written{hint}")

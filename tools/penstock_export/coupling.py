@@ -1,8 +1,9 @@
 """Whether the samples of a batch influence each other.
 
-Runs the example batch whole and in two parts and compares. Where they differ (batch norm, attention over
-the batch, a loss over pairs), the number of microbatches changes the training. Random operators are
-switched off for this. The answer is True, False, or None with the reason why it is not known.
+Runs the example batch whole and in two parts and compares. Where they differ (batch norm,
+attention over the batch, a loss over pairs), the number of microbatches changes the training.
+Random operators are switched off for this. The answer is True, False, or None with the reason why
+it is not known.
 """
 
 import torch
@@ -11,23 +12,26 @@ from torch.utils import _pytree as pytree
 from .comparison import difference, tolerance
 from .errors import reason
 from .randomness import switch_off
+from .runner import Runner
 
-# Another batch size lets matrix products add in another order, in every layer. Real coupling was never
-# seen below 1e-3 in float32; this lies between the two.
+# Another batch size lets matrix products add in another order, in every layer: ten times what the
+# comparison with the module allows. A coupling weaker than that changes the training no more than
+# rounding does.
 MARGIN = 10
 
 
-def check(module, args, kwargs):
-    """(True | False | None, reason) for the module of a program with a dynamic batch. Changes it."""
+def check(program, args, kwargs):
+    """(True | False | None, reason) for a program with a dynamic batch."""
     if equal_samples(args, kwargs):
         return None, "all samples of the example batch are equal; let example_inputs() vary them"
-    left = switch_off(module)
+    runner = Runner(program)
+    left = switch_off(runner.graph)
     if left:
         return None, f"{left[0]} draws random numbers and cannot be switched off"
     size = pytree.tree_leaves((args, kwargs))[0].shape[0]
     try:
         parts = [slice(0, size), slice(0, size // 2), slice(size // 2, size)]
-        whole, first, second = [forward(module, args, kwargs, part) for part in parts]
+        whole, first, second = [forward(runner, args, kwargs, part) for part in parts]
     except Exception as error:
         return None, f"half the example batch does not run: {reason(error, 200)}"
     pairs = [(w, join(w, a, b, (size // 2) / size)) for w, a, b in zip(whole, first, second)]
@@ -41,14 +45,10 @@ def equal_samples(args, kwargs):
                for value in pytree.tree_leaves((args, kwargs)))
 
 
-def forward(module, args, kwargs, part):
-    """The floating outputs of a part of the batch; the module's buffers are as before afterwards."""
-    args, kwargs = pytree.tree_map(lambda value: value[part].clone(), (args, kwargs))
-    before = {name: buffer.clone() for name, buffer in module.named_buffers()}
+def forward(runner, args, kwargs, part):
+    """The floating outputs of a part of the batch."""
     with torch.no_grad():
-        outputs = pytree.tree_leaves(module(*args, **kwargs))
-        for name, buffer in module.named_buffers():
-            buffer.copy_(before[name])
+        outputs, _ = runner(*pytree.tree_map(lambda value: value[part], (args, kwargs)))
     return [value for value in outputs
             if isinstance(value, torch.Tensor) and value.is_floating_point()]
 
@@ -62,7 +62,8 @@ def join(whole, first, second, share):
         return None
     if whole.shape == first.shape == second.shape:
         return first * share + second * (1 - share)
-    grown = [d for d in range(whole.dim()) if not whole.shape[d] == first.shape[d] == second.shape[d]]
+    grown = [d for d, sizes in enumerate(zip(whole.shape, first.shape, second.shape))
+             if len(set(sizes)) > 1]
     if len(grown) > 1 or first.shape[grown[0]] + second.shape[grown[0]] != whole.shape[grown[0]]:
         return None
     return torch.cat([first, second], grown[0])

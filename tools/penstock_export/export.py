@@ -92,16 +92,14 @@ def inputs(source, options):
 def check(program, reference, args, kwargs, options):
     """Compares program and module; random models with equal seeds, or else in evaluation mode."""
     evaluation = copy.deepcopy(reference).eval()
-    differences = comparison.compare(reference, copy.deepcopy(program.module()), args, kwargs,
-                                     options.seed)
+    differences = comparison.compare(reference, program, args, kwargs, options.seed)
     drawn = random_operators(program)
     if any(differences.values()) and drawn:
-        exported = programs.export(evaluation, args, kwargs, options.static)
+        exported = programs.export(copy.deepcopy(evaluation), args, kwargs, options.static)
         if random_operators(exported):
             say(f"not compared with the module: {drawn[0].target} draws other random numbers")
             return
-        differences = comparison.compare(copy.deepcopy(evaluation), exported.module(), args, kwargs,
-                                         options.seed)
+        differences = comparison.compare(evaluation, exported, args, kwargs, options.seed)
         say(f"{drawn[0].target} draws other random numbers than the module; compared in evaluation "
             "mode instead")
     comparison.refuse(differences)
@@ -112,7 +110,7 @@ def check_coupling(program, args, kwargs, static):
     if static:
         coupled, why = None, "the batch is static"
     else:
-        coupled, why = coupling.check(copy.deepcopy(program.module()), args, kwargs)
+        coupled, why = coupling.check(program, args, kwargs)
     if coupled is None:
         say(f"whether samples of a batch influence each other was not checked: {why}")
     elif coupled:
@@ -125,7 +123,8 @@ def describe(program, source, options, args, kwargs, coupled):
     """What `extra/penstock.json` in the file says; batch_coupled is null where it is not known."""
     dtypes = {str(p.dtype).removeprefix("torch.") for p in program.parameters()
               if p.is_floating_point()}
-    settings = {name: value if isinstance(value, (bool, int, float, str, type(None))) else repr(value)
+    plain = (bool, int, float, str, type(None))
+    settings = {name: value if isinstance(value, plain) else repr(value)
                 for name, value in source.settings().items()}
     return {"penstock": "model", "version": 1, "batch_coupled": coupled,
             "example_batch": [*args, *kwargs.values()][0].shape[0], "settings": settings,

@@ -10,6 +10,7 @@ from torch.export.graph_signature import OutputKind
 
 from .errors import UserError, reason
 
+NO_GRAD_REGION = torch.ops.higher_order.wrap_with_set_grad_enabled
 # They update running statistics without saying so in their schema.
 HIDDEN_WRITES = ("aten::batch_norm", "aten::_batch_norm_impl_index", "aten::native_batch_norm",
                  "aten::instance_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm")
@@ -20,9 +21,10 @@ def export(model, args, kwargs, static):
     shapes = None
     if not static:
         batch = torch.export.Dim("batch")
-        shapes = {name: {0: batch} for name in kwargs} if kwargs else tuple({0: batch} for _ in args)
+        shapes = {name: {0: batch} for name in kwargs} or tuple({0: batch} for _ in args)
     try:
         program = torch.export.export(model, args, kwargs, dynamic_shapes=shapes)
+        detach_no_grad_regions(program)
         program = program.run_decompositions({})
     except Exception as error:
         cure = "" if static else "\n  If the batch is what cannot vary, --static fixes it."
@@ -31,6 +33,32 @@ def export(model, args, kwargs, static):
     drop_copies(program)
     drop_traces(program)
     return program
+
+
+def detach_no_grad_regions(program):
+    """Puts a detach on every result of a torch.no_grad() region.
+
+    run_decompositions inlines such regions and forgets that they had no gradient.
+    """
+    for module in graph_modules(program):
+        for node in module.graph.nodes:
+            if node.target is NO_GRAD_REGION and node.args[0] is False:
+                detach_results(getattr(module, node.args[1].target))
+
+
+def detach_results(region):
+    output = region.graph.output_node()
+
+    def detached(node):
+        if not isinstance(node.meta.get("val"), torch.Tensor):
+            return node
+        with region.graph.inserting_before(output):
+            copy = region.graph.call_function(torch.ops.aten.detach.default, (node,))
+        copy.meta.update(node.meta)
+        return copy
+
+    output.args = torch.fx.map_arg(output.args, detached)
+    region.recompile()
 
 
 def graph_modules(program):
@@ -50,21 +78,21 @@ def refuse_mutation(program):
         if spec.kind in (OutputKind.USER_OUTPUT, OutputKind.BUFFER_MUTATION):
             continue
         if spec.kind is OutputKind.USER_INPUT_MUTATION:
-            raise UserError(f"the model changes its input '{spec.target}' in place; let it work on a "
-                            f"copy: {spec.target} = {spec.target}.clone()")
+            raise UserError(f"the model changes its input '{spec.target}' in place; let it work on "
+                            f"a copy: {spec.target} = {spec.target}.clone()")
         raise UserError(f"the model's forward changes '{spec.target}' ({spec.kind.name.lower()}); "
                         "only buffers may change in forward")
     for node in operators(program):
         if node.target._schema.is_mutable or node.target._schema.name in HIDDEN_WRITES:
-            raise UserError(f"operator {node.target} ('{node.name}') still writes to its input after "
-                            "decomposition; use its out-of-place form in the model")
+            raise UserError(f"operator {node.target} ('{node.name}') still writes to its input "
+                            "after decomposition; use its out-of-place form in the model")
 
 
 def drop_copies(program):
     """Removes copies that change nothing, such as what dropout(p=0) leaves behind.
 
-    Nothing writes in place, so a copy with the strides of its source only costs time and memory. One
-    that the graph returns stays: an output must not become an alias of an input.
+    Nothing writes in place, so a copy with the strides of its source only costs time and memory.
+    One that the graph returns stays: an output must not become an alias of an input.
     """
     for module in graph_modules(program):
         for node in list(module.graph.nodes):
@@ -88,7 +116,8 @@ def layout(node):
 
 
 def drop_traces(program):
-    """Stack traces hold paths of the exporting machine and say nothing that a reader needs."""
+    """How a node came about: paths and addresses of the exporting process, new in every run."""
     for module in graph_modules(program):
         for node in module.graph.nodes:
             node.meta.pop("stack_trace", None)
+            node.meta.pop("from_node", None)

@@ -5,13 +5,14 @@ import torch
 from .program import operators
 
 ATEN = torch.ops.aten
-# Operator: (argument, the value with which it draws nothing).
+# Operator: (argument, the value with which it always gives the same).
 SWITCHES = {
     ATEN.dropout.default: ("train", False),
     ATEN.native_dropout.default: ("train", False),
     ATEN.feature_dropout.default: ("train", False),
     ATEN.alpha_dropout.default: ("train", False),
     ATEN.feature_alpha_dropout.default: ("train", False),
+    ATEN.bernoulli.p: ("p", 1.0),
     ATEN.rrelu.default: ("training", False),
     ATEN.rrelu_with_noise_functional.default: ("training", False),
     ATEN.scaled_dot_product_attention.default: ("dropout_p", 0.0),

@@ -1,8 +1,8 @@
 """The user's Python file and its settings.
 
-Guarantees that each of `model` and `example_inputs` receives exactly the settings that its signature
-takes, converted to the type of the default. Throws UserError for a file that cannot be used and for a
-setting that is unknown or has a value of another type.
+Guarantees that each of `model` and `example_inputs` receives exactly the settings that its
+signature takes, converted to the type of the default. Throws UserError for a file that cannot be
+used and for a setting that is unknown or has a value of another type.
 """
 
 import ast
@@ -95,7 +95,7 @@ def parse_settings(assignments, functions, path):
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals or not name.isidentifier():
-            raise UserError(f"--set {assignment}: write it as NAME=VALUE, for example --set layers=4")
+            raise UserError(f"--set {assignment}: write it as NAME=VALUE, for example layers=4")
         if name not in known and not any(takes_any(function) for function in functions):
             raise UserError(f"--set {assignment}: {path} has no setting '{name}'"
                             + suggestion(name, known))

@@ -1,0 +1,61 @@
+#include "backend/events.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <string_view>
+
+#include "backend/communicator.hpp"
+#include "graph/error.hpp"
+
+namespace penstock {
+
+void emit(const nlohmann::json& event) {
+  const std::string line =
+      event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  std::string_view rest = line;
+  while (!rest.empty()) {
+    const ssize_t written = write(STDOUT_FILENO, rest.data(), rest.size());
+    if (written < 0 && errno != EINTR) _exit(1);
+    if (written > 0) rest.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+namespace {
+
+/// Without the C++ stack that LibTorch adds.
+std::string own_message(const std::exception& error) {
+  std::string text = error.what();
+  for (const char* stack : {"\nException raised from", "\nframe #0"}) {
+    text = text.substr(0, text.find(stack));
+  }
+  return text;
+}
+
+}  // namespace
+
+WorkerError describe_failure(const std::exception_ptr& exception, WorkerError where) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const InputError& error) {
+    where.kind = FailureKind::input;
+    where.message = error.what();
+  } catch (const PeerError& error) {
+    where.kind = FailureKind::peer;
+    where.message = own_message(error);
+  } catch (const std::exception& error) {
+    where.message = own_message(error);
+  } catch (...) {
+    where.message = "an exception of unknown type";
+  }
+  return where;
+}
+
+void fail(const std::exception_ptr& exception, const WorkerError& where) {
+  const WorkerError error = describe_failure(exception, where);
+  emit(to_json(error));
+  _exit(error.kind == FailureKind::input ? 2 : 1);
+}
+
+}  // namespace penstock

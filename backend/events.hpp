@@ -1,0 +1,21 @@
+// The worker's voice: one JSON object a line on standard output, read by the process that started it.
+#pragma once
+
+#include <exception>
+#include <nlohmann/json.hpp>
+
+#include "pipeline/worker_protocol.hpp"
+
+namespace penstock {
+
+/// Writes the event at once. Ends the process if nobody reads any more.
+void emit(const nlohmann::json& event);
+
+/// The error event of an exception; `where` gives rank, step and action.
+WorkerError describe_failure(const std::exception_ptr& exception, WorkerError where);
+
+/// Reports the failure and ends the process without unwinding: 2 for a user's mistake, else 1.
+/// Transfers under way would make the destructors wait.
+[[noreturn]] void fail(const std::exception_ptr& exception, const WorkerError& where);
+
+}  // namespace penstock

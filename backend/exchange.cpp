@@ -1,0 +1,78 @@
+#include "backend/exchange.hpp"
+
+#include "backend/dtype.hpp"
+
+namespace penstock {
+
+Exchange::Exchange(Communicator& communicator, RankTransfers transfers, const Graph& graph,
+                   int64_t batch, int depth)
+    : communicator_(communicator), transfers_(std::move(transfers)), graph_(graph), batch_(batch),
+      depth_(depth) {}
+
+Exchange::~Exchange() = default;
+
+void Exchange::begin_step() {
+  next_receive_.clear();
+  sends_.clear();
+  retired_.clear();
+  for (const auto& [channel, positions] : transfers_.receives) {
+    for (int i = 0; i < depth_; ++i) post_next(channel);
+  }
+}
+
+void Exchange::post_next(Channel channel) {
+  const std::vector<size_t>& positions = transfers_.receives.at(channel);
+  size_t& next = next_receive_[channel];
+  if (next == positions.size()) return;
+  const size_t position = positions[next++];
+  Posted& posted = receives_[position];
+  for (const Message& message : transfers_.actions.at(position).messages) {
+    const Value& value = graph_.values[message.value];
+    std::vector<int64_t> shape;
+    for (const Expression& size : value.shape) shape.push_back(size.at(batch_));
+    at::Tensor tensor = at::empty(shape, scalar_type(value.dtype));
+    posted.transfers.push_back(communicator_.receive(channel, tensor, message.tag));
+    posted.values[message.value] = std::move(tensor);
+  }
+}
+
+Values Exchange::receive(size_t position) {
+  const ResolvedTransfer& action = transfers_.actions.at(position);
+  Posted posted = std::move(receives_.at(position));
+  receives_.erase(position);
+  for (const auto& transfer : posted.transfers) transfer->wait();
+  post_next(action.channel);
+  for (const auto& [channel, count] : action.arrived) retire(channel, count);
+  return std::move(posted.values);
+}
+
+void Exchange::send(size_t position, const Values& values) {
+  const ResolvedTransfer& action = transfers_.actions.at(position);
+  auto& started = sends_[action.channel].emplace_back();
+  for (const Message& message : action.messages) {
+    started.push_back(
+        communicator_.send(action.channel, values.at(message.value).contiguous(), message.tag));
+  }
+}
+
+void Exchange::retire(Channel channel, size_t count) {
+  auto& sends = sends_[channel];
+  for (size_t& done = retired_[channel]; done < count; ++done) {
+    for (const auto& transfer : sends.at(done)) transfer->wait();
+    sends[done].clear();
+  }
+}
+
+void Exchange::finish_step() {
+  for (const auto& [channel, sends] : sends_) retire(channel, sends.size());
+}
+
+int64_t Exchange::bytes(size_t position) const {
+  int64_t bytes = 0;
+  for (const Message& message : transfers_.actions.at(position).messages) {
+    bytes += graph_.values[message.value].bytes(batch_);
+  }
+  return bytes;
+}
+
+}  // namespace penstock

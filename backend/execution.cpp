@@ -1,0 +1,135 @@
+#include "backend/execution.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "backend/events.hpp"
+#include "backend/gloo.hpp"
+#include "backend/memory.hpp"
+#include "backend/probe.hpp"
+
+namespace penstock {
+
+using Json = nlohmann::json;
+
+Execution::Execution(const WorkerTask& task, std::unique_ptr<SharedStore> store)
+    : worker_(task), task_(parse_execute_task(task.arguments)), loaded_(load_plan(task_)),
+      store_(std::move(store)), seat_{*store_, task.rank, task.world_size} {
+  if (task.progress >= 0) progress_.emplace(task.progress);
+  shake_hands(seat_, {{"protocol", kProtocolVersion},
+                      {"plan sha256", task_.plan_sha256},
+                      {"model sha256", loaded_->graph.sha256},
+                      {"world size", std::to_string(task.world_size)}});
+  clock_offset_s_ = clock_offset_s(seat_);
+  communicator_ = make_gloo(*store_, task.rank, task.world_size, task.one_machine);
+}
+
+WorkerError Execution::place() const {
+  WorkerError error;
+  error.rank = worker_.rank;
+  error.step = place_.step;
+  if (place_.position >= 0) {
+    const int rank = worker_.rank % loaded_->plan.ranks();
+    error.action = to_string(loaded_->program.ranks[rank][place_.position]);
+  }
+  return error;
+}
+
+void Execution::set_hooks(Executor& executor, Collector& collector) {
+  executor.on_action = [this](int64_t step, int position) {
+    place_ = {step, position};
+    if (progress_) progress_->set(place_);
+  };
+  if (task_.dump_gradients.empty()) return;
+  executor.on_gradients = [&](int64_t step) {
+    if (step == 0) collector.write_gradients(executor.store(), task_.dump_gradients);
+  };
+}
+
+void Execution::run() {
+  const Data data(loaded_->plan.job, loaded_->graph, !task_.forward_only);
+  Executor executor({loaded_->plan, loaded_->graph, loaded_->analysis, loaded_->slicing,
+                     loaded_->program}, data, *communicator_);
+  Collector collector(*loaded_, *communicator_);
+  set_hooks(executor, collector);
+  communicator_->barrier();
+  emit({{"event", "ready"}});
+  const Probe before = run_probe();
+  memory::reset_peak();
+  for (int64_t i = 0; i < task_.steps; ++i) step(executor, collector, i);
+  const int64_t peak = memory::peak_bytes();
+  if (!task_.output.empty()) collector.write_outputs(task_.output);
+  communicator_->barrier();
+  const Probe after = run_probe();
+  if (task_.timeline) report_timeline();
+  report_summary(peak, {before, after});
+}
+
+void Execution::step(Executor& executor, Collector& collector, int64_t step) {
+  StepResult result = executor.run_step(step);
+  step_s_.push_back(result.step_s);
+  if (task_.timeline) timelines_.push_back(std::move(result.timeline));
+  if (!task_.output.empty()) collector.add_outputs(result.outputs);
+  if (worker_.rank != 0) return;
+  Json event{{"event", "step"}, {"step", step}, {"step_s", result.step_s}};
+  if (!task_.forward_only) event["loss"] = result.loss;
+  emit(event);
+}
+
+namespace {
+
+/// The step of median length among those after the warm-up.
+size_t median_step(const std::vector<double>& step_s) {
+  const size_t skipped = std::min<size_t>(kWarmUpSteps, step_s.size() - 1);
+  std::vector<size_t> order(step_s.size() - skipped);
+  std::iota(order.begin(), order.end(), skipped);
+  const auto middle = order.begin() + static_cast<std::ptrdiff_t>(order.size() / 2);
+  std::nth_element(order.begin(), middle, order.end(),
+                   [&](size_t a, size_t b) { return step_s[a] < step_s[b]; });
+  return *middle;
+}
+
+}  // namespace
+
+/// The timelines of all ranks for one step, which rank 0 chooses, in rank 0's time.
+void Execution::report_timeline() {
+  if (worker_.rank == 0) store_->set("timeline/step", std::to_string(median_step(step_s_)));
+  const auto step = static_cast<size_t>(std::stoull(store_->get("timeline/step")));
+  Timeline own = timelines_.at(step);
+  for (TimelineEvent& event : own) {
+    event.start_s += clock_offset_s_;
+    event.end_s += clock_offset_s_;
+  }
+  Timeline merged;
+  for (const std::string& text : gather(seat_, "timeline", to_json(own).dump())) {
+    const Timeline part = parse_timeline(Json::parse(text));
+    merged.insert(merged.end(), part.begin(), part.end());
+  }
+  if (worker_.rank != 0) return;
+  std::stable_sort(merged.begin(), merged.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.start_s, a.rank) < std::pair(b.start_s, b.rank);
+  });
+  const double start_s = merged.front().start_s;
+  for (TimelineEvent& event : merged) {
+    event.start_s -= start_s;
+    event.end_s -= start_s;
+  }
+  emit({{"event", "timeline"}, {"step", step}, {"events", to_json(merged)}});
+}
+
+void Execution::report_summary(int64_t peak_bytes, const std::vector<Probe>& probes) {
+  Json own{{"peak_memory_bytes", peak_bytes}, {"gemm_s", 0.0}, {"copy_s", 0.0}};
+  for (const Probe& probe : probes) {
+    own["gemm_s"] = own["gemm_s"].get<double>() + probe.gemm_s / static_cast<double>(probes.size());
+    own["copy_s"] = own["copy_s"].get<double>() + probe.copy_s / static_cast<double>(probes.size());
+  }
+  Json ranks = Json::array();
+  for (const std::string& text : gather(seat_, "summary", own.dump())) {
+    ranks.push_back(Json::parse(text));
+  }
+  if (worker_.rank == 0) emit({{"event", "summary"}, {"ranks", ranks}});
+  // The store is rank 0's: it stays until all others have said all they had to.
+  gather(seat_, "done", "");
+}
+
+}  // namespace penstock

@@ -1,0 +1,271 @@
+#include "backend/executor.hpp"
+
+#include <chrono>
+#include <cmath>
+
+#include "graph/error.hpp"
+
+namespace penstock {
+
+namespace {
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+bool has_backward(const Program& program) {
+  for (const auto& actions : program.ranks) {
+    for (const Action& action : actions) {
+      if (is_compute(action.kind) && action.kind != Kind::forward) return true;
+    }
+  }
+  return false;
+}
+
+/// Collectives wait for other ranks, so nothing that those need may come after them.
+int reduction_point(const std::vector<Action>& actions) {
+  int point = -1;
+  for (size_t i = 0; i < actions.size(); ++i) {
+    if (actions[i].kind == Kind::reduce_grad) point = static_cast<int>(i);
+    if (is_compute(actions[i].kind) || is_send(actions[i].kind) || is_receive(actions[i].kind)) {
+      point = -1;
+    }
+  }
+  return point;
+}
+
+std::set<int> tensors_of(const Slicing& slicing, const Program& program, int rank) {
+  std::set<int> tensors;
+  for (size_t stage = 0; stage < slicing.stages.size(); ++stage) {
+    if (program.rank_of_stage[stage] != rank) continue;
+    tensors.insert(slicing.stages[stage].tensors.begin(), slicing.stages[stage].tensors.end());
+  }
+  return tensors;
+}
+
+}  // namespace
+
+Executor::Executor(const Model& model, const Data& data, Communicator& communicator,
+                   int receive_depth)
+    : model_(model), data_(data), communicator_(communicator),
+      rank_(communicator.rank() % model.plan.ranks()),
+      replica_(communicator.rank() / model.plan.ranks()), training_(has_backward(model.program)),
+      store_(std::make_unique<TensorStore>(model.graph,
+                                           tensors_of(model.slicing, model.program, rank_))),
+      exchange_(communicator,
+                resolve_transfers(model.program, model.slicing, rank_, communicator.rank() - rank_),
+                model.graph, model.plan.microbatch, receive_depth),
+      groups_(reduction_groups(model.graph, model.slicing, model.program.rank_of_stage,
+                               static_cast<int>(model.plan.data_parallel), communicator.rank())),
+      optimizer_(model.plan.job.optimizer), reduce_at_(reduction_point(actions())) {
+  for (int stage = 0; stage < model.program.stage_count(); ++stage) {
+    if (!mine(stage)) continue;
+    stages_[stage] = std::make_unique<Stage>(model.graph, model.analysis, model.slicing, stage,
+                                             *store_, model.plan.job.loss);
+  }
+}
+
+StepResult Executor::run_step(int64_t step) {
+  begin(step);
+  StepResult result;
+  const double start_s = now_s();
+  for (size_t i = 0; i < actions().size(); ++i) {
+    const Action& action = actions()[i];
+    if (on_action) on_action(step, static_cast<int>(i));
+    if (action.kind == Kind::optimizer) agree();
+    TimelineEvent event{communicator_.rank(), action, now_s()};
+    run(i, action);
+    event.end_s = now_s();
+    if (is_send(action.kind) || is_receive(action.kind)) event.bytes = exchange_.bytes(i);
+    result.timeline.push_back(std::move(event));
+  }
+  if (on_action) on_action(step, -1);
+  agree();
+  exchange_.finish_step();
+  result.step_s = now_s() - start_s;
+  result.loss = loss_;
+  for (const auto& [output, parts] : outputs_) {
+    std::vector<at::Tensor> ordered;
+    for (const auto& [microbatch, part] : parts) ordered.push_back(part);
+    result.outputs[output] = at::cat(ordered);
+  }
+  return result;
+}
+
+void Executor::begin(int64_t step) {
+  step_ = step;
+  loss_ = 0;
+  reduced_ = agreed_ = false;
+  arrived_.clear();
+  gradients_.clear();
+  outbox_.clear();
+  outputs_.clear();
+  optimized_.clear();
+  store_->clear_gradients();
+  plan_losses();
+  exchange_.begin_step();
+}
+
+int64_t Executor::first_sample(int microbatch) const {
+  const Plan& plan = model_.plan;
+  return step_ * plan.job.global_batch + (replica_ * plan.microbatches + microbatch) * plan.microbatch;
+}
+
+/// Each microbatch's share of the loss: equal, or by the targets that it counts.
+void Executor::plan_losses() {
+  const Plan& plan = model_.plan;
+  const auto count = static_cast<double>(plan.microbatches * plan.data_parallel);
+  loss_scales_.assign(plan.microbatches, 1 / count);
+  if (!training_ || !data_.has_ignored_targets()) return;
+  const int64_t all = data_.counted_targets(step_ * plan.job.global_batch, plan.job.global_batch);
+  for (int m = 0; m < plan.microbatches; ++m) {
+    const int64_t counted = data_.counted_targets(first_sample(m), plan.microbatch);
+    loss_scales_[m] = static_cast<double>(counted) / static_cast<double>(all);
+  }
+}
+
+void Executor::run(size_t position, const Action& action) {
+  switch (action.kind) {
+    case Kind::forward: return forward(action);
+    case Kind::backward:
+    case Kind::backward_input: return backward(action);
+    case Kind::backward_weight: return stages_.at(action.stage)->backward_weight(action.microbatch);
+    case Kind::send_forward:
+    case Kind::send_backward: return send(position, action);
+    case Kind::recv_forward:
+    case Kind::recv_backward: return receive(position, action);
+    case Kind::reduce_grad:
+      if (static_cast<int>(position) == reduce_at_) reduce();
+      return;
+    case Kind::optimizer: return optimize(action.stage);
+    case Kind::overlap:
+      for (const Action& part : action.parts) run(position, part);
+      return;
+  }
+}
+
+Values Executor::inputs(int stage, int microbatch) {
+  Values values = std::move(arrived_[{stage, microbatch}]);
+  arrived_.erase({stage, microbatch});
+  for (const ValueId input : model_.slicing.stages[stage].user_inputs) {
+    values[input] = data_.read(model_.graph.values[input].name, first_sample(microbatch),
+                               model_.plan.microbatch);
+  }
+  return values;
+}
+
+void Executor::forward(const Action& action) {
+  Stage& stage = *stages_.at(action.stage);
+  const Plan& plan = model_.plan;
+  std::optional<at::Tensor> target;
+  if (training_ && stage.needs_target()) {
+    target = data_.read(kTarget, first_sample(action.microbatch), plan.microbatch);
+  }
+  StepContext context;
+  context.random = {plan.job.seed, step_, replica_ * plan.microbatches + action.microbatch};
+  context.batch = plan.microbatch;
+  context.loss_scale = loss_scales_[action.microbatch];
+  context.training = training_;
+  Stage::Forward result =
+      stage.forward(action.microbatch, inputs(action.stage, action.microbatch), target, context);
+  if (training_ && result.loss) loss_ += result.loss->item<double>() * context.loss_scale;
+  for (auto& [output, tensor] : result.outputs) outputs_[output][action.microbatch] = tensor;
+  for (const StageEdge& edge : model_.slicing.edges) {
+    if (edge.producer != action.stage) continue;
+    Values values;
+    for (const Crossing& crossing : edge.values) {
+      values[crossing.value] = result.sent.at(crossing.value);
+    }
+    hand_over(edge.producer, edge.consumer, action.microbatch, false, values);
+  }
+}
+
+void Executor::backward(const Action& action) {
+  Stage& stage = *stages_.at(action.stage);
+  const Values gradients = summed_gradients({action.stage, action.microbatch});
+  const Values back = action.kind == Kind::backward
+                          ? stage.backward(action.microbatch, gradients)
+                          : stage.backward_input(action.microbatch, gradients);
+  for (const StageEdge& edge : model_.slicing.edges) {
+    if (edge.consumer != action.stage) continue;
+    Values values;
+    for (const Crossing& crossing : edge.values) {
+      if (crossing.carries_gradient) values[crossing.value] = back.at(crossing.value);
+    }
+    if (!values.empty()) hand_over(edge.consumer, edge.producer, action.microbatch, true, values);
+  }
+}
+
+/// Gives values to a stage of this rank, or keeps them for the SEND.
+void Executor::hand_over(int from, int to, int microbatch, bool gradients, const Values& values) {
+  if (!mine(to)) {
+    outbox_[{from, to, microbatch, gradients}] = values;
+  } else if (gradients) {
+    for (const auto& [value, tensor] : values) gradients_[{to, microbatch}][value][from] = tensor;
+  } else {
+    for (const auto& [value, tensor] : values) arrived_[{to, microbatch}][value] = tensor;
+  }
+}
+
+/// Added in ascending order of the consuming stage, whatever order they came in.
+Values Executor::summed_gradients(Slot slot) {
+  Values sums;
+  for (const auto& [value, parts] : gradients_[slot]) {
+    at::Tensor sum = parts.begin()->second;
+    for (auto part = std::next(parts.begin()); part != parts.end(); ++part) sum = sum + part->second;
+    sums[value] = sum;
+  }
+  gradients_.erase(slot);
+  return sums;
+}
+
+void Executor::send(size_t position, const Action& action) {
+  const bool gradients = action.kind == Kind::send_backward;
+  const auto letter = outbox_.find({action.stage, peer_stage(action), action.microbatch, gradients});
+  exchange_.send(position, letter->second);
+  outbox_.erase(letter);
+}
+
+void Executor::receive(size_t position, const Action& action) {
+  const Values values = exchange_.receive(position);
+  // As if the peer's stage handed them over here.
+  hand_over(peer_stage(action), action.stage, action.microbatch,
+            action.kind == Kind::recv_backward, values);
+}
+
+void Executor::reduce() {
+  if (reduced_) return;
+  reduced_ = true;
+  for (auto& [index, stage] : stages_) stage->finish_step();
+  reduce_gradients(groups_, *store_, communicator_);
+}
+
+/// All ranks know the step's loss, and go on together only if it is finite.
+void Executor::agree() {
+  if (agreed_ || !training_) return;
+  agreed_ = true;
+  reduce();
+  at::Tensor loss = at::full({1}, loss_, at::kDouble);
+  std::vector<int> all(communicator_.size());
+  for (int i = 0; i < communicator_.size(); ++i) all[i] = i;
+  communicator_.all_reduce(loss, all);
+  loss_ = loss.item<double>();
+  if (!std::isfinite(loss_)) {
+    throw LossNotFinite("the loss of step " + std::to_string(step_) + " is " +
+                        std::to_string(loss_) + "; the parameters were not changed by it. "
+                        "Lower the learning rate, or look for bad values in the data.");
+  }
+  if (on_gradients) on_gradients(step_);
+}
+
+void Executor::optimize(int stage) {
+  std::set<int> due;
+  for (const int tensor : model_.slicing.stages[stage].tensors) {
+    if (model_.graph.tensors[tensor].requires_grad && optimized_.insert(tensor).second) {
+      due.insert(tensor);
+    }
+  }
+  optimizer_.step(*store_, due);
+}
+
+}  // namespace penstock

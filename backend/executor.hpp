@@ -1,0 +1,108 @@
+// Runs the lowered program of one rank against tensors, step by step: one method per kind of action.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "backend/communicator.hpp"
+#include "backend/data.hpp"
+#include "backend/exchange.hpp"
+#include "backend/optimizer.hpp"
+#include "backend/reduction.hpp"
+#include "backend/stage.hpp"
+#include "backend/store.hpp"
+#include "pipeline/plan.hpp"
+#include "pipeline/timeline.hpp"
+
+namespace penstock {
+
+/// What all ranks of a run share; it outlives the executor.
+struct Model {
+  const Plan& plan;
+  const Graph& graph;
+  const Analysis& analysis;
+  const Slicing& slicing;
+  const Program& program;  // lowered
+};
+
+struct StepResult {
+  double loss = 0;    // mean over all microbatches of all replicas; 0 where only forwards run
+  double step_s = 0;  // on this rank, from its first action to the end of its last
+  Timeline timeline;  // of this rank, seconds on its steady clock
+  std::map<int, at::Tensor> outputs;  // of forwards only: by index in Graph::outputs, samples in order
+};
+
+/// The loss is infinite or not a number; thrown on every rank, before OPT.
+class LossNotFinite : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class Executor {
+ public:
+  /// Rank of the run = replica x plan.ranks() + rank of the pipeline. Loads the rank's stages.
+  /// Throws InputError.
+  Executor(const Model& model, const Data& data, Communicator& communicator, int receive_depth = 2);
+
+  /// One step of training, or of forwards if the program has no backward.
+  StepResult run_step(int64_t step);
+
+  /// Called before each action with its position in the rank's program, and with -1 between.
+  std::function<void(int64_t step, int position)> on_action;
+  /// Called on every rank at the same point of a step: gradients are summed, OPT is next.
+  std::function<void(int64_t step)> on_gradients;
+
+  TensorStore& store() { return *store_; }
+  Optimizer& optimizer() { return optimizer_; }
+
+ private:
+  using Slot = std::pair<int, int>;  // stage, microbatch
+  void run(size_t position, const Action& action);
+  void forward(const Action& action);
+  void backward(const Action& action);
+  void send(size_t position, const Action& action);
+  void receive(size_t position, const Action& action);
+  void reduce();
+  void agree();
+  void optimize(int stage);
+
+  void begin(int64_t step);
+  Values inputs(int stage, int microbatch);
+  Values summed_gradients(Slot slot);
+  void hand_over(int from, int to, int microbatch, bool gradients, const Values& values);
+  void plan_losses();
+  int64_t first_sample(int microbatch) const;
+  const std::vector<Action>& actions() const { return model_.program.ranks[rank_]; }
+  bool mine(int stage) const { return model_.program.rank_of_stage[stage] == rank_; }
+
+  const Model model_;
+  const Data& data_;
+  Communicator& communicator_;
+  int rank_, replica_;
+  bool training_;
+  std::unique_ptr<TensorStore> store_;
+  std::map<int, std::unique_ptr<Stage>> stages_;
+  Exchange exchange_;
+  std::vector<ReductionGroup> groups_;
+  Optimizer optimizer_;
+  int reduce_at_ = -1;  // the REDUCE_GRAD that no compute or transfer follows, or -1: before OPT
+
+  // Of the step under way:
+  int64_t step_ = 0;
+  double loss_ = 0;
+  bool reduced_ = false, agreed_ = false;
+  std::vector<double> loss_scales_;  // by microbatch; they add up to 1 over the replicas
+  std::map<Slot, Values> arrived_;   // inputs of a stage
+  std::map<Slot, std::map<ValueId, std::map<int, at::Tensor>>> gradients_;  // by consumer stage
+  std::map<std::tuple<int, int, int, bool>, Values> outbox_;  // from, to, microbatch, gradients
+  std::map<int, std::map<int, at::Tensor>> outputs_;          // by output, microbatch
+  std::set<int> optimized_;                                   // tensors that OPT has stepped
+};
+
+}  // namespace penstock

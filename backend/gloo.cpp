@@ -1,0 +1,166 @@
+#include "backend/gloo.hpp"
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <sstream>
+#include <utility>
+
+namespace penstock {
+
+namespace {
+
+using c10d::ProcessGroupGloo;
+constexpr auto kArrival = std::chrono::minutes(10);     // for all ranks to start
+constexpr auto kForever = std::chrono::hours(24 * 365);  // a wait that times out closes the pair
+
+class TcpStore : public SharedStore {
+ public:
+  explicit TcpStore(c10::intrusive_ptr<c10d::Store> store) : store_(std::move(store)) {}
+  void set(const std::string& key, const std::string& value) override { store_->set(key, value); }
+  std::string get(const std::string& key) override {
+    try {
+      return store_->get_to_str(key);
+    } catch (const std::exception& error) {
+      throw PeerError(0, std::string("the store of rank 0 did not give ") + key + ": " + error.what());
+    }
+  }
+  const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
+
+ private:
+  c10::intrusive_ptr<c10d::Store> store_;
+};
+
+/// The first line: what follows in c10 errors is a stack.
+std::string first_line(const std::exception& error) {
+  const std::string text = error.what();
+  return text.substr(0, text.find('\n'));
+}
+
+class GlooTransfer : public Transfer {
+ public:
+  GlooTransfer(c10::intrusive_ptr<c10d::Work> work, at::Tensor tensor, int peer)
+      : work_(std::move(work)), tensor_(std::move(tensor)), peer_(peer) {}
+  void wait() override {
+    try {
+      work_->wait();
+    } catch (const std::exception& error) {
+      throw PeerError(peer_, "lost rank " + std::to_string(peer_) + ": " + first_line(error));
+    }
+  }
+
+ private:
+  c10::intrusive_ptr<c10d::Work> work_;
+  at::Tensor tensor_;
+  int peer_;
+};
+
+std::shared_ptr<gloo::transport::Device> make_device(bool local) {
+  if (local) return ProcessGroupGloo::createDeviceForHostname("127.0.0.1");
+  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
+  return interface != nullptr ? ProcessGroupGloo::createDeviceForInterface(interface)
+                              : ProcessGroupGloo::createDefaultDevice();
+}
+
+class Gloo : public Communicator {
+ public:
+  Gloo(c10::intrusive_ptr<c10d::Store> store, int rank, int size, bool local)
+      : store_(std::move(store)), rank_(rank), size_(size), device_(make_device(local)),
+        transfers_(make_group("transfers", rank, size)) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  std::unique_ptr<Transfer> send(Channel channel, const at::Tensor& tensor, int tag) override {
+    std::vector<at::Tensor> tensors{tensor};
+    return post(channel.peer, tensor,
+                [&] { return transfers_->send(tensors, channel.peer, tag); });
+  }
+
+  std::unique_ptr<Transfer> receive(Channel channel, at::Tensor& tensor, int tag) override {
+    std::vector<at::Tensor> tensors{tensor};
+    return post(channel.peer, tensor,
+                [&] { return transfers_->recv(tensors, channel.peer, tag); });
+  }
+
+  void all_reduce(at::Tensor& tensor, const std::vector<int>& ranks) override {
+    if (ranks.size() < 2) return;
+    std::vector<at::Tensor> tensors{tensor};
+    c10d::AllreduceOptions options;
+    try {
+      group(ranks).allreduce(tensors, options)->wait();
+    } catch (const std::exception& error) {
+      throw PeerError(-1, "a sum over ranks failed: " + first_line(error));
+    }
+  }
+
+  void barrier() override {
+    at::Tensor nothing = at::zeros({1});
+    std::vector<int> all(size_);
+    for (int i = 0; i < size_; ++i) all[i] = i;
+    all_reduce(nothing, all);
+  }
+
+ private:
+  template <typename Start>
+  std::unique_ptr<Transfer> post(int peer, const at::Tensor& tensor, const Start& start) {
+    try {
+      return std::make_unique<GlooTransfer>(start(), tensor, peer);
+    } catch (const c10::Error& error) {
+      throw;  // a mistake of ours
+    } catch (const std::exception& error) {
+      throw PeerError(peer, "lost rank " + std::to_string(peer) + ": " + first_line(error));
+    }
+  }
+
+  c10::intrusive_ptr<ProcessGroupGloo> make_group(const std::string& name, int rank, int size) {
+    auto options = ProcessGroupGloo::Options::create(std::chrono::milliseconds(kForever));
+    options->devices.push_back(device_);
+    options->threads = 1;
+    return c10::make_intrusive<ProcessGroupGloo>(
+        c10::make_intrusive<c10d::PrefixStore>("gloo/" + name, store_), rank, size, options);
+  }
+
+  /// Made at its first use, which is in the same order on all its ranks.
+  ProcessGroupGloo& group(const std::vector<int>& ranks) {
+    auto& found = groups_[ranks];
+    if (!found) {
+      std::ostringstream name;
+      for (const int rank : ranks) name << rank << '-';
+      const auto self = std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin();
+      found = make_group(name.str(), static_cast<int>(self), static_cast<int>(ranks.size()));
+    }
+    return *found;
+  }
+
+  c10::intrusive_ptr<c10d::Store> store_;
+  int rank_, size_;
+  std::shared_ptr<gloo::transport::Device> device_;
+  c10::intrusive_ptr<ProcessGroupGloo> transfers_;
+  std::map<std::vector<int>, c10::intrusive_ptr<ProcessGroupGloo>> groups_;
+};
+
+}  // namespace
+
+std::unique_ptr<SharedStore> open_tcp_store(StoreAddress& address) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(address.port);
+  options.isServer = address.serve;
+  options.waitWorkers = false;
+  options.timeout = kArrival;
+  auto store = c10::make_intrusive<c10d::TCPStore>(address.host, options);
+  address.port = store->getPort();
+  return std::make_unique<TcpStore>(
+      c10::make_intrusive<c10d::PrefixStore>("penstock/" + address.prefix, std::move(store)));
+}
+
+std::unique_ptr<Communicator> make_gloo(SharedStore& store, int rank, int size, bool local) {
+  return std::make_unique<Gloo>(dynamic_cast<TcpStore&>(store).store(), rank, size, local);
+}
+
+}  // namespace penstock

@@ -1,0 +1,138 @@
+#include "backend/interpreter.hpp"
+
+#include <optional>
+#include <stdexcept>
+
+#include "backend/boxing.hpp"
+#include "graph/error.hpp"
+#include "graph/facts.hpp"
+
+namespace penstock {
+namespace {
+
+c10::OperatorHandle find(const Graph& graph, const Operator& op) {
+  const auto found = c10::Dispatcher::singleton().findSchema({op.target, op.overload});
+  if (found) return *found;
+  throw InputError(graph.path, "LibTorch does not have the operator " + describe(op),
+                   "decompose it at export: pass a decomposition of it to run_decompositions");
+}
+
+size_t position_of(const Graph& graph, const Operator& op, const Argument& argument, size_t index,
+                   const c10::FunctionSchema& schema) {
+  if (argument.name.empty() && index < schema.arguments().size()) return index;
+  const auto position = schema.argumentIndexWithName(argument.name);
+  if (position) return static_cast<size_t>(*position);
+  throw InputError(graph.path, describe(op) + " has an argument `" + argument.name +
+                   "` that LibTorch's schema does not know", "export it with torch 2.11");
+}
+
+void append_values(const ArgumentValue& value, std::vector<ValueId>& values) {
+  if (const auto* ref = std::get_if<TensorRef>(&value)) values.push_back(ref->value);
+  if (const auto* list = std::get_if<TensorList>(&value)) {
+    for (const auto& element : list->values) {
+      if (element) values.push_back(*element);
+    }
+  }
+}
+
+}  // namespace
+
+std::string describe(const Operator& op) {
+  const std::string module = op.modules.empty() ? "" : " in " + op.modules.back();
+  return full_name(op) + " (" + op.name + ")" + module;
+}
+
+PreparedOperator::PreparedOperator(const Graph& graph, const Operator& op, at::Device device)
+    : op_(&op), device_(device), handle_(find(graph, op)) {
+  const auto& schema = handle_.schema();
+  std::vector<bool> given(schema.arguments().size(), false);
+  for (const c10::Argument& argument : schema.arguments()) {
+    defaults_.push_back(argument.default_value().value_or(c10::IValue()));
+  }
+  for (size_t index = 0; index < op.arguments.size(); ++index) {
+    const size_t position = position_of(graph, op, op.arguments[index], index, schema);
+    given[position] = true;
+    bind(graph, op.arguments[index], position);
+  }
+  check_complete(graph, given);
+  if (!writes_.empty() || !is_mutating(op)) return;
+  for (const char* statistics : {"running_mean", "running_var"}) {
+    if (const ArgumentValue* value = argument(op, statistics)) append_values(*value, writes_);
+  }
+}
+
+bool PreparedOperator::returns_written() const {
+  const auto& returns = handle_.schema().returns();
+  const c10::AliasInfo* alias = returns.empty() ? nullptr : returns[0].alias_info();
+  return alias != nullptr && alias->isWrite();
+}
+
+void PreparedOperator::bind(const Graph& graph, const Argument& argument, size_t position) {
+  const c10::Argument& formal = handle_.schema().arguments()[position];
+  if (formal.alias_info() != nullptr && formal.alias_info()->isWrite()) {
+    append_values(argument.value, writes_);
+  }
+  if (is_dynamic(argument.value)) {
+    bound_.push_back({position, &argument.value});
+    return;
+  }
+  try {
+    defaults_[position] = box(argument.value, *formal.type(), {.device = device_});
+  } catch (const std::exception& error) {
+    throw InputError(graph.path, describe(*op_) + ", argument `" + formal.name() + "`: " +
+                     error.what(), "export it with torch 2.11");
+  }
+}
+
+void PreparedOperator::check_complete(const Graph& graph, const std::vector<bool>& given) const {
+  const auto& formals = handle_.schema().arguments();
+  for (size_t position = 0; position < formals.size(); ++position) {
+    if (given[position] || formals[position].default_value()) continue;
+    throw InputError(graph.path, describe(*op_) + " lacks its argument `" +
+                     formals[position].name() + "`", "export it with torch 2.11");
+  }
+}
+
+void PreparedOperator::run(Environment& environment, int64_t batch) const {
+  std::optional<at::NoGradGuard> no_grad;
+  if (!op_->grad_enabled) no_grad.emplace();
+  try {
+    std::vector<c10::IValue> stack = defaults_;
+    const auto& formals = handle_.schema().arguments();
+    const BoxingContext context{&environment, batch, device_};
+    for (const Bound& bound : bound_) {
+      stack[bound.position] = box(*bound.value, *formals[bound.position].type(), context);
+    }
+    handle_.callBoxed(stack);
+    store_results(stack, environment);
+  } catch (const c10::Error& error) {
+    throw std::runtime_error(describe(*op_) + ": " + error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    throw std::runtime_error(describe(*op_) + ": " + error.what());
+  }
+}
+
+void PreparedOperator::store_results(const std::vector<c10::IValue>& results,
+                                     Environment& environment) const {
+  size_t next = 0;
+  const auto store = [&](const at::Tensor& tensor) {
+    const ValueId value = next < op_->outputs.size() ? op_->outputs[next] : -1;
+    if (value >= 0) environment[static_cast<size_t>(value)] = tensor;
+    ++next;
+  };
+  for (const c10::IValue& result : results) {
+    if (result.isTensor()) {
+      store(result.toTensor());
+    } else if (result.isTensorList()) {
+      for (const at::Tensor& element : result.toTensorVector()) store(element);
+    } else {
+      ++next;
+    }
+  }
+  if (next < op_->outputs.size()) {
+    throw std::runtime_error("gave " + std::to_string(next) + " results, the export has " +
+                             std::to_string(op_->outputs.size()));
+  }
+}
+
+}  // namespace penstock

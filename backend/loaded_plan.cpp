@@ -1,0 +1,24 @@
+#include "backend/loaded_plan.hpp"
+
+#include "graph/error.hpp"
+#include "graph/file.hpp"
+#include "graph/pt2.hpp"
+
+namespace penstock {
+
+std::unique_ptr<LoadedPlan> load_plan(const ExecuteTask& task) {
+  if (const std::string found = sha256_of_file(task.plan); found != task.plan_sha256) {
+    throw InputError(task.plan, "was changed while the run started (sha256 " + found + ", not " +
+                     task.plan_sha256 + ")", "Start it again.");
+  }
+  auto loaded = std::make_unique<LoadedPlan>();
+  loaded->plan = read_plan(task.plan);
+  loaded->graph = read_pt2(loaded->plan.job.model);
+  check_fingerprint(loaded->plan, loaded->graph);
+  loaded->analysis = analyse(loaded->graph);
+  loaded->slicing = slice(loaded->plan, loaded->graph, loaded->analysis);
+  loaded->program = lowered_program(loaded->plan, loaded->slicing, task.forward_only);
+  return loaded;
+}
+
+}  // namespace penstock

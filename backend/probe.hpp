@@ -1,0 +1,14 @@
+// A fixed piece of work that tells how fast this process computes now: the same in profile and
+// execution, so that a prediction can be scaled by it.
+#pragma once
+
+#include "pipeline/profile.hpp"
+
+namespace penstock {
+
+/// The median over repetitions of a 384 x 384 x 384 float32 matrix product and of a copy of 16 MiB,
+/// with this process's threads; about 50 ms in all. `spread` is the larger relative interquartile
+/// range of the two. All ranks run it at the same time.
+Probe run_probe();
+
+}  // namespace penstock

@@ -1,0 +1,19 @@
+// All ranks come to the same numbers. Every rank calls these at the same point.
+#pragma once
+
+#include "backend/communicator.hpp"
+#include "pipeline/profile.hpp"
+
+namespace penstock::profiler {
+
+/// The number that `rank` has.
+double from_rank(Communicator& communicator, int rank, double value);
+/// The mean over ranks of each number.
+void mean_over_ranks(Communicator& communicator, const std::vector<double*>& values);
+/// The largest over ranks.
+double largest_over_ranks(Communicator& communicator, double value);
+
+/// Every time of a microbatch size becomes its mean over ranks; sums stay sums.
+void mean_over_ranks(Communicator& communicator, MicrobatchCosts& costs);
+
+}  // namespace penstock::profiler

@@ -1,0 +1,167 @@
+#include "backend/profiler/assemble.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include "backend/profiler/grouping.hpp"
+#include "backend/profiler/statistics.hpp"
+#include "graph/facts.hpp"
+#include "graph/flops.hpp"
+
+namespace penstock::profiler {
+namespace {
+
+/// Parts of `total` in proportion to what each stage measured.
+std::vector<int64_t> apportion(int64_t total, std::span<const StageCost> parts,
+                               int64_t StageBytes::*bytes) {
+  std::vector<double> measured;
+  for (const StageCost& part : parts) measured.push_back(static_cast<double>(part.bytes.*bytes));
+  return profiler::apportion(total, measured);
+}
+
+/// Bytes that operators [begin, end) produce and operators from `end` on read, or the model returns.
+int64_t output_bytes(const Graph& graph, const std::vector<std::vector<OperatorId>>& consumers,
+                     OperatorId begin, OperatorId end, int64_t batch) {
+  int64_t bytes = 0;
+  for (OperatorId op = begin; op < end; ++op) {
+    for (const ValueId value : graph.operators[op].outputs) {
+      if (value < 0) continue;
+      const bool leaves = consumers[value].empty() || consumers[value].back() >= end;
+      if (leaves) bytes += graph.values[value].bytes(batch);
+    }
+  }
+  return bytes;
+}
+
+OperatorCost describe(const Division& division, OperatorId id, int64_t batch) {
+  const Operator& op = division.graph.operators[id];
+  OperatorCost cost{.name = op.name,
+                    .target = full_name(op),
+                    .module = op.modules.empty() ? "" : op.modules.back(),
+                    .flops = forward_flops(division.graph, op, batch),
+                    .bytes = forward_bytes(division.graph, op, batch)};
+  for (const ValueId value : op.outputs) {
+    if (value >= 0) cost.held.output += division.graph.values[value].bytes(batch);
+  }
+  return cost;
+}
+
+/// Divides what a group of operators measured among them. Its last operator, the one that the group
+/// was made for, has the transients; they are no sums.
+void share_out(const Division& division, OperatorId begin, OperatorId end, const StageCost& group,
+               int64_t batch, std::vector<OperatorCost>& operators) {
+  const auto shares = weights(division.graph, division.analysis, begin, end, batch);
+  double sum = 0;
+  for (const double share : shares) sum += share;
+  const auto forward = profiler::apportion(group.bytes.after_forward, shares);
+  const auto input = profiler::apportion(group.bytes.after_input, shares);
+  for (OperatorId op = begin; op < end; ++op) {
+    const size_t i = op - begin;
+    const double share = sum > 0 ? shares[i] / sum : (i == 0 ? 1 : 0);
+    OperatorCost cost = describe(division, op, batch);
+    cost.times = scaled(group.times, {share, share, share, share});
+    cost.held.after_forward = forward[i];
+    cost.held.after_input = input[i];
+    if (share > 0) {
+      cost.held.transient_forward = group.bytes.transient_forward;
+      cost.held.transient_backward = group.bytes.transient_backward;
+    }
+    operators.push_back(std::move(cost));
+  }
+}
+
+/// Appends the operators of a unit, whose groups are division.groups[first] and following.
+void add_operators(const Division& division, const UnitCost& unit,
+                   std::span<const StageCost> measured, size_t first, MicrobatchCosts& costs) {
+  std::vector<StageCost> groups(measured.begin(), measured.end());
+  const ScaleFactors to_unit = scale_factors(unit.times, groups);
+  const auto forward =
+      apportion(unit.held.after_forward, measured, &StageBytes::after_forward);
+  const auto input = apportion(unit.held.after_input, measured, &StageBytes::after_input);
+  for (size_t g = 0; g < groups.size(); ++g) {
+    groups[g].times = scaled(groups[g].times, to_unit);
+    groups[g].bytes.after_forward = forward[g];
+    groups[g].bytes.after_input = input[g];
+    const OperatorId end = g + 1 < groups.size() ? division.groups[first + g + 1] : unit.end;
+    share_out(division, division.groups[first + g], end, groups[g], costs.microbatch,
+              costs.operators);
+  }
+}
+
+}  // namespace
+
+void Samples::add(const ChainRun& run, bool split) {
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    const StageTimes& times = run.times[i];
+    const StageBytes& bytes = run.bytes[i];
+    Stage& stage = stages_[i];
+    stage.forward.push_back(times.forward);
+    if (split) {
+      stage.backward_input.push_back(times.backward_input);
+      stage.backward_weight.push_back(times.backward_weight);
+      stage.bytes.after_input = bytes.after_input;
+    } else {
+      stage.backward.push_back(times.backward);
+    }
+    stage.bytes.after_forward = bytes.after_forward;
+    stage.bytes.transient_forward = bytes.transient_forward;
+    stage.bytes.transient_backward = std::max(stage.bytes.transient_backward,
+                                              bytes.transient_backward);
+  }
+}
+
+std::vector<StageCost> Samples::costs() const {
+  std::vector<StageCost> costs;
+  for (const Stage& stage : stages_) {
+    costs.push_back({.times = {.forward = summarize(stage.forward),
+                               .backward = summarize(stage.backward),
+                               .backward_input = summarize(stage.backward_input),
+                               .backward_weight = summarize(stage.backward_weight)},
+                     .bytes = stage.bytes});
+  }
+  return costs;
+}
+
+ScaleFactors scale_factors(const ActionTimes& whole, const std::vector<StageCost>& parts) {
+  const auto factor = [&](Measured ActionTimes::*action) {
+    double sum = 0;
+    for (const StageCost& part : parts) sum += (part.times.*action).mean_s;
+    return ratio((whole.*action).mean_s, sum);
+  };
+  return {factor(&ActionTimes::forward), factor(&ActionTimes::backward),
+          factor(&ActionTimes::backward_input), factor(&ActionTimes::backward_weight)};
+}
+
+ActionTimes scaled(const ActionTimes& times, const ScaleFactors& factors) {
+  return {scaled(times.forward, factors.forward), scaled(times.backward, factors.backward),
+          scaled(times.backward_input, factors.backward_input),
+          scaled(times.backward_weight, factors.backward_weight)};
+}
+
+MicrobatchCosts assemble(const Division& division, int64_t microbatch, const StageCost& whole,
+                         const std::vector<StageCost>& units,
+                         const std::vector<StageCost>& groups) {
+  MicrobatchCosts costs{.microbatch = microbatch};
+  const auto consumers = division.graph.consumers();
+  const ScaleFactors to_whole = scale_factors(whole.times, units);
+  const auto forward = apportion(whole.bytes.after_forward, units, &StageBytes::after_forward);
+  const auto input = apportion(whole.bytes.after_input, units, &StageBytes::after_input);
+  size_t group = 0;
+  for (size_t u = 0; u < units.size(); ++u) {
+    const Unit& unit = division.units[u];
+    UnitCost cost{.label = unit.label, .begin = unit.begin, .end = unit.end,
+                  .times = scaled(units[u].times, to_whole)};
+    cost.held = {.output = output_bytes(division.graph, consumers, unit.begin, unit.end, microbatch),
+                 .after_forward = forward[u],
+                 .after_input = input[u],
+                 .transient_forward = units[u].bytes.transient_forward,
+                 .transient_backward = units[u].bytes.transient_backward};
+    const size_t first = group;
+    while (group < groups.size() && division.groups[group] < unit.end) ++group;
+    add_operators(division, cost, std::span(groups).subspan(first, group - first), first, costs);
+    costs.units.push_back(std::move(cost));
+  }
+  return costs;
+}
+
+}  // namespace penstock::profiler

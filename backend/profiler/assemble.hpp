@@ -1,0 +1,56 @@
+// From three ways of measuring one microbatch size to its costs: the whole model as one stage, its
+// units as a chain of stages, and its groups of operators as a finer chain. The whole is the truth;
+// units are scaled to it, operators to their unit. Pure functions.
+#pragma once
+
+#include <vector>
+
+#include "backend/profiler/chain.hpp"
+#include "graph/cuts.hpp"
+#include "pipeline/profile.hpp"
+
+namespace penstock::profiler {
+
+/// One stage of a chain, over all repetitions.
+struct StageCost {
+  ActionTimes times;
+  StageBytes bytes;
+};
+
+/// Collects the runs of one chain.
+class Samples {
+ public:
+  explicit Samples(int stages) : stages_(stages) {}
+  void add(const ChainRun& run, bool split);
+  /// One per stage.
+  std::vector<StageCost> costs() const;
+
+ private:
+  struct Stage {
+    std::vector<double> forward, backward, backward_input, backward_weight;
+    StageBytes bytes;
+  };
+  std::vector<Stage> stages_;
+};
+
+/// Seconds of F and B of the whole by the seconds of its parts: what the parts were scaled by.
+struct ScaleFactors {
+  double forward = 1, backward = 1, backward_input = 1, backward_weight = 1;
+};
+ScaleFactors scale_factors(const ActionTimes& whole, const std::vector<StageCost>& parts);
+ActionTimes scaled(const ActionTimes& times, const ScaleFactors& factors);
+
+/// The graph and how it was divided.
+struct Division {
+  const Graph& graph;
+  const Analysis& analysis;
+  const std::vector<Unit>& units;
+  const std::vector<OperatorId>& groups;  // first operators; every unit begins a group
+};
+
+/// Costs of units and operators. Guarantees that the mean times of the units add up to the whole,
+/// those of a unit's operators to the unit (to rounding), and the same, exactly, of the bytes held.
+MicrobatchCosts assemble(const Division& division, int64_t microbatch, const StageCost& whole,
+                         const std::vector<StageCost>& units, const std::vector<StageCost>& groups);
+
+}  // namespace penstock::profiler

@@ -1,0 +1,44 @@
+#include "backend/profiler/batch.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include "backend/dtype.hpp"
+
+namespace penstock::profiler {
+namespace {
+
+at::Tensor make_up(const ExpectedSample& sample, int64_t first, int64_t count) {
+  std::vector<int64_t> shape{count};
+  shape.insert(shape.end(), sample.shape.begin(), sample.shape.end());
+  const auto generator = at::detail::createCPUGenerator(static_cast<uint64_t>(first));
+  if (is_floating(sample.dtype)) {
+    return at::randn(shape, generator, at::TensorOptions(at::kFloat)).to(scalar_type(sample.dtype));
+  }
+  return at::randint(sample.limit.value_or(2), shape, generator, at::TensorOptions(at::kLong))
+      .to(scalar_type(sample.dtype));
+}
+
+}  // namespace
+
+Batches::Batches(const Job& job, const Graph& model)
+    : model_(model), expected_(expected_samples(job, model)) {
+  if (!job.data.empty()) data_ = std::make_unique<Data>(job, model);
+}
+
+Batch Batches::read(int64_t first, int64_t count) const {
+  Batch batch;
+  for (const ExpectedSample& sample : expected_) {
+    at::Tensor tensor =
+        data_ ? data_->read(sample.name, first, count) : make_up(sample, first, count);
+    if (sample.name == kTarget) {
+      batch.target = std::move(tensor);
+      continue;
+    }
+    for (const ValueId input : model_.inputs) {
+      if (model_.values[input].name == sample.name) batch.inputs[input] = tensor;
+    }
+  }
+  return batch;
+}
+
+}  // namespace penstock::profiler

@@ -1,0 +1,34 @@
+// The microbatches that are measured: the job's data, or made up where the job has none.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "backend/data.hpp"
+#include "backend/stage.hpp"
+
+namespace penstock::profiler {
+
+/// All user inputs of the model, and the target where the loss needs one.
+struct Batch {
+  Values inputs;
+  std::optional<at::Tensor> target;
+};
+
+class Batches {
+ public:
+  /// Throws InputError where the job names data that does not fit the model.
+  Batches(const Job& job, const Graph& model);
+
+  bool made_up() const { return data_ == nullptr; }
+  /// Samples [first, first + count). Made up: integers evenly over the rows of the embedding that
+  /// reads them (0 and 1 where none does), standard normal floats, the same at every call.
+  Batch read(int64_t first, int64_t count) const;
+
+ private:
+  const Graph& model_;
+  std::vector<ExpectedSample> expected_;
+  std::unique_ptr<Data> data_;
+};
+
+}  // namespace penstock::profiler

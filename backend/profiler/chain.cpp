@@ -1,0 +1,133 @@
+#include "backend/profiler/chain.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "backend/memory.hpp"
+#include "backend/profiler/clock.hpp"
+
+namespace penstock::profiler {
+namespace {
+
+/// Bytes held before and after something, and the most that it held above both.
+struct Level {
+  int64_t before = 0, after = 0, transient = 0;
+};
+
+/// Runs `action` between two readings of clock and counter; adds the seconds to `seconds`.
+template <class F>
+Level observe(double& seconds, F&& action) {
+  memory::reset_peak();
+  Level level{.before = memory::held_bytes()};
+  const double start = now_s();
+  action();
+  seconds += now_s() - start;
+  level.after = memory::held_bytes();
+  level.transient = memory::peak_bytes() - std::max(level.before, level.after);
+  return level;
+}
+
+}  // namespace
+
+Chain::Chain(const Graph& graph, const Analysis& analysis, const std::vector<OperatorId>& begins,
+             TensorStore& store, Loss loss)
+    : slicing_(slice(graph, analysis, interval_stages(graph, begins),
+                     static_cast<int>(begins.size()))),
+      received_(begins.size()),
+      sent_(begins.size()),
+      stage_of_value_(graph.values.size(), -1),
+      consumers_(graph.values.size(), 0) {
+  for (int i = 0; i < static_cast<int>(begins.size()); ++i) {
+    stages_.push_back(std::make_unique<Stage>(graph, analysis, slicing_, i, store, loss));
+  }
+  std::set<ValueId> with_gradient;
+  for (const StageEdge& edge : slicing_.edges) {
+    for (const Crossing& crossing : edge.values) {
+      received_[edge.consumer].push_back(crossing.value);
+      stage_of_value_[crossing.value] = edge.producer;
+      ++consumers_[crossing.value];
+      if (crossing.carries_gradient && with_gradient.insert(crossing.value).second) {
+        sent_[edge.producer].push_back(crossing.value);
+      }
+    }
+  }
+}
+
+int Chain::loss_stage() const {
+  const auto found = std::ranges::find_if(stages_, [](const auto& stage) { return stage->has_loss(); });
+  return static_cast<int>(found - stages_.begin());
+}
+
+ChainRun Chain::run(const Batch& batch, const StepContext& context, bool split) {
+  ChainRun run{.times = std::vector<StageTimes>(stages_.size()),
+               .bytes = std::vector<StageBytes>(stages_.size())};
+  forward(batch, context, run);
+  backward(run, split);
+  if (split) backward_weight(run);
+  for (const auto& stage : stages_) stage->finish_step();
+  return run;
+}
+
+void Chain::forward(const Batch& batch, const StepContext& context, ChainRun& run) {
+  Values live;
+  std::vector<int> uses = consumers_;
+  for (int s = 0; s < stages(); ++s) {
+    Values inputs;
+    for (const ValueId value : slicing_.stages[s].user_inputs) inputs[value] = batch.inputs.at(value);
+    for (const ValueId value : received_[s]) inputs[value] = live.at(value);
+    Stage::Forward result;
+    const Level level = observe(run.times[s].forward, [&] {
+      result = stages_[s]->forward(0, inputs, stages_[s]->needs_target() ? batch.target : std::nullopt,
+                                   context);
+    });
+    inputs.clear();
+    run.bytes[s].after_forward = level.after - level.before;
+    run.bytes[s].transient_forward = level.transient;
+    if (result.loss) run.loss = result.loss->item<double>();
+    live.merge(result.sent);
+    // A value that its last reader has had stays only where a stage keeps it for the backward.
+    for (const ValueId value : received_[s]) {
+      if (--uses[value] > 0) continue;
+      const int64_t before = memory::held_bytes();
+      live.erase(value);
+      run.bytes[stage_of_value_[value]].after_forward -= before - memory::held_bytes();
+    }
+  }
+}
+
+Values Chain::gradients_of(int stage, Values& pending) const {
+  Values gradients;
+  for (const ValueId value : sent_[stage]) {
+    auto node = pending.extract(value);
+    if (!node.empty()) gradients.insert(std::move(node));
+  }
+  return gradients;
+}
+
+void Chain::backward(ChainRun& run, bool split) {
+  Values pending;  // gradients of crossing values, summed over the consumers that have run
+  for (int s = stages() - 1; s >= 0; --s) {
+    const Values gradients = gradients_of(s, pending);
+    Values inputs;
+    double& seconds = split ? run.times[s].backward_input : run.times[s].backward;
+    const Level level = observe(seconds, [&] {
+      inputs = split ? stages_[s]->backward_input(0, gradients) : stages_[s]->backward(0, gradients);
+    });
+    run.bytes[s].transient_backward = level.transient;
+    for (auto& [value, gradient] : inputs) {
+      const auto [place, fresh] = pending.try_emplace(value, gradient);
+      if (!fresh) place->second = place->second + gradient;
+    }
+  }
+}
+
+void Chain::backward_weight(ChainRun& run) {
+  for (int s = stages() - 1; s >= 0; --s) {
+    const Level level =
+        observe(run.times[s].backward_weight, [&] { stages_[s]->backward_weight(0); });
+    run.bytes[s].after_input = level.before - level.after;
+    run.bytes[s].transient_backward = std::max(run.bytes[s].transient_backward, level.transient);
+  }
+}
+
+}  // namespace penstock::profiler

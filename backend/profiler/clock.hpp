@@ -1,0 +1,21 @@
+// The clock of all measurements.
+#pragma once
+
+#include <chrono>
+
+namespace penstock::profiler {
+
+/// Seconds of a monotonic clock.
+inline double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Seconds that `action` takes.
+template <class F>
+double time_s(F&& action) {
+  const double start = now_s();
+  action();
+  return now_s() - start;
+}
+
+}  // namespace penstock::profiler

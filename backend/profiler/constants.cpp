@@ -1,0 +1,118 @@
+#include "backend/profiler/constants.hpp"
+
+#include "backend/dtype.hpp"
+#include "backend/loss.hpp"
+#include "backend/profiler/clock.hpp"
+#include "backend/profiler/statistics.hpp"
+
+namespace penstock::profiler {
+namespace {
+
+constexpr int repeated = 3;
+
+/// y = x * w, whose output is its loss: the smallest model that has a backward.
+Graph smallest_model() {
+  Graph graph;
+  const std::vector<Expression> shape{Expression::batch(), Expression(1)};
+  graph.values = {{.name = "x", .kind = Value::Kind::user_input, .shape = shape},
+                  {.name = "w", .kind = Value::Kind::tensor, .shape = {Expression(1)}, .tensor = 0},
+                  {.name = "y", .shape = shape, .producer = 0}};
+  graph.tensors = {{.name = "w", .requires_grad = true, .sizes = {1}, .strides = {1}}};
+  graph.operators = {{.name = "y", .target = "aten::mul", .overload = "Tensor",
+                      .arguments = {{"self", TensorRef{0}}, {"other", TensorRef{1}}},
+                      .outputs = {2}}};
+  graph.inputs = {0};
+  graph.outputs = {{"output", TensorRef{2}}};
+  graph.dynamic_batch = true;
+  return graph;
+}
+
+/// Seconds of adding one gradient to what each parameter has, or of storing it; each gradient has
+/// just been written, as in a backward.
+double gradients_s(Subject& subject, bool clear) {
+  if (clear) subject.store.clear_gradients();
+  double seconds = 0;
+  for (const int index : subject.parameters()) {
+    at::Tensor gradient = at::zeros_like(subject.store.tensor(index));
+    seconds += time_s([&] { subject.store.accumulate(index, std::move(gradient)); });
+  }
+  return seconds;
+}
+
+double per_byte(const Subject& subject, double seconds) {
+  const auto bytes = static_cast<double>(subject.parameter_bytes());
+  return bytes > 0 ? std::max(0.0, seconds) / bytes : 0;
+}
+
+}  // namespace
+
+double accumulate_s_per_byte(Subject& subject) {
+  double stored = 0, added = 0;
+  for (int i = 0; i < repeated; ++i) {
+    stored += gradients_s(subject, true);
+    added += gradients_s(subject, false);
+  }
+  return per_byte(subject, (added - stored) / repeated);
+}
+
+double optimizer_s_per_byte(Subject& subject) {
+  const std::set<int> parameters = subject.parameters();
+  subject.optimizer.step(subject.store, parameters);  // makes its state
+  double seconds = 0;
+  for (int i = 0; i < repeated; ++i) {
+    seconds += time_s([&] { subject.optimizer.step(subject.store, parameters); });
+  }
+  return per_byte(subject, seconds / repeated);
+}
+
+double zero_s_per_byte(Subject& subject) {
+  return per_byte(subject, time_s([&] { subject.store.clear_gradients(); }));
+}
+
+double hand_off_s_per_byte() {
+  const at::Tensor tensor = at::zeros({int64_t{4} << 20});
+  std::vector<double> seconds;
+  for (int i = 0; i < 20; ++i) {
+    Values arrived;
+    seconds.push_back(time_s([&] { arrived[0] = tensor.detach().contiguous(); }));
+  }
+  return summarize(seconds).median_s / static_cast<double>(tensor.nbytes());
+}
+
+double action_overhead_s() {
+  const Graph graph = smallest_model();
+  const Analysis analysis = analyse(graph);
+  TensorStore store(std::map<int, at::Tensor>{{0, at::ones({1})}});
+  const Slicing slicing = slice(graph, analysis, {0}, 1);
+  Stage stage(graph, analysis, slicing, 0, store, Loss::output);
+  const Values inputs{{0, at::ones({1, 1})}};
+  std::vector<double> seconds;
+  for (int i = 0; i < 50; ++i) {
+    seconds.push_back(time_s([&] {
+      stage.forward(0, inputs, std::nullopt, {});
+      stage.backward(0, {});
+    }));
+  }
+  return summarize(seconds).median_s / 2;
+}
+
+Measured loss_forward(const Subject& subject, int64_t microbatch, const Batch& batch) {
+  const auto* output = subject.graph.outputs.empty()
+                           ? nullptr
+                           : std::get_if<TensorRef>(&subject.graph.outputs.front().value);
+  if (output == nullptr) return {};
+  const Value& value = subject.graph.values[output->value];
+  std::vector<int64_t> shape;
+  for (const Expression& size : value.shape) shape.push_back(size.at(microbatch));
+  const at::Tensor prediction =
+      at::zeros(shape, scalar_type(value.dtype)).set_requires_grad(is_floating(value.dtype));
+  std::vector<double> seconds;
+  for (int i = 0; i < repeated; ++i) {
+    seconds.push_back(time_s([&] {
+      mean_loss(subject.job.loss, prediction, batch.target.value_or(at::Tensor()));
+    }));
+  }
+  return summarize(seconds);
+}
+
+}  // namespace penstock::profiler

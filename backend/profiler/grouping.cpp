@@ -1,0 +1,55 @@
+#include "backend/profiler/grouping.hpp"
+
+#include <algorithm>
+#include <ranges>
+
+#include "graph/facts.hpp"
+#include "graph/flops.hpp"
+
+namespace penstock::profiler {
+
+bool costs_time(const Graph& graph, const Analysis& analysis, OperatorId id) {
+  const Operator& op = graph.operators[id];
+  if (is_view(op) || is_assertion(op)) return false;
+  return std::ranges::any_of(op.outputs, [&](ValueId value) {
+    return value >= 0 && !analysis.constant[value] && !analysis.parameter_derived[value];
+  });
+}
+
+std::vector<OperatorId> group_begins(const Graph& graph, const Analysis& analysis,
+                                     const std::vector<Unit>& units, int most) {
+  const int operators = static_cast<int>(graph.operators.size());
+  const int together = std::max(1, (operators + most - 1) / most);
+  std::vector<OperatorId> begins;
+  for (const Unit& unit : units) {
+    begins.push_back(unit.begin);
+    int counted = 0;
+    for (OperatorId op = unit.begin; op < unit.end; ++op) {
+      if (!costs_time(graph, analysis, op) || ++counted % together != 0) continue;
+      const bool more = std::ranges::any_of(
+          std::views::iota(op + 1, unit.end),
+          [&](OperatorId later) { return costs_time(graph, analysis, later); });
+      if (more) begins.push_back(op + 1);
+    }
+  }
+  return begins;
+}
+
+std::vector<double> weights(const Graph& graph, const Analysis& analysis, OperatorId begin,
+                            OperatorId end, int64_t batch) {
+  // A CPU core does about ten FLOPs in the time in which it moves a byte.
+  constexpr double flops_per_byte = 10;
+  std::vector<double> result;
+  for (OperatorId op = begin; op < end; ++op) {
+    if (!costs_time(graph, analysis, op)) {
+      result.push_back(0);
+      continue;
+    }
+    const Operator& o = graph.operators[op];
+    result.push_back(std::max(forward_flops(graph, o, batch),
+                              flops_per_byte * static_cast<double>(forward_bytes(graph, o, batch))));
+  }
+  return result;
+}
+
+}  // namespace penstock::profiler

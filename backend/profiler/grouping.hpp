@@ -1,0 +1,25 @@
+// Which operators are timed together in the second pass.
+#pragma once
+
+#include <vector>
+
+#include "graph/cuts.hpp"
+
+namespace penstock::profiler {
+
+/// Does this operator take time of its own in every microbatch? Views, assertions and what is
+/// computed once (constants, parameter-derived values) do not.
+bool costs_time(const Graph& graph, const Analysis& analysis, OperatorId op);
+
+/// First operators of the groups, ascending from 0. A group lies inside one unit and ends with an
+/// operator that costs time, so that views fall to the operator that reads them. At most `most`
+/// groups (but no fewer than units): in a larger graph, groups take several such operators.
+std::vector<OperatorId> group_begins(const Graph& graph, const Analysis& analysis,
+                                     const std::vector<Unit>& units, int most = 1000);
+
+/// Weights by which the operators [begin, end) share what was measured for all of them: forward
+/// FLOPs, or bytes where an operator has none to speak of; 0 for one that costs no time.
+std::vector<double> weights(const Graph& graph, const Analysis& analysis, OperatorId begin,
+                            OperatorId end, int64_t batch);
+
+}  // namespace penstock::profiler

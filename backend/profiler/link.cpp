@@ -1,0 +1,123 @@
+#include "backend/profiler/link.hpp"
+
+#include <algorithm>
+
+#include "backend/profiler/agree.hpp"
+#include "backend/profiler/clock.hpp"
+#include "backend/profiler/statistics.hpp"
+
+namespace penstock::profiler {
+namespace {
+
+constexpr int sender = 0, receiver = 1;
+constexpr int64_t smallest = 16;          // bytes: a time stamp fits
+constexpr int64_t load_message = 4 << 20;  // bytes of one transfer under load
+constexpr int load_messages = 8;
+
+/// A fixed piece of compute, about a millisecond.
+class Work {
+ public:
+  void run() { at::mm_out(product_, matrix_, matrix_); }
+
+ private:
+  at::Tensor matrix_ = at::full({384, 384}, 1e-3), product_ = at::empty({384, 384});
+};
+
+int repetitions(int64_t bytes) { return bytes <= 1 << 16 ? 20 : bytes <= 1 << 20 ? 9 : 5; }
+
+/// The sender's part of one timed message: once the receiver has posted, the time goes first.
+void send_stamped(Communicator& communicator, const at::Tensor& message, Work* work) {
+  at::Tensor ready = at::zeros({1}, at::kDouble);
+  communicator.receive({receiver, true}, ready, 1)->wait();
+  message[0] = now_s();
+  const auto transfer = communicator.send({receiver, false}, message, 0);
+  // Longer than any message takes: the sender is busy until well after the arrival.
+  if (work) {
+    const double until = now_s() + 2e-3 + static_cast<double>(message.nbytes()) / 0.3e9;
+    while (now_s() < until) work->run();
+  }
+  transfer->wait();
+}
+
+/// Seconds from the stamp to the arrival.
+double receive_stamped(Communicator& communicator, at::Tensor& message) {
+  const auto transfer = communicator.receive({sender, false}, message, 0);
+  communicator.send({sender, true}, at::zeros({1}, at::kDouble), 1)->wait();
+  transfer->wait();
+  return now_s() - message[0].item<double>();
+}
+
+LinkCost measure_link(Communicator& communicator, int64_t largest, bool busy) {
+  LinkCost link{.kind = busy ? "gloo-busy" : "gloo"};
+  Work work;
+  for (int64_t bytes = smallest; bytes <= largest; bytes *= 8) {
+    at::Tensor message = at::zeros({bytes / 8}, at::kDouble);
+    std::vector<double> seconds;
+    for (int i = 0; i < repetitions(bytes); ++i) {
+      if (communicator.rank() == sender) send_stamped(communicator, message, busy ? &work : nullptr);
+      if (communicator.rank() == receiver) seconds.push_back(receive_stamped(communicator, message));
+    }
+    link.samples.emplace_back(bytes, summarize(seconds).median_s);
+  }
+  for (auto& [bytes, seconds] : link.samples) seconds = from_rank(communicator, receiver, seconds);
+  const LinkFit fit = fit_link(link.samples);
+  link.latency_s = fit.latency_s;
+  link.bandwidth = fit.bandwidth;
+  link.residual = fit.residual;
+  return link;
+}
+
+/// Seconds that `count` pieces of work take, with or without transfers going on beside them.
+double loaded_s(Communicator& communicator, Work& work, int count, bool transfers) {
+  std::vector<at::Tensor> messages;
+  std::vector<std::unique_ptr<Transfer>> pending;
+  const int rank = communicator.rank();
+  for (int i = 0; transfers && rank < 2 && i < load_messages; ++i) {
+    messages.push_back(at::zeros({load_message / 4}));
+  }
+  for (int i = 0; rank == receiver && i < static_cast<int>(messages.size()); ++i) {
+    pending.push_back(communicator.receive({sender, false}, messages[i], i));
+  }
+  communicator.barrier();
+  const double seconds = time_s([&] {
+    for (int i = 0; rank == sender && i < static_cast<int>(messages.size()); ++i) {
+      pending.push_back(communicator.send({receiver, false}, messages[i], i));
+    }
+    for (int i = 0; i < count; ++i) work.run();
+  });
+  for (const auto& transfer : pending) transfer->wait();
+  communicator.barrier();
+  return seconds;
+}
+
+/// Compute seconds that a byte costs this rank when it is moved beside the compute. The compute
+/// lasts eight times as long as the transfers do on idle ranks, so that they end within it.
+double compute_s_per_byte(Communicator& communicator, const LinkCost& idle) {
+  Work work;
+  const double transfers_s =
+      load_messages * (idle.latency_s + (idle.bandwidth > 0 ? load_message / idle.bandwidth : 0));
+  work.run();
+  const double piece_s = from_rank(communicator, 0, time_s([&] { work.run(); }));
+  const int count = std::clamp(static_cast<int>(8 * transfers_s / piece_s), 20, 2000);
+  std::vector<double> alone, loaded;
+  for (int i = 0; i < 3; ++i) {
+    alone.push_back(loaded_s(communicator, work, count, false));
+    loaded.push_back(loaded_s(communicator, work, count, true));
+  }
+  const double extra = summarize(loaded).median_s - summarize(alone).median_s;
+  return std::max(0.0, extra / (double(load_messages) * load_message));
+}
+
+}  // namespace
+
+std::vector<LinkCost> measure_links(Communicator& communicator, int64_t largest) {
+  if (communicator.size() < 2) return {};
+  LinkCost idle = measure_link(communicator, largest, false);
+  LinkCost busy = measure_link(communicator, largest, true);
+  const double cost = compute_s_per_byte(communicator, idle);
+  idle.sender_s_per_byte = busy.sender_s_per_byte = from_rank(communicator, sender, cost);
+  idle.receiver_s_per_byte = busy.receiver_s_per_byte = from_rank(communicator, receiver, cost);
+  return {idle, busy};
+}
+
+}  // namespace penstock::profiler

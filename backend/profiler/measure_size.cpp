@@ -1,0 +1,139 @@
+#include "backend/profiler/measure_size.hpp"
+
+#include <algorithm>
+
+#include "backend/profiler/agree.hpp"
+#include "backend/profiler/clock.hpp"
+#include "backend/profiler/constants.hpp"
+#include "backend/profiler/statistics.hpp"
+
+namespace penstock::profiler {
+namespace {
+
+/// Microbatches right after an optimizer step that are measured: for what the first one takes longer.
+constexpr int first_microbatches = 2;
+
+StepContext context(const Subject& subject, int64_t microbatch, int repetition) {
+  StepContext context;
+  context.random = {.seed = subject.job.seed, .step = repetition, .microbatch = 0};
+  context.batch = microbatch;
+  context.loss_scale = double(microbatch) / double(subject.job.global_batch);
+  return context;
+}
+
+double total(const ChainRun& run) {
+  double sum = 0;
+  for (const StageTimes& t : run.times) {
+    sum += t.forward + t.backward + t.backward_input + t.backward_weight;
+  }
+  return sum;
+}
+
+/// What the stages took without the forward of the loss, which has a place of its own in the profile.
+std::vector<StageCost> without_loss(std::vector<StageCost> costs, int loss_stage,
+                                    const Measured& loss) {
+  if (loss_stage < static_cast<int>(costs.size())) {
+    Measured& forward = costs[loss_stage].times.forward;
+    forward.mean_s = std::max(0.0, forward.mean_s - loss.mean_s);
+    forward.median_s = std::max(0.0, forward.median_s - loss.median_s);
+  }
+  return costs;
+}
+
+/// The measurement under way.
+class Rounds {
+ public:
+  Rounds(Subject& subject, int64_t microbatch)
+      : subject_(subject), microbatch_(microbatch), batch_(subject.batches.read(0, microbatch)),
+        whole_(1), units_(subject.by_unit.stages()), groups_(subject.by_group.stages()) {}
+
+  /// Once F and B, once F, I and W.
+  void measure(Chain& chain, Samples& samples) {
+    for (const bool split : {false, true}) {
+      samples.add(chain.run(batch_, context(subject_, microbatch_, repetition_++), split), split);
+    }
+  }
+  /// Microbatch 0 of a step: after OPT, its gradients are stored, not added.
+  void measure_first() {
+    subject_.optimizer.step(subject_.store, subject_.parameters());
+    subject_.store.clear_gradients();
+    first_s_.push_back(
+        total(subject_.whole.run(batch_, context(subject_, microbatch_, repetition_++), false)));
+  }
+  /// Constants are there, and the allocator has what the parts need.
+  void warm_parts() {
+    for (Chain* chain : {&subject_.by_unit, &subject_.by_group}) {
+      chain->run(batch_, context(subject_, microbatch_, repetition_++), false);
+    }
+  }
+  void round(int i, const Repetitions& repetitions) {
+    if (i < first_microbatches) measure_first();
+    if (i < repetitions.whole) measure(subject_.whole, whole_);
+    if (i < repetitions.units) measure(subject_.by_unit, units_);
+    if (i < repetitions.operators) measure(subject_.by_group, groups_);
+  }
+
+  SizeResult result(double accumulation_s) const {
+    const Measured loss = loss_forward(subject_, microbatch_, batch_);
+    const auto costs = [&](const Samples& samples, const Chain& chain) {
+      return without_loss(samples.costs(), chain.loss_stage(), loss);
+    };
+    const StageCost whole = costs(whole_, subject_.whole).front();
+    const auto units = costs(units_, subject_.by_unit);
+    SizeResult result{.costs = assemble(subject_.division(), microbatch_, whole, units,
+                                        costs(groups_, subject_.by_group)),
+                      .unit_scale = scale_factors(whole.times, units)};
+    result.peak_bytes = whole.bytes.after_forward + std::max(whole.bytes.transient_forward,
+                                                             whole.bytes.transient_backward);
+    result.costs.loss_forward = loss;
+    result.pass_s = whole.times.forward.mean_s + whole.times.backward.mean_s + loss.mean_s;
+    const double first = summarize(first_s_).mean_s + accumulation_s;
+    result.costs.first_microbatch_excess = std::max(0.0, first / result.pass_s - 1);
+    return result;
+  }
+
+ private:
+  Subject& subject_;
+  int64_t microbatch_;
+  Batch batch_;
+  int repetition_ = 0;
+  Samples whole_, units_, groups_;
+  std::vector<double> first_s_;
+};
+
+double load_s(const Subject& subject, int64_t microbatch) {
+  if (subject.batches.made_up()) return 0;
+  std::vector<double> seconds;
+  for (int i = 0; i < 5; ++i) {
+    seconds.push_back(time_s([&] { subject.batches.read(i * microbatch, microbatch); }));
+  }
+  return summarize(seconds).mean_s;
+}
+
+}  // namespace
+
+double warm_up(Subject& subject, int64_t microbatch) {
+  const Batch batch = subject.batches.read(0, microbatch);
+  return total(subject.whole.run(batch, context(subject, microbatch, 0), false));
+}
+
+SizeResult measure_size(Subject& subject, int64_t microbatch, const Repetitions& repetitions,
+                        double accumulate_s_per_byte, Communicator& communicator,
+                        const std::function<void(double)>& progress) {
+  Rounds rounds(subject, microbatch);
+  if (repetitions.warm_parts()) rounds.warm_parts();
+  const int count = std::max({repetitions.whole, repetitions.units, repetitions.operators});
+  for (int i = 0; i < count; ++i) {
+    communicator.barrier();
+    rounds.round(i, repetitions);
+    progress(double(i + 1) / count);
+  }
+  SizeResult result = rounds.result(accumulate_s_per_byte * double(subject.parameter_bytes()));
+  result.repetitions = repetitions;
+  result.costs.load_batch_s = load_s(subject, microbatch);
+  mean_over_ranks(communicator, result.costs);
+  mean_over_ranks(communicator, {&result.pass_s});
+  return result;
+}
+
+}  // namespace penstock::profiler

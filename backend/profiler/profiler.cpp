@@ -1,0 +1,202 @@
+#include "backend/profiler/profiler.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "backend/probe.hpp"
+#include "backend/profiler/agree.hpp"
+#include "backend/profiler/constants.hpp"
+#include "backend/profiler/device.hpp"
+#include "backend/profiler/link.hpp"
+#include "backend/profiler/measure_size.hpp"
+#include "backend/profiler/resume.hpp"
+#include "backend/profiler/statistics.hpp"
+#include "graph/file.hpp"
+#include "graph/pt2.hpp"
+#include "pipeline/quantity.hpp"
+
+namespace penstock::profiler {
+namespace {
+
+class Profiler {
+ public:
+  Profiler(const Request& request, Communicator& communicator, const Emit& emit)
+      : request_(request), communicator_(communicator), emit_(emit) {}
+
+  void run() {
+    profile_.base_memory_bytes = resident_bytes();
+    profile_.job = read_job(request_.job);
+    const Graph graph = read_pt2(profile_.job.model);
+    profile_.model_sha256 = graph.sha256;
+    profile_.device = cpu_info(communicator_.size());
+    profile_.microbatches = resume(request_.partial, profile_);
+    communicator_.barrier();  // before rank 0 writes the file that all have read
+    choose_sizes(graph);
+    tell("loading", 0);
+    probe();
+    Subject subject(profile_.job, graph);
+    measure_constants(subject);
+    measure_sizes(subject);
+    tell("the link between two ranks", 0.97);
+    profile_.links = measure_links(communicator_, largest_message(subject));
+    probe();
+    save();
+  }
+
+ private:
+  void tell(const std::string& what, double share) {
+    if (communicator_.rank() == 0) emit_({{"event", "progress"}, {"what", what}, {"share", share}});
+  }
+  void warn(const std::string& message) {
+    if (communicator_.rank() == 0) emit_({{"event", "warning"}, {"message", message}});
+  }
+
+  void save() {
+    if (communicator_.rank() != 0) return;
+    write_file(request_.partial, to_json(profile_, request_.partial));
+  }
+
+  /// The probe of the profile is the mean of all, and its spread the largest.
+  void probe() {
+    communicator_.barrier();
+    Probe now = run_probe();
+    mean_over_ranks(communicator_, {&now.gemm_s, &now.copy_s, &now.spread});
+    probes_.push_back(now);
+    std::vector<double> gemm, copy;
+    for (const Probe& probe : probes_) gemm.push_back(probe.gemm_s), copy.push_back(probe.copy_s);
+    const Measured gemms = summarize(gemm), copies = summarize(copy);
+    const auto range = [](const std::vector<double>& seconds, const Measured& all) {
+      const auto [least, most] = std::ranges::minmax(seconds);
+      return all.mean_s > 0 ? (most - least) / all.mean_s : 0;
+    };
+    profile_.probe = {gemms.mean_s, copies.mean_s, std::max(range(gemm, gemms), range(copy, copies))};
+  }
+
+  void choose_sizes(const Graph& graph) {
+    const auto all = microbatch_sizes(graph, profile_.job.global_batch, request_.job);
+    sizes_ = affordable(all, profile_.job.global_batch);
+    if (sizes_.size() == all.size()) return;
+    std::vector<int64_t> left_out;
+    std::ranges::copy_if(all, std::back_inserter(left_out), [&](int64_t size) {
+      return std::ranges::find(sizes_, size) == sizes_.end();
+    });
+    warn(fmt::format("not measured, since it would take more than 30 training steps: microbatch {}",
+                     fmt::join(left_out, ", ")));
+  }
+
+  void measure_constants(Subject& subject) {
+    tell("gradients and optimizer", 0.01);
+    warm_up(subject, sizes_.front());
+    communicator_.barrier();
+    profile_.accumulate_s_per_byte = accumulate_s_per_byte(subject);
+    profile_.optimizer_s_per_byte = optimizer_s_per_byte(subject);
+    profile_.zero_s_per_byte = zero_s_per_byte(subject);
+    profile_.hand_off_s_per_byte = hand_off_s_per_byte();
+    profile_.action_overhead_s = action_overhead_s();
+    mean_over_ranks(communicator_,
+                    {&profile_.accumulate_s_per_byte, &profile_.optimizer_s_per_byte,
+                     &profile_.zero_s_per_byte, &profile_.hand_off_s_per_byte,
+                     &profile_.action_overhead_s});
+  }
+
+  void measure_sizes(Subject& subject) {
+    double done = 0;
+    for (size_t i = 0; i < sizes_.size(); ++i) {
+      const double part = allowed_steps(sizes_, i, profile_.job.global_batch) / budget_steps;
+      if (profile_.at(sizes_[i]) != nullptr) {
+        note_measured(sizes_[i]);
+      } else if (fits(sizes_[i])) {
+        measure(subject, i, done, part);
+        save();
+        probe();
+      }
+      done += part;
+    }
+  }
+
+  void measure(Subject& subject, size_t i, double done, double part) {
+    const int64_t size = sizes_[i];
+    const std::string what = fmt::format("microbatch {}", size);
+    const auto progress = [&](double share) { tell(what, 0.03 + 0.94 * (done + part * share)); };
+    progress(0);
+    communicator_.barrier();
+    const double first = warm_up(subject, size);  // with the memory of this size
+    double pass_s = first;
+    mean_over_ranks(communicator_, {&pass_s});
+    note_pass(size, pass_s);
+    const double allowed_s =
+        std::max(allowed_steps(sizes_, i, profile_.job.global_batch) * step_s_, 0.2);
+    const Repetitions planned = repetitions(allowed_s / pass_s);
+    SizeResult result = measure_size(subject, size, planned, profile_.accumulate_s_per_byte,
+                                     communicator_, progress);
+    note_pass(size, result.pass_s);
+    largest_ = std::max(largest_, std::pair(size, result.peak_bytes));
+    profile_.device.details[fmt::format("unit_scale.{}", size)] =
+        fmt::format("F {:.4f} B {:.4f} I {:.4f} W {:.4f}", result.unit_scale.forward,
+                    result.unit_scale.backward, result.unit_scale.backward_input,
+                    result.unit_scale.backward_weight);
+    auto& all = profile_.microbatches;
+    all.insert(std::ranges::upper_bound(all, size, {}, &MicrobatchCosts::microbatch),
+               std::move(result.costs));
+  }
+
+  /// A training step on one device is as fast as the best microbatch size makes it.
+  void note_pass(int64_t size, double pass_s) {
+    const double step_s = pass_s * double(profile_.job.global_batch) / double(size);
+    step_s_ = step_s_ == 0 ? step_s : std::min(step_s_, step_s);
+  }
+  void note_measured(int64_t size) {
+    double pass_s = 0;
+    int64_t bytes = 0, transient = 0;
+    for (const UnitCost& unit : profile_.at(size)->units) {
+      pass_s += unit.times.forward.mean_s + unit.times.backward.mean_s;
+      bytes += unit.held.after_forward;
+      transient = std::max({transient, unit.held.transient_forward, unit.held.transient_backward});
+    }
+    note_pass(size, pass_s);
+    largest_ = std::max(largest_, std::pair(size, bytes + transient));
+  }
+
+  /// Memory grows with the samples: does what this size will take leave room on the machine?
+  bool fits(int64_t size) {
+    if (largest_.first == 0) return true;
+    const double needed = double(largest_.second) / double(largest_.first) * double(size) *
+                          communicator_.size();
+    const double available = from_rank(communicator_, 0, double(available_bytes()));
+    if (needed <= available) return true;
+    warn(fmt::format("microbatch {} is not measured: it would take {} and {} are free", size,
+                     format_bytes(needed), format_bytes(available)));
+    return false;
+  }
+
+  /// Messages are measured up to what the largest microbatch sends over any cut of the plan.
+  int64_t largest_message(const Subject& subject) const {
+    int64_t most = int64_t{1} << 20;
+    const int64_t size = profile_.microbatches.back().microbatch;
+    for (const StageEdge& edge : subject.by_unit.slicing().edges) {
+      for (const Crossing& crossing : edge.values) {
+        most = std::max(most, subject.graph.values[crossing.value].bytes(size));
+      }
+    }
+    return std::min(most, int64_t{16} << 20);
+  }
+
+  const Request& request_;
+  Communicator& communicator_;
+  const Emit& emit_;
+  Profile profile_;
+  std::vector<int64_t> sizes_;
+  std::vector<Probe> probes_;
+  double step_s_ = 0;                       // best estimate of a training step on one device
+  std::pair<int64_t, int64_t> largest_{};   // largest size measured, and the bytes that it took
+};
+
+}  // namespace
+
+void run(const Request& request, Communicator& communicator, const Emit& emit) {
+  Profiler(request, communicator, emit).run();
+}
+
+}  // namespace penstock::profiler

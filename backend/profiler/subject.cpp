@@ -1,0 +1,57 @@
+#include "backend/profiler/subject.hpp"
+
+#include <numeric>
+#include <set>
+
+#include "backend/profiler/grouping.hpp"
+
+namespace penstock::profiler {
+namespace {
+
+std::set<int> all_tensors(const Graph& graph) {
+  std::set<int> indices;
+  for (int i = 0; i < static_cast<int>(graph.tensors.size()); ++i) indices.insert(i);
+  return indices;
+}
+
+std::vector<OperatorId> begins(const std::vector<Unit>& units) {
+  std::vector<OperatorId> positions;
+  for (const Unit& unit : units) positions.push_back(unit.begin);
+  return positions;
+}
+
+OptimizerSpec standing_still(OptimizerSpec spec) {
+  spec.learning_rate = 0;
+  return spec;
+}
+
+}  // namespace
+
+Subject::Subject(const Job& the_job, const Graph& the_graph)
+    : job(the_job),
+      graph(the_graph),
+      analysis(analyse(graph)),
+      units(penstock::units(graph, analysis)),
+      groups(group_begins(graph, analysis, units)),
+      batches(job, graph),
+      store(graph, all_tensors(graph)),
+      optimizer(standing_still(job.optimizer)),
+      whole(graph, analysis, {0}, store, job.loss),
+      by_unit(graph, analysis, begins(units), store, job.loss),
+      by_group(graph, analysis, groups, store, job.loss) {}
+
+std::set<int> Subject::parameters() const {
+  std::set<int> indices;
+  for (int i = 0; i < static_cast<int>(graph.tensors.size()); ++i) {
+    if (graph.tensors[i].requires_grad) indices.insert(i);
+  }
+  return indices;
+}
+
+int64_t Subject::parameter_bytes() const {
+  int64_t bytes = 0;
+  for (const int index : parameters()) bytes += graph.tensors[index].bytes();
+  return bytes;
+}
+
+}  // namespace penstock::profiler

@@ -1,0 +1,36 @@
+// The model that is measured: loaded once, and sliced in the three ways in which it is run.
+#pragma once
+
+#include <vector>
+
+#include "backend/optimizer.hpp"
+#include "backend/profiler/assemble.hpp"
+#include "backend/profiler/batch.hpp"
+#include "backend/profiler/chain.hpp"
+#include "backend/store.hpp"
+
+namespace penstock::profiler {
+
+struct Subject {
+  /// Throws InputError for data that does not fit the model, a model exported without weights, an
+  /// operator that LibTorch does not have.
+  Subject(const Job& job, const Graph& graph);
+
+  Division division() const { return {graph, analysis, units, groups}; }
+  /// Bytes of the trainable parameters, each once.
+  int64_t parameter_bytes() const;
+  std::set<int> parameters() const;
+
+  const Job& job;
+  const Graph& graph;
+  Analysis analysis;
+  std::vector<Unit> units;
+  std::vector<OperatorId> groups;
+  Batches batches;
+  TensorStore store;
+  /// The job's own, with a learning rate of 0: the work is the same and the parameters stay.
+  Optimizer optimizer;
+  Chain whole, by_unit, by_group;
+};
+
+}  // namespace penstock::profiler

@@ -1,0 +1,33 @@
+// Random numbers that do not depend on how the model is split: every random operator seeds its
+// generator just before it runs.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <mutex>
+
+#include "graph/graph.hpp"
+
+namespace penstock {
+
+struct RandomKey {
+  uint64_t seed = 0;
+  int64_t step = 0;
+  int64_t microbatch = 0;  // replica x M + microbatch
+};
+
+/// 64 well-mixed bits (splitmix64 over the four numbers). `op` is the index in the whole graph.
+uint64_t operator_seed(const RandomKey& key, OperatorId op);
+
+/// Seeds the device's default generator; holds it until the operator has run, since the ranks of
+/// one process share it.
+class SeededGenerator {
+ public:
+  SeededGenerator(at::Device device, uint64_t seed);
+
+ private:
+  std::lock_guard<std::mutex> lock_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,88 @@
+#include "backend/rendezvous.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "graph/error.hpp"
+
+namespace penstock {
+
+namespace {
+
+using Facts = std::map<std::string, std::string>;
+constexpr int kRoundTrips = 8;
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+Facts facts_of(const Seat& seat, int rank) {
+  return nlohmann::json::parse(seat.store.get(fmt::format("handshake/{}", rank))).get<Facts>();
+}
+
+void compare(const Facts& zero, const Facts& other, int rank) {
+  for (const auto& [name, value] : zero) {
+    const auto found = other.find(name);
+    const std::string theirs = found == other.end() ? "nothing" : found->second;
+    if (theirs == value) continue;
+    throw InputError("handshake",
+                     fmt::format("rank 0 has {} {}, rank {} has {}", name, value, rank, theirs),
+                     "Start all ranks with the same files and the same version of Penstock.");
+  }
+}
+
+std::string clock_key(int rank, int trip, const char* what) {
+  return fmt::format("clock/{}/{}/{}", rank, trip, what);
+}
+
+/// Rank 0's part: answers the others one after the other.
+void answer_clocks(const Seat& seat) {
+  for (int rank = 1; rank < seat.size; ++rank) {
+    for (int trip = 0; trip < kRoundTrips; ++trip) {
+      seat.store.get(clock_key(rank, trip, "asked"));
+      seat.store.set(clock_key(rank, trip, "answer"), fmt::format("{:.17g}", now_s()));
+    }
+  }
+}
+
+}  // namespace
+
+void shake_hands(const Seat& seat, const Facts& facts) {
+  seat.store.set(fmt::format("handshake/{}", seat.rank), nlohmann::json(facts).dump());
+  if (seat.rank != 0) return compare(facts_of(seat, 0), facts, seat.rank);
+  for (int rank = 1; rank < seat.size; ++rank) compare(facts, facts_of(seat, rank), rank);
+}
+
+double clock_offset_s(const Seat& seat) {
+  if (seat.rank == 0) {
+    answer_clocks(seat);
+    return 0;
+  }
+  double shortest = std::numeric_limits<double>::infinity(), offset = 0;
+  for (int trip = 0; trip < kRoundTrips; ++trip) {
+    const double asked = now_s();
+    seat.store.set(clock_key(seat.rank, trip, "asked"), "?");
+    const double zero = std::stod(seat.store.get(clock_key(seat.rank, trip, "answer")));
+    const double answered = now_s();
+    if (answered - asked >= shortest) continue;
+    shortest = answered - asked;
+    offset = zero - (asked + answered) / 2;
+  }
+  // Rank 0 answered somewhere between asking and the answer: closer it cannot be told.
+  return std::abs(offset) <= shortest / 2 ? 0 : offset;
+}
+
+std::vector<std::string> gather(const Seat& seat, const std::string& key, const std::string& value) {
+  seat.store.set(fmt::format("gather/{}/{}", key, seat.rank), value);
+  std::vector<std::string> values;
+  for (int rank = 0; seat.rank == 0 && rank < seat.size; ++rank) {
+    values.push_back(seat.store.get(fmt::format("gather/{}/{}", key, rank)));
+  }
+  return values;
+}
+
+}  // namespace penstock

@@ -1,0 +1,26 @@
+// The key-value store through which the ranks of a run find each other, agree and report.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace penstock {
+
+class SharedStore {
+ public:
+  virtual ~SharedStore() = default;
+  virtual void set(const std::string& key, const std::string& value) = 0;
+  /// Blocks until some rank has set it. Throws PeerError if the store is gone or 10 minutes passed.
+  virtual std::string get(const std::string& key) = 0;
+};
+
+/// Where the store is. Keys of different runs or restarts differ by `prefix`.
+struct StoreAddress {
+  std::string host = "127.0.0.1";
+  int port = 0;
+  bool serve = false;  // this process hosts it, at `port`, or at a free one if that is 0
+  std::string prefix;
+};
+
+}  // namespace penstock

@@ -1,0 +1,164 @@
+#include "backend/stage.hpp"
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "backend/forward.hpp"
+#include "backend/loss.hpp"
+#include "graph/error.hpp"
+
+namespace penstock {
+
+struct Stage::State {
+  State(const Graph& graph, const Analysis& analysis, const Slicing& slicing, int stage,
+        TensorStore& store, Loss loss)
+      : recipe(graph, analysis, slicing, stage, store, loss), constants(recipe), router(recipe) {}
+
+  Held& held(int microbatch);
+  Roots roots(Held& microbatch, const Values& gradients);
+  Values input_gradients(Held& microbatch);
+  /// Runs `action`; what autograd throws gets the stage and microbatch as context.
+  template <class Action>
+  auto in_backward(int microbatch, Action action);
+
+  const Recipe recipe;
+  Constants constants;
+  GradientRouter router;
+  std::map<int, std::unique_ptr<Held>> microbatches;
+};
+
+namespace {
+
+[[noreturn]] void out_of_order(int stage, int microbatch, const char* problem) {
+  throw std::logic_error("stage " + std::to_string(stage) + ", microbatch " +
+                         std::to_string(microbatch) + ": " + problem);
+}
+
+}  // namespace
+
+Stage::Stage(const Graph& graph, const Analysis& analysis, const Slicing& slicing, int stage,
+             TensorStore& store, Loss loss)
+    : state_(std::make_unique<State>(graph, analysis, slicing, stage, store, loss)) {}
+Stage::~Stage() = default;
+
+Stage::Forward Stage::forward(int microbatch, const Values& inputs,
+                              const std::optional<at::Tensor>& target,
+                              const StepContext& context) {
+  State& state = *state_;
+  if (state.microbatches.contains(microbatch)) {
+    out_of_order(index(), microbatch, "its forward has run and no backward followed");
+  }
+  const c10::AutoGradMode mode(context.training);
+  const bool had_step_chain = !state.router.step_chain().empty();
+  auto held = context.training ? std::make_unique<Held>() : nullptr;
+  try {
+    ForwardPass pass(state.recipe, state.constants, state.router, context, held.get());
+    Forward result = pass.run(inputs, target);
+    if (held) state.microbatches[microbatch] = std::move(held);
+    return result;
+  } catch (...) {
+    if (!had_step_chain) state.router.step_chain().clear();
+    throw;
+  }
+}
+
+Held& Stage::State::held(int microbatch) {
+  const auto found = microbatches.find(microbatch);
+  if (found != microbatches.end()) return *found->second;
+  out_of_order(recipe.stage, microbatch, "a backward without a forward");
+}
+
+template <class Action>
+auto Stage::State::in_backward(int microbatch, Action action) {
+  try {
+    return action(held(microbatch));
+  } catch (const c10::Error& error) {
+    throw std::runtime_error("backward of stage " + std::to_string(recipe.stage) +
+                             ", microbatch " + std::to_string(microbatch) + ": " +
+                             error.what_without_backtrace());
+  }
+}
+
+Roots Stage::State::roots(Held& microbatch, const Values& gradients) {
+  Roots roots;
+  for (const auto& [value, edge] : microbatch.sent) {
+    const auto given = gradients.find(value);
+    if (given == gradients.end()) {
+      throw std::logic_error("no gradient came back for `" + recipe.value(value).name + "`");
+    }
+    if (from_parameters(recipe.role(value))) {
+      router.deliver(&microbatch, value, given->second);
+    } else {
+      roots.add(edge, given->second);
+    }
+  }
+  roots.add(microbatch.loss, std::move(microbatch.loss_seed));
+  microbatch.sent.clear();
+  microbatch.loss = {};
+  return roots;
+}
+
+Values Stage::State::input_gradients(Held& microbatch) {
+  Values result;
+  for (auto& [value, input] : microbatch.inputs) {
+    result[value] = input.gradient.defined() ? input.gradient.contiguous()
+                                             : at::zeros(input.sizes, input.options);
+  }
+  microbatch.inputs.clear();
+  return result;
+}
+
+Values Stage::backward(int microbatch, const Values& gradients) {
+  return state_->in_backward(microbatch, [&](Held& held) {
+    if (held.input_done) out_of_order(index(), microbatch, "B after I");
+    Roots roots = state_->roots(held, gradients);
+    held.uses.clear();
+    backward_whole(std::move(roots));
+    held.chain.backward();
+    Values result = state_->input_gradients(held);
+    state_->microbatches.erase(microbatch);
+    return result;
+  });
+}
+
+Values Stage::backward_input(int microbatch, const Values& gradients) {
+  return state_->in_backward(microbatch, [&](Held& held) {
+    if (held.input_done) out_of_order(index(), microbatch, "a second I");
+    Edges wanted;
+    for (const auto& [value, input] : held.inputs) wanted.push_back(input.edge);
+    Gradients found = backward_to_inputs(state_->roots(held, gradients), wanted, held.uses);
+    size_t next = 0;
+    for (auto& [value, input] : held.inputs) input.gradient = std::move(found[next++]);
+    held.input_done = true;
+    return state_->input_gradients(held);
+  });
+}
+
+/// From the last operator to the first, as autograd goes: sums come out the same as B's.
+void Stage::backward_weight(int microbatch) {
+  state_->in_backward(microbatch, [&](Held& held) {
+    if (!held.input_done) out_of_order(index(), microbatch, "W before I");
+    for (; !held.uses.empty(); held.uses.pop_back()) {
+      backward_to_leaves(std::move(held.uses.back()));
+    }
+    held.chain.backward();
+    state_->microbatches.erase(microbatch);
+  });
+}
+
+void Stage::finish_step() { state_->router.step_chain().backward(); }
+
+void Stage::reset() {
+  state_->microbatches.clear();
+  state_->router.step_chain().clear();
+  state_->constants.clear();
+}
+
+bool Stage::has_loss() const { return state_->recipe.has_loss; }
+bool Stage::needs_target() const {
+  return has_loss() && penstock::needs_target(state_->recipe.loss);
+}
+int Stage::index() const { return state_->recipe.stage; }
+
+}  // namespace penstock

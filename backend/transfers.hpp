@@ -1,0 +1,44 @@
+// What each transfer of a lowered program moves: worked out once, before the first step.
+//
+// Every value of every edge between stages has a number, in the order (producer, consumer, graph
+// order); a message's tag is 2 x (number x microbatches + microbatch) + (0 forward, 1 backward).
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "backend/communicator.hpp"
+#include "graph/slice.hpp"
+#include "pipeline/program.hpp"
+
+namespace penstock {
+
+struct Message {
+  ValueId value = 0;
+  int tag = 0;
+};
+
+/// One SEND or RECV.
+struct ResolvedTransfer {
+  Channel channel;
+  std::vector<Message> messages;
+  /// After a RECV: so many of this rank's first SENDs on a channel are known to have arrived,
+  /// because the peer received them before it sent this.
+  std::vector<std::pair<Channel, int>> arrived;
+};
+
+/// The transfers of one rank.
+struct RankTransfers {
+  std::map<size_t, ResolvedTransfer> actions;              // by position in the rank's program
+  std::map<Channel, std::vector<size_t>> receives, sends;  // positions, in order
+};
+
+/// `rank` counts within the replica; channels name ranks of the whole run, `first_rank` being the
+/// replica's first. Throws std::logic_error for a transfer along no edge (the program was checked).
+RankTransfers resolve_transfers(const Program& lowered, const Slicing& slicing, int rank,
+                                int first_rank = 0);
+
+/// The first tag that no transfer of a step uses.
+int free_tag(const Program& lowered, const Slicing& slicing);
+
+}  // namespace penstock

@@ -1,0 +1,109 @@
+#include "cli/execute_report.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "pipeline/execute_task.hpp"
+#include "pipeline/quantity.hpp"
+
+namespace penstock::cli {
+
+namespace {
+
+std::vector<double> sorted_after_warm_up(const std::vector<double>& step_s) {
+  const size_t skipped = std::min<size_t>(kWarmUpSteps, step_s.size() - 1);
+  std::vector<double> times(step_s.begin() + static_cast<std::ptrdiff_t>(skipped), step_s.end());
+  std::sort(times.begin(), times.end());
+  return times;
+}
+
+}  // namespace
+
+double ExecuteResult::measured_step_s() const {
+  return sorted_after_warm_up(step_s)[(step_s.size() - std::min<size_t>(kWarmUpSteps, step_s.size() - 1)) / 2];
+}
+
+double ExecuteResult::spread_s() const {
+  const std::vector<double> times = sorted_after_warm_up(step_s);
+  return times[times.size() * 3 / 4] - times[times.size() / 4];
+}
+
+double ExecuteResult::slowdown(const Predicted& predicted) const {
+  return (probe.gemm_s + probe.copy_s) / (predicted.probe.gemm_s + predicted.probe.copy_s);
+}
+
+ProgressLine::ProgressLine(const Plan& plan, int64_t steps)
+    : terminal_(isatty(STDERR_FILENO) == 1), steps_(steps),
+      every_(std::max<int64_t>(1, steps / (terminal_ ? 20 : 100))),
+      per_step_(plan.job.global_batch * std::max<int64_t>(1, plan.job.sequence)),
+      unit_(plan.job.sequence > 0 ? "tokens" : "samples") {}
+
+void ProgressLine::show(int64_t step, std::optional<double> loss, double step_s) {
+  std::string line = fmt::format("step {:>{}}/{}", step + 1, std::to_string(steps_).size(), steps_);
+  if (loss) line += fmt::format("   loss {:<9.6g}", *loss);
+  line += fmt::format("   {}/step   {:.0f} {}/s", format_seconds(step_s),
+                      static_cast<double>(per_step_) / step_s, unit_);
+  const bool stays = step % every_ == 0 || step + 1 == steps_;
+  if (terminal_) {
+    fmt::print(stderr, "\r\x1b[K{}{}", line, stays ? "\n" : "");
+    drawing_ = !stays;
+  } else if (stays) {
+    fmt::print(stderr, "{}\n", line);
+  }
+  std::fflush(stderr);
+}
+
+void ProgressLine::finish() {
+  if (drawing_) fmt::print(stderr, "\n");
+  drawing_ = false;
+}
+
+nlohmann::json report_json(const ExecuteResult& result, const std::optional<Predicted>& predicted) {
+  nlohmann::json json{{"losses", result.losses},
+                      {"step_s", result.step_s},
+                      {"measured_step_s", result.measured_step_s()},
+                      {"spread_s", result.spread_s()},
+                      {"peak_memory_bytes", result.peak_memory_bytes},
+                      {"ranks", result.peak_memory_bytes.size()},
+                      {"steps", result.step_s.size()},
+                      {"probe", {{"gemm_s", result.probe.gemm_s}, {"copy_s", result.probe.copy_s}}},
+                      {"predicted_step_s", nullptr},
+                      {"predicted_scaled_step_s", nullptr},
+                      {"predicted_peak_memory_bytes", nullptr}};
+  if (!predicted) return json;
+  json["predicted_step_s"] = predicted->step_s;
+  json["predicted_scaled_step_s"] = predicted->step_s * result.slowdown(*predicted);
+  json["predicted_peak_memory_bytes"] = predicted->peak_memory_bytes;
+  return json;
+}
+
+std::string report_text(const ExecuteResult& result, const std::optional<Predicted>& predicted,
+                        const std::string& why_not_predicted) {
+  const double measured = result.measured_step_s();
+  std::string text = fmt::format("step time: measured {} (median after {} steps, spread {})\n",
+                                 format_seconds(measured), kWarmUpSteps,
+                                 format_seconds(result.spread_s()));
+  if (predicted) {
+    const double scaled = predicted->step_s * result.slowdown(*predicted);
+    text += fmt::format("           predicted {} ({:+.1f} %), scaled by the probe {} ({:+.1f} %)\n",
+                        format_seconds(predicted->step_s), 100 * (predicted->step_s / measured - 1),
+                        format_seconds(scaled), 100 * (scaled / measured - 1));
+  } else {
+    text += fmt::format("           no prediction: {}\n", why_not_predicted);
+  }
+  for (size_t rank = 0; rank < result.peak_memory_bytes.size(); ++rank) {
+    const auto peak = static_cast<double>(result.peak_memory_bytes[rank]);
+    text += fmt::format("rank {}: peak memory measured {}", rank, format_bytes(peak));
+    if (predicted && rank < predicted->peak_memory_bytes.size()) {
+      const auto said = static_cast<double>(predicted->peak_memory_bytes[rank]);
+      text += fmt::format(", predicted {} ({:+.1f} %)", format_bytes(said), 100 * (said / peak - 1));
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace penstock::cli

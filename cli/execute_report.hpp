@@ -1,0 +1,50 @@
+// What `penstock execute` shows while it runs, and at the end.
+#pragma once
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/prediction.hpp"
+#include "pipeline/plan.hpp"
+
+namespace penstock::cli {
+
+/// What rank 0 reported.
+struct ExecuteResult {
+  std::vector<double> losses;   // empty for forwards only
+  std::vector<double> step_s;
+  std::vector<int64_t> peak_memory_bytes;  // per rank
+  Probe probe;                  // mean over ranks, before and after
+
+  /// Median and interquartile range of the steps after the warm-up.
+  double measured_step_s() const;
+  double spread_s() const;
+  /// How much slower this machine computes now than when it was profiled.
+  double slowdown(const Predicted& predicted) const;
+};
+
+/// Draws one line on a terminal, else writes lines, to standard error.
+class ProgressLine {
+ public:
+  ProgressLine(const Plan& plan, int64_t steps);
+  void show(int64_t step, std::optional<double> loss, double step_s);
+  /// Ends the line that is being drawn.
+  void finish();
+
+ private:
+  bool terminal_;
+  bool drawing_ = false;
+  int64_t steps_, every_;
+  int64_t per_step_;        // tokens or samples
+  const char* unit_;
+};
+
+nlohmann::json report_json(const ExecuteResult& result, const std::optional<Predicted>& predicted);
+/// Predicted beside measured; ends with a newline.
+std::string report_text(const ExecuteResult& result, const std::optional<Predicted>& predicted,
+                        const std::string& why_not_predicted);
+
+}  // namespace penstock::cli

@@ -1,0 +1,108 @@
+// penstock profile: starts the workers that measure, shows how far they are, and prints what they
+// found. What is measured so far lies beside the output as PROFILE.json.partial until all is done.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "cli/commands.hpp"
+#include "cli/profile_report.hpp"
+#include "cli/progress_line.hpp"
+#include "cli/workers.hpp"
+#include "graph/error.hpp"
+#include "graph/pt2.hpp"
+#include "pipeline/job.hpp"
+#include "pipeline/profile.hpp"
+
+namespace penstock::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+void check(const ProfileOptions& options) {
+  if (options.device != "cpu") {
+    throw InputError("--device", fmt::format("{} is not a device that can be profiled here", options.device),
+                     "The one there is: --device cpu.");
+  }
+  if (!options.spec.empty()) {
+    throw InputError("--spec", "belongs to estimates, and this profile is measured",
+                     "Leave it out.");
+  }
+  if (options.ranks < 1) {
+    throw InputError("--ranks", fmt::format("{} ranks cannot measure", options.ranks),
+                     "Give the number of local ranks that will train: 1 or more.");
+  }
+  const fs::path folder = fs::absolute(options.output).parent_path();
+  if (!fs::is_directory(folder)) {
+    throw InputError(options.output, fmt::format("{} is not a folder", folder.string()),
+                     "Make it, or write the profile elsewhere.");
+  }
+}
+
+/// A model that is only described has nothing to run.
+void check_weights(const Graph& model) {
+  for (const StoredTensor& tensor : model.tensors) {
+    if (!tensor.file.empty() || tensor.elements() == 0) continue;
+    throw InputError(model.path, fmt::format("was exported without weights ({} has none), so it "
+                                             "cannot be measured", tensor.name),
+                     "Export it without --meta.");
+  }
+}
+
+int64_t parameter_bytes(const Graph& model) {
+  int64_t bytes = 0;
+  for (const StoredTensor& tensor : model.tensors) {
+    if (tensor.requires_grad) bytes += tensor.bytes();
+  }
+  return bytes;
+}
+
+std::vector<WorkerTask> tasks(const ProfileOptions& options, const std::string& partial) {
+  std::vector<WorkerTask> tasks(options.ranks);
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    WorkerTask& task = tasks[rank];
+    task.command = "profile";
+    task.rank = task.local_rank = rank;
+    task.world_size = task.local_size = options.ranks;
+    task.store_serve = rank == 0;
+    task.arguments = {{"job", fs::absolute(options.job).string()}, {"partial", partial}};
+  }
+  return tasks;
+}
+
+std::optional<WorkersFailure> measure(const ProfileOptions& options, const std::string& partial) {
+  ProgressLine line;
+  Workers workers(tasks(options, partial), [](int, int) { return std::string(); });
+  return workers.run([&](size_t, const nlohmann::json& event) {
+    if (event["event"] == "progress") {
+      line.show(event.at("share").get<double>(), event.at("what").get<std::string>());
+    } else if (event["event"] == "warning") {
+      line.message(fmt::format("penstock: {}", event.at("message").get<std::string>()));
+    }
+  });
+}
+
+}  // namespace
+
+int profile(const ProfileOptions& options) {
+  check(options);
+  const Job job = read_job(options.job);
+  const Graph model = read_pt2(job.model);
+  check_weights(model);
+  const std::string partial = fs::absolute(options.output).string() + ".partial";
+  if (const auto failure = measure(options, partial)) {
+    fmt::print(stderr, "penstock: {}\n", failure->message);
+    if (fs::exists(partial)) {
+      fmt::print(stderr, "What was measured is kept in {}.partial: the same command goes on from "
+                 "there.\n", options.output);
+    }
+    return failure->status;
+  }
+  const Profile measured = read_profile(partial);
+  fs::rename(partial, options.output);
+  fmt::print("{}", profile_report(measured, parameter_bytes(model), options.top));
+  return 0;
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,34 @@
+// One line of progress on a terminal, drawn over itself: share done and time left.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+namespace penstock::cli {
+
+/// Draws on standard error where that is a terminal, otherwise nothing.
+class ProgressLine {
+ public:
+  ProgressLine();
+  /// Clears the line.
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  /// `share` in [0, 1] is done; the rest is expected to take as long in proportion.
+  void show(double share, const std::string& what);
+  /// Prints a message above the line, on a terminal or not.
+  void message(const std::string& text);
+
+ private:
+  void clear();
+  using Clock = std::chrono::steady_clock;
+  const bool terminal_;
+  const Clock::time_point start_ = Clock::now();
+  bool drawn_ = false;
+};
+
+/// `[========------------]  40 %  1:12 left  microbatch 4`; no time while less than 2 % is done.
+std::string progress_text(double share, double elapsed_s, const std::string& what);
+
+}  // namespace penstock::cli

@@ -1,0 +1,17 @@
+// What a stage holds, as a person would say it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/graph.hpp"
+
+namespace penstock::cli {
+
+/// For every stage the modules that lie wholly in it, outermost first, runs of numbered ones drawn
+/// together: `embedding, layers.0-layers.3`. A module that is divided is named by its parts, down to
+/// single operators. Long lists keep their beginning and end.
+std::vector<std::string> stage_names(const Graph& model, const std::vector<int>& stage_of_operator,
+                                     int stages);
+
+}  // namespace penstock::cli

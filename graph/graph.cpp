@@ -1,0 +1,69 @@
+#include "graph/graph.hpp"
+
+#include <algorithm>
+
+#include "graph/error.hpp"
+
+namespace penstock {
+namespace {
+
+int64_t multiply(int64_t a, int64_t b, std::string_view of) {
+  int64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product))
+    throw InputError(of, "has a size that does not fit in 64 bits", "Choose a smaller batch.");
+  return product;
+}
+
+/// A unique list grown by `value`.
+void add(std::vector<ValueId>& values, ValueId value) {
+  if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+}
+
+}  // namespace
+
+int64_t Value::elements(int64_t batch) const {
+  int64_t count = 1;
+  for (const Expression& size : shape) count = multiply(count, size.at(batch), name);
+  return count;
+}
+
+int64_t Value::bytes(int64_t batch) const {
+  return multiply(elements(batch), size_bytes(dtype), name);
+}
+
+int64_t StoredTensor::elements() const {
+  int64_t count = 1;
+  for (const int64_t size : sizes) count = multiply(count, size, name);
+  return count;
+}
+
+int64_t StoredTensor::bytes() const { return multiply(elements(), size_bytes(dtype), name); }
+
+std::vector<ValueId> Operator::reads() const {
+  std::vector<ValueId> values;
+  for (const Argument& argument : arguments) {
+    if (const auto* tensor = std::get_if<TensorRef>(&argument.value)) add(values, tensor->value);
+    if (const auto* list = std::get_if<TensorList>(&argument.value))
+      for (const auto& value : list->values)
+        if (value) add(values, *value);
+  }
+  return values;
+}
+
+std::map<std::string, int> Graph::tensor_by_name() const {
+  std::map<std::string, int> names;
+  for (int index = 0; index < static_cast<int>(tensors.size()); ++index) {
+    names.emplace(tensors[index].name, index);
+    for (const std::string& alias : tensors[index].aliases) names.emplace(alias, index);
+  }
+  return names;
+}
+
+std::vector<std::vector<OperatorId>> Graph::consumers() const {
+  std::vector<std::vector<OperatorId>> readers(values.size());
+  for (OperatorId id = 0; id < static_cast<int>(operators.size()); ++id)
+    for (const ValueId value : operators[id].reads()) readers[value].push_back(id);
+  return readers;
+}
+
+}  // namespace penstock

@@ -1,0 +1,90 @@
+#include "graph/pt2.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "graph/error.hpp"
+#include "graph/file.hpp"
+#include "graph/pt2_reader.hpp"
+
+namespace penstock {
+namespace pt2 {
+
+void Reader::refuse(const std::string& problem, const std::string& cure) const {
+  throw InputError(place, problem, cure);
+}
+
+std::string Reader::unique(const std::string& name, std::unordered_map<std::string, int>& taken) {
+  if (taken[name]++ == 0) return name;
+  std::string candidate;
+  do candidate = fmt::format("{}_{}", name, taken[name]++);
+  while (taken.contains(candidate));
+  taken[candidate] = 1;
+  return candidate;
+}
+
+namespace {
+
+constexpr const char* export_again =
+    "Export it with tools/export_model.py and the torch of Penstock's .venv.";
+
+/// The one model of the archive; an archive may hold several, Penstock takes one.
+Json read_model(const Zip& zip, const Reader& reader) {
+  const auto names = zip.find("models/", ".json");
+  if (names.size() != 1)
+    reader.refuse(fmt::format("holds {} models instead of one", names.size()), export_again);
+  if (const std::string order = zip.full("byteorder"); zip.has(order) && zip.read(order) != "little")
+    reader.refuse("was written on a machine with another byte order", export_again);
+  Json model = Json::parse(zip.read(names.front()));
+  const int major = model.at("schema_version").at("major").get<int>();
+  if (major != 8)
+    reader.refuse(fmt::format("has schema version {}, Penstock reads version 8", major),
+                  export_again);
+  return model;
+}
+
+/// What tools/export_model.py found out about the model; absent in files of other exporters.
+Json read_facts(const Zip& zip) {
+  const std::string member = zip.full("extra/penstock.json");
+  return zip.has(member) ? Json::parse(zip.read(member)) : Json::object();
+}
+
+void apply_facts(const Json& facts, Reader& reader, Payloads& payloads) {
+  const auto coupled = facts.find("batch_coupled");
+  if (coupled != facts.end() && !coupled->is_null())
+    reader.graph.batch_coupled = coupled->get<bool>();
+  tie(payloads, facts.value("tied", std::vector<std::vector<std::string>>{}));
+}
+
+void read_into(Graph& graph, const std::string& path) {
+  const Zip zip(path);
+  Reader reader(path, graph);
+  const Json model = read_model(zip, reader);
+  Payloads payloads = read_payloads(zip, reader);
+  apply_facts(read_facts(zip), reader, payloads);
+  Scope scope{model.at("graph_module").at("graph"), {}, {}, true, 0};
+  read_inputs(reader, scope, model, payloads);
+  read_nodes(reader, scope);
+  read_outputs(reader, scope, model);
+}
+
+}  // namespace
+}  // namespace pt2
+
+Graph read_pt2(const std::string& path) {
+  Graph graph;
+  graph.path = path;
+  try {
+    pt2::read_into(graph, path);
+  } catch (const nlohmann::json::exception& error) {
+    throw InputError(path, fmt::format("is not what torch.export writes ({})", error.what()),
+                     pt2::export_again);
+  } catch (const std::bad_alloc&) {
+    throw InputError(path, "does not fit in memory", pt2::export_again);
+  }
+  graph.sha256 = sha256_of_file(path);
+  return graph;
+}
+
+}  // namespace penstock

@@ -1,0 +1,16 @@
+// Paths in files are relative to the file that names them; in memory they are absolute.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace penstock {
+
+/// The path that `text` in `file` names: absolute, symbolic links in folders resolved, the name itself
+/// kept (its extension may matter).
+std::string absolute_path(const std::filesystem::path& file, const std::string& text);
+
+/// `path` as seen from the folder of `file`; absolute_path reads it back as the same path.
+std::string relative_path(const std::filesystem::path& file, const std::string& path);
+
+}  // namespace penstock

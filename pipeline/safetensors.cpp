@@ -1,0 +1,164 @@
+#include "pipeline/safetensors.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "graph/error.hpp"
+
+namespace penstock {
+
+static_assert(std::endian::native == std::endian::little, ".safetensors is little-endian");
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr uint64_t kMaxHeader = 100'000'000;  // the limit of the reference implementation
+constexpr const char* kCure = "Write the file again, for example with safetensors.torch.save_file.";
+
+std::string read_header(const InputFile& file) {
+  uint64_t length = 0;
+  if (file.size_bytes() < 8) throw InputError(file.path(), "too short for .safetensors", kCure);
+  file.read(0, std::as_writable_bytes(std::span(&length, 1)));
+  const auto rest = static_cast<uint64_t>(file.size_bytes() - 8);
+  if (length > kMaxHeader || length > rest) {
+    throw InputError(file.path(),
+                     fmt::format("not a .safetensors file, or truncated: a header of {} bytes in a "
+                                 "file of {}", length, file.size_bytes()), kCure);
+  }
+  std::string text(length, '\0');
+  file.read(8, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+/// Bytes of `shape` elements, or -1 if they do not fit an int64.
+int64_t shape_bytes(const std::vector<int64_t>& shape, int64_t element) {
+  int64_t bytes = element;
+  for (const int64_t size : shape) {
+    if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) return -1;
+  }
+  return bytes;
+}
+
+std::string listed(const std::vector<int64_t>& numbers) {
+  std::string text;
+  for (const int64_t number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
+  return "[" + text + "]";
+}
+
+SafetensorsEntry parse_entry(const Json& json, const std::string& place, int64_t data,
+                             int64_t file_bytes) {
+  SafetensorsEntry entry;
+  std::vector<int64_t> offsets;
+  std::string dtype;
+  try {
+    dtype = json.at("dtype").get<std::string>();
+    entry.shape = json.at("shape").get<std::vector<int64_t>>();
+    offsets = json.at("data_offsets").get<std::vector<int64_t>>();
+  } catch (const Json::exception& error) {
+    throw InputError(place, fmt::format("broken header: {}", error.what()), kCure);
+  }
+  entry.dtype = from_safetensors_name(dtype);
+  if (entry.dtype == DType::unknown) {
+    throw InputError(place, fmt::format("unknown dtype {}", dtype), kCure);
+  }
+  if (offsets.size() != 2 || offsets[0] < 0 || offsets[1] < offsets[0] ||
+      offsets[1] > file_bytes - data) {
+    throw InputError(place, fmt::format("its bytes {} lie outside the file of {} bytes",
+                                        listed(offsets), file_bytes), kCure);
+  }
+  if (shape_bytes(entry.shape, size_bytes(entry.dtype)) != offsets[1] - offsets[0]) {
+    throw InputError(place, fmt::format("shape {} of {} does not take {} bytes", listed(entry.shape),
+                                        dtype, offsets[1] - offsets[0]), kCure);
+  }
+  entry.begin = data + offsets[0];
+  entry.end = data + offsets[1];
+  return entry;
+}
+
+}  // namespace
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path) {
+  const std::string text = read_header(file_);
+  const Json header = Json::parse(text, nullptr, false);
+  if (!header.is_object()) throw InputError(file_.path(), "its header is not JSON", kCure);
+  const int64_t data = 8 + static_cast<int64_t>(text.size());
+  for (const auto& [name, json] : header.items()) {
+    if (name == "__metadata__") {
+      if (!json.is_object()) continue;
+      for (const auto& [key, value] : json.items()) {
+        if (value.is_string()) metadata_[key] = value.get<std::string>();
+      }
+      continue;
+    }
+    entries_[name] = parse_entry(json, file_.path() + ": " + name, data, file_.size_bytes());
+  }
+}
+
+const SafetensorsEntry& SafetensorsFile::entry(const std::string& name) const {
+  const auto found = entries_.find(name);
+  if (found != entries_.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& [key, unused] : entries_) names.push_back(key);
+  throw InputError(path(), fmt::format("has no tensor {}; it has: {}", name, fmt::join(names, ", ")),
+                   did_you_mean(name, names));
+}
+
+void SafetensorsFile::read(const SafetensorsEntry& entry, int64_t offset,
+                           std::span<std::byte> destination) const {
+  file_.read(entry.begin + offset, destination);
+}
+
+namespace {
+
+std::string make_header(const std::vector<SafetensorsTensor>& tensors,
+                        const std::map<std::string, std::string>& metadata) {
+  Json header = Json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  size_t offset = 0;
+  for (const SafetensorsTensor& tensor : tensors) {
+    header[tensor.name] = {{"dtype", safetensors_name(tensor.dtype)},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {offset, offset + tensor.bytes.size()}}};
+    offset += tensor.bytes.size();
+  }
+  std::string text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');  // the data starts aligned to 8 bytes
+  return text;
+}
+
+}  // namespace
+
+void write_safetensors(const std::filesystem::path& path,
+                       const std::vector<SafetensorsTensor>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  const std::string header = make_header(tensors, metadata);
+  const uint64_t length = header.size();
+  std::filesystem::path temporary = path;
+  temporary += ".tmp" + std::to_string(getpid());
+  std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
+  const int reason = errno;
+  stream.write(reinterpret_cast<const char*>(&length), sizeof length) << header;
+  for (const SafetensorsTensor& tensor : tensors) {
+    stream.write(reinterpret_cast<const char*>(tensor.bytes.data()),
+                 static_cast<std::streamsize>(tensor.bytes.size()));
+  }
+  stream.close();
+  std::error_code error;
+  if (stream) std::filesystem::rename(temporary, path, error);
+  if (!stream || error) {
+    std::error_code ignored;
+    std::filesystem::remove(temporary, ignored);
+    throw InputError(path.string(),
+                     fmt::format("cannot write: {}", error ? error.message() : std::strerror(reason)),
+                     "Give a path in a folder that exists, with space left.");
+  }
+}
+
+}  // namespace penstock

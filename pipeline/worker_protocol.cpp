@@ -1,0 +1,73 @@
+#include "pipeline/worker_protocol.hpp"
+
+namespace penstock {
+
+using Json = nlohmann::json;
+
+Json to_json(const WorkerTask& task) {
+  return {{"command", task.command},
+          {"rank", task.rank},
+          {"world_size", task.world_size},
+          {"local_rank", task.local_rank},
+          {"local_size", task.local_size},
+          {"store_host", task.store_host},
+          {"store_prefix", task.store_prefix},
+          {"store_port", task.store_port},
+          {"store_serve", task.store_serve},
+          {"one_machine", task.one_machine},
+          {"progress", task.progress},
+          {"arguments", task.arguments}};
+}
+
+WorkerTask parse_task(const Json& json) {
+  WorkerTask task;
+  json.at("command").get_to(task.command);
+  json.at("rank").get_to(task.rank);
+  json.at("world_size").get_to(task.world_size);
+  json.at("local_rank").get_to(task.local_rank);
+  json.at("local_size").get_to(task.local_size);
+  json.at("store_host").get_to(task.store_host);
+  json.at("store_prefix").get_to(task.store_prefix);
+  json.at("store_port").get_to(task.store_port);
+  json.at("store_serve").get_to(task.store_serve);
+  json.at("one_machine").get_to(task.one_machine);
+  json.at("progress").get_to(task.progress);
+  task.arguments = json.at("arguments");
+  return task;
+}
+
+NLOHMANN_JSON_SERIALIZE_ENUM(FailureKind, {{FailureKind::failure, "failure"},
+                                           {FailureKind::input, "input"},
+                                           {FailureKind::peer, "peer"}})
+
+Json to_json(const WorkerError& error) {
+  return {{"event", "error"},      {"kind", error.kind},     {"rank", error.rank},
+          {"step", error.step},    {"action", error.action}, {"message", error.message}};
+}
+
+WorkerError parse_error(const Json& json) {
+  return {json.at("kind").get<FailureKind>(), json.at("rank").get<int>(),
+          json.at("step").get<int64_t>(), json.at("action").get<std::string>(),
+          json.at("message").get<std::string>()};
+}
+
+Json to_json(const Timeline& timeline) {
+  Json events = Json::array();
+  for (const TimelineEvent& event : timeline) {
+    events.push_back({event.rank, to_string(event.action), event.start_s, event.end_s, event.bytes});
+  }
+  return events;
+}
+
+Timeline parse_timeline(const Json& json) {
+  Timeline timeline;
+  for (const Json& event : json) {
+    timeline.push_back({event.at(0).get<int>(),
+                        parse_action(event.at(1).get<std::string>(), "timeline"),
+                        event.at(2).get<double>(), event.at(3).get<double>(),
+                        event.at(4).get<int64_t>()});
+  }
+  return timeline;
+}
+
+}  // namespace penstock

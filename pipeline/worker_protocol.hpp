@@ -1,0 +1,58 @@
+// What `penstock` and `penstock-worker` say to each other: JSON, one object a line.
+//
+// To the worker's standard input: first its task, then, where the task's store has no port yet, the
+// line {"port": N}. From its standard output events: {"event": NAME, …}, the names being
+//   port      {port}                       rank 0 hosts the store there
+//   ready     {}                           loaded and connected
+//   step      {step, loss, step_s}         from rank 0
+//   timeline  {step, events: [[rank, action, start_s, end_s, bytes], …]}   from rank 0
+//   summary   {…}                          from rank 0, last
+//   warning   {message}
+//   error     {kind, rank, step, action, message}
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "pipeline/timeline.hpp"
+
+namespace penstock {
+
+/// Ranks of different versions do not run together.
+inline constexpr const char* kProtocolVersion = "1";
+
+struct WorkerTask {
+  std::string command = "execute";  // or `profile`
+  int rank = 0, world_size = 1;
+  int local_rank = 0, local_size = 1;  // on this machine: for cores and threads
+  std::string store_host = "127.0.0.1", store_prefix;
+  int store_port = 0;                  // 0: a free one, told by the `port` event
+  bool store_serve = false;            // this worker hosts the store
+  bool one_machine = true;             // all ranks are on this machine
+  int progress = -1;                   // descriptor of a SharedProgress, or -1
+  nlohmann::json arguments;            // of the command
+};
+
+nlohmann::json to_json(const WorkerTask& task);
+/// Throws nlohmann::json::exception.
+WorkerTask parse_task(const nlohmann::json& json);
+
+/// Why a worker failed. A lost peer is rarely the root cause.
+enum class FailureKind { input, failure, peer };
+
+struct WorkerError {
+  FailureKind kind = FailureKind::failure;
+  int rank = 0;
+  int64_t step = -1;   // -1: before the first
+  std::string action;  // "" outside of one
+  std::string message;
+};
+
+nlohmann::json to_json(const WorkerError& error);
+WorkerError parse_error(const nlohmann::json& json);
+
+nlohmann::json to_json(const Timeline& timeline);
+Timeline parse_timeline(const nlohmann::json& json);
+
+}  // namespace penstock

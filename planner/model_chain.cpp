@@ -1,0 +1,220 @@
+#include "planner/model_chain.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace penstock {
+
+namespace {
+
+/// Bytes of every value for a microbatch.
+std::vector<int64_t> value_bytes(const Graph& model, int64_t microbatch) {
+  std::vector<int64_t> bytes;
+  bytes.reserve(model.values.size());
+  for (const Value& value : model.values) bytes.push_back(value.bytes(microbatch));
+  return bytes;
+}
+
+/// The operators that read or update a buffer: they belong into one stage.
+std::vector<OperatorId> users(const Graph& model, const BufferUpdate& update) {
+  std::vector<OperatorId> result;
+  if (const OperatorId producer = model.values[update.value].producer; producer >= 0)
+    result.push_back(producer);
+  const auto reads_it = [&](ValueId value) { return model.values[value].tensor == update.tensor; };
+  for (size_t id = 0; id < model.operators.size(); ++id) {
+    const std::vector<ValueId> reads = model.operators[id].reads();
+    if (std::any_of(reads.begin(), reads.end(), reads_it)) result.push_back(static_cast<OperatorId>(id));
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<OperatorId> unit_begins(const Graph& model, const Analysis& analysis) {
+  std::vector<OperatorId> begins;
+  for (const Unit& unit : units(model, analysis)) begins.push_back(unit.begin);
+  for (const BufferUpdate& update : model.updates) {
+    const std::vector<OperatorId> together = users(model, update);
+    if (together.empty()) continue;
+    const auto [first, last] = std::minmax_element(together.begin(), together.end());
+    std::erase_if(begins, [&](OperatorId begin) { return *first < begin && begin <= *last; });
+  }
+  return begins;
+}
+
+ModelChain::ModelChain(const Graph& model, const Analysis& analysis, std::vector<OperatorId> begins)
+    : model_(model), analysis_(analysis), begins_(std::move(begins)) {
+  slicing_ = slice(model, analysis, interval_stages(model, begins_), units());
+}
+
+std::vector<OperatorId> ModelChain::operators(const std::vector<int>& first_units) const {
+  std::vector<OperatorId> positions;
+  for (const int unit : first_units) positions.push_back(begins_[unit]);
+  return positions;
+}
+
+bool ModelChain::makes_loss(int unit) const {
+  const std::vector<int>& outputs = slicing_.stages[unit].outputs;
+  return std::find(outputs.begin(), outputs.end(), 0) != outputs.end();
+}
+
+ChainCosts ModelChain::costs(const Profile& profile, const MicrobatchCosts& measured,
+                             const Link& link) const {
+  ChainCosts costs;
+  costs.action_s = profile.action_overhead_s;
+  costs.propagation_s = link.propagation_s;
+  costs.forward_s.assign(units(), 0.0);
+  costs.backward_s.assign(units(), 0.0);
+  for (int unit = 0; unit < units(); ++unit) add_operators(unit, measured, costs);
+  add_inputs(measured, costs);
+  for (int unit = 0; unit < units(); ++unit) {
+    costs.first_forward_s.push_back(costs.forward_s[unit] * measured.first_microbatch_excess);
+    costs.first_backward_s.push_back(costs.backward_s[unit] * measured.first_microbatch_excess);
+  }
+  add_parameters(profile, costs);
+  for (int cut = 1; cut < units(); ++cut) add_cut(cut, measured.microbatch, link, costs);
+  return costs;
+}
+
+void ModelChain::add_operators(int unit, const MicrobatchCosts& measured, ChainCosts& costs) const {
+  const auto computed_anywhere = [&](ValueId value) {
+    return value >= 0 && (analysis_.constant[value] || analysis_.parameter_derived[value]);
+  };
+  for (const OperatorId id : slicing_.stages[unit].operators) {
+    const std::vector<ValueId>& outputs = model_.operators[id].outputs;
+    if (slicing_.stage_of_operator[id] != unit) continue;
+    if (std::any_of(outputs.begin(), outputs.end(), computed_anywhere)) continue;
+    costs.forward_s[unit] += measured.operators[id].times.forward.mean_s;
+    costs.backward_s[unit] += measured.operators[id].times.backward.mean_s;
+  }
+  if (makes_loss(unit)) costs.forward_s[unit] += measured.loss_forward.mean_s;
+}
+
+/// Reading a microbatch is shared out over inputs and target, each to those who read it.
+void ModelChain::add_inputs(const MicrobatchCosts& measured, ChainCosts& costs) const {
+  const double share_s = measured.load_batch_s / static_cast<double>(model_.inputs.size() + 1);
+  std::set<ValueId> read;
+  for (int unit = 0; unit < units(); ++unit) {
+    for (const ValueId input : slicing_.stages[unit].user_inputs) {
+      if (read.insert(input).second) costs.forward_s[unit] += share_s;
+    }
+    if (makes_loss(unit)) costs.forward_s[unit] += share_s;
+  }
+}
+
+void ModelChain::add_parameters(const Profile& profile, ChainCosts& costs) const {
+  costs.optimizer_s.assign(units(), 0.0);
+  std::set<int> updated;
+  for (int unit = 0; unit < units(); ++unit) {
+    for (const int index : slicing_.stages[unit].tensors) {
+      const StoredTensor& tensor = model_.tensors[index];
+      if (!tensor.requires_grad) continue;
+      const auto bytes = static_cast<double>(tensor.bytes());
+      costs.first_backward_s[unit] -= profile.accumulate_s_per_byte * bytes;
+      if (!updated.insert(index).second) continue;
+      costs.optimizer_s[unit] += (profile.optimizer_s_per_byte + profile.zero_s_per_byte) * bytes;
+    }
+  }
+}
+
+void ModelChain::add_cut(int cut, int64_t microbatch, const Link& link, ChainCosts& costs) const {
+  int64_t forward = 0, backward = 0;
+  bool gradient = false;
+  for (const StageEdge& edge : slicing_.edges) {
+    if (edge.producer != cut - 1 || edge.consumer != cut) continue;
+    for (const Crossing& crossing : edge.values) {
+      const int64_t bytes = model_.values[crossing.value].bytes(microbatch);
+      forward += bytes;
+      gradient = gradient || crossing.carries_gradient;
+      if (crossing.carries_gradient) backward += bytes;
+    }
+  }
+  costs.linked.push_back(gradient);
+  costs.cut_forward_s.push_back(link.transfer_s(forward) + link.propagation_s);
+  costs.cut_backward_s.push_back(link.transfer_s(backward) + link.propagation_s);
+  const auto down = static_cast<double>(forward), up = static_cast<double>(backward);
+  costs.cut_compute.push_back({down * link.sender_s_per_byte, up * link.receiver_s_per_byte,
+                               down * link.receiver_s_per_byte, up * link.sender_s_per_byte});
+}
+
+/// All that a stage holds; what several of its units use counts once.
+struct ModelChain::Holdings {
+  std::set<OperatorId> operators;
+  std::set<int> tensors;
+  std::set<ValueId> given;  // user inputs and what comes from stages before
+  int64_t tensor_bytes = 0, trainable_bytes = 0, saved_bytes = 0, transient_bytes = 0;
+  int64_t given_bytes = 0, received_bytes = 0, returned_bytes = 0;
+
+  void add_operator(OperatorId id, const HeldBytes& held) {
+    if (!operators.insert(id).second) return;
+    saved_bytes += held.after_forward;
+    transient_bytes = std::max({transient_bytes, held.transient_forward, held.transient_backward});
+  }
+  void add_tensor(int index, const StoredTensor& tensor) {
+    if (!tensors.insert(index).second) return;
+    tensor_bytes += tensor.bytes();
+    if (tensor.requires_grad) trainable_bytes += tensor.bytes();
+  }
+  void add_input(ValueId value, int64_t bytes) {
+    if (given.insert(value).second) given_bytes += bytes;
+  }
+  void add_crossing(const Crossing& crossing, int64_t bytes) {
+    if (!given.insert(crossing.value).second) return;
+    given_bytes += bytes;
+    received_bytes += bytes;
+    if (crossing.carries_gradient) returned_bytes += bytes;
+  }
+};
+
+/// Values made in units [begin, end) that later units use: sent, and expected back as gradients.
+struct ModelChain::Outgoing {
+  int64_t sent_bytes = 0, expected_bytes = 0;
+};
+
+ModelChain::Outgoing ModelChain::outgoing(int begin, int end, const std::vector<int64_t>& sizes) const {
+  Outgoing out;
+  std::set<ValueId> sent;
+  for (const StageEdge& edge : slicing_.edges) {
+    if (edge.producer < begin || edge.producer >= end || edge.consumer < end) continue;
+    for (const Crossing& crossing : edge.values) {
+      if (!sent.insert(crossing.value).second) continue;
+      out.sent_bytes += sizes[crossing.value];
+      if (crossing.carries_gradient) out.expected_bytes += sizes[crossing.value];
+    }
+  }
+  return out;
+}
+
+void ModelChain::add_unit(int unit, int stage_begin, const MicrobatchCosts& measured,
+                          const std::vector<int64_t>& sizes, Holdings& stage) const {
+  const StageSlice& slice = slicing_.stages[unit];
+  for (const OperatorId id : slice.operators) stage.add_operator(id, measured.operators[id].held);
+  for (const int index : slice.tensors) stage.add_tensor(index, model_.tensors[index]);
+  for (const ValueId input : slice.user_inputs) stage.add_input(input, sizes[input]);
+  for (const StageEdge& edge : slicing_.edges) {
+    if (edge.producer >= stage_begin || edge.consumer != unit) continue;
+    for (const Crossing& crossing : edge.values) stage.add_crossing(crossing, sizes[crossing.value]);
+  }
+}
+
+StageTable ModelChain::bytes(const Profile& profile, const MicrobatchCosts& measured) const {
+  const std::vector<int64_t> sizes = value_bytes(model_, measured.microbatch);
+  const int64_t copies = 1 + profile.job.optimizer.state_per_parameter();  // beside the parameters
+  const int64_t depth = Link{}.receive_depth;  // as plan_costs: receives posted ahead, and one send
+  StageTable table(units());
+  for (int begin = 0; begin < units(); ++begin) {
+    Holdings stage;
+    for (int end = begin + 1; end <= units(); ++end) {
+      add_unit(end - 1, begin, measured, sizes, stage);
+      const Outgoing out = outgoing(begin, end, sizes);
+      StageBytes& bytes = table.at(begin, end);
+      bytes.always = stage.tensor_bytes + copies * stage.trainable_bytes + stage.transient_bytes +
+                     depth * (stage.received_bytes + out.expected_bytes) + out.sent_bytes +
+                     stage.returned_bytes;
+      bytes.per_microbatch = stage.saved_bytes + stage.given_bytes;
+    }
+  }
+  return table;
+}
+
+}  // namespace penstock

@@ -1,0 +1,61 @@
+// A model as a chain of units, as the search sees it: costs and bytes from the profile, with the
+// arithmetic of simulator/plan_costs.hpp, so that the bounds of a split are never above its
+// simulation.
+//
+// Times count an operator once, in its own unit; constants and parameter-derived values, which
+// stages compute where they need them, count nothing. A parameter is updated in the first unit that
+// uses it, and saves microbatch 0 its accumulation in each. Of what crosses a cut only the values
+// made in the unit before it and used in the unit behind it are sure to cross it whatever the other
+// cuts are; where there are none, or none that carries a gradient, the cut is not linked.
+#pragma once
+
+#include <vector>
+
+#include "graph/analysis.hpp"
+#include "graph/cuts.hpp"
+#include "graph/slice.hpp"
+#include "pipeline/profile.hpp"
+#include "planner/bounds.hpp"
+#include "planner/chain_memory.hpp"
+#include "simulator/cluster.hpp"
+
+namespace penstock {
+
+/// First operators of the units that the partitioner divides between: units() without the cuts that
+/// would part the operators which read and update one buffer (a normalisation called twice).
+std::vector<OperatorId> unit_begins(const Graph& model, const Analysis& analysis);
+
+class ModelChain {
+ public:
+  /// `begins`: first operator of each unit, begins[0] = 0, ascending. The references must stay.
+  ModelChain(const Graph& model, const Analysis& analysis, std::vector<OperatorId> begins);
+
+  int units() const { return static_cast<int>(begins_.size()); }
+  const std::vector<OperatorId>& begins() const { return begins_; }
+  /// First operators of a split's stages, from their first units.
+  std::vector<OperatorId> operators(const std::vector<int>& first_units) const;
+
+  ChainCosts costs(const Profile& profile, const MicrobatchCosts& measured, const Link& link) const;
+  /// Exact but for values that several later stages use, which count once.
+  StageTable bytes(const Profile& profile, const MicrobatchCosts& measured) const;
+
+ private:
+  struct Holdings;  // of a stage that grows unit by unit
+  struct Outgoing;
+  Outgoing outgoing(int begin, int end, const std::vector<int64_t>& sizes) const;
+  void add_unit(int unit, int stage_begin, const MicrobatchCosts& measured,
+                const std::vector<int64_t>& sizes, Holdings& stage) const;
+
+  void add_operators(int unit, const MicrobatchCosts& measured, ChainCosts& costs) const;
+  void add_parameters(const Profile& profile, ChainCosts& costs) const;
+  void add_inputs(const MicrobatchCosts& measured, ChainCosts& costs) const;
+  void add_cut(int cut, int64_t microbatch, const Link& link, ChainCosts& costs) const;
+  bool makes_loss(int unit) const;
+
+  const Graph& model_;
+  const Analysis& analysis_;
+  std::vector<OperatorId> begins_;
+  Slicing slicing_;  // each unit a stage
+};
+
+}  // namespace penstock

@@ -1,0 +1,264 @@
+#include "simulator/compile.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+
+#include "graph/error.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// A transfer as the channel sees it: from which stage to which.
+struct Route {
+  int from, to;
+  bool backward;
+};
+
+Route route(const Action& action) {
+  const int peer = peer_stage(action);
+  const bool backward = action.kind == Kind::send_backward || action.kind == Kind::recv_backward;
+  return is_send(action.kind) ? Route{action.stage, peer, backward}
+                              : Route{peer, action.stage, backward};
+}
+
+bool is_transfer(Kind kind) { return is_send(kind) || is_receive(kind); }
+
+class Compiler {
+ public:
+  Compiler(const Program& program, const Costs& costs, const Link& link)
+      : program_(program), costs_(costs), link_(link) {
+    if (costs.stages.size() < program.rank_of_stage.size()) {
+      throw std::invalid_argument("compile: a stage of the program has no costs");
+    }
+    doors_.resize(program.rank_of_stage.size());
+  }
+
+  CompiledProgram run() {
+    count_messages();
+    for (int rank = 0; rank < program_.rank_count(); ++rank) add_tasks(rank);
+    out_.rank_begin.push_back(static_cast<int32_t>(out_.tasks.size()));
+    return std::move(out_);
+  }
+
+ private:
+  /// What one stage knows of a route that begins or ends in it.
+  struct Door {
+    Kind kind;
+    int peer;
+    int32_t channel;
+    int64_t bytes;
+  };
+  struct Counts {
+    int32_t sends = 0, receives = 0;
+  };
+
+  /// The messages that have been posted and that no task waits for yet: a list, in order.
+  struct Awaited {
+    int32_t first = -1, last = -1;
+  };
+
+  void count_messages() {
+    size_t actions = 0;
+    for (const auto& rank : program_.ranks) {
+      actions += rank.size();
+      for (const Action& action : rank) {
+        if (!is_transfer(action.kind)) continue;
+        microbatches_ = std::max(microbatches_, action.microbatch + 1);
+        Counts& counts = counts_[door(action).channel];
+        ++(is_send(action.kind) ? counts.sends : counts.receives);
+      }
+    }
+    out_.tasks.reserve(actions);
+    int32_t first = 0;
+    for (size_t c = 0; c < out_.channels.size(); ++c) {
+      Channel& channel = out_.channels[c];
+      channel.first = first;
+      channel.count = std::max(counts_[c].sends, counts_[c].receives);
+      first += channel.count;
+      counts_[c] = {};
+    }
+    out_.messages.resize(static_cast<size_t>(first));
+    awaited_.resize(2 * program_.rank_of_stage.size() * static_cast<size_t>(microbatches_));
+  }
+
+  void add_tasks(int rank) {
+    out_.rank_begin.push_back(static_cast<int32_t>(out_.tasks.size()));
+    double owed_s = 0;  // compute that transfers cost this rank and no task has taken yet
+    bool agreed = false;
+    for (const Action& action : program_.ranks[static_cast<size_t>(rank)]) {
+      if (is_transfer(action.kind)) {
+        owed_s += add_transfer(action);
+        continue;
+      }
+      Task task{.duration_s = costs_.duration_s(action) + owed_s, .message = take_awaited(action)};
+      owed_s = 0;
+      if (action.kind == Kind::reduce_grad) task.op = Task::Op::reduce;
+      if (action.kind == Kind::optimizer && !agreed) {
+        task.op = Task::Op::agree;
+        agreed = true;
+        ++out_.agreeing_ranks;
+      }
+      out_.tasks.push_back(task);
+    }
+    wait_for_the_rest();
+  }
+
+  /// The list of messages for stage, microbatch and direction, or null for a microbatch without any.
+  Awaited* awaited(int stage, int microbatch, bool backward) {
+    if (microbatch < 0 || microbatch >= microbatches_) return nullptr;
+    const auto cell = static_cast<size_t>(stage) * static_cast<size_t>(microbatches_) +
+                      static_cast<size_t>(microbatch);
+    return &awaited_[2 * cell + (backward ? 1 : 0)];
+  }
+
+  void await(const Action& receive, int32_t message) {
+    Awaited& list = *awaited(receive.stage, receive.microbatch, receive.kind == Kind::recv_backward);
+    (list.first < 0 ? list.first : out_.messages[static_cast<size_t>(list.last)].next_awaited) =
+        message;
+    list.last = message;
+    open_.push_back(&list);
+  }
+
+  /// The first of the messages that a compute waits for, the others behind it; -1: none.
+  int32_t take_awaited(const Action& compute) {
+    if (compute.kind == Kind::overlap) return join_parts(compute);
+    const bool backward = compute.kind == Kind::backward || compute.kind == Kind::backward_input;
+    if (!backward && compute.kind != Kind::forward) return -1;
+    Awaited* list = awaited(compute.stage, compute.microbatch, backward);
+    return list ? std::exchange(*list, {}).first : -1;
+  }
+
+  int32_t join_parts(const Action& overlap) {
+    int32_t first = -1, last = -1;
+    for (const Action& part : overlap.parts) {
+      const int32_t more = take_awaited(part);
+      if (more < 0) continue;
+      (first < 0 ? first : out_.messages[static_cast<size_t>(last)].next_awaited) = more;
+      for (last = more; out_.messages[static_cast<size_t>(last)].next_awaited >= 0;) {
+        last = out_.messages[static_cast<size_t>(last)].next_awaited;
+      }
+    }
+    return first;
+  }
+
+  /// Messages that no later action of the rank needs are waited for where they are received.
+  void wait_for_the_rest() {
+    for (Awaited* list : open_) {
+      for (int32_t id = std::exchange(*list, {}).first; id >= 0;) {
+        Message& message = out_.messages[static_cast<size_t>(id)];
+        out_.tasks[static_cast<size_t>(message.receive_task)].op = Task::Op::receive;
+        id = std::exchange(message.next_awaited, -1);
+      }
+    }
+    open_.clear();
+  }
+
+  /// Returns the compute time that the transfer costs the rank.
+  double add_transfer(const Action& action) {
+    const Door& at = door(action);
+    const bool send = is_send(action.kind);
+    Counts& counts = counts_[static_cast<size_t>(at.channel)];
+    const Channel& channel = out_.channels[static_cast<size_t>(at.channel)];
+    const int32_t id = channel.first + (send ? counts.sends++ : counts.receives++);
+    Message& message = out_.messages[static_cast<size_t>(id)];
+    message.channel = at.channel;
+    message.bytes = at.bytes;
+    message.transfer_s = link_.transfer_s(at.bytes);
+    (send ? message.send_task : message.receive_task) = static_cast<int32_t>(out_.tasks.size());
+    out_.tasks.push_back(
+        {.message = id, .op = send ? Task::Op::send : Task::Op::post});
+    if (!send) await(action, id);
+    return static_cast<double>(at.bytes) *
+           (send ? link_.sender_s_per_byte : link_.receiver_s_per_byte);
+  }
+
+  const Door& door(const Action& action) {
+    const int stages = program_.stage_count();
+    const int peer = peer_stage(action);
+    if (action.stage < 0 || action.stage >= stages || peer < 0 || peer >= stages) {
+      throw InputError("program", fmt::format("{} is a transfer between stages {} and {}",
+                                              to_string(action), action.stage, peer),
+                       fmt::format("The program has stages 0 to {}.", stages - 1));
+    }
+    auto& doors = doors_[static_cast<size_t>(action.stage)];
+    for (const Door& known : doors) {
+      if (known.kind == action.kind && known.peer == peer) return known;
+    }
+    return doors.emplace_back(
+        Door{action.kind, peer, channel_of(action), costs_.message_bytes(action)});
+  }
+
+  int32_t channel_of(const Action& action) {
+    const Route way = route(action);
+    const int sender = program_.rank_of_stage[static_cast<size_t>(way.from)];
+    const int receiver = program_.rank_of_stage[static_cast<size_t>(way.to)];
+    if (sender == receiver) {
+      throw InputError("program",
+                       fmt::format("{} is a transfer between two stages of rank {}",
+                                   to_string(action), sender),
+                       "Leave it out: stages of one rank hand over in memory.");
+    }
+    const auto [at, added] = channel_ids_.try_emplace(
+        std::tuple(sender, receiver, way.backward), static_cast<int32_t>(out_.channels.size()));
+    if (added) {
+      out_.channels.push_back({.sender = sender, .receiver = receiver, .backward = way.backward});
+      counts_.emplace_back();
+    }
+    return at->second;
+  }
+
+  const Program& program_;
+  const Costs& costs_;
+  const Link& link_;
+  CompiledProgram out_;
+  std::vector<std::vector<Door>> doors_;  // per stage
+  std::map<std::tuple<int, int, bool>, int32_t> channel_ids_;
+  std::vector<Counts> counts_;  // per channel
+  int microbatches_ = 0;         // of those that are transferred
+  std::vector<Awaited> awaited_; // by stage, microbatch, direction
+  std::vector<Awaited*> open_;   // of the rank at hand
+};
+
+/// The k-th SEND of a channel has to be the one that its k-th RECV expects.
+void check_pairs(const Program& program, const CompiledProgram& compiled) {
+  for (const Message& message : compiled.messages) {
+    if (message.send_task < 0 || message.receive_task < 0) continue;
+    const Action& send = action_of_task(program, compiled, message.send_task);
+    const Action& receive = action_of_task(program, compiled, message.receive_task);
+    const Route out = route(send), in = route(receive);
+    if (out.from == in.from && out.to == in.to && send.microbatch == receive.microbatch) continue;
+    const Channel& channel = compiled.channels[static_cast<size_t>(message.channel)];
+    throw InputError(
+        "program",
+        fmt::format("rank {} sends {} where rank {} receives {}", channel.sender, to_string(send),
+                    channel.receiver, to_string(receive)),
+        "Both ranks must list the transfers between them in the same order.");
+  }
+}
+
+}  // namespace
+
+int CompiledProgram::rank_of_task(int32_t task) const {
+  const auto next = std::upper_bound(rank_begin.begin(), rank_begin.end() - 1, task);
+  return static_cast<int>(next - rank_begin.begin()) - 1;
+}
+
+const Action& action_of_task(const Program& program, const CompiledProgram& compiled,
+                             int32_t task) {
+  const auto rank = static_cast<size_t>(compiled.rank_of_task(task));
+  return program.ranks[rank][static_cast<size_t>(task - compiled.rank_begin[rank])];
+}
+
+CompiledProgram compile(const Program& program, const Costs& costs, const Link& link) {
+  CompiledProgram compiled = Compiler(program, costs, link).run();
+  check_pairs(program, compiled);
+  return compiled;
+}
+
+}  // namespace penstock

@@ -1,0 +1,111 @@
+#include "simulator/memory.hpp"
+
+#include <algorithm>
+
+namespace penstock {
+
+namespace {
+
+bool is_backward(Kind kind) {
+  return kind == Kind::backward || kind == Kind::backward_input || kind == Kind::backward_weight;
+}
+
+/// What the rank holds, moved along its actions.
+class Ledger {
+ public:
+  Ledger(const Program& program, int rank, const Costs& costs)
+      : costs_(costs), rank_(rank), trains_(program.rank_of_stage.size()) {
+    for (size_t stage = 0; stage < program.rank_of_stage.size(); ++stage) {
+      if (program.rank_of_stage[stage] == rank) held_ += costs.stages[stage].fixed_bytes;
+    }
+    if (!costs.receive_buffer_bytes.empty()) {
+      held_ += costs.receive_buffer_bytes[static_cast<size_t>(rank)];
+    }
+    for (const Action& action : program.ranks[static_cast<size_t>(rank)]) note(action);
+    memory_.peak_bytes = held_;
+  }
+
+  void sample(double time_s) {
+    if (!memory_.samples.empty() && memory_.samples.back().bytes == shown_) return;
+    memory_.samples.push_back({rank_, time_s, shown_});
+  }
+
+  void begin(const Action& action) {
+    const StageCosts& stage = costs_.stages[static_cast<size_t>(action.stage)];
+    int64_t transient = 0;
+    if (action.kind == Kind::forward) {
+      held_ += stage.saved_bytes;
+      memory_.peak_activations = std::max(memory_.peak_activations, ++activations_);
+      transient = stage.transient_forward_bytes;
+    } else if (is_backward(action.kind)) {
+      transient = stage.transient_backward_bytes;
+    }
+    show(held_ + transient);
+  }
+
+  void end(const Action& action) {
+    const StageCosts& stage = costs_.stages[static_cast<size_t>(action.stage)];
+    switch (action.kind) {
+      case Kind::forward:
+        if (!trains_[static_cast<size_t>(action.stage)]) release(stage.saved_bytes);
+        break;
+      case Kind::backward: release(stage.saved_bytes); break;
+      case Kind::backward_input: held_ += stage.saved_weight_bytes - stage.saved_bytes; break;
+      case Kind::backward_weight: release(stage.saved_weight_bytes); break;
+      default: break;
+    }
+    show(held_);
+  }
+
+  RankMemory take() { return std::move(memory_); }
+  void show_fixed() { show(held_); }
+
+ private:
+  void note(const Action& action) {
+    if (is_backward(action.kind)) trains_[static_cast<size_t>(action.stage)] = true;
+    for (const Action& part : action.parts) note(part);
+  }
+
+  void release(int64_t bytes) {
+    held_ -= bytes;
+    --activations_;
+  }
+
+  void show(int64_t bytes) {
+    shown_ = bytes;
+    memory_.peak_bytes = std::max(memory_.peak_bytes, bytes);
+  }
+
+  const Costs& costs_;
+  const int rank_;
+  std::vector<bool> trains_;  // per stage: has a backward
+  RankMemory memory_;
+  int64_t held_ = 0, shown_ = 0;
+  int activations_ = 0;
+};
+
+}  // namespace
+
+RankMemory rank_memory(const Program& program, int rank, const Costs& costs,
+                       const CompiledProgram* compiled, const EngineResult* times) {
+  Ledger ledger(program, rank, costs);
+  ledger.show_fixed();
+  if (times) ledger.sample(0);
+  auto task = compiled ? static_cast<size_t>(compiled->rank_begin[static_cast<size_t>(rank)]) : 0;
+  for (const Action& action : program.ranks[static_cast<size_t>(rank)]) {
+    const bool overlap = action.kind == Kind::overlap;
+    double at_s = times ? times->start_s[task] : 0;
+    for (size_t part = 0; part < (overlap ? action.parts.size() : 1); ++part) {
+      const Action& what = overlap ? action.parts[part] : action;
+      ledger.begin(what);
+      if (times) ledger.sample(at_s);
+      at_s += overlap ? costs.duration_s(what) : 0;
+      ledger.end(what);
+      if (times) ledger.sample(overlap ? at_s : times->end_s[task]);
+    }
+    ++task;
+  }
+  return ledger.take();
+}
+
+}  // namespace penstock

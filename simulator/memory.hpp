@@ -1,0 +1,34 @@
+// Memory of each rank along its program: what stages hold all the time, what is held for a stage and
+// microbatch, and the transient of the running action.
+//
+//   F        + saved_bytes at its start; transient_forward while it runs
+//   B        - saved_bytes at its end;   transient_backward while it runs
+//   I        - saved_bytes + saved_weight_bytes at its end; transient_backward while it runs
+//   W        - saved_weight_bytes at its end;               transient_backward while it runs
+//
+// A stage without any backward in the program (inference) lets go at the end of F. The parts of an
+// OVERLAP_F_B run one after the other: first its forward, then its backward.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pipeline/program.hpp"
+#include "pipeline/timeline.hpp"
+#include "simulator/costs.hpp"
+#include "simulator/engine.hpp"
+
+namespace penstock {
+
+struct RankMemory {
+  int64_t peak_bytes = 0;
+  int peak_activations = 0;  // (stage, microbatch) held at once: from the start of F to the end of B or W
+  std::vector<MemorySample> samples;  // ascending in time; empty without times
+};
+
+/// A rank's peak follows from the order of its actions alone; samples also need `times`, as recorded
+/// by the engine, which may be null.
+RankMemory rank_memory(const Program& program, int rank, const Costs& costs,
+                       const CompiledProgram* compiled, const EngineResult* times);
+
+}  // namespace penstock

@@ -1,0 +1,249 @@
+#include "simulator/plan_costs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <tuple>
+
+#include "graph/error.hpp"
+#include "pipeline/schedule.hpp"
+
+namespace penstock {
+
+namespace {
+
+const MicrobatchCosts& measured(const Plan& plan, const Graph& model, const Profile& profile) {
+  if (profile.model_sha256 != model.sha256) {
+    throw InputError(profile.path,
+                     fmt::format("the profile is of a model with SHA-256 {}, but {} has {}",
+                                 profile.model_sha256, model.path, model.sha256),
+                     "Profile this model again.");
+  }
+  const MicrobatchCosts* costs = profile.at(plan.microbatch);
+  if (!costs) {
+    std::string sizes;
+    for (const MicrobatchCosts& size : profile.microbatches) {
+      sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", size.microbatch);
+    }
+    throw InputError(profile.path, fmt::format("microbatch {} was not measured", plan.microbatch),
+                     fmt::format("Measured: {}. Choose one of them, or profile again.", sizes));
+  }
+  if (costs->operators.size() != model.operators.size()) {
+    throw InputError(profile.path,
+                     fmt::format("{} operators were measured, but {} has {}", costs->operators.size(),
+                                 model.path, model.operators.size()),
+                     "Profile this model again.");
+  }
+  return *costs;
+}
+
+/// W follows I in this plan's program (where that is known by the schedule's name).
+bool splits_backward(const Plan& plan) {
+  return plan.program.empty() && !plan.schedule.empty() &&
+         find_schedule(plan.schedule, plan.path).split_backward;
+}
+
+class PlanCosts {
+ public:
+  PlanCosts(const Plan& plan, const Graph& model, const Slicing& slicing, const Profile& profile)
+      : plan_(plan), model_(model), slicing_(slicing), profile_(profile),
+        measured_(measured(plan, model, profile)) {}
+
+  Costs run() {
+    Costs costs;
+    for (size_t stage = 0; stage < slicing_.stages.size(); ++stage) {
+      costs.stages.push_back(stage_costs(stage));
+    }
+    for (const StageEdge& edge : slicing_.edges) costs.flows.push_back(flow(edge));
+    costs.receive_buffer_bytes = message_buffers(costs.flows);
+    return costs;
+  }
+
+ private:
+  StageCosts stage_costs(size_t stage) {
+    StageCosts costs;
+    add_operators(slicing_.stages[stage], costs);
+    add_inputs(stage, costs);
+    const int64_t trainable_bytes = add_tensors(stage, costs);
+    if (plan_.stages[stage].recompute) recompute(costs, input_bytes(stage));
+    const double excess = measured_.first_microbatch_excess;
+    const double backward_s =
+        splits_backward(plan_) ? costs.backward_input_s + costs.backward_weight_s : costs.backward_s;
+    costs.first_forward_s = costs.forward_s * excess;
+    // Microbatch 0 stores its gradients where the others add theirs.
+    costs.first_backward_s =
+        std::max(backward_s * excess -
+                     profile_.accumulate_s_per_byte * static_cast<double>(trainable_bytes),
+                 -(splits_backward(plan_) ? costs.backward_input_s : costs.backward_s));
+    costs.reduce_s = reduce_s(static_cast<int>(stage), trainable_bytes);
+    return costs;
+  }
+
+  void add_operators(const StageSlice& slice, StageCosts& costs) const {
+    const double overhead_s = profile_.action_overhead_s;
+    costs.forward_s = costs.backward_s = costs.backward_input_s = costs.backward_weight_s =
+        overhead_s;
+    for (const OperatorId id : slice.operators) {
+      const OperatorCost& cost = measured_.operators[static_cast<size_t>(id)];
+      costs.forward_s += cost.times.forward.mean_s;
+      costs.backward_s += cost.times.backward.mean_s;
+      costs.backward_input_s += cost.times.backward_input.mean_s;
+      costs.backward_weight_s += cost.times.backward_weight.mean_s;
+      costs.saved_bytes += cost.held.after_forward;
+      costs.saved_weight_bytes += cost.held.after_input;
+      costs.transient_forward_bytes =
+          std::max(costs.transient_forward_bytes, cost.held.transient_forward);
+      costs.transient_backward_bytes =
+          std::max(costs.transient_backward_bytes, cost.held.transient_backward);
+    }
+    if (makes_loss(slice)) costs.forward_s += measured_.loss_forward.mean_s;
+  }
+
+  static bool makes_loss(const StageSlice& slice) {
+    return std::ranges::find(slice.outputs, 0) != slice.outputs.end();
+  }
+
+  /// What F is given is held as long as what it saves. Reading a microbatch from the data is shared
+  /// out over those who read: one part per input, one for the target.
+  void add_inputs(size_t stage, StageCosts& costs) const {
+    const StageSlice& slice = slicing_.stages[stage];
+    const size_t reads = slice.user_inputs.size() + (makes_loss(slice) ? 1 : 0);
+    costs.forward_s += measured_.load_batch_s * static_cast<double>(reads) /
+                       static_cast<double>(model_.inputs.size() + 1);
+    costs.saved_bytes += input_bytes(stage);
+  }
+
+  int64_t input_bytes(size_t stage) const {
+    int64_t bytes = 0;
+    for (const ValueId input : slicing_.stages[stage].user_inputs) bytes += value_bytes(input);
+    for (const StageEdge& edge : slicing_.edges) {
+      if (edge.consumer != static_cast<int>(stage)) continue;
+      for (const Crossing& crossing : edge.values) bytes += value_bytes(crossing.value);
+    }
+    return bytes;
+  }
+
+  /// Tensors, gradients and optimizer state, each once per rank: a later stage of the same rank
+  /// shares them. Returns the bytes of the trainable parameters that are this stage's own.
+  int64_t add_tensors(size_t stage, StageCosts& costs) {
+    int64_t trainable_bytes = 0;
+    std::set<int>& seen = tensors_of_rank_[plan_.stages[stage].rank];
+    for (const int index : slicing_.stages[stage].tensors) {
+      if (!seen.insert(index).second) continue;
+      const StoredTensor& tensor = model_.tensors[static_cast<size_t>(index)];
+      costs.fixed_bytes += tensor.bytes();
+      if (tensor.requires_grad) trainable_bytes += tensor.bytes();
+    }
+    costs.fixed_bytes += (1 + plan_.job.optimizer.state_per_parameter()) * trainable_bytes;
+    costs.optimizer_s = (profile_.optimizer_s_per_byte + profile_.zero_s_per_byte) *
+                        static_cast<double>(trainable_bytes);
+    return trainable_bytes;
+  }
+
+  /// F keeps what it was given and nothing else; the backward runs F again first.
+  static void recompute(StageCosts& costs, int64_t input_bytes) {
+    const int64_t activations = costs.saved_bytes - input_bytes;
+    costs.saved_bytes = input_bytes;
+    costs.backward_s += costs.forward_s;
+    costs.backward_input_s += costs.forward_s;
+    costs.transient_forward_bytes = std::max(costs.transient_forward_bytes, activations);
+    costs.transient_backward_bytes += activations;
+  }
+
+  FlowBytes flow(const StageEdge& edge) const {
+    FlowBytes bytes{.from = edge.producer, .to = edge.consumer};
+    for (const Crossing& crossing : edge.values) {
+      bytes.forward_bytes += value_bytes(crossing.value);
+      if (crossing.carries_gradient) bytes.backward_bytes += value_bytes(crossing.value);
+    }
+    return bytes;
+  }
+
+  /// Per channel: on the receiving rank the receives that are posted ahead, on the sending rank one
+  /// message that is still on its way. A channel of several flows is counted with its largest.
+  std::vector<int64_t> message_buffers(const std::vector<FlowBytes>& flows) const {
+    std::map<std::tuple<int, int, bool>, int64_t> largest;
+    for (const FlowBytes& flow : flows) {
+      const int from = plan_.stages[static_cast<size_t>(flow.from)].rank;
+      const int to = plan_.stages[static_cast<size_t>(flow.to)].rank;
+      if (from == to) continue;
+      int64_t& forward = largest[{from, to, false}];
+      int64_t& backward = largest[{to, from, true}];
+      forward = std::max(forward, flow.forward_bytes);
+      backward = std::max(backward, flow.backward_bytes);
+    }
+    std::vector<int64_t> buffers(static_cast<size_t>(plan_.ranks()), 0);
+    for (const auto& [channel, bytes] : largest) {
+      buffers[static_cast<size_t>(std::get<0>(channel))] += bytes;
+      buffers[static_cast<size_t>(std::get<1>(channel))] += Link{}.receive_depth * bytes;
+    }
+    return buffers;
+  }
+
+  /// A ring all-reduce over the ranks that hold a parameter: each moves 2 (n - 1) / n of its bytes.
+  double reduce_s(int stage, int64_t trainable_bytes) const {
+    if (profile_.links.empty()) return 0;
+    const auto ring_s = [&](int64_t bytes, int64_t ranks) {
+      const LinkCost& link = profile_.links.front();
+      const double share = 2.0 * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
+      return 2.0 * static_cast<double>(ranks - 1) * link.latency_s +
+             (link.bandwidth > 0 ? share * static_cast<double>(bytes) / link.bandwidth : 0.0);
+    };
+    const int64_t replicas = plan_.data_parallel;
+    double sum_s = replicas > 1 ? ring_s(trainable_bytes, replicas) : 0;
+    for (const Slicing::Shared& shared : slicing_.shared) {
+      std::map<int, int> first_stage_of_rank;
+      for (const int holder : shared.stages) {
+        first_stage_of_rank.try_emplace(plan_.stages[static_cast<size_t>(holder)].rank, holder);
+      }
+      const auto mine = first_stage_of_rank.find(plan_.stages[static_cast<size_t>(stage)].rank);
+      if (mine == first_stage_of_rank.end() || mine->second != stage) continue;
+      const auto holders = static_cast<int64_t>(first_stage_of_rank.size());
+      if (holders > 1) {
+        sum_s += ring_s(model_.tensors[static_cast<size_t>(shared.tensor)].bytes(), holders);
+      }
+    }
+    return sum_s;
+  }
+
+  int64_t value_bytes(ValueId id) const {
+    return model_.values[static_cast<size_t>(id)].bytes(plan_.microbatch);
+  }
+
+  const Plan& plan_;
+  const Graph& model_;
+  const Slicing& slicing_;
+  const Profile& profile_;
+  const MicrobatchCosts& measured_;
+  std::map<int, std::set<int>> tensors_of_rank_;
+};
+
+}  // namespace
+
+Costs plan_costs(const Plan& plan, const Graph& model, const Slicing& slicing,
+                 const Profile& profile) {
+  if (plan.stages.size() != slicing.stages.size()) {
+    throw std::invalid_argument("plan_costs: the slicing is not of this plan");
+  }
+  return PlanCosts(plan, model, slicing, profile).run();
+}
+
+Link plan_link(const Profile& profile, const Cluster* cluster) {
+  if (cluster) return cluster->link;
+  if (profile.links.empty()) {
+    throw InputError(profile.path, "no link between ranks was measured",
+                     "Name a cluster whose link is described: --cluster CLUSTER.yaml.");
+  }
+  const LinkCost& measured = profile.links.front();
+  // Gloo moves no byte before the receiver has posted, and NCCL's sends wait for their peer's kernel.
+  return {.latency_s = measured.latency_s,
+          .bandwidth = measured.bandwidth,
+          .sender_s_per_byte = measured.sender_s_per_byte,
+          .receiver_s_per_byte = measured.receiver_s_per_byte,
+          .mode = measured.kind == "local" ? SendMode::eager : SendMode::posted};
+}
+
+}  // namespace penstock

@@ -1,0 +1,134 @@
+// What every communicator guarantees, for threads of one process and for Gloo's sockets.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <numeric>
+
+#include "tests/backend/executor/ranks.hpp"
+
+namespace penstock {
+namespace {
+
+using test::Communicators;
+
+struct Kind {
+  const char* name;
+  Communicators (*make)(int);
+};
+
+class CommunicatorTest : public testing::TestWithParam<Kind> {
+ protected:
+  void run(int size, const std::function<void(Communicator&)>& body) {
+    test::run_ranks(GetParam().make(size), body);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(All, CommunicatorTest,
+                         testing::Values(Kind{"in_process", make_in_process},
+                                         Kind{"gloo", test::make_gloo_threads}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_P(CommunicatorTest, MatchesByTagWhateverTheOrder) {
+  run(2, [](Communicator& rank) {
+    if (rank.rank() == 0) {
+      const at::Tensor first = at::full({3}, 1.0), second = at::full({5}, 2.0);
+      const auto one = rank.send({1, false}, first, 10);
+      const auto two = rank.send({1, false}, second, 12);
+      one->wait();
+      two->wait();
+    } else {
+      at::Tensor first = at::empty({3}), second = at::empty({5});
+      const auto two = rank.receive({0, false}, second, 12);
+      const auto one = rank.receive({0, false}, first, 10);
+      two->wait();
+      one->wait();
+      EXPECT_TRUE(first.equal(at::full({3}, 1.0)));
+      EXPECT_TRUE(second.equal(at::full({5}, 2.0)));
+    }
+  });
+}
+
+TEST_P(CommunicatorTest, SendsDoNotWaitForTheReceiver) {
+  // Both send before either receives: it would hang if a send waited.
+  run(2, [](Communicator& rank) {
+    const int peer = 1 - rank.rank();
+    const at::Tensor sent = at::full({1 << 20}, rank.rank(), at::kLong);
+    const auto sending = rank.send({peer, false}, sent, 0);
+    at::Tensor received = at::empty({1 << 20}, at::kLong);
+    rank.receive({peer, false}, received, 0)->wait();
+    sending->wait();
+    EXPECT_TRUE(received.eq(peer).all().item<bool>());
+  });
+}
+
+TEST_P(CommunicatorTest, CarriesEveryDtypeBitForBit) {
+  for (const auto type : {at::kBool, at::kByte, at::kInt, at::kLong, at::kHalf, at::kBFloat16,
+                          at::kFloat, at::kDouble}) {
+    run(2, [type](Communicator& rank) {
+      at::Tensor tensor = at::arange(7, at::kLong).remainder(2).to(type);
+      if (rank.rank() == 0) {
+        rank.send({1, true}, tensor, 3)->wait();
+      } else {
+        at::Tensor received = at::empty({7}, type);
+        rank.receive({0, true}, received, 3)->wait();
+        EXPECT_TRUE(received.equal(tensor)) << type;
+      }
+    });
+  }
+}
+
+TEST_P(CommunicatorTest, SumsAreEqualBitForBitOnAllRanks) {
+  std::vector<at::Tensor> sums(3);
+  run(3, [&](Communicator& rank) {
+    at::Tensor tensor = at::full({1000}, 0.1 + rank.rank() / 3.0);
+    rank.all_reduce(tensor, {0, 1, 2});
+    sums[rank.rank()] = tensor;
+  });
+  // 0.1 + 0.1 + 1/3 + 0.1 + 2/3, each rounding of float32 at most 2^-24 of 1.3, three additions
+  EXPECT_TRUE(sums[0].allclose(at::full({1000}, 1.3), 0, 3 * 1.3 / (1 << 24) * 2));
+  EXPECT_TRUE(sums[0].equal(sums[1]));
+  EXPECT_TRUE(sums[0].equal(sums[2]));
+}
+
+TEST_P(CommunicatorTest, OverlappingGroupsInOneOrder) {
+  run(3, [](Communicator& rank) {
+    const auto sum = [&](const std::vector<int>& ranks) {
+      if (std::count(ranks.begin(), ranks.end(), rank.rank()) == 0) return 0.0;
+      at::Tensor tensor = at::full({1}, rank.rank() + 1, at::kDouble);
+      rank.all_reduce(tensor, ranks);
+      return tensor.item<double>();
+    };
+    const double a = sum({0, 2}), b = sum({1, 2}), c = sum({0, 1}), d = sum({0, 2});
+    const std::vector<std::vector<double>> expected{{4, 0, 3, 4}, {0, 5, 3, 0}, {4, 5, 0, 4}};
+    EXPECT_EQ((std::vector<double>{a, b, c, d}), expected[rank.rank()]);
+  });
+}
+
+TEST_P(CommunicatorTest, NobodyLeavesABarrierBeforeAllCame) {
+  std::atomic<int> came = 0;
+  run(3, [&](Communicator& rank) {
+    for (int round = 1; round <= 5; ++round) {
+      ++came;
+      rank.barrier();
+      EXPECT_GE(came.load(), 3 * round);
+      rank.barrier();
+    }
+  });
+}
+
+TEST_P(CommunicatorTest, ALostPeerIsNamed) {
+  run(2, [](Communicator& rank) {
+    if (rank.rank() == 1) return;  // gone
+    at::Tensor tensor = at::empty({4});
+    try {
+      rank.receive({1, false}, tensor, 0)->wait();
+      ADD_FAILURE() << "received from a rank that sent nothing";
+    } catch (const PeerError& error) {
+      EXPECT_EQ(error.peer, 1);
+      EXPECT_NE(std::string(error.what()).find("rank 1"), std::string::npos) << error.what();
+    }
+  });
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,277 @@
+// Guarantees of a whole profile, made by one rank on small models: complete, in order, consistent,
+// equal when read back, and continued from a part. Nothing here depends on how long anything takes.
+#include "backend/profiler/profiler.hpp"
+
+#include <gmock/gmock.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <span>
+
+#include "backend/memory.hpp"
+#include "backend/profiler/chain.hpp"
+#include "backend/profiler/sizes.hpp"
+#include "backend/profiler/subject.hpp"
+#include "graph/error.hpp"
+#include "graph/facts.hpp"
+#include "graph/file.hpp"
+#include "tests/models/models.hpp"
+
+namespace penstock::profiler {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+using Json = nlohmann::json;
+
+/// Counts memory from before the first tensor.
+class Counting : public ::testing::Environment {
+ public:
+  void SetUp() override { memory::count_cpu(); }
+};
+const auto* const counting = ::testing::AddGlobalTestEnvironment(new Counting);
+
+struct Case {
+  std::string model, loss;
+};
+
+class ProfilerTest : public ::testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string write_job(const std::string& model, const std::string& loss, int batch = 4,
+                        const std::string& optimizer = "{kind: sgd, learning_rate: 0.1}") {
+    const std::string path = folder_ / "job.yaml";
+    write_file(path, "penstock: job\nmodel: " + model + "\nloss: " + loss + "\noptimizer: " +
+                         optimizer + "\nglobal_batch: " + std::to_string(batch) + "\n");
+    return path;
+  }
+  Profile profile(const std::string& job) {
+    const auto communicators = make_in_process(1);
+    run({.job = job, .partial = partial_}, *communicators[0], [&](const Json& event) {
+      events_.push_back(event);
+    });
+    return read_profile(partial_);
+  }
+
+  const std::filesystem::path folder_ =
+      std::filesystem::path(::testing::TempDir()) /
+      ("profiler-" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()) +
+       std::to_string(getpid()));
+  const std::string partial_ = folder_ / "profile.json.partial";
+  std::vector<Json> events_;
+};
+
+class OfModel : public ProfilerTest, public ::testing::WithParamInterface<Case> {};
+
+double sum(const auto& costs, Measured ActionTimes::*action) {
+  double seconds = 0;
+  for (const auto& cost : costs) seconds += (cost.times.*action).mean_s;
+  return seconds;
+}
+
+constexpr Measured ActionTimes::*actions[] = {&ActionTimes::forward, &ActionTimes::backward,
+                                              &ActionTimes::backward_input,
+                                              &ActionTimes::backward_weight};
+
+void expect_consistent(const MicrobatchCosts& costs, const Graph& graph) {
+  ASSERT_EQ(costs.operators.size(), graph.operators.size());
+  for (size_t i = 0; i < graph.operators.size(); ++i) {
+    EXPECT_EQ(costs.operators[i].name, graph.operators[i].name);
+    EXPECT_EQ(costs.operators[i].target, full_name(graph.operators[i]));
+  }
+  OperatorId next = 0;
+  for (const UnitCost& unit : costs.units) {
+    EXPECT_EQ(unit.begin, next) << unit.label;
+    next = unit.end;
+    const std::span own = std::span(costs.operators).subspan(unit.begin, unit.end - unit.begin);
+    for (const auto action : actions) {
+      // Each of the n terms of a sum is rounded by at most 2^-53 of it: below 1000 terms, 1e-12.
+      const double seconds = (unit.times.*action).mean_s;
+      EXPECT_NEAR(sum(own, action), seconds, seconds * 1e-12) << unit.label;
+      EXPECT_GT((unit.times.*action).repetitions, 0) << unit.label;
+    }
+    int64_t forward = 0, input = 0;
+    for (const OperatorCost& op : own) {
+      forward += op.held.after_forward, input += op.held.after_input;
+      EXPECT_GE(op.held.after_forward, 0) << op.name;
+      EXPECT_GE(op.held.after_input, 0) << op.name;
+    }
+    EXPECT_EQ(forward, unit.held.after_forward) << unit.label;
+    EXPECT_EQ(input, unit.held.after_input) << unit.label;
+  }
+  EXPECT_EQ(next, static_cast<OperatorId>(graph.operators.size()));
+}
+
+TEST_P(OfModel, IsCompleteInOrderAndConsistent) {
+  PENSTOCK_MODEL(model, GetParam().model);
+  const Profile made = profile(write_job(model, GetParam().loss));
+  const Graph graph = read_pt2(model);
+  EXPECT_EQ(made.model_sha256, graph.sha256);
+  std::vector<int64_t> sizes = microbatch_sizes(graph, 4, "job");
+  std::ranges::sort(sizes);
+  ASSERT_EQ(made.microbatches.size(), sizes.size());
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    SCOPED_TRACE("microbatch " + std::to_string(sizes[i]));
+    EXPECT_EQ(made.microbatches[i].microbatch, sizes[i]);
+    expect_consistent(made.microbatches[i], graph);
+    EXPECT_GT(sum(made.microbatches[i].units, &ActionTimes::backward), 0);
+  }
+  EXPECT_GE(made.device.threads, 1);
+  EXPECT_GT(made.device.memory_bytes, 0);
+  EXPECT_GT(made.probe.gemm_s, 0);
+  EXPECT_GT(made.base_memory_bytes, 0);
+  EXPECT_GT(made.action_overhead_s, 0);
+}
+
+TEST_P(OfModel, IsEqualWhenReadBack) {
+  PENSTOCK_MODEL(model, GetParam().model);
+  const Profile made = profile(write_job(model, GetParam().loss, 1));
+  EXPECT_EQ(to_json(made, partial_), read_file(partial_));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, OfModel,
+    ::testing::Values(Case{"pippy", "cross_entropy"}, Case{"iterative", "cross_entropy"},
+                      Case{"image_classifier", "cross_entropy"},
+                      Case{"transformer-text", "cross_entropy"},
+                      Case{"transformer-text-dropout", "cross_entropy"},
+                      Case{"transformer-static", "cross_entropy"},
+                      Case{"everything", "cross_entropy"}, Case{"lstm", "cross_entropy"},
+                      Case{"parameters", "mse"}, Case{"unet", "mse"}, Case{"outputs", "output"}),
+    [](const auto& param) {
+      std::string name = param.param.model;
+      std::ranges::replace(name, '-', '_');
+      return name;
+    });
+
+class ChainOfModel : public ProfilerTest, public ::testing::WithParamInterface<Case> {};
+
+/// Runs chains directly: what they hold must not depend on how the model is cut.
+TEST_P(ChainOfModel, HoldsNothingAfterTheBackwardAndAsMuchInPartsAsWhole) {
+  PENSTOCK_MODEL(model, GetParam().model);
+  const Job job = read_job(write_job(model, GetParam().loss));
+  const Graph graph = read_pt2(model);
+  Subject subject(job, graph);
+  const int64_t size = graph.dynamic_batch ? 2 : graph.example_batch;
+  const Batch batch = subject.batches.read(0, size);
+  const StepContext context{.batch = size};
+  const auto total = [](const ChainRun& run, int64_t StageBytes::*bytes) {
+    int64_t all = 0;
+    for (const StageBytes& stage : run.bytes) all += stage.*bytes;
+    return all;
+  };
+  for (const bool split : {false, true}) {
+    for (Chain* chain : {&subject.whole, &subject.by_unit, &subject.by_group}) {
+      chain->run(batch, context, split);  // gradients and constants are there from now on
+    }
+    const int64_t before = memory::held_bytes();
+    const ChainRun whole = subject.whole.run(batch, context, split);
+    const ChainRun units = subject.by_unit.run(batch, context, split);
+    const ChainRun groups = subject.by_group.run(batch, context, split);
+    EXPECT_EQ(memory::held_bytes(), before);
+    EXPECT_EQ(total(units, &StageBytes::after_forward), total(whole, &StageBytes::after_forward));
+    EXPECT_EQ(total(units, &StageBytes::after_input), total(whole, &StageBytes::after_input));
+    // The same numbers through the same operators; sums over consumers may be in another order.
+    EXPECT_NEAR(units.loss, whole.loss, 1e-5 * std::abs(whole.loss));
+    EXPECT_NEAR(groups.loss, whole.loss, 1e-5 * std::abs(whole.loss));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ChainOfModel,
+                         ::testing::Values(Case{"pippy", "cross_entropy"},
+                                           Case{"transformer-text", "cross_entropy"},
+                                           Case{"everything", "cross_entropy"},
+                                           Case{"lstm", "cross_entropy"}, Case{"unet", "mse"}),
+                         [](const auto& param) {
+                           std::string name = param.param.model;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+TEST_F(ProfilerTest, TellsHowFarItIs) {
+  PENSTOCK_MODEL(model, "pippy");
+  profile(write_job(model, "cross_entropy", 2));
+  double last = 0;
+  for (const Json& event : events_) {
+    if (event.at("event") != "progress") continue;
+    EXPECT_GE(event.at("share").get<double>(), last);
+    last = event.at("share");
+  }
+  EXPECT_GT(last, 0.5);
+  EXPECT_LE(last, 1);
+}
+
+/// Marks what the file holds, so that it shows whether it was measured again.
+constexpr double mark = 123.5;
+void keep_only_first_size(const std::string& file) {
+  Json partial = Json::parse(read_file(file));
+  auto& sizes = partial.at("microbatches");
+  while (sizes.size() > 1) sizes.erase(sizes.size() - 1);
+  sizes[0].at("load_batch_s") = mark;
+  write_file(file, partial.dump());
+}
+
+TEST_F(ProfilerTest, ContinuesWhatAnEarlierRunMeasured) {
+  PENSTOCK_MODEL(model, "pippy");
+  const std::string job = write_job(model, "cross_entropy");
+  profile(job);
+  keep_only_first_size(partial_);
+  const Profile made = profile(job);
+  ASSERT_EQ(made.microbatches.size(), 3u);
+  EXPECT_EQ(made.microbatches[0].load_batch_s, mark);
+  EXPECT_NE(made.microbatches[1].load_batch_s, mark);
+}
+
+TEST_F(ProfilerTest, StartsAnewForAnotherJob) {
+  PENSTOCK_MODEL(model, "pippy");
+  profile(write_job(model, "cross_entropy"));
+  keep_only_first_size(partial_);
+  const Profile made = profile(write_job(model, "mse"));
+  ASSERT_EQ(made.microbatches.size(), 3u);
+  EXPECT_NE(made.microbatches[0].load_batch_s, mark);
+}
+
+TEST_F(ProfilerTest, StartsAnewFromAFileThatIsCutShort) {
+  PENSTOCK_MODEL(model, "pippy");
+  write_file(partial_, "{\"penstock\": \"profile\", \"version\"");
+  EXPECT_EQ(profile(write_job(model, "cross_entropy", 2)).microbatches.size(), 2u);
+}
+
+TEST_F(ProfilerTest, MeasuresTheJobsOptimizer) {
+  PENSTOCK_MODEL(model, "pippy");
+  const Profile made =
+      profile(write_job(model, "cross_entropy", 1, "{kind: adamw, learning_rate: 0.1}"));
+  EXPECT_GT(made.optimizer_s_per_byte, 0);
+}
+
+TEST_F(ProfilerTest, RefusesAModelWithoutWeights) {
+  PENSTOCK_MODEL(model, "transformer-meta");
+  const std::string job = write_job(model, "cross_entropy");
+  EXPECT_THAT([&] { profile(job); }, ThrowsMessage<InputError>(HasSubstr("weights")));
+  EXPECT_FALSE(std::filesystem::exists(partial_));
+}
+
+TEST_F(ProfilerTest, ParametersStayAsTheyAre) {
+  PENSTOCK_MODEL(model, "pippy");
+  const Job job = read_job(write_job(model, "cross_entropy", 1,
+                                     "{kind: adamw, learning_rate: 0.1, weight_decay: 0.5}"));
+  const Graph graph = read_pt2(model);
+  Subject subject(job, graph);
+  std::vector<at::Tensor> before;
+  for (const int index : subject.parameters()) before.push_back(subject.store.tensor(index).clone());
+  subject.whole.run(subject.batches.read(0, 1), {}, false);
+  subject.optimizer.step(subject.store, subject.parameters());
+  size_t i = 0;
+  for (const int index : subject.parameters()) {
+    EXPECT_TRUE(subject.store.tensor(index).equal(before[i++]));
+  }
+}
+
+}  // namespace
+}  // namespace penstock::profiler

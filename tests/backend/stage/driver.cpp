@@ -1,0 +1,146 @@
+#include "tests/backend/stage/driver.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace penstock::testing {
+
+StageRow::StageRow(const Graph& graph, const std::map<int, at::Tensor>& tensors,
+                   const std::vector<OperatorId>& begins, Loss loss)
+    : graph_(graph), analysis_(analyse(graph)),
+      slicing_(slice(graph, analysis_, interval_stages(graph, begins),
+                     static_cast<int>(begins.size()))) {
+  for (size_t s = 0; s < begins.size(); ++s) {
+    std::map<int, at::Tensor> own;
+    for (const int index : slicing_.stages[s].tensors) own[index] = tensors.at(index).clone();
+    stores_.push_back(std::make_unique<TensorStore>(own));
+    stages_.push_back(std::make_unique<Stage>(graph, analysis_, slicing_, static_cast<int>(s),
+                                              *stores_.back(), loss));
+  }
+}
+
+double StageRow::forward(const Batch& batch, int microbatch, bool training) {
+  const auto m = static_cast<size_t>(microbatch);
+  StepContext context;
+  context.random = {.seed = 7, .step = 3, .microbatch = microbatch};
+  context.batch = batch.size;
+  context.loss_scale = scale_ = 1.0 / static_cast<double>(batch.inputs.size());
+  context.training = training;
+  Values values = batch.inputs[m];
+  double loss = 0;
+  outputs.clear();
+  for (auto& stage : stages_) {
+    Stage::Forward result = stage->forward(microbatch, values, batch.targets[m], context);
+    for (auto& [value, tensor] : result.sent) {
+      EXPECT_TRUE(tensor.is_contiguous() && !tensor.requires_grad());
+      values[value] = std::move(tensor);
+    }
+    outputs.merge(result.outputs);
+    if (result.loss) loss = result.loss->item().toDouble();
+  }
+  return loss;
+}
+
+/// What the stages after `stage` returned for the values that it sent, in their order.
+Values StageRow::gradients_for(int stage, const std::map<int, Values>& returned) const {
+  Values sums;
+  for (const StageEdge& edge : slicing_.edges) {
+    if (edge.producer != stage) continue;
+    for (const Crossing& crossing : edge.values) {
+      if (!crossing.carries_gradient) continue;
+      const at::Tensor& gradient = returned.at(edge.consumer).at(crossing.value);
+      at::Tensor& sum = sums[crossing.value];
+      sum = sum.defined() ? sum + gradient : gradient;
+    }
+  }
+  return sums;
+}
+
+void StageRow::backward(int microbatch, Backward backward) {
+  std::map<int, Values> returned;
+  for (auto stage = stages_.rbegin(); stage != stages_.rend(); ++stage) {
+    const int index = (*stage)->index();
+    const Values gradients = gradients_for(index, returned);
+    returned[index] = backward == Backward::whole
+                          ? (*stage)->backward(microbatch, gradients)
+                          : (*stage)->backward_input(microbatch, gradients);
+  }
+  if (backward == Backward::whole) return;
+  for (auto& stage : stages_) stage->backward_weight(microbatch);
+}
+
+StepOutcome StageRow::step(const Batch& batch, Backward kind) {
+  std::vector<double> losses;
+  for (auto& store : stores_) store->clear_gradients();
+  for (size_t m = 0; m < batch.inputs.size(); ++m) {
+    losses.push_back(forward(batch, static_cast<int>(m)));
+    backward(static_cast<int>(m), kind);
+  }
+  for (auto& stage : stages_) stage->finish_step();
+  StepOutcome outcome = collect();
+  outcome.losses = losses;
+  return outcome;
+}
+
+StepOutcome StageRow::collect() {
+  StepOutcome outcome;
+  for (auto& store : stores_) {
+    for (const int index : store->indices()) {
+      const StoredTensor& stored = graph_.tensors[static_cast<size_t>(index)];
+      if (stored.kind == StoredTensor::Kind::buffer) outcome.buffers[index] = store->tensor(index);
+      const at::Tensor& gradient = store->gradient(index);
+      if (!gradient.defined()) continue;
+      at::Tensor& sum = outcome.gradients[index];
+      sum = sum.defined() ? sum + gradient : gradient.clone();
+    }
+  }
+  return outcome;
+}
+
+std::map<int, at::Tensor> clones(const std::map<int, at::Tensor>& tensors) {
+  std::map<int, at::Tensor> result;
+  for (const auto& [index, tensor] : tensors) result[index] = tensor.clone();
+  return result;
+}
+
+std::vector<OperatorId> even_begins(const Graph& graph, int stages) {
+  std::vector<OperatorId> begins;
+  const auto count = static_cast<int>(graph.operators.size());
+  for (int s = 0; s < stages; ++s) begins.push_back(s * count / stages);
+  return begins;
+}
+
+void expect_close(const StepOutcome& actual, const StepOutcome& expected, double tolerance,
+                  const Graph& graph) {
+  ASSERT_EQ(actual.losses.size(), expected.losses.size());
+  for (size_t m = 0; m < expected.losses.size(); ++m) {
+    EXPECT_NEAR(actual.losses[m], expected.losses[m], tolerance * std::abs(expected.losses[m]));
+  }
+  ASSERT_EQ(actual.gradients.size(), expected.gradients.size());
+  double square = 0;
+  for (const auto& [index, gradient] : expected.gradients) {
+    square += std::pow(gradient.to(at::kDouble).norm().item<double>(), 2);
+  }
+  for (const auto& [index, gradient] : expected.gradients) {
+    ASSERT_TRUE(actual.gradients.contains(index)) << graph.tensors[static_cast<size_t>(index)].name;
+    const at::Tensor wanted = gradient.to(at::kDouble);
+    const double norm = std::max(wanted.norm().item<double>(), 1e-5 * std::sqrt(square));
+    const double difference =
+        (actual.gradients.at(index).to(at::kDouble) - wanted).norm().item<double>();
+    EXPECT_LE(difference, tolerance * norm) << graph.tensors[static_cast<size_t>(index)].name;
+  }
+}
+
+void expect_identical_gradients(const StepOutcome& actual, const StepOutcome& expected,
+                                const Graph& graph) {
+  ASSERT_EQ(actual.gradients.size(), expected.gradients.size());
+  for (const auto& [index, gradient] : expected.gradients) {
+    ASSERT_TRUE(actual.gradients.contains(index));
+    EXPECT_TRUE(at::equal(actual.gradients.at(index), gradient))
+        << graph.tensors[static_cast<size_t>(index)].name;
+  }
+}
+
+}  // namespace penstock::testing

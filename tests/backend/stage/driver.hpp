@@ -1,0 +1,75 @@
+// Runs one training step in order, without ranks: the reference for stages, and stages themselves.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "backend/stage.hpp"
+#include "graph/analysis.hpp"
+#include "graph/slice.hpp"
+
+namespace penstock::testing {
+
+/// The data of one step.
+struct Batch {
+  std::vector<Values> inputs;        // per microbatch
+  std::vector<at::Tensor> targets;
+  int64_t size = 0;                  // of a microbatch
+};
+
+struct StepOutcome {
+  std::vector<double> losses;                // of each microbatch
+  std::map<int, at::Tensor> gradients;       // by tensor; only those that have one
+  std::map<int, at::Tensor> buffers;         // after the step
+};
+
+/// The whole graph by LibTorch's own autograd, operator after operator, with plain parameters.
+StepOutcome reference_step(const Graph& graph, const std::map<int, at::Tensor>& tensors,
+                           const Batch& batch, Loss loss);
+
+enum class Backward { whole, split };
+
+/// Stages that hand over to one another.
+class StageRow {
+ public:
+  /// Stage s begins at operator begins[s].
+  StageRow(const Graph& graph, const std::map<int, at::Tensor>& tensors,
+           const std::vector<OperatorId>& begins, Loss loss);
+
+  StepOutcome step(const Batch& batch, Backward backward);
+
+  double forward(const Batch& batch, int microbatch, bool training = true);
+  void backward(int microbatch, Backward backward);
+  Stage& stage(size_t index) { return *stages_[index]; }
+  TensorStore& store(size_t index) { return *stores_[index]; }
+  std::map<int, at::Tensor> outputs;         // of the last forward without training
+
+ private:
+  Values gradients_for(int stage, const std::map<int, Values>& returned) const;
+  StepOutcome collect();
+
+  const Graph& graph_;
+  Analysis analysis_;
+  Slicing slicing_;
+  double scale_ = 1;
+  std::vector<std::unique_ptr<TensorStore>> stores_;
+  std::vector<std::unique_ptr<Stage>> stages_;
+};
+
+/// Copies, so that a run does not change another's.
+std::map<int, at::Tensor> clones(const std::map<int, at::Tensor>& tensors);
+
+/// Begins of `stages` stages with as many operators each as possible.
+std::vector<OperatorId> even_begins(const Graph& graph, int stages);
+
+/// Fails unless the losses agree within `tolerance` and every gradient within `tolerance` of its
+/// norm, or of 1e-5 of the norm of all gradients where that is larger (some are zero but for
+/// rounding).
+void expect_close(const StepOutcome& actual, const StepOutcome& expected, double tolerance,
+                  const Graph& graph);
+/// Fails unless both have the same gradients, bit for bit.
+void expect_identical_gradients(const StepOutcome& actual, const StepOutcome& expected,
+                                const Graph& graph);
+
+}  // namespace penstock::testing

@@ -1,0 +1,248 @@
+// What a stage promises beside its gradients: memory, buffers, order, messages.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "backend/memory.hpp"
+#include "graph/error.hpp"
+#include "tests/backend/stage/driver.hpp"
+#include "tests/backend/stage/graph_builder.hpp"
+
+namespace penstock::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr int64_t kWidth = 64, kRows = 32;
+constexpr int64_t kActivation = kWidth * kRows * 4;  // bytes of one value
+constexpr int64_t kWeight = kWidth * kWidth * 4;
+
+/// linear, tanh, linear, tanh, … on [32, 64] in single precision; the loss is the mean.
+Graph tower(GraphBuilder& b, int layers) {
+  ValueId h = b.input("x", DType::float32, {Expression::batch(), kWidth});
+  for (int k = 0; k < layers; ++k) {
+    h = linear(b, "layer" + std::to_string(k), h, kWidth, kWidth);
+    h = b.one("aten::tanh", {{"self", ref(h)}});
+  }
+  return b.finish({h});
+}
+
+Batch tower_batch(const Graph& graph, int microbatches) {
+  Batch batch{.size = kRows};
+  for (int m = 0; m < microbatches; ++m) {
+    batch.inputs.push_back({{graph.inputs[0], numbers("x" + std::to_string(m), {kRows, kWidth})}});
+    batch.targets.emplace_back();
+  }
+  return batch;
+}
+
+TEST(StageMemory, IsHeldFromForwardToBackwardAndNoLonger) {
+  GraphBuilder b;
+  const Graph graph = tower(b, 3);
+  StageRow row(graph, b.tensors, {0}, Loss::output);
+  const Batch batch = tower_batch(graph, 2);
+  row.step(batch, Backward::whole);  // gradients are stored now
+  const int64_t before = memory::held_bytes();
+  row.forward(batch, 0);
+  // tanh saves its output, the next linear saves the same tensor; the last one is the mean's input.
+  EXPECT_EQ(memory::held_bytes() - before, 3 * kActivation + 4);  // and the seed of the loss
+  row.forward(batch, 1);
+  EXPECT_EQ(memory::held_bytes() - before, 2 * (3 * kActivation + 4));
+  row.backward(0, Backward::whole);
+  EXPECT_EQ(memory::held_bytes() - before, 3 * kActivation + 4);
+  row.backward(1, Backward::whole);
+  EXPECT_EQ(memory::held_bytes(), before);
+}
+
+TEST(StageMemory, BetweenInputAndWeightIsWhatTheWeightsNeed) {
+  GraphBuilder b;
+  const Graph graph = tower(b, 3);
+  StageRow row(graph, b.tensors, {0}, Loss::output);
+  const Batch batch = tower_batch(graph, 1);
+  row.step(batch, Backward::split);
+  const int64_t before = memory::held_bytes();
+  row.forward(batch, 0);
+  row.stage(0).backward_input(0, {});
+  // Each linear: its input (the first one's is the caller's) and the gradient of its output.
+  EXPECT_EQ(memory::held_bytes() - before, 2 * kActivation + 3 * kActivation);
+  row.stage(0).backward_weight(0);
+  EXPECT_EQ(memory::held_bytes(), before);
+}
+
+TEST(StageMemory, TheInputBackwardFreesOnTheWay) {
+  GraphBuilder b;
+  ValueId h = linear(b, "first", b.input("x", DType::float32, {Expression::batch(), kWidth}),
+                     kWidth, kWidth);
+  for (int k = 0; k < 8; ++k) h = b.one("aten::tanh", {{"self", ref(h)}});
+  const Graph graph = b.finish({h});
+  StageRow row(graph, b.tensors, {0}, Loss::output);
+  const Batch batch = tower_batch(graph, 1);
+  row.step(batch, Backward::split);
+  const int64_t before = memory::held_bytes();
+  row.forward(batch, 0);
+  ASSERT_EQ(memory::held_bytes() - before, 8 * kActivation + 4);
+  memory::reset_peak();
+  row.stage(0).backward_input(0, {});
+  // Eight activations, less those already freed, and at most three gradients at any time.
+  EXPECT_LE(memory::peak_bytes() - before, 10 * kActivation + 8);
+  row.stage(0).backward_weight(0);
+}
+
+TEST(StageMemory, AForwardDropsValuesAfterTheirLastReader) {
+  GraphBuilder b;
+  const Graph graph = tower(b, 6);
+  StageRow row(graph, b.tensors, {0}, Loss::output);
+  const Batch batch = tower_batch(graph, 1);
+  const int64_t before = memory::held_bytes();
+  memory::reset_peak();
+  row.forward(batch, 0, /*training=*/false);
+  EXPECT_LE(memory::peak_bytes() - before, 2 * kActivation + 64);
+  row.outputs.clear();
+  EXPECT_EQ(memory::held_bytes(), before);
+}
+
+TEST(StageMemory, OfAWholeStepHasGradientsOfOneOperatorAtATime) {
+  GraphBuilder b;
+  const Graph graph = tower(b, 6);
+  StageRow row(graph, b.tensors, {0}, Loss::output);
+  const Batch batch = tower_batch(graph, 2);
+  row.step(batch, Backward::whole);
+  const int64_t before = memory::held_bytes();
+  row.forward(batch, 0);
+  memory::reset_peak();
+  const int64_t held = memory::held_bytes();
+  row.backward(0, Backward::whole);
+  // New gradients are added to the stored ones as they come: one weight, one bias, and the
+  // activation gradients around them, never those of all six layers.
+  EXPECT_LE(memory::peak_bytes() - held, kWeight + kWidth * 4 + 3 * kActivation);
+  EXPECT_EQ(memory::held_bytes(), before);
+}
+
+TEST(StageMemory, ResetDropsWhatUnfinishedMicrobatchesHold) {
+  GraphBuilder b;
+  const Graph graph = tower(b, 2);
+  StageRow row(graph, b.tensors, {0}, Loss::output);
+  const Batch batch = tower_batch(graph, 2);
+  const int64_t before = memory::held_bytes();
+  row.forward(batch, 0);
+  row.forward(batch, 1);
+  row.stage(0).reset();
+  EXPECT_EQ(memory::held_bytes(), before);
+  EXPECT_THROW(row.stage(0).backward(0, {}), std::logic_error);
+}
+
+TEST(Stage, UpdatesABufferOncePerMicrobatchAndKeepsWhatAutogradSaved) {
+  GraphBuilder b;
+  const ValueId x = b.input("x", DType::float64, {Expression::batch(), 3});
+  const ValueId mean = b.buffer("mean", at::zeros({3}, at::kDouble));
+  const ValueId w = b.parameter("w", numbers("w", {3}, at::kDouble));
+  const ValueId scaled = b.one("aten::mul.Tensor", {{"self", ref(x)}, {"other", ref(w)}},
+                               DType::float64);
+  const ValueId out = b.one("aten::mul.Tensor", {{"self", ref(scaled)}, {"other", ref(mean)}},
+                            DType::float64);
+  const ValueId next = b.one("aten::add.Scalar", {{"self", ref(mean)}, {"other", int64_t{1}}},
+                             DType::float64);
+  b.update(mean, next);
+  const Graph graph = b.finish({out});
+  Batch batch{.size = 2};
+  for (int m = 0; m < 3; ++m) {
+    batch.inputs.push_back({{x, numbers("x" + std::to_string(m), {2, 3}, at::kDouble)}});
+    batch.targets.emplace_back();
+  }
+  const StepOutcome expected = reference_step(graph, b.tensors, batch, Loss::output);
+  StageRow row(graph, b.tensors, {0}, Loss::output);
+  // All forwards first, as GPipe does.
+  for (int m = 0; m < 3; ++m) row.forward(batch, m);
+  for (int m = 0; m < 3; ++m) row.backward(m, Backward::whole);
+  const int weight = graph.values[static_cast<size_t>(w)].tensor;
+  const int buffer = graph.values[static_cast<size_t>(mean)].tensor;
+  EXPECT_TRUE(at::allclose(row.store(0).gradient(weight), expected.gradients.at(weight), 1e-12));
+  EXPECT_TRUE(at::equal(row.store(0).tensor(buffer), at::full({3}, 3, at::kDouble)));
+}
+
+TEST(Stage, SentValuesAreContiguousAndOnTheirOwn) {
+  GraphBuilder b;
+  const ValueId x = b.input("x", DType::float32, {Expression::batch(), 6});
+  const ValueId h = linear(b, "a", x, 6, 6);
+  const ValueId t = b.one("aten::t", {{"self", ref(h)}});
+  const ValueId end = b.one("aten::mm", {{"self", ref(h)}, {"mat2", ref(t)}});
+  const Graph graph = b.finish({end});
+  const Analysis analysis = analyse(graph);
+  const Slicing slicing = slice(graph, analysis, {0, 0, 1}, 2);
+  TensorStore store(b.tensors);
+  Stage stage(graph, analysis, slicing, 0, store, Loss::output);
+  const Stage::Forward forward =
+      stage.forward(0, {{x, numbers("x", {4, 6})}}, std::nullopt, {.batch = 4});
+  for (const auto& [value, tensor] : forward.sent) EXPECT_TRUE(tensor.is_contiguous());
+  EXPECT_TRUE(at::equal(forward.sent.at(h).t(), forward.sent.at(t)));
+}
+
+template <class Function>
+std::string message_of(Function function) {
+  try {
+    function();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(Stage, RefusesInputsOfAnotherShapeOrTypeNamingBoth) {
+  GraphBuilder b;
+  const Graph graph = tower(b, 1);
+  StageRow row(graph, b.tensors, {0}, Loss::output);
+  Batch batch{.inputs = {{{graph.inputs[0], at::zeros({kRows, 5})}}}, .targets = {{}},
+              .size = kRows};
+  EXPECT_THROW(row.forward(batch, 0), InputError);
+  EXPECT_THAT(message_of([&] { row.forward(batch, 0); }),
+              AllOf(HasSubstr("`x`"), HasSubstr("[32, 5]"), HasSubstr("[32, 64]")));
+  batch.inputs[0] = {{graph.inputs[0], at::zeros({kRows, kWidth}, at::kLong)}};
+  EXPECT_THAT(message_of([&] { row.forward(batch, 0); }), HasSubstr("Long"));
+}
+
+TEST(Stage, RefusesALossThatNothingTrainableReaches) {
+  GraphBuilder b;
+  const ValueId x = b.input("x", DType::float32, {Expression::batch(), 6});
+  const ValueId end = b.one("aten::tanh", {{"self", ref(x)}});
+  const Graph graph = b.finish({end});
+  StageRow row(graph, {}, {0}, Loss::output);
+  const Batch batch{.inputs = {{{x, at::zeros({4, 6})}}}, .targets = {{}}, .size = 4};
+  EXPECT_THAT(message_of([&] { row.forward(batch, 0); }),
+              AllOf(HasSubstr("tanh_0"), HasSubstr("trainable")));
+  EXPECT_EQ(row.forward(batch, 0, /*training=*/false), 0);
+}
+
+TEST(Stage, AFailedForwardLeavesNothingBehind) {
+  GraphBuilder b;
+  const ValueId x = b.input("x", DType::float32, {Expression::batch(), 6});
+  const ValueId h = linear(b, "a", x, 6, 6);
+  const ValueId end = b.one("aten::mm", {{"self", ref(h)}, {"mat2", ref(h)}});
+  const Graph graph = b.finish({end});
+  StageRow row(graph, b.tensors, {0}, Loss::output);
+  const Batch wrong{.inputs = {{{x, at::zeros({4, 6})}}}, .targets = {{}}, .size = 4};
+  const Batch right{.inputs = {{{x, numbers("x", {6, 6})}}}, .targets = {{}}, .size = 6};
+  const int64_t before = memory::held_bytes();
+  EXPECT_THAT(message_of([&] { row.forward(wrong, 0); }), HasSubstr("aten::mm (mm_1) in layer1"));
+  EXPECT_EQ(memory::held_bytes(), before);
+  row.forward(right, 0);
+  row.backward(0, Backward::split);
+  EXPECT_EQ(memory::held_bytes() - before, (36 + 6) * 4);  // the gradients
+}
+
+TEST(Stage, RefusesActionsOutOfOrder) {
+  GraphBuilder b;
+  const Graph graph = tower(b, 1);
+  StageRow row(graph, b.tensors, {0}, Loss::output);
+  const Batch batch = tower_batch(graph, 1);
+  EXPECT_THROW(row.stage(0).backward(0, {}), std::logic_error);
+  row.forward(batch, 0);
+  EXPECT_THROW(row.forward(batch, 0), std::logic_error);
+  EXPECT_THROW(row.stage(0).backward_weight(0), std::logic_error);
+  row.stage(0).backward_input(0, {});
+  EXPECT_THROW(row.stage(0).backward(0, {}), std::logic_error);
+  EXPECT_THROW(row.stage(0).backward_input(0, {}), std::logic_error);
+  row.stage(0).backward_weight(0);
+}
+
+}  // namespace
+}  // namespace penstock::testing

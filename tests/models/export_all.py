@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Exports every model of the table below into a folder, in one process: the tests read them there.
+
+    export_all.py OUT_FOLDER
+
+It goes through the functions of tools/export_model.py, so that each file was compared with its module.
+A model is the file NAME.py here or in configs/models. `stamp` is written last.
+"""
+
+import argparse
+import os
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "tools"))
+
+import torch  # noqa: E402: found through the line above, like those below
+from safetensors.torch import save_file  # noqa: E402
+from penstock_export.export import run  # noqa: E402
+from penstock_export.source import Source  # noqa: E402
+
+SMALL = ["dim=32", "heads=4", "vocabulary=64", "sequence=16", "feedforward=64"]
+FOUR, TWO = SMALL + ["layers=4"], SMALL + ["layers=2"]
+TEXT = TWO + ["batch_first=true", "causal=true", "positions=true"]
+
+# Name of the file, Python file, settings, then options of the exporter.
+MODELS = [
+    # The reference form of the tutorial's transformer: samples attend to each other.
+    ("transformer-f32", "transformer", FOUR + ["dropout=0.0"], {}),
+    ("transformer-f64", "transformer", FOUR + ["dropout=0.0"], {"dtype": "float64"}),
+    ("transformer-dropout", "transformer", TWO + ["dropout=0.1"], {}),
+    # The form that trains on text: samples are independent, the mask is a constant.
+    ("transformer-text", "transformer", TEXT + ["dropout=0.0"], {}),
+    ("transformer-text-f64", "transformer", TEXT + ["dropout=0.0"], {"dtype": "float64"}),
+    ("transformer-text-dropout", "transformer", TEXT + ["dropout=0.1"], {}),
+    ("transformer-meta", "transformer", TEXT + ["dropout=0.0"], {"meta": True}),
+    ("transformer-static", "transformer", SMALL + ["layers=1", "dropout=0.0"], {"static": True}),
+    ("pippy", "pippy", [], {}),
+    ("pippy-f64", "pippy", ["width=32", "hidden=48", "narrow=24"], {"dtype": "float64"}),
+    ("iterative", "iterative", ["width=32"], {}),
+    ("iterative-f64", "iterative", ["width=32"], {"dtype": "float64"}),
+    ("image_classifier", "image_classifier", ["width=64"], {}),
+    ("image_classifier-f64", "image_classifier", ["width=64"], {"dtype": "float64"}),
+    # Tied weights, batch norm called twice, a skip connection over both calls, computed masks.
+    ("everything", "everything", [], {}),
+    ("everything-f64", "everything", [], {"dtype": "float64"}),
+    ("lstm", "lstm", [], {}),
+    ("lstm-f64", "lstm", [], {"dtype": "float64"}),
+    # One parameter used twice, and through t(), expand, weight norm and a cast.
+    ("parameters", "parameters", [], {}),
+    ("parameters-f64", "parameters", [], {"dtype": "float64"}),
+    # Convolutions with channels-last weights, batch norm, U-shaped skip connections.
+    ("unet", "unet", [], {}),
+    ("unet-f64", "unet", [], {"dtype": "float64"}),
+    # Two inputs, several outputs (a dictionary; an input, a size and None among them), the loss first.
+    ("outputs", "outputs", [], {}),
+    # Regions without gradient and with autocast; then as torch.export itself writes them.
+    ("nested", "nested", [], {}),
+    ("nested-f64", "nested", ["autocast=false"], {"dtype": "float64"}),
+    ("nested-foreign", "nested", ["autocast=false"], {"foreign": True}),
+    ("autocast-foreign", "nested", [], {"foreign": True}),
+    # Writes to its input and to a buffer, as torch.export itself writes them.
+    ("mutating-foreign", "mutating", [], {"foreign": True}),
+]
+
+# Models whose weights are also written as NAME.safetensors, to compare with.
+STATES = ["unet", "parameters", "everything", "transformer-f64"]
+
+
+def export(name, file, settings, flags, folder):
+    path = next(p for p in (os.path.join(HERE, file + ".py"),
+                            os.path.join(ROOT, "configs", "models", file + ".py"))
+                if os.path.exists(p))
+    source = Source.load(path, settings)
+    output = os.path.join(folder, name + ".pt2")
+    options = argparse.Namespace(output=output, static=False, meta=False, dtype=None, seed=0)
+    vars(options).update(flags)
+    began = time.monotonic()
+    line = export_foreign(source, output) if "foreign" in flags else run(source, options)
+    print(f"{line} in {time.monotonic() - began:.1f} s", flush=True)
+
+
+def export_foreign(source, output):
+    """What a user's own torch.export.save writes: not functional, no penstock.json."""
+    torch.manual_seed(0)
+    inputs = source.call(source.example_inputs)
+    shapes = {name: {0: torch.export.Dim("batch")} for name in inputs}
+    program = torch.export.export(source.call(source.model), (), inputs, dynamic_shapes=shapes)
+    torch.export.save(program, output)
+    return f"wrote {output} without Penstock's exporter"
+
+
+def save_state(name, folder):
+    """The values that torch itself reads from the file, under every name."""
+    program = torch.export.load(os.path.join(folder, name + ".pt2"))
+    tensors = {key: value.detach().contiguous().clone() for key, value in program.state_dict.items()}
+    save_file(tensors, os.path.join(folder, name + ".safetensors"))
+
+
+def main(folder):
+    os.makedirs(folder, exist_ok=True)
+    for model in MODELS:
+        export(*model, folder)
+    for name in STATES:
+        save_state(name, folder)
+    with open(os.path.join(folder, "stamp"), "w", encoding="utf-8") as stamp:
+        stamp.write("".join(name + ".pt2\n" for name, *_ in MODELS))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,114 @@
+#include "tests/pipeline/support.hpp"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <stdexcept>
+
+#include "graph/error.hpp"
+
+namespace penstock {
+
+std::string input_error(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TemporaryFolder::TemporaryFolder() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "penstock-XXXXXX").string();
+  if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
+  path_ = std::filesystem::canonical(pattern);
+}
+
+TemporaryFolder::~TemporaryFolder() { std::filesystem::remove_all(path_); }
+
+std::filesystem::path TemporaryFolder::write(const std::string& name,
+                                             std::string_view content) const {
+  const std::filesystem::path file = path_ / name;
+  std::filesystem::create_directories(file.parent_path());
+  std::ofstream(file, std::ios::binary) << content;
+  return file;
+}
+
+namespace {
+
+/// When each action of a chain of stages ends, by brute force: over and over through the ranks.
+class Chart {
+ public:
+  explicit Chart(const Program& program) : program_(program), rows_(program.ranks.size()) {
+    std::vector<size_t> next(program.ranks.size());
+    bool progress = true;
+    while (progress) {
+      progress = false;
+      for (size_t rank = 0; rank < next.size(); ++rank) {
+        while (next[rank] < program.ranks[rank].size() && place(rank, program.ranks[rank][next[rank]])) {
+          ++next[rank];
+          progress = true;
+        }
+      }
+    }
+  }
+
+  std::string text() const {
+    size_t width = 0;
+    for (const auto& row : rows_) width = std::max(width, row.size());
+    std::string text;
+    for (auto row : rows_) {
+      row.resize(width, ".");
+      std::string line;
+      for (const std::string& cell : row) line += fmt::format("{:3}", cell);
+      text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+    }
+    return text;
+  }
+
+ private:
+  bool place(size_t rank, const Action& action) {
+    size_t start = rows_[rank].size();
+    const bool forward = action.kind == Kind::forward;
+    const int before = forward ? action.stage - 1 : action.stage + 1;
+    const bool needs = forward ? before >= 0
+                               : before < program_.stage_count() &&
+                                     action.kind != Kind::backward_weight;
+    if (needs) {
+      const auto found = end_.find({before, forward, action.microbatch});
+      if (found == end_.end()) return false;
+      start = std::max(start, found->second);
+    }
+    const size_t length = action.kind == Kind::backward ? 2 : 1;
+    rows_[rank].resize(start, ".");
+    rows_[rank].resize(start + length, fmt::format("{}{}", name(action.kind), action.microbatch));
+    if (action.kind != Kind::backward_weight) {
+      end_[{action.stage, forward, action.microbatch}] = start + length;
+    }
+    return true;
+  }
+
+  const Program& program_;
+  std::vector<std::vector<std::string>> rows_;
+  std::map<std::tuple<int, bool, int>, size_t> end_;
+};
+
+}  // namespace
+
+std::string draw(const Program& program) { return Chart(program).text(); }
+
+int most_held(const std::vector<Action>& actions) {
+  int held = 0;
+  int most = 0;
+  for (const Action& action : actions) {
+    held += action.kind == Kind::forward;
+    held -= action.kind == Kind::backward || action.kind == Kind::backward_weight;
+    most = std::max(most, held);
+  }
+  return most;
+}
+
+}  // namespace penstock

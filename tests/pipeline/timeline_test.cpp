@@ -1,0 +1,103 @@
+#include "pipeline/timeline.hpp"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/pipeline/support.hpp"
+
+namespace penstock {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TimelineEvent event(int rank, const char* action, double start_s, double end_s, int64_t bytes = 0) {
+  return {rank, parse_action(action, ""), start_s, end_s, bytes};
+}
+
+Trace example() {
+  return {"1f1b, \"2 ranks\"",
+          {event(0, "0F0", 0, 0.1), event(0, "0SEND_F0", 0.1, 0.3, 1 << 20),
+           event(0, "0F1", 0.1, 1. / 3), event(1, "1RECV_F0", 0.1, 0.3, 1 << 20),
+           event(0, "0SEND_F0:2", 0.2, 0.4, INT64_MAX), event(1, "1F0", 0.3, 0.4),
+           event(1, "(1F1;1B0)OVERLAP_F_B", std::numeric_limits<double>::min(), 1e300),
+           event(1, "1REDUCE_GRAD", 5, 5), event(1, "1OPT", 5, 6)},
+          {{0, 0, 100}, {1, 0.1 + 0.2, 5'000'000'000}}};
+}
+
+TEST(Trace, IsReadBackExactly) {
+  const TemporaryFolder folder;
+  const Trace trace = example();
+  const Trace read = read_trace(folder.write("t.json", to_chrome_trace(trace)));
+  EXPECT_EQ(read.title, trace.title);
+  EXPECT_EQ(read.timeline, trace.timeline);
+  EXPECT_EQ(read.memory, trace.memory);
+  const Trace empty = read_trace(folder.write("e.json", to_chrome_trace({})));
+  EXPECT_EQ(empty.timeline, Timeline());
+}
+
+TEST(Trace, RanksAreProcessesAndSlicesOfAThreadDoNotOverlap) {
+  const Trace trace = example();
+  const auto document = nlohmann::json::parse(to_chrome_trace(trace));
+  std::map<std::pair<int, int>, double> free_at;
+  std::set<std::string> names;
+  size_t slices = 0;
+  size_t samples = 0;
+  for (const auto& entry : document["traceEvents"]) {
+    if (entry["ph"] == "M") names.insert(entry["args"]["name"]);
+    samples += entry["ph"] == "C";
+    if (entry["ph"] != "X") continue;
+    const TimelineEvent& expected = trace.timeline[slices++];
+    EXPECT_EQ(entry["name"], to_string(expected.action));
+    EXPECT_EQ(entry["pid"], expected.rank);
+    EXPECT_DOUBLE_EQ(entry["ts"], expected.start_s * 1e6);
+    EXPECT_DOUBLE_EQ(entry["dur"], (expected.end_s - expected.start_s) * 1e6);
+    const bool moves = is_send(expected.action.kind) || is_receive(expected.action.kind);
+    EXPECT_EQ(entry["tid"] > 0, moves) << "thread 0 is compute";
+    if (!moves) continue;
+    double& free = free_at[{entry["pid"], entry["tid"]}];
+    EXPECT_GE(expected.start_s, free);
+    free = expected.end_s;
+  }
+  EXPECT_EQ(slices, trace.timeline.size());
+  EXPECT_EQ(samples, trace.memory.size());
+  EXPECT_EQ(names, (std::set<std::string>{"rank 0", "rank 1", "compute", "transfers"}));
+}
+
+TEST(Trace, MakespanIsFromFirstStartToLastEnd) {
+  EXPECT_EQ(makespan_s({}), 0);
+  EXPECT_EQ(makespan_s({event(0, "0F0", 2, 7), event(1, "1F0", 3, 4)}), 5);
+}
+
+TEST(Trace, TimesThatAreNotFiniteAreOurMistake) {
+  EXPECT_THROW(to_chrome_trace({"", {event(0, "0F0", 0, std::nan(""))}, {}}), std::logic_error);
+}
+
+TEST(Trace, AnythingElseIsRefusedNamingFileAndPlace) {
+  const TemporaryFolder folder;
+  const auto refusal = [&](std::string text) {
+    return input_error([&] { read_trace(folder.write("t.json", text)); });
+  };
+  const auto with_events = [](const std::string& events) {
+    return R"({"penstock": {"version": 1, "title": "", "memory": [], "events": [)" + events + "]}}";
+  };
+  EXPECT_EQ(refusal(with_events(R"([0, "0F0", 0, 1, 2])")), "");
+  EXPECT_THAT(refusal("{"), AllOf(HasSubstr("t.json: not JSON"), HasSubstr("write it again")));
+  EXPECT_THAT(refusal("[]"), AllOf(HasSubstr("t.json: /: not a trace"), HasSubstr("--trace")));
+  EXPECT_THAT(refusal(R"({"traceEvents": []})"), HasSubstr("not a trace that Penstock wrote"));
+  EXPECT_THAT(refusal(R"({"penstock": "profile"})"), HasSubstr("not a trace"));
+  EXPECT_THAT(refusal(R"({"penstock": {"version": 2}})"), HasSubstr("/penstock/version: version 2"));
+  EXPECT_THAT(refusal(with_events(R"([0, "0F0", 0, 1])")), HasSubstr("/penstock/events/0: 4 values"));
+  EXPECT_THAT(refusal(with_events(R"([0, "0X0", 0, 1, 2])")), HasSubstr("/penstock/events/0/1: `0X0`"));
+  EXPECT_THAT(refusal(with_events(R"([-1, "0F0", 0, 1, 2])")), HasSubstr("/penstock/events/0/0: "));
+  EXPECT_THAT(refusal(with_events(R"([0, "0F0", "x", 1, 2])")),
+              HasSubstr("/penstock/events/0/2: \"x\" is not a number"));
+  EXPECT_THAT(refusal(with_events(R"([0, "0F0", 0, 1, 2.5])")), HasSubstr("2.5 is not an integer"));
+  EXPECT_THAT(input_error([&] { read_trace(folder.path() / "none.json"); }), HasSubstr("none.json"));
+}
+
+}  // namespace
+}  // namespace penstock

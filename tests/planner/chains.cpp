@@ -1,0 +1,149 @@
+#include "chains.hpp"
+
+#include <numeric>
+#include <random>
+
+#include "pipeline/lowering.hpp"
+#include "pipeline/schedule.hpp"
+
+namespace penstock::test {
+
+namespace {
+
+/// Integers below `bound`, the same on every platform.
+class Dice {
+ public:
+  explicit Dice(uint64_t seed) : engine_(seed) {}
+  int64_t below(int64_t bound) { return static_cast<int64_t>(engine_() % static_cast<uint64_t>(bound)); }
+  /// Whole nanoseconds around a millisecond, over a factor of about 100.
+  double seconds() { return static_cast<double>(10'000 + below(10'000) * (1 + below(100))) * 1e-9; }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+void add_extras(Chain& chain, Dice& dice) {
+  ChainCosts& costs = chain.costs;
+  for (int unit = 0; unit < costs.units(); ++unit) {
+    costs.first_forward_s.push_back(0.3 * costs.forward_s[unit] * static_cast<double>(dice.below(2)));
+    const double share = 0.1 * static_cast<double>(dice.below(5)) - 0.2;  // also less: it does not accumulate
+    costs.first_backward_s.push_back(share * costs.backward_s[unit]);
+    costs.optimizer_s.push_back(0.5 * dice.seconds());
+  }
+  costs.action_s = 2e-5;
+  chain.link.propagation_s = 1e-5 * static_cast<double>(dice.below(10));
+  chain.link.sender_s_per_byte = 0.1e-9 * static_cast<double>(dice.below(4));
+  chain.link.receiver_s_per_byte = 0.1e-9 * static_cast<double>(dice.below(4));
+  chain.link.mode = static_cast<SendMode>(dice.below(2));  // eager or posted
+  costs.propagation_s = chain.link.propagation_s;
+}
+
+/// The link moves a byte per nanosecond, so bytes are nanoseconds.
+void add_cuts(Chain& chain, Dice& dice, const ChainKind& kind) {
+  ChainCosts& costs = chain.costs;
+  for (int cut = 1; cut < costs.units(); ++cut) {
+    const auto bytes = [&] { return static_cast<int64_t>(kind.transfer_scale * 1e9 * dice.seconds()); };
+    chain.forward_bytes.push_back(bytes());
+    chain.backward_bytes.push_back(bytes());
+    const bool forward = !kind.breaks || dice.below(4) > 0;
+    const bool backward = forward && (!kind.breaks || dice.below(4) > 0);
+    chain.forward_linked.push_back(forward);
+    chain.backward_linked.push_back(backward);
+    costs.linked.push_back(forward && backward);
+    const int64_t down = chain.forward_bytes.back(), up = chain.backward_bytes.back();
+    costs.cut_forward_s.push_back(chain.link.transfer_s(down) + chain.link.propagation_s);
+    costs.cut_backward_s.push_back(chain.link.transfer_s(up) + chain.link.propagation_s);
+    const double send = chain.link.sender_s_per_byte, receive = chain.link.receiver_s_per_byte;
+    const CutCompute compute{static_cast<double>(down) * send, static_cast<double>(up) * receive,
+                             static_cast<double>(down) * receive, static_cast<double>(up) * send};
+    costs.cut_compute.push_back(costs.linked.back() ? compute : CutCompute{});
+  }
+}
+
+std::vector<int> ends_of(const std::vector<int>& begins, int units) {
+  std::vector<int> ends(begins.begin() + 1, begins.end());
+  ends.push_back(units);
+  return ends;
+}
+
+}  // namespace
+
+Chain random_chain(uint64_t seed, const ChainKind& kind) {
+  Dice dice(seed);
+  Chain chain;
+  chain.link.bandwidth = 1e9;
+  const double forward = dice.seconds();
+  for (int unit = 0; unit < kind.units; ++unit) {
+    chain.costs.forward_s.push_back(kind.equal ? forward : dice.seconds());
+    chain.costs.backward_s.push_back(kind.equal ? 2 * forward : 2 * dice.seconds());
+    chain.fixed_bytes.push_back(1000 * (kind.equal ? 1 : 1 + dice.below(20)));
+    chain.saved_bytes.push_back(100 * (kind.equal ? 1 : 1 + dice.below(50)));
+  }
+  if (kind.extras) add_extras(chain, dice);
+  add_cuts(chain, dice, kind);
+  return chain;
+}
+
+std::vector<std::vector<int>> all_splits(int units, int ranks) {
+  std::vector<std::vector<int>> splits;
+  std::vector<int> begins(static_cast<size_t>(ranks));
+  std::iota(begins.begin(), begins.end(), 0);
+  while (true) {
+    splits.push_back(begins);
+    int rank = ranks - 1;
+    while (rank > 0 && begins[rank] == units - ranks + rank) --rank;
+    if (rank <= 0) return splits;
+    ++begins[rank];
+    for (int later = rank + 1; later < ranks; ++later) begins[later] = begins[later - 1] + 1;
+  }
+}
+
+Costs stage_costs(const Chain& chain, const std::vector<int>& begins) {
+  const ChainCosts& units = chain.costs;
+  const std::vector<int> ends = ends_of(begins, units.units());
+  Costs costs;
+  for (size_t stage = 0; stage < begins.size(); ++stage) {
+    StageCosts& out = costs.stages.emplace_back();
+    out.forward_s = out.backward_s = units.action_s;
+    for (int unit = begins[stage]; unit < ends[stage]; ++unit) {
+      out.forward_s += units.forward_s[unit];
+      out.backward_s += units.backward_s[unit];
+      if (!units.first_forward_s.empty()) out.first_forward_s += units.first_forward_s[unit];
+      if (!units.first_backward_s.empty()) out.first_backward_s += units.first_backward_s[unit];
+      if (!units.optimizer_s.empty()) out.optimizer_s += units.optimizer_s[unit];
+      out.fixed_bytes += chain.fixed_bytes[unit];
+      out.saved_bytes += chain.saved_bytes[unit];
+    }
+    if (stage == 0) continue;
+    const int cut = begins[stage] - 1;
+    const int at = static_cast<int>(stage);
+    costs.flows.push_back({at - 1, at, chain.forward_bytes[cut], chain.backward_bytes[cut]});
+  }
+  return costs;
+}
+
+Program compute_program(const std::string& schedule, int ranks, int microbatches) {
+  return find_schedule(schedule, "test").generate({ranks, 1, microbatches});
+}
+
+Simulation simulate_split(const Chain& chain, const std::vector<int>& begins,
+                          const std::string& schedule, int microbatches) {
+  std::vector<Flow> flows;
+  const int ranks = static_cast<int>(begins.size());
+  for (int stage = 1; stage < ranks; ++stage) {
+    const int cut = begins[stage] - 1;
+    if (chain.forward_linked[cut])
+      flows.push_back({stage - 1, stage, static_cast<bool>(chain.backward_linked[cut])});
+  }
+  LoweringOptions options;
+  options.optimizer = true;
+  const Program lowered = lower(compute_program(schedule, ranks, microbatches), flows, options);
+  return simulate(lowered, stage_costs(chain, begins), chain.link, {false, false});
+}
+
+ChainBound bound_of(const Chain& chain, const std::string& schedule, int ranks, int microbatches) {
+  return ChainBound(chain.costs, ranks, microbatches,
+                    in_flight(compute_program(schedule, ranks, microbatches)));
+}
+
+}  // namespace penstock::test

@@ -1,0 +1,54 @@
+// Small random chains of units, and the real simulator on their splits: what the bounds and the
+// search are held against. Deterministic: every case follows from its seed.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pipeline/program.hpp"
+#include "planner/chain_bound.hpp"
+#include "simulator/simulate.hpp"
+
+namespace penstock::test {
+
+/// A chain of units, the link its transfers go over, and what its units hold.
+struct Chain {
+  ChainCosts costs;
+  Link link;
+  std::vector<int64_t> forward_bytes, backward_bytes;  // over each cut
+  std::vector<char> forward_linked, backward_linked;   // does anything cross it, does a gradient
+  std::vector<int64_t> fixed_bytes, saved_bytes;       // per unit
+};
+
+/// How unlike each other the units are, and what beside F and B costs time.
+struct ChainKind {
+  int units = 6;
+  bool equal = false;        // all units cost the same
+  bool extras = true;        // first microbatch, optimizer, overheads, compute of transfers
+  bool breaks = false;       // some cuts are crossed by nothing, or by no gradient
+  double transfer_scale = 1;  // of a transfer to a forward
+};
+
+Chain random_chain(uint64_t seed, const ChainKind& kind);
+
+/// All splits of `units` into exactly `ranks` stages, ascending.
+std::vector<std::vector<int>> all_splits(int units, int ranks);
+
+/// Costs of the stages of a split: what plan_costs does for a plan.
+Costs stage_costs(const Chain& chain, const std::vector<int>& begins);
+
+/// The schedule's compute program, one stage per rank.
+Program compute_program(const std::string& schedule, int ranks, int microbatches);
+
+/// Lowers and simulates one split.
+Simulation simulate_split(const Chain& chain, const std::vector<int>& begins,
+                          const std::string& schedule, int microbatches);
+
+/// The bound for a schedule on that chain.
+ChainBound bound_of(const Chain& chain, const std::string& schedule, int ranks, int microbatches);
+
+/// Rounding of sums: bounds and simulations add the same positive numbers in another order, at most a
+/// few thousand of them, each addition off by 2^-53 relative.
+constexpr double rounding = 1e-12;
+
+}  // namespace penstock::test

@@ -1,0 +1,201 @@
+// The best-first search against trying every split with the real simulator.
+#include "planner/search.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "chains.hpp"
+
+namespace penstock::test {
+namespace {
+
+/// A chain with several (schedule, microbatches); costs per microbatch shrink with their number.
+struct Problem {
+  Chain chain;
+  int ranks;
+  std::vector<std::pair<std::string, int>> candidates;  // in the order that decides ties
+};
+
+Problem make_problem(uint64_t seed, bool breaks = false) {
+  ChainKind kind;
+  kind.units = 3 + static_cast<int>(seed % 6);
+  kind.equal = seed % 4 == 0;
+  kind.extras = seed % 3 != 0;
+  kind.breaks = breaks;
+  kind.transfer_scale = seed % 2 == 0 ? 0.05 : 0.5;
+  Problem problem{random_chain(seed, kind), 1 + static_cast<int>(seed / 5 % std::min(kind.units, 4)), {}};
+  for (const char* schedule : {"gpipe", "1f1b"})
+    for (int microbatches : {2, 4, 9}) problem.candidates.emplace_back(schedule, microbatches);
+  return problem;
+}
+
+StageTable bytes_of(const Chain& chain) {
+  StageTable table(chain.costs.units());
+  for (int begin = 0; begin < table.units(); ++begin) {
+    StageBytes bytes;
+    for (int end = begin + 1; end <= table.units(); ++end) {
+      bytes.always += chain.fixed_bytes[end - 1];
+      bytes.per_microbatch += chain.saved_bytes[end - 1];
+      table.at(begin, end) = bytes;
+    }
+  }
+  return table;
+}
+
+SplitSpace space_of(const Problem& problem, size_t candidate) {
+  const auto& [schedule, microbatches] = problem.candidates[candidate];
+  const std::vector<int> held = in_flight(compute_program(schedule, problem.ranks, microbatches));
+  return {bound_of(problem.chain, schedule, problem.ranks, microbatches),
+          ChainMemory(bytes_of(problem.chain), problem.ranks, held)};
+}
+
+SplitOutcome outcome(const Problem& problem, size_t candidate, const std::vector<int>& begins) {
+  const auto& [schedule, microbatches] = problem.candidates[candidate];
+  const Simulation run = simulate_split(problem.chain, begins, schedule, microbatches);
+  return {run.makespan_s, *std::ranges::max_element(run.peak_memory_bytes)};
+}
+
+SearchResult search(const Problem& problem, int64_t limit, SplitSearch::Objective objective) {
+  std::vector<SplitSpace> spaces;
+  for (size_t c = 0; c < problem.candidates.size(); ++c) spaces.push_back(space_of(problem, c));
+  SplitSearch how;
+  how.objective = objective;
+  how.memory_limit = limit;
+  how.simulate = [&](size_t space, const std::vector<int>& begins) { return outcome(problem, space, begins); };
+  return search_splits(spaces, how);
+}
+
+/// The best of all splits, by the key that search.hpp promises.
+std::optional<FoundSplit> try_all(const Problem& problem, int64_t limit, SplitSearch::Objective objective) {
+  std::optional<FoundSplit> best;
+  const auto key = [&](const FoundSplit& split) {
+    int64_t first = std::llround(split.outcome.step_s * 1e9), second = split.outcome.peak_bytes;
+    if (objective == SplitSearch::Objective::memory) std::swap(first, second);
+    return std::tuple(first, second, split.space, split.begins);
+  };
+  for (size_t c = 0; c < problem.candidates.size(); ++c) {
+    for (const std::vector<int>& begins : all_splits(problem.chain.costs.units(), problem.ranks)) {
+      const FoundSplit split{c, begins, outcome(problem, c, begins)};
+      if (split.outcome.peak_bytes > limit) continue;
+      if (!best || key(split) < key(*best)) best = split;
+    }
+  }
+  return best;
+}
+
+void expect_equal(const std::optional<FoundSplit>& found, const std::optional<FoundSplit>& expected) {
+  ASSERT_EQ(found.has_value(), expected.has_value());
+  if (!found) return;
+  EXPECT_EQ(found->outcome.step_s, expected->outcome.step_s);
+  EXPECT_EQ(found->outcome.peak_bytes, expected->outcome.peak_bytes);
+  EXPECT_EQ(found->space, expected->space);
+  EXPECT_EQ(found->begins, expected->begins);
+}
+
+TEST(Search, FindsWhatTryingAllFinds) {
+  for (uint64_t seed = 0; seed < 600; ++seed) {
+    SCOPED_TRACE(seed);
+    const Problem problem = make_problem(seed);
+    const auto expected = try_all(problem, INT64_MAX, SplitSearch::Objective::step);
+    const SearchResult result = search(problem, INT64_MAX, SplitSearch::Objective::step);
+    expect_equal(result.best, expected);
+    for (const SearchResult::Space& space : result.spaces) EXPECT_GT(space.simulated, 0);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Search, FindsItWhereNothingCrossesSomeCuts) {
+  for (uint64_t seed = 1000; seed < 1300; ++seed) {
+    SCOPED_TRACE(seed);
+    const Problem problem = make_problem(seed, true);
+    expect_equal(search(problem, INT64_MAX, SplitSearch::Objective::step).best,
+                 try_all(problem, INT64_MAX, SplitSearch::Objective::step));
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Search, FindsItUnderAMemoryLimit) {
+  for (uint64_t seed = 2000; seed < 2300; ++seed) {
+    SCOPED_TRACE(seed);
+    const Problem problem = make_problem(seed);
+    const auto free = try_all(problem, INT64_MAX, SplitSearch::Objective::step);
+    const auto least = try_all(problem, INT64_MAX, SplitSearch::Objective::memory);
+    const int64_t from = least->outcome.peak_bytes, to = free->outcome.peak_bytes;
+    double before = 1e300;
+    for (const int64_t limit : {from - 1, from, (from + to) / 2, to}) {
+      const auto expected = try_all(problem, limit, SplitSearch::Objective::step);
+      const auto found = search(problem, limit, SplitSearch::Objective::step).best;
+      expect_equal(found, expected);
+      EXPECT_EQ(found.has_value(), limit >= from);
+      if (!found) continue;
+      EXPECT_LE(found->outcome.step_s, before);  // more memory is never slower
+      before = found->outcome.step_s;
+    }
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Search, FindsTheLeastMemory) {
+  for (uint64_t seed = 3000; seed < 3300; ++seed) {
+    SCOPED_TRACE(seed);
+    const Problem problem = make_problem(seed);
+    expect_equal(search(problem, INT64_MAX, SplitSearch::Objective::memory).best,
+                 try_all(problem, INT64_MAX, SplitSearch::Objective::memory));
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Search, PrefersThePlanThatHoldsLessWhereStepsAreEqual) {
+  Problem problem = make_problem(0);
+  problem.chain = random_chain(7, {.units = 4, .equal = true, .extras = false, .transfer_scale = 0});
+  problem.ranks = 4;
+  problem.candidates = {{"gpipe", 8}, {"1f1b", 8}};
+  const SearchResult result = search(problem, INT64_MAX, SplitSearch::Objective::step);
+  ASSERT_TRUE(result.best);
+  EXPECT_EQ(problem.candidates[result.best->space].first, "1f1b");
+}
+
+TEST(Search, MoreRanksThanUnitsIsEmpty) {
+  Problem problem = make_problem(1);
+  problem.ranks = problem.chain.costs.units() + 1;
+  EXPECT_EQ(space_of(problem, 0).splits(), 0);
+  EXPECT_FALSE(search(problem, INT64_MAX, SplitSearch::Objective::step).best);
+}
+
+int64_t simulated(const SearchResult& result) {
+  int64_t sum = 0;
+  for (const SearchResult::Space& space : result.spaces) sum += space.simulated;
+  return sum;
+}
+
+TEST(Search, SimulatesFarFewerSplitsThanThereAre) {
+  int64_t most = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    Problem problem;
+    problem.chain = random_chain(seed, {.units = 22, .transfer_scale = 0.02});
+    problem.ranks = 4;
+    problem.candidates = {{"1f1b", 16}};
+    EXPECT_EQ(space_of(problem, 0).splits(), 1330);
+    most = std::max(most, simulated(search(problem, INT64_MAX, SplitSearch::Objective::step)));
+  }
+  RecordProperty("most_simulated_of_1330", static_cast<int>(most));
+  EXPECT_LT(most, 1330 / 4);
+}
+
+TEST(Search, LongChainsStayExactlySearchable) {
+  // 341,149,446 splits: only pruning makes this end.
+  Problem problem;
+  problem.chain = random_chain(5, {.units = 60, .transfer_scale = 0.2});
+  problem.ranks = 8;
+  problem.candidates = {{"gpipe", 32}, {"1f1b", 32}};
+  EXPECT_EQ(space_of(problem, 0).splits(), 341'149'446);
+  const SearchResult result = search(problem, INT64_MAX, SplitSearch::Objective::step);
+  ASSERT_TRUE(result.best);
+  EXPECT_LT(simulated(result), 100'000);
+}
+
+}  // namespace
+}  // namespace penstock::test

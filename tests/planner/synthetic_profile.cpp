@@ -1,0 +1,102 @@
+#include "synthetic_profile.hpp"
+
+#include <algorithm>
+
+#include "graph/analysis.hpp"
+#include "graph/cuts.hpp"
+#include "graph/facts.hpp"
+#include "graph/file.hpp"
+#include "graph/flops.hpp"
+
+namespace penstock::test {
+
+namespace {
+
+Measured measured(double seconds) { return {seconds, seconds, 0.02 * seconds, 10}; }
+
+ActionTimes action_times(double forward_s, bool gradient) {
+  const double backward_s = gradient ? forward_s : 0;
+  return {measured(forward_s), measured(2 * backward_s), measured(backward_s), measured(backward_s)};
+}
+
+OperatorCost operator_cost(const Graph& model, const Analysis& analysis, const Operator& op,
+                           int64_t microbatch, const SyntheticDevice& device) {
+  OperatorCost cost;
+  cost.name = op.name;
+  cost.target = full_name(op);
+  cost.module = op.modules.empty() ? "" : op.modules.back();
+  cost.flops = forward_flops(model, op, microbatch);
+  cost.bytes = forward_bytes(model, op, microbatch);
+  bool gradient = false;
+  for (const ValueId value : op.outputs) {
+    if (value < 0) continue;
+    gradient = gradient || analysis.requires_grad[value];
+    if (!is_view(op)) cost.held.output += model.values[value].bytes(microbatch);
+  }
+  cost.times = action_times(cost.flops / device.flops_per_s + cost.bytes / device.bytes_per_s +
+                                device.operator_s, gradient);
+  cost.held.after_forward = gradient ? cost.held.output : 0;
+  cost.held.after_input = cost.held.after_forward;
+  cost.held.transient_forward = cost.held.output / 2;
+  cost.held.transient_backward = 2 * cost.held.output;
+  return cost;
+}
+
+MicrobatchCosts microbatch_costs(const Graph& model, int64_t microbatch, const SyntheticDevice& device) {
+  const Analysis analysis = analyse(model);
+  MicrobatchCosts costs;
+  costs.microbatch = microbatch;
+  for (const Operator& op : model.operators)
+    costs.operators.push_back(operator_cost(model, analysis, op, microbatch, device));
+  for (const Unit& unit : units(model, analysis)) {
+    UnitCost& out = costs.units.emplace_back();
+    out.label = unit.label;
+    out.begin = unit.begin;
+    out.end = unit.end;
+    double forward_s = 0;
+    for (int id = unit.begin; id < unit.end; ++id) {
+      forward_s += costs.operators[id].times.forward.mean_s;
+      out.held.after_forward += costs.operators[id].held.after_forward;
+    }
+    out.times = action_times(forward_s, true);
+  }
+  costs.loss_forward = measured(1e-5);
+  costs.first_microbatch_excess = 0.15;
+  costs.load_batch_s = 2e-5;
+  return costs;
+}
+
+}  // namespace
+
+Profile synthetic_profile(const Graph& model, const std::vector<int64_t>& sizes, int64_t global_batch,
+                          const SyntheticDevice& device) {
+  Profile profile;
+  profile.job.model = model.path;
+  profile.job.loss = Loss::cross_entropy;
+  profile.job.optimizer.kind = OptimizerSpec::Kind::adamw;
+  profile.job.global_batch = global_batch;
+  profile.model_sha256 = model.sha256;
+  profile.device.name = "made-up";
+  profile.device.memory_bytes = device.memory_bytes;
+  for (const int64_t size : sizes) profile.microbatches.push_back(microbatch_costs(model, size, device));
+  std::ranges::sort(profile.microbatches, {}, &MicrobatchCosts::microbatch);
+  profile.accumulate_s_per_byte = 1e-10;
+  profile.optimizer_s_per_byte = 1e-9;
+  profile.zero_s_per_byte = 1e-10;
+  profile.action_overhead_s = 1e-5;
+  LinkCost& link = profile.links.emplace_back();
+  link.kind = "gloo";
+  link.latency_s = device.link_latency_s;
+  link.bandwidth = device.link_bytes_per_s;
+  link.sender_s_per_byte = 4e-10;
+  link.receiver_s_per_byte = 4e-10;
+  return profile;
+}
+
+Profile written(Profile profile, const std::filesystem::path& path) {
+  profile.path = path.string();
+  write_file(path, to_json(profile, path));
+  return read_profile(path);
+}
+
+}  // namespace penstock::test

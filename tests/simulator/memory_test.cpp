@@ -1,0 +1,87 @@
+// Memory along a rank's program, by hand.
+#include <gtest/gtest.h>
+
+#include "tests/simulator/helpers.hpp"
+
+namespace penstock {
+namespace {
+
+std::string print(const std::vector<MemorySample>& samples) {
+  std::string text;
+  for (const MemorySample& sample : samples) {
+    text += std::to_string(sample.rank) + "@" + std::to_string(static_cast<int>(sample.time_s)) +
+            ":" + std::to_string(sample.bytes) + " ";
+  }
+  return text;
+}
+
+Costs one_stage() {
+  Costs costs;
+  costs.stages.push_back({.forward_s = 1,
+                          .backward_s = 2,
+                          .backward_input_s = 1,
+                          .backward_weight_s = 1,
+                          .saved_bytes = 10,
+                          .saved_weight_bytes = 14,
+                          .transient_forward_bytes = 5,
+                          .transient_backward_bytes = 7,
+                          .fixed_bytes = 100});
+  costs.receive_buffer_bytes = {1000};
+  return costs;
+}
+
+TEST(Memory, BackwardFreesWhatForwardSaved) {
+  const Simulation result = simulate(testing::rows("0F0 0F1 0B0 0B1"), one_stage(), {});
+  EXPECT_EQ(print(result.memory),
+            "0@0:1100 0@0:1115 0@1:1110 0@1:1125 0@2:1120 0@2:1127 0@4:1110 0@4:1117 0@6:1100 ");
+  EXPECT_EQ(result.peak_memory_bytes, std::vector<int64_t>{1127});
+  EXPECT_EQ(result.peak_activations, std::vector<int>{2});
+}
+
+TEST(Memory, BackwardForTheInputExchangesWhatIsSavedForWhatTheWeightNeeds) {
+  const Simulation result = simulate(testing::rows("0F0 0I0 0F1 0I1 0W0 0W1"), one_stage(), {});
+  EXPECT_EQ(print(result.memory),
+            "0@0:1100 0@0:1115 0@1:1110 0@1:1117 0@2:1114 "  // F0, I0: 10 saved, then 14
+            "0@2:1129 0@3:1124 0@3:1131 0@4:1128 "           // F1, I1: 14 more
+            "0@4:1135 0@5:1114 0@5:1121 0@6:1100 ");         // W0, W1
+  EXPECT_EQ(result.peak_memory_bytes, std::vector<int64_t>{1135});
+  EXPECT_EQ(result.peak_activations, std::vector<int>{2});  // held until the end of W
+}
+
+TEST(Memory, InferenceHoldsNothingBetweenForwards) {
+  const Simulation result = simulate(testing::rows("0F0 0F1 0F2"), one_stage(), {});
+  EXPECT_EQ(result.peak_memory_bytes, std::vector<int64_t>{1115});
+  EXPECT_EQ(result.peak_activations, std::vector<int>{1});
+}
+
+TEST(Memory, AnOverlapHoldsItsForwardBeforeItsBackwardFrees) {
+  const Simulation result =
+      simulate(testing::rows("0F0 (0F1;0B0)OVERLAP_F_B 0B1"), one_stage(), {});
+  EXPECT_EQ(print(result.memory),
+            "0@0:1100 0@0:1115 0@1:1110 0@1:1125 0@2:1120 0@2:1127 0@4:1110 0@4:1117 0@6:1100 ");
+  EXPECT_EQ(result.peak_activations, std::vector<int>{2});
+}
+
+TEST(Memory, EachRankHoldsItsOwnStages) {
+  Costs costs = testing::chain_costs(3, 1, 2);
+  costs.stages[0].fixed_bytes = 1;
+  costs.stages[1].fixed_bytes = 10;
+  costs.stages[2].fixed_bytes = 100;
+  const Program program = testing::rows(
+      "0F0 0SEND_F0 2RECV_F0 2F0 2B0 2SEND_B0 0RECV_B0 0B0\n"
+      "1RECV_F0 1F0 1SEND_F0 1RECV_B0 1B0 1SEND_B0");
+  const Simulation result = simulate(program, costs, {});
+  EXPECT_EQ(result.peak_memory_bytes, (std::vector<int64_t>{101, 10}));
+  EXPECT_EQ(result.peak_activations, (std::vector<int>{2, 1}));
+}
+
+TEST(Memory, ThePeakIsKnownWithoutSamples) {
+  const Simulation result =
+      simulate(testing::rows("0F0 0B0"), one_stage(), {}, {.timeline = false, .memory = false});
+  EXPECT_EQ(result.peak_memory_bytes, std::vector<int64_t>{1117});
+  EXPECT_TRUE(result.memory.empty());
+  EXPECT_TRUE(result.timeline.empty());
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Installs what Penstock needs: the Debian packages of packages.txt and, in .venv, the Python
+# packages of requirements.txt. Does nothing where everything is there (well under a second). Safe
+# to call from two terminals at once: the second waits. Run it, or call tools/build, tools/test or
+# tools/quickstart, which begin with it. Ends with 2 where something is missing that it may not
+# install.
+set -euo pipefail
+
+root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
+venv=$root/.venv
+
+say() { printf '%s\n' "$*" >&2; }
+
+missing_packages() {
+  local package
+  while read -r package; do
+    dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed ||
+      printf '%s\n' "$package"
+  done < <(sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$root/tools/packages.txt" | awk '{print $1}')
+}
+
+# The words before a command that makes it run as root; fails where nobody can.
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    echo env
+  elif command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
+    echo sudo
+  else
+    return 1
+  fi
+}
+
+install_packages() {
+  local missing prefix
+  if ! command -v dpkg-query >/dev/null; then
+    say "setup: this is no Debian or Ubuntu; install what tools/packages.txt lists, and then run"
+    say "  PENSTOCK_SKIP_PACKAGES=1 $0"
+    exit 2
+  fi
+  mapfile -t missing < <(missing_packages)
+  [ "${#missing[@]}" -gt 0 ] || return 0
+  if ! prefix=$(as_root); then
+    say "setup: missing packages: ${missing[*]}"
+    say "Only root can install them. Ask for this:"
+    say "  apt-get update && apt-get install --no-install-recommends ${missing[*]}"
+    exit 2
+  fi
+  say "setup: installing ${missing[*]}"
+  # shellcheck disable=SC2086  # the prefix is one plain word
+  $prefix env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::Retries=3 update &&
+    $prefix env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Acquire::Retries=3 install \
+      --no-install-recommends "${missing[@]}" >&2 && return 0
+  say "setup: apt-get could not install ${missing[*]}; its message is above"
+  exit 1
+}
+
+# The system's Python, so that .venv does not depend on a version manager; any other where there is
+# none.
+python3_path() {
+  if [ -x /usr/bin/python3 ]; then echo /usr/bin/python3; else command -v python3; fi
+}
+
+install_python_packages() {
+  local stamp=$venv/.penstock-requirements wanted
+  wanted=$(sha256sum <"$root/tools/requirements.txt")
+  if [ -x "$venv/bin/python" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
+    return 0
+  fi
+  if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
+    say "setup: creating .venv"
+    "$(python3_path)" -m venv --clear "$venv"
+  fi
+  say "setup: installing Python packages (LibTorch is some 3 GB, the first time takes minutes)"
+  if ! "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --retries 5 \
+      -r "$root/tools/requirements.txt" >&2; then
+    say "setup: pip could not install tools/requirements.txt; its message is above"
+    exit 1
+  fi
+  printf '%s\n' "$wanted" >"$stamp.new"
+  mv "$stamp.new" "$stamp"
+}
+
+main() {
+  exec 9<"$root/tools/requirements.txt"
+  flock 9
+  [ -n "${PENSTOCK_SKIP_PACKAGES:-}" ] || install_packages
+  install_python_packages
+}
+
+main
