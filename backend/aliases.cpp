@@ -39,8 +39,10 @@ Aliases::Aliases(const Graph& graph, const Analysis& analysis,
       if (output >= 0 && source >= 0) roots_[static_cast<size_t>(output)] = root(source);
     }
     for (const ValueId written : prepared.writes()) {
-      refuse_parameter(graph, op, graph.values[static_cast<size_t>(root(written))]);
-      if (!is_constant(analysis, op)) changed_.insert(root(written));
+      const Value& memory = graph.values[static_cast<size_t>(root(written))];
+      refuse_parameter(graph, op, memory);
+      const bool stored = memory.kind == Value::Kind::tensor;
+      if (stored || !is_constant(analysis, op)) changed_.insert(root(written));
     }
   }
 }

@@ -18,7 +18,7 @@ class Aliases {
 
   /// The value whose memory it is.
   ValueId root(ValueId value) const { return roots_[static_cast<size_t>(value)]; }
-  /// Is its memory changed by an operator that is not a constant?
+  /// Is its memory changed by an operator? Constants that only constants change do not count.
   bool changed(ValueId value) const { return changed_.contains(root(value)); }
   const std::set<ValueId>& changed_roots() const { return changed_; }
 

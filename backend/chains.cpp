@@ -8,29 +8,61 @@
 #include "graph/facts.hpp"
 
 namespace penstock {
+namespace {
 
-void mark_step_chains(const Analysis& analysis, const std::vector<PreparedOperator>& operators,
-                      std::vector<ValueRole>& roles) {
-  const auto in_chain = [&](const PreparedOperator& prepared) {
-    return std::ranges::any_of(prepared.op().outputs, [&](ValueId v) {
-      return v >= 0 && roles[static_cast<size_t>(v)] == ValueRole::microbatch_chain &&
-             analysis.parameter_derived[static_cast<size_t>(v)];
+size_t index(ValueId value) { return static_cast<size_t>(value); }
+
+/// Does it turn one floating-point type into another?
+bool changes_precision(const Graph& graph, const Operator& op) {
+  const auto reads = op.reads();
+  return std::ranges::any_of(op.outputs, [&](ValueId out) {
+    return out >= 0 && std::ranges::any_of(reads, [&](ValueId in) {
+      const DType from = graph.values[index(in)].dtype;
+      return is_floating(from) && from != graph.values[index(out)].dtype;
     });
-  };
-  std::map<ValueId, int> length;
-  for (const PreparedOperator& prepared : operators | std::views::filter(in_chain)) {
+  });
+}
+
+/// For each value that may be of a step chain, how many operators lead to it.
+std::map<ValueId, int> chain_lengths(const Graph& graph, const Analysis& analysis,
+                                     const std::vector<PreparedOperator>& operators,
+                                     const std::vector<ValueRole>& roles) {
+  std::map<ValueId, int> lengths;
+  std::set<ValueId> rounded;
+  for (const PreparedOperator& prepared : operators) {
+    const Operator& op = prepared.op();
     int longest = 0;
-    for (const ValueId v : prepared.op().reads()) longest = std::max(longest, length[v]);
-    const int added = is_view(prepared.op()) && longest > 0 ? 0 : 1;
-    for (const ValueId v : prepared.op().outputs) length[v] = longest + added;
+    bool rounds = changes_precision(graph, op);
+    for (const ValueId v : op.reads()) {
+      longest = std::max(longest, lengths.contains(v) ? lengths[v] : 0);
+      rounds = rounds || rounded.contains(v);
+    }
+    for (const ValueId v : op.outputs) {
+      if (v < 0 || roles[index(v)] != ValueRole::microbatch_chain) continue;
+      if (rounds) rounded.insert(v);
+      else if (analysis.parameter_derived[index(v)]) {
+        lengths[v] = longest + (is_view(op) && longest > 0 ? 0 : 1);
+      }
+    }
   }
+  return lengths;
+}
+
+}  // namespace
+
+void mark_step_chains(const Graph& graph, const Analysis& analysis,
+                      const std::vector<PreparedOperator>& operators,
+                      std::vector<ValueRole>& roles) {
+  const std::map<ValueId, int> lengths = chain_lengths(graph, analysis, operators, roles);
   std::set<ValueId> feeds_longer;
-  for (const PreparedOperator& prepared :
-       operators | std::views::reverse | std::views::filter(in_chain)) {
-    const auto marked = [&](ValueId v) { return length[v] >= 2 || feeds_longer.contains(v); };
+  for (const PreparedOperator& prepared : operators | std::views::reverse) {
+    const auto marked = [&](ValueId v) {
+      const auto length = lengths.find(v);
+      return length != lengths.end() && (length->second >= 2 || feeds_longer.contains(v));
+    };
     if (!std::ranges::any_of(prepared.op().outputs, marked)) continue;
     for (const ValueId v : prepared.op().outputs) {
-      if (v >= 0) roles[static_cast<size_t>(v)] = ValueRole::step_chain;
+      if (v >= 0) roles[index(v)] = ValueRole::step_chain;
     }
     for (const ValueId v : prepared.op().reads()) feeds_longer.insert(v);
   }

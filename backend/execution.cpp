@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "backend/checkpoint.hpp"
 #include "backend/events.hpp"
 #include "backend/gloo.hpp"
 #include "backend/memory.hpp"
@@ -42,7 +43,7 @@ void Execution::set_hooks(Executor& executor, Collector& collector) {
   };
   if (task_.dump_gradients.empty()) return;
   executor.on_gradients = [&](int64_t step) {
-    if (step == 0) collector.write_gradients(executor.store(), task_.dump_gradients);
+    if (step == task_.first_step) collector.write_gradients(executor.store(), task_.dump_gradients);
   };
 }
 
@@ -52,11 +53,15 @@ void Execution::run() {
                      loaded_->program}, data, *communicator_);
   Collector collector(*loaded_, *communicator_);
   set_hooks(executor, collector);
+  if (!task_.resume.empty()) load_checkpoint(task_.resume, *loaded_, executor);
   communicator_->barrier();
   emit({{"event", "ready"}});
   const Probe before = run_probe();
   memory::reset_peak();
-  for (int64_t i = 0; i < task_.steps; ++i) step(executor, collector, i);
+  for (int64_t i = 0; i < task_.steps; ++i) {
+    step(executor, collector, task_.first_step + i);
+    save(executor, i + 1);
+  }
   const int64_t peak = memory::peak_bytes();
   if (!task_.output.empty()) collector.write_outputs(task_.output);
   communicator_->barrier();
@@ -74,6 +79,13 @@ void Execution::step(Executor& executor, Collector& collector, int64_t step) {
   Json event{{"event", "step"}, {"step", step}, {"step_s", result.step_s}};
   if (!task_.forward_only) event["loss"] = result.loss;
   emit(event);
+}
+
+/// After so many steps of this run: at the end, and every so often where asked for.
+void Execution::save(Executor& executor, int64_t done) {
+  const bool due = done == task_.steps || (task_.save_every > 0 && done % task_.save_every == 0);
+  if (task_.save.empty() || !due) return;
+  save_checkpoint(task_.save, task_.first_step + done, *loaded_, executor, *communicator_, seat_);
 }
 
 namespace {
@@ -114,7 +126,7 @@ void Execution::report_timeline() {
     event.start_s -= start_s;
     event.end_s -= start_s;
   }
-  emit({{"event", "timeline"}, {"step", step}, {"events", to_json(merged)}});
+  emit({{"event", "timeline"}, {"step", task_.first_step + static_cast<int64_t>(step)}, {"events", to_json(merged)}});
 }
 
 void Execution::report_summary(int64_t peak_bytes, const std::vector<Probe>& probes) {

@@ -27,6 +27,7 @@ class Execution {
  private:
   void set_hooks(Executor& executor, Collector& collector);
   void step(Executor& executor, Collector& collector, int64_t step);
+  void save(Executor& executor, int64_t done);
   void report_timeline();
   void report_summary(int64_t peak_bytes, const std::vector<Probe>& probes);
 

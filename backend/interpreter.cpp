@@ -10,8 +10,16 @@
 namespace penstock {
 namespace {
 
+/// A view of a value whose strides differ from the export's (it was received, hence contiguous)
+/// may need a copy: `reshape` has the same arguments and copies where it must.
+const char* kernel_name(const Operator& op) {
+  const bool plain_view = op.overload.empty() && (op.target == "aten::view" ||
+                                                  op.target == "aten::_unsafe_view");
+  return plain_view ? "aten::reshape" : op.target.c_str();
+}
+
 c10::OperatorHandle find(const Graph& graph, const Operator& op) {
-  const auto found = c10::Dispatcher::singleton().findSchema({op.target, op.overload});
+  const auto found = c10::Dispatcher::singleton().findSchema({kernel_name(op), op.overload});
   if (found) return *found;
   throw InputError(graph.path, "LibTorch does not have the operator " + describe(op),
                    "decompose it at export: pass a decomposition of it to run_decompositions");
@@ -20,7 +28,8 @@ c10::OperatorHandle find(const Graph& graph, const Operator& op) {
 size_t position_of(const Graph& graph, const Operator& op, const Argument& argument, size_t index,
                    const c10::FunctionSchema& schema) {
   if (argument.name.empty() && index < schema.arguments().size()) return index;
-  const auto position = schema.argumentIndexWithName(argument.name);
+  const bool renamed = argument.name == "size" && schema.name() == "aten::reshape";
+  const auto position = schema.argumentIndexWithName(renamed ? "shape" : argument.name);
   if (position) return static_cast<size_t>(*position);
   throw InputError(graph.path, describe(op) + " has an argument `" + argument.name +
                    "` that LibTorch's schema does not know", "export it with torch 2.11");

@@ -4,6 +4,7 @@
 
 #include "backend/aliases.hpp"
 #include "backend/chains.hpp"
+#include "graph/error.hpp"
 #include "graph/facts.hpp"
 
 namespace penstock {
@@ -139,6 +140,17 @@ std::vector<OperatorId> operators_to_run(const Graph& graph, const StageSlice& s
   return result;
 }
 
+/// What arrives is contiguous, whatever its strides were in the export.
+void refuse_strides_of_received(const Graph& graph, const Aliases& aliases,
+                                const std::vector<ValueId>& received, const Operator& op) {
+  if (op.target != "aten::as_strided") return;
+  const ValueId source = aliases.root(op.reads().front());
+  if (!std::ranges::binary_search(received, source)) return;
+  throw InputError(graph.path, describe(op) + " depends on the strides of `" +
+                   graph.values[index(source)].name + "`, which comes from another stage",
+                   "let this stage begin before that value is computed");
+}
+
 }  // namespace
 
 bool from_parameters(ValueRole role) {
@@ -162,7 +174,10 @@ StageRoles assign_roles(const Graph& graph, const Analysis& analysis, const Slic
   ValueRoles values(graph, analysis, aliases, store, roles);
   values.note_inputs();
   values.note_operators(prepared);
-  mark_step_chains(analysis, prepared, roles.of);
+  for (const PreparedOperator& op : prepared) {
+    refuse_strides_of_received(graph, aliases, roles.received, op.op());
+  }
+  mark_step_chains(graph, analysis, prepared, roles.of);
   for (size_t k = 0; k < ids.size(); ++k) {
     StageOperator op = stage_operator(analysis, roles.of, ids[k], prepared[k]);
     if (op.role != ValueRole::view) roles.operators.push_back(std::move(op));

@@ -14,6 +14,7 @@
 #include "graph/error.hpp"
 #include "graph/file.hpp"
 #include "graph/pt2.hpp"
+#include "pipeline/checkpoint.hpp"
 #include "pipeline/dataset.hpp"
 #include "pipeline/execute_task.hpp"
 #include "pipeline/plan.hpp"
@@ -51,7 +52,13 @@ void check_flags(const ExecuteOptions& options) {
   if (options.steps && *options.steps < 1) {
     throw InputError("--steps", fmt::format("{} steps", *options.steps), "Give at least 1.");
   }
-  for (const std::string& path : {options.output, options.dump_gradients, options.trace}) {
+  if (options.forward_only && !(options.save + options.resume).empty()) {
+    refuse("--save, --resume", "are for training", "Leave out --forward-only.");
+  }
+  if (options.save_every < 0 || (options.save_every > 0 && options.save.empty())) {
+    refuse("--save-every", "needs --save DIR, and a number of steps", "Add --save DIR.");
+  }
+  for (const std::string& path : {options.output, options.dump_gradients, options.trace, options.save}) {
     const auto folder = std::filesystem::absolute(path).parent_path();
     if (!path.empty() && !std::filesystem::is_directory(folder)) {
       throw InputError(path, fmt::format("{} is not a folder", folder.string()),
@@ -91,16 +98,28 @@ Checked check_inputs(const ExecuteOptions& options) {
   return checked;
 }
 
-ExecuteTask make_task(const ExecuteOptions& options, const Plan& plan) {
+ExecuteTask make_task(const ExecuteOptions& options, const Plan& plan,
+                      const std::string& model_sha256) {
   ExecuteTask task;
   task.plan = std::filesystem::absolute(options.plan).string();
   task.plan_sha256 = sha256_of_file(options.plan);
-  task.steps = options.steps.value_or(options.forward_only ? 1 : plan.job.steps);
+  if (!options.resume.empty()) {
+    const auto checkpoint = find_checkpoint(std::filesystem::absolute(options.resume));
+    task.first_step = read_checkpoint(checkpoint, plan, model_sha256).step;
+    task.resume = checkpoint.string();
+  }
+  task.steps = options.steps.value_or(options.forward_only ? 1 : plan.job.steps - task.first_step);
+  if (task.steps < 1) {
+    throw InputError(task.resume, fmt::format("has done all {} steps of the job", plan.job.steps),
+                     "Give --steps N to train N more.");
+  }
+  task.save_every = options.save_every;
   task.forward_only = options.forward_only;
   task.timeline = !options.trace.empty();
   const auto absolute = [](const std::string& path) {
     return path.empty() ? path : std::filesystem::absolute(path).string();
   };
+  task.save = absolute(options.save);
   task.output = absolute(options.output);
   task.dump_gradients = absolute(options.dump_gradients);
   return task;
@@ -109,8 +128,8 @@ ExecuteTask make_task(const ExecuteOptions& options, const Plan& plan) {
 /// Takes in what rank 0 reports.
 class Listener {
  public:
-  Listener(const Plan& plan, int64_t steps, std::string trace)
-      : progress_(plan, steps), trace_(std::move(trace)) {}
+  Listener(const Plan& plan, const ExecuteTask& task, std::string trace)
+      : progress_(plan, task.first_step, task.steps), trace_(std::move(trace)) {}
 
   void take(const nlohmann::json& event) {
     const std::string name = event.at("event");
@@ -122,7 +141,6 @@ class Listener {
                                           parse_timeline(event.at("events")), {}}));
     }
   }
-  void finish() { progress_.finish(); }
   const ExecuteResult& result() const { return result_; }
 
  private:
@@ -143,7 +161,7 @@ class Listener {
     }
   }
 
-  ProgressLine progress_;
+  StepProgress progress_;
   std::string trace_;
   ExecuteResult result_;
 };
@@ -153,28 +171,29 @@ class Listener {
 int execute(const ExecuteOptions& options) {
   const Checked checked = check_inputs(options);
   const std::optional<Launcher> launcher = find_launcher();
-  const ExecuteTask task = make_task(options, checked.plan);
+  const ExecuteTask task = make_task(options, checked.plan, checked.graph.sha256);
   std::string no_prediction;
   const auto predicted = predict(checked.plan, checked.graph, checked.slicing, checked.program,
                                  no_prediction);
   const int pipeline_ranks = checked.plan.ranks();
   const int ranks = pipeline_ranks * static_cast<int>(checked.plan.data_parallel);
-  Listener listener(checked.plan, task.steps, options.trace);
+  std::optional<Listener> listener(std::in_place, checked.plan, task, options.trace);
   Workers workers(make_tasks(launcher, ranks, "execute", to_json(task)),
                   [&](int rank, int position) {
                     return to_string(checked.program.ranks[rank % pipeline_ranks].at(position));
                   });
-  const auto failure = workers.run([&](size_t, const nlohmann::json& event) { listener.take(event); });
-  listener.finish();
+  const auto failure = workers.run([&](size_t, const nlohmann::json& event) { listener->take(event); });
+  const ExecuteResult result = listener->result();
+  listener.reset();  // its line is gone from the terminal
   if (failure) {
     fmt::print(stderr, "penstock: {}\n", failure->message);
     return failure->status;
   }
   if (launcher && launcher->rank != 0) return 0;
   if (options.json) {
-    std::cout << report_json(listener.result(), predicted).dump(2) << "\n";
+    std::cout << report_json(result, predicted).dump(2) << "\n";
   } else {
-    std::cout << report_text(listener.result(), predicted, no_prediction);
+    std::cout << report_text(result, predicted, no_prediction);
   }
   return 0;
 }

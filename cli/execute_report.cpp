@@ -1,10 +1,8 @@
 #include "cli/execute_report.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "pipeline/execute_task.hpp"
 #include "pipeline/quantity.hpp"
@@ -23,7 +21,8 @@ std::vector<double> sorted_after_warm_up(const std::vector<double>& step_s) {
 }  // namespace
 
 double ExecuteResult::measured_step_s() const {
-  return sorted_after_warm_up(step_s)[(step_s.size() - std::min<size_t>(kWarmUpSteps, step_s.size() - 1)) / 2];
+  const std::vector<double> times = sorted_after_warm_up(step_s);
+  return times[times.size() / 2];
 }
 
 double ExecuteResult::spread_s() const {
@@ -35,30 +34,21 @@ double ExecuteResult::slowdown(const Predicted& predicted) const {
   return (probe.gemm_s + probe.copy_s) / (predicted.probe.gemm_s + predicted.probe.copy_s);
 }
 
-ProgressLine::ProgressLine(const Plan& plan, int64_t steps)
-    : terminal_(isatty(STDERR_FILENO) == 1), steps_(steps),
-      every_(std::max<int64_t>(1, steps / (terminal_ ? 20 : 100))),
+StepProgress::StepProgress(const Plan& plan, int64_t first_step, int64_t steps)
+    : first_step_(first_step), end_(first_step + steps), every_(std::max<int64_t>(1, steps / 100)),
       per_step_(plan.job.global_batch * std::max<int64_t>(1, plan.job.sequence)),
       unit_(plan.job.sequence > 0 ? "tokens" : "samples") {}
 
-void ProgressLine::show(int64_t step, std::optional<double> loss, double step_s) {
-  std::string line = fmt::format("step {:>{}}/{}", step + 1, std::to_string(steps_).size(), steps_);
-  if (loss) line += fmt::format("   loss {:<9.6g}", *loss);
-  line += fmt::format("   {}/step   {:.0f} {}/s", format_seconds(step_s),
+void StepProgress::show(int64_t step, std::optional<double> loss, double step_s) {
+  std::string text = fmt::format("step {:>{}}/{}", step + 1, std::to_string(end_).size(), end_);
+  if (loss) text += fmt::format("   loss {:<9.6g}", *loss);
+  text += fmt::format("   {}/step   {:.0f} {}/s", format_seconds(step_s),
                       static_cast<double>(per_step_) / step_s, unit_);
-  const bool stays = step % every_ == 0 || step + 1 == steps_;
-  if (terminal_) {
-    fmt::print(stderr, "\r\x1b[K{}{}", line, stays ? "\n" : "");
-    drawing_ = !stays;
-  } else if (stays) {
-    fmt::print(stderr, "{}\n", line);
-  }
-  std::fflush(stderr);
-}
-
-void ProgressLine::finish() {
-  if (drawing_) fmt::print(stderr, "\n");
-  drawing_ = false;
+  const bool last = step + 1 == end_;
+  if ((step - first_step_) % every_ == 0 || last) line_.message(text);
+  if (last) return;
+  line_.show(static_cast<double>(step + 1 - first_step_) / static_cast<double>(end_ - first_step_),
+             text);
 }
 
 nlohmann::json report_json(const ExecuteResult& result, const std::optional<Predicted>& predicted) {

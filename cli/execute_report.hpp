@@ -1,13 +1,13 @@
 // What `penstock execute` shows while it runs, and at the end.
 #pragma once
 
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/prediction.hpp"
+#include "cli/progress_line.hpp"
 #include "pipeline/plan.hpp"
 
 namespace penstock::cli {
@@ -26,19 +26,17 @@ struct ExecuteResult {
   double slowdown(const Predicted& predicted) const;
 };
 
-/// Draws one line on a terminal, else writes lines, to standard error.
-class ProgressLine {
+/// Each step's loss and time: drawn on a terminal, and as lines of their own, at most about 100 of a
+/// run, to standard error.
+class StepProgress {
  public:
-  ProgressLine(const Plan& plan, int64_t steps);
+  StepProgress(const Plan& plan, int64_t first_step, int64_t steps);
   void show(int64_t step, std::optional<double> loss, double step_s);
-  /// Ends the line that is being drawn.
-  void finish();
 
  private:
-  bool terminal_;
-  bool drawing_ = false;
-  int64_t steps_, every_;
-  int64_t per_step_;        // tokens or samples
+  ProgressLine line_;
+  int64_t first_step_, end_, every_;
+  int64_t per_step_;  // tokens or samples
   const char* unit_;
 };
 

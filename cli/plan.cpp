@@ -51,7 +51,8 @@ Planned search(const PlanOptions& options, const Profile& profile, const Graph& 
   std::optional<Cluster> cluster;
   if (!options.cluster.empty()) cluster = read_cluster(options.cluster);
   SearchProgress progress;
-  return make_plan(profile, model, cluster ? &*cluster : nullptr, request(options), std::ref(progress));
+  return make_plan(profile, model, cluster ? &*cluster : nullptr, request(options),
+                   std::ref(progress));
 }
 
 /// What the plan refers to is written relative to its folder, wherever the command runs.

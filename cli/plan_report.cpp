@@ -18,22 +18,29 @@ std::string bytes(int64_t count) { return format_bytes(static_cast<double>(count
 /// Of one schedule and number of microbatches.
 std::string best_step(const Planned& planned, const Searched& one) {
   if (one.best_s > 0) return format_seconds(one.best_s);
-  const bool fits = planned.memory_limit_bytes == 0 || one.least_memory_bytes <= planned.memory_limit_bytes;
+  const bool fits =
+      planned.memory_limit_bytes == 0 || one.least_memory_bytes <= planned.memory_limit_bytes;
   return fits ? "-" : "too big";
 }
 
 void print_searched(Out out, const Planned& planned) {
   const Plan& plan = planned.plan;
-  fmt::format_to(out, "searched   {} units on {} ranks", planned.units, plan.ranks());
+  if (planned.manual)
+    fmt::format_to(out, "searched   the split as given, on {} ranks", plan.ranks());
+  else
+    fmt::format_to(out, "searched   {} units on {} ranks", planned.units, plan.ranks());
   if (planned.memory_limit_bytes > 0)
-    fmt::format_to(out, ", {} per rank ({})", bytes(planned.memory_limit_bytes), planned.memory_source);
+    fmt::format_to(out, ", {} per rank ({})", bytes(planned.memory_limit_bytes),
+                   planned.memory_source);
   fmt::format_to(out, "\n\n  {:<16} {:>12} {:>8} {:>12} {:>10} {:>10} {:>10} {:>13}\n", "schedule",
-                 "microbatches", "samples", "splits", "simulated", "best step", "bound", "least memory");
+                 "microbatches", "samples", "splits", "simulated", "best found", "bound",
+                 "least memory");
   for (const Searched& one : planned.searched) {
     const bool chosen = one.schedule == plan.schedule && one.microbatches == plan.microbatches;
-    fmt::format_to(out, "{} {:<16} {:>12} {:>8} {:>12} {:>10} {:>10} {:>10} {:>13}\n", chosen ? '*' : ' ',
-                   one.schedule, one.microbatches, one.microbatch, one.splits, one.simulated,
-                   best_step(planned, one), format_seconds(one.lower_bound_s), bytes(one.least_memory_bytes));
+    fmt::format_to(out, "{} {:<16} {:>12} {:>8} {:>12} {:>10} {:>10} {:>10} {:>13}\n",
+                   chosen ? '*' : ' ', one.schedule, one.microbatches, one.microbatch, one.splits,
+                   one.simulated, best_step(planned, one), format_seconds(one.lower_bound_s),
+                   bytes(one.least_memory_bytes));
   }
 }
 
@@ -60,18 +67,22 @@ void print_stages(Out out, const Planned& planned, const Graph& model) {
       stage_names(model, planned.slicing.stage_of_operator, static_cast<int>(stages));
   size_t width = 7;
   for (const std::string& name : names) width = std::max(width, name.size());
-  fmt::format_to(out, "\n  rank  {:<{}} {:>11} {:>9} {:>9} {:>5} {:>18}\n", "modules", width, "parameters",
-                 "forward", "backward", "busy", "memory");
+  fmt::format_to(out, "\n  rank  {:<{}} {:>11} {:>9} {:>9} {:>5} {:>18}\n", "modules", width,
+                 "parameters", "forward", "backward", "busy", "memory");
   for (size_t stage = 0; stage < stages; ++stage) {
     const StageCosts& costs = planned.costs.stages[stage];
     const double busy = planned.simulation.busy_s[stage] / planned.simulation.makespan_s;
-    fmt::format_to(out, "  {:>4}  {:<{}} {:>11} {:>9} {:>9} {:>3.0f} % {:>18}\n", stage, names[stage], width,
-                   format_count(static_cast<double>(parameters(model, planned.slicing.stages[stage]))),
-                   format_seconds(costs.forward_s), format_seconds(costs.backward_s), 100 * busy,
-                   memory(planned, stage));
+    fmt::format_to(
+        out, "  {:>4}  {:<{}} {:>11} {:>9} {:>9} {:>3.0f} % {:>18}\n", stage, names[stage], width,
+        format_count(static_cast<double>(parameters(model, planned.slicing.stages[stage]))),
+        format_seconds(costs.forward_s), format_seconds(costs.backward_s), 100 * busy,
+        memory(planned, stage));
   }
-  for (const auto& [name, how] : planned.plan.shared_parameters)
-    fmt::format_to(out, "  {} is used by several stages: {}d, its gradients are summed\n", name, how);
+  const auto& shared = planned.plan.shared_parameters;
+  if (shared.empty()) return;
+  fmt::format_to(out,
+                 "\n  {} parameter{} of several stages (as {}): replicated, gradients summed\n",
+                 shared.size(), shared.size() == 1 ? "" : "s", shared.begin()->first);
 }
 
 void print_result(Out out, const Planned& planned) {
@@ -79,10 +90,11 @@ void print_result(Out out, const Planned& planned) {
   const Prediction& prediction = *plan.prediction;
   fmt::format_to(out, "\nstep       {} predicted, {:.4g} samples/s, bubble {:.1f} %\n",
                  format_seconds(prediction.step_s),
-                 static_cast<double>(plan.job.global_batch) / prediction.step_s, 100 * prediction.bubble);
+                 static_cast<double>(plan.job.global_batch) / prediction.step_s,
+                 100 * prediction.bubble);
   fmt::format_to(out, "bound      {}: no plan searched can be faster; this one is {:.2f} % above\n",
                  format_seconds(planned.lower_bound_s), 100 * planned.gap());
-  if (planned.split_bound_s > planned.lower_bound_s)
+  if (format_seconds(planned.split_bound_s) != format_seconds(planned.lower_bound_s))
     fmt::format_to(out, "           {} for this split, schedule and number of microbatches\n",
                    format_seconds(planned.split_bound_s));
 }
@@ -93,8 +105,10 @@ std::string plan_report(const Planned& planned, const Graph& model) {
   std::string text;
   const Out out(text);
   print_searched(out, planned);
-  fmt::format_to(out, "\nplan       {}, {} microbatches of {} samples\n", planned.plan.schedule,
-                 planned.plan.microbatches, planned.plan.microbatch);
+  const Plan& plan = planned.plan;
+  fmt::format_to(out, "\nplan       {}, {} microbatch{} of {} sample{}\n", plan.schedule,
+                 plan.microbatches, plan.microbatches == 1 ? "" : "es", plan.microbatch,
+                 plan.microbatch == 1 ? "" : "s");
   print_stages(out, planned, model);
   print_result(out, planned);
   return text;

@@ -12,7 +12,8 @@ namespace penstock::cli {
 
 namespace {
 
-constexpr size_t most_names = 6;
+constexpr size_t most_names = 6;  // of a stage
+constexpr size_t most_parts = 2;  // of a divided module
 
 /// First and last stage in which a module has operators.
 using Extent = std::map<std::string, std::pair<int, int>>;
@@ -29,14 +30,21 @@ Extent extents(const Graph& model, const std::vector<int>& stage_of_operator) {
   return extent;
 }
 
-/// The outermost of its modules that lies in one stage, else the operator.
-const std::string& name_of(const Operator& op, const Extent& extent) {
-  const auto whole = [&](const std::string& module) {
+/// The outermost of its modules that lies in one stage, else the operator; and the module around
+/// that, which is divided ("" for the model).
+struct Name {
+  std::string name, around;
+  bool is_module;
+};
+
+Name name_of(const Operator& op, const Extent& extent) {
+  std::string around;
+  for (const std::string& module : op.modules) {
     const auto& [first, last] = extent.at(module);
-    return first == last;
-  };
-  const auto module = std::find_if(op.modules.begin(), op.modules.end(), whole);
-  return module == op.modules.end() ? op.name : *module;
+    if (first == last) return {module, around, true};
+    around = module;
+  }
+  return {op.name, around, false};
 }
 
 /// `layers.3` as (`layers.`, 3).
@@ -48,7 +56,8 @@ struct Numbered {
 std::optional<Numbered> numbered(std::string_view name) {
   const size_t digits = name.find_last_not_of("0123456789") + 1;
   Numbered result{name.substr(0, digits), 0};
-  const auto [end, error] = std::from_chars(name.data() + digits, name.data() + name.size(), result.number);
+  const auto [end, error] =
+      std::from_chars(name.data() + digits, name.data() + name.size(), result.number);
   if (error != std::errc() || digits == 0) return std::nullopt;
   return result;
 }
@@ -69,27 +78,55 @@ std::vector<std::string> draw_together(const std::vector<std::string>& names) {
   return result;
 }
 
+/// The names of one stage in order, those within one divided module next to each other.
+class StageNames {
+ public:
+  void add(const Name& name) {
+    if (groups_.empty() || groups_.back().around != name.around)
+      groups_.push_back({name.around, {}, {}});
+    std::vector<std::string>& names =
+        name.is_module ? groups_.back().modules : groups_.back().loose;
+    if (std::find(names.begin(), names.end(), name.name) == names.end()) names.push_back(name.name);
+  }
+
+  std::string text() const {
+    std::vector<std::string> names;
+    for (const Group& group : groups_) {
+      std::vector<std::string> here =
+          draw_together(group.modules.empty() ? group.loose : group.modules);
+      const bool many = here.size() > most_parts && !group.around.empty();
+      if (many) here = {"part of " + group.around};
+      if (group.modules.empty() && !many && !names.empty())
+        continue;  // an addition between modules
+      for (std::string& name : here)
+        if (std::find(names.begin(), names.end(), name) == names.end())
+          names.push_back(std::move(name));
+    }
+    if (names.size() > most_names) {
+      names.erase(names.begin() + most_names - 2, names.end() - 1);
+      names.insert(names.end() - 1, "...");
+    }
+    return fmt::format("{}", fmt::join(names, ", "));
+  }
+
+ private:
+  struct Group {
+    std::string around;
+    std::vector<std::string> modules, loose;  // loose: operators of no module that is whole
+  };
+  std::vector<Group> groups_;
+};
+
 }  // namespace
 
 std::vector<std::string> stage_names(const Graph& model, const std::vector<int>& stage_of_operator,
                                      int stages) {
   const Extent extent = extents(model, stage_of_operator);
-  std::vector<std::vector<std::string>> modules(stages), loose(stages);
-  for (size_t id = 0; id < model.operators.size(); ++id) {
-    const std::string& name = name_of(model.operators[id], extent);
-    const int stage = stage_of_operator[id];
-    std::vector<std::string>& names = name == model.operators[id].name ? loose[stage] : modules[stage];
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  }
+  std::vector<StageNames> names(stages);
+  for (size_t id = 0; id < model.operators.size(); ++id)
+    names[stage_of_operator[id]].add(name_of(model.operators[id], extent));
   std::vector<std::string> result;
-  for (int stage = 0; stage < stages; ++stage) {
-    std::vector<std::string> names = draw_together(modules[stage].empty() ? loose[stage] : modules[stage]);
-    if (names.size() > most_names) {
-      names.erase(names.begin() + most_names - 2, names.end() - 1);
-      names.insert(names.end() - 1, "...");
-    }
-    result.push_back(fmt::format("{}", fmt::join(names, ", ")));
-  }
+  for (const StageNames& stage : names) result.push_back(stage.text());
   return result;
 }
 

@@ -106,6 +106,25 @@ std::vector<int64_t> cut_bytes(const Graph& graph, const Analysis& analysis, int
   return bytes;
 }
 
+std::vector<bool> allowed_cuts(const Graph& graph) {
+  const auto count = static_cast<OperatorId>(graph.operators.size());
+  std::vector<bool> allowed(count + 1, true);
+  const auto consumers = graph.consumers();
+  for (const BufferUpdate& update : graph.updates) {
+    const OperatorId producer = graph.values[update.value].producer;
+    // An update that no operator computes belongs to the last stage.
+    const OperatorId home = producer < 0 ? count : producer;
+    for (size_t id = 0; id < graph.values.size(); ++id) {
+      const Value& value = graph.values[id];
+      if (value.kind != Value::Kind::tensor || value.tensor != update.tensor) continue;
+      for (const OperatorId reader : consumers[id])
+        for (OperatorId k = std::min(reader, home) + 1; k <= std::max(reader, home); ++k)
+          allowed[k] = false;
+    }
+  }
+  return allowed;
+}
+
 std::vector<OperatorId> dominator_cuts(const Graph& graph, const Analysis& analysis) {
   const auto count = static_cast<OperatorId>(graph.operators.size());
   const auto last = last_readers(graph, analysis);

@@ -105,7 +105,8 @@ class Slicer {
               "stages",
               fmt::format("buffer '{}' is updated in stage {} and read in stage {}",
                           graph_.tensors[update.tensor].name, home, stage),
-              "Put the operators that read and update a buffer into one stage.");
+              "The next microbatch would read it too early: put the operators that read and update "
+              "it into one stage.");
     }
   }
 

@@ -18,7 +18,8 @@ class Cutter {
  public:
   Cutter(const Graph& graph, const Analysis& analysis)
       : count_(static_cast<OperatorId>(graph.operators.size())),
-        bytes_(cut_bytes(graph, analysis, graph.example_batch)), flops_before_(count_ + 1) {
+        bytes_(cut_bytes(graph, analysis, graph.example_batch)), flops_before_(count_ + 1),
+        allowed_(allowed_cuts(graph)) {
     for (OperatorId id = 0; id < count_; ++id) {
       const Operator& op = graph.operators[id];
       const bool free = is_recomputed(op, analysis);
@@ -72,7 +73,7 @@ class Cutter {
     std::vector<OperatorId> kept;
     OperatorId group = -1;  // the first cut of the group at work
     for (const OperatorId cut : cuts) {
-      if (is_negligible(0, cut) || is_negligible(cut, count_)) continue;
+      if (!allowed_[cut] || is_negligible(0, cut) || is_negligible(cut, count_)) continue;
       if (group >= 0 && is_negligible(group, cut)) {
         if (better(cut, kept.back())) kept.back() = cut;
       } else {
@@ -104,7 +105,7 @@ class Cutter {
     if (flops(begin, end) <= large * total()) return;
     OperatorId best = -1;
     for (OperatorId k = begin + 1; k < end; ++k) {
-      if (std::min(flops(begin, k), flops(k, end)) < smallest * total()) continue;
+      if (!allowed_[k] || std::min(flops(begin, k), flops(k, end)) < smallest * total()) continue;
       const bool boundary = depth_[k] == stretch.outermost && depth_[k] != no_boundary &&
                             static_cast<double>(bytes_[k]) <= stretch.average_bytes;
       if ((boundary || is_minimum(begin, k, end)) && (best < 0 || better(k, best))) best = k;
@@ -127,6 +128,7 @@ class Cutter {
   OperatorId count_;
   std::vector<int64_t> bytes_;
   std::vector<double> flops_before_;
+  std::vector<bool> allowed_;
   std::vector<int> depth_;
   std::vector<OperatorId> kept_;
 };

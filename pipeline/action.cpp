@@ -72,9 +72,10 @@ class Reader {
     const std::string_view word = rest_.substr(0, end);
     const auto found = std::ranges::find(kinds, word, &KindName::name);
     if (found == kinds.end() || found->kind == Kind::overlap) {
-      fail(fmt::format("`{}` is no kind; kinds are F, B, I, W, SEND_F, RECV_F, SEND_B, RECV_B, "
-                       "REDUCE_GRAD and OPT",
-                       word));
+      fail(
+          fmt::format("`{}` is no kind; kinds are F, B, I, W, SEND_F, RECV_F, SEND_B, RECV_B, "
+                      "REDUCE_GRAD and OPT",
+                      word));
     }
     rest_.remove_prefix(end);
     return *found;

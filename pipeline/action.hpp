@@ -21,18 +21,20 @@ enum class Kind : uint8_t {
   backward,         // B, for input and weight at once
   backward_input,   // I
   backward_weight,  // W
-  send_forward, recv_forward,    // SEND_F, RECV_F: activations
-  send_backward, recv_backward,  // SEND_B, RECV_B: gradients
-  reduce_grad,      // REDUCE_GRAD: sums a stage's gradients over replicas and holders
-  optimizer,        // OPT
-  overlap           // OVERLAP_F_B: a forward and a backward, with their transfers overlapped
+  send_forward,
+  recv_forward,  // SEND_F, RECV_F: activations
+  send_backward,
+  recv_backward,  // SEND_B, RECV_B: gradients
+  reduce_grad,    // REDUCE_GRAD: sums a stage's gradients over replicas and holders
+  optimizer,      // OPT
+  overlap         // OVERLAP_F_B: a forward and a backward, with their transfers overlapped
 };
 
 struct Action {
   int stage = 0;
   Kind kind = Kind::forward;
-  int microbatch = -1;  // -1 where the kind has none (REDUCE_GRAD, OPT)
-  int peer = -1;        // the other stage of a transfer; -1: the neighbour
+  int microbatch = -1;        // -1 where the kind has none (REDUCE_GRAD, OPT)
+  int peer = -1;              // the other stage of a transfer; -1: the neighbour
   std::vector<Action> parts;  // of an OVERLAP_F_B: the forward, the backward
 
   bool operator==(const Action&) const = default;

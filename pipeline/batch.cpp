@@ -38,8 +38,8 @@ int64_t nearest_divisor(int64_t number, int64_t wanted) {
 /// a x b x c, or -1 if that is no 64-bit number.
 int64_t product(int64_t a, int64_t b, int64_t c) {
   int64_t result = 0;
-  const bool overflows = __builtin_mul_overflow(a, b, &result) ||
-                         __builtin_mul_overflow(result, c, &result);
+  const bool overflows =
+      __builtin_mul_overflow(a, b, &result) || __builtin_mul_overflow(result, c, &result);
   return overflows ? -1 : result;
 }
 
@@ -51,8 +51,8 @@ std::string cure(const BatchShape& shape, int64_t needed) {
   const int64_t per_replica = shape.global_batch / shape.data_parallel;
   const int64_t count = nearest_divisor(per_replica, shape.microbatches);
   const int64_t size = nearest_divisor(per_replica, shape.microbatch);
-  std::string text = fmt::format("Write `microbatches: {}` with `microbatch: {}`", count,
-                                 per_replica / count);
+  std::string text =
+      fmt::format("Write `microbatches: {}` with `microbatch: {}`", count, per_replica / count);
   if (size != per_replica / count) {
     text += fmt::format(", or `microbatches: {}` with `microbatch: {}`", per_replica / size, size);
   }

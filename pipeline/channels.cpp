@@ -19,7 +19,10 @@ std::string text_or_nothing(const std::vector<const Action*>& actions, size_t k)
 class EagerRun {
  public:
   EagerRun(const Program& program, size_t channels)
-      : program_(program), next_(program.ranks.size()), sent_(channels), received_(channels),
+      : program_(program),
+        next_(program.ranks.size()),
+        sent_(channels),
+        received_(channels),
         waiter_(channels, -1) {}
 
   template <typename ChannelOf>
@@ -95,8 +98,7 @@ Channels::Channels(const Program& program, const FlowTable& table)
 
 int Channels::channel_of(const Action& transfer) const {
   const auto flow = static_cast<size_t>(table_.served_by(transfer));
-  const bool forward =
-      transfer.kind == Kind::send_forward || transfer.kind == Kind::recv_forward;
+  const bool forward = transfer.kind == Kind::send_forward || transfer.kind == Kind::recv_forward;
   return (forward ? forward_ : backward_)[flow];
 }
 

@@ -37,7 +37,8 @@ class TransferCheck {
  private:
   [[noreturn]] void refuse(const Action& action, const std::string& problem,
                            std::string_view cure) const {
-    throw InputError(place_, fmt::format("rank {}: {} {}", rank_, to_string(action), problem), cure);
+    throw InputError(place_, fmt::format("rank {}: {} {}", rank_, to_string(action), problem),
+                     cure);
   }
 
   void see(const Action& action) {
@@ -59,8 +60,9 @@ class TransferCheck {
       if (!table_.local(flow)) {
         require_received(action, flow, {action.stage, Kind::recv_forward, action.microbatch, from});
       } else if (!forward_done_[cell(from, action.microbatch)]) {
-        refuse(action, fmt::format("comes before {}F{}, whose output it uses", from,
-                                   action.microbatch), "Move it behind.");
+        refuse(action,
+               fmt::format("comes before {}F{}, whose output it uses", from, action.microbatch),
+               "Move it behind.");
       }
     }
     forward_done_[cell(action.stage, action.microbatch)] = true;
@@ -73,8 +75,9 @@ class TransferCheck {
       if (!table_.local(flow)) {
         require_received(action, flow, {action.stage, Kind::recv_backward, action.microbatch, to});
       } else if (!backward_done_[cell(to, action.microbatch)]) {
-        refuse(action, fmt::format("comes before the backward of stage {}, whose gradient it uses",
-                                   to), "Move it behind.");
+        refuse(action,
+               fmt::format("comes before the backward of stage {}, whose gradient it uses", to),
+               "Move it behind.");
       }
     }
     backward_done_[cell(action.stage, action.microbatch)] = true;
@@ -90,13 +93,15 @@ class TransferCheck {
   void transfer(const Action& action) {
     const int flow = table_.served_by(action);
     if (flow < 0) {
-      refuse(action, fmt::format("moves nothing: no such value flows between stages {} and {}",
-                                 action.stage, peer_stage(action)),
+      refuse(action,
+             fmt::format("moves nothing: no such value flows between stages {} and {}",
+                         action.stage, peer_stage(action)),
              "Remove it and its partner.");
     }
     if (table_.local(flow)) {
-      refuse(action, fmt::format("is needless: stages {} and {} are on one rank", action.stage,
-                                 peer_stage(action)),
+      refuse(action,
+             fmt::format("is needless: stages {} and {} are on one rank", action.stage,
+                         peer_stage(action)),
              "Remove it and its partner.");
     }
     if (action.microbatch < 0 || action.microbatch >= program_.microbatches) {
@@ -121,7 +126,8 @@ class TransferCheck {
     if (weights_left_[stage] > 0) {
       refuse(action, "comes before the stage's last backward", "Move it behind.");
     }
-    if (reduces && stepped_[stage]) refuse(action, "comes after the stage's OPT", "Move it before.");
+    if (reduces && stepped_[stage])
+      refuse(action, "comes after the stage's OPT", "Move it before.");
     auto already = (reduces ? reduced_ : stepped_)[stage];
     if (already) refuse(action, "runs twice", "Remove one of them.");
     already = true;
@@ -144,8 +150,9 @@ class TransferCheck {
   void require_sent(int flow, const Action& send) const {
     if (seen(send.kind)[cell(flow, send.microbatch)]) return;
     const int rank = program_.rank_of_stage[at(send.stage)];
-    throw InputError(place_, fmt::format("rank {}: {} is missing", rank, to_string(send)),
-                     "A lowered program must hold every transfer. Without any, Penstock adds them all.");
+    throw InputError(
+        place_, fmt::format("rank {}: {} is missing", rank, to_string(send)),
+        "A lowered program must hold every transfer. Without any, Penstock adds them all.");
   }
 
   static size_t at(int stage) { return static_cast<size_t>(stage); }

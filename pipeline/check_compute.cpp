@@ -113,8 +113,8 @@ class ComputeCheck {
 
   [[noreturn]] void missing(int stage, Kind kind, int microbatch) const {
     const int rank = program_.rank_of_stage[static_cast<size_t>(stage)];
-    const std::string cure = kind == Kind::backward ? "Add it, or its I and W, to the rank."
-                                                    : "Add it to the rank.";
+    const std::string cure =
+        kind == Kind::backward ? "Add it, or its I and W, to the rank." : "Add it to the rank.";
     refuse(fmt::format("rank {}: {} is missing", rank, to_string({stage, kind, microbatch})), cure);
   }
 

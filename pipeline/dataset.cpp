@@ -89,7 +89,8 @@ void check_types(const Dataset& data, const std::vector<ExpectedSample>& expecte
 
 /// Rows of the embedding that reads the input directly.
 std::optional<int64_t> embedding_rows(const Graph& model, ValueId input) {
-  for (const OperatorId id : model.consumers()[input]) {
+  const auto consumers = model.consumers();  // outlives the loop over one of its entries
+  for (const OperatorId id : consumers[input]) {
     const Operator& op = model.operators[id];
     if (full_name(op) != "aten::embedding" || op.arguments.size() < 2) continue;
     const auto* weight = std::get_if<TensorRef>(&op.arguments[0].value);

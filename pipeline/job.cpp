@@ -34,9 +34,10 @@ void parse_betas(YamlMap& map, OptimizerSpec& spec) {
   if (!map.has("betas")) return;
   const std::vector<double> betas = map.numbers("betas", 0, 1);
   if (betas.size() != 2 || betas[0] == 1 || betas[1] == 1) {
-    throw InputError(map.place("betas"),
-                     fmt::format("[{}] is not two numbers from 0 to below 1", fmt::join(betas, ", ")),
-                     "Write `betas: [0.9, 0.999]`.");
+    throw InputError(
+        map.place("betas"),
+        fmt::format("[{}] is not two numbers from 0 to below 1", fmt::join(betas, ", ")),
+        "Write `betas: [0.9, 0.999]`.");
   }
   spec.beta1 = betas[0];
   spec.beta2 = betas[1];
@@ -93,8 +94,8 @@ void parse_data(YamlMap& map, const std::filesystem::path& file, Job& job) {
                      "Put the samples into one file.");
   }
   if (samples && job.sequence > 0) {
-    throw InputError(map.place("sequence"), "samples of a .safetensors file are not cut into windows",
-                     "Remove the key.");
+    throw InputError(map.place("sequence"),
+                     "samples of a .safetensors file are not cut into windows", "Remove the key.");
   }
   if (!samples && job.sequence == 0) {
     throw InputError(map.place("sequence"), "missing",

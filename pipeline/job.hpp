@@ -15,8 +15,8 @@ struct OptimizerSpec {
   enum class Kind { sgd, adamw };
   Kind kind = Kind::sgd;
   double learning_rate = 1e-3;
-  double momentum = 0;                          // sgd
-  double weight_decay = 0;                      // adamw: 0.01 unless given, as in PyTorch
+  double momentum = 0;                                // sgd
+  double weight_decay = 0;                            // adamw: 0.01 unless given, as in PyTorch
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adamw
   /// Elements of state per parameter element: 0, 1 (momentum) or 2 (adamw).
   int state_per_parameter() const;
@@ -28,7 +28,7 @@ enum class Loss { cross_entropy, mse, output };
 std::string_view name(Loss loss);
 
 struct Job {
-  std::string model;              // paths are absolute after reading
+  std::string model;  // paths are absolute after reading
   Loss loss = Loss::cross_entropy;
   OptimizerSpec optimizer;
   std::vector<std::string> data;  // empty: only profiling is possible, on made-up data

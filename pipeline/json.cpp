@@ -63,8 +63,9 @@ JsonValue JsonValue::at(const std::string& key) const {
   const auto found = value_->find(key);
   const std::string pointer = pointer_ + "/" + escaped(key);
   if (found == value_->end()) {
-    throw InputError(fmt::format("{}: {}", file_, pointer), "missing",
-                     "The file was changed or damaged: write it again with the command that made it.");
+    throw InputError(
+        fmt::format("{}: {}", file_, pointer), "missing",
+        "The file was changed or damaged: write it again with the command that made it.");
   }
   return {*found, file_, pointer};
 }
@@ -106,7 +107,7 @@ std::vector<JsonValue> JsonValue::list() const {
   std::vector<JsonValue> entries;
   entries.reserve(value_->size());
   for (size_t i = 0; i < value_->size(); ++i) {
-    entries.push_back({(*value_)[i], file_, fmt::format("{}/{}", pointer_, i)});
+    entries.emplace_back((*value_)[i], file_, fmt::format("{}/{}", pointer_, i));
   }
   return entries;
 }
@@ -123,8 +124,9 @@ nlohmann::json read_json(const std::filesystem::path& path) {
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::exception& error) {
-    throw InputError(path.string(), fmt::format("not JSON: {}", error.what()),
-                     "The file was changed or damaged: write it again with the command that made it.");
+    throw InputError(
+        path.string(), fmt::format("not JSON: {}", error.what()),
+        "The file was changed or damaged: write it again with the command that made it.");
   }
 }
 

@@ -142,9 +142,10 @@ class Sweep {
     }
     if (count == 0) return;
     if (count > 8) waiting += fmt::format("\n    and {} more", count - 8);
-    throw InputError(place, fmt::format("the program deadlocks; these wait for inputs that never come:{}",
-                                        waiting),
-                     "Order the actions so that what an action needs comes before it on every rank.");
+    throw InputError(
+        place,
+        fmt::format("the program deadlocks; these wait for inputs that never come:{}", waiting),
+        "Order the actions so that what an action needs comes before it on every rank.");
   }
 
   const Program& compute_;

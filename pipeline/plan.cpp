@@ -1,10 +1,9 @@
-// Reads and writes plans.
+// Reads plans.
 #include "pipeline/plan.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "graph/error.hpp"
 #include "pipeline/batch.hpp"
@@ -15,14 +14,13 @@ namespace penstock {
 
 namespace {
 
-constexpr int64_t plan_version = 1;
 constexpr int64_t most_microbatches = 1'000'000;
 constexpr int64_t most_samples = 1'000'000'000;
 constexpr int64_t most_replicas = 1'000'000;
 constexpr double most_seconds = 1e18;
 
 std::string parse_sha256(YamlMap& map, const std::string& key) {
-  const std::string text = map.text(key, "");
+  std::string text = map.text(key, "");
   const bool digest = text.size() == 64 && text.find_first_not_of("0123456789abcdef") == text.npos;
   if (!text.empty() && !digest) {
     throw InputError(map.place(key), fmt::format("`{}` is not a SHA-256", text),
@@ -91,6 +89,7 @@ std::vector<StagePlan> parse_stages(YamlMap& map) {
                      "Write at least `- {rank: 0, begin: \"\"}`.");
   }
   std::vector<StagePlan> stages;
+  stages.reserve(entries.size());
   for (const YamlMap& entry : entries) {
     stages.push_back(parse_stage(entry, static_cast<int>(entries.size())));
   }
@@ -105,8 +104,9 @@ std::map<std::string, std::string> parse_shared(YamlMap& map) {
   for (const std::string& name : shared.keys()) {
     const std::string way = shared.text(name);
     if (way != "replicate") {
-      throw InputError(shared.place(name), fmt::format("`{}` is not possible", way),
-                       "Write replicate: each stage that uses it holds a copy, its gradient summed.");
+      throw InputError(
+          shared.place(name), fmt::format("`{}` is not possible", way),
+          "Write replicate: each stage that uses it holds a copy, its gradient summed.");
     }
     result[name] = way;
   }
@@ -136,30 +136,6 @@ void parse_schedule(YamlMap& map, const std::filesystem::path& file, Plan& plan)
   if (plan.program.empty()) return;
   throw InputError(map.place("program"), "a plan has `schedule` or `program`, not both",
                    "Remove one of them.");
-}
-
-nlohmann::ordered_json file_keys(const FileRef& ref, const std::filesystem::path& file) {
-  nlohmann::ordered_json keys = {{"path", relative_path(file, ref.path)}};
-  if (!ref.sha256.empty()) keys["sha256"] = ref.sha256;
-  return keys;
-}
-
-nlohmann::ordered_json stage_keys(const StagePlan& stage) {
-  nlohmann::ordered_json keys = {{"rank", stage.rank}};
-  if (stage.modules.empty()) {
-    keys["begin"] = stage.begin;
-  } else {
-    keys["modules"] = stage.modules;
-  }
-  keys["recompute"] = stage.recompute;
-  return keys;
-}
-
-nlohmann::ordered_json prediction_keys(const Prediction& prediction) {
-  return {{"step_s", prediction.step_s},
-          {"lower_bound_s", prediction.lower_bound_s},
-          {"bubble", prediction.bubble},
-          {"peak_memory_bytes", prediction.peak_memory_bytes}};
 }
 
 }  // namespace
@@ -194,28 +170,6 @@ Plan read_plan(const std::filesystem::path& path) {
   check_batch({plan.job.global_batch, plan.data_parallel, plan.microbatches, plan.microbatch},
               map.place("microbatches"));
   return plan;
-}
-
-std::string to_yaml(const Plan& plan, const std::filesystem::path& file) {
-  nlohmann::ordered_json keys;
-  keys["penstock"] = "plan";
-  keys["version"] = plan_version;
-  keys["job"] = job_keys(plan.job, file);
-  if (!plan.model_sha256.empty()) keys["model_sha256"] = plan.model_sha256;
-  if (plan.profile) keys["profile"] = file_keys(*plan.profile, file);
-  if (plan.cluster) keys["cluster"] = file_keys(*plan.cluster, file);
-  if (plan.program.empty()) {
-    keys["schedule"] = plan.schedule;
-  } else {
-    keys["program"] = relative_path(file, plan.program);
-  }
-  keys["microbatches"] = plan.microbatches;
-  keys["microbatch"] = plan.microbatch;
-  keys["data_parallel"] = plan.data_parallel;
-  for (const StagePlan& stage : plan.stages) keys["stages"].push_back(stage_keys(stage));
-  if (!plan.shared_parameters.empty()) keys["shared_parameters"] = plan.shared_parameters;
-  if (plan.prediction) keys["prediction"] = prediction_keys(*plan.prediction);
-  return yaml_text(keys);
 }
 
 }  // namespace penstock

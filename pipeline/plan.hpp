@@ -15,6 +15,9 @@
 
 namespace penstock {
 
+/// Of the file's form; read_plan refuses others.
+inline constexpr int64_t plan_version = 1;
+
 struct StagePlan {
   int rank = 0;
   std::string begin;                 // graph/cuts.hpp: begin_position
@@ -39,8 +42,8 @@ struct Plan {
   Job job;
   std::string model_sha256;
   std::optional<FileRef> profile, cluster;
-  std::string schedule = "1f1b";           // or "" where program is given
-  std::string program;                     // a CSV file, absolute after reading
+  std::string schedule = "1f1b";  // or "" where program is given
+  std::string program;            // a CSV file, absolute after reading
   int64_t microbatches = 1, microbatch = 1, data_parallel = 1;
   std::vector<StagePlan> stages;
   std::map<std::string, std::string> shared_parameters;  // name -> `replicate`

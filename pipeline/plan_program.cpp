@@ -37,22 +37,24 @@ void check_agrees(const Plan& plan, const Program& program) {
   const std::string place = source(plan);
   const auto stages = static_cast<int>(plan.stages.size());
   if (program.stage_count() != stages) {
-    throw InputError(place, fmt::format("the program has {} stages, the plan {}",
-                                        program.stage_count(), stages),
-                     "Use a program made for this number of stages.");
+    throw InputError(
+        place, fmt::format("the program has {} stages, the plan {}", program.stage_count(), stages),
+        "Use a program made for this number of stages.");
   }
   if (program.microbatches != plan.microbatches) {
-    throw InputError(place, fmt::format("the program has {} microbatches, the plan {}",
-                                        program.microbatches, plan.microbatches),
+    throw InputError(place,
+                     fmt::format("the program has {} microbatches, the plan {}",
+                                 program.microbatches, plan.microbatches),
                      fmt::format("Write `microbatches: {}`.", program.microbatches));
   }
   for (int stage = 0; stage < stages; ++stage) {
     const int rank = program.rank_of_stage[static_cast<size_t>(stage)];
     const int planned = plan.stages[static_cast<size_t>(stage)].rank;
     if (rank == planned) continue;
-    throw InputError(place, fmt::format("stage {} runs on rank {}, the plan has it on rank {}", stage,
-                                        rank, planned),
-                     fmt::format("Write `rank: {}` for stages[{}].", rank, stage));
+    throw InputError(
+        place,
+        fmt::format("stage {} runs on rank {}, the plan has it on rank {}", stage, rank, planned),
+        fmt::format("Write `rank: {}` for stages[{}].", rank, stage));
   }
 }
 
@@ -68,9 +70,8 @@ std::vector<int> reduce_stages(const Plan& plan, const Slicing& slicing) {
   }
   const auto rank_of = [&](int stage) { return plan.stages[static_cast<size_t>(stage)].rank; };
   for (const Slicing::Shared& shared : slicing.shared) {
-    const bool across = std::ranges::any_of(shared.stages, [&](int stage) {
-      return rank_of(stage) != rank_of(shared.stages.front());
-    });
+    const bool across = std::ranges::any_of(
+        shared.stages, [&](int stage) { return rank_of(stage) != rank_of(shared.stages.front()); });
     if (across) stages.insert(stages.end(), shared.stages.begin(), shared.stages.end());
   }
   return stages;
@@ -88,8 +89,8 @@ std::vector<Flow> flows(const Slicing& slicing) {
 }
 
 Program lowered_program(const Plan& plan, const Slicing& slicing, bool forward_only) {
-  Program program = plan.program.empty() ? generated(plan)
-                                         : parse_csv(read_file(plan.program), plan.program);
+  Program program =
+      plan.program.empty() ? generated(plan) : parse_csv(read_file(plan.program), plan.program);
   check_agrees(plan, program);
   if (forward_only) program = penstock::forward_only(program);
   LoweringOptions options{.place = source(plan)};

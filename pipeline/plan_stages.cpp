@@ -30,8 +30,8 @@ std::vector<int> interval_owners(const Plan& plan, const Graph& model) {
     const std::string& begin = plan.stages[stage].begin;
     const OperatorId position = begin_position(model, begin, place);
     if (position <= previous) {
-      throw InputError(place, fmt::format("`{}` does not come after the begin of the stage before",
-                                          begin),
+      throw InputError(place,
+                       fmt::format("`{}` does not come after the begin of the stage before", begin),
                        "Order the stages along the model, each with a begin of its own.");
     }
     previous = position;
@@ -46,14 +46,14 @@ std::string path_of_call(const std::string& call) { return call.substr(0, call.r
 /// What a plan may call the modules that an operator runs in, from the root inwards: containers that
 /// are never called themselves (`layers` of `layers.0`), paths, and calls.
 std::vector<std::string> module_names(const Operator& op) {
-  std::set<std::string> called;
-  for (const std::string& call : op.modules) called.insert(path_of_call(call));
+  std::set<std::string> named;
+  for (const std::string& call : op.modules) named.insert(path_of_call(call));
   std::vector<std::string> names;
   for (const std::string& call : op.modules) {
     const std::string path = path_of_call(call);
     for (size_t dot = path.find('.'); dot != path.npos; dot = path.find('.', dot + 1)) {
-      const std::string container = path.substr(0, dot);
-      if (!called.contains(container)) names.push_back(container);
+      const auto [container, is_new] = named.insert(path.substr(0, dot));
+      if (is_new) names.push_back(*container);
     }
     names.push_back(path);
     if (path != call) names.push_back(call);
@@ -107,18 +107,20 @@ void check_owners(const Plan& plan, const Graph& model, const std::vector<int>& 
   for (size_t op = 0; op < owner.size(); ++op) {
     if (owner[op] >= 0) continue;
     const Operator& lost = model.operators[op];
-    throw InputError(plan_place(plan) + ": stages",
-                     fmt::format("operator `{}`{} belongs to no stage", lost.name,
-                                 lost.modules.empty() ? " (outside all modules)"
-                                                      : fmt::format(" of `{}`", lost.modules.back())),
-                     "List its module, or give the first stage `begin: \"\"` instead of `modules`: "
-                     "it then runs all that no stage lists.");
+    throw InputError(
+        plan_place(plan) + ": stages",
+        fmt::format("operator `{}`{} belongs to no stage", lost.name,
+                    lost.modules.empty() ? " (outside all modules)"
+                                         : fmt::format(" of `{}`", lost.modules.back())),
+        "List its module, or give the first stage `begin: \"\"` instead of `modules`: "
+        "it then runs all that no stage lists.");
   }
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     if (std::ranges::find(owner, static_cast<int>(stage)) != owner.end()) continue;
-    throw InputError(stage_place(plan, stage, is_interval(plan.stages[stage]) ? "begin" : "modules"),
-                     fmt::format("stage {} has no operator", stage),
-                     "Remove the stage, or give it operators that no other stage lists.");
+    throw InputError(
+        stage_place(plan, stage, is_interval(plan.stages[stage]) ? "begin" : "modules"),
+        fmt::format("stage {} has no operator", stage),
+        "Remove the stage, or give it operators that no other stage lists.");
   }
 }
 
@@ -127,6 +129,7 @@ void check_shared_names(const Plan& plan, const Graph& model) {
   for (const auto& [name, way] : plan.shared_parameters) {
     if (tensors.contains(name)) continue;
     std::vector<std::string> names;
+    names.reserve(tensors.size());
     for (const auto& [known, index] : tensors) names.push_back(known);
     throw InputError(fmt::format("{}: shared_parameters.{}", plan_place(plan), name),
                      "the model has no parameter of this name", did_you_mean(name, names));
@@ -137,10 +140,11 @@ void check_shared_names(const Plan& plan, const Graph& model) {
 
 void check_fingerprint(const Plan& plan, const Graph& model) {
   if (plan.model_sha256.empty() || plan.model_sha256 == model.sha256) return;
-  throw InputError(plan_place(plan) + ": model_sha256",
-                   fmt::format("the plan was made for another model: it names {}…, and {} has {}…",
-                               plan.model_sha256.substr(0, 12), model.path, model.sha256.substr(0, 12)),
-                   "Plan this model anew, or remove `model_sha256` to use the plan all the same.");
+  throw InputError(
+      plan_place(plan) + ": model_sha256",
+      fmt::format("the plan was made for another model: it names {}…, and {} has {}…",
+                  plan.model_sha256.substr(0, 12), model.path, model.sha256.substr(0, 12)),
+      "Plan this model anew, or remove `model_sha256` to use the plan all the same.");
 }
 
 Slicing slice(const Plan& plan, const Graph& model, const Analysis& analysis) {

@@ -14,18 +14,18 @@ namespace penstock {
 
 namespace {
 
-constexpr int64_t profile_version = 1;
-
 /// A duration, rate, share or amount: none is negative.
 double amount(const JsonValue& value, const std::string& key) {
   const double number = value.number(key);
-  if (number < 0) value.at(key).refuse(fmt::format("{} is negative", number), "Profile the job again.");
+  if (number < 0)
+    value.at(key).refuse(fmt::format("{} is negative", number), "Profile the job again.");
   return number;
 }
 
 int64_t bytes(const JsonValue& value, const std::string& key) {
   const int64_t number = value.integer(key);
-  if (number < 0) value.at(key).refuse(fmt::format("{} is negative", number), "Profile the job again.");
+  if (number < 0)
+    value.at(key).refuse(fmt::format("{} is negative", number), "Profile the job again.");
   return number;
 }
 
@@ -56,10 +56,9 @@ OperatorCost read_operator(const JsonValue& value) {
 
 /// Units cover the operators from 0 on without a gap.
 UnitCost read_unit(const JsonValue& value, int begin, int operators) {
-  const UnitCost unit{value.text("label"), value.integer("begin", begin, begin),
-                      value.integer("end", begin + 1, operators), read_times(value.at("times")),
-                      read_held(value.at("held_bytes"))};
-  return unit;
+  return {value.text("label"), value.integer("begin", begin, begin),
+          value.integer("end", begin + 1, operators), read_times(value.at("times")),
+          read_held(value.at("held_bytes"))};
 }
 
 MicrobatchCosts read_costs(const JsonValue& value) {
@@ -89,9 +88,10 @@ std::vector<MicrobatchCosts> read_microbatches(const JsonValue& root) {
     const bool ascending =
         result.size() < 2 || result[result.size() - 2].microbatch < result.back().microbatch;
     if (ascending) continue;
-    value.at("microbatch").refuse(fmt::format("{} does not come after {}", result.back().microbatch,
-                                              result[result.size() - 2].microbatch),
-                                  "List the microbatch sizes ascending, each once.");
+    value.at("microbatch")
+        .refuse(fmt::format("{} does not come after {}", result.back().microbatch,
+                            result[result.size() - 2].microbatch),
+                "List the microbatch sizes ascending, each once.");
   }
   return result;
 }
@@ -111,8 +111,11 @@ LinkCost read_link(const JsonValue& value) {
 }
 
 DeviceInfo read_device(const JsonValue& value) {
-  DeviceInfo device{value.text("kind"), value.text("name"), bytes(value, "memory_bytes"),
-                    value.integer("threads", 1, INT32_MAX), {}};
+  DeviceInfo device{value.text("kind"),
+                    value.text("name"),
+                    bytes(value, "memory_bytes"),
+                    value.integer("threads", 1, INT32_MAX),
+                    {}};
   const JsonValue details = value.at("details");
   for (const std::string& key : details.keys()) device.details[key] = details.text(key);
   return device;

@@ -11,6 +11,9 @@
 
 namespace penstock {
 
+/// Of the file's form; read_profile refuses others.
+inline constexpr int64_t profile_version = 1;
+
 /// Repeated measurements of one action, in seconds.
 struct Measured {
   double mean_s = 0, median_s = 0;
@@ -28,10 +31,11 @@ struct ActionTimes {
 /// Memory of one operator or unit for one microbatch, in bytes. A value that is kept counts where it
 /// is produced, whoever keeps it; what the whole model is given (inputs, targets) counts nowhere.
 struct HeldBytes {
-  int64_t output = 0;           // of the values that it produces; of a unit: that later ones use
-  int64_t after_forward = 0;    // kept from F to B or I
-  int64_t after_input = 0;      // what W sets free: kept from I to W (after B or W nothing is)
-  int64_t transient_forward = 0, transient_backward = 0;  // largest extra inside F; inside B, I or W
+  int64_t output = 0;         // of the values that it produces; of a unit: that later ones use
+  int64_t after_forward = 0;  // kept from F to B or I
+  int64_t after_input = 0;    // what W sets free: kept from I to W (after B or W nothing is)
+  int64_t transient_forward = 0,
+          transient_backward = 0;  // largest extra inside F; inside B, I or W
   bool operator==(const HeldBytes&) const = default;
 };
 
@@ -61,19 +65,19 @@ struct MicrobatchCosts {
   int64_t microbatch = 1;
   std::vector<OperatorCost> operators;
   std::vector<UnitCost> units;
-  Measured loss_forward;          // in training, where the model's first output is made
+  Measured loss_forward;               // in training, where the model's first output is made
   double first_microbatch_excess = 0;  // share by which microbatch 0 of a step takes longer
-  double load_batch_s = 0;        // reading one microbatch's inputs and targets
+  double load_batch_s = 0;             // reading one microbatch's inputs and targets
   bool operator==(const MicrobatchCosts&) const = default;
 };
 
 /// A link between two ranks, by the executor's own channel: latency_s + bytes / bandwidth.
 struct LinkCost {
-  std::string kind;               // `gloo`, `nccl`, `local`
-  double latency_s = 0, bandwidth = 0;  // bytes per second
+  std::string kind;                                       // `gloo`, `nccl`, `local`
+  double latency_s = 0, bandwidth = 0;                    // bytes per second
   double sender_s_per_byte = 0, receiver_s_per_byte = 0;  // compute that a transfer costs its ranks
-  double residual = 0;            // relative, of the fit
-  std::vector<std::pair<int64_t, double>> samples;  // (bytes, seconds)
+  double residual = 0;                                    // relative, of the fit
+  std::vector<std::pair<int64_t, double>> samples;        // (bytes, seconds)
   bool operator==(const LinkCost&) const = default;
 };
 

@@ -85,7 +85,7 @@ Json head(const Profile& profile, const std::filesystem::path& file) {
   Json links = Json::array();
   for (const LinkCost& link : profile.links) links.push_back(json_of(link));
   return {{"penstock", "profile"},
-          {"version", 1},
+          {"version", profile_version},
           {"job", job_keys(profile.job, file)},
           {"model_sha256", profile.model_sha256},
           {"device", json_of(profile.device)},
@@ -111,7 +111,8 @@ std::string text_of(const Json& value) {
 template <typename Costs>
 std::string lines(const std::vector<Costs>& entries) {
   std::string text = "[";
-  for (const Costs& entry : entries) text += (text.size() > 1 ? ",\n" : "\n") + text_of(json_of(entry));
+  for (const Costs& entry : entries)
+    text += (text.size() > 1 ? ",\n" : "\n") + text_of(json_of(entry));
   return text + "]";
 }
 
@@ -122,8 +123,8 @@ std::string text_of(const MicrobatchCosts& costs) {
                         {"load_batch_s", finite(costs.load_batch_s)}};
   std::string text = text_of(scalars);
   text.back() = ',';  // for the closing brace
-  return text + "\n\"units\": " + lines(costs.units) + ",\n\"operators\": " + lines(costs.operators) +
-         "}";
+  return text + "\n\"units\": " + lines(costs.units) +
+         ",\n\"operators\": " + lines(costs.operators) + "}";
 }
 
 }  // namespace

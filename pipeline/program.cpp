@@ -30,11 +30,11 @@ class Stages {
     microbatches_ = std::max(microbatches_, action.microbatch + 1);
     const auto [found, added] = rank_of_.emplace(action.stage, rank);
     if (!added && found->second != rank) {
-      throw InputError(place,
-                       fmt::format("`{}` puts stage {} on rank {}, but row {} has it on rank {}",
-                                   to_string(action), action.stage, rank, found->second + 1,
-                                   found->second),
-                       "A stage belongs to one rank: move its actions into one row.");
+      throw InputError(
+          place,
+          fmt::format("`{}` puts stage {} on rank {}, but row {} has it on rank {}",
+                      to_string(action), action.stage, rank, found->second + 1, found->second),
+          "A stage belongs to one rank: move its actions into one row.");
     }
   }
 
@@ -43,8 +43,8 @@ class Stages {
     for (const auto& [stage, rank] : rank_of_) {
       if (stage != static_cast<int>(result.size())) {
         throw InputError(row_place(place, static_cast<size_t>(rank)),
-                         fmt::format("stage {} has actions, but stage {} has none in any row", stage,
-                                     result.size()),
+                         fmt::format("stage {} has actions, but stage {} has none in any row",
+                                     stage, result.size()),
                          "Number the stages 0, 1, 2, … along the model.");
       }
       result.push_back(rank);
@@ -67,7 +67,8 @@ std::vector<Action> parse_row(std::string_view line, const std::string& place) {
     if (!cell.empty()) actions.push_back(parse_action(cell, place));
     begin = end + 1;
   }
-  if (actions.empty()) throw InputError(place, "the row has no action", "Every rank needs a stage.");
+  if (actions.empty())
+    throw InputError(place, "the row has no action", "Every rank needs a stage.");
   return actions;
 }
 
@@ -90,7 +91,8 @@ Program parse_csv(std::string_view text, std::string_view place) {
   while (!text.empty() && std::string_view(" \t\r\n").find(text.back()) != std::string_view::npos) {
     text.remove_suffix(1);
   }
-  if (text.empty()) throw InputError(place, "the program is empty", "Write a row of actions per rank.");
+  if (text.empty())
+    throw InputError(place, "the program is empty", "Write a row of actions per rank.");
   Program program;
   Stages stages;
   for (size_t begin = 0; begin <= text.size();) {

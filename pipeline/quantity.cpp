@@ -23,17 +23,17 @@ struct Unit {
 constexpr double ki = 1024;
 constexpr Unit times[] = {{"ns", 1e-9}, {"us", 1e-6}, {"µs", 1e-6}, {"ms", 1e-3},
                           {"s", 1},     {"min", 60},  {"h", 3600}};
-constexpr Unit sizes[] = {{"B", 1},           {"KB", 1e3},           {"kB", 1e3},
-                          {"MB", 1e6},        {"GB", 1e9},           {"TB", 1e12},
-                          {"KiB", ki},        {"MiB", ki * ki},      {"GiB", ki * ki * ki},
-                          {"TiB", ki * ki * ki * ki}};
+constexpr Unit sizes[] = {
+    {"B", 1},     {"KB", 1e3}, {"kB", 1e3},     {"MB", 1e6},         {"GB", 1e9},
+    {"TB", 1e12}, {"KiB", ki}, {"MiB", ki* ki}, {"GiB", ki* ki* ki}, {"TiB", ki* ki* ki* ki}};
 constexpr Unit bit_rates[] = {{"bit/s", 1. / 8},
                               {"Kbit/s", 1e3 / 8},
                               {"Mbit/s", 1e6 / 8},
                               {"Gbit/s", 1e9 / 8},
                               {"Tbit/s", 1e12 / 8}};
 
-constexpr std::string_view time_cure = "Write seconds, or a number with ns, us, ms, s, min or h: 650us.";
+constexpr std::string_view time_cure =
+    "Write seconds, or a number with ns, us, ms, s, min or h: 650us.";
 constexpr std::string_view size_cure =
     "Write bytes, or a number with B, KB, MB, GB, TB, KiB, MiB, GiB or TiB: 16MiB.";
 constexpr std::string_view rate_cure =
@@ -80,7 +80,8 @@ double factor_of(std::string_view unit, std::span<const Unit> units) {
 
 double scaled(const Quantity& quantity, double factor, std::string_view text,
               std::string_view place, std::string_view cure) {
-  if (factor == 0) refuse(text, fmt::format("has an unknown unit `{}`", quantity.unit), place, cure);
+  if (factor == 0)
+    refuse(text, fmt::format("has an unknown unit `{}`", quantity.unit), place, cure);
   const double value = quantity.number * factor;
   if (!std::isfinite(value)) refuse(text, "is out of range", place, cure);
   return value;
@@ -151,13 +152,13 @@ std::string format_bytes(double bytes) {
 }
 
 std::string format_bytes_per_second(double rate) {
-  static constexpr Unit units[] = {{"B/s", 1},    {"KB/s", 1e3}, {"MB/s", 1e6},
-                                   {"GB/s", 1e9}, {"TB/s", 1e12}};
+  static constexpr Unit units[] = {
+      {"B/s", 1}, {"KB/s", 1e3}, {"MB/s", 1e6}, {"GB/s", 1e9}, {"TB/s", 1e12}};
   return with_unit(rate, units);
 }
 
 std::string format_count(double count) {
-  static constexpr Unit units[] = {{"", 1},     {"k", 1e3},  {"M", 1e6},  {"G", 1e9},
+  static constexpr Unit units[] = {{"", 1},     {"k", 1e3},  {"M", 1e6}, {"G", 1e9},
                                    {"T", 1e12}, {"P", 1e15}, {"E", 1e18}};
   if (std::abs(count) < 999.5) return fmt::format("{:g}", count);
   return with_unit(count, units);

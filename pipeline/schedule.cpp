@@ -39,8 +39,7 @@ Program forward_only(const Program& program) {
     std::vector<Action>& kept = result.ranks.emplace_back();
     for (const Action& action : actions) {
       const Action& forward = action.kind == Kind::overlap ? action.parts.front() : action;
-      const bool of_forward = forward.kind == Kind::forward ||
-                              forward.kind == Kind::send_forward ||
+      const bool of_forward = forward.kind == Kind::forward || forward.kind == Kind::send_forward ||
                               forward.kind == Kind::recv_forward;
       if (of_forward) kept.push_back(forward);
     }

@@ -29,6 +29,9 @@ struct MemorySample {
   bool operator==(const MemorySample&) const = default;
 };
 
+/// Of a trace's member `penstock`; read_trace refuses others.
+inline constexpr int64_t trace_version = 1;
+
 struct Trace {
   std::string title;
   Timeline timeline;

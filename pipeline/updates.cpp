@@ -16,8 +16,7 @@ std::map<int, size_t> last_backwards(const std::vector<Action>& actions) {
   std::map<int, size_t> last;
   for (size_t i = 0; i < actions.size(); ++i) {
     for_each_part(actions[i], [&](const Action& part) {
-      const bool gives_weights =
-          part.kind == Kind::backward || part.kind == Kind::backward_weight;
+      const bool gives_weights = part.kind == Kind::backward || part.kind == Kind::backward_weight;
       if (gives_weights) last[part.stage] = i;
     });
   }

@@ -37,8 +37,8 @@ std::string joined(const std::vector<std::string>& texts) {
 
 }  // namespace
 
-YamlMap::YamlMap(YAML::Node node, std::string file, std::string path)
-    : node_(std::move(node)), file_(std::move(file)), path_(std::move(path)) {
+YamlMap::YamlMap(const YAML::Node& node, std::string file, std::string path)
+    : node_(node), file_(std::move(file)), path_(std::move(path)) {
   if (node_.IsMap()) return;
   const YAML::Mark mark = node_.Mark();
   const std::string line = mark.is_null() ? "" : fmt::format(":{}", mark.line + 1);
@@ -102,10 +102,10 @@ std::string YamlMap::scalar(const std::string& key, const YAML::Node& node, std:
                             bool plain) const {
   const bool quoted = node.Tag() == "!";
   if (!node.IsScalar() || (plain && quoted)) {
-    throw InputError(place(key),
-                     fmt::format("{}{} is not {}", quoted ? "the quoted text " : "", kind_of(node),
-                                 wanted),
-                     fmt::format("Write {}.", wanted));
+    throw InputError(
+        place(key),
+        fmt::format("{}{} is not {}", quoted ? "the quoted text " : "", kind_of(node), wanted),
+        fmt::format("Write {}.", wanted));
   }
   return node.Scalar();
 }
@@ -113,8 +113,8 @@ std::string YamlMap::scalar(const std::string& key, const YAML::Node& node, std:
 template <typename Number>
 Number YamlMap::in_range(const std::string& key, const YAML::Node& node, Number least,
                          Number most) const {
-  const std::string wanted =
-      fmt::format("{} in {}..{}", std::is_integral_v<Number> ? "an integer" : "a number", least, most);
+  const std::string wanted = fmt::format(
+      "{} in {}..{}", std::is_integral_v<Number> ? "an integer" : "a number", least, most);
   const std::string text = scalar(key, node, wanted, true);
   Number value = 0;
   const bool good = read_all(text, value) && std::isfinite(static_cast<double>(value));
@@ -186,9 +186,9 @@ void YamlMap::finish() const {
   for (const std::string& key : keys()) {
     if (std::ranges::find(known_, key) != known_.end()) continue;
     const std::string suggestion = did_you_mean(key, known_);
-    throw InputError(place(key), "unknown key",
-                     suggestion.empty() ? fmt::format("Keys here are: {}.", joined(known_))
-                                        : suggestion);
+    throw InputError(
+        place(key), "unknown key",
+        suggestion.empty() ? fmt::format("Keys here are: {}.", joined(known_)) : suggestion);
   }
 }
 

@@ -17,10 +17,10 @@ namespace penstock {
 /// A mapping being read. Every key asked for is noted; `finish` refuses those never asked for.
 class YamlMap {
  public:
-  YamlMap(YAML::Node node, std::string file, std::string path = "");
+  YamlMap(const YAML::Node& node, std::string file, std::string path = "");
 
   bool has(const std::string& key);
-  YAML::Node child(const std::string& key);      // throws if absent
+  YAML::Node child(const std::string& key);  // throws if absent
   YamlMap map(const std::string& key);
   std::string text(const std::string& key);
   std::string text(const std::string& key, const std::string& otherwise);

@@ -26,7 +26,8 @@ class StrictEvents : public YAML::EventHandler {
   explicit StrictEvents(const std::string& file) : file_(file) {}
 
   void OnDocumentStart(const YAML::Mark& mark) override {
-    if (++documents_ > 1) refuse(mark, "a second document begins", "Keep one document in the file.");
+    if (++documents_ > 1)
+      refuse(mark, "a second document begins", "Keep one document in the file.");
   }
   void OnDocumentEnd() override {}
 

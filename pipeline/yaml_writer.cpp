@@ -21,17 +21,22 @@ using Json = nlohmann::ordered_json;
 /// Words that some YAML reader takes for a boolean or nothing.
 constexpr std::array reserved{"null", "true", "false", "yes", "no", "on", "off", "y", "n"};
 
+/// Some YAML reader takes it for a number or a date.
+bool is_numeric(std::string_view text) {
+  const bool based = text.starts_with("0x") || text.starts_with("0o") || text.starts_with("0b");
+  return based || text.find_first_not_of("0123456789+-.eE_") == text.npos;
+}
+
 bool is_plain(const std::string& text) {
-  const auto letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; };
+  const auto word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
   const auto inner = [&](char c) {
-    return letter(c) || std::isdigit(static_cast<unsigned char>(c)) ||
-           std::string_view("./@-").find(c) != std::string_view::npos;
+    return word(c) || std::string_view("./@-").find(c) != std::string_view::npos;
   };
   std::string lower = text;
   std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
   const bool path = text.starts_with("../") || text.starts_with("./") || text.starts_with("/");
-  return !text.empty() && (letter(text.front()) || path) && std::ranges::all_of(text, inner) &&
-         std::ranges::find(reserved, lower) == reserved.end();
+  return !text.empty() && (word(text.front()) || path) && std::ranges::all_of(text, inner) &&
+         !is_numeric(text) && std::ranges::find(reserved, lower) == reserved.end();
 }
 
 std::string scalar(const Json& value) {
@@ -81,7 +86,8 @@ std::string yaml_text(const Json& value, int indent) {
       text.append("\n").append(yaml_text(entry, indent + 2));
     } else {
       text += "\n";
-      for (const Json& item : entry) text.append(margin).append("  - ").append(flow(item)).append("\n");
+      for (const Json& item : entry)
+        text.append(margin).append("  - ").append(flow(item)).append("\n");
     }
   }
   return text;

@@ -6,7 +6,8 @@
 
 namespace penstock {
 
-double split_lower_bound_s(const ChainCosts& costs, const std::vector<int>& begins, int microbatches) {
+double split_lower_bound_s(const ChainCosts& costs, const std::vector<int>& begins,
+                           int microbatches) {
   // (2) is (1) of the last rank, whose head and tail hold every other stage and every transfer.
   return ChainBound(costs, static_cast<int>(begins.size()), microbatches).split(begins);
 }

@@ -16,7 +16,8 @@
 //    between two of its actions on the second of them, of RECV_F(0) on F(0), of all that a rank sends
 //    and receives before its last B on some action up to that.
 //  - No rank starts OPT before every rank has ended its last B (the loss of all is checked before
-//    anything is updated), so the longest OPT of a rank follows any path.
+//    anything is updated), so the longest OPT of a rank follows any path. Between the two rank 0 runs
+//    the REDUCE_GRAD that every split needs; a path that ends in the last B of rank 0 goes on with it.
 //
 // All times in seconds. Results carry the rounding of their sums, a few 1e-16 relative; who compares
 // them with a simulated time leaves room for that.
@@ -39,12 +40,14 @@ struct CutCompute {
 struct ChainCosts {
   std::vector<double> forward_s, backward_s;          // per unit, microbatches after the first
   std::vector<double> cut_forward_s, cut_backward_s;  // transfer after unit i, for i < units - 1
-  std::vector<double> first_forward_s, first_backward_s;  // microbatch 0 takes that much more, or less
-  std::vector<double> optimizer_s;                    // per unit, once per step
-  std::vector<CutCompute> cut_compute;                // like cut_forward_s
-  std::vector<char> linked;    // cut after unit i: each microbatch's F and B cross it in any split
-  double action_s = 0;         // of each F and B of a stage, whatever it holds
-  double propagation_s = 0;    // part of a transfer that leaves its channel free for the next
+  std::vector<double> first_forward_s,
+      first_backward_s;                 // microbatch 0 takes that much more, or less
+  std::vector<double> optimizer_s;      // per unit, once per step
+  std::vector<CutCompute> cut_compute;  // like cut_forward_s
+  std::vector<char> linked;  // cut after unit i: each microbatch's F and B cross it in any split
+  double reduce_s = 0;       // REDUCE_GRAD of rank 0, whatever the split; counts if all is linked
+  double action_s = 0;       // of each F and B of a stage, whatever it holds
+  double propagation_s = 0;  // part of a transfer that leaves its channel free for the next
 
   int units() const { return static_cast<int>(forward_s.size()); }
 };
@@ -52,7 +55,8 @@ struct ChainCosts {
 /// Bounds (1) and (2) for one split under any schedule: the larger over ranks of
 /// head_r + m (F + B) + tail_r, and one microbatch through all stages with its transfers.
 /// `begins[r]` is the first unit of rank r.
-double split_lower_bound_s(const ChainCosts& costs, const std::vector<int>& begins, int microbatches);
+double split_lower_bound_s(const ChainCosts& costs, const std::vector<int>& begins,
+                           int microbatches);
 
 /// The least of these over all splits into at most `ranks` stages, one per rank. Exact: the bound of
 /// a suffix of the chain is a maximum of sums to which what lies before adds one constant, so a

@@ -15,13 +15,15 @@ namespace {
 std::vector<const Schedule*> chosen_schedules(const PlanRequest& request) {
   for (const std::string& name : request.schedules) {
     if (!find_schedule(name, "--schedule").split_backward) continue;
-    throw InputError("--schedule", fmt::format("{} splits the backward, which is not planned", name),
+    throw InputError("--schedule",
+                     fmt::format("{} splits the backward, which is not planned", name),
                      "Choose gpipe or 1f1b, or leave the choice to auto.");
   }
   std::vector<const Schedule*> chosen;
   for (const Schedule& schedule : schedules()) {
     const auto& named = request.schedules;
-    const bool wanted = named.empty() || std::find(named.begin(), named.end(), schedule.name) != named.end();
+    const bool wanted =
+        named.empty() || std::find(named.begin(), named.end(), schedule.name) != named.end();
     if (wanted && !schedule.split_backward) chosen.push_back(&schedule);
   }
   return chosen;
@@ -53,23 +55,26 @@ std::string dividing_counts(int64_t batch, int64_t near) {
   return join(counts);
 }
 
-std::vector<const MicrobatchCosts*> chosen_sizes(const Profile& profile, const PlanRequest& request) {
+std::vector<const MicrobatchCosts*> chosen_sizes(const Profile& profile,
+                                                 const PlanRequest& request) {
   const int64_t batch = profile.job.global_batch;
   const std::vector<const MicrobatchCosts*> usable = usable_sizes(profile);
   std::vector<int64_t> counts;
   for (const MicrobatchCosts* size : usable) counts.push_back(batch / size->microbatch);
   if (usable.empty())
-    throw InputError(profile.path, fmt::format("no measured microbatch size divides the batch of {}", batch),
+    throw InputError(profile.path,
+                     fmt::format("no measured microbatch size divides the batch of {}", batch),
                      "Profile the job again.");
   if (!request.microbatches) return usable;
   const int64_t wanted = *request.microbatches;
   if (wanted < 1 || batch % wanted != 0)
-    throw InputError("--microbatches", fmt::format("{} microbatches do not divide a batch of {}", wanted, batch),
+    throw InputError("--microbatches",
+                     fmt::format("{} microbatches do not divide a batch of {}", wanted, batch),
                      fmt::format("The nearest that do: {}.", dividing_counts(batch, wanted)));
   if (const MicrobatchCosts* size = profile.at(batch / wanted)) return {size};
   throw InputError("--microbatches",
-                   fmt::format("{} microbatches are of {} samples, which {} did not measure", wanted,
-                               batch / wanted, profile.path),
+                   fmt::format("{} microbatches are of {} samples, which {} did not measure",
+                               wanted, batch / wanted, profile.path),
                    fmt::format("Measured are counts of {}.", join(counts)));
 }
 
@@ -95,8 +100,9 @@ MemoryLimit memory_limit(const Profile& profile, const Cluster* cluster, const P
   if (device <= 0) return {};
   const int64_t sharing = profile.device.kind == "cpu" && !cluster ? ranks : 1;
   const std::string source =
-      sharing > 1 ? fmt::format("{} of this machine, shared by {} ranks", format_bytes(device), ranks)
-                  : fmt::format("{} of the profiled device", format_bytes(device));
+      sharing > 1
+          ? fmt::format("{} of this machine, shared by {} ranks", format_bytes(device), ranks)
+          : fmt::format("{} of the profiled device", format_bytes(device));
   return {std::max<int64_t>(device / sharing - profile.base_memory_bytes, 0), source};
 }
 

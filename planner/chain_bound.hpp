@@ -1,8 +1,7 @@
 // The bound of bounds.hpp taken apart along the chain, so that a search can bound a split of which
 // it knows only the first stages; and sharper where it knows in which order ranks run F and B.
 //
-// A schedule is *k in flight* when rank r runs F(0..k-1), then B(0) F(k) B(1) F(k+1) …, then the
-// remaining B (gpipe: k = M; 1f1b: k = min(M, P - r)). With K = k of the last rank, K <= k:
+// With k microbatches in flight on rank r (in_flight.hpp) and K <= k on the last:
 //
 //   rank r     F0 F1 … F(k-1) |trip| B0 Fk B1 F(k+1) … F(M-1) |trip| B(M-k) … B(M-1)
 //
@@ -18,13 +17,9 @@
 #include <vector>
 
 #include "planner/bounds.hpp"
-#include "pipeline/program.hpp"
+#include "planner/in_flight.hpp"
 
 namespace penstock {
-
-/// `k` of each rank if the compute program is of that form, one stage per rank in order and
-/// microbatches ascending; empty otherwise.
-std::vector<int> in_flight(const Program& compute);
 
 /// Everything is in seconds. A split into exactly `ranks` stages is `begins`, begins[0] = 0.
 class ChainBound {
@@ -52,13 +47,33 @@ class ChainBound {
   double split(const std::vector<int>& begins) const;
 
  private:
-  struct Stage;  // costs of one stage
-  size_t index(int begin, int left) const { return static_cast<size_t>(left) * (units_ + 1) + begin; }
+  /// Costs of one stage.
+  struct Stage {
+    int begin, end, left;        // units [begin, end); ranks from this one on
+    double transfers;            // of all cuts behind the stage's own end, there and back
+    double forward, backward;    // of microbatches after the first
+    double forward0, backward0;  // of microbatch 0
+    double head, tail;           // of the microbatch that leads, and of the one that comes last
+    CutCompute before, after;    // of the cuts at its begin and end
+    // Work of the rank with the compute of what it sends in between.
+    double forwards(int n) const { return n * (forward + after.send_forward_s); }
+    double backwards(int n) const { return n * (backward + before.send_backward_s); }
+    double forwards_from_0(int n) const { return n > 0 ? forwards(n) + forward0 - forward : 0.0; }
+    double backwards_from_0(int n) const {
+      return n > 0 ? backwards(n) + backward0 - backward : 0.0;
+    }
+  };
+  size_t index(int begin, int left) const {
+    return static_cast<size_t>(left) * (units_ + 1) + begin;
+  }
   Stage measure(int begin, int end) const;
   bool linked(int cut) const { return costs_.linked.empty() || costs_.linked[cut - 1]; }
-  double transfer(int cut) const { return costs_.cut_forward_s[cut - 1] + costs_.cut_backward_s[cut - 1]; }
+  double transfer(int cut) const {
+    return costs_.cut_forward_s[cut - 1] + costs_.cut_backward_s[cut - 1];
+  }
   double head_and_tail(const Stage& s) const;
   double stage(int begin, int end, int left) const;
+  double reduce_s() const { return reach_[0] == units_ ? costs_.reduce_s : 0.0; }
   double path(const Stage& s) const;
   double trip(const Stage& s, bool first_forward, bool first_backward) const;
   double ordered(const Stage& s) const;
@@ -72,8 +87,8 @@ class ChainBound {
   int units_, ranks_, microbatches_;
   std::vector<int> in_flight_;
   std::vector<double> forward_, backward_, forward0_, backward0_, optimizer_;  // sums before unit i
-  std::vector<int> reach_;        // first cut behind unit i that is not linked, else units
-  std::vector<double> transfers_; // least transfers of a suffix, by index(begin, left)
+  std::vector<int> reach_;         // first cut behind unit i that is not linked, else units
+  std::vector<double> transfers_;  // least transfers of a suffix, by index(begin, left)
   // The least over all splits of a suffix, likewise: of the longest path that head and tail of what
   // lies before go with (none behind a cut that is not linked), of any path, of the longest OPT.
   std::vector<double> joined_, suffix_, optimizer_suffix_;

@@ -10,8 +10,8 @@ namespace penstock {
 
 /// Of one stage. Never above what the simulator says of it.
 struct StageBytes {
-  int64_t always = 0;           // parameters, their gradients and states, buffers, the largest transient
-  int64_t per_microbatch = 0;   // from the start of F to the end of B
+  int64_t always = 0;  // parameters, their gradients and states, buffers, the largest transient
+  int64_t per_microbatch = 0;  // from the start of F to the end of B
 };
 
 /// Of every stage that a chain of units can have.
@@ -26,7 +26,8 @@ class StageTable {
 
  private:
   size_t index(int begin, int end) const {
-    return static_cast<size_t>(begin) * (static_cast<size_t>(units_) + 1) + static_cast<size_t>(end);
+    return static_cast<size_t>(begin) * (static_cast<size_t>(units_) + 1) +
+           static_cast<size_t>(end);
   }
   int units_;
   std::vector<StageBytes> stages_;

@@ -44,14 +44,16 @@ const Program& Evaluator::program(const Plan& plan, const Slicing& slicing) {
       return known.program;
   }
   if (lowered_.size() == most_programs) lowered_.erase(lowered_.begin());
-  lowered_.push_back({plan.schedule, plan.microbatches, wanted, shared, lowered_program(plan, slicing)});
+  lowered_.push_back(
+      {plan.schedule, plan.microbatches, wanted, shared, lowered_program(plan, slicing)});
   return lowered_.back().program;
 }
 
 Evaluator::Evaluated Evaluator::evaluate(const Plan& plan, const std::vector<OperatorId>& begins,
                                          const SimulationOptions& options) {
   Evaluated out;
-  out.slicing = slice(model_, analysis_, interval_stages(model_, begins), static_cast<int>(begins.size()));
+  out.slicing =
+      slice(model_, analysis_, interval_stages(model_, begins), static_cast<int>(begins.size()));
   out.costs = plan_costs(plan, model_, out.slicing, profile_);
   out.simulation = simulate(program(plan, out.slicing), out.costs, link_, options);
   return out;

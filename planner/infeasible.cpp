@@ -49,16 +49,19 @@ InputError does_not_fit(const Misfit& misfit) {
   const std::optional<Candidate> other =
       restricted ? fitting(misfit, open, misfit.ranks) : std::nullopt;
   if (other)
-    cure += fmt::format(", with --schedule {} --microbatches {}", other->schedule->name, other->microbatches);
+    cure += fmt::format(", with --schedule {} --microbatches {}", other->schedule->name,
+                        other->microbatches);
   else if (misfit.request.split.empty())
     if (const std::optional<int> ranks = fitting_ranks(misfit, open))
       cure += fmt::format(", or on {} ranks with as much each", *ranks);
-  return InputError(misfit.limit.source,
-                    fmt::format("no plan fits in {} per rank: the best needs {} on its fullest rank, "
-                                "{} too much",
-                                format_bytes(static_cast<double>(limit)), format_bytes(static_cast<double>(least)),
-                                format_bytes(static_cast<double>(least - limit))),
-                    cure + ".");
+  return InputError(
+      misfit.limit.source,
+      fmt::format("no plan fits in {} per rank: the best needs {} on its fullest rank, "
+                  "{} too much",
+                  format_bytes(static_cast<double>(limit)),
+                  format_bytes(static_cast<double>(least)),
+                  format_bytes(static_cast<double>(least - limit))),
+      cure + ".");
 }
 
 }  // namespace penstock

@@ -3,17 +3,11 @@
 #include <algorithm>
 #include <set>
 
+#include "simulator/plan_costs.hpp"
+
 namespace penstock {
 
 namespace {
-
-/// Bytes of every value for a microbatch.
-std::vector<int64_t> value_bytes(const Graph& model, int64_t microbatch) {
-  std::vector<int64_t> bytes;
-  bytes.reserve(model.values.size());
-  for (const Value& value : model.values) bytes.push_back(value.bytes(microbatch));
-  return bytes;
-}
 
 /// The operators that read or update a buffer: they belong into one stage.
 std::vector<OperatorId> users(const Graph& model, const BufferUpdate& update) {
@@ -23,7 +17,8 @@ std::vector<OperatorId> users(const Graph& model, const BufferUpdate& update) {
   const auto reads_it = [&](ValueId value) { return model.values[value].tensor == update.tensor; };
   for (size_t id = 0; id < model.operators.size(); ++id) {
     const std::vector<ValueId> reads = model.operators[id].reads();
-    if (std::any_of(reads.begin(), reads.end(), reads_it)) result.push_back(static_cast<OperatorId>(id));
+    if (std::any_of(reads.begin(), reads.end(), reads_it))
+      result.push_back(static_cast<OperatorId>(id));
   }
   return result;
 }
@@ -59,8 +54,9 @@ bool ModelChain::makes_loss(int unit) const {
 }
 
 ChainCosts ModelChain::costs(const Profile& profile, const MicrobatchCosts& measured,
-                             const Link& link) const {
+                             const Link& link, int ranks) const {
   ChainCosts costs;
+  costs.reduce_s = reduce_s(profile, ranks);
   costs.action_s = profile.action_overhead_s;
   costs.propagation_s = link.propagation_s;
   costs.forward_s.assign(units(), 0.0);
@@ -117,6 +113,21 @@ void ModelChain::add_parameters(const Profile& profile, ChainCosts& costs) const
   }
 }
 
+/// Parameters of the first unit that the last one has too are always held by two ranks or more; where
+/// every unit is a stage, all holders are known.
+double ModelChain::reduce_s(const Profile& profile, int ranks) const {
+  double sum_s = 0;
+  for (const Slicing::Shared& shared : slicing_.shared) {
+    const bool first = shared.stages.front() == 0, last = shared.stages.back() == units() - 1;
+    const int64_t bytes = model_.tensors[shared.tensor].bytes();
+    if (ranks == units() && first)
+      sum_s += all_reduce_s(profile, bytes, static_cast<int64_t>(shared.stages.size()));
+    else if (ranks > 1 && first && last)
+      sum_s += all_reduce_s(profile, bytes, 2);
+  }
+  return sum_s;
+}
+
 void ModelChain::add_cut(int cut, int64_t microbatch, const Link& link, ChainCosts& costs) const {
   int64_t forward = 0, backward = 0;
   bool gradient = false;
@@ -135,86 +146,6 @@ void ModelChain::add_cut(int cut, int64_t microbatch, const Link& link, ChainCos
   const auto down = static_cast<double>(forward), up = static_cast<double>(backward);
   costs.cut_compute.push_back({down * link.sender_s_per_byte, up * link.receiver_s_per_byte,
                                down * link.receiver_s_per_byte, up * link.sender_s_per_byte});
-}
-
-/// All that a stage holds; what several of its units use counts once.
-struct ModelChain::Holdings {
-  std::set<OperatorId> operators;
-  std::set<int> tensors;
-  std::set<ValueId> given;  // user inputs and what comes from stages before
-  int64_t tensor_bytes = 0, trainable_bytes = 0, saved_bytes = 0, transient_bytes = 0;
-  int64_t given_bytes = 0, received_bytes = 0, returned_bytes = 0;
-
-  void add_operator(OperatorId id, const HeldBytes& held) {
-    if (!operators.insert(id).second) return;
-    saved_bytes += held.after_forward;
-    transient_bytes = std::max({transient_bytes, held.transient_forward, held.transient_backward});
-  }
-  void add_tensor(int index, const StoredTensor& tensor) {
-    if (!tensors.insert(index).second) return;
-    tensor_bytes += tensor.bytes();
-    if (tensor.requires_grad) trainable_bytes += tensor.bytes();
-  }
-  void add_input(ValueId value, int64_t bytes) {
-    if (given.insert(value).second) given_bytes += bytes;
-  }
-  void add_crossing(const Crossing& crossing, int64_t bytes) {
-    if (!given.insert(crossing.value).second) return;
-    given_bytes += bytes;
-    received_bytes += bytes;
-    if (crossing.carries_gradient) returned_bytes += bytes;
-  }
-};
-
-/// Values made in units [begin, end) that later units use: sent, and expected back as gradients.
-struct ModelChain::Outgoing {
-  int64_t sent_bytes = 0, expected_bytes = 0;
-};
-
-ModelChain::Outgoing ModelChain::outgoing(int begin, int end, const std::vector<int64_t>& sizes) const {
-  Outgoing out;
-  std::set<ValueId> sent;
-  for (const StageEdge& edge : slicing_.edges) {
-    if (edge.producer < begin || edge.producer >= end || edge.consumer < end) continue;
-    for (const Crossing& crossing : edge.values) {
-      if (!sent.insert(crossing.value).second) continue;
-      out.sent_bytes += sizes[crossing.value];
-      if (crossing.carries_gradient) out.expected_bytes += sizes[crossing.value];
-    }
-  }
-  return out;
-}
-
-void ModelChain::add_unit(int unit, int stage_begin, const MicrobatchCosts& measured,
-                          const std::vector<int64_t>& sizes, Holdings& stage) const {
-  const StageSlice& slice = slicing_.stages[unit];
-  for (const OperatorId id : slice.operators) stage.add_operator(id, measured.operators[id].held);
-  for (const int index : slice.tensors) stage.add_tensor(index, model_.tensors[index]);
-  for (const ValueId input : slice.user_inputs) stage.add_input(input, sizes[input]);
-  for (const StageEdge& edge : slicing_.edges) {
-    if (edge.producer >= stage_begin || edge.consumer != unit) continue;
-    for (const Crossing& crossing : edge.values) stage.add_crossing(crossing, sizes[crossing.value]);
-  }
-}
-
-StageTable ModelChain::bytes(const Profile& profile, const MicrobatchCosts& measured) const {
-  const std::vector<int64_t> sizes = value_bytes(model_, measured.microbatch);
-  const int64_t copies = 1 + profile.job.optimizer.state_per_parameter();  // beside the parameters
-  const int64_t depth = Link{}.receive_depth;  // as plan_costs: receives posted ahead, and one send
-  StageTable table(units());
-  for (int begin = 0; begin < units(); ++begin) {
-    Holdings stage;
-    for (int end = begin + 1; end <= units(); ++end) {
-      add_unit(end - 1, begin, measured, sizes, stage);
-      const Outgoing out = outgoing(begin, end, sizes);
-      StageBytes& bytes = table.at(begin, end);
-      bytes.always = stage.tensor_bytes + copies * stage.trainable_bytes + stage.transient_bytes +
-                     depth * (stage.received_bytes + out.expected_bytes) + out.sent_bytes +
-                     stage.returned_bytes;
-      bytes.per_microbatch = stage.saved_bytes + stage.given_bytes;
-    }
-  }
-  return table;
 }
 
 }  // namespace penstock

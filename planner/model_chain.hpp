@@ -35,7 +35,9 @@ class ModelChain {
   /// First operators of a split's stages, from their first units.
   std::vector<OperatorId> operators(const std::vector<int>& first_units) const;
 
-  ChainCosts costs(const Profile& profile, const MicrobatchCosts& measured, const Link& link) const;
+  /// For splits into `ranks` stages.
+  ChainCosts costs(const Profile& profile, const MicrobatchCosts& measured, const Link& link,
+                   int ranks) const;
   /// Exact but for values that several later stages use, which count once.
   StageTable bytes(const Profile& profile, const MicrobatchCosts& measured) const;
 
@@ -48,6 +50,7 @@ class ModelChain {
 
   void add_operators(int unit, const MicrobatchCosts& measured, ChainCosts& costs) const;
   void add_parameters(const Profile& profile, ChainCosts& costs) const;
+  double reduce_s(const Profile& profile, int ranks) const;
   void add_inputs(const MicrobatchCosts& measured, ChainCosts& costs) const;
   void add_cut(int cut, int64_t microbatch, const Link& link, ChainCosts& costs) const;
   bool makes_loss(int unit) const;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "graph/error.hpp"
 #include "graph/file.hpp"
@@ -12,6 +11,7 @@
 #include "planner/evaluate.hpp"
 #include "planner/infeasible.hpp"
 #include "planner/model_chain.hpp"
+#include "planner/request.hpp"
 #include "planner/search.hpp"
 #include "simulator/plan_costs.hpp"
 
@@ -19,81 +19,19 @@ namespace penstock {
 
 namespace {
 
-constexpr int default_ranks = 2;
-
-void check_model(const Profile& profile, const Graph& model) {
-  const auto complete = [&](const MicrobatchCosts& size) {
-    return size.operators.size() == model.operators.size();
-  };
-  const bool fits = std::all_of(profile.microbatches.begin(), profile.microbatches.end(), complete);
-  if (fits && profile.model_sha256 == model.sha256) return;
-  throw InputError(profile.path, fmt::format("the profile is not of the model {}", model.path),
-                   "Profile the job again, or restore the model that it was made for.");
-}
-
-/// Where the split points that were asked for divide the model; the first stage begins at 0.
-std::vector<OperatorId> manual_begins(const Graph& model, const std::vector<std::string>& split) {
-  std::set<OperatorId> begins{0};
-  for (const std::string& point : split) {
-    const std::vector<OperatorId> positions = split_positions(model, point);
-    for (const OperatorId position : positions) {
-      if (position > 0 && begins.insert(position).second) continue;
-      throw InputError("--split", fmt::format("{} adds no split", point),
-                       "It is where the model or a stage of another split point begins: leave it out.");
-    }
-    if (positions.empty())
-      throw InputError("--split", fmt::format("{} is the end of the model", point), "Leave it out.");
-  }
-  return {begins.begin(), begins.end()};
-}
-
-int choose_ranks(const PlanRequest& request, const Cluster* cluster, int chain_units) {
-  const bool manual = !request.split.empty();
-  const int otherwise = manual ? chain_units : cluster ? cluster->ranks : default_ranks;
-  const int ranks = request.ranks.value_or(otherwise);
-  if (ranks < 1) throw InputError("--ranks", fmt::format("{} is too few", ranks), "Use 1 or more.");
-  if (manual && ranks != chain_units)
-    throw InputError("--split", fmt::format("the split makes {} stages, but --ranks is {}", chain_units, ranks),
-                     fmt::format("Use --ranks {} or leave it out.", chain_units));
-  if (cluster && ranks > cluster->ranks)
-    throw InputError(manual ? "--split" : "--ranks",
-                     fmt::format("{} ranks, but {} has {}", ranks, cluster->path, cluster->ranks),
-                     fmt::format("Use at most {}.", cluster->ranks));
-  if (ranks > chain_units)
-    throw InputError("--ranks",
-                     fmt::format("{} ranks, but the model divides into {} units", ranks, chain_units),
-                     fmt::format("Use at most {}, or name cuts within units with --split.", chain_units));
-  return ranks;
-}
-
-void check_coupling(const Graph& model, const PlanRequest& request, std::vector<std::string>& warnings) {
-  if (!model.batch_coupled) {
-    warnings.push_back(fmt::format(
-        "{} does not say whether the samples of a batch influence each other; if they do, the number of "
-        "microbatches changes the training (tools/export_model.py finds out)", model.path));
-    return;
-  }
-  if (!*model.batch_coupled) return;
-  if (request.microbatches || request.allow_batch_coupling) {
-    warnings.push_back(fmt::format(
-        "the samples of a batch influence each other in {}: training depends on the number of "
-        "microbatches", model.path));
-    return;
-  }
-  throw InputError("--microbatches",
-                   fmt::format("the samples of a batch influence each other in {}, so the number of "
-                               "microbatches changes the training", model.path),
-                   "Choose it with --microbatches N, or let any be chosen with --allow-batch-coupling.");
-}
-
 class Planner {
  public:
   Planner(const Profile& profile, const Graph& model, const Cluster* cluster,
           const PlanRequest& request, const Progress& progress)
-      : profile_(profile), model_(model), cluster_(cluster), request_(request), progress_(progress),
+      : profile_(profile),
+        model_(model),
+        cluster_(cluster),
+        request_(request),
+        progress_(progress),
         analysis_(analyse(model)),
         chain_(model, analysis_,
-               request.split.empty() ? unit_begins(model, analysis_) : manual_begins(model, request.split)),
+               request.split.empty() ? unit_begins(model, analysis_)
+                                     : manual_begins(model, request.split)),
         ranks_(choose_ranks(request, cluster, chain_.units())),
         link_(plan_link(profile, cluster)),
         limit_(memory_limit(profile, cluster, request, ranks_)),
@@ -113,7 +51,7 @@ class Planner {
  private:
   void add_space(const Candidate& candidate) {
     const MicrobatchCosts& measured = *candidate.measured;
-    ChainBound time(chain_.costs(profile_, measured, link_), ranks_,
+    ChainBound time(chain_.costs(profile_, measured, link_, ranks_), ranks_,
                     static_cast<int>(candidate.microbatches), candidate.in_flight);
     spaces_.push_back({std::move(time),
                        ChainMemory(chain_.bytes(profile_, measured), ranks_, candidate.in_flight)});
@@ -136,7 +74,8 @@ class Planner {
       const double way_s = state.best_s - first_s;
       if (way_s > 0) share = std::clamp((state.bound_s - first_s) / way_s, share, 1.0);
       progress_(fmt::format("{} splits simulated, best {}, bound {}", state.simulated,
-                            format_seconds(state.best_s), format_seconds(state.bound_s)), share);
+                            format_seconds(state.best_s), format_seconds(state.bound_s)),
+                share);
     };
     return search_splits(spaces_, search);
   }
@@ -148,6 +87,7 @@ class Planner {
 
   void describe(const SearchResult& result) {
     planned_.units = chain_.units();
+    planned_.manual = !request_.split.empty();
     planned_.memory_limit_bytes = limit_.bytes == INT64_MAX ? 0 : limit_.bytes;
     planned_.memory_source = limit_.source;
     for (size_t space = 0; space < spaces_.size(); ++space) {
@@ -185,7 +125,8 @@ class Planner {
     for (const Slicing::Shared& shared : planned_.slicing.shared)
       plan.shared_parameters[model_.tensors[shared.tensor].name] = "replicate";
     const Simulation& run = planned_.simulation;
-    plan.prediction = Prediction{run.makespan_s, planned_.lower_bound_s, run.bubble, run.peak_memory_bytes};
+    plan.prediction =
+        Prediction{run.makespan_s, planned_.lower_bound_s, run.bubble, run.peak_memory_bytes};
   }
 
   const Profile& profile_;

@@ -15,11 +15,11 @@
 namespace penstock {
 
 struct PlanRequest {
-  std::optional<int> ranks;                    // absent: the split's stages, the cluster's, or 2
-  std::vector<std::string> schedules;          // empty: all that apply (gpipe, 1f1b)
-  std::optional<int64_t> microbatches;         // absent: all that the profile measured
-  std::optional<int64_t> memory_bytes;         // per rank; absent: the cluster's or the device's
-  std::vector<std::string> split;              // manual split points; empty: searched
+  std::optional<int> ranks;             // absent: the split's stages, the cluster's, or 2
+  std::vector<std::string> schedules;   // empty: all that apply (gpipe, 1f1b)
+  std::optional<int64_t> microbatches;  // absent: all that the profile measured
+  std::optional<int64_t> memory_bytes;  // per rank; absent: the cluster's or the device's
+  std::vector<std::string> split;       // manual split points; empty: searched
   bool allow_batch_coupling = false;
 };
 
@@ -27,22 +27,23 @@ struct PlanRequest {
 struct Searched {
   std::string schedule;
   int64_t microbatches = 1, microbatch = 1;
-  int64_t splits = 0, simulated = 0;           // in the space; actually simulated
-  double best_s = 0;         // of those simulated that fit in the memory; 0: none
-  double lower_bound_s = 0;  // no split of this one is faster
-  int64_t least_memory_bytes = 0;  // no split of this one has a fullest rank with less
+  int64_t splits = 0, simulated = 0;  // in the space; actually simulated
+  double best_s = 0;                  // of those simulated that fit in the memory; 0: none
+  double lower_bound_s = 0;           // no split of this one is faster
+  int64_t least_memory_bytes = 0;     // no split of this one has a fullest rank with less
 };
 
 struct Planned {
-  Plan plan;                // with its prediction
-  Simulation simulation;    // of the winner, with timeline and memory
+  Plan plan;              // with its prediction
+  Simulation simulation;  // of the winner, with timeline and memory
   Slicing slicing;
   Costs costs;
-  double lower_bound_s = 0; // no plan of the space asked for is faster
-  double split_bound_s = 0; // no run of this split, schedule and microbatch count is faster
+  double lower_bound_s = 0;        // no plan of the space asked for is faster
+  double split_bound_s = 0;        // no run of this split, schedule and microbatch count is faster
   int64_t memory_limit_bytes = 0;  // per rank; 0: none
   std::string memory_source;       // where the limit comes from
-  int units = 0;            // that the model was divided into
+  bool manual = false;             // the split was given, not searched
+  int units = 0;                   // that the model was divided into
   std::vector<Searched> searched;
   std::vector<std::string> warnings;
   double gap() const { return plan.prediction->step_s / lower_bound_s - 1; }

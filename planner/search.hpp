@@ -55,7 +55,7 @@ struct SearchResult {
   std::optional<FoundSplit> best;  // absent where nothing fits
   struct Space {
     int64_t simulated = 0;
-    double best_s = 0;             // of those simulated that fit; 0: none
+    double best_s = 0;  // of those simulated that fit; 0: none
   };
   std::vector<Space> spaces;
 };

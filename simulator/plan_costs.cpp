@@ -183,14 +183,11 @@ class PlanCosts {
     return buffers;
   }
 
-  /// A ring all-reduce over the ranks that hold a parameter: each moves 2 (n - 1) / n of its bytes.
+  /// The all-reduces that a stage takes part in: over replicas, and over the ranks that hold one of
+  /// its parameters.
   double reduce_s(int stage, int64_t trainable_bytes) const {
-    if (profile_.links.empty()) return 0;
     const auto ring_s = [&](int64_t bytes, int64_t ranks) {
-      const LinkCost& link = profile_.links.front();
-      const double share = 2.0 * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
-      return 2.0 * static_cast<double>(ranks - 1) * link.latency_s +
-             (link.bandwidth > 0 ? share * static_cast<double>(bytes) / link.bandwidth : 0.0);
+      return all_reduce_s(profile_, bytes, ranks);
     };
     const int64_t replicas = plan_.data_parallel;
     double sum_s = replicas > 1 ? ring_s(trainable_bytes, replicas) : 0;
@@ -222,6 +219,14 @@ class PlanCosts {
 };
 
 }  // namespace
+
+double all_reduce_s(const Profile& profile, int64_t bytes, int64_t ranks) {
+  if (profile.links.empty()) return 0;
+  const LinkCost& link = profile.links.front();
+  const double share = 2.0 * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
+  return 2.0 * static_cast<double>(ranks - 1) * link.latency_s +
+         (link.bandwidth > 0 ? share * static_cast<double>(bytes) / link.bandwidth : 0.0);
+}
 
 Costs plan_costs(const Plan& plan, const Graph& model, const Slicing& slicing,
                  const Profile& profile) {

@@ -16,6 +16,9 @@ namespace penstock {
 Costs plan_costs(const Plan& plan, const Graph& model, const Slicing& slicing,
                  const Profile& profile);
 
+/// A ring all-reduce of that many bytes: each rank moves 2 (n - 1) / n of them, in 2 (n - 1) rounds.
+double all_reduce_s(const Profile& profile, int64_t bytes, int64_t ranks);
+
 /// The link between ranks that the profile measured, or the cluster's where given.
 Link plan_link(const Profile& profile, const Cluster* cluster);
 

@@ -16,7 +16,7 @@ std::vector<int64_t> apportion(int64_t total, std::span<const StageCost> parts,
                                int64_t StageBytes::*bytes) {
   std::vector<double> measured;
   for (const StageCost& part : parts) measured.push_back(static_cast<double>(part.bytes.*bytes));
-  return profiler::apportion(total, measured);
+  return profiler::apportion(std::max<int64_t>(total, 0), measured);
 }
 
 /// Bytes that operators [begin, end) produce and operators from `end` on read, or the model returns.

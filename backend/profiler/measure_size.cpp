@@ -88,7 +88,7 @@ class Rounds {
     result.costs.loss_forward = loss;
     result.pass_s = whole.times.forward.mean_s + whole.times.backward.mean_s + loss.mean_s;
     const double first = summarize(first_s_).mean_s + accumulation_s;
-    result.costs.first_microbatch_excess = std::max(0.0, first / result.pass_s - 1);
+    result.costs.first_microbatch_excess = first / result.pass_s - 1;
     return result;
   }
 

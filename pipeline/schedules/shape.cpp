@@ -14,8 +14,8 @@ constexpr int64_t most_forwards = int64_t{1} << 25;
 
 void require_positive(std::string_view schedule, std::string_view what, int value) {
   if (value >= 1) return;
-  throw InputError(fmt::format("schedule {}", schedule), fmt::format("{} {} is too few", value, what),
-                   "The least is 1.");
+  throw InputError(fmt::format("schedule {}", schedule),
+                   fmt::format("{} {} is too few", value, what), "The least is 1.");
 }
 
 }  // namespace

@@ -93,15 +93,17 @@ def test_operators_add_up_to_their_unit(measured):
                 # Sums of fewer than 1000 doubles, each rounded by at most 2^-53.
                 assert sum(op["times"][action]["mean_s"] for op in own) == pytest.approx(whole, rel=1e-12)
             for held in ["after_forward", "after_input"]:
-                assert sum(op["held"][held] for op in own) == unit["held"][held]
+                assert sum(op["held_bytes"][held] for op in own) == unit["held_bytes"][held]
 
 
 def test_measures_the_link_between_the_ranks(measured):
     links = measured[2]["links"]
     assert [link["kind"] for link in links] == ["gloo", "gloo-busy"]
     for link in links:
-        assert link["latency_s"] > 0 or link["bandwidth"] > 0
-        assert [bytes for bytes, _ in link["samples"]] == sorted(bytes for bytes, _ in link["samples"])
+        assert link["latency_s"] > 0 or link["bandwidth_bytes_per_s"] > 0
+        sizes = [sample["bytes"] for sample in link["samples"]]
+        assert sizes == sorted(sizes) and sizes[0] <= 16 and sizes[-1] >= 2**18
+        assert all(sample["seconds"] > 0 for sample in link["samples"])
 
 
 def test_prints_the_most_expensive_operators(measured):

@@ -13,8 +13,8 @@ using ::testing::StartsWith;
 
 TEST(Action, PrintsAndParsesEveryKind) {
   for (const char* text :
-       {"2F0", "0B17", "3I4", "12W9", "1SEND_F0", "2RECV_F0", "2SEND_B5", "1RECV_B5",
-        "1SEND_F0:5", "5RECV_F0:1", "5SEND_B3:1", "1RECV_B3:5", "0SEND_F2:3", "3REDUCE_GRAD", "0OPT",
+       {"2F0", "0B17", "3I4", "12W9", "1SEND_F0", "2RECV_F0", "2SEND_B5", "1RECV_B5", "1SEND_F0:5",
+        "5RECV_F0:1", "5SEND_B3:1", "1RECV_B3:5", "0SEND_F2:3", "3REDUCE_GRAD", "0OPT",
         "(0F1;7B0)OVERLAP_F_B", "(0F1;7I0)OVERLAP_F_B"}) {
     const Action action = parse_action(text, "here");
     EXPECT_EQ(to_string(action), text);

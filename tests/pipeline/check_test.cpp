@@ -37,17 +37,20 @@ TEST(Check, AcceptsASoundProgram) {
 
 TEST(Check, ComputeIsCompleteOnceAndInOrder) {
   const auto chain = chain_flows(2);
-  EXPECT_THAT(refusal(pair_with("1F0,", "1F0,1F0,"), chain), StartsWith("p.csv: rank 1: 1F0 runs twice"));
+  EXPECT_THAT(refusal(pair_with("1F0,", "1F0,1F0,"), chain),
+              StartsWith("p.csv: rank 1: 1F0 runs twice"));
   EXPECT_THAT(refusal(pair_with("1B0,", "1B0,1B0,"), chain),
               StartsWith("p.csv: rank 1: 1B0 is a second backward"));
-  EXPECT_THAT(refusal(pair_with("1B0,", "1I0,"), chain), StartsWith("p.csv: rank 1: 1W0 is missing"));
+  EXPECT_THAT(refusal(pair_with("1B0,", "1I0,"), chain),
+              StartsWith("p.csv: rank 1: 1W0 is missing"));
   EXPECT_THAT(refusal(pair_with("1B0,", "1I0,1W0,1W0,"), chain), HasSubstr("1W0 runs twice"));
   EXPECT_THAT(refusal(pair_with("1B0,", "1W0,1I0,"), chain), HasSubstr("1W0 comes before its I"));
   EXPECT_THAT(refusal(pair_with("1B0,", "1I0,1B0,"), chain), HasSubstr("1B0 is a second backward"));
   EXPECT_THAT(refusal(pair_with("1F0,1B0", "1B0,1F0"), chain), HasSubstr("1B0 comes before its F"));
   EXPECT_THAT(refusal(pair_with("1B0,1SEND_B0,", ""), chain),
               AllOf(StartsWith("p.csv: rank 1: 1B0 is missing"), HasSubstr("or its I and W")));
-  EXPECT_THAT(refusal("0F0,0F1,0F2,0F3\n1F0,1F2,1F3", {}), HasSubstr("7 actions cannot run 4 microb"));
+  EXPECT_THAT(refusal("0F0,0F1,0F2,0F3\n1F0,1F2,1F3", {}),
+              HasSubstr("7 actions cannot run 4 microb"));
   EXPECT_THAT(refusal("0F0,0F2,0B0,0B2\n1F0,1F2,1B0,1B2", {}), HasSubstr("0F1 is missing"));
 }
 
@@ -71,16 +74,20 @@ TEST(Check, ProgramsMadeByHandInMemoryStayInRange) {
 TEST(Check, TransfersAreNeededCompleteAndInOrder) {
   const auto chain = chain_flows(2);
   EXPECT_THAT(refusal(pair_with("1RECV_F0,", ""), chain),
-              AllOf(StartsWith("p.csv: rank 1: 1F0 has no 1RECV_F0 before it"), HasSubstr("Penstock adds")));
-  EXPECT_THAT(refusal(pair_with("1RECV_F0,1F0", "1F0,1RECV_F0"), chain), HasSubstr("1F0 has no 1RECV_F0"));
-  EXPECT_THAT(refusal(pair_with("0RECV_B0,", ""), chain), HasSubstr("0B0 has no 0RECV_B0 before it"));
+              AllOf(StartsWith("p.csv: rank 1: 1F0 has no 1RECV_F0 before it"),
+                    HasSubstr("Penstock adds")));
+  EXPECT_THAT(refusal(pair_with("1RECV_F0,1F0", "1F0,1RECV_F0"), chain),
+              HasSubstr("1F0 has no 1RECV_F0"));
+  EXPECT_THAT(refusal(pair_with("0RECV_B0,", ""), chain),
+              HasSubstr("0B0 has no 0RECV_B0 before it"));
   EXPECT_THAT(refusal(pair_with("0SEND_F0,", ""), chain), HasSubstr("rank 0: 0SEND_F0 is missing"));
   EXPECT_THAT(refusal(pair_with("1SEND_B0,", ""), chain), HasSubstr("rank 1: 1SEND_B0 is missing"));
   EXPECT_THAT(refusal(pair_with("0F0,0SEND_F0", "0SEND_F0,0F0"), chain),
               HasSubstr("0SEND_F0 comes before the F that produces"));
   EXPECT_THAT(refusal(pair_with("1B0,1SEND_B0", "1SEND_B0,1B0"), chain),
               HasSubstr("1SEND_B0 comes before the backward"));
-  EXPECT_THAT(refusal(pair_with("0SEND_F0,", "0SEND_F0,0SEND_F0,"), chain), HasSubstr("0SEND_F0 runs twice"));
+  EXPECT_THAT(refusal(pair_with("0SEND_F0,", "0SEND_F0,0SEND_F0,"), chain),
+              HasSubstr("0SEND_F0 runs twice"));
   EXPECT_THAT(refusal(pair_with("0SEND_F0,", "0SEND_F0,0SEND_F3,"), chain),
               HasSubstr("0F1 is missing"));
   EXPECT_THAT(refusal(pair_with("0SEND_F0,", "0SEND_F0,0SEND_F0:3,"), chain),
@@ -89,7 +96,8 @@ TEST(Check, TransfersAreNeededCompleteAndInOrder) {
               HasSubstr("0RECV_B0 moves nothing"));
   EXPECT_THAT(refusal("0F0,0SEND_F0,1RECV_F0,1F0", chain), HasSubstr("0SEND_F0 is needless"));
   EXPECT_THAT(refusal("1F0,0F0", chain), HasSubstr("1F0 comes before 0F0, whose output it uses"));
-  EXPECT_THAT(refusal("0F0,1F0,0B0,1B0", chain), HasSubstr("0B0 comes before the backward of stage 1"));
+  EXPECT_THAT(refusal("0F0,1F0,0B0,1B0", chain),
+              HasSubstr("0B0 comes before the backward of stage 1"));
 }
 
 TEST(Check, UpdatesComeOnceAndLast) {
@@ -104,9 +112,11 @@ TEST(Check, UpdatesComeOnceAndLast) {
 }
 
 TEST(Check, ChannelsMatchInOrder) {
-  EXPECT_THAT(refusal("0F0,0SEND_F0,0F1,0SEND_F1\n1RECV_F1,1F1,1RECV_F0,1F0", chain_flows(2)),
-              AllOf(HasSubstr("transfer 0 from rank 0 to rank 1: rank 0 sends 0SEND_F0, rank 1 expects 1RECV_F1"),
-                    HasSubstr("alike")));
+  EXPECT_THAT(
+      refusal("0F0,0SEND_F0,0F1,0SEND_F1\n1RECV_F1,1F1,1RECV_F0,1F0", chain_flows(2)),
+      AllOf(HasSubstr(
+                "transfer 0 from rank 0 to rank 1: rank 0 sends 0SEND_F0, rank 1 expects 1RECV_F1"),
+            HasSubstr("alike")));
   // Two flows over one channel: stages 0 and 2 of rank 0 feed 1 and 3 of rank 1.
   EXPECT_THAT(refusal("0F0,2F0,2SEND_F0,0SEND_F0\n1RECV_F0,1F0,3RECV_F0,3F0", {{0, 1}, {2, 3}}),
               HasSubstr("rank 0 sends 2SEND_F0, rank 1 expects 1RECV_F0"));
@@ -114,12 +124,14 @@ TEST(Check, ChannelsMatchInOrder) {
 
 TEST(Check, ADeadlockListsWhoWaitsForWhom) {
   // Each rank waits for the other's activations before it sends its own.
-  EXPECT_THAT(refusal("0F0,3RECV_F0,3F0,0SEND_F0:2\n1F0,2RECV_F0:0,2F0,1SEND_F0:3", {{0, 2}, {1, 3}}),
-              HasSubstr("rank 0: 3RECV_F0 moves nothing"));
-  EXPECT_THAT(refusal("0F0,3RECV_F0:1,3F0,0SEND_F0:2\n1F0,2RECV_F0:0,2F0,1SEND_F0:3", {{0, 2}, {1, 3}}),
-              AllOf(StartsWith("p.csv: the program deadlocks"),
-                    HasSubstr("rank 0 at 3RECV_F0:1, for rank 1"),
-                    HasSubstr("rank 1 at 2RECV_F0:0, for rank 0")));
+  EXPECT_THAT(
+      refusal("0F0,3RECV_F0,3F0,0SEND_F0:2\n1F0,2RECV_F0:0,2F0,1SEND_F0:3", {{0, 2}, {1, 3}}),
+      HasSubstr("rank 0: 3RECV_F0 moves nothing"));
+  EXPECT_THAT(
+      refusal("0F0,3RECV_F0:1,3F0,0SEND_F0:2\n1F0,2RECV_F0:0,2F0,1SEND_F0:3", {{0, 2}, {1, 3}}),
+      AllOf(StartsWith("p.csv: the program deadlocks"),
+            HasSubstr("rank 0 at 3RECV_F0:1, for rank 1"),
+            HasSubstr("rank 1 at 2RECV_F0:0, for rank 0")));
 }
 
 /// Two ranks in a V, a skip connection, several microbatches, every kind of transfer.
@@ -156,7 +168,8 @@ TEST(Check, RepeatingAnyOneActionIsRefusedByName) {
     for (const Action& action : program.ranks[rank]) {
       Program changed = program;
       changed.ranks[rank].push_back(action);
-      EXPECT_THAT(input_error([&] { check(changed, skip_flows, ""); }), HasSubstr(to_string(action)));
+      EXPECT_THAT(input_error([&] { check(changed, skip_flows, ""); }),
+                  HasSubstr(to_string(action)));
     }
   }
 }

@@ -34,7 +34,9 @@ std::string changed(const std::string& line, const std::string& by) {
 class JobFile : public ::testing::Test {
  protected:
   Job read(const std::string& text) { return read_job(folder_.write("sub/job.yaml", text)); }
-  std::string refusal(const std::string& text) { return input_error([&] { read(text); }); }
+  std::string refusal(const std::string& text) {
+    return input_error([&] { read(text); });
+  }
   TemporaryFolder folder_;
 };
 
@@ -64,7 +66,8 @@ TEST_F(JobFile, DefaultsAreOneStepSeed0AndNoData) {
 
 TEST_F(JobFile, StatePerParameter) {
   EXPECT_EQ((OptimizerSpec{.kind = OptimizerSpec::Kind::sgd}).state_per_parameter(), 0);
-  EXPECT_EQ((OptimizerSpec{.kind = OptimizerSpec::Kind::sgd, .momentum = 0.9}).state_per_parameter(), 1);
+  EXPECT_EQ(
+      (OptimizerSpec{.kind = OptimizerSpec::Kind::sgd, .momentum = 0.9}).state_per_parameter(), 1);
   EXPECT_EQ((OptimizerSpec{.kind = OptimizerSpec::Kind::adamw}).state_per_parameter(), 2);
 }
 
@@ -73,8 +76,9 @@ TEST_F(JobFile, WrittenJobsAreReadBackEqual) {
       text_job,
       changed("{kind: adamw, learning_rate: 3e-4}",
               "{kind: sgd, learning_rate: 0.1, momentum: 0.9, weight_decay: 1e-5}"),
-      changed("{kind: adamw, learning_rate: 3e-4}",
-              "{kind: adamw, learning_rate: 0.3, betas: [0.1, 0.2], epsilon: 1e-7, weight_decay: 0}"),
+      changed(
+          "{kind: adamw, learning_rate: 3e-4}",
+          "{kind: adamw, learning_rate: 0.3, betas: [0.1, 0.2], epsilon: 1e-7, weight_decay: 0}"),
       changed("data: [a.txt, ../b.txt]\nsequence: 128", "data: /x/y z.safetensors"),
       changed("loss: cross_entropy", "loss: output")};
   for (const std::string& text : jobs) {
@@ -87,17 +91,18 @@ TEST_F(JobFile, WrittenJobsAreReadBackEqual) {
 }
 
 TEST_F(JobFile, IsWrittenForPeople) {
-  EXPECT_EQ(to_yaml(read(text_job), folder_.path() / "sub/job.yaml"),
-            "penstock: job\n"
-            "model: models/gpt2.pt2\n"
-            "loss: cross_entropy\n"
-            "optimizer: {kind: adamw, learning_rate: 0.0003, weight_decay: 0.01, betas: [0.9, 0.999], "
-            "epsilon: 1e-08}\n"
-            "data: [a.txt, ../b.txt]\n"
-            "sequence: 128\n"
-            "global_batch: 32\n"
-            "steps: 100\n"
-            "seed: 7\n");
+  EXPECT_EQ(
+      to_yaml(read(text_job), folder_.path() / "sub/job.yaml"),
+      "penstock: job\n"
+      "model: models/gpt2.pt2\n"
+      "loss: cross_entropy\n"
+      "optimizer: {kind: adamw, learning_rate: 0.0003, weight_decay: 0.01, betas: [0.9, 0.999], "
+      "epsilon: 1e-08}\n"
+      "data: [a.txt, ../b.txt]\n"
+      "sequence: 128\n"
+      "global_batch: 32\n"
+      "steps: 100\n"
+      "seed: 7\n");
 }
 
 TEST_F(JobFile, MistakesAreRefusedWithPlaceValueAndCure) {
@@ -109,27 +114,41 @@ TEST_F(JobFile, MistakesAreRefusedWithPlaceValueAndCure) {
   const Case cases[] = {
       {changed("model: models", "modle: models"), "model", "missing", "Is `modle` a misspelling"},
       {text_job + "step: 4\n", "job.yaml:10: step", "unknown key", "Did you mean steps?"},
-      {text_job + "steps: 4\n", "job.yaml:10", "`steps` is given twice, first in line 8", "Keep one"},
-      {changed("loss: cross_entropy", "loss: nll"), "job.yaml:3: loss", "no loss `nll`", "cross_entropy, mse"},
-      {changed("kind: adamw", "kind: adam"), "job.yaml:4: optimizer.kind", "no optimizer `adam`", "sgd or adamw"},
-      {changed("3e-4}", "3e-4, momentum: 0.9}"), "optimizer.momentum", "adamw has no `momentum`", "kind: sgd"},
-      {changed(adamw, sgd + ", betas: [0.9, 0.9]}"), "optimizer.betas", "sgd has no `betas`", "kind: adamw"},
-      {changed(adamw, sgd + ", epsilon: 0.1}"), "optimizer.epsilon", "sgd has no `epsilon`", "Remove it"},
-      {changed("3e-4}", "3e-4, betas: [0.9]}"), "optimizer.betas", "[0.9] is not two numbers", "[0.9, 0.999]"},
-      {changed("3e-4}", "3e-4, betas: [0.9, 1]}"), "optimizer.betas", "[0.9, 1] is not two numbers from 0 to below 1", "betas:"},
-      {changed("3e-4}", "3e-4, betas: [0.9x, 0.9]}"), "optimizer.betas", "`0.9x` is not a number in 0..1", "Write"},
-      {changed("3e-4}", "3e-4, nesterov: true}"), "optimizer.nesterov", "unknown key", "Keys here are"},
-      {changed("3e-4", "-3e-4"), "optimizer.learning_rate", "`-3e-4` is not a number in 0..1000", "Write"},
+      {text_job + "steps: 4\n", "job.yaml:10", "`steps` is given twice, first in line 8",
+       "Keep one"},
+      {changed("loss: cross_entropy", "loss: nll"), "job.yaml:3: loss", "no loss `nll`",
+       "cross_entropy, mse"},
+      {changed("kind: adamw", "kind: adam"), "job.yaml:4: optimizer.kind", "no optimizer `adam`",
+       "sgd or adamw"},
+      {changed("3e-4}", "3e-4, momentum: 0.9}"), "optimizer.momentum", "adamw has no `momentum`",
+       "kind: sgd"},
+      {changed(adamw, sgd + ", betas: [0.9, 0.9]}"), "optimizer.betas", "sgd has no `betas`",
+       "kind: adamw"},
+      {changed(adamw, sgd + ", epsilon: 0.1}"), "optimizer.epsilon", "sgd has no `epsilon`",
+       "Remove it"},
+      {changed("3e-4}", "3e-4, betas: [0.9]}"), "optimizer.betas", "[0.9] is not two numbers",
+       "[0.9, 0.999]"},
+      {changed("3e-4}", "3e-4, betas: [0.9, 1]}"), "optimizer.betas",
+       "[0.9, 1] is not two numbers from 0 to below 1", "betas:"},
+      {changed("3e-4}", "3e-4, betas: [0.9x, 0.9]}"), "optimizer.betas",
+       "`0.9x` is not a number in 0..1", "Write"},
+      {changed("3e-4}", "3e-4, nesterov: true}"), "optimizer.nesterov", "unknown key",
+       "Keys here are"},
+      {changed("3e-4", "-3e-4"), "optimizer.learning_rate", "`-3e-4` is not a number in 0..1000",
+       "Write"},
       {changed("learning_rate: 3e-4", "lr: 1"), "optimizer.learning_rate", "missing", "Add"},
-      {changed("global_batch: 32", "global_batch: 0"), "global_batch", "`0` is not an integer in 1..", "Write"},
+      {changed("global_batch: 32", "global_batch: 0"), "global_batch",
+       "`0` is not an integer in 1..", "Write"},
       {changed("global_batch: 32\n", ""), "global_batch", "missing", "Add `global_batch: …`"},
       {changed("seed: 7", "seed: -1"), "job.yaml:9: seed", "`-1` is not", "Write"},
       {changed("sequence: 128\n", ""), "sequence", "missing", "add `sequence: 128`"},
       {changed("[a.txt, ../b.txt]", "x.safetensors"), "sequence", "not cut into windows", "Remove"},
-      {changed("[a.txt, ../b.txt]", "[a.safetensors, b.safetensors]"), "data", "2 .safetensors", "one file"},
+      {changed("[a.txt, ../b.txt]", "[a.safetensors, b.safetensors]"), "data", "2 .safetensors",
+       "one file"},
       {changed("../b.txt", "b.bin"), "data", "of different kinds", "only texts"},
       {changed("[a.txt, ../b.txt]", "[]"), "data", "the list is empty", "Name a file"},
-      {changed("penstock: job", "penstock: jobs"), "job.yaml:1: penstock", "`jobs` where `job`", "begin with"},
+      {changed("penstock: job", "penstock: jobs"), "job.yaml:1: penstock", "`jobs` where `job`",
+       "begin with"},
   };
   for (const Case& each : cases) {
     EXPECT_THAT(refusal(each.text),

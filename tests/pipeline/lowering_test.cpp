@@ -43,7 +43,8 @@ TEST(Lowering, NothingComesBackWithoutAGradient) {
 }
 
 TEST(Lowering, ForwardOnlyHasNoBackwardTransfers) {
-  const Program lowered = lower(forward_only(gpipe({.ranks = 2, .microbatches = 2})), chain_flows(2));
+  const Program lowered =
+      lower(forward_only(gpipe({.ranks = 2, .microbatches = 2})), chain_flows(2));
   EXPECT_EQ(to_csv(lowered),
             "0F0,0SEND_F0,0F1,0SEND_F1\n"
             "1RECV_F0,1F0,1RECV_F1,1F1\n");
@@ -90,7 +91,8 @@ TEST(Lowering, ReduceGradsOfARankComeInDescendingOrderOfStage) {
 
 TEST(Lowering, UpdatesThatAProgramHasAreNotAddedAgain) {
   const Program program = parse_csv("0F0,0B0,0REDUCE_GRAD,0OPT", "");
-  EXPECT_EQ(to_csv(add_updates(program, {.reduce_stages = {0}, .optimizer = true})), to_csv(program));
+  EXPECT_EQ(to_csv(add_updates(program, {.reduce_stages = {0}, .optimizer = true})),
+            to_csv(program));
 }
 
 TEST(Lowering, ADeadlockNamesWhereEachRankWaits) {
@@ -107,8 +109,9 @@ TEST(Lowering, OfManyWaitingRanksSomeAreListed) {
     for (const char* action : {"F0,", "F1,", "B0,", "B1\n"}) text += std::to_string(stage) + action;
   }
   const Program program = parse_csv(text, "");
-  EXPECT_THAT(input_error([&] { lower(program, chain_flows(20)); }),
-              AllOf(HasSubstr("rank 7 at 7F1"), Not(HasSubstr("rank 8 at")), HasSubstr("and 12 more")));
+  EXPECT_THAT(
+      input_error([&] { lower(program, chain_flows(20)); }),
+      AllOf(HasSubstr("rank 7 at 7F1"), Not(HasSubstr("rank 8 at")), HasSubstr("and 12 more")));
 }
 
 TEST(Lowering, IsLoweredSeesTransfersAndUpdates) {
@@ -130,8 +133,8 @@ std::vector<Flow> random_flows(int stages, std::mt19937& random) {
 }
 
 /// A program in which every rank runs its stages' forwards ascending and backwards descending.
-Program breadth_first(int stages, int microbatches, const std::vector<int>& rank_of_stage, int ranks,
-                      bool split) {
+Program breadth_first(int stages, int microbatches, const std::vector<int>& rank_of_stage,
+                      int ranks, bool split) {
   Program program;
   program.rank_of_stage = rank_of_stage;
   program.microbatches = microbatches;

@@ -41,9 +41,10 @@ TEST(PlanStages, ModulesTakeTheirOperatorsFromAnIntervalStage) {
   const Graph model = layered_model().graph();
   const Slicing slicing = sliced(plan_with({{0, ""}, {1, "", {"layers", "head"}}}), model);
   EXPECT_THAT(slicing.stage_of_operator, ElementsAre(0, 1, 1, 1, 1, 1, 1, 1, 1, 1));
-  const Slicing inner =
-      sliced(plan_with({{0, "", {"embed", "layers.0"}}, {1, "", {"layers"}}, {2, "", {"layers.3.relu", "head"}}}),
-             model);
+  const Slicing inner = sliced(plan_with({{0, "", {"embed", "layers.0"}},
+                                          {1, "", {"layers"}},
+                                          {2, "", {"layers.3.relu", "head"}}}),
+                               model);
   EXPECT_THAT(inner.stage_of_operator, ElementsAre(0, 0, 0, 1, 1, 1, 1, 1, 2, 2))
       << "the innermost listed module decides";
 }
@@ -53,39 +54,49 @@ TEST(PlanStages, ACallOfARepeatedModuleCanBeListedAlone) {
   model.add("a", {"block"}, {}, "w").add("b", {"block@1"}, {}, "w").add("c", {"block@2"}, {}, "w");
   const Slicing one = sliced(plan_with({{0, ""}, {1, "", {"block@2"}}}), model.graph());
   EXPECT_THAT(one.stage_of_operator, ElementsAre(0, 0, 1));
-  const Slicing rest = sliced(plan_with({{0, "", {"block"}}, {1, "", {"block@1", "block@2"}}}), model.graph());
-  EXPECT_THAT(rest.stage_of_operator, ElementsAre(0, 1, 1)) << "a path without a call means all others";
+  const Slicing rest =
+      sliced(plan_with({{0, "", {"block"}}, {1, "", {"block@1", "block@2"}}}), model.graph());
+  EXPECT_THAT(rest.stage_of_operator, ElementsAre(0, 1, 1))
+      << "a path without a call means all others";
 }
 
 TEST(PlanStages, MistakesAreRefusedWithPlaceValueAndCure) {
   const Graph model = layered_model().graph();
   EXPECT_THAT(refusal(plan_with({{0, ""}, {1, "layers.9"}}), model),
-              AllOf(HasSubstr("plan.yaml: stages[1].begin"), HasSubstr("layers.9"), HasSubstr("Did you mean")));
+              AllOf(HasSubstr("plan.yaml: stages[1].begin"), HasSubstr("layers.9"),
+                    HasSubstr("Did you mean")));
   EXPECT_THAT(refusal(plan_with({{0, ""}, {1, "layers.2"}, {2, "layers.1"}}), model),
               AllOf(HasSubstr("plan.yaml: stages[2].begin: `layers.1` does not come after"),
                     HasSubstr("Order the stages")));
   EXPECT_THAT(refusal(plan_with({{0, ""}, {1, "layers.1"}, {2, "linear_1"}}), model),
-              HasSubstr("stages[2].begin: `linear_1` does not come after")) << "a stage without operators";
-  EXPECT_THAT(refusal(plan_with({{0, ""}, {1, "embed"}}), model), HasSubstr("`embed` does not come after"));
+              HasSubstr("stages[2].begin: `linear_1` does not come after"))
+      << "a stage without operators";
+  EXPECT_THAT(refusal(plan_with({{0, ""}, {1, "embed"}}), model),
+              HasSubstr("`embed` does not come after"));
   EXPECT_THAT(refusal(plan_with({{0, ""}, {1, "", {"laiers"}}}), model),
               AllOf(HasSubstr("stages[1].modules: the model runs no module `laiers`"),
                     HasSubstr("Did you mean layers?")));
   EXPECT_THAT(refusal(plan_with({{0, "", {"head"}}, {1, "", {"head"}}}), model),
-              AllOf(HasSubstr("stages[1].modules: `head` is already listed by stage 0"), HasSubstr("once")));
+              AllOf(HasSubstr("stages[1].modules: `head` is already listed by stage 0"),
+                    HasSubstr("once")));
   EXPECT_THAT(refusal(plan_with({{0, "", {"embed"}}, {1, "", {"layers"}}}), model),
-              AllOf(HasSubstr("operator `logits` of `head` belongs to no stage"), HasSubstr("begin: \"\"")));
+              AllOf(HasSubstr("operator `logits` of `head` belongs to no stage"),
+                    HasSubstr("begin: \"\"")));
   EXPECT_THAT(refusal(plan_with({{0, ""}, {1, "logits"}, {2, "", {"head"}}}), model),
               AllOf(HasSubstr("stages[1].begin: stage 1 has no operator"), HasSubstr("Remove")));
-  EXPECT_THAT(refusal(plan_with({{0, ""}, {1, "", {"embed"}}}), model), HasSubstr("goes back from stage 1"));
+  EXPECT_THAT(refusal(plan_with({{0, ""}, {1, "", {"embed"}}}), model),
+              HasSubstr("goes back from stage 1"));
   Plan shared = plan_with({{0, ""}});
   shared.shared_parameters["logit.w"] = "replicate";
-  EXPECT_THAT(refusal(shared, model), AllOf(HasSubstr("shared_parameters.logit.w"), HasSubstr("Did you mean logits.w?")));
+  EXPECT_THAT(refusal(shared, model),
+              AllOf(HasSubstr("shared_parameters.logit.w"), HasSubstr("Did you mean logits.w?")));
 }
 
 TEST(PlanStages, APlanForAnotherModelIsRefused) {
   const Graph model = layered_model().graph();
   Plan plan = plan_with({{0, ""}});
-  EXPECT_EQ(input_error([&] { check_fingerprint(plan, model); }), "") << "a plan by hand names none";
+  EXPECT_EQ(input_error([&] { check_fingerprint(plan, model); }), "")
+      << "a plan by hand names none";
   plan.model_sha256 = model.sha256;
   EXPECT_EQ(input_error([&] { check_fingerprint(plan, model); }), "");
   plan.model_sha256 = std::string(64, 'b');
@@ -132,7 +143,8 @@ TEST(PlanProgram, StagesThatShareAParameterAcrossRanksReduceIt) {
   };
   EXPECT_EQ(reductions(), "0REDUCE_GRAD 2REDUCE_GRAD ");
   plan.data_parallel = 2;
-  EXPECT_EQ(reductions(), "0REDUCE_GRAD 1REDUCE_GRAD 2REDUCE_GRAD ") << "replicas sum every gradient";
+  EXPECT_EQ(reductions(), "0REDUCE_GRAD 1REDUCE_GRAD 2REDUCE_GRAD ")
+      << "replicas sum every gradient";
 }
 
 class PlanProgramFile : public ::testing::Test {
@@ -158,19 +170,23 @@ TEST_F(PlanProgramFile, LoweredIsTakenAsItIs) {
   const Plan plan = with_program("0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1I0,1W0,1SEND_B0\n");
   EXPECT_EQ(to_csv(lowered_program(plan, sliced(plan, model_))),
             "0F0,0SEND_F0,0RECV_B0,0B0,0OPT\n1RECV_F0,1F0,1I0,1W0,1SEND_B0,1OPT\n");
-  EXPECT_EQ(to_csv(lowered_program(plan, sliced(plan, model_), true)), "0F0,0SEND_F0\n1RECV_F0,1F0\n");
+  EXPECT_EQ(to_csv(lowered_program(plan, sliced(plan, model_), true)),
+            "0F0,0SEND_F0\n1RECV_F0,1F0\n");
 }
 
 TEST_F(PlanProgramFile, WhatDoesNotFitThePlanIsRefused) {
   EXPECT_THAT(program_refusal(with_program("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1"), model_),
-              AllOf(HasSubstr("p.csv: the program has 2 microbatches, the plan 1"), HasSubstr("microbatches: 2")));
+              AllOf(HasSubstr("p.csv: the program has 2 microbatches, the plan 1"),
+                    HasSubstr("microbatches: 2")));
   EXPECT_THAT(program_refusal(with_program("0F0,0B0\n1F0,1B0\n2F0,2B0"), model_),
               HasSubstr("p.csv: the program has 3 stages, the plan 2"));
   EXPECT_THAT(program_refusal(with_program("1F0,1B0\n0F0,0B0"), model_),
-              AllOf(HasSubstr("p.csv: stage 0 runs on rank 1, the plan has it on rank 0"), HasSubstr("rank: 1")));
+              AllOf(HasSubstr("p.csv: stage 0 runs on rank 1, the plan has it on rank 0"),
+                    HasSubstr("rank: 1")));
   EXPECT_THAT(program_refusal(with_program("0F0,0SEND_F0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0"), model_),
               HasSubstr("p.csv: rank 0: 0B0 has no 0RECV_B0 before it"));
-  EXPECT_THAT(program_refusal(with_program("0F0,0B0\n1F0"), model_), HasSubstr("p.csv: rank 1: 1B0 is missing"));
+  EXPECT_THAT(program_refusal(with_program("0F0,0B0\n1F0"), model_),
+              HasSubstr("p.csv: rank 1: 1B0 is missing"));
   Plan absent = plan_with({{0, ""}});
   absent.program = "/nonexistent/p.csv";
   EXPECT_THAT(program_refusal(absent, model_), HasSubstr("/nonexistent/p.csv"));
@@ -178,10 +194,12 @@ TEST_F(PlanProgramFile, WhatDoesNotFitThePlanIsRefused) {
 
 TEST(PlanProgram, AScheduleThatThePlacementDoesNotFitIsRefused) {
   const Graph model = layered_model().graph();
-  EXPECT_THAT(program_refusal(plan_with({{0, ""}, {1, "layers.1"}, {0, "layers.2"}}), model),
-              AllOf(HasSubstr("plan.yaml: schedule 1f1b: 3 stages on 2 ranks"), HasSubstr("same number")));
-  EXPECT_THAT(program_refusal(plan_with({{0, ""}, {0, "layers.1"}}), model),
-              AllOf(HasSubstr("schedule 1f1b: 2 stages per rank"), HasSubstr("as many stages as ranks")));
+  EXPECT_THAT(
+      program_refusal(plan_with({{0, ""}, {1, "layers.1"}, {0, "layers.2"}}), model),
+      AllOf(HasSubstr("plan.yaml: schedule 1f1b: 3 stages on 2 ranks"), HasSubstr("same number")));
+  EXPECT_THAT(
+      program_refusal(plan_with({{0, ""}, {0, "layers.1"}}), model),
+      AllOf(HasSubstr("schedule 1f1b: 2 stages per rank"), HasSubstr("as many stages as ranks")));
   EXPECT_THAT(program_refusal(plan_with({{1, ""}, {0, "layers.1"}}), model),
               AllOf(HasSubstr("stage 0 runs on rank 0, the plan has it on rank 1"),
                     HasSubstr("`rank: 0` for stages[0]")));

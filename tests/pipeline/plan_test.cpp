@@ -25,8 +25,12 @@ const std::string plan_text =
     "  global_batch: 32\n"
     "  steps: 100\n"
     "  seed: 0\n"
-    "model_sha256: " + digest + "\n"
-    "profile: {path: profile.json, sha256: " + digest + "}\n"
+    "model_sha256: " +
+    digest +
+    "\n"
+    "profile: {path: profile.json, sha256: " +
+    digest +
+    "}\n"
     "cluster: {path: ../two_nodes.yaml}\n"
     "schedule: 1f1b\n"
     "microbatches: 8\n"
@@ -48,7 +52,9 @@ std::string changed(const std::string& part, const std::string& by) {
 class PlanFile : public ::testing::Test {
  protected:
   Plan read(const std::string& text) { return read_plan(folder_.write("sub/plan.yaml", text)); }
-  std::string refusal(const std::string& text) { return input_error([&] { read(text); }); }
+  std::string refusal(const std::string& text) {
+    return input_error([&] { read(text); });
+  }
   TemporaryFolder folder_;
 };
 
@@ -93,17 +99,22 @@ TEST_F(PlanFile, TheShortestPlanByHand) {
 }
 
 TEST_F(PlanFile, ABatchThatDoesNotDivideNamesWhatDoes) {
-  EXPECT_THAT(refusal(changed("microbatches: 8", "microbatches: 7")),
-              AllOf(HasSubstr("plan.yaml:15: microbatches: global_batch 32 is not data_parallel 2 x "
-                              "microbatches 7 x microbatch 2 = 28"),
-                    HasSubstr("`microbatches: 8` with `microbatch: 2`"), HasSubstr("`global_batch: 28`")));
-  EXPECT_THAT(refusal(changed("microbatch: 2", "microbatch: 4")),
-              HasSubstr("`microbatches: 8` with `microbatch: 2`, or `microbatches: 4` with `microbatch: 4`"));
+  EXPECT_THAT(
+      refusal(changed("microbatches: 8", "microbatches: 7")),
+      AllOf(HasSubstr("plan.yaml:15: microbatches: global_batch 32 is not data_parallel 2 x "
+                      "microbatches 7 x microbatch 2 = 28"),
+            HasSubstr("`microbatches: 8` with `microbatch: 2`"), HasSubstr("`global_batch: 28`")));
+  EXPECT_THAT(
+      refusal(changed("microbatch: 2", "microbatch: 4")),
+      HasSubstr(
+          "`microbatches: 8` with `microbatch: 2`, or `microbatches: 4` with `microbatch: 4`"));
   EXPECT_THAT(refusal(changed("data_parallel: 2", "data_parallel: 3")),
               HasSubstr("`data_parallel: 2`, which divides the global batch"));
-  EXPECT_THAT(refusal(changed("microbatches: 8\nmicrobatch: 2\ndata_parallel: 2",
-                              "microbatches: 1000000\nmicrobatch: 1000000000\ndata_parallel: 1000000")),
-              HasSubstr("data_parallel")) << "a product beyond 64 bits";
+  EXPECT_THAT(
+      refusal(changed("microbatches: 8\nmicrobatch: 2\ndata_parallel: 2",
+                      "microbatches: 1000000\nmicrobatch: 1000000000\ndata_parallel: 1000000")),
+      HasSubstr("data_parallel"))
+      << "a product beyond 64 bits";
 }
 
 TEST_F(PlanFile, MistakesAreRefusedWithPlaceValueAndCure) {
@@ -111,31 +122,48 @@ TEST_F(PlanFile, MistakesAreRefusedWithPlaceValueAndCure) {
     std::string text, place, problem, cure;
   };
   const Case cases[] = {
-      {changed("version: 1", "version: 2"), "plan.yaml:2: version", "version 2 is unknown", "reads version 1"},
+      {changed("version: 1", "version: 2"), "plan.yaml:2: version", "version 2 is unknown",
+       "reads version 1"},
       {changed("version: 1\n", ""), "version", "missing", "Add"},
-      {changed("job:\n", "job:\n  penstock: job\n"), "plan.yaml:4: job.penstock", "unknown key", "Keys here"},
+      {changed("job:\n", "job:\n  penstock: job\n"), "plan.yaml:4: job.penstock", "unknown key",
+       "Keys here"},
       {changed("loss: mse", "loss: mae"), "plan.yaml:5: job.loss", "`mae`", "mse"},
-      {changed("model_sha256: a", "model_sha256: A"), "plan.yaml:11: model_sha256", "is not a SHA-256", "64"},
-      {changed("profile.json,", "profile.json, size: 3,"), "profile.size", "unknown key", "Keys here"},
-      {changed("schedule: 1f1b", "schedule: 1f1c"), "plan.yaml:14: schedule", "`1f1c`", "Did you mean 1f1b?"},
-      {changed("schedule: 1f1b", "shedule: 1f1b"), "schedule", "missing", "Is `shedule` a misspelling"},
-      {changed("schedule: 1f1b", "schedule: 1f1b\nprogram: p.csv"), "program", "not both", "Remove one"},
-      {changed("microbatches: 8", "microbatches: 0"), "microbatches", "`0` is not an integer in 1..", "Write"},
+      {changed("model_sha256: a", "model_sha256: A"), "plan.yaml:11: model_sha256",
+       "is not a SHA-256", "64"},
+      {changed("profile.json,", "profile.json, size: 3,"), "profile.size", "unknown key",
+       "Keys here"},
+      {changed("schedule: 1f1b", "schedule: 1f1c"), "plan.yaml:14: schedule", "`1f1c`",
+       "Did you mean 1f1b?"},
+      {changed("schedule: 1f1b", "shedule: 1f1b"), "schedule", "missing",
+       "Is `shedule` a misspelling"},
+      {changed("schedule: 1f1b", "schedule: 1f1b\nprogram: p.csv"), "program", "not both",
+       "Remove one"},
+      {changed("microbatches: 8", "microbatches: 0"), "microbatches",
+       "`0` is not an integer in 1..", "Write"},
       {changed("microbatches: 8", "microbatches: 8.0"), "microbatches", "`8.0` is not", "Write"},
-      {changed("rank: 1, begin", "rank: 2, begin"), "plan.yaml:20: stages[1].rank", "`2` is not an integer in 0..1", "Write"},
-      {changed("rank: 0, begin", "rank: 1, begin"), "stages", "rank 0 has no stage", "0..0 without a gap"},
-      {changed("begin: \"\"", "begin: embed"), "stages", "stage 0 begins at `embed`", "begin: \"\""},
-      {changed("begin: \"\"", "begin:"), "plan.yaml:19: stages[0].begin", "nothing is not a text", "Write"},
+      {changed("rank: 1, begin", "rank: 2, begin"), "plan.yaml:20: stages[1].rank",
+       "`2` is not an integer in 0..1", "Write"},
+      {changed("rank: 0, begin", "rank: 1, begin"), "stages", "rank 0 has no stage",
+       "0..0 without a gap"},
+      {changed("begin: \"\"", "begin: embed"), "stages", "stage 0 begins at `embed`",
+       "begin: \"\""},
+      {changed("begin: \"\"", "begin:"), "plan.yaml:19: stages[0].begin", "nothing is not a text",
+       "Write"},
       {changed("begin: \"\", ", ""), "plan.yaml:19: stages[0].begin", "missing", "Add"},
-      {changed("begin: layers.4", "begin: layers.4, modules: [a]"), "stages[1].modules", "not both", "Keep"},
+      {changed("begin: layers.4", "begin: layers.4, modules: [a]"), "stages[1].modules", "not both",
+       "Keep"},
       {changed("begin: layers.4", "modules: []"), "stages[1].modules", "the list is empty", "Name"},
-      {changed("recompute: true", "recompute: 1"), "stages[1].recompute", "`1` is not true or false", "Write"},
-      {changed("recompute: true", "device: 1"), "stages[1].device", "unknown key", "Keys here are: rank"},
+      {changed("recompute: true", "recompute: 1"), "stages[1].recompute",
+       "`1` is not true or false", "Write"},
+      {changed("recompute: true", "device: 1"), "stages[1].device", "unknown key",
+       "Keys here are: rank"},
       {changed("wte.weight: replicate", "wte.weight: transmit"), "shared_parameters.wte.weight",
        "`transmit` is not possible", "replicate"},
       {changed("bubble: 0.125", "bubble: x"), "prediction.bubble", "`x` is not a number", "Write"},
-      {changed("[100, 200]", "[100, -200]"), "prediction.peak_memory_bytes", "`-200` is not", "Write"},
-      {plan_text + "stages: []\n", "plan.yaml:23", "`stages` is given twice, first in line 18", "Keep"},
+      {changed("[100, 200]", "[100, -200]"), "prediction.peak_memory_bytes", "`-200` is not",
+       "Write"},
+      {plan_text + "stages: []\n", "plan.yaml:23", "`stages` is given twice, first in line 18",
+       "Keep"},
       {changed("stages:\n", "stages: &s\n"), "plan.yaml:18", "an anchor `&s`", "Remove"},
       {plan_text + "cluter: 1\n", "plan.yaml:23: cluter", "unknown key", "Did you mean cluster?"},
   };
@@ -143,7 +171,8 @@ TEST_F(PlanFile, MistakesAreRefusedWithPlaceValueAndCure) {
     EXPECT_THAT(refusal(each.text),
                 AllOf(HasSubstr(each.place), HasSubstr(each.problem), HasSubstr(each.cure)));
   }
-  EXPECT_THAT(refusal(plan_text.substr(0, plan_text.find("  - {rank: 0"))), HasSubstr("nothing where a list"));
+  EXPECT_THAT(refusal(plan_text.substr(0, plan_text.find("  - {rank: 0"))),
+              HasSubstr("nothing where a list"));
 }
 
 }  // namespace

@@ -43,7 +43,8 @@ Profile example(const std::filesystem::path& folder) {
   for (const int64_t size : {1, 4}) {
     MicrobatchCosts costs{.microbatch = size};
     for (const char* name : {"linear", "relu", "mul"}) {
-      costs.operators.push_back({name, "aten::x", "layers.0", next.real(), next.bytes(), next.times(), next.held()});
+      costs.operators.push_back(
+          {name, "aten::x", "layers.0", next.real(), next.bytes(), next.times(), next.held()});
     }
     costs.units.push_back({"layers.0", 0, 2, next.times(), next.held()});
     costs.units.push_back({"mul", 2, 3, next.times(), next.held()});
@@ -58,7 +59,12 @@ Profile example(const std::filesystem::path& folder) {
   profile.action_overhead_s = next.real();
   profile.hand_off_s_per_byte = next.real();
   profile.base_memory_bytes = next.bytes();
-  profile.links.push_back({"gloo", next.real(), 1e9 / 3, next.real(), next.real(), next.real(),
+  profile.links.push_back({"gloo",
+                           next.real(),
+                           1e9 / 3,
+                           next.real(),
+                           next.real(),
+                           next.real(),
                            {{4, next.real()}, {1 << 24, next.real()}}});
   profile.links.push_back({"local", 0, 1e300, 0, 0, 0, {}});
   profile.probe = {next.real(), next.real(), next.real()};
@@ -109,7 +115,8 @@ TEST_F(DamagedProfile, EveryMissingMemberIsNamedByItsPointer) {
   EXPECT_EQ(refusal([](Json&) {}), "");
   const Json document = Json::parse(to_json(example("/"), "/p.json"));
   int removed = 0;
-  for (const auto& [pointer, value] : document.flatten().items()) {
+  const Json leaves = document.flatten();
+  for (const auto& [pointer, value] : leaves.items()) {
     const Json::json_pointer leaf(pointer);
     // Details are free; of the job only some keys are required; list entries leave shorter lists.
     const bool optional = pointer.starts_with("/job") || pointer.starts_with("/device/details") ||
@@ -151,8 +158,9 @@ TEST_F(DamagedProfile, WrongValuesAreNamedByTheirPointer) {
       {"/job/optimizer/kind", Json::array(), "job.optimizer.kind: a list is not a text"},
   };
   for (const Case& each : cases) {
-    EXPECT_THAT(refusal([&](Json& document) { document[Json::json_pointer(each.pointer)] = each.value; }),
-                AllOf(HasSubstr("p.json: "), HasSubstr(each.problem)))
+    EXPECT_THAT(
+        refusal([&](Json& document) { document[Json::json_pointer(each.pointer)] = each.value; }),
+        AllOf(HasSubstr("p.json: "), HasSubstr(each.problem)))
         << each.pointer;
   }
   EXPECT_THAT(refusal([](Json& document) { document["microbatches"][0]["units"].erase(1); }),

@@ -40,13 +40,15 @@ TEST(ProgramCsv, RoundTripsLoweredPrograms) {
 }
 
 TEST(ProgramCsv, MistakesAreRefusedWithFileAndRow) {
-  EXPECT_THAT(input_error([] { parse_csv("0F0,1F0\n1F1", "p.csv"); }),
-              AllOf(StartsWith("p.csv: row 2: `1F1` puts stage 1 on rank 1, but row 1 has it on rank 0"),
-                    HasSubstr("one row")));
+  EXPECT_THAT(
+      input_error([] { parse_csv("0F0,1F0\n1F1", "p.csv"); }),
+      AllOf(StartsWith("p.csv: row 2: `1F1` puts stage 1 on rank 1, but row 1 has it on rank 0"),
+            HasSubstr("one row")));
   EXPECT_THAT(input_error([] { parse_csv("0F0\n2F0", "p.csv"); }),
               StartsWith("p.csv: row 2: stage 2 has actions, but stage 1 has none"));
   EXPECT_THAT(input_error([] { parse_csv("1F0", "p.csv"); }), HasSubstr("stage 0 has none"));
-  EXPECT_THAT(input_error([] { parse_csv("0F0\n1Q0", "p.csv"); }), StartsWith("p.csv: row 2: `1Q0`"));
+  EXPECT_THAT(input_error([] { parse_csv("0F0\n1Q0", "p.csv"); }),
+              StartsWith("p.csv: row 2: `1Q0`"));
   EXPECT_THAT(input_error([] { parse_csv("0F0\n,,\n1F0", "p.csv"); }),
               StartsWith("p.csv: row 2: the row has no action"));
   EXPECT_THAT(input_error([] { parse_csv(" \n\n", "p.csv"); }),

@@ -43,25 +43,33 @@ TEST(Quantity, Rates) {
 }
 
 TEST(Quantity, MistakesAreRefusedWithPlaceValueAndCure) {
-  const std::pair<const char*, const char*> cases[] = {
-      {"", "is empty"},           {"  ", "is empty"},
-      {"fast", "does not begin"}, {"-1ms", "is negative"},
-      {"nan", "not finite"},      {"inf", "not finite"},
-      {"1e999", "out of range"},  {"1e308h", "out of range"},
-      {"3MB", "unknown unit `MB`"}, {"1 m s", "unknown unit `m s`"},
-      {"+1", "does not begin"},   {"1MS", "unknown unit `MS`"}};
+  const std::pair<const char*, const char*> cases[] = {{"", "is empty"},
+                                                       {"  ", "is empty"},
+                                                       {"fast", "does not begin"},
+                                                       {"-1ms", "is negative"},
+                                                       {"nan", "not finite"},
+                                                       {"inf", "not finite"},
+                                                       {"1e999", "out of range"},
+                                                       {"1e308h", "out of range"},
+                                                       {"3MB", "unknown unit `MB`"},
+                                                       {"1 m s", "unknown unit `m s`"},
+                                                       {"+1", "does not begin"},
+                                                       {"1MS", "unknown unit `MS`"}};
   for (const auto& [text, problem] : cases) {
     EXPECT_THAT(input_error([&] { parse_seconds(text, "--forward"); }),
                 AllOf(StartsWith(std::string("--forward: `") + text + "`"), HasSubstr(problem),
                       HasSubstr("Write seconds")));
   }
   EXPECT_THAT(input_error([] { parse_bytes("1ms", "--saved"); }), HasSubstr("unknown unit `ms`"));
-  EXPECT_THAT(input_error([] { parse_bytes("9223372036854775808", ""); }), HasSubstr("out of range"));
+  EXPECT_THAT(input_error([] { parse_bytes("9223372036854775808", ""); }),
+              HasSubstr("out of range"));
   EXPECT_THAT(input_error([] { parse_bytes("9000000TiB", ""); }), HasSubstr("out of range"));
   EXPECT_THAT(input_error([] { parse_bytes("9.5e18", ""); }), HasSubstr("out of range"));
   EXPECT_THAT(input_error([] { parse_bytes("1GB/s", ""); }), HasSubstr("unknown unit `GB/s`"));
-  EXPECT_THAT(input_error([] { parse_bytes_per_second("25GB", ""); }), HasSubstr("unknown unit `GB`"));
-  EXPECT_THAT(input_error([] { parse_bytes_per_second("25/s", ""); }), HasSubstr("unknown unit `/s`"));
+  EXPECT_THAT(input_error([] { parse_bytes_per_second("25GB", ""); }),
+              HasSubstr("unknown unit `GB`"));
+  EXPECT_THAT(input_error([] { parse_bytes_per_second("25/s", ""); }),
+              HasSubstr("unknown unit `/s`"));
   EXPECT_THAT(input_error([] { parse_bytes_per_second("25Gb/s", ""); }), HasSubstr("Gb/s"));
 }
 

@@ -42,7 +42,8 @@ TEST(Schedule, ForwardOnlyKeepsTheForwardsInOrder) {
   EXPECT_EQ(to_csv(forward_only(one_f_one_b({.ranks = 2, .microbatches = 3}))),
             "0F0,0F1,0F2\n"
             "1F0,1F1,1F2\n");
-  EXPECT_EQ(to_csv(forward_only(parse_csv("0F0,0F1,(1F0;1B0)OVERLAP_F_B,0B0", ""))), "0F0,0F1,1F0\n");
+  EXPECT_EQ(to_csv(forward_only(parse_csv("0F0,0F1,(1F0;1B0)OVERLAP_F_B,0B0", ""))),
+            "0F0,0F1,1F0\n");
 }
 
 struct Size {
@@ -69,8 +70,7 @@ int units_of_rank_0(const Program& program) {
 TEST(Schedule, EveryActionOnceAndAcceptedAfterLowering) {
   for (const Schedule& schedule : schedules()) {
     for (const auto& [ranks, microbatches] : sizes()) {
-      const Program program =
-          schedule.generate({.ranks = ranks, .microbatches = microbatches});
+      const Program program = schedule.generate({.ranks = ranks, .microbatches = microbatches});
       ASSERT_EQ(program.rank_count(), ranks);
       check_compute(program, schedule.name);
       const auto flows = chain_flows(program.stage_count());
@@ -105,13 +105,16 @@ TEST(Schedule, SpanFollowsTheFormula) {
 }
 
 TEST(Schedule, ShapesThatAreNotAllowedAreRefusedWithTheCure) {
-  EXPECT_THAT(input_error([] { gpipe({.ranks = 2, .stages_per_rank = 2, .microbatches = 4}); }),
-              AllOf(StartsWith("schedule gpipe: 2 stages per rank"), HasSubstr("as many stages as ranks")));
-  EXPECT_THAT(input_error([] { one_f_one_b({.ranks = 2, .stages_per_rank = 3, .microbatches = 4}); }),
-              AllOf(StartsWith("schedule 1f1b: 3 stages per rank"), HasSubstr("1 stage per rank")));
+  EXPECT_THAT(
+      input_error([] { gpipe({.ranks = 2, .stages_per_rank = 2, .microbatches = 4}); }),
+      AllOf(StartsWith("schedule gpipe: 2 stages per rank"), HasSubstr("as many stages as ranks")));
+  EXPECT_THAT(
+      input_error([] { one_f_one_b({.ranks = 2, .stages_per_rank = 3, .microbatches = 4}); }),
+      AllOf(StartsWith("schedule 1f1b: 3 stages per rank"), HasSubstr("1 stage per rank")));
   EXPECT_THAT(input_error([] { gpipe({.ranks = 0, .microbatches = 4}); }),
               AllOf(HasSubstr("0 ranks"), HasSubstr("least is 1")));
-  EXPECT_THAT(input_error([] { gpipe({.ranks = 2, .microbatches = -3}); }), HasSubstr("-3 microbatches"));
+  EXPECT_THAT(input_error([] { gpipe({.ranks = 2, .microbatches = -3}); }),
+              HasSubstr("-3 microbatches"));
   EXPECT_THAT(input_error([] { gpipe({.ranks = 1 << 20, .microbatches = 1 << 20}); }),
               AllOf(HasSubstr("too many"), HasSubstr("at most 32 microbatches")));
 }

@@ -48,7 +48,8 @@ class Chart {
     while (progress) {
       progress = false;
       for (size_t rank = 0; rank < next.size(); ++rank) {
-        while (next[rank] < program.ranks[rank].size() && place(rank, program.ranks[rank][next[rank]])) {
+        while (next[rank] < program.ranks[rank].size() &&
+               place(rank, program.ranks[rank][next[rank]])) {
           ++next[rank];
           progress = true;
         }
@@ -74,9 +75,9 @@ class Chart {
     size_t start = rows_[rank].size();
     const bool forward = action.kind == Kind::forward;
     const int before = forward ? action.stage - 1 : action.stage + 1;
-    const bool needs = forward ? before >= 0
-                               : before < program_.stage_count() &&
-                                     action.kind != Kind::backward_weight;
+    const bool needs =
+        forward ? before >= 0
+                : before < program_.stage_count() && action.kind != Kind::backward_weight;
     if (needs) {
       const auto found = end_.find({before, forward, action.microbatch});
       if (found == end_.end()) return false;

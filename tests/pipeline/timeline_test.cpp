@@ -89,14 +89,18 @@ TEST(Trace, AnythingElseIsRefusedNamingFileAndPlace) {
   EXPECT_THAT(refusal("[]"), AllOf(HasSubstr("t.json: /: not a trace"), HasSubstr("--trace")));
   EXPECT_THAT(refusal(R"({"traceEvents": []})"), HasSubstr("not a trace that Penstock wrote"));
   EXPECT_THAT(refusal(R"({"penstock": "profile"})"), HasSubstr("not a trace"));
-  EXPECT_THAT(refusal(R"({"penstock": {"version": 2}})"), HasSubstr("/penstock/version: version 2"));
-  EXPECT_THAT(refusal(with_events(R"([0, "0F0", 0, 1])")), HasSubstr("/penstock/events/0: 4 values"));
-  EXPECT_THAT(refusal(with_events(R"([0, "0X0", 0, 1, 2])")), HasSubstr("/penstock/events/0/1: `0X0`"));
+  EXPECT_THAT(refusal(R"({"penstock": {"version": 2}})"),
+              HasSubstr("/penstock/version: version 2"));
+  EXPECT_THAT(refusal(with_events(R"([0, "0F0", 0, 1])")),
+              HasSubstr("/penstock/events/0: 4 values"));
+  EXPECT_THAT(refusal(with_events(R"([0, "0X0", 0, 1, 2])")),
+              HasSubstr("/penstock/events/0/1: `0X0`"));
   EXPECT_THAT(refusal(with_events(R"([-1, "0F0", 0, 1, 2])")), HasSubstr("/penstock/events/0/0: "));
   EXPECT_THAT(refusal(with_events(R"([0, "0F0", "x", 1, 2])")),
               HasSubstr("/penstock/events/0/2: \"x\" is not a number"));
   EXPECT_THAT(refusal(with_events(R"([0, "0F0", 0, 1, 2.5])")), HasSubstr("2.5 is not an integer"));
-  EXPECT_THAT(input_error([&] { read_trace(folder.path() / "none.json"); }), HasSubstr("none.json"));
+  EXPECT_THAT(input_error([&] { read_trace(folder.path() / "none.json"); }),
+              HasSubstr("none.json"));
 }
 
 }  // namespace

@@ -27,7 +27,9 @@ ValueId TinyModel::weight_value(const std::string& weight) {
   tensor.sizes = {8, 8};
   tensor.strides = {8, 1};
   graph_.tensors.push_back(tensor);
-  graph_.values.push_back({.name = weight, .kind = Value::Kind::tensor, .shape = {8, 8},
+  graph_.values.push_back({.name = weight,
+                           .kind = Value::Kind::tensor,
+                           .shape = {8, 8},
                            .tensor = static_cast<int>(graph_.tensors.size()) - 1});
   return static_cast<ValueId>(graph_.values.size()) - 1;
 }
@@ -36,7 +38,8 @@ TinyModel& TinyModel::add(const std::string& name, const std::vector<std::string
                           const std::vector<std::string>& also_reads, const std::string& weight) {
   Operator op{.name = name, .target = "aten::linear", .modules = modules};
   op.arguments.push_back({"input", TensorRef{last_}});
-  op.arguments.push_back({"weight", TensorRef{weight_value(weight.empty() ? name + ".w" : weight)}});
+  op.arguments.push_back(
+      {"weight", TensorRef{weight_value(weight.empty() ? name + ".w" : weight)}});
   for (const std::string& other : also_reads) {
     op.arguments.push_back({other, TensorRef{value_named(other)}});
   }

@@ -37,7 +37,8 @@ TEST(StrictYaml, RefusesDuplicateKeys) {
 }
 
 TEST(StrictYaml, RefusesAnchorsAliasesAndTags) {
-  EXPECT_THAT(strict("a: 1\nb: &x 2\n"), AllOf(StartsWith("f.yaml:2: an anchor `&x`"), HasSubstr("Remove")));
+  EXPECT_THAT(strict("a: 1\nb: &x 2\n"),
+              AllOf(StartsWith("f.yaml:2: an anchor `&x`"), HasSubstr("Remove")));
   EXPECT_THAT(strict("a: &x [*x]\n"), HasSubstr("an anchor `&x`")) << "a cycle";
   EXPECT_THAT(strict("a: *x\n"), StartsWith("f.yaml:1: ")) << "an alias of nothing";
   EXPECT_THAT(strict("a: !!int 3\n"), StartsWith("f.yaml:1: a tag"));
@@ -65,7 +66,8 @@ TEST(StrictYaml, RefusesDeepNesting) {
 }
 
 TEST(StrictYaml, RefusesSeveralDocumentsAndOddKeys) {
-  EXPECT_THAT(strict("a: 1\n---\nb: 2\n"), AllOf(StartsWith("f.yaml:"), HasSubstr("a second document")));
+  EXPECT_THAT(strict("a: 1\n---\nb: 2\n"),
+              AllOf(StartsWith("f.yaml:"), HasSubstr("a second document")));
   EXPECT_THAT(strict("? [a]\n: 1\n"), StartsWith("f.yaml:1: a key that is not a text"));
   EXPECT_THAT(strict("{a: 1}: 2\n"), HasSubstr("a key that is not a text"));
   EXPECT_THAT(strict("? ~\n: 2\n"), HasSubstr("a key that is not a text"));
@@ -73,8 +75,10 @@ TEST(StrictYaml, RefusesSeveralDocumentsAndOddKeys) {
 
 TEST(StrictYaml, WhatIsNotYamlIsRefusedWithItsLine) {
   EXPECT_THAT(strict("a: [1, 2\nb: 3\n"), AllOf(StartsWith("f.yaml:"), HasSubstr("not YAML: ")));
-  EXPECT_THAT(strict("a: 1\n b: 2\n"), AllOf(StartsWith("f.yaml:2: not YAML"), HasSubstr("indentation")));
-  EXPECT_THAT(strict("a: 1\nb: \"x\n"), StartsWith("f.yaml:2: a quote is opened here and never closed"));
+  EXPECT_THAT(strict("a: 1\n b: 2\n"),
+              AllOf(StartsWith("f.yaml:2: not YAML"), HasSubstr("indentation")));
+  EXPECT_THAT(strict("a: 1\nb: \"x\n"),
+              StartsWith("f.yaml:2: a quote is opened here and never closed"));
   EXPECT_THAT(strict("a: 1\nb: 'x"), StartsWith("f.yaml:2: a quote is opened"));
   EXPECT_THAT(strict("b: {c: \"x\n  y"), StartsWith("f.yaml:1: a quote is opened"));
   EXPECT_THAT(strict("\ta: 1\n"), HasSubstr("not YAML"));
@@ -106,13 +110,19 @@ TEST(YamlMap, ReadsEachType) {
 }
 
 TEST(YamlMap, WrongTypesAreRefusedWithPlaceValueAndCure) {
-  YamlMap read = map("a: [1]\nb: 1.5\nc: yes\nd:\ne: \"7\"\nf: 0x10\ng: .inf\nh: {x: 1}\ni: 1e400\n");
-  EXPECT_THAT(input_error([&] { read.text("a"); }), StartsWith("f.yaml:1: a: a list is not a text"));
+  YamlMap read =
+      map("a: [1]\nb: 1.5\nc: yes\nd:\ne: \"7\"\nf: 0x10\ng: .inf\nh: {x: 1}\ni: 1e400\n");
+  EXPECT_THAT(input_error([&] { read.text("a"); }),
+              StartsWith("f.yaml:1: a: a list is not a text"));
   EXPECT_THAT(input_error([&] { read.integer("b", 0, 9); }),
-              AllOf(StartsWith("f.yaml:2: b: `1.5` is not an integer in 0..9"), HasSubstr("Write an integer")));
-  EXPECT_THAT(input_error([&] { read.boolean("c", true); }), HasSubstr("`yes` is not true or false"));
-  EXPECT_THAT(input_error([&] { read.text("d"); }), StartsWith("f.yaml:4: d: nothing is not a text"));
-  EXPECT_THAT(input_error([&] { read.integer("e", 0, 9); }), HasSubstr("the quoted text `7` is not"));
+              AllOf(StartsWith("f.yaml:2: b: `1.5` is not an integer in 0..9"),
+                    HasSubstr("Write an integer")));
+  EXPECT_THAT(input_error([&] { read.boolean("c", true); }),
+              HasSubstr("`yes` is not true or false"));
+  EXPECT_THAT(input_error([&] { read.text("d"); }),
+              StartsWith("f.yaml:4: d: nothing is not a text"));
+  EXPECT_THAT(input_error([&] { read.integer("e", 0, 9); }),
+              HasSubstr("the quoted text `7` is not"));
   EXPECT_THAT(input_error([&] { read.integer("f", 0, 99); }), HasSubstr("`0x10` is not"));
   EXPECT_THAT(input_error([&] { read.number("g", 0, 1e300); }), HasSubstr("`.inf` is not"));
   EXPECT_THAT(input_error([&] { read.texts("h"); }), HasSubstr("a mapping is not"));
@@ -123,19 +133,25 @@ TEST(YamlMap, WrongTypesAreRefusedWithPlaceValueAndCure) {
 }
 
 TEST(YamlMap, NumbersOutOfRangeAreRefused) {
-  EXPECT_THAT(input_error([&] { map("l: [1, 3]").integers("l", 1, 2); }), HasSubstr("l: `3` is not"));
-  EXPECT_THAT(input_error([&] { map("l: [nan]").numbers("l", 1, 2); }), HasSubstr("l: `nan` is not"));
+  EXPECT_THAT(input_error([&] { map("l: [1, 3]").integers("l", 1, 2); }),
+              HasSubstr("l: `3` is not"));
+  EXPECT_THAT(input_error([&] { map("l: [nan]").numbers("l", 1, 2); }),
+              HasSubstr("l: `nan` is not"));
   YamlMap read = map("a: 10\nb: -0.1\nc: 99999999999999999999\n");
-  EXPECT_THAT(input_error([&] { read.integer("a", 0, 9); }), HasSubstr("`10` is not an integer in 0..9"));
-  EXPECT_THAT(input_error([&] { read.number("b", 0, 1); }), HasSubstr("`-0.1` is not a number in 0..1"));
-  EXPECT_THAT(input_error([&] { read.integer("c", 0, INT64_MAX); }), HasSubstr("99999999999999999999"));
+  EXPECT_THAT(input_error([&] { read.integer("a", 0, 9); }),
+              HasSubstr("`10` is not an integer in 0..9"));
+  EXPECT_THAT(input_error([&] { read.number("b", 0, 1); }),
+              HasSubstr("`-0.1` is not a number in 0..1"));
+  EXPECT_THAT(input_error([&] { read.integer("c", 0, INT64_MAX); }),
+              HasSubstr("99999999999999999999"));
 }
 
 TEST(YamlMap, UnknownAndMissingKeysSuggestTheNearest) {
   YamlMap read = map("model: x\nlerning_rate: 3\nzzzz: 1\n");
   read.text("model");
-  EXPECT_THAT(input_error([&] { read.number("learning_rate", 0, 1); }),
-              AllOf(HasSubstr("learning_rate: missing"), HasSubstr("Is `lerning_rate` a misspelling")));
+  EXPECT_THAT(
+      input_error([&] { read.number("learning_rate", 0, 1); }),
+      AllOf(HasSubstr("learning_rate: missing"), HasSubstr("Is `lerning_rate` a misspelling")));
   EXPECT_THAT(input_error([&] { read.finish(); }),
               AllOf(StartsWith("f.yaml:2: lerning_rate: unknown key"),
                     HasSubstr("Did you mean learning_rate?")));
@@ -155,7 +171,8 @@ TEST(YamlMap, ListsOfMappingsNameTheirEntry) {
 
 TEST(ReadYaml, TheFirstKeyNamesTheKindOfFile) {
   const TemporaryFolder folder;
-  EXPECT_EQ(read_yaml(folder.write("a.yaml", "penstock: job\nx: 1\n"), "job").integer("x", 0, 9), 1);
+  EXPECT_EQ(read_yaml(folder.write("a.yaml", "penstock: job\nx: 1\n"), "job").integer("x", 0, 9),
+            1);
   EXPECT_THAT(input_error([&] { read_yaml(folder.write("b.yaml", "penstock: plan\n"), "job"); }),
               AllOf(HasSubstr("b.yaml:1: penstock: `plan` where `job` belongs"),
                     HasSubstr("must begin with `penstock: job`")));
@@ -165,14 +182,17 @@ TEST(ReadYaml, TheFirstKeyNamesTheKindOfFile) {
               HasSubstr("d.yaml:1: a list where a mapping belongs"));
   EXPECT_THAT(input_error([&] { read_yaml(folder.write("e.yaml", ""), "job"); }),
               HasSubstr("nothing where a mapping belongs"));
-  EXPECT_THAT(input_error([&] { read_yaml(folder.path() / "none.yaml", "job"); }), HasSubstr("none.yaml"));
+  EXPECT_THAT(input_error([&] { read_yaml(folder.path() / "none.yaml", "job"); }),
+              HasSubstr("none.yaml"));
 }
 
 TEST(YamlText, IsReadBackAsTheSameTexts) {
-  const std::vector<std::string> texts = {"a", "layers.3", "", "null", "~", "true", "No", "3", "-1", "1e3",
-                                          ".5", "a b", "a: b", "#c", "- d", "'", "\"", "\\", "\n", "\t",
-                                          "ä", "x,y", "[", "{", "&a", "*a", "!t", "iter_block@1", "a/b",
-                                          "../m.pt2", "%", "?", "\x01", "…"};
+  const std::vector<std::string> texts = {
+      "a",        "layers.3", "",     "null", "~",          "true", "No",           "3",
+      "-1",       "1e3",      "1f1b", "0x1f", "2024-01-01", ".5",   "a b",          "a: b",
+      "#c",       "- d",      "'",    "\"",   "\\",         "\n",   "\t",           "ä",
+      "x,y",      "[",        "{",    "&a",   "*a",         "!t",   "iter_block@1", "a/b",
+      "../m.pt2", "%",        "?",    "\x01", "…"};
   nlohmann::ordered_json value;
   value["list"] = texts;
   value["map"] = {{"inner", {{"deep", {{"text", "null"}}}}}, {"number", 0.1}};

@@ -77,7 +77,8 @@ TEST(Bounds, ChainBoundIsTheLeastOfTheSplitBounds) {
     for (int used = 1; used <= c.ranks; ++used)
       for (const std::vector<int>& begins : all_splits(c.chain.costs.units(), used))
         least = std::min(least, split_lower_bound_s(c.chain.costs, begins, c.microbatches));
-    EXPECT_NEAR(chain_lower_bound_s(c.chain.costs, c.ranks, c.microbatches), least, rounding * least);
+    EXPECT_NEAR(chain_lower_bound_s(c.chain.costs, c.ranks, c.microbatches), least,
+                rounding * least);
   }
 }
 

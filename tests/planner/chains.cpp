@@ -14,7 +14,9 @@ namespace {
 class Dice {
  public:
   explicit Dice(uint64_t seed) : engine_(seed) {}
-  int64_t below(int64_t bound) { return static_cast<int64_t>(engine_() % static_cast<uint64_t>(bound)); }
+  int64_t below(int64_t bound) {
+    return static_cast<int64_t>(engine_() % static_cast<uint64_t>(bound));
+  }
   /// Whole nanoseconds around a millisecond, over a factor of about 100.
   double seconds() { return static_cast<double>(10'000 + below(10'000) * (1 + below(100))) * 1e-9; }
 
@@ -25,8 +27,10 @@ class Dice {
 void add_extras(Chain& chain, Dice& dice) {
   ChainCosts& costs = chain.costs;
   for (int unit = 0; unit < costs.units(); ++unit) {
-    costs.first_forward_s.push_back(0.3 * costs.forward_s[unit] * static_cast<double>(dice.below(2)));
-    const double share = 0.1 * static_cast<double>(dice.below(5)) - 0.2;  // also less: it does not accumulate
+    costs.first_forward_s.push_back(0.3 * costs.forward_s[unit] *
+                                    static_cast<double>(dice.below(2)));
+    const double share =
+        0.1 * static_cast<double>(dice.below(5)) - 0.2;  // also less: it does not accumulate
     costs.first_backward_s.push_back(share * costs.backward_s[unit]);
     costs.optimizer_s.push_back(0.5 * dice.seconds());
   }
@@ -42,7 +46,9 @@ void add_extras(Chain& chain, Dice& dice) {
 void add_cuts(Chain& chain, Dice& dice, const ChainKind& kind) {
   ChainCosts& costs = chain.costs;
   for (int cut = 1; cut < costs.units(); ++cut) {
-    const auto bytes = [&] { return static_cast<int64_t>(kind.transfer_scale * 1e9 * dice.seconds()); };
+    const auto bytes = [&] {
+      return static_cast<int64_t>(kind.transfer_scale * 1e9 * dice.seconds());
+    };
     chain.forward_bytes.push_back(bytes());
     chain.backward_bytes.push_back(bytes());
     const bool forward = !kind.breaks || dice.below(4) > 0;

@@ -23,9 +23,9 @@ struct Chain {
 /// How unlike each other the units are, and what beside F and B costs time.
 struct ChainKind {
   int units = 6;
-  bool equal = false;        // all units cost the same
-  bool extras = true;        // first microbatch, optimizer, overheads, compute of transfers
-  bool breaks = false;       // some cuts are crossed by nothing, or by no gradient
+  bool equal = false;         // all units cost the same
+  bool extras = true;         // first microbatch, optimizer, overheads, compute of transfers
+  bool breaks = false;        // some cuts are crossed by nothing, or by no gradient
   double transfer_scale = 1;  // of a transfer to a forward
 };
 

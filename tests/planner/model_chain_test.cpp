@@ -52,15 +52,17 @@ TEST_P(EveryModel, BoundsAndClosedFormMemoryAreNeverAboveTheSimulation) {
   Evaluator evaluator(m.graph, m.analysis, m.profile, m.link);
   for (int ranks = 1; ranks <= std::min(m.chain.units(), 4); ++ranks) {
     for (const Candidate& candidate : candidates(m.profile, {}, ranks)) {
-      const ChainCosts costs = m.chain.costs(m.profile, *candidate.measured, m.link);
+      const ChainCosts costs = m.chain.costs(m.profile, *candidate.measured, m.link, ranks);
       const int count = static_cast<int>(candidate.microbatches);
       const ChainBound bound(costs, ranks, count, candidate.in_flight);
-      const ChainMemory memory(m.chain.bytes(m.profile, *candidate.measured), ranks, candidate.in_flight);
+      const ChainMemory memory(m.chain.bytes(m.profile, *candidate.measured), ranks,
+                               candidate.in_flight);
       const double any_s = chain_lower_bound_s(costs, ranks, count);
       for (const std::vector<int>& units : some_splits(m.chain.units(), ranks)) {
         const std::vector<OperatorId> begins = m.chain.operators(units);
         const Simulation run =
-            evaluator.evaluate(evaluator.plan(candidate, begins), begins, {false, false}).simulation;
+            evaluator.evaluate(evaluator.plan(candidate, begins), begins, {false, false})
+                .simulation;
         const double room = run.makespan_s * (1 + rounding);
         ASSERT_LE(bound.split(units), room);
         ASSERT_LE(bound.chain(), room);
@@ -91,7 +93,7 @@ TEST_P(EveryModel, SearchFindsWhatTryingAllFinds) {
   std::tuple<int64_t, int64_t, size_t, std::vector<int>> best{INT64_MAX, 0, 0, {}};
   for (size_t space = 0; space < all.size(); ++space) {
     const Candidate& one = all[space];
-    spaces.push_back({ChainBound(m.chain.costs(m.profile, *one.measured, m.link), ranks,
+    spaces.push_back({ChainBound(m.chain.costs(m.profile, *one.measured, m.link, ranks), ranks,
                                  static_cast<int>(one.microbatches), one.in_flight),
                       ChainMemory(m.chain.bytes(m.profile, *one.measured), ranks, one.in_flight)});
     for (const std::vector<int>& units : all_splits(m.chain.units(), ranks)) {
@@ -109,9 +111,9 @@ TEST_P(EveryModel, SearchFindsWhatTryingAllFinds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, EveryModel,
-                         ::testing::Values("pippy", "iterative", "image_classifier", "everything", "unet",
-                                           "lstm", "parameters", "outputs", "transformer-text",
-                                           "transformer-f32"),
+                         ::testing::Values("pippy", "iterative", "image_classifier", "everything",
+                                           "unet", "lstm", "parameters", "outputs",
+                                           "transformer-text", "transformer-f32"),
                          [](const auto& model) {
                            std::string name = model.param;
                            std::ranges::replace(name, '-', '_');

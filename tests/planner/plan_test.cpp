@@ -28,7 +28,8 @@ struct Fixture {
 
   explicit Fixture(const std::string& path, const SyntheticDevice& device = {})
       : model(read_pt2(path)),
-        profile(written(synthetic_profile(model, {1, 2, 4}, 8, device), folder.path() / "profile.json")) {}
+        profile(written(synthetic_profile(model, {1, 2, 4}, 8, device),
+                        folder.path() / "profile.json")) {}
 
   Planned plan(const PlanRequest& request, const Cluster* cluster = nullptr) const {
     return make_plan(profile, model, cluster, request);
@@ -87,8 +88,8 @@ TEST(Plan, SaysWhatItWasMadeFrom) {
 }
 
 TEST(Plan, IsNeverFasterThanItsBounds) {
-  for (const char* name : {"pippy", "iterative", "everything", "unet", "lstm", "parameters", "outputs",
-                           "image_classifier", "transformer-text"}) {
+  for (const char* name : {"pippy", "iterative", "everything", "unet", "lstm", "parameters",
+                           "outputs", "image_classifier", "transformer-text"}) {
     SCOPED_TRACE(name);
     PENSTOCK_MODEL(path, name);
     for (const double link : {1e7, 1e9}) {
@@ -123,7 +124,8 @@ TEST(Plan, SplitsBehindEveryCallOfARepeatedModuleAndSharesItsWeights) {
   EXPECT_EQ(planned.plan.stages[1].begin, "iter_block@1");
   EXPECT_EQ(planned.plan.stages[3].begin, "output_proj");
   EXPECT_FALSE(planned.plan.shared_parameters.empty());
-  for (const auto& [name, how] : planned.plan.shared_parameters) EXPECT_EQ(how, "replicate") << name;
+  for (const auto& [name, how] : planned.plan.shared_parameters)
+    EXPECT_EQ(how, "replicate") << name;
   const Simulation run = simulate_file(f, write_plan(f, planned));
   EXPECT_EQ(run.makespan_s, planned.plan.prediction->step_s);
 }
@@ -158,14 +160,15 @@ TEST(Plan, SaysWhatWouldFitWhereNothingDoes) {
   PENSTOCK_MODEL(path, "transformer-text");
   const Fixture f(path);
   const std::string message = f.error({.ranks = 2, .memory_bytes = 1000});
-  EXPECT_THAT(message, AllOf(HasSubstr("--memory"), HasSubstr("no plan fits"), HasSubstr("too much")));
+  EXPECT_THAT(message,
+              AllOf(HasSubstr("--memory"), HasSubstr("no plan fits"), HasSubstr("too much")));
   // The memory that it names is enough, and a byte less than the least peak is not.
   const std::string before = "It would fit with ";
   const size_t at = message.find(before) + before.size();
   const int64_t mebibytes = std::stoll(message.substr(at));
   EXPECT_EQ(f.error({.ranks = 2, .memory_bytes = mebibytes << 20}), "");
-  const std::string restricted =
-      f.error({.ranks = 2, .schedules = {"gpipe"}, .microbatches = 2, .memory_bytes = mebibytes << 20});
+  const std::string restricted = f.error(
+      {.ranks = 2, .schedules = {"gpipe"}, .microbatches = 2, .memory_bytes = mebibytes << 20});
   if (!restricted.empty()) {
     EXPECT_THAT(restricted, HasSubstr("--schedule"));
   }
@@ -182,7 +185,8 @@ TEST(Plan, RefusesToChooseMicrobatchesForACoupledBatch) {
   PENSTOCK_MODEL(path, "transformer-f32");
   const Fixture f(path);
   ASSERT_EQ(f.model.batch_coupled, true);
-  EXPECT_THAT(f.error({.ranks = 2}), AllOf(HasSubstr("--microbatches"), HasSubstr("--allow-batch-coupling")));
+  EXPECT_THAT(f.error({.ranks = 2}),
+              AllOf(HasSubstr("--microbatches"), HasSubstr("--allow-batch-coupling")));
   EXPECT_EQ(f.plan({.ranks = 2, .microbatches = 4}).warnings.size(), 1u);
   EXPECT_EQ(f.plan({.ranks = 2, .allow_batch_coupling = true}).warnings.size(), 1u);
 }
@@ -198,12 +202,15 @@ TEST(Plan, WarnsWhereCouplingIsUnknown) {
 TEST(Plan, NamesWhatIsWrongWithARequest) {
   PENSTOCK_MODEL(path, "pippy");
   const Fixture f(path);
-  EXPECT_THAT(f.error({.ranks = 2, .microbatches = 3}), AllOf(HasSubstr("3 microbatches"), HasSubstr("2, 4")));
-  EXPECT_THAT(f.error({.ranks = 2, .microbatches = 1}), AllOf(HasSubstr("8 samples"), HasSubstr("2, 4, 8")));
+  EXPECT_THAT(f.error({.ranks = 2, .microbatches = 3}),
+              AllOf(HasSubstr("3 microbatches"), HasSubstr("2, 4")));
+  EXPECT_THAT(f.error({.ranks = 2, .microbatches = 1}),
+              AllOf(HasSubstr("8 samples"), HasSubstr("2, 4, 8")));
   EXPECT_THAT(f.error({.ranks = 2, .schedules = {"1f1"}}), HasSubstr("1f1b"));
   EXPECT_THAT(f.error({.ranks = 999}), HasSubstr("units"));
   EXPECT_THAT(f.error({.ranks = 0}), HasSubstr("--ranks"));
-  EXPECT_THAT(f.error({.ranks = 4, .split = {"layer0:end"}}), AllOf(HasSubstr("2 stages"), HasSubstr("4")));
+  EXPECT_THAT(f.error({.ranks = 4, .split = {"layer0:end"}}),
+              AllOf(HasSubstr("2 stages"), HasSubstr("4")));
   EXPECT_THAT(f.error({.split = {"layer9:end"}}), HasSubstr("--split"));
   EXPECT_THAT(f.error({.split = {"layer0:beginning"}}), HasSubstr("--split"));
   EXPECT_THAT(f.error({.split = {"layer0:end", "layer1:beginning"}}), HasSubstr("adds no split"));
@@ -222,7 +229,8 @@ TEST(Plan, TakesRanksAndMemoryFromTheCluster) {
   PENSTOCK_MODEL(path, "pippy");
   const Fixture f(path);
   const std::filesystem::path file = f.folder.write(
-      "cluster.yaml", "penstock: cluster\nranks: 3\nmemory: 4GiB\nlink: {latency: 1us, bandwidth: 10GB/s}\n");
+      "cluster.yaml",
+      "penstock: cluster\nranks: 3\nmemory: 4GiB\nlink: {latency: 1us, bandwidth: 10GB/s}\n");
   const Cluster cluster = read_cluster(file);
   const Planned planned = f.plan({}, &cluster);
   EXPECT_EQ(planned.plan.ranks(), 3);

@@ -26,7 +26,8 @@ Problem make_problem(uint64_t seed, bool breaks = false) {
   kind.extras = seed % 3 != 0;
   kind.breaks = breaks;
   kind.transfer_scale = seed % 2 == 0 ? 0.05 : 0.5;
-  Problem problem{random_chain(seed, kind), 1 + static_cast<int>(seed / 5 % std::min(kind.units, 4)), {}};
+  Problem problem{
+      random_chain(seed, kind), 1 + static_cast<int>(seed / 5 % std::min(kind.units, 4)), {}};
   for (const char* schedule : {"gpipe", "1f1b"})
     for (int microbatches : {2, 4, 9}) problem.candidates.emplace_back(schedule, microbatches);
   return problem;
@@ -64,12 +65,15 @@ SearchResult search(const Problem& problem, int64_t limit, SplitSearch::Objectiv
   SplitSearch how;
   how.objective = objective;
   how.memory_limit = limit;
-  how.simulate = [&](size_t space, const std::vector<int>& begins) { return outcome(problem, space, begins); };
+  how.simulate = [&](size_t space, const std::vector<int>& begins) {
+    return outcome(problem, space, begins);
+  };
   return search_splits(spaces, how);
 }
 
 /// The best of all splits, by the key that search.hpp promises.
-std::optional<FoundSplit> try_all(const Problem& problem, int64_t limit, SplitSearch::Objective objective) {
+std::optional<FoundSplit> try_all(const Problem& problem, int64_t limit,
+                                  SplitSearch::Objective objective) {
   std::optional<FoundSplit> best;
   const auto key = [&](const FoundSplit& split) {
     int64_t first = std::llround(split.outcome.step_s * 1e9), second = split.outcome.peak_bytes;
@@ -86,7 +90,8 @@ std::optional<FoundSplit> try_all(const Problem& problem, int64_t limit, SplitSe
   return best;
 }
 
-void expect_equal(const std::optional<FoundSplit>& found, const std::optional<FoundSplit>& expected) {
+void expect_equal(const std::optional<FoundSplit>& found,
+                  const std::optional<FoundSplit>& expected) {
   ASSERT_EQ(found.has_value(), expected.has_value());
   if (!found) return;
   EXPECT_EQ(found->outcome.step_s, expected->outcome.step_s);
@@ -150,7 +155,8 @@ TEST(Search, FindsTheLeastMemory) {
 
 TEST(Search, PrefersThePlanThatHoldsLessWhereStepsAreEqual) {
   Problem problem = make_problem(0);
-  problem.chain = random_chain(7, {.units = 4, .equal = true, .extras = false, .transfer_scale = 0});
+  problem.chain =
+      random_chain(7, {.units = 4, .equal = true, .extras = false, .transfer_scale = 0});
   problem.ranks = 4;
   problem.candidates = {{"gpipe", 8}, {"1f1b", 8}};
   const SearchResult result = search(problem, INT64_MAX, SplitSearch::Objective::step);

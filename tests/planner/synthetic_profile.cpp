@@ -16,7 +16,8 @@ Measured measured(double seconds) { return {seconds, seconds, 0.02 * seconds, 10
 
 ActionTimes action_times(double forward_s, bool gradient) {
   const double backward_s = gradient ? forward_s : 0;
-  return {measured(forward_s), measured(2 * backward_s), measured(backward_s), measured(backward_s)};
+  return {measured(forward_s), measured(2 * backward_s), measured(backward_s),
+          measured(backward_s)};
 }
 
 OperatorCost operator_cost(const Graph& model, const Analysis& analysis, const Operator& op,
@@ -33,8 +34,9 @@ OperatorCost operator_cost(const Graph& model, const Analysis& analysis, const O
     gradient = gradient || analysis.requires_grad[value];
     if (!is_view(op)) cost.held.output += model.values[value].bytes(microbatch);
   }
-  cost.times = action_times(cost.flops / device.flops_per_s + cost.bytes / device.bytes_per_s +
-                                device.operator_s, gradient);
+  cost.times = action_times(
+      cost.flops / device.flops_per_s + cost.bytes / device.bytes_per_s + device.operator_s,
+      gradient);
   cost.held.after_forward = gradient ? cost.held.output : 0;
   cost.held.after_input = cost.held.after_forward;
   cost.held.transient_forward = cost.held.output / 2;
@@ -42,7 +44,8 @@ OperatorCost operator_cost(const Graph& model, const Analysis& analysis, const O
   return cost;
 }
 
-MicrobatchCosts microbatch_costs(const Graph& model, int64_t microbatch, const SyntheticDevice& device) {
+MicrobatchCosts microbatch_costs(const Graph& model, int64_t microbatch,
+                                 const SyntheticDevice& device) {
   const Analysis analysis = analyse(model);
   MicrobatchCosts costs;
   costs.microbatch = microbatch;
@@ -68,8 +71,8 @@ MicrobatchCosts microbatch_costs(const Graph& model, int64_t microbatch, const S
 
 }  // namespace
 
-Profile synthetic_profile(const Graph& model, const std::vector<int64_t>& sizes, int64_t global_batch,
-                          const SyntheticDevice& device) {
+Profile synthetic_profile(const Graph& model, const std::vector<int64_t>& sizes,
+                          int64_t global_batch, const SyntheticDevice& device) {
   Profile profile;
   profile.job.model = model.path;
   profile.job.loss = Loss::cross_entropy;
@@ -78,7 +81,8 @@ Profile synthetic_profile(const Graph& model, const std::vector<int64_t>& sizes,
   profile.model_sha256 = model.sha256;
   profile.device.name = "made-up";
   profile.device.memory_bytes = device.memory_bytes;
-  for (const int64_t size : sizes) profile.microbatches.push_back(microbatch_costs(model, size, device));
+  for (const int64_t size : sizes)
+    profile.microbatches.push_back(microbatch_costs(model, size, device));
   std::ranges::sort(profile.microbatches, {}, &MicrobatchCosts::microbatch);
   profile.accumulate_s_per_byte = 1e-10;
   profile.optimizer_s_per_byte = 1e-9;

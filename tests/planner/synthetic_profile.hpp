@@ -17,8 +17,8 @@ struct SyntheticDevice {
 };
 
 /// Sizes are microbatch sizes; the global batch is the largest of them unless given.
-Profile synthetic_profile(const Graph& model, const std::vector<int64_t>& sizes, int64_t global_batch,
-                          const SyntheticDevice& device = {});
+Profile synthetic_profile(const Graph& model, const std::vector<int64_t>& sizes,
+                          int64_t global_batch, const SyntheticDevice& device = {});
 
 /// Writes it to `path`, which becomes its own; reads it back, as a command would.
 Profile written(Profile profile, const std::filesystem::path& path);

@@ -202,15 +202,15 @@ TEST(Golden, ASkipConnectionHasItsOwnBytesOnASharedChannel) {
             "0 0F0 0 1\n"
             "1 1RECV_F0 0 2\n"
             "0 0SEND_F0 1 2\n"
-            "0 2RECV_F0 1 6\n"
+            "0 2RECV_F0 1 4\n"
             "0 0SEND_F0:3 2 4\n"
-            "1 3RECV_F0:0 2 4\n"
-            "1 1F0 4 5\n"
-            "1 1SEND_F0 5 6\n"
-            "1 3RECV_F0 5 8\n"
-            "0 2F0 6 7\n"
-            "0 2SEND_F0 7 8\n"
-            "1 3F0 8 9\n");
+            "1 1F0 2 3\n"
+            "1 3RECV_F0:0 3 4\n"  // 3F0 waits for the skip connection first, then for stage 2
+            "1 1SEND_F0 3 4\n"
+            "0 2F0 4 5\n"
+            "1 3RECV_F0 4 6\n"
+            "0 2SEND_F0 5 6\n"
+            "1 3F0 6 7\n");
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ class CommunicatorTest : public testing::TestWithParam<Kind> {
 INSTANTIATE_TEST_SUITE_P(All, CommunicatorTest,
                          testing::Values(Kind{"in_process", make_in_process},
                                          Kind{"gloo", test::make_gloo_threads}),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& instance) { return instance.param.name; });
 
 TEST_P(CommunicatorTest, MatchesByTagWhateverTheOrder) {
   run(2, [](Communicator& rank) {

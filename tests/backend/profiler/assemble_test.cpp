@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "backend/profiler/grouping.hpp"
+#include "backend/profiler/statistics.hpp"
 
 namespace penstock::profiler {
 namespace {

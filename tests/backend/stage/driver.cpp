@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/error.hpp"
+
 namespace penstock::testing {
 
 StageRow::StageRow(const Graph& graph, const std::map<int, at::Tensor>& tensors,
@@ -105,10 +107,28 @@ std::map<int, at::Tensor> clones(const std::map<int, at::Tensor>& tensors) {
   return result;
 }
 
+namespace {
+
+bool may_cut(const Graph& graph, const Analysis& analysis, OperatorId position) {
+  try {
+    slice(graph, analysis, interval_stages(graph, {0, position}), 2);
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
 std::vector<OperatorId> even_begins(const Graph& graph, int stages) {
-  std::vector<OperatorId> begins;
+  const Analysis analysis = analyse(graph);
   const auto count = static_cast<int>(graph.operators.size());
-  for (int s = 0; s < stages; ++s) begins.push_back(s * count / stages);
+  std::vector<OperatorId> begins{0};
+  for (int s = 1; s < stages; ++s) {
+    int position = std::max(s * count / stages, begins.back() + 1);
+    while (position < count && !may_cut(graph, analysis, position)) ++position;
+    if (position < count) begins.push_back(position);
+  }
   return begins;
 }
 

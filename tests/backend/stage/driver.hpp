@@ -60,7 +60,8 @@ class StageRow {
 /// Copies, so that a run does not change another's.
 std::map<int, at::Tensor> clones(const std::map<int, at::Tensor>& tensors);
 
-/// Begins of `stages` stages with as many operators each as possible.
+/// Begins of `stages` stages of about as many operators each, where the model may be cut (reads
+/// and updates of a buffer stay together).
 std::vector<OperatorId> even_begins(const Graph& graph, int stages);
 
 /// Fails unless the losses agree within `tolerance` and every gradient within `tolerance` of its

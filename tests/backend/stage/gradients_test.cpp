@@ -113,16 +113,8 @@ TEST(StageGradients, ThroughACastOfAParameter) {
                             DType::float32);
   const ValueId high = m.call("aten::_to_copy", {{"self", ref(low)}, {"dtype", DType::float64}});
   const ValueId end = m.times(m.tanh(m.times(m.x, high)), high);
-  const Batch batch = made_up(m.finish({end}), 6);
-  const Graph graph = m.graph;
-  const StepOutcome expected = reference_step(graph, m.tensors, batch, Loss::mse);
-  StageRow whole(graph, m.tensors, {0, 3}, Loss::mse);
-  const StepOutcome actual = whole.step(batch, Backward::whole);
-  // The sum over three microbatches is rounded to float32 after, the reference's terms before: two
-  // roundings of 2^-24 each, of terms no larger than a few times the sum.
-  expect_close(actual, expected, 1e-5, graph);
-  StageRow split(graph, m.tensors, {0, 3}, Loss::mse);
-  expect_identical_gradients(split.step(batch, Backward::split), actual, graph);
+  // To a lower precision and back: the gradient of each microbatch is rounded, as in PyTorch.
+  check(m.finish({end}), m.tensors, {{0}});
 }
 
 /// w = v * g / norm(v): four operators, computed once per step.
@@ -209,9 +201,9 @@ TEST(StageGradients, OfAModelThatWorksInPlace) {
   const ValueId calls = m.buffer("calls", at::zeros({}, at::kDouble));
   const ValueId counted = m.call("aten::add_.Scalar", {{"self", ref(calls)}, {"other", int64_t{1}}});
   const ValueId a = m.dense("a", m.x);
-  const ValueId bent = m.call("aten::relu_", {{"self", ref(a)}});
-  const ValueId shifted = m.call("aten::add_.Tensor", {{"self", ref(bent)}, {"other", ref(counted)}});
-  const ValueId end = m.dense("b", shifted);
+  const ValueId shifted = m.call("aten::add_.Tensor", {{"self", ref(a)}, {"other", ref(counted)}});
+  const ValueId bent = m.call("aten::relu_", {{"self", ref(shifted)}});
+  const ValueId end = m.dense("b", bent);
   const Graph graph = m.finish({end});
   const Batch batch = made_up(graph, 6);
   StageRow row(graph, m.tensors, {0}, Loss::mse), split(graph, m.tensors, {0}, Loss::mse);

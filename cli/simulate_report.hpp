@@ -1,0 +1,21 @@
+// What `penstock simulate` says: for people a summary and a drawing, for programs one JSON object.
+#pragma once
+
+#include <string>
+
+#include "cli/simulate_study.hpp"
+#include "simulator/simulate.hpp"
+
+namespace penstock::cli {
+
+/// Step time, bubble, and a line per rank.
+std::string simulation_summary(const Study& study, const Simulation& simulation);
+
+/// One object, one line. `step_s` is there for a plan.
+std::string simulation_json(const Study& study, const Simulation& simulation, bool plan,
+                            double elapsed_s);
+
+/// By how much ranks exceed the memory limit, or "".
+std::string memory_warning(const Study& study, const Simulation& simulation);
+
+}  // namespace penstock::cli

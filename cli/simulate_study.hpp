@@ -1,0 +1,29 @@
+// What `penstock simulate` is asked to run: a plan, a schedule by name, or a program from a file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cli/commands.hpp"
+#include "pipeline/program.hpp"
+#include "simulator/cluster.hpp"
+#include "simulator/costs.hpp"
+
+namespace penstock::cli {
+
+struct Study {
+  std::string title;         // `1f1b`, or the file
+  Program program;           // lowered and checked
+  Costs costs;
+  Link link;
+  int64_t memory_bytes = 0;  // limit per rank; 0: none
+};
+
+/// Throws InputError for flags that are missing or do not go together, each with its cure.
+Study make_study(const SimulateOptions& options);
+
+/// Of a plan: costs from its profile, the link from its cluster or profile. Throws InputError, also
+/// where a file is not the one that the plan was made from.
+Study plan_study(const SimulateOptions& options);
+
+}  // namespace penstock::cli

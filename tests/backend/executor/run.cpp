@@ -1,0 +1,98 @@
+#include "tests/backend/executor/run.hpp"
+
+#include <cmath>
+#include <mutex>
+#include <optional>
+
+#include "backend/executor.hpp"
+#include "graph/pt2.hpp"
+
+namespace penstock::test {
+
+Plan plan_of(const std::string& model, const std::string& data, const std::vector<std::string>& begins,
+             int64_t microbatches, int64_t microbatch, const std::string& schedule,
+             const std::vector<int>& ranks) {
+  Plan plan;
+  plan.path = "plan.yaml";
+  plan.job.model = model;
+  plan.job.data = {data};
+  plan.job.optimizer.learning_rate = 0.05;
+  plan.job.optimizer.momentum = 0.5;
+  plan.job.global_batch = microbatches * microbatch;
+  plan.job.seed = 7;
+  plan.schedule = schedule;
+  plan.microbatches = microbatches;
+  plan.microbatch = microbatch;
+  for (size_t i = 0; i < begins.size(); ++i) {
+    StagePlan stage;
+    stage.rank = ranks.empty() ? static_cast<int>(i) : ranks[i];
+    stage.begin = begins[i];
+    plan.stages.push_back(stage);
+  }
+  return plan;
+}
+
+namespace {
+
+void keep_tensors(const Graph& graph, Executor& executor, int rank, RunResult& result) {
+  for (const int index : executor.store().indices()) {
+    const StoredTensor& stored = graph.tensors[index];
+    if (!stored.requires_grad) continue;
+    const at::Tensor parameter = executor.store().tensor(index).clone();
+    result.copies[rank][stored.name] = parameter;
+    result.parameters.emplace(stored.name, parameter);
+    const at::Tensor gradient = executor.store().gradient(index);
+    if (gradient.defined()) result.gradients.emplace(stored.name, gradient.clone());
+  }
+}
+
+}  // namespace
+
+RunResult run_plan(const Plan& plan, int64_t steps, bool forward_only, Communicators (*make)(int)) {
+  const Graph graph = read_pt2(plan.job.model);
+  const Analysis analysis = analyse(graph);
+  const Slicing slicing = slice(plan, graph, analysis);
+  const Program program = lowered_program(plan, slicing, forward_only);
+  const Data data(plan.job, graph, !forward_only);
+  const int size = plan.ranks() * static_cast<int>(plan.data_parallel);
+  RunResult result;
+  result.copies.resize(size);
+  std::mutex mutex;
+  run_ranks(make(size), [&](Communicator& communicator) {
+    Executor executor({plan, graph, analysis, slicing, program}, data, communicator);
+    std::vector<double> losses;
+    for (int64_t step = 0; step < steps; ++step) {
+      const StepResult done = executor.run_step(step);
+      losses.push_back(done.loss);
+      const std::scoped_lock lock(mutex);
+      for (const auto& [index, tensor] : done.outputs) {
+        result.outputs[graph.outputs[index].name] = tensor;
+      }
+      if (communicator.rank() != 0 || step + 1 < steps) continue;
+      for (const TimelineEvent& event : done.timeline) {
+        result.actions.push_back(to_string(event.action));
+      }
+    }
+    const std::scoped_lock lock(mutex);
+    keep_tensors(graph, executor, communicator.rank(), result);
+    if (communicator.rank() == 0) result.losses = losses;
+  });
+  return result;
+}
+
+double difference(const Tensors& a, const Tensors& b) {
+  double all = 0;
+  for (const auto& [name, tensor] : b) all += std::pow(tensor.to(at::kDouble).norm().item<double>(), 2);
+  double largest = a.size() == b.size() ? 0 : INFINITY;
+  for (const auto& [name, tensor] : b) {
+    const auto found = a.find(name);
+    if (found == a.end()) return INFINITY;
+    const at::Tensor expected = tensor.to(at::kDouble);
+    const double distance = (found->second.to(at::kDouble) - expected).norm().item<double>();
+    const double scale = std::max(expected.norm().item<double>(), 1e-5 * std::sqrt(all));
+    if (distance > 0) largest = std::max(largest, distance / scale);
+  }
+  return largest;
+}
+
+}  // namespace penstock::test

@@ -1,0 +1,37 @@
+// Runs a plan on threads and keeps everything that two runs of one model can be compared by.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "pipeline/plan.hpp"
+#include "tests/backend/executor/ranks.hpp"
+
+namespace penstock::test {
+
+using Tensors = std::map<std::string, at::Tensor>;
+
+struct RunResult {
+  std::vector<double> losses;
+  Tensors gradients;                 // of the last step, by name, from the first holder
+  Tensors parameters;                // after it
+  std::vector<Tensors> copies;       // parameters by rank
+  Tensors outputs;                   // forwards only
+  std::vector<std::string> actions;  // executed on rank 0 in the last step
+};
+
+/// A plan whose stages begin at `begins` (the first ""), one to a rank unless `ranks` says.
+Plan plan_of(const std::string& model, const std::string& data, const std::vector<std::string>& begins,
+             int64_t microbatches, int64_t microbatch, const std::string& schedule = "gpipe",
+             const std::vector<int>& ranks = {});
+
+RunResult run_plan(const Plan& plan, int64_t steps, bool forward_only = false,
+                   Communicators (*make)(int) = make_in_process);
+
+/// Largest difference over the tensors: |a - b| / max(|b|, 1e-5 x norm of all b), Euclidean norms.
+double difference(const Tensors& a, const Tensors& b);
+
+}  // namespace penstock::test

@@ -1,0 +1,175 @@
+"""penstock plan: what it prints and writes, that simulating the file gives its prediction, and what it refuses."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BUILD = Path(os.environ.get("PENSTOCK_BUILD", ROOT / "build"))
+PENSTOCK = BUILD / "penstock"
+SYNTHETIC = BUILD / "tests" / "planner" / "synthetic-profile"
+MODELS = Path(os.environ.get("PENSTOCK_TEST_MODELS", BUILD / "tests" / "models"))
+
+
+def run(*command, cwd=None):
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, cwd=cwd)
+
+
+def make_profile(folder, name, batch=8, sizes=(1, 2, 4)):
+    """A made-up profile: the search only needs costs, not the hours to measure them."""
+    model = MODELS / f"{name}.pt2"
+    if not model.exists():
+        pytest.skip(f"{model} is missing: the tests export it with torch from .venv")
+    path = folder / f"{name}.json"
+    done = run(SYNTHETIC, model, path, batch, *sizes)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def plan(folder, profile, *more, output="plan.yaml"):
+    return run(PENSTOCK, "plan", profile, *more, "-o", folder / output)
+
+
+def prediction(path, key):
+    return re.search(rf"{key}: ([^,}}]+)", path.read_text()).group(1)
+
+
+def begins(path):
+    return re.findall(r'begin: "?([^",]*)"?,', path.read_text())
+
+
+def test_prints_what_was_searched_the_stages_and_the_bound(tmp_path):
+    done = plan(tmp_path, make_profile(tmp_path, "transformer-text"), "--ranks", 2)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    for text in ["searched", "gpipe", "1f1b", "least memory", "rank  modules", "tok_embeddings", "output",
+                 "predicted", "samples/s", "bubble", "bound", "written"]:
+        assert text in done.stdout
+    assert done.stdout.count("\n*") == 1  # the chosen one
+
+
+def test_simulating_the_plan_gives_its_prediction_exactly(tmp_path):
+    assert plan(tmp_path, make_profile(tmp_path, "everything"), "--ranks", 3,
+                "--allow-batch-coupling").returncode == 0
+    path = tmp_path / "plan.yaml"
+    done = run(PENSTOCK, "simulate", path, "--json")
+    assert done.returncode == 0, done.stderr
+    simulated = json.loads(done.stdout)
+    assert simulated["step_s"] == float(prediction(path, "step_s"))
+    assert simulated["bubble"] == float(prediction(path, "bubble"))
+    peaks = json.loads(re.search(r"peak_memory_bytes: (\[.*?\])", path.read_text()).group(1))
+    assert simulated["peak_memory_bytes"] == peaks
+    assert float(prediction(path, "lower_bound_s")) <= simulated["step_s"]
+
+
+def test_two_runs_write_the_same_bytes(tmp_path):
+    profile = make_profile(tmp_path, "transformer-text")
+    first, second = (plan(tmp_path, profile, "--ranks", 3) for _ in range(2))
+    assert first.stdout == second.stdout
+    content = (tmp_path / "plan.yaml").read_bytes()
+    plan(tmp_path, profile, "--ranks", 3)
+    assert (tmp_path / "plan.yaml").read_bytes() == content
+
+
+def test_paths_are_relative_to_the_plan_wherever_the_command_runs(tmp_path):
+    make_profile(tmp_path, "pippy")
+    (tmp_path / "plans").mkdir()
+    done = run(PENSTOCK, "plan", "../pippy.json", "-o", "mine.yaml", cwd=tmp_path / "plans")
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "plans" / "mine.yaml").read_text()
+    assert "profile: {path: ../pippy.json" in text
+    assert run(PENSTOCK, "simulate", tmp_path / "plans" / "mine.yaml").returncode == 0
+
+
+@pytest.mark.parametrize("name, split, expected", [
+    ("pippy", ["--split", "layer0:end,layer1:end"], ["", "layer1", "layer2"]),
+    ("pippy", ["--split", "layer0:end", "--split", "layer2:beginning"], ["", "layer1", "layer2"]),
+    ("iterative", ["--split", "iter_block:end"], ["", "iter_block@1", "iter_block@2", "output_proj"]),
+    ("iterative", ["--split", "iter_block@1:end"], ["", "iter_block@2"]),
+])
+def test_manual_splits(tmp_path, name, split, expected):
+    done = plan(tmp_path, make_profile(tmp_path, name), "--microbatches", 4, *split)
+    assert done.returncode == 0, done.stderr
+    assert begins(tmp_path / "plan.yaml") == expected
+    assert "microbatches: 4" in (tmp_path / "plan.yaml").read_text()
+    assert ("shared_parameters" in (tmp_path / "plan.yaml").read_text()) == (name == "iterative")
+
+
+@pytest.mark.parametrize("schedule, listed", [("gpipe", ["gpipe"]), ("1f1b,gpipe", ["gpipe", "1f1b"]),
+                                              ("auto", ["gpipe", "1f1b"])])
+def test_searches_the_schedules_asked_for(tmp_path, schedule, listed):
+    done = plan(tmp_path, make_profile(tmp_path, "pippy"), "--schedule", schedule, "--microbatches", "auto")
+    assert done.returncode == 0, done.stderr
+    rows = re.findall(r"^[ *] (gpipe|1f1b) ", done.stdout, re.M)
+    assert list(dict.fromkeys(rows)) == listed
+    assert len(rows) == 3 * len(listed)  # microbatches of 1, 2 and 4 samples
+
+
+def test_memory_takes_units_and_limits_every_rank(tmp_path):
+    profile = make_profile(tmp_path, "transformer-text")
+    assert plan(tmp_path, profile, "--memory", "1MiB").returncode == 0
+    free = json.loads(re.search(r"peak_memory_bytes: (\[.*?\])", (tmp_path / "plan.yaml").read_text()).group(1))
+    limit = max(free) - 1
+    assert plan(tmp_path, profile, "--memory", limit).returncode == 0
+    less = json.loads(re.search(r"peak_memory_bytes: (\[.*?\])", (tmp_path / "plan.yaml").read_text()).group(1))
+    assert max(less) <= limit
+
+
+def test_takes_ranks_and_link_from_a_cluster(tmp_path):
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("penstock: cluster\nranks: 3\nmemory: 1GiB\nlink: {latency: 1us, bandwidth: 10GB/s}\n")
+    done = plan(tmp_path, make_profile(tmp_path, "pippy"), "--cluster", cluster)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "plan.yaml").read_text()
+    assert len(begins(tmp_path / "plan.yaml")) == 3
+    assert "cluster: {path: cluster.yaml, sha256: " in text
+    assert float(json.loads(run(PENSTOCK, "simulate", tmp_path / "plan.yaml", "--json").stdout)["step_s"]) == \
+        float(prediction(tmp_path / "plan.yaml", "step_s"))
+
+
+@pytest.mark.parametrize("flags, words", [
+    (["--schedule", "1f1"], ["--schedule", "1f1b"]),
+    (["--microbatches", "3"], ["3 microbatches", "2, 4"]),
+    (["--microbatches", "1"], ["8 samples", "2, 4, 8"]),
+    (["--ranks", "50"], ["--ranks", "units"]),
+    (["--ranks", "0"], ["--ranks"]),
+    (["--ranks", "3", "--split", "layer0:end"], ["2 stages"]),
+    (["--split", "layer_0:end"], ["layer_0", "layer0"]),
+    (["--split", "layer0:end,layer1:beginning"], ["layer1:beginning", "no split"]),
+    (["--memory", "10kB"], ["no plan fits", "too much", "per rank"]),
+    (["--memory", "10 bananas"], ["bananas"]),
+    (["--cluster", "nowhere.yaml"], ["nowhere.yaml"]),
+    (["--html", "out.html"], ["--html"]),
+])
+def test_a_mistake_is_one_message_and_nothing_is_written(tmp_path, flags, words):
+    done = plan(tmp_path, make_profile(tmp_path, "pippy"), *flags)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    for word in words:
+        assert word in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["pippy.json"]
+
+
+def test_a_coupled_batch_needs_leave(tmp_path):
+    profile = make_profile(tmp_path, "transformer-f32")
+    refused = plan(tmp_path, profile)
+    assert refused.returncode == 2
+    assert "--allow-batch-coupling" in refused.stderr
+    assert not (tmp_path / "plan.yaml").exists()
+    for leave in (["--microbatches", "4"], ["--allow-batch-coupling"]):
+        allowed = plan(tmp_path, profile, *leave)
+        assert allowed.returncode == 0, allowed.stderr
+        assert "influence each other" in allowed.stderr
+
+
+def test_a_damaged_profile_is_named(tmp_path):
+    profile = make_profile(tmp_path, "pippy")
+    profile.write_text(profile.read_text()[:1000])
+    done = plan(tmp_path, profile)
+    assert done.returncode == 2
+    assert "pippy.json" in done.stderr
+    assert not (tmp_path / "plan.yaml").exists()

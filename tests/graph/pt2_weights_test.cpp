@@ -1,0 +1,143 @@
+// Weights: views of storages, ties, and what a damaged description may not do.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "graph/error.hpp"
+#include "graph/pt2.hpp"
+#include "tests/graph/pt2_file.hpp"
+
+namespace penstock {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::ThrowsMessage;
+using testing::Json;
+using testing::Pt2;
+using testing::tensor_meta;
+using testing::TemporaryFile;
+
+/// A storage of 0, 1, 2, …
+std::string counting(int count) {
+  std::vector<float> values(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) values[static_cast<size_t>(i)] = static_cast<float>(i);
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+}
+
+/// The file with `w` as described, and further parameters after it.
+class Weights : public Pt2 {
+ public:
+  Weights(Json meta, std::string storage) { add_weight("w", "weight_0", meta, std::move(storage)); }
+  void add(const std::string& name, const std::string& file, Json meta, std::string storage) {
+    add_weight(name, file, meta, std::move(storage));
+    graph()["tensor_values"]["p_" + name] = meta;
+    signature()["input_specs"].push_back(
+        {{"parameter", {{"arg", {{"name", "p_" + name}}}, {"parameter_name", name}}}});
+  }
+  std::vector<float> values(const std::string& name) const {
+    const TemporaryFile file;
+    write(file.path);
+    const Graph graph = read_pt2(file.path);
+    const StoredTensor& tensor = graph.tensors[static_cast<size_t>(graph.tensor_by_name().at(name))];
+    std::vector<float> result(static_cast<size_t>(tensor.elements()));
+    WeightFile(file.path).read(tensor, std::as_writable_bytes(std::span(result)));
+    return result;
+  }
+};
+
+TEST(Weights, ContiguousTensorsAreTheirStorage) {
+  EXPECT_THAT(Weights(tensor_meta({3}, {1}), counting(3)).values("w"), ElementsAre(0, 1, 2));
+}
+
+TEST(Weights, StridesAndOffsetsAreApplied) {
+  EXPECT_THAT(Weights(tensor_meta({2, 3}, {1, 2}), counting(6)).values("w"),
+              ElementsAre(0, 2, 4, 1, 3, 5));
+  EXPECT_THAT(Weights(tensor_meta({3}, {1}, 7, 2), counting(6)).values("w"), ElementsAre(2, 3, 4));
+}
+
+TEST(Weights, ExpandedTensorsHaveShortStorages) {
+  EXPECT_THAT(Weights(tensor_meta({3, 2}, {0, 1}), counting(2)).values("w"),
+              ElementsAre(0, 1, 0, 1, 0, 1));
+}
+
+TEST(Weights, ScalarsAndEmptyTensors) {
+  EXPECT_THAT(Weights(tensor_meta(Json::array(), Json::array()), counting(1)).values("w"),
+              ElementsAre(0));
+  EXPECT_THAT(Weights(tensor_meta({0, 3}, {3, 1}), "").values("w"), IsEmpty());
+}
+
+TEST(Weights, TwoViewsOfOneStorageAreTwoTensors) {
+  Weights file(tensor_meta({3}, {1}), counting(6));
+  file.add("v", "weight_0", tensor_meta({3}, {1}, 7, 3), counting(6));
+  EXPECT_THAT(file.values("w"), ElementsAre(0, 1, 2));
+  EXPECT_THAT(file.values("v"), ElementsAre(3, 4, 5));
+}
+
+TEST(Weights, TiedNamesAreOneTensorUnderTheFirst) {
+  Weights file(tensor_meta({3}, {1}), counting(3));
+  file.add("also", "weight_0", tensor_meta({3}, {1}), counting(3));
+  const Graph graph = file.read();
+  ASSERT_EQ(graph.tensors.size(), 1u);
+  // Both names bind the one value; JSON objects written here are in alphabetic order.
+  EXPECT_EQ(graph.tensors[0].name, "also");
+  EXPECT_THAT(graph.tensors[0].aliases, ElementsAre("w"));
+  EXPECT_EQ(graph.values.size(), 4u);
+}
+
+TEST(Weights, MetaExportsHaveNoValuesAndTiesOnlyByName) {
+  Weights file(tensor_meta({3}, {1}), "");
+  file.add("also", "weight_0", tensor_meta({3}, {1}), "");
+  EXPECT_EQ(file.read().tensors.size(), 2u);
+  EXPECT_EQ(file.read().tensors[0].file, "");
+  EXPECT_THAT([&] { file.values("w"); },
+              ThrowsMessage<InputError>(AllOf(HasSubstr("no values for 'w'"), HasSubstr("--meta"))));
+  file.members["m/extra/penstock.json"] = R"({"tied": [["also", "w"]]})";
+  ASSERT_EQ(file.read().tensors.size(), 1u);
+  EXPECT_THAT(file.read().tensors[0].aliases, ElementsAre("w"));
+}
+
+TEST(Weights, BuffersMayBeUpdatedAndLeftOutOfStateDictionaries) {
+  Pt2 file;
+  file.signature()["input_specs"][0] = {
+      {"buffer", {{"arg", {{"name", "p_w"}}}, {"buffer_name", "w"}, {"persistent", false}}}};
+  file.signature()["output_specs"].push_back(
+      {{"buffer_mutation", {{"arg", {{"name", "mul"}}}, {"buffer_name", "w"}}}});
+  const Graph graph = file.read();
+  EXPECT_EQ(graph.tensors[0].kind, StoredTensor::Kind::buffer);
+  EXPECT_FALSE(graph.tensors[0].persistent);
+  ASSERT_EQ(graph.updates.size(), 1u);
+  EXPECT_EQ(graph.values[static_cast<size_t>(graph.updates[0].value)].name, "mul");
+}
+
+TEST(Weights, ImpossibleDescriptionsAreRefused) {
+  const auto refused = [](const Json& meta, const std::string& storage, const std::string& reason) {
+    EXPECT_THAT([&] { Weights(meta, storage).read(); }, ThrowsMessage<InputError>(HasSubstr(reason)));
+  };
+  refused(tensor_meta({3}, {1}), counting(2), "needs 12 bytes");
+  refused(tensor_meta({3}, {1}, 7, 1), counting(3), "needs 16 bytes");
+  refused(tensor_meta({-1}, {1}), counting(3), "impossible");
+  refused(tensor_meta({3}, {-1}), counting(3), "impossible");
+  refused(tensor_meta({3}, {1}, 7, -1), counting(3), "impossible");
+  refused(tensor_meta({3, 2}, {1}), counting(3), "impossible");
+  refused(tensor_meta({INT64_MAX, 2}, {INT64_MAX, 2}), counting(3), "impossible");
+  refused(tensor_meta({INT64_MAX, 1024}, {0, 0}), counting(3), "64 bits");
+  refused(tensor_meta({3}, {1}, 99), counting(3), "element type");
+}
+
+TEST(Weights, MissingOrPickledValuesAreRefused) {
+  Pt2 pickled;
+  pickled.weights["config"]["w"]["use_pickle"] = true;
+  EXPECT_THAT([&] { pickled.read(); }, ThrowsMessage<InputError>(HasSubstr("no values for 'w'")));
+  Pt2 missing;
+  missing.members.erase("m/data/weights/weight_0");
+  EXPECT_THAT([&] { missing.read(); }, ThrowsMessage<InputError>(HasSubstr("no member")));
+  Pt2 outside;
+  outside.weights["config"]["w"]["path_name"] = "../../../etc/passwd";
+  EXPECT_THAT([&] { outside.read(); }, ThrowsMessage<InputError>(HasSubstr("no member")));
+}
+
+}  // namespace
+}  // namespace penstock
