@@ -19,8 +19,9 @@ void refuse_parameter(const Graph& graph, const Operator& op, const Value& value
   if (value.kind != Value::Kind::tensor) return;
   const StoredTensor& stored = graph.tensors[static_cast<size_t>(value.tensor)];
   if (stored.kind != StoredTensor::Kind::parameter) return;
-  throw InputError(graph.path, describe(op) + " changes the parameter `" + stored.name +
-                   "` in place", "export the model with tools/export_model.py");
+  throw InputError(graph.path,
+                   describe(op) + " changes the parameter `" + stored.name + "` in place",
+                   "export the model with tools/export_model.py");
 }
 
 }  // namespace

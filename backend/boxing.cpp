@@ -41,8 +41,7 @@ at::Scalar scalar(const ArgumentValue& value, const c10::Type& type, int64_t bat
 
 at::MemoryFormat memory_format(int schema_value) {
   static constexpr std::array formats{at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast,
-                                      at::MemoryFormat::ChannelsLast3d,
-                                      at::MemoryFormat::Preserve};
+                                      at::MemoryFormat::ChannelsLast3d, at::MemoryFormat::Preserve};
   if (schema_value < 1 || schema_value > 4) throw std::invalid_argument("unknown memory format");
   return formats[static_cast<size_t>(schema_value - 1)];
 }
@@ -77,24 +76,32 @@ c10::IValue tensor(const ArgumentValue& value, const c10::Type& type,
 /// Calls `add` with each element of a list, as an ArgumentValue; a plain value is a list of one.
 template <class Add>
 void for_each_element(const ArgumentValue& value, Add add) {
-  std::visit(
-      Overloaded{[&](const std::vector<Expression>& list) { for (const auto& e : list) add(e); },
-                 [&](const std::vector<double>& list) { for (const double e : list) add(e); },
-                 [&](const std::vector<bool>& list) { for (const bool e : list) add(e); },
-                 [&](const std::vector<std::string>& list) { for (const auto& e : list) add(e); },
-                 [&](const TensorList& list) {
-                   for (const auto& e : list.values) {
-                     add(e ? ArgumentValue(TensorRef{*e}) : ArgumentValue(None{}));
-                   }
-                 },
-                 [&](const auto& single) { add(single); }},
-      value);
+  std::visit(Overloaded{[&](const std::vector<Expression>& list) {
+                          for (const auto& e : list) add(e);
+                        },
+                        [&](const std::vector<double>& list) {
+                          for (const double e : list) add(e);
+                        },
+                        [&](const std::vector<bool>& list) {
+                          for (const bool e : list) add(e);
+                        },
+                        [&](const std::vector<std::string>& list) {
+                          for (const auto& e : list) add(e);
+                        },
+                        [&](const TensorList& list) {
+                          for (const auto& e : list.values) {
+                            add(e ? ArgumentValue(TensorRef{*e}) : ArgumentValue(None{}));
+                          }
+                        },
+                        [&](const auto& single) { add(single); }},
+             value);
 }
 
 c10::IValue list(const ArgumentValue& value, const c10::Type& type, const BoxingContext& context) {
   const c10::TypePtr& element = type.castRaw<c10::ListType>()->getElementType();
   c10::impl::GenericList boxed(element);
-  for_each_element(value, [&](const ArgumentValue& e) { boxed.push_back(box(e, *element, context)); });
+  for_each_element(value,
+                   [&](const ArgumentValue& e) { boxed.push_back(box(e, *element, context)); });
   return boxed;
 }
 

@@ -17,29 +17,31 @@ bool changes_precision(const Graph& graph, const Operator& op) {
   const auto reads = op.reads();
   return std::ranges::any_of(op.outputs, [&](ValueId out) {
     return out >= 0 && std::ranges::any_of(reads, [&](ValueId in) {
-      const DType from = graph.values[index(in)].dtype;
-      return is_floating(from) && from != graph.values[index(out)].dtype;
-    });
+             const DType from = graph.values[index(in)].dtype;
+             return is_floating(from) && from != graph.values[index(out)].dtype;
+           });
   });
 }
 
 /// For each value that may be of a step chain, how many operators lead to it.
 std::map<ValueId, int> chain_lengths(const Graph& graph, const Analysis& analysis,
+                                     const Aliases& aliases,
                                      const std::vector<PreparedOperator>& operators,
                                      const std::vector<ValueRole>& roles) {
   std::map<ValueId, int> lengths;
-  std::set<ValueId> rounded;
+  std::set<ValueId> stay;
   for (const PreparedOperator& prepared : operators) {
     const Operator& op = prepared.op();
     int longest = 0;
-    bool rounds = changes_precision(graph, op);
+    bool stays = changes_precision(graph, op);
     for (const ValueId v : op.reads()) {
       longest = std::max(longest, lengths.contains(v) ? lengths[v] : 0);
-      rounds = rounds || rounded.contains(v);
+      stays = stays || stay.contains(v);
     }
     for (const ValueId v : op.outputs) {
       if (v < 0 || roles[index(v)] != ValueRole::microbatch_chain) continue;
-      if (rounds) rounded.insert(v);
+      if (stays || aliases.changed(v))
+        stay.insert(v);
       else if (analysis.parameter_derived[index(v)]) {
         lengths[v] = longest + (is_view(op) && longest > 0 ? 0 : 1);
       }
@@ -50,10 +52,10 @@ std::map<ValueId, int> chain_lengths(const Graph& graph, const Analysis& analysi
 
 }  // namespace
 
-void mark_step_chains(const Graph& graph, const Analysis& analysis,
+void mark_step_chains(const Graph& graph, const Analysis& analysis, const Aliases& aliases,
                       const std::vector<PreparedOperator>& operators,
                       std::vector<ValueRole>& roles) {
-  const std::map<ValueId, int> lengths = chain_lengths(graph, analysis, operators, roles);
+  const std::map<ValueId, int> lengths = chain_lengths(graph, analysis, aliases, operators, roles);
   std::set<ValueId> feeds_longer;
   for (const PreparedOperator& prepared : operators | std::views::reverse) {
     const auto marked = [&](ValueId v) {

@@ -11,8 +11,12 @@ namespace penstock {
 
 ForwardPass::ForwardPass(const Recipe& recipe, Constants& constants, GradientRouter& router,
                          const StepContext& context, Held* held)
-    : recipe_(recipe), constants_(constants), router_(router),
-      environment_(recipe.graph.values.size()), context_(context), held_(held) {}
+    : recipe_(recipe),
+      constants_(constants),
+      router_(router),
+      environment_(recipe.graph.values.size()),
+      context_(context),
+      held_(held) {}
 
 Stage::Forward ForwardPass::run(const Values& inputs, const std::optional<at::Tensor>& target) {
   bind_stored();
@@ -32,10 +36,12 @@ void ForwardPass::run_operators() {
   const bool step_chain_ready = held_ != nullptr && !router_.step_chain().empty();
   for (size_t k = 0; k < operators.size(); ++k) {
     const ValueRole role = operators[k].role;
-    const bool done = role == ValueRole::constant ||
-                      (role == ValueRole::step_chain && step_chain_ready);
-    if (!done && held_ != nullptr) run_recorded(operators[k]);
-    else if (!done) run_kernel(operators[k]);
+    const bool done =
+        role == ValueRole::constant || (role == ValueRole::step_chain && step_chain_ready);
+    if (!done && held_ != nullptr)
+      run_recorded(operators[k]);
+    else if (!done)
+      run_kernel(operators[k]);
     for (const ValueId value : recipe_.released[k]) at(value).reset();
   }
 }

@@ -1,4 +1,6 @@
 // How values enter a forward and leave it: see forward.hpp.
+#include <ATen/SequenceNumber.h>
+
 #include <sstream>
 
 #include "backend/dtype.hpp"
@@ -92,13 +94,25 @@ std::optional<at::Tensor> ForwardPass::loss(const std::optional<at::Tensor>& tar
   const bool computable = target || !needs_target(recipe_.loss);
   if (!recipe_.has_loss || (!computable && held_ == nullptr)) return std::nullopt;
   const ValueId id = recipe_.first_output();
-  if (held_ != nullptr && from_parameters(recipe_.role(id))) at(id) = leaf(id).tensor;
+  WeightUse use{.begin = at::sequence_number::peek()};
+  if (held_ != nullptr && from_parameters(recipe_.role(id))) {
+    Leaf own = leaf(id);  // the loss itself is a weight operator
+    at(id) = std::move(own.tensor);
+    use.leaves.push_back(std::move(own.edge));
+  }
   const at::Tensor loss = mean_loss(recipe_.loss, at(id), target.value_or(at::Tensor()));
   if (held_ == nullptr) return loss.detach();
+  if (!use.leaves.empty()) {
+    use.outputs.push_back(gradient_edge(loss));
+    use.end = at::sequence_number::peek();
+    held_->uses.push_back(std::move(use));
+  }
   if (!loss.requires_grad()) {
-    throw InputError(recipe_.graph.path, "the model's first output `" + recipe_.value(id).name +
-                     "` does not depend on a trainable parameter, so the loss cannot be trained",
-                     "return the tensor that the loss is computed from first");
+    throw InputError(
+        recipe_.graph.path,
+        "the model's first output `" + recipe_.value(id).name +
+            "` does not depend on a trainable parameter, so the loss cannot be trained",
+        "return the tensor that the loss is computed from first");
   }
   held_->loss = gradient_edge(loss);
   held_->loss_seed = at::full({}, context_.loss_scale, loss.options());

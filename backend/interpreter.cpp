@@ -13,8 +13,8 @@ namespace {
 /// A view of a value whose strides differ from the export's (it was received, hence contiguous)
 /// may need a copy: `reshape` has the same arguments and copies where it must.
 const char* kernel_name(const Operator& op) {
-  const bool plain_view = op.overload.empty() && (op.target == "aten::view" ||
-                                                  op.target == "aten::_unsafe_view");
+  const bool plain_view =
+      op.overload.empty() && (op.target == "aten::view" || op.target == "aten::_unsafe_view");
   return plain_view ? "aten::reshape" : op.target.c_str();
 }
 
@@ -31,8 +31,10 @@ size_t position_of(const Graph& graph, const Operator& op, const Argument& argum
   const bool renamed = argument.name == "size" && schema.name() == "aten::reshape";
   const auto position = schema.argumentIndexWithName(renamed ? "shape" : argument.name);
   if (position) return static_cast<size_t>(*position);
-  throw InputError(graph.path, describe(op) + " has an argument `" + argument.name +
-                   "` that LibTorch's schema does not know", "export it with torch 2.11");
+  throw InputError(graph.path,
+                   describe(op) + " has an argument `" + argument.name +
+                       "` that LibTorch's schema does not know",
+                   "export it with torch 2.11");
 }
 
 void append_values(const ArgumentValue& value, std::vector<ValueId>& values) {
@@ -88,8 +90,9 @@ void PreparedOperator::bind(const Graph& graph, const Argument& argument, size_t
   try {
     defaults_[position] = box(argument.value, *formal.type(), {.device = device_});
   } catch (const std::exception& error) {
-    throw InputError(graph.path, describe(*op_) + ", argument `" + formal.name() + "`: " +
-                     error.what(), "export it with torch 2.11");
+    throw InputError(graph.path,
+                     describe(*op_) + ", argument `" + formal.name() + "`: " + error.what(),
+                     "export it with torch 2.11");
   }
 }
 
@@ -97,8 +100,9 @@ void PreparedOperator::check_complete(const Graph& graph, const std::vector<bool
   const auto& formals = handle_.schema().arguments();
   for (size_t position = 0; position < formals.size(); ++position) {
     if (given[position] || formals[position].default_value()) continue;
-    throw InputError(graph.path, describe(*op_) + " lacks its argument `" +
-                     formals[position].name() + "`", "export it with torch 2.11");
+    throw InputError(graph.path,
+                     describe(*op_) + " lacks its argument `" + formals[position].name() + "`",
+                     "export it with torch 2.11");
   }
 }
 

@@ -41,9 +41,12 @@ class PreparedOperator {
   const Operator* op_;
   at::Device device_;
   c10::OperatorHandle handle_;
-  std::vector<c10::IValue> defaults_;   // one per schema argument
-  struct Bound { size_t position; const ArgumentValue* value; };
-  std::vector<Bound> bound_;            // arguments that are tensors or depend on the batch
+  std::vector<c10::IValue> defaults_;  // one per schema argument
+  struct Bound {
+    size_t position;
+    const ArgumentValue* value;
+  };
+  std::vector<Bound> bound_;  // arguments that are tensors or depend on the batch
   std::vector<ValueId> writes_;
 };
 

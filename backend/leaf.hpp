@@ -10,8 +10,8 @@
 namespace penstock {
 
 struct Leaf {
-  at::Tensor tensor;              // shares the source's memory, requires a gradient
-  torch::autograd::Edge edge;     // what the autograd engine takes for it
+  at::Tensor tensor;           // shares the source's memory, requires a gradient
+  torch::autograd::Edge edge;  // what the autograd engine takes for it
 };
 
 /// `receive` is called at most once per engine call that runs the leaf, without grad mode.

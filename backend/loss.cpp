@@ -19,26 +19,28 @@ std::string shape_of(const at::Tensor& tensor) {
                          std::string_view cure) {
   throw InputError(std::string("loss: ") + std::string(loss),
                    "the model's first output is " + shape_of(output) + ", the target " +
-                   (target.defined() ? shape_of(target) : "absent"), cure);
+                       (target.defined() ? shape_of(target) : "absent"),
+                   cure);
 }
 
 at::Tensor cross_entropy(const at::Tensor& output, const at::Tensor& target) {
   const char* name = "cross_entropy";
   if (!target.defined() || target.scalar_type() != at::kLong || output.dim() < 1 ||
       !output.is_floating_point() || target.sizes() != output.sizes().slice(0, output.dim() - 1)) {
-    refuse(name, output, target, "the target is int64, shaped like the output without its last "
-                                 "dimension");
+    refuse(name, output, target,
+           "the target is int64, shaped like the output without its last "
+           "dimension");
   }
   const int64_t classes = output.size(-1);
-  const auto reduction = counted_targets(Loss::cross_entropy, target) > 0 ? at::Reduction::Mean
-                                                                          : at::Reduction::Sum;
+  const auto reduction =
+      counted_targets(Loss::cross_entropy, target) > 0 ? at::Reduction::Mean : at::Reduction::Sum;
   try {
     return at::cross_entropy_loss(output.reshape({-1, classes}), target.reshape({-1}), {},
                                   reduction, kIgnored);
   } catch (const c10::IndexError& error) {
     throw InputError(std::string("loss: ") + name, error.what_without_backtrace(),
                      "targets are class numbers from 0 to " + std::to_string(classes - 1) +
-                     ", or -100 for one that does not count");
+                         ", or -100 for one that does not count");
   }
 }
 

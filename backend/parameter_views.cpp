@@ -55,8 +55,9 @@ bool ParameterViews::add(const PreparedOperator& prepared) {
   for (const ValueId v : op.outputs) {
     if (v < 0) continue;
     const at::Tensor& view = environment_[static_cast<size_t>(v)];
-    views_[v] = {index, {view.sizes().vec(), view.strides().vec(),
-                         view.storage_offset() - parameter.storage_offset()}};
+    views_[v] = {index,
+                 {view.sizes().vec(), view.strides().vec(),
+                  view.storage_offset() - parameter.storage_offset()}};
   }
   return true;
 }

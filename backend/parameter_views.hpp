@@ -15,7 +15,10 @@ class ParameterViews {
  public:
   ParameterViews(const Graph& graph, TensorStore& store);
 
-  struct View { int tensor; ViewGeometry geometry; };
+  struct View {
+    int tensor;
+    ViewGeometry geometry;
+  };
   /// Notes the outputs of a view operator if all of them are such views of one parameter (or of
   /// a noted view), without overlap in themselves. False, and nothing noted, otherwise.
   bool add(const PreparedOperator& prepared);

@@ -8,7 +8,7 @@ namespace penstock {
 namespace {
 
 /// The same value to several consumers is one entry: a gradient comes back if one sends it.
-std::map<ValueId, bool> crossings(const Slicing& slicing, int StageEdge::* end, int stage) {
+std::map<ValueId, bool> crossings(const Slicing& slicing, int StageEdge::*end, int stage) {
   std::map<ValueId, bool> result;
   for (const StageEdge& edge : slicing.edges) {
     if (edge.*end != stage) continue;
@@ -24,8 +24,12 @@ std::map<ValueId, bool> crossings(const Slicing& slicing, int StageEdge::* end, 
 
 Recipe::Recipe(const Graph& whole, const Analysis& analysis, const Slicing& slicing, int index,
                TensorStore& tensors, Loss kind)
-    : graph(whole), slice(slicing.stages.at(static_cast<size_t>(index))), store(tensors),
-      stage(index), loss(kind), roles(assign_roles(whole, analysis, slicing, index, tensors)),
+    : graph(whole),
+      slice(slicing.stages.at(static_cast<size_t>(index))),
+      store(tensors),
+      stage(index),
+      loss(kind),
+      roles(assign_roles(whole, analysis, slicing, index, tensors)),
       sent(crossings(slicing, &StageEdge::producer, index)),
       received(crossings(slicing, &StageEdge::consumer, index)),
       has_loss(std::ranges::count(slice.outputs, 0) > 0) {
@@ -63,7 +67,8 @@ void Recipe::plan_releases() {
   for (size_t k = 0; k < roles.operators.size(); ++k) {
     const Operator& op = roles.operators[k].prepared.op();
     for (const ValueId v : op.reads()) last[v] = k;
-    for (const ValueId v : op.outputs) if (v >= 0) last[v] = k;
+    for (const ValueId v : op.outputs)
+      if (v >= 0) last[v] = k;
   }
   released.resize(roles.operators.size());
   for (const auto& [value, k] : last) {

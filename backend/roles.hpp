@@ -12,12 +12,12 @@
 namespace penstock {
 
 enum class ValueRole : uint8_t {
-  plain,       // none of the others: random numbers, updated buffers, what no gradient reaches
-  constant,    // computed once per batch size and kept
-  data,        // depends on a received value or a user input
-  parameter,   // stored, and requires a gradient
-  view,        // a parameter's own elements: its gradient is a part of the parameter's
-  step_chain,  // from parameters, by several operators: computed once per step
+  plain,            // none of the others: random numbers, updated buffers, what no gradient reaches
+  constant,         // computed once per batch size and kept
+  data,             // depends on a received value or a user input
+  parameter,        // stored, and requires a gradient
+  view,             // a parameter's own elements: its gradient is a part of the parameter's
+  step_chain,       // from parameters, by several operators: computed once per step
   microbatch_chain  // from parameters, by one operator, or with random numbers or the batch size
 };
 
@@ -25,7 +25,7 @@ enum class ValueRole : uint8_t {
 bool from_parameters(ValueRole role);
 
 struct StageOperator {
-  OperatorId id;                      // in the whole graph
+  OperatorId id;  // in the whole graph
   PreparedOperator prepared;
   ValueRole role = ValueRole::plain;  // of its outputs
   bool random = false;
@@ -42,11 +42,11 @@ struct StageRoles {
   std::vector<ValueRole> of;             // by value id
   std::vector<StageOperator> operators;  // in graph order; without assertions, without views
   std::map<ValueId, ParameterViews::View> views;
-  std::vector<ValueId> received;         // from other stages, ascending
+  std::vector<ValueId> received;  // from other stages, ascending
   /// Stored values, inputs and received values that are read as a copy, because the stage changes
   /// them in place or updates them at the end of the forward (autograd may have saved them).
   std::set<ValueId> copied;
-  std::map<int, ValueId> updates;        // buffer, and the value it takes after the forward
+  std::map<int, ValueId> updates;  // buffer, and the value it takes after the forward
 };
 
 /// Throws InputError for an operator that LibTorch does not have or that changes a parameter.

@@ -43,8 +43,7 @@ Stage::Stage(const Graph& graph, const Analysis& analysis, const Slicing& slicin
 Stage::~Stage() = default;
 
 Stage::Forward Stage::forward(int microbatch, const Values& inputs,
-                              const std::optional<at::Tensor>& target,
-                              const StepContext& context) {
+                              const std::optional<at::Tensor>& target, const StepContext& context) {
   State& state = *state_;
   if (state.microbatches.contains(microbatch)) {
     out_of_order(index(), microbatch, "its forward has run and no backward followed");
@@ -74,9 +73,8 @@ auto Stage::State::in_backward(int microbatch, Action action) {
   try {
     return action(held(microbatch));
   } catch (const c10::Error& error) {
-    throw std::runtime_error("backward of stage " + std::to_string(recipe.stage) +
-                             ", microbatch " + std::to_string(microbatch) + ": " +
-                             error.what_without_backtrace());
+    throw std::runtime_error("backward of stage " + std::to_string(recipe.stage) + ", microbatch " +
+                             std::to_string(microbatch) + ": " + error.what_without_backtrace());
   }
 }
 

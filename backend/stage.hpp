@@ -21,13 +21,21 @@ using Values = std::map<ValueId, at::Tensor>;
 
 /// What a forward needs to know about its step.
 struct StepContext {
-  RandomKey random;              // seed, step, and replica x M + microbatch
-  int64_t batch = 1;             // microbatch size
-  double loss_scale = 1;         // 1 / (microbatches x data_parallel): multiplies each microbatch's mean loss
-  bool training = true;          // false: no autograd, nothing is saved
+  RandomKey random;   // seed, step, and replica x M + microbatch
+  int64_t batch = 1;  // microbatch size
+  /// Multiplies each microbatch's mean loss: 1 / (microbatches x data_parallel), or its counted
+  /// targets over those of the whole global batch.
+  double loss_scale = 1;
+  bool training = true;  // false: no autograd, nothing is saved
 };
 
-/// What one stage runs; it exchanges tensors only through arguments and results.
+/// What one stage runs; it exchanges tensors only through arguments and results. These may share
+/// memory with what the stage keeps, and with one another: nobody writes to them, neither to a result
+/// nor, before the microbatch's backward (with I: its W) has ended, to an argument.
+///
+/// Throws InputError where data, model and loss do not fit together; std::runtime_error naming the
+/// operator, or stage and microbatch, where LibTorch fails; std::logic_error for actions out of
+/// order. A forward that throws leaves nothing behind.
 class Stage {
  public:
   /// `store` must hold the stage's tensors and outlive it. `loss` is computed by the stage that
@@ -37,9 +45,9 @@ class Stage {
   ~Stage();
 
   struct Forward {
-    Values sent;                          // detached, contiguous: each value another stage uses
-    std::optional<at::Tensor> loss;       // mean over the microbatch, unscaled, detached
-    std::map<int, at::Tensor> outputs;    // user outputs by index, when not training
+    Values sent;                        // detached, contiguous: each value another stage uses
+    std::optional<at::Tensor> loss;     // mean over the microbatch, unscaled, detached
+    std::map<int, at::Tensor> outputs;  // user outputs by index, when not training
   };
   /// `inputs`: received values and user inputs. `target`: where this stage has the loss and needs it.
   /// Keeps what the backward of this microbatch needs.
@@ -57,7 +65,8 @@ class Stage {
   /// After the last backward of a step: sends the summed gradients of parameter-derived values
   /// back to their parameters.
   void finish_step();
-  /// Drops everything held for unfinished microbatches.
+  /// Drops everything held for unfinished microbatches, and what was computed from stored tensors:
+  /// call it after changing those from outside.
   void reset();
 
   bool has_loss() const;

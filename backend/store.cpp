@@ -12,8 +12,11 @@ namespace {
 at::Tensor load(const Graph& graph, const StoredTensor& stored, const WeightFile& file,
                 at::Device device) {
   if (stored.file.empty() && stored.elements() > 0) {
-    throw InputError(graph.path, "`" + stored.name + "` has no weights: the model was exported on "
-                     "the meta device", "export it again without --meta to run it");
+    throw InputError(graph.path,
+                     "`" + stored.name +
+                         "` has no weights: the model was exported on "
+                         "the meta device",
+                     "export it again without --meta to run it");
   }
   at::Tensor tensor =
       at::empty(stored.sizes, at::TensorOptions(scalar_type(stored.dtype)).device(at::kCPU));

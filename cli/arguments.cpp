@@ -4,7 +4,12 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/commands.hpp"
@@ -31,26 +36,46 @@ void add_auto_number(CLI::App& app, const std::string& flag, std::optional<Numbe
         }
         value = number;
       },
-      help);
+      help)
+      ->type_name("N");
+}
+
+/// The range is told when it is left, not on the help page.
+template <class Number>
+CLI::Option* in_range(CLI::Option* option, Number least, Number most) {
+  return option->type_name("N")->check(CLI::Range(least, most).description(""));
 }
 
 template <class Number>
 void add_count(CLI::App& app, const std::string& flag, std::optional<Number>& value,
                const std::string& help) {
-  app.add_option(flag, value, help)->check(CLI::Range(Number{1}, Number{1} << 24));
+  in_range(app.add_option(flag, value, help), Number{1}, Number{1} << 24);
+}
+
+/// An option whose text the command itself parses; `type` says what it is.
+CLI::Option* add_text(CLI::App& app, const std::string& flag, std::string& value,
+                      const std::string& type, const std::string& help) {
+  return app.add_option(flag, value, help)->type_name(type);
+}
+
+CLI::Option* add_file(CLI::App& app, const std::string& flag, std::string& value,
+                      const std::string& help) {
+  return add_text(app, flag, value, "FILE", help);
 }
 
 std::function<int()> declare_profile(CLI::App& app) {
   auto options = std::make_shared<ProfileOptions>();
-  app.add_option("JOB.yaml", options->job, "the job")->required();
-  app.add_option("--device", options->device, "cpu")->capture_default_str();
-  app.add_option("--ranks", options->ranks, "local ranks that will compute at the same time")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1024));
-  app.add_option("--top", options->top, "how many of the most expensive operators to print")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 1 << 20));
-  app.add_option("-o,--output", options->output, "the profile to write (JSON)")->required();
+  add_text(app, "JOB.yaml", options->job, "", "the job")->required();
+  add_text(app, "--device", options->device, "NAME", "cpu")->capture_default_str();
+  in_range(app.add_option("--ranks", options->ranks,
+                          "local ranks that will compute at the same time"),
+           1, 1024)
+      ->capture_default_str();
+  in_range(app.add_option("--top", options->top, "how many of the most expensive operators to print"),
+           0, 1 << 20)
+      ->capture_default_str();
+  add_file(app, "-o,--output", options->output, "the profile to write (JSON)")->required();
+  app.footer("Example:\n  penstock profile configs/jobs/tutorial.yaml -o profile.json");
   return [options] { return profile(*options); };
 }
 
@@ -63,18 +88,23 @@ std::vector<std::string> schedule_names(const std::vector<std::string>& given) {
 std::function<int()> declare_plan(CLI::App& app) {
   auto options = std::make_shared<PlanOptions>();
   auto memory = std::make_shared<std::string>();
-  app.add_option("PROFILE.json", options->profile, "what `penstock profile` wrote")->required();
-  app.add_option("--cluster", options->cluster, "the devices and links to plan for (YAML)");
+  add_text(app, "PROFILE.json", options->profile, "", "what `penstock profile` wrote")->required();
+  add_file(app, "--cluster", options->cluster, "the devices and links to plan for (YAML)");
   add_count(app, "--ranks", options->ranks, "pipeline ranks; default: the cluster's, else 2");
-  app.add_option("--schedule", options->schedules, "NAME[,NAME] or auto")->delimiter(',');
+  app.add_option("--schedule", options->schedules, "NAME[,NAME] or auto")
+      ->delimiter(',')
+      ->type_name("NAME");
   add_auto_number(app, "--microbatches", options->microbatches, "N or auto");
-  app.add_option("--memory", *memory, "limit per rank, like 16GiB");
+  add_text(app, "--memory", *memory, "BYTES", "limit per rank, like 16GiB");
   app.add_option("--split", options->split,
                  "split by hand: PATH:beginning|PATH:end[,…]; default: searched")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->type_name("POINT");
   app.add_flag("--allow-batch-coupling", options->allow_batch_coupling,
                "choose the microbatches even where samples of a batch influence each other");
-  app.add_option("-o,--output", options->output, "the plan to write (YAML)")->required();
+  add_file(app, "-o,--output", options->output, "the plan to write (YAML)")->required();
+  app.footer("Examples:\n  penstock plan profile.json --ranks 2 -o plan.yaml\n"
+             "  penstock plan profile.json --split layers.3:end --schedule gpipe -o plan.yaml");
   return [options, memory] {
     options->schedules = schedule_names(options->schedules);
     if (!memory->empty()) options->memory_bytes = parse_bytes(*memory, "--memory");
@@ -83,62 +113,67 @@ std::function<int()> declare_plan(CLI::App& app) {
 }
 
 void declare_study(CLI::App& app, SimulateOptions& options) {
-  app.add_option("--program", options.program, "a schedule CSV instead of a plan");
-  app.add_option("--schedule", options.schedule, "a schedule by name instead of a plan");
+  const auto add = [&](const char* flag, std::string& value, const char* type, const char* help) {
+    add_text(app, flag, value, type, help);
+  };
+  add("--program", options.program, "FILE", "a program (CSV) instead of a plan");
+  add("--schedule", options.schedule, "NAME", "a schedule instead of a plan, with the flags below");
   add_count(app, "--ranks", options.ranks, "pipeline ranks");
   add_count(app, "--stages-per-rank", options.stages_per_rank, "stages per rank; default 1");
   add_count(app, "--microbatches", options.microbatches, "microbatches per step");
-  app.add_option("--forward", options.forward, "time of a stage's forward, like 1ms");
-  app.add_option("--backward", options.backward, "time of its backward");
-  app.add_option("--backward-input", options.backward_input, "of a split backward: for the input");
-  app.add_option("--backward-weight", options.backward_weight, "… and for the weight");
-  app.add_option("--message", options.message, "bytes of a transfer, like 16MB");
-  app.add_option("--bandwidth", options.bandwidth, "of a link, like 25GB/s; default: infinite");
-  app.add_option("--latency", options.latency, "of a link, like 10us; default: none");
-  app.add_option("--saved", options.saved, "bytes a stage holds per microbatch from F to B (or I)");
-  app.add_option("--saved-weight", options.saved_weight, "… and from there to the end of W");
-  app.add_option("--memory", options.memory, "limit per rank to compare with");
+  add("--forward", options.forward, "TIME", "of a stage, per microbatch, like 1ms");
+  add("--backward", options.backward, "TIME", "whole backward of a stage");
+  add("--backward-input", options.backward_input, "TIME", "or its halves: for the input");
+  add("--backward-weight", options.backward_weight, "TIME", "and for the weight");
+  add("--message", options.message, "BYTES", "that a stage sends per microbatch, like 16MB");
+  add("--bandwidth", options.bandwidth, "RATE", "of a link, like 25GB/s; default: no limit");
+  add("--latency", options.latency, "TIME", "of a link, like 10us; default: none");
+  add("--saved", options.saved, "BYTES", "a stage holds per microbatch from F to B (or I)");
+  add("--saved-weight", options.saved_weight, "BYTES", "and from there to the end of W");
 }
 
 std::function<int()> declare_simulate(CLI::App& app) {
   auto options = std::make_shared<SimulateOptions>();
-  app.add_option("PLAN.yaml", options->plan, "a plan");
+  add_text(app, "PLAN.yaml", options->plan, "", "the plan to simulate");
   declare_study(app, *options);
-  app.add_option("--trace", options->trace, "write the timeline for Perfetto (JSON)");
-  app.add_option("--width", options->width, "columns of the drawing; default: the terminal's")
-      ->check(CLI::Range(0, 10000));
+  add_text(app, "--memory", options->memory, "BYTES", "limit per rank to compare with");
+  add_file(app, "--trace", options->trace, "write the timeline for Perfetto and `compare` (JSON)");
+  in_range(app.add_option("--width", options->width,
+                          "columns of the drawing; default: the terminal's"),
+           0, 10000);
   app.add_flag("--json", options->json, "print one JSON object");
+  app.footer("Examples:\n  penstock simulate plan.yaml --trace predicted.json\n"
+             "  penstock simulate --schedule 1f1b --ranks 4 --microbatches 8 --forward 1ms "
+             "--backward 2ms");
   return [options] { return simulate(*options); };
 }
 
 std::function<int()> declare_execute(CLI::App& app) {
   auto options = std::make_shared<ExecuteOptions>();
-  app.add_option("PLAN.yaml", options->plan, "a plan")->required();
+  add_text(app, "PLAN.yaml", options->plan, "", "the plan to train")->required();
   add_count(app, "--steps", options->steps, "training steps; default: the job's");
-  app.add_option("--device", options->device, "cpu")->capture_default_str();
+  add_text(app, "--device", options->device, "NAME", "cpu")->capture_default_str();
   app.add_flag("--forward-only", options->forward_only, "inference: forwards of the plan alone");
-  app.add_option("--output", options->output, "with --forward-only: outputs (.safetensors)");
-  app.add_option("--trace", options->trace, "write the median step's timeline for Perfetto (JSON)");
-  app.add_option("--dump-gradients", options->dump_gradients,
-                 "write the first step's gradients (.safetensors)");
-  app.add_option("--save", options->save, "write a checkpoint into this folder at the end");
-  app.add_option("--save-every", options->save_every, "… and after every N steps")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
-  app.add_option("--resume", options->resume, "go on from a checkpoint's folder");
+  add_file(app, "--output", options->output, "with --forward-only: outputs (.safetensors)");
+  add_file(app, "--trace", options->trace,
+           "write the median step's timeline for Perfetto and `compare` (JSON)");
+  add_file(app, "--dump-gradients", options->dump_gradients,
+           "write the first step's gradients (.safetensors)");
   app.add_flag("--json", options->json, "print one JSON object");
+  app.footer("Example:\n  penstock execute plan.yaml --steps 20 --trace actual.json");
   return [options] { return execute(*options); };
 }
 
 std::function<int()> declare_compare(CLI::App& app) {
   auto options = std::make_shared<CompareOptions>();
-  app.add_option("PREDICTED.json", options->predicted, "trace of `simulate --trace`")->required();
-  app.add_option("ACTUAL.json", options->actual, "trace of `execute --trace`")->required();
+  add_text(app, "PREDICTED.json", options->predicted, "", "from `simulate --trace`")->required();
+  add_text(app, "ACTUAL.json", options->actual, "", "from `execute --trace`")->required();
   return [options] { return compare(*options); };
 }
 
 std::function<int()> declare_show(CLI::App& app) {
   auto options = std::make_shared<ShowOptions>();
-  app.add_option("FILE", options->path, "a model (.pt2) or a plan (.yaml)")->required();
+  add_text(app, "FILE", options->path, "", "a model (.pt2) or a plan (.yaml)")->required();
   return [options] { return show(*options); };
 }
 
@@ -157,74 +192,80 @@ constexpr Command commands[] = {
     {"show", "what is in a model or a plan", declare_show},
 };
 
-/// "Did you mean …?" for a command or flag that does not exist.
-std::string suggestion(const CLI::App& app, const std::string& word) {
+std::string place_of(const CLI::App& command) {
+  return command.get_parent() ? "penstock " + command.get_name() : "penstock";
+}
+
+std::string see_help(const CLI::App& command) { return "See " + place_of(command) + " --help."; }
+
+/// The suggestion, or where to look.
+std::string cure_for(const std::string& word, const std::vector<std::string>& known,
+                     const CLI::App& command) {
+  const std::string suggestion = did_you_mean(word, known);
+  return suggestion.empty() ? see_help(command) : suggestion;
+}
+
+/// The command that the first word names. Throws InputError where it is none.
+CLI::App& command_named(CLI::App& app, const std::string& word) {
   std::vector<std::string> known;
-  for (const CLI::App* command : app.get_subcommands({})) known.push_back(command->get_name());
-  for (const CLI::App* level : {&app, app.get_subcommands().empty() ? &app : app.get_subcommands()[0]}) {
-    for (const CLI::Option* option : level->get_options()) known.push_back(option->get_name());
+  for (CLI::App* command : app.get_subcommands({})) {
+    if (command->get_name() == word) return *command;
+    known.push_back(command->get_name());
   }
-  return did_you_mean(word, known);
+  throw InputError("penstock", "there is no command `" + word + "`", cure_for(word, known, app));
 }
 
-/// A message with its cure for what CLI11 did not understand.
-int refuse(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
-  const bool has_command = !app.get_subcommands().empty();
-  std::string where = "penstock";
-  if (has_command) where += " " + app.get_subcommands()[0]->get_name();
-  std::string cure;
-  for (const std::string& word : words) {
-    if (cure.empty() && error.get_name() == "ExtrasError") cure = suggestion(app, word);
-  }
-  if (!has_command && !words.empty()) {
-    fmt::print(stderr, "penstock: `{}` is no command\n", words[0]);
-    cure = suggestion(app, words[0]);
-  } else {
-    fmt::print(stderr, "{}: {}\n", where, error.what());
-  }
-  fmt::print(stderr, "  {}\n", cure.empty() ? "See " + where + " --help." : cure);
-  return 2;
+/// Refuses a flag that the command does not have; CLI11 alone would suggest nothing.
+void check_flag(const CLI::App& command, const std::string& word) {
+  const std::string flag = word.substr(0, word.find('='));
+  if (!flag.starts_with("--") || flag.size() == 2 || command.get_option_no_throw(flag)) return;
+  std::vector<std::string> known;
+  for (const CLI::Option* option : command.get_options()) known.push_back(option->get_name());
+  throw InputError(place_of(command), "there is no flag `" + flag + "`",
+                   cure_for(flag, known, command));
 }
 
-int carry_out(const std::function<int()>& command) {
-  try {
-    return command();
-  } catch (const InputError& error) {
-    fmt::print(stderr, "penstock: {}\n", error.what());
-    return 2;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "penstock: {}\n", error.what());
-    return 1;
-  }
+/// The command that the words name, or `app` where they begin with a flag or are none.
+CLI::App& check_words(CLI::App& app, const std::vector<std::string>& words) {
+  CLI::App* command = &app;
+  if (!words.empty() && !words[0].starts_with('-')) command = &command_named(app, words[0]);
+  for (const std::string& word : words) check_flag(*command, word);
+  return *command;
+}
+
+int report(const std::string& message, int status) {
+  fmt::print(stderr, "penstock: {}\n", message);
+  return status;
 }
 
 }  // namespace
 
-int run(int argc, char** argv) {
+int run(int argc, char** argv) try {
   CLI::App app("Plans and runs pipeline-parallel training of PyTorch models.", "penstock");
   app.set_version_flag("--version", "penstock " PENSTOCK_VERSION);
   app.require_subcommand(1);
+  app.footer("Flags and an example of each command: penstock COMMAND --help");
   std::vector<std::pair<CLI::App*, std::function<int()>>> declared;
   for (const Command& command : commands) {
     CLI::App* sub = app.add_subcommand(command.name, command.description);
     declared.emplace_back(sub, command.declare(*sub));
   }
+  CLI::App& named = check_words(app, {argv + 1, argv + argc});
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version
     return app.exit(success);
-  } catch (const InputError& error) {
-    fmt::print(stderr, "penstock: {}\n", error.what());
-    return 2;
   } catch (const CLI::ParseError& error) {
-    std::vector<std::string> words = app.remaining(true);
-    if (words.empty()) words.assign(argv + 1, argv + argc);
-    return refuse(app, error, words);
+    throw InputError(place_of(named), error.what(), see_help(named));
   }
   for (const auto& [sub, command] : declared) {
-    if (sub->parsed()) return carry_out(command);
+    if (sub->parsed()) return command();
   }
-  return 2;
+  throw std::logic_error("no command was parsed");
+} catch (const InputError& error) {
+  return report(error.what(), 2);
+} catch (const std::exception& error) {
+  return report(error.what(), 1);
 }
 
 }  // namespace penstock::cli

@@ -1,11 +1,13 @@
-// `penstock compare`: a predicted and a real timeline, side by side, by kind of action and by rank.
+// `penstock compare`: a predicted and a measured step, and where they differ.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
-#include <vector>
+#include <set>
 
 #include "cli/commands.hpp"
+#include "cli/table.hpp"
 #include "graph/error.hpp"
 #include "pipeline/quantity.hpp"
 #include "pipeline/timeline.hpp"
@@ -14,101 +16,153 @@ namespace penstock::cli {
 
 namespace {
 
-/// Times of the events of one kind, or of one rank.
-struct Sum {
-  int count = 0;
-  double total_s = 0;
-  double mean_s() const { return count > 0 ? total_s / count : 0; }
+/// The same things of the prediction and of the measurement.
+struct Pair {
+  double predicted = 0, measured = 0;
 };
 
-template <class Key, class KeyOf>
-std::map<Key, Sum> sums(const Timeline& timeline, KeyOf key_of) {
-  std::map<Key, Sum> result;
-  for (const TimelineEvent& event : timeline) {
-    Sum& sum = result[key_of(event)];
-    ++sum.count;
-    sum.total_s += event.end_s - event.start_s;
-  }
-  return result;
-}
+using Key = std::pair<int, std::string>;  // rank, action
 
-std::string error(double predicted, double actual) {
-  return actual > 0 ? fmt::format("{:+.1f} %", 100 * (predicted / actual - 1)) : "";
-}
-
-void print_row(const std::string& what, double predicted_s, double actual_s) {
-  fmt::print("  {:<16} {:>11} {:>11} {:>9}\n", what, format_seconds(predicted_s),
-             format_seconds(actual_s), error(predicted_s, actual_s));
-}
-
-int rank_count(const Timeline& timeline) {
-  int ranks = 0;
-  for (const TimelineEvent& event : timeline) ranks = std::max(ranks, event.rank + 1);
-  return ranks;
-}
-
-Timeline compute_only(const Timeline& timeline) {
-  Timeline result;
-  std::ranges::copy_if(timeline, std::back_inserter(result), [](const TimelineEvent& event) {
-    return is_compute(event.action.kind) || event.action.kind == Kind::optimizer;
-  });
-  return result;
-}
-
-/// Mean time of an action, by kind.
-void print_kinds(const Timeline& predicted, const Timeline& actual) {
-  const auto kind = [](const TimelineEvent& event) { return event.action.kind; };
-  const auto expected = sums<Kind>(predicted, kind), found = sums<Kind>(actual, kind);
-  fmt::print("\n  {:<16} {:>11} {:>11} {:>9}\n", "mean time of", "predicted", "measured", "error");
-  for (const auto& [which, sum] : found) {
-    const auto other = expected.find(which);
-    if (other == expected.end()) continue;
-    print_row(std::string(name(which)), other->second.mean_s(), sum.mean_s());
-  }
-}
-
-/// Compute and idle time of every rank.
-void print_rank_times(const Timeline& predicted, const Timeline& actual) {
-  const auto rank = [](const TimelineEvent& event) { return event.rank; };
-  const auto expected = sums<int>(compute_only(predicted), rank);
-  const auto found = sums<int>(compute_only(actual), rank);
-  fmt::print("\n  {:<16} {:>11} {:>11} {:>9}\n", "per rank", "predicted", "measured", "error");
-  for (const auto& [which, sum] : found) {
-    const double before = expected.at(which).total_s;
-    print_row(fmt::format("rank {} busy", which), before, sum.total_s);
-    print_row(fmt::format("rank {} idle", which), makespan_s(predicted) - before,
-              makespan_s(actual) - sum.total_s);
-  }
-}
-
-/// The same plan gives the same compute actions on the same ranks.
-void check_same_program(const CompareOptions& options, const Timeline& predicted,
-                        const Timeline& actual) {
-  const auto rank = [](const TimelineEvent& event) { return event.rank; };
-  const auto expected = sums<int>(compute_only(predicted), rank);
-  const auto found = sums<int>(compute_only(actual), rank);
-  const auto same = [](const auto& a, const auto& b) {
-    return a.first == b.first && a.second.count == b.second.count;
+/// Both timelines, joined action by action.
+struct Joined {
+  struct Entry {
+    int rank;
+    Action action;
+    int64_t bytes;
+    Pair duration_s;
   };
-  if (std::ranges::equal(expected, found, same)) return;
-  throw InputError(options.actual,
-                   fmt::format("{} ranks with {} actions, but {} has {} ranks with {} actions",
-                               rank_count(actual), compute_only(actual).size(), options.predicted,
-                               rank_count(predicted), compute_only(predicted).size()),
-                   "Compare two timelines of the same plan.");
+  std::vector<Entry> entries;
+  Pair step_s;
+  int ranks = 0;
+};
+
+std::map<Key, const TimelineEvent*> by_action(const Trace& trace, const std::string& path) {
+  std::map<Key, const TimelineEvent*> events;
+  for (const TimelineEvent& event : trace.timeline) {
+    const std::string action = to_string(event.action);
+    if (events.emplace(Key{event.rank, action}, &event).second) continue;
+    throw InputError(path, fmt::format("rank {} runs {} twice", event.rank, action),
+                     "Give traces of one step each.");
+  }
+  if (events.empty()) throw InputError(path, "the timeline is empty", "Give the trace of a step.");
+  return events;
+}
+
+[[noreturn]] void refuse_missing(const Key& key, const std::string& with, const std::string& path) {
+  throw InputError(path, fmt::format("rank {} never runs {}, as it does in {}", key.first, key.second,
+                                     with),
+                   "Compare traces of the same plan: simulate --trace and execute --trace of it.");
+}
+
+Joined join(const CompareOptions& options) {
+  const Trace predicted = read_trace(options.predicted), measured = read_trace(options.actual);
+  const auto expected = by_action(predicted, options.predicted);
+  const auto actual = by_action(measured, options.actual);
+  for (const auto& [key, event] : actual) {
+    if (!expected.contains(key)) refuse_missing(key, options.actual, options.predicted);
+  }
+  Joined joined;
+  joined.step_s = {makespan_s(predicted.timeline), makespan_s(measured.timeline)};
+  for (const auto& [key, event] : expected) {
+    const auto other = actual.find(key);
+    if (other == actual.end()) refuse_missing(key, options.predicted, options.actual);
+    const TimelineEvent& real = *other->second;
+    joined.entries.push_back({event->rank, event->action, real.bytes,
+                              {event->end_s - event->start_s, real.end_s - real.start_s}});
+    joined.ranks = std::max(joined.ranks, event->rank + 1);
+  }
+  return joined;
+}
+
+std::string seconds(double value) {
+  return value < 0 ? "-" + format_seconds(-value) : format_seconds(value);
+}
+
+std::string error(Pair pair) {
+  if (pair.predicted <= 0) return "";
+  return fmt::format("{:+.1f} %", 100 * (pair.measured / pair.predicted - 1));
+}
+
+/// Sum and number of what falls under one heading.
+struct Sum {
+  Pair s;
+  int64_t count = 0, bytes = 0;
+
+  void add(const Joined::Entry& entry) {
+    s.predicted += entry.duration_s.predicted;
+    s.measured += entry.duration_s.measured;
+    bytes += entry.bytes;
+    ++count;
+  }
+  Pair mean_s() const {
+    const auto n = static_cast<double>(count);
+    return {s.predicted / n, s.measured / n};
+  }
+};
+
+bool is_busy(Kind kind) { return is_compute(kind) || kind == Kind::optimizer; }
+
+void print_kinds(const Joined& joined) {
+  std::map<Kind, Sum> kinds;
+  for (const Joined::Entry& entry : joined.entries) {
+    if (!is_send(entry.action.kind) && !is_receive(entry.action.kind)) {
+      kinds[entry.action.kind].add(entry);
+    }
+  }
+  Table table({"<action", "count", "predicted", "measured", "error", "per rank and step"});
+  for (const auto& [kind, sum] : kinds) {
+    table.row({std::string(name(kind)), std::to_string(sum.count), seconds(sum.mean_s().predicted),
+               seconds(sum.mean_s().measured), error(sum.s),
+               seconds((sum.s.measured - sum.s.predicted) / joined.ranks)});
+  }
+  fmt::print("\nActions, mean times and what their errors add up to\n\n{}", table.text());
+}
+
+void print_ranks(const Joined& joined) {
+  std::vector<Pair> busy_s(static_cast<size_t>(joined.ranks));
+  for (const Joined::Entry& entry : joined.entries) {
+    if (!is_busy(entry.action.kind)) continue;
+    busy_s[static_cast<size_t>(entry.rank)].predicted += entry.duration_s.predicted;
+    busy_s[static_cast<size_t>(entry.rank)].measured += entry.duration_s.measured;
+  }
+  Table table({"rank", "busy predicted", "measured", "error", "idle predicted", "measured"});
+  for (size_t rank = 0; rank < busy_s.size(); ++rank) {
+    table.row({std::to_string(rank), seconds(busy_s[rank].predicted), seconds(busy_s[rank].measured),
+               error(busy_s[rank]), seconds(joined.step_s.predicted - busy_s[rank].predicted),
+               seconds(joined.step_s.measured - busy_s[rank].measured)});
+  }
+  fmt::print("\nRanks\n\n{}", table.text());
+}
+
+/// By sending stage, receiving stage and direction: how long the receiver waited.
+void print_transfers(const Joined& joined) {
+  std::map<std::tuple<int, int, bool>, Sum> routes;
+  for (const Joined::Entry& entry : joined.entries) {
+    if (!is_receive(entry.action.kind)) continue;
+    routes[{peer_stage(entry.action), entry.action.stage, entry.action.kind == Kind::recv_backward}]
+        .add(entry);
+  }
+  if (routes.empty()) return;
+  Table table({"<stages", "<carries", "count", "bytes each", "wait predicted", "measured"});
+  for (const auto& [route, sum] : routes) {
+    const auto& [from, to, backward] = route;
+    table.row({fmt::format("{} to {}", from, to), backward ? "gradients" : "activations",
+               std::to_string(sum.count),
+               format_bytes(static_cast<double>(sum.bytes) / static_cast<double>(sum.count)),
+               seconds(sum.mean_s().predicted), seconds(sum.mean_s().measured)});
+  }
+  fmt::print("\nTransfers, mean time that the receiver waited\n\n{}", table.text());
 }
 
 }  // namespace
 
 int compare(const CompareOptions& options) {
-  const Trace predicted = read_trace(options.predicted);
-  const Trace actual = read_trace(options.actual);
-  check_same_program(options, predicted.timeline, actual.timeline);
-  fmt::print("predicted  {}\nmeasured   {}\n\n", predicted.title, actual.title);
-  fmt::print("  {:<16} {:>11} {:>11} {:>9}\n", "", "predicted", "measured", "error");
-  print_row("step", makespan_s(predicted.timeline), makespan_s(actual.timeline));
-  print_kinds(predicted.timeline, actual.timeline);
-  print_rank_times(predicted.timeline, actual.timeline);
+  const Joined joined = join(options);
+  fmt::print("step    predicted {}, measured {}: {}\n", seconds(joined.step_s.predicted),
+             seconds(joined.step_s.measured), error(joined.step_s));
+  print_kinds(joined);
+  print_ranks(joined);
+  print_transfers(joined);
   return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/stage_names.hpp"
+#include "cli/table.hpp"
 #include "pipeline/quantity.hpp"
 
 namespace penstock::cli {
@@ -32,16 +33,16 @@ void print_searched(Out out, const Planned& planned) {
   if (planned.memory_limit_bytes > 0)
     fmt::format_to(out, ", {} per rank ({})", bytes(planned.memory_limit_bytes),
                    planned.memory_source);
-  fmt::format_to(out, "\n\n  {:<16} {:>12} {:>8} {:>12} {:>10} {:>10} {:>10} {:>13}\n", "schedule",
-                 "microbatches", "samples", "splits", "simulated", "best found", "bound",
-                 "least memory");
+  Table table({"<", "<schedule", "microbatches", "samples", "splits", "simulated", "best found",
+               "bound", "least memory"});
   for (const Searched& one : planned.searched) {
     const bool chosen = one.schedule == plan.schedule && one.microbatches == plan.microbatches;
-    fmt::format_to(out, "{} {:<16} {:>12} {:>8} {:>12} {:>10} {:>10} {:>10} {:>13}\n",
-                   chosen ? '*' : ' ', one.schedule, one.microbatches, one.microbatch, one.splits,
-                   one.simulated, best_step(planned, one), format_seconds(one.lower_bound_s),
-                   bytes(one.least_memory_bytes));
+    table.row({chosen ? "*" : " ", one.schedule, fmt::to_string(one.microbatches),
+               fmt::to_string(one.microbatch), fmt::to_string(one.splits),
+               fmt::to_string(one.simulated), best_step(planned, one),
+               format_seconds(one.lower_bound_s), bytes(one.least_memory_bytes)});
   }
+  fmt::format_to(out, "\n\n{}", table.text());
 }
 
 int64_t parameters(const Graph& model, const StageSlice& stage) {
@@ -65,19 +66,16 @@ void print_stages(Out out, const Planned& planned, const Graph& model) {
   const size_t stages = planned.plan.stages.size();
   const std::vector<std::string> names =
       stage_names(model, planned.slicing.stage_of_operator, static_cast<int>(stages));
-  size_t width = 7;
-  for (const std::string& name : names) width = std::max(width, name.size());
-  fmt::format_to(out, "\n  rank  {:<{}} {:>11} {:>9} {:>9} {:>5} {:>18}\n", "modules", width,
-                 "parameters", "forward", "backward", "busy", "memory");
+  Table table({"rank", "<modules", "parameters", "forward", "backward", "busy", "memory"});
   for (size_t stage = 0; stage < stages; ++stage) {
     const StageCosts& costs = planned.costs.stages[stage];
     const double busy = planned.simulation.busy_s[stage] / planned.simulation.makespan_s;
-    fmt::format_to(
-        out, "  {:>4}  {:<{}} {:>11} {:>9} {:>9} {:>3.0f} % {:>18}\n", stage, names[stage], width,
-        format_count(static_cast<double>(parameters(model, planned.slicing.stages[stage]))),
-        format_seconds(costs.forward_s), format_seconds(costs.backward_s), 100 * busy,
-        memory(planned, stage));
+    const auto count = static_cast<double>(parameters(model, planned.slicing.stages[stage]));
+    table.row({fmt::to_string(stage), names[stage], format_count(count),
+               format_seconds(costs.forward_s), format_seconds(costs.backward_s),
+               fmt::format("{:.0f} %", 100 * busy), memory(planned, stage)});
   }
+  fmt::format_to(out, "\n{}", table.text());
   const auto& shared = planned.plan.shared_parameters;
   if (shared.empty()) return;
   fmt::format_to(out,

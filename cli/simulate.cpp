@@ -59,7 +59,8 @@ int simulate(const SimulateOptions& options) {
   } else {
     print(options, study, simulation);
   }
-  fmt::print(stderr, "{}", memory_warning(study, simulation));
+  const std::string warning = memory_warning(study, simulation);
+  if (!warning.empty()) fmt::print(stderr, "penstock: {}\n", warning);
   return 0;
 }
 

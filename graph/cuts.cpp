@@ -138,7 +138,8 @@ std::vector<OperatorId> dominator_cuts(const Graph& graph, const Analysis& analy
   const auto in_flow = follows_input(graph);
   const DominatorTree tree(graph, in_flow);
   std::vector<OperatorId> cuts;
-  size_t rest = DominatorTree::nowhere;  // the nearest vertex that dominates all operators from k on
+  size_t rest =
+      DominatorTree::nowhere;  // the nearest vertex that dominates all operators from k on
   for (OperatorId k = count - 1; k > 0; --k) {
     if (in_flow[k]) rest = rest == DominatorTree::nowhere ? k + 1 : tree.meet(rest, k + 1);
     if (crossing[k] == 1 && in_flow[newest[k]] && rest != DominatorTree::nowhere &&

@@ -11,7 +11,8 @@ namespace penstock {
 
 /// Position k lies before operator k. Its values are those produced before and used at or after k,
 /// without constants, parameter-derived values, user inputs and stored tensors (they are not sent).
-std::vector<ValueId> values_at_cut(const Graph& graph, const Analysis& analysis, OperatorId position);
+std::vector<ValueId> values_at_cut(const Graph& graph, const Analysis& analysis,
+                                   OperatorId position);
 
 /// For each position 0 … number of operators the bytes of its values, each once, for a batch of
 /// `batch` samples; all in one sweep.
@@ -29,7 +30,7 @@ std::vector<OperatorId> dominator_cuts(const Graph& graph, const Analysis& analy
 /// A run of operators that the partitioner does not look inside.
 struct Unit {
   OperatorId begin = 0, end = 0;  // [begin, end)
-  std::string label;              // as a plan's `begin` would name it: module path, call, or operator name
+  std::string label;  // as a plan's `begin` would name it: module path, call, or operator name
 };
 
 /// Units cover all operators in order and begin where cuts are allowed. They lie between dominator cuts; a stretch of more than 1/64

@@ -31,8 +31,7 @@ Expression Expression::apply(std::string_view function, std::vector<Expression> 
   const SizeFunction& known = size_function(function, arguments.size());
   bool depends = false;
   for (const Expression& argument : arguments) depends |= argument.depends_on_batch();
-  Expression whole(
-      std::make_shared<const Node>(Node{&known, std::move(arguments), 0, false}));
+  Expression whole(std::make_shared<const Node>(Node{&known, std::move(arguments), 0, false}));
   if (depends) return whole;
   const Number value = whole.evaluate(1);
   if (const auto* integer = std::get_if<int64_t>(&value)) return Expression(*integer);
@@ -76,8 +75,8 @@ std::string Expression::str() const {
   std::string text;
   for (const Expression& argument : node_->arguments) {
     if (!text.empty()) text += infix.empty() ? ", " : infix;
-    const bool nested = argument.node_ && argument.node_->function &&
-                        !argument.node_->function->infix.empty();
+    const bool nested =
+        argument.node_ && argument.node_->function && !argument.node_->function->infix.empty();
     text += nested && !infix.empty() ? fmt::format("({})", argument.str()) : argument.str();
   }
   return infix.empty() ? fmt::format("{}({})", node_->function->name, text) : text;

@@ -39,15 +39,15 @@ Number binary(const Number& a, const Number& b, Exact exact, Inexact inexact) {
 }
 
 Number sum(const Number& a, const Number& b) {
-  return binary(a, b,
-                [](int64_t x, int64_t y, int64_t* r) { return !__builtin_add_overflow(x, y, r); },
-                std::plus<double>());
+  return binary(
+      a, b, [](int64_t x, int64_t y, int64_t* r) { return !__builtin_add_overflow(x, y, r); },
+      std::plus<double>());
 }
 
 Number product(const Number& a, const Number& b) {
-  return binary(a, b,
-                [](int64_t x, int64_t y, int64_t* r) { return !__builtin_mul_overflow(x, y, r); },
-                std::multiplies<double>());
+  return binary(
+      a, b, [](int64_t x, int64_t y, int64_t* r) { return !__builtin_mul_overflow(x, y, r); },
+      std::multiplies<double>());
 }
 
 template <Number (*step)(const Number&, const Number&)>
@@ -76,14 +76,10 @@ Number ceil_divide(Numbers x) {
 }
 
 /// Python's `%`: takes the sign of the divisor.
-Number modulo(Numbers x) {
-  return difference(std::array{x[0], product(floor_divide(x), x[1])});
-}
+Number modulo(Numbers x) { return difference(std::array{x[0], product(floor_divide(x), x[1])}); }
 
 /// ModularIndexing(a, b, c) is a // b % c.
-Number modular_indexing(Numbers x) {
-  return modulo(std::array{floor_divide(x.first(2)), x[2]});
-}
+Number modular_indexing(Numbers x) { return modulo(std::array{floor_divide(x.first(2)), x[2]}); }
 
 Number divide(Numbers x) {
   if (real(x[1]) == 0) refuse("a size is divided by zero");

@@ -73,11 +73,12 @@ class Parser {
     const std::string_view name = quoted();
     skip_keywords();
     if (name == symbol_) return Expression::batch();
-    throw InputError("size expression", fmt::format("depends on the symbol {}", name),
-                     name.starts_with('u') || name.starts_with('z')
-                         ? "It is computed from a tensor's values; Penstock takes only sizes that "
-                           "follow from the batch."
-                         : "Penstock takes one open size, the batch; fix the others in the export.");
+    throw InputError(
+        "size expression", fmt::format("depends on the symbol {}", name),
+        name.starts_with('u') || name.starts_with('z')
+            ? "It is computed from a tensor's values; Penstock takes only sizes that "
+              "follow from the batch."
+            : "Penstock takes one open size, the batch; fix the others in the export.");
   }
 
   Expression floating() {
@@ -85,7 +86,8 @@ class Parser {
     const std::string_view digits = quoted();
     skip_keywords();
     double value = 0;
-    const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    const auto [end, problem] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (problem != std::errc() || end != digits.data() + digits.size()) refuse("has a bad number");
     return Expression::constant(value);
   }

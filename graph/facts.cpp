@@ -15,50 +15,79 @@ consteval auto names(const std::string_view (&list)[count]) {
   return sorted;
 }
 
-constexpr std::array views = names({
-    "alias", "view", "view_as", "_unsafe_view", "_reshape_alias", "as_strided", "detach", "positive",
-    // another shape
-    "reshape", "reshape_as", "flatten", "unflatten", "ravel", "squeeze", "unsqueeze", "unfold",
-    // another order
-    "t", "transpose", "permute", "movedim", "moveaxis", "swapaxes", "swapdims", "numpy_T", "mT",
-    "mH", "adjoint", "matrix_H",
-    // repeated
-    "expand", "expand_as", "broadcast_to",
-    // parts
-    "select", "slice", "narrow", "diagonal", "chunk", "split", "split_with_sizes", "tensor_split",
-    "hsplit", "vsplit", "dsplit", "unbind", "real", "imag", "view_as_real", "view_as_complex"});
+constexpr std::array views = names(
+    {"alias", "view", "view_as", "_unsafe_view", "_reshape_alias", "as_strided", "detach",
+     "positive",
+     // another shape
+     "reshape", "reshape_as", "flatten", "unflatten", "ravel", "squeeze", "unsqueeze", "unfold",
+     // another order
+     "t", "transpose", "permute", "movedim", "moveaxis", "swapaxes", "swapdims", "numpy_T", "mT",
+     "mH", "adjoint", "matrix_H",
+     // repeated
+     "expand", "expand_as", "broadcast_to",
+     // parts
+     "select", "slice", "narrow", "diagonal", "chunk", "split", "split_with_sizes", "tensor_split",
+     "hsplit", "vsplit", "dsplit", "unbind", "real", "imag", "view_as_real", "view_as_complex"});
 
-constexpr std::array random_always = names({
-    "bernoulli", "cauchy", "exponential", "geometric", "log_normal", "multinomial", "normal",
-    "normal_functional", "poisson", "rand", "rand_like", "randint", "randint_like", "randn",
-    "randn_like", "random", "randperm", "_standard_gamma", "binomial", "_sample_dirichlet",
-    "uniform", "_fused_dropout"});
+constexpr std::array random_always =
+    names({"bernoulli",   "cauchy",        "exponential",       "geometric", "log_normal",
+           "multinomial", "normal",        "normal_functional", "poisson",   "rand",
+           "rand_like",   "randint",       "randint_like",      "randn",     "randn_like",
+           "random",      "randperm",      "_standard_gamma",   "binomial",  "_sample_dirichlet",
+           "uniform",     "_fused_dropout"});
 
-constexpr std::array assertions = names({
-    "_assert_async", "_assert_scalar", "_assert_tensor_metadata", "_functional_assert_async",
-    "_functional_assert_scalar", "_functional_sym_constrain_range",
-    "_functional_sym_constrain_range_for_size", "_print", "sym_constrain_range",
-    "sym_constrain_range_for_size"});
+constexpr std::array assertions =
+    names({"_assert_async", "_assert_scalar", "_assert_tensor_metadata", "_functional_assert_async",
+           "_functional_assert_scalar", "_functional_sym_constrain_range",
+           "_functional_sym_constrain_range_for_size", "_print", "sym_constrain_range",
+           "sym_constrain_range_for_size"});
 
-constexpr std::array gradient_stops = names({
-    "detach", "detach_copy", "zeros_like", "ones_like", "full_like", "empty_like", "rand_like",
-    "randn_like", "randint_like", "new_zeros", "new_ones", "new_full", "new_empty",
-    "new_empty_strided", "eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "isin",
-    "isclose", "logical_and", "logical_or", "logical_not", "logical_xor", "argmax", "argmin",
-    "argsort", "bucketize", "searchsorted", "one_hot", "floor_divide", "histc", "multinomial",
-    "nonzero", "signbit"});
+constexpr std::array gradient_stops = names({"detach",       "detach_copy",
+                                             "zeros_like",   "ones_like",
+                                             "full_like",    "empty_like",
+                                             "rand_like",    "randn_like",
+                                             "randint_like", "new_zeros",
+                                             "new_ones",     "new_full",
+                                             "new_empty",    "new_empty_strided",
+                                             "eq",           "ne",
+                                             "lt",           "le",
+                                             "gt",           "ge",
+                                             "isnan",        "isinf",
+                                             "isfinite",     "isin",
+                                             "isclose",      "logical_and",
+                                             "logical_or",   "logical_not",
+                                             "logical_xor",  "argmax",
+                                             "argmin",       "argsort",
+                                             "bucketize",    "searchsorted",
+                                             "one_hot",      "floor_divide",
+                                             "histc",        "multinomial",
+                                             "nonzero",      "signbit"});
 
 /// Only the first output passes gradients; the others are statistics for the backward.
-constexpr std::array first_output_only = names({
-    "_native_batch_norm_legit", "_native_batch_norm_legit_functional",
-    "_native_batch_norm_legit_no_training", "_batch_norm_with_update",
-    "_batch_norm_with_update_functional", "_batch_norm_no_update", "_batch_norm_impl_index",
-    "native_batch_norm", "cudnn_batch_norm", "native_layer_norm", "_fused_rms_norm",
-    "native_group_norm", "native_dropout", "_scaled_dot_product_flash_attention",
-    "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_efficient_attention",
-    "_scaled_dot_product_cudnn_attention", "_flash_attention_forward",
-    "_efficient_attention_forward", "nll_loss_forward", "nll_loss2d_forward", "_embedding_bag",
-    "batch_norm_stats", "_weight_norm_interface"});
+constexpr std::array first_output_only = names({"_native_batch_norm_legit",
+                                                "_native_batch_norm_legit_functional",
+                                                "_native_batch_norm_legit_no_training",
+                                                "_batch_norm_with_update",
+                                                "_batch_norm_with_update_functional",
+                                                "_batch_norm_no_update",
+                                                "_batch_norm_impl_index",
+                                                "native_batch_norm",
+                                                "cudnn_batch_norm",
+                                                "native_layer_norm",
+                                                "_fused_rms_norm",
+                                                "native_group_norm",
+                                                "native_dropout",
+                                                "_scaled_dot_product_flash_attention",
+                                                "_scaled_dot_product_flash_attention_for_cpu",
+                                                "_scaled_dot_product_efficient_attention",
+                                                "_scaled_dot_product_cudnn_attention",
+                                                "_flash_attention_forward",
+                                                "_efficient_attention_forward",
+                                                "nll_loss_forward",
+                                                "nll_loss2d_forward",
+                                                "_embedding_bag",
+                                                "batch_norm_stats",
+                                                "_weight_norm_interface"});
 
 /// Write to running statistics unless they are told to leave them alone.
 struct Statistics {
@@ -66,9 +95,12 @@ struct Statistics {
   const char* switch_name;
 };
 constexpr Statistics statistics[] = {
-    {"batch_norm", "training"},        {"native_batch_norm", "training"},
-    {"cudnn_batch_norm", "training"},  {"miopen_batch_norm", "training"},
-    {"_batch_norm_impl_index", "training"}, {"_native_batch_norm_legit", "training"},
+    {"batch_norm", "training"},
+    {"native_batch_norm", "training"},
+    {"cudnn_batch_norm", "training"},
+    {"miopen_batch_norm", "training"},
+    {"_batch_norm_impl_index", "training"},
+    {"_native_batch_norm_legit", "training"},
     {"instance_norm", "use_input_stats"},
 };
 

@@ -42,7 +42,9 @@ struct Shapes {
 };
 
 /// self [.., n, k] @ other [k, m]: two FLOPs for each of k terms of each output element.
-double product_of(const Shapes& s, const std::string& left) { return 2 * s.output() * s.size(left, -1); }
+double product_of(const Shapes& s, const std::string& left) {
+  return 2 * s.output() * s.size(left, -1);
+}
 
 double linear(const Shapes& s) {
   return product_of(s, "input") + (s.value("bias") ? s.output() : 0);
@@ -161,7 +163,8 @@ constexpr Formula formulas[] = {
     {"aten::argmax", reduction},
     {"aten::argmin", reduction},
     {"aten::embedding", nothing},
-    {"aten::embedding_bag", [](const Shapes& s) { return s.elements("indices") * s.size("weight", -1); }},
+    {"aten::embedding_bag",
+     [](const Shapes& s) { return s.elements("indices") * s.size("weight", -1); }},
     {"aten::index_select", nothing},
     {"aten::index", nothing},
     {"aten::gather", nothing},
@@ -176,6 +179,10 @@ constexpr Formula formulas[] = {
     {"aten::lift_fresh_copy", nothing},
 };
 
+/// Read only those rows of their first tensor that they return.
+constexpr std::string_view lookups[] = {"aten::embedding", "aten::index_select", "aten::index",
+                                        "aten::gather"};
+
 }  // namespace
 
 double forward_flops(const Graph& graph, const Operator& op, int64_t batch) {
@@ -188,11 +195,15 @@ double forward_flops(const Graph& graph, const Operator& op, int64_t batch) {
 
 int64_t forward_bytes(const Graph& graph, const Operator& op, int64_t batch) {
   if (is_view(op) || is_assertion(op)) return 0;
-  int64_t bytes = 0;
-  for (const ValueId read : op.reads()) bytes += graph.values[read].bytes(batch);
+  int64_t written = 0, read = 0;
   for (const ValueId output : op.outputs)
-    if (output >= 0) bytes += graph.values[output].bytes(batch);
-  return bytes;
+    if (output >= 0) written += graph.values[output].bytes(batch);
+  const bool lookup = std::ranges::find(lookups, op.target) != std::end(lookups);
+  for (const ValueId source : op.reads()) {
+    const int64_t whole = graph.values[source].bytes(batch);
+    read += lookup && source == op.reads().front() ? std::min(whole, written) : whole;
+  }
+  return read + written;
 }
 
 }  // namespace penstock

@@ -34,7 +34,8 @@ Json read_model(const Zip& zip, const Reader& reader) {
   const auto names = zip.find("models/", ".json");
   if (names.size() != 1)
     reader.refuse(fmt::format("holds {} models instead of one", names.size()), export_again);
-  if (const std::string order = zip.full("byteorder"); zip.has(order) && zip.read(order) != "little")
+  if (const std::string order = zip.full("byteorder");
+      zip.has(order) && zip.read(order) != "little")
     reader.refuse("was written on a machine with another byte order", export_again);
   Json model = Json::parse(zip.read(names.front()));
   const int major = model.at("schema_version").at("major").get<int>();

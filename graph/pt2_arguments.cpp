@@ -60,8 +60,7 @@ std::vector<Expression> integers(const Json& values) {
 /// Numbers of the schema's enumerations; one that is not known would be run as something else.
 int enumerated(Reader& reader, const Json& value, int most, const char* kind) {
   const int number = value.get<int>();
-  if (number < 0 || number > most)
-    reader.refuse(fmt::format("{} {} is not known", kind, number));
+  if (number < 0 || number > most) reader.refuse(fmt::format("{} {} is not known", kind, number));
   return number;
 }
 
@@ -87,55 +86,53 @@ struct Kind {
 /// One line for each member of the schema's union that Penstock takes.
 const Kind kinds[] = {
     {"as_none", [](Reader&, Scope&, const Json&) -> ArgumentValue { return None{}; }},
-    {"as_tensor", [](Reader& r, Scope& s, const Json& v) -> ArgumentValue {
+    {"as_tensor",
+     [](Reader& r, Scope& s, const Json& v) -> ArgumentValue {
        return TensorRef{tensor(r, s, v)};
      }},
-    {"as_optional_tensor", [](Reader& r, Scope& s, const Json& v) -> ArgumentValue {
+    {"as_optional_tensor",
+     [](Reader& r, Scope& s, const Json& v) -> ArgumentValue {
        if (v.contains("as_none")) return None{};
        return TensorRef{tensor(r, s, v.at("as_tensor"))};
      }},
-    {"as_tensors", [](Reader& r, Scope& s, const Json& v) -> ArgumentValue {
-       return tensors(r, s, v);
-     }},
-    {"as_optional_tensors", [](Reader& r, Scope& s, const Json& v) -> ArgumentValue {
-       return tensors(r, s, v);
-     }},
+    {"as_tensors",
+     [](Reader& r, Scope& s, const Json& v) -> ArgumentValue { return tensors(r, s, v); }},
+    {"as_optional_tensors",
+     [](Reader& r, Scope& s, const Json& v) -> ArgumentValue { return tensors(r, s, v); }},
     {"as_bool", [](Reader&, Scope&, const Json& v) -> ArgumentValue { return v.get<bool>(); }},
     {"as_int", [](Reader&, Scope&, const Json& v) -> ArgumentValue { return v.get<int64_t>(); }},
     {"as_float", [](Reader&, Scope&, const Json& v) -> ArgumentValue { return real(v); }},
-    {"as_complex", [](Reader&, Scope&, const Json& v) -> ArgumentValue {
+    {"as_complex",
+     [](Reader&, Scope&, const Json& v) -> ArgumentValue {
        return std::complex<double>(real(v.at("real")), real(v.at("imag")));
      }},
     {"as_sym_int", [](Reader& r, Scope& s, const Json& v) { return plain(size(r, s, v)); }},
     {"as_sym_float", [](Reader& r, Scope& s, const Json& v) { return plain(size(r, s, v)); }},
-    {"as_sym_bool", [](Reader&, Scope&, const Json& v) -> ArgumentValue {
-       return v.at("as_bool").get<bool>();
-     }},
-    {"as_string", [](Reader&, Scope&, const Json& v) -> ArgumentValue {
-       return v.get<std::string>();
-     }},
+    {"as_sym_bool",
+     [](Reader&, Scope&, const Json& v) -> ArgumentValue { return v.at("as_bool").get<bool>(); }},
+    {"as_string",
+     [](Reader&, Scope&, const Json& v) -> ArgumentValue { return v.get<std::string>(); }},
     {"as_ints", [](Reader&, Scope&, const Json& v) -> ArgumentValue { return integers(v); }},
-    {"as_sym_ints", [](Reader& r, Scope& s, const Json& v) -> ArgumentValue {
-       return sizes(r, s, v);
-     }},
+    {"as_sym_ints",
+     [](Reader& r, Scope& s, const Json& v) -> ArgumentValue { return sizes(r, s, v); }},
     {"as_floats", [](Reader&, Scope&, const Json& v) -> ArgumentValue { return reals(v); }},
-    {"as_sym_floats", [](Reader& r, Scope& s, const Json& v) -> ArgumentValue {
-       return sizes(r, s, v);
-     }},
+    {"as_sym_floats",
+     [](Reader& r, Scope& s, const Json& v) -> ArgumentValue { return sizes(r, s, v); }},
     {"as_bools", [](Reader&, Scope&, const Json& v) -> ArgumentValue { return list<bool>(v); }},
-    {"as_strings", [](Reader&, Scope&, const Json& v) -> ArgumentValue {
-       return list<std::string>(v);
-     }},
-    {"as_scalar_type", [](Reader& r, Scope&, const Json& v) -> ArgumentValue {
-       return element_type(r, v);
-     }},
-    {"as_memory_format", [](Reader& r, Scope&, const Json& v) -> ArgumentValue {
+    {"as_strings",
+     [](Reader&, Scope&, const Json& v) -> ArgumentValue { return list<std::string>(v); }},
+    {"as_scalar_type",
+     [](Reader& r, Scope&, const Json& v) -> ArgumentValue { return element_type(r, v); }},
+    {"as_memory_format",
+     [](Reader& r, Scope&, const Json& v) -> ArgumentValue {
        return MemoryFormat{enumerated(r, v, 4, "memory format")};
      }},
-    {"as_layout", [](Reader& r, Scope&, const Json& v) -> ArgumentValue {
+    {"as_layout",
+     [](Reader& r, Scope&, const Json& v) -> ArgumentValue {
        return Layout{enumerated(r, v, 7, "layout")};
      }},
-    {"as_device", [](Reader&, Scope&, const Json& v) -> ArgumentValue {
+    {"as_device",
+     [](Reader&, Scope&, const Json& v) -> ArgumentValue {
        return Device{v.at("type").get<std::string>()};
      }},
 };

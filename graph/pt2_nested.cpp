@@ -22,10 +22,11 @@ bool gradient_inside(Reader& reader, const Json& inputs, const std::string& kind
   if (kind == "wrap_with_set_grad_enabled") return inputs.at(0).at("arg").at("as_bool").get<bool>();
   if (kind == "wrap_with_autocast" && !inputs.at(2).at("arg").at("as_bool").get<bool>())
     return outside;
-  reader.refuse(fmt::format("operator {} cannot be run piece by piece", kind),
-                kind == "wrap_with_autocast"
-                    ? "Export the model with tools/export_model.py, which turns autocast into casts."
-                    : "Write the model without torch.cond, while_loop, map, scan and the like.");
+  reader.refuse(
+      fmt::format("operator {} cannot be run piece by piece", kind),
+      kind == "wrap_with_autocast"
+          ? "Export the model with tools/export_model.py, which turns autocast into casts."
+          : "Write the model without torch.cond, while_loop, map, scan and the like.");
 }
 
 /// A nested graph may call sizes and tensors by other names than the outer one.

@@ -29,10 +29,10 @@ struct Reader {
 
   std::string place;  // the file, for messages
   Graph& graph;
-  std::string batch_symbol;  // empty if no size is open
-  std::unordered_map<std::string, Expression> expressions;   // by their text
+  std::string batch_symbol;                                          // empty if no size is open
+  std::unordered_map<std::string, Expression> expressions;           // by their text
   std::unordered_map<std::string, int> value_names, operator_names;  // how often taken
-  std::unordered_map<std::string, int> tensors;             // index in graph.tensors, by name
+  std::unordered_map<std::string, int> tensors;  // index in graph.tensors, by name
 
   [[noreturn]] void refuse(const std::string& problem, const std::string& cure = "") const;
   /// `name`, or with a number after it if another value (operator) has it.
@@ -46,8 +46,8 @@ struct Reader {
 // pt2_tensors.cpp: weights and constants.
 /// Every tensor that the two configurations describe, and which of them are tied.
 struct Payloads {
-  std::vector<StoredTensor> tensors;        // one for each name, in the order of the files
-  std::vector<std::vector<size_t>> groups;  // indices of tensors that are one tensor
+  std::vector<StoredTensor> tensors;                 // one for each name, in the order of the files
+  std::vector<std::vector<size_t>> groups;           // indices of tensors that are one tensor
   std::unordered_map<std::string, size_t> group_of;  // by name
 };
 Payloads read_payloads(const Zip& zip, const Reader& reader);

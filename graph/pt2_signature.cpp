@@ -29,8 +29,8 @@ void find_batch(Reader& reader, const std::string& name, const Json& sizes) {
     const std::string symbol = symbol_of(size);
     const bool open = graph.dynamic_batch;
     if (dim > 0 || symbol.find('(') != std::string::npos || (open && symbol != reader.batch_symbol))
-      reader.refuse(fmt::format("input '{}' has the open size {} in dimension {}{}", name, symbol, dim,
-                                open ? ", while the batch is " + reader.batch_symbol : ""),
+      reader.refuse(fmt::format("input '{}' has the open size {} in dimension {}{}", name, symbol,
+                                dim, open ? ", while the batch is " + reader.batch_symbol : ""),
                     batch_cure);
     reader.batch_symbol = symbol;
     graph.dynamic_batch = true;
@@ -92,7 +92,8 @@ void bind_tensor(Reader& reader, Scope& scope, const std::string& name, int tens
 
 void bind_user_input(Reader& reader, Scope& scope, const Json& argument) {
   const auto [tag, value] = member(argument);
-  if (tag == "as_sym_int" || tag == "as_sym_float" || tag == "as_sym_bool" || tag == "as_custom_obj")
+  if (tag == "as_sym_int" || tag == "as_sym_float" || tag == "as_sym_bool" ||
+      tag == "as_custom_obj")
     reader.refuse(fmt::format("a user input is of kind '{}'", tag), "Inputs have to be tensors.");
   if (tag != "as_tensor") return;  // a constant that the export has taken in
   const auto name = value->at("name").get<std::string>();

@@ -40,16 +40,23 @@ struct PythonOperator {
   std::string_view target, function;
 };
 constexpr std::array python_operators = {
-    PythonOperator{"_operator.mul", "Mul"},        PythonOperator{"_operator.add", "Add"},
-    PythonOperator{"_operator.sub", "Sub"},        PythonOperator{"_operator.neg", "Neg"},
-    PythonOperator{"_operator.pow", "Pow"},        PythonOperator{"_operator.mod", "Mod"},
+    PythonOperator{"_operator.mul", "Mul"},
+    PythonOperator{"_operator.add", "Add"},
+    PythonOperator{"_operator.sub", "Sub"},
+    PythonOperator{"_operator.neg", "Neg"},
+    PythonOperator{"_operator.pow", "Pow"},
+    PythonOperator{"_operator.mod", "Mod"},
     PythonOperator{"_operator.floordiv", "FloorDiv"},
     PythonOperator{"_operator.truediv", "IntTrueDiv"},
-    PythonOperator{"torch.sym_float", "ToFloat"},  PythonOperator{"torch.sym_int", "TruncToInt"},
-    PythonOperator{"torch.sym_max", "Max"},        PythonOperator{"torch.sym_min", "Min"},
+    PythonOperator{"torch.sym_float", "ToFloat"},
+    PythonOperator{"torch.sym_int", "TruncToInt"},
+    PythonOperator{"torch.sym_max", "Max"},
+    PythonOperator{"torch.sym_min", "Min"},
     PythonOperator{"torch._sym_sqrt", "OpaqueUnaryFn_sqrt"},
-    PythonOperator{"math.trunc", "TruncToInt"},    PythonOperator{"math.floor", "FloorToInt"},
-    PythonOperator{"math.ceil", "CeilToInt"},      PythonOperator{"builtins.round", "RoundToInt"},
+    PythonOperator{"math.trunc", "TruncToInt"},
+    PythonOperator{"math.floor", "FloorToInt"},
+    PythonOperator{"math.ceil", "CeilToInt"},
+    PythonOperator{"builtins.round", "RoundToInt"},
 };
 
 const Expression* from_table(Reader& reader, Scope& scope, const std::string& name) {
@@ -72,8 +79,9 @@ Expression of_shape(Reader& reader, Scope& scope, const Json& node, bool whole) 
   const Json& sizes = scope.graph.at("tensor_values").at(name).at("sizes");
   if (!whole) {
     const auto dim = inputs.at(1).at("arg").at("as_int").get<int64_t>();
-    return read_size(reader, sizes.at(static_cast<size_t>(
-                                 dim < 0 ? dim + static_cast<int64_t>(sizes.size()) : dim)));
+    return read_size(
+        reader,
+        sizes.at(static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(sizes.size()) : dim)));
   }
   std::vector<Expression> factors{Expression(1)};
   for (const Json& size : sizes) factors.push_back(read_size(reader, size));

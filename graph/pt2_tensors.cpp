@@ -51,7 +51,8 @@ StoredTensor describe(const std::string& name, const Json& payload, const Reader
 
 /// Fills tensor.file unless the storage is empty, as the meta device leaves it.
 void locate(StoredTensor& tensor, const std::string& member, const Zip& zip, const Reader& reader) {
-  const int64_t needed = extent(tensor, reader) * size_bytes(tensor.dtype), there = zip.size(member);
+  const int64_t needed = extent(tensor, reader) * size_bytes(tensor.dtype),
+                there = zip.size(member);
   if (there == 0 && needed > 0) return;
   if (there < needed)
     reader.refuse(fmt::format("tensor '{}' needs {} bytes, its storage '{}' has {}", tensor.name,

@@ -57,8 +57,9 @@ void WeightFile::read(const StoredTensor& tensor, std::span<std::byte> destinati
                      "It was exported with --meta; export it with its weights to train it.");
   const int64_t there = zip.size(tensor.file);
   if (there < reach_bytes(tensor))
-    throw InputError(zip.path(), fmt::format("storage '{}' has {} bytes, tensor '{}' needs {}",
-                                             tensor.file, there, tensor.name, reach_bytes(tensor)),
+    throw InputError(zip.path(),
+                     fmt::format("storage '{}' has {} bytes, tensor '{}' needs {}", tensor.file,
+                                 there, tensor.name, reach_bytes(tensor)),
                      "Export the model again.");
   if (is_contiguous(tensor) && there == tensor.bytes()) return zip.read(tensor.file, destination);
   const std::string storage = zip.read(tensor.file);

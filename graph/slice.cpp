@@ -16,15 +16,18 @@ namespace {
 /// first, what that needs.
 class Slicer {
  public:
-  Slicer(const Graph& graph, const Analysis& analysis, std::vector<int> stage_of_operator, int stages)
-      : graph_(graph), analysis_(analysis), of_(std::move(stage_of_operator)), slices_(stages),
+  Slicer(const Graph& graph, const Analysis& analysis, std::vector<int> stage_of_operator,
+         int stages)
+      : graph_(graph),
+        analysis_(analysis),
+        of_(std::move(stage_of_operator)),
+        slices_(stages),
         consumers_(graph.consumers()) {
     if (of_.size() != graph.operators.size())
       throw std::logic_error("slice: one stage for each operator is needed");
     for (const int stage : of_)
       if (stage < 0 || stage >= stages) throw std::logic_error("slice: no such stage");
-    for (const Operator& op : graph.operators)
-      recomputed_.push_back(is_recomputed(op, analysis));
+    for (const Operator& op : graph.operators) recomputed_.push_back(is_recomputed(op, analysis));
   }
 
   Slicing run() {
@@ -64,10 +67,11 @@ class Slicer {
     if (value.kind != Value::Kind::intermediate || recomputed_[value.producer]) return;
     const int producer = of_[value.producer];
     if (producer > stage)
-      throw InputError("stages",
-                       fmt::format("value '{}' goes back from stage {} to stage {}", value.name,
-                                   producer, stage),
-                       "Order the stages along the model, so that every value goes to a later one.");
+      throw InputError(
+          "stages",
+          fmt::format("value '{}' goes back from stage {} to stage {}", value.name, producer,
+                      stage),
+          "Order the stages along the model, so that every value goes to a later one.");
     if (producer < stage) crossings_[{producer, stage}].push_back(id);
   }
 

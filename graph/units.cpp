@@ -10,15 +10,16 @@ namespace penstock {
 namespace {
 
 constexpr double negligible = 1.0 / 2048;  // of the model's FLOPs: joins its neighbour
-constexpr double smallest = 1.0 / 256;     // of the model's FLOPs: what dividing leaves on each side
-constexpr double large = 1.0 / 64;         // of the model's FLOPs: is divided further
+constexpr double smallest = 1.0 / 256;  // of the model's FLOPs: what dividing leaves on each side
+constexpr double large = 1.0 / 64;      // of the model's FLOPs: is divided further
 
 /// Chooses positions; of two the better is the one between outer modules, then the one with fewer bytes.
 class Cutter {
  public:
   Cutter(const Graph& graph, const Analysis& analysis)
       : count_(static_cast<OperatorId>(graph.operators.size())),
-        bytes_(cut_bytes(graph, analysis, graph.example_batch)), flops_before_(count_ + 1),
+        bytes_(cut_bytes(graph, analysis, graph.example_batch)),
+        flops_before_(count_ + 1),
         allowed_(allowed_cuts(graph)) {
     for (OperatorId id = 0; id < count_; ++id) {
       const Operator& op = graph.operators[id];
@@ -27,7 +28,8 @@ class Cutter {
           flops_before_[id] + (free ? 0 : forward_flops(graph, op, graph.example_batch));
       depth_.push_back(boundary_depth(graph, id));
     }
-    for (const OperatorId cut : join_negligible(dominator_cuts(graph, analysis))) kept_.push_back(cut);
+    for (const OperatorId cut : join_negligible(dominator_cuts(graph, analysis)))
+      kept_.push_back(cut);
   }
 
   std::vector<OperatorId> run() {

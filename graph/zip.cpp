@@ -43,8 +43,7 @@ Zip::Zip(const std::string& path)
     : path_(path), archive_(open(path), [](struct zip* archive) { zip_discard(archive); }) {
   const auto file_size = static_cast<int64_t>(std::filesystem::file_size(path));
   const zip_int64_t count = zip_get_num_entries(archive_.get(), 0);
-  for (zip_int64_t index = 0; index < count; ++index)
-    add(static_cast<uint64_t>(index), file_size);
+  for (zip_int64_t index = 0; index < count; ++index) add(static_cast<uint64_t>(index), file_size);
   if (members_.empty()) throw InputError(path, "is an empty zip file", cure);
 }
 
@@ -64,15 +63,17 @@ void Zip::add(uint64_t index, int64_t file_size) {
   const std::string root = name.substr(0, name.find('/'));
   if (root_.empty()) root_ = root;
   if (root != root_ || (!folder && root == name))
-    throw InputError(path_, fmt::format("member '{}' is not in the folder '{}'", name, root_), cure);
+    throw InputError(path_, fmt::format("member '{}' is not in the folder '{}'", name, root_),
+                     cure);
   if (folder) return;
   if (stat.comp_method != ZIP_CM_STORE || stat.encryption_method != ZIP_EM_NONE)
     throw InputError(path_, fmt::format("member '{}' is compressed or encrypted", name),
                      "A .pt2 holds its members as they are; write it with torch.export.save.");
   if (stat.size != stat.comp_size || stat.size > static_cast<uint64_t>(file_size))
-    throw InputError(path_, fmt::format("member '{}' claims {} bytes in a file of {}", name,
-                                        stat.size, file_size),
-                     cure);
+    throw InputError(
+        path_,
+        fmt::format("member '{}' claims {} bytes in a file of {}", name, stat.size, file_size),
+        cure);
   const Member entry{index, static_cast<int64_t>(stat.size)};
   if (!members_.emplace(name, entry).second)
     throw InputError(path_, fmt::format("member '{}' is there twice", name), cure);
@@ -116,9 +117,8 @@ void Zip::read(const std::string& name, std::span<std::byte> destination) const 
   std::byte past_end;  // reading beyond the last byte is what verifies the checksum
   while (true) {
     const bool full = done == destination.size();
-    const zip_int64_t got =
-        zip_fread(file.get(), full ? &past_end : destination.data() + done,
-                  full ? 1 : destination.size() - done);
+    const zip_int64_t got = zip_fread(file.get(), full ? &past_end : destination.data() + done,
+                                      full ? 1 : destination.size() - done);
     if (got < 0) refuse(zip_file_strerror(file.get()));
     if (got == 0 && full) return;
     if (got == 0 || full) refuse("its length is not what the directory says");

@@ -25,9 +25,7 @@ std::vector<OperatorId> users(const Graph& model, const BufferUpdate& update) {
 
 }  // namespace
 
-std::vector<OperatorId> unit_begins(const Graph& model, const Analysis& analysis) {
-  std::vector<OperatorId> begins;
-  for (const Unit& unit : units(model, analysis)) begins.push_back(unit.begin);
+std::vector<OperatorId> allowed_begins(const Graph& model, std::vector<OperatorId> begins) {
   for (const BufferUpdate& update : model.updates) {
     const std::vector<OperatorId> together = users(model, update);
     if (together.empty()) continue;
@@ -37,8 +35,14 @@ std::vector<OperatorId> unit_begins(const Graph& model, const Analysis& analysis
   return begins;
 }
 
+std::vector<OperatorId> unit_begins(const Graph& model, const Analysis& analysis) {
+  std::vector<OperatorId> begins;
+  for (const Unit& unit : units(model, analysis)) begins.push_back(unit.begin);
+  return allowed_begins(model, std::move(begins));
+}
+
 ModelChain::ModelChain(const Graph& model, const Analysis& analysis, std::vector<OperatorId> begins)
-    : model_(model), analysis_(analysis), begins_(std::move(begins)) {
+    : model_(model), begins_(std::move(begins)) {
   slicing_ = slice(model, analysis, interval_stages(model, begins_), units());
 }
 
@@ -73,13 +77,8 @@ ChainCosts ModelChain::costs(const Profile& profile, const MicrobatchCosts& meas
 }
 
 void ModelChain::add_operators(int unit, const MicrobatchCosts& measured, ChainCosts& costs) const {
-  const auto computed_anywhere = [&](ValueId value) {
-    return value >= 0 && (analysis_.constant[value] || analysis_.parameter_derived[value]);
-  };
   for (const OperatorId id : slicing_.stages[unit].operators) {
-    const std::vector<ValueId>& outputs = model_.operators[id].outputs;
     if (slicing_.stage_of_operator[id] != unit) continue;
-    if (std::any_of(outputs.begin(), outputs.end(), computed_anywhere)) continue;
     costs.forward_s[unit] += measured.operators[id].times.forward.mean_s;
     costs.backward_s[unit] += measured.operators[id].times.backward.mean_s;
   }

@@ -2,8 +2,8 @@
 // arithmetic of simulator/plan_costs.hpp, so that the bounds of a split are never above its
 // simulation.
 //
-// Times count an operator once, in its own unit; constants and parameter-derived values, which
-// stages compute where they need them, count nothing. A parameter is updated in the first unit that
+// Times count an operator once, in its own unit; a constant or parameter-derived value, which stages
+// compute where they need it, only if that unit needs it. A parameter is updated in the first unit that
 // uses it, and saves microbatch 0 its accumulation in each. Of what crosses a cut only the values
 // made in the unit before it and used in the unit behind it are sure to cross it whatever the other
 // cuts are; where there are none, or none that carries a gradient, the cut is not linked.
@@ -21,13 +21,17 @@
 
 namespace penstock {
 
-/// First operators of the units that the partitioner divides between: units() without the cuts that
-/// would part the operators which read and update one buffer (a normalisation called twice).
+/// Those of the positions that do not part the operators which read and update one buffer (a
+/// normalisation called twice).
+std::vector<OperatorId> allowed_begins(const Graph& model, std::vector<OperatorId> begins);
+
+/// First operators of the units that the partitioner divides between: units() without the cuts
+/// that are not allowed.
 std::vector<OperatorId> unit_begins(const Graph& model, const Analysis& analysis);
 
 class ModelChain {
  public:
-  /// `begins`: first operator of each unit, begins[0] = 0, ascending. The references must stay.
+  /// `begins`: first operator of each unit, begins[0] = 0, ascending. The model must stay.
   ModelChain(const Graph& model, const Analysis& analysis, std::vector<OperatorId> begins);
 
   int units() const { return static_cast<int>(begins_.size()); }
@@ -56,7 +60,6 @@ class ModelChain {
   bool makes_loss(int unit) const;
 
   const Graph& model_;
-  const Analysis& analysis_;
   std::vector<OperatorId> begins_;
   Slicing slicing_;  // each unit a stage
 };

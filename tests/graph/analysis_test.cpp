@@ -30,7 +30,8 @@ constexpr Kind constant{true, false, false}, derived{false, true, true},
 TEST(Analysis, SourcesOfEachKind) {
   GraphBuilder b;
   EXPECT_EQ(kind(b.graph, b.input("x", {batch, 4})), data);
-  EXPECT_EQ(kind(b.graph, b.parameter("w", {4})), activation);  // requires a gradient, is not derived
+  EXPECT_EQ(kind(b.graph, b.parameter("w", {4})),
+            activation);  // requires a gradient, is not derived
   EXPECT_EQ(kind(b.graph, b.frozen("f", {4})), constant);
   EXPECT_EQ(kind(b.graph, b.buffer("mask", {4})), constant);
 }
@@ -60,7 +61,8 @@ TEST(Analysis, CastsAndViewsOfParametersAreDerived) {
   EXPECT_EQ(kind(b.graph, cast), derived);
   const auto scaled = b.op("aten::mul", {cast, b.op("aten::full", {}, {4})}, {4, 4});
   EXPECT_EQ(kind(b.graph, scaled), derived);
-  EXPECT_EQ(kind(b.graph, b.op("aten::mul", {cast, b.input("x", {batch, 4})}, {batch, 4})), activation);
+  EXPECT_EQ(kind(b.graph, b.op("aten::mul", {cast, b.input("x", {batch, 4})}, {batch, 4})),
+            activation);
 }
 
 TEST(Analysis, AParameterExpandedOverTheBatchIsAnActivation) {
@@ -85,7 +87,8 @@ TEST(Analysis, AConstantOfTheBatchMakesWhatItMeetsAnActivation) {
 
 TEST(Analysis, GradientsStopAtDetachIntegersAndNoGrad) {
   GraphBuilder b;
-  const auto h = b.op("aten::linear", {b.input("x", {batch, 4}), b.parameter("w", {4, 4})}, {batch, 4});
+  const auto h =
+      b.op("aten::linear", {b.input("x", {batch, 4}), b.parameter("w", {4, 4})}, {batch, 4});
   EXPECT_EQ(kind(b.graph, b.op("aten::detach", {h}, {batch, 4})), data);
   const auto index = b.op("aten::argmax", {h}, {batch});
   b.graph.values[index].dtype = DType::int64;
@@ -105,7 +108,8 @@ TEST(Analysis, AUserInputNeverRequiresAGradient) {
 TEST(Analysis, RunningStatisticsCarryNoGradient) {
   GraphBuilder b;
   const auto mean = b.buffer("mean", {4});
-  const auto h = b.op("aten::linear", {b.input("x", {batch, 4}), b.parameter("w", {4, 4})}, {batch, 4});
+  const auto h =
+      b.op("aten::linear", {b.input("x", {batch, 4}), b.parameter("w", {4, 4})}, {batch, 4});
   const auto out = b.ops("aten::_native_batch_norm_legit_functional", {h, mean},
                          {{batch, 4}, {4}, {4}, {4}, {4}});
   b.update(mean, out[3]);

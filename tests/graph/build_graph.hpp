@@ -91,7 +91,8 @@ class GraphBuilder {
   }
   ValueId tensor(const std::string& name, StoredTensor::Kind kind, std::vector<int64_t> sizes,
                  bool trainable) {
-    const ValueId id = value(name, Value::Kind::tensor, {sizes.begin(), sizes.end()}, DType::float32);
+    const ValueId id =
+        value(name, Value::Kind::tensor, {sizes.begin(), sizes.end()}, DType::float32);
     graph.values[id].tensor = static_cast<int>(graph.tensors.size());
     StoredTensor added;
     added.kind = kind;

@@ -10,12 +10,12 @@
 namespace penstock {
 namespace {
 
+using testing::batch;
 using ::testing::ElementsAre;
+using testing::GraphBuilder;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::ThrowsMessage;
-using testing::batch;
-using testing::GraphBuilder;
 
 /// linear, relu, linear, add (over both), linear: the skip connection closes positions 2 and 3.
 GraphBuilder residual() {

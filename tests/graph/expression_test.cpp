@@ -37,7 +37,9 @@ TEST(Expression, SumsAndProducts) {
 
 TEST(Expression, DivisionRoundsAsInPython) {
   // Python: -7 // 2 == -4, -7 % 2 == 1, 7 // -2 == -4, 7 % -2 == -1.
-  const auto divide = [](int64_t a, int64_t b) { return Expression::apply("FloorDiv", {a, b}).at(1); };
+  const auto divide = [](int64_t a, int64_t b) {
+    return Expression::apply("FloorDiv", {a, b}).at(1);
+  };
   const auto rest = [](int64_t a, int64_t b) { return Expression::apply("Mod", {a, b}).at(1); };
   EXPECT_EQ(divide(-7, 2), -4);
   EXPECT_EQ(divide(7, -2), -4);
@@ -80,8 +82,9 @@ TEST(Expression, RefusesWhatItCannotMean) {
               ThrowsMessage<InputError>(HasSubstr("symbol s12")));
   EXPECT_THAT([] { parse("Bessel(Integer(1))"); },
               ThrowsMessage<InputError>(HasSubstr("Bessel is not known")));
-  for (const char* broken : {"", "Mul(", "Mul(Integer(1)", "Integer(x)", "Integer(1))", "Mod(Integer(1))",
-                             "Float('x')", "Symbol('s77", "Integer(99999999999999999999)"})
+  for (const char* broken :
+       {"", "Mul(", "Mul(Integer(1)", "Integer(x)", "Integer(1))", "Mod(Integer(1))", "Float('x')",
+        "Symbol('s77", "Integer(99999999999999999999)"})
     EXPECT_THROW(parse(broken), InputError) << broken;
 }
 

@@ -67,7 +67,8 @@ TEST(Flops, Attention) {
 TEST(Flops, Recurrent) {
   GraphBuilder b;
   const auto x = b.input("x", {batch, 6, 8});
-  const auto wi = b.parameter("wi", {16, 8}), wh = b.parameter("wh", {16, 4}), c = b.parameter("c", {16});
+  const auto wi = b.parameter("wi", {16, 8}), wh = b.parameter("wh", {16, 4}),
+             c = b.parameter("c", {16});
   b.ops("aten::lstm", {x}, {{batch, 6, 4}, {1, batch, 4}, {1, batch, 4}});
   b.named({"input"}, {{"params", TensorList{{wi, wh, c, c}}}});
   EXPECT_EQ(flops(b, 2), 2 * (2 * 6) * (16 * 8 + 16 * 4) + 2 * 6 * 4);
@@ -82,8 +83,9 @@ TEST(Flops, ElementsViewsAndLookups) {
   b.op("aten::view", {sum}, {batch, 2, 2});
   EXPECT_EQ(flops(b, 3), 0);
   EXPECT_EQ(bytes(b, 3), 0);
-  b.op("aten::embedding", {b.parameter("w", {10, 4}), x}, {batch, 4, 4});
+  b.op("aten::embedding", {b.parameter("w", {1000, 4}), x}, {batch, 4, 4});
   EXPECT_EQ(flops(b, 3), 0);
+  EXPECT_EQ(bytes(b, 3), (2 * 3 * 4 * 4 + 3 * 4) * 4);  // rows read and written, indices
   b.op("mine::operator", {x}, {batch, 4});
   EXPECT_EQ(flops(b, 3), 12);
 }

@@ -11,10 +11,10 @@ namespace penstock {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 using testing::Members;
 using testing::Pt2;
 using testing::TemporaryFile;
+using ::testing::ThrowsMessage;
 using testing::write_zip;
 
 /// Reads the graph and every weight.
@@ -86,14 +86,15 @@ TEST(Pt2Damage, WhatIsNoZipIsRefused) {
     put(file.path, content);
     EXPECT_THAT([&] { read_pt2(file.path); }, ThrowsMessage<InputError>(HasSubstr(file.path)));
   }
-  EXPECT_THAT([] { read_pt2("missing.pt2"); }, ThrowsMessage<InputError>(HasSubstr("no such file")));
+  EXPECT_THAT([] { read_pt2("missing.pt2"); },
+              ThrowsMessage<InputError>(HasSubstr("no such file")));
   EXPECT_THROW(read_pt2(::testing::TempDir()), InputError);
 }
 
 TEST(Pt2Damage, NamesThatLeaveTheRootFolderAreRefused) {
   const TemporaryFile file;
-  for (const char* name : {"m/../../etc/passwd", "/etc/passwd", "m//x", "other/x", "m/./x", "x",
-                           "m\\..\\x"}) {
+  for (const char* name :
+       {"m/../../etc/passwd", "/etc/passwd", "m//x", "other/x", "m/./x", "x", "m\\..\\x"}) {
     write_zip(file.path, {{"m/byteorder", "little"}, {name, "x"}});
     EXPECT_THROW(read_pt2(file.path), InputError) << name;
   }
@@ -108,10 +109,10 @@ TEST(Pt2Damage, CompressedMembersAreRefused) {
 TEST(Pt2Damage, JsonThatIsNotAModelIsRefused) {
   const TemporaryFile file;
   const std::string deep(200000, '[');
-  for (const std::string& model : {std::string("null"), std::string("[]"), std::string("{"), deep,
-                                   std::string(R"({"schema_version": {"major": "8"}})"),
-                                   std::string(R"({"schema_version": {"major": 8}})"),
-                                   std::string("\xff\xfe")}) {
+  for (const std::string& model :
+       {std::string("null"), std::string("[]"), std::string("{"), deep,
+        std::string(R"({"schema_version": {"major": "8"}})"),
+        std::string(R"({"schema_version": {"major": 8}})"), std::string("\xff\xfe")}) {
     write_zip(file.path, {{"m/models/model.json", model}});
     EXPECT_THROW(read_pt2(file.path), InputError) << model.substr(0, 50);
   }

@@ -66,8 +66,8 @@ inline Json tensor_meta(Json sizes, Json strides, int dtype = 7, int offset = 0)
 }
 
 inline Json batch_size() {
-  return {{"as_expr", {{"expr_str", "Symbol('s0', positive=True, integer=True)"},
-                       {"hint", {{"as_int", 4}}}}}};
+  return {{"as_expr",
+           {{"expr_str", "Symbol('s0', positive=True, integer=True)"}, {"hint", {{"as_int", 4}}}}}};
 }
 inline Json named(const std::string& name) { return {{"as_tensor", {{"name", name}}}}; }
 inline Json argument_json(const std::string& name, Json value) {
@@ -106,7 +106,8 @@ class Pt2 {
     add_weight("w", "weight_0", tensor_meta({3}, {1}), std::string(12, '\1'));
   }
 
-  void add_weight(const std::string& name, const std::string& file, Json meta, std::string storage) {
+  void add_weight(const std::string& name, const std::string& file, Json meta,
+                  std::string storage) {
     weights["config"][name] = {
         {"path_name", file}, {"is_param", true}, {"use_pickle", false}, {"tensor_meta", meta}};
     members["m/data/weights/" + file] = std::move(storage);

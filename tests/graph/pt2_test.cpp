@@ -13,16 +13,16 @@
 namespace penstock {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 using testing::argument_json;
 using testing::batch_size;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using testing::Json;
 using testing::named;
 using testing::node;
 using testing::Pt2;
 using testing::tensor_meta;
+using ::testing::ThrowsMessage;
 
 void expect_refusal(const Pt2& file, const std::string& reason) {
   EXPECT_THAT([&] { file.read(); },
@@ -83,8 +83,9 @@ TEST(Pt2, NumbersOfEveryKind) {
   EXPECT_EQ(std::get<double>(argument_of({{"as_float", "Infinity"}})), INFINITY);
   EXPECT_TRUE(std::isnan(std::get<double>(argument_of({{"as_float", "NaN"}}))));
   EXPECT_TRUE(std::get<bool>(argument_of({{"as_bool", true}})));
-  EXPECT_EQ(std::get<std::complex<double>>(argument_of({{"as_complex", {{"real", 1.0}, {"imag", 2.0}}}})),
-            std::complex<double>(1, 2));
+  EXPECT_EQ(
+      std::get<std::complex<double>>(argument_of({{"as_complex", {{"real", 1.0}, {"imag", 2.0}}}})),
+      std::complex<double>(1, 2));
 }
 
 TEST(Pt2, EnumsAreTheSchemasNotThoseOfC10) {
@@ -92,8 +93,9 @@ TEST(Pt2, EnumsAreTheSchemasNotThoseOfC10) {
   EXPECT_EQ(std::get<DType>(argument_of({{"as_scalar_type", 12}})), DType::boolean);
   EXPECT_EQ(std::get<MemoryFormat>(argument_of({{"as_memory_format", 2}})).schema_value, 2);
   EXPECT_EQ(std::get<Layout>(argument_of({{"as_layout", 7}})).schema_value, 7);
-  EXPECT_EQ(std::get<Device>(argument_of({{"as_device", {{"type", "cpu"}, {"index", nullptr}}}})).type,
-            "cpu");
+  EXPECT_EQ(
+      std::get<Device>(argument_of({{"as_device", {{"type", "cpu"}, {"index", nullptr}}}})).type,
+      "cpu");
 }
 
 TEST(Pt2, ListsOfEveryKind) {
@@ -103,7 +105,8 @@ TEST(Pt2, ListsOfEveryKind) {
               ElementsAre(0.5, INFINITY));
   EXPECT_THAT(std::get<std::vector<bool>>(argument_of({{"as_bools", {true, false}}})),
               ElementsAre(true, false));
-  EXPECT_THAT(std::get<std::vector<std::string>>(argument_of({{"as_strings", {"a"}}})), ElementsAre("a"));
+  EXPECT_THAT(std::get<std::vector<std::string>>(argument_of({{"as_strings", {"a"}}})),
+              ElementsAre("a"));
   EXPECT_EQ(std::get<std::string>(argument_of({{"as_string", "same"}})), "same");
   EXPECT_TRUE(std::holds_alternative<None>(argument_of({{"as_none", true}})));
 }
@@ -114,21 +117,22 @@ TEST(Pt2, TensorsInListsMayBeAbsent) {
   ASSERT_EQ(list.values.size(), 2u);
   EXPECT_FALSE(list.values[0]);
   EXPECT_TRUE(list.values[1]);
-  const auto plain = std::get<TensorList>(
-      argument_of({{"as_tensors", {{{"name", "x"}}, {{"name", "relu"}}}}}));
+  const auto plain =
+      std::get<TensorList>(argument_of({{"as_tensors", {{{"name", "x"}}, {{"name", "relu"}}}}}));
   EXPECT_EQ(plain.values.size(), 2u);
 }
 
 TEST(Pt2, SizesMixNumbersAndExpressions) {
   Pt2 file;
   file.graph()["sym_int_values"]["twice"] = {
-      {"as_expr", {{"expr_str", "Mul(Integer(2), Symbol('s0', integer=True))"},
-                   {"hint", {{"as_int", 8}}}}}};
+      {"as_expr",
+       {{"expr_str", "Mul(Integer(2), Symbol('s0', integer=True))"}, {"hint", {{"as_int", 8}}}}}};
   const auto sizes = std::get<std::vector<Expression>>(
       argument_of({{"as_sym_ints", {{{"as_name", "twice"}}, {{"as_int", 48}}}}}, file));
   EXPECT_EQ(sizes[0].at(3), 6);
   EXPECT_EQ(sizes[1].at(3), 48);
-  EXPECT_EQ(std::get<Expression>(argument_of({{"as_sym_int", {{"as_name", "twice"}}}}, file)).at(5), 10);
+  EXPECT_EQ(std::get<Expression>(argument_of({{"as_sym_int", {{"as_name", "twice"}}}}, file)).at(5),
+            10);
   EXPECT_EQ(std::get<int64_t>(argument_of({{"as_sym_int", {{"as_int", 9}}}}, file)), 9);
 }
 
@@ -142,13 +146,14 @@ TEST(Pt2, SizeOperatorsVanish) {
   nodes.push_back(node("torch.ops.aten.sym_size.int",
                        {argument_json("self", named("x")), argument_json("dim", {{"as_int", -2}})},
                        sized("n")));
-  nodes.push_back(node("torch.ops.aten.sym_numel.default", {argument_json("self", named("x"))},
-                       sized("all")));
+  nodes.push_back(
+      node("torch.ops.aten.sym_numel.default", {argument_json("self", named("x"))}, sized("all")));
   nodes.push_back(node("_operator.floordiv",
                        {argument_json("a", {{"as_sym_int", {{"as_name", "all"}}}}),
                         argument_json("b", {{"as_int", 2}})},
                        sized("half")));
-  const auto value = argument_of({{"as_sym_ints", {{{"as_name", "n"}}, {{"as_name", "half"}}}}}, file);
+  const auto value =
+      argument_of({{"as_sym_ints", {{{"as_name", "n"}}, {{"as_name", "half"}}}}}, file);
   const auto& sizes = std::get<std::vector<Expression>>(value);
   EXPECT_EQ(sizes[0].at(5), 5);
   EXPECT_EQ(sizes[1].at(5), 7);  // 5*3 // 2
@@ -169,7 +174,8 @@ TEST(Pt2, ResultsThatAreListsOrNoTensors) {
   file.graph()["nodes"].push_back(
       node("torch.ops.aten.split.Tensor", {argument_json("self", named("x"))},
            {{{"as_tensors", {{{"name", "first"}}, {{"name", "second"}}}}}}));
-  file.graph()["nodes"].push_back(node("torch.ops.aten.two.default", {argument_json("self", named("x"))},
+  file.graph()["nodes"].push_back(node("torch.ops.aten.two.default",
+                                       {argument_json("self", named("x"))},
                                        {named("unknown"), {{"as_none", true}}}));
   const Graph graph = file.read();
   EXPECT_TRUE(graph.operators[2].returns_list);
@@ -217,14 +223,16 @@ TEST(Pt2, RefusesSizesThatDependOnData) {
                      {argument_json("size", {{"as_sym_int", {{"as_name", "n"}}}})});
   expect_refusal(table, "u0");
   Pt2 item;
-  item.graph()["nodes"].push_back(node("torch.ops.aten.item.default", {argument_json("self", named("x"))},
+  item.graph()["nodes"].push_back(node("torch.ops.aten.item.default",
+                                       {argument_json("self", named("x"))},
                                        {{{"as_sym_int", {{"as_name", "n"}}}}}));
   expect_refusal(item, "torch.ops.aten.item.default");
 }
 
 TEST(Pt2, RefusesASecondOpenSize) {
   Pt2 file;
-  const Json other = {{"as_expr", {{"expr_str", "Symbol('s1', integer=True)"}, {"hint", {{"as_int", 3}}}}}};
+  const Json other = {
+      {"as_expr", {{"expr_str", "Symbol('s1', integer=True)"}, {"hint", {{"as_int", 3}}}}}};
   file.graph()["tensor_values"]["x"] = tensor_meta({batch_size(), other}, {3, 1});
   expect_refusal(file, "open size s1 in dimension 1");
   Pt2 inputs;
@@ -242,7 +250,8 @@ TEST(Pt2, RefusesWhatContradictsItself) {
   expect_refusal(twice, "'relu' is computed twice");
   Pt2 hint;
   hint.graph()["tensor_values"]["mul"]["sizes"][1] = {
-      {"as_expr", {{"expr_str", "Mul(Integer(2), Symbol('s0', integer=True))"}, {"hint", {{"as_int", 9}}}}}};
+      {"as_expr",
+       {{"expr_str", "Mul(Integer(2), Symbol('s0', integer=True))"}, {"hint", {{"as_int", 9}}}}}};
   expect_refusal(hint, "does not agree with its batch");
   Pt2 sparse;
   sparse.graph()["tensor_values"]["mul"]["layout"] = 1;
@@ -260,7 +269,8 @@ TEST(Pt2, RefusesOperatorsOutsideTheDispatcher) {
   python.add_operator("math.frobnicate", {argument_json("", named("mul"))});
   expect_refusal(python, "math.frobnicate");
   Pt2 object;
-  object.add_operator("torch.ops.aten.custom.default", {argument_json("o", {{"as_custom_obj", {}}})});
+  object.add_operator("torch.ops.aten.custom.default",
+                      {argument_json("o", {{"as_custom_obj", {}}})});
   expect_refusal(object, "as_custom_obj");
 }
 

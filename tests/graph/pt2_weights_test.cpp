@@ -14,11 +14,11 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::ThrowsMessage;
 using testing::Json;
 using testing::Pt2;
-using testing::tensor_meta;
 using testing::TemporaryFile;
+using testing::tensor_meta;
+using ::testing::ThrowsMessage;
 
 /// A storage of 0, 1, 2, …
 std::string counting(int count) {
@@ -41,7 +41,8 @@ class Weights : public Pt2 {
     const TemporaryFile file;
     write(file.path);
     const Graph graph = read_pt2(file.path);
-    const StoredTensor& tensor = graph.tensors[static_cast<size_t>(graph.tensor_by_name().at(name))];
+    const StoredTensor& tensor =
+        graph.tensors[static_cast<size_t>(graph.tensor_by_name().at(name))];
     std::vector<float> result(static_cast<size_t>(tensor.elements()));
     WeightFile(file.path).read(tensor, std::as_writable_bytes(std::span(result)));
     return result;
@@ -92,8 +93,8 @@ TEST(Weights, MetaExportsHaveNoValuesAndTiesOnlyByName) {
   file.add("also", "weight_0", tensor_meta({3}, {1}), "");
   EXPECT_EQ(file.read().tensors.size(), 2u);
   EXPECT_EQ(file.read().tensors[0].file, "");
-  EXPECT_THAT([&] { file.values("w"); },
-              ThrowsMessage<InputError>(AllOf(HasSubstr("no values for 'w'"), HasSubstr("--meta"))));
+  EXPECT_THAT([&] { file.values("w"); }, ThrowsMessage<InputError>(AllOf(
+                                             HasSubstr("no values for 'w'"), HasSubstr("--meta"))));
   file.members["m/extra/penstock.json"] = R"({"tied": [["also", "w"]]})";
   ASSERT_EQ(file.read().tensors.size(), 1u);
   EXPECT_THAT(file.read().tensors[0].aliases, ElementsAre("w"));
@@ -114,7 +115,8 @@ TEST(Weights, BuffersMayBeUpdatedAndLeftOutOfStateDictionaries) {
 
 TEST(Weights, ImpossibleDescriptionsAreRefused) {
   const auto refused = [](const Json& meta, const std::string& storage, const std::string& reason) {
-    EXPECT_THAT([&] { Weights(meta, storage).read(); }, ThrowsMessage<InputError>(HasSubstr(reason)));
+    EXPECT_THAT([&] { Weights(meta, storage).read(); },
+                ThrowsMessage<InputError>(HasSubstr(reason)));
   };
   refused(tensor_meta({3}, {1}), counting(2), "needs 12 bytes");
   refused(tensor_meta({3}, {1}, 7, 1), counting(3), "needs 16 bytes");

@@ -50,7 +50,8 @@ class RandomGraph {
       const auto& shape = b_.graph.values[arguments.back()].shape;
       batched |= shape.front().depends_on_batch();
     }
-    pool_.push_back(b_.op(target, arguments, batched ? testing::Shape{batch, 4} : testing::Shape{4}));
+    pool_.push_back(
+        b_.op(target, arguments, batched ? testing::Shape{batch, 4} : testing::Shape{4}));
   }
 
   GraphBuilder b_;
@@ -78,19 +79,22 @@ void check_stage(const Graph& graph, const Slicing& slicing, int stage) {
   std::set<ValueId> there = start, used;
   for (const OperatorId id : slice.operators) {
     for (const ValueId read : graph.operators[static_cast<size_t>(id)].reads()) {
-      EXPECT_TRUE(there.contains(read)) << "stage " << stage << " lacks "
-                                        << graph.values[static_cast<size_t>(read)].name;
+      EXPECT_TRUE(there.contains(read))
+          << "stage " << stage << " lacks " << graph.values[static_cast<size_t>(read)].name;
       used.insert(read);
     }
-    for (const ValueId output : graph.operators[static_cast<size_t>(id)].outputs) there.insert(output);
+    for (const ValueId output : graph.operators[static_cast<size_t>(id)].outputs)
+      there.insert(output);
   }
   for (const int index : slice.outputs) {
-    const ValueId value = std::get<TensorRef>(graph.outputs[static_cast<size_t>(index)].value).value;
+    const ValueId value =
+        std::get<TensorRef>(graph.outputs[static_cast<size_t>(index)].value).value;
     EXPECT_TRUE(there.contains(value));
     used.insert(value);
   }
   for (const ValueId value : start)
-    EXPECT_TRUE(used.contains(value)) << graph.values[static_cast<size_t>(value)].name << " in vain";
+    EXPECT_TRUE(used.contains(value))
+        << graph.values[static_cast<size_t>(value)].name << " in vain";
 }
 
 TEST(SliceProperty, StagesRunFromWhatTheyAreGivenAndUseAllOfIt) {
@@ -113,8 +117,8 @@ TEST(SliceProperty, EveryOperatorOfTheDataFlowRunsOnce) {
     const Graph& graph = random.graph();
     const Analysis analysis = analyse(graph);
     const auto begins = random.begins();
-    const Slicing slicing = slice(graph, analysis, interval_stages(graph, begins),
-                                  static_cast<int>(begins.size()));
+    const Slicing slicing =
+        slice(graph, analysis, interval_stages(graph, begins), static_cast<int>(begins.size()));
     std::vector<int> runs(graph.operators.size());
     for (const StageSlice& stage : slicing.stages)
       for (const OperatorId id : stage.operators) ++runs[static_cast<size_t>(id)];

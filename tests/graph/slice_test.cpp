@@ -10,12 +10,12 @@
 namespace penstock {
 namespace {
 
+using testing::batch;
 using ::testing::ElementsAre;
+using testing::GraphBuilder;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::ThrowsMessage;
-using testing::batch;
-using testing::GraphBuilder;
 
 Slicing cut(const Graph& graph, const std::vector<OperatorId>& begins) {
   return slice(graph, analyse(graph), interval_stages(graph, begins),
@@ -113,7 +113,8 @@ TEST(Slice, NoGradientReturnsThroughDetach) {
 TEST(Slice, ABufferBelongsToTheStageThatUpdatesIt) {
   GraphBuilder b;
   const auto mean = b.buffer("mean", {4});
-  const auto h = b.op("aten::linear", {b.input("x", {batch, 4}), b.parameter("w", {4, 4})}, {batch, 4});
+  const auto h =
+      b.op("aten::linear", {b.input("x", {batch, 4}), b.parameter("w", {4, 4})}, {batch, 4});
   const auto out = b.ops("aten::_native_batch_norm_legit_functional", {h, mean},
                          {{batch, 4}, {4}, {4}, {4}, {4}});
   b.update(mean, out[3]);
@@ -123,8 +124,7 @@ TEST(Slice, ABufferBelongsToTheStageThatUpdatesIt) {
   ASSERT_EQ(slicing.stages[1].updates.size(), 1u);
   EXPECT_EQ(slicing.stages[1].updates[0].tensor, 0);
   EXPECT_THAT(slicing.stages[1].tensors, ElementsAre(0));
-  EXPECT_EQ(edges(b.graph, slicing),
-            "0>1: linear(g)  1>2: _native_batch_norm_legit_functional(g)");
+  EXPECT_EQ(edges(b.graph, slicing), "0>1: linear(g)  1>2: _native_batch_norm_legit_functional(g)");
 }
 
 TEST(Slice, ABufferReadInOneStageAndUpdatedInAnotherIsRefused) {
@@ -134,8 +134,11 @@ TEST(Slice, ABufferReadInOneStageAndUpdatedInAnotherIsRefused) {
   const auto next = b.op("aten::add", {calls}, {});
   b.update(calls, next);
   b.output(h);
-  EXPECT_THAT([&] { cut(b.graph, {0, 1}); },
-              ThrowsMessage<InputError>(HasSubstr("'calls' is updated in stage 1 and read in stage 0")));
+  EXPECT_THAT(
+      [&] {
+        cut(b.graph, {0, 1});
+      },
+      ThrowsMessage<InputError>(HasSubstr("'calls' is updated in stage 1 and read in stage 0")));
 }
 
 TEST(Slice, OutputsThatNoOperatorComputesBelongToTheLastStage) {
@@ -169,8 +172,11 @@ TEST(Slice, AValueThatGoesBackIsRefused) {
   const auto h = b.op("aten::relu", {b.input("x", {batch, 4})}, {batch, 4});
   b.output(b.op("aten::tanh", {h}, {batch, 4}));
   const Analysis analysis = analyse(b.graph);
-  EXPECT_THAT([&] { slice(b.graph, analysis, {1, 0}, 2); },
-              ThrowsMessage<InputError>(HasSubstr("'relu' goes back from stage 1 to stage 0")));
+  EXPECT_THAT(
+      [&] {
+        slice(b.graph, analysis, {1, 0}, 2);
+      },
+      ThrowsMessage<InputError>(HasSubstr("'relu' goes back from stage 1 to stage 0")));
 }
 
 TEST(Slice, StagesNeedNotBeIntervals) {

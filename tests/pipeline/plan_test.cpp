@@ -175,5 +175,17 @@ TEST_F(PlanFile, MistakesAreRefusedWithPlaceValueAndCure) {
               HasSubstr("nothing where a list"));
 }
 
+// Whatever is in the file: it is read, or refused with a message that names the file.
+TEST_F(PlanFile, ADamagedFileIsNeverMoreThanAnInputError) {
+  int refused = 0;
+  for (const std::string& text : damaged(plan_text, 600)) {
+    std::string message;
+    EXPECT_NO_THROW(message = refusal(text)) << text;
+    refused += !message.empty();
+    if (!message.empty()) EXPECT_THAT(message, HasSubstr("plan.yaml"));
+  }
+  EXPECT_GT(refused, 300) << "most damage shows";
+}
+
 }  // namespace
 }  // namespace penstock

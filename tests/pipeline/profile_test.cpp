@@ -173,5 +173,13 @@ TEST_F(DamagedProfile, ATruncatedFileIsRefused) {
   EXPECT_THAT(input_error([&] { read_profile(file); }), HasSubstr("p.json: not JSON"));
 }
 
+TEST_F(DamagedProfile, DamageIsNeverMoreThanAnInputError) {
+  const std::string text = to_json(example(folder_.path()), folder_.path() / "p.json");
+  for (const std::string& version : damaged(text, 200)) {
+    const auto file = folder_.write("p.json", version);
+    EXPECT_NO_THROW(input_error([&] { read_profile(file); })) << version;
+  }
+}
+
 }  // namespace
 }  // namespace penstock

@@ -55,5 +55,18 @@ TEST(ProgramCsv, MistakesAreRefusedWithFileAndRow) {
               StartsWith("p.csv: the program is empty"));
 }
 
+TEST(ProgramCsv, ADamagedFileIsNeverMoreThanAnInputError) {
+  const std::string text =
+      "0F0,0SEND_F0:2,(0F1;3B0)OVERLAP_F_B,0RECV_B0:2,0B0,0REDUCE_GRAD,0OPT\n1F0,1I0,1W0,1SEND_"
+      "F0\n";
+  int refused = 0;
+  for (const std::string& version : damaged(text, 600)) {
+    std::string message;
+    EXPECT_NO_THROW(message = input_error([&] { parse_csv(version, "p.csv"); })) << version;
+    refused += !message.empty();
+  }
+  EXPECT_GT(refused, 300) << "most damage shows";
+}
+
 }  // namespace
 }  // namespace penstock

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <random>
 #include <stdexcept>
 
 #include "graph/error.hpp"
@@ -19,6 +20,25 @@ std::string input_error(const std::function<void()>& call) {
     return error.what();
   }
   return "";
+}
+
+std::vector<std::string> damaged(const std::string& text, int count) {
+  static constexpr std::string_view odd = "{}[]:,-#&*!|>'\"%@`\n\t 09az~?";
+  std::mt19937 random(11);
+  std::vector<std::string> result;
+  for (int i = 0; i < count; ++i) {
+    std::string version = text;
+    if (i % 3 == 0) version.resize(random() % text.size());
+    for (int change = 0; change < i % 4 && !version.empty(); ++change) {
+      const size_t at = random() % version.size();
+      const char by = odd[random() % odd.size()];
+      if (random() % 3 == 0) version.insert(at, 1, by);
+      if (random() % 3 == 0) version.erase(at, 1);
+      if (at < version.size()) version[at] = by;
+    }
+    result.push_back(version);
+  }
+  return result;
 }
 
 TemporaryFolder::TemporaryFolder() {

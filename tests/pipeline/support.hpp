@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "pipeline/lowering.hpp"
 #include "pipeline/schedule.hpp"
@@ -13,6 +14,10 @@ namespace penstock {
 
 /// The message of the InputError that `call` throws; "" if it throws none.
 std::string input_error(const std::function<void()>& call);
+
+/// `count` damaged versions of a text: cut short, or with some characters replaced, doubled or lost.
+/// The same for the same arguments.
+std::vector<std::string> damaged(const std::string& text, int count);
 
 /// A folder that is deleted with its contents at the end of the test.
 class TemporaryFolder {

@@ -47,6 +47,7 @@ void add_cuts(Chain& chain, Dice& dice, const ChainKind& kind) {
   ChainCosts& costs = chain.costs;
   for (int cut = 1; cut < costs.units(); ++cut) {
     const auto bytes = [&] {
+      if (kind.coarse) return 1'000'000 * dice.below(2);
       return static_cast<int64_t>(kind.transfer_scale * 1e9 * dice.seconds());
     };
     chain.forward_bytes.push_back(bytes());
@@ -78,12 +79,17 @@ Chain random_chain(uint64_t seed, const ChainKind& kind) {
   Dice dice(seed);
   Chain chain;
   chain.link.bandwidth = 1e9;
-  const double forward = dice.seconds();
+  const double equal_s = dice.seconds();
+  const auto seconds = [&] {
+    if (kind.coarse) return 1e-3 * static_cast<double>(1 + dice.below(3));
+    return kind.equal ? equal_s : dice.seconds();
+  };
   for (int unit = 0; unit < kind.units; ++unit) {
-    chain.costs.forward_s.push_back(kind.equal ? forward : dice.seconds());
-    chain.costs.backward_s.push_back(kind.equal ? 2 * forward : 2 * dice.seconds());
-    chain.fixed_bytes.push_back(1000 * (kind.equal ? 1 : 1 + dice.below(20)));
-    chain.saved_bytes.push_back(100 * (kind.equal ? 1 : 1 + dice.below(50)));
+    chain.costs.forward_s.push_back(seconds());
+    chain.costs.backward_s.push_back(2 * seconds());
+    const bool varies = !kind.equal && !kind.coarse;
+    chain.fixed_bytes.push_back(kind.coarse ? 0 : 1000 * (varies ? 1 + dice.below(20) : 1));
+    chain.saved_bytes.push_back(kind.coarse ? 0 : 100 * (varies ? 1 + dice.below(50) : 1));
   }
   if (kind.extras) add_extras(chain, dice);
   add_cuts(chain, dice, kind);
@@ -132,19 +138,24 @@ Program compute_program(const std::string& schedule, int ranks, int microbatches
   return find_schedule(schedule, "test").generate({ranks, 1, microbatches});
 }
 
-Simulation simulate_split(const Chain& chain, const std::vector<int>& begins,
-                          const std::string& schedule, int microbatches) {
+Simulation simulate_program(const Chain& chain, const std::vector<int>& begins,
+                            const Program& compute) {
   std::vector<Flow> flows;
-  const int ranks = static_cast<int>(begins.size());
-  for (int stage = 1; stage < ranks; ++stage) {
+  for (int stage = 1; stage < static_cast<int>(begins.size()); ++stage) {
     const int cut = begins[stage] - 1;
     if (chain.forward_linked[cut])
       flows.push_back({stage - 1, stage, static_cast<bool>(chain.backward_linked[cut])});
   }
   LoweringOptions options;
   options.optimizer = true;
-  const Program lowered = lower(compute_program(schedule, ranks, microbatches), flows, options);
-  return simulate(lowered, stage_costs(chain, begins), chain.link, {false, false});
+  return simulate(lower(compute, flows, options), stage_costs(chain, begins), chain.link,
+                  {false, false});
+}
+
+Simulation simulate_split(const Chain& chain, const std::vector<int>& begins,
+                          const std::string& schedule, int microbatches) {
+  const int ranks = static_cast<int>(begins.size());
+  return simulate_program(chain, begins, compute_program(schedule, ranks, microbatches));
 }
 
 ChainBound bound_of(const Chain& chain, const std::string& schedule, int ranks, int microbatches) {

@@ -24,6 +24,7 @@ struct Chain {
 struct ChainKind {
   int units = 6;
   bool equal = false;         // all units cost the same
+  bool coarse = false;        // costs of 1 to 3 ms, transfers of 0 or 1 ms, no memory: many ties
   bool extras = true;         // first microbatch, optimizer, overheads, compute of transfers
   bool breaks = false;        // some cuts are crossed by nothing, or by no gradient
   double transfer_scale = 1;  // of a transfer to a forward
@@ -40,7 +41,10 @@ Costs stage_costs(const Chain& chain, const std::vector<int>& begins);
 /// The schedule's compute program, one stage per rank.
 Program compute_program(const std::string& schedule, int ranks, int microbatches);
 
-/// Lowers and simulates one split.
+/// Lowers a compute program along a split and simulates it.
+Simulation simulate_program(const Chain& chain, const std::vector<int>& begins,
+                            const Program& compute);
+/// The same for a schedule.
 Simulation simulate_split(const Chain& chain, const std::vector<int>& begins,
                           const std::string& schedule, int microbatches);
 

@@ -164,6 +164,52 @@ TEST(Search, PrefersThePlanThatHoldsLessWhereStepsAreEqual) {
   EXPECT_EQ(problem.candidates[result.best->space].first, "1f1b");
 }
 
+TEST(Search, DecidesEqualStepsByKey) {
+  // Costs of a few whole milliseconds and no memory: many splits take exactly as long as another.
+  for (uint64_t seed = 5000; seed < 5600; ++seed) {
+    SCOPED_TRACE(seed);
+    Problem problem;
+    const int units = 2 + static_cast<int>(seed % 8);
+    problem.chain = random_chain(seed, {.units = units, .coarse = true, .extras = false});
+    problem.ranks = 1 + static_cast<int>(seed / 8 % std::min(units, 5));
+    problem.candidates = {{"gpipe", 1}, {"1f1b", 1}, {"gpipe", 3}, {"1f1b", 3}};
+    if (seed % 2 == 0) problem.candidates = {{"gpipe", 4}, {"1f1b", 4}};
+    for (const auto objective : {SplitSearch::Objective::step, SplitSearch::Objective::memory})
+      expect_equal(search(problem, INT64_MAX, objective).best,
+                   try_all(problem, INT64_MAX, objective));
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Search, TrustsTheSimulatedPeakWhereTheClosedFormSaysLess) {
+  for (uint64_t seed = 4000; seed < 4100; ++seed) {
+    SCOPED_TRACE(seed);
+    Problem problem = make_problem(seed);
+    const auto free = try_all(problem, INT64_MAX, SplitSearch::Objective::step);
+    const int64_t limit = free->outcome.peak_bytes - 1;
+    Problem blind = problem;  // simulated as it is, bounded as if it held nothing
+    blind.chain.fixed_bytes.assign(blind.chain.fixed_bytes.size(), 0);
+    blind.chain.saved_bytes = blind.chain.fixed_bytes;
+    std::vector<SplitSpace> spaces;
+    for (size_t c = 0; c < blind.candidates.size(); ++c) spaces.push_back(space_of(blind, c));
+    SplitSearch how;
+    how.memory_limit = limit;
+    how.simulate = [&](size_t space, const std::vector<int>& begins) {
+      return outcome(problem, space, begins);
+    };
+    expect_equal(search_splits(spaces, how).best,
+                 try_all(problem, limit, SplitSearch::Objective::step));
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Search, RefusesASimulationThatIsFasterThanItsBound) {
+  const Problem problem = make_problem(3);
+  SplitSearch how;
+  how.simulate = [](size_t, const std::vector<int>&) { return SplitOutcome{1e-9, 1}; };
+  EXPECT_THROW(search_splits({space_of(problem, 0)}, how), std::logic_error);
+}
+
 TEST(Search, MoreRanksThanUnitsIsEmpty) {
   Problem problem = make_problem(1);
   problem.ranks = problem.chain.costs.units() + 1;

@@ -37,7 +37,7 @@ OperatorCost operator_cost(const Graph& model, const Analysis& analysis, const O
   cost.times = action_times(
       cost.flops / device.flops_per_s + cost.bytes / device.bytes_per_s + device.operator_s,
       gradient);
-  cost.held.after_forward = gradient ? cost.held.output : 0;
+  cost.held.after_forward = cost.held.output;  // also of constants, which stages share
   cost.held.after_input = cost.held.after_forward;
   cost.held.transient_forward = cost.held.output / 2;
   cost.held.transient_backward = 2 * cost.held.output;

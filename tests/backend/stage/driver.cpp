@@ -11,7 +11,8 @@ namespace penstock::testing {
 
 StageRow::StageRow(const Graph& graph, const std::map<int, at::Tensor>& tensors,
                    const std::vector<OperatorId>& begins, Loss loss)
-    : graph_(graph), analysis_(analyse(graph)),
+    : graph_(graph),
+      analysis_(analyse(graph)),
       slicing_(slice(graph, analysis_, interval_stages(graph, begins),
                      static_cast<int>(begins.size()))) {
   for (size_t s = 0; s < begins.size(); ++s) {
@@ -65,9 +66,8 @@ void StageRow::backward(int microbatch, Backward backward) {
   for (auto stage = stages_.rbegin(); stage != stages_.rend(); ++stage) {
     const int index = (*stage)->index();
     const Values gradients = gradients_for(index, returned);
-    returned[index] = backward == Backward::whole
-                          ? (*stage)->backward(microbatch, gradients)
-                          : (*stage)->backward_input(microbatch, gradients);
+    returned[index] = backward == Backward::whole ? (*stage)->backward(microbatch, gradients)
+                                                  : (*stage)->backward_input(microbatch, gradients);
   }
   if (backward == Backward::whole) return;
   for (auto& stage : stages_) stage->backward_weight(microbatch);

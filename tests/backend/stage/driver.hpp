@@ -13,15 +13,15 @@ namespace penstock::testing {
 
 /// The data of one step.
 struct Batch {
-  std::vector<Values> inputs;        // per microbatch
+  std::vector<Values> inputs;  // per microbatch
   std::vector<at::Tensor> targets;
-  int64_t size = 0;                  // of a microbatch
+  int64_t size = 0;  // of a microbatch
 };
 
 struct StepOutcome {
-  std::vector<double> losses;                // of each microbatch
-  std::map<int, at::Tensor> gradients;       // by tensor; only those that have one
-  std::map<int, at::Tensor> buffers;         // after the step
+  std::vector<double> losses;           // of each microbatch
+  std::map<int, at::Tensor> gradients;  // by tensor; only those that have one
+  std::map<int, at::Tensor> buffers;    // after the step
 };
 
 /// The whole graph by LibTorch's own autograd, operator after operator, with plain parameters.
@@ -43,7 +43,7 @@ class StageRow {
   void backward(int microbatch, Backward backward);
   Stage& stage(size_t index) { return *stages_[index]; }
   TensorStore& store(size_t index) { return *stores_[index]; }
-  std::map<int, at::Tensor> outputs;         // of the last forward without training
+  std::map<int, at::Tensor> outputs;  // of the last forward without training
 
  private:
   Values gradients_for(int stage, const std::map<int, Values>& returned) const;

@@ -78,18 +78,18 @@ TEST(StageGradients, OfAParameterUsedThreeTimesInAStage) {
 TEST(StageGradients, OfAParameterUsedTwiceByOneOperator) {
   Model m;
   const ValueId w = m.parameter6("w", {6});
-  const ValueId end = m.call("aten::addcmul",
-                             {{"self", ref(m.dense("a", m.x))}, {"tensor1", ref(w)},
-                              {"tensor2", ref(w)}});
+  const ValueId end =
+      m.call("aten::addcmul",
+             {{"self", ref(m.dense("a", m.x))}, {"tensor1", ref(w)}, {"tensor2", ref(w)}});
   check(m.finish({end}), m.tensors, {{0}, {0, 1}});
 }
 
 TEST(StageGradients, ThroughViewsOfAParameter) {
   Model m;
   const ValueId w = m.parameter6("w", {6, 12});
-  const auto halves = m.op("aten::split.Tensor",
-                           {{"self", ref(w)}, {"split_size", int64_t{6}}, {"dim", int64_t{1}}}, 2,
-                           DType::float64);
+  const auto halves =
+      m.op("aten::split.Tensor",
+           {{"self", ref(w)}, {"split_size", int64_t{6}}, {"dim", int64_t{1}}}, 2, DType::float64);
   const ValueId t = m.call("aten::t", {{"self", ref(halves[1])}});
   const ValueId first = m.tanh(m.times(m.x, halves[0]));
   const ValueId end = m.times(m.tanh(m.times(first, t)), halves[0]);
@@ -99,8 +99,8 @@ TEST(StageGradients, ThroughViewsOfAParameter) {
 TEST(StageGradients, ThroughAnExpandedParameter) {
   Model m;
   const ValueId w = m.parameter6("w", {1, 6});
-  const ValueId fixed = m.call("aten::expand", {{"self", ref(w)},
-                                                {"size", std::vector<Expression>{6, 6}}});
+  const ValueId fixed =
+      m.call("aten::expand", {{"self", ref(w)}, {"size", std::vector<Expression>{6, 6}}});
   const ValueId batched = m.call("aten::expand", {{"self", ref(w)}, {"size", rows(6)}});
   const ValueId end = m.add(m.tanh(m.times(m.x, fixed)), batched);
   check(m.finish({end}), m.tensors, {{0}, {0, 3}});
@@ -109,8 +109,8 @@ TEST(StageGradients, ThroughAnExpandedParameter) {
 TEST(StageGradients, ThroughACastOfAParameter) {
   Model m;
   const ValueId w = m.parameter6("w", {6, 6});
-  const ValueId low = m.one("aten::_to_copy", {{"self", ref(w)}, {"dtype", DType::float32}},
-                            DType::float32);
+  const ValueId low =
+      m.one("aten::_to_copy", {{"self", ref(w)}, {"dtype", DType::float32}}, DType::float32);
   const ValueId high = m.call("aten::_to_copy", {{"self", ref(low)}, {"dtype", DType::float64}});
   const ValueId end = m.times(m.tanh(m.times(m.x, high)), high);
   // To a lower precision and back: the gradient of each microbatch is rounded, as in PyTorch.
@@ -121,10 +121,11 @@ TEST(StageGradients, ThroughACastOfAParameter) {
 ValueId weight_norm(Model& m) {
   const ValueId v = m.parameter6("v", {6, 6});
   const ValueId g = m.parameter6("g", {6, 1});
-  const ValueId square = m.call("aten::pow.Tensor_Scalar", {{"self", ref(v)}, {"exponent", int64_t{2}}});
-  const ValueId sum = m.call("aten::sum.dim_IntList", {{"self", ref(square)},
-                                                       {"dim", std::vector<Expression>{1}},
-                                                       {"keepdim", true}});
+  const ValueId square =
+      m.call("aten::pow.Tensor_Scalar", {{"self", ref(v)}, {"exponent", int64_t{2}}});
+  const ValueId sum =
+      m.call("aten::sum.dim_IntList",
+             {{"self", ref(square)}, {"dim", std::vector<Expression>{1}}, {"keepdim", true}});
   const ValueId norm = m.call("aten::sqrt", {{"self", ref(sum)}});
   const ValueId ratio = m.call("aten::div.Tensor", {{"self", ref(g)}, {"other", ref(norm)}});
   return m.call("aten::mul.Tensor", {{"self", ref(v)}, {"other", ref(ratio)}});
@@ -133,8 +134,8 @@ ValueId weight_norm(Model& m) {
 TEST(StageGradients, ThroughAChainOfOperatorsOnParameters) {
   Model m;
   const ValueId w = weight_norm(m);
-  const ValueId batched = m.call("aten::mul.Tensor", {{"self", ref(w)},
-                                                      {"other", Expression::batch()}});
+  const ValueId batched =
+      m.call("aten::mul.Tensor", {{"self", ref(w)}, {"other", Expression::batch()}});
   const ValueId end = m.times(m.tanh(m.times(m.x, w)), batched);
   check(m.finish({end}), m.tensors, {{0}, {0, 6}, {0, 7, 8}});
 }
@@ -146,6 +147,30 @@ TEST(StageGradients, OfAValueFromParametersThatAnotherStageUses) {
   const ValueId bent = m.tanh(batched);
   const ValueId end = m.add(m.dense("b", m.add(m.dense("a", m.x), bent)), bent);
   check(m.finish({end}), m.tensors, {{0}, {0, 4}, {0, 2, 4}});
+}
+
+TEST(StageGradients, OfAnOutputThatOnlyParametersReach) {
+  for (const bool chain : {false, true}) {
+    Model m;
+    ValueId end = m.parameter6("w", {4, 6});
+    if (chain) end = m.tanh(m.tanh(end));
+    const Graph graph = m.finish({end});
+    const Batch batch = made_up(graph, 6);
+    const StepOutcome expected = reference_step(graph, m.tensors, batch, Loss::mse);
+    StageRow whole(graph, m.tensors, {0}, Loss::mse), split(graph, m.tensors, {0}, Loss::mse);
+    const StepOutcome actual = whole.step(batch, Backward::whole);
+    expect_close(actual, expected, kDouble, graph);
+    expect_identical_gradients(split.step(batch, Backward::split), actual, graph);
+  }
+}
+
+TEST(StageGradients, OfACopyOfAParameterThatIsChangedInPlace) {
+  Model m;
+  const ValueId w = m.parameter6("w", {4, 6});
+  const ValueId twice = m.call("aten::mul.Scalar", {{"self", ref(m.tanh(w))}, {"other", 2.0}});
+  const ValueId sum = m.call("aten::add_.Tensor", {{"self", ref(twice)}, {"other", ref(m.x)}});
+  const ValueId end = m.dense("a", m.tanh(sum));
+  check(m.finish({end}), m.tensors, {{0}});
 }
 
 TEST(StageGradients, OfASkipConnectionToALaterStage) {
@@ -161,8 +186,8 @@ TEST(StageGradients, AreZeroWhereNoneComes) {
   const ValueId a = m.dense("a", m.x);
   const ValueId b = m.dense("b", a);
   // Stage 1 compares with `a` but no gradient comes back through the comparison.
-  const ValueId larger = m.one("aten::gt.Scalar", {{"self", ref(a)}, {"other", 0.0}},
-                               DType::boolean);
+  const ValueId larger =
+      m.one("aten::gt.Scalar", {{"self", ref(a)}, {"other", 0.0}}, DType::boolean);
   const ValueId end = m.call("aten::mul.Tensor", {{"self", ref(b)}, {"other", ref(larger)}});
   check(m.finish({end}), m.tensors, {{0}, {0, 2}, {0, 1}, {0, 1, 2, 3}});
 }
@@ -171,8 +196,8 @@ TEST(StageGradients, OfAStageThatReadsOnlyIntegers) {
   GraphBuilder m;
   const ValueId ids = m.input("ids", DType::int64, {Expression::batch()});
   const ValueId table = m.parameter("table", numbers("table", {9, 6}, at::kDouble));
-  const ValueId h = m.one("aten::embedding", {{"weight", ref(table)}, {"indices", ref(ids)}},
-                          DType::float64);
+  const ValueId h =
+      m.one("aten::embedding", {{"weight", ref(table)}, {"indices", ref(ids)}}, DType::float64);
   const ValueId end = linear(m, "a", h, 6, 6, DType::float64);
   const Graph graph = m.finish({end});
   Batch batch{.size = 4};
@@ -199,7 +224,8 @@ TEST(StageGradients, DoNotPassARegionWithoutGradients) {
 TEST(StageGradients, OfAModelThatWorksInPlace) {
   Model m;
   const ValueId calls = m.buffer("calls", at::zeros({}, at::kDouble));
-  const ValueId counted = m.call("aten::add_.Scalar", {{"self", ref(calls)}, {"other", int64_t{1}}});
+  const ValueId counted =
+      m.call("aten::add_.Scalar", {{"self", ref(calls)}, {"other", int64_t{1}}});
   const ValueId a = m.dense("a", m.x);
   const ValueId shifted = m.call("aten::add_.Tensor", {{"self", ref(a)}, {"other", ref(counted)}});
   const ValueId bent = m.call("aten::relu_", {{"self", ref(shifted)}});
@@ -236,8 +262,9 @@ TEST(StageGradients, WithDropoutDoNotDependOnTheSplit) {
   Model m;
   ValueId h = m.x;
   for (int layer = 0; layer < 4; ++layer) {
-    h = m.call("aten::dropout", {{"input", ref(m.tanh(m.dense(std::to_string(layer), h)))},
-                                 {"p", 0.5}, {"train", true}});
+    h = m.call(
+        "aten::dropout",
+        {{"input", ref(m.tanh(m.dense(std::to_string(layer), h)))}, {"p", 0.5}, {"train", true}});
   }
   check(m.finish({h}), m.tensors, {{0}, {0, 6}, {0, 2, 5, 9}});
 }

@@ -8,8 +8,8 @@ namespace penstock::testing {
 
 ValueId GraphBuilder::input(const std::string& name, DType dtype, std::vector<Expression> shape) {
   const auto id = static_cast<ValueId>(graph.values.size());
-  graph.values.push_back({.name = name, .kind = Value::Kind::user_input, .dtype = dtype,
-                          .shape = std::move(shape)});
+  graph.values.push_back(
+      {.name = name, .kind = Value::Kind::user_input, .dtype = dtype, .shape = std::move(shape)});
   graph.inputs.push_back(id);
   return id;
 }
@@ -19,13 +19,17 @@ ValueId GraphBuilder::stored(StoredTensor::Kind kind, const std::string& name,
   const auto id = static_cast<ValueId>(graph.values.size());
   const auto index = static_cast<int>(graph.tensors.size());
   const std::vector<int64_t> sizes = tensor.sizes().vec();
-  graph.tensors.push_back({.kind = kind, .name = name,
+  graph.tensors.push_back({.kind = kind,
+                           .name = name,
                            .requires_grad = kind == StoredTensor::Kind::parameter,
-                           .dtype = dtype_of(tensor.scalar_type()), .sizes = sizes,
+                           .dtype = dtype_of(tensor.scalar_type()),
+                           .sizes = sizes,
                            .strides = tensor.strides().vec()});
-  graph.values.push_back({.name = name, .kind = Value::Kind::tensor,
+  graph.values.push_back({.name = name,
+                          .kind = Value::Kind::tensor,
                           .dtype = dtype_of(tensor.scalar_type()),
-                          .shape = {sizes.begin(), sizes.end()}, .tensor = index});
+                          .shape = {sizes.begin(), sizes.end()},
+                          .tensor = index});
   tensors[index] = tensor;
   return id;
 }
@@ -42,14 +46,15 @@ std::vector<ValueId> GraphBuilder::op(const std::string& target, Arguments argum
                                       size_t outputs, DType dtype) {
   const size_t dot = target.find('.');
   const auto id = static_cast<OperatorId>(graph.operators.size());
-  Operator op{.name = target.substr(6) + "_" + std::to_string(id), .target = target.substr(0, dot),
+  Operator op{.name = target.substr(6) + "_" + std::to_string(id),
+              .target = target.substr(0, dot),
               .overload = dot == std::string::npos ? "" : target.substr(dot + 1),
               .modules = {"layer" + std::to_string(id)}};
   for (auto& [name, value] : arguments) op.arguments.push_back({name, std::move(value)});
   for (size_t k = 0; k < outputs; ++k) {
     op.outputs.push_back(static_cast<ValueId>(graph.values.size()));
-    graph.values.push_back({.name = op.name + "_" + std::to_string(k), .dtype = dtype,
-                            .producer = id});
+    graph.values.push_back(
+        {.name = op.name + "_" + std::to_string(k), .dtype = dtype, .producer = id});
   }
   graph.operators.push_back(op);
   return op.outputs;

@@ -46,6 +46,7 @@ ValueId linear(GraphBuilder& builder, const std::string& name, ValueId input, in
                int64_t out, DType dtype = DType::float32);
 
 /// The same numbers for the same name and shape.
-at::Tensor numbers(const std::string& name, at::IntArrayRef sizes, at::ScalarType type = at::kFloat);
+at::Tensor numbers(const std::string& name, at::IntArrayRef sizes,
+                   at::ScalarType type = at::kFloat);
 
 }  // namespace penstock::testing

@@ -42,9 +42,12 @@ TEST(Interpreter, FillsInWhatTheExportLeavesOut) {
 
 TEST(Interpreter, ConvertsTheExportsEnums) {
   GraphBuilder b;
-  b.one("aten::full", {{"size", std::vector<Expression>{2, 2}}, {"fill_value", 1.5},
-                       {"dtype", DType::float64}, {"layout", Layout{7}},
-                       {"device", Device{"cuda"}}, {"pin_memory", false}});
+  b.one("aten::full", {{"size", std::vector<Expression>{2, 2}},
+                       {"fill_value", 1.5},
+                       {"dtype", DType::float64},
+                       {"layout", Layout{7}},
+                       {"device", Device{"cuda"}},
+                       {"pin_memory", false}});
   const at::Tensor full = run_last(b.finish({}), {});
   EXPECT_EQ(full.scalar_type(), at::kDouble);
   EXPECT_TRUE(full.device().is_cpu());  // the stage's device, whatever the export's was
@@ -69,8 +72,8 @@ TEST(Interpreter, WrapsAPlainNumberWhereATensorBelongs) {
 TEST(Interpreter, EvaluatesSizesForTheMicrobatch) {
   GraphBuilder b;
   const ValueId x = b.input("x", DType::float32, {Expression::batch(), 6});
-  b.one("aten::view", {{"self", ref(x)},
-                       {"size", std::vector<Expression>{Expression::batch(), 2, -1}}});
+  b.one("aten::view",
+        {{"self", ref(x)}, {"size", std::vector<Expression>{Expression::batch(), 2, -1}}});
   const Graph graph = b.finish({});
   EXPECT_EQ(run_last(graph, {{x, at::zeros({5, 6})}}, 5).sizes(), at::IntArrayRef({5, 2, 3}));
   EXPECT_EQ(run_last(graph, {{x, at::zeros({2, 6})}}, 2).sizes(), at::IntArrayRef({2, 2, 3}));
@@ -142,7 +145,9 @@ TEST(Interpreter, AKernelsErrorCarriesTheOperatorsNameAndModule) {
   const ValueId x = b.input("x", DType::float32, {2, 3});
   b.one("aten::mm", {{"self", ref(x)}, {"mat2", ref(x)}});
   const Graph graph = b.finish({});
-  EXPECT_THAT(message_of([&] { run_last(graph, {{x, at::zeros({2, 3})}}); }),
+  EXPECT_THAT(message_of([&] {
+                run_last(graph, {{x, at::zeros({2, 3})}});
+              }),
               AllOf(HasSubstr("aten::mm"), HasSubstr("mm_0"), HasSubstr("layer0"),
                     HasSubstr("cannot be multiplied")));
 }

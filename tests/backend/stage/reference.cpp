@@ -30,8 +30,7 @@ class Reference {
     }
     run(values, batch.size, static_cast<int64_t>(m));
     const auto first = std::get<TensorRef>(graph_.outputs[0].value).value;
-    const at::Tensor loss =
-        mean_loss(kind, values[static_cast<size_t>(first)], batch.targets[m]);
+    const at::Tensor loss = mean_loss(kind, values[static_cast<size_t>(first)], batch.targets[m]);
     outcome.losses.push_back(loss.item().toDouble());
     add_gradients(loss / static_cast<double>(batch.inputs.size()), outcome);
     const at::NoGradGuard no_grad;

@@ -136,12 +136,12 @@ TEST(Stage, UpdatesABufferOncePerMicrobatchAndKeepsWhatAutogradSaved) {
   const ValueId x = b.input("x", DType::float64, {Expression::batch(), 3});
   const ValueId mean = b.buffer("mean", at::zeros({3}, at::kDouble));
   const ValueId w = b.parameter("w", numbers("w", {3}, at::kDouble));
-  const ValueId scaled = b.one("aten::mul.Tensor", {{"self", ref(x)}, {"other", ref(w)}},
-                               DType::float64);
-  const ValueId out = b.one("aten::mul.Tensor", {{"self", ref(scaled)}, {"other", ref(mean)}},
-                            DType::float64);
-  const ValueId next = b.one("aten::add.Scalar", {{"self", ref(mean)}, {"other", int64_t{1}}},
-                             DType::float64);
+  const ValueId scaled =
+      b.one("aten::mul.Tensor", {{"self", ref(x)}, {"other", ref(w)}}, DType::float64);
+  const ValueId out =
+      b.one("aten::mul.Tensor", {{"self", ref(scaled)}, {"other", ref(mean)}}, DType::float64);
+  const ValueId next =
+      b.one("aten::add.Scalar", {{"self", ref(mean)}, {"other", int64_t{1}}}, DType::float64);
   b.update(mean, next);
   const Graph graph = b.finish({out});
   Batch batch{.size = 2};
@@ -191,8 +191,8 @@ TEST(Stage, RefusesInputsOfAnotherShapeOrTypeNamingBoth) {
   GraphBuilder b;
   const Graph graph = tower(b, 1);
   StageRow row(graph, b.tensors, {0}, Loss::output);
-  Batch batch{.inputs = {{{graph.inputs[0], at::zeros({kRows, 5})}}}, .targets = {{}},
-              .size = kRows};
+  Batch batch{
+      .inputs = {{{graph.inputs[0], at::zeros({kRows, 5})}}}, .targets = {{}}, .size = kRows};
   EXPECT_THROW(row.forward(batch, 0), InputError);
   EXPECT_THAT(message_of([&] { row.forward(batch, 0); }),
               AllOf(HasSubstr("`x`"), HasSubstr("[32, 5]"), HasSubstr("[32, 64]")));

@@ -124,8 +124,7 @@ TEST(OperatorSeed, DiffersInEachOfItsFourNumbers) {
 TEST(MeanLoss, CrossEntropyTakesTheLastDimensionAsClasses) {
   const at::Tensor output = numbers("o", {2, 5, 7});
   const at::Tensor target = at::arange(10, at::kLong).remainder(7).view({2, 5});
-  const at::Tensor expected =
-      -at::log_softmax(output, -1).gather(-1, target.unsqueeze(-1)).mean();
+  const at::Tensor expected = -at::log_softmax(output, -1).gather(-1, target.unsqueeze(-1)).mean();
   // Both sum 10 numbers near 2 in another order: each addition errs by half an ulp of at most 32.
   EXPECT_NEAR(mean_loss(Loss::cross_entropy, output, target).item<double>(),
               expected.item<double>(), 10 * 32 * 6e-8);
@@ -134,8 +133,8 @@ TEST(MeanLoss, CrossEntropyTakesTheLastDimensionAsClasses) {
 TEST(MeanLoss, CrossEntropyCountsOnlyTargetsThatAreNotIgnored) {
   const at::Tensor output = numbers("o", {4, 7}, at::kDouble);
   at::Tensor target = at::arange(4, at::kLong);
-  const double whole = mean_loss(Loss::cross_entropy, output.slice(0, 0, 3), target.slice(0, 0, 3))
-                           .item<double>();
+  const double whole =
+      mean_loss(Loss::cross_entropy, output.slice(0, 0, 3), target.slice(0, 0, 3)).item<double>();
   target[3] = -100;
   EXPECT_EQ(counted_targets(Loss::cross_entropy, target), 3);
   EXPECT_DOUBLE_EQ(mean_loss(Loss::cross_entropy, output, target).item<double>(), whole);
