@@ -193,10 +193,13 @@ constexpr Command commands[] = {
 };
 
 std::string place_of(const CLI::App& command) {
-  return command.get_parent() ? "penstock " + command.get_name() : "penstock";
+  return command.get_parent() ? command.get_name() : "";
 }
 
-std::string see_help(const CLI::App& command) { return "See " + place_of(command) + " --help."; }
+std::string see_help(const CLI::App& command) {
+  return fmt::format("See penstock {}{}--help.", place_of(command),
+                     command.get_parent() ? " " : "");
+}
 
 /// The suggestion, or where to look.
 std::string cure_for(const std::string& word, const std::vector<std::string>& known,
@@ -212,7 +215,7 @@ CLI::App& command_named(CLI::App& app, const std::string& word) {
     if (command->get_name() == word) return *command;
     known.push_back(command->get_name());
   }
-  throw InputError("penstock", "there is no command `" + word + "`", cure_for(word, known, app));
+  throw InputError("", "there is no command `" + word + "`", cure_for(word, known, app));
 }
 
 /// Refuses a flag that the command does not have; CLI11 alone would suggest nothing.

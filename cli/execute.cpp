@@ -32,6 +32,14 @@ struct Checked {
   Program program;
 };
 
+/// A file or folder at `path` can be made.
+void check_folder_of(const std::string& path) {
+  const auto folder = std::filesystem::absolute(path).parent_path();
+  if (std::filesystem::is_directory(folder)) return;
+  throw InputError(path, fmt::format("{} is not a folder", folder.string()),
+                   "Make it, or write elsewhere.");
+}
+
 void check_flags(const ExecuteOptions& options) {
   const auto refuse = [](const char* flag, const char* problem, const char* cure) {
     throw InputError(flag, problem, cure);
@@ -59,11 +67,7 @@ void check_flags(const ExecuteOptions& options) {
     refuse("--save-every", "needs --save DIR, and a number of steps", "Add --save DIR.");
   }
   for (const std::string& path : {options.output, options.dump_gradients, options.trace, options.save}) {
-    const auto folder = std::filesystem::absolute(path).parent_path();
-    if (!path.empty() && !std::filesystem::is_directory(folder)) {
-      throw InputError(path, fmt::format("{} is not a folder", folder.string()),
-                       "Make it, or write elsewhere.");
-    }
+    if (!path.empty()) check_folder_of(path);
   }
 }
 

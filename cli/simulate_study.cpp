@@ -39,9 +39,9 @@ void refuse_flags(std::initializer_list<Flag> flags, const std::string& problem,
 
 void check_source(const SimulateOptions& options) {
   const int sources = !options.plan.empty() + !options.program.empty() + !options.schedule.empty();
-  if (sources == 0) throw InputError("penstock simulate", "there is nothing to simulate", usage);
+  if (sources == 0) throw InputError("simulate", "there is nothing to simulate", usage);
   if (sources > 1) {
-    throw InputError("penstock simulate", "a plan, --program and --schedule exclude each other",
+    throw InputError("simulate", "a plan, --program and --schedule exclude each other",
                      usage);
   }
 }

@@ -126,6 +126,7 @@ std::vector<std::string> stage_names(const Graph& model, const std::vector<int>&
   for (size_t id = 0; id < model.operators.size(); ++id)
     names[stage_of_operator[id]].add(name_of(model.operators[id], extent));
   std::vector<std::string> result;
+  result.reserve(names.size());
   for (const StageNames& stage : names) result.push_back(stage.text());
   return result;
 }

@@ -37,7 +37,7 @@ Json read_model(const Zip& zip, const Reader& reader) {
   if (const std::string order = zip.full("byteorder");
       zip.has(order) && zip.read(order) != "little")
     reader.refuse("was written on a machine with another byte order", export_again);
-  Json model = Json::parse(zip.read(names.front()));
+  Json model = parse(zip.read(names.front()));
   const int major = model.at("schema_version").at("major").get<int>();
   if (major != 8)
     reader.refuse(fmt::format("has schema version {}, Penstock reads version 8", major),
@@ -48,7 +48,7 @@ Json read_model(const Zip& zip, const Reader& reader) {
 /// What tools/export_model.py found out about the model; absent in files of other exporters.
 Json read_facts(const Zip& zip) {
   const std::string member = zip.full("extra/penstock.json");
-  return zip.has(member) ? Json::parse(zip.read(member)) : Json::object();
+  return zip.has(member) ? parse(zip.read(member)) : Json::object();
 }
 
 void apply_facts(const Json& facts, Reader& reader, Payloads& payloads) {

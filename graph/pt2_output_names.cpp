@@ -13,7 +13,7 @@ std::vector<std::string> keys(const Json& node, size_t count) {
   std::vector<std::string> names;
   const auto type = node.at("type").get<std::string>();
   if (type.ends_with("dict") || type.ends_with("Dict"))
-    for (const Json& key : Json::parse(node.at("context").get<std::string>()))
+    for (const Json& key : parse(node.at("context").get<std::string>()))
       names.push_back(key.is_string() ? key.get<std::string>() : key.dump());
   if (names.size() != count) names.clear();
   for (size_t i = names.size(); i < count; ++i) names.push_back(fmt::format("{}", i));
@@ -37,7 +37,7 @@ std::vector<std::string> output_names(const Json& model, size_t count) {
   std::vector<std::string> names;
   try {
     const Json& root = model.at("graph_module").at("module_call_graph").at(0);
-    const Json spec = Json::parse(root.at("signature").at("out_spec").get<std::string>());
+    const Json spec = parse(root.at("signature").at("out_spec").get<std::string>());
     leaves(spec.at(1), "", 0, names);
   } catch (const nlohmann::json::exception&) {
     names.clear();  // a type of output that only its Python program knows: positions do

@@ -43,6 +43,11 @@ struct Reader {
   static std::string unique(const std::string& name, std::unordered_map<std::string, int>& taken);
 };
 
+// pt2_json.cpp: the only place that parses, since that is what takes long to compile.
+Json parse(const std::string& text);
+/// A document `{"config": {NAME: …, …}}` and the names in the order of the text, which objects forget.
+std::pair<Json, std::vector<std::string>> parse_config(const std::string& text);
+
 // pt2_tensors.cpp: weights and constants.
 /// Every tensor that the two configurations describe, and which of them are tied.
 struct Payloads {

@@ -64,10 +64,10 @@ void add_payloads(Payloads& payloads, const Zip& zip, const Reader& reader,
                   const std::string& folder, const std::string& config) {
   const std::string member = zip.full(folder + config);
   if (!zip.has(member)) return;
-  // The order of the file is that of named_parameters().
-  const auto parsed = nlohmann::ordered_json::parse(zip.read(member));
-  for (const auto& [name, entry] : parsed.at("config").items()) {
-    const Json payload = Json::parse(entry.dump());
+  const auto [parsed, names] = parse_config(zip.read(member));
+  const Json& entries = parsed.at("config");
+  for (const std::string& name : names) {  // in the file's order, that of named_parameters()
+    const Json& payload = entries.at(name);
     if (payload.at("use_pickle").get<bool>()) continue;  // refused where the graph asks for it
     StoredTensor tensor = describe(name, payload, reader);
     locate(tensor, zip.full(folder + payload.at("path_name").get<std::string>()), zip, reader);

@@ -58,8 +58,9 @@ std::string dividing_counts(int64_t batch, int64_t near) {
 std::vector<const MicrobatchCosts*> chosen_sizes(const Profile& profile,
                                                  const PlanRequest& request) {
   const int64_t batch = profile.job.global_batch;
-  const std::vector<const MicrobatchCosts*> usable = usable_sizes(profile);
+  std::vector<const MicrobatchCosts*> usable = usable_sizes(profile);
   std::vector<int64_t> counts;
+  counts.reserve(usable.size());
   for (const MicrobatchCosts* size : usable) counts.push_back(batch / size->microbatch);
   if (usable.empty())
     throw InputError(profile.path,

@@ -12,10 +12,10 @@ ChainMemory::ChainMemory(StageTable table, int ranks, std::vector<int> in_flight
       in_flight_(std::move(in_flight)) {
   const size_t size = static_cast<size_t>(ranks_ + 1) * static_cast<size_t>(units_ + 1);
   suffix_.assign(size, std::numeric_limits<int64_t>::max());
-  suffix_[static_cast<size_t>(units_)] = 0;  // nothing left
+  suffix_[index(units_, 0)] = 0;  // nothing left
   for (int left = 1; left <= ranks_; ++left) {
     for (int begin = ranks_ - left; begin + left <= units_; ++begin) {
-      suffix_[static_cast<size_t>(left * (units_ + 1) + begin)] = least(begin, left);
+      suffix_[index(begin, left)] = least(begin, left);
     }
   }
 }
@@ -26,9 +26,7 @@ int64_t ChainMemory::stage(int begin, int end, int left) const {
   return bytes.always + held * bytes.per_microbatch;
 }
 
-int64_t ChainMemory::suffix(int begin, int left) const {
-  return suffix_[static_cast<size_t>(left * (units_ + 1) + begin)];
-}
+int64_t ChainMemory::suffix(int begin, int left) const { return suffix_[index(begin, left)]; }
 
 int64_t ChainMemory::least(int begin, int left) const {
   if (left == 1) return stage(begin, units_, 1);

@@ -48,6 +48,10 @@ class ChainMemory {
 
  private:
   int64_t least(int begin, int left) const;
+  size_t index(int begin, int left) const {
+    return static_cast<size_t>(left) * (static_cast<size_t>(units_) + 1) +
+           static_cast<size_t>(begin);
+  }
 
   StageTable table_;
   int units_, ranks_;

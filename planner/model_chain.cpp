@@ -29,8 +29,9 @@ std::vector<OperatorId> allowed_begins(const Graph& model, std::vector<OperatorI
   for (const BufferUpdate& update : model.updates) {
     const std::vector<OperatorId> together = users(model, update);
     if (together.empty()) continue;
-    const auto [first, last] = std::minmax_element(together.begin(), together.end());
-    std::erase_if(begins, [&](OperatorId begin) { return *first < begin && begin <= *last; });
+    const OperatorId first = *std::min_element(together.begin(), together.end());
+    const OperatorId last = *std::max_element(together.begin(), together.end());
+    std::erase_if(begins, [&](OperatorId begin) { return first < begin && begin <= last; });
   }
   return begins;
 }

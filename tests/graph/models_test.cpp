@@ -180,6 +180,13 @@ TEST(Models, AMetaExportHasShapesButNoWeights) {
   EXPECT_FALSE(graph.batch_coupled.has_value());
 }
 
+TEST(Models, AMetaExportKeepsItsTies) {
+  PENSTOCK_MODEL(path, "everything-meta");
+  const Graph graph = read_pt2(path);
+  EXPECT_EQ(tensor(graph, "head.weight").name, "emb.weight");
+  EXPECT_THAT(tensor(graph, "block.layer.norm1.weight").aliases, IsEmpty());
+}
+
 TEST(Models, AStaticExportHasOneBatch) {
   PENSTOCK_MODEL(path, "transformer-static");
   const Graph graph = read_pt2(path);

@@ -45,6 +45,7 @@ MODELS = [
     ("image_classifier-f64", "image_classifier", ["width=64"], {"dtype": "float64"}),
     # Tied weights, batch norm called twice, a skip connection over both calls, computed masks.
     ("everything", "everything", [], {}),
+    ("everything-meta", "everything", [], {"meta": True}),
     ("everything-f64", "everything", [], {"dtype": "float64"}),
     ("lstm", "lstm", [], {}),
     ("lstm-f64", "lstm", [], {"dtype": "float64"}),

@@ -47,7 +47,7 @@ void add_cuts(Chain& chain, Dice& dice, const ChainKind& kind) {
   ChainCosts& costs = chain.costs;
   for (int cut = 1; cut < costs.units(); ++cut) {
     const auto bytes = [&] {
-      if (kind.coarse) return 1'000'000 * dice.below(2);
+      if (kind.coarse) return 1'000'000 * dice.below(3);
       return static_cast<int64_t>(kind.transfer_scale * 1e9 * dice.seconds());
     };
     chain.forward_bytes.push_back(bytes());
@@ -79,9 +79,10 @@ Chain random_chain(uint64_t seed, const ChainKind& kind) {
   Dice dice(seed);
   Chain chain;
   chain.link.bandwidth = 1e9;
+  if (kind.coarse) chain.link.mode = SendMode::posted;
   const double equal_s = dice.seconds();
   const auto seconds = [&] {
-    if (kind.coarse) return 1e-3 * static_cast<double>(1 + dice.below(3));
+    if (kind.coarse) return 1e-3 * static_cast<double>(1 + dice.below(2));
     return kind.equal ? equal_s : dice.seconds();
   };
   for (int unit = 0; unit < kind.units; ++unit) {

@@ -24,7 +24,7 @@ struct Chain {
 struct ChainKind {
   int units = 6;
   bool equal = false;         // all units cost the same
-  bool coarse = false;        // costs of 1 to 3 ms, transfers of 0 or 1 ms, no memory: many ties
+  bool coarse = false;        // costs of 1 or 2 ms, transfers of 0 to 2 ms, no memory: many ties
   bool extras = true;         // first microbatch, optimizer, overheads, compute of transfers
   bool breaks = false;        // some cuts are crossed by nothing, or by no gradient
   double transfer_scale = 1;  // of a transfer to a forward

@@ -131,7 +131,15 @@ def describe(program, source, options, args, kwargs, coupled):
             "torch": torch.__version__.split("+")[0],
             "input_names": list(program.graph_signature.user_inputs),
             "dtype": dtypes.pop() if len(dtypes) == 1 else "mixed" if dtypes else None,
-            "meta": options.meta, "static": options.static}
+            "meta": options.meta, "static": options.static, "tied": tied_names(program)}
+
+
+def tied_names(program):
+    """Groups of names of one tensor: without weights (--meta) nothing else in the file tells."""
+    groups = {}
+    for name, value in program.state_dict.items():
+        groups.setdefault(id(value), []).append(name)
+    return [names for names in groups.values() if len(names) > 1]
 
 
 def write(program, facts, path):

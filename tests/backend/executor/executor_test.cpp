@@ -173,29 +173,45 @@ TEST(Executor, ReplicasEqualOnePipeline) {
   for (const auto& [name, tensor] : run.copies[0]) EXPECT_TRUE(tensor.equal(run.copies[2].at(name)));
 }
 
-TEST(Executor, SkipConnectionsAndTiedWeights) {
-  PENSTOCK_MODEL(model, "everything-f64");
-  const test::TemporaryFolder folder;
-  const Graph graph = read_pt2(model);
-  const auto units_begin = [&](double share) {
-    return graph.operators[static_cast<size_t>(share * static_cast<double>(graph.operators.size()))].name;
-  };
+/// 24 random samples of whatever the model and the loss take.
+std::string random_data(const test::TemporaryFolder& folder, const std::string& model, Loss loss) {
   Job job;
+  job.loss = loss;
   NamedTensors tensors;
   at::manual_seed(5);
-  for (const ExpectedSample& sample : expected_samples(job, graph)) {
+  for (const ExpectedSample& sample : expected_samples(job, read_pt2(model))) {
     std::vector<int64_t> shape{24};
     shape.insert(shape.end(), sample.shape.begin(), sample.shape.end());
     tensors.emplace_back(sample.name, sample.limit ? at::randint(*sample.limit, shape, at::kLong)
                                                    : at::randn(shape, at::kDouble));
   }
   write_tensors(folder / "data.safetensors", tensors);
-  const std::string data = folder / "data.safetensors";
+  return folder / "data.safetensors";
+}
+
+TEST(Executor, ASkipConnectionAndTiedWeightsOverAMiddleStage) {
+  PENSTOCK_MODEL(model, "everything-f64");
+  const test::TemporaryFolder folder;
+  const std::string data = random_data(folder, model, Loss::cross_entropy);
   const RunResult whole = run_plan(plan_of(model, data, {""}, 4, 2), 3);
-  for (const double cut : {0.3, 0.5, 0.8}) {
-    expect_equal(run_plan(plan_of(model, data, {"", units_begin(0.2), units_begin(cut + 0.1)}, 4, 2, "1f1b"), 3),
-                 whole, kFloat64, std::to_string(cut));
+  for (const char* schedule : {"gpipe", "1f1b"}) {
+    const RunResult run = run_plan(plan_of(model, data, {"", "block", "norm"}, 4, 2, schedule), 3);
+    expect_equal(run, whole, kFloat64, schedule);
+    EXPECT_THAT(run.actions, ::testing::Contains("0SEND_F0:2"));
+    EXPECT_TRUE(run.copies[0].at("emb.weight").equal(run.copies[2].at("emb.weight")));
   }
+}
+
+TEST(Executor, SkipConnectionsOfAUNetOverFiveStages) {
+  PENSTOCK_MODEL(model, "unet-f64");
+  const test::TemporaryFolder folder;
+  const std::string data = random_data(folder, model, Loss::mse);
+  Plan whole = plan_of(model, data, {""}, 4, 2);
+  Plan split = plan_of(model, data, {"", "down1", "middle", "up1", "up0"}, 4, 2, "1f1b");
+  whole.job.loss = split.job.loss = Loss::mse;
+  const RunResult run = run_plan(split, 3);
+  expect_equal(run, run_plan(whole, 3), kFloat64, "unet");
+  EXPECT_THAT(run.actions, ::testing::Contains("0SEND_F0:4"));
 }
 
 TEST(Executor, ForwardsGiveOutputsInTheOrderOfTheSamples) {

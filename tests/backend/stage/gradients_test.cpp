@@ -152,8 +152,8 @@ TEST(StageGradients, OfAValueFromParametersThatAnotherStageUses) {
 TEST(StageGradients, OfAnOutputThatOnlyParametersReach) {
   for (const bool chain : {false, true}) {
     Model m;
-    ValueId end = m.parameter6("w", {4, 6});
-    if (chain) end = m.tanh(m.tanh(end));
+    ValueId end = m.tanh(m.parameter6("w", {4, 6}));
+    if (chain) end = m.tanh(end);
     const Graph graph = m.finish({end});
     const Batch batch = made_up(graph, 6);
     const StepOutcome expected = reference_step(graph, m.tensors, batch, Loss::mse);

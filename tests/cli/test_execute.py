@@ -1,0 +1,351 @@
+"""penstock execute over real processes: equal to plain PyTorch, and orderly when something goes wrong.
+
+Tolerances: losses and gradients relative 1e-5 in float32 and 1e-10 in float64 (as in the project's
+promise), each gradient relative to its norm or to 1e-5 of the norm of all.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pipelines import (BUILD, PENSTOCK, TORCHRUN, Reference, clean_environment, difference, execute, execute_json,
+                       load_file, model_path, needs_backend, save_file, text_file, torch, vectors, write_plan)
+
+pytestmark = needs_backend
+FLOAT32, FLOAT64 = 1e-5, 1e-10
+
+
+def check_against_pytorch(plan, folder, tolerance, steps=3):
+    gradients = folder / "gradients.safetensors"
+    run = execute_json(plan, "--steps", steps, "--dump-gradients", gradients)
+    losses, expected = Reference(plan).train(steps)
+    assert run["losses"] == pytest.approx(losses, rel=tolerance)
+    assert difference(load_file(gradients), expected) <= tolerance
+    return run
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+@pytest.mark.parametrize("name, tolerance", [("transformer-f32", FLOAT32), ("transformer-f64", FLOAT64)])
+def test_the_transformer_on_two_ranks(tmp_path, name, tolerance, schedule):
+    plan = write_plan(tmp_path, model_path(name), text_file(tmp_path), ["", "layers.2"], 4, 2, schedule, sequence=16)
+    run = check_against_pytorch(plan, tmp_path, tolerance)
+    assert len(run["peak_memory_bytes"]) == run["ranks"] == 2
+    assert len(run["step_s"]) == 3 and all(s > 0 for s in run["step_s"])
+
+
+@pytest.mark.parametrize("name, width, tolerance", [("pippy", 512, FLOAT32), ("pippy-f64", 32, FLOAT64)])
+def test_the_pippy_network_on_three_ranks(tmp_path, name, width, tolerance):
+    dtype = torch.float64 if "f64" in name else torch.float32
+    data = vectors(tmp_path, "x", width, dtype)
+    plan = write_plan(tmp_path, model_path(name), data, ["", "layer1", "layer2"], 4, 8, "gpipe",
+                      optimizer={"kind": "adamw", "learning_rate": 1e-3, "weight_decay": 0.1})
+    check_against_pytorch(plan, tmp_path, tolerance)
+    output = tmp_path / "out.safetensors"
+    done = execute(plan, "--forward-only", "--output", output)
+    assert done.returncode == 0, done.stderr
+    (name, tensor), = load_file(output).items()
+    assert tensor.shape == (32, 10)
+    assert difference({name: tensor}, {name: Reference(plan).outputs()}) <= tolerance
+
+
+@pytest.mark.parametrize("name, tolerance", [("iterative", FLOAT32), ("iterative-f64", FLOAT64)])
+def test_the_iterative_network_on_four_ranks_keeps_its_shared_weights_equal(tmp_path, name, tolerance):
+    dtype = torch.float64 if "f64" in name else torch.float32
+    data = vectors(tmp_path, "x", 32, dtype)
+    plan = write_plan(tmp_path, model_path(name), data, ["", "iter_block@1", "iter_block@2", "output_proj"], 4, 2,
+                      shared_parameters={"iter_block.0.weight": "replicate", "iter_block.0.bias": "replicate"})
+    check_against_pytorch(plan, tmp_path, tolerance)
+    execute_json(plan, "--steps", 3, "--save", tmp_path / "saved")
+    stages = [load_file(tmp_path / "saved" / "step-3" / f"stage-{i}.safetensors") for i in range(4)]
+    shared = [name for name in stages[0] if name.startswith("parameter.iter_block")]
+    assert len(shared) == 2
+    for name in shared:
+        assert all(torch.equal(stages[0][name], stages[i][name]) for i in (1, 2))
+        assert name not in stages[3]
+
+
+def test_the_image_classifier_prints_twenty_losses(tmp_path):
+    data = vectors(tmp_path, "image", None, torch.float32, shape=[1, 28, 28])
+    plan = write_plan(tmp_path, model_path("image_classifier"), data, ["", "stage1"], 2, 8, steps=20,
+                      optimizer={"kind": "sgd", "learning_rate": 0.001})
+    done = execute(plan)
+    assert done.returncode == 0, done.stderr
+    printed = [float(x) for x in re.findall(r"^step +\d+/20 +loss (\S+)", done.stderr, re.M)]
+    # printed with 6 digits
+    assert printed == pytest.approx(Reference(plan).train(20)[0], rel=FLOAT32)
+    assert "peak memory" in done.stdout
+
+
+@pytest.mark.parametrize("optimizer", [
+    {"kind": "sgd", "learning_rate": 0.1},
+    {"kind": "sgd", "learning_rate": 0.1, "momentum": 0.9, "weight_decay": 0.01},
+    {"kind": "adamw", "learning_rate": 0.01, "weight_decay": 0.1},
+], ids=lambda o: "-".join(str(v) for v in o.values()))
+def test_optimizers_equal_pytorchs_bit_for_bit_also_over_resumed_runs(tmp_path, optimizer):
+    """Three runs of one step, each resumed: PyTorch's optimizer gets the gradients that Penstock had."""
+    plan = write_plan(tmp_path, model_path("pippy"), vectors(tmp_path, "x", 512, torch.float32), ["", "layer2"], 2, 4,
+                      optimizer=optimizer, steps=10)
+    reference = Reference(plan)
+    stepper = reference.optimizer()
+    for step in range(3):
+        resume = ["--resume", tmp_path / "saved"] if step else []
+        execute_json(plan, "--steps", 1, "--dump-gradients", tmp_path / "g.safetensors", "--save", tmp_path / "saved",
+                     *resume)
+        gradients = load_file(tmp_path / "g.safetensors")
+        for name, parameter in reference.parameters.items():
+            parameter.grad = gradients[name]
+        stepper.step()
+        folder = tmp_path / "saved" / f"step-{step + 1}"
+        saved = {k: v for i in range(2) for k, v in load_file(folder / f"stage-{i}.safetensors").items()}
+        for name, parameter in reference.parameters.items():
+            assert torch.equal(saved[f"parameter.{name}"], parameter), (step, name)
+
+
+def test_a_run_resumed_under_another_split_goes_on_as_if_never_stopped(tmp_path):
+    arguments = [model_path("pippy-f64"), vectors(tmp_path, "x", 32, torch.float64)]
+    more = {"optimizer": {"kind": "adamw", "learning_rate": 0.01}, "steps": 5}
+    two = write_plan(tmp_path, *arguments, ["", "layer1"], 2, 4, name="two.yaml", **more)
+    three = write_plan(tmp_path, *arguments, ["", "layer1", "output_proj"], 2, 4, name="three.yaml", **more)
+    whole = execute_json(two)["losses"]
+    first = execute_json(two, "--steps", 2, "--save", tmp_path / "c")["losses"]
+    rest = execute_json(three, "--resume", tmp_path / "c")["losses"]
+    assert first + rest == pytest.approx(whole, rel=FLOAT64)
+    assert len(rest) == 3
+    assert not [p for p in (tmp_path / "c").iterdir() if p.name.startswith(".")]
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path):
+    plan = write_plan(tmp_path, model_path("pippy"), vectors(tmp_path, "x", 512, torch.float32), ["", "layer2"], 2, 4)
+    execute_json(plan, "--steps", 1, "--save", tmp_path / "c")
+    file = tmp_path / "c" / "step-1" / "stage-1.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    done = execute(plan, "--resume", tmp_path / "c")
+    assert done.returncode == 2
+    assert "stage-1.safetensors" in done.stderr and "sha256" in done.stderr
+    done = execute(plan, "--resume", tmp_path)
+    assert done.returncode == 2 and "no checkpoint" in done.stderr
+
+
+def test_replicas_equal_one_pipeline(tmp_path):
+    data = vectors(tmp_path, "x", 32, torch.float64)
+    plan = write_plan(tmp_path, model_path("pippy-f64"), data, ["", "layer1"], 2, 4, data_parallel=2)
+    run = check_against_pytorch(plan, tmp_path, FLOAT64)
+    assert run["ranks"] == 4
+
+
+def test_a_trace_holds_every_action_of_every_rank(tmp_path):
+    plan = write_plan(tmp_path, model_path("pippy"), vectors(tmp_path, "x", 512, torch.float32),
+                      ["", "layer1", "layer2"], 4, 4)
+    execute_json(plan, "--steps", 5, "--trace", tmp_path / "trace.json")
+    text = (tmp_path / "trace.json").read_text()
+    json.loads(text)
+    for action in ["0F3", "1B2", "2F0", "1SEND_F1", "2RECV_F3", "1SEND_B0", "0OPT"]:
+        assert f'"{action}"' in text, action
+
+
+def test_dropout_gives_the_same_losses_on_one_two_and_four_ranks(tmp_path):
+    losses = []
+    for begins in [[""], ["", "layers.1"], ["", "layers.0.multihead_attn", "layers.1", "norm"]]:
+        plan = write_plan(tmp_path, model_path("transformer-dropout"), text_file(tmp_path), begins, 2, 4, sequence=16,
+                          name=f"{len(begins)}.yaml")
+        losses.append(execute_json(plan)["losses"])
+    assert losses[1] == pytest.approx(losses[0], rel=FLOAT32)
+    assert losses[2] == pytest.approx(losses[0], rel=FLOAT32)
+
+
+# Bad input: exit status 2, one message, nothing written, no worker started.
+
+def good_plan(folder, **more):
+    return write_plan(folder, model_path("pippy"), vectors(folder, "x", 512, torch.float32), ["", "layer1"], 2, 4,
+                      **more)
+
+
+def edited(plan, change):
+    content = yaml.safe_load(plan.read_text())
+    change(content)
+    plan.write_text(yaml.safe_dump(content, sort_keys=False))
+    return plan
+
+
+@pytest.mark.parametrize("change, says", [
+    (lambda p: p.update(model_sha256="0" * 64), "0000"),
+    (lambda p: p["stages"].append({"rank": 2, "begin": "layer3"}), "layer"),
+    (lambda p: p["job"].update(global_batch=9), "9"),
+    (lambda p: p["job"].update(data="missing.safetensors"), "missing.safetensors"),
+    (lambda p: p["job"].update(model="missing.pt2"), "missing.pt2"),
+    (lambda p: p.update(microbatchs=3), "microbatchs"),
+    (lambda p: p.update(microbatches=-1), "-1"),
+    (lambda p: p["job"]["optimizer"].update(learning_rate="fast"), "fast"),
+    (lambda p: p.update(schedule="2f2b"), "2f2b"),
+], ids=["fingerprint", "cut", "batch", "data", "model", "key", "range", "type", "schedule"])
+def test_a_bad_plan_is_refused(tmp_path, change, says):
+    plan = edited(good_plan(tmp_path), change)
+    before = sorted(tmp_path.iterdir())
+    done = execute(plan, "--dump-gradients", tmp_path / "g.safetensors")
+    assert done.returncode == 2, done.stderr
+    assert says in done.stderr and done.stdout == ""
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("tensors, says", [
+    (lambda: {"x": torch.zeros(8, 512)}, "target"),
+    (lambda: {"x": torch.zeros(8, 511), "target": torch.zeros(8).long()}, "[samples, 511]"),
+    (lambda: {"x": torch.zeros(8, 512).double(), "target": torch.zeros(8).long()}, "float64"),
+    (lambda: {"x": torch.zeros(8, 512), "target": torch.zeros(7).long()}, "7 samples"),
+    (lambda: {"x": torch.zeros(8, 512), "target": torch.full((8,), 10)}, "target 10 in sample 0"),
+], ids=["missing", "shape", "dtype", "samples", "class"])
+def test_data_that_does_not_fit_is_named(tmp_path, tensors, says):
+    plan = good_plan(tmp_path)
+    save_file(tensors(), tmp_path / "data.safetensors")
+    done = execute(plan, "--save", tmp_path / "c")
+    assert done.returncode == 2, done.stderr
+    assert says in done.stderr
+    assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00", b"[[[", b"penstock: plan\n", b"&a [*a]", b"\xff" * 64])
+def test_garbage_is_no_plan(tmp_path, content):
+    (tmp_path / "plan.yaml").write_bytes(content)
+    done = execute(tmp_path / "plan.yaml")
+    assert done.returncode == 2 and "plan.yaml" in done.stderr
+
+
+@pytest.mark.parametrize("flags, says", [
+    (["--forward-only"], "--output"), (["--output", "o.safetensors"], "--forward-only"), (["--steps", "0"], "step"),
+    (["--forward-only", "--output", "/nowhere/o.safetensors"], "/nowhere"), (["--save-every", "2"], "--save"),
+    (["--device", "cuda"], "cuda"),
+])
+def test_flags_that_make_no_sense(tmp_path, flags, says):
+    done = execute(good_plan(tmp_path), *flags)
+    assert done.returncode == 2 and says in done.stderr
+
+
+def test_a_model_without_weights_cannot_be_trained(tmp_path):
+    plan = write_plan(tmp_path, model_path("transformer-meta"), text_file(tmp_path), [""], 1, 2, sequence=16)
+    done = execute(plan)
+    assert done.returncode == 2 and "--meta" in done.stderr
+
+
+def test_an_infinite_loss_ends_the_run_before_the_optimizer(tmp_path):
+    plan = good_plan(tmp_path)
+    data = load_file(tmp_path / "data.safetensors")
+    data["x"][12, 0] = float("inf")  # in step 1
+    save_file(data, tmp_path / "data.safetensors")
+    done = execute(plan, "--save", tmp_path / "c")
+    assert done.returncode == 1
+    assert "the loss of step 1 is" in done.stderr
+    assert not (tmp_path / "c").exists()
+
+
+# Failures while running.
+
+def endless(folder):
+    plan = write_plan(folder, model_path("pippy"), vectors(folder, "x", 512, torch.float32),
+                      ["", "layer1", "layer2"], 4, 4, steps=10_000_000)
+    process = subprocess.Popen([str(PENSTOCK), "execute", str(plan)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, env=clean_environment(), start_new_session=True)
+    for line in process.stderr:
+        if line.startswith("step"):
+            return process
+    raise AssertionError(f"ended with {process.wait()} before its first step")
+
+
+def workers_of(process):
+    text = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    return [int(pid) for pid in text.split()]
+
+
+def rank_of(worker, workers):
+    return sorted(workers).index(worker)  # they are started in order of rank
+
+
+def wait_until_gone(pids, patience_s=30):
+    """A generous limit, so that only a process that really stays fails the test."""
+    end = time.monotonic() + patience_s
+    alive = lambda pid: Path(f"/proc/{pid}").exists() and " Z " not in Path(f"/proc/{pid}/stat").read_text()
+    while time.monotonic() < end:
+        try:
+            if not any(alive(pid) for pid in pids):
+                return
+        except FileNotFoundError:
+            continue
+        time.sleep(0.01)
+    raise AssertionError(f"still running: {pids}")
+
+
+@pytest.mark.parametrize("victim", [0, 1, 2])
+def test_a_killed_worker_ends_the_run_and_is_named(tmp_path, victim):
+    process = endless(tmp_path)
+    workers = workers_of(process)
+    assert len(workers) == 3
+    os.kill(sorted(workers)[victim], signal.SIGKILL)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert re.search(rf"rank {victim} \(process {sorted(workers)[victim]}\) ended in step \d+.*SIGKILL", errors)
+    wait_until_gone(workers)
+
+
+def test_a_stopped_worker_does_not_outlive_the_others(tmp_path):
+    process = endless(tmp_path)
+    workers = sorted(workers_of(process))
+    os.kill(workers[1], signal.SIGSTOP)
+    os.kill(workers[2], signal.SIGKILL)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1 and "rank 2" in errors
+    wait_until_gone(workers)
+
+
+@pytest.mark.parametrize("number, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_ends_all_workers(tmp_path, number, status):
+    process = endless(tmp_path)
+    workers = workers_of(process)
+    os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
+    process.communicate(timeout=60)
+    assert process.returncode == status
+    wait_until_gone(workers)
+
+
+def test_workers_do_not_outlive_a_killed_penstock(tmp_path):
+    process = endless(tmp_path)
+    workers = workers_of(process)
+    process.kill()
+    process.wait()
+    wait_until_gone(workers)
+
+
+# Under torchrun.
+
+def torchrun(plan, processes, *options):
+    if not TORCHRUN.exists():
+        pytest.skip("torchrun is not beside the Python that runs the tests")
+    return subprocess.run([str(TORCHRUN), "--no-python", "--nproc-per-node", str(processes), "--master-port", "0",
+                           "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", str(PENSTOCK), "execute",
+                           str(plan), *options], capture_output=True, text=True, timeout=300, env=clean_environment())
+
+
+def test_under_torchrun_each_process_is_a_rank(tmp_path):
+    plan = good_plan(tmp_path)
+    done = torchrun(plan, 2, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["losses"] == execute_json(plan)["losses"]
+
+
+def test_under_torchrun_the_number_of_processes_must_fit(tmp_path):
+    done = torchrun(good_plan(tmp_path), 3)
+    assert done.returncode != 0
+    assert "WORLD_SIZE: is 3, but the plan has 2 ranks" in done.stderr
+
+
+def test_a_launchers_environment_without_its_rest_is_named(tmp_path):
+    done = subprocess.run([str(PENSTOCK), "execute", str(good_plan(tmp_path))], capture_output=True, text=True,
+                          env={**clean_environment(), "RANK": "0"})
+    assert done.returncode == 2 and "WORLD_SIZE" in done.stderr

@@ -1,0 +1,268 @@
+"""penstock simulate: worked values, what it prints and writes, the combinations of flags that it refuses."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BUILD = Path(os.environ.get("PENSTOCK_BUILD", ROOT / "build"))
+PENSTOCK = BUILD / "penstock"
+SYNTHETIC = BUILD / "tests" / "planner" / "synthetic-profile"
+MODELS = Path(os.environ.get("PENSTOCK_TEST_MODELS", BUILD / "tests" / "models"))
+
+TIMES = ["--forward", "1ms", "--backward", "2ms"]
+HALVES = ["--forward", "1ms", "--backward-input", "1ms", "--backward-weight", "1ms"]
+STUDY = ["--schedule", "1f1b", "--ranks", 4, "--microbatches", 8]
+
+
+def run(*arguments, env=None):
+    command = [str(PENSTOCK), "simulate", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120,
+                          env={**os.environ, **(env or {})})
+
+
+def simulated(*arguments):
+    done = run(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+def refused(*arguments):
+    """The message, after checking that nothing else was said."""
+    done = run(*arguments)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stdout == ""
+    return done.stderr
+
+
+@pytest.mark.parametrize("ranks, microbatches, makespan_s", [
+    (8, 512, "2.147200"), (8, 4096, "16.976000"), (64, 512, "2.460800"), (64, 4096, "17.799200")])
+def test_the_worked_values_of_1f1b_to_six_decimals(ranks, microbatches, makespan_s):
+    result = simulated("--schedule", "1f1b", "--ranks", ranks, "--microbatches", microbatches, *TIMES,
+                       "--message", "16MB", "--bandwidth", "25GB/s", "--latency", "10us")
+    assert f"{result['makespan_s']:.6f}" == makespan_s
+
+
+def test_the_json_has_every_promised_member():
+    result = simulated(*STUDY, *TIMES, "--saved", "64MB")
+    assert result["makespan_s"] == pytest.approx(33e-3, rel=1e-12)  # (8 + 4 - 1) steps of 3 ms
+    assert result["bubble"] == pytest.approx(3 / 11, rel=1e-12)
+    assert result["rank_start_s"] == pytest.approx([0, 1e-3, 2e-3, 3e-3], rel=1e-12)
+    assert result["rank_end_s"] == pytest.approx([33e-3, 31e-3, 29e-3, 27e-3], rel=1e-12)
+    assert result["peak_activations"] == [4, 3, 2, 1]
+    assert result["peak_memory_bytes"] == [256_000_000, 192_000_000, 128_000_000, 64_000_000]
+    assert result["ranks"] == 4
+    # 4 x 8 forwards and backwards; each of 3 cuts is crossed 8 times each way by a SEND and a RECV.
+    assert result["actions"] == 4 * 8 * 2 + 3 * 8 * 2 * 2
+    assert result["elapsed_s"] > 0
+    assert "step_s" not in result  # of a plan only
+
+
+def test_gpipe_holds_every_microbatch():
+    assert simulated("--schedule", "gpipe", "--ranks", 2, "--microbatches", 6, *TIMES)["peak_activations"] == [6, 6]
+
+
+def test_two_runs_print_the_same_but_for_the_time_they_took():
+    first, second = (simulated(*STUDY, *TIMES) for _ in range(2))
+    first.pop("elapsed_s"), second.pop("elapsed_s")
+    assert first == second
+
+
+def test_the_halves_of_a_backward_make_a_whole_one():
+    assert simulated(*STUDY, *HALVES)["makespan_s"] == simulated(*STUDY, *TIMES)["makespan_s"]
+
+
+def test_people_see_a_summary_and_the_grid():
+    done = run("--schedule", "1f1b", "--ranks", 2, "--microbatches", 2, *TIMES, "--width", 18)
+    assert done.returncode == 0
+    assert "1f1b: 2 ranks, 2 stages, 2 microbatches" in done.stdout
+    assert "9.00 ms" in done.stdout and "33.3 %" in done.stdout
+    assert "rank 0 |F0F1..B0----B1----|" not in done.stdout  # F1 runs beside F0 of the other rank
+    assert "rank 0 |F0F1....B0--..B1--|" in done.stdout
+    assert "rank 1 |..F0B0--F1B1--....|" in done.stdout
+    assert "\x1b" not in done.stdout  # colours are for terminals
+
+
+def terminal_output(env):
+    """Standard output of a run whose standard output is a terminal."""
+    pty = pytest.importorskip("pty")
+    leader, follower = pty.openpty()
+    command = [str(PENSTOCK), "simulate", *map(str, STUDY), *TIMES]
+    try:
+        process = subprocess.Popen(command, stdout=follower, stderr=subprocess.DEVNULL,
+                                   env={**os.environ, "TERM": "xterm", **env})
+    finally:
+        os.close(follower)
+    text = b""
+    while True:
+        try:
+            part = os.read(leader, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+        text += part
+    os.close(leader)
+    assert process.wait(timeout=60) == 0
+    return text.decode()
+
+
+def test_a_terminal_gets_colours_unless_NO_COLOR_is_set():
+    assert "\x1b[" in terminal_output({"NO_COLOR": ""})
+    assert "\x1b[" not in terminal_output({"NO_COLOR": "1"})
+
+
+def test_a_program_file_runs_as_the_schedule_it_lists(tmp_path):
+    path = tmp_path / "program.csv"
+    path.write_text("0F0,0F1,,0B0,0B1\n,1F0,1B0,1F1,1B1\n")
+    result = simulated("--program", path, *TIMES)
+    assert result["ranks"] == 2
+    assert result["makespan_s"] == pytest.approx(9e-3, rel=1e-12)
+
+
+def test_a_program_with_transfers_is_taken_as_written(tmp_path):
+    path = tmp_path / "program.csv"
+    path.write_text("0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n")
+    result = simulated("--program", path, *TIMES, "--latency", "1ms")
+    assert result["makespan_s"] == pytest.approx(8e-3, rel=1e-12)
+    assert result["actions"] == 8
+
+
+def test_a_program_that_lacks_a_transfer_is_refused(tmp_path):
+    path = tmp_path / "program.csv"
+    path.write_text("0F0,0SEND_F0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n")
+    message = refused("--program", path, *TIMES)
+    assert str(path) in message and "RECV_B" in message
+
+
+def test_a_program_that_deadlocks_is_refused_naming_the_ranks(tmp_path):
+    path = tmp_path / "program.csv"
+    path.write_text("0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n")
+    message = refused("--program", path, *TIMES)
+    assert str(path) in message and "deadlock" in message
+    assert "rank 0" in message and "rank 1" in message
+
+
+def test_exceeding_the_memory_is_a_warning_that_says_by_how_much():
+    done = run(*STUDY, *TIMES, "--saved", "64MiB", "--memory", "192MiB", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["peak_memory_bytes"][0] == 256 << 20
+    assert "192 MiB" in done.stderr and "rank 0 needs 256 MiB, 64.0 MiB more" in done.stderr
+    assert "rank 1" not in done.stderr
+
+
+def test_the_trace_opens_in_a_browser_and_holds_every_event(tmp_path):
+    path = tmp_path / "trace.json"
+    result = simulated(*STUDY, *TIMES, "--trace", path)
+    trace = json.loads(path.read_text())
+    assert len(trace["penstock"]["events"]) == result["actions"]
+    assert {"0F0", "3B7"} <= {event["name"] for event in trace["traceEvents"]}
+
+
+@pytest.mark.parametrize("arguments, texts", [
+    ([], ["nothing to simulate", "--schedule NAME"]),
+    (["plan.yaml", *STUDY], ["exclude each other"]),
+    (["--schedule", "1f1", "--ranks", 2, "--microbatches", 2], ["--schedule", "`1f1`", "Did you mean 1f1b?"]),
+    (["--schedule", "1f1b", "--microbatches", 2, *TIMES], ["--ranks: not given"]),
+    (["--schedule", "1f1b", "--ranks", 2, *TIMES], ["--microbatches: not given"]),
+    (STUDY, ["--forward: not given", "0F0", "--forward 1ms"]),
+    ([*STUDY, "--forward", "1ms"], ["--backward: not given", "B0"]),
+    ([*STUDY, "--forward", "1ms", "--backward-input", "1ms"], ["--backward-weight: not given"]),
+    ([*STUDY, *TIMES, "--backward-input", "1ms"], ["--backward", "either the whole"]),
+    ([*STUDY, *TIMES, "--bandwidth", "1GB/s"], ["--bandwidth", "--message 16MB"]),
+    ([*STUDY, *TIMES, "--message", "1MB", "--bandwidth", "0"], ["--bandwidth", "`0` moves nothing"]),
+    ([*STUDY, *TIMES, "--memory", "1GB"], ["--memory", "--saved 64MB"]),
+    ([*STUDY, *TIMES, "--saved-weight", "1GB"], ["--saved-weight", "--saved 64MB"]),
+    ([*STUDY, *TIMES, "--saved", "4EiB"], ["--saved"]),
+    ([*STUDY, *TIMES, "--saved", "1000000TB"], ["--saved", "out of range"]),
+    ([*STUDY, "--forward", "1parsec", "--backward", "1ms"], ["--forward", "1parsec"]),
+    ([*STUDY, "--forward", "nan", "--backward", "1ms"], ["--forward", "nan"]),
+    ([*STUDY, "--forward", "1e300", "--backward", "1ms"], ["--forward", "out of range"]),
+    ([*STUDY, *TIMES, "--latency=-1ms"], ["--latency", "negative"]),
+    (["--schedule", "1f1b", "--ranks", 0, "--microbatches", 2], ["--ranks", "0"]),
+    (["--schedule", "1f1b", "--ranks", "two", "--microbatches", 2], ["--ranks", "two"]),
+    (["--schedule", "1f1b", "--ranks", 16000000, "--microbatches", 16000000, *TIMES], ["16000000", "more than"]),
+    ([*STUDY, *TIMES, "--forwards", "1ms"], ["simulate", "`--forwards`", "Did you mean --forward?"]),
+    ([*STUDY, *TIMES, "--html", "x.html"], ["`--html`"]),
+    (["plan.yaml", "--forward", "1ms"], ["--forward", "does not go with a plan"]),
+    (["--program", "p.csv", "--ranks", 2], ["--ranks", "--program"]),
+    (["--program", "no/such.csv", *TIMES], ["no/such.csv"]),
+    (["no/such.yaml"], ["no/such.yaml"]),
+])
+def test_a_mistake_is_refused_with_its_cure(arguments, texts):
+    message = refused(*arguments)
+    for text in texts:
+        assert text in message
+
+
+def test_an_unknown_command_is_refused_with_a_suggestion():
+    done = subprocess.run([str(PENSTOCK), "simulat"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "`simulat`" in done.stderr and "Did you mean simulate?" in done.stderr
+
+
+def test_help_and_version_are_no_mistakes():
+    for arguments, text in [(["--version"], "penstock 0."), (["--help"], "simulate"),
+                            (["simulate", "--help"], "--stages-per-rank")]:
+        done = subprocess.run([str(PENSTOCK), *arguments], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0 and text in done.stdout and done.stderr == ""
+
+
+@pytest.fixture
+def planned(tmp_path):
+    """A plan of two stages, and the files that it names."""
+    model = MODELS / "transformer-text.pt2"
+    if not model.exists():
+        pytest.skip(f"{model} is missing: the tests export it with torch from .venv")
+    assert subprocess.run([SYNTHETIC, model, tmp_path / "profile.json", "8", "1", "2"]).returncode == 0
+    plan = tmp_path / "plan.yaml"
+    done = subprocess.run([PENSTOCK, "plan", tmp_path / "profile.json", "--ranks", "2", "-o", plan],
+                          capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return plan
+
+
+def test_a_plan_is_simulated_with_its_profile(planned):
+    result = simulated(planned)
+    assert result["step_s"] == result["makespan_s"] > 0
+    assert result["ranks"] == 2 and len(result["peak_memory_bytes"]) == 2
+    done = run(planned)
+    assert done.returncode == 0 and "bubble" in done.stdout and "rank 1 |" in done.stdout
+
+
+def test_a_plan_whose_profile_has_changed_is_refused_with_both_fingerprints(planned):
+    profile = planned.parent / "profile.json"
+    written = planned.read_text()
+    profile.write_text(profile.read_text() + "\n")
+    message = refused(planned)
+    shas = [word.strip(",") for word in message.split() if len(word.strip(",")) == 64]
+    assert len(shas) == 2 and shas[0] in written and shas[1] not in written
+    assert "profile.json" in message and "remove `sha256`" in message
+
+
+def test_a_plan_without_a_profile_is_refused(planned):
+    lines = [line for line in planned.read_text().splitlines() if not line.startswith("profile:")]
+    planned.write_text("\n".join(lines) + "\n")
+    assert "penstock profile" in refused(planned)
+
+
+def test_a_slower_cluster_makes_the_step_longer(planned):
+    (planned.parent / "slow.yaml").write_text(
+        "penstock: cluster\nranks: 2\nmemory: 1KiB\nlink: {latency: 1s, bandwidth: 1MB/s, send: eager}\n")
+    before = simulated(planned)["step_s"]
+    planned.write_text(planned.read_text() + "cluster: {path: slow.yaml}\n")
+    done = run(planned, "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["step_s"] > before + 2  # there and back at least once
+    assert "does not fit into 1.00 KiB" in done.stderr
+
+
+def test_a_cluster_that_is_too_small_is_refused(planned):
+    (planned.parent / "small.yaml").write_text("penstock: cluster\nranks: 1\n")
+    planned.write_text(planned.read_text() + "cluster: {path: small.yaml}\n")
+    message = refused(planned)
+    assert "2 ranks" in message and "small.yaml has 1" in message
