@@ -17,7 +17,8 @@ std::unique_ptr<LoadedPlan> load_plan(const ExecuteTask& task) {
   check_fingerprint(loaded->plan, loaded->graph);
   loaded->analysis = analyse(loaded->graph);
   loaded->slicing = slice(loaded->plan, loaded->graph, loaded->analysis);
-  loaded->program = lowered_program(loaded->plan, loaded->slicing, task.forward_only);
+  loaded->program =
+      delay_receives(lowered_program(loaded->plan, loaded->slicing, task.forward_only));
   return loaded;
 }
 

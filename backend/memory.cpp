@@ -3,7 +3,10 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/alloc_cpu.h>
 
+#include <malloc.h>
+
 #include <atomic>
+#include <climits>
 #include <cstring>
 
 namespace penstock::memory {
@@ -52,8 +55,12 @@ class CountingAllocator final : public c10::Allocator {
 }  // namespace
 
 void count_cpu() {
-  static CountingAllocator allocator;  // LibTorch keeps the pointer for good
-  c10::SetCPUAllocator(&allocator, /*priority=*/1);
+  // Every microbatch asks for the same blocks again. By default glibc hands the top of the heap back
+  // each time, and the page faults on the way up again made I 35 % slower (transformer, 2 cores).
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that glibc accepts
+  mallopt(M_TRIM_THRESHOLD, INT_MAX);
+  static auto* const allocator = new CountingAllocator;  // LibTorch uses it to the very end
+  c10::SetCPUAllocator(allocator, /*priority=*/1);
 }
 
 int64_t held_bytes() { return held.load(std::memory_order_relaxed); }

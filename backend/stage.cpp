@@ -6,7 +6,6 @@
 
 #include "backend/forward.hpp"
 #include "backend/loss.hpp"
-#include "graph/error.hpp"
 
 namespace penstock {
 

@@ -2,6 +2,7 @@
 
 #include <span>
 #include <stdexcept>
+#include <utility>
 
 #include "backend/dtype.hpp"
 #include "graph/error.hpp"
@@ -26,6 +27,11 @@ at::Tensor load(const Graph& graph, const StoredTensor& stored, const WeightFile
   return tensor.to(device);
 }
 
+/// An embedding may give a sparse gradient.
+at::Tensor dense(at::Tensor gradient) {
+  return gradient.layout() == at::kStrided ? std::move(gradient) : gradient.to_dense();
+}
+
 }  // namespace
 
 bool exclusively_owned(const at::Tensor& tensor) {
@@ -35,6 +41,7 @@ bool exclusively_owned(const at::Tensor& tensor) {
 
 void add_gradient(at::Tensor& sum, at::Tensor gradient) {
   const at::NoGradGuard no_grad;
+  gradient = dense(std::move(gradient));
   if (sum.defined()) {
     sum.add_(gradient);
   } else if (exclusively_owned(gradient)) {
@@ -74,6 +81,7 @@ at::Tensor& TensorStore::tensor(int index) { return entry(index).tensor; }
 void TensorStore::accumulate(int index, at::Tensor gradient) {
   Entry& stored = entry(index);
   const at::NoGradGuard no_grad;
+  gradient = dense(std::move(gradient));
   if (stored.fresh && stored.gradient.defined() && !exclusively_owned(gradient)) {
     stored.gradient.copy_(gradient);
   } else {
@@ -91,7 +99,7 @@ void TensorStore::accumulate(int index, const ViewGeometry& view, const at::Tens
   } else if (stored.fresh) {
     stored.gradient.zero_();
   }
-  stored.gradient.as_strided(view.sizes, view.strides, view.offset).add_(gradient);
+  stored.gradient.as_strided(view.sizes, view.strides, view.offset).add_(dense(gradient));
   stored.fresh = false;
 }
 

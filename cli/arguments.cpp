@@ -159,6 +159,11 @@ std::function<int()> declare_execute(CLI::App& app) {
            "write the median step's timeline for Perfetto and `compare` (JSON)");
   add_file(app, "--dump-gradients", options->dump_gradients,
            "write the first step's gradients (.safetensors)");
+  add_text(app, "--save", options->save, "DIR", "write a checkpoint DIR/step-N at the end");
+  in_range(app.add_option("--save-every", options->save_every, "and after every N steps"),
+           int64_t{1}, int64_t{1} << 40);
+  add_text(app, "--resume", options->resume, "DIR",
+           "go on from a checkpoint, or from the latest in DIR; the split may be another");
   app.add_flag("--json", options->json, "print one JSON object");
   app.footer("Example:\n  penstock execute plan.yaml --steps 20 --trace actual.json");
   return [options] { return execute(*options); };

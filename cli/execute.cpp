@@ -182,9 +182,10 @@ int execute(const ExecuteOptions& options) {
   const int pipeline_ranks = checked.plan.ranks();
   const int ranks = pipeline_ranks * static_cast<int>(checked.plan.data_parallel);
   std::optional<Listener> listener(std::in_place, checked.plan, task, options.trace);
+  const Program executed = delay_receives(checked.program);  // as the workers do
   Workers workers(make_tasks(launcher, ranks, "execute", to_json(task)),
                   [&](int rank, int position) {
-                    return to_string(checked.program.ranks[rank % pipeline_ranks].at(position));
+                    return to_string(executed.ranks[rank % pipeline_ranks].at(position));
                   });
   const auto failure = workers.run([&](size_t, const nlohmann::json& event) { listener->take(event); });
   const ExecuteResult result = listener->result();

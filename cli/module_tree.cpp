@@ -35,19 +35,23 @@ ModuleNode& child(ModuleNode& node, const std::string& name) {
   return node.children.back();
 }
 
-/// Adds to every node from the root to the operator's innermost module.
+/// Adds to every node from the root to the operator's innermost module, and notes all calls.
 void add_operator(ModuleNode& root, const Operator& op, double flops) {
-  int64_t call = 1;
-  ModuleNode* node = &root;
-  node->flops += flops;
-  ++node->operators;
-  if (op.modules.empty()) return;
-  for (const std::string& name : parts(op.modules.back(), call)) {
-    node = &child(*node, name);
-    node->flops += flops;
-    ++node->operators;
+  const auto add = [&](ModuleNode& node) {
+    node.flops += flops;
+    ++node.operators;
+  };
+  add(root);
+  for (const std::string& module : op.modules) {
+    int64_t call = 1;
+    ModuleNode* node = &root;
+    const bool innermost = &module == &op.modules.back();
+    for (const std::string& name : parts(module, call)) {
+      node = &child(*node, name);
+      if (innermost) add(*node);
+    }
+    node->calls = std::max(node->calls, call);
   }
-  node->calls = std::max(node->calls, call);
 }
 
 void add_parameter(ModuleNode& root, const StoredTensor& tensor) {

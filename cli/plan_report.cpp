@@ -29,7 +29,8 @@ void print_searched(Out out, const Planned& planned) {
   if (planned.manual)
     fmt::format_to(out, "searched   the split as given, on {} ranks", plan.ranks());
   else
-    fmt::format_to(out, "searched   {} units on {} ranks", planned.units, plan.ranks());
+    fmt::format_to(out, "searched   {} units on {} rank{}", planned.units, plan.ranks(),
+                   plan.ranks() == 1 ? "" : "s");
   if (planned.memory_limit_bytes > 0)
     fmt::format_to(out, ", {} per rank ({})", bytes(planned.memory_limit_bytes),
                    planned.memory_source);

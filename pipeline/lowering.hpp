@@ -31,6 +31,12 @@ Program lower(const Program& compute, const std::vector<Flow>& flows,
 /// REDUCE_GRADs of a rank come in descending order of stage, the global order of collectives.
 Program add_updates(Program program, const LoweringOptions& options);
 
+/// A lowered program lists a RECV where its SEND happens, long before its message may be needed. This
+/// moves each to just before the first action that needs its message, or a later one of its channel,
+/// for a runner whose RECVs wait. Channels keep their order and no RECV comes earlier, so where SENDs
+/// wait for nothing the program still finishes.
+Program delay_receives(Program lowered);
+
 /// Flows of a chain of stages, 0 -> 1 -> … .
 std::vector<Flow> chain_flows(int stages);
 

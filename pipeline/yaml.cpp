@@ -192,10 +192,24 @@ void YamlMap::finish() const {
   }
 }
 
+namespace {
+
+/// The strict reader lets a few control characters pass that the loader does not.
+YAML::Node load(const std::string& text, const std::string& file) {
+  try {
+    return YAML::Load(text);
+  } catch (const YAML::Exception& error) {
+    throw InputError(fmt::format("{}:{}", file, error.mark.line + 1),
+                     fmt::format("not YAML: {}", error.msg), "Look for stray characters there.");
+  }
+}
+
+}  // namespace
+
 YamlMap read_yaml(const std::filesystem::path& file, const std::string& kind) {
   const std::string text = read_file(file);
   require_strict_yaml(text, file.string());
-  YamlMap root(YAML::Load(text), file.string());
+  YamlMap root(load(text, file.string()), file.string());
   const std::string cure = fmt::format("The file must begin with `penstock: {}`.", kind);
   if (!root.has("penstock")) throw InputError(file.string(), "no key `penstock`", cure);
   const std::string found = root.text("penstock");

@@ -44,10 +44,11 @@ struct ChainCosts {
       first_backward_s;                 // microbatch 0 takes that much more, or less
   std::vector<double> optimizer_s;      // per unit, once per step
   std::vector<CutCompute> cut_compute;  // like cut_forward_s
-  std::vector<char> linked;  // cut after unit i: each microbatch's F and B cross it in any split
-  double reduce_s = 0;       // REDUCE_GRAD of rank 0, whatever the split; counts if all is linked
-  double action_s = 0;       // of each F and B of a stage, whatever it holds
-  double propagation_s = 0;  // part of a transfer that leaves its channel free for the next
+  std::vector<char> linked;   // cut after unit i: each microbatch's F and B cross it in any split
+  double reduce_s = 0;        // REDUCE_GRAD of rank 0, whatever the split; counts if all is linked
+  double action_s = 0;        // of each F and B of a stage, whatever it holds
+  double first_action_s = 0;  // microbatch 0 takes that much more of it, or less
+  double propagation_s = 0;   // part of a transfer that leaves its channel free for the next
 
   int units() const { return static_cast<int>(forward_s.size()); }
 };

@@ -46,8 +46,9 @@ ChainBound::Stage ChainBound::measure(int begin, int end) const {
   s.end = end;
   s.forward = forward_[end] - forward_[begin] + costs_.action_s;
   s.backward = backward_[end] - backward_[begin] + costs_.action_s;
-  s.forward0 = forward0_[end] - forward0_[begin] + costs_.action_s;
-  s.backward0 = backward0_[end] - backward0_[begin] + costs_.action_s;
+  const double first_action_s = costs_.action_s + costs_.first_action_s;
+  s.forward0 = forward0_[end] - forward0_[begin] + first_action_s;
+  s.backward0 = backward0_[end] - backward0_[begin] + first_action_s;
   if (begin > 0 && !costs_.cut_compute.empty()) s.before = costs_.cut_compute[begin - 1];
   if (end < units_ && !costs_.cut_compute.empty()) s.after = costs_.cut_compute[end - 1];
   const bool known = !in_flight_.empty(), one = microbatches_ == 1;

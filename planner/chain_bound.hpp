@@ -79,6 +79,7 @@ class ChainBound {
   double ordered(const Stage& s) const;
   double over_channel(const Stage& s) const;
   double behind(const Stage& s, bool first_forward, bool first_backward) const;
+  double actions(bool first_forward, bool first_backward) const;
   double forwards_then_backwards(const std::vector<int>& begins) const;
   void tabulate();
   void tabulate(int begin, int left);

@@ -25,9 +25,9 @@ double ChainBound::trip(const Stage& s, bool first_forward, bool first_backward)
   const std::vector<double>& b = first_backward ? backward0_ : backward_;
   const bool whole = reach_[s.begin] == units_;
   const int last = std::max(s.end, reach_[s.begin]);
-  const double actions = 2 * costs_.action_s * (whole ? s.left : 1);
+  const double overhead = actions(first_forward, first_backward) * (whole ? s.left : 1);
   const double transfers = whole && s.left > 1 ? transfer(s.end) + s.transfers : 0.0;
-  return f[last] - f[s.begin] + b[last] - b[s.begin] + actions + transfers;
+  return f[last] - f[s.begin] + b[last] - b[s.begin] + overhead + transfers;
 }
 
 /// The longest of the rank's paths that make at least one trip (see the header).
@@ -65,8 +65,14 @@ double ChainBound::behind(const Stage& s, bool first_forward, bool first_backwar
   const std::vector<double>& b = first_backward ? backward0_ : backward_;
   const int last = reach_[s.end];
   const bool whole = last == units_;
-  return f[last] - f[s.end] + b[last] - b[s.end] + 2 * costs_.action_s * (whole ? s.left - 1 : 1) +
+  return f[last] - f[s.end] + b[last] - b[s.end] +
+         actions(first_forward, first_backward) * (whole ? s.left - 1 : 1) +
          (whole ? s.transfers : 0.0);
+}
+
+/// What an F and a B cost whatever they do.
+double ChainBound::actions(bool first_forward, bool first_backward) const {
+  return 2 * costs_.action_s + (first_forward + first_backward) * costs_.first_action_s;
 }
 
 namespace {

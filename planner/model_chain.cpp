@@ -49,6 +49,7 @@ ModelChain::ModelChain(const Graph& model, const Analysis& analysis, std::vector
 
 std::vector<OperatorId> ModelChain::operators(const std::vector<int>& first_units) const {
   std::vector<OperatorId> positions;
+  positions.reserve(first_units.size());
   for (const int unit : first_units) positions.push_back(begins_[unit]);
   return positions;
 }
@@ -63,6 +64,7 @@ ChainCosts ModelChain::costs(const Profile& profile, const MicrobatchCosts& meas
   ChainCosts costs;
   costs.reduce_s = reduce_s(profile, ranks);
   costs.action_s = profile.action_overhead_s;
+  costs.first_action_s = profile.action_overhead_s * measured.first_microbatch_excess;
   costs.propagation_s = link.propagation_s;
   costs.forward_s.assign(units(), 0.0);
   costs.backward_s.assign(units(), 0.0);

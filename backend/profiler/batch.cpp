@@ -27,15 +27,14 @@ Batches::Batches(const Job& job, const Graph& model)
 
 Batch Batches::read(int64_t first, int64_t count) const {
   Batch batch;
-  for (const ExpectedSample& sample : expected_) {
+  for (size_t i = 0; i < expected_.size(); ++i) {  // the model's inputs in order, then the target
+    const ExpectedSample& sample = expected_[i];
     at::Tensor tensor =
         data_ ? data_->read(sample.name, first, count) : make_up(sample, first, count);
-    if (sample.name == kTarget) {
+    if (i < model_.inputs.size()) {
+      batch.inputs[model_.inputs[i]] = std::move(tensor);
+    } else {
       batch.target = std::move(tensor);
-      continue;
-    }
-    for (const ValueId input : model_.inputs) {
-      if (model_.values[input].name == sample.name) batch.inputs[input] = tensor;
     }
   }
   return batch;

@@ -20,12 +20,13 @@ std::vector<OperatorId> group_begins(const Graph& graph, const Analysis& analysi
                                      const std::vector<Unit>& units, int most) {
   const int operators = static_cast<int>(graph.operators.size());
   const int together = std::max(1, (operators + most - 1) / most);
+  const std::vector<bool> allowed = allowed_cuts(graph);
   std::vector<OperatorId> begins;
   for (const Unit& unit : units) {
     begins.push_back(unit.begin);
     int counted = 0;
     for (OperatorId op = unit.begin; op < unit.end; ++op) {
-      if (!costs_time(graph, analysis, op) || ++counted % together != 0) continue;
+      if (!costs_time(graph, analysis, op) || ++counted % together != 0 || !allowed[op + 1]) continue;
       const bool more = std::ranges::any_of(
           std::views::iota(op + 1, unit.end),
           [&](OperatorId later) { return costs_time(graph, analysis, later); });

@@ -71,7 +71,7 @@ def clean_environment():
 
 def execute(plan, *options, timeout=300):
     return subprocess.run([str(PENSTOCK), "execute", str(plan), *map(str, options)], capture_output=True,
-                          text=True, timeout=timeout, env=clean_environment())
+                          text=True, errors="replace", timeout=timeout, env=clean_environment())
 
 
 def execute_json(plan, *options):

@@ -95,6 +95,8 @@ def test_manual_splits(tmp_path, name, split, expected):
     done = plan(tmp_path, make_profile(tmp_path, name), "--microbatches", 4, *split)
     assert done.returncode == 0, done.stderr
     assert begins(tmp_path / "plan.yaml") == expected
+    for begin in expected[1:]:
+        assert f" {begin}" in done.stdout  # the stages' modules, as people name them
     assert "microbatches: 4" in (tmp_path / "plan.yaml").read_text()
     assert ("shared_parameters" in (tmp_path / "plan.yaml").read_text()) == (name == "iterative")
 

@@ -41,19 +41,15 @@ def test_the_modules_of_the_pippy_network(tmp_path):
     # 512*512 + 512 = 262,656; 512*1024 + 1024 = 525,312; 1024*256 + 256 = 262,400; 256*10 + 10 = 2,570
     assert "parameters  1.05 M in 8 tensors" in text
     assert row(text, "layer1")[1:3] == ["525", "k"]
-    # A linear layer is 2 * in * out FLOPs a sample, and at most one more per output for its ReLU.
-    assert row(text, "output_proj")[1:] == ["2.57", "k", "5.12", "k", "1"]
+    # A linear layer is (2 * 256 + 1) * 10 FLOPs a sample, the one for the bias.
+    assert row(text, "output_proj")[1:] == ["2.57", "k", "5.13", "k", "1"]
     assert "[batch, 512]" in text and "[batch, 10]" in text
 
 
 def test_a_module_called_three_times_says_so_and_its_parameters_count_once():
     text = shown(model("iterative"))
-    assert "(3 calls)" in row_line(text, "iter_block")
-    assert "parameters  268 k in" in text  # 512*512 + 512 + 512*10 + 10
-
-
-def row_line(text, name):
-    return next(line for line in text.splitlines() if line.split()[:1] == [name])
+    assert row(text, "iter_block")[1:5] == ["(3", "calls)", "1.06", "k"]  # 32*32 + 32
+    assert "parameters  1.39 k in 4 tensors" in text  # and 32*10 + 10
 
 
 def test_equal_layers_are_drawn_together():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Exports every model of the table below into a folder, in one process: the tests read them there.
+"""Exports every model of the table below into a folder, in two processes: the tests read them there.
 
     export_all.py OUT_FOLDER
 
@@ -8,9 +8,11 @@ A model is the file NAME.py here or in configs/models. `stamp` is written last.
 """
 
 import argparse
+import multiprocessing
 import os
 import sys
 import time
+import warnings
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -95,15 +97,18 @@ def export_foreign(source, output):
 
 def save_state(name, folder):
     """The values that torch itself reads from the file, under every name."""
-    program = torch.export.load(os.path.join(folder, name + ".pt2"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own, about its reader
+        program = torch.export.load(os.path.join(folder, name + ".pt2"))
     tensors = {key: value.detach().contiguous().clone() for key, value in program.state_dict.items()}
     save_file(tensors, os.path.join(folder, name + ".safetensors"))
 
 
 def main(folder):
     os.makedirs(folder, exist_ok=True)
-    for model in MODELS:
-        export(*model, folder)
+    torch.set_num_threads(1)  # the models are tiny
+    with multiprocessing.get_context("fork").Pool(2) as pool:  # torch is imported once, then copied
+        pool.starmap(export, [(*model, folder) for model in MODELS], chunksize=1)
     for name in STATES:
         save_state(name, folder)
     with open(os.path.join(folder, "stamp"), "w", encoding="utf-8") as stamp:

@@ -24,6 +24,23 @@ TEST(Lowering, AChainSendsToItsNeighbours) {
             "1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1SEND_B1\n");
 }
 
+TEST(Lowering, AReceiveThatWaitsComesJustBeforeWhatNeedsIt) {
+  const Program lowered = lower(one_f_one_b({.ranks = 2, .microbatches = 3}), chain_flows(2));
+  EXPECT_THAT(to_csv(lowered), HasSubstr("1RECV_F1,1B0,1SEND_B0,1F1"));
+  EXPECT_EQ(to_csv(delay_receives(lowered)),
+            "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0F2,0SEND_F2,0RECV_B1,0B1,0RECV_B2,0B2\n"
+            "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1,1RECV_F2,1F2,1B2,1SEND_B2\n");
+}
+
+TEST(Lowering, DelayingReceivesKeepsTheOrderOfAChannel) {
+  // Stages 1 and 2 are on rank 1; 2 needs its skip connection late, but it was sent before F1.
+  const Program lowered = parse_csv(
+      "0F0,0SEND_F0,0SEND_F0:2,0F1,0SEND_F1,0SEND_F1:2\n"
+      "1RECV_F0,2RECV_F0:0,1RECV_F1,2RECV_F1:0,1F0,1F1,2F0,2F1\n", "test");
+  EXPECT_THAT(to_csv(delay_receives(lowered)),
+              HasSubstr("\n1RECV_F0,1F0,2RECV_F0:0,1RECV_F1,1F1,2F0,2RECV_F1:0,2F1\n"));
+}
+
 TEST(Lowering, ASkipConnectionNamesItsPeer) {
   // Stage 0 feeds 1 and 2: activations to ascending consumers, gradients to descending producers.
   const Program lowered = lower(gpipe({.ranks = 3, .microbatches = 1}), {{0, 1}, {1, 2}, {0, 2}});
@@ -170,6 +187,7 @@ TEST(Lowering, RandomDataFlowsAreAcceptedByCheck) {
         breadth_first(stages, microbatches, rank_of_stage, ranks, random() % 2 == 0);
     const LoweringOptions options{.reduce_stages = {0, stages - 1}, .optimizer = true};
     check(lower(program, flows, options), flows, "training");
+    check(delay_receives(lower(program, flows, options)), flows, "training, receives delayed");
     check(lower(forward_only(program), flows), flows, "inference");
   }
 }

@@ -27,14 +27,15 @@ class Dice {
 void add_extras(Chain& chain, Dice& dice) {
   ChainCosts& costs = chain.costs;
   for (int unit = 0; unit < costs.units(); ++unit) {
-    costs.first_forward_s.push_back(0.3 * costs.forward_s[unit] *
-                                    static_cast<double>(dice.below(2)));
+    costs.first_forward_s.push_back(0.2 * costs.forward_s[unit] *
+                                    static_cast<double>(dice.below(4) - 1));
     const double share =
         0.1 * static_cast<double>(dice.below(5)) - 0.2;  // also less: it does not accumulate
     costs.first_backward_s.push_back(share * costs.backward_s[unit]);
     costs.optimizer_s.push_back(0.5 * dice.seconds());
   }
   costs.action_s = 2e-5;
+  costs.first_action_s = 5e-6 * static_cast<double>(dice.below(3) - 1);
   chain.link.propagation_s = 1e-5 * static_cast<double>(dice.below(10));
   chain.link.sender_s_per_byte = 0.1e-9 * static_cast<double>(dice.below(4));
   chain.link.receiver_s_per_byte = 0.1e-9 * static_cast<double>(dice.below(4));
@@ -118,6 +119,7 @@ Costs stage_costs(const Chain& chain, const std::vector<int>& begins) {
   for (size_t stage = 0; stage < begins.size(); ++stage) {
     StageCosts& out = costs.stages.emplace_back();
     out.forward_s = out.backward_s = units.action_s;
+    out.first_forward_s = out.first_backward_s = units.first_action_s;
     for (int unit = begins[stage]; unit < ends[stage]; ++unit) {
       out.forward_s += units.forward_s[unit];
       out.backward_s += units.backward_s[unit];

@@ -26,6 +26,7 @@ constexpr int64_t most_splits = 300;  // per (schedule, microbatches); more are 
 /// crossed by several values, or by none that is sure to.
 std::vector<OperatorId> fine_begins(const Graph& graph) {
   std::vector<OperatorId> begins;
+  begins.reserve(graph.operators.size());
   for (OperatorId id = 0; id < static_cast<OperatorId>(graph.operators.size()); ++id)
     begins.push_back(id);
   return allowed_begins(graph, std::move(begins));

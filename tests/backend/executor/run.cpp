@@ -52,7 +52,7 @@ RunResult run_plan(const Plan& plan, int64_t steps, bool forward_only, Communica
   const Graph graph = read_pt2(plan.job.model);
   const Analysis analysis = analyse(graph);
   const Slicing slicing = slice(plan, graph, analysis);
-  const Program program = lowered_program(plan, slicing, forward_only);
+  const Program program = delay_receives(lowered_program(plan, slicing, forward_only));
   const Data data(plan.job, graph, !forward_only);
   const int size = plan.ranks() * static_cast<int>(plan.data_parallel);
   RunResult result;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <set>
 #include <span>
 
 #include "backend/memory.hpp"
@@ -108,7 +109,7 @@ void expect_consistent(const MicrobatchCosts& costs, const Graph& graph) {
   EXPECT_EQ(next, static_cast<OperatorId>(graph.operators.size()));
 }
 
-TEST_P(OfModel, IsCompleteInOrderAndConsistent) {
+TEST_P(OfModel, IsCompleteInOrderConsistentAndEqualWhenReadBack) {
   PENSTOCK_MODEL(model, GetParam().model);
   const Profile made = profile(write_job(model, GetParam().loss));
   const Graph graph = read_pt2(model);
@@ -127,11 +128,6 @@ TEST_P(OfModel, IsCompleteInOrderAndConsistent) {
   EXPECT_GT(made.probe.gemm_s, 0);
   EXPECT_GT(made.base_memory_bytes, 0);
   EXPECT_GT(made.action_overhead_s, 0);
-}
-
-TEST_P(OfModel, IsEqualWhenReadBack) {
-  PENSTOCK_MODEL(model, GetParam().model);
-  const Profile made = profile(write_job(model, GetParam().loss, 1));
   EXPECT_EQ(to_json(made, partial_), read_file(partial_));
 }
 
@@ -152,7 +148,19 @@ INSTANTIATE_TEST_SUITE_P(
 
 class ChainOfModel : public ProfilerTest, public ::testing::WithParamInterface<Case> {};
 
-/// Runs chains directly: what they hold must not depend on how the model is cut.
+/// Bytes of the values that cross between the stages of a chain, each once.
+int64_t crossing_bytes(const Chain& chain, const Graph& graph, int64_t size) {
+  std::set<ValueId> values;
+  for (const StageEdge& edge : chain.slicing().edges) {
+    for (const Crossing& crossing : edge.values) values.insert(crossing.value);
+  }
+  int64_t bytes = 0;
+  for (const ValueId value : values) bytes += graph.values[value].bytes(size);
+  return bytes;
+}
+
+/// Runs chains directly. A stage hands on contiguous values: where one is not, a chain holds the
+/// copy as well, so its parts hold up to the crossing values more than the whole.
 TEST_P(ChainOfModel, HoldsNothingAfterTheBackwardAndAsMuchInPartsAsWhole) {
   PENSTOCK_MODEL(model, GetParam().model);
   const Job job = read_job(write_job(model, GetParam().loss));
@@ -175,8 +183,11 @@ TEST_P(ChainOfModel, HoldsNothingAfterTheBackwardAndAsMuchInPartsAsWhole) {
     const ChainRun units = subject.by_unit.run(batch, context, split);
     const ChainRun groups = subject.by_group.run(batch, context, split);
     EXPECT_EQ(memory::held_bytes(), before);
-    EXPECT_EQ(total(units, &StageBytes::after_forward), total(whole, &StageBytes::after_forward));
-    EXPECT_EQ(total(units, &StageBytes::after_input), total(whole, &StageBytes::after_input));
+    const int64_t copies = crossing_bytes(subject.by_unit, graph, size);
+    for (const auto bytes : {&StageBytes::after_forward, &StageBytes::after_input}) {
+      EXPECT_GE(total(units, bytes), total(whole, bytes));
+      EXPECT_LE(total(units, bytes), total(whole, bytes) + copies);
+    }
     // The same numbers through the same operators; sums over consumers may be in another order.
     EXPECT_NEAR(units.loss, whole.loss, 1e-5 * std::abs(whole.loss));
     EXPECT_NEAR(groups.loss, whole.loss, 1e-5 * std::abs(whole.loss));

@@ -192,12 +192,13 @@ TEST(StageGradients, AreZeroWhereNoneComes) {
   check(m.finish({end}), m.tensors, {{0}, {0, 2}, {0, 1}, {0, 1, 2, 3}});
 }
 
-TEST(StageGradients, OfAStageThatReadsOnlyIntegers) {
+void check_embedding(bool sparse) {
   GraphBuilder m;
   const ValueId ids = m.input("ids", DType::int64, {Expression::batch()});
   const ValueId table = m.parameter("table", numbers("table", {9, 6}, at::kDouble));
   const ValueId h =
-      m.one("aten::embedding", {{"weight", ref(table)}, {"indices", ref(ids)}}, DType::float64);
+      m.one("aten::embedding", {{"weight", ref(table)}, {"indices", ref(ids)}, {"sparse", sparse}},
+            DType::float64);
   const ValueId end = linear(m, "a", h, 6, 6, DType::float64);
   const Graph graph = m.finish({end});
   Batch batch{.size = 4};
@@ -211,6 +212,9 @@ TEST(StageGradients, OfAStageThatReadsOnlyIntegers) {
   expect_close(actual, expected, kDouble, graph);
   expect_identical_gradients(split.step(batch, Backward::split), actual, graph);
 }
+
+TEST(StageGradients, OfAStageThatReadsOnlyIntegers) { check_embedding(false); }
+TEST(StageGradients, OfASparseEmbedding) { check_embedding(true); }
 
 TEST(StageGradients, DoNotPassARegionWithoutGradients) {
   Model m;

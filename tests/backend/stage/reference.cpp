@@ -69,7 +69,7 @@ class Reference {
     for (size_t k = 0; k < trainable_.size(); ++k) {
       if (!gradients[k].defined()) continue;
       at::Tensor& sum = outcome.gradients[trainable_[k]];
-      sum = sum.defined() ? sum + gradients[k] : gradients[k].clone();
+      sum = sum.defined() ? sum + gradients[k].to_dense() : gradients[k].to_dense().clone();
     }
   }
 
