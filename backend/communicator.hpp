@@ -28,7 +28,7 @@ class Transfer {
 
 /// A one-way lane to or from another rank; activations and gradients never wait for each other.
 struct Channel {
-  int peer = 0;           // the other rank
+  int peer = 0;  // the other rank
   bool gradients = false;
   auto operator<=>(const Channel&) const = default;
 };

@@ -6,7 +6,10 @@ namespace penstock {
 
 Exchange::Exchange(Communicator& communicator, RankTransfers transfers, const Graph& graph,
                    int64_t batch, int depth)
-    : communicator_(communicator), transfers_(std::move(transfers)), graph_(graph), batch_(batch),
+    : communicator_(communicator),
+      transfers_(std::move(transfers)),
+      graph_(graph),
+      batch_(batch),
       depth_(depth) {}
 
 Exchange::~Exchange() = default;

@@ -47,7 +47,7 @@ class Exchange {
   std::map<Channel, size_t> next_receive_;  // how many of a channel's receives are posted
   std::map<size_t, Posted> receives_;       // by position
   std::map<Channel, std::vector<std::vector<std::unique_ptr<Transfer>>>> sends_;
-  std::map<Channel, size_t> retired_;       // how many of a channel's sends are waited for
+  std::map<Channel, size_t> retired_;  // how many of a channel's sends are waited for
 };
 
 }  // namespace penstock

@@ -14,8 +14,11 @@ namespace penstock {
 using Json = nlohmann::json;
 
 Execution::Execution(const WorkerTask& task, std::unique_ptr<SharedStore> store)
-    : worker_(task), task_(parse_execute_task(task.arguments)), loaded_(load_plan(task_)),
-      store_(std::move(store)), seat_{*store_, task.rank, task.world_size} {
+    : worker_(task),
+      task_(parse_execute_task(task.arguments)),
+      loaded_(load_plan(task_)),
+      store_(std::move(store)),
+      seat_{*store_, task.rank, task.world_size} {
   if (task.progress >= 0) progress_.emplace(task.progress);
   shake_hands(seat_, {{"protocol", kProtocolVersion},
                       {"plan sha256", task_.plan_sha256},
@@ -49,8 +52,9 @@ void Execution::set_hooks(Executor& executor, Collector& collector) {
 
 void Execution::run() {
   const Data data(loaded_->plan.job, loaded_->graph, !task_.forward_only);
-  Executor executor({loaded_->plan, loaded_->graph, loaded_->analysis, loaded_->slicing,
-                     loaded_->program}, data, *communicator_);
+  Executor executor(
+      {loaded_->plan, loaded_->graph, loaded_->analysis, loaded_->slicing, loaded_->program}, data,
+      *communicator_);
   Collector collector(*loaded_, *communicator_);
   set_hooks(executor, collector);
   if (!task_.resume.empty()) load_checkpoint(task_.resume, *loaded_, executor);
@@ -126,7 +130,9 @@ void Execution::report_timeline() {
     event.start_s -= start_s;
     event.end_s -= start_s;
   }
-  emit({{"event", "timeline"}, {"step", task_.first_step + static_cast<int64_t>(step)}, {"events", to_json(merged)}});
+  emit({{"event", "timeline"},
+        {"step", task_.first_step + static_cast<int64_t>(step)},
+        {"events", to_json(merged)}});
 }
 
 void Execution::report_summary(int64_t peak_bytes, const std::vector<Probe>& probes) {

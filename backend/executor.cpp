@@ -47,9 +47,12 @@ std::set<int> tensors_of(const Slicing& slicing, const Program& program, int ran
 
 Executor::Executor(const Model& model, const Data& data, Communicator& communicator,
                    int receive_depth)
-    : model_(model), data_(data), communicator_(communicator),
+    : model_(model),
+      data_(data),
+      communicator_(communicator),
       rank_(communicator.rank() % model.plan.ranks()),
-      replica_(communicator.rank() / model.plan.ranks()), training_(has_backward(model.program)),
+      replica_(communicator.rank() / model.plan.ranks()),
+      training_(has_backward(model.program)),
       store_(std::make_unique<TensorStore>(model.graph,
                                            tensors_of(model.slicing, model.program, rank_))),
       exchange_(communicator,
@@ -57,7 +60,8 @@ Executor::Executor(const Model& model, const Data& data, Communicator& communica
                 model.graph, model.plan.microbatch, receive_depth),
       groups_(reduction_groups(model.graph, model.slicing, model.program.rank_of_stage,
                                static_cast<int>(model.plan.data_parallel), communicator.rank())),
-      optimizer_(model.plan.job.optimizer), reduce_at_(reduction_point(actions())) {
+      optimizer_(model.plan.job.optimizer),
+      reduce_at_(reduction_point(actions())) {
   for (int stage = 0; stage < model.program.stage_count(); ++stage) {
     if (!mine(stage)) continue;
     stages_[stage] = std::make_unique<Stage>(model.graph, model.analysis, model.slicing, stage,
@@ -108,7 +112,8 @@ void Executor::begin(int64_t step) {
 
 int64_t Executor::first_sample(int microbatch) const {
   const Plan& plan = model_.plan;
-  return step_ * plan.job.global_batch + (replica_ * plan.microbatches + microbatch) * plan.microbatch;
+  return step_ * plan.job.global_batch +
+         (replica_ * plan.microbatches + microbatch) * plan.microbatch;
 }
 
 /// Each microbatch's share of the loss: equal, or by the targets that it counts.
@@ -144,102 +149,6 @@ void Executor::run(size_t position, const Action& action) {
   }
 }
 
-Values Executor::inputs(int stage, int microbatch) {
-  Values values = std::move(arrived_[{stage, microbatch}]);
-  arrived_.erase({stage, microbatch});
-  for (const ValueId input : model_.slicing.stages[stage].user_inputs) {
-    values[input] = data_.read(model_.graph.values[input].name, first_sample(microbatch),
-                               model_.plan.microbatch);
-  }
-  return values;
-}
-
-void Executor::forward(const Action& action) {
-  Stage& stage = *stages_.at(action.stage);
-  const Plan& plan = model_.plan;
-  std::optional<at::Tensor> target;
-  if (training_ && stage.needs_target()) {
-    target = data_.read(kTarget, first_sample(action.microbatch), plan.microbatch);
-  }
-  StepContext context;
-  context.random = {plan.job.seed, step_, replica_ * plan.microbatches + action.microbatch};
-  context.batch = plan.microbatch;
-  context.loss_scale = loss_scales_[action.microbatch];
-  context.training = training_;
-  Stage::Forward result =
-      stage.forward(action.microbatch, inputs(action.stage, action.microbatch), target, context);
-  if (training_ && result.loss) loss_ += result.loss->item<double>() * context.loss_scale;
-  for (auto& [output, tensor] : result.outputs) outputs_[output][action.microbatch] = tensor;
-  for (const StageEdge& edge : model_.slicing.edges) {
-    if (edge.producer != action.stage) continue;
-    Values values;
-    for (const Crossing& crossing : edge.values) {
-      values[crossing.value] = result.sent.at(crossing.value);
-    }
-    hand_over(edge.producer, edge.consumer, action.microbatch, false, values);
-  }
-}
-
-void Executor::backward(const Action& action) {
-  Stage& stage = *stages_.at(action.stage);
-  const Values gradients = summed_gradients({action.stage, action.microbatch});
-  const Values back = action.kind == Kind::backward
-                          ? stage.backward(action.microbatch, gradients)
-                          : stage.backward_input(action.microbatch, gradients);
-  for (const StageEdge& edge : model_.slicing.edges) {
-    if (edge.consumer != action.stage) continue;
-    Values values;
-    for (const Crossing& crossing : edge.values) {
-      if (crossing.carries_gradient) values[crossing.value] = back.at(crossing.value);
-    }
-    if (!values.empty()) hand_over(edge.consumer, edge.producer, action.microbatch, true, values);
-  }
-}
-
-/// Gives values to a stage of this rank, or keeps them for the SEND.
-void Executor::hand_over(int from, int to, int microbatch, bool gradients, const Values& values) {
-  if (!mine(to)) {
-    outbox_[{from, to, microbatch, gradients}] = values;
-  } else if (gradients) {
-    for (const auto& [value, tensor] : values) gradients_[{to, microbatch}][value][from] = tensor;
-  } else {
-    for (const auto& [value, tensor] : values) arrived_[{to, microbatch}][value] = tensor;
-  }
-}
-
-/// Added in ascending order of the consuming stage, whatever order they came in.
-Values Executor::summed_gradients(Slot slot) {
-  Values sums;
-  for (const auto& [value, parts] : gradients_[slot]) {
-    at::Tensor sum = parts.begin()->second;
-    for (auto part = std::next(parts.begin()); part != parts.end(); ++part) sum = sum + part->second;
-    sums[value] = sum;
-  }
-  gradients_.erase(slot);
-  return sums;
-}
-
-void Executor::send(size_t position, const Action& action) {
-  const bool gradients = action.kind == Kind::send_backward;
-  const auto letter = outbox_.find({action.stage, peer_stage(action), action.microbatch, gradients});
-  exchange_.send(position, letter->second);
-  outbox_.erase(letter);
-}
-
-void Executor::receive(size_t position, const Action& action) {
-  const Values values = exchange_.receive(position);
-  // As if the peer's stage handed them over here.
-  hand_over(peer_stage(action), action.stage, action.microbatch,
-            action.kind == Kind::recv_backward, values);
-}
-
-void Executor::reduce() {
-  if (reduced_) return;
-  reduced_ = true;
-  for (auto& [index, stage] : stages_) stage->finish_step();
-  reduce_gradients(groups_, *store_, communicator_);
-}
-
 /// All ranks know the step's loss, and go on together only if it is finite.
 void Executor::agree() {
   if (agreed_ || !training_) return;
@@ -252,20 +161,11 @@ void Executor::agree() {
   loss_ = loss.item<double>();
   if (!std::isfinite(loss_)) {
     throw LossNotFinite("the loss of step " + std::to_string(step_) + " is " +
-                        std::to_string(loss_) + "; the parameters were not changed by it. "
+                        std::to_string(loss_) +
+                        "; the parameters were not changed by it. "
                         "Lower the learning rate, or look for bad values in the data.");
   }
   if (on_gradients) on_gradients(step_);
-}
-
-void Executor::optimize(int stage) {
-  std::set<int> due;
-  for (const int tensor : model_.slicing.stages[stage].tensors) {
-    if (model_.graph.tensors[tensor].requires_grad && optimized_.insert(tensor).second) {
-      due.insert(tensor);
-    }
-  }
-  optimizer_.step(*store_, due);
 }
 
 }  // namespace penstock

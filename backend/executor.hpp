@@ -35,7 +35,8 @@ struct StepResult {
   double loss = 0;    // mean over all microbatches of all replicas; 0 where only forwards run
   double step_s = 0;  // on this rank, from its first action to the end of its last
   Timeline timeline;  // of this rank, seconds on its steady clock
-  std::map<int, at::Tensor> outputs;  // of forwards only: by index in Graph::outputs, samples in order
+  std::map<int, at::Tensor>
+      outputs;  // of forwards only: by index in Graph::outputs, samples in order
 };
 
 /// The loss is infinite or not a number; thrown on every rank, before OPT.

@@ -3,7 +3,8 @@
 namespace penstock {
 
 std::vector<at::Tensor> gather_tensors(Communicator& communicator, const std::vector<Piece>& pieces,
-                                       int first_tag, const std::function<at::Tensor(size_t)>& own) {
+                                       int first_tag,
+                                       const std::function<at::Tensor(size_t)>& own) {
   const int rank = communicator.rank();
   std::vector<at::Tensor> gathered;
   std::vector<std::unique_ptr<Transfer>> sends;

@@ -16,7 +16,7 @@ namespace penstock {
 namespace {
 
 using c10d::ProcessGroupGloo;
-constexpr auto kArrival = std::chrono::minutes(10);     // for all ranks to start
+constexpr auto kArrival = std::chrono::minutes(10);      // for all ranks to start
 constexpr auto kForever = std::chrono::hours(24 * 365);  // a wait that times out closes the pair
 
 class TcpStore : public SharedStore {
@@ -27,7 +27,8 @@ class TcpStore : public SharedStore {
     try {
       return store_->get_to_str(key);
     } catch (const std::exception& error) {
-      throw PeerError(0, std::string("the store of rank 0 did not give ") + key + ": " + error.what());
+      throw PeerError(0,
+                      std::string("the store of rank 0 did not give ") + key + ": " + error.what());
     }
   }
   const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
@@ -70,7 +71,10 @@ std::shared_ptr<gloo::transport::Device> make_device(bool local) {
 class Gloo : public Communicator {
  public:
   Gloo(c10::intrusive_ptr<c10d::Store> store, int rank, int size, bool local)
-      : store_(std::move(store)), rank_(rank), size_(size), device_(make_device(local)),
+      : store_(std::move(store)),
+        rank_(rank),
+        size_(size),
+        device_(make_device(local)),
         transfers_(make_group("transfers", rank, size)) {}
 
   int rank() const override { return rank_; }
@@ -78,14 +82,12 @@ class Gloo : public Communicator {
 
   std::unique_ptr<Transfer> send(Channel channel, const at::Tensor& tensor, int tag) override {
     std::vector<at::Tensor> tensors{tensor};
-    return post(channel.peer, tensor,
-                [&] { return transfers_->send(tensors, channel.peer, tag); });
+    return post(channel.peer, tensor, [&] { return transfers_->send(tensors, channel.peer, tag); });
   }
 
   std::unique_ptr<Transfer> receive(Channel channel, at::Tensor& tensor, int tag) override {
     std::vector<at::Tensor> tensors{tensor};
-    return post(channel.peer, tensor,
-                [&] { return transfers_->recv(tensors, channel.peer, tag); });
+    return post(channel.peer, tensor, [&] { return transfers_->recv(tensors, channel.peer, tag); });
   }
 
   void all_reduce(at::Tensor& tensor, const std::vector<int>& ranks) override {

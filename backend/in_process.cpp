@@ -58,7 +58,8 @@ class Receiving : public Transfer {
     meeting_->await(lock, std::get<0>(key_), [&] { return meeting_->letters.contains(key_); });
     const at::Tensor& letter = meeting_->letters.at(key_);
     TORCH_CHECK(letter.sizes() == tensor_.sizes() && letter.scalar_type() == tensor_.scalar_type(),
-                "rank ", std::get<0>(key_), " sent ", letter.sizes(), ", expected ", tensor_.sizes());
+                "rank ", std::get<0>(key_), " sent ", letter.sizes(), ", expected ",
+                tensor_.sizes());
     tensor_.copy_(letter);
     meeting_->letters.erase(key_);
     meeting_->changed.notify_all();

@@ -8,8 +8,10 @@ namespace penstock {
 
 std::unique_ptr<LoadedPlan> load_plan(const ExecuteTask& task) {
   if (const std::string found = sha256_of_file(task.plan); found != task.plan_sha256) {
-    throw InputError(task.plan, "was changed while the run started (sha256 " + found + ", not " +
-                     task.plan_sha256 + ")", "Start it again.");
+    throw InputError(
+        task.plan,
+        "was changed while the run started (sha256 " + found + ", not " + task.plan_sha256 + ")",
+        "Start it again.");
   }
   auto loaded = std::make_unique<LoadedPlan>();
   loaded->plan = read_plan(task.plan);

@@ -46,7 +46,8 @@ void reduce_gradients(const std::vector<ReductionGroup>& groups, TensorStore& st
                       Communicator& communicator) {
   for (const ReductionGroup& group : groups) {
     for (const int tensor : group.tensors) {
-      if (!store.gradient(tensor).defined()) store.accumulate(tensor, at::zeros_like(store.tensor(tensor)));
+      if (!store.gradient(tensor).defined())
+        store.accumulate(tensor, at::zeros_like(store.tensor(tensor)));
       communicator.all_reduce(store.gradient(tensor), group.ranks);
     }
   }

@@ -76,7 +76,8 @@ double clock_offset_s(const Seat& seat) {
   return std::abs(offset) <= shortest / 2 ? 0 : offset;
 }
 
-std::vector<std::string> gather(const Seat& seat, const std::string& key, const std::string& value) {
+std::vector<std::string> gather(const Seat& seat, const std::string& key,
+                                const std::string& value) {
   seat.store.set(fmt::format("gather/{}/{}", key, seat.rank), value);
   std::vector<std::string> values;
   for (int rank = 0; seat.rank == 0 && rank < seat.size; ++rank) {

@@ -5,7 +5,8 @@
 namespace penstock {
 
 std::span<std::byte> bytes_of(const at::Tensor& tensor) {
-  TORCH_CHECK(tensor.is_contiguous() && tensor.is_cpu(), "bytes of a tensor that is not contiguous");
+  TORCH_CHECK(tensor.is_contiguous() && tensor.is_cpu(),
+              "bytes of a tensor that is not contiguous");
   return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
 }
 
@@ -15,8 +16,8 @@ void write_tensors(const std::filesystem::path& path, const NamedTensors& tensor
   std::vector<SafetensorsTensor> entries;
   for (const auto& [name, tensor] : tensors) {
     kept.push_back(tensor.detach().to(at::kCPU).contiguous());
-    entries.push_back({name, dtype_of(tensor.scalar_type()), tensor.sizes().vec(),
-                       bytes_of(kept.back())});
+    entries.push_back(
+        {name, dtype_of(tensor.scalar_type()), tensor.sizes().vec(), bytes_of(kept.back())});
   }
   write_safetensors(path, entries, metadata);
 }

@@ -39,7 +39,8 @@ class Resolver {
     RankTransfers result;
     for (const auto& [channel, positions] : by_channel(program_, rank_, true)) {
       result.sends[in_run(channel)] = positions;
-      for (const size_t position : positions) result.actions[position] = transfer(channel, position);
+      for (const size_t position : positions)
+        result.actions[position] = transfer(channel, position);
     }
     for (const auto& [channel, positions] : by_channel(program_, rank_, false)) {
       result.receives[in_run(channel)] = positions;
@@ -58,8 +59,7 @@ class Resolver {
   ResolvedTransfer transfer(Channel channel, size_t position) const {
     const Action& action = program_.ranks[rank_][position];
     // Activations leave their producer; gradients come back to it.
-    const bool produces =
-        action.kind == Kind::send_forward || action.kind == Kind::recv_backward;
+    const bool produces = action.kind == Kind::send_forward || action.kind == Kind::recv_backward;
     const auto edge = edges_.find(produces ? std::pair{action.stage, peer_stage(action)}
                                            : std::pair{peer_stage(action), action.stage});
     if (edge == edges_.end()) throw std::logic_error(to_string(action) + " moves nothing");

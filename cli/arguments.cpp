@@ -1,7 +1,7 @@
 // The command line: one function per command declares its flags, `run` parses and carries out.
 // The only file that includes CLI11.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <cstdio>
 #include <functional>
@@ -26,17 +26,17 @@ template <class Number>
 void add_auto_number(CLI::App& app, const std::string& flag, std::optional<Number>& value,
                      const std::string& help) {
   app.add_option_function<std::string>(
-      flag,
-      [flag, &value](const std::string& text) {
-        if (text == "auto") return value.reset();
-        Number number{};
-        if (!CLI::detail::lexical_cast(text, number) || number < 1) {
-          throw InputError(flag, fmt::format("`{}` is not a number of 1 or more", text),
-                           "Give a number, or `auto`.");
-        }
-        value = number;
-      },
-      help)
+         flag,
+         [flag, &value](const std::string& text) {
+           if (text == "auto") return value.reset();
+           Number number{};
+           if (!CLI::detail::lexical_cast(text, number) || number < 1) {
+             throw InputError(flag, fmt::format("`{}` is not a number of 1 or more", text),
+                              "Give a number, or `auto`.");
+           }
+           value = number;
+         },
+         help)
       ->type_name("N");
 }
 
@@ -67,12 +67,13 @@ std::function<int()> declare_profile(CLI::App& app) {
   auto options = std::make_shared<ProfileOptions>();
   add_text(app, "JOB.yaml", options->job, "", "the job")->required();
   add_text(app, "--device", options->device, "NAME", "cpu")->capture_default_str();
-  in_range(app.add_option("--ranks", options->ranks,
-                          "local ranks that will compute at the same time"),
-           1, 1024)
+  in_range(
+      app.add_option("--ranks", options->ranks, "local ranks that will compute at the same time"),
+      1, 1024)
       ->capture_default_str();
-  in_range(app.add_option("--top", options->top, "how many of the most expensive operators to print"),
-           0, 1 << 20)
+  in_range(
+      app.add_option("--top", options->top, "how many of the most expensive operators to print"), 0,
+      1 << 20)
       ->capture_default_str();
   add_file(app, "-o,--output", options->output, "the profile to write (JSON)")->required();
   app.footer("Example:\n  penstock profile configs/jobs/tutorial.yaml -o profile.json");
@@ -103,8 +104,9 @@ std::function<int()> declare_plan(CLI::App& app) {
   app.add_flag("--allow-batch-coupling", options->allow_batch_coupling,
                "choose the microbatches even where samples of a batch influence each other");
   add_file(app, "-o,--output", options->output, "the plan to write (YAML)")->required();
-  app.footer("Examples:\n  penstock plan profile.json --ranks 2 -o plan.yaml\n"
-             "  penstock plan profile.json --split layers.3:end --schedule gpipe -o plan.yaml");
+  app.footer(
+      "Examples:\n  penstock plan profile.json --ranks 2 -o plan.yaml\n"
+      "  penstock plan profile.json --split layers.3:end --schedule gpipe -o plan.yaml");
   return [options, memory] {
     options->schedules = schedule_names(options->schedules);
     if (!memory->empty()) options->memory_bytes = parse_bytes(*memory, "--memory");
@@ -138,13 +140,14 @@ std::function<int()> declare_simulate(CLI::App& app) {
   declare_study(app, *options);
   add_text(app, "--memory", options->memory, "BYTES", "limit per rank to compare with");
   add_file(app, "--trace", options->trace, "write the timeline for Perfetto and `compare` (JSON)");
-  in_range(app.add_option("--width", options->width,
-                          "columns of the drawing; default: the terminal's"),
-           0, 10000);
+  in_range(
+      app.add_option("--width", options->width, "columns of the drawing; default: the terminal's"),
+      0, 10000);
   app.add_flag("--json", options->json, "print one JSON object");
-  app.footer("Examples:\n  penstock simulate plan.yaml --trace predicted.json\n"
-             "  penstock simulate --schedule 1f1b --ranks 4 --microbatches 8 --forward 1ms "
-             "--backward 2ms");
+  app.footer(
+      "Examples:\n  penstock simulate plan.yaml --trace predicted.json\n"
+      "  penstock simulate --schedule 1f1b --ranks 4 --microbatches 8 --forward 1ms "
+      "--backward 2ms");
   return [options] { return simulate(*options); };
 }
 

@@ -13,18 +13,18 @@ namespace penstock::cli {
 struct ProfileOptions {
   std::string job;
   std::string device = "cpu";
-  std::string spec;         // of --device estimate
-  int ranks = 2;            // local ranks that will compute at the same time
-  int top = 10;             // operators to print
+  std::string spec;  // of --device estimate
+  int ranks = 2;     // local ranks that will compute at the same time
+  int top = 10;      // operators to print
   std::string output;
 };
 int profile(const ProfileOptions& options);
 
 struct PlanOptions {
   std::string profile, cluster, output;
-  std::optional<int> ranks;                // absent: the cluster's, or the split's, or 2
-  std::vector<std::string> schedules;      // empty: auto
-  std::optional<int64_t> microbatches;     // absent: auto
+  std::optional<int> ranks;             // absent: the cluster's, or the split's, or 2
+  std::vector<std::string> schedules;   // empty: auto
+  std::optional<int64_t> microbatches;  // absent: auto
   std::optional<int64_t> memory_bytes;
   std::vector<std::string> split;
   bool allow_batch_coupling = false;
@@ -32,7 +32,7 @@ struct PlanOptions {
 int plan(const PlanOptions& options);
 
 struct SimulateOptions {
-  std::string plan, program, schedule;     // one of them
+  std::string plan, program, schedule;  // one of them
   std::optional<int> ranks, stages_per_rank, microbatches;
   // Per stage and microbatch, as typed (`1ms`, `16MB`, `25GB/s`); parsed by the command.
   std::string forward, backward, backward_input, backward_weight;
@@ -40,7 +40,7 @@ struct SimulateOptions {
   std::string saved, saved_weight, memory;
   std::string trace;
   bool json = false;
-  int width = 0;                           // columns of the drawing; 0: the terminal's
+  int width = 0;  // columns of the drawing; 0: the terminal's
 };
 int simulate(const SimulateOptions& options);
 

@@ -49,9 +49,9 @@ std::map<Key, const TimelineEvent*> by_action(const Trace& trace, const std::str
 }
 
 [[noreturn]] void refuse_missing(const Key& key, const std::string& with, const std::string& path) {
-  throw InputError(path, fmt::format("rank {} never runs {}, as it does in {}", key.first, key.second,
-                                     with),
-                   "Compare traces of the same plan: simulate --trace and execute --trace of it.");
+  throw InputError(
+      path, fmt::format("rank {} never runs {}, as it does in {}", key.first, key.second, with),
+      "Compare traces of the same plan: simulate --trace and execute --trace of it.");
 }
 
 Joined join(const CompareOptions& options) {
@@ -67,7 +67,9 @@ Joined join(const CompareOptions& options) {
     const auto other = actual.find(key);
     if (other == actual.end()) refuse_missing(key, options.predicted, options.actual);
     const TimelineEvent& real = *other->second;
-    joined.entries.push_back({event->rank, event->action, real.bytes,
+    joined.entries.push_back({event->rank,
+                              event->action,
+                              real.bytes,
                               {event->end_s - event->start_s, real.end_s - real.start_s}});
     joined.ranks = std::max(joined.ranks, event->rank + 1);
   }
@@ -127,8 +129,9 @@ void print_ranks(const Joined& joined) {
   }
   Table table({"rank", "busy predicted", "measured", "error", "idle predicted", "measured"});
   for (size_t rank = 0; rank < busy_s.size(); ++rank) {
-    table.row({std::to_string(rank), seconds(busy_s[rank].predicted), seconds(busy_s[rank].measured),
-               error(busy_s[rank]), seconds(joined.step_s.predicted - busy_s[rank].predicted),
+    table.row({std::to_string(rank), seconds(busy_s[rank].predicted),
+               seconds(busy_s[rank].measured), error(busy_s[rank]),
+               seconds(joined.step_s.predicted - busy_s[rank].predicted),
                seconds(joined.step_s.measured - busy_s[rank].measured)});
   }
   fmt::print("\nRanks\n\n{}", table.text());

@@ -35,7 +35,9 @@ double ExecuteResult::slowdown(const Predicted& predicted) const {
 }
 
 StepProgress::StepProgress(const Plan& plan, int64_t first_step, int64_t steps)
-    : first_step_(first_step), end_(first_step + steps), every_(std::max<int64_t>(1, steps / 100)),
+    : first_step_(first_step),
+      end_(first_step + steps),
+      every_(std::max<int64_t>(1, steps / 100)),
       per_step_(plan.job.global_batch * std::max<int64_t>(1, plan.job.sequence)),
       unit_(plan.job.sequence > 0 ? "tokens" : "samples") {}
 
@@ -73,9 +75,9 @@ nlohmann::json report_json(const ExecuteResult& result, const std::optional<Pred
 std::string report_text(const ExecuteResult& result, const std::optional<Predicted>& predicted,
                         const std::string& why_not_predicted) {
   const double measured = result.measured_step_s();
-  std::string text = fmt::format("step time: measured {} (median after {} steps, spread {})\n",
-                                 format_seconds(measured), kWarmUpSteps,
-                                 format_seconds(result.spread_s()));
+  std::string text =
+      fmt::format("step time: measured {} (median after {} steps, spread {})\n",
+                  format_seconds(measured), kWarmUpSteps, format_seconds(result.spread_s()));
   if (predicted) {
     const double scaled = predicted->step_s * result.slowdown(*predicted);
     text += fmt::format("           predicted {} ({:+.1f} %), scaled by the probe {} ({:+.1f} %)\n",
@@ -89,7 +91,8 @@ std::string report_text(const ExecuteResult& result, const std::optional<Predict
     text += fmt::format("rank {}: peak memory measured {}", rank, format_bytes(peak));
     if (predicted && rank < predicted->peak_memory_bytes.size()) {
       const auto said = static_cast<double>(predicted->peak_memory_bytes[rank]);
-      text += fmt::format(", predicted {} ({:+.1f} %)", format_bytes(said), 100 * (said / peak - 1));
+      text +=
+          fmt::format(", predicted {} ({:+.1f} %)", format_bytes(said), 100 * (said / peak - 1));
     }
     text += "\n";
   }

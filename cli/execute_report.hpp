@@ -14,10 +14,10 @@ namespace penstock::cli {
 
 /// What rank 0 reported.
 struct ExecuteResult {
-  std::vector<double> losses;   // empty for forwards only
+  std::vector<double> losses;  // empty for forwards only
   std::vector<double> step_s;
   std::vector<int64_t> peak_memory_bytes;  // per rank
-  Probe probe;                  // mean over ranks, before and after
+  Probe probe;                             // mean over ranks, before and after
 
   /// Median and interquartile range of the steps after the warm-up.
   double measured_step_s() const;

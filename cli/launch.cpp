@@ -27,8 +27,9 @@ int number(const char* name, int least, int most) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {
-    throw InputError("environment", fmt::format("{}={} is not a number from {} to {}", name, text,
-                                                least, most), "");
+    throw InputError("environment",
+                     fmt::format("{}={} is not a number from {} to {}", name, text, least, most),
+                     "");
   }
   return value;
 }
@@ -74,10 +75,10 @@ std::vector<WorkerTask> make_tasks(const std::optional<Launcher>& launcher, int 
   std::vector<WorkerTask> tasks;
   if (launcher) {
     if (launcher->world_size != ranks) {
-      throw InputError("WORLD_SIZE", fmt::format("is {}, but the plan has {} ranks",
-                                                 launcher->world_size, ranks),
-                       fmt::format("Start {} processes, or plan for {}.", ranks,
-                                   launcher->world_size));
+      throw InputError(
+          "WORLD_SIZE",
+          fmt::format("is {}, but the plan has {} ranks", launcher->world_size, ranks),
+          fmt::format("Start {} processes, or plan for {}.", ranks, launcher->world_size));
     }
     tasks.push_back(launched_task(*launcher));
   } else {

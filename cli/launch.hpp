@@ -12,10 +12,10 @@ namespace penstock::cli {
 /// This process's place in a run that torchrun has started.
 struct Launcher {
   int rank = 0, world_size = 1, local_rank = 0, local_size = 1;
-  std::string host;           // of the store
+  std::string host;  // of the store
   int port = 0;
-  bool hosts_store = false;   // the launcher already listens there
-  std::string prefix;         // differs between restarts
+  bool hosts_store = false;  // the launcher already listens there
+  std::string prefix;        // differs between restarts
 };
 
 /// From RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT; nothing where

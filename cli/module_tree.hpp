@@ -10,9 +10,9 @@
 namespace penstock::cli {
 
 struct ModuleNode {
-  std::string name;                  // last part of the path; the root's is ""
-  int64_t parameters = 0;            // elements, with all below; a tied tensor counts where it is first
-  double flops = 0;                  // of the forward, per sample, with all below
+  std::string name;        // last part of the path; the root's is ""
+  int64_t parameters = 0;  // elements, with all below; a tied tensor counts where it is first
+  double flops = 0;        // of the forward, per sample, with all below
   int64_t operators = 0, calls = 1;  // with all below; how often it is called
   std::vector<ModuleNode> children;  // in order of their first operator, or parameter
 };

@@ -53,8 +53,7 @@ std::optional<Cluster> cluster_of(const Plan& plan) {
 int64_t memory_limit(const SimulateOptions& options, const Profile& profile,
                      const std::optional<Cluster>& cluster) {
   if (!options.memory.empty()) return parse_bytes(options.memory, "--memory");
-  return cluster && cluster->memory_bytes > 0 ? cluster->memory_bytes
-                                              : profile.device.memory_bytes;
+  return cluster && cluster->memory_bytes > 0 ? cluster->memory_bytes : profile.device.memory_bytes;
 }
 
 }  // namespace

@@ -33,8 +33,8 @@ std::string simulation_summary(const Study& study, const Simulation& simulation)
   std::string text =
       fmt::format("{}: {}, {}, {}\n\n  step    {}\n  bubble  {:.1f} %\n\n", study.title,
                   plural(program.rank_count(), "rank"), plural(program.stage_count(), "stage"),
-                  plural(program.microbatches, "microbatch"),
-                  format_seconds(simulation.makespan_s), 100 * simulation.bubble);
+                  plural(program.microbatches, "microbatch"), format_seconds(simulation.makespan_s),
+                  100 * simulation.bubble);
   Table table({"rank", "<stages", "busy", "idle", "held at once", "peak memory"});
   for (int rank = 0; rank < program.rank_count(); ++rank) {
     const auto r = static_cast<size_t>(rank);

@@ -41,8 +41,7 @@ void check_source(const SimulateOptions& options) {
   const int sources = !options.plan.empty() + !options.program.empty() + !options.schedule.empty();
   if (sources == 0) throw InputError("simulate", "there is nothing to simulate", usage);
   if (sources > 1) {
-    throw InputError("simulate", "a plan, --program and --schedule exclude each other",
-                     usage);
+    throw InputError("simulate", "a plan, --program and --schedule exclude each other", usage);
   }
 }
 
@@ -86,8 +85,8 @@ void read_times(const SimulateOptions& options, const Program& program, StageCos
   if (!input.empty() || halves) {
     const std::string& asking = input.empty() ? whole : input;
     costs.backward_input_s = needed_time(options.backward_input, "--backward-input", asking);
-    costs.backward_weight_s = needed_time(options.backward_weight, "--backward-weight",
-                                          weight.empty() ? asking : weight);
+    costs.backward_weight_s =
+        needed_time(options.backward_weight, "--backward-weight", weight.empty() ? asking : weight);
   }
   costs.backward_s = costs.backward_input_s + costs.backward_weight_s;
   if (!whole.empty() && !halves) {
@@ -107,10 +106,10 @@ int64_t held_bytes(const std::string& text, const char* flag, const Program& pro
 void read_memory(const SimulateOptions& options, const Program& program, StageCosts& costs,
                  Study& study) {
   if (options.saved.empty()) {
-    refuse_flags({{"--saved-weight", !options.saved_weight.empty()},
-                  {"--memory", !options.memory.empty()}},
-                 "nothing is held without --saved",
-                 "Add what a stage holds per microbatch, as in --saved 64MB.");
+    refuse_flags(
+        {{"--saved-weight", !options.saved_weight.empty()}, {"--memory", !options.memory.empty()}},
+        "nothing is held without --saved",
+        "Add what a stage holds per microbatch, as in --saved 64MB.");
     return;
   }
   costs.saved_bytes = held_bytes(options.saved, "--saved", program);
@@ -217,9 +216,9 @@ Study make_study(const SimulateOptions& options) {
   const std::vector<Flow> flows = flows_of(program);
   study.program = is_lowered(program) ? program : lower(program, flows, {.place = place});
   check(study.program, flows, place);
-  study.costs = equal_stages(
-      program.stage_count(), each, flows,
-      options.message.empty() ? 0 : parse_bytes(options.message, "--message"));
+  study.costs =
+      equal_stages(program.stage_count(), each, flows,
+                   options.message.empty() ? 0 : parse_bytes(options.message, "--message"));
   return study;
 }
 

@@ -12,8 +12,8 @@
 namespace penstock::cli {
 
 struct Study {
-  std::string title;         // `1f1b`, or the file
-  Program program;           // lowered and checked
+  std::string title;  // `1f1b`, or the file
+  Program program;    // lowered and checked
   Costs costs;
   Link link;
   int64_t memory_bytes = 0;  // limit per rank; 0: none

@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto kGrace = 300ms;   // for the others to say what they saw, which may be the cause
+constexpr auto kGrace = 300ms;     // for the others to say what they saw, which may be the cause
 constexpr auto kPatience = 700ms;  // from SIGTERM to SIGKILL
 
 sigset_t ending_signals() {
@@ -99,7 +99,8 @@ std::optional<WorkersFailure> Workers::run(const Listener& listener) {
     end_survivors();
   }
   if (interrupted_) {
-    return WorkersFailure{128 + *interrupted_, fmt::format("ended by SIG{}", sigabbrev_np(*interrupted_))};
+    return WorkersFailure{128 + *interrupted_,
+                          fmt::format("ended by SIG{}", sigabbrev_np(*interrupted_))};
   }
   if (failures_ == 0) return std::nullopt;
   return root_cause();
@@ -211,8 +212,8 @@ std::string Workers::describe(const Worker& worker) const {
   }
   std::string where = at.step < 0 ? "before its first step" : fmt::format("in step {}", at.step);
   if (!action.empty()) where += " at " + action;
-  if (worker.error) return fmt::format("rank {} failed {}: {}", worker.task.rank, where,
-                                       worker.error->message);
+  if (worker.error)
+    return fmt::format("rank {} failed {}: {}", worker.task.rank, where, worker.error->message);
   const int status = *worker.ended;
   std::string text = fmt::format("rank {} (process {}) ended {}: {}", worker.task.rank,
                                  worker.process, where, describe_wait_status(status));

@@ -22,7 +22,7 @@ namespace penstock::cli {
 
 /// Why a run of workers ended badly.
 struct WorkersFailure {
-  int status = 1;       // for the process: 1, 2 for a user's mistake, 128 + signal when interrupted
+  int status = 1;  // for the process: 1, 2 for a user's mistake, 128 + signal when interrupted
   std::string message;
 };
 
@@ -50,11 +50,11 @@ class Workers {
     WorkerTask task;
     SharedProgress progress;
     pid_t process = -1;
-    int input = -1, output = -1;      // our ends of its pipes
-    std::string unread;               // an unfinished line
+    int input = -1, output = -1;  // our ends of its pipes
+    std::string unread;           // an unfinished line
     std::optional<WorkerError> error;
-    std::optional<int> ended;         // its wait status
-    size_t order = 0;                 // of the first sign of its failure
+    std::optional<int> ended;  // its wait status
+    size_t order = 0;          // of the first sign of its failure
   };
 
   void start(Worker& worker, const std::string& program);
@@ -72,8 +72,8 @@ class Workers {
 
   std::deque<Worker> workers_;
   ActionName action_name_;
-  int signals_ = -1;                  // signalfd of SIGINT and SIGTERM
-  std::optional<int> interrupted_;    // by that signal
+  int signals_ = -1;                // signalfd of SIGINT and SIGTERM
+  std::optional<int> interrupted_;  // by that signal
   std::optional<Clock::time_point> failed_at_;
   size_t failures_ = 0;
   bool asked_to_end_ = false, killed_ = false;

@@ -102,7 +102,7 @@ void bind_user_input(Reader& reader, Scope& scope, const Json& argument) {
 
 void bind_input(Reader& reader, Scope& scope, const Json& spec, const Payloads& payloads) {
   const auto [kind, content] = member(spec);
-  const auto bind = [&](const char* key, StoredTensor::Kind as) {
+  const auto bind = [&, content = content](const char* key, StoredTensor::Kind as) {
     const int tensor = find_tensor(reader, payloads, content->at(key).get<std::string>(), as);
     bind_tensor(reader, scope, content->at("arg").at("name").get<std::string>(), tensor);
     return tensor;

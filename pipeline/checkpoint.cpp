@@ -25,7 +25,8 @@ std::string optimizer_name(const Plan& plan) {
 /// N of `step-N`, -1 for another name.
 int64_t step_of(const std::string& name) {
   int64_t step = -1;
-  const std::string_view digits = std::string_view(name).substr(name.starts_with("step-") ? 5 : name.size());
+  const std::string_view digits =
+      std::string_view(name).substr(name.starts_with("step-") ? 5 : name.size());
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
   return error == std::errc() && end == digits.data() + digits.size() ? step : -1;
 }
@@ -33,21 +34,19 @@ int64_t step_of(const std::string& name) {
 template <typename T>
 void require_equal(const std::string& place, const char* what, const T& found, const T& wanted) {
   if (found == wanted) return;
-  throw InputError(place, fmt::format("was saved with {} {}, but the plan has {}", what, found, wanted),
+  throw InputError(place,
+                   fmt::format("was saved with {} {}, but the plan has {}", what, found, wanted),
                    "Resume with the plan's job unchanged; only the split may differ.");
 }
 
 }  // namespace
 
 std::string to_json(const CheckpointManifest& manifest) {
-  const nlohmann::ordered_json json{{"penstock", "checkpoint"},
-                                    {"version", kVersion},
-                                    {"step", manifest.step},
-                                    {"samples", manifest.samples},
-                                    {"seed", manifest.seed},
-                                    {"model_sha256", manifest.model_sha256},
-                                    {"optimizer", manifest.optimizer},
-                                    {"files", manifest.files}};
+  const nlohmann::ordered_json json{
+      {"penstock", "checkpoint"},        {"version", kVersion},
+      {"step", manifest.step},           {"samples", manifest.samples},
+      {"seed", manifest.seed},           {"model_sha256", manifest.model_sha256},
+      {"optimizer", manifest.optimizer}, {"files", manifest.files}};
   return json.dump(2) + "\n";
 }
 
@@ -87,9 +86,12 @@ CheckpointManifest read_checkpoint(const fs::path& checkpoint, const Plan& plan,
   const JsonValue json(document, place);
   require_version(json, kVersion);
   const CheckpointManifest expected = manifest_of(plan, model_sha256, json.integer("step"));
-  CheckpointManifest manifest{expected.step, json.integer("samples"),
+  CheckpointManifest manifest{expected.step,
+                              json.integer("samples"),
                               static_cast<uint64_t>(json.integer("seed")),
-                              json.text("model_sha256"), json.text("optimizer"), {}};
+                              json.text("model_sha256"),
+                              json.text("optimizer"),
+                              {}};
   require_equal(place, "model sha256", manifest.model_sha256, expected.model_sha256);
   require_equal(place, "optimizer", manifest.optimizer, expected.optimizer);
   require_equal(place, "seed", manifest.seed, expected.seed);
@@ -100,9 +102,10 @@ CheckpointManifest read_checkpoint(const fs::path& checkpoint, const Plan& plan,
     manifest.files[name] = files.text(name);
     const std::string found = sha256_of_file(checkpoint / name);
     if (found == manifest.files[name]) continue;
-    throw InputError((checkpoint / name).string(),
-                     fmt::format("has sha256 {}, its manifest says {}", found, manifest.files[name]),
-                     "The file is damaged: resume from another checkpoint.");
+    throw InputError(
+        (checkpoint / name).string(),
+        fmt::format("has sha256 {}, its manifest says {}", found, manifest.files[name]),
+        "The file is damaged: resume from another checkpoint.");
   }
   return manifest;
 }

@@ -16,11 +16,11 @@
 namespace penstock {
 
 struct CheckpointManifest {
-  int64_t step = 0;          // the next step to run
-  int64_t samples = 0;       // the next sample of the data
+  int64_t step = 0;     // the next step to run
+  int64_t samples = 0;  // the next sample of the data
   uint64_t seed = 0;
   std::string model_sha256;
-  std::string optimizer;     // `sgd` or `adamw`
+  std::string optimizer;                     // `sgd` or `adamw`
   std::map<std::string, std::string> files;  // sha256 by name
 };
 

@@ -77,13 +77,14 @@ bool is_integer(DType dtype) { return !is_floating(dtype) && dtype != DType::boo
 void check_types(const Dataset& data, const std::vector<ExpectedSample>& expected) {
   for (const ExpectedSample& sample : expected) {
     const SampleType found = data.type(sample.name);
-    const bool dtype = found.dtype == sample.dtype ||
-                       (is_integer(found.dtype) && is_integer(sample.dtype));
+    const bool dtype =
+        found.dtype == sample.dtype || (is_integer(found.dtype) && is_integer(sample.dtype));
     if (dtype && found.shape == sample.shape) continue;
-    throw InputError(data.place() + ": " + sample.name,
-                     fmt::format("is {}, but the model takes {}", describe(found.dtype, found.shape),
-                                 describe(sample.dtype, sample.shape)),
-                     "Save it with that dtype and shape, or export the model for this data.");
+    throw InputError(
+        data.place() + ": " + sample.name,
+        fmt::format("is {}, but the model takes {}", describe(found.dtype, found.shape),
+                    describe(sample.dtype, sample.shape)),
+        "Save it with that dtype and shape, or export the model for this data.");
   }
 }
 
@@ -122,7 +123,8 @@ ExpectedSample expected_target(const Job& job, const Graph& model) {
   ExpectedSample target{kTarget, value.dtype, sample_shape(value, model.path), std::nullopt};
   if (job.loss == Loss::cross_entropy) {
     if (target.shape.empty()) {
-      throw InputError(model.path, "cross_entropy needs an output with classes in the last dimension",
+      throw InputError(model.path,
+                       "cross_entropy needs an output with classes in the last dimension",
                        "Use loss: mse, or return [batch, …, classes].");
     }
     target.limit = target.shape.back();
@@ -134,13 +136,12 @@ ExpectedSample expected_target(const Job& job, const Graph& model) {
 
 }  // namespace
 
-std::vector<ExpectedSample> expected_samples(const Job& job, const Graph& model,
-                                             bool with_target) {
+std::vector<ExpectedSample> expected_samples(const Job& job, const Graph& model, bool with_target) {
   std::vector<ExpectedSample> samples;
   for (const ValueId input : model.inputs) {
     const Value& value = model.values[input];
-    samples.push_back({value.name, value.dtype, sample_shape(value, model.path),
-                       embedding_rows(model, input)});
+    samples.push_back(
+        {value.name, value.dtype, sample_shape(value, model.path), embedding_rows(model, input)});
   }
   if (with_target && job.loss != Loss::output) samples.push_back(expected_target(job, model));
   return samples;
@@ -160,7 +161,8 @@ std::unique_ptr<Dataset> open_dataset(const Job& job, const Graph& model, bool w
     file->check_names(expected);
     data = std::move(file);
   } else if (tensors > 0) {
-    throw InputError("data", fmt::format("{} .safetensors among {} files", tensors, job.data.size()),
+    throw InputError("data",
+                     fmt::format("{} .safetensors among {} files", tensors, job.data.size()),
                      "Give one .safetensors file, or text and .bin files.");
   } else {
     data = open_text(job, expected);

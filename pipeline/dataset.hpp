@@ -38,7 +38,8 @@ class Dataset {
   /// Throws InputError if there is nothing of that name.
   virtual SampleType type(const std::string& name) const = 0;
   /// Samples first, first + 1, … (modulo the number of samples), one after the other.
-  virtual void read(const std::string& name, int64_t first, std::span<std::byte> destination) const = 0;
+  virtual void read(const std::string& name, int64_t first,
+                    std::span<std::byte> destination) const = 0;
   /// The files, for messages.
   virtual std::string place() const = 0;
 };

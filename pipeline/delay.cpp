@@ -49,9 +49,9 @@ class Delay {
   /// The RECVs up to the last that the compute needs: a channel's order stays.
   void release_needed(const Action& compute) {
     for (auto& [channel, receives] : waiting_) {
-      const auto last = std::find_if(receives.rbegin(), receives.rend(), [&](const Action& receive) {
-        return needs(compute, receive);
-      });
+      const auto last =
+          std::find_if(receives.rbegin(), receives.rend(),
+                       [&](const Action& receive) { return needs(compute, receive); });
       release(receives, static_cast<size_t>(receives.rend() - last));
     }
   }

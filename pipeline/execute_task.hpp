@@ -13,12 +13,12 @@ struct ExecuteTask {
   int64_t first_step = 0;   // not 0 where a checkpoint is resumed
   int64_t steps = 1;        // to run
   bool forward_only = false;
-  bool timeline = false;    // tell the timeline of the median step
-  std::string output;       // of forwards only: .safetensors, "" for none
+  bool timeline = false;  // tell the timeline of the median step
+  std::string output;     // of forwards only: .safetensors, "" for none
   std::string dump_gradients;
-  std::string save;         // folder for checkpoints, "" for none
-  int64_t save_every = 0;   // steps; 0: at the end only
-  std::string resume;       // the checkpoint to start from, "" for none
+  std::string save;        // folder for checkpoints, "" for none
+  int64_t save_every = 0;  // steps; 0: at the end only
+  std::string resume;      // the checkpoint to start from, "" for none
 };
 
 nlohmann::json to_json(const ExecuteTask& task);

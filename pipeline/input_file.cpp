@@ -27,7 +27,8 @@ InputFile::InputFile(const std::filesystem::path& path) : path_(path.string()) {
 }
 
 InputFile::InputFile(InputFile&& other) noexcept
-    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)),
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
       size_(other.size_) {}
 
 InputFile::~InputFile() {
@@ -42,9 +43,10 @@ void InputFile::read(int64_t offset, std::span<std::byte> destination) const {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw InputError(path_, std::strerror(errno));
     if (got == 0) {
-      throw InputError(path_, fmt::format("ends before byte {}",
-                                          offset + static_cast<int64_t>(destination.size())),
-                       "The file is truncated or was changed while it was read.");
+      throw InputError(
+          path_,
+          fmt::format("ends before byte {}", offset + static_cast<int64_t>(destination.size())),
+          "The file is truncated or was changed while it was read.");
     }
     done += static_cast<size_t>(got);
   }

@@ -39,7 +39,8 @@ struct HeldBytes {
   bool operator==(const HeldBytes&) const = default;
 };
 
-/// One operator of the graph, in its order. Times are scaled so that a unit's operators add up to it.
+/// One operator of the graph, in its order. Times are scaled so that a unit's operators add up to it,
+/// and so are bytes; the largest transient of a unit's operators is the unit's.
 struct OperatorCost {
   std::string name, target, module;
   double flops = 0;

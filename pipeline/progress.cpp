@@ -31,8 +31,7 @@ SharedProgress::~SharedProgress() {
 }
 
 void SharedProgress::map() {
-  void* memory =
-      mmap(nullptr, sizeof(*word_), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+  void* memory = mmap(nullptr, sizeof(*word_), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
   if (memory == MAP_FAILED) {
     throw std::system_error(errno, std::generic_category(), "shared memory for progress");
   }
@@ -42,7 +41,7 @@ void SharedProgress::map() {
 // 40 bits of step + 1, 24 bits of position + 1.
 void SharedProgress::set(Place place) {
   word_->store(static_cast<uint64_t>(place.step + 1) << 24 |
-               (static_cast<uint64_t>(place.position + 1) & 0xffffff),
+                   (static_cast<uint64_t>(place.position + 1) & 0xffffff),
                std::memory_order_relaxed);
 }
 

@@ -30,7 +30,9 @@ std::string read_header(const InputFile& file) {
   if (length > kMaxHeader || length > rest) {
     throw InputError(file.path(),
                      fmt::format("not a .safetensors file, or truncated: a header of {} bytes in a "
-                                 "file of {}", length, file.size_bytes()), kCure);
+                                 "file of {}",
+                                 length, file.size_bytes()),
+                     kCure);
   }
   std::string text(length, '\0');
   file.read(8, std::as_writable_bytes(std::span(text)));
@@ -70,12 +72,16 @@ SafetensorsEntry parse_entry(const Json& json, const std::string& place, int64_t
   }
   if (offsets.size() != 2 || offsets[0] < 0 || offsets[1] < offsets[0] ||
       offsets[1] > file_bytes - data) {
-    throw InputError(place, fmt::format("its bytes {} lie outside the file of {} bytes",
-                                        listed(offsets), file_bytes), kCure);
+    throw InputError(
+        place,
+        fmt::format("its bytes {} lie outside the file of {} bytes", listed(offsets), file_bytes),
+        kCure);
   }
   if (shape_bytes(entry.shape, size_bytes(entry.dtype)) != offsets[1] - offsets[0]) {
-    throw InputError(place, fmt::format("shape {} of {} does not take {} bytes", listed(entry.shape),
-                                        dtype, offsets[1] - offsets[0]), kCure);
+    throw InputError(place,
+                     fmt::format("shape {} of {} does not take {} bytes", listed(entry.shape),
+                                 dtype, offsets[1] - offsets[0]),
+                     kCure);
   }
   entry.begin = data + offsets[0];
   entry.end = data + offsets[1];
@@ -106,7 +112,8 @@ const SafetensorsEntry& SafetensorsFile::entry(const std::string& name) const {
   if (found != entries_.end()) return found->second;
   std::vector<std::string> names;
   for (const auto& [key, unused] : entries_) names.push_back(key);
-  throw InputError(path(), fmt::format("has no tensor {}; it has: {}", name, fmt::join(names, ", ")),
+  throw InputError(path(),
+                   fmt::format("has no tensor {}; it has: {}", name, fmt::join(names, ", ")),
                    did_you_mean(name, names));
 }
 
@@ -155,9 +162,10 @@ void write_safetensors(const std::filesystem::path& path,
   if (!stream || error) {
     std::error_code ignored;
     std::filesystem::remove(temporary, ignored);
-    throw InputError(path.string(),
-                     fmt::format("cannot write: {}", error ? error.message() : std::strerror(reason)),
-                     "Give a path in a folder that exists, with space left.");
+    throw InputError(
+        path.string(),
+        fmt::format("cannot write: {}", error ? error.message() : std::strerror(reason)),
+        "Give a path in a folder that exists, with space left.");
   }
 }
 

@@ -45,15 +45,18 @@ class TextDataset : public Dataset {
   TextDataset(const Job& job, DType token) : token_(token), sequence_(job.sequence) {
     for (const std::string& path : job.data) {
       if (text_.add(path) % size_bytes(token_) != 0) {
-        throw InputError(path, "has an odd number of bytes", "A .bin holds 2 bytes for each token.");
+        throw InputError(path, "has an odd number of bytes",
+                         "A .bin holds 2 bytes for each token.");
       }
       place_ += (place_.empty() ? "" : ", ") + path;
     }
     const int64_t tokens = text_.size_bytes() / size_bytes(token_);
     samples_ = (tokens - 1) / sequence_;
     if (samples_ < 1) {
-      throw InputError(place_, fmt::format("{} tokens are too few for one window of {} and the token "
-                                           "after it", tokens, sequence_),
+      throw InputError(place_,
+                       fmt::format("{} tokens are too few for one window of {} and the token "
+                                   "after it",
+                                   tokens, sequence_),
                        "Give more text, or a smaller `sequence`.");
     }
   }
@@ -66,7 +69,8 @@ class TextDataset : public Dataset {
     const int64_t shift = name == kTarget ? 1 : 0;
     int64_t sample = first % samples_;
     while (!destination.empty()) {
-      const auto run = std::min<size_t>((samples_ - sample) * sequence_ * width, destination.size());
+      const auto run =
+          std::min<size_t>((samples_ - sample) * sequence_ * width, destination.size());
       text_.read((sample * sequence_ + shift) * width, destination.first(run));
       destination = destination.subspan(run);
       sample = 0;
@@ -91,7 +95,8 @@ std::unique_ptr<Dataset> open_text(const Job& job, const std::vector<ExpectedSam
     throw InputError("data", "mixes text and .bin files", "Give files of one kind.");
   }
   if (job.sequence < 1) {
-    throw InputError("job", "sequence is missing", "Text is cut into windows of `sequence` tokens.");
+    throw InputError("job", "sequence is missing",
+                     "Text is cut into windows of `sequence` tokens.");
   }
   const auto inputs = std::count_if(expected.begin(), expected.end(),
                                     [](const ExpectedSample& s) { return s.name != kTarget; });

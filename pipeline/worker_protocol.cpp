@@ -5,18 +5,12 @@ namespace penstock {
 using Json = nlohmann::json;
 
 Json to_json(const WorkerTask& task) {
-  return {{"command", task.command},
-          {"rank", task.rank},
-          {"world_size", task.world_size},
-          {"local_rank", task.local_rank},
-          {"local_size", task.local_size},
-          {"store_host", task.store_host},
-          {"store_prefix", task.store_prefix},
-          {"store_port", task.store_port},
-          {"store_serve", task.store_serve},
-          {"one_machine", task.one_machine},
-          {"progress", task.progress},
-          {"arguments", task.arguments}};
+  return {{"command", task.command},           {"rank", task.rank},
+          {"world_size", task.world_size},     {"local_rank", task.local_rank},
+          {"local_size", task.local_size},     {"store_host", task.store_host},
+          {"store_prefix", task.store_prefix}, {"store_port", task.store_port},
+          {"store_serve", task.store_serve},   {"one_machine", task.one_machine},
+          {"progress", task.progress},         {"arguments", task.arguments}};
 }
 
 WorkerTask parse_task(const Json& json) {
@@ -41,8 +35,8 @@ NLOHMANN_JSON_SERIALIZE_ENUM(FailureKind, {{FailureKind::failure, "failure"},
                                            {FailureKind::peer, "peer"}})
 
 Json to_json(const WorkerError& error) {
-  return {{"event", "error"},      {"kind", error.kind},     {"rank", error.rank},
-          {"step", error.step},    {"action", error.action}, {"message", error.message}};
+  return {{"event", "error"},   {"kind", error.kind},     {"rank", error.rank},
+          {"step", error.step}, {"action", error.action}, {"message", error.message}};
 }
 
 WorkerError parse_error(const Json& json) {
@@ -54,7 +48,8 @@ WorkerError parse_error(const Json& json) {
 Json to_json(const Timeline& timeline) {
   Json events = Json::array();
   for (const TimelineEvent& event : timeline) {
-    events.push_back({event.rank, to_string(event.action), event.start_s, event.end_s, event.bytes});
+    events.push_back(
+        {event.rank, to_string(event.action), event.start_s, event.end_s, event.bytes});
   }
   return events;
 }
@@ -62,10 +57,9 @@ Json to_json(const Timeline& timeline) {
 Timeline parse_timeline(const Json& json) {
   Timeline timeline;
   for (const Json& event : json) {
-    timeline.push_back({event.at(0).get<int>(),
-                        parse_action(event.at(1).get<std::string>(), "timeline"),
-                        event.at(2).get<double>(), event.at(3).get<double>(),
-                        event.at(4).get<int64_t>()});
+    timeline.push_back(
+        {event.at(0).get<int>(), parse_action(event.at(1).get<std::string>(), "timeline"),
+         event.at(2).get<double>(), event.at(3).get<double>(), event.at(4).get<int64_t>()});
   }
   return timeline;
 }

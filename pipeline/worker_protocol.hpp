@@ -27,11 +27,11 @@ struct WorkerTask {
   int rank = 0, world_size = 1;
   int local_rank = 0, local_size = 1;  // on this machine: for cores and threads
   std::string store_host = "127.0.0.1", store_prefix;
-  int store_port = 0;                  // 0: a free one, told by the `port` event
-  bool store_serve = false;            // this worker hosts the store
-  bool one_machine = true;             // all ranks are on this machine
-  int progress = -1;                   // descriptor of a SharedProgress, or -1
-  nlohmann::json arguments;            // of the command
+  int store_port = 0;        // 0: a free one, told by the `port` event
+  bool store_serve = false;  // this worker hosts the store
+  bool one_machine = true;   // all ranks are on this machine
+  int progress = -1;         // descriptor of a SharedProgress, or -1
+  nlohmann::json arguments;  // of the command
 };
 
 nlohmann::json to_json(const WorkerTask& task);

@@ -20,7 +20,8 @@ struct Link {
   double latency_s = 0;
   double bandwidth = 0;  // bytes per second; 0: infinite
   double propagation_s = 0;
-  double sender_s_per_byte = 0, receiver_s_per_byte = 0;  // compute time that a transfer costs its ranks
+  double sender_s_per_byte = 0,
+         receiver_s_per_byte = 0;  // compute time that a transfer costs its ranks
   SendMode mode = SendMode::eager;
   int receive_depth = 2;  // posted: receives posted ahead per channel; 0: when reached
 

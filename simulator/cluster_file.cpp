@@ -50,8 +50,7 @@ Link parse_link(YamlMap map) {
   link.sender_s_per_byte = map.number("sender_s_per_byte", 0, 1, 0.0);
   link.receiver_s_per_byte = map.number("receiver_s_per_byte", 0, 1, 0.0);
   link.mode = send_mode(map);
-  link.receive_depth =
-      static_cast<int>(map.integer("receive_depth", 0, 1024, link.receive_depth));
+  link.receive_depth = static_cast<int>(map.integer("receive_depth", 0, 1024, link.receive_depth));
   map.finish();
   return link;
 }

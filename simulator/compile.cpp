@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "graph/error.hpp"
+#include "simulator/awaited.hpp"
 
 namespace penstock {
 
@@ -58,18 +59,14 @@ class Compiler {
     int32_t sends = 0, receives = 0;
   };
 
-  /// The messages that have been posted and that no task waits for yet: a list, in order.
-  struct Awaited {
-    int32_t first = -1, last = -1;
-  };
-
   void count_messages() {
     size_t actions = 0;
+    int microbatches = 0;  // of those that are transferred
     for (const auto& rank : program_.ranks) {
       actions += rank.size();
       for (const Action& action : rank) {
         if (!is_transfer(action.kind)) continue;
-        microbatches_ = std::max(microbatches_, action.microbatch + 1);
+        microbatches = std::max(microbatches, action.microbatch + 1);
         Counts& counts = counts_[door(action).channel];
         ++(is_send(action.kind) ? counts.sends : counts.receives);
       }
@@ -84,7 +81,7 @@ class Compiler {
       counts_[c] = {};
     }
     out_.messages.resize(static_cast<size_t>(first));
-    awaited_.resize(2 * program_.rank_of_stage.size() * static_cast<size_t>(microbatches_));
+    awaited_ = Awaited(program_.stage_count(), microbatches);
   }
 
   void add_tasks(int rank) {
@@ -96,7 +93,8 @@ class Compiler {
         owed_s += add_transfer(action);
         continue;
       }
-      Task task{.duration_s = costs_.duration_s(action) + owed_s, .message = take_awaited(action)};
+      Task task{.duration_s = costs_.duration_s(action) + owed_s,
+                .message = awaited_.take(action, out_.messages)};
       owed_s = 0;
       if (action.kind == Kind::reduce_grad) task.op = Task::Op::reduce;
       if (action.kind == Kind::optimizer && !agreed) {
@@ -106,57 +104,10 @@ class Compiler {
       }
       out_.tasks.push_back(task);
     }
-    wait_for_the_rest();
-  }
-
-  /// The list of messages for stage, microbatch and direction, or null for a microbatch without any.
-  Awaited* awaited(int stage, int microbatch, bool backward) {
-    if (microbatch < 0 || microbatch >= microbatches_) return nullptr;
-    const auto cell = static_cast<size_t>(stage) * static_cast<size_t>(microbatches_) +
-                      static_cast<size_t>(microbatch);
-    return &awaited_[2 * cell + (backward ? 1 : 0)];
-  }
-
-  void await(const Action& receive, int32_t message) {
-    Awaited& list = *awaited(receive.stage, receive.microbatch, receive.kind == Kind::recv_backward);
-    (list.first < 0 ? list.first : out_.messages[static_cast<size_t>(list.last)].next_awaited) =
-        message;
-    list.last = message;
-    open_.push_back(&list);
-  }
-
-  /// The first of the messages that a compute waits for, the others behind it; -1: none.
-  int32_t take_awaited(const Action& compute) {
-    if (compute.kind == Kind::overlap) return join_parts(compute);
-    const bool backward = compute.kind == Kind::backward || compute.kind == Kind::backward_input;
-    if (!backward && compute.kind != Kind::forward) return -1;
-    Awaited* list = awaited(compute.stage, compute.microbatch, backward);
-    return list ? std::exchange(*list, {}).first : -1;
-  }
-
-  int32_t join_parts(const Action& overlap) {
-    int32_t first = -1, last = -1;
-    for (const Action& part : overlap.parts) {
-      const int32_t more = take_awaited(part);
-      if (more < 0) continue;
-      (first < 0 ? first : out_.messages[static_cast<size_t>(last)].next_awaited) = more;
-      for (last = more; out_.messages[static_cast<size_t>(last)].next_awaited >= 0;) {
-        last = out_.messages[static_cast<size_t>(last)].next_awaited;
-      }
+    for (const int32_t id : awaited_.take_rest(out_.messages)) {
+      const int32_t receive = out_.messages[static_cast<size_t>(id)].receive_task;
+      out_.tasks[static_cast<size_t>(receive)].op = Task::Op::receive;
     }
-    return first;
-  }
-
-  /// Messages that no later action of the rank needs are waited for where they are received.
-  void wait_for_the_rest() {
-    for (Awaited* list : open_) {
-      for (int32_t id = std::exchange(*list, {}).first; id >= 0;) {
-        Message& message = out_.messages[static_cast<size_t>(id)];
-        out_.tasks[static_cast<size_t>(message.receive_task)].op = Task::Op::receive;
-        id = std::exchange(message.next_awaited, -1);
-      }
-    }
-    open_.clear();
   }
 
   /// Returns the compute time that the transfer costs the rank.
@@ -171,9 +122,8 @@ class Compiler {
     message.bytes = at.bytes;
     message.transfer_s = link_.transfer_s(at.bytes);
     (send ? message.send_task : message.receive_task) = static_cast<int32_t>(out_.tasks.size());
-    out_.tasks.push_back(
-        {.message = id, .op = send ? Task::Op::send : Task::Op::post});
-    if (!send) await(action, id);
+    out_.tasks.push_back({.message = id, .op = send ? Task::Op::send : Task::Op::post});
+    if (!send) awaited_.add(action, id, out_.messages);
     return static_cast<double>(at.bytes) *
            (send ? link_.sender_s_per_byte : link_.receiver_s_per_byte);
   }
@@ -182,8 +132,9 @@ class Compiler {
     const int stages = program_.stage_count();
     const int peer = peer_stage(action);
     if (action.stage < 0 || action.stage >= stages || peer < 0 || peer >= stages) {
-      throw InputError("program", fmt::format("{} is a transfer between stages {} and {}",
-                                              to_string(action), action.stage, peer),
+      throw InputError("program",
+                       fmt::format("{} is a transfer between stages {} and {}", to_string(action),
+                                   action.stage, peer),
                        fmt::format("The program has stages 0 to {}.", stages - 1));
     }
     auto& doors = doors_[static_cast<size_t>(action.stage)];
@@ -199,13 +150,13 @@ class Compiler {
     const int sender = program_.rank_of_stage[static_cast<size_t>(way.from)];
     const int receiver = program_.rank_of_stage[static_cast<size_t>(way.to)];
     if (sender == receiver) {
-      throw InputError("program",
-                       fmt::format("{} is a transfer between two stages of rank {}",
-                                   to_string(action), sender),
-                       "Leave it out: stages of one rank hand over in memory.");
+      throw InputError(
+          "program",
+          fmt::format("{} is a transfer between two stages of rank {}", to_string(action), sender),
+          "Leave it out: stages of one rank hand over in memory.");
     }
-    const auto [at, added] = channel_ids_.try_emplace(
-        std::tuple(sender, receiver, way.backward), static_cast<int32_t>(out_.channels.size()));
+    const auto [at, added] = channel_ids_.try_emplace(std::tuple(sender, receiver, way.backward),
+                                                      static_cast<int32_t>(out_.channels.size()));
     if (added) {
       out_.channels.push_back({.sender = sender, .receiver = receiver, .backward = way.backward});
       counts_.emplace_back();
@@ -220,9 +171,7 @@ class Compiler {
   std::vector<std::vector<Door>> doors_;  // per stage
   std::map<std::tuple<int, int, bool>, int32_t> channel_ids_;
   std::vector<Counts> counts_;  // per channel
-  int microbatches_ = 0;         // of those that are transferred
-  std::vector<Awaited> awaited_; // by stage, microbatch, direction
-  std::vector<Awaited*> open_;   // of the rank at hand
+  Awaited awaited_;
 };
 
 /// The k-th SEND of a channel has to be the one that its k-th RECV expects.
@@ -234,11 +183,10 @@ void check_pairs(const Program& program, const CompiledProgram& compiled) {
     const Route out = route(send), in = route(receive);
     if (out.from == in.from && out.to == in.to && send.microbatch == receive.microbatch) continue;
     const Channel& channel = compiled.channels[static_cast<size_t>(message.channel)];
-    throw InputError(
-        "program",
-        fmt::format("rank {} sends {} where rank {} receives {}", channel.sender, to_string(send),
-                    channel.receiver, to_string(receive)),
-        "Both ranks must list the transfers between them in the same order.");
+    throw InputError("program",
+                     fmt::format("rank {} sends {} where rank {} receives {}", channel.sender,
+                                 to_string(send), channel.receiver, to_string(receive)),
+                     "Both ranks must list the transfers between them in the same order.");
   }
 }
 

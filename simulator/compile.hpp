@@ -26,8 +26,8 @@ struct Task {
     agree,    // the first OPT of a rank: waits until all ranks are there, then computes
     reduce,   // REDUCE_GRAD: takes time, but is not compute
     send,
-    post,     // RECV: the rank goes on, what needs the message waits for it
-    receive   // RECV of a message that nothing after it needs: waits itself
+    post,    // RECV: the rank goes on, what needs the message waits for it
+    receive  // RECV of a message that nothing after it needs: waits itself
   };
   double duration_s = 0;
   int32_t message = -1;  // of a transfer; of a compute the first that it waits for
@@ -55,7 +55,7 @@ struct CompiledProgram {
   std::vector<int32_t> rank_begin;  // first task of each rank, and the end
   std::vector<Message> messages;
   std::vector<Channel> channels;
-  int agreeing_ranks = 0;           // ranks with an OPT
+  int agreeing_ranks = 0;  // ranks with an OPT
 
   int rank_count() const { return static_cast<int>(rank_begin.size()) - 1; }
   int rank_of_task(int32_t task) const;

@@ -26,7 +26,8 @@ double Costs::duration_s(const Action& action) const {
 }
 
 int64_t Costs::message_bytes(const Action& action) const {
-  const bool from_producer = action.kind == Kind::send_forward || action.kind == Kind::recv_backward;
+  const bool from_producer =
+      action.kind == Kind::send_forward || action.kind == Kind::recv_backward;
   const int producer = from_producer ? action.stage : peer_stage(action);
   const int consumer = from_producer ? peer_stage(action) : action.stage;
   const bool forward = action.kind == Kind::send_forward || action.kind == Kind::recv_forward;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "pipeline/quantity.hpp"
@@ -48,9 +47,8 @@ class Grid {
     const auto columns = rows_[r].size();
     const auto first = static_cast<size_t>(event.start_s / column_s_);
     for (size_t c = first; c < columns && static_cast<double>(c) * column_s_ < event.end_s; ++c) {
-      const double covered =
-          std::min(event.end_s, static_cast<double>(c + 1) * column_s_) -
-          std::max(event.start_s, static_cast<double>(c) * column_s_);
+      const double covered = std::min(event.end_s, static_cast<double>(c + 1) * column_s_) -
+                             std::max(event.start_s, static_cast<double>(c) * column_s_);
       sum_[r][c] += covered;
       if (covered > most_[r][c]) {
         most_[r][c] = covered;
@@ -107,7 +105,8 @@ std::string draw_row(const Row& row, const Timeline& timeline, bool with_stage, 
     while (c < row.size() && row[c] == row[first]) ++c;
     const size_t length = c - first;
     if (row[first] == idle) {
-      line += coloured ? "\x1b[90m" + std::string(length, '.') + "\x1b[0m" : std::string(length, '.');
+      line +=
+          coloured ? "\x1b[90m" + std::string(length, '.') + "\x1b[0m" : std::string(length, '.');
       continue;
     }
     const Action& action = timeline[static_cast<size_t>(row[first])].action;
@@ -156,9 +155,9 @@ std::string draw(const Timeline& timeline, int ranks, const DrawOptions& options
   const size_t digits = std::to_string(ranks - 1).size();
   std::string text;
   for (int rank = 0; rank < ranks; ++rank) {
-    text += fmt::format("rank {:>{}} |{}|\n", rank, digits,
-                        draw_row(grid.rows()[static_cast<size_t>(rank)], timeline, with_stage,
-                                 options.colour));
+    text += fmt::format(
+        "rank {:>{}} |{}|\n", rank, digits,
+        draw_row(grid.rows()[static_cast<size_t>(rank)], timeline, with_stage, options.colour));
   }
   return text + axis(7 + digits, width, end_s) + "\n";
 }

@@ -8,8 +8,8 @@
 namespace penstock {
 
 struct DrawOptions {
-  int width = 100;     // columns for the timeline
-  bool colour = false; // ANSI colours: F blue, B and I orange, W green, idle grey
+  int width = 100;      // columns for the timeline
+  bool colour = false;  // ANSI colours: F blue, B and I orange, W green, idle grey
 };
 
 /// A grid that shows F, B, I, W with their microbatch number where it fits, `.` where a rank idles,

@@ -11,7 +11,9 @@ constexpr double unknown = -1;  // a time that has not been found yet; all other
 class Engine {
  public:
   Engine(const CompiledProgram& program, const Link& link, bool record)
-      : program_(program), link_(link), record_(record),
+      : program_(program),
+        link_(link),
+        record_(record),
         posts_when_reached_(link.mode == SendMode::rendezvous ||
                             (link.mode == SendMode::posted && link.receive_depth == 0)) {
     result_.ranks.resize(static_cast<size_t>(program.rank_count()));
@@ -26,7 +28,8 @@ class Engine {
 
   EngineResult run() {
     for (int rank = program_.rank_count() - 1; rank >= 0; --rank) {
-      result_.ranks[static_cast<size_t>(rank)].next = program_.rank_begin[static_cast<size_t>(rank)];
+      result_.ranks[static_cast<size_t>(rank)].next =
+          program_.rank_begin[static_cast<size_t>(rank)];
       ready_.push_back(rank);
     }
     while (!ready_.empty()) {

@@ -26,10 +26,10 @@ namespace penstock {
 /// What a rank has done, and where it stands if the program cannot finish.
 struct RankTimes {
   double now_s = 0;
-  double busy_s = 0;                  // compute
-  double first_s = 0, last_s = 0;     // start of its first compute, end of its last
-  int32_t next = 0;                   // the task that it waits at; the end of its tasks when done
-  int32_t waits_for = -1;             // a message, or `agreement`
+  double busy_s = 0;               // compute
+  double first_s = 0, last_s = 0;  // start of its first compute, end of its last
+  int32_t next = 0;                // the task that it waits at; the end of its tasks when done
+  int32_t waits_for = -1;          // a message, or `agreement`
   bool computed = false;
 
   static constexpr int32_t agreement = -2;

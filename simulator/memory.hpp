@@ -22,7 +22,8 @@ namespace penstock {
 
 struct RankMemory {
   int64_t peak_bytes = 0;
-  int peak_activations = 0;  // (stage, microbatch) held at once: from the start of F to the end of B or W
+  int peak_activations =
+      0;  // (stage, microbatch) held at once: from the start of F to the end of B or W
   std::vector<MemorySample> samples;  // ascending in time; empty without times
 };
 

@@ -33,8 +33,8 @@ const MicrobatchCosts& measured(const Plan& plan, const Graph& model, const Prof
   }
   if (costs->operators.size() != model.operators.size()) {
     throw InputError(profile.path,
-                     fmt::format("{} operators were measured, but {} has {}", costs->operators.size(),
-                                 model.path, model.operators.size()),
+                     fmt::format("{} operators were measured, but {} has {}",
+                                 costs->operators.size(), model.path, model.operators.size()),
                      "Profile this model again.");
   }
   return *costs;
@@ -49,7 +49,10 @@ bool splits_backward(const Plan& plan) {
 class PlanCosts {
  public:
   PlanCosts(const Plan& plan, const Graph& model, const Slicing& slicing, const Profile& profile)
-      : plan_(plan), model_(model), slicing_(slicing), profile_(profile),
+      : plan_(plan),
+        model_(model),
+        slicing_(slicing),
+        profile_(profile),
         measured_(measured(plan, model, profile)) {}
 
   Costs run() {
@@ -70,14 +73,14 @@ class PlanCosts {
     const int64_t trainable_bytes = add_tensors(stage, costs);
     if (plan_.stages[stage].recompute) recompute(costs, input_bytes(stage));
     const double excess = measured_.first_microbatch_excess;
-    const double backward_s =
-        splits_backward(plan_) ? costs.backward_input_s + costs.backward_weight_s : costs.backward_s;
+    const double backward_s = splits_backward(plan_)
+                                  ? costs.backward_input_s + costs.backward_weight_s
+                                  : costs.backward_s;
     costs.first_forward_s = costs.forward_s * excess;
     // Microbatch 0 stores its gradients where the others add theirs.
-    costs.first_backward_s =
-        std::max(backward_s * excess -
-                     profile_.accumulate_s_per_byte * static_cast<double>(trainable_bytes),
-                 -(splits_backward(plan_) ? costs.backward_input_s : costs.backward_s));
+    costs.first_backward_s = std::max(
+        backward_s * excess - profile_.accumulate_s_per_byte * static_cast<double>(trainable_bytes),
+        -(splits_backward(plan_) ? costs.backward_input_s : costs.backward_s));
     costs.reduce_s = reduce_s(static_cast<int>(stage), trainable_bytes);
     return costs;
   }
@@ -220,35 +223,12 @@ class PlanCosts {
 
 }  // namespace
 
-double all_reduce_s(const Profile& profile, int64_t bytes, int64_t ranks) {
-  if (profile.links.empty()) return 0;
-  const LinkCost& link = profile.links.front();
-  const double share = 2.0 * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
-  return 2.0 * static_cast<double>(ranks - 1) * link.latency_s +
-         (link.bandwidth > 0 ? share * static_cast<double>(bytes) / link.bandwidth : 0.0);
-}
-
 Costs plan_costs(const Plan& plan, const Graph& model, const Slicing& slicing,
                  const Profile& profile) {
   if (plan.stages.size() != slicing.stages.size()) {
     throw std::invalid_argument("plan_costs: the slicing is not of this plan");
   }
   return PlanCosts(plan, model, slicing, profile).run();
-}
-
-Link plan_link(const Profile& profile, const Cluster* cluster) {
-  if (cluster) return cluster->link;
-  if (profile.links.empty()) {
-    throw InputError(profile.path, "no link between ranks was measured",
-                     "Name a cluster whose link is described: --cluster CLUSTER.yaml.");
-  }
-  const LinkCost& measured = profile.links.front();
-  // Gloo moves no byte before the receiver has posted, and NCCL's sends wait for their peer's kernel.
-  return {.latency_s = measured.latency_s,
-          .bandwidth = measured.bandwidth,
-          .sender_s_per_byte = measured.sender_s_per_byte,
-          .receiver_s_per_byte = measured.receiver_s_per_byte,
-          .mode = measured.kind == "local" ? SendMode::eager : SendMode::posted};
 }
 
 }  // namespace penstock

@@ -26,9 +26,9 @@ Timeline make_timeline(const Program& program, const CompiledProgram& compiled,
   for (const int32_t task : order) {
     const auto t = static_cast<size_t>(task);
     const int32_t message = compiled.tasks[t].message;
-    timeline.push_back(
-        {compiled.rank_of_task(task), action_of_task(program, compiled, task), times.start_s[t],
-         times.end_s[t], message < 0 ? 0 : compiled.messages[static_cast<size_t>(message)].bytes});
+    timeline.push_back({compiled.rank_of_task(task), action_of_task(program, compiled, task),
+                        times.start_s[t], times.end_s[t],
+                        message < 0 ? 0 : compiled.messages[static_cast<size_t>(message)].bytes});
   }
   return timeline;
 }

@@ -1,6 +1,7 @@
 #include "backend/profiler/assemble.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 #include "backend/profiler/grouping.hpp"
@@ -70,6 +71,17 @@ void share_out(const Division& division, OperatorId begin, OperatorId end, const
   }
 }
 
+/// Scales what the groups of a unit need for a moment so that the most of them is what the unit does:
+/// it holds values that lie between its operators besides.
+void scale_transients(std::vector<StageCost>& groups, int64_t unit, int64_t StageBytes::*bytes) {
+  int64_t most = 0;
+  for (const StageCost& group : groups) most = std::max(most, group.bytes.*bytes);
+  for (StageCost& group : groups) {
+    int64_t& own = group.bytes.*bytes;
+    own = own == most ? unit : std::llround(double(own) / double(most) * double(unit));
+  }
+}
+
 /// Appends the operators of a unit, whose groups are division.groups[first] and following.
 void add_operators(const Division& division, const UnitCost& unit,
                    std::span<const StageCost> measured, size_t first, MicrobatchCosts& costs) {
@@ -78,6 +90,8 @@ void add_operators(const Division& division, const UnitCost& unit,
   const auto forward =
       apportion(unit.held.after_forward, measured, &StageBytes::after_forward);
   const auto input = apportion(unit.held.after_input, measured, &StageBytes::after_input);
+  scale_transients(groups, unit.held.transient_forward, &StageBytes::transient_forward);
+  scale_transients(groups, unit.held.transient_backward, &StageBytes::transient_backward);
   for (size_t g = 0; g < groups.size(); ++g) {
     groups[g].times = scaled(groups[g].times, to_unit);
     groups[g].bytes.after_forward = forward[g];

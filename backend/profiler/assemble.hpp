@@ -49,7 +49,8 @@ struct Division {
 };
 
 /// Costs of units and operators. Guarantees that the mean times of the units add up to the whole,
-/// those of a unit's operators to the unit (to rounding), and the same, exactly, of the bytes held.
+/// those of a unit's operators to the unit (to rounding), and the same, exactly, of the bytes held;
+/// the largest transient of a unit's operators is the unit's.
 MicrobatchCosts assemble(const Division& division, int64_t microbatch, const StageCost& whole,
                          const std::vector<StageCost>& units, const std::vector<StageCost>& groups);
 

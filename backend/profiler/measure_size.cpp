@@ -30,13 +30,15 @@ double total(const ChainRun& run) {
 }
 
 /// What the stages took without the forward of the loss, which has a place of its own in the profile.
+/// Something is left even where the loss alone happened to take longer than all of its stage.
 std::vector<StageCost> without_loss(std::vector<StageCost> costs, int loss_stage,
                                     const Measured& loss) {
-  if (loss_stage < static_cast<int>(costs.size())) {
-    Measured& forward = costs[loss_stage].times.forward;
-    forward.mean_s = std::max(0.0, forward.mean_s - loss.mean_s);
-    forward.median_s = std::max(0.0, forward.median_s - loss.median_s);
-  }
+  if (loss_stage >= static_cast<int>(costs.size())) return costs;
+  Measured& forward = costs[loss_stage].times.forward;
+  constexpr double least = 0.05;
+  const auto left = [](double all, double part) { return std::max(all - part, least * all); };
+  forward.mean_s = left(forward.mean_s, loss.mean_s);
+  forward.median_s = left(forward.median_s, loss.median_s);
   return costs;
 }
 

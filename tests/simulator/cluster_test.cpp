@@ -33,8 +33,8 @@ class ClusterFile : public ::testing::Test {
  private:
   const std::filesystem::path path_ =
       std::filesystem::path(::testing::TempDir()) /
-      (std::string("cluster_") +
-       ::testing::UnitTest::GetInstance()->current_test_info()->name() + ".yaml");
+      (std::string("cluster_") + ::testing::UnitTest::GetInstance()->current_test_info()->name() +
+       ".yaml");
 };
 
 TEST_F(ClusterFile, EveryKeyIsRead) {

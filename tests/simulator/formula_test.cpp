@@ -18,7 +18,8 @@ struct Shape {
 std::vector<Shape> grid() {
   std::vector<Shape> shapes;
   for (const int ranks : {1, 2, 3, 4, 5, 8, 13}) {
-    for (const int microbatches : {1, 2, 3, 4, 7, 8, 16, 33}) shapes.push_back({ranks, microbatches});
+    for (const int microbatches : {1, 2, 3, 4, 7, 8, 16, 33})
+      shapes.push_back({ranks, microbatches});
   }
   return shapes;
 }
@@ -29,9 +30,9 @@ std::vector<Shape> grid() {
 void expect_ramp_only(Program (*schedule)(const ScheduleShape&)) {
   for (const auto& [ranks, microbatches] : grid()) {
     for (const auto& [forward_s, backward_s] : {std::pair{1.0, 2.0}, {1.0, 1.0}, {2.25, 0.5}}) {
-      const Simulation result =
-          simulate(lowered(schedule, ranks, microbatches), chain_costs(ranks, forward_s, backward_s),
-                   {}, {.timeline = false, .memory = false});
+      const Simulation result = simulate(lowered(schedule, ranks, microbatches),
+                                         chain_costs(ranks, forward_s, backward_s), {},
+                                         {.timeline = false, .memory = false});
       const double steps = microbatches + ranks - 1;
       EXPECT_EQ(result.makespan_s, steps * (forward_s + backward_s))
           << ranks << " ranks, " << microbatches << " microbatches";

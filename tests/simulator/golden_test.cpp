@@ -73,34 +73,32 @@ TEST(Golden, AnEagerChannelCarriesOneMessageAtATimeAndPropagationOverlaps) {
 
 // One receive ahead: the second is posted when the first has come, at 3.25, so it moves then.
 TEST(Golden, APostedMessageMovesOnceItsReceiveIsPosted) {
-  EXPECT_EQ(forward_half(run({.latency_s = 2,
-                              .propagation_s = 0.25,
-                              .mode = SendMode::posted,
-                              .receive_depth = 1})),
-            "0 0F0 0 1\n"
-            "1 1RECV_F0 0 3.25\n"
-            "0 0SEND_F0 1 3\n"
-            "0 0F1 1 2\n"
-            "0 0SEND_F1 3.25 5.25\n"
-            "1 1F0 3.25 4.25\n"
-            "1 1RECV_F1 4.25 5.5\n"
-            "1 1F1 5.5 6.5\n");
+  EXPECT_EQ(
+      forward_half(run(
+          {.latency_s = 2, .propagation_s = 0.25, .mode = SendMode::posted, .receive_depth = 1})),
+      "0 0F0 0 1\n"
+      "1 1RECV_F0 0 3.25\n"
+      "0 0SEND_F0 1 3\n"
+      "0 0F1 1 2\n"
+      "0 0SEND_F1 3.25 5.25\n"
+      "1 1F0 3.25 4.25\n"
+      "1 1RECV_F1 4.25 5.5\n"
+      "1 1F1 5.5 6.5\n");
 }
 
 // None ahead: the second receive is posted when rank 1 gets there, at 4.25.
 TEST(Golden, APostedMessageWithoutDepthMovesWhenTheReceiveIsReached) {
-  EXPECT_EQ(forward_half(run({.latency_s = 2,
-                              .propagation_s = 0.25,
-                              .mode = SendMode::posted,
-                              .receive_depth = 0})),
-            "0 0F0 0 1\n"
-            "1 1RECV_F0 0 3.25\n"
-            "0 0SEND_F0 1 3\n"
-            "0 0F1 1 2\n"
-            "1 1F0 3.25 4.25\n"
-            "0 0SEND_F1 4.25 6.25\n"
-            "1 1RECV_F1 4.25 6.5\n"
-            "1 1F1 6.5 7.5\n");
+  EXPECT_EQ(
+      forward_half(run(
+          {.latency_s = 2, .propagation_s = 0.25, .mode = SendMode::posted, .receive_depth = 0})),
+      "0 0F0 0 1\n"
+      "1 1RECV_F0 0 3.25\n"
+      "0 0SEND_F0 1 3\n"
+      "0 0F1 1 2\n"
+      "1 1F0 3.25 4.25\n"
+      "0 0SEND_F1 4.25 6.25\n"
+      "1 1RECV_F1 4.25 6.5\n"
+      "1 1F1 6.5 7.5\n");
 }
 
 // Two ahead, the default, are enough for two microbatches: as eager.
@@ -113,23 +111,21 @@ TEST(Golden, TwoPostedReceivesHideWaitingForTwoMicrobatches) {
 
 // The sender waits until its bytes are out: F1 starts at 3 only.
 TEST(Golden, ARendezvousHoldsTheSender) {
-  EXPECT_EQ(forward_half(run({.latency_s = 2,
-                              .propagation_s = 0.25,
-                              .mode = SendMode::rendezvous})),
-            "0 0F0 0 1\n"
-            "1 1RECV_F0 0 3.25\n"
-            "0 0SEND_F0 1 3\n"
-            "0 0F1 3 4\n"
-            "1 1F0 3.25 4.25\n"
-            "0 0SEND_F1 4.25 6.25\n"
-            "1 1RECV_F1 4.25 6.5\n"
-            "1 1F1 6.5 7.5\n");
+  EXPECT_EQ(
+      forward_half(run({.latency_s = 2, .propagation_s = 0.25, .mode = SendMode::rendezvous})),
+      "0 0F0 0 1\n"
+      "1 1RECV_F0 0 3.25\n"
+      "0 0SEND_F0 1 3\n"
+      "0 0F1 3 4\n"
+      "1 1F0 3.25 4.25\n"
+      "0 0SEND_F1 4.25 6.25\n"
+      "1 1RECV_F1 4.25 6.5\n"
+      "1 1F1 6.5 7.5\n");
 }
 
 // A byte costs the sender 0.25 s of its next action and the receiver 0.5 s of its next.
 TEST(Golden, ATransferCostsComputeOfTheActionAfterIt) {
-  const Simulation result =
-      run({.sender_s_per_byte = 0.25, .receiver_s_per_byte = 0.5});
+  const Simulation result = run({.sender_s_per_byte = 0.25, .receiver_s_per_byte = 0.5});
   EXPECT_EQ(forward_half(result),
             "0 0F0 0 1\n"
             "1 1RECV_F0 0 1\n"
@@ -185,8 +181,7 @@ TEST(Golden, MicrobatchZeroTakesLonger) {
 }
 
 TEST(Golden, AnOverlapTakesAsLongAsItsParts) {
-  const Program program =
-      testing::rows("0F0 (0F1;0B0)OVERLAP_F_B 0B1");
+  const Program program = testing::rows("0F0 (0F1;0B0)OVERLAP_F_B 0B1");
   EXPECT_EQ(print(simulate(program, chain_costs(1, 1, 2), {}).timeline),
             "0 0F0 0 1\n0 (0F1;0B0)OVERLAP_F_B 1 4\n0 0B1 4 6\n");
 }

@@ -26,7 +26,8 @@ Graph two_layers() {
   graph.sha256 = "abc";
   graph.path = "two.pt2";
   graph.values = {value("x", Value::Kind::user_input, {Expression::batch(), 4}),
-                  value("w0", Value::Kind::tensor, {4, 6}), value("w1", Value::Kind::tensor, {6, 2}),
+                  value("w0", Value::Kind::tensor, {4, 6}),
+                  value("w1", Value::Kind::tensor, {6, 2}),
                   value("y", Value::Kind::intermediate, {Expression::batch(), 6}),
                   value("z", Value::Kind::intermediate, {Expression::batch(), 2})};
   graph.values[1].tensor = 0;
@@ -199,7 +200,8 @@ std::string refusal(const Plan& of, const Profile& by) {
 TEST(PlanCosts, AMicrobatchThatWasNotMeasuredIsRefusedNamingThoseThatWere) {
   Plan other = plan();
   other.microbatch = 3;
-  EXPECT_THAT(refusal(other, profile()), HasSubstr("microbatch 3 was not measured\n  Measured: 8."));
+  EXPECT_THAT(refusal(other, profile()),
+              HasSubstr("microbatch 3 was not measured\n  Measured: 8."));
 }
 
 TEST(PlanCosts, AProfileOfAnotherModelIsRefused) {

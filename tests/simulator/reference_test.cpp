@@ -83,10 +83,10 @@ class Reference {
     const auto& actions = program_.ranks[place.first];
     std::vector<Place> result;
     for (size_t i = 0; i < place.second; ++i) {
-      const bool first_need = std::none_of(
-          actions.begin() + static_cast<std::ptrdiff_t>(i),
-          actions.begin() + static_cast<std::ptrdiff_t>(place.second),
-          [&](const Action& between) { return needs(between, actions[i]); });
+      const bool first_need =
+          std::none_of(actions.begin() + static_cast<std::ptrdiff_t>(i),
+                       actions.begin() + static_cast<std::ptrdiff_t>(place.second),
+                       [&](const Action& between) { return needs(between, actions[i]); });
       if (first_need && needs(at(place), actions[i])) result.emplace_back(place.first, i);
     }
     if (is_receive(at(place).kind) &&
@@ -103,7 +103,7 @@ class Reference {
     for (size_t i = 0; i < spans.size(); ++i) {
       const Action& action = program_.ranks[r][i];
       if (is_receive(action.kind)) reached_s_[{r, i}] = now_s;  // it may wait for itself
-      for (const Place receive : awaited_[r][i]) {
+      for (const Place& receive : awaited_[r][i]) {
         waited_s_[receive] = now_s;
         spans[receive.second].start_s = now_s;
         now_s = std::max(now_s, end_s_[receive] + link_.propagation_s);
@@ -168,7 +168,7 @@ class Reference {
   /// Everything awaited has been sent; and in a rendezvous a SEND's receive has been reached.
   bool may_pass(const std::vector<size_t>& next, Place place) const {
     for (const auto& [key, channel] : channels_) {
-      for (const Place receive : awaited_[place.first][place.second]) {
+      for (const Place& receive : awaited_[place.first][place.second]) {
         const auto found = std::ranges::find(channel.receives, receive);
         if (found == channel.receives.end()) continue;
         const auto k = static_cast<size_t>(found - channel.receives.begin());
@@ -341,8 +341,8 @@ TEST(Reference, AgreesOnWhichDisturbedProgramsDeadlock) {
   for (unsigned seed = 0; seed < 600; ++seed) {
     Case tested = make_case(seed);
     Maker maker(seed + 1000);
-    auto& rank = tested.program.ranks[static_cast<size_t>(
-        maker.upto(tested.program.rank_count() - 1))];
+    auto& rank =
+        tested.program.ranks[static_cast<size_t>(maker.upto(tested.program.rank_count() - 1))];
     const int last = static_cast<int>(rank.size()) - 1;
     std::swap(rank[static_cast<size_t>(maker.upto(last))],
               rank[static_cast<size_t>(maker.upto(last))]);

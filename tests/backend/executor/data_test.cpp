@@ -17,9 +17,10 @@ using testing::HasSubstr;
 Graph token_model(int64_t rows) {
   Graph graph;
   graph.path = "model.pt2";
-  graph.values = {{"tokens", Value::Kind::user_input, DType::int64, {Expression::batch(), 4}},
-                  {"weight", Value::Kind::tensor, DType::float32, {rows, rows}},
-                  {"out", Value::Kind::intermediate, DType::float32, {Expression::batch(), 4, rows}}};
+  graph.values = {
+      {"tokens", Value::Kind::user_input, DType::int64, {Expression::batch(), 4}},
+      {"weight", Value::Kind::tensor, DType::float32, {rows, rows}},
+      {"out", Value::Kind::intermediate, DType::float32, {Expression::batch(), 4, rows}}};
   graph.inputs = {0};
   Operator embedding;
   embedding.name = "embedding";
@@ -67,8 +68,9 @@ TEST(Data, WindowsRunAcrossFiles) {
 
 TEST(Data, BinIsUnsigned16) {
   const test::TemporaryFolder folder;
-  const Data data(text_job(folder.write("t.bin", std::string("\x01\x00\xff\xff\x03\x00\x04\x00\x05\x00", 10))),
-                  token_model(70000));
+  const Data data(
+      text_job(folder.write("t.bin", std::string("\x01\x00\xff\xff\x03\x00\x04\x00\x05\x00", 10))),
+      token_model(70000));
   EXPECT_EQ(numbers(data.read("tokens", 0, 1)), (std::vector<int64_t>{1, 65535, 3, 4}));
   EXPECT_EQ(numbers(data.read("target", 0, 1)), (std::vector<int64_t>{65535, 3, 4, 5}));
 }
@@ -89,14 +91,16 @@ TEST(Data, TextNeedsAWindowAndAFittingModel) {
   Job job = text_job(folder.write("t.txt", "abcd"));
   EXPECT_THAT(refusal(job), HasSubstr("4 tokens are too few for one window of 4"));
   job.sequence = 3;
-  EXPECT_THAT(refusal(job), HasSubstr("is uint8 [samples, 3], but the model takes int64 [samples, 4]"));
+  EXPECT_THAT(refusal(job),
+              HasSubstr("is uint8 [samples, 3], but the model takes int64 [samples, 4]"));
   job.sequence = 0;
   EXPECT_THAT(refusal(job), HasSubstr("sequence is missing"));
   job.data = {folder / "none.txt"};
   EXPECT_THAT(refusal(text_job(folder / "none.txt")), HasSubstr("none.txt"));
   job.data.clear();
   EXPECT_THAT(refusal(job), HasSubstr("data is missing"));
-  EXPECT_THAT(refusal(text_job(folder.write("odd.bin", "abcdefghijk"))), HasSubstr("odd number of bytes"));
+  EXPECT_THAT(refusal(text_job(folder.write("odd.bin", "abcdefghijk"))),
+              HasSubstr("odd number of bytes"));
 }
 
 TEST(Data, TensorsStartOverAndAreConverted) {
@@ -107,8 +111,8 @@ TEST(Data, TensorsStartOverAndAreConverted) {
   Job job;
   job.data = {path};
   const Data data(job, token_model(100));
-  EXPECT_TRUE(data.read("tokens", 2, 4).equal(
-      tokens.index_select(0, at::tensor({2, 0, 1, 2})).to(at::kLong)));
+  EXPECT_TRUE(data.read("tokens", 2, 4)
+                  .equal(tokens.index_select(0, at::tensor({2, 0, 1, 2})).to(at::kLong)));
   EXPECT_TRUE(data.read("target", 4, 1).equal(tokens.to(at::kLong).slice(0, 1, 2) + 1));
 }
 

@@ -16,7 +16,9 @@ OptimizerSpec sgd(double rate, double momentum, double decay) {
 }
 
 /// A store of one parameter, of float64 so that these powers of two are exact.
-TensorStore store_of(double value) { return TensorStore(std::map<int, at::Tensor>{{0, at::full({1}, value, at::kDouble)}}); }
+TensorStore store_of(double value) {
+  return TensorStore(std::map<int, at::Tensor>{{0, at::full({1}, value, at::kDouble)}});
+}
 
 double step(Optimizer& optimizer, TensorStore& store, double gradient) {
   store.clear_gradients();
@@ -36,9 +38,9 @@ TEST(Optimizer, SgdStepsAgainstTheGradient) {
 TEST(Optimizer, SgdMomentumStartsWithTheFirstGradient) {
   Optimizer optimizer(sgd(0.5, 0.5, 0));
   TensorStore store = store_of(1);
-  EXPECT_EQ(step(optimizer, store, 1), 0.5);      // buffer 1
-  EXPECT_EQ(step(optimizer, store, 1), -0.25);    // buffer 0.5 x 1 + 1
-  EXPECT_EQ(step(optimizer, store, 0), -0.625);   // buffer 0.75
+  EXPECT_EQ(step(optimizer, store, 1), 0.5);     // buffer 1
+  EXPECT_EQ(step(optimizer, store, 1), -0.25);   // buffer 0.5 x 1 + 1
+  EXPECT_EQ(step(optimizer, store, 0), -0.625);  // buffer 0.75
 }
 
 TEST(Optimizer, SgdWeightDecayIsPartOfTheGradient) {

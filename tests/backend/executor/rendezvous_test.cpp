@@ -35,7 +35,10 @@ std::vector<std::string> run_seats(int size, const std::function<void(const Seat
 }
 
 TEST(Rendezvous, EqualFactsShakeHands) {
-  EXPECT_THAT(run_seats(3, [](const Seat& seat) { shake_hands(seat, {{"plan sha256", "ab"}}); }),
+  EXPECT_THAT(run_seats(3,
+                        [](const Seat& seat) {
+                          shake_hands(seat, {{"plan sha256", "ab"}});
+                        }),
               ElementsAre(IsEmpty(), IsEmpty(), IsEmpty()));
 }
 

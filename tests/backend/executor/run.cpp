@@ -9,9 +9,9 @@
 
 namespace penstock::test {
 
-Plan plan_of(const std::string& model, const std::string& data, const std::vector<std::string>& begins,
-             int64_t microbatches, int64_t microbatch, const std::string& schedule,
-             const std::vector<int>& ranks) {
+Plan plan_of(const std::string& model, const std::string& data,
+             const std::vector<std::string>& begins, int64_t microbatches, int64_t microbatch,
+             const std::string& schedule, const std::vector<int>& ranks) {
   Plan plan;
   plan.path = "plan.yaml";
   plan.job.model = model;
@@ -82,7 +82,8 @@ RunResult run_plan(const Plan& plan, int64_t steps, bool forward_only, Communica
 
 double difference(const Tensors& a, const Tensors& b) {
   double all = 0;
-  for (const auto& [name, tensor] : b) all += std::pow(tensor.to(at::kDouble).norm().item<double>(), 2);
+  for (const auto& [name, tensor] : b)
+    all += std::pow(tensor.to(at::kDouble).norm().item<double>(), 2);
   double largest = a.size() == b.size() ? 0 : INFINITY;
   for (const auto& [name, tensor] : b) {
     const auto found = a.find(name);

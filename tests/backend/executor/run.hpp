@@ -24,9 +24,9 @@ struct RunResult {
 };
 
 /// A plan whose stages begin at `begins` (the first ""), one to a rank unless `ranks` says.
-Plan plan_of(const std::string& model, const std::string& data, const std::vector<std::string>& begins,
-             int64_t microbatches, int64_t microbatch, const std::string& schedule = "gpipe",
-             const std::vector<int>& ranks = {});
+Plan plan_of(const std::string& model, const std::string& data,
+             const std::vector<std::string>& begins, int64_t microbatches, int64_t microbatch,
+             const std::string& schedule = "gpipe", const std::vector<int>& ranks = {});
 
 RunResult run_plan(const Plan& plan, int64_t steps, bool forward_only = false,
                    Communicators (*make)(int) = make_in_process);

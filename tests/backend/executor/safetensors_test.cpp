@@ -49,7 +49,8 @@ TEST(Safetensors, NamesTheNearestTensor) {
   const test::TemporaryFolder folder;
   write_tensors(folder / "x.safetensors", {{"tokens", at::zeros({1})}});
   const SafetensorsFile file(folder / "x.safetensors");
-  EXPECT_THAT(message_of<InputError>([&] { file.entry("token"); }), HasSubstr("Did you mean tokens?"));
+  EXPECT_THAT(message_of<InputError>([&] { file.entry("token"); }),
+              HasSubstr("Did you mean tokens?"));
 }
 
 TEST(Safetensors, RefusesHeadersThatLie) {
@@ -57,14 +58,17 @@ TEST(Safetensors, RefusesHeadersThatLie) {
   EXPECT_THAT(refusal(file_of(std::string(40, ' '), 0).substr(0, 30)), HasSubstr("truncated"));
   EXPECT_THAT(refusal(std::string(8, '\xff') + "{}"), HasSubstr("header of"));
   EXPECT_THAT(refusal(file_of("[1, 2", 0)), HasSubstr("not JSON"));
-  const auto tensor = [](const std::string& dtype, const std::string& shape, const std::string& offsets) {
-    return R"({"x":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}}";
+  const auto tensor = [](const std::string& dtype, const std::string& shape,
+                         const std::string& offsets) {
+    return R"({"x":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" +
+           offsets + "}}";
   };
   EXPECT_THAT(refusal(file_of(tensor("F99", "[1]", "[0,4]"), 4)), HasSubstr("unknown dtype F99"));
   EXPECT_THAT(refusal(file_of(tensor("F32", "[2]", "[0,8]"), 4)), HasSubstr("outside the file"));
   EXPECT_THAT(refusal(file_of(tensor("F32", "[2]", "[8,0]"), 8)), HasSubstr("outside the file"));
   EXPECT_THAT(refusal(file_of(tensor("F32", "[2]", "[-8,0]"), 8)), HasSubstr("outside the file"));
-  EXPECT_THAT(refusal(file_of(tensor("F32", "[3]", "[0,8]"), 8)), HasSubstr("does not take 8 bytes"));
+  EXPECT_THAT(refusal(file_of(tensor("F32", "[3]", "[0,8]"), 8)),
+              HasSubstr("does not take 8 bytes"));
   EXPECT_THAT(refusal(file_of(tensor("F32", "[4611686018427387904,4]", "[0,8]"), 8)),
               HasSubstr("does not take"));
   EXPECT_THAT(refusal(file_of(R"({"x":{"dtype":"F32"}})", 0)), HasSubstr("broken header"));

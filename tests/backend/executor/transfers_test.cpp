@@ -71,8 +71,8 @@ TEST(Transfers, AReceiveProvesThatEarlierSendsArrived) {
   const auto zero = resolve_transfers(program, three_stages(), 0);
   // Rank 1 sends the gradient of microbatch 0 after it received at least the activations of 0.
   const ResolvedTransfer& back = transfer(program, zero, 0, "0RECV_B0");
-  const auto before = std::find(program.ranks[1].begin(), program.ranks[1].end(),
-                                parse_action("1SEND_B0", ""));
+  const auto before =
+      std::find(program.ranks[1].begin(), program.ranks[1].end(), parse_action("1SEND_B0", ""));
   const auto received = std::count_if(program.ranks[1].begin(), before, [](const Action& action) {
     return action.kind == Kind::recv_forward;
   });
@@ -109,7 +109,8 @@ std::vector<std::vector<int>> ranks_of(const std::vector<ReductionGroup>& groups
 TEST(Reduction, GroupsAreHoldersInOneOrder) {
   const auto [graph, slicing] = shared_model();
   using Groups = std::vector<std::vector<int>>;
-  EXPECT_EQ(ranks_of(reduction_groups(graph, slicing, {0, 1, 2}, 1, 0)), (Groups{{0, 1, 2}, {0, 2}}));
+  EXPECT_EQ(ranks_of(reduction_groups(graph, slicing, {0, 1, 2}, 1, 0)),
+            (Groups{{0, 1, 2}, {0, 2}}));
   EXPECT_EQ(ranks_of(reduction_groups(graph, slicing, {0, 1, 2}, 1, 1)), (Groups{{0, 1, 2}}));
   // Stages 0 and 2 on one rank share one tensor: nothing to sum for tensor 0.
   EXPECT_EQ(ranks_of(reduction_groups(graph, slicing, {0, 1, 0}, 1, 0)), (Groups{{0, 1}}));

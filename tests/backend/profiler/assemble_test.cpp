@@ -43,7 +43,7 @@ StageCost cost(double forward, double backward, int64_t held) {
   const auto measured = [](double seconds) { return summarize({seconds, seconds, seconds}); };
   return {.times = {.forward = measured(forward), .backward = measured(backward),
                     .backward_input = measured(backward / 2), .backward_weight = measured(backward / 2)},
-          .bytes = {.after_forward = held, .after_input = held / 2, .transient_forward = 64}};
+          .bytes = {.after_forward = held, .after_input = held / 2, .transient_forward = held / 10}};
 }
 
 class Assemble : public ::testing::Test {
@@ -81,6 +81,9 @@ TEST_F(Assemble, UnitsAddUpToTheWholeAndOperatorsToTheirUnit) {
   EXPECT_DOUBLE_EQ(ops[2].times.backward.mean_s, 8);
   EXPECT_EQ(ops[0].held.after_forward + ops[1].held.after_forward + ops[2].held.after_forward,
             costs.units[0].held.after_forward);
+  EXPECT_EQ(costs.units[0].held.transient_forward, 30);
+  EXPECT_EQ(ops[2].held.transient_forward, 30);
+  EXPECT_EQ(ops[0].held.transient_forward, 30);  // 10 and 10 of a unit's 30
   EXPECT_EQ(ops[3].held.after_forward + ops[4].held.after_forward,
             costs.units[1].held.after_forward);
 }

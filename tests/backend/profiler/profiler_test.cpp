@@ -97,14 +97,16 @@ void expect_consistent(const MicrobatchCosts& costs, const Graph& graph) {
       EXPECT_NEAR(sum(own, action), seconds, seconds * 1e-12) << unit.label;
       EXPECT_GT((unit.times.*action).repetitions, 0) << unit.label;
     }
-    int64_t forward = 0, input = 0;
+    int64_t forward = 0, input = 0, transient = 0;
     for (const OperatorCost& op : own) {
+      transient = std::max(transient, op.held.transient_backward);
       forward += op.held.after_forward, input += op.held.after_input;
       EXPECT_GE(op.held.after_forward, 0) << op.name;
       EXPECT_GE(op.held.after_input, 0) << op.name;
     }
     EXPECT_EQ(forward, unit.held.after_forward) << unit.label;
     EXPECT_EQ(input, unit.held.after_input) << unit.label;
+    EXPECT_EQ(transient, unit.held.transient_backward) << unit.label;
   }
   EXPECT_EQ(next, static_cast<OperatorId>(graph.operators.size()));
 }
