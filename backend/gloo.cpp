@@ -1,5 +1,6 @@
 #include "backend/gloo.hpp"
 
+#include <sched.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -61,7 +62,26 @@ class GlooTransfer : public Transfer {
   int peer_;
 };
 
+/// Threads that are made while it lives get the normal scheduling policy. Gloo's must come before the
+/// computing thread as soon as there is something to send: a thread of the batch policy would wait
+/// for the end of a time slice, some 4 ms. A 1F1B step of 150 ms on two ranks took 3-8 % longer so.
+class NormalScheduling {
+ public:
+  NormalScheduling() : policy_(sched_getscheduler(0)) { set(SCHED_OTHER); }
+  ~NormalScheduling() { set(policy_); }
+  NormalScheduling(const NormalScheduling&) = delete;
+  NormalScheduling& operator=(const NormalScheduling&) = delete;
+
+ private:
+  static void set(int policy) {
+    const sched_param parameter{};
+    sched_setscheduler(0, policy, &parameter);  // a refusal costs speed, nothing else
+  }
+  int policy_;
+};
+
 std::shared_ptr<gloo::transport::Device> make_device(bool local) {
+  const NormalScheduling normal;
   if (local) return ProcessGroupGloo::createDeviceForHostname("127.0.0.1");
   const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
   return interface != nullptr ? ProcessGroupGloo::createDeviceForInterface(interface)

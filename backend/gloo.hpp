@@ -14,7 +14,7 @@ std::unique_ptr<SharedStore> open_tcp_store(StoreAddress& address);
 /// All ranks call it with stores of the same address and prefix. Transfers have no timeout: that a
 /// peer is gone shows by its closed socket. The network interface is the loopback where `local`,
 /// otherwise the one of GLOO_SOCKET_IFNAME or of the host name, as in torch.distributed. Set the
-/// process's cores and scheduling policy before: Gloo's thread inherits them.
+/// process's cores before: Gloo's thread inherits them, and takes the normal scheduling policy.
 std::unique_ptr<Communicator> make_gloo(SharedStore& store, int rank, int size, bool local);
 
 }  // namespace penstock

@@ -80,9 +80,10 @@ std::string seconds(double value) {
   return value < 0 ? "-" + format_seconds(-value) : format_seconds(value);
 }
 
+/// Of the prediction, relative to what was measured.
 std::string error(Pair pair) {
-  if (pair.predicted <= 0) return "";
-  return fmt::format("{:+.1f} %", 100 * (pair.measured / pair.predicted - 1));
+  if (pair.measured <= 0) return "";
+  return fmt::format("{:+.1f} %", 100 * (pair.predicted / pair.measured - 1));
 }
 
 /// Sum and number of what falls under one heading.
@@ -115,7 +116,7 @@ void print_kinds(const Joined& joined) {
   for (const auto& [kind, sum] : kinds) {
     table.row({std::string(name(kind)), std::to_string(sum.count), seconds(sum.mean_s().predicted),
                seconds(sum.mean_s().measured), error(sum.s),
-               seconds((sum.s.measured - sum.s.predicted) / joined.ranks)});
+               seconds((sum.s.predicted - sum.s.measured) / joined.ranks)});
   }
   fmt::print("\nActions, mean times and what their errors add up to\n\n{}", table.text());
 }

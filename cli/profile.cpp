@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 
 void check(const ProfileOptions& options) {
   if (options.device != "cpu") {
-    throw InputError("--device", fmt::format("{} is not a device that can be profiled here", options.device),
+    throw InputError("--device",
+                     fmt::format("{} is not a device that can be profiled here", options.device),
                      "The one there is: --device cpu.");
   }
   if (!options.spec.empty()) {
@@ -44,8 +45,10 @@ void check(const ProfileOptions& options) {
 void check_weights(const Graph& model) {
   for (const StoredTensor& tensor : model.tensors) {
     if (!tensor.file.empty() || tensor.elements() == 0) continue;
-    throw InputError(model.path, fmt::format("was exported without weights ({} has none), so it "
-                                             "cannot be measured", tensor.name),
+    throw InputError(model.path,
+                     fmt::format("was exported without weights ({} has none), so it "
+                                 "cannot be measured",
+                                 tensor.name),
                      "Export it without --meta.");
   }
 }
@@ -94,8 +97,10 @@ int profile(const ProfileOptions& options) {
   if (const auto failure = measure(options, partial)) {
     fmt::print(stderr, "penstock: {}\n", failure->message);
     if (fs::exists(partial)) {
-      fmt::print(stderr, "What was measured is kept in {}.partial: the same command goes on from "
-                 "there.\n", options.output);
+      fmt::print(stderr,
+                 "What was measured is kept in {}.partial: the same command goes on from "
+                 "there.\n",
+                 options.output);
     }
     return failure->status;
   }

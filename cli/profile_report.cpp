@@ -18,22 +18,25 @@ double mean_s(const std::vector<UnitCost>& units, Measured ActionTimes::*action)
   });
 }
 
-/// Seconds of F and B of one microbatch through the whole model.
+/// Seconds of F and B of one microbatch through the whole model, with its loss.
 double pass_s(const MicrobatchCosts& costs) {
-  return mean_s(costs.units, &ActionTimes::forward) + mean_s(costs.units, &ActionTimes::backward);
+  return mean_s(costs.units, &ActionTimes::forward) + costs.loss_forward.mean_s +
+         mean_s(costs.units, &ActionTimes::backward);
 }
 
 /// A training step on one device: every microbatch, and the optimizer.
 double step_s(const Profile& profile, const MicrobatchCosts& costs, double parameter_bytes) {
   const double count = double(profile.job.global_batch) / double(costs.microbatch);
-  return count * (pass_s(costs) + costs.load_batch_s) + pass_s(costs) * costs.first_microbatch_excess +
+  return count * (pass_s(costs) + costs.load_batch_s) +
+         pass_s(costs) * costs.first_microbatch_excess +
          profile.optimizer_s_per_byte * parameter_bytes;
 }
 
 void print_device(Out out, const Profile& profile) {
   const DeviceInfo& device = profile.device;
   const auto ranks = device.details.find("ranks");
-  fmt::format_to(out, "device      {}, {}\n", device.name, format_bytes(double(device.memory_bytes)));
+  fmt::format_to(out, "device      {}, {}\n", device.name,
+                 format_bytes(double(device.memory_bytes)));
   fmt::format_to(out, "measured    with {} thread{} a rank{}\n", device.threads,
                  device.threads == 1 ? "" : "s",
                  ranks == device.details.end() || ranks->second == "1"
@@ -53,7 +56,8 @@ void print_sizes(Out out, const Profile& profile, double parameter_bytes) {
                                                 [](double sum, const UnitCost& unit) {
                                                   return sum + unit.times.forward.spread_s +
                                                          unit.times.backward.spread_s;
-                                                }) / pass_s(costs)
+                                                }) /
+                                    pass_s(costs)
                               : 0;
     int64_t held = 0;
     for (const UnitCost& unit : costs.units) held += unit.held.after_forward;
@@ -72,11 +76,13 @@ double cost_s(const OperatorCost& op) { return op.times.forward.mean_s + op.time
 void print_operators(Out out, const MicrobatchCosts& costs, int top) {
   std::vector<const OperatorCost*> order;
   for (const OperatorCost& op : costs.operators) order.push_back(&op);
-  std::ranges::stable_sort(order, std::greater{}, [](const OperatorCost* op) { return cost_s(*op); });
+  std::ranges::stable_sort(order, std::greater{},
+                           [](const OperatorCost* op) { return cost_s(*op); });
   order.resize(std::min<size_t>(order.size(), std::max(top, 0)));
   if (order.empty()) return;
-  fmt::format_to(out, "\nmost expensive of {} operators, at microbatch {}\n{:>10} {:>10} {:>7} {:>8}  {}\n",
-                 costs.operators.size(), costs.microbatch, "F", "B", "share", "GFLOP/s", "operator");
+  fmt::format_to(
+      out, "\nmost expensive of {} operators, at microbatch {}\n{:>10} {:>10} {:>7} {:>8}  {}\n",
+      costs.operators.size(), costs.microbatch, "F", "B", "share", "GFLOP/s", "operator");
   const double all = pass_s(costs);
   for (const OperatorCost* op : order) {
     const double forward = op->times.forward.mean_s;
@@ -89,8 +95,11 @@ void print_operators(Out out, const MicrobatchCosts& costs, int top) {
 
 void print_links(Out out, const Profile& profile) {
   for (const LinkCost& link : profile.links) {
-    fmt::format_to(out, "\nlink {:<10} {} + bytes / ({}), the fit is off by {:.0f} %", link.kind,
-                   format_seconds(link.latency_s), format_bytes_per_second(link.bandwidth),
+    fmt::format_to(out, "\nlink {:<10} {}{}, the fit is off by {:.0f} %", link.kind,
+                   format_seconds(link.latency_s),
+                   link.bandwidth > 0
+                       ? fmt::format(" + bytes / ({})", format_bytes_per_second(link.bandwidth))
+                       : " whatever the bytes",
                    100 * link.residual);
   }
   if (profile.links.empty()) return;

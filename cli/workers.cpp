@@ -34,7 +34,7 @@ sigset_t ending_signals() {
 }
 
 std::string worker_program() {
-  const std::string path = program_folder() + "/penstock-worker";
+  std::string path = program_folder() + "/penstock-worker";
   if (access(path.c_str(), X_OK) != 0) {
     throw InputError(path, "is not there", "Build Penstock with LibTorch: tools/build does.");
   }

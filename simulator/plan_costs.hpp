@@ -19,7 +19,8 @@ Costs plan_costs(const Plan& plan, const Graph& model, const Slicing& slicing,
 /// A ring all-reduce of that many bytes: each rank moves 2 (n - 1) / n of them, in 2 (n - 1) rounds.
 double all_reduce_s(const Profile& profile, int64_t bytes, int64_t ranks);
 
-/// The link between ranks that the profile measured, or the cluster's where given.
+/// The cluster's link where given, else the one between ranks that the profile measured, beside
+/// compute where it has that. Throws InputError where there is neither.
 Link plan_link(const Profile& profile, const Cluster* cluster);
 
 }  // namespace penstock

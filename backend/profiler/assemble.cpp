@@ -87,8 +87,7 @@ void add_operators(const Division& division, const UnitCost& unit,
                    std::span<const StageCost> measured, size_t first, MicrobatchCosts& costs) {
   std::vector<StageCost> groups(measured.begin(), measured.end());
   const ScaleFactors to_unit = scale_factors(unit.times, groups);
-  const auto forward =
-      apportion(unit.held.after_forward, measured, &StageBytes::after_forward);
+  const auto forward = apportion(unit.held.after_forward, measured, &StageBytes::after_forward);
   const auto input = apportion(unit.held.after_input, measured, &StageBytes::after_input);
   scale_transients(groups, unit.held.transient_forward, &StageBytes::transient_forward);
   scale_transients(groups, unit.held.transient_backward, &StageBytes::transient_backward);
@@ -103,38 +102,6 @@ void add_operators(const Division& division, const UnitCost& unit,
 }
 
 }  // namespace
-
-void Samples::add(const ChainRun& run, bool split) {
-  for (size_t i = 0; i < stages_.size(); ++i) {
-    const StageTimes& times = run.times[i];
-    const StageBytes& bytes = run.bytes[i];
-    Stage& stage = stages_[i];
-    stage.forward.push_back(times.forward);
-    if (split) {
-      stage.backward_input.push_back(times.backward_input);
-      stage.backward_weight.push_back(times.backward_weight);
-      stage.bytes.after_input = bytes.after_input;
-    } else {
-      stage.backward.push_back(times.backward);
-    }
-    stage.bytes.after_forward = bytes.after_forward;
-    stage.bytes.transient_forward = bytes.transient_forward;
-    stage.bytes.transient_backward = std::max(stage.bytes.transient_backward,
-                                              bytes.transient_backward);
-  }
-}
-
-std::vector<StageCost> Samples::costs() const {
-  std::vector<StageCost> costs;
-  for (const Stage& stage : stages_) {
-    costs.push_back({.times = {.forward = summarize(stage.forward),
-                               .backward = summarize(stage.backward),
-                               .backward_input = summarize(stage.backward_input),
-                               .backward_weight = summarize(stage.backward_weight)},
-                     .bytes = stage.bytes});
-  }
-  return costs;
-}
 
 ScaleFactors scale_factors(const ActionTimes& whole, const std::vector<StageCost>& parts) {
   const auto factor = [&](Measured ActionTimes::*action) {
@@ -163,13 +130,16 @@ MicrobatchCosts assemble(const Division& division, int64_t microbatch, const Sta
   size_t group = 0;
   for (size_t u = 0; u < units.size(); ++u) {
     const Unit& unit = division.units[u];
-    UnitCost cost{.label = unit.label, .begin = unit.begin, .end = unit.end,
+    UnitCost cost{.label = unit.label,
+                  .begin = unit.begin,
+                  .end = unit.end,
                   .times = scaled(units[u].times, to_whole)};
-    cost.held = {.output = output_bytes(division.graph, consumers, unit.begin, unit.end, microbatch),
-                 .after_forward = forward[u],
-                 .after_input = input[u],
-                 .transient_forward = units[u].bytes.transient_forward,
-                 .transient_backward = units[u].bytes.transient_backward};
+    cost.held = {
+        .output = output_bytes(division.graph, consumers, unit.begin, unit.end, microbatch),
+        .after_forward = forward[u],
+        .after_input = input[u],
+        .transient_forward = units[u].bytes.transient_forward,
+        .transient_backward = units[u].bytes.transient_backward};
     const size_t first = group;
     while (group < groups.size() && division.groups[group] < unit.end) ++group;
     add_operators(division, cost, std::span(groups).subspan(first, group - first), first, costs);

@@ -5,33 +5,11 @@
 
 #include <vector>
 
-#include "backend/profiler/chain.hpp"
+#include "backend/profiler/samples.hpp"
 #include "graph/cuts.hpp"
 #include "pipeline/profile.hpp"
 
 namespace penstock::profiler {
-
-/// One stage of a chain, over all repetitions.
-struct StageCost {
-  ActionTimes times;
-  StageBytes bytes;
-};
-
-/// Collects the runs of one chain.
-class Samples {
- public:
-  explicit Samples(int stages) : stages_(stages) {}
-  void add(const ChainRun& run, bool split);
-  /// One per stage.
-  std::vector<StageCost> costs() const;
-
- private:
-  struct Stage {
-    std::vector<double> forward, backward, backward_input, backward_weight;
-    StageBytes bytes;
-  };
-  std::vector<Stage> stages_;
-};
 
 /// Seconds of F and B of the whole by the seconds of its parts: what the parts were scaled by.
 struct ScaleFactors {

@@ -31,8 +31,8 @@ Level observe(double& seconds, F&& action) {
 
 Chain::Chain(const Graph& graph, const Analysis& analysis, const std::vector<OperatorId>& begins,
              TensorStore& store, Loss loss)
-    : slicing_(slice(graph, analysis, interval_stages(graph, begins),
-                     static_cast<int>(begins.size()))),
+    : slicing_(
+          slice(graph, analysis, interval_stages(graph, begins), static_cast<int>(begins.size()))),
       received_(begins.size()),
       sent_(begins.size()),
       stage_of_value_(graph.values.size(), -1),
@@ -54,7 +54,8 @@ Chain::Chain(const Graph& graph, const Analysis& analysis, const std::vector<Ope
 }
 
 int Chain::loss_stage() const {
-  const auto found = std::ranges::find_if(stages_, [](const auto& stage) { return stage->has_loss(); });
+  const auto found =
+      std::ranges::find_if(stages_, [](const auto& stage) { return stage->has_loss(); });
   return static_cast<int>(found - stages_.begin());
 }
 
@@ -73,12 +74,13 @@ void Chain::forward(const Batch& batch, const StepContext& context, ChainRun& ru
   std::vector<int> uses = consumers_;
   for (int s = 0; s < stages(); ++s) {
     Values inputs;
-    for (const ValueId value : slicing_.stages[s].user_inputs) inputs[value] = batch.inputs.at(value);
+    for (const ValueId value : slicing_.stages[s].user_inputs)
+      inputs[value] = batch.inputs.at(value);
     for (const ValueId value : received_[s]) inputs[value] = live.at(value);
     Stage::Forward result;
     const Level level = observe(run.times[s].forward, [&] {
-      result = stages_[s]->forward(0, inputs, stages_[s]->needs_target() ? batch.target : std::nullopt,
-                                   context);
+      result = stages_[s]->forward(
+          0, inputs, stages_[s]->needs_target() ? batch.target : std::nullopt, context);
     });
     inputs.clear();
     run.bytes[s].after_forward = level.after - level.before;
@@ -111,7 +113,8 @@ void Chain::backward(ChainRun& run, bool split) {
     Values inputs;
     double& seconds = split ? run.times[s].backward_input : run.times[s].backward;
     const Level level = observe(seconds, [&] {
-      inputs = split ? stages_[s]->backward_input(0, gradients) : stages_[s]->backward(0, gradients);
+      inputs =
+          split ? stages_[s]->backward_input(0, gradients) : stages_[s]->backward(0, gradients);
     });
     run.bytes[s].transient_backward = level.transient;
     for (auto& [value, gradient] : inputs) {

@@ -18,9 +18,10 @@ struct StageTimes {
 
 /// Bytes that one microbatch holds in one stage (as pipeline/profile.hpp says).
 struct StageBytes {
-  int64_t after_forward = 0;   // allocated by F and still held when all stages have run F
-  int64_t after_input = 0;     // what W sets free
-  int64_t transient_forward = 0, transient_backward = 0;  // peak above the larger of before and after
+  int64_t after_forward = 0;  // allocated by F and still held when all stages have run F
+  int64_t after_input = 0;    // what W sets free
+  int64_t transient_forward = 0,
+          transient_backward = 0;  // peak above the larger of before and after
 };
 
 /// What one microbatch took in each stage.

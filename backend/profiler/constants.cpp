@@ -18,7 +18,9 @@ Graph smallest_model() {
                   {.name = "w", .kind = Value::Kind::tensor, .shape = {Expression(1)}, .tensor = 0},
                   {.name = "y", .shape = shape, .producer = 0}};
   graph.tensors = {{.name = "w", .requires_grad = true, .sizes = {1}, .strides = {1}}};
-  graph.operators = {{.name = "y", .target = "aten::mul", .overload = "Tensor",
+  graph.operators = {{.name = "y",
+                      .target = "aten::mul",
+                      .overload = "Tensor",
                       .arguments = {{"self", TensorRef{0}}, {"other", TensorRef{1}}},
                       .outputs = {2}}};
   graph.inputs = {0};
@@ -108,9 +110,8 @@ Measured loss_forward(const Subject& subject, int64_t microbatch, const Batch& b
       at::zeros(shape, scalar_type(value.dtype)).set_requires_grad(is_floating(value.dtype));
   std::vector<double> seconds;
   for (int i = 0; i < repeated; ++i) {
-    seconds.push_back(time_s([&] {
-      mean_loss(subject.job.loss, prediction, batch.target.value_or(at::Tensor()));
-    }));
+    seconds.push_back(time_s(
+        [&] { mean_loss(subject.job.loss, prediction, batch.target.value_or(at::Tensor())); }));
   }
   return summarize(seconds);
 }

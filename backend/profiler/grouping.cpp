@@ -26,10 +26,11 @@ std::vector<OperatorId> group_begins(const Graph& graph, const Analysis& analysi
     begins.push_back(unit.begin);
     int counted = 0;
     for (OperatorId op = unit.begin; op < unit.end; ++op) {
-      if (!costs_time(graph, analysis, op) || ++counted % together != 0 || !allowed[op + 1]) continue;
-      const bool more = std::ranges::any_of(
-          std::views::iota(op + 1, unit.end),
-          [&](OperatorId later) { return costs_time(graph, analysis, later); });
+      if (!costs_time(graph, analysis, op) || ++counted % together != 0 || !allowed[op + 1])
+        continue;
+      const bool more =
+          std::ranges::any_of(std::views::iota(op + 1, unit.end),
+                              [&](OperatorId later) { return costs_time(graph, analysis, later); });
       if (more) begins.push_back(op + 1);
     }
   }
@@ -47,8 +48,9 @@ std::vector<double> weights(const Graph& graph, const Analysis& analysis, Operat
       continue;
     }
     const Operator& o = graph.operators[op];
-    result.push_back(std::max(forward_flops(graph, o, batch),
-                              flops_per_byte * static_cast<double>(forward_bytes(graph, o, batch))));
+    result.push_back(
+        std::max(forward_flops(graph, o, batch),
+                 flops_per_byte * static_cast<double>(forward_bytes(graph, o, batch))));
   }
   return result;
 }

@@ -10,7 +10,7 @@ namespace penstock::profiler {
 namespace {
 
 constexpr int sender = 0, receiver = 1;
-constexpr int64_t smallest = 16;          // bytes: a time stamp fits
+constexpr int64_t smallest = 16;           // bytes: a time stamp fits
 constexpr int64_t load_message = 4 << 20;  // bytes of one transfer under load
 constexpr int load_messages = 8;
 
@@ -54,8 +54,10 @@ LinkCost measure_link(Communicator& communicator, int64_t largest, bool busy) {
     at::Tensor message = at::zeros({bytes / 8}, at::kDouble);
     std::vector<double> seconds;
     for (int i = 0; i < repetitions(bytes); ++i) {
-      if (communicator.rank() == sender) send_stamped(communicator, message, busy ? &work : nullptr);
-      if (communicator.rank() == receiver) seconds.push_back(receive_stamped(communicator, message));
+      if (communicator.rank() == sender)
+        send_stamped(communicator, message, busy ? &work : nullptr);
+      if (communicator.rank() == receiver)
+        seconds.push_back(receive_stamped(communicator, message));
     }
     link.samples.emplace_back(bytes, summarize(seconds).median_s);
   }

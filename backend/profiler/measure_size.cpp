@@ -46,8 +46,12 @@ std::vector<StageCost> without_loss(std::vector<StageCost> costs, int loss_stage
 class Rounds {
  public:
   Rounds(Subject& subject, int64_t microbatch)
-      : subject_(subject), microbatch_(microbatch), batch_(subject.batches.read(0, microbatch)),
-        whole_(1), units_(subject.by_unit.stages()), groups_(subject.by_group.stages()) {}
+      : subject_(subject),
+        microbatch_(microbatch),
+        batch_(subject.batches.read(0, microbatch)),
+        whole_(1),
+        units_(subject.by_unit.stages()),
+        groups_(subject.by_group.stages()) {}
 
   /// Once F and B, once F, I and W.
   void measure(Chain& chain, Samples& samples) {
@@ -85,8 +89,8 @@ class Rounds {
     SizeResult result{.costs = assemble(subject_.division(), microbatch_, whole, units,
                                         costs(groups_, subject_.by_group)),
                       .unit_scale = scale_factors(whole.times, units)};
-    result.peak_bytes = whole.bytes.after_forward + std::max(whole.bytes.transient_forward,
-                                                             whole.bytes.transient_backward);
+    result.peak_bytes = whole.bytes.after_forward +
+                        std::max(whole.bytes.transient_forward, whole.bytes.transient_backward);
     result.costs.loss_forward = loss;
     result.pass_s = whole.times.forward.mean_s + whole.times.backward.mean_s + loss.mean_s;
     const double first = summarize(first_s_).mean_s + accumulation_s;

@@ -10,10 +10,10 @@
 namespace penstock::profiler {
 
 struct SizeResult {
-  MicrobatchCosts costs;      // mean over ranks
-  ScaleFactors unit_scale;    // of this rank: what the units were scaled by
-  double pass_s = 0;          // F and B of the whole model, mean over ranks
-  int64_t peak_bytes = 0;     // of tensors, above what the model itself takes
+  MicrobatchCosts costs;    // mean over ranks
+  ScaleFactors unit_scale;  // of this rank: what the units were scaled by
+  double pass_s = 0;        // F and B of the whole model, mean over ranks
+  int64_t peak_bytes = 0;   // of tensors, above what the model itself takes
   Repetitions repetitions;
 };
 

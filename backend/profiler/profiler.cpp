@@ -7,12 +7,13 @@
 
 #include "backend/probe.hpp"
 #include "backend/profiler/agree.hpp"
+#include "backend/profiler/budget.hpp"
 #include "backend/profiler/constants.hpp"
 #include "backend/profiler/device.hpp"
 #include "backend/profiler/link.hpp"
 #include "backend/profiler/measure_size.hpp"
+#include "backend/profiler/probes.hpp"
 #include "backend/profiler/resume.hpp"
-#include "backend/profiler/statistics.hpp"
 #include "graph/file.hpp"
 #include "graph/pt2.hpp"
 #include "pipeline/quantity.hpp"
@@ -28,6 +29,7 @@ class Profiler {
   void run() {
     profile_.base_memory_bytes = resident_bytes();
     profile_.job = read_job(request_.job);
+    budget_ = Budget(profile_.job.global_batch);
     const Graph graph = read_pt2(profile_.job.model);
     profile_.model_sha256 = graph.sha256;
     profile_.device = cpu_info(communicator_.size());
@@ -58,20 +60,13 @@ class Profiler {
     write_file(request_.partial, to_json(profile_, request_.partial));
   }
 
-  /// The probe of the profile is the mean of all, and its spread the largest.
+  /// Probes lie before, between and after the measurements.
   void probe() {
     communicator_.barrier();
     Probe now = run_probe();
     mean_over_ranks(communicator_, {&now.gemm_s, &now.copy_s, &now.spread});
     probes_.push_back(now);
-    std::vector<double> gemm, copy;
-    for (const Probe& probe : probes_) gemm.push_back(probe.gemm_s), copy.push_back(probe.copy_s);
-    const Measured gemms = summarize(gemm), copies = summarize(copy);
-    const auto range = [](const std::vector<double>& seconds, const Measured& all) {
-      const auto [least, most] = std::ranges::minmax(seconds);
-      return all.mean_s > 0 ? (most - least) / all.mean_s : 0;
-    };
-    profile_.probe = {gemms.mean_s, copies.mean_s, std::max(range(gemm, gemms), range(copy, copies))};
+    profile_.probe = combine(probes_);
   }
 
   void choose_sizes(const Graph& graph) {
@@ -95,10 +90,9 @@ class Profiler {
     profile_.zero_s_per_byte = zero_s_per_byte(subject);
     profile_.hand_off_s_per_byte = hand_off_s_per_byte();
     profile_.action_overhead_s = action_overhead_s();
-    mean_over_ranks(communicator_,
-                    {&profile_.accumulate_s_per_byte, &profile_.optimizer_s_per_byte,
-                     &profile_.zero_s_per_byte, &profile_.hand_off_s_per_byte,
-                     &profile_.action_overhead_s});
+    mean_over_ranks(communicator_, {&profile_.accumulate_s_per_byte, &profile_.optimizer_s_per_byte,
+                                    &profile_.zero_s_per_byte, &profile_.hand_off_s_per_byte,
+                                    &profile_.action_overhead_s});
   }
 
   void measure_sizes(Subject& subject) {
@@ -106,7 +100,7 @@ class Profiler {
     for (size_t i = 0; i < sizes_.size(); ++i) {
       const double part = allowed_steps(sizes_, i, profile_.job.global_batch) / budget_steps;
       if (profile_.at(sizes_[i]) != nullptr) {
-        note_measured(sizes_[i]);
+        budget_.note(*profile_.at(sizes_[i]));
       } else if (fits(sizes_[i])) {
         measure(subject, i, done, part);
         save();
@@ -125,14 +119,14 @@ class Profiler {
     const double first = warm_up(subject, size);  // with the memory of this size
     double pass_s = first;
     mean_over_ranks(communicator_, {&pass_s});
-    note_pass(size, pass_s);
+    budget_.note_pass(size, pass_s);
     const double allowed_s =
-        std::max(allowed_steps(sizes_, i, profile_.job.global_batch) * step_s_, 0.2);
+        std::max(allowed_steps(sizes_, i, profile_.job.global_batch) * budget_.step_s(), 0.2);
     const Repetitions planned = repetitions(allowed_s / pass_s);
     SizeResult result = measure_size(subject, size, planned, profile_.accumulate_s_per_byte,
                                      communicator_, progress);
-    note_pass(size, result.pass_s);
-    largest_ = std::max(largest_, std::pair(size, result.peak_bytes));
+    budget_.note_pass(size, result.pass_s);
+    budget_.note_bytes(size, result.peak_bytes);
     profile_.device.details[fmt::format("unit_scale.{}", size)] =
         fmt::format("F {:.4f} B {:.4f} I {:.4f} W {:.4f}", result.unit_scale.forward,
                     result.unit_scale.backward, result.unit_scale.backward_input,
@@ -142,28 +136,9 @@ class Profiler {
                std::move(result.costs));
   }
 
-  /// A training step on one device is as fast as the best microbatch size makes it.
-  void note_pass(int64_t size, double pass_s) {
-    const double step_s = pass_s * double(profile_.job.global_batch) / double(size);
-    step_s_ = step_s_ == 0 ? step_s : std::min(step_s_, step_s);
-  }
-  void note_measured(int64_t size) {
-    double pass_s = 0;
-    int64_t bytes = 0, transient = 0;
-    for (const UnitCost& unit : profile_.at(size)->units) {
-      pass_s += unit.times.forward.mean_s + unit.times.backward.mean_s;
-      bytes += unit.held.after_forward;
-      transient = std::max({transient, unit.held.transient_forward, unit.held.transient_backward});
-    }
-    note_pass(size, pass_s);
-    largest_ = std::max(largest_, std::pair(size, bytes + transient));
-  }
-
-  /// Memory grows with the samples: does what this size will take leave room on the machine?
+  /// Does what this size will take leave room on the machine?
   bool fits(int64_t size) {
-    if (largest_.first == 0) return true;
-    const double needed = double(largest_.second) / double(largest_.first) * double(size) *
-                          communicator_.size();
+    const double needed = budget_.bytes(size) * communicator_.size();
     const double available = from_rank(communicator_, 0, double(available_bytes()));
     if (needed <= available) return true;
     warn(fmt::format("microbatch {} is not measured: it would take {} and {} are free", size,
@@ -189,8 +164,7 @@ class Profiler {
   Profile profile_;
   std::vector<int64_t> sizes_;
   std::vector<Probe> probes_;
-  double step_s_ = 0;                       // best estimate of a training step on one device
-  std::pair<int64_t, int64_t> largest_{};   // largest size measured, and the bytes that it took
+  Budget budget_{0};
 };
 
 }  // namespace

@@ -18,14 +18,17 @@ std::vector<int64_t> microbatch_sizes(const Graph& graph, int64_t global_batch,
     if (global_batch % size == 0) sizes.push_back(size);
   }
   if (sizes.empty()) {
-    const std::string allowed = graph.dynamic_batch ? fmt::format("at least {}", least)
-                                                    : fmt::format("exactly {}", least);
-    throw InputError(place, fmt::format("global_batch {} has no divisor that the model allows as a "
-                                        "microbatch: {} samples", global_batch, allowed),
+    const std::string allowed =
+        graph.dynamic_batch ? fmt::format("at least {}", least) : fmt::format("exactly {}", least);
+    throw InputError(place,
+                     fmt::format("global_batch {} has no divisor that the model allows as a "
+                                 "microbatch: {} samples",
+                                 global_batch, allowed),
                      graph.dynamic_batch
                          ? "choose a larger global_batch"
                          : fmt::format("make global_batch a multiple of {}, or export the model "
-                                       "without --static", least));
+                                       "without --static",
+                                       least));
   }
   std::ranges::stable_partition(
       sizes, [](int64_t size) { return std::has_single_bit(static_cast<uint64_t>(size)); });

@@ -20,9 +20,7 @@ std::vector<int64_t> microbatch_sizes(const Graph& graph, int64_t global_batch,
 struct Repetitions {
   int whole = 3, units = 1, operators = 1;  // the least
   /// Microbatches' time that these take, with warm-ups and the first microbatches of two steps.
-  int passes() const {
-    return 3 + 2 * (whole + units + operators) + (warm_parts() ? 2 : 0);
-  }
+  int passes() const { return 3 + 2 * (whole + units + operators) + (warm_parts() ? 2 : 0); }
   /// Do units and operators run once before they are measured? Where that can be afforded.
   bool warm_parts() const { return units > 1 && operators > 1; }
 };

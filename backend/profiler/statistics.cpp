@@ -48,9 +48,8 @@ std::vector<int64_t> apportion(int64_t total, const std::vector<double>& weights
   }
   std::vector<size_t> order(weights.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, std::greater{}, [&](size_t i) {
-    return exact[i] - static_cast<double>(parts[i]);
-  });
+  std::ranges::stable_sort(order, std::greater{},
+                           [&](size_t i) { return exact[i] - static_cast<double>(parts[i]); });
   int64_t left = total - std::accumulate(parts.begin(), parts.end(), int64_t{0});
   for (size_t k = 0; left > 0; k = (k + 1) % order.size(), --left) ++parts[order[k]];
   for (size_t k = 0; left < 0; k = (k + 1) % order.size(), ++left) --parts[order[k]];

@@ -30,11 +30,11 @@ def test_the_error_is_told_by_step_action_rank_and_transfer(tmp_path):
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
     # GPipe, two microbatches: (2 + 1)(F + B), and two transfers of 1 ms more: 9 ms and 12.5 ms.
-    assert "step predicted 9.00 ms, measured 12.5 ms: +38.9 %" in " ".join(lines[0])
-    assert ["F", "4", "1.00", "ms", "1.50", "ms", "+50.0", "%", "1.00", "ms"] in lines
+    assert "step predicted 9.00 ms, measured 12.5 ms: -28.0 %" in " ".join(lines[0])
+    assert ["F", "4", "1.00", "ms", "1.50", "ms", "-33.3", "%", "-1.00", "ms"] in lines
     assert ["B", "4", "2.00", "ms", "2.00", "ms", "+0.0", "%", "0", "s"] in lines
     # Each rank: 2 F and 2 B.
-    assert ["0", "6.00", "ms", "7.00", "ms", "+16.7", "%", "3.00", "ms", "5.50", "ms"] in lines
+    assert ["0", "6.00", "ms", "7.00", "ms", "-14.3", "%", "3.00", "ms", "5.50", "ms"] in lines
     transfers = [line for line in lines if line[1:2] == ["to"]]
     assert [line[:4] for line in transfers] == [["0", "to", "1", "activations"], ["1", "to", "0", "gradients"]]
     assert sorted(tmp_path.iterdir()) == before  # nothing is written

@@ -201,3 +201,40 @@ def test_goes_on_after_an_interruption(tmp_path):
     assert [size["microbatch"] for size in after] == [1, 2, 4, 8, 16, 32, 64]
     assert after[:len(before)] == before  # to the last digit: not measured again
     assert names(tmp_path) == ["job.yaml", "profile.json"]
+
+
+def boundary_bytes(plan_text):
+    """Of the value between the two halves of transformer-text: [microbatch, 16, 32] float32."""
+    microbatch = int(next(line for line in plan_text.splitlines() if line.startswith("microbatch:")).split()[1])
+    return microbatch * 16 * 32 * 4
+
+
+@pytest.mark.parametrize("schedule, microbatches", [("gpipe", 2), ("gpipe", 4), ("1f1b", 2), ("1f1b", 4)])
+def test_predicts_the_memory_that_a_run_needs(measured, tmp_path, schedule, microbatches):
+    """The simulator counts everything that a microbatch keeps as held from the start of its F to the
+    end of its B, and the largest transient of a stage as if it came when all is held: it may say up to
+    twice that transient too much. What it may miss or count twice are values on their way: two posted
+    receives and a sent value each way, and one value per microbatch that the sender keeps until it
+    knows that it arrived."""
+    (tmp_path / "tokens.bin").write_bytes(bytes(sum(([i * 7 % 64, 0] for i in range(4 * 16 + 1)), [])))
+    job = write_job(tmp_path, "transformer-text")
+    job.write_text(job.read_text() + "data: tokens.bin\nsequence: 16\nsteps: 3\n")
+    profile = json.loads((measured[0] / "profile.json").read_text())
+    profile["job"].update({"data": [str(tmp_path / "tokens.bin")], "sequence": 16, "steps": 3})
+    (tmp_path / "profile.json").write_text(json.dumps(profile))
+    plan = tmp_path / "plan.yaml"
+    for command in [["plan", tmp_path / "profile.json", "--ranks", "2", "--schedule", schedule,
+                     "--microbatches", microbatches, "--split", "layers.0:end", "-o", plan],
+                    ["execute", plan, "--steps", "3", "--json"]]:
+        result = subprocess.run([str(PENSTOCK), *map(str, command)], capture_output=True, text=True,
+                                timeout=300)
+        assert result.returncode == 0, result.stderr
+    run = json.loads(result.stdout)
+    size = next(size for size in profile["microbatches"] if size["microbatch"] == 4 // microbatches)
+    transient = max(max(op["held_bytes"]["transient_forward"], op["held_bytes"]["transient_backward"])
+                    for op in size["operators"])
+    tolerance = 2 * transient + (6 + microbatches) * boundary_bytes(plan.read_text())
+    for predicted, needed in zip(run["predicted_peak_memory_bytes"], run["peak_memory_bytes"]):
+        print(f"{schedule} {microbatches}: predicted {predicted}, needed {needed}, "
+              f"{100 * (predicted / needed - 1):+.1f} %, tolerance {100 * tolerance / needed:.1f} %")
+        assert abs(predicted - needed) <= tolerance

@@ -218,6 +218,15 @@ TEST(PlanLink, AMeasuredLinkMovesDataOnceItsReceiveIsPosted) {
   EXPECT_EQ(link.receiver_s_per_byte, 2e-10);
 }
 
+TEST(PlanLink, AStepSeesTheLinkAsItIsBesideCompute) {
+  Profile both = profile();
+  both.links.push_back({.kind = "gloo-busy", .latency_s = 3e-4, .bandwidth = 5e8});
+  EXPECT_EQ(plan_link(both, nullptr).latency_s, 3e-4);
+  EXPECT_EQ(plan_link(both, nullptr).bandwidth, 5e8);
+  both.links[1].bandwidth = 0;  // a fit without a slope
+  EXPECT_EQ(plan_link(both, nullptr).bandwidth, 1e9);
+}
+
 TEST(PlanLink, AClusterReplacesTheMeasuredLink) {
   const Cluster cluster{.ranks = 2, .link = {.latency_s = 3}};
   EXPECT_EQ(plan_link(profile(), &cluster).latency_s, 3);

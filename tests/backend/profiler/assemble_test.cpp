@@ -16,13 +16,16 @@ Graph chain() {
   Graph graph;
   const std::vector<Expression> shape{Expression::batch(), Expression(8)};
   graph.values.push_back({.name = "x", .kind = Value::Kind::user_input, .shape = shape});
-  graph.values.push_back({.name = "w", .kind = Value::Kind::tensor, .shape = {Expression(8)}, .tensor = 0});
+  graph.values.push_back(
+      {.name = "w", .kind = Value::Kind::tensor, .shape = {Expression(8)}, .tensor = 0});
   graph.tensors = {{.name = "w", .requires_grad = true, .sizes = {8}, .strides = {1}}};
   graph.inputs = {0};
   const auto add = [&](const char* target, const char* overload, std::vector<Argument> arguments) {
     const auto id = static_cast<OperatorId>(graph.operators.size());
     const std::string name = "op" + std::to_string(id);
-    graph.operators.push_back({.name = name, .target = target, .overload = overload,
+    graph.operators.push_back({.name = name,
+                               .target = target,
+                               .overload = overload,
                                .arguments = std::move(arguments),
                                .outputs = {static_cast<ValueId>(graph.values.size())}});
     graph.values.push_back({.name = name, .shape = shape, .producer = id});
@@ -41,9 +44,12 @@ Graph chain() {
 
 StageCost cost(double forward, double backward, int64_t held) {
   const auto measured = [](double seconds) { return summarize({seconds, seconds, seconds}); };
-  return {.times = {.forward = measured(forward), .backward = measured(backward),
-                    .backward_input = measured(backward / 2), .backward_weight = measured(backward / 2)},
-          .bytes = {.after_forward = held, .after_input = held / 2, .transient_forward = held / 10}};
+  return {
+      .times = {.forward = measured(forward),
+                .backward = measured(backward),
+                .backward_input = measured(backward / 2),
+                .backward_weight = measured(backward / 2)},
+      .bytes = {.after_forward = held, .after_input = held / 2, .transient_forward = held / 10}};
 }
 
 class Assemble : public ::testing::Test {
@@ -90,9 +96,9 @@ TEST_F(Assemble, UnitsAddUpToTheWholeAndOperatorsToTheirUnit) {
 
 TEST_F(Assemble, ViewsTakeNothing) {
   const Division division{graph_, analysis_, units_, groups_};
-  const MicrobatchCosts costs = assemble(division, 4, cost(8, 20, 1000),
-                                         {cost(4, 10, 500), cost(4, 10, 500)},
-                                         {cost(1, 2, 100), cost(1, 4, 100), cost(2, 5, 100)});
+  const MicrobatchCosts costs =
+      assemble(division, 4, cost(8, 20, 1000), {cost(4, 10, 500), cost(4, 10, 500)},
+               {cost(1, 2, 100), cost(1, 4, 100), cost(2, 5, 100)});
   for (const int view : {1, 3}) {
     EXPECT_EQ(costs.operators[view].times.forward.mean_s, 0);
     EXPECT_EQ(costs.operators[view].times.backward.mean_s, 0);
@@ -103,9 +109,9 @@ TEST_F(Assemble, ViewsTakeNothing) {
 
 TEST_F(Assemble, DescribesOperatorsAndOutputs) {
   const Division division{graph_, analysis_, units_, groups_};
-  const MicrobatchCosts costs = assemble(division, 4, cost(8, 20, 1000),
-                                         {cost(4, 10, 500), cost(4, 10, 500)},
-                                         {cost(1, 2, 100), cost(1, 4, 100), cost(2, 5, 100)});
+  const MicrobatchCosts costs =
+      assemble(division, 4, cost(8, 20, 1000), {cost(4, 10, 500), cost(4, 10, 500)},
+               {cost(1, 2, 100), cost(1, 4, 100), cost(2, 5, 100)});
   constexpr int64_t value_bytes = 4 * 8 * 4;  // batch 4, 8 float32
   EXPECT_EQ(costs.operators[0].name, "op0");
   EXPECT_EQ(costs.operators[0].target, "aten::mul.Tensor");

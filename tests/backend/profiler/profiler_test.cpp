@@ -54,9 +54,8 @@ class ProfilerTest : public ::testing::Test {
   }
   Profile profile(const std::string& job) {
     const auto communicators = make_in_process(1);
-    run({.job = job, .partial = partial_}, *communicators[0], [&](const Json& event) {
-      events_.push_back(event);
-    });
+    run({.job = job, .partial = partial_}, *communicators[0],
+        [&](const Json& event) { events_.push_back(event); });
     return read_profile(partial_);
   }
 
@@ -133,20 +132,21 @@ TEST_P(OfModel, IsCompleteInOrderConsistentAndEqualWhenReadBack) {
   EXPECT_EQ(to_json(made, partial_), read_file(partial_));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Models, OfModel,
-    ::testing::Values(Case{"pippy", "cross_entropy"}, Case{"iterative", "cross_entropy"},
-                      Case{"image_classifier", "cross_entropy"},
-                      Case{"transformer-text", "cross_entropy"},
-                      Case{"transformer-text-dropout", "cross_entropy"},
-                      Case{"transformer-static", "cross_entropy"},
-                      Case{"everything", "cross_entropy"}, Case{"lstm", "cross_entropy"},
-                      Case{"parameters", "mse"}, Case{"unet", "mse"}, Case{"outputs", "output"}),
-    [](const auto& param) {
-      std::string name = param.param.model;
-      std::ranges::replace(name, '-', '_');
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(Models, OfModel,
+                         ::testing::Values(Case{"pippy", "cross_entropy"},
+                                           Case{"iterative", "cross_entropy"},
+                                           Case{"image_classifier", "cross_entropy"},
+                                           Case{"transformer-text", "cross_entropy"},
+                                           Case{"transformer-text-dropout", "cross_entropy"},
+                                           Case{"transformer-static", "cross_entropy"},
+                                           Case{"everything", "cross_entropy"},
+                                           Case{"lstm", "cross_entropy"}, Case{"parameters", "mse"},
+                                           Case{"unet", "mse"}, Case{"outputs", "output"}),
+                         [](const auto& param) {
+                           std::string name = param.param.model;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
 
 class ChainOfModel : public ProfilerTest, public ::testing::WithParamInterface<Case> {};
 
@@ -272,12 +272,13 @@ TEST_F(ProfilerTest, RefusesAModelWithoutWeights) {
 
 TEST_F(ProfilerTest, ParametersStayAsTheyAre) {
   PENSTOCK_MODEL(model, "pippy");
-  const Job job = read_job(write_job(model, "cross_entropy", 1,
-                                     "{kind: adamw, learning_rate: 0.1, weight_decay: 0.5}"));
+  const Job job = read_job(
+      write_job(model, "cross_entropy", 1, "{kind: adamw, learning_rate: 0.1, weight_decay: 0.5}"));
   const Graph graph = read_pt2(model);
   Subject subject(job, graph);
   std::vector<at::Tensor> before;
-  for (const int index : subject.parameters()) before.push_back(subject.store.tensor(index).clone());
+  for (const int index : subject.parameters())
+    before.push_back(subject.store.tensor(index).clone());
   subject.whole.run(subject.batches.read(0, 1), {}, false);
   subject.optimizer.step(subject.store, subject.parameters());
   size_t i = 0;

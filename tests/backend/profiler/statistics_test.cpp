@@ -29,7 +29,7 @@ TEST(Summarize, OfNothingIsZero) { EXPECT_EQ(summarize({}).repetitions, 0); }
 TEST(Apportion, AddsUpToTheTotalAndIsNearestToTheWeights) {
   EXPECT_THAT(apportion(10, {1, 1, 1}), ElementsAre(4, 3, 3));  // equal remainders: the earlier
   EXPECT_THAT(apportion(100, {0.5, 0.25, 0.25}), ElementsAre(50, 25, 25));
-  EXPECT_THAT(apportion(7, {3, 0, 1}), ElementsAre(5, 0, 2));   // 5.25 and 1.75
+  EXPECT_THAT(apportion(7, {3, 0, 1}), ElementsAre(5, 0, 2));  // 5.25 and 1.75
 }
 
 TEST(Apportion, LeavesOutNegativeWeights) { EXPECT_THAT(apportion(5, {-3, 1}), ElementsAre(0, 5)); }
@@ -45,7 +45,8 @@ TEST(Apportion, AddsUpForNegativeTotalsToo) {
 
 TEST(FitLink, FindsTheLineThatTheSamplesLieOn) {
   std::vector<std::pair<int64_t, double>> samples;
-  for (int64_t bytes = 16; bytes <= 1 << 24; bytes *= 8) samples.emplace_back(bytes, 6e-5 + bytes / 2e9);
+  for (int64_t bytes = 16; bytes <= 1 << 24; bytes *= 8)
+    samples.emplace_back(bytes, 6e-5 + bytes / 2e9);
   const LinkFit fit = fit_link(samples);
   // The normal equations lose about the square of the ratio of the largest to the smallest term,
   // (2^24 / 2e9 / 6e-5)^2 = 2e4, times the 1e-16 of a double.
@@ -56,7 +57,8 @@ TEST(FitLink, FindsTheLineThatTheSamplesLieOn) {
 
 TEST(FitLink, CountsSmallMessagesAsMuchAsLargeOnes) {
   // One large sample is 10 % off: the latency, which the small ones give, hardly moves.
-  const LinkFit fit = fit_link({{16, 1e-4}, {128, 1e-4}, {1 << 20, 1.1e-3}, {1 << 24, 1.1 * 16.1e-3}});
+  const LinkFit fit =
+      fit_link({{16, 1e-4}, {128, 1e-4}, {1 << 20, 1.1e-3}, {1 << 24, 1.1 * 16.1e-3}});
   EXPECT_NEAR(fit.latency_s, 1e-4, 1e-5);
 }
 
