@@ -88,8 +88,10 @@ double action_overhead_s() {
   const Slicing slicing = slice(graph, analysis, {0}, 1);
   Stage stage(graph, analysis, slicing, 0, store, Loss::output);
   const Values inputs{{0, at::ones({1, 1})}};
+  constexpr int times = 50;
   std::vector<double> seconds;
-  for (int i = 0; i < 50; ++i) {
+  seconds.reserve(times);
+  for (int i = 0; i < times; ++i) {
     seconds.push_back(time_s([&] {
       stage.forward(0, inputs, std::nullopt, {});
       stage.backward(0, {});
@@ -109,6 +111,7 @@ Measured loss_forward(const Subject& subject, int64_t microbatch, const Batch& b
   const at::Tensor prediction =
       at::zeros(shape, scalar_type(value.dtype)).set_requires_grad(is_floating(value.dtype));
   std::vector<double> seconds;
+  seconds.reserve(repeated);
   for (int i = 0; i < repeated; ++i) {
     seconds.push_back(time_s(
         [&] { mean_loss(subject.job.loss, prediction, batch.target.value_or(at::Tensor())); }));

@@ -1,7 +1,6 @@
 #include "backend/profiler/grouping.hpp"
 
 #include <algorithm>
-#include <ranges>
 
 #include "graph/facts.hpp"
 #include "graph/flops.hpp"
@@ -24,14 +23,12 @@ std::vector<OperatorId> group_begins(const Graph& graph, const Analysis& analysi
   std::vector<OperatorId> begins;
   for (const Unit& unit : units) {
     begins.push_back(unit.begin);
+    OperatorId last = unit.end - 1;  // that takes time: the views after it belong to its group
+    while (last > unit.begin && !costs_time(graph, analysis, last)) --last;
     int counted = 0;
-    for (OperatorId op = unit.begin; op < unit.end; ++op) {
-      if (!costs_time(graph, analysis, op) || ++counted % together != 0 || !allowed[op + 1])
-        continue;
-      const bool more =
-          std::ranges::any_of(std::views::iota(op + 1, unit.end),
-                              [&](OperatorId later) { return costs_time(graph, analysis, later); });
-      if (more) begins.push_back(op + 1);
+    for (OperatorId op = unit.begin; op < last; ++op) {
+      if (!costs_time(graph, analysis, op)) continue;
+      if (++counted % together == 0 && allowed[op + 1]) begins.push_back(op + 1);
     }
   }
   return begins;

@@ -109,8 +109,10 @@ class Rounds {
 
 double load_s(const Subject& subject, int64_t microbatch) {
   if (subject.batches.made_up()) return 0;
+  constexpr int times = 5;
   std::vector<double> seconds;
-  for (int i = 0; i < 5; ++i) {
+  seconds.reserve(times);
+  for (int i = 0; i < times; ++i) {
     seconds.push_back(time_s([&] { subject.batches.read(i * microbatch, microbatch); }));
   }
   return summarize(seconds).mean_s;
