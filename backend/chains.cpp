@@ -10,8 +10,6 @@
 namespace penstock {
 namespace {
 
-size_t index(ValueId value) { return static_cast<size_t>(value); }
-
 /// Does it turn one floating-point type into another?
 bool changes_precision(const Graph& graph, const Operator& op) {
   const auto reads = op.reads();

@@ -11,8 +11,6 @@
 namespace penstock {
 namespace {
 
-size_t index(int id) { return static_cast<size_t>(id); }
-
 /// The second pass over a stage: how an operator reads its inputs.
 StageOperator stage_operator(const Analysis& analysis, const std::vector<ValueRole>& roles,
                              OperatorId id, const PreparedOperator& prepared) {

@@ -11,6 +11,9 @@
 
 namespace penstock {
 
+/// The id of a value, operator or tensor as a position in its table.
+inline size_t index(int id) { return static_cast<size_t>(id); }
+
 enum class ValueRole : uint8_t {
   plain,            // none of the others: random numbers, updated buffers, what no gradient reaches
   constant,         // computed once per batch size and kept

@@ -5,8 +5,6 @@
 namespace penstock {
 namespace {
 
-size_t index(int id) { return static_cast<size_t>(id); }
-
 bool any_output(const Operator& op, const std::vector<bool>& fact) {
   return std::ranges::any_of(op.outputs, [&](ValueId v) { return v >= 0 && fact[index(v)]; });
 }

@@ -1,5 +1,5 @@
-// penstock-worker: one rank of a run. Reads its task from standard input, writes events to standard
-// output (pipeline/worker_protocol.hpp), and ends with 0, 2 for a user's mistake, else 1.
+#include "backend/worker.hpp"
+
 #include <unistd.h>
 
 #include <iostream>
@@ -56,18 +56,18 @@ const std::map<std::string, void (*)(const WorkerTask&)> kCommands{{"execute", e
 
 }  // namespace
 
-}  // namespace penstock
-
-int main() {
-  penstock::WorkerError where;
+void run_worker() {
+  WorkerError where;
   try {
-    const penstock::WorkerTask task = penstock::parse_task(penstock::read_line());
+    const WorkerTask task = parse_task(read_line());
     where.rank = task.rank;
-    penstock::settle_process(task.local_rank, task.local_size);
-    penstock::memory::count_cpu();
-    penstock::kCommands.at(task.command)(task);
+    settle_process(task.local_rank, task.local_size);
+    memory::count_cpu();
+    kCommands.at(task.command)(task);
   } catch (...) {
-    penstock::fail(std::current_exception(), where);
+    fail(std::current_exception(), where);
   }
   _exit(0);  // Gloo's threads need no goodbye
 }
+
+}  // namespace penstock

@@ -14,8 +14,6 @@ namespace {
 
 using Out = std::back_insert_iterator<std::string>;
 
-std::string bytes(int64_t count) { return format_bytes(static_cast<double>(count)); }
-
 /// Of one schedule and number of microbatches.
 std::string best_step(const Planned& planned, const Searched& one) {
   if (one.best_s > 0) return format_seconds(one.best_s);
@@ -32,7 +30,7 @@ void print_searched(Out out, const Planned& planned) {
     fmt::format_to(out, "searched   {} units on {} rank{}", planned.units, plan.ranks(),
                    plan.ranks() == 1 ? "" : "s");
   if (planned.memory_limit_bytes > 0)
-    fmt::format_to(out, ", {} per rank ({})", bytes(planned.memory_limit_bytes),
+    fmt::format_to(out, ", {} per rank ({})", format_bytes(planned.memory_limit_bytes),
                    planned.memory_source);
   Table table({"<", "<schedule", "microbatches", "samples", "splits", "simulated", "best found",
                "bound", "least memory"});
@@ -41,7 +39,7 @@ void print_searched(Out out, const Planned& planned) {
     table.row({chosen ? "*" : " ", one.schedule, fmt::to_string(one.microbatches),
                fmt::to_string(one.microbatch), fmt::to_string(one.splits),
                fmt::to_string(one.simulated), best_step(planned, one),
-               format_seconds(one.lower_bound_s), bytes(one.least_memory_bytes)});
+               format_seconds(one.lower_bound_s), format_bytes(one.least_memory_bytes)});
   }
   fmt::format_to(out, "\n\n{}", table.text());
 }
@@ -57,9 +55,9 @@ int64_t parameters(const Graph& model, const StageSlice& stage) {
 
 std::string memory(const Planned& planned, size_t rank) {
   const int64_t peak = planned.simulation.peak_memory_bytes[rank];
-  if (planned.memory_limit_bytes == 0) return bytes(peak);
+  if (planned.memory_limit_bytes == 0) return format_bytes(peak);
   const double share = static_cast<double>(peak) / static_cast<double>(planned.memory_limit_bytes);
-  return fmt::format("{} ({:.0f} %)", bytes(peak), 100 * share);
+  return fmt::format("{} ({:.0f} %)", format_bytes(peak), 100 * share);
 }
 
 /// One stage per rank, in order.

@@ -20,8 +20,6 @@ namespace penstock::cli {
 
 namespace {
 
-std::string bytes(int64_t count) { return format_bytes(static_cast<double>(count)); }
-
 std::string describe(const Value& value) {
   std::string shape;
   for (const Expression& size : value.shape) {
@@ -59,9 +57,9 @@ void print_sizes(const Graph& model) {
     }
   }
   fmt::print("{}\n\n  parameters  {} in {} tensors, {}{}\n", model.path,
-             format_count(static_cast<double>(parameters)), tensors, bytes(parameter_bytes),
+             format_count(static_cast<double>(parameters)), tensors, format_bytes(parameter_bytes),
              weights || tensors == 0 ? "" : "; without weights (exported on meta)");
-  if (buffer_bytes > 0) fmt::print("  buffers     {}\n", bytes(buffer_bytes));
+  if (buffer_bytes > 0) fmt::print("  buffers     {}\n", format_bytes(buffer_bytes));
   fmt::print("  batch       {}\n", batch_line(model));
 }
 
@@ -105,7 +103,7 @@ void print_stages(const Plan& plan, const Graph& model, const Slicing& slicing) 
     table.row({std::to_string(stage), std::to_string(plan.stages[stage].rank),
                names[stage] + (plan.stages[stage].recompute ? " (recomputed)" : ""),
                std::to_string(slice.operators.size()), format_count(static_cast<double>(elements)),
-               bytes(size), format_count(flops)});
+               format_bytes(size), format_count(flops)});
   }
   fmt::print("\nStages, FLOPs of a microbatch's forward\n\n{}", table.text());
 }
@@ -116,7 +114,7 @@ void print_cuts(const Plan& plan, const Graph& model, const Slicing& slicing) {
   for (const StageEdge& edge : slicing.edges) {
     for (const Crossing& crossing : edge.values) {
       const Value& value = model.values[static_cast<size_t>(crossing.value)];
-      const std::string size = bytes(value.bytes(plan.microbatch));
+      const std::string size = format_bytes(value.bytes(plan.microbatch));
       table.row({fmt::format("{} to {}", edge.producer, edge.consumer), value.name, describe(value),
                  size, crossing.carries_gradient ? size : "-"});
     }
@@ -133,7 +131,7 @@ void print_shared(const Graph& model, const Slicing& slicing) {
       stages += fmt::format("{}{}", stages.empty() ? "" : ", ", stage);
     }
     const StoredTensor& tensor = model.tensors[static_cast<size_t>(shared.tensor)];
-    fmt::print("  {}  {}, stages {}\n", tensor.name, bytes(tensor.bytes()), stages);
+    fmt::print("  {}  {}, stages {}\n", tensor.name, format_bytes(tensor.bytes()), stages);
   }
 }
 

@@ -11,8 +11,6 @@ namespace penstock::cli {
 
 namespace {
 
-std::string bytes(int64_t count) { return format_bytes(static_cast<double>(count)); }
-
 std::string stages_of(const Program& program, int rank) {
   std::string list;
   for (int stage = 0; stage < program.stage_count(); ++stage) {
@@ -41,7 +39,7 @@ std::string simulation_summary(const Study& study, const Simulation& simulation)
     table.row({std::to_string(rank), stages_of(program, rank), format_seconds(simulation.busy_s[r]),
                format_seconds(simulation.makespan_s - simulation.busy_s[r]),
                std::to_string(simulation.peak_activations[r]),
-               bytes(simulation.peak_memory_bytes[r])});
+               format_bytes(simulation.peak_memory_bytes[r])});
   }
   return text + table.text();
 }
@@ -72,12 +70,12 @@ std::string memory_warning(const Study& study, const Simulation& simulation) {
   for (size_t rank = 0; rank < simulation.peak_memory_bytes.size(); ++rank) {
     const int64_t peak = simulation.peak_memory_bytes[rank];
     if (peak <= study.memory_bytes) continue;
-    list += fmt::format("\n  rank {} needs {}, {} more than it has", rank, bytes(peak),
-                        bytes(peak - study.memory_bytes));
+    list += fmt::format("\n  rank {} needs {}, {} more than it has", rank, format_bytes(peak),
+                        format_bytes(peak - study.memory_bytes));
   }
   return list.empty() ? ""
                       : fmt::format("this does not fit into {} per rank:{}",
-                                    bytes(study.memory_bytes), list);
+                                    format_bytes(study.memory_bytes), list);
 }
 
 }  // namespace penstock::cli

@@ -162,7 +162,9 @@ Program from_schedule(const SimulateOptions& options) {
   if (!options.ranks || !options.microbatches) {
     throw InputError(options.ranks ? "--microbatches" : "--ranks", "not given", usage);
   }
-  const int64_t stages = int64_t{*options.ranks} * options.stages_per_rank.value_or(1);
+  const int stages_per_rank =
+      options.stages_per_rank.value_or(std::max(1, schedule.stages_per_rank));
+  const int64_t stages = int64_t{*options.ranks} * stages_per_rank;
   if (stages > most_pairs / *options.microbatches) {
     throw InputError("--microbatches",
                      fmt::format("{} stages x {} microbatches are more than {}", stages,
@@ -170,7 +172,7 @@ Program from_schedule(const SimulateOptions& options) {
                      "Simulate fewer: the steady state repeats.");
   }
   return schedule.generate({.ranks = *options.ranks,
-                            .stages_per_rank = options.stages_per_rank.value_or(1),
+                            .stages_per_rank = stages_per_rank,
                             .microbatches = *options.microbatches});
 }
 

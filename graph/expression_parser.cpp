@@ -11,7 +11,7 @@
 namespace penstock {
 namespace {
 
-constexpr int deepest = 200;
+constexpr int deepest_nesting = 200;
 
 class Parser {
  public:
@@ -25,7 +25,7 @@ class Parser {
 
  private:
   Expression expression() {
-    if (++depth_ > deepest) refuse("is nested too deeply");
+    if (++depth_ > deepest_nesting) refuse("is nested too deeply");
     const std::string_view name = word();
     Expression result = name == "Symbol"     ? symbol()
                         : name == "Integer"  ? Expression(integer())

@@ -8,7 +8,7 @@ namespace penstock::pt2 {
 namespace {
 
 constexpr std::string_view higher_order = "torch.ops.higher_order.";
-constexpr int deepest = 64;
+constexpr int most_nested_graphs = 64;
 
 /// The position of the nested graph among the node's arguments; the operands follow it.
 size_t graph_position(Reader& reader, const Json& inputs, const std::string& target) {
@@ -92,7 +92,7 @@ bool take_nested_graph(Reader& reader, Scope& scope, const Json& node) {
   const size_t position = graph_position(reader, inputs, target);
   const Json& graph = inputs[position].at("arg").at("as_graph").at("graph");
   Scope inner{graph, {}, {}, gradient, scope.depth + 1};
-  if (inner.depth > deepest) reader.refuse("graphs are nested too deeply");
+  if (inner.depth > most_nested_graphs) reader.refuse("graphs are nested too deeply");
   bind(reader, scope, inner, inputs, position + 1);
   read_nodes(reader, inner);
   return_values(reader, scope, inner, node);

@@ -7,7 +7,7 @@
 namespace penstock::pt2 {
 namespace {
 
-constexpr int deepest = 100;
+constexpr int deepest_structure = 100;
 
 std::vector<std::string> keys(const Json& node, size_t count) {
   std::vector<std::string> names;
@@ -22,7 +22,7 @@ std::vector<std::string> keys(const Json& node, size_t count) {
 
 void leaves(const Json& node, const std::string& path, int depth, std::vector<std::string>& names) {
   const Json& children = node.at("children_spec");
-  if (node.at("type").is_null() || depth > deepest) {
+  if (node.at("type").is_null() || depth > deepest_structure) {
     names.push_back(path.empty() ? "output" : path);
     return;
   }

@@ -14,7 +14,6 @@ namespace penstock {
 
 namespace {
 
-constexpr int64_t most_samples = 1'000'000'000;
 constexpr int64_t most_steps = 1'000'000'000'000;
 constexpr double adamw_weight_decay = 0.01;
 constexpr std::array loss_names{"cross_entropy", "mse", "output"};

@@ -27,6 +27,9 @@ enum class Loss { cross_entropy, mse, output };
 /// `cross_entropy`, as in a job file.
 std::string_view name(Loss loss);
 
+/// In a global batch, a microbatch, or a window of text.
+inline constexpr int64_t most_samples = 1'000'000'000;
+
 struct Job {
   std::string model;  // paths are absolute after reading
   Loss loss = Loss::cross_entropy;

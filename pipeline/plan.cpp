@@ -15,7 +15,6 @@ namespace penstock {
 namespace {
 
 constexpr int64_t most_microbatches = 1'000'000;
-constexpr int64_t most_samples = 1'000'000'000;
 constexpr int64_t most_replicas = 1'000'000;
 constexpr double most_seconds = 1e18;
 

@@ -7,16 +7,11 @@
 #include <map>
 
 #include "graph/error.hpp"
+#include "pipeline/text.hpp"
 
 namespace penstock {
 
 namespace {
-
-std::string_view trim(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t\r");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
 
 std::string row_place(std::string_view place, size_t row) {
   return fmt::format("{}: row {}", place, row + 1);

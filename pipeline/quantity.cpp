@@ -10,6 +10,7 @@
 #include <span>
 
 #include "graph/error.hpp"
+#include "pipeline/text.hpp"
 
 namespace penstock {
 
@@ -44,12 +45,6 @@ struct Quantity {
   double number;
   std::string_view unit;
 };
-
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
 
 [[noreturn]] void refuse(std::string_view text, std::string_view problem, std::string_view place,
                          std::string_view cure) {
@@ -150,6 +145,8 @@ std::string format_bytes(double bytes) {
   if (std::abs(bytes) < 999.5) return fmt::format("{:.0f} B", bytes);
   return with_unit(bytes, units);
 }
+
+std::string format_bytes(int64_t bytes) { return format_bytes(static_cast<double>(bytes)); }
 
 std::string format_bytes_per_second(double rate) {
   static constexpr Unit units[] = {

@@ -16,6 +16,7 @@ double parse_bytes_per_second(std::string_view text, std::string_view place);
 /// `1.23 ms`, `16.0 MiB`, `25.0 GB/s`, `1.24 G`: three digits, for people.
 std::string format_seconds(double seconds);
 std::string format_bytes(double bytes);
+std::string format_bytes(int64_t bytes);
 std::string format_bytes_per_second(double rate);
 std::string format_count(double count);
 

@@ -19,7 +19,8 @@ struct ScheduleShape {
 struct Schedule {
   std::string_view name;         // as in a plan: `1f1b`
   std::string_view description;  // one line for people
-  bool split_backward;           // uses I and W instead of B
+  bool split_backward;           // has I and W, beside B or instead of it
+  int stages_per_rank;           // that it runs; 0: any number
   /// Compute actions only. Throws InputError for a shape the schedule does not allow, naming the
   /// nearest one that it does.
   Program (*generate)(const ScheduleShape&);
@@ -32,6 +33,13 @@ const Schedule& find_schedule(std::string_view name, std::string_view place);
 
 Program gpipe(const ScheduleShape& shape);
 Program one_f_one_b(const ScheduleShape& shape);
+Program looped_bfs(const ScheduleShape& shape);
+Program interleaved_1f1b(const ScheduleShape& shape);
+Program interleaved_zb(const ScheduleShape& shape);
+Program zb_h1(const ScheduleShape& shape);
+Program zb_h2(const ScheduleShape& shape);
+Program zbv(const ScheduleShape& shape);
+Program dualpipev(const ScheduleShape& shape);
 
 /// The forwards of a program alone: inference.
 Program forward_only(const Program& program);

@@ -2,9 +2,7 @@
 
 namespace penstock {
 
-using Json = nlohmann::json;
-
-Json to_json(const WorkerTask& task) {
+nlohmann::json to_json(const WorkerTask& task) {
   return {{"command", task.command},           {"rank", task.rank},
           {"world_size", task.world_size},     {"local_rank", task.local_rank},
           {"local_size", task.local_size},     {"store_host", task.store_host},
@@ -13,7 +11,7 @@ Json to_json(const WorkerTask& task) {
           {"progress", task.progress},         {"arguments", task.arguments}};
 }
 
-WorkerTask parse_task(const Json& json) {
+WorkerTask parse_task(const nlohmann::json& json) {
   WorkerTask task;
   json.at("command").get_to(task.command);
   json.at("rank").get_to(task.rank);
@@ -34,19 +32,19 @@ NLOHMANN_JSON_SERIALIZE_ENUM(FailureKind, {{FailureKind::failure, "failure"},
                                            {FailureKind::input, "input"},
                                            {FailureKind::peer, "peer"}})
 
-Json to_json(const WorkerError& error) {
+nlohmann::json to_json(const WorkerError& error) {
   return {{"event", "error"},   {"kind", error.kind},     {"rank", error.rank},
           {"step", error.step}, {"action", error.action}, {"message", error.message}};
 }
 
-WorkerError parse_error(const Json& json) {
+WorkerError parse_error(const nlohmann::json& json) {
   return {json.at("kind").get<FailureKind>(), json.at("rank").get<int>(),
           json.at("step").get<int64_t>(), json.at("action").get<std::string>(),
           json.at("message").get<std::string>()};
 }
 
-Json to_json(const Timeline& timeline) {
-  Json events = Json::array();
+nlohmann::json to_json(const Timeline& timeline) {
+  nlohmann::json events = nlohmann::json::array();
   for (const TimelineEvent& event : timeline) {
     events.push_back(
         {event.rank, to_string(event.action), event.start_s, event.end_s, event.bytes});
@@ -54,9 +52,9 @@ Json to_json(const Timeline& timeline) {
   return events;
 }
 
-Timeline parse_timeline(const Json& json) {
+Timeline parse_timeline(const nlohmann::json& json) {
   Timeline timeline;
-  for (const Json& event : json) {
+  for (const nlohmann::json& event : json) {
     timeline.push_back(
         {event.at(0).get<int>(), parse_action(event.at(1).get<std::string>(), "timeline"),
          event.at(2).get<double>(), event.at(3).get<double>(), event.at(4).get<int64_t>()});

@@ -12,11 +12,16 @@ namespace penstock {
 
 namespace {
 
+/// The search is over splits with one stage per rank and whole backwards.
+bool searched(const Schedule& schedule) {
+  return schedule.stages_per_rank == 1 && !schedule.split_backward;
+}
+
 std::vector<const Schedule*> chosen_schedules(const PlanRequest& request) {
   for (const std::string& name : request.schedules) {
-    if (!find_schedule(name, "--schedule").split_backward) continue;
+    if (searched(find_schedule(name, "--schedule"))) continue;
     throw InputError("--schedule",
-                     fmt::format("{} splits the backward, which is not planned", name),
+                     fmt::format("{} is simulated and executed, but not searched yet", name),
                      "Choose gpipe or 1f1b, or leave the choice to auto.");
   }
   std::vector<const Schedule*> chosen;
@@ -24,7 +29,7 @@ std::vector<const Schedule*> chosen_schedules(const PlanRequest& request) {
     const auto& named = request.schedules;
     const bool wanted =
         named.empty() || std::find(named.begin(), named.end(), schedule.name) != named.end();
-    if (wanted && !schedule.split_backward) chosen.push_back(&schedule);
+    if (wanted && searched(schedule)) chosen.push_back(&schedule);
   }
   return chosen;
 }

@@ -23,7 +23,7 @@ class Work {
   at::Tensor matrix_ = at::full({384, 384}, 1e-3), product_ = at::empty({384, 384});
 };
 
-int repetitions(int64_t bytes) { return bytes <= 1 << 16 ? 20 : bytes <= 1 << 20 ? 9 : 5; }
+int round_trips(int64_t bytes) { return bytes <= 1 << 16 ? 20 : bytes <= 1 << 20 ? 9 : 5; }
 
 /// The sender's part of one timed message: once the receiver has posted, the time goes first.
 void send_stamped(Communicator& communicator, const at::Tensor& message, Work* work) {
@@ -53,7 +53,7 @@ LinkCost measure_link(Communicator& communicator, int64_t largest, bool busy) {
   for (int64_t bytes = smallest; bytes <= largest; bytes *= 8) {
     at::Tensor message = at::zeros({bytes / 8}, at::kDouble);
     std::vector<double> seconds;
-    for (int i = 0; i < repetitions(bytes); ++i) {
+    for (int i = 0; i < round_trips(bytes); ++i) {
       if (communicator.rank() == sender)
         send_stamped(communicator, message, busy ? &work : nullptr);
       if (communicator.rank() == receiver)

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "graph/error.hpp"
 
 namespace penstock {
@@ -16,6 +18,15 @@ void require_positive(std::string_view schedule, std::string_view what, int valu
   if (value >= 1) return;
   throw InputError(fmt::format("schedule {}", schedule),
                    fmt::format("{} {} is too few", value, what), "The least is 1.");
+}
+
+void require_stages_per_rank(std::string_view schedule, const ScheduleShape& shape, int needed) {
+  require_shape(schedule, shape);
+  if (shape.stages_per_rank == needed) return;
+  throw InputError(fmt::format("schedule {}", schedule),
+                   fmt::format("{} stages per rank are not possible", shape.stages_per_rank),
+                   fmt::format("This schedule runs {} on each rank, {} in all.", needed,
+                               needed * shape.ranks));
 }
 
 }  // namespace
@@ -35,21 +46,34 @@ void require_shape(std::string_view schedule, const ScheduleShape& shape) {
 }
 
 void require_one_stage_per_rank(std::string_view schedule, const ScheduleShape& shape) {
-  require_shape(schedule, shape);
-  if (shape.stages_per_rank == 1) return;
-  throw InputError(fmt::format("schedule {}", schedule),
-                   fmt::format("{} stages per rank are not possible", shape.stages_per_rank),
-                   "This schedule runs 1 stage per rank: use as many stages as ranks.");
+  require_stages_per_rank(schedule, shape, 1);
 }
 
-Program loop_program(const ScheduleShape& shape) {
+void require_two_stages_per_rank(std::string_view schedule, const ScheduleShape& shape) {
+  require_stages_per_rank(schedule, shape, 2);
+}
+
+namespace {
+
+Program empty_program(const ScheduleShape& shape, int (*rank_of_stage)(int stage, int ranks)) {
   Program program;
   program.microbatches = shape.microbatches;
   program.ranks.resize(static_cast<size_t>(shape.ranks));
   for (int stage = 0; stage < shape.ranks * shape.stages_per_rank; ++stage) {
-    program.rank_of_stage.push_back(stage % shape.ranks);
+    program.rank_of_stage.push_back(rank_of_stage(stage, shape.ranks));
   }
   return program;
+}
+
+}  // namespace
+
+Program loop_program(const ScheduleShape& shape) {
+  return empty_program(shape, [](int stage, int ranks) { return stage % ranks; });
+}
+
+Program v_program(const ScheduleShape& shape) {
+  return empty_program(
+      shape, [](int stage, int ranks) { return std::min(stage, 2 * ranks - 1 - stage); });
 }
 
 }  // namespace penstock

@@ -14,7 +14,12 @@ void require_shape(std::string_view schedule, const ScheduleShape& shape);
 /// The same, and one stage per rank.
 void require_one_stage_per_rank(std::string_view schedule, const ScheduleShape& shape);
 
-/// An empty program with stage s on rank s mod ranks (`loop`).
+/// The same, and two.
+void require_two_stages_per_rank(std::string_view schedule, const ScheduleShape& shape);
+
+/// An empty program with stage s on rank s mod ranks (`loop`): 0 1 2 0 1 2.
 Program loop_program(const ScheduleShape& shape);
+/// With stages going down the ranks and up again (`V`): 0 1 2 2 1 0. Two stages per rank.
+Program v_program(const ScheduleShape& shape);
 
 }  // namespace penstock

@@ -15,8 +15,8 @@ using ::testing::ThrowsMessage;
 Expression parse(const std::string& text) { return Expression::parse(text, "s77"); }
 const std::string s = "Symbol('s77', positive=True, integer=True)";
 
-double real(const Expression& expression, int64_t batch) {
-  return std::get<double>(expression.evaluate(batch));
+double real(const Expression& expression, int64_t size) {
+  return std::get<double>(expression.evaluate(size));
 }
 
 TEST(Expression, PlainIntegersAndTheBatch) {

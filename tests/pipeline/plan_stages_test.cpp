@@ -199,7 +199,7 @@ TEST(PlanProgram, AScheduleThatThePlacementDoesNotFitIsRefused) {
       AllOf(HasSubstr("plan.yaml: schedule 1f1b: 3 stages on 2 ranks"), HasSubstr("same number")));
   EXPECT_THAT(
       program_refusal(plan_with({{0, ""}, {0, "layers.1"}}), model),
-      AllOf(HasSubstr("schedule 1f1b: 2 stages per rank"), HasSubstr("as many stages as ranks")));
+      AllOf(HasSubstr("schedule 1f1b: 2 stages per rank"), HasSubstr("runs 1 on each rank")));
   EXPECT_THAT(program_refusal(plan_with({{1, ""}, {0, "layers.1"}}), model),
               AllOf(HasSubstr("stage 0 runs on rank 0, the plan has it on rank 1"),
                     HasSubstr("`rank: 0` for stages[0]")));

@@ -42,7 +42,7 @@ const std::string plan_text =
     "shared_parameters: {wte.weight: replicate}\n"
     "prediction: {step_s: 0.5, lower_bound_s: 0.4, bubble: 0.125, peak_memory_bytes: [100, 200]}\n";
 
-std::string changed(const std::string& part, const std::string& by) {
+std::string changed_plan(const std::string& part, const std::string& by) {
   std::string text = plan_text;
   const size_t at = text.find(part);
   EXPECT_NE(at, std::string::npos) << part;
@@ -79,10 +79,10 @@ TEST_F(PlanFile, IsRead) {
 
 TEST_F(PlanFile, IsWrittenAsItWasRead) {
   EXPECT_EQ(to_yaml(read(plan_text), folder_.path() / "sub/plan.yaml"), plan_text);
-  const std::string by_hand = changed("  - {rank: 1, begin: layers.4, recompute: true}\n",
+  const std::string by_hand = changed_plan("  - {rank: 1, begin: layers.4, recompute: true}\n",
                                       "  - {rank: 1, modules: [a.b, c@1], recompute: true}\n");
   EXPECT_EQ(to_yaml(read(by_hand), folder_.path() / "sub/plan.yaml"), by_hand);
-  const std::string program = changed("schedule: 1f1b", "program: ../p.csv");
+  const std::string program = changed_plan("schedule: 1f1b", "program: ../p.csv");
   EXPECT_EQ(to_yaml(read(program), folder_.path() / "sub/plan.yaml"), program);
 }
 
@@ -100,18 +100,18 @@ TEST_F(PlanFile, TheShortestPlanByHand) {
 
 TEST_F(PlanFile, ABatchThatDoesNotDivideNamesWhatDoes) {
   EXPECT_THAT(
-      refusal(changed("microbatches: 8", "microbatches: 7")),
+      refusal(changed_plan("microbatches: 8", "microbatches: 7")),
       AllOf(HasSubstr("plan.yaml:15: microbatches: global_batch 32 is not data_parallel 2 x "
                       "microbatches 7 x microbatch 2 = 28"),
             HasSubstr("`microbatches: 8` with `microbatch: 2`"), HasSubstr("`global_batch: 28`")));
   EXPECT_THAT(
-      refusal(changed("microbatch: 2", "microbatch: 4")),
+      refusal(changed_plan("microbatch: 2", "microbatch: 4")),
       HasSubstr(
           "`microbatches: 8` with `microbatch: 2`, or `microbatches: 4` with `microbatch: 4`"));
-  EXPECT_THAT(refusal(changed("data_parallel: 2", "data_parallel: 3")),
+  EXPECT_THAT(refusal(changed_plan("data_parallel: 2", "data_parallel: 3")),
               HasSubstr("`data_parallel: 2`, which divides the global batch"));
   EXPECT_THAT(
-      refusal(changed("microbatches: 8\nmicrobatch: 2\ndata_parallel: 2",
+      refusal(changed_plan("microbatches: 8\nmicrobatch: 2\ndata_parallel: 2",
                       "microbatches: 1000000\nmicrobatch: 1000000000\ndata_parallel: 1000000")),
       HasSubstr("data_parallel"))
       << "a product beyond 64 bits";
@@ -122,49 +122,49 @@ TEST_F(PlanFile, MistakesAreRefusedWithPlaceValueAndCure) {
     std::string text, place, problem, cure;
   };
   const Case cases[] = {
-      {changed("version: 1", "version: 2"), "plan.yaml:2: version", "version 2 is unknown",
+      {changed_plan("version: 1", "version: 2"), "plan.yaml:2: version", "version 2 is unknown",
        "reads version 1"},
-      {changed("version: 1\n", ""), "version", "missing", "Add"},
-      {changed("job:\n", "job:\n  penstock: job\n"), "plan.yaml:4: job.penstock", "unknown key",
+      {changed_plan("version: 1\n", ""), "version", "missing", "Add"},
+      {changed_plan("job:\n", "job:\n  penstock: job\n"), "plan.yaml:4: job.penstock", "unknown key",
        "Keys here"},
-      {changed("loss: mse", "loss: mae"), "plan.yaml:5: job.loss", "`mae`", "mse"},
-      {changed("model_sha256: a", "model_sha256: A"), "plan.yaml:11: model_sha256",
+      {changed_plan("loss: mse", "loss: mae"), "plan.yaml:5: job.loss", "`mae`", "mse"},
+      {changed_plan("model_sha256: a", "model_sha256: A"), "plan.yaml:11: model_sha256",
        "is not a SHA-256", "64"},
-      {changed("profile.json,", "profile.json, size: 3,"), "profile.size", "unknown key",
+      {changed_plan("profile.json,", "profile.json, size: 3,"), "profile.size", "unknown key",
        "Keys here"},
-      {changed("schedule: 1f1b", "schedule: 1f1c"), "plan.yaml:14: schedule", "`1f1c`",
+      {changed_plan("schedule: 1f1b", "schedule: 1f1c"), "plan.yaml:14: schedule", "`1f1c`",
        "Did you mean 1f1b?"},
-      {changed("schedule: 1f1b", "shedule: 1f1b"), "schedule", "missing",
+      {changed_plan("schedule: 1f1b", "shedule: 1f1b"), "schedule", "missing",
        "Is `shedule` a misspelling"},
-      {changed("schedule: 1f1b", "schedule: 1f1b\nprogram: p.csv"), "program", "not both",
+      {changed_plan("schedule: 1f1b", "schedule: 1f1b\nprogram: p.csv"), "program", "not both",
        "Remove one"},
-      {changed("microbatches: 8", "microbatches: 0"), "microbatches",
+      {changed_plan("microbatches: 8", "microbatches: 0"), "microbatches",
        "`0` is not an integer in 1..", "Write"},
-      {changed("microbatches: 8", "microbatches: 8.0"), "microbatches", "`8.0` is not", "Write"},
-      {changed("rank: 1, begin", "rank: 2, begin"), "plan.yaml:20: stages[1].rank",
+      {changed_plan("microbatches: 8", "microbatches: 8.0"), "microbatches", "`8.0` is not", "Write"},
+      {changed_plan("rank: 1, begin", "rank: 2, begin"), "plan.yaml:20: stages[1].rank",
        "`2` is not an integer in 0..1", "Write"},
-      {changed("rank: 0, begin", "rank: 1, begin"), "stages", "rank 0 has no stage",
+      {changed_plan("rank: 0, begin", "rank: 1, begin"), "stages", "rank 0 has no stage",
        "0..0 without a gap"},
-      {changed("begin: \"\"", "begin: embed"), "stages", "stage 0 begins at `embed`",
+      {changed_plan("begin: \"\"", "begin: embed"), "stages", "stage 0 begins at `embed`",
        "begin: \"\""},
-      {changed("begin: \"\"", "begin:"), "plan.yaml:19: stages[0].begin", "nothing is not a text",
+      {changed_plan("begin: \"\"", "begin:"), "plan.yaml:19: stages[0].begin", "nothing is not a text",
        "Write"},
-      {changed("begin: \"\", ", ""), "plan.yaml:19: stages[0].begin", "missing", "Add"},
-      {changed("begin: layers.4", "begin: layers.4, modules: [a]"), "stages[1].modules", "not both",
+      {changed_plan("begin: \"\", ", ""), "plan.yaml:19: stages[0].begin", "missing", "Add"},
+      {changed_plan("begin: layers.4", "begin: layers.4, modules: [a]"), "stages[1].modules", "not both",
        "Keep"},
-      {changed("begin: layers.4", "modules: []"), "stages[1].modules", "the list is empty", "Name"},
-      {changed("recompute: true", "recompute: 1"), "stages[1].recompute",
+      {changed_plan("begin: layers.4", "modules: []"), "stages[1].modules", "the list is empty", "Name"},
+      {changed_plan("recompute: true", "recompute: 1"), "stages[1].recompute",
        "`1` is not true or false", "Write"},
-      {changed("recompute: true", "device: 1"), "stages[1].device", "unknown key",
+      {changed_plan("recompute: true", "device: 1"), "stages[1].device", "unknown key",
        "Keys here are: rank"},
-      {changed("wte.weight: replicate", "wte.weight: transmit"), "shared_parameters.wte.weight",
+      {changed_plan("wte.weight: replicate", "wte.weight: transmit"), "shared_parameters.wte.weight",
        "`transmit` is not possible", "replicate"},
-      {changed("bubble: 0.125", "bubble: x"), "prediction.bubble", "`x` is not a number", "Write"},
-      {changed("[100, 200]", "[100, -200]"), "prediction.peak_memory_bytes", "`-200` is not",
+      {changed_plan("bubble: 0.125", "bubble: x"), "prediction.bubble", "`x` is not a number", "Write"},
+      {changed_plan("[100, 200]", "[100, -200]"), "prediction.peak_memory_bytes", "`-200` is not",
        "Write"},
       {plan_text + "stages: []\n", "plan.yaml:23", "`stages` is given twice, first in line 18",
        "Keep"},
-      {changed("stages:\n", "stages: &s\n"), "plan.yaml:18", "an anchor `&s`", "Remove"},
+      {changed_plan("stages:\n", "stages: &s\n"), "plan.yaml:18", "an anchor `&s`", "Remove"},
       {plan_text + "cluter: 1\n", "plan.yaml:23: cluter", "unknown key", "Did you mean cluster?"},
   };
   for (const Case& each : cases) {

@@ -81,8 +81,8 @@ TEST(Quantity, PrintsThreeDigits) {
   EXPECT_EQ(format_seconds(9.996e-6), "10.0 us") << "rounding may add a digit";
   EXPECT_EQ(format_seconds(0.9996e-3), "1.00 ms") << "or reach the next unit";
   EXPECT_EQ(format_seconds(1.5e-10), "0.15 ns");
-  EXPECT_EQ(format_bytes(512), "512 B");
-  EXPECT_EQ(format_bytes(16 << 20), "16.0 MiB");
+  EXPECT_EQ(format_bytes(512.0), "512 B");
+  EXPECT_EQ(format_bytes(16.0 * (1 << 20)), "16.0 MiB");
   EXPECT_EQ(format_bytes(1000. * (1 << 20)), "0.98 GiB");
   EXPECT_EQ(format_bytes_per_second(25e9), "25.0 GB/s");
   EXPECT_EQ(format_count(1.24e9), "1.24 G");

@@ -67,19 +67,6 @@ int units_of_rank_0(const Program& program) {
   return static_cast<int>((grid.find('\n') + 2) / 3);
 }
 
-TEST(Schedule, EveryActionOnceAndAcceptedAfterLowering) {
-  for (const Schedule& schedule : schedules()) {
-    for (const auto& [ranks, microbatches] : sizes()) {
-      const Program program = schedule.generate({.ranks = ranks, .microbatches = microbatches});
-      ASSERT_EQ(program.rank_count(), ranks);
-      check_compute(program, schedule.name);
-      const auto flows = chain_flows(program.stage_count());
-      check(lower(program, flows), flows, schedule.name);
-      check(lower(forward_only(program), flows), flows, schedule.name);
-    }
-  }
-}
-
 TEST(Schedule, MicrobatchesHeldAtOnceFollowTheFormulas) {
   for (const auto& [ranks, microbatches] : sizes()) {
     const Program all = gpipe({.ranks = ranks, .microbatches = microbatches});
@@ -107,10 +94,10 @@ TEST(Schedule, SpanFollowsTheFormula) {
 TEST(Schedule, ShapesThatAreNotAllowedAreRefusedWithTheCure) {
   EXPECT_THAT(
       input_error([] { gpipe({.ranks = 2, .stages_per_rank = 2, .microbatches = 4}); }),
-      AllOf(StartsWith("schedule gpipe: 2 stages per rank"), HasSubstr("as many stages as ranks")));
+      AllOf(StartsWith("schedule gpipe: 2 stages per rank"), HasSubstr("runs 1 on each rank, 2 in all")));
   EXPECT_THAT(
       input_error([] { one_f_one_b({.ranks = 2, .stages_per_rank = 3, .microbatches = 4}); }),
-      AllOf(StartsWith("schedule 1f1b: 3 stages per rank"), HasSubstr("1 stage per rank")));
+      AllOf(StartsWith("schedule 1f1b: 3 stages per rank"), HasSubstr("runs 1 on each rank")));
   EXPECT_THAT(input_error([] { gpipe({.ranks = 0, .microbatches = 4}); }),
               AllOf(HasSubstr("0 ranks"), HasSubstr("least is 1")));
   EXPECT_THAT(input_error([] { gpipe({.ranks = 2, .microbatches = -3}); }),

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <fstream>
+#include <cctype>
 #include <map>
+#include <optional>
 #include <random>
 #include <stdexcept>
 
@@ -92,24 +94,46 @@ class Chart {
 
  private:
   bool place(size_t rank, const Action& action) {
-    size_t start = rows_[rank].size();
+    const std::vector<Action> alone{action};
+    const std::vector<Action>& parts = action.kind == Kind::overlap ? action.parts : alone;
+    size_t end = rows_[rank].size();
+    for (const Action& part : parts) {
+      const std::optional<size_t> ready = ready_at(part);
+      if (!ready) return false;
+      end = std::max(end, *ready);
+    }
+    rows_[rank].resize(end, ".");
+    for (const Action& part : parts) {
+      end += part.kind == Kind::backward ? 2 : 1;
+      rows_[rank].resize(end, fmt::format("{}{}", letter(part), part.microbatch));
+    }
+    for (const Action& part : parts) {
+      if (part.kind == Kind::backward_weight) continue;
+      end_[{part.stage, part.kind == Kind::forward, part.microbatch}] = end;
+    }
+    return true;
+  }
+
+  /// When what the action needs is there; nothing while that is not known.
+  std::optional<size_t> ready_at(const Action& action) const {
     const bool forward = action.kind == Kind::forward;
     const int before = forward ? action.stage - 1 : action.stage + 1;
     const bool needs =
         forward ? before >= 0
                 : before < program_.stage_count() && action.kind != Kind::backward_weight;
-    if (needs) {
-      const auto found = end_.find({before, forward, action.microbatch});
-      if (found == end_.end()) return false;
-      start = std::max(start, found->second);
-    }
-    const size_t length = action.kind == Kind::backward ? 2 : 1;
-    rows_[rank].resize(start, ".");
-    rows_[rank].resize(start + length, fmt::format("{}{}", name(action.kind), action.microbatch));
-    if (action.kind != Kind::backward_weight) {
-      end_[{action.stage, forward, action.microbatch}] = start + length;
-    }
-    return true;
+    if (!needs) return 0;
+    const auto found = end_.find({before, forward, action.microbatch});
+    return found == end_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  /// `F`, and `f` for the second stage of a rank.
+  std::string letter(const Action& action) const {
+    const auto first = std::ranges::find(program_.rank_of_stage,
+                                         program_.rank_of_stage[static_cast<size_t>(action.stage)]);
+    std::string text(name(action.kind));
+    const bool later = first - program_.rank_of_stage.begin() != action.stage;
+    if (later) text[0] = static_cast<char>(std::tolower(text[0]));
+    return text;
   }
 
   const Program& program_;

@@ -35,7 +35,8 @@ class TemporaryFolder {
 };
 
 /// Draws a compute-only program of a chain of stages as a grid, a row per rank, two characters and a
-/// space per unit of time: F, I and W take one unit, B two; transfers are free. `.` is idle.
+/// space per unit of time: F, I and W take one unit, B two, an overlap as much as its parts;
+/// transfers are free. Small letters are those of a rank's later stages, `.` is idle.
 std::string draw(const Program& program);
 
 /// The largest number of (stage, microbatch) pairs that a rank holds at once: from F to B or, where

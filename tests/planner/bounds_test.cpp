@@ -133,9 +133,8 @@ TEST(Bounds, KnowingTheScheduleIsNeverWeaker) {
   for (uint64_t seed = 40'000; seed < 40'500; ++seed) {
     const Case c = make_case(seed, false);
     const ChainBound any(c.chain.costs, c.ranks, c.microbatches);
-    for (const Schedule& schedule : schedules()) {
-      const ChainBound known =
-          bound_of(c.chain, std::string(schedule.name), c.ranks, c.microbatches);
+    for (const char* schedule : {"gpipe", "1f1b"}) {
+      const ChainBound known = bound_of(c.chain, schedule, c.ranks, c.microbatches);
       EXPECT_GE(known.chain() * (1 + rounding), any.chain());
     }
   }

@@ -11,12 +11,12 @@ namespace {
 
 using test::Communicators;
 
-struct Kind {
+struct Transport {
   const char* name;
   Communicators (*make)(int);
 };
 
-class CommunicatorTest : public testing::TestWithParam<Kind> {
+class CommunicatorTest : public ::testing::TestWithParam<Transport> {
  protected:
   void run(int size, const std::function<void(Communicator&)>& body) {
     test::run_ranks(GetParam().make(size), body);
@@ -24,8 +24,8 @@ class CommunicatorTest : public testing::TestWithParam<Kind> {
 };
 
 INSTANTIATE_TEST_SUITE_P(All, CommunicatorTest,
-                         testing::Values(Kind{"in_process", make_in_process},
-                                         Kind{"gloo", test::make_gloo_threads}),
+                         ::testing::Values(Transport{"in_process", make_in_process},
+                                         Transport{"gloo", test::make_gloo_threads}),
                          [](const auto& instance) { return instance.param.name; });
 
 TEST_P(CommunicatorTest, MatchesByTagWhateverTheOrder) {

@@ -5,13 +5,13 @@
 #include "backend/data.hpp"
 #include "backend/safetensors.hpp"
 #include "graph/error.hpp"
-#include "tests/backend/executor/support.hpp"
+#include "tests/backend/support.hpp"
 
 namespace penstock {
 namespace {
 
 using test::message_of;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 /// A model that embeds `tokens` [batch, 4] (int64) in a table of `rows` and gives [batch, 4, rows].
 Graph token_model(int64_t rows) {

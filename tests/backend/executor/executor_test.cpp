@@ -12,7 +12,7 @@
 #include "backend/executor.hpp"
 #include "backend/safetensors.hpp"
 #include "tests/backend/executor/run.hpp"
-#include "tests/backend/executor/support.hpp"
+#include "tests/backend/support.hpp"
 #include "tests/models/models.hpp"
 
 namespace penstock {

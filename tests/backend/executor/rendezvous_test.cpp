@@ -7,14 +7,14 @@
 #include "backend/gloo.hpp"
 #include "backend/rendezvous.hpp"
 #include "graph/error.hpp"
-#include "tests/backend/executor/support.hpp"
+#include "tests/backend/support.hpp"
 
 namespace penstock {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 /// Runs `body` as every rank; returns each rank's InputError message, "" for none.
 std::vector<std::string> run_seats(int size, const std::function<void(const Seat&)>& body) {

@@ -4,13 +4,13 @@
 
 #include "backend/safetensors.hpp"
 #include "graph/error.hpp"
-#include "tests/backend/executor/support.hpp"
+#include "tests/backend/support.hpp"
 
 namespace penstock {
 namespace {
 
 using test::message_of;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 /// A file with that header and `data` bytes of zeros.
 std::string file_of(const std::string& header, size_t data) {

@@ -29,13 +29,6 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 using Json = nlohmann::json;
 
-/// Counts memory from before the first tensor.
-class Counting : public ::testing::Environment {
- public:
-  void SetUp() override { memory::count_cpu(); }
-};
-const auto* const counting = ::testing::AddGlobalTestEnvironment(new Counting);
-
 struct Case {
   std::string model, loss;
 };

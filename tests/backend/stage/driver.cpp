@@ -7,7 +7,7 @@
 
 #include "graph/error.hpp"
 
-namespace penstock::testing {
+namespace penstock::test {
 
 StageRow::StageRow(const Graph& graph, const std::map<int, at::Tensor>& tensors,
                    const std::vector<OperatorId>& begins, Loss loss)
@@ -163,4 +163,4 @@ void expect_identical_gradients(const StepOutcome& actual, const StepOutcome& ex
   }
 }
 
-}  // namespace penstock::testing
+}  // namespace penstock::test

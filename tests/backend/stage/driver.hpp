@@ -9,7 +9,7 @@
 #include "graph/analysis.hpp"
 #include "graph/slice.hpp"
 
-namespace penstock::testing {
+namespace penstock::test {
 
 /// The data of one step.
 struct Batch {
@@ -73,4 +73,4 @@ void expect_close(const StepOutcome& actual, const StepOutcome& expected, double
 void expect_identical_gradients(const StepOutcome& actual, const StepOutcome& expected,
                                 const Graph& graph);
 
-}  // namespace penstock::testing
+}  // namespace penstock::test

@@ -6,7 +6,7 @@
 #include "tests/backend/stage/driver.hpp"
 #include "tests/backend/stage/graph_builder.hpp"
 
-namespace penstock::testing {
+namespace penstock::test {
 namespace {
 
 /// Rounding of sums of at most some hundred products in another order, relative: 1e-10 is 10^5 ulp
@@ -274,4 +274,4 @@ TEST(StageGradients, WithDropoutDoNotDependOnTheSplit) {
 }
 
 }  // namespace
-}  // namespace penstock::testing
+}  // namespace penstock::test

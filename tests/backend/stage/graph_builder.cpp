@@ -4,7 +4,7 @@
 
 #include "backend/dtype.hpp"
 
-namespace penstock::testing {
+namespace penstock::test {
 
 ValueId GraphBuilder::input(const std::string& name, DType dtype, std::vector<Expression> shape) {
   const auto id = static_cast<ValueId>(graph.values.size());
@@ -87,4 +87,4 @@ ValueId linear(GraphBuilder& builder, const std::string& name, ValueId input, in
                      {{"input", ref(input)}, {"weight", ref(weight)}, {"bias", ref(bias)}}, dtype);
 }
 
-}  // namespace penstock::testing
+}  // namespace penstock::test

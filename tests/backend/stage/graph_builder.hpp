@@ -11,7 +11,7 @@
 #include "backend/store.hpp"
 #include "graph/graph.hpp"
 
-namespace penstock::testing {
+namespace penstock::test {
 
 class GraphBuilder {
  public:
@@ -49,4 +49,4 @@ ValueId linear(GraphBuilder& builder, const std::string& name, ValueId input, in
 at::Tensor numbers(const std::string& name, at::IntArrayRef sizes,
                    at::ScalarType type = at::kFloat);
 
-}  // namespace penstock::testing
+}  // namespace penstock::test

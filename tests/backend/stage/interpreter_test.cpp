@@ -5,8 +5,9 @@
 #include "backend/interpreter.hpp"
 #include "graph/error.hpp"
 #include "tests/backend/stage/graph_builder.hpp"
+#include "tests/backend/support.hpp"
 
-namespace penstock::testing {
+namespace penstock::test {
 namespace {
 
 using ::testing::AllOf;
@@ -20,16 +21,6 @@ at::Tensor run_last(const Graph& graph, const std::map<ValueId, at::Tensor>& inp
   for (const auto& [value, tensor] : inputs) values[static_cast<size_t>(value)] = tensor;
   prepared.run(values, batch);
   return values[static_cast<size_t>(graph.operators.back().outputs[0])];
-}
-
-template <class Function>
-std::string message_of(Function function) {
-  try {
-    function();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 TEST(Interpreter, FillsInWhatTheExportLeavesOut) {
@@ -117,7 +108,7 @@ TEST(Interpreter, NamesAnOperatorThatLibTorchDoesNotHave) {
   b.one("mylib::gelu2", {{"self", ref(x)}});
   const Graph graph = b.finish({});
   EXPECT_THROW(PreparedOperator(graph, graph.operators[0], at::kCPU), InputError);
-  EXPECT_THAT(message_of([&] { PreparedOperator(graph, graph.operators[0], at::kCPU); }),
+  EXPECT_THAT(message_of<std::exception>([&] { PreparedOperator(graph, graph.operators[0], at::kCPU); }),
               AllOf(HasSubstr("mylib::gelu2"), HasSubstr("layer0"), HasSubstr("decompos")));
 }
 
@@ -126,12 +117,12 @@ TEST(Interpreter, NamesAnArgumentThatTheSchemaDoesNotTake) {
   const ValueId x = b.input("x", DType::float32, {2});
   b.one("aten::relu", {{"self", ref(x)}, {"slope", 0.5}});
   const Graph graph = b.finish({});
-  EXPECT_THAT(message_of([&] { PreparedOperator(graph, graph.operators[0], at::kCPU); }),
+  EXPECT_THAT(message_of<std::exception>([&] { PreparedOperator(graph, graph.operators[0], at::kCPU); }),
               AllOf(HasSubstr("aten::relu"), HasSubstr("slope")));
   GraphBuilder c;
   c.one("aten::relu", {});
   const Graph without = c.finish({});
-  EXPECT_THAT(message_of([&] { PreparedOperator(without, without.operators[0], at::kCPU); }),
+  EXPECT_THAT(message_of<std::exception>([&] { PreparedOperator(without, without.operators[0], at::kCPU); }),
               AllOf(HasSubstr("aten::relu"), HasSubstr("lacks"), HasSubstr("self")));
   GraphBuilder d;
   const ValueId y = d.input("y", DType::float32, {2});
@@ -145,7 +136,7 @@ TEST(Interpreter, AKernelsErrorCarriesTheOperatorsNameAndModule) {
   const ValueId x = b.input("x", DType::float32, {2, 3});
   b.one("aten::mm", {{"self", ref(x)}, {"mat2", ref(x)}});
   const Graph graph = b.finish({});
-  EXPECT_THAT(message_of([&] {
+  EXPECT_THAT(message_of<std::exception>([&] {
                 run_last(graph, {{x, at::zeros({2, 3})}});
               }),
               AllOf(HasSubstr("aten::mm"), HasSubstr("mm_0"), HasSubstr("layer0"),
@@ -163,4 +154,4 @@ TEST(Interpreter, ReportsWhatItChangesInPlace) {
 }
 
 }  // namespace
-}  // namespace penstock::testing
+}  // namespace penstock::test

@@ -7,7 +7,7 @@
 #include "tests/backend/stage/graph_builder.hpp"
 #include "tests/models/models.hpp"
 
-namespace penstock::testing {
+namespace penstock::test {
 namespace {
 
 struct Case {
@@ -104,4 +104,4 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 }  // namespace
-}  // namespace penstock::testing
+}  // namespace penstock::test

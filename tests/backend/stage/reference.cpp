@@ -5,7 +5,7 @@
 #include "graph/facts.hpp"
 #include "tests/backend/stage/driver.hpp"
 
-namespace penstock::testing {
+namespace penstock::test {
 namespace {
 
 class Reference {
@@ -92,4 +92,4 @@ StepOutcome reference_step(const Graph& graph, const std::map<int, at::Tensor>& 
   return outcome;
 }
 
-}  // namespace penstock::testing
+}  // namespace penstock::test

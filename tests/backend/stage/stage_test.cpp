@@ -6,8 +6,9 @@
 #include "graph/error.hpp"
 #include "tests/backend/stage/driver.hpp"
 #include "tests/backend/stage/graph_builder.hpp"
+#include "tests/backend/support.hpp"
 
-namespace penstock::testing {
+namespace penstock::test {
 namespace {
 
 using ::testing::AllOf;
@@ -177,16 +178,6 @@ TEST(Stage, SentValuesAreContiguousAndOnTheirOwn) {
   EXPECT_TRUE(at::equal(forward.sent.at(h).t(), forward.sent.at(t)));
 }
 
-template <class Function>
-std::string message_of(Function function) {
-  try {
-    function();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 TEST(Stage, RefusesInputsOfAnotherShapeOrTypeNamingBoth) {
   GraphBuilder b;
   const Graph graph = tower(b, 1);
@@ -194,10 +185,10 @@ TEST(Stage, RefusesInputsOfAnotherShapeOrTypeNamingBoth) {
   Batch batch{
       .inputs = {{{graph.inputs[0], at::zeros({kRows, 5})}}}, .targets = {{}}, .size = kRows};
   EXPECT_THROW(row.forward(batch, 0), InputError);
-  EXPECT_THAT(message_of([&] { row.forward(batch, 0); }),
+  EXPECT_THAT(message_of<std::exception>([&] { row.forward(batch, 0); }),
               AllOf(HasSubstr("`x`"), HasSubstr("[32, 5]"), HasSubstr("[32, 64]")));
   batch.inputs[0] = {{graph.inputs[0], at::zeros({kRows, kWidth}, at::kLong)}};
-  EXPECT_THAT(message_of([&] { row.forward(batch, 0); }), HasSubstr("Long"));
+  EXPECT_THAT(message_of<std::exception>([&] { row.forward(batch, 0); }), HasSubstr("Long"));
 }
 
 TEST(Stage, RefusesALossThatNothingTrainableReaches) {
@@ -207,7 +198,7 @@ TEST(Stage, RefusesALossThatNothingTrainableReaches) {
   const Graph graph = b.finish({end});
   StageRow row(graph, {}, {0}, Loss::output);
   const Batch batch{.inputs = {{{x, at::zeros({4, 6})}}}, .targets = {{}}, .size = 4};
-  EXPECT_THAT(message_of([&] { row.forward(batch, 0); }),
+  EXPECT_THAT(message_of<std::exception>([&] { row.forward(batch, 0); }),
               AllOf(HasSubstr("tanh_0"), HasSubstr("trainable")));
   EXPECT_EQ(row.forward(batch, 0, /*training=*/false), 0);
 }
@@ -222,7 +213,7 @@ TEST(Stage, AFailedForwardLeavesNothingBehind) {
   const Batch wrong{.inputs = {{{x, at::zeros({4, 6})}}}, .targets = {{}}, .size = 4};
   const Batch right{.inputs = {{{x, numbers("x", {6, 6})}}}, .targets = {{}}, .size = 6};
   const int64_t before = memory::held_bytes();
-  EXPECT_THAT(message_of([&] { row.forward(wrong, 0); }), HasSubstr("aten::mm (mm_1) in layer1"));
+  EXPECT_THAT(message_of<std::exception>([&] { row.forward(wrong, 0); }), HasSubstr("aten::mm (mm_1) in layer1"));
   EXPECT_EQ(memory::held_bytes(), before);
   row.forward(right, 0);
   row.backward(0, Backward::split);
@@ -245,4 +236,4 @@ TEST(Stage, RefusesActionsOutOfOrder) {
 }
 
 }  // namespace
-}  // namespace penstock::testing
+}  // namespace penstock::test

@@ -11,7 +11,7 @@
 #include "graph/error.hpp"
 #include "tests/backend/stage/graph_builder.hpp"
 
-namespace penstock::testing {
+namespace penstock::test {
 namespace {
 
 using ::testing::AllOf;
@@ -171,4 +171,4 @@ TEST(MeanLoss, RefusesShapesThatDoNotFitNamingBoth) {
 }
 
 }  // namespace
-}  // namespace penstock::testing
+}  // namespace penstock::test

@@ -1,4 +1,4 @@
-// Files that a test makes and that are gone with it.
+// Files that are gone with the test, and what a call throws.
 #pragma once
 
 #include <unistd.h>
@@ -30,7 +30,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-/// The message of the InputError that `action` throws, "" if it throws none.
+/// The message of the Error that `action` throws, "" if it throws none.
 template <typename Error, typename Action>
 std::string message_of(const Action& action) {
   try {

@@ -1,0 +1,3 @@
+#include "backend/worker.hpp"
+
+int main() { penstock::run_worker(); }
