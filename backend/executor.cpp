@@ -144,7 +144,8 @@ void Executor::run(size_t position, const Action& action) {
       return;
     case Kind::optimizer: return optimize(action.stage);
     case Kind::overlap:
-      for (const Action& part : action.parts) run(position, part);
+      run(position, forward_part(action));
+      run(position, backward_part(action));
       return;
   }
 }

@@ -49,10 +49,11 @@ void check_source(const SimulateOptions& options) {
 std::string first_of(const Program& program, Kind kind) {
   for (const auto& rank : program.ranks) {
     for (const Action& action : rank) {
-      if (action.kind == kind) return to_string(action);
-      for (const Action& part : action.parts) {
-        if (part.kind == kind) return to_string(part);
-      }
+      std::string found;
+      for_each_part(action, [&](const Action& part) {
+        if (part.kind == kind) found = to_string(part);
+      });
+      if (!found.empty()) return found;
     }
   }
   return "";

@@ -101,26 +101,36 @@ class Reader {
   }
 
   Action overlap() {
-    Action result;
-    result.kind = Kind::overlap;
     take("(");
-    do result.parts.push_back(single());
-    while (take(";"));
+    const Action forward = single();
+    if (!take(";") || forward.kind != Kind::forward) fail("an overlap is one F, then one B or I");
+    const Action backward = single();
+    if (!is_input_backward(backward.kind)) fail("an overlap is one F, then one B or I");
     if (!take(")OVERLAP_F_B")) fail("`)OVERLAP_F_B` is missing");
-    const auto& parts = result.parts;
-    const bool forward_backward =
-        parts.size() == 2 && parts[0].kind == Kind::forward &&
-        (parts[1].kind == Kind::backward || parts[1].kind == Kind::backward_input);
-    if (!forward_backward) fail("an overlap is one F, then one B or I");
-    result.stage = parts[0].stage;
-    result.microbatch = parts[0].microbatch;
-    return result;
+    return penstock::overlap(forward, backward);
   }
 
   std::string_view text_, rest_, place_;
 };
 
 }  // namespace
+
+Action overlap(const Action& forward, const Action& backward) {
+  return {.stage = forward.stage,
+          .kind = Kind::overlap,
+          .microbatch = forward.microbatch,
+          .backward_stage = backward.stage,
+          .backward_microbatch = backward.microbatch,
+          .backward_kind = backward.kind};
+}
+
+Action forward_part(const Action& overlap) {
+  return {overlap.stage, Kind::forward, overlap.microbatch};
+}
+
+Action backward_part(const Action& overlap) {
+  return {overlap.backward_stage, overlap.backward_kind, overlap.backward_microbatch};
+}
 
 bool is_compute(Kind kind) {
   return kind == Kind::forward || kind == Kind::backward || kind == Kind::backward_input ||
@@ -141,12 +151,8 @@ int peer_stage(const Action& action) {
 
 std::string to_string(const Action& action) {
   if (action.kind == Kind::overlap) {
-    std::string parts;
-    for (const Action& part : action.parts) {
-      if (!parts.empty()) parts += ';';
-      parts += to_string(part);
-    }
-    return fmt::format("({})OVERLAP_F_B", parts);
+    return fmt::format("({};{})OVERLAP_F_B", to_string(forward_part(action)),
+                       to_string(backward_part(action)));
   }
   std::string text = fmt::format("{}{}", action.stage, name(action.kind));
   if (action.microbatch >= 0) text += fmt::format("{}", action.microbatch);

@@ -12,8 +12,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
-
 namespace penstock {
 
 enum class Kind : uint8_t {
@@ -33,14 +31,34 @@ enum class Kind : uint8_t {
 struct Action {
   int stage = 0;
   Kind kind = Kind::forward;
-  int microbatch = -1;        // -1 where the kind has none (REDUCE_GRAD, OPT)
-  int peer = -1;              // the other stage of a transfer; -1: the neighbour
-  std::vector<Action> parts;  // of an OVERLAP_F_B: the forward, the backward
+  int microbatch = -1;  // -1 where the kind has none (REDUCE_GRAD, OPT)
+  int peer = -1;        // the other stage of a transfer; -1: the neighbour
+  // The second of an OVERLAP_F_B, whose stage and microbatch are those of its forward:
+  int backward_stage = -1, backward_microbatch = -1;
+  Kind backward_kind = Kind::forward;  // B or I in an overlap
 
   bool operator==(const Action&) const = default;
 };
 
+/// The two side by side: a forward, and a B or I.
+Action overlap(const Action& forward, const Action& backward);
+/// The two that an OVERLAP_F_B consists of.
+Action forward_part(const Action& overlap);
+Action backward_part(const Action& overlap);
+
+/// Calls `visit` with the two actions of an OVERLAP_F_B, or with the action itself.
+template <typename Visit>
+void for_each_part(const Action& action, Visit visit) {
+  if (action.kind != Kind::overlap) return visit(action);
+  visit(forward_part(action));
+  visit(backward_part(action));
+}
+
 bool is_compute(Kind kind);  // F, B, I, W, OVERLAP_F_B
+/// B or I: what produces the gradients of a stage's inputs.
+inline bool is_input_backward(Kind kind) {
+  return kind == Kind::backward || kind == Kind::backward_input;
+}
 bool is_send(Kind kind);
 bool is_receive(Kind kind);
 /// `SEND_F`.

@@ -19,7 +19,9 @@ class ComputeCheck {
     check_shape();
     for (rank_ = 0; rank_ < program_.rank_count(); ++rank_) {
       for (const Action& action : program_.ranks[static_cast<size_t>(rank_)]) {
-        if (action.kind == Kind::overlap) check_overlap(action);
+        if (action.kind == Kind::overlap && !is_input_backward(action.backward_kind)) {
+          refuse(action, "is no overlap", "An overlap is one F, then one B or I.");
+        }
         for_each_part(action, [&](const Action& part) { see(part); });
       }
     }
@@ -54,12 +56,6 @@ class ComputeCheck {
              "Every stage needs its F for every microbatch from 0 on.");
     }
     done_.resize(stages * microbatches);
-  }
-
-  void check_overlap(const Action& overlap) const {
-    const bool pair = overlap.parts.size() == 2 && overlap.parts[0].kind == Kind::forward &&
-                      is_input_backward(overlap.parts[1].kind);
-    if (!pair) refuse(overlap, "is no overlap", "An overlap is one F, then one B or I.");
   }
 
   void see(const Action& action) {

@@ -32,16 +32,4 @@ class FlowTable {
   std::vector<std::vector<int>> out_, into_;
 };
 
-/// The actions of an OVERLAP_F_B, or the action itself.
-template <typename Visit>
-void for_each_part(const Action& action, Visit visit) {
-  if (action.kind != Kind::overlap) return visit(action);
-  for (const Action& part : action.parts) visit(part);
-}
-
-/// B or I: what produces the gradients of a stage's inputs.
-inline bool is_input_backward(Kind kind) {
-  return kind == Kind::backward || kind == Kind::backward_input;
-}
-
 }  // namespace penstock

@@ -9,18 +9,17 @@
 //   rank 1          1RECV_F0 1F0           1RECV_F1 1B0 1SEND_B0            1F1
 //
 // Ranks that could not take their head are not visited again before a value for it arrives, so the
-// time is near linear in the number of actions (a logarithm for the queue).
+// time is linear in the number of actions.
 #include "pipeline/lowering.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
-#include <queue>
 
 #include "graph/error.hpp"
 #include "pipeline/check.hpp"
 #include "pipeline/flow_table.hpp"
+#include "pipeline/turns.hpp"
 
 namespace penstock {
 
@@ -29,7 +28,7 @@ namespace {
 class Sweep {
  public:
   Sweep(const Program& compute, const std::vector<Flow>& flows)
-      : compute_(compute), table_(flows, compute.rank_of_stage), lowered_(compute) {
+      : compute_(compute), table_(flows, compute.rank_of_stage), turns_(compute.rank_count()) {
     const size_t cells = compute.rank_of_stage.size() * static_cast<size_t>(compute.microbatches);
     activations_missing_.resize(cells);
     gradients_missing_.resize(cells);
@@ -40,20 +39,20 @@ class Sweep {
       }
     }
     next_.resize(compute.ranks.size());
-    queued_.resize(compute.ranks.size());
-    for (auto& actions : lowered_.ranks) actions.clear();
+    lowered_.rank_of_stage = compute.rank_of_stage;
+    lowered_.microbatches = compute.microbatches;
+    lowered_.ranks.resize(compute.ranks.size());
+    for (size_t rank = 0; rank < compute.ranks.size(); ++rank) {
+      lowered_.ranks[rank].reserve(3 * compute.ranks[rank].size());  // each with a SEND and a RECV
+    }
   }
 
   Program run(std::string_view place) {
-    for (int rank = 0; rank < compute_.rank_count(); ++rank) offer(rank, 0);
-    while (!queue_.empty()) {
-      const auto [turn, rank] = queue_.top();
-      queue_.pop();
-      queued_[static_cast<size_t>(rank)] = false;
-      turn_ = turn;
-      running_ = rank;
-      take(compute_.ranks[static_cast<size_t>(rank)][next_[static_cast<size_t>(rank)]++]);
-      offer(rank, turn + 1);
+    for (int rank = 0; rank < compute_.rank_count(); ++rank) offer(rank);
+    for (running_ = turns_.next(); running_ >= 0; running_ = turns_.next()) {
+      const auto rank = static_cast<size_t>(running_);
+      take(compute_.ranks[rank][next_[rank]++]);
+      offer(running_);
     }
     refuse_deadlock(place);
     return std::move(lowered_);
@@ -81,12 +80,10 @@ class Sweep {
     return all;
   }
 
-  /// Queues the rank for a turn if it can take its head action.
-  void offer(int rank, int64_t turn) {
+  /// Asks for a turn of the rank if it can take its head action.
+  void offer(int rank) {
     const Action* action = head(rank);
-    if (queued_[static_cast<size_t>(rank)] || action == nullptr || !ready(*action)) return;
-    queued_[static_cast<size_t>(rank)] = true;
-    queue_.emplace(turn, rank);
+    if (action != nullptr && ready(*action)) turns_.ask(rank);
   }
 
   void take(const Action& action) {
@@ -127,7 +124,7 @@ class Sweep {
   void arrive(int& missing, int stage) {
     --missing;
     const int rank = rank_of(stage);
-    if (missing == 0 && rank != running_) offer(rank, rank > running_ ? turn_ : turn_ + 1);
+    if (missing == 0 && rank != running_) offer(rank);
   }
 
   int rank_of(int stage) const { return compute_.rank_of_stage[static_cast<size_t>(stage)]; }
@@ -153,11 +150,8 @@ class Sweep {
   Program lowered_;
   std::vector<int> activations_missing_, gradients_missing_;  // by cell
   std::vector<size_t> next_;                                  // by rank
-  std::vector<bool> queued_;                                  // by rank
-  using Turn = std::pair<int64_t, int>;                       // turn of the sweep, rank
-  std::priority_queue<Turn, std::vector<Turn>, std::greater<>> queue_;
-  int64_t turn_ = 0;
-  int running_ = 0;
+  Turns turns_;
+  int running_ = -1;
 };
 
 }  // namespace

@@ -21,7 +21,7 @@ std::string row_place(std::string_view place, size_t row) {
 class Stages {
  public:
   void see(const Action& action, int rank, const std::string& place) {
-    for (const Action& part : action.parts) see(part, rank, place);
+    if (action.kind == Kind::overlap) see(backward_part(action), rank, place);
     microbatches_ = std::max(microbatches_, action.microbatch + 1);
     const auto [found, added] = rank_of_.emplace(action.stage, rank);
     if (!added && found->second != rank) {

@@ -49,7 +49,7 @@ Program forward_only(const Program& program) {
   for (const std::vector<Action>& actions : program.ranks) {
     std::vector<Action>& kept = result.ranks.emplace_back();
     for (const Action& action : actions) {
-      const Action& forward = action.kind == Kind::overlap ? action.parts.front() : action;
+      const Action forward = action.kind == Kind::overlap ? forward_part(action) : action;
       const bool of_forward = forward.kind == Kind::forward || forward.kind == Kind::send_forward ||
                               forward.kind == Kind::recv_forward;
       if (of_forward) kept.push_back(forward);

@@ -12,8 +12,8 @@ bool keeps_in_flight(const std::vector<Action>& actions, int rank, int k, int mi
   int forwards = 0, backwards = 0;
   for (const Action& action : actions) {
     const bool forward = forwards < microbatches && forwards - backwards < k;
-    const Action expected{
-        rank, forward ? Kind::forward : Kind::backward, forward ? forwards++ : backwards++, -1, {}};
+    const Action expected{rank, forward ? Kind::forward : Kind::backward,
+                          forward ? forwards++ : backwards++};
     if (!(action == expected)) return false;
   }
   return true;

@@ -42,12 +42,12 @@ int32_t Awaited::take(const Action& compute, std::vector<Message>& messages) {
 
 int32_t Awaited::join_parts(const Action& overlap, std::vector<Message>& messages) {
   int32_t first = -1, last = -1;
-  for (const Action& part : overlap.parts) {
+  for_each_part(overlap, [&](const Action& part) {
     const int32_t more = take(part, messages);
-    if (more < 0) continue;
+    if (more < 0) return;
     (first < 0 ? first : next(messages, last)) = more;
     for (last = more; next(messages, last) >= 0;) last = next(messages, last);
-  }
+  });
   return first;
 }
 

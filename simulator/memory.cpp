@@ -62,8 +62,9 @@ class Ledger {
 
  private:
   void note(const Action& action) {
-    if (is_backward(action.kind)) trains_[static_cast<size_t>(action.stage)] = true;
-    for (const Action& part : action.parts) note(part);
+    for_each_part(action, [&](const Action& part) {
+      if (is_backward(part.kind)) trains_[static_cast<size_t>(part.stage)] = true;
+    });
   }
 
   void release(int64_t bytes) {
@@ -95,14 +96,13 @@ RankMemory rank_memory(const Program& program, int rank, const Costs& costs,
   for (const Action& action : program.ranks[static_cast<size_t>(rank)]) {
     const bool overlap = action.kind == Kind::overlap;
     double at_s = times ? times->start_s[task] : 0;
-    for (size_t part = 0; part < (overlap ? action.parts.size() : 1); ++part) {
-      const Action& what = overlap ? action.parts[part] : action;
-      ledger.begin(what);
+    for_each_part(action, [&](const Action& part) {
+      ledger.begin(part);
       if (times) ledger.sample(at_s);
-      at_s += overlap ? costs.duration_s(what) : 0;
-      ledger.end(what);
+      at_s += overlap ? costs.duration_s(part) : 0;
+      ledger.end(part);
       if (times) ledger.sample(overlap ? at_s : times->end_s[task]);
-    }
+    });
     ++task;
   }
   return ledger.take();

@@ -37,11 +37,8 @@ void RankWriter::oldest_backward_weight() {
 void RankWriter::overlap(int forward_stage, int backward_stage) {
   Counts& backward = counts_[static_cast<size_t>(backward_stage)];
   const int microbatch = counts_[static_cast<size_t>(forward_stage)].forward++;
-  actions_.push_back({.stage = forward_stage,
-                      .kind = Kind::overlap,
-                      .microbatch = microbatch,
-                      .parts = {{forward_stage, Kind::forward, microbatch},
-                                {backward_stage, Kind::backward, backward.backward++}}});
+  actions_.push_back(penstock::overlap({forward_stage, Kind::forward, microbatch},
+                                       {backward_stage, Kind::backward, backward.backward++}));
   ++backward.weight;
 }
 

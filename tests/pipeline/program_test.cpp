@@ -28,7 +28,7 @@ TEST(ProgramCsv, RanksOfStagesFollowFromTheRows) {
 TEST(ProgramCsv, AnOverlapCountsAllItsStages) {
   const Program program = parse_csv("0F0,0F1,(1F0;1B0)OVERLAP_F_B,0B0", "p.csv");
   EXPECT_THAT(program.rank_of_stage, ElementsAre(0, 0));
-  EXPECT_EQ(program.ranks[0][2].parts.size(), 2u);
+  EXPECT_EQ(program.ranks[0][2].kind, Kind::overlap);
 }
 
 TEST(ProgramCsv, RoundTripsLoweredPrograms) {

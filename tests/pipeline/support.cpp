@@ -94,8 +94,8 @@ class Chart {
 
  private:
   bool place(size_t rank, const Action& action) {
-    const std::vector<Action> alone{action};
-    const std::vector<Action>& parts = action.kind == Kind::overlap ? action.parts : alone;
+    std::vector<Action> parts;
+    for_each_part(action, [&](const Action& part) { parts.push_back(part); });
     size_t end = rows_[rank].size();
     for (const Action& part : parts) {
       const std::optional<size_t> ready = ready_at(part);
