@@ -105,6 +105,7 @@ void Executor::begin(int64_t step) {
   outbox_.clear();
   outputs_.clear();
   optimized_.clear();
+  sent_early_.clear();
   store_->clear_gradients();
   plan_losses();
   exchange_.begin_step();
@@ -143,10 +144,7 @@ void Executor::run(size_t position, const Action& action) {
       if (static_cast<int>(position) == reduce_at_) reduce();
       return;
     case Kind::optimizer: return optimize(action.stage);
-    case Kind::overlap:
-      run(position, forward_part(action));
-      run(position, backward_part(action));
-      return;
+    case Kind::overlap: return overlap(position, action);
   }
 }
 

@@ -69,6 +69,7 @@ class Executor {
   void backward(const Action& action);
   void send(size_t position, const Action& action);
   void receive(size_t position, const Action& action);
+  void overlap(size_t position, const Action& action);
   void reduce();
   void agree();
   void optimize(int stage);
@@ -104,6 +105,7 @@ class Executor {
   std::map<std::tuple<int, int, int, bool>, Values> outbox_;  // from, to, microbatch, gradients
   std::map<int, std::map<int, at::Tensor>> outputs_;          // by output, microbatch
   std::set<int> optimized_;                                   // tensors that OPT has stepped
+  std::set<size_t> sent_early_;                               // positions of SENDs
 };
 
 }  // namespace penstock

@@ -81,7 +81,25 @@ Values Executor::summed_gradients(Slot slot) {
   return sums;
 }
 
+/// What the forward produced moves while the backward computes: the SENDs that follow are started
+/// between the two.
+void Executor::overlap(size_t position, const Action& action) {
+  forward(forward_part(action));
+  for (size_t next = position + 1; next < actions().size(); ++next) {
+    const Action& transfer = actions()[next];
+    if (is_receive(transfer.kind)) continue;
+    if (!is_send(transfer.kind)) break;
+    const bool ready = transfer.kind == Kind::send_forward && transfer.stage == action.stage &&
+                       transfer.microbatch == action.microbatch;
+    if (!ready) continue;
+    send(next, transfer);
+    sent_early_.insert(next);
+  }
+  backward(backward_part(action));
+}
+
 void Executor::send(size_t position, const Action& action) {
+  if (sent_early_.contains(position)) return;
   const bool gradients = action.kind == Kind::send_backward;
   const auto letter =
       outbox_.find({action.stage, peer_stage(action), action.microbatch, gradients});

@@ -58,6 +58,12 @@ struct CompareOptions {
 };
 int compare(const CompareOptions& options);
 
+struct ExportOptions {
+  std::string plan, format, output;
+  std::string lowered;  // the torch version whose lowered format is wanted, or ""
+};
+int export_plan(const ExportOptions& options);
+
 struct ShowOptions {
   std::string path;  // .pt2 or plan
 };

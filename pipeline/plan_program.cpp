@@ -58,6 +58,13 @@ void check_agrees(const Plan& plan, const Program& program) {
   }
 }
 
+Program given_program(const Plan& plan) {
+  Program program =
+      plan.program.empty() ? generated(plan) : parse_csv(read_file(plan.program), plan.program);
+  check_agrees(plan, program);
+  return program;
+}
+
 /// Stages whose gradients are summed with other ranks: all with replicas, else those that share a
 /// parameter with a stage of another rank.
 std::vector<int> reduce_stages(const Plan& plan, const Slicing& slicing) {
@@ -88,10 +95,14 @@ std::vector<Flow> flows(const Slicing& slicing) {
   return result;
 }
 
+Program compute_program(const Plan& plan, const std::vector<Flow>& flows) {
+  Program program = compute_only(given_program(plan));
+  lower(program, flows, {.place = source(plan)});
+  return program;
+}
+
 Program lowered_program(const Plan& plan, const Slicing& slicing, bool forward_only) {
-  Program program =
-      plan.program.empty() ? generated(plan) : parse_csv(read_file(plan.program), plan.program);
-  check_agrees(plan, program);
+  Program program = given_program(plan);
   if (forward_only) program = penstock::forward_only(program);
   LoweringOptions options{.place = source(plan)};
   if (!forward_only) {

@@ -8,6 +8,7 @@
 
 #include "graph/error.hpp"
 #include "pipeline/text.hpp"
+#include "pipeline/torch_csv.hpp"
 
 namespace penstock {
 
@@ -59,7 +60,7 @@ std::vector<Action> parse_row(std::string_view line, const std::string& place) {
   for (size_t begin = 0; begin <= line.size();) {
     const size_t end = std::min(line.find(',', begin), line.size());
     const std::string_view cell = trim(line.substr(begin, end - begin));
-    if (!cell.empty()) actions.push_back(parse_action(cell, place));
+    if (!cell.empty() && !concerns_torch_alone(cell)) actions.push_back(parse_action(cell, place));
     begin = end + 1;
   }
   if (actions.empty())
@@ -68,6 +69,13 @@ std::vector<Action> parse_row(std::string_view line, const std::string& place) {
 }
 
 }  // namespace
+
+Program compute_only(Program program) {
+  for (std::vector<Action>& actions : program.ranks) {
+    std::erase_if(actions, [](const Action& action) { return !is_compute(action.kind); });
+  }
+  return program;
+}
 
 std::string to_csv(const Program& program) {
   std::string text;

@@ -19,9 +19,12 @@ struct Program {
   int stage_count() const { return static_cast<int>(rank_of_stage.size()); }
 };
 
+/// The program without transfers, REDUCE_GRAD and OPT.
+Program compute_only(Program program);
+
 /// A row per rank, cells separated by commas, no header; an empty cell is an idle slot (dropped).
 std::string to_csv(const Program& program);
-/// Ranks of stages follow from the rows. Throws InputError with file and row.
+/// Ranks of stages follow from the rows; what concerns torch alone (torch_csv.hpp) is dropped. Throws InputError with file and row.
 Program parse_csv(std::string_view text, std::string_view place);
 
 }  // namespace penstock

@@ -50,7 +50,7 @@ def text_file(folder, letters=64, size=4000):
 
 
 def write_plan(folder, model, data, begins, microbatches, microbatch, schedule="1f1b", name="plan.yaml",
-               optimizer=None, sequence=None, steps=3, loss="cross_entropy", seed=0, **more):
+               optimizer=None, sequence=None, steps=3, loss="cross_entropy", seed=0, ranks=None, **more):
     job = {"model": str(model), "loss": loss, "data": str(data), "steps": steps, "seed": seed,
            "global_batch": microbatches * microbatch * more.get("data_parallel", 1),
            "optimizer": optimizer or {"kind": "sgd", "learning_rate": 0.05}}
@@ -58,7 +58,8 @@ def write_plan(folder, model, data, begins, microbatches, microbatch, schedule="
         job["sequence"] = sequence
     plan = {"penstock": "plan", "version": 1, "job": job, "schedule": schedule, "microbatches": microbatches,
             "microbatch": microbatch,
-            "stages": [{"rank": rank, "begin": begin} for rank, begin in enumerate(begins)], **more}
+            "stages": [{"rank": rank, "begin": begin} for rank, begin in zip(ranks or range(len(begins)), begins)],
+            **more}
     path = folder / name
     path.write_text(yaml.safe_dump(plan, sort_keys=False))
     return path

@@ -40,6 +40,19 @@ def test_the_transformer_on_two_ranks(tmp_path, name, tolerance, schedule):
     assert len(run["step_s"]) == 3 and all(s > 0 for s in run["step_s"])
 
 
+LOOP, V = [0, 1, 0, 1], [0, 1, 1, 0]
+
+
+@pytest.mark.parametrize("schedule, ranks", [
+    ("looped-bfs", LOOP), ("interleaved-1f1b", LOOP), ("interleaved-zb", LOOP), ("zb-h1", [0, 1]), ("zb-h2", [0, 1]),
+    ("zbv", V), ("dualpipev", V)])
+def test_every_schedule_trains_the_transformer_as_pytorch(tmp_path, schedule, ranks):
+    begins = ["", "layers.1", "layers.2", "layers.3"] if len(ranks) == 4 else ["", "layers.2"]
+    plan = write_plan(tmp_path, model_path("transformer-f64"), text_file(tmp_path), begins, 4, 2, schedule,
+                      sequence=16, ranks=ranks)
+    check_against_pytorch(plan, tmp_path, FLOAT64)
+
+
 @pytest.mark.parametrize("name, width, tolerance", [("pippy", 512, FLOAT32), ("pippy-f64", 32, FLOAT64)])
 def test_the_pippy_network_on_three_ranks(tmp_path, name, width, tolerance):
     dtype = torch.float64 if "f64" in name else torch.float32

@@ -11,6 +11,7 @@
 
 #include "backend/executor.hpp"
 #include "backend/safetensors.hpp"
+#include "tests/backend/executor/random_data.hpp"
 #include "tests/backend/executor/run.hpp"
 #include "tests/backend/support.hpp"
 #include "tests/models/models.hpp"
@@ -180,26 +181,10 @@ TEST(Executor, ReplicasEqualOnePipeline) {
     EXPECT_TRUE(tensor.equal(run.copies[2].at(name)));
 }
 
-/// 24 random samples of whatever the model and the loss take.
-std::string random_data(const test::TemporaryFolder& folder, const std::string& model, Loss loss) {
-  Job job;
-  job.loss = loss;
-  NamedTensors tensors;
-  at::manual_seed(5);
-  for (const ExpectedSample& sample : expected_samples(job, read_pt2(model))) {
-    std::vector<int64_t> shape{24};
-    shape.insert(shape.end(), sample.shape.begin(), sample.shape.end());
-    tensors.emplace_back(sample.name, sample.limit ? at::randint(*sample.limit, shape, at::kLong)
-                                                   : at::randn(shape, at::kDouble));
-  }
-  write_tensors(folder / "data.safetensors", tensors);
-  return folder / "data.safetensors";
-}
-
 TEST(Executor, TiedWeightsOverAMiddleStageThatUpdatesBuffers) {
   PENSTOCK_MODEL(model, "everything-f64");
   const test::TemporaryFolder folder;
-  const std::string data = random_data(folder, model, Loss::cross_entropy);
+  const std::string data = test::random_data(folder, model, Loss::cross_entropy);
   const RunResult whole = run_plan(plan_of(model, data, {""}, 4, 2), 3);
   for (const char* schedule : {"gpipe", "1f1b"}) {
     const RunResult run = run_plan(plan_of(model, data, {"", "block", "norm"}, 4, 2, schedule), 3);
@@ -211,7 +196,7 @@ TEST(Executor, TiedWeightsOverAMiddleStageThatUpdatesBuffers) {
 TEST(Executor, SkipConnectionsOfAUNetOverFiveStages) {
   PENSTOCK_MODEL(model, "unet-f64");
   const test::TemporaryFolder folder;
-  const std::string data = random_data(folder, model, Loss::mse);
+  const std::string data = test::random_data(folder, model, Loss::mse);
   Plan whole = plan_of(model, data, {""}, 4, 2);
   Plan split = plan_of(model, data, {"", "down1", "middle", "up1", "up0"}, 4, 2, "1f1b");
   whole.job.loss = split.job.loss = Loss::mse;

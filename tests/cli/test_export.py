@@ -1,0 +1,96 @@
+"""penstock export: torch's own runtime takes the files, and trains the same step with them."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pipelines import (PENSTOCK, TORCHRUN, clean_environment, difference, execute_json, load_file, model_path,
+                       needs_backend, torch, vectors, write_plan)
+
+LOOP, V = [0, 1, 0, 1], [0, 1, 1, 0]
+FOUR, TWO = ["", "layer1", "layer2", "output_proj"], ["", "layer2"]
+MICROBATCHES = 4
+
+
+def export(plan, out, *options, form="torch-csv"):
+    return subprocess.run([PENSTOCK, "export", plan, "--format", form, "-o", out, *options],
+                          capture_output=True, text=True, check=False)
+
+
+def plan_of(folder, schedule, ranks, samples=8):
+    data = vectors(folder, "x", 32, torch.float64, samples=samples)
+    begins = FOUR if len(ranks) == 4 else TWO
+    return data, begins, write_plan(folder, model_path("pippy-f64"), data, begins, MICROBATCHES,
+                                    samples // MICROBATCHES, schedule, ranks=ranks)
+
+
+CASES = [(schedule, ranks, form)
+         for schedule, ranks in [("1f1b", [0, 1]), ("interleaved-1f1b", LOOP), ("zb-h1", [0, 1]), ("zbv", V),
+                                 ("dualpipev", V)]
+         for form in ("compute_only", "compute_comms")]
+
+
+@pytest.fixture(scope="module")
+def torch_folder(tmp_path_factory):
+    """A folder for each case with our plan and schedule, and the loss and gradients that torch got from it."""
+    root, cases = tmp_path_factory.mktemp("torch"), []
+    for schedule, ranks, form in CASES:
+        folder = root / f"{schedule}-{form}"
+        folder.mkdir()
+        data, begins, plan = plan_of(folder, schedule, ranks)
+        done = export(plan, folder / "schedule.csv", *(["--lowered", "2.11"] if form == "compute_comms" else []))
+        assert done.returncode == 0, done.stderr
+        assert "2 ranks" in done.stdout
+        cases.append({"schedule": str(folder / "schedule.csv"), "format": form, "model": str(model_path("pippy-f64")),
+                      "data": str(data), "microbatches": MICROBATCHES, "begins": begins[1:], "folder": str(folder)})
+    (root / "cases.json").write_text(json.dumps(cases))
+    done = subprocess.run([TORCHRUN, "--standalone", "--nproc-per-node", "2",
+                           Path(__file__).with_name("torch_runtime.py"), root / "cases.json"],
+                          capture_output=True, text=True, timeout=300, check=False, env=clean_environment())
+    assert done.returncode == 0, done.stderr[-4000:]
+    return root
+
+
+@needs_backend
+@pytest.mark.parametrize("schedule, form", [(schedule, form) for schedule, _, form in CASES])
+def test_torch_trains_the_same_step_with_the_exported_schedule(torch_folder, schedule, form):
+    folder = torch_folder / f"{schedule}-{form}"
+    ours = execute_json(folder / "plan.yaml", "--steps", 1, "--dump-gradients", folder / "ours.safetensors")
+    # float64: sums in another order
+    assert ours["losses"][0] == pytest.approx(json.loads((folder / "loss.json").read_text()), rel=1e-12)
+    theirs = load_file(folder / "gradients-0.safetensors") | load_file(folder / "gradients-1.safetensors")
+    assert difference(load_file(folder / "ours.safetensors"), theirs) <= 1e-10
+
+
+@needs_backend
+@pytest.mark.parametrize("options", [[], ["--lowered", "2.11"]], ids=["compute-only", "lowered"])
+def test_an_exported_file_is_a_program_for_us_as_well(tmp_path, options):
+    _, begins, plan = plan_of(tmp_path, "interleaved-zb", LOOP)
+    file = tmp_path / "schedule.csv"
+    assert export(plan, file, *options).returncode == 0
+    from_file = tmp_path / "from_file.yaml"
+    from_file.write_text(plan.read_text().replace("schedule: interleaved-zb", f"program: {file}"))
+    assert execute_json(from_file, "--steps", 2)["losses"] == execute_json(plan, "--steps", 2)["losses"]
+    times = ["--forward", "1ms", "--backward-input", "1ms", "--backward-weight", "1ms", "--json"]
+    done = subprocess.run([PENSTOCK, "simulate", "--program", file, *times], capture_output=True, text=True, check=True)
+    study = ["--schedule", "interleaved-zb", "--ranks", "2", "--stages-per-rank", "2", "--microbatches", "4"]
+    named = subprocess.run([PENSTOCK, "simulate", *study, *times], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["makespan_s"] == json.loads(named.stdout)["makespan_s"]
+
+
+def test_what_cannot_be_exported_is_refused_and_nothing_written(tmp_path):
+    _, _, plan = plan_of(tmp_path, "1f1b", [0, 1])
+    out = tmp_path / "out.csv"
+    for options, form, words in [(["--lowered", "2.15"], "torch-csv", ["--lowered", "2.15", "Give 2.11"]),
+                                 ([], "torch-cvs", ["torch-cvs", "Did you mean torch-csv?"])]:
+        done = export(plan, out, *options, form=form)
+        assert done.returncode == 2 and not out.exists()
+        assert all(word in done.stderr for word in words), done.stderr
+    data = tmp_path / "unet.safetensors"
+    skips = write_plan(tmp_path, model_path("unet-f64"), data, ["", "down1", "middle", "up1", "up0"], 2, 2,
+                       name="skips.yaml", loss="mse")
+    done = export(skips, out, "--lowered", "2.11")
+    assert done.returncode == 2 and not out.exists()
+    assert "stage 3 uses values of stage 1" in done.stderr
