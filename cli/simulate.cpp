@@ -47,8 +47,11 @@ int simulate(const SimulateOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const Study study = make_study(options);
   const bool trace = !options.trace.empty();
+  const SimulationOptions wanted{trace || !options.json, trace};
   const Simulation simulation =
-      penstock::simulate(study.program, study.costs, study.link, {trace || !options.json, trace});
+      study.flows.empty()
+          ? penstock::simulate(study.program, study.costs, study.link, wanted)
+          : simulate_compute(study.program, study.flows, study.costs, study.link, wanted);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   if (trace) {
     write_file(options.trace, to_chrome_trace({"simulated: " + study.title, simulation.timeline,

@@ -210,18 +210,23 @@ Study make_study(const SimulateOptions& options) {
   }
   Study study;
   study.title = options.schedule.empty() ? options.program : options.schedule;
-  const Program program = options.schedule.empty() ? from_file(options) : from_schedule(options);
+  Program program = options.schedule.empty() ? from_file(options) : from_schedule(options);
   const std::string place = options.schedule.empty() ? options.program : "--schedule";
   StageCosts each;
   read_times(options, program, each);
   read_memory(options, program, each, study);
   study.link = read_link(options);
   const std::vector<Flow> flows = flows_of(program);
-  study.program = is_lowered(program) ? program : lower(program, flows, {.place = place});
-  check(study.program, flows, place);
   study.costs =
       equal_stages(program.stage_count(), each, flows,
                    options.message.empty() ? 0 : parse_bytes(options.message, "--message"));
+  if (options.schedule.empty()) {
+    study.program = is_lowered(program) ? program : lower(program, flows, {.place = place});
+    check(study.program, flows, place);
+  } else {
+    study.program = std::move(program);
+    study.flows = flows;
+  }
   return study;
 }
 

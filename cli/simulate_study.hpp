@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "cli/commands.hpp"
+#include "pipeline/lowering.hpp"
 #include "pipeline/program.hpp"
 #include "simulator/cluster.hpp"
 #include "simulator/costs.hpp"
@@ -12,8 +14,9 @@
 namespace penstock::cli {
 
 struct Study {
-  std::string title;  // `1f1b`, or the file
-  Program program;    // lowered and checked
+  std::string title;        // `1f1b`, or the file
+  Program program;          // lowered and checked, or of a named schedule: compute alone
+  std::vector<Flow> flows;  // of a compute-only program
   Costs costs;
   Link link;
   int64_t memory_bytes = 0;  // limit per rank; 0: none

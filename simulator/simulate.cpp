@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <stdexcept>
 
 #include "graph/error.hpp"
 #include "simulator/compile.hpp"
 #include "simulator/deadlock.hpp"
+#include "simulator/direct.hpp"
 #include "simulator/engine.hpp"
 #include "simulator/memory.hpp"
 
@@ -33,17 +35,27 @@ Timeline make_timeline(const Program& program, const CompiledProgram& compiled,
   return timeline;
 }
 
-void summarise(const EngineResult& times, Simulation& out) {
+void summarise(const std::vector<RankTimes>& ranks, Simulation& out) {
   double busy_s = 0;
-  for (const RankTimes& rank : times.ranks) {
+  for (const RankTimes& rank : ranks) {
     out.makespan_s = std::max(out.makespan_s, rank.now_s);
     out.busy_s.push_back(rank.busy_s);
     out.rank_start_s.push_back(rank.first_s);
     out.rank_end_s.push_back(rank.last_s);
     busy_s += rank.busy_s;
   }
-  const double capacity_s = static_cast<double>(times.ranks.size()) * out.makespan_s;
+  const double capacity_s = static_cast<double>(ranks.size()) * out.makespan_s;
   out.bubble = capacity_s > 0 ? 1 - busy_s / capacity_s : 0;
+}
+
+void add_memory(const Program& program, const Costs& costs, const CompiledProgram* compiled,
+                const EngineResult* times, Simulation& out) {
+  for (int rank = 0; rank < program.rank_count(); ++rank) {
+    RankMemory memory = rank_memory(program, rank, costs, compiled, times);
+    out.peak_activations.push_back(memory.peak_activations);
+    out.peak_memory_bytes.push_back(memory.peak_bytes);
+    out.memory.insert(out.memory.end(), memory.samples.begin(), memory.samples.end());
+  }
 }
 
 }  // namespace
@@ -58,15 +70,28 @@ Simulation simulate(const Program& lowered, const Costs& costs, const Link& link
   }
   Simulation out;
   out.actions = static_cast<int64_t>(compiled.tasks.size());
-  summarise(times, out);
-  for (int rank = 0; rank < lowered.rank_count(); ++rank) {
-    RankMemory memory =
-        rank_memory(lowered, rank, costs, &compiled, options.memory ? &times : nullptr);
-    out.peak_activations.push_back(memory.peak_activations);
-    out.peak_memory_bytes.push_back(memory.peak_bytes);
-    out.memory.insert(out.memory.end(), memory.samples.begin(), memory.samples.end());
-  }
+  summarise(times.ranks, out);
+  add_memory(lowered, costs, &compiled, options.memory ? &times : nullptr, out);
   if (options.timeline) out.timeline = make_timeline(lowered, compiled, times);
+  return out;
+}
+
+Simulation simulate_compute(const Program& compute, const std::vector<Flow>& flows,
+                            const Costs& costs, const Link& link,
+                            const SimulationOptions& options) {
+  if (options.timeline || options.memory || !runs_directly(compute, link)) {
+    return simulate(lower(compute, flows), costs, link, options);
+  }
+  const auto result = run_direct(compute, FlowTable(flows, compute.rank_of_stage), costs, link);
+  if (!result) {
+    lower(compute, flows);  // says where it deadlocks
+    throw std::logic_error("a program that can be lowered did not finish");
+  }
+  Simulation out;
+  out.actions = 2 * result->messages;
+  for (const auto& actions : compute.ranks) out.actions += static_cast<int64_t>(actions.size());
+  summarise(result->ranks, out);
+  add_memory(compute, costs, nullptr, nullptr, out);
   return out;
 }
 

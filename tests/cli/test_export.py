@@ -93,4 +93,4 @@ def test_what_cannot_be_exported_is_refused_and_nothing_written(tmp_path):
                        name="skips.yaml", loss="mse")
     done = export(skips, out, "--lowered", "2.11")
     assert done.returncode == 2 and not out.exists()
-    assert "stage 3 uses values of stage 1" in done.stderr
+    assert "stage 4 uses values of stage 0" in done.stderr

@@ -23,7 +23,8 @@ struct Network {
   std::vector<std::string> four_stages;
 };
 
-const Network tied{"everything-f64", Loss::cross_entropy, {"", "block", "block.layer.multihead_attn", "norm"}};
+const Network tied{
+    "everything-f64", Loss::cross_entropy, {"", "block", "block.layer.multihead_attn", "norm"}};
 const Network skips{"unet-f64", Loss::mse, {"", "down1", "middle", "up1"}};
 const Network chain{"pippy-f64", Loss::cross_entropy, {"", "layer1", "layer2", "output_proj"}};
 
