@@ -23,7 +23,7 @@ struct DirectResult {
 /// Can `run_direct` run it? Eager links that cost their ranks no compute, and compute actions alone.
 bool runs_directly(const Program& compute, const Link& link);
 
-/// Nothing where the program deadlocks. Linear in the number of actions.
+/// Nothing where the program deadlocks. It has passed check_compute (pipeline/check.hpp). Linear in the number of actions.
 std::optional<DirectResult> run_direct(const Program& compute, const FlowTable& flows,
                                        const Costs& costs, const Link& link);
 

@@ -38,7 +38,7 @@ struct SimulationOptions {
 Simulation simulate(const Program& lowered, const Costs& costs, const Link& link,
                     const SimulationOptions& options = {});
 
-/// The same for a program of compute actions alone, lowered along `flows`; without timeline and memory
+/// The same for a program of compute actions alone that check_compute accepts, lowered along `flows`; without timeline and memory
 /// samples, and where sends wait for nothing, it is run as it is (direct.hpp).
 Simulation simulate_compute(const Program& compute, const std::vector<Flow>& flows,
                             const Costs& costs, const Link& link,

@@ -81,8 +81,8 @@ TEST(Direct, GivesTheSameNumbersAsTheEngineForEverySchedule) {
 }
 
 TEST(Direct, ReportsADeadlockAsLoweringDoes) {
-  // Rank 0 wants the gradient of microbatch 1 before it has run its forward.
-  const Program program = parse_csv("0F0,0B1,0F1,0B0\n1F0,1F1,1B1,1B0", "p.csv");
+  // Rank 1 begins with microbatch 1, which rank 0 runs after the backward of microbatch 0.
+  const Program program = parse_csv("0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1", "p.csv");
   const std::vector<Flow> flows = chain_flows(2);
   const Costs costs = equal_stages(2, {.forward_s = 1, .backward_s = 1}, flows, 0);
   EXPECT_THAT(
