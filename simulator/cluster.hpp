@@ -28,12 +28,47 @@ struct Link {
   double transfer_s(int64_t bytes) const;
 };
 
-/// `ranks` equal devices, all pairs joined by equal links.
+/// `count` equal nodes of `devices` equal devices. Bandwidths in bytes per second, 0: infinite.
+struct NodeKind {
+  int count = 1, devices = 1;
+  std::string device;                   // for people: `H100 SXM`
+  int64_t memory_bytes = 0;             // per device; 0: not limited
+  double speed = 1;                     // of compute, relative to the device that was profiled
+  double latency_s = 0, bandwidth = 0;  // between two devices of the node
+  double bus_bandwidth = 0;             // what these links share, in each direction; 0: nothing
+  bool bus_full_duplex = true;
+  int cards = 1;  // network cards, each for the same number of neighbouring devices
+  double card_bandwidth = 0;
+  bool card_full_duplex = true;
+};
+
+/// Between nodes.
+struct Interconnect {
+  double latency_s = 0, propagation_s = 0;
+  double switch_bandwidth = 0;  // of all traffic between nodes; 0: infinite
+};
+
+/// How replicas sum their gradients.
+struct AllReduce {
+  enum class Algorithm { ring, tree, fastest };
+  Algorithm algorithm = Algorithm::ring;
+  int64_t bucket_bytes = 0;  // 0: one bucket
+  bool overlap = false;      // with the backwards that are left; else it ends the step
+};
+
+/// Either `ranks` equal devices, all pairs joined by equal links, or nodes, whose devices are the
+/// ranks, in order.
 struct Cluster {
   std::string path;
   int ranks = 1;
-  int64_t memory_bytes = 0;  // per rank; 0: not limited
-  Link link;
+  int64_t memory_bytes = 0;  // per rank, the least of all; 0: not limited
+  Link link;                 // of nodes only how bytes move (mode, receive_depth, …)
+  std::vector<NodeKind> nodes;
+  Interconnect between;
+  AllReduce all_reduce;
+
+  /// Of a rank's device, relative to the one that was profiled.
+  double speed(int rank) const;
 };
 
 /// Throws InputError.

@@ -16,24 +16,29 @@ namespace penstock {
 namespace {
 
 /// A transfer as the channel sees it: from which stage to which.
-struct Route {
+struct Way {
   int from, to;
   bool backward;
 };
 
-Route route(const Action& action) {
+Way way_of(const Action& action) {
   const int peer = peer_stage(action);
   const bool backward = action.kind == Kind::send_backward || action.kind == Kind::recv_backward;
-  return is_send(action.kind) ? Route{action.stage, peer, backward}
-                              : Route{peer, action.stage, backward};
+  return is_send(action.kind) ? Way{action.stage, peer, backward}
+                              : Way{peer, action.stage, backward};
+}
+
+double transfer_s(const Route& route, int64_t bytes) {
+  return route.latency_s +
+         (route.bandwidth > 0 ? static_cast<double>(bytes) / route.bandwidth : 0.0);
 }
 
 bool is_transfer(Kind kind) { return is_send(kind) || is_receive(kind); }
 
 class Compiler {
  public:
-  Compiler(const Program& program, const Costs& costs, const Link& link)
-      : program_(program), costs_(costs), link_(link) {
+  Compiler(const Program& program, const Costs& costs, const Network& network)
+      : program_(program), costs_(costs), network_(network), link_(network.link()) {
     if (costs.stages.size() < program.rank_of_stage.size()) {
       throw std::invalid_argument("compile: a stage of the program has no costs");
     }
@@ -81,7 +86,24 @@ class Compiler {
       counts_[c] = {};
     }
     out_.messages.resize(static_cast<size_t>(first));
+    forget_roomy_links();
     awaited_ = Awaited(program_.stage_count(), microbatches);
+  }
+
+  /// What all channels through it together can never fill slows nobody.
+  void forget_roomy_links() {
+    std::vector<double> demand(network_.capacity().size(), 0);
+    for (const Channel& channel : out_.channels) {
+      for (const int shared : channel.route.shared) {
+        demand[static_cast<size_t>(shared)] += channel.route.bandwidth;
+      }
+    }
+    for (Channel& channel : out_.channels) {
+      std::erase_if(channel.route.shared, [&](int shared) {
+        const auto s = static_cast<size_t>(shared);
+        return demand[s] <= network_.capacity()[s];
+      });
+    }
   }
 
   void add_tasks(int rank) {
@@ -120,7 +142,7 @@ class Compiler {
     Message& message = out_.messages[static_cast<size_t>(id)];
     message.channel = at.channel;
     message.bytes = at.bytes;
-    message.transfer_s = link_.transfer_s(at.bytes);
+    message.transfer_s = transfer_s(channel.route, at.bytes);
     (send ? message.send_task : message.receive_task) = static_cast<int32_t>(out_.tasks.size());
     out_.tasks.push_back({.message = id, .op = send ? Task::Op::send : Task::Op::post});
     if (!send) awaited_.add(action, id, out_.messages);
@@ -146,7 +168,7 @@ class Compiler {
   }
 
   int32_t channel_of(const Action& action) {
-    const Route way = route(action);
+    const Way way = way_of(action);
     const int sender = program_.rank_of_stage[static_cast<size_t>(way.from)];
     const int receiver = program_.rank_of_stage[static_cast<size_t>(way.to)];
     if (sender == receiver) {
@@ -158,7 +180,10 @@ class Compiler {
     const auto [at, added] = channel_ids_.try_emplace(std::tuple(sender, receiver, way.backward),
                                                       static_cast<int32_t>(out_.channels.size()));
     if (added) {
-      out_.channels.push_back({.sender = sender, .receiver = receiver, .backward = way.backward});
+      out_.channels.push_back({.sender = sender,
+                               .receiver = receiver,
+                               .backward = way.backward,
+                               .route = network_.route(sender, receiver)});
       counts_.emplace_back();
     }
     return at->second;
@@ -166,6 +191,7 @@ class Compiler {
 
   const Program& program_;
   const Costs& costs_;
+  const Network& network_;
   const Link& link_;
   CompiledProgram out_;
   std::vector<std::vector<Door>> doors_;  // per stage
@@ -180,7 +206,7 @@ void check_pairs(const Program& program, const CompiledProgram& compiled) {
     if (message.send_task < 0 || message.receive_task < 0) continue;
     const Action& send = action_of_task(program, compiled, message.send_task);
     const Action& receive = action_of_task(program, compiled, message.receive_task);
-    const Route out = route(send), in = route(receive);
+    const Way out = way_of(send), in = way_of(receive);
     if (out.from == in.from && out.to == in.to && send.microbatch == receive.microbatch) continue;
     const Channel& channel = compiled.channels[static_cast<size_t>(message.channel)];
     throw InputError("program",
@@ -203,8 +229,8 @@ const Action& action_of_task(const Program& program, const CompiledProgram& comp
   return program.ranks[rank][static_cast<size_t>(task - compiled.rank_begin[rank])];
 }
 
-CompiledProgram compile(const Program& program, const Costs& costs, const Link& link) {
-  CompiledProgram compiled = Compiler(program, costs, link).run();
+CompiledProgram compile(const Program& program, const Costs& costs, const Network& network) {
+  CompiledProgram compiled = Compiler(program, costs, network).run();
   check_pairs(program, compiled);
   return compiled;
 }

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "pipeline/program.hpp"
-#include "simulator/cluster.hpp"
 #include "simulator/costs.hpp"
+#include "simulator/network.hpp"
 
 namespace penstock {
 
@@ -43,11 +43,13 @@ struct Message {
   int32_t next_awaited = -1;                  // the same task also waits for that one
 };
 
-/// Sending rank, receiving rank, direction. Its messages are [first, first + count), in order.
+/// Sending rank, receiving rank, direction. Its messages are [first, first + count), in order. What
+/// its route shares is left out where that can never slow it.
 struct Channel {
   int sender = 0, receiver = 0;
   bool backward = false;
   int32_t first = 0, count = 0;
+  Route route;
 };
 
 struct CompiledProgram {
@@ -63,7 +65,7 @@ struct CompiledProgram {
 
 /// Throws InputError for a transfer that names a stage the program does not have or one on the same
 /// rank, and where the k-th SEND of a channel is not the one that its k-th RECV expects.
-CompiledProgram compile(const Program& program, const Costs& costs, const Link& link);
+CompiledProgram compile(const Program& program, const Costs& costs, const Network& network);
 
 /// The action behind a task.
 const Action& action_of_task(const Program& program, const CompiledProgram& compiled, int32_t task);

@@ -161,14 +161,15 @@ class Direct {
 
 }  // namespace
 
-bool runs_directly(const Program& compute, const Link& link) {
-  return link.mode == SendMode::eager && link.sender_s_per_byte == 0 &&
+bool runs_directly(const Program& compute, const Network& network) {
+  const Link& link = network.link();
+  return network.uniform() && link.mode == SendMode::eager && link.sender_s_per_byte == 0 &&
          link.receiver_s_per_byte == 0 && !is_lowered(compute);
 }
 
 std::optional<DirectResult> run_direct(const Program& compute, const FlowTable& flows,
-                                       const Costs& costs, const Link& link) {
-  return Direct(compute, flows, costs, link).run();
+                                       const Costs& costs, const Network& network) {
+  return Direct(compute, flows, costs, network.link()).run();
 }
 
 }  // namespace penstock

@@ -9,9 +9,9 @@
 
 #include "pipeline/flow_table.hpp"
 #include "pipeline/program.hpp"
-#include "simulator/cluster.hpp"
 #include "simulator/costs.hpp"
 #include "simulator/engine.hpp"
+#include "simulator/network.hpp"
 
 namespace penstock {
 
@@ -20,11 +20,11 @@ struct DirectResult {
   int64_t messages = 0;
 };
 
-/// Can `run_direct` run it? Eager links that cost their ranks no compute, and compute actions alone.
-bool runs_directly(const Program& compute, const Link& link);
+/// Can `run_direct` run it? Equal eager links that cost their ranks no compute, and compute actions alone.
+bool runs_directly(const Program& compute, const Network& network);
 
 /// Nothing where the program deadlocks. It has passed check_compute (pipeline/check.hpp). Linear in the number of actions.
 std::optional<DirectResult> run_direct(const Program& compute, const FlowTable& flows,
-                                       const Costs& costs, const Link& link);
+                                       const Costs& costs, const Network& network);
 
 }  // namespace penstock

@@ -11,7 +11,7 @@ namespace penstock {
 
 namespace {
 
-constexpr int idle = -1;
+constexpr int idle_cell = -1;
 
 /// One row: which event fills each column, by index in the timeline, or idle.
 using Row = std::vector<int>;
@@ -25,7 +25,7 @@ bool takes_time(const TimelineEvent& event) {
 class Grid {
  public:
   Grid(const Timeline& timeline, int ranks, int width, double end_s)
-      : rows_(static_cast<size_t>(ranks), Row(static_cast<size_t>(width), idle)),
+      : rows_(static_cast<size_t>(ranks), Row(static_cast<size_t>(width), idle_cell)),
         most_(rows_.size(), std::vector<double>(static_cast<size_t>(width), 0)),
         sum_(most_),
         column_s_(end_s / width) {
@@ -34,7 +34,7 @@ class Grid {
     }
     for (size_t r = 0; r < rows_.size(); ++r) {
       for (size_t c = 0; c < rows_[r].size(); ++c) {
-        if (sum_[r][c] < column_s_ / 2) rows_[r][c] = idle;
+        if (sum_[r][c] < column_s_ / 2) rows_[r][c] = idle_cell;
       }
     }
   }
@@ -104,7 +104,7 @@ std::string draw_row(const Row& row, const Timeline& timeline, bool with_stage, 
     const size_t first = c;
     while (c < row.size() && row[c] == row[first]) ++c;
     const size_t length = c - first;
-    if (row[first] == idle) {
+    if (row[first] == idle_cell) {
       line +=
           coloured ? "\x1b[90m" + std::string(length, '.') + "\x1b[0m" : std::string(length, '.');
       continue;

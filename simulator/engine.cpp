@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "simulator/shared_links.hpp"
+
 namespace penstock {
 
 namespace {
@@ -10,12 +12,13 @@ constexpr double unknown = -1;  // a time that has not been found yet; all other
 
 class Engine {
  public:
-  Engine(const CompiledProgram& program, const Link& link, bool record)
+  Engine(const CompiledProgram& program, const Network& network, bool record)
       : program_(program),
-        link_(link),
+        link_(network.link()),
+        shared_(network.capacity()),
         record_(record),
-        posts_when_reached_(link.mode == SendMode::rendezvous ||
-                            (link.mode == SendMode::posted && link.receive_depth == 0)) {
+        posts_when_reached_(link_.mode == SendMode::rendezvous ||
+                            (link_.mode == SendMode::posted && link_.receive_depth == 0)) {
     result_.ranks.resize(static_cast<size_t>(program.rank_count()));
     messages_.resize(program.messages.size());
     channels_.resize(program.channels.size());
@@ -32,11 +35,13 @@ class Engine {
           program_.rank_begin[static_cast<size_t>(rank)];
       ready_.push_back(rank);
     }
-    while (!ready_.empty()) {
-      const int rank = ready_.back();
-      ready_.pop_back();
-      advance(rank);
-    }
+    do {
+      while (!ready_.empty()) {
+        const int rank = ready_.back();
+        ready_.pop_back();
+        advance(rank);
+      }
+    } while (end_shared());
     result_.finished = true;
     for (size_t rank = 0; rank < result_.ranks.size(); ++rank) {
       result_.finished &= result_.ranks[rank].next == program_.rank_begin[rank + 1];
@@ -51,7 +56,8 @@ class Engine {
   };
   struct ChannelState {
     int32_t moved = 0, posted = 0, taken = 0;  // messages: have a time; may move; were waited for
-    double free_s = 0;
+    double free_s = 0, start_s = 0;            // start of the message that moves on shared links
+    bool busy = false;                         // with it
   };
 
   /// How many receives of a channel are posted before any message has come.
@@ -160,7 +166,7 @@ class Engine {
       if (message.end_s == unknown) return wait(state, id);
       message.taken = true;
       const Message& what = program_.messages[static_cast<size_t>(id)];
-      const double taken_s = std::max(state.now_s, message.end_s + link_.propagation_s);
+      const double taken_s = std::max(state.now_s, message.end_s + propagation_s(what));
       record(what.receive_task, state.now_s, taken_s);
       state.now_s = taken_s;
       const int32_t taken = ++channels_[static_cast<size_t>(what.channel)].taken;
@@ -175,6 +181,10 @@ class Engine {
     post_upto(channel, id - program_.channels[static_cast<size_t>(channel)].first + 1, now_s);
   }
 
+  double propagation_s(const Message& message) const {
+    return program_.channels[static_cast<size_t>(message.channel)].route.propagation_s;
+  }
+
   bool wait(RankTimes& state, int32_t id) {
     state.waits_for = id;
     return false;
@@ -184,17 +194,41 @@ class Engine {
   void move(int32_t channel_id) {
     const Channel& channel = program_.channels[static_cast<size_t>(channel_id)];
     ChannelState& state = channels_[static_cast<size_t>(channel_id)];
-    for (; state.moved < channel.count; ++state.moved) {
+    while (state.moved < channel.count && !state.busy) {
       const int32_t id = channel.first + state.moved;
-      MessageTimes& message = messages_[static_cast<size_t>(id)];
+      const MessageTimes& message = messages_[static_cast<size_t>(id)];
       if (message.sent_s == unknown || message.posted_s == unknown) return;
       const Message& what = program_.messages[static_cast<size_t>(id)];
-      const double start_s = std::max({message.sent_s, message.posted_s, state.free_s});
-      message.end_s = state.free_s = start_s + what.transfer_s;
-      record(what.send_task, start_s, message.end_s);
-      wake(channel.sender, id);
-      wake(channel.receiver, id);
+      state.start_s = std::max({message.sent_s, message.posted_s, state.free_s});
+      if (channel.route.shared.empty()) {
+        arrive(channel, state, state.start_s + what.transfer_s);
+      } else {
+        state.busy = true;
+        shared_.add({id, state.start_s, channel.route.latency_s, static_cast<double>(what.bytes),
+                     channel.route.bandwidth, &channel.route.shared});
+      }
     }
+  }
+
+  /// The message that the channel moves has moved.
+  void arrive(const Channel& channel, ChannelState& state, double end_s) {
+    const int32_t id = channel.first + state.moved++;
+    messages_[static_cast<size_t>(id)].end_s = state.free_s = end_s;
+    record(program_.messages[static_cast<size_t>(id)].send_task, state.start_s, end_s);
+    wake(channel.sender, id);
+    wake(channel.receiver, id);
+  }
+
+  /// Ends the next message on shared links; false where there is none.
+  bool end_shared() {
+    const auto done = shared_.next();
+    if (!done) return false;
+    const int32_t id = program_.messages[static_cast<size_t>(done->message)].channel;
+    ChannelState& state = channels_[static_cast<size_t>(id)];
+    state.busy = false;
+    arrive(program_.channels[static_cast<size_t>(id)], state, done->end_s);
+    move(id);
+    return true;
   }
 
   void wake(int rank, int32_t id) {
@@ -212,6 +246,7 @@ class Engine {
 
   const CompiledProgram& program_;
   const Link& link_;
+  SharedLinks shared_;
   const bool record_, posts_when_reached_;
   EngineResult result_;
   std::vector<MessageTimes> messages_;
@@ -222,8 +257,8 @@ class Engine {
 
 }  // namespace
 
-EngineResult run_engine(const CompiledProgram& program, const Link& link, bool record_times) {
-  return Engine(program, link, record_times).run();
+EngineResult run_engine(const CompiledProgram& program, const Network& network, bool record_times) {
+  return Engine(program, network, record_times).run();
 }
 
 }  // namespace penstock

@@ -6,6 +6,10 @@
 // compete for equal times and no event queue is needed: each rank runs until it has to wait, and
 // whatever it waits for makes it ready again. Linear in the number of tasks.
 //
+// Channels that share a link are the exception: how long their messages take depends on who else is
+// moving. These messages are handed to SharedLinks, which ends them in order of time, the next one
+// only when no rank can go on: whatever an end sets off then comes later than that end.
+//
 //   message k of a channel:  start_k = max(sent_k, posted_k, end_{k-1}),  end_k = start_k + transfer
 //   posted_k, when its receiver is ready for it:
 //     eager       0
@@ -43,6 +47,6 @@ struct EngineResult {
   bool finished = false;
 };
 
-EngineResult run_engine(const CompiledProgram& program, const Link& link, bool record_times);
+EngineResult run_engine(const CompiledProgram& program, const Network& network, bool record_times);
 
 }  // namespace penstock

@@ -60,10 +60,10 @@ void add_memory(const Program& program, const Costs& costs, const CompiledProgra
 
 }  // namespace
 
-Simulation simulate(const Program& lowered, const Costs& costs, const Link& link,
+Simulation simulate(const Program& lowered, const Costs& costs, const Network& network,
                     const SimulationOptions& options) {
-  const CompiledProgram compiled = compile(lowered, costs, link);
-  const EngineResult times = run_engine(compiled, link, options.timeline || options.memory);
+  const CompiledProgram compiled = compile(lowered, costs, network);
+  const EngineResult times = run_engine(compiled, network, options.timeline || options.memory);
   if (!times.finished) {
     throw InputError("program", "deadlock: " + deadlock_report(lowered, compiled, times),
                      "Put each SEND before the action that waits for what it sets off.");
@@ -77,12 +77,12 @@ Simulation simulate(const Program& lowered, const Costs& costs, const Link& link
 }
 
 Simulation simulate_compute(const Program& compute, const std::vector<Flow>& flows,
-                            const Costs& costs, const Link& link,
+                            const Costs& costs, const Network& network,
                             const SimulationOptions& options) {
-  if (options.timeline || options.memory || !runs_directly(compute, link)) {
-    return simulate(lower(compute, flows), costs, link, options);
+  if (options.timeline || options.memory || !runs_directly(compute, network)) {
+    return simulate(lower(compute, flows), costs, network, options);
   }
-  const auto result = run_direct(compute, FlowTable(flows, compute.rank_of_stage), costs, link);
+  const auto result = run_direct(compute, FlowTable(flows, compute.rank_of_stage), costs, network);
   if (!result) {
     lower(compute, flows);  // says where it deadlocks
     throw std::logic_error("a program that can be lowered did not finish");

@@ -7,8 +7,8 @@
 
 #include "pipeline/program.hpp"
 #include "pipeline/timeline.hpp"
-#include "simulator/cluster.hpp"
 #include "simulator/costs.hpp"
+#include "simulator/network.hpp"
 
 namespace penstock {
 
@@ -35,13 +35,13 @@ struct SimulationOptions {
 /// are looked at (engine.hpp), and the timeline's ties go by rank and program order. In it a SEND
 /// lasts while its bytes move, a RECV while its rank waits for them. Throws InputError for a program that cannot finish, naming
 /// each waiting rank and what it waits for.
-Simulation simulate(const Program& lowered, const Costs& costs, const Link& link,
+Simulation simulate(const Program& lowered, const Costs& costs, const Network& network,
                     const SimulationOptions& options = {});
 
 /// The same for a program of compute actions alone that check_compute accepts, lowered along `flows`; without timeline and memory
 /// samples, and where sends wait for nothing, it is run as it is (direct.hpp).
 Simulation simulate_compute(const Program& compute, const std::vector<Flow>& flows,
-                            const Costs& costs, const Link& link,
+                            const Costs& costs, const Network& network,
                             const SimulationOptions& options = {});
 
 }  // namespace penstock

@@ -95,9 +95,9 @@ TEST(Direct, ReportsADeadlockAsLoweringDoes) {
 TEST(Direct, LeavesLinksThatMakeSomebodyWaitToTheEngine) {
   const Program program = one_f_one_b({.ranks = 2, .microbatches = 2});
   EXPECT_TRUE(runs_directly(program, {}));
-  EXPECT_FALSE(runs_directly(program, {.mode = SendMode::posted}));
-  EXPECT_FALSE(runs_directly(program, {.mode = SendMode::rendezvous}));
-  EXPECT_FALSE(runs_directly(program, {.sender_s_per_byte = 1e-9}));
+  EXPECT_FALSE(runs_directly(program, Link{.mode = SendMode::posted}));
+  EXPECT_FALSE(runs_directly(program, Link{.mode = SendMode::rendezvous}));
+  EXPECT_FALSE(runs_directly(program, Link{.sender_s_per_byte = 1e-9}));
   EXPECT_FALSE(runs_directly(lower(program, chain_flows(2)), {}));
 }
 

@@ -193,7 +193,7 @@ TEST(Golden, ASkipConnectionHasItsOwnBytesOnASharedChannel) {
       "1RECV_F0 3RECV_F0:0 1F0 1SEND_F0 3RECV_F0 3F0");
   Costs costs = chain_costs(4, 1, 2, 1);
   costs.flows.push_back({0, 3, 2, 0});
-  EXPECT_EQ(print(simulate(program, costs, {.bandwidth = 1}).timeline),
+  EXPECT_EQ(print(simulate(program, costs, Link{.bandwidth = 1}).timeline),
             "0 0F0 0 1\n"
             "1 1RECV_F0 0 2\n"
             "0 0SEND_F0 1 2\n"
