@@ -23,7 +23,7 @@ Predicted simulate_plan(const Plan& plan, const Graph& model, const Slicing& sli
   if (plan.cluster) cluster = read_cluster(path_of(plan, *plan.cluster));
   const Simulation simulation =
       penstock::simulate(lowered, plan_costs(plan, model, slicing, profile),
-                         plan_link(profile, cluster ? &*cluster : nullptr), {false, false});
+                         plan_network(profile, cluster ? &*cluster : nullptr), {false, false});
   return {simulation.makespan_s, simulation.peak_memory_bytes, profile.probe};
 }
 

@@ -50,8 +50,8 @@ int simulate(const SimulateOptions& options) {
   const SimulationOptions wanted{trace || !options.json, trace};
   const Simulation simulation =
       study.flows.empty()
-          ? penstock::simulate(study.program, study.costs, study.link, wanted)
-          : simulate_compute(study.program, study.flows, study.costs, study.link, wanted);
+          ? penstock::simulate(study.program, study.costs, study.network, wanted)
+          : simulate_compute(study.program, study.flows, study.costs, study.network, wanted);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   if (trace) {
     write_file(options.trace, to_chrome_trace({"simulated: " + study.title, simulation.timeline,

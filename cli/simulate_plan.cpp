@@ -68,8 +68,9 @@ Study plan_study(const SimulateOptions& options) {
   Study study;
   study.title = options.plan;
   study.program = lowered_program(plan, slicing);
-  study.costs = plan_costs(plan, model, slicing, profile);
-  if (plan.ranks() > 1) study.link = plan_link(profile, cluster ? &*cluster : nullptr);
+  const Cluster* on = cluster ? &*cluster : nullptr;
+  study.costs = plan_costs(plan, model, slicing, profile, on);
+  if (plan.ranks() > 1) study.network = plan_network(profile, on);
   study.memory_bytes = memory_limit(options, profile, cluster);
   return study;
 }

@@ -215,7 +215,7 @@ Study make_study(const SimulateOptions& options) {
   StageCosts each;
   read_times(options, program, each);
   read_memory(options, program, each, study);
-  study.link = read_link(options);
+  study.network = read_link(options);
   const std::vector<Flow> flows = flows_of(program);
   study.costs =
       equal_stages(program.stage_count(), each, flows,

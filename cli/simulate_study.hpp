@@ -8,8 +8,8 @@
 #include "cli/commands.hpp"
 #include "pipeline/lowering.hpp"
 #include "pipeline/program.hpp"
-#include "simulator/cluster.hpp"
 #include "simulator/costs.hpp"
+#include "simulator/network.hpp"
 
 namespace penstock::cli {
 
@@ -18,7 +18,7 @@ struct Study {
   Program program;          // lowered and checked, or of a named schedule: compute alone
   std::vector<Flow> flows;  // of a compute-only program
   Costs costs;
-  Link link;
+  Network network;
   int64_t memory_bytes = 0;  // limit per rank; 0: none
 };
 

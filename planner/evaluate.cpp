@@ -54,8 +54,8 @@ Evaluator::Evaluated Evaluator::evaluate(const Plan& plan, const std::vector<Ope
   Evaluated out;
   out.slicing =
       slice(model_, analysis_, interval_stages(model_, begins), static_cast<int>(begins.size()));
-  out.costs = plan_costs(plan, model_, out.slicing, profile_);
-  out.simulation = simulate(program(plan, out.slicing), out.costs, link_, options);
+  out.costs = plan_costs(plan, model_, out.slicing, profile_, cluster_);
+  out.simulation = simulate(program(plan, out.slicing), out.costs, network_, options);
   return out;
 }
 

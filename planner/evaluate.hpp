@@ -7,6 +7,7 @@
 #include "graph/analysis.hpp"
 #include "pipeline/plan.hpp"
 #include "planner/candidates.hpp"
+#include "simulator/plan_costs.hpp"
 #include "simulator/simulate.hpp"
 
 namespace penstock {
@@ -15,8 +16,14 @@ namespace penstock {
 /// the numbers are the same to the last bit.
 class Evaluator {
  public:
-  Evaluator(const Graph& model, const Analysis& analysis, const Profile& profile, const Link& link)
-      : model_(model), analysis_(analysis), profile_(profile), link_(link) {}
+  /// Everything outlives it; `cluster` may be null.
+  Evaluator(const Graph& model, const Analysis& analysis, const Profile& profile,
+            const Cluster* cluster)
+      : model_(model),
+        analysis_(analysis),
+        profile_(profile),
+        cluster_(cluster),
+        network_(plan_network(profile, cluster)) {}
 
   struct Evaluated {
     Slicing slicing;
@@ -34,7 +41,8 @@ class Evaluator {
   const Graph& model_;
   const Analysis& analysis_;
   const Profile& profile_;
-  const Link link_;
+  const Cluster* cluster_;
+  const Network network_;
 
   /// Most splits of a search have the same flows, so that their programs are equal.
   struct Lowered {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "simulator/all_reduce.hpp"
 #include "simulator/plan_costs.hpp"
 
 namespace penstock {
@@ -60,9 +61,9 @@ bool ModelChain::makes_loss(int unit) const {
 }
 
 ChainCosts ModelChain::costs(const Profile& profile, const MicrobatchCosts& measured,
-                             const Link& link, int ranks) const {
+                             const Link& link, const Link& reduce, int ranks) const {
   ChainCosts costs;
-  costs.reduce_s = reduce_s(profile, ranks);
+  costs.reduce_s = reduce_s(reduce, ranks);
   costs.action_s = profile.action_overhead_s;
   costs.first_action_s = profile.action_overhead_s * measured.first_microbatch_excess;
   costs.propagation_s = link.propagation_s;
@@ -117,15 +118,16 @@ void ModelChain::add_parameters(const Profile& profile, ChainCosts& costs) const
 
 /// Parameters of the first unit that the last one has too are always held by two ranks or more; where
 /// every unit is a stage, all holders are known.
-double ModelChain::reduce_s(const Profile& profile, int ranks) const {
+double ModelChain::reduce_s(const Link& link, int ranks) const {
+  constexpr auto fastest = AllReduce::Algorithm::fastest;
   double sum_s = 0;
   for (const Slicing::Shared& shared : slicing_.shared) {
     const bool first = shared.stages.front() == 0, last = shared.stages.back() == units() - 1;
     const int64_t bytes = model_.tensors[shared.tensor].bytes();
     if (ranks == units() && first)
-      sum_s += all_reduce_s(profile, bytes, static_cast<int64_t>(shared.stages.size()));
+      sum_s += all_reduce_s(fastest, link, bytes, static_cast<int64_t>(shared.stages.size()));
     else if (ranks > 1 && first && last)
-      sum_s += all_reduce_s(profile, bytes, 2);
+      sum_s += all_reduce_s(fastest, link, bytes, 2);
   }
   return sum_s;
 }

@@ -39,9 +39,9 @@ class ModelChain {
   /// First operators of a split's stages, from their first units.
   std::vector<OperatorId> operators(const std::vector<int>& first_units) const;
 
-  /// For splits into `ranks` stages.
+  /// For splits into `ranks` stages, with the best links between ranks: for values, for sums.
   ChainCosts costs(const Profile& profile, const MicrobatchCosts& measured, const Link& link,
-                   int ranks) const;
+                   const Link& reduce, int ranks) const;
   /// Exact but for values that several later stages use, which count once.
   StageTable bytes(const Profile& profile, const MicrobatchCosts& measured) const;
 
@@ -54,7 +54,7 @@ class ModelChain {
 
   void add_operators(int unit, const MicrobatchCosts& measured, ChainCosts& costs) const;
   void add_parameters(const Profile& profile, ChainCosts& costs) const;
-  double reduce_s(const Profile& profile, int ranks) const;
+  double reduce_s(const Link& link, int ranks) const;
   void add_inputs(const MicrobatchCosts& measured, ChainCosts& costs) const;
   void add_cut(int cut, int64_t microbatch, const Link& link, ChainCosts& costs) const;
   bool makes_loss(int unit) const;

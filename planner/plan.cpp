@@ -33,10 +33,11 @@ class Planner {
                request.split.empty() ? unit_begins(model, analysis_)
                                      : manual_begins(model, request.split)),
         ranks_(choose_ranks(request, cluster, chain_.units())),
-        link_(plan_link(profile, cluster)),
+        link_(plan_network(profile, cluster).link()),
+        reduce_link_(reduce_link(profile, cluster)),
         limit_(memory_limit(profile, cluster, request, ranks_)),
         candidates_(candidates(profile, request, ranks_)),
-        evaluator_(model, analysis_, profile, link_) {}
+        evaluator_(model, analysis_, profile, cluster) {}
 
   Planned run() {
     check_coupling(model_, request_, planned_.warnings);
@@ -51,7 +52,7 @@ class Planner {
  private:
   void add_space(const Candidate& candidate) {
     const MicrobatchCosts& measured = *candidate.measured;
-    ChainBound time(chain_.costs(profile_, measured, link_, ranks_), ranks_,
+    ChainBound time(chain_.costs(profile_, measured, link_, reduce_link_, ranks_), ranks_,
                     static_cast<int>(candidate.microbatches), candidate.in_flight);
     spaces_.push_back({std::move(time),
                        ChainMemory(chain_.bytes(profile_, measured), ranks_, candidate.in_flight)});
@@ -137,7 +138,7 @@ class Planner {
   const Analysis analysis_;
   const ModelChain chain_;
   const int ranks_;
-  const Link link_;
+  const Link link_, reduce_link_;
   const MemoryLimit limit_;
   const std::vector<Candidate> candidates_;
   Evaluator evaluator_;

@@ -14,6 +14,18 @@ namespace {
 
 constexpr int default_ranks = 2;
 
+/// The search takes stage times for the same on every rank.
+void require_equal_speed(const Cluster& cluster) {
+  for (const NodeKind& node : cluster.nodes) {
+    if (node.speed == 1) continue;
+    throw InputError(cluster.path,
+                     fmt::format("a device of {} times the profiled one's speed is simulated, but "
+                                 "not searched yet",
+                                 node.speed),
+                     "Plan for equal devices, and simulate the plan on this cluster.");
+  }
+}
+
 }  // namespace
 
 void check_model(const Profile& profile, const Graph& model) {
@@ -52,6 +64,7 @@ int choose_ranks(const PlanRequest& request, const Cluster* cluster, int chain_u
     throw InputError(
         "--split", fmt::format("the split makes {} stages, but --ranks is {}", chain_units, ranks),
         fmt::format("Use --ranks {} or leave it out.", chain_units));
+  if (cluster) require_equal_speed(*cluster);
   if (cluster && ranks > cluster->ranks)
     throw InputError(manual ? "--split" : "--ranks",
                      fmt::format("{} ranks, but {} has {}", ranks, cluster->path, cluster->ranks),

@@ -43,6 +43,7 @@ class Compiler {
       throw std::invalid_argument("compile: a stage of the program has no costs");
     }
     doors_.resize(program.rank_of_stage.size());
+    last_backward_s_.resize(program.rank_of_stage.size());
   }
 
   CompiledProgram run() {
@@ -118,7 +119,8 @@ class Compiler {
       Task task{.duration_s = costs_.duration_s(action) + owed_s,
                 .message = awaited_.take(action, out_.messages)};
       owed_s = 0;
-      if (action.kind == Kind::reduce_grad) task.op = Task::Op::reduce;
+      if (action.kind == Kind::reduce_grad) reduce(action, task);
+      note_backward(action, task.duration_s);
       if (action.kind == Kind::optimizer && !agreed) {
         task.op = Task::Op::agree;
         agreed = true;
@@ -130,6 +132,24 @@ class Compiler {
       const int32_t receive = out_.messages[static_cast<size_t>(id)].receive_task;
       out_.tasks[static_cast<size_t>(receive)].op = Task::Op::receive;
     }
+  }
+
+  void note_backward(const Action& action, double duration_s) {
+    for_each_part(action, [&](const Action& part) {
+      if (part.kind == Kind::backward || part.kind == Kind::backward_weight) {
+        last_backward_s_[static_cast<size_t>(part.stage)] = duration_s;
+      }
+    });
+  }
+
+  void reduce(const Action& action, Task& task) {
+    const StageCosts& stage = costs_.stages[static_cast<size_t>(action.stage)];
+    task.op = Task::Op::reduce;
+    if (stage.reduce_buckets == 0) return;
+    task.op = Task::Op::reduce_beside;
+    task.message = static_cast<int32_t>(out_.reductions.size());
+    out_.reductions.push_back({stage.reduce_buckets, stage.reduce_s / stage.reduce_buckets,
+                               last_backward_s_[static_cast<size_t>(action.stage)]});
   }
 
   /// Returns the compute time that the transfer costs the rank.
@@ -196,7 +216,8 @@ class Compiler {
   CompiledProgram out_;
   std::vector<std::vector<Door>> doors_;  // per stage
   std::map<std::tuple<int, int, bool>, int32_t> channel_ids_;
-  std::vector<Counts> counts_;  // per channel
+  std::vector<Counts> counts_;           // per channel
+  std::vector<double> last_backward_s_;  // per stage: of the latest B or W so far
   Awaited awaited_;
 };
 

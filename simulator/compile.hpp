@@ -22,15 +22,17 @@ namespace penstock {
 
 struct Task {
   enum class Op : uint8_t {
-    compute,  // F, B, I, W, OVERLAP_F_B, OPT
-    agree,    // the first OPT of a rank: waits until all ranks are there, then computes
-    reduce,   // REDUCE_GRAD: takes time, but is not compute
+    compute,        // F, B, I, W, OVERLAP_F_B, OPT
+    agree,          // the first OPT of a rank: waits until all ranks are there, then computes
+    reduce,         // REDUCE_GRAD: takes time, but is not compute
+    reduce_beside,  // the rank goes on; its OPT or end waits
     send,
     post,    // RECV: the rank goes on, what needs the message waits for it
     receive  // RECV of a message that nothing after it needs: waits itself
   };
   double duration_s = 0;
-  int32_t message = -1;  // of a transfer; of a compute the first that it waits for
+  int32_t message = -1;  // of a transfer; of a compute the first that it waits for; of a
+                         // reduce_beside its index in `reductions`
   Op op = Op::compute;
 };
 
@@ -52,12 +54,20 @@ struct Channel {
   Route route;
 };
 
+/// An all-reduce beside compute: its buckets fill evenly while the stage's last backward runs, which
+/// REDUCE_GRAD follows.
+struct Reduction {
+  int buckets = 1;
+  double bucket_s = 0, backward_s = 0;
+};
+
 struct CompiledProgram {
   std::vector<Task> tasks;          // of rank 0, then of rank 1, …
   std::vector<int32_t> rank_begin;  // first task of each rank, and the end
   std::vector<Message> messages;
   std::vector<Channel> channels;
-  int agreeing_ranks = 0;  // ranks with an OPT
+  std::vector<Reduction> reductions;  // of the tasks `reduce_beside`
+  int agreeing_ranks = 0;             // ranks with an OPT
 
   int rank_count() const { return static_cast<int>(rank_begin.size()) - 1; }
   int rank_of_task(int32_t task) const;

@@ -14,6 +14,8 @@ struct StageCosts {
   double forward_s = 0, backward_s = 0, backward_input_s = 0, backward_weight_s = 0;
   double first_forward_s = 0, first_backward_s = 0;  // added to F, and to B or I, of microbatch 0
   double optimizer_s = 0, reduce_s = 0;              // once per step
+  int reduce_buckets = 0;  // 0: REDUCE_GRAD ends when it is done; else it runs beside later actions
+                           // in so many all-reduces, which begin while the last backward runs
   int64_t saved_bytes = 0;         // held from the start of F to the end of B or I
   int64_t saved_weight_bytes = 0;  // held from there to the end of W
   int64_t transient_forward_bytes = 0,

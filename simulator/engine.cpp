@@ -97,6 +97,7 @@ class Engine {
           take(state, task);
           break;
         case Task::Op::reduce: pass(state, task.duration_s); break;
+        case Task::Op::reduce_beside: reduce_beside(state, task); break;
         case Task::Op::agree:
           if (!agree(state, task, rank)) return;
           break;
@@ -113,6 +114,20 @@ class Engine {
       }
       ++state.next;
     }
+    state.now_s = std::max(state.now_s, state.reduced_s);
+  }
+
+  /// Bucket k of n is full when the last backward has (n - 1 - k) / n of its time to go.
+  void reduce_beside(RankTimes& state, const Task& task) {
+    const Reduction& reduction = program_.reductions[static_cast<size_t>(task.message)];
+    double start_s = unknown;
+    for (int bucket = 0; bucket < reduction.buckets; ++bucket) {
+      const double left = static_cast<double>(reduction.buckets - 1 - bucket) / reduction.buckets;
+      state.reduced_s = std::max(state.reduced_s, state.now_s - left * reduction.backward_s);
+      if (bucket == 0) start_s = state.reduced_s;
+      state.reduced_s += reduction.bucket_s;
+    }
+    record(state.next, start_s, state.reduced_s);
   }
 
   void take(RankTimes& state, const Task& task) {
@@ -130,6 +145,7 @@ class Engine {
 
   bool agree(RankTimes& state, const Task& task, int rank) {
     if (state.waits_for != RankTimes::agreement) {
+      state.now_s = std::max(state.now_s, state.reduced_s);
       state.waits_for = RankTimes::agreement;
       agreed_s_ = std::max(agreed_s_, state.now_s);
       waiting_to_agree_.push_back(rank);

@@ -32,6 +32,7 @@ struct RankTimes {
   double now_s = 0;
   double busy_s = 0;               // compute
   double first_s = 0, last_s = 0;  // start of its first compute, end of its last
+  double reduced_s = 0;            // end of its last all-reduce beside compute
   int32_t next = 0;                // the task that it waits at; the end of its tasks when done
   int32_t waits_for = -1;          // a message, or `agreement`
   bool computed = false;

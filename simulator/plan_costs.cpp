@@ -10,6 +10,7 @@
 
 #include "graph/error.hpp"
 #include "pipeline/schedule.hpp"
+#include "simulator/all_reduce.hpp"
 
 namespace penstock {
 
@@ -48,11 +49,14 @@ bool splits_backward(const Plan& plan) {
 
 class PlanCosts {
  public:
-  PlanCosts(const Plan& plan, const Graph& model, const Slicing& slicing, const Profile& profile)
+  PlanCosts(const Plan& plan, const Graph& model, const Slicing& slicing, const Profile& profile,
+            const Cluster* cluster)
       : plan_(plan),
         model_(model),
         slicing_(slicing),
         profile_(profile),
+        cluster_(cluster),
+        network_(cluster ? Network(*cluster) : Network(reduce_link(profile, nullptr))),
         measured_(measured(plan, model, profile)) {}
 
   Costs run() {
@@ -81,7 +85,8 @@ class PlanCosts {
     costs.first_backward_s = std::max(
         backward_s * excess - profile_.accumulate_s_per_byte * static_cast<double>(trainable_bytes),
         -(splits_backward(plan_) ? costs.backward_input_s : costs.backward_s));
-    costs.reduce_s = reduce_s(static_cast<int>(stage), trainable_bytes);
+    if (cluster_) slow_down(costs, cluster_->speed(plan_.stages[stage].rank));
+    add_reductions(static_cast<int>(stage), trainable_bytes, costs);
     return costs;
   }
 
@@ -186,14 +191,49 @@ class PlanCosts {
     return buffers;
   }
 
+  static void slow_down(StageCosts& costs, double speed) {
+    for (double StageCosts::*time_s :
+         {&StageCosts::forward_s, &StageCosts::backward_s, &StageCosts::backward_input_s,
+          &StageCosts::backward_weight_s, &StageCosts::first_forward_s,
+          &StageCosts::first_backward_s, &StageCosts::optimizer_s}) {
+      costs.*time_s /= speed;
+    }
+  }
+
+  AllReduce how() const { return cluster_ ? cluster_->all_reduce : AllReduce{}; }
+
+  /// The slowest way in the ring of these ranks of the whole run.
+  Link ring_link(const std::vector<int>& ranks) const {
+    Link slowest = network_.link();
+    slowest.latency_s = 0;
+    slowest.bandwidth = 0;
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      const Route route = network_.route(ranks[i], ranks[(i + 1) % ranks.size()]);
+      slowest.latency_s = std::max(slowest.latency_s, route.latency_s + route.propagation_s);
+      if (route.bandwidth > 0 && (slowest.bandwidth <= 0 || route.bandwidth < slowest.bandwidth)) {
+        slowest.bandwidth = route.bandwidth;
+      }
+    }
+    return slowest;
+  }
+
   /// The all-reduces that a stage takes part in: over replicas, and over the ranks that hold one of
   /// its parameters.
-  double reduce_s(int stage, int64_t trainable_bytes) const {
-    const auto ring_s = [&](int64_t bytes, int64_t ranks) {
-      return all_reduce_s(profile_, bytes, ranks);
-    };
-    const int64_t replicas = plan_.data_parallel;
-    double sum_s = replicas > 1 ? ring_s(trainable_bytes, replicas) : 0;
+  void add_reductions(int stage, int64_t trainable_bytes, StageCosts& costs) const {
+    std::vector<int> replicas;
+    for (int replica = 0; replica < plan_.data_parallel; ++replica) {
+      replicas.push_back(replica * plan_.ranks() + plan_.stages[static_cast<size_t>(stage)].rank);
+    }
+    const auto count = static_cast<int64_t>(replicas.size());
+    const BucketedAllReduce buckets =
+        bucketed_all_reduce(how(), ring_link(replicas), trainable_bytes, count);
+    const double shared_s = shared_parameters_s(stage);
+    costs.reduce_s = buckets.buckets * buckets.bucket_s + shared_s;
+    if (how().overlap && shared_s == 0) costs.reduce_buckets = buckets.buckets;
+  }
+
+  double shared_parameters_s(int stage) const {
+    double sum_s = 0;
     for (const Slicing::Shared& shared : slicing_.shared) {
       std::map<int, int> first_stage_of_rank;
       for (const int holder : shared.stages) {
@@ -201,10 +241,11 @@ class PlanCosts {
       }
       const auto mine = first_stage_of_rank.find(plan_.stages[static_cast<size_t>(stage)].rank);
       if (mine == first_stage_of_rank.end() || mine->second != stage) continue;
-      const auto holders = static_cast<int64_t>(first_stage_of_rank.size());
-      if (holders > 1) {
-        sum_s += ring_s(model_.tensors[static_cast<size_t>(shared.tensor)].bytes(), holders);
-      }
+      std::vector<int> holders;
+      for (const auto& [rank, first] : first_stage_of_rank) holders.push_back(rank);
+      sum_s += all_reduce_s(how().algorithm, ring_link(holders),
+                            model_.tensors[static_cast<size_t>(shared.tensor)].bytes(),
+                            static_cast<int64_t>(holders.size()));
     }
     return sum_s;
   }
@@ -217,6 +258,8 @@ class PlanCosts {
   const Graph& model_;
   const Slicing& slicing_;
   const Profile& profile_;
+  const Cluster* cluster_;
+  const Network network_;
   const MicrobatchCosts& measured_;
   std::map<int, std::set<int>> tensors_of_rank_;
 };
@@ -224,11 +267,11 @@ class PlanCosts {
 }  // namespace
 
 Costs plan_costs(const Plan& plan, const Graph& model, const Slicing& slicing,
-                 const Profile& profile) {
+                 const Profile& profile, const Cluster* cluster) {
   if (plan.stages.size() != slicing.stages.size()) {
     throw std::invalid_argument("plan_costs: the slicing is not of this plan");
   }
-  return PlanCosts(plan, model, slicing, profile).run();
+  return PlanCosts(plan, model, slicing, profile, cluster).run();
 }
 
 }  // namespace penstock

@@ -37,13 +37,14 @@ struct Model {
       : graph(read_pt2(path)),
         analysis(analyse(graph)),
         profile(synthetic_profile(graph, {1, 2, 4}, 8, device)),
-        link(plan_link(profile, nullptr)),
+        link(plan_network(profile, nullptr).link()),
+        reduce(reduce_link(profile, nullptr)),
         chain(graph, analysis, fine ? fine_begins(graph) : unit_begins(graph, analysis)) {}
 
   Graph graph;
   Analysis analysis;
   Profile profile;
-  Link link;
+  Link link, reduce;
   ModelChain chain;
 };
 
@@ -55,10 +56,11 @@ std::vector<std::vector<int>> some_splits(int units, int ranks) {
 }
 
 void expect_bounds_hold(const Model& m) {
-  Evaluator evaluator(m.graph, m.analysis, m.profile, m.link);
+  Evaluator evaluator(m.graph, m.analysis, m.profile, nullptr);
   for (int ranks = 1; ranks <= std::min(m.chain.units(), 4); ++ranks) {
     for (const Candidate& candidate : candidates(m.profile, {}, ranks)) {
-      const ChainCosts costs = m.chain.costs(m.profile, *candidate.measured, m.link, ranks);
+      const ChainCosts costs =
+          m.chain.costs(m.profile, *candidate.measured, m.link, m.reduce, ranks);
       const int count = static_cast<int>(candidate.microbatches);
       const ChainBound bound(costs, ranks, count, candidate.in_flight);
       const ChainMemory memory(m.chain.bytes(m.profile, *candidate.measured), ranks,
@@ -100,7 +102,7 @@ TEST_P(EveryModel, SearchFindsWhatTryingAllFinds) {
   const Model m(path);
   const int ranks = std::min(m.chain.units(), 3);
   const std::vector<Candidate> all = candidates(m.profile, {}, ranks);
-  Evaluator evaluator(m.graph, m.analysis, m.profile, m.link);
+  Evaluator evaluator(m.graph, m.analysis, m.profile, nullptr);
   const auto outcome = [&](size_t space, const std::vector<int>& units) {
     const std::vector<OperatorId> begins = m.chain.operators(units);
     const Simulation run =
@@ -111,8 +113,8 @@ TEST_P(EveryModel, SearchFindsWhatTryingAllFinds) {
   std::tuple<int64_t, int64_t, size_t, std::vector<int>> best{INT64_MAX, 0, 0, {}};
   for (size_t space = 0; space < all.size(); ++space) {
     const Candidate& one = all[space];
-    spaces.push_back({ChainBound(m.chain.costs(m.profile, *one.measured, m.link, ranks), ranks,
-                                 static_cast<int>(one.microbatches), one.in_flight),
+    spaces.push_back({ChainBound(m.chain.costs(m.profile, *one.measured, m.link, m.reduce, ranks),
+                                 ranks, static_cast<int>(one.microbatches), one.in_flight),
                       ChainMemory(m.chain.bytes(m.profile, *one.measured), ranks, one.in_flight)});
     for (const std::vector<int>& units : all_splits(m.chain.units(), ranks)) {
       const SplitOutcome result = outcome(space, units);

@@ -44,7 +44,7 @@ Simulation simulate_file(const Fixture& f, const std::filesystem::path& path) {
   const Plan plan = read_plan(path);
   const Slicing slicing = slice(plan, f.model, analyse(f.model));
   return simulate(lowered_program(plan, slicing), plan_costs(plan, f.model, slicing, f.profile),
-                  plan_link(f.profile, nullptr), {});
+                  plan_network(f.profile, nullptr), {});
 }
 
 std::string write_plan(const Fixture& f, const Planned& planned) {

@@ -74,5 +74,61 @@ TEST_F(ClusterFile, MistakesAreRefusedWithPlaceAndValue) {
   EXPECT_THAT(refusal(head + "link: {speed: 1}\n"), HasSubstr("speed"));
 }
 
+TEST_F(ClusterFile, NodesAreReadInOrder) {
+  const Cluster cluster = read_cluster(write(
+      "penstock: cluster\nnodes:\n"
+      "  - {count: 2, devices: 4, device: H100, memory: 80GB, link: {latency: 5us, bandwidth: "
+      "450GB/s},\n"
+      "     bus: {bandwidth: 1TB/s, duplex: half}, network: {cards: 2, bandwidth: 50GB/s}}\n"
+      "  - {devices: 1, memory: 40GB, speed: 0.5, network: {bandwidth: 25GB/s, duplex: half}}\n"
+      "network: {latency: 12us, propagation: 1us, switch: {bandwidth: 400GB/s}}\n"
+      "send: rendezvous\nreceive_depth: 4\n"
+      "all_reduce: {algorithm: fastest, bucket: 25MB, overlap: true}\n"));
+  EXPECT_EQ(cluster.ranks, 9);
+  EXPECT_EQ(cluster.memory_bytes, 40'000'000'000) << "the least";
+  ASSERT_EQ(cluster.nodes.size(), 2U);
+  EXPECT_EQ(cluster.nodes[0].device, "H100");
+  EXPECT_EQ(cluster.nodes[0].cards, 2);
+  EXPECT_EQ(cluster.nodes[0].bus_bandwidth, 1e12);
+  EXPECT_FALSE(cluster.nodes[0].bus_full_duplex);
+  EXPECT_TRUE(cluster.nodes[0].card_full_duplex);
+  EXPECT_FALSE(cluster.nodes[1].card_full_duplex);
+  EXPECT_EQ(cluster.between.switch_bandwidth, 400e9);
+  EXPECT_EQ(cluster.link.mode, SendMode::rendezvous);
+  EXPECT_EQ(cluster.link.receive_depth, 4);
+  EXPECT_EQ(cluster.all_reduce.algorithm, AllReduce::Algorithm::fastest);
+  EXPECT_EQ(cluster.all_reduce.bucket_bytes, 25'000'000);
+  EXPECT_TRUE(cluster.all_reduce.overlap);
+  EXPECT_EQ(cluster.speed(7), 1);
+  EXPECT_EQ(cluster.speed(8), 0.5);
+}
+
+TEST_F(ClusterFile, MistakesInNodesAreRefusedWithPlaceValueAndCure) {
+  const auto nodes = [&](const std::string& node, const std::string& more = "") {
+    return refusal("penstock: cluster\nnodes:\n  - {" + node + "}\n" + more);
+  };
+  EXPECT_THAT(nodes("devices: 8, network: {cards: 3}"),
+              AllOf(HasSubstr("nodes[0].network.cards"), HasSubstr("3 cards for 8 devices")));
+  EXPECT_THAT(nodes("devices: 8, network: {duplex: both}"), HasSubstr("full (each direction"));
+  EXPECT_THAT(nodes("devices: 8, memory: 0"), HasSubstr("no memory at all"));
+  EXPECT_THAT(nodes("devices: 8, speed: 0"), HasSubstr("nodes[0].speed"));
+  EXPECT_THAT(nodes("devices: 8, lnik: {}"), HasSubstr("Did you mean link?"));
+  EXPECT_THAT(nodes("count: 1048576, devices: 2"), HasSubstr("nodes[0].devices"));
+  EXPECT_THAT(nodes("devices: 8", "all_reduce: {algorithm: rign}\n"),
+              HasSubstr("Did you mean ring?"));
+  EXPECT_THAT(nodes("devices: 8", "ranks: 8\n"), HasSubstr("ranks"));
+}
+
+TEST(ClusterConfigs, AllCanBeReadAndGiveTheirSources) {
+  int found = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(PENSTOCK_CONFIGS "/clusters")) {
+    const Cluster cluster = read_cluster(entry.path());
+    EXPECT_GE(cluster.ranks, 2) << entry.path();
+    EXPECT_GT(cluster.memory_bytes, 0) << entry.path();
+    ++found;
+  }
+  EXPECT_GE(found, 5);
+}
+
 }  // namespace
 }  // namespace penstock

@@ -210,32 +210,32 @@ TEST(PlanCosts, AProfileOfAnotherModelIsRefused) {
   EXPECT_THAT(refusal(plan(), other), HasSubstr("SHA-256 def, but two.pt2 has abc"));
 }
 
-TEST(PlanLink, AMeasuredLinkMovesDataOnceItsReceiveIsPosted) {
-  const Link link = plan_link(profile(), nullptr);
+TEST(PlanNetwork, AMeasuredLinkMovesDataOnceItsReceiveIsPosted) {
+  const Link link = plan_network(profile(), nullptr).link();
   EXPECT_EQ(link.mode, SendMode::posted);
   EXPECT_EQ(link.latency_s, 1e-4);
   EXPECT_EQ(link.bandwidth, 1e9);
   EXPECT_EQ(link.receiver_s_per_byte, 2e-10);
 }
 
-TEST(PlanLink, AStepSeesTheLinkAsItIsBesideCompute) {
+TEST(PlanNetwork, AStepSeesTheLinkAsItIsBesideCompute) {
   Profile both = profile();
   both.links.push_back({.kind = "gloo-busy", .latency_s = 3e-4, .bandwidth = 5e8});
-  EXPECT_EQ(plan_link(both, nullptr).latency_s, 3e-4);
-  EXPECT_EQ(plan_link(both, nullptr).bandwidth, 5e8);
+  EXPECT_EQ(plan_network(both, nullptr).link().latency_s, 3e-4);
+  EXPECT_EQ(plan_network(both, nullptr).link().bandwidth, 5e8);
   both.links[1].bandwidth = 0;  // a fit without a slope
-  EXPECT_EQ(plan_link(both, nullptr).bandwidth, 1e9);
+  EXPECT_EQ(plan_network(both, nullptr).link().bandwidth, 1e9);
 }
 
-TEST(PlanLink, AClusterReplacesTheMeasuredLink) {
+TEST(PlanNetwork, AClusterReplacesTheMeasuredLink) {
   const Cluster cluster{.ranks = 2, .link = {.latency_s = 3}};
-  EXPECT_EQ(plan_link(profile(), &cluster).latency_s, 3);
+  EXPECT_EQ(plan_network(profile(), &cluster).link().latency_s, 3);
 }
 
-TEST(PlanLink, WithoutAnyLinkThereIsNothingToPredict) {
+TEST(PlanNetwork, WithoutAnyLinkThereIsNothingToPredict) {
   Profile unmeasured = profile();
   unmeasured.links.clear();
-  EXPECT_THROW(plan_link(unmeasured, nullptr), InputError);
+  EXPECT_THROW(plan_network(unmeasured, nullptr), InputError);
 }
 
 }  // namespace

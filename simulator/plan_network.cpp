@@ -1,18 +1,10 @@
-// Links and all-reduces as a profile measured them.
+// The network as the cluster describes it or as the profile measured it.
 #include <algorithm>
 
 #include "graph/error.hpp"
 #include "simulator/plan_costs.hpp"
 
 namespace penstock {
-
-double all_reduce_s(const Profile& profile, int64_t bytes, int64_t ranks) {
-  if (profile.links.empty()) return 0;
-  const LinkCost& link = profile.links.front();
-  const double share = 2.0 * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
-  return 2.0 * static_cast<double>(ranks - 1) * link.latency_s +
-         (link.bandwidth > 0 ? share * static_cast<double>(bytes) / link.bandwidth : 0.0);
-}
 
 namespace {
 
@@ -29,19 +21,26 @@ LinkCost link_during_step(const Profile& profile) {
 
 }  // namespace
 
-Link plan_link(const Profile& profile, const Cluster* cluster) {
-  if (cluster) return cluster->link;
+Network plan_network(const Profile& profile, const Cluster* cluster) {
+  if (cluster) return Network(*cluster);
   if (profile.links.empty()) {
     throw InputError(profile.path, "no link between ranks was measured",
                      "Name a cluster whose link is described: --cluster CLUSTER.yaml.");
   }
   const LinkCost measured = link_during_step(profile);
   // Gloo moves no byte before the receiver has posted, and NCCL's sends wait for their peer's kernel.
-  return {.latency_s = measured.latency_s,
-          .bandwidth = measured.bandwidth,
-          .sender_s_per_byte = measured.sender_s_per_byte,
-          .receiver_s_per_byte = measured.receiver_s_per_byte,
-          .mode = measured.kind == "local" ? SendMode::eager : SendMode::posted};
+  return Link{.latency_s = measured.latency_s,
+              .bandwidth = measured.bandwidth,
+              .sender_s_per_byte = measured.sender_s_per_byte,
+              .receiver_s_per_byte = measured.receiver_s_per_byte,
+              .mode = measured.kind == "local" ? SendMode::eager : SendMode::posted};
+}
+
+Link reduce_link(const Profile& profile, const Cluster* cluster) {
+  if (cluster) return Network(*cluster).link();
+  if (profile.links.empty()) return {};
+  return {.latency_s = profile.links.front().latency_s,
+          .bandwidth = profile.links.front().bandwidth};
 }
 
 }  // namespace penstock
