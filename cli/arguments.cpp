@@ -82,7 +82,7 @@ std::function<int()> declare_profile(CLI::App& app) {
 
 std::vector<std::string> schedule_names(const std::vector<std::string>& given) {
   if (given == std::vector<std::string>{"auto"}) return {};
-  for (const std::string& name : given) find_schedule(name, "--schedule");
+  for (const std::string& name : given) check_schedule(name, "--schedule");
   return given;
 }
 

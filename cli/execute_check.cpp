@@ -1,4 +1,5 @@
 #include "cli/execute_check.hpp"
+#include "cli/adaptive_plan.hpp"
 
 #include <fmt/format.h>
 
@@ -85,6 +86,7 @@ CheckedRun check_execute(const ExecuteOptions& options) {
   checked.graph = read_pt2(checked.plan.job.model);
   check_model(checked.plan, checked.graph);
   checked.slicing = slice(checked.plan, checked.graph, analyse(checked.graph));
+  make_adaptive(checked.plan, checked.graph, checked.slicing);
   checked.program = lowered_program(checked.plan, checked.slicing, options.forward_only);
   open_dataset(checked.plan.job, checked.graph, !options.forward_only);
   return checked;
@@ -95,6 +97,7 @@ ExecuteTask execute_task(const ExecuteOptions& options, const CheckedRun& checke
   ExecuteTask task;
   task.plan = std::filesystem::absolute(options.plan).string();
   task.plan_sha256 = sha256_of_file(options.plan);
+  if (plan.made) task.program = to_csv(*plan.made);
   if (!options.resume.empty()) {
     const auto checkpoint = find_checkpoint(std::filesystem::absolute(options.resume));
     task.first_step = read_checkpoint(checkpoint, plan, checked.graph.sha256).step;

@@ -1,6 +1,7 @@
 // `penstock export`: a plan for other tools.
 #include <fmt/format.h>
 
+#include "cli/adaptive_plan.hpp"
 #include "cli/commands.hpp"
 #include "graph/analysis.hpp"
 #include "graph/error.hpp"
@@ -32,10 +33,12 @@ void check_options(const ExportOptions& options) {
 
 int export_plan(const ExportOptions& options) {
   check_options(options);
-  const Plan plan = read_plan(options.plan);
+  Plan plan = read_plan(options.plan);
   const Graph model = read_pt2(plan.job.model);
   check_fingerprint(plan, model);
-  const std::vector<Flow> stage_flows = flows(slice(plan, model, analyse(model)));
+  const Slicing slicing = slice(plan, model, analyse(model));
+  make_adaptive(plan, model, slicing);
+  const std::vector<Flow> stage_flows = flows(slicing);
   const Program compute = compute_program(plan, stage_flows);
   write_file(options.output, options.lowered.empty()
                                  ? to_torch_compute_csv(compute)

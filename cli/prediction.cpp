@@ -21,9 +21,10 @@ Predicted simulate_plan(const Plan& plan, const Graph& model, const Slicing& sli
   const Profile profile = read_profile(path_of(plan, *plan.profile));
   std::optional<Cluster> cluster;
   if (plan.cluster) cluster = read_cluster(path_of(plan, *plan.cluster));
+  const Cluster* on = cluster ? &*cluster : nullptr;
   const Simulation simulation =
-      penstock::simulate(lowered, plan_costs(plan, model, slicing, profile),
-                         plan_network(profile, cluster ? &*cluster : nullptr), {false, false});
+      penstock::simulate(lowered, plan_costs(plan, model, slicing, profile, on),
+                         plan_network(profile, on), {false, false});
   return {simulation.makespan_s, simulation.peak_memory_bytes, profile.probe};
 }
 

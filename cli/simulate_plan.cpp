@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "cli/adaptive_plan.hpp"
 #include "cli/simulate_study.hpp"
 #include "graph/error.hpp"
 #include "graph/file.hpp"
@@ -59,12 +60,14 @@ int64_t memory_limit(const SimulateOptions& options, const Profile& profile,
 }  // namespace
 
 Study plan_study(const SimulateOptions& options) {
-  const Plan plan = read_plan(options.plan);
+  Plan plan = read_plan(options.plan);
   const Profile profile = profile_of(plan);
   const std::optional<Cluster> cluster = cluster_of(plan);
   const Graph model = read_pt2(plan.job.model);
   check_fingerprint(plan, model);
   const Slicing slicing = slice(plan, model, analyse(model));
+  make_adaptive(plan, model, slicing,
+                options.memory.empty() ? 0 : parse_bytes(options.memory, "--memory"));
   Study study;
   study.title = options.plan;
   study.program = lowered_program(plan, slicing);

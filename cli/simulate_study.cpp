@@ -15,6 +15,7 @@
 #include "pipeline/lowering.hpp"
 #include "pipeline/quantity.hpp"
 #include "pipeline/schedule.hpp"
+#include "simulator/adaptive.hpp"
 
 namespace penstock::cli {
 
@@ -158,8 +159,25 @@ std::vector<Flow> flows_of(const Program& program) {
   return flows;
 }
 
+/// A microbatch of every kind of action, for stages that loop over the ranks: `adaptive` has no program
+/// before its costs are known.
+Program stand_in(int ranks, int stages_per_rank, int microbatches) {
+  Program program;
+  program.microbatches = microbatches;
+  program.ranks.resize(static_cast<size_t>(ranks));
+  for (int stage = 0; stage < ranks * stages_per_rank; ++stage) {
+    program.rank_of_stage.push_back(stage % ranks);
+  }
+  for (const Kind kind : {Kind::forward, Kind::backward_input, Kind::backward_weight}) {
+    program.ranks[0].push_back({0, kind, 0});
+  }
+  return program;
+}
+
 Program from_schedule(const SimulateOptions& options) {
-  const Schedule& schedule = find_schedule(options.schedule, "--schedule");
+  const bool is_adaptive = options.schedule == adaptive_schedule;
+  const Schedule schedule =
+      is_adaptive ? Schedule{} : find_schedule(options.schedule, "--schedule");
   if (!options.ranks || !options.microbatches) {
     throw InputError(options.ranks ? "--microbatches" : "--ranks", "not given", usage);
   }
@@ -172,6 +190,7 @@ Program from_schedule(const SimulateOptions& options) {
                                  *options.microbatches, most_pairs),
                      "Simulate fewer: the steady state repeats.");
   }
+  if (is_adaptive) return stand_in(*options.ranks, stages_per_rank, *options.microbatches);
   return schedule.generate({.ranks = *options.ranks,
                             .stages_per_rank = stages_per_rank,
                             .microbatches = *options.microbatches});
@@ -184,6 +203,16 @@ Program from_file(const SimulateOptions& options) {
                "does not go with --program, whose rows are the ranks",
                "Leave it out: ranks, stages and microbatches follow from the file.");
   return parse_csv(read_file(options.program), options.program);
+}
+
+AdaptiveProblem problem_of(const Study& study, const Program& stand_in) {
+  return {.rank_of_stage = stand_in.rank_of_stage,
+          .ranks = stand_in.rank_count(),
+          .microbatches = stand_in.microbatches,
+          .flows = study.flows,
+          .costs = study.costs,
+          .network = study.network,
+          .memory_bytes = study.memory_bytes};
 }
 
 }  // namespace
@@ -224,8 +253,9 @@ Study make_study(const SimulateOptions& options) {
     study.program = is_lowered(program) ? program : lower(program, flows, {.place = place});
     check(study.program, flows, place);
   } else {
-    study.program = std::move(program);
     study.flows = flows;
+    const bool is_adaptive = options.schedule == adaptive_schedule;
+    study.program = is_adaptive ? adaptive(problem_of(study, program)) : std::move(program);
   }
   return study;
 }

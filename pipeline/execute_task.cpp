@@ -2,8 +2,9 @@
 
 namespace penstock {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ExecuteTask, plan, plan_sha256, first_step, steps, forward_only,
-                                   timeline, output, dump_gradients, save, resume, save_every)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ExecuteTask, plan, plan_sha256, program, first_step, steps,
+                                   forward_only, timeline, output, dump_gradients, save, resume,
+                                   save_every)
 
 nlohmann::json to_json(const ExecuteTask& task) {
   nlohmann::json json;

@@ -10,6 +10,7 @@ namespace penstock {
 struct ExecuteTask {
   std::string plan;         // path; read again by every worker
   std::string plan_sha256;  // of what was checked before the workers were started
+  std::string program;      // of schedule `adaptive`: its compute actions as CSV
   int64_t first_step = 0;   // not 0 where a checkpoint is resumed
   int64_t steps = 1;        // to run
   bool forward_only = false;

@@ -131,7 +131,7 @@ void parse_schedule(YamlMap& map, const std::filesystem::path& file, Plan& plan)
   if (map.has("program")) plan.program = absolute_path(file, map.text("program"));
   if (!map.has("schedule") && !plan.program.empty()) return;
   plan.schedule = map.text("schedule");
-  find_schedule(plan.schedule, map.place("schedule"));
+  check_schedule(plan.schedule, map.place("schedule"));
   if (plan.program.empty()) return;
   throw InputError(map.place("program"), "a plan has `schedule` or `program`, not both",
                    "Remove one of them.");

@@ -44,6 +44,7 @@ struct Plan {
   std::optional<FileRef> profile, cluster;
   std::string schedule = "1f1b";  // or "" where program is given
   std::string program;            // a CSV file, absolute after reading
+  std::optional<Program> made;    // of schedule `adaptive`: its compute actions; never in the file
   int64_t microbatches = 1, microbatch = 1, data_parallel = 1;
   std::vector<StagePlan> stages;
   std::map<std::string, std::string> shared_parameters;  // name -> `replicate`

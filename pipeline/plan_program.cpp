@@ -59,8 +59,9 @@ void check_agrees(const Plan& plan, const Program& program) {
 }
 
 Program given_program(const Plan& plan) {
-  Program program =
-      plan.program.empty() ? generated(plan) : parse_csv(read_file(plan.program), plan.program);
+  Program program = plan.made              ? *plan.made
+                    : plan.program.empty() ? generated(plan)
+                                           : parse_csv(read_file(plan.program), plan.program);
   check_agrees(plan, program);
   return program;
 }

@@ -37,9 +37,20 @@ const Schedule& find_schedule(std::string_view name, std::string_view place) {
     names.emplace_back(schedule.name);
     listed.append(listed.empty() ? "" : ", ").append(schedule.name);
   }
+  names.emplace_back(adaptive_schedule);
+  listed.append(", ").append(adaptive_schedule);
+  if (name == adaptive_schedule) {
+    throw InputError(
+        place, "schedule adaptive is made for the costs of a profile, which are not known here",
+        "Choose another schedule, or give the plan a profile.");
+  }
   const std::string suggestion = did_you_mean(name, names);
   throw InputError(place, "there is no schedule `" + std::string(name) + "`",
                    (suggestion.empty() ? "" : suggestion + " ") + "Schedules: " + listed + ".");
+}
+
+void check_schedule(std::string_view name, std::string_view place) {
+  if (name != adaptive_schedule) find_schedule(name, place);
 }
 
 Program forward_only(const Program& program) {

@@ -26,10 +26,17 @@ struct Schedule {
   Program (*generate)(const ScheduleShape&);
 };
 
+/// The schedule that is made for a plan's own costs (simulator/adaptive.hpp); not in the table.
+inline constexpr std::string_view adaptive_schedule = "adaptive";
+
 /// All schedules, in the order in which they are listed to people.
 const std::vector<Schedule>& schedules();
-/// Throws InputError, place `place`, suggesting the nearest name.
+/// Throws InputError, place `place`, suggesting the nearest name; for `adaptive` as well, which needs
+/// costs.
 const Schedule& find_schedule(std::string_view name, std::string_view place);
+
+/// Is there such a schedule, `adaptive` included? Throws like find_schedule.
+void check_schedule(std::string_view name, std::string_view place);
 
 Program gpipe(const ScheduleShape& shape);
 Program one_f_one_b(const ScheduleShape& shape);

@@ -19,7 +19,7 @@ bool searched(const Schedule& schedule) {
 
 std::vector<const Schedule*> chosen_schedules(const PlanRequest& request) {
   for (const std::string& name : request.schedules) {
-    if (searched(find_schedule(name, "--schedule"))) continue;
+    if (name != adaptive_schedule && searched(find_schedule(name, "--schedule"))) continue;
     throw InputError("--schedule",
                      fmt::format("{} is simulated and executed, but not searched yet", name),
                      "Choose gpipe or 1f1b, or leave the choice to auto.");

@@ -8,7 +8,7 @@ namespace penstock {
 
 namespace {
 
-constexpr double unknown = -1;  // all times are >= 0
+constexpr double not_sent = -1;  // all times are >= 0
 
 /// A value that a stage hands on, or a gradient that it hands back.
 struct Lane {
@@ -33,7 +33,7 @@ class Direct {
     for (int flow = flows.size() - 1; flow >= 0; --flow) {
       if (flows[flow].gradient) add_lane(flows[flow], true);
     }
-    arrival_s_.assign(lanes_.size() * microbatches(), unknown);
+    arrival_s_.assign(lanes_.size() * microbatches(), not_sent);
     free_s_.assign(channels_.size(), 0);
     waits_at_.assign(program.ranks.size(), nobody);
   }
@@ -112,7 +112,7 @@ class Direct {
     for (const int32_t id : ends(action).needs) {
       const Lane& lane = lanes_[static_cast<size_t>(id)];
       const size_t cell = lane.first + static_cast<size_t>(action.microbatch);
-      if (arrival_s_[cell] == unknown) {
+      if (arrival_s_[cell] == not_sent) {
         waits_at_[static_cast<size_t>(rank)] = cell;
         return false;
       }

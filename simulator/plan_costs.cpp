@@ -43,6 +43,7 @@ const MicrobatchCosts& measured(const Plan& plan, const Graph& model, const Prof
 
 /// W follows I in this plan's program (where that is known by the schedule's name).
 bool splits_backward(const Plan& plan) {
+  if (plan.schedule == adaptive_schedule) return true;
   return plan.program.empty() && !plan.schedule.empty() &&
          find_schedule(plan.schedule, plan.path).split_backward;
 }

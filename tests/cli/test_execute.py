@@ -53,6 +53,27 @@ def test_every_schedule_trains_the_transformer_as_pytorch(tmp_path, schedule, ra
     check_against_pytorch(plan, tmp_path, FLOAT64)
 
 
+def test_the_adaptive_schedule_is_made_from_the_profile_and_trains_as_pytorch(tmp_path):
+    model = model_path("pippy-f64")
+    profile = tmp_path / "profile.json"
+    assert subprocess.run([BUILD / "tests" / "planner" / "synthetic-profile", model, profile, "8", "1", "2"],
+                          check=False).returncode == 0
+    arguments = [model, vectors(tmp_path, "x", 32, torch.float64), ["", "layer1", "layer2", "output_proj"], 4, 2,
+                 "adaptive"]
+    plan = write_plan(tmp_path, *arguments, ranks=LOOP, profile={"path": str(profile)})
+    check_against_pytorch(plan, tmp_path, FLOAT64)
+    simulated = subprocess.run([PENSTOCK, "simulate", plan, "--json"], capture_output=True, text=True, check=True)
+    named = plan.read_text()
+    for other in ("looped-bfs", "interleaved-1f1b", "interleaved-zb"):
+        plan.write_text(named.replace("schedule: adaptive", f"schedule: {other}"))
+        done = subprocess.run([PENSTOCK, "simulate", plan, "--json"], capture_output=True, text=True, check=True)
+        assert json.loads(simulated.stdout)["step_s"] <= json.loads(done.stdout)["step_s"]
+    blind = write_plan(tmp_path, *arguments, ranks=LOOP, name="blind.yaml")
+    done = execute(blind)
+    assert done.returncode == 2
+    assert "blind.yaml" in done.stderr and "give the plan a profile" in done.stderr
+
+
 @pytest.mark.parametrize("name, width, tolerance", [("pippy", 512, FLOAT32), ("pippy-f64", 32, FLOAT64)])
 def test_the_pippy_network_on_three_ranks(tmp_path, name, width, tolerance):
     dtype = torch.float64 if "f64" in name else torch.float32
