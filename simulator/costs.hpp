@@ -14,11 +14,13 @@ struct StageCosts {
   double forward_s = 0, backward_s = 0, backward_input_s = 0, backward_weight_s = 0;
   double first_forward_s = 0, first_backward_s = 0;  // added to F, and to B or I, of microbatch 0
   double optimizer_s = 0, reduce_s = 0;              // once per step
+  double recompute_s = 0;          // the F again that B and I begin with; part of their times
   int64_t saved_bytes = 0;         // held from the start of F to the end of B or I
   int64_t saved_weight_bytes = 0;  // held from there to the end of W
   int64_t transient_forward_bytes = 0,
           transient_backward_bytes = 0;  // while F; while B, I or W runs
-  int64_t fixed_bytes = 0;  // parameters, gradients, optimizer state, buffers, constants
+  int64_t recompute_bytes = 0;  // what that F makes again; part of transient_backward_bytes
+  int64_t fixed_bytes = 0;      // parameters, gradients, optimizer state, buffers, constants
 };
 
 /// Bytes that stage `from` sends to stage `to` per microbatch.

@@ -64,6 +64,7 @@ Simulation simulate(const Program& lowered, const Costs& costs, const Link& link
         rank_memory(lowered, rank, costs, &compiled, options.memory ? &times : nullptr);
     out.peak_activations.push_back(memory.peak_activations);
     out.peak_memory_bytes.push_back(memory.peak_bytes);
+    out.peak_memory.push_back(memory.peak);
     out.memory.insert(out.memory.end(), memory.samples.begin(), memory.samples.end());
   }
   if (options.timeline) out.timeline = make_timeline(lowered, compiled, times);

@@ -1,0 +1,110 @@
+#include "simulator/idle.hpp"
+
+#include <algorithm>
+
+#include "simulator/compile.hpp"
+#include "simulator/engine.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// The times of a stage, those that idle time can come from.
+constexpr double StageCosts::*stage_times[] = {
+    &StageCosts::forward_s,         &StageCosts::backward_s,      &StageCosts::backward_input_s,
+    &StageCosts::backward_weight_s, &StageCosts::first_forward_s, &StageCosts::first_backward_s,
+    &StageCosts::optimizer_s};
+
+/// Each takes one thing away; false if there is none of it.
+bool drop_reduces(Costs& costs, Link&) {
+  bool any = false;
+  for (StageCosts& stage : costs.stages) {
+    any |= stage.reduce_s != 0;
+    stage.reduce_s = 0;
+  }
+  return any;
+}
+
+bool free_transfers(Costs&, Link& link) {
+  const bool free = link.latency_s == 0 && link.bandwidth == 0 && link.propagation_s == 0 &&
+                    link.sender_s_per_byte == 0 && link.receiver_s_per_byte == 0 &&
+                    link.mode == SendMode::eager;
+  link = {};
+  return !free;
+}
+
+bool drop_recompute(Costs& costs, Link&) {
+  bool any = false;
+  for (StageCosts& stage : costs.stages) {
+    any |= stage.recompute_s != 0;
+    stage.backward_s -= stage.recompute_s;
+    stage.backward_input_s -= stage.recompute_s;
+    stage.recompute_s = 0;
+  }
+  return any;
+}
+
+bool equalise(Costs& costs, Link&) {
+  bool any = false;
+  for (double StageCosts::*const time : stage_times) {
+    const double first_s = costs.stages.empty() ? 0 : costs.stages.front().*time;
+    double sum_s = 0;
+    bool equal = true;
+    for (const StageCosts& stage : costs.stages) {
+      sum_s += stage.*time;
+      equal &= stage.*time == first_s;
+    }
+    if (equal) continue;
+    any = true;
+    const double mean_s = sum_s / static_cast<double>(costs.stages.size());
+    for (StageCosts& stage : costs.stages) stage.*time = mean_s;
+  }
+  return any;
+}
+
+struct Change {
+  bool (*apply)(Costs&, Link&);
+  double IdleParts::*part;
+};
+constexpr Change changes[] = {{drop_reduces, &IdleParts::all_reduce_s},
+                              {free_transfers, &IdleParts::transfers_s},
+                              {drop_recompute, &IdleParts::recompute_s},
+                              {equalise, &IdleParts::imbalance_s}};
+
+/// Per rank: the makespan without its compute.
+std::vector<double> idle_s(const Program& program, const Costs& costs, const Link& link) {
+  const EngineResult times = run_engine(compile(program, costs, link), link, false);
+  double makespan_s = 0;
+  for (const RankTimes& rank : times.ranks) makespan_s = std::max(makespan_s, rank.now_s);
+  std::vector<double> result;
+  for (const RankTimes& rank : times.ranks) result.push_back(makespan_s - rank.busy_s);
+  return result;
+}
+
+}  // namespace
+
+std::vector<IdleParts> idle_parts(const Program& program, const Costs& costs, const Link& link) {
+  Costs changed = costs;
+  Link changed_link = link;
+  std::vector<IdleParts> parts(program.ranks.size());
+  std::vector<double> before_s = idle_s(program, changed, changed_link);
+  for (const Change& change : changes) {
+    if (!change.apply(changed, changed_link)) continue;
+    const std::vector<double> after_s = idle_s(program, changed, changed_link);
+    for (size_t r = 0; r < parts.size(); ++r) parts[r].*change.part = before_s[r] - after_s[r];
+    before_s = after_s;
+  }
+  for (size_t r = 0; r < parts.size(); ++r) parts[r].ramp_s = before_s[r];
+  return parts;
+}
+
+IdleParts sum(const std::vector<IdleParts>& ranks) {
+  IdleParts total;
+  for (const IdleParts& rank : ranks) {
+    for (const Change& change : changes) total.*change.part += rank.*change.part;
+    total.ramp_s += rank.ramp_s;
+  }
+  return total;
+}
+
+}  // namespace penstock
