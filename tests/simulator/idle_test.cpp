@@ -86,10 +86,10 @@ TEST(Idle, PartsOfRandomProgramsAddUpToTheBubble) {
 
 TEST(Explain, TheLimitingRankComputesLongestOnThePath) {
   Costs costs = testing::chain_costs(3, 1, 2);
-  costs.stages[1].forward_s = 2;
+  costs.stages[1].forward_s = 4;
   const Explanation result = explain(testing::lowered(one_f_one_b, 3, 8), costs, {});
   EXPECT_EQ(result.limiting_rank, 1);
-  EXPECT_EQ(result.path.rank_s[1], 8 * 4);  // all of its work
+  EXPECT_EQ(result.path.rank_s, (std::vector<double>{1 + 2, 8 * (4 + 2), 0}));
 }
 
 TEST(Explain, AProgramThatCannotFinishIsRefused) {
