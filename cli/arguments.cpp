@@ -140,6 +140,7 @@ std::function<int()> declare_simulate(CLI::App& app) {
   declare_study(app, *options);
   add_text(app, "--memory", options->memory, "BYTES", "limit per rank to compare with");
   add_file(app, "--trace", options->trace, "write the timeline for Perfetto and `compare` (JSON)");
+  add_file(app, "--html", options->html, "write one page: timeline, memory, critical path");
   in_range(
       app.add_option("--width", options->width, "columns of the drawing; default: the terminal's"),
       0, 10000);

@@ -38,7 +38,7 @@ struct SimulateOptions {
   std::string forward, backward, backward_input, backward_weight;
   std::string message, bandwidth, latency;
   std::string saved, saved_weight, memory;
-  std::string trace;
+  std::string trace, html;
   bool json = false;
   int width = 0;  // columns of the drawing; 0: the terminal's
 };

@@ -7,13 +7,16 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
 #include "cli/commands.hpp"
 #include "cli/simulate_report.hpp"
 #include "cli/simulate_study.hpp"
+#include "graph/error.hpp"
 #include "graph/file.hpp"
 #include "pipeline/timeline.hpp"
 #include "simulator/draw.hpp"
+#include "simulator/html.hpp"
 
 namespace penstock::cli {
 
@@ -33,8 +36,24 @@ bool colours() {
   return isatty(STDOUT_FILENO) != 0 && (no_colour == nullptr || *no_colour == '\0');
 }
 
-void print(const SimulateOptions& options, const Study& study, const Simulation& simulation) {
-  fmt::print("{}", simulation_summary(study, simulation));
+int64_t actions_of(const Program& program) {
+  int64_t actions = 0;
+  for (const auto& rank : program.ranks) actions += static_cast<int64_t>(rank.size());
+  return actions;
+}
+
+/// Before anything is simulated or written.
+void check_size(const SimulateOptions& options, int64_t actions) {
+  if (options.html.empty() || actions <= most_explained_actions) return;
+  throw InputError("--html",
+                   fmt::format("{} actions are more than a browser can show ({})", actions,
+                               most_explained_actions),
+                   "Simulate fewer microbatches: the steady state repeats.");
+}
+
+void print(const SimulateOptions& options, const Study& study, const Simulation& simulation,
+           const Explanation* explanation) {
+  fmt::print("{}", simulation_summary(study, simulation, explanation));
   if (study.program.rank_count() > most_rows) return;
   constexpr int margin = 10;  // the ranks' names
   const int width = options.width > 0 ? options.width : std::max(20, terminal_columns() - margin);
@@ -45,9 +64,11 @@ void print(const SimulateOptions& options, const Study& study, const Simulation&
 
 int simulate(const SimulateOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  const Study study = make_study(options);
-  const bool trace = !options.trace.empty();
-  const SimulationOptions wanted{trace || !options.json, trace};
+  Study study = make_study(options);
+  const int64_t actions = actions_of(study.program);
+  check_size(options, actions);
+  const bool trace = !options.trace.empty(), html = !options.html.empty();
+  const SimulationOptions wanted{trace || html || !options.json, trace || html};
   const Simulation simulation =
       study.flows.empty()
           ? penstock::simulate(study.program, study.costs, study.network, wanted)
@@ -57,10 +78,21 @@ int simulate(const SimulateOptions& options) {
     write_file(options.trace, to_chrome_trace({"simulated: " + study.title, simulation.timeline,
                                                simulation.memory}));
   }
+  std::optional<Explanation> explanation;
+  if (actions <= most_explained_actions) {
+    if (!study.flows.empty()) study.program = lower(study.program, study.flows);
+    explanation = explain(study.program, study.costs, study.network);
+  }
+  const Explanation* const why = explanation ? &*explanation : nullptr;
+  if (html) {
+    write_file(options.html,
+               to_html({study.title, study.program, simulation, *why, study.memory_bytes}));
+  }
   if (options.json) {
-    fmt::print("{}", simulation_json(study, simulation, !options.plan.empty(), elapsed.count()));
+    fmt::print("{}",
+               simulation_json(study, simulation, why, !options.plan.empty(), elapsed.count()));
   } else {
-    print(options, study, simulation);
+    print(options, study, simulation, why);
   }
   const std::string warning = memory_warning(study, simulation);
   if (!warning.empty()) fmt::print(stderr, "penstock: {}\n", warning);

@@ -4,16 +4,19 @@
 #include <string>
 
 #include "cli/simulate_study.hpp"
+#include "simulator/explain.hpp"
 #include "simulator/simulate.hpp"
 
 namespace penstock::cli {
 
-/// Step time, bubble, and a line per rank.
-std::string simulation_summary(const Study& study, const Simulation& simulation);
+/// Step time, bubble and where it comes from, the rank that limits, and a line per rank. Without an
+/// explanation (null: there are too many actions) it says that there is none.
+std::string simulation_summary(const Study& study, const Simulation& simulation,
+                               const Explanation* explanation);
 
 /// One object, one line. `step_s` is there for a plan.
-std::string simulation_json(const Study& study, const Simulation& simulation, bool plan,
-                            double elapsed_s);
+std::string simulation_json(const Study& study, const Simulation& simulation,
+                            const Explanation* explanation, bool plan, double elapsed_s);
 
 /// By how much ranks exceed the memory limit, or "".
 std::string memory_warning(const Study& study, const Simulation& simulation);

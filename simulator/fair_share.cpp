@@ -10,9 +10,9 @@ namespace {
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
 /// All flows grow together; those that reach their bound, or whose capacity is used up, stop.
-class Filling {
+class ProgressiveFilling {
  public:
-  Filling(const std::vector<FairFlow>& flows, const std::vector<double>& capacity)
+  ProgressiveFilling(const std::vector<FairFlow>& flows, const std::vector<double>& capacity)
       : flows_(flows), left_(capacity), users_(capacity.size(), 0), rates_(flows.size(), -1) {
     for (const FairFlow& flow : flows) count(flow, 1);
   }
@@ -75,7 +75,7 @@ class Filling {
 
 std::vector<double> fair_rates(const std::vector<FairFlow>& flows,
                                const std::vector<double>& capacity) {
-  return Filling(flows, capacity).run();
+  return ProgressiveFilling(flows, capacity).run();
 }
 
 }  // namespace penstock

@@ -16,13 +16,15 @@ class Ledger {
   Ledger(const Program& program, int rank, const Costs& costs)
       : costs_(costs), rank_(rank), trains_(program.rank_of_stage.size()) {
     for (size_t stage = 0; stage < program.rank_of_stage.size(); ++stage) {
-      if (program.rank_of_stage[stage] == rank) held_ += costs.stages[stage].fixed_bytes;
+      if (program.rank_of_stage[stage] == rank)
+        held_.fixed_bytes += costs.stages[stage].fixed_bytes;
     }
     if (!costs.receive_buffer_bytes.empty()) {
-      held_ += costs.receive_buffer_bytes[static_cast<size_t>(rank)];
+      held_.receive_buffer_bytes = costs.receive_buffer_bytes[static_cast<size_t>(rank)];
     }
     for (const Action& action : program.ranks[static_cast<size_t>(rank)]) note(action);
-    memory_.peak_bytes = held_;
+    memory_.peak = held_;
+    memory_.peak_bytes = shown_ = held_.total();
   }
 
   void sample(double time_s) {
@@ -32,33 +34,39 @@ class Ledger {
 
   void begin(const Action& action) {
     const StageCosts& stage = costs_.stages[static_cast<size_t>(action.stage)];
-    int64_t transient = 0;
     if (action.kind == Kind::forward) {
-      held_ += stage.saved_bytes;
+      held_.saved_bytes += stage.saved_bytes;
       memory_.peak_activations = std::max(memory_.peak_activations, ++activations_);
-      transient = stage.transient_forward_bytes;
+      held_.transient_bytes = stage.transient_forward_bytes;
     } else if (is_backward(action.kind)) {
-      transient = stage.transient_backward_bytes;
+      held_.recomputed_bytes = stage.recompute_bytes;
+      held_.transient_bytes = stage.transient_backward_bytes - stage.recompute_bytes;
     }
-    show(held_ + transient);
+    show();
   }
 
   void end(const Action& action) {
     const StageCosts& stage = costs_.stages[static_cast<size_t>(action.stage)];
+    held_.recomputed_bytes = held_.transient_bytes = 0;
     switch (action.kind) {
       case Kind::forward:
-        if (!trains_[static_cast<size_t>(action.stage)]) release(stage.saved_bytes);
+        if (!trains_[static_cast<size_t>(action.stage)])
+          release(held_.saved_bytes, stage.saved_bytes);
         break;
-      case Kind::backward: release(stage.saved_bytes); break;
-      case Kind::backward_input: held_ += stage.saved_weight_bytes - stage.saved_bytes; break;
-      case Kind::backward_weight: release(stage.saved_weight_bytes); break;
+      case Kind::backward: release(held_.saved_bytes, stage.saved_bytes); break;
+      case Kind::backward_input:
+        held_.saved_bytes -= stage.saved_bytes;
+        held_.saved_weight_bytes += stage.saved_weight_bytes;
+        break;
+      case Kind::backward_weight:
+        release(held_.saved_weight_bytes, stage.saved_weight_bytes);
+        break;
       default: break;
     }
-    show(held_);
+    show();
   }
 
   RankMemory take() { return std::move(memory_); }
-  void show_fixed() { show(held_); }
 
  private:
   void note(const Action& action) {
@@ -67,21 +75,24 @@ class Ledger {
     });
   }
 
-  void release(int64_t bytes) {
-    held_ -= bytes;
+  void release(int64_t& held, int64_t bytes) {
+    held -= bytes;
     --activations_;
   }
 
-  void show(int64_t bytes) {
-    shown_ = bytes;
-    memory_.peak_bytes = std::max(memory_.peak_bytes, bytes);
+  void show() {
+    shown_ = held_.total();
+    if (shown_ <= memory_.peak_bytes) return;
+    memory_.peak_bytes = shown_;
+    memory_.peak = held_;
   }
 
   const Costs& costs_;
   const int rank_;
   std::vector<bool> trains_;  // per stage: has a backward
   RankMemory memory_;
-  int64_t held_ = 0, shown_ = 0;
+  MemoryParts held_;
+  int64_t shown_ = 0;  // their sum
   int activations_ = 0;
 };
 
@@ -90,7 +101,6 @@ class Ledger {
 RankMemory rank_memory(const Program& program, int rank, const Costs& costs,
                        const CompiledProgram* compiled, const EngineResult* times) {
   Ledger ledger(program, rank, costs);
-  ledger.show_fixed();
   if (times) ledger.sample(0);
   auto task = compiled ? static_cast<size_t>(compiled->rank_begin[static_cast<size_t>(rank)]) : 0;
   for (const Action& action : program.ranks[static_cast<size_t>(rank)]) {

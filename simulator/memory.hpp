@@ -20,8 +20,25 @@
 
 namespace penstock {
 
+/// What the bytes of a moment are.
+struct MemoryParts {
+  int64_t fixed_bytes = 0;           // parameters, gradients, optimizer state, buffers, constants
+  int64_t receive_buffer_bytes = 0;  // messages posted ahead or on their way
+  int64_t saved_bytes = 0;           // activations: what F saved for B or I
+  int64_t saved_weight_bytes = 0;    // what I kept for W
+  int64_t recomputed_bytes = 0;      // activations that the running backward made again
+  int64_t transient_bytes = 0;       // the rest of what the running action needs for itself
+
+  int64_t total() const {
+    return fixed_bytes + receive_buffer_bytes + saved_bytes + saved_weight_bytes +
+           recomputed_bytes + transient_bytes;
+  }
+  bool operator==(const MemoryParts&) const = default;
+};
+
 struct RankMemory {
   int64_t peak_bytes = 0;
+  MemoryParts peak;  // when the peak is first reached; its total is peak_bytes
   int peak_activations =
       0;  // (stage, microbatch) held at once: from the start of F to the end of B or W
   std::vector<MemorySample> samples;  // ascending in time; empty without times

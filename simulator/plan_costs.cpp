@@ -158,6 +158,8 @@ class PlanCosts {
     costs.saved_bytes = input_bytes;
     costs.backward_s += costs.forward_s;
     costs.backward_input_s += costs.forward_s;
+    costs.recompute_s = costs.forward_s;
+    costs.recompute_bytes = activations;
     costs.transient_forward_bytes = std::max(costs.transient_forward_bytes, activations);
     costs.transient_backward_bytes += activations;
   }

@@ -56,6 +56,7 @@ void add_memory(const Program& program, const Costs& costs, const CompiledProgra
     RankMemory memory = rank_memory(program, rank, costs, compiled, times);
     out.peak_activations.push_back(memory.peak_activations);
     out.peak_memory_bytes.push_back(memory.peak_bytes);
+    out.peak_memory.push_back(memory.peak);
     out.memory.insert(out.memory.end(), memory.samples.begin(), memory.samples.end());
   }
 }

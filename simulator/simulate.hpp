@@ -8,6 +8,7 @@
 #include "pipeline/program.hpp"
 #include "pipeline/timeline.hpp"
 #include "simulator/costs.hpp"
+#include "simulator/memory.hpp"
 #include "simulator/network.hpp"
 
 namespace penstock {
@@ -21,6 +22,7 @@ struct Simulation {
   std::vector<double> rank_start_s, rank_end_s;  // first and last compute of each rank
   std::vector<int> peak_activations;             // per rank, in microbatches x stages held
   std::vector<int64_t> peak_memory_bytes;        // per rank
+  std::vector<MemoryParts> peak_memory;          // per rank, what these are made of
   int64_t actions = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -65,6 +66,33 @@ TEST(Trace, RanksAreProcessesAndSlicesOfAThreadDoNotOverlap) {
   EXPECT_EQ(slices, trace.timeline.size());
   EXPECT_EQ(samples, trace.memory.size());
   EXPECT_EQ(names, (std::set<std::string>{"rank 0", "rank 1", "compute", "transfers"}));
+}
+
+// Perfetto draws a track per thread, named by its metadata, and one per counter of a process.
+TEST(Trace, ComputeTransfersAndMemoryOfARankAreTracksOfTheirOwn) {
+  const auto document = nlohmann::json::parse(to_chrome_trace(example()));
+  std::map<std::pair<int, int>, std::string> threads;
+  for (const auto& entry : document["traceEvents"]) {
+    if (entry["name"] == "thread_name") {
+      threads[{entry["pid"], entry["tid"]}] = entry["args"]["name"];
+    }
+  }
+  std::map<std::string, std::set<int>> ranks_with;
+  for (const auto& entry : document["traceEvents"]) {
+    if (entry["ph"] == "C") {
+      EXPECT_FALSE(entry.contains("tid")) << "a counter belongs to the process";
+      EXPECT_TRUE(entry["args"]["bytes"].is_number());
+      ranks_with[entry["name"]].insert(entry["pid"].get<int>());
+    } else if (entry["ph"] == "X") {
+      const std::string& track = threads.at({entry["pid"], entry["tid"]});
+      const Kind kind = parse_action(entry["name"].get<std::string>(), "").kind;
+      EXPECT_EQ(track, is_send(kind) || is_receive(kind) ? "transfers" : "compute");
+      ranks_with[track].insert(entry["pid"].get<int>());
+    }
+  }
+  const std::set<int> both{0, 1};
+  EXPECT_EQ(ranks_with, (std::map<std::string, std::set<int>>{
+                            {"compute", both}, {"transfers", both}, {"memory", both}}));
 }
 
 TEST(Trace, MakespanIsFromFirstStartToLastEnd) {

@@ -75,6 +75,29 @@ TEST(Memory, EachRankHoldsItsOwnStages) {
   EXPECT_EQ(result.peak_activations, (std::vector<int>{2, 1}));
 }
 
+// At W0 the rank holds what it keeps for two W; at F1 of the first program what two F saved.
+TEST(Memory, ThePeakSaysWhatItIsMadeOf) {
+  const auto peak = [](const char* program, const Costs& costs) {
+    return simulate(testing::rows(program), costs, {}).peak_memory.at(0);
+  };
+  EXPECT_EQ(peak("0F0 0F1 0B0 0B1", one_stage()), (MemoryParts{.fixed_bytes = 100,
+                                                               .receive_buffer_bytes = 1000,
+                                                               .saved_bytes = 20,
+                                                               .transient_bytes = 7}));
+  EXPECT_EQ(peak("0F0 0I0 0F1 0I1 0W0 0W1", one_stage()), (MemoryParts{.fixed_bytes = 100,
+                                                                       .receive_buffer_bytes = 1000,
+                                                                       .saved_weight_bytes = 28,
+                                                                       .transient_bytes = 7}));
+  Costs recomputing = one_stage();
+  recomputing.stages[0].recompute_bytes = 6;
+  EXPECT_EQ(peak("0F0 0B0", recomputing), (MemoryParts{.fixed_bytes = 100,
+                                                       .receive_buffer_bytes = 1000,
+                                                       .saved_bytes = 10,
+                                                       .recomputed_bytes = 6,
+                                                       .transient_bytes = 1}));
+  EXPECT_EQ(peak("0F0 0B0", recomputing).total(), 1117);
+}
+
 TEST(Memory, ThePeakIsKnownWithoutSamples) {
   const Simulation result =
       simulate(testing::rows("0F0 0B0"), one_stage(), {}, {.timeline = false, .memory = false});

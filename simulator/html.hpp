@@ -1,0 +1,26 @@
+// A simulated step as one HTML page that needs no network and no other file: the timeline to zoom and
+// to hover, memory curves, the critical path drawn and listed, where time and memory go. The page's
+// own files are in simulator/page/ and become part of the program when it is built.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "pipeline/program.hpp"
+#include "simulator/explain.hpp"
+#include "simulator/simulate.hpp"
+
+namespace penstock {
+
+struct Page {
+  std::string title;
+  const Program& program;        // lowered
+  const Simulation& simulation;  // with timeline and memory
+  const Explanation& explanation;
+  int64_t memory_bytes = 0;  // limit per rank; 0: none
+};
+
+/// The page, the same bytes for the same input. Text from outside cannot leave its place in it.
+std::string to_html(const Page& page);
+
+}  // namespace penstock
