@@ -60,7 +60,7 @@ std::string bubble_parts(const Simulation& simulation, const Explanation& explan
 
 std::string limits(const Explanation& explanation) {
   const auto rank = static_cast<size_t>(explanation.limiting_rank);
-  return fmt::format("rank {}, whose work is {} of the critical path", rank,
+  return fmt::format("rank {}, longest on the critical path with {}", rank,
                      format_seconds(explanation.path.rank_s.at(rank)));
 }
 

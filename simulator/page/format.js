@@ -18,10 +18,10 @@ function formatSeconds(seconds) {
   return threeDigits(seconds * 1e9, ["ns", "µs", "ms", "s"], 1000);
 }
 
-/** A moment, with the digits that a range of `span` seconds needs. */
-function formatMoment(seconds, span) {
+/** A moment in the unit for a range of `span` seconds, with the digits that tell `resolution` apart. */
+function formatMoment(seconds, span, resolution = span / 100) {
   const [scale, unit] = span >= 2 ? [1, "s"] : span >= 2e-3 ? [1e3, "ms"] : span >= 2e-6 ? [1e6, "µs"] : [1e9, "ns"];
-  const decimals = Math.max(0, Math.min(6, Math.ceil(2 - Math.log10(Math.max(span * scale, 1e-9)))));
+  const decimals = Math.max(0, Math.min(9, Math.ceil(-Math.log10(Math.max(resolution * scale, 1e-9)))));
   return `${(seconds * scale).toFixed(decimals)} ${unit}`;
 }
 

@@ -25,14 +25,15 @@ function drawNow() {
 
 function tell(event, x, y) {
   const step = stepOfEvent.get(`${event.rank} ${event.name}`);
-  const span = Math.max(event.end - event.start, data.makespan_s * 1e-6);
+  const length = event.end - event.start;
+  const moment = (time) => formatMoment(time, data.makespan_s, length / 100);
   const where = event.peer < 0 ? `rank ${event.rank}`
     : isSend(event) ? `rank ${event.rank} → ${event.peer}` : `rank ${event.rank} ← ${event.peer}`;
   const bytes = event.peer < 0 ? "" : `, ${formatBytes(event.bytes)}`;
   tooltip.replaceChildren(
     make("b", {}, event.name),
     make("div", {}, `${kinds[event.kind]}, ${where}${bytes}`),
-    make("div", {}, `${formatSeconds(event.end - event.start)}: ${formatMoment(event.start, span)} – ${formatMoment(event.end, span)}`),
+    make("div", {}, `${formatSeconds(length)}: ${moment(event.start)} – ${moment(event.end)}`),
     ...(step ? [make("div", {class: "path"}, `on the critical path; had to wait for ${step.cause}`)] : []));
   tooltip.hidden = false;
   const room = tooltip.getBoundingClientRect();
@@ -152,7 +153,7 @@ function start() {
   byId("title").textContent = data.title;
   byId("shape").textContent =
     [plural(ranks.length, "rank"), plural(data.stages, "stage"), plural(data.microbatches, "microbatch")].join(", ");
-  fillLegend(byId("legend"), [...usedKinds.map((kind) => [kinds[kind], colourOfKind[kind]]), ["critical path", "path"]]);
+  fillLegend(byId("legend"), kindLegend());
   fillFigures();
   fillPath();
   fillPathRows();

@@ -53,6 +53,13 @@ function pathParts() {
           ["not explained", data.path.wait_s, "wait"]].filter(([, value]) => value > data.makespan_s * 1e-12);
 }
 
+/** Kinds that share a name and a colour are named once. */
+function kindLegend() {
+  const entries = new Map(usedKinds.map((kind) =>
+    kind.startsWith("RECV") ? ["waits for a message", "wait"] : [kinds[kind], colourOfKind[kind]]));
+  return [...entries, ["critical path", "path"]];
+}
+
 function fillPath() {
   byId("path-lead").textContent =
     "The chain of work and transfers that the step consists of: nothing on it could begin earlier, and only what is on it makes the step shorter.";
@@ -64,11 +71,13 @@ function fillPath() {
 }
 
 const rowHeight = 26;
+// Starts in the list are told apart by a tenth of a step of mean length.
+const finest = data.makespan_s / Math.max(1, path.length) / 10;
 
 function pathRow(step) {
   const where = step.receiver < 0 ? `${step.rank}` : `${step.rank} → ${step.receiver}`;
   const row = make("tr", {"data-step": step.index, "data-seconds": step.end - step.start},
-    make("td", {class: "number"}, formatMoment(step.start, data.makespan_s)),
+    make("td", {class: "number"}, formatMoment(step.start, data.makespan_s, finest)),
     make("td", {class: "number"}, formatSeconds(step.end - step.start)),
     make("td", {}, step.name), make("td", {}, where),
     make("td", {}, make("i", {style: `background: var(--${partColours[step.part]})`}), step.part),
@@ -77,12 +86,16 @@ function pathRow(step) {
   return row;
 }
 
-/** The rows in sight and some around them; the rest is two spacers. */
+/** The blocks of rows in sight and one around them; the rest is two spacers. */
+const blockOfRows = 50;
+let rowsShown = "";
 function fillPathRows() {
   const list = byId("path-list");
-  const margin = 50;
-  const first = Math.max(0, Math.floor(list.scrollTop / rowHeight) - margin);
-  const last = Math.min(path.length, Math.ceil((list.scrollTop + list.clientHeight) / rowHeight) + margin);
+  const block = Math.floor(list.scrollTop / rowHeight / blockOfRows);
+  const first = Math.max(0, (block - 1) * blockOfRows);
+  const last = Math.min(path.length, (block + 3) * blockOfRows);
+  if (rowsShown === `${first} ${last} ${chosen?.index}`) return;
+  rowsShown = `${first} ${last} ${chosen?.index}`;
   const spacer = (rows) => make("tr", {}, make("td", {class: "spacer", colspan: 6, style: `height: ${rows * rowHeight}px`}));
   byId("path-rows").replaceChildren(spacer(first), ...path.slice(first, last).map(pathRow), spacer(path.length - last));
 }

@@ -59,6 +59,15 @@ def test_the_json_has_every_promised_member():
     # 4 x 8 forwards and backwards; each of 3 cuts is crossed 8 times each way by a SEND and a RECV.
     assert result["actions"] == 4 * 8 * 2 + 3 * 8 * 2 * 2
     assert result["elapsed_s"] > 0
+    assert result["limiting_rank"] == 3
+    for rank in result["idle"]:  # nothing but the ramp: (P - 1)(F + B)
+        assert rank.pop("ramp_s") == pytest.approx(9e-3, rel=1e-12)
+        assert list(rank.values()) == [0, 0, 0, 0]
+    path = result["critical_path"]
+    assert path["compute_s"] == pytest.approx(33e-3, rel=1e-12)
+    assert path["transfer_s"] + path["reduce_s"] + path["wait_s"] == 0
+    assert sum(path["rank_s"]) == pytest.approx(33e-3, rel=1e-12)
+    assert [rank["saved_bytes"] for rank in result["peak_memory"]] == result["peak_memory_bytes"]
     assert "step_s" not in result  # of a plan only
 
 
@@ -85,6 +94,33 @@ def test_people_see_a_summary_and_the_grid():
     assert "rank 0 |F0F1....B0--..B1--|" in done.stdout
     assert "rank 1 |..F0B0--F1B1--....|" in done.stdout
     assert "\x1b" not in done.stdout  # colours are for terminals
+
+
+def test_people_see_where_the_bubble_comes_from_and_which_rank_limits():
+    done = run(*STUDY, *TIMES, "--message", "16MB", "--bandwidth", "100GB/s", "--latency", "40us")
+    lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines()[1:6] if line)
+    # The path goes down and up again and again, so each rank has a quarter of its 33 ms or so.
+    assert lines["limits"] == "rank 1, longest on the critical path with 9.00 ms"
+    bubble, parts = lines["bubble"].split(": ")
+    shares = dict(part.split(" ", 1) for part in parts.split(", "))
+    assert list(shares) == ["ramp", "transfers"]
+    # Each of three numbers is rounded to 0.1.
+    assert sum(float(share.split()[0]) for share in shares.values()) == pytest.approx(
+        float(bubble.split()[0]), abs=0.15 + 1e-9)
+
+
+def test_people_see_what_a_memory_peak_is_made_of_where_it_is_more_than_one_thing():
+    split = ["--schedule", "zb-h1", "--ranks", 2, "--microbatches", 4, *HALVES]
+    assert "peak memory" not in run(*split).stdout
+    assert "activations" not in run(*split, "--saved", "64MiB").stdout
+    text = run(*split, "--saved", "64MiB", "--saved-weight", "32MiB").stdout
+    assert "activations" in text and "kept for W" in text
+
+
+def test_a_program_that_takes_seconds_to_explain_is_not_explained_and_says_so():
+    done = run("--schedule", "gpipe", "--ranks", 64, "--microbatches", 2700, *TIMES)
+    assert done.returncode == 0 and "not worked out for more than 1000000 actions" in done.stdout
+    assert "limiting_rank" not in simulated("--schedule", "gpipe", "--ranks", 64, "--microbatches", 2700, *TIMES)
 
 
 def terminal_output(env):
@@ -163,6 +199,19 @@ def test_the_trace_opens_in_a_browser_and_holds_every_event(tmp_path):
     assert {"0F0", "3B7"} <= {event["name"] for event in trace["traceEvents"]}
 
 
+def test_a_page_that_no_browser_could_show_is_refused_before_anything_is_written(tmp_path):
+    done = run("--schedule", "1f1b", "--ranks", 64, "--microbatches", 4096, *TIMES,
+               "--html", tmp_path / "big.html", "--trace", tmp_path / "big.json")
+    assert done.returncode == 2 and "--html" in done.stderr and "fewer microbatches" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_same_simulation_gives_the_same_page(tmp_path):
+    for name in ("first.html", "second.html"):
+        assert run(*STUDY, *TIMES, "--html", tmp_path / name).returncode == 0
+    assert (tmp_path / "first.html").read_bytes() == (tmp_path / "second.html").read_bytes()
+
+
 @pytest.mark.parametrize("arguments, texts", [
     ([], ["nothing to simulate", "--schedule NAME"]),
     (["plan.yaml", *STUDY], ["exclude each other"]),
@@ -187,7 +236,9 @@ def test_the_trace_opens_in_a_browser_and_holds_every_event(tmp_path):
     (["--schedule", "1f1b", "--ranks", "two", "--microbatches", 2], ["--ranks", "two"]),
     (["--schedule", "1f1b", "--ranks", 16000000, "--microbatches", 16000000, *TIMES], ["16000000", "more than"]),
     ([*STUDY, *TIMES, "--forwards", "1ms"], ["simulate", "`--forwards`", "Did you mean --forward?"]),
-    ([*STUDY, *TIMES, "--html", "x.html"], ["`--html`"]),
+    (["--schedule", "1f1b", "--ranks", 64, "--microbatches", 4096, *TIMES, "--html", "no/such/x.html"],
+     ["--html", "1556480 actions", "fewer microbatches"]),
+    ([*STUDY, *TIMES, "--html", "no/such/x.html"], ["no/such/x.html"]),
     (["plan.yaml", "--forward", "1ms"], ["--forward", "does not go with a plan"]),
     (["--program", "p.csv", "--ranks", 2], ["--ranks", "--program"]),
     (["--program", "no/such.csv", *TIMES], ["no/such.csv"]),
