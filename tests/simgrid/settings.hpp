@@ -1,0 +1,26 @@
+// Generated settings that two simulators are compared on.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pipeline/schedule.hpp"
+#include "simulator/costs.hpp"
+#include "tests/simgrid/platform.hpp"
+
+namespace penstock::testing {
+
+struct Setting {
+  std::string description;
+  Program program;  // lowered
+  Costs costs;
+  Wire wire;
+};
+
+/// `count` settings of a schedule, the same for the same arguments. Ranks, stages per rank,
+/// microbatches, times, bytes, latency and bandwidth are drawn; the bytes so that moving a message
+/// takes from a hundredth of an F to ten of them, evenly on a logarithmic scale. Every other setting
+/// has stages and messages that differ.
+std::vector<Setting> make_settings(const Schedule& schedule, int count, unsigned seed);
+
+}  // namespace penstock::testing
