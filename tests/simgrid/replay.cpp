@@ -33,7 +33,7 @@ struct Message {
 
 struct ChannelQueue {
   Path path;
-  sg4::SemaphorePtr sent;           // counts the messages that are there
+  sg4::SemaphorePtr sent;          // counts the messages that are there
   std::vector<Message*> messages;  // in the order in which they are sent
 };
 
@@ -72,8 +72,8 @@ class Replay {
       ChannelQueue fresh{network_.add_path(from, to), sg4::Semaphore::create(0), {}};
       found = channels_.emplace(ChannelKey{from, to, is_backward(send.kind)}, fresh).first;
     }
-    Message& message = messages_.emplace_back(
-        Message{costs_.message_bytes(send), sg4::Semaphore::create(0)});
+    Message& message =
+        messages_.emplace_back(Message{costs_.message_bytes(send), sg4::Semaphore::create(0)});
     found->second.messages.push_back(&message);
     by_key_[message_key(send)] = {&message, found->second.sent.get()};
   }
@@ -108,8 +108,7 @@ class Replay {
   /// Waits for the posted messages that the compute needs, and forgets them.
   void await(const Action& compute, std::vector<Action>& posted) {
     if (compute.kind == Kind::backward_weight) return;
-    const Kind needed =
-        compute.kind == Kind::forward ? Kind::recv_forward : Kind::recv_backward;
+    const Kind needed = compute.kind == Kind::forward ? Kind::recv_forward : Kind::recv_backward;
     std::erase_if(posted, [&](const Action& receive) {
       if (receive.kind != needed || receive.stage != compute.stage ||
           receive.microbatch != compute.microbatch) {

@@ -24,12 +24,12 @@ namespace {
 using Arguments = std::map<std::string, std::string>;
 
 Arguments read_arguments(int count, char** words) {
-  Arguments known = {{"program", ""},       {"schedule", "1f1b"},   {"ranks", "2"},
-                     {"stages", "1"},       {"microbatches", "4"},  {"forward", "0"},
-                     {"backward", "0"},     {"backward-input", "0"}, {"backward-weight", "0"},
-                     {"message", "0"},      {"latency", "0"},       {"bandwidth", "0"},
-                     {"ranks-per-node", "1"}, {"card-out", "0"},    {"card-in", "0"},
-                     {"half-duplex", "0"},  {"switch", "0"}};
+  Arguments known = {{"program", ""},         {"schedule", "1f1b"},    {"ranks", "2"},
+                     {"stages", "1"},         {"microbatches", "4"},   {"forward", "0"},
+                     {"backward", "0"},       {"backward-input", "0"}, {"backward-weight", "0"},
+                     {"message", "0"},        {"latency", "0"},        {"bandwidth", "0"},
+                     {"ranks-per-node", "1"}, {"card-out", "0"},       {"card-in", "0"},
+                     {"half-duplex", "0"},    {"switch", "0"}};
   for (int i = 1; i < count; ++i) {
     const std::string word = words[i];
     const size_t equals = word.find('=');
