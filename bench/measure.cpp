@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <fstream>
 
 #include "bench/program.hpp"
@@ -33,10 +34,12 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-double time_s(const std::function<void()>& call) {
+Seconds time_call(const std::function<void()>& call) {
+  const std::clock_t cpu_start = std::clock();
   const auto start = std::chrono::steady_clock::now();
   call();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
+  return {wall.count(), static_cast<double>(std::clock() - cpu_start) / CLOCKS_PER_SEC};
 }
 
 double resident_bytes() { return status_bytes("VmRSS"); }

@@ -20,18 +20,23 @@ struct Row {
   Study study;
   double tasks = 0;       // compute actions and messages
   double seconds = 0;     // from arguments to makespan, building included: the median
+  double cpu_s = 0;       // the same in processor time: what it takes of one core
   double peak_bytes = 0;  // resident memory that the first repetition added
   double makespan_s = 0;  // simulated; 0: the simulator knows no times
   int repetitions = 0;
   std::string skipped;  // why there are no numbers, or ""
 
-  double tasks_per_s() const { return tasks / seconds; }
+  /// Per second of one core, whatever else the machine does meanwhile.
+  double tasks_per_s() const { return tasks / cpu_s; }
   double bytes_per_task() const { return peak_bytes / tasks; }
 };
 
 double median(std::vector<double> values);
-/// Seconds that the call takes.
-double time_s(const std::function<void()>& call);
+/// Seconds that the call takes, and those that the processor worked on it.
+struct Seconds {
+  double wall = 0, cpu = 0;
+};
+Seconds time_call(const std::function<void()>& call);
 /// Bytes of this process in memory, now and at most so far.
 double resident_bytes();
 double peak_resident_bytes();

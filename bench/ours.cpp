@@ -30,18 +30,21 @@ Row measure_ours(const Study& study, int repetitions) {
     const double before_bytes = resident_bytes();
     const double makespan_s = simulate_once(study);
     const double added_bytes = peak_resident_bytes() - before_bytes;
-    std::vector<double> seconds;
+    std::vector<double> wall_s, cpu_s;
     for (int i = 0; i < repetitions; ++i) {
-      seconds.push_back(time_s([&] { simulate_once(study); }));
+      const Seconds seconds = time_call([&] { simulate_once(study); });
+      wall_s.push_back(seconds.wall);
+      cpu_s.push_back(seconds.cpu);
     }
-    return std::vector{median(seconds), added_bytes, makespan_s, count_tasks(study)};
+    return std::vector{median(wall_s), median(cpu_s), added_bytes, makespan_s, count_tasks(study)};
   });
   return {.simulator = "penstock",
           .study = study,
-          .tasks = numbers.at(3),
+          .tasks = numbers.at(4),
           .seconds = numbers.at(0),
-          .peak_bytes = numbers.at(1),
-          .makespan_s = numbers.at(2),
+          .cpu_s = numbers.at(1),
+          .peak_bytes = numbers.at(2),
+          .makespan_s = numbers.at(3),
           .repetitions = repetitions};
 }
 

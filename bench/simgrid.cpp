@@ -8,31 +8,33 @@ namespace penstock::bench {
 
 namespace {
 
-/// Seconds, added bytes, makespan.
+/// Seconds, those of the processor, added bytes, makespan.
 std::vector<double> replay_once(const Study& study) {
   const double before_bytes = resident_bytes();
   double makespan_s = 0;
-  const double seconds = time_s([&] {
+  const Seconds seconds = time_call([&] {
     const Program program = build_program(study);
     const Link link = build_link();
     makespan_s = testing::simgrid_makespan_s(
         program, build_costs(program), testing::Platform::plain({link.latency_s, link.bandwidth}));
   });
-  return {seconds, peak_resident_bytes() - before_bytes, makespan_s};
+  return {seconds.wall, seconds.cpu, peak_resident_bytes() - before_bytes, makespan_s};
 }
 
 }  // namespace
 
 Row measure_simgrid(const Study& study, int repetitions) {
-  std::vector<double> seconds, bytes;
+  std::vector<double> wall_s, cpu_s, bytes;
   Row row{.simulator = "SimGrid", .study = study, .repetitions = repetitions};
   for (int i = 0; i < repetitions; ++i) {
     const std::vector<double> numbers = testing::in_child([&] { return replay_once(study); });
-    seconds.push_back(numbers.at(0));
-    bytes.push_back(numbers.at(1));
-    row.makespan_s = numbers.at(2);
+    wall_s.push_back(numbers.at(0));
+    cpu_s.push_back(numbers.at(1));
+    bytes.push_back(numbers.at(2));
+    row.makespan_s = numbers.at(3);
   }
-  row.seconds = median(seconds);
+  row.seconds = median(wall_s);
+  row.cpu_s = median(cpu_s);
   row.peak_bytes = median(bytes);
   row.tasks = testing::in_child([&] { return std::vector{count_tasks(study)}; }).at(0);
   return row;

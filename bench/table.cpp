@@ -43,10 +43,11 @@ std::string table_heading(const Machine& machine) {
              "{:.1f} "
              "when this began, {}\n"
              "F 1 ms, I and W 1 ms, B 2 ms, 16 MB messages, 25 GB/s, 10 us; a task is a compute "
-             "action or a message\n\n",
+             "action or a message;\ntasks/s are those per second of processor time\n\n",
              machine.processor, machine.cores, machine.load, machine.date) +
-         fmt::format("{:<13} {:<31} {:>9} {:>11} {:>12} {:>11} {:>12} {:>5}\n", "simulator",
-                     "schedule", "tasks", "median", "tasks/s", "bytes/task", "makespan", "runs");
+         fmt::format("{:<13} {:<31} {:>9} {:>11} {:>11} {:>9} {:>11} {:>12} {:>5}\n", "simulator",
+                     "schedule", "tasks", "median", "processor", "tasks/s", "bytes/task",
+                     "makespan", "runs");
 }
 
 std::string table_line(const Row& row) {
@@ -54,9 +55,9 @@ std::string table_line(const Row& row) {
   if (!row.skipped.empty()) return fmt::format("{} skipped: {}\n", names, row.skipped);
   const std::string makespan =
       row.makespan_s > 0 ? fmt::format("{:.6f} s", row.makespan_s) : "no times";
-  return fmt::format("{} {:>9.0f} {:>8.2f} ms {:>9.2f} M {:>11.0f} {:>12} {:>5}\n", names,
-                     row.tasks, 1e3 * row.seconds, 1e-6 * row.tasks_per_s(), row.bytes_per_task(),
-                     makespan, row.repetitions);
+  return fmt::format("{} {:>9.0f} {:>8.2f} ms {:>8.2f} ms {:>7.2f} M {:>11.0f} {:>12} {:>5}\n",
+                     names, row.tasks, 1e3 * row.seconds, 1e3 * row.cpu_s, 1e-6 * row.tasks_per_s(),
+                     row.bytes_per_task(), makespan, row.repetitions);
 }
 
 std::string json_heading(const Machine& machine) {
@@ -80,6 +81,7 @@ std::string json_line(const Row& row) {
   }
   line["tasks"] = static_cast<int64_t>(row.tasks);
   line["median_s"] = row.seconds;
+  line["cpu_s"] = row.cpu_s;
   line["tasks_per_s"] = row.tasks_per_s();
   line["bytes_per_task"] = row.bytes_per_task();
   if (row.makespan_s > 0) line["makespan_s"] = row.makespan_s;

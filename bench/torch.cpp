@@ -38,6 +38,7 @@ Row measure_torch(const Study& study, int repetitions, const std::string& python
   row.tasks = said.at("tasks");
   row.peak_bytes = said.at("peak_bytes");
   row.seconds = median(said.at("seconds").get<std::vector<double>>());
+  row.cpu_s = median(said.at("cpu_seconds").get<std::vector<double>>());
   return row;
 }
 

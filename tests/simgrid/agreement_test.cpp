@@ -12,7 +12,7 @@
 #include "simulator/simulate.hpp"
 #include "tests/simgrid/child.hpp"
 #include "tests/simgrid/replay.hpp"
-#include "tests/simgrid/settings.hpp"
+#include "tests/simulator/settings.hpp"
 
 namespace penstock::testing {
 namespace {
@@ -21,8 +21,8 @@ constexpr int settings_per_schedule = 60;
 constexpr double six_decimals_s = 0.5e-6;
 
 double ours_s(const Setting& setting) {
-  const Link link{.latency_s = setting.wire.latency_s, .bandwidth = setting.wire.bandwidth};
-  return simulate(setting.program, setting.costs, link, {.timeline = false, .memory = false})
+  return simulate(setting.program, setting.costs, setting.link,
+                  {.timeline = false, .memory = false})
       .makespan_s;
 }
 
@@ -37,7 +37,8 @@ TEST_P(Agreement, OnMakespansWithSimGrid) {
   const auto seed = static_cast<unsigned>(GetParam().name.size());
   for (const Setting& setting : make_settings(GetParam(), settings_per_schedule, seed)) {
     const double ours = ours_s(setting);
-    const double theirs = simgrid_s(setting.program, setting.costs, Platform::plain(setting.wire));
+    const Wire wire{setting.link.latency_s, setting.link.bandwidth};
+    const double theirs = simgrid_s(setting.program, setting.costs, Platform::plain(wire));
     EXPECT_NEAR(ours, theirs, six_decimals_s) << setting.description;
     EXPECT_NEAR(ours, theirs, 1e-9 * theirs) << setting.description;
     worst = std::max(worst, std::abs(ours - theirs) / theirs);

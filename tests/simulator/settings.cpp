@@ -1,4 +1,4 @@
-#include "tests/simgrid/settings.hpp"
+#include "tests/simulator/settings.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -63,7 +63,7 @@ Setting make_setting(const Schedule& schedule, bool equal, Draw& draw) {
                           .backward_s = input_s + weight_s,
                           .backward_input_s = input_s,
                           .backward_weight_s = weight_s};
-  setting.wire = {.latency_s = draw.logarithmic(1e-6, forward_s),
+  setting.link = {.latency_s = draw.logarithmic(1e-6, forward_s),
                   .bandwidth = draw.logarithmic(1e8, 1e11)};
   const double transfer_s = forward_s * draw.logarithmic(0.01, 10);
   const double spread = equal ? 0 : 0.5;
@@ -72,7 +72,7 @@ Setting make_setting(const Schedule& schedule, bool equal, Draw& draw) {
     setting.costs.stages.push_back(draw_stage(around, spread, draw));
   }
   const auto bytes = [&] {
-    return static_cast<int64_t>(transfer_s * setting.wire.bandwidth *
+    return static_cast<int64_t>(transfer_s * setting.link.bandwidth *
                                 draw.real(1 - spread, 1 + spread));
   };
   for (int s = 0; s + 1 < stages; ++s) setting.costs.flows.push_back({s, s + 1, bytes(), bytes()});
@@ -80,7 +80,7 @@ Setting make_setting(const Schedule& schedule, bool equal, Draw& draw) {
   std::snprintf(text, sizeof text, "%.*s P=%d stages=%d M=%d F=%g s transfer=%g s latency=%g s",
                 static_cast<int>(schedule.name.size()), schedule.name.data(),
                 setting.program.rank_count(), stages, setting.program.microbatches, forward_s,
-                transfer_s, setting.wire.latency_s);
+                transfer_s, setting.link.latency_s);
   setting.description = text;
   return setting;
 }

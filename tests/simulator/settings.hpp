@@ -1,12 +1,12 @@
-// Generated settings that two simulators are compared on.
+// Generated settings that simulators are compared on and properties are checked on.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "pipeline/schedule.hpp"
+#include "simulator/cluster.hpp"
 #include "simulator/costs.hpp"
-#include "tests/simgrid/platform.hpp"
 
 namespace penstock::testing {
 
@@ -14,7 +14,7 @@ struct Setting {
   std::string description;
   Program program;  // lowered
   Costs costs;
-  Wire wire;
+  Link link;  // eager
 };
 
 /// `count` settings of a schedule, the same for the same arguments. Ranks, stages per rank,
