@@ -38,16 +38,17 @@ Machine this_machine() {
 }
 
 std::string table_heading(const Machine& machine) {
-  return fmt::format(
-             "Simulating a step, from arguments to makespan, on one core: {}, {} cores, load "
-             "{:.1f} "
-             "when this began, {}\n"
-             "F 1 ms, I and W 1 ms, B 2 ms, 16 MB messages, 25 GB/s, 10 us; a task is a compute "
-             "action or a message;\ntasks/s are those per second of processor time\n\n",
-             machine.processor, machine.cores, machine.load, machine.date) +
-         fmt::format("{:<13} {:<31} {:>9} {:>11} {:>11} {:>9} {:>11} {:>12} {:>5}\n", "simulator",
-                     "schedule", "tasks", "median", "processor", "tasks/s", "bytes/task",
-                     "makespan", "runs");
+  const std::string run = fmt::format("{}, {} cores, load {:.1f}, {}", machine.processor,
+                                      machine.cores, machine.load, machine.date);
+  const std::string columns = fmt::format(
+      "{:<13} {:<31} {:>9} {:>11} {:>11} {:>9} {:>11} {:>12} {:>5}\n", "simulator", "schedule",
+      "tasks", "median", "processor", "tasks/s", "bytes/task", "makespan", "runs");
+  return "Simulating a step, from arguments to makespan: " + run +
+         "\n"
+         "F, I and W 1 ms, B 2 ms; 16 MB messages, 25 GB/s, 10 us. A task is a compute action or "
+         "a\n"
+         "message; tasks/s are those per second of processor time, on one core.\n\n" +
+         columns;
 }
 
 std::string table_line(const Row& row) {

@@ -37,7 +37,8 @@ TEST_P(Agreement, OnMakespansWithSimGrid) {
   const auto seed = static_cast<unsigned>(GetParam().name.size());
   for (const Setting& setting : make_settings(GetParam(), settings_per_schedule, seed)) {
     const double ours = ours_s(setting);
-    const Wire wire{setting.link.latency_s, setting.link.bandwidth};
+    const Link& link = setting.link;
+    const Wire wire{link.latency_s, link.bandwidth, link.propagation_s};
     const double theirs = simgrid_s(setting.program, setting.costs, Platform::plain(wire));
     EXPECT_NEAR(ours, theirs, six_decimals_s) << setting.description;
     EXPECT_NEAR(ours, theirs, 1e-9 * theirs) << setting.description;
@@ -75,7 +76,8 @@ TEST(SimGrid, GivesTheWorkedValues) {
 TEST(SimGrid, TakesTheSameTimeWhereSharedLinksAreWide) {
   Platform platform = Platform::plain({10e-6, 25e9});
   const double alone_s = worked_s(4, 16, platform);
-  platform.card_out = platform.card_in = platform.switch_capacity = 1e15;
+  platform.bus = platform.card = {1e15, 1e15};
+  platform.switch_capacity = 1e15;
   EXPECT_NEAR(worked_s(4, 16, platform), alone_s, 1e-9 * alone_s);
 }
 

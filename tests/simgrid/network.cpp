@@ -1,5 +1,6 @@
 #include "tests/simgrid/network.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -43,28 +44,47 @@ sg4::Link* Network::add_link(double bandwidth, double latency_s) {
       ->seal();
 }
 
-sg4::Link* Network::shared_link(const std::string& kind, int node, double capacity) {
-  const auto [found, added] = shared_.try_emplace({kind, node}, nullptr);
+sg4::Link* Network::shared_link(const std::string& kind, int number, double capacity) {
+  const auto [found, added] = shared_.try_emplace({kind, number}, nullptr);
   if (added) found->second = add_link(capacity, 0);
   return found->second;
 }
 
+std::vector<sg4::Link*> Network::shared_links(int sender, int receiver) {
+  std::vector<sg4::Link*> links;
+  const auto pass = [&](const std::string& kind, int number, double capacity) {
+    if (capacity <= 0) return;
+    sg4::Link* link = shared_link(kind, number, capacity);
+    if (std::find(links.begin(), links.end(), link) == links.end()) links.push_back(link);
+  };
+  const auto pass_both = [&](const std::string& kind, int out, int in, const Capacity& capacity) {
+    pass(kind + " out", out, capacity.out);
+    if (capacity.half_duplex)
+      pass(kind + " out", in, capacity.out);
+    else
+      pass(kind + " in", in, capacity.in);
+  };
+  const int from = platform_.node(sender), to = platform_.node(receiver);
+  if (from == to) {
+    pass_both("bus", from, to, platform_.bus);
+  } else {
+    pass_both("card", platform_.card_of(sender), platform_.card_of(receiver), platform_.card);
+    pass("switch", 0, platform_.switch_capacity);
+  }
+  return links;
+}
+
 Path Network::add_path(int sender, int receiver) {
   const Wire& wire = platform_.wire(sender, receiver);
-  const int out = platform_.node(sender), in = platform_.node(receiver);
   const bool apart = platform_.shares();  // replay.hpp: fairness
   std::vector<sg4::LinkInRoute> route;
-  const auto pass = [&route](sg4::Link* link) { route.emplace_back(link); };
-  if (wire.bandwidth > 0) pass(add_link(wire.bandwidth, apart ? 0 : wire.latency_s));
-  if (out != in) {
-    const bool half = platform_.half_duplex;
-    const double card_in = half ? platform_.card_out : platform_.card_in;
-    if (platform_.card_out > 0) pass(shared_link(half ? "card" : "out", out, platform_.card_out));
-    if (platform_.switch_capacity > 0) pass(shared_link("switch", 0, platform_.switch_capacity));
-    if (card_in > 0) pass(shared_link(half ? "card" : "in", in, card_in));
+  if (wire.bandwidth > 0) {
+    route.emplace_back(add_link(wire.bandwidth, apart ? 0 : wire.latency_s));
   }
+  for (sg4::Link* link : shared_links(sender, receiver)) route.emplace_back(link);
   const bool in_route = !apart && wire.bandwidth > 0;
-  Path path{add_host(), add_host(), in_route ? 0 : wire.latency_s, !route.empty()};
+  Path path{add_host(), add_host(), in_route ? 0 : wire.latency_s, wire.propagation_s,
+            !route.empty()};
   if (path.limited) {
     zone_->add_route(path.from->get_netpoint(), path.to->get_netpoint(), nullptr, nullptr, route,
                      false);

@@ -5,6 +5,7 @@
 #include <simgrid/s4u.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tests/simgrid/platform.hpp"
 
@@ -16,7 +17,7 @@ namespace sg4 = simgrid::s4u;
 /// between the same ranks are two. Before that, `latency_s` where it is not in the route's links.
 struct Path {
   sg4::Host *from, *to;
-  double latency_s;
+  double latency_s, propagation_s;
   bool limited;  // a route with links; without one bytes take no time
 };
 
@@ -34,7 +35,9 @@ class Network {
  private:
   sg4::Link* add_link(double bandwidth, double latency_s);
   /// The link that all channels through the same thing share, made at first use.
-  sg4::Link* shared_link(const std::string& kind, int node, double capacity);
+  sg4::Link* shared_link(const std::string& kind, int number, double capacity);
+  /// What a channel shares with others, each once.
+  std::vector<sg4::Link*> shared_links(int sender, int receiver);
 
   const Platform platform_;
   sg4::Engine engine_;
@@ -43,7 +46,7 @@ class Network {
   std::map<std::pair<std::string, int>, sg4::Link*> shared_;
 };
 
-/// Blocks the calling actor until the bytes have arrived.
+/// Blocks the calling actor until the bytes have left the path, which is then free.
 void transfer(const Path& path, int64_t bytes);
 
 }  // namespace penstock::testing

@@ -28,7 +28,8 @@ MessageKey message_key(const Action& action) {
 
 struct Message {
   int64_t bytes;
-  sg4::SemaphorePtr arrived;
+  sg4::SemaphorePtr moved;  // it has left the channel
+  double arrives_s = 0;     // then known
 };
 
 struct ChannelQueue {
@@ -79,10 +80,11 @@ class Replay {
   }
 
   static void run_channel(const ChannelQueue& channel) {
-    for (const Message* message : channel.messages) {
+    for (Message* message : channel.messages) {
       channel.sent->acquire();
       transfer(channel.path, message->bytes);
-      message->arrived->release();
+      message->arrives_s = sg4::Engine::get_clock() + channel.path.propagation_s;
+      message->moved->release();
     }
   }
 
@@ -114,7 +116,9 @@ class Replay {
           receive.microbatch != compute.microbatch) {
         return false;
       }
-      by_key_.at(message_key(receive)).message->arrived->acquire();
+      const Message& message = *by_key_.at(message_key(receive)).message;
+      message.moved->acquire();
+      sg4::this_actor::sleep_until(message.arrives_s);
       return true;
     });
   }

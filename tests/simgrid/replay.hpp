@@ -4,10 +4,10 @@
 // direction) sends the channel's messages in order, one at a time. This is our eager mode:
 //
 //   SEND      tells the channel's actor that the message is there, and goes on
-//   channel   waits until the next message is there, transfers it, says that it has arrived
+//   channel   waits until the next message is there, transfers it, says that it has moved
 //   RECV      only posts
-//   F, B, I   waits for the messages of its stage and microbatch that were posted, then sleeps for
-//             its time; W and OVERLAP_F_B likewise
+//   F, B, I   waits for the messages of its stage and microbatch that were posted, and what they
+//             still propagate, then sleeps for its time; W and OVERLAP_F_B likewise
 //
 // Time passes in two places only: compute is a sleep (exact seconds, where a host's speed would
 // round to SimGrid's unit of work), a transfer is a Comm on a route through the channel's wire and

@@ -41,10 +41,9 @@ Platform two_nodes(double wire) {
 TEST(SharedLinks, TwoFlowsShareACardEqually) {
   Platform platform = two_nodes(100);
   EXPECT_NEAR(two_flows_s(platform, 100, 100), 1, tolerance_s);
-  platform.card_out = 10;
+  platform.card.out = 10;
   EXPECT_NEAR(two_flows_s(platform, 100, 100), 20, tolerance_s);
-  platform.card_out = 0;
-  platform.card_in = 5;
+  platform.card = {0, 5};
   EXPECT_NEAR(two_flows_s(platform, 100, 100), 40, tolerance_s);
   platform.switch_capacity = 4;
   EXPECT_NEAR(two_flows_s(platform, 100, 100), 50, tolerance_s);
@@ -52,7 +51,7 @@ TEST(SharedLinks, TwoFlowsShareACardEqually) {
 
 TEST(SharedLinks, WhatABoundedFlowLeavesGoesToTheOther) {
   Platform platform = two_nodes(100);
-  platform.card_out = 10;
+  platform.card.out = 10;
   platform.special[{0, 2}] = {0, 2};
   EXPECT_NEAR(two_flows_s(platform, 1, 100), 10.1, tolerance_s);  // 8 for 0.5 s, then 10
   EXPECT_NEAR(two_flows_s(platform, 100, 1), 50, tolerance_s);
@@ -60,7 +59,7 @@ TEST(SharedLinks, WhatABoundedFlowLeavesGoesToTheOther) {
 
 TEST(SharedLinks, SharesAreComputedAnewWhenAFlowBeginsOrEnds) {
   Platform platform = two_nodes(100);
-  platform.card_out = 10;
+  platform.card.out = 10;
   // 10 for 1 s, 5 until the second has its 20 bytes at 5 s, 10 for the other 10 bytes.
   EXPECT_NEAR(two_flows_s(platform, 40, 20, 1), 6, tolerance_s);
 }
@@ -69,11 +68,26 @@ TEST(SharedLinks, SharesAreComputedAnewWhenAFlowBeginsOrEnds) {
 // get the same although their latencies differ. SimGrid by itself would give them 20/3 and 10/3.
 TEST(SharedLinks, LatencyUsesNoBandwidthAndGivesNoWeight) {
   Platform platform = two_nodes(100);
-  platform.card_out = 10;
+  platform.card.out = 10;
   platform.special[{0, 2}] = {1, 100};
   platform.special[{1, 3}] = {2, 100};
   // From 1 s on 10, from 2 s on 5 each: the first ends at 20 s, the second has 10 bytes left.
   EXPECT_NEAR(two_flows_s(platform, 100, 100), 21, tolerance_s);
+}
+
+TEST(SharedLinks, ACardServesItsNeighboursOnly) {
+  Platform platform = two_nodes(100);
+  platform.card = {10, 10};
+  platform.cards = 2;
+  EXPECT_NEAR(two_flows_s(platform, 100, 50), 10, tolerance_s);
+}
+
+TEST(SharedLinks, ABusIsForChannelsInsideANode) {
+  Platform platform = two_nodes(100);
+  platform.bus = {10, 10};
+  EXPECT_NEAR(two_flows_s(platform, 100, 100), 1, tolerance_s);
+  platform.ranks_per_node = 4;
+  EXPECT_NEAR(two_flows_s(platform, 100, 100), 20, tolerance_s);
 }
 
 /// Node 0 and node 1, one rank each, send each other 100 bytes at once over cards of 10 bytes/s.
@@ -86,8 +100,7 @@ double both_ways_s(bool half_duplex) {
   costs.stages.resize(4);
   costs.flows = {{0, 2, 100, 0}, {1, 3, 100, 0}};
   Platform platform = Platform::plain({0, 100});
-  platform.card_out = platform.card_in = 10;
-  platform.half_duplex = half_duplex;
+  platform.card = {10, 10, half_duplex};
   return in_child([&] { return std::vector{simgrid_makespan_s(program, costs, platform)}; }).at(0);
 }
 

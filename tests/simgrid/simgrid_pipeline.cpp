@@ -4,7 +4,7 @@
 //   program=FILE.csv                              a lowered program, or
 //   schedule=NAME ranks=P stages=V microbatches=M generated (1f1b, one stage per rank)
 //   forward backward backward-input backward-weight   seconds per stage and microbatch
-//   message latency bandwidth                     of every channel
+//   message latency bandwidth propagation         of every channel
 //   ranks-per-node card-out card-in half-duplex switch   what channels share (platform.hpp)
 #include <fmt/format.h>
 
@@ -29,7 +29,7 @@ Arguments read_arguments(int count, char** words) {
                      {"backward", "0"},       {"backward-input", "0"}, {"backward-weight", "0"},
                      {"message", "0"},        {"latency", "0"},        {"bandwidth", "0"},
                      {"ranks-per-node", "1"}, {"card-out", "0"},       {"card-in", "0"},
-                     {"half-duplex", "0"},    {"switch", "0"}};
+                     {"half-duplex", "0"},    {"propagation", "0"},    {"switch", "0"}};
   for (int i = 1; i < count; ++i) {
     const std::string word = words[i];
     const size_t equals = word.find('=');
@@ -67,11 +67,10 @@ void run(const Arguments& given) {
                                     .backward_input_s = number("backward-input"),
                                     .backward_weight_s = number("backward-weight")},
                                    chain_flows(stages), static_cast<int64_t>(number("message")));
-  Platform platform = Platform::plain({number("latency"), number("bandwidth")});
+  Platform platform =
+      Platform::plain({number("latency"), number("bandwidth"), number("propagation")});
   platform.ranks_per_node = std::stoi(given.at("ranks-per-node"));
-  platform.card_out = number("card-out");
-  platform.card_in = number("card-in");
-  platform.half_duplex = number("half-duplex") != 0;
+  platform.card = {number("card-out"), number("card-in"), number("half-duplex") != 0};
   platform.switch_capacity = number("switch");
   fmt::print("{:.17g}\n", simgrid_makespan_s(program, costs, platform));
 }

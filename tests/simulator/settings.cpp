@@ -64,7 +64,8 @@ Setting make_setting(const Schedule& schedule, bool equal, Draw& draw) {
                           .backward_input_s = input_s,
                           .backward_weight_s = weight_s};
   setting.link = {.latency_s = draw.logarithmic(1e-6, forward_s),
-                  .bandwidth = draw.logarithmic(1e8, 1e11)};
+                  .bandwidth = draw.logarithmic(1e8, 1e11),
+                  .propagation_s = equal ? 0 : draw.logarithmic(1e-6, forward_s)};
   const double transfer_s = forward_s * draw.logarithmic(0.01, 10);
   const double spread = equal ? 0 : 0.5;
   const int stages = setting.program.stage_count();
