@@ -1,0 +1,24 @@
+#include "bench/program.hpp"
+
+#include "pipeline/lowering.hpp"
+#include "pipeline/schedule.hpp"
+
+namespace penstock::bench {
+
+Program build_program(const Study& study) {
+  const Program compute = find_schedule(study.schedule, "bench")
+                              .generate({study.ranks, study.stages_per_rank, study.microbatches});
+  return lower(compute, chain_flows(compute.stage_count()));
+}
+
+Costs build_costs(const Program& program) {
+  const int stages = program.stage_count();
+  return equal_stages(
+      stages,
+      {.forward_s = 1e-3, .backward_s = 2e-3, .backward_input_s = 1e-3, .backward_weight_s = 1e-3},
+      chain_flows(stages), 16'000'000);
+}
+
+Link build_link() { return {.latency_s = 10e-6, .bandwidth = 25e9}; }
+
+}  // namespace penstock::bench

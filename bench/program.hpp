@@ -1,0 +1,16 @@
+// A study as the simulators take it.
+#pragma once
+
+#include "bench/measure.hpp"
+#include "pipeline/program.hpp"
+#include "simulator/cluster.hpp"
+#include "simulator/costs.hpp"
+
+namespace penstock::bench {
+
+/// Lowered.
+Program build_program(const Study& study);
+Costs build_costs(const Program& program);
+Link build_link();
+
+}  // namespace penstock::bench
