@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "graph/error.hpp"
+#include "graph/file.hpp"
 #include "pipeline/quantity.hpp"
 #include "pipeline/yaml.hpp"
 #include "simulator/cluster.hpp"
@@ -58,7 +59,11 @@ Link parse_link(YamlMap map) {
 }  // namespace
 
 Cluster read_cluster(const std::filesystem::path& path) {
-  YamlMap map = read_yaml(path, "cluster");
+  return parse_cluster(read_file(path), path);
+}
+
+Cluster parse_cluster(const std::string& text, const std::filesystem::path& path) {
+  YamlMap map = parse_yaml(text, path, "cluster");
   Cluster cluster;
   cluster.path = path.string();
   cluster.ranks = static_cast<int>(map.integer("ranks", 1, most_ranks));
