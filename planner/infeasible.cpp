@@ -58,9 +58,7 @@ InputError does_not_fit(const Misfit& misfit) {
       misfit.limit.source,
       fmt::format("no plan fits in {} per rank: the best needs {} on its fullest rank, "
                   "{} too much",
-                  format_bytes(limit),
-                  format_bytes(least),
-                  format_bytes(least - limit)),
+                  format_bytes(limit), format_bytes(least), format_bytes(least - limit)),
       cure + ".");
 }
 

@@ -12,8 +12,7 @@ double Costs::duration_s(const Action& action) const {
     case Kind::backward_weight: return stage.backward_weight_s;
     case Kind::reduce_grad: return stage.reduce_s;
     case Kind::optimizer: return stage.optimizer_s;
-    case Kind::overlap:
-      return duration_s(forward_part(action)) + duration_s(backward_part(action));
+    case Kind::overlap: return duration_s(forward_part(action)) + duration_s(backward_part(action));
     case Kind::send_forward:
     case Kind::recv_forward:
     case Kind::send_backward:

@@ -68,10 +68,10 @@ void write_end(RankWriter& write, int rank, int ranks) {
 Program dualpipev(const ScheduleShape& shape) {
   require_two_stages_per_rank("dualpipev", shape);
   if (shape.microbatches < 2 * shape.ranks) {
-    throw InputError("schedule dualpipev",
-                     fmt::format("{} microbatches are too few for {} ranks", shape.microbatches,
-                                 shape.ranks),
-                     fmt::format("It needs two for each rank: at least {}.", 2 * shape.ranks));
+    throw InputError(
+        "schedule dualpipev",
+        fmt::format("{} microbatches are too few for {} ranks", shape.microbatches, shape.ranks),
+        fmt::format("It needs two for each rank: at least {}.", 2 * shape.ranks));
   }
   Program program = v_program(shape);
   for (int rank = 0; rank < shape.ranks; ++rank) {

@@ -30,19 +30,18 @@ std::string nearest(int ranks, int microbatches) {
 Interleaving::Interleaving(std::string_view schedule, const ScheduleShape& shape) : shape_(shape) {
   require_shape(schedule, shape);
   if (!divides(shape.ranks, shape.microbatches)) {
-    throw InputError(
-        fmt::format("schedule {}", schedule),
-        fmt::format("{} microbatches do not make {} equal rounds", shape.microbatches,
-                    rounds(shape.ranks, shape.microbatches)),
-        fmt::format("With {} ranks the nearest numbers of microbatches are {}.", shape.ranks,
-                    nearest(shape.ranks, shape.microbatches)));
+    throw InputError(fmt::format("schedule {}", schedule),
+                     fmt::format("{} microbatches do not make {} equal rounds", shape.microbatches,
+                                 rounds(shape.ranks, shape.microbatches)),
+                     fmt::format("With {} ranks the nearest numbers of microbatches are {}.",
+                                 shape.ranks, nearest(shape.ranks, shape.microbatches)));
   }
   per_round_ = shape.microbatches / rounds(shape.ranks, shape.microbatches);
 }
 
 int Interleaving::warm_up(int rank, int per_hop) const {
-  return std::min(total(), (shape_.stages_per_rank - 1) * per_round_ +
-                               per_hop * (shape_.ranks - 1 - rank));
+  return std::min(total(),
+                  (shape_.stages_per_rank - 1) * per_round_ + per_hop * (shape_.ranks - 1 - rank));
 }
 
 }  // namespace penstock

@@ -23,10 +23,10 @@ void require_positive(std::string_view schedule, std::string_view what, int valu
 void require_stages_per_rank(std::string_view schedule, const ScheduleShape& shape, int needed) {
   require_shape(schedule, shape);
   if (shape.stages_per_rank == needed) return;
-  throw InputError(fmt::format("schedule {}", schedule),
-                   fmt::format("{} stages per rank are not possible", shape.stages_per_rank),
-                   fmt::format("This schedule runs {} on each rank, {} in all.", needed,
-                               needed * shape.ranks));
+  throw InputError(
+      fmt::format("schedule {}", schedule),
+      fmt::format("{} stages per rank are not possible", shape.stages_per_rank),
+      fmt::format("This schedule runs {} on each rank, {} in all.", needed, needed * shape.ranks));
 }
 
 }  // namespace
@@ -72,8 +72,8 @@ Program loop_program(const ScheduleShape& shape) {
 }
 
 Program v_program(const ScheduleShape& shape) {
-  return empty_program(
-      shape, [](int stage, int ranks) { return std::min(stage, 2 * ranks - 1 - stage); });
+  return empty_program(shape,
+                       [](int stage, int ranks) { return std::min(stage, 2 * ranks - 1 - stage); });
 }
 
 }  // namespace penstock

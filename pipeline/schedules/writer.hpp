@@ -36,8 +36,8 @@ class RankWriter {
 
   int microbatches_;
   std::vector<Action>& actions_;
-  std::vector<Counts> counts_;      // by stage
-  std::vector<int> pending_;        // stages of the Is that stand here, in order
+  std::vector<Counts> counts_;  // by stage
+  std::vector<int> pending_;    // stages of the Is that stand here, in order
   size_t next_pending_ = 0;
 };
 

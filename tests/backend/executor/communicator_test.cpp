@@ -25,7 +25,7 @@ class CommunicatorTest : public ::testing::TestWithParam<Transport> {
 
 INSTANTIATE_TEST_SUITE_P(All, CommunicatorTest,
                          ::testing::Values(Transport{"in_process", make_in_process},
-                                         Transport{"gloo", test::make_gloo_threads}),
+                                           Transport{"gloo", test::make_gloo_threads}),
                          [](const auto& instance) { return instance.param.name; });
 
 TEST_P(CommunicatorTest, MatchesByTagWhateverTheOrder) {
