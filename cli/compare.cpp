@@ -152,8 +152,7 @@ void print_transfers(const Joined& joined) {
   for (const auto& [route, sum] : routes) {
     const auto& [from, to, backward] = route;
     table.row({fmt::format("{} to {}", from, to), backward ? "gradients" : "activations",
-               std::to_string(sum.count),
-               format_bytes(sum.bytes / static_cast<double>(sum.count)),
+               std::to_string(sum.count), format_bytes(sum.bytes / static_cast<double>(sum.count)),
                seconds(sum.mean_s().predicted), seconds(sum.mean_s().measured)});
   }
   fmt::print("\nTransfers, mean time that the receiver waited\n\n{}", table.text());

@@ -35,6 +35,9 @@ auto accepted(std::string_view place, Parse parse) -> std::optional<decltype(par
   return std::nullopt;
 }
 
+/// How a refusal to write a name that is not UTF-8 begins: a name may be read that cannot be written.
+constexpr std::string_view not_utf8 = "the text `";
+
 inline std::string_view text_of(const uint8_t* data, size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }

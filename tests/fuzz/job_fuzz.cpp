@@ -13,6 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   };
   const auto job = accepted(file, [&] { return read(std::string(text_of(data, size))); });
   if (!job) return 0;
-  require(read(to_yaml(*job, file)) == *job, "a job reads as it was written");
+  const auto written = accepted(not_utf8, [&] { return to_yaml(*job, file); });
+  if (written) require(read(*written) == *job, "a job reads as it was written");
   return 0;
 }

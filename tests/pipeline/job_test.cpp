@@ -184,8 +184,8 @@ TEST(Paths, WhatCannotBeLookedUpIsRefusedNamingTheFile) {
   const auto refusal = [&](const std::string& text) {
     return input_error([&] { absolute_path(file, text); });
   };
-  for (const std::string& text : {std::string(300, 'a') + "/m.pt2", std::string("loop/m.pt2"),
-                                  std::string("m\0.pt2", 6)}) {
+  for (const std::string& text :
+       {std::string(300, 'a') + "/m.pt2", std::string("loop/m.pt2"), std::string("m\0.pt2", 6)}) {
     EXPECT_THAT(refusal(text), StartsWith(file + ": the path `" + text + "`: "));
   }
 }

@@ -108,9 +108,9 @@ TEST(Trace, AnythingElseIsRefusedNamingFileAndPlace) {
 TEST(Trace, NumbersThatNoStepHasAreRefused) {
   const auto refusal = [](const std::string& event) {
     return input_error([&] {
-      parse_trace(R"({"penstock": {"version": 1, "title": "", "memory": [], "events": [)" + event +
-                      "]}}",
-                  "t.json");
+      parse_trace(
+          R"({"penstock": {"version": 1, "title": "", "memory": [], "events": [)" + event + "]}}",
+          "t.json");
     });
   };
   EXPECT_THAT(refusal(R"([2147483646, "0F0", 0, 1, 2])"),
