@@ -184,10 +184,11 @@ TEST(Paths, WhatCannotBeLookedUpIsRefusedNamingTheFile) {
   const auto refusal = [&](const std::string& text) {
     return input_error([&] { absolute_path(file, text); });
   };
-  for (const std::string& text :
-       {std::string(300, 'a') + "/m.pt2", std::string("loop/m.pt2"), std::string("m\0.pt2", 6)}) {
+  for (const std::string& text : {std::string(300, 'a') + "/m.pt2", std::string("loop/m.pt2")}) {
     EXPECT_THAT(refusal(text), StartsWith(file + ": the path `" + text + "`: "));
   }
+  EXPECT_THAT(refusal(std::string("m\0.pt2", 6)),
+              StartsWith(file + ": the path `m\\x00.pt2`: a zero byte in it"));
 }
 
 }  // namespace
