@@ -89,12 +89,13 @@ std::string error(Pair pair) {
 /// Sum and number of what falls under one heading.
 struct Sum {
   Pair s;
-  int64_t count = 0, bytes = 0;
+  int64_t count = 0;
+  double bytes = 0;  // sums of any bytes are numbers still
 
   void add(const Joined::Entry& entry) {
     s.predicted += entry.duration_s.predicted;
     s.measured += entry.duration_s.measured;
-    bytes += entry.bytes;
+    bytes += static_cast<double>(entry.bytes);
     ++count;
   }
   Pair mean_s() const {
@@ -151,8 +152,7 @@ void print_transfers(const Joined& joined) {
   for (const auto& [route, sum] : routes) {
     const auto& [from, to, backward] = route;
     table.row({fmt::format("{} to {}", from, to), backward ? "gradients" : "activations",
-               std::to_string(sum.count),
-               format_bytes(static_cast<double>(sum.bytes) / static_cast<double>(sum.count)),
+               std::to_string(sum.count), format_bytes(sum.bytes / static_cast<double>(sum.count)),
                seconds(sum.mean_s().predicted), seconds(sum.mean_s().measured)});
   }
   fmt::print("\nTransfers, mean time that the receiver waited\n\n{}", table.text());

@@ -7,9 +7,25 @@
 namespace penstock {
 
 enum class DType {
-  unknown = 0, uint8 = 1, int8 = 2, int16 = 3, int32 = 4, int64 = 5, float16 = 6, float32 = 7,
-  float64 = 8, complex32 = 9, complex64 = 10, complex128 = 11, boolean = 12, bfloat16 = 13,
-  uint16 = 28, float8_e4m3fn = 29, float8_e5m2 = 30, float8_e4m3fnuz = 31, float8_e5m2fnuz = 32
+  unknown = 0,
+  uint8 = 1,
+  int8 = 2,
+  int16 = 3,
+  int32 = 4,
+  int64 = 5,
+  float16 = 6,
+  float32 = 7,
+  float64 = 8,
+  complex32 = 9,
+  complex64 = 10,
+  complex128 = 11,
+  boolean = 12,
+  bfloat16 = 13,
+  uint16 = 28,
+  float8_e4m3fn = 29,
+  float8_e5m2 = 30,
+  float8_e4m3fnuz = 31,
+  float8_e5m2fnuz = 32
 };
 
 /// Bytes of one element.

@@ -1,11 +1,28 @@
 #include "graph/error.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 
 namespace penstock {
 
 namespace {
+
+/// A value from a file must neither end the message nor command the terminal: control characters
+/// other than line ends are written out, as `\x1b`.
+std::string visible(std::string_view message) {
+  std::string text;
+  for (const char c : message) {
+    const bool control = static_cast<unsigned char>(c) < ' ' || c == '\x7f';
+    if (control && c != '\n') {
+      text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
 
 std::string compose(std::string_view place, std::string_view problem, std::string_view cure) {
   std::string message(place);
@@ -34,7 +51,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 InputError::InputError(std::string_view place, std::string_view problem, std::string_view cure)
-    : std::runtime_error(compose(place, problem, cure)) {}
+    : std::runtime_error(visible(compose(place, problem, cure))) {}
 
 std::string nearest(std::string_view name, const std::vector<std::string>& candidates) {
   std::string best;

@@ -20,12 +20,12 @@ using OperatorId = int;
 /// A tensor that the graph computes, reads or is given.
 struct Value {
   enum class Kind { user_input, tensor, intermediate };
-  std::string name;                // `linear_3`, unique in the graph
+  std::string name;  // `linear_3`, unique in the graph
   Kind kind = Kind::intermediate;
   DType dtype = DType::float32;
   std::vector<Expression> shape;
-  OperatorId producer = -1;        // of an intermediate
-  int tensor = -1;                 // index in Graph::tensors for Kind::tensor
+  OperatorId producer = -1;  // of an intermediate
+  int tensor = -1;           // index in Graph::tensors for Kind::tensor
   int64_t elements(int64_t batch) const;
   int64_t bytes(int64_t batch) const;
 };
@@ -40,19 +40,32 @@ struct StoredTensor {
   bool requires_grad = false;
   DType dtype = DType::float32;
   std::vector<int64_t> sizes, strides;
-  int64_t storage_offset = 0;        // in elements
-  std::string file;                  // zip member with the whole storage; empty when exported on meta
+  int64_t storage_offset = 0;  // in elements
+  std::string file;            // zip member with the whole storage; empty when exported on meta
   int64_t elements() const;
-  int64_t bytes() const;             // of the tensor, not of its storage
+  int64_t bytes() const;  // of the tensor, not of its storage
 };
 
-struct None { bool operator==(const None&) const = default; };
-struct TensorRef { ValueId value; bool operator==(const TensorRef&) const = default; };
+struct None {
+  bool operator==(const None&) const = default;
+};
+struct TensorRef {
+  ValueId value;
+  bool operator==(const TensorRef&) const = default;
+};
 /// A list of tensors; absent entries as in `index(x, [None, i])`.
-struct TensorList { std::vector<std::optional<ValueId>> values; };
-struct MemoryFormat { int schema_value; };  // 1 contiguous, 2 channels last, 3 channels last 3d, 4 preserve
-struct Layout { int schema_value; };        // 7 strided
-struct Device { std::string type; };
+struct TensorList {
+  std::vector<std::optional<ValueId>> values;
+};
+struct MemoryFormat {
+  int schema_value;
+};  // 1 contiguous, 2 channels last, 3 channels last 3d, 4 preserve
+struct Layout {
+  int schema_value;
+};  // 7 strided
+struct Device {
+  std::string type;
+};
 
 /// An argument as written in the export. Integers that depend on the batch are Expressions;
 /// sizes never appear as operators or values of the graph.
@@ -77,7 +90,7 @@ struct Operator {
   /// Module calls from the root inwards: `layers`, `layers.3`, `layers.3.linear1`; the second call
   /// of a module reads `iter_block@1`. Without the root.
   std::vector<std::string> modules;
-  bool grad_enabled = true;      // false inside a no-grad region
+  bool grad_enabled = true;  // false inside a no-grad region
   /// Values it reads, each once, in argument order.
   std::vector<ValueId> reads() const;
 };
@@ -99,16 +112,16 @@ struct BufferUpdate {
 struct Graph {
   std::vector<Value> values;
   std::vector<Operator> operators;
-  std::vector<ValueId> inputs;         // user inputs that are tensors, in order
+  std::vector<ValueId> inputs;  // user inputs that are tensors, in order
   std::vector<StoredTensor> tensors;
   std::vector<Output> outputs;
   std::vector<BufferUpdate> updates;
-  int64_t example_batch = 1;           // the batch at export; the only possible one if !dynamic
+  int64_t example_batch = 1;  // the batch at export; the only possible one if !dynamic
   bool dynamic_batch = false;
   int64_t min_batch = 1, max_batch = INT64_MAX;
-  std::optional<bool> batch_coupled;   // do samples of a batch influence each other? as export found
-  std::string path;                    // the file that was read
-  std::string sha256;                  // of the whole file
+  std::optional<bool> batch_coupled;  // do samples of a batch influence each other? as export found
+  std::string path;                   // the file that was read
+  std::string sha256;                 // of the whole file
 
   std::map<std::string, int> tensor_by_name() const;  // first names and aliases
   /// For each value the operators that read it, ascending.

@@ -34,7 +34,10 @@ struct Slicing {
   std::vector<StageSlice> stages;
   std::vector<StageEdge> edges;  // ascending (producer, consumer), without empty ones
   /// Trainable tensors read by several stages: index in Graph::tensors, stages ascending.
-  struct Shared { int tensor; std::vector<int> stages; };
+  struct Shared {
+    int tensor;
+    std::vector<int> stages;
+  };
   std::vector<Shared> shared;
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
 
 #include "graph/error.hpp"
 
@@ -31,6 +32,9 @@ constexpr std::array<KindName, 11> kinds{{{Kind::forward, "F", true},
                                           {Kind::reduce_grad, "REDUCE_GRAD", false},
                                           {Kind::optimizer, "OPT", false},
                                           {Kind::overlap, "OVERLAP_F_B", false}}};
+
+/// Of a stage or microbatch: counts of them, and the stage behind, are numbers still.
+constexpr int largest = std::numeric_limits<int>::max() - 1;
 
 bool is_transfer(Kind kind) { return is_send(kind) || is_receive(kind); }
 
@@ -61,7 +65,9 @@ class Reader {
   int number(std::string_view what) {
     int value = -1;
     const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
-    if (error == std::errc::result_out_of_range) fail(fmt::format("the {} is too large", what));
+    if (error == std::errc::result_out_of_range || value > largest) {
+      fail(fmt::format("the {} is too large", what));
+    }
     if (error != std::errc() || value < 0) fail(fmt::format("the {} is missing", what));
     rest_.remove_prefix(static_cast<size_t>(end - rest_.data()));
     return value;

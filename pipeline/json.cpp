@@ -120,12 +120,15 @@ std::vector<std::string> JsonValue::keys() const {
 }
 
 nlohmann::json read_json(const std::filesystem::path& path) {
-  const std::string text = read_file(path);
+  return parse_json(read_file(path), path.string());
+}
+
+nlohmann::json parse_json(std::string_view text, std::string_view file) {
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::exception& error) {
     throw InputError(
-        path.string(), fmt::format("not JSON: {}", error.what()),
+        file, fmt::format("not JSON: {}", error.what()),
         "The file was changed or damaged: write it again with the command that made it.");
   }
 }

@@ -47,6 +47,8 @@ class JsonValue {
 
 /// Throws InputError if the file cannot be read or is not JSON.
 nlohmann::json read_json(const std::filesystem::path& path);
+/// The same from the file's text; `file` is only named in messages.
+nlohmann::json parse_json(std::string_view text, std::string_view file);
 
 /// Throws InputError unless `value` is an object whose `version` is `version`.
 void require_version(const JsonValue& value, int64_t version);

@@ -1,6 +1,10 @@
 // Resolves folders physically, so that `..` means what the file system means by it.
 #include "pipeline/paths.hpp"
 
+#include <fmt/format.h>
+
+#include "graph/error.hpp"
+
 namespace penstock {
 
 namespace {
@@ -15,10 +19,22 @@ fs::path resolved(const fs::path& path) {
   return fs::weakly_canonical(whole.parent_path()) / whole.filename();
 }
 
+/// Too long, a loop of links, a folder that may not be read, or a zero byte, which ends a name.
+[[noreturn]] void refuse_path(const fs::path& file, const std::string& text,
+                              const std::string& problem) {
+  throw InputError(file.string(), fmt::format("the path `{}`: {}", text, problem),
+                   "Give one that the system can look up.");
+}
+
 }  // namespace
 
 std::string absolute_path(const fs::path& file, const std::string& text) {
-  return resolved(fs::absolute(file).parent_path() / text).string();
+  if (text.find('\0') != std::string::npos) refuse_path(file, text, "a zero byte in it");
+  try {
+    return resolved(fs::absolute(file).parent_path() / text).string();
+  } catch (const fs::filesystem_error& error) {
+    refuse_path(file, text, error.code().message());
+  }
 }
 
 std::string relative_path(const fs::path& file, const std::string& path) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "graph/error.hpp"
+#include "graph/file.hpp"
 #include "pipeline/batch.hpp"
 #include "pipeline/paths.hpp"
 #include "pipeline/schedule.hpp"
@@ -145,8 +146,10 @@ int Plan::ranks() const {
   return ranks;
 }
 
-Plan read_plan(const std::filesystem::path& path) {
-  YamlMap map = read_yaml(path, "plan");
+Plan read_plan(const std::filesystem::path& path) { return parse_plan(read_file(path), path); }
+
+Plan parse_plan(const std::string& text, const std::filesystem::path& path) {
+  YamlMap map = parse_yaml(text, path, "plan");
   const int64_t version = map.integer("version", 0, INT64_MAX);
   if (version != plan_version) {
     throw InputError(map.place("version"), fmt::format("version {} is unknown", version),

@@ -56,6 +56,8 @@ struct Plan {
 /// Throws InputError: unknown keys, numbers out of range, a batch that the microbatches do not
 /// divide (naming the nearest that do), ranks that are not 0..P-1.
 Plan read_plan(const std::filesystem::path& path);
+/// The same from the file's text.
+Plan parse_plan(const std::string& text, const std::filesystem::path& path);
 std::string to_yaml(const Plan& plan, const std::filesystem::path& file);
 
 /// Throws InputError if the model is not the one that the plan was made for.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "pipeline/action.hpp"
@@ -43,6 +44,8 @@ struct Trace {
 std::string to_chrome_trace(const Trace& trace);
 /// Throws InputError naming the file.
 Trace read_trace(const std::filesystem::path& path);
+/// The same from the file's text; `file` is only named in messages.
+Trace parse_trace(std::string_view text, std::string_view file);
 
 /// Last end minus first start; 0 for an empty timeline.
 double makespan_s(const Timeline& timeline);

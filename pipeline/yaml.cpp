@@ -207,7 +207,11 @@ YAML::Node load(const std::string& text, const std::string& file) {
 }  // namespace
 
 YamlMap read_yaml(const std::filesystem::path& file, const std::string& kind) {
-  const std::string text = read_file(file);
+  return parse_yaml(read_file(file), file, kind);
+}
+
+YamlMap parse_yaml(const std::string& text, const std::filesystem::path& file,
+                   const std::string& kind) {
   require_strict_yaml(text, file.string());
   YamlMap root(load(text, file.string()), file.string());
   const std::string cure = fmt::format("The file must begin with `penstock: {}`.", kind);

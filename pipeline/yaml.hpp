@@ -56,6 +56,9 @@ class YamlMap {
 
 /// The root of a file whose `penstock:` key must be `kind`. Throws InputError.
 YamlMap read_yaml(const std::filesystem::path& file, const std::string& kind);
+/// The same from the file's text; `file` is only named in messages.
+YamlMap parse_yaml(const std::string& text, const std::filesystem::path& file,
+                   const std::string& kind);
 
 /// The same JSON value as YAML for people: mappings in their order, a key per line; lists of texts or
 /// numbers, and the mappings in lists, on one line. Read back by YamlMap as the same values.

@@ -73,5 +73,7 @@ struct Cluster {
 
 /// Throws InputError.
 Cluster read_cluster(const std::filesystem::path& path);
+/// The same from the file's text.
+Cluster parse_cluster(const std::string& text, const std::filesystem::path& path);
 
 }  // namespace penstock

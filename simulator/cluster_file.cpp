@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "graph/error.hpp"
+#include "graph/file.hpp"
 #include "pipeline/quantity.hpp"
 #include "pipeline/yaml.hpp"
 #include "simulator/cluster.hpp"
@@ -171,7 +172,11 @@ void read_nodes(YamlMap& map, Cluster& cluster) {
 }  // namespace
 
 Cluster read_cluster(const std::filesystem::path& path) {
-  YamlMap map = read_yaml(path, "cluster");
+  return parse_cluster(read_file(path), path);
+}
+
+Cluster parse_cluster(const std::string& text, const std::filesystem::path& path) {
+  YamlMap map = parse_yaml(text, path, "cluster");
   Cluster cluster;
   cluster.path = path.string();
   if (map.has("nodes")) {

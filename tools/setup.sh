@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what Penstock needs: the Debian packages of packages.txt and, in .venv, the Python
-# packages of requirements.txt. Does nothing where everything is there (well under a second). Safe
+# Installs what Penstock needs: the Debian packages of packages.txt (with --tests those of
+# packages-test.txt as well) and, in .venv, the Python packages of requirements.txt. Does nothing where everything is there (well under a second). Safe
 # to call from two terminals at once: the second waits. Run it, or call tools/build, tools/test or
 # tools/quickstart, which begin with it. Ends with 2 where something is missing that it may not
 # install.
@@ -11,12 +11,25 @@ venv=$root/.venv
 
 say() { printf '%s\n' "$*" >&2; }
 
+# The packages of a list that are not installed.
 missing_packages() {
   local package
   while read -r package; do
     dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed ||
       printf '%s\n' "$package"
-  done < <(sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$root/tools/packages.txt" | awk '{print $1}')
+  done < <(sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$1" | awk '{print $1}')
+}
+
+# Those that the distribution has; says which it has not.
+available() {
+  local package
+  for package in "$@"; do
+    if apt-cache show "$package" >/dev/null 2>&1; then
+      printf '%s\n' "$package"
+    else
+      say "setup: this distribution has no $package; the tests that need it are skipped"
+    fi
+  done
 }
 
 # The words before a command that makes it run as root; fails where nobody can.
@@ -31,24 +44,30 @@ as_root() {
 }
 
 install_packages() {
-  local missing prefix
+  local missing prefix optional=()
   if ! command -v dpkg-query >/dev/null; then
     say "setup: this is no Debian or Ubuntu; install what tools/packages.txt lists, and then run"
     say "  PENSTOCK_SKIP_PACKAGES=1 $0"
     exit 2
   fi
-  mapfile -t missing < <(missing_packages)
-  [ "${#missing[@]}" -gt 0 ] || return 0
+  mapfile -t missing < <(missing_packages "$root/tools/packages.txt")
+  [ -z "$tests" ] || mapfile -t optional < <(missing_packages "$root/tools/packages-test.txt")
+  [ $((${#missing[@]} + ${#optional[@]})) -gt 0 ] || return 0
   if ! prefix=$(as_root); then
-    say "setup: missing packages: ${missing[*]}"
+    say "setup: missing packages: ${missing[*]} ${optional[*]}"
     say "Only root can install them. Ask for this:"
-    say "  apt-get update && apt-get install --no-install-recommends ${missing[*]}"
+    say "  apt-get update && apt-get install --no-install-recommends ${missing[*]} ${optional[*]}"
+    [ "${#missing[@]}" -gt 0 ] || { say "The tests that need them are skipped."; return 0; }
     exit 2
   fi
-  say "setup: installing ${missing[*]}"
   # shellcheck disable=SC2086  # the prefix is one plain word
-  $prefix env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::Retries=3 update &&
-    $prefix env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Acquire::Retries=3 install \
+  $prefix env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::Retries=3 update || true
+  mapfile -t optional < <(available "${optional[@]}")
+  missing+=("${optional[@]}")
+  [ "${#missing[@]}" -gt 0 ] || return 0
+  say "setup: installing ${missing[*]}"
+  # shellcheck disable=SC2086
+  $prefix env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Acquire::Retries=3 install \
       --no-install-recommends "${missing[@]}" >&2 && return 0
   say "setup: apt-get could not install ${missing[*]}; its message is above"
   exit 1
@@ -79,6 +98,13 @@ install_python_packages() {
   printf '%s\n' "$wanted" >"$stamp.new"
   mv "$stamp.new" "$stamp"
 }
+
+tests=
+case ${1:-} in
+  --tests) tests=yes ;;
+  '') ;;
+  *) say "setup: unknown option '$1'; there is only --tests"; exit 2 ;;
+esac
 
 main() {
   exec 9<"$root/tools/requirements.txt"

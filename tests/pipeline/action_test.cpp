@@ -59,6 +59,9 @@ TEST(Action, WhatIsNoActionIsRefusedWithPlaceValueAndCure) {
       {"2REDUCE_GRAD4", "`4` is left over"},
       {"99999999999F0", "the stage is too large"},
       {"0F99999999999", "the microbatch is too large"},
+      // Found by fuzzing: one more did not fit into an int.
+      {"0F2147483647", "the microbatch is too large"},
+      {"2147483647SEND_F0", "the stage is too large"},
       {"1SEND_F0:", "the peer is missing"},
       {"1SEND_F0:1", "exchanges nothing with itself"},
       {"0SEND_B0", "stage 0 has no previous stage"},

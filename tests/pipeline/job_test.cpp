@@ -11,6 +11,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 const std::string text_job =
     "penstock: job\n"
@@ -173,6 +174,21 @@ TEST(Paths, ALinkedFileKeepsItsName) {
   std::filesystem::create_symlink(folder.path() / "blobs/1234", folder.path() / "data.safetensors");
   EXPECT_EQ(absolute_path(folder.path() / "job.yaml", "data.safetensors"),
             folder.path() / "data.safetensors");
+}
+
+// Found by fuzzing: these ended as failures of the system, or named another file.
+TEST(Paths, WhatCannotBeLookedUpIsRefusedNamingTheFile) {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("loop", folder.path() / "loop");
+  const std::string file = folder.path() / "job.yaml";
+  const auto refusal = [&](const std::string& text) {
+    return input_error([&] { absolute_path(file, text); });
+  };
+  for (const std::string& text : {std::string(300, 'a') + "/m.pt2", std::string("loop/m.pt2")}) {
+    EXPECT_THAT(refusal(text), StartsWith(file + ": the path `" + text + "`: "));
+  }
+  EXPECT_THAT(refusal(std::string("m\0.pt2", 6)),
+              StartsWith(file + ": the path `m\\x00.pt2`: a zero byte in it"));
 }
 
 }  // namespace

@@ -36,7 +36,8 @@ TEST(Lowering, DelayingReceivesKeepsTheOrderOfAChannel) {
   // Stages 1 and 2 are on rank 1; 2 needs its skip connection late, but it was sent before F1.
   const Program lowered = parse_csv(
       "0F0,0SEND_F0,0SEND_F0:2,0F1,0SEND_F1,0SEND_F1:2\n"
-      "1RECV_F0,2RECV_F0:0,1RECV_F1,2RECV_F1:0,1F0,1F1,2F0,2F1\n", "test");
+      "1RECV_F0,2RECV_F0:0,1RECV_F1,2RECV_F1:0,1F0,1F1,2F0,2F1\n",
+      "test");
   EXPECT_THAT(to_csv(delay_receives(lowered)),
               HasSubstr("\n1RECV_F0,1F0,2RECV_F0:0,1RECV_F1,1F1,2F0,2RECV_F1:0,2F1\n"));
 }

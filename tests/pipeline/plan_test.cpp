@@ -80,7 +80,7 @@ TEST_F(PlanFile, IsRead) {
 TEST_F(PlanFile, IsWrittenAsItWasRead) {
   EXPECT_EQ(to_yaml(read(plan_text), folder_.path() / "sub/plan.yaml"), plan_text);
   const std::string by_hand = changed_plan("  - {rank: 1, begin: layers.4, recompute: true}\n",
-                                      "  - {rank: 1, modules: [a.b, c@1], recompute: true}\n");
+                                           "  - {rank: 1, modules: [a.b, c@1], recompute: true}\n");
   EXPECT_EQ(to_yaml(read(by_hand), folder_.path() / "sub/plan.yaml"), by_hand);
   const std::string program = changed_plan("schedule: 1f1b", "program: ../p.csv");
   EXPECT_EQ(to_yaml(read(program), folder_.path() / "sub/plan.yaml"), program);
@@ -110,10 +110,10 @@ TEST_F(PlanFile, ABatchThatDoesNotDivideNamesWhatDoes) {
           "`microbatches: 8` with `microbatch: 2`, or `microbatches: 4` with `microbatch: 4`"));
   EXPECT_THAT(refusal(changed_plan("data_parallel: 2", "data_parallel: 3")),
               HasSubstr("`data_parallel: 2`, which divides the global batch"));
-  EXPECT_THAT(
-      refusal(changed_plan("microbatches: 8\nmicrobatch: 2\ndata_parallel: 2",
-                      "microbatches: 1000000\nmicrobatch: 1000000000\ndata_parallel: 1000000")),
-      HasSubstr("data_parallel"))
+  EXPECT_THAT(refusal(changed_plan(
+                  "microbatches: 8\nmicrobatch: 2\ndata_parallel: 2",
+                  "microbatches: 1000000\nmicrobatch: 1000000000\ndata_parallel: 1000000")),
+              HasSubstr("data_parallel"))
       << "a product beyond 64 bits";
 }
 
@@ -125,8 +125,8 @@ TEST_F(PlanFile, MistakesAreRefusedWithPlaceValueAndCure) {
       {changed_plan("version: 1", "version: 2"), "plan.yaml:2: version", "version 2 is unknown",
        "reads version 1"},
       {changed_plan("version: 1\n", ""), "version", "missing", "Add"},
-      {changed_plan("job:\n", "job:\n  penstock: job\n"), "plan.yaml:4: job.penstock", "unknown key",
-       "Keys here"},
+      {changed_plan("job:\n", "job:\n  penstock: job\n"), "plan.yaml:4: job.penstock",
+       "unknown key", "Keys here"},
       {changed_plan("loss: mse", "loss: mae"), "plan.yaml:5: job.loss", "`mae`", "mse"},
       {changed_plan("model_sha256: a", "model_sha256: A"), "plan.yaml:11: model_sha256",
        "is not a SHA-256", "64"},
@@ -140,26 +140,29 @@ TEST_F(PlanFile, MistakesAreRefusedWithPlaceValueAndCure) {
        "Remove one"},
       {changed_plan("microbatches: 8", "microbatches: 0"), "microbatches",
        "`0` is not an integer in 1..", "Write"},
-      {changed_plan("microbatches: 8", "microbatches: 8.0"), "microbatches", "`8.0` is not", "Write"},
+      {changed_plan("microbatches: 8", "microbatches: 8.0"), "microbatches", "`8.0` is not",
+       "Write"},
       {changed_plan("rank: 1, begin", "rank: 2, begin"), "plan.yaml:20: stages[1].rank",
        "`2` is not an integer in 0..1", "Write"},
       {changed_plan("rank: 0, begin", "rank: 1, begin"), "stages", "rank 0 has no stage",
        "0..0 without a gap"},
       {changed_plan("begin: \"\"", "begin: embed"), "stages", "stage 0 begins at `embed`",
        "begin: \"\""},
-      {changed_plan("begin: \"\"", "begin:"), "plan.yaml:19: stages[0].begin", "nothing is not a text",
-       "Write"},
+      {changed_plan("begin: \"\"", "begin:"), "plan.yaml:19: stages[0].begin",
+       "nothing is not a text", "Write"},
       {changed_plan("begin: \"\", ", ""), "plan.yaml:19: stages[0].begin", "missing", "Add"},
-      {changed_plan("begin: layers.4", "begin: layers.4, modules: [a]"), "stages[1].modules", "not both",
-       "Keep"},
-      {changed_plan("begin: layers.4", "modules: []"), "stages[1].modules", "the list is empty", "Name"},
+      {changed_plan("begin: layers.4", "begin: layers.4, modules: [a]"), "stages[1].modules",
+       "not both", "Keep"},
+      {changed_plan("begin: layers.4", "modules: []"), "stages[1].modules", "the list is empty",
+       "Name"},
       {changed_plan("recompute: true", "recompute: 1"), "stages[1].recompute",
        "`1` is not true or false", "Write"},
       {changed_plan("recompute: true", "device: 1"), "stages[1].device", "unknown key",
        "Keys here are: rank"},
-      {changed_plan("wte.weight: replicate", "wte.weight: transmit"), "shared_parameters.wte.weight",
-       "`transmit` is not possible", "replicate"},
-      {changed_plan("bubble: 0.125", "bubble: x"), "prediction.bubble", "`x` is not a number", "Write"},
+      {changed_plan("wte.weight: replicate", "wte.weight: transmit"),
+       "shared_parameters.wte.weight", "`transmit` is not possible", "replicate"},
+      {changed_plan("bubble: 0.125", "bubble: x"), "prediction.bubble", "`x` is not a number",
+       "Write"},
       {changed_plan("[100, 200]", "[100, -200]"), "prediction.peak_memory_bytes", "`-200` is not",
        "Write"},
       {plan_text + "stages: []\n", "plan.yaml:23", "`stages` is given twice, first in line 18",

@@ -92,9 +92,9 @@ TEST(Schedule, SpanFollowsTheFormula) {
 }
 
 TEST(Schedule, ShapesThatAreNotAllowedAreRefusedWithTheCure) {
-  EXPECT_THAT(
-      input_error([] { gpipe({.ranks = 2, .stages_per_rank = 2, .microbatches = 4}); }),
-      AllOf(StartsWith("schedule gpipe: 2 stages per rank"), HasSubstr("runs 1 on each rank, 2 in all")));
+  EXPECT_THAT(input_error([] { gpipe({.ranks = 2, .stages_per_rank = 2, .microbatches = 4}); }),
+              AllOf(StartsWith("schedule gpipe: 2 stages per rank"),
+                    HasSubstr("runs 1 on each rank, 2 in all")));
   EXPECT_THAT(
       input_error([] { one_f_one_b({.ranks = 2, .stages_per_rank = 3, .microbatches = 4}); }),
       AllOf(StartsWith("schedule 1f1b: 3 stages per rank"), HasSubstr("runs 1 on each rank")));

@@ -117,8 +117,7 @@ int held(std::string_view schedule, const ScheduleShape& shape, int rank) {
 }
 
 TEST(Schedules, HoldAtOnceWhatTheFormulasSay) {
-  for (const char* name :
-       {"looped-bfs", "interleaved-1f1b", "interleaved-zb", "zb-h1", "zb-h2"}) {
+  for (const char* name : {"looped-bfs", "interleaved-1f1b", "interleaved-zb", "zb-h1", "zb-h2"}) {
     const Schedule& schedule = find_schedule(name, "");
     for (const ScheduleShape& shape : shapes_of(schedule)) {
       const Program program = schedule.generate(shape);
@@ -150,13 +149,19 @@ TEST(Schedules, OfTheVHoldAtMostTwoMicrobatchesPerRank) {
 }
 
 TEST(Schedules, RefuseShapesWithTheNearestThatTheyAllow) {
-  EXPECT_THAT(input_error([] { interleaved_1f1b({4, 2, 9}); }),
+  EXPECT_THAT(input_error([] {
+                interleaved_1f1b({4, 2, 9});
+              }),
               AllOf(StartsWith("schedule interleaved-1f1b: 9 microbatches do not make 2 equal"),
                     HasSubstr("8 or 10")));
   EXPECT_THAT(input_error([] { interleaved_zb({2, 2, 7}); }), HasSubstr("6 or 8"));
-  EXPECT_THAT(input_error([] { zbv({4, 1, 8}); }),
+  EXPECT_THAT(input_error([] {
+                zbv({4, 1, 8});
+              }),
               AllOf(HasSubstr("1 stages per rank"), HasSubstr("runs 2 on each rank, 8 in all")));
-  EXPECT_THAT(input_error([] { dualpipev({4, 2, 7}); }),
+  EXPECT_THAT(input_error([] {
+                dualpipev({4, 2, 7});
+              }),
               AllOf(HasSubstr("7 microbatches are too few for 4 ranks"), HasSubstr("at least 8")));
   EXPECT_THAT(input_error([] { zb_h1({4, 2, 7}); }), HasSubstr("runs 1 on each rank"));
   EXPECT_THAT(input_error([] { looped_bfs({4, 0, 7}); }), HasSubstr("0 stages per rank"));

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include <algorithm>
-#include <fstream>
 #include <cctype>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <random>

@@ -131,5 +131,22 @@ TEST(Trace, AnythingElseIsRefusedNamingFileAndPlace) {
               HasSubstr("none.json"));
 }
 
+// Found by fuzzing: `compare` took memory by the largest rank, added up bytes beyond an int64_t, and
+// microseconds became infinite, which is not JSON.
+TEST(Trace, NumbersThatNoStepHasAreRefused) {
+  const auto refusal = [](const std::string& event) {
+    return input_error([&] {
+      parse_trace(
+          R"({"penstock": {"version": 1, "title": "", "memory": [], "events": [)" + event + "]}}",
+          "t.json");
+    });
+  };
+  EXPECT_THAT(refusal(R"([2147483646, "0F0", 0, 1, 2])"),
+              HasSubstr("t.json: /penstock/events/0/0: 2147483646 is no rank"));
+  EXPECT_THAT(refusal(R"([0, "0F0", -1e301, 1, 2])"), HasSubstr("/events/0/2: -1e+301 is no time"));
+  EXPECT_THAT(refusal(R"([0, "0F0", 0, 1e308, 2])"), HasSubstr("/events/0/3: 1e+308 is no time"));
+  EXPECT_THAT(refusal(R"([0, "0F0", 0, 1, -2])"), HasSubstr("/events/0/4: -2 bytes"));
+}
+
 }  // namespace
 }  // namespace penstock

@@ -108,8 +108,9 @@ TEST(Interpreter, NamesAnOperatorThatLibTorchDoesNotHave) {
   b.one("mylib::gelu2", {{"self", ref(x)}});
   const Graph graph = b.finish({});
   EXPECT_THROW(PreparedOperator(graph, graph.operators[0], at::kCPU), InputError);
-  EXPECT_THAT(message_of<std::exception>([&] { PreparedOperator(graph, graph.operators[0], at::kCPU); }),
-              AllOf(HasSubstr("mylib::gelu2"), HasSubstr("layer0"), HasSubstr("decompos")));
+  EXPECT_THAT(
+      message_of<std::exception>([&] { PreparedOperator(graph, graph.operators[0], at::kCPU); }),
+      AllOf(HasSubstr("mylib::gelu2"), HasSubstr("layer0"), HasSubstr("decompos")));
 }
 
 TEST(Interpreter, NamesAnArgumentThatTheSchemaDoesNotTake) {
@@ -117,12 +118,14 @@ TEST(Interpreter, NamesAnArgumentThatTheSchemaDoesNotTake) {
   const ValueId x = b.input("x", DType::float32, {2});
   b.one("aten::relu", {{"self", ref(x)}, {"slope", 0.5}});
   const Graph graph = b.finish({});
-  EXPECT_THAT(message_of<std::exception>([&] { PreparedOperator(graph, graph.operators[0], at::kCPU); }),
-              AllOf(HasSubstr("aten::relu"), HasSubstr("slope")));
+  EXPECT_THAT(
+      message_of<std::exception>([&] { PreparedOperator(graph, graph.operators[0], at::kCPU); }),
+      AllOf(HasSubstr("aten::relu"), HasSubstr("slope")));
   GraphBuilder c;
   c.one("aten::relu", {});
   const Graph without = c.finish({});
-  EXPECT_THAT(message_of<std::exception>([&] { PreparedOperator(without, without.operators[0], at::kCPU); }),
+  EXPECT_THAT(message_of<std::exception>(
+                  [&] { PreparedOperator(without, without.operators[0], at::kCPU); }),
               AllOf(HasSubstr("aten::relu"), HasSubstr("lacks"), HasSubstr("self")));
   GraphBuilder d;
   const ValueId y = d.input("y", DType::float32, {2});

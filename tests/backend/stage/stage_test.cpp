@@ -213,7 +213,8 @@ TEST(Stage, AFailedForwardLeavesNothingBehind) {
   const Batch wrong{.inputs = {{{x, at::zeros({4, 6})}}}, .targets = {{}}, .size = 4};
   const Batch right{.inputs = {{{x, numbers("x", {6, 6})}}}, .targets = {{}}, .size = 6};
   const int64_t before = memory::held_bytes();
-  EXPECT_THAT(message_of<std::exception>([&] { row.forward(wrong, 0); }), HasSubstr("aten::mm (mm_1) in layer1"));
+  EXPECT_THAT(message_of<std::exception>([&] { row.forward(wrong, 0); }),
+              HasSubstr("aten::mm (mm_1) in layer1"));
   EXPECT_EQ(memory::held_bytes(), before);
   row.forward(right, 0);
   row.backward(0, Backward::split);
