@@ -63,31 +63,32 @@ function drawRow(rank, row) {
 const narrow = 1.5;
 
 function drawLane(events, y, height, labels) {
+  const scale = (view.width - gutter) / (view.to - view.from);
+  const shares = new Float64Array(data.kinds.length);  // of the column, by kind
   let column = -1;
-  let shares = {};
   const flush = () => {
     if (column < 0) return;
-    let most = null;
+    let most = 0;
     let sum = 0;
-    for (const kind in shares) {
+    for (let kind = 0; kind < shares.length; ++kind) {
       sum += shares[kind];
-      if (most === null || shares[kind] > shares[most]) most = kind;
+      if (shares[kind] > shares[most]) most = kind;
     }
     context.globalAlpha = Math.max(0.25, Math.min(1, sum));
-    fillEvent(most, column, y, 1, height);
+    fillEvent(data.kinds[most], column, y, 1, height);
     context.globalAlpha = 1;
     column = -1;
-    shares = {};
+    shares.fill(0);
   };
   for (let i = firstAfter(events, view.from); i < events.length && events[i].start < view.to; ++i) {
     const event = events[i];
-    const x0 = Math.max(view.x(event.start), gutter - 2);
-    const x1 = Math.min(view.x(event.end), view.width + 2);
+    const x0 = Math.max(gutter + (event.start - view.from) * scale, gutter - 2);
+    const x1 = Math.min(gutter + (event.end - view.from) * scale, view.width + 2);
     if (x1 - x0 < narrow) {
       const at = Math.floor(x0);
       if (at !== column) flush();
       column = at;
-      shares[event.kind] = (shares[event.kind] || 0) + (x1 - x0);
+      shares[event.number] += x1 - x0;
       continue;
     }
     flush();

@@ -22,7 +22,7 @@ function makeRank(rank, index) {
   const channels = new Map();
   for (const [kind, name, start, end, bytes, peer] of rank.events) {
     if (end <= start) continue;
-    const event = {kind: data.kinds[kind], name, start, end, bytes, peer, rank: index};
+    const event = {kind: data.kinds[kind], number: kind, name, start, end, bytes, peer, rank: index};
     if (!isSend(event)) {
       compute.push(event);
       continue;

@@ -42,13 +42,13 @@ function fillFigures() {
     ...(hasMemory ? [figure("peak memory", formatBytes(largest), `on rank ${fullest}${limit}`)] : []));
 }
 
-/** Where the seconds of the path went; the work of other ranks is time that the limiting rank idles. */
+/** Where the seconds of the path went. */
 function pathParts() {
   const own = data.ranks[data.limiting_rank].path_s;
   const ownReduce = sumOf(path.filter((step) => step.part === "all-reduce" && step.rank === data.limiting_rank),
                           (step) => step.end - step.start);
   return [[`compute on rank ${data.limiting_rank}`, own - ownReduce, "F"],
-          ["compute on other ranks: bubble", data.path.compute_s - (own - ownReduce), "ramp"],
+          ["compute on other ranks", data.path.compute_s - (own - ownReduce), "ramp"],
           ["transfers", data.path.transfer_s, "send-b"], ["all-reduce", data.path.reduce_s, "REDUCE"],
           ["not explained", data.path.wait_s, "wait"]].filter(([, value]) => value > data.makespan_s * 1e-12);
 }
