@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what Penstock needs: the Debian packages of packages.txt (with --tests those of
-# packages-test.txt as well) and, in .venv, the Python packages of requirements.txt. Does nothing where everything is there (well under a second). Safe
-# to call from two terminals at once: the second waits. Run it, or call tools/build, tools/test or
+# packages-test.txt as well, as far as the distribution has them) and, in .venv, the Python packages
+# of requirements.txt. Does nothing where everything is there (well under a second). Safe to call
+# from two terminals at once: the second waits. Run it, or call tools/build, tools/test or
 # tools/quickstart, which begin with it. Ends with 2 where something is missing that it may not
 # install.
 set -euo pipefail
@@ -43,6 +44,11 @@ as_root() {
   fi
 }
 
+# What the distribution does not have is asked for once only.
+list=$root/tools/packages-test.txt
+asked=$venv/.penstock-packages
+asked_before() { cmp -s "$list" "$asked"; }
+
 install_packages() {
   local missing prefix optional=()
   if ! command -v dpkg-query >/dev/null; then
@@ -51,7 +57,7 @@ install_packages() {
     exit 2
   fi
   mapfile -t missing < <(missing_packages "$root/tools/packages.txt")
-  [ -z "$tests" ] || mapfile -t optional < <(missing_packages "$root/tools/packages-test.txt")
+  [ -z "$tests" ] || asked_before || mapfile -t optional < <(missing_packages "$list")
   [ $((${#missing[@]} + ${#optional[@]})) -gt 0 ] || return 0
   if ! prefix=$(as_root); then
     say "setup: missing packages: ${missing[*]} ${optional[*]}"
@@ -111,6 +117,7 @@ main() {
   flock 9
   [ -n "${PENSTOCK_SKIP_PACKAGES:-}" ] || install_packages
   install_python_packages
+  [ -z "$tests" ] || cp "$list" "$asked"
 }
 
 main

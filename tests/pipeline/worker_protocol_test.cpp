@@ -40,6 +40,7 @@ TEST(WorkerProtocol, AnExecuteTaskArrivesAsItWasSent) {
   ExecuteTask task;
   task.plan = "/p.yaml";
   task.plan_sha256 = "ab";
+  task.program = "0F0,0B0\n";
   task.first_step = 5;
   task.steps = 9;
   task.forward_only = task.timeline = true;
@@ -50,7 +51,7 @@ TEST(WorkerProtocol, AnExecuteTaskArrivesAsItWasSent) {
   task.resume = "r";
   const auto sent = to_json(task);
   EXPECT_EQ(to_json(parse_execute_task(nlohmann::json::parse(sent.dump()))), sent);
-  EXPECT_EQ(sent.size(), 11u);
+  EXPECT_EQ(sent.size(), 12u);
 }
 
 TEST(WorkerProtocol, AnErrorNamesRankStepActionAndKind) {
