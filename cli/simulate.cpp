@@ -36,9 +36,16 @@ bool colours() {
   return isatty(STDOUT_FILENO) != 0 && (no_colour == nullptr || *no_colour == '\0');
 }
 
-int64_t actions_of(const Program& program) {
+/// With the SENDs and RECVs that lowering would add.
+int64_t actions_of(const Study& study) {
   int64_t actions = 0;
-  for (const auto& rank : program.ranks) actions += static_cast<int64_t>(rank.size());
+  for (const auto& rank : study.program.ranks) actions += static_cast<int64_t>(rank.size());
+  const auto& rank_of_stage = study.program.rank_of_stage;
+  for (const Flow& flow : study.flows) {
+    const bool local = rank_of_stage[static_cast<size_t>(flow.from)] ==
+                       rank_of_stage[static_cast<size_t>(flow.to)];
+    if (!local) actions += int64_t{flow.gradient ? 4 : 2} * study.program.microbatches;
+  }
   return actions;
 }
 
@@ -65,7 +72,7 @@ void print(const SimulateOptions& options, const Study& study, const Simulation&
 int simulate(const SimulateOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   Study study = make_study(options);
-  const int64_t actions = actions_of(study.program);
+  const int64_t actions = actions_of(study);
   check_size(options, actions);
   const bool trace = !options.trace.empty(), html = !options.html.empty();
   const SimulationOptions wanted{trace || html || !options.json, trace || html};
