@@ -169,6 +169,8 @@ TEST(PlanCosts, RecomputingKeepsOnlyTheInputAndRunsForwardAgain) {
   EXPECT_EQ(result.saved_bytes, 128);
   EXPECT_EQ(result.backward_s, 34 + 18.5);
   EXPECT_EQ(result.transient_backward_bytes, 20 + 1000);
+  EXPECT_EQ(result.recompute_s, 18.5);  // the parts of these two that recomputing added
+  EXPECT_EQ(result.recompute_bytes, 1000);
 }
 
 // Both stages also read w0, which they hold once where they are on one rank.
