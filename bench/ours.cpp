@@ -1,6 +1,7 @@
 // Penstock's own simulator.
 #include "bench/measure.hpp"
 #include "bench/program.hpp"
+#include "pipeline/lowering.hpp"
 #include "simulator/simulate.hpp"
 #include "tests/simgrid/child.hpp"
 
@@ -10,8 +11,9 @@ namespace {
 
 /// What `penstock simulate --json` does between arguments and result.
 double simulate_once(const Study& study) {
-  const Program program = build_program(study);
-  return simulate(program, build_costs(program), build_link(), {.timeline = false, .memory = false})
+  const Program program = build_compute(study);
+  return simulate_compute(program, chain_flows(program.stage_count()), build_costs(program),
+                          build_link(), {.timeline = false, .memory = false})
       .makespan_s;
 }
 

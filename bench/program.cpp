@@ -5,9 +5,13 @@
 
 namespace penstock::bench {
 
+Program build_compute(const Study& study) {
+  return find_schedule(study.schedule, "bench")
+      .generate({study.ranks, study.stages_per_rank, study.microbatches});
+}
+
 Program build_program(const Study& study) {
-  const Program compute = find_schedule(study.schedule, "bench")
-                              .generate({study.ranks, study.stages_per_rank, study.microbatches});
+  const Program compute = build_compute(study);
   return lower(compute, chain_flows(compute.stage_count()));
 }
 

@@ -8,7 +8,8 @@
 
 namespace penstock::bench {
 
-/// Lowered.
+Program build_compute(const Study& study);
+/// The same, lowered.
 Program build_program(const Study& study);
 Costs build_costs(const Program& program);
 Link build_link();

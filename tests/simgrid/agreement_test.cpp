@@ -10,8 +10,7 @@
 #include <cmath>
 
 #include "simulator/simulate.hpp"
-#include "tests/simgrid/child.hpp"
-#include "tests/simgrid/replay.hpp"
+#include "tests/simgrid/simgrid_run.hpp"
 #include "tests/simulator/settings.hpp"
 
 namespace penstock::testing {
@@ -24,10 +23,6 @@ double ours_s(const Setting& setting) {
   return simulate(setting.program, setting.costs, setting.link,
                   {.timeline = false, .memory = false})
       .makespan_s;
-}
-
-double simgrid_s(const Program& program, const Costs& costs, const Platform& platform) {
-  return in_child([&] { return std::vector{simgrid_makespan_s(program, costs, platform)}; }).at(0);
 }
 
 class Agreement : public ::testing::TestWithParam<Schedule> {};

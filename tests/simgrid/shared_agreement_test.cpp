@@ -1,0 +1,106 @@
+// Our engine and SimGrid give the same makespans where channels share buses, network cards and a
+// switch: generated clusters under generated programs of every schedule. SimGrid's platform is made
+// from the cluster's nodes, not from our routes, so who shares what is compared as well.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "simulator/simulate.hpp"
+#include "tests/simgrid/simgrid_run.hpp"
+#include "tests/simulator/settings.hpp"
+
+namespace penstock::testing {
+namespace {
+
+constexpr int clusters_per_schedule = 16;  // 144 in all
+
+class Drawing {
+ public:
+  explicit Drawing(unsigned seed) : random_(seed) {}
+  bool half() { return upto(2) == 1; }
+  int upto(int most) { return std::uniform_int_distribution<int>(1, most)(random_); }
+  double near(double value) {
+    return value * std::exp(std::uniform_real_distribution<double>(-1.5, 1.5)(random_));
+  }
+
+ private:
+  std::mt19937 random_;
+};
+
+/// Nodes of one kind for the setting's ranks. Whatever is shared has about half the bandwidth that the
+/// setting's messages were drawn for; each kind of sharing is there in half of the clusters.
+Cluster draw_cluster(const Setting& setting, Drawing& draw) {
+  const double bandwidth = setting.link.bandwidth / 2;
+  NodeKind node;
+  node.devices = 1 + draw.upto(3);
+  node.count = (setting.program.rank_count() + node.devices - 1) / node.devices;
+  node.latency_s = setting.link.latency_s / 3;
+  node.bandwidth = draw.near(bandwidth);
+  node.bus_bandwidth = draw.half() ? draw.near(bandwidth) : 0;
+  node.bus_full_duplex = draw.half();
+  node.cards = draw.upto(node.devices);
+  node.card_bandwidth = draw.near(bandwidth);
+  node.card_full_duplex = draw.half();
+  Cluster cluster{.ranks = node.count * node.devices, .nodes = {node}};
+  cluster.between = {.latency_s = setting.link.latency_s,
+                     .propagation_s = setting.link.propagation_s,
+                     .switch_bandwidth = draw.half() ? draw.near(2 * bandwidth) : 0};
+  return cluster;
+}
+
+Platform platform_of(const Cluster& cluster) {
+  const NodeKind& node = cluster.nodes.at(0);
+  return {.ranks_per_node = node.devices,
+          .cards = node.cards,
+          .inside = {node.latency_s, node.bandwidth},
+          .between = {cluster.between.latency_s, 0, cluster.between.propagation_s},
+          .bus = {node.bus_bandwidth, node.bus_bandwidth, !node.bus_full_duplex},
+          .card = {node.card_bandwidth, node.card_bandwidth, !node.card_full_duplex},
+          .switch_capacity = cluster.between.switch_bandwidth};
+}
+
+double narrowest(double a, double b) { return a > 0 && b > 0 ? std::min(a, b) : std::max(a, b); }
+
+/// What it would take without contention: each channel has a wire as wide as its route.
+Platform unshared(Platform platform) {
+  platform.inside.bandwidth = narrowest(platform.inside.bandwidth, platform.bus.out);
+  platform.between.bandwidth = narrowest(platform.card.out, platform.switch_capacity);
+  platform.bus = platform.card = {};
+  platform.switch_capacity = 0;
+  return platform;
+}
+
+class SharedAgreement : public ::testing::TestWithParam<Schedule> {};
+
+TEST_P(SharedAgreement, OnMakespansWithSimGrid) {
+  Drawing draw(7);
+  double worst = 0;
+  int contended = 0;
+  for (const Setting& setting : make_settings(GetParam(), clusters_per_schedule, 77)) {
+    const Cluster cluster = draw_cluster(setting, draw);
+    const Platform platform = platform_of(cluster);
+    const double ours = simulate(setting.program, setting.costs, Network(cluster),
+                                 {.timeline = false, .memory = false})
+                            .makespan_s;
+    const double theirs = simgrid_s(setting.program, setting.costs, platform);
+    EXPECT_NEAR(ours, theirs, 0.5e-6) << setting.description;
+    EXPECT_NEAR(ours, theirs, 1e-9 * theirs) << setting.description;
+    worst = std::max(worst, std::abs(ours - theirs) / theirs);
+    contended += theirs > 1.01 * simgrid_s(setting.program, setting.costs, unshared(platform));
+  }
+  EXPECT_GT(contended, clusters_per_schedule / 8) << "too few settings feel contention";
+  std::printf("  largest relative difference %.1e; contention costs over 1 %% in %d of %d\n", worst,
+              contended, clusters_per_schedule);
+}
+
+INSTANTIATE_TEST_SUITE_P(Schedules, SharedAgreement, ::testing::ValuesIn(schedules()),
+                         [](const ::testing::TestParamInfo<Schedule>& schedule) {
+                           std::string name(schedule.param.name);
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace penstock::testing
