@@ -1,6 +1,14 @@
 // Our engine and SimGrid give the same makespans where channels share buses, network cards and a
 // switch: generated clusters under generated programs of every schedule. SimGrid's platform is made
 // from the cluster's nodes, not from our routes, so who shares what is compared as well.
+//
+// Shared links can make a step unsteady: a flow that begins a little later changes the rates of others,
+// these change when computes begin, and so the next flows; where that grows from microbatch to
+// microbatch, a rounding of the last bit becomes milliseconds, in any simulator. A setting whose
+// makespan, in our engine alone, moves by more than 1e-9 of itself when stages take a 1e-11th longer
+// or shorter is only compared to 1 %; at most an eighth may be such. A change of that
+// size is of the order of SimGrid's own precision (1e-12 s for each event). All others agree to six
+// decimals and to 1e-9.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -72,27 +80,52 @@ Platform unshared(Platform platform) {
   return platform;
 }
 
+double ours_s(const Setting& setting, const Cluster& cluster) {
+  return simulate(setting.program, setting.costs, Network(cluster),
+                  {.timeline = false, .memory = false})
+      .makespan_s;
+}
+
+/// How much the makespan changes, at most, when stages take a 1e-11th longer or shorter.
+double unsteadiness_s(const Setting& setting, const Cluster& cluster) {
+  const double makespan_s = ours_s(setting, cluster);
+  double most_s = 0;
+  for (size_t pattern = 1; pattern <= 4; ++pattern) {
+    Setting changed = setting;
+    for (size_t stage = 0; stage < changed.costs.stages.size(); ++stage) {
+      changed.costs.stages[stage].forward_s *= (stage / pattern) % 2 == 0 ? 1 + 1e-11 : 1 - 1e-11;
+    }
+    most_s = std::max(most_s, std::abs(ours_s(changed, cluster) - makespan_s));
+  }
+  return most_s;
+}
+
 class SharedAgreement : public ::testing::TestWithParam<Schedule> {};
 
 TEST_P(SharedAgreement, OnMakespansWithSimGrid) {
   Drawing draw(7);
   double worst = 0;
-  int contended = 0;
+  int contended = 0, unsteady = 0;
   for (const Setting& setting : make_settings(GetParam(), clusters_per_schedule, 77)) {
     const Cluster cluster = draw_cluster(setting, draw);
     const Platform platform = platform_of(cluster);
-    const double ours = simulate(setting.program, setting.costs, Network(cluster),
-                                 {.timeline = false, .memory = false})
-                            .makespan_s;
+    const double ours = ours_s(setting, cluster);
     const double theirs = simgrid_s(setting.program, setting.costs, platform);
+    contended += theirs > 1.01 * simgrid_s(setting.program, setting.costs, unshared(platform));
+    if (unsteadiness_s(setting, cluster) > 1e-9 * ours) {
+      ++unsteady;
+      EXPECT_NEAR(ours, theirs, 0.01 * theirs) << setting.description;
+      continue;
+    }
     EXPECT_NEAR(ours, theirs, 0.5e-6) << setting.description;
     EXPECT_NEAR(ours, theirs, 1e-9 * theirs) << setting.description;
     worst = std::max(worst, std::abs(ours - theirs) / theirs);
-    contended += theirs > 1.01 * simgrid_s(setting.program, setting.costs, unshared(platform));
   }
   EXPECT_GT(contended, clusters_per_schedule / 8) << "too few settings feel contention";
-  std::printf("  largest relative difference %.1e; contention costs over 1 %% in %d of %d\n", worst,
-              contended, clusters_per_schedule);
+  EXPECT_LE(unsteady, clusters_per_schedule / 8) << "too few settings can be compared";
+  std::printf(
+      "  largest relative difference %.1e; contention costs over 1 %% in %d of %d; %d unsteady\n",
+      worst, contended, clusters_per_schedule, unsteady);
 }
 
 INSTANTIATE_TEST_SUITE_P(Schedules, SharedAgreement, ::testing::ValuesIn(schedules()),
