@@ -16,7 +16,7 @@ struct StageCosts {
   double optimizer_s = 0, reduce_s = 0;              // once per step
   int reduce_buckets = 0;  // 0: REDUCE_GRAD ends when it is done; else it runs beside later actions
                            // in so many all-reduces, which begin while the last backward runs
-  double recompute_s = 0;          // the F again that B and I begin with; part of their times
+  double recompute_s = 0;  // the F again that B and I begin with; part of their times
   int64_t saved_bytes = 0;         // held from the start of F to the end of B or I
   int64_t saved_weight_bytes = 0;  // held from there to the end of W
   int64_t transient_forward_bytes = 0,

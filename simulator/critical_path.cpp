@@ -105,7 +105,8 @@ class Walk {
 
   /// What of an all-reduce beside compute is not hidden by the backward that filled its buckets.
   void add_reduction(int32_t task, int rank) {
-    const auto position = static_cast<size_t>(task - compiled_.rank_begin[static_cast<size_t>(rank)]);
+    const auto position =
+        static_cast<size_t>(task - compiled_.rank_begin[static_cast<size_t>(rank)]);
     add({.part = Part::reduce,
          .cause = Cause::previous,
          .rank = rank,

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "pipeline/program.hpp"
-#include "simulator/network.hpp"
 #include "simulator/engine.hpp"
+#include "simulator/network.hpp"
 
 namespace penstock {
 

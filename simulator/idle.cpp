@@ -85,7 +85,8 @@ std::vector<double> idle_s(const Program& program, const Costs& costs, const Net
 
 }  // namespace
 
-std::vector<IdleParts> idle_parts(const Program& program, const Costs& costs, const Network& network) {
+std::vector<IdleParts> idle_parts(const Program& program, const Costs& costs,
+                                  const Network& network) {
   Costs changed = costs;
   Network changed_network = network;
   std::vector<IdleParts> parts(program.ranks.size());

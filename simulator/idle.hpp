@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "pipeline/program.hpp"
-#include "simulator/network.hpp"
 #include "simulator/costs.hpp"
+#include "simulator/network.hpp"
 
 namespace penstock {
 
@@ -28,7 +28,8 @@ struct IdleParts {
 
 /// Per rank, for a program that can finish. Takes up to five simulations: nothing is simulated again
 /// where there is nothing to take away.
-std::vector<IdleParts> idle_parts(const Program& program, const Costs& costs, const Network& network);
+std::vector<IdleParts> idle_parts(const Program& program, const Costs& costs,
+                                  const Network& network);
 
 /// The sum over all ranks.
 IdleParts sum(const std::vector<IdleParts>& ranks);

@@ -242,8 +242,7 @@ TEST(CriticalPath, AnythingOnItThatTakesLongerMakesTheStepAsMuchLonger) {
 
 // The buckets of stage 0 queue behind those of stage 1; only what no backward hides is on the path.
 TEST(CriticalPath, EndsWithTheAllReducesThatRunBesideCompute) {
-  const Program program =
-      rows("0F0 1F0 1B0 1REDUCE_GRAD 0B0 0REDUCE_GRAD 0OPT 1OPT");
+  const Program program = rows("0F0 1F0 1B0 1REDUCE_GRAD 0B0 0REDUCE_GRAD 0OPT 1OPT");
   StageCosts stage{.forward_s = 1, .backward_s = 4, .optimizer_s = 1, .reduce_s = 8};
   stage.reduce_buckets = 4;
   Costs costs;
