@@ -25,7 +25,10 @@ double status_bytes(const std::string& key) {
 std::string Study::name() const {
   std::string text = schedule + " P=" + std::to_string(ranks);
   if (stages_per_rank > 1) text += " v=" + std::to_string(stages_per_rank);
-  return text + " M=" + std::to_string(microbatches);
+  text += " M=" + std::to_string(microbatches);
+  if (links == Links::posted) text += ", posted";
+  if (links == Links::shared) text += ", shared links";
+  return text;
 }
 
 double median(std::vector<double> values) {

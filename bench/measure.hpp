@@ -7,10 +7,13 @@
 
 namespace penstock::bench {
 
-/// A schedule on equal stages: F 1 ms, I and W 1 ms, B 2 ms, 16 MB messages, 25 GB/s, 10 us, eager.
+/// A schedule on equal stages: F 1 ms, I and W 1 ms, B 2 ms, 16 MB messages, 25 GB/s, 10 us.
 struct Study {
   std::string schedule;
   int ranks = 1, stages_per_rank = 1, microbatches = 1;
+  /// Eager on links of their own; posted on such; or posted between nodes of four ranks, whose links,
+  /// and whose network card, share 25 GB/s.
+  enum class Links { eager, posted, shared } links = Links::eager;
 
   std::string name() const;  // `1f1b P=8 M=512`
 };

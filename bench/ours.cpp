@@ -13,7 +13,7 @@ namespace {
 double simulate_once(const Study& study) {
   const Program program = build_compute(study);
   return simulate_compute(program, chain_flows(program.stage_count()), build_costs(program),
-                          build_link(), {.timeline = false, .memory = false})
+                          build_network(study), {.timeline = false, .memory = false})
       .makespan_s;
 }
 

@@ -23,6 +23,21 @@ Costs build_costs(const Program& program) {
       chain_flows(stages), 16'000'000);
 }
 
-Link build_link() { return {.latency_s = 10e-6, .bandwidth = 25e9}; }
+Network build_network(const Study& study) {
+  constexpr int ranks_per_node = 4;
+  const bool eager = study.links == Study::Links::eager;
+  const Link link{
+      .latency_s = 10e-6, .bandwidth = 25e9, .mode = eager ? SendMode::eager : SendMode::posted};
+  if (study.links != Study::Links::shared) return link;
+  Cluster cluster{.link = link};
+  cluster.nodes = {{.count = (study.ranks + ranks_per_node - 1) / ranks_per_node,
+                    .devices = ranks_per_node,
+                    .latency_s = 10e-6,
+                    .bandwidth = 25e9,
+                    .bus_bandwidth = 25e9,
+                    .card_bandwidth = 25e9}};
+  cluster.between.latency_s = 10e-6;
+  return Network(cluster);
+}
 
 }  // namespace penstock::bench

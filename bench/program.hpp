@@ -3,8 +3,8 @@
 
 #include "bench/measure.hpp"
 #include "pipeline/program.hpp"
-#include "simulator/cluster.hpp"
 #include "simulator/costs.hpp"
+#include "simulator/network.hpp"
 
 namespace penstock::bench {
 
@@ -12,6 +12,6 @@ Program build_compute(const Study& study);
 /// The same, lowered.
 Program build_program(const Study& study);
 Costs build_costs(const Program& program);
-Link build_link();
+Network build_network(const Study& study);
 
 }  // namespace penstock::bench

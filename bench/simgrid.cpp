@@ -14,7 +14,7 @@ std::vector<double> replay_once(const Study& study) {
   double makespan_s = 0;
   const Seconds seconds = time_call([&] {
     const Program program = build_program(study);
-    const Link link = build_link();
+    const Link link = build_network(study).link();
     makespan_s = testing::simgrid_makespan_s(
         program, build_costs(program), testing::Platform::plain({link.latency_s, link.bandwidth}));
   });

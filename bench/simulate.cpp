@@ -62,7 +62,10 @@ const std::vector<Study>& studies() {
                                          {"zb-h1", 8, 1, 512},
                                          {"zb-h2", 8, 1, 512},
                                          {"zbv", 8, 2, 512},
-                                         {"dualpipev", 8, 2, 512}};
+                                         {"dualpipev", 8, 2, 512},
+                                         {"1f1b", 8, 1, 512, Study::Links::posted},
+                                         {"1f1b", 8, 1, 512, Study::Links::shared},
+                                         {"1f1b", 64, 1, 512, Study::Links::shared}};
   return all;
 }
 

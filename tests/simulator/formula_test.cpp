@@ -81,5 +81,97 @@ TEST(Formula, OneFOneBWithTransfersGivesTheWorkedValues) {
   }
 }
 
+/// F, I and W of every stage, in quarters of a second, so that sums are exact.
+struct Times {
+  double forward_s, input_s, weight_s;
+};
+
+Simulation run(const char* schedule, const ScheduleShape& shape, const Times& times) {
+  const Program program = find_schedule(schedule, "").generate(shape);
+  const auto flows = chain_flows(program.stage_count());
+  const StageCosts each{.forward_s = times.forward_s,
+                        .backward_s = times.input_s + times.weight_s,
+                        .backward_input_s = times.input_s,
+                        .backward_weight_s = times.weight_s};
+  return simulate_compute(program, flows, equal_stages(program.stage_count(), each, flows, 0), {},
+                          {.timeline = false, .memory = false});
+}
+
+const std::vector<Times>& some_times() {
+  static const std::vector<Times> times = {{1, 1, 1},         {1, 1, 0.5},    {1, 1.5, 1},
+                                           {1.25, 1.5, 1},    {1, 0.75, 0.5}, {2, 1, 1},
+                                           {0.75, 1.25, 0.5}, {1, 1, 0}};
+  return times;
+}
+
+// Interleaved: M (F+B) and a ramp of (P-1)(F+B) / v, F and B those of a whole rank, where the rounds
+// are full: M a multiple of P.
+TEST(Formula, InterleavedOneFOneBHasARampThatIsShorterByTheStagesPerRank) {
+  for (const int ranks : {1, 2, 3, 4, 8}) {
+    for (const int v : {1, 2, 3}) {
+      for (const int rounds : {1, 2, 5}) {
+        for (const Times& times : some_times()) {
+          const int microbatches = ranks * rounds;
+          const double stage_s = times.forward_s + times.input_s + times.weight_s;
+          EXPECT_EQ(run("interleaved-1f1b", {ranks, v, microbatches}, times).makespan_s,
+                    (v * microbatches + ranks - 1) * stage_s)
+              << ranks << " ranks, " << v << " stages each, " << microbatches << " microbatches";
+        }
+      }
+    }
+  }
+}
+
+// ZB-H1: makespan - M (F+I+W) = (P-1)(F+I-W) where W <= F and W <= I.
+TEST(Formula, ZbH1IdlesAThirdOfOneFOneB) {
+  int compared = 0;
+  for (const auto& [ranks, microbatches] : grid()) {
+    for (const Times& times : some_times()) {
+      if (times.weight_s > times.forward_s || times.weight_s > times.input_s) continue;
+      if (microbatches < ranks) continue;  // the pipeline never fills
+      const double work_s = microbatches * (times.forward_s + times.input_s + times.weight_s);
+      const double idle_s = (ranks - 1) * (times.forward_s + times.input_s - times.weight_s);
+      EXPECT_EQ(run("zb-h1", {ranks, 1, microbatches}, times).makespan_s, work_s + idle_s)
+          << ranks << " ranks, " << microbatches << " microbatches";
+      ++compared;
+    }
+  }
+  EXPECT_GE(compared, 100);
+}
+
+// ZB-H2: the longest span of a rank - M (F+I+W) = (P-1) max(0, F+I-2W), min(I, W) <= F, M >= 2P-1.
+TEST(Formula, ZbH2HasNoIdleTimeInsideARankWhereWIsLong) {
+  int compared = 0;
+  for (const auto& [ranks, microbatches] : grid()) {
+    for (const Times& times : some_times()) {
+      if (std::min(times.input_s, times.weight_s) > times.forward_s) continue;
+      if (microbatches < 2 * ranks - 1) continue;
+      const Simulation result = run("zb-h2", {ranks, 1, microbatches}, times);
+      double longest_s = 0;
+      for (size_t rank = 0; rank < result.rank_start_s.size(); ++rank) {
+        longest_s = std::max(longest_s, result.rank_end_s[rank] - result.rank_start_s[rank]);
+      }
+      const double work_s = microbatches * (times.forward_s + times.input_s + times.weight_s);
+      const double idle_s = times.forward_s + times.input_s - 2 * times.weight_s;
+      EXPECT_EQ(longest_s, work_s + (ranks - 1) * std::max(0.0, idle_s))
+          << ranks << " ranks, " << microbatches << " microbatches";
+      ++compared;
+    }
+  }
+  EXPECT_GE(compared, 100);
+}
+
+// ZB-V with F = I = W: each rank is busy from its first action to its last, 6 M.
+TEST(Formula, ZbvHasNoIdleTimeInsideARankWhereAllTakeEquallyLong) {
+  for (const int ranks : {1, 2, 3, 4, 5, 8}) {
+    for (const int microbatches : {2 * ranks - 1, 2 * ranks, 3 * ranks + 1, 33}) {
+      const Simulation result = run("zbv", {ranks, 2, microbatches}, {1, 1, 1});
+      for (size_t rank = 0; rank < result.rank_start_s.size(); ++rank) {
+        EXPECT_EQ(result.rank_end_s[rank] - result.rank_start_s[rank], 6 * microbatches);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace penstock
