@@ -138,7 +138,7 @@ TEST(Models, ASkipConnectionAndATiedWeightReachTheLastStage) {
 TEST(Models, DropoutIsRandomAndHasItsUnusedMask) {
   PENSTOCK_MODEL(path, "transformer-dropout");
   const Graph graph = read_pt2(path);
-  const Operator& dropout = operator_of(graph, "aten::native_dropout");
+  const Operator dropout = operator_of(graph, "aten::native_dropout");
   EXPECT_TRUE(is_random(dropout));
   EXPECT_EQ(dropout.outputs.size(), 2u);
 }
@@ -200,7 +200,7 @@ TEST(Models, NestedGraphsArePutInPlace) {
   const Graph graph = read_pt2(path);
   EXPECT_EQ(std::ranges::count(graph.operators, false, &Operator::grad_enabled), 8);
   const Analysis analysis = analyse(graph);
-  const Operator& division = operator_of(graph, "aten::div");  // (h - shift) / scale
+  const Operator division = operator_of(graph, "aten::div");  // (h - shift) / scale
   const auto reads = division.reads();
   ASSERT_EQ(reads.size(), 2u);
   EXPECT_TRUE(analysis.requires_grad[static_cast<size_t>(reads[0])]);
