@@ -19,6 +19,7 @@ def rows():
     done = bench("--json", "--only", "1f1b P=8 M=512", "--repetitions", "1")
     assert done.returncode == 0, done.stderr
     machine, *rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(rows) == 3, done.stdout
     assert machine["cores"] >= 1 and machine["date"]
     return {row["simulator"].split()[0]: row for row in rows}
 

@@ -42,6 +42,7 @@ inline std::vector<double> read_numbers(int in) {
 inline std::vector<double> in_child(const std::function<std::vector<double>()>& function) {
   int ends[2];
   if (pipe(ends) != 0) throw std::runtime_error("in_child: no pipe");
+  std::fflush(nullptr);  // what is not written yet would be written by the child as well
   const pid_t child = fork();
   if (child < 0) throw std::runtime_error("in_child: no fork");
   if (child == 0) child_detail::run_child(function, ends[1]);
