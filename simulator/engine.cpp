@@ -81,7 +81,8 @@ class Engine {
     const Channel& channel = program_.channels[static_cast<size_t>(channel_id)];
     ChannelState& state = channels_[static_cast<size_t>(channel_id)];
     for (; state.posted < std::min(count, channel.count); ++state.posted) {
-      messages_[static_cast<size_t>(channel.first + state.posted)].posted_s = now_s;
+      const auto id = static_cast<size_t>(channel.first) + static_cast<size_t>(state.posted);
+      messages_[id].posted_s = now_s;
     }
     move(channel_id);
   }

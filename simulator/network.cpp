@@ -56,6 +56,7 @@ void Network::add_node(const NodeKind& nodes, int kind, int number) {
   };
   const auto bus = both(nodes.bus_bandwidth, nodes.bus_full_duplex);
   std::vector<std::pair<int, int>> cards;
+  cards.reserve(static_cast<size_t>(nodes.cards));
   for (int card = 0; card < nodes.cards; ++card) {
     cards.push_back(both(nodes.card_bandwidth, nodes.card_full_duplex));
   }

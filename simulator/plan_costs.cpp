@@ -224,6 +224,7 @@ class PlanCosts {
   /// its parameters.
   void add_reductions(int stage, int64_t trainable_bytes, StageCosts& costs) const {
     std::vector<int> replicas;
+    replicas.reserve(static_cast<size_t>(plan_.data_parallel));
     for (int replica = 0; replica < plan_.data_parallel; ++replica) {
       replicas.push_back(replica * plan_.ranks() + plan_.stages[static_cast<size_t>(stage)].rank);
     }
@@ -245,6 +246,7 @@ class PlanCosts {
       const auto mine = first_stage_of_rank.find(plan_.stages[static_cast<size_t>(stage)].rank);
       if (mine == first_stage_of_rank.end() || mine->second != stage) continue;
       std::vector<int> holders;
+      holders.reserve(first_stage_of_rank.size());
       for (const auto& [rank, first] : first_stage_of_rank) holders.push_back(rank);
       sum_s += all_reduce_s(how().algorithm, ring_link(holders),
                             model_.tensors[static_cast<size_t>(shared.tensor)].bytes(),
