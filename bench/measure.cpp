@@ -22,6 +22,15 @@ double status_bytes(const std::string& key) {
 
 }  // namespace
 
+const char* name(Study::Links links) {
+  switch (links) {
+    case Study::Links::eager: return "eager";
+    case Study::Links::posted: return "posted";
+    case Study::Links::shared: break;
+  }
+  return "shared";
+}
+
 std::string Study::name() const {
   std::string text = schedule + " P=" + std::to_string(ranks);
   if (stages_per_rank > 1) text += " v=" + std::to_string(stages_per_rank);

@@ -34,6 +34,9 @@ struct Row {
   double bytes_per_task() const { return peak_bytes / tasks; }
 };
 
+/// `eager`.
+const char* name(Study::Links links);
+
 double median(std::vector<double> values);
 /// Seconds that the call takes, and those that the processor worked on it.
 struct Seconds {

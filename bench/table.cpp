@@ -75,7 +75,8 @@ std::string json_line(const Row& row) {
                               {"schedule", row.study.schedule},
                               {"ranks", row.study.ranks},
                               {"stages_per_rank", row.study.stages_per_rank},
-                              {"microbatches", row.study.microbatches}};
+                              {"microbatches", row.study.microbatches},
+                              {"links", name(row.study.links)}};
   if (!row.skipped.empty()) {
     line["skipped"] = row.skipped;
     return line.dump() + "\n";
