@@ -12,7 +12,7 @@ TEST(InputError, NamesPlaceProblemAndCure) {
   EXPECT_STREQ(InputError("", "nothing given").what(), "nothing given");
 }
 
-// Found by fuzzing: a zero byte in a value ended the message before its cure.
+// A zero byte in a value ended the message before its cure.
 TEST(InputError, ControlCharactersOfAValueAreWrittenOut) {
   EXPECT_STREQ(InputError("f", std::string("`a\0\x1b[2J\x7f`", 9), "é\n2").what(),
                "f: `a\\x00\\x1b[2J\\x7f`\n  é\n2");

@@ -176,7 +176,7 @@ TEST(Paths, ALinkedFileKeepsItsName) {
             folder.path() / "data.safetensors");
 }
 
-// Found by fuzzing: these ended as failures of the system, or named another file.
+// These once ended as failures of the system, or named another file.
 TEST(Paths, WhatCannotBeLookedUpIsRefusedNamingTheFile) {
   const TemporaryFolder folder;
   std::filesystem::create_symlink("loop", folder.path() / "loop");

@@ -131,7 +131,7 @@ TEST(Trace, AnythingElseIsRefusedNamingFileAndPlace) {
               HasSubstr("none.json"));
 }
 
-// Found by fuzzing: `compare` took memory by the largest rank, added up bytes beyond an int64_t, and
+// `compare` once took memory by the largest rank, added up bytes beyond an int64_t, and
 // microseconds became infinite, which is not JSON.
 TEST(Trace, NumbersThatNoStepHasAreRefused) {
   const auto refusal = [](const std::string& event) {
