@@ -19,13 +19,14 @@ void Roots::add(const torch::autograd::Edge& edge, at::Tensor gradient) {
   gradients.push_back(std::move(gradient));
 }
 
-void backward_whole(Roots roots) {
+void backward_whole(const Roots& roots) {
   if (roots.edges.empty()) return;
   engine().execute(roots.edges, roots.gradients, /*keep_graph=*/false, /*create_graph=*/false,
                    /*accumulate_grad=*/true);
 }
 
-Gradients backward_to_inputs(Roots roots, const Edges& inputs, std::vector<WeightUse>& uses) {
+Gradients backward_to_inputs(const Roots& roots, const Edges& inputs,
+                             std::vector<WeightUse>& uses) {
   const KeptNodes kept(uses);
   Edges wanted = inputs;
   for (const WeightUse& use : uses) {

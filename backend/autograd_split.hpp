@@ -36,11 +36,11 @@ struct WeightUse {
 };
 
 /// Runs every leaf that the roots reach. Frees the graph on the way.
-void backward_whole(Roots roots);
+void backward_whole(const Roots& roots);
 
 /// Returns the gradients of `inputs` (undefined where none comes), leaves those of the uses'
 /// outputs in the uses, and frees everything that W does not need.
-Gradients backward_to_inputs(Roots roots, const Edges& inputs, std::vector<WeightUse>& uses);
+Gradients backward_to_inputs(const Roots& roots, const Edges& inputs, std::vector<WeightUse>& uses);
 
 /// Runs the leaves of one use, and frees its part of the graph.
 void backward_to_leaves(WeightUse use);

@@ -26,7 +26,7 @@ void ChainGraph::backward() {
     if (entry.sum.defined()) roots.add(entry.edge, std::move(entry.sum));
   }
   entries_.clear();
-  backward_whole(std::move(roots));
+  backward_whole(roots);
 }
 
 }  // namespace penstock

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <ranges>
 #include <set>
 
 #include "graph/facts.hpp"
@@ -55,7 +54,8 @@ void mark_step_chains(const Graph& graph, const Analysis& analysis, const Aliase
                       std::vector<ValueRole>& roles) {
   const std::map<ValueId, int> lengths = chain_lengths(graph, analysis, aliases, operators, roles);
   std::set<ValueId> feeds_longer;
-  for (const PreparedOperator& prepared : operators | std::views::reverse) {
+  for (auto last = operators.rbegin(); last != operators.rend(); ++last) {
+    const PreparedOperator& prepared = *last;
     const auto marked = [&](ValueId v) {
       const auto length = lengths.find(v);
       return length != lengths.end() && (length->second >= 2 || feeds_longer.contains(v));

@@ -30,7 +30,7 @@ class Transfer {
 struct Channel {
   int peer = 0;  // the other rank
   bool gradients = false;
-  auto operator<=>(const Channel&) const = default;
+  auto operator<=>(const Channel&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 class Communicator {

@@ -1,4 +1,5 @@
-// The worker's voice: one JSON object a line on standard output, read by the process that started it.
+// The worker's voice: one JSON object a line on standard output, read by the process that started
+// it.
 #pragma once
 
 #include <exception>

@@ -15,7 +15,8 @@ namespace penstock {
 
 class Exchange {
  public:
-  /// `depth` RECVs of every channel are posted ahead. `batch` gives the sizes, which are never sent.
+  /// `depth` RECVs of every channel are posted ahead. `batch` gives the sizes, which are never
+  /// sent.
   Exchange(Communicator& communicator, RankTransfers transfers, const Graph& graph, int64_t batch,
            int depth);
   ~Exchange();

@@ -1,4 +1,5 @@
-// Runs the lowered program of one rank against tensors, step by step: one method per kind of action.
+// Runs the lowered program of one rank against tensors, step by step: one method per kind of
+// action.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -62,9 +62,10 @@ class GlooTransfer : public Transfer {
   int peer_;
 };
 
-/// Threads that are made while it lives get the normal scheduling policy. Gloo's must come before the
-/// computing thread as soon as there is something to send: a thread of the batch policy would wait
-/// for the end of a time slice, some 4 ms. A 1F1B step of 150 ms on two ranks took 3-8 % longer so.
+/// Threads that are made while it lives get the normal scheduling policy. Gloo's must come before
+/// the computing thread as soon as there is something to send: a thread of the batch policy would
+/// wait for the end of a time slice, some 4 ms. A 1F1B step of 150 ms on two ranks took 3-8 %
+/// longer so.
 class NormalScheduling {
  public:
   NormalScheduling() : policy_(sched_getscheduler(0)) { set(SCHED_OTHER); }

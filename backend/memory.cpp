@@ -55,8 +55,9 @@ class CountingAllocator final : public c10::Allocator {
 }  // namespace
 
 void count_cpu() {
-  // Every microbatch asks for the same blocks again. By default glibc hands the top of the heap back
-  // each time, and the page faults on the way up again made I 35 % slower (transformer, 2 cores).
+  // Every microbatch asks for the same blocks again. By default glibc hands the top of the heap
+  // back each time, and the page faults on the way up again made I 35 % slower (transformer, 2
+  // cores).
   mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that glibc accepts
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
   static auto* const allocator = new CountingAllocator;  // LibTorch uses it to the very end

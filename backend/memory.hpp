@@ -5,8 +5,8 @@
 
 namespace penstock::memory {
 
-/// Wraps the CPU allocator; call once, before the first tensor. Tensors made before are not counted.
-/// From then on the process keeps the memory that it frees, for the next microbatch.
+/// Wraps the CPU allocator; call once, before the first tensor. Tensors made before are not
+/// counted. From then on the process keeps the memory that it frees, for the next microbatch.
 void count_cpu();
 /// Bytes held now, and the most since the last `reset_peak`.
 int64_t held_bytes();

@@ -111,7 +111,7 @@ Values Stage::backward(int microbatch, const Values& gradients) {
     if (held.input_done) out_of_order(index(), microbatch, "B after I");
     Roots roots = state_->roots(held, gradients);
     held.uses.clear();
-    backward_whole(std::move(roots));
+    backward_whole(roots);
     held.chain.backward();
     Values result = state_->input_gradients(held);
     state_->microbatches.erase(microbatch);

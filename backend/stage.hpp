@@ -30,8 +30,8 @@ struct StepContext {
 };
 
 /// What one stage runs; it exchanges tensors only through arguments and results. These may share
-/// memory with what the stage keeps, and with one another: nobody writes to them, neither to a result
-/// nor, before the microbatch's backward (with I: its W) has ended, to an argument.
+/// memory with what the stage keeps, and with one another: nobody writes to them, neither to a
+/// result nor, before the microbatch's backward (with I: its W) has ended, to an argument.
 ///
 /// Throws InputError where data, model and loss do not fit together; std::runtime_error naming the
 /// operator, or stage and microbatch, where LibTorch fails; std::logic_error for actions out of
@@ -49,8 +49,8 @@ class Stage {
     std::optional<at::Tensor> loss;     // mean over the microbatch, unscaled, detached
     std::map<int, at::Tensor> outputs;  // user outputs by index, when not training
   };
-  /// `inputs`: received values and user inputs. `target`: where this stage has the loss and needs it.
-  /// Keeps what the backward of this microbatch needs.
+  /// `inputs`: received values and user inputs. `target`: where this stage has the loss and needs
+  /// it. Keeps what the backward of this microbatch needs.
   Forward forward(int microbatch, const Values& inputs, const std::optional<at::Tensor>& target,
                   const StepContext& context);
 

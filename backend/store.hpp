@@ -20,7 +20,8 @@ bool exclusively_owned(const at::Tensor& tensor);
 /// else a copy. Move the gradient in.
 void add_gradient(at::Tensor& sum, at::Tensor gradient);
 
-/// Where a view of a parameter lies in it: the same place in its gradient takes the view's gradient.
+/// Where a view of a parameter lies in it: the same place in its gradient takes the view's
+/// gradient.
 struct ViewGeometry {
   std::vector<int64_t> sizes, strides;  // in elements
   int64_t offset = 0;                   // in elements, from the parameter's first

@@ -11,8 +11,8 @@ namespace penstock::bench {
 struct Study {
   std::string schedule;
   int ranks = 1, stages_per_rank = 1, microbatches = 1;
-  /// Eager on links of their own; posted on such; or posted between nodes of four ranks, whose links,
-  /// and whose network card, share 25 GB/s.
+  /// Eager on links of their own; posted on such; or posted between nodes of four ranks, whose
+  /// links, and whose network card, share 25 GB/s.
   enum class Links { eager, posted, shared } links = Links::eager;
 
   std::string name() const;  // `1f1b P=8 M=512`

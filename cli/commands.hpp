@@ -69,7 +69,8 @@ struct ShowOptions {
 };
 int show(const ShowOptions& options);
 
-/// Parses the command line, runs its command, prints a failure's message; the process's exit status.
+/// Parses the command line, runs its command, prints a failure's message; the process's exit
+/// status.
 int run(int argc, char** argv);
 
 }  // namespace penstock::cli

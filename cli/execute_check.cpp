@@ -1,10 +1,10 @@
 #include "cli/execute_check.hpp"
-#include "cli/adaptive_plan.hpp"
 
 #include <fmt/format.h>
 
 #include <filesystem>
 
+#include "cli/plan_inputs.hpp"
 #include "graph/error.hpp"
 #include "graph/file.hpp"
 #include "graph/pt2.hpp"

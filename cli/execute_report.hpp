@@ -26,8 +26,8 @@ struct ExecuteResult {
   double slowdown(const Predicted& predicted) const;
 };
 
-/// Each step's loss and time: drawn on a terminal, and as lines of their own, at most about 100 of a
-/// run, to standard error.
+/// Each step's loss and time: drawn on a terminal, and as lines of their own, at most about 100 of
+/// a run, to standard error.
 class StepProgress {
  public:
   StepProgress(const Plan& plan, int64_t first_step, int64_t steps);

@@ -1,8 +1,8 @@
 // `penstock export`: a plan for other tools.
 #include <fmt/format.h>
 
-#include "cli/adaptive_plan.hpp"
 #include "cli/commands.hpp"
+#include "cli/plan_inputs.hpp"
 #include "graph/analysis.hpp"
 #include "graph/error.hpp"
 #include "graph/file.hpp"

@@ -1,34 +1,10 @@
 #include "cli/prediction.hpp"
 
-#include <filesystem>
-
+#include "cli/plan_inputs.hpp"
 #include "graph/error.hpp"
-#include "graph/file.hpp"
-#include "simulator/plan_costs.hpp"
 #include "simulator/simulate.hpp"
 
 namespace penstock::cli {
-
-namespace {
-
-/// A file that the plan names, by its path from here.
-std::filesystem::path path_of(const Plan& plan, const FileRef& file) {
-  return std::filesystem::path(plan.path).parent_path() / file.path;
-}
-
-Predicted simulate_plan(const Plan& plan, const Graph& model, const Slicing& slicing,
-                        const Program& lowered) {
-  const Profile profile = read_profile(path_of(plan, *plan.profile));
-  std::optional<Cluster> cluster;
-  if (plan.cluster) cluster = read_cluster(path_of(plan, *plan.cluster));
-  const Cluster* on = cluster ? &*cluster : nullptr;
-  const Simulation simulation =
-      penstock::simulate(lowered, plan_costs(plan, model, slicing, profile, on),
-                         plan_network(profile, on), {false, false});
-  return {simulation.makespan_s, simulation.peak_memory_bytes, profile.probe};
-}
-
-}  // namespace
 
 std::optional<Predicted> predict(const Plan& plan, const Graph& model, const Slicing& slicing,
                                  const Program& lowered, std::string& reason) {
@@ -37,7 +13,10 @@ std::optional<Predicted> predict(const Plan& plan, const Graph& model, const Sli
     return std::nullopt;
   }
   try {
-    return simulate_plan(plan, model, slicing, lowered);
+    const PlanInputs inputs = plan_inputs(plan, model, slicing);
+    const Simulation simulation =
+        penstock::simulate(lowered, inputs.costs, inputs.network, {false, false});
+    return Predicted{simulation.makespan_s, simulation.peak_memory_bytes, inputs.probe};
   } catch (const InputError& error) {
     reason = error.what();
     return std::nullopt;

@@ -15,6 +15,7 @@
 #include "pipeline/lowering.hpp"
 #include "pipeline/quantity.hpp"
 #include "pipeline/schedule.hpp"
+#include "pipeline/schedules/shape.hpp"
 #include "simulator/adaptive.hpp"
 
 namespace penstock::cli {
@@ -159,15 +160,10 @@ std::vector<Flow> flows_of(const Program& program) {
   return flows;
 }
 
-/// A microbatch of every kind of action, for stages that loop over the ranks: `adaptive` has no program
-/// before its costs are known.
-Program stand_in(int ranks, int stages_per_rank, int microbatches) {
-  Program program;
-  program.microbatches = microbatches;
-  program.ranks.resize(static_cast<size_t>(ranks));
-  for (int stage = 0; stage < ranks * stages_per_rank; ++stage) {
-    program.rank_of_stage.push_back(stage % ranks);
-  }
+/// An action of every kind, on stages that loop over the ranks: `adaptive` has no program before
+/// its costs are known.
+Program stand_in(const ScheduleShape& shape) {
+  Program program = loop_program(shape);
   for (const Kind kind : {Kind::forward, Kind::backward_input, Kind::backward_weight}) {
     program.ranks[0].push_back({0, kind, 0});
   }
@@ -190,10 +186,10 @@ Program from_schedule(const SimulateOptions& options) {
                                  *options.microbatches, most_pairs),
                      "Simulate fewer: the steady state repeats.");
   }
-  if (is_adaptive) return stand_in(*options.ranks, stages_per_rank, *options.microbatches);
-  return schedule.generate({.ranks = *options.ranks,
+  const ScheduleShape shape{.ranks = *options.ranks,
                             .stages_per_rank = stages_per_rank,
-                            .microbatches = *options.microbatches});
+                            .microbatches = *options.microbatches};
+  return is_adaptive ? stand_in(shape) : schedule.generate(shape);
 }
 
 Program from_file(const SimulateOptions& options) {

@@ -8,7 +8,8 @@ namespace penstock::cli {
 
 class Table {
  public:
-  /// A heading that begins with `<` (not printed) aligns its column to the left, others to the right.
+  /// A heading that begins with `<` (not printed) aligns its column to the left, others to the
+  /// right.
   explicit Table(std::vector<std::string> headings);
 
   /// As many cells as there are headings.

@@ -35,8 +35,9 @@ std::vector<bool> follows_input(const Graph& graph) {
   return operator_follows;
 }
 
-/// The data flow as a tree of immediate dominators (T. Lengauer and R. Tarjan, "A fast algorithm for
-/// finding dominators in a flowgraph", 1979). Vertex 0 is the source of all, vertex k + 1 operator k.
+/// The data flow as a tree of immediate dominators (T. Lengauer and R. Tarjan, "A fast algorithm
+/// for finding dominators in a flowgraph", 1979). Vertex 0 is the source of all, vertex k + 1
+/// operator k.
 class DominatorTree {
  public:
   DominatorTree(const Graph& graph, const std::vector<bool>& in_flow) : flow_(in_flow.size() + 1) {

@@ -18,9 +18,9 @@ std::vector<ValueId> values_at_cut(const Graph& graph, const Analysis& analysis,
 /// `batch` samples; all in one sweep.
 std::vector<int64_t> cut_bytes(const Graph& graph, const Analysis& analysis, int64_t batch);
 
-/// For each position 0 … number of operators whether a stage may begin there: not between an operator
-/// that reads a buffer and the one that computes the buffer's update, since the first would need for
-/// its next microbatch what the second has not computed yet.
+/// For each position 0 … number of operators whether a stage may begin there: not between an
+/// operator that reads a buffer and the one that computes the buffer's update, since the first
+/// would need for its next microbatch what the second has not computed yet.
 std::vector<bool> allowed_cuts(const Graph& graph);
 
 /// Positions that exactly one value crosses, and whose value dominates everything after it
@@ -33,17 +33,18 @@ struct Unit {
   std::string label;  // as a plan's `begin` would name it: module path, call, or operator name
 };
 
-/// Units cover all operators in order and begin where cuts are allowed. They lie between dominator cuts; a stretch of more than 1/64
-/// of the model's FLOPs that no single-value cut divides is divided at the cuts with locally
-/// smallest bytes and at boundaries of its outermost modules (unless they carry more bytes than the
-/// average cut), module boundaries preferred, into pieces of no less than 1/256. Operators that cost next to nothing (together less
-/// than 1/2048 of the model's FLOPs) join their neighbour. FLOPs are those of the example batch.
+/// Units cover all operators in order and begin where cuts are allowed. They lie between dominator
+/// cuts; a stretch of more than 1/64 of the model's FLOPs that no single-value cut divides is
+/// divided at the cuts with locally smallest bytes and at boundaries of its outermost modules
+/// (unless they carry more bytes than the average cut), module boundaries preferred, into pieces of
+/// no less than 1/256. Operators that cost next to nothing (together less than 1/2048 of the
+/// model's FLOPs) join their neighbour. FLOPs are those of the example batch.
 std::vector<Unit> units(const Graph& graph, const Analysis& analysis);
 
 /// The position that a plan's `begin` names: "" is 0; a module path is the first operator of its
 /// first call, `iter_block@1` of its second call, otherwise an operator's name (`%name` where a
-/// module has the same). A container that is not called itself (`layers`) begins with its first child.
-/// Throws InputError, place `place`, suggesting the nearest name.
+/// module has the same). A container that is not called itself (`layers`) begins with its first
+/// child. Throws InputError, place `place`, suggesting the nearest name.
 OperatorId begin_position(const Graph& graph, const std::string& begin, const std::string& place);
 
 /// The outermost module call that begins at `position`, or else the operator there; "" for 0.

@@ -27,7 +27,8 @@ bool both_integers(Numbers x) {
   throw InputError("size expression", problem, "Choose a batch for which the model's sizes exist.");
 }
 
-/// An operation on two numbers: `exact` (false on overflow) where both are integers, else `inexact`.
+/// An operation on two numbers: `exact` (false on overflow) where both are integers, else
+/// `inexact`.
 template <typename Exact, typename Inexact>
 Number binary(const Number& a, const Number& b, Exact exact, Inexact inexact) {
   const std::array pair{a, b};

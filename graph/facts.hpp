@@ -7,15 +7,16 @@ namespace penstock {
 
 /// The output shares memory with an input (view, transpose, expand, …).
 bool is_view(const Operator& op);
-/// Draws random numbers when it runs (dropout with train=true and p>0, attention with dropout, rand…).
+/// Draws random numbers when it runs (dropout with train=true and p>0, attention with dropout,
+/// rand…).
 bool is_random(const Operator& op);
 /// Can be left out when nothing reads its outputs and computes nothing (asserts, metadata checks).
 bool is_assertion(const Operator& op);
 /// No gradient flows from its outputs to its inputs although they are floating point
 /// (detach, comparison, argmax, ones_like, …).
 bool stops_gradient(const Operator& op);
-/// The same for one output of an operator that passes gradients to others: the running statistics of
-/// a batch norm, the log-sum-exp of an attention.
+/// The same for one output of an operator that passes gradients to others: the running statistics
+/// of a batch norm, the log-sum-exp of an attention.
 bool stops_gradient(const Operator& op, size_t output);
 /// Writes to one of its inputs: `aten::relu_`, an `out` overload, a batch norm that updates its
 /// running statistics in place.

@@ -63,7 +63,8 @@ double forward_convolution(const Shapes& s) {
   const double terms = s.elements("weight") / std::max(1.0, s.size("weight", 0));
   return 2 * s.output() * terms + (s.value("bias") ? s.output() : 0);
 }
-/// Each input element is spread over the outputs of its group: the weight [in, out/groups, kernel…].
+/// Each input element is spread over the outputs of its group: the weight [in, out/groups,
+/// kernel…].
 double transposed_convolution(const Shapes& s) {
   const double terms = s.elements("weight") / std::max(1.0, s.size("weight", 0));
   return 2 * s.elements("input") * terms + (s.value("bias") ? s.output() : 0);

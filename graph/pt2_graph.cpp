@@ -1,5 +1,5 @@
-// The nodes of a graph, in their order: operators with their arguments, values and modules. Operators
-// that compute sizes or only assert leave no trace.
+// The nodes of a graph, in their order: operators with their arguments, values and modules.
+// Operators that compute sizes or only assert leave no trace.
 #include <fmt/format.h>
 
 #include "graph/facts.hpp"

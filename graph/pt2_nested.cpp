@@ -1,5 +1,5 @@
-// Nested graphs: regions without gradient and with autocast. They have names of their own, are bound
-// by position and return a tuple; their operators take the place of the node that calls them.
+// Nested graphs: regions without gradient and with autocast. They have names of their own, are
+// bound by position and return a tuple; their operators take the place of the node that calls them.
 #include <fmt/format.h>
 
 #include "graph/pt2_reader.hpp"

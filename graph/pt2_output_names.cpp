@@ -1,5 +1,5 @@
-// Names of the user outputs: the exporter describes a structured output as a tree whose nodes have a
-// type, a context (a dictionary's keys as JSON text) and children.
+// Names of the user outputs: the exporter describes a structured output as a tree whose nodes have
+// a type, a context (a dictionary's keys as JSON text) and children.
 #include <fmt/format.h>
 
 #include "graph/pt2_reader.hpp"

@@ -1,5 +1,6 @@
-// The pieces of the `.pt2` reader: each turns one part of the exporter's JSON into the Graph. Internal
-// to graph/. They throw InputError; what nlohmann-json throws is turned into one by read_pt2.
+// The pieces of the `.pt2` reader: each turns one part of the exporter's JSON into the Graph.
+// Internal to graph/. They throw InputError; what nlohmann-json throws is turned into one by
+// read_pt2.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -45,7 +46,8 @@ struct Reader {
 
 // pt2_json.cpp: the only place that parses, since that is what takes long to compile.
 Json parse(const std::string& text);
-/// A document `{"config": {NAME: …, …}}` and the names in the order of the text, which objects forget.
+/// A document `{"config": {NAME: …, …}}` and the names in the order of the text, which objects
+/// forget.
 std::pair<Json, std::vector<std::string>> parse_config(const std::string& text);
 
 // pt2_tensors.cpp: weights and constants.

@@ -1,5 +1,5 @@
-// The signature: which inputs are parameters, buffers and user inputs, which size is the batch, which
-// outputs are the user's and which update buffers.
+// The signature: which inputs are parameters, buffers and user inputs, which size is the batch,
+// which outputs are the user's and which update buffers.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Sizes: expressions in the batch. Operators that compute them leave the graph; what they compute is
-// looked up in the exporter's table or, where it lacks an entry, derived from their arguments.
+// Sizes: expressions in the batch. Operators that compute them leave the graph; what they compute
+// is looked up in the exporter's table or, where it lacks an entry, derived from their arguments.
 #include <fmt/format.h>
 
 #include <array>

@@ -1,5 +1,5 @@
-// The weights' and constants' configuration: where each tensor lies in which storage, and which names
-// belong to one tensor. A storage without bytes was exported on the meta device.
+// The weights' and constants' configuration: where each tensor lies in which storage, and which
+// names belong to one tensor. A storage without bytes was exported on the meta device.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -13,7 +13,8 @@ constexpr double negligible = 1.0 / 2048;  // of the model's FLOPs: joins its ne
 constexpr double smallest = 1.0 / 256;  // of the model's FLOPs: what dividing leaves on each side
 constexpr double large = 1.0 / 64;      // of the model's FLOPs: is divided further
 
-/// Chooses positions; of two the better is the one between outer modules, then the one with fewer bytes.
+/// Chooses positions; of two the better is the one between outer modules, then the one with fewer
+/// bytes.
 class Cutter {
  public:
   Cutter(const Graph& graph, const Analysis& analysis)
@@ -45,8 +46,8 @@ class Cutter {
   }
 
  private:
-  /// How many module calls the operators on both sides of the position have in common, from the root
-  /// inwards: 0 between two top-level modules. no_boundary if no call begins or ends there.
+  /// How many module calls the operators on both sides of the position have in common, from the
+  /// root inwards: 0 between two top-level modules. no_boundary if no call begins or ends there.
   static int boundary_depth(const Graph& graph, OperatorId id) {
     if (id == 0) return 0;
     const auto& before = graph.operators[id - 1].modules;
@@ -101,8 +102,9 @@ class Cutter {
             *std::min_element(depth_.begin() + begin + 1, depth_.begin() + end)});
   }
 
-  /// Divides [begin, end) at its best cut until it is small or has no cut to be divided at: one with
-  /// locally smallest bytes, or a boundary of the outermost modules with no more bytes than average.
+  /// Divides [begin, end) at its best cut until it is small or has no cut to be divided at: one
+  /// with locally smallest bytes, or a boundary of the outermost modules with no more bytes than
+  /// average.
   void divide(OperatorId begin, OperatorId end, const Stretch& stretch) {
     if (flops(begin, end) <= large * total()) return;
     OperatorId best = -1;

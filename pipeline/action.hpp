@@ -1,6 +1,7 @@
 // The unit of work that schedules, the simulator and the executor share.
 //
-// An action prints and parses as STAGE KIND MICROBATCH, the notation of torch.distributed.pipelining:
+// An action prints and parses as STAGE KIND MICROBATCH, the notation of
+// torch.distributed.pipelining:
 //
 //   2F0        forward of stage 2 on microbatch 0
 //   1SEND_F0   stage 1 sends its outputs for microbatch 0 to stage 2

@@ -11,8 +11,8 @@ struct BatchShape {
   int64_t data_parallel = 1, microbatches = 1, microbatch = 1;
 };
 
-/// Throws InputError, place `place`, unless global_batch = data_parallel x microbatches x microbatch;
-/// the message names the numbers near the given ones that make it so.
+/// Throws InputError, place `place`, unless global_batch = data_parallel x microbatches x
+/// microbatch; the message names the numbers near the given ones that make it so.
 void check_batch(const BatchShape& shape, std::string_view place);
 
 }  // namespace penstock

@@ -8,8 +8,9 @@
 
 namespace penstock {
 
-/// Throws InputError (place `place`) unless every stage runs F, and where there is any backward B, or
-/// I then W, once per microbatch, in this order and on its own rank. Transfers are not looked at.
+/// Throws InputError (place `place`) unless every stage runs F, and where there is any backward B,
+/// or I then W, once per microbatch, in this order and on its own rank. Transfers are not looked
+/// at.
 void check_compute(const Program& program, std::string_view place);
 
 /// Throws InputError (place `place`) unless

@@ -1,9 +1,9 @@
 // A job's data as bytes, without LibTorch: samples in order, starting over at the end.
 //
 // `.safetensors`: tensors named like the model's inputs and `target`; their first dimension is the
-// sample. Any other file is text: its bytes are token ids, and of a `.bin` its little-endian uint16.
-// The files follow each other; sample i is the window of `sequence` tokens from i x sequence on, its
-// target the same shifted by one. What is left over at the end is not used.
+// sample. Any other file is text: its bytes are token ids, and of a `.bin` its little-endian
+// uint16. The files follow each other; sample i is the window of `sequence` tokens from i x
+// sequence on, its target the same shifted by one. What is left over at the end is not used.
 #pragma once
 
 #include <cstdint>

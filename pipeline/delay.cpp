@@ -58,7 +58,7 @@ class Delay {
 
   void release(std::deque<Action>& receives, size_t count) {
     for (; count > 0; --count) {
-      result_.push_back(std::move(receives.front()));
+      result_.push_back(receives.front());
       receives.pop_front();
     }
   }

@@ -1,4 +1,5 @@
-// Strict reading of the JSON that Penstock writes. Every message names the file and the JSON pointer.
+// Strict reading of the JSON that Penstock writes. Every message names the file and the JSON
+// pointer.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 // Lowering by a sweep over the ranks.
 //
-// Each turn of the sweep offers every rank, in ascending order, one action. A rank whose head action
-// has its inputs takes it, its SENDs follow, and each matching RECV goes to the receiver's list at
-// the same moment: so any two ranks list their mutual transfers in the same order, and that moment's
-// order is an order in which the program can run.
+// Each turn of the sweep offers every rank, in ascending order, one action. A rank whose head
+// action has its inputs takes it, its SENDs follow, and each matching RECV goes to the receiver's
+// list at the same moment: so any two ranks list their mutual transfers in the same order, and that
+// moment's order is an order in which the program can run.
 //
 //   rank 0   0F0 0SEND_F0           0F1 0SEND_F1               0RECV_B0 0B0
 //   rank 1          1RECV_F0 1F0           1RECV_F1 1B0 1SEND_B0            1F1
@@ -117,8 +117,8 @@ class Sweep {
     Action receive{to, receive_kind, producer.microbatch};
     if (peer_stage(send) != to) send.peer = to;
     if (peer_stage(receive) != producer.stage) receive.peer = producer.stage;
-    lowered_.ranks[static_cast<size_t>(running_)].push_back(std::move(send));
-    lowered_.ranks[static_cast<size_t>(rank_of(to))].push_back(std::move(receive));
+    lowered_.ranks[static_cast<size_t>(running_)].push_back(send);
+    lowered_.ranks[static_cast<size_t>(rank_of(to))].push_back(receive);
   }
 
   void arrive(int& missing, int stage) {

@@ -22,8 +22,9 @@ struct LoweringOptions {
 };
 
 /// Adds SEND and RECV such that two ranks see their mutual transfers in the same order; stages on
-/// the same rank exchange nothing. Throws InputError if check_compute (check.hpp) refuses the program
-/// or if it deadlocks (an action's inputs never come), naming the first action of each waiting rank.
+/// the same rank exchange nothing. Throws InputError if check_compute (check.hpp) refuses the
+/// program or if it deadlocks (an action's inputs never come), naming the first action of each
+/// waiting rank.
 Program lower(const Program& compute, const std::vector<Flow>& flows,
               const LoweringOptions& options = {});
 
@@ -31,10 +32,10 @@ Program lower(const Program& compute, const std::vector<Flow>& flows,
 /// REDUCE_GRADs of a rank come in descending order of stage, the global order of collectives.
 Program add_updates(Program program, const LoweringOptions& options);
 
-/// A lowered program lists a RECV where its SEND happens, long before its message may be needed. This
-/// moves each to just before the first action that needs its message, or a later one of its channel,
-/// for a runner whose RECVs wait. Channels keep their order and no RECV comes earlier, so where SENDs
-/// wait for nothing the program still finishes.
+/// A lowered program lists a RECV where its SEND happens, long before its message may be needed.
+/// This moves each to just before the first action that needs its message, or a later one of its
+/// channel, for a runner whose RECVs wait. Channels keep their order and no RECV comes earlier, so
+/// where SENDs wait for nothing the program still finishes.
 Program delay_receives(Program lowered);
 
 /// Flows of a chain of stages, 0 -> 1 -> … .

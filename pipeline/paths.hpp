@@ -6,8 +6,9 @@
 
 namespace penstock {
 
-/// The path that `text` in `file` names: absolute, symbolic links in folders resolved, the name itself
-/// kept (its extension may matter). Throws InputError naming `file` for one that cannot be looked up.
+/// The path that `text` in `file` names: absolute, symbolic links in folders resolved, the name
+/// itself kept (its extension may matter). Throws InputError naming `file` for one that cannot be
+/// looked up.
 std::string absolute_path(const std::filesystem::path& file, const std::string& text);
 
 /// `path` as seen from the folder of `file`; absolute_path reads it back as the same path.

@@ -43,8 +43,8 @@ std::vector<int> interval_owners(const Plan& plan, const Graph& model) {
 /// The module path of a call: `block` of `block@1`.
 std::string path_of_call(const std::string& call) { return call.substr(0, call.rfind('@')); }
 
-/// What a plan may call the modules that an operator runs in, from the root inwards: containers that
-/// are never called themselves (`layers` of `layers.0`), paths, and calls.
+/// What a plan may call the modules that an operator runs in, from the root inwards: containers
+/// that are never called themselves (`layers` of `layers.0`), paths, and calls.
 std::vector<std::string> module_names(const Operator& op) {
   std::set<std::string> named;
   for (const std::string& call : op.modules) named.insert(path_of_call(call));

@@ -28,8 +28,9 @@ struct ActionTimes {
   bool operator==(const ActionTimes&) const = default;
 };
 
-/// Memory of one operator or unit for one microbatch, in bytes. A value that is kept counts where it
-/// is produced, whoever keeps it; what the whole model is given (inputs, targets) counts nowhere.
+/// Memory of one operator or unit for one microbatch, in bytes. A value that is kept counts where
+/// it is produced, whoever keeps it; what the whole model is given (inputs, targets) counts
+/// nowhere.
 struct HeldBytes {
   int64_t output = 0;         // of the values that it produces; of a unit: that later ones use
   int64_t after_forward = 0;  // kept from F to B or I
@@ -39,8 +40,8 @@ struct HeldBytes {
   bool operator==(const HeldBytes&) const = default;
 };
 
-/// One operator of the graph, in its order. Times are scaled so that a unit's operators add up to it,
-/// and so are bytes; the largest transient of a unit's operators is the unit's.
+/// One operator of the graph, in its order. Times are scaled so that a unit's operators add up to
+/// it, and so are bytes; the largest transient of a unit's operators is the unit's.
 struct OperatorCost {
   std::string name, target, module;
   double flops = 0;

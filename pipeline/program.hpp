@@ -24,7 +24,8 @@ Program compute_only(Program program);
 
 /// A row per rank, cells separated by commas, no header; an empty cell is an idle slot (dropped).
 std::string to_csv(const Program& program);
-/// Ranks of stages follow from the rows; what concerns torch alone (torch_csv.hpp) is dropped. Throws InputError with file and row.
+/// Ranks of stages follow from the rows; what concerns torch alone (torch_csv.hpp) is dropped.
+/// Throws InputError with file and row.
 Program parse_csv(std::string_view text, std::string_view place);
 
 }  // namespace penstock

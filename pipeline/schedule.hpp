@@ -31,8 +31,8 @@ inline constexpr std::string_view adaptive_schedule = "adaptive";
 
 /// All schedules, in the order in which they are listed to people.
 const std::vector<Schedule>& schedules();
-/// Throws InputError, place `place`, suggesting the nearest name; for `adaptive` as well, which needs
-/// costs.
+/// Throws InputError, place `place`, suggesting the nearest name; for `adaptive` as well, which
+/// needs costs.
 const Schedule& find_schedule(std::string_view name, std::string_view place);
 
 /// Is there such a schedule, `adaptive` included? Throws like find_schedule.

@@ -19,8 +19,8 @@ std::string to_torch_compute_csv(const Program& program);
 std::string to_torch_lowered_csv(const Program& compute, const std::vector<Flow>& flows,
                                  const std::string& place);
 
-/// A cell of torch's that says nothing to Penstock: UNSHARD and RESHARD, of parameters that are sharded
-/// over replicas, and the WAITs of later versions.
+/// A cell of torch's that says nothing to Penstock: UNSHARD and RESHARD, of parameters that are
+/// sharded over replicas, and the WAITs of later versions.
 bool concerns_torch_alone(std::string_view cell);
 
 }  // namespace penstock

@@ -14,8 +14,8 @@ class Turns {
   explicit Turns(int ranks)
       : now_((static_cast<size_t>(ranks) + 63) / 64), later_(now_.size()), asked_(now_.size()) {}
 
-  /// Visits the rank in this turn if it is above the one that was visited last, else in the next one.
-  /// Asking again before that changes nothing.
+  /// Visits the rank in this turn if it is above the one that was visited last, else in the next
+  /// one. Asking again before that changes nothing.
   void ask(int rank) {
     if (test_and_set(asked_, rank)) return;
     test_and_set(rank > last_ ? now_ : later_, rank);

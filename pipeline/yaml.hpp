@@ -1,5 +1,6 @@
 // Strict reading of the YAML that people write. Refused, each with file, line, value and cure:
-// unknown and duplicate keys, anchors and aliases, tags, several documents, wrong types, numbers out of range.
+// unknown and duplicate keys, anchors and aliases, tags, several documents, wrong types, numbers
+// out of range.
 #pragma once
 
 #include <yaml-cpp/yaml.h>
@@ -42,7 +43,8 @@ class YamlMap {
 
  private:
   [[noreturn]] void refuse_missing(const std::string& key) const;
-  /// The text of a scalar under `key`; throws for a list, a mapping, nothing, or (`plain`) a quoted text.
+  /// The text of a scalar under `key`; throws for a list, a mapping, nothing, or (`plain`) a quoted
+  /// text.
   std::string scalar(const std::string& key, const YAML::Node& node, std::string_view wanted,
                      bool plain) const;
   template <typename Number>
@@ -60,8 +62,8 @@ YamlMap read_yaml(const std::filesystem::path& file, const std::string& kind);
 YamlMap parse_yaml(const std::string& text, const std::filesystem::path& file,
                    const std::string& kind);
 
-/// The same JSON value as YAML for people: mappings in their order, a key per line; lists of texts or
-/// numbers, and the mappings in lists, on one line. Read back by YamlMap as the same values.
+/// The same JSON value as YAML for people: mappings in their order, a key per line; lists of texts
+/// or numbers, and the mappings in lists, on one line. Read back by YamlMap as the same values.
 std::string yaml_text(const nlohmann::ordered_json& value, int indent = 0);
 
 /// A value of a JSON document as YamlMap reads it; it has no lines.

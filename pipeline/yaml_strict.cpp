@@ -17,8 +17,8 @@ namespace {
 
 constexpr size_t deepest = 32;  // a plan needs 4
 
-/// yaml-cpp takes the end of the file for a missing closing quote. A comment put after the text lies
-/// inside such a text, and nowhere else.
+/// yaml-cpp takes the end of the file for a missing closing quote. A comment put after the text
+/// lies inside such a text, and nowhere else.
 constexpr std::string_view end_of_file = "\n# (the end of the file)\n";
 
 class StrictEvents : public YAML::EventHandler {

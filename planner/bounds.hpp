@@ -19,8 +19,8 @@
 //    anything is updated), so the longest OPT of a rank follows any path. Between the two rank 0 runs
 //    the REDUCE_GRAD that every split needs; a path that ends in the last B of rank 0 goes on with it.
 //
-// All times in seconds. Results carry the rounding of their sums, a few 1e-16 relative; who compares
-// them with a simulated time leaves room for that.
+// All times in seconds. Results carry the rounding of their sums, a few 1e-16 relative; who
+// compares them with a simulated time leaves room for that.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@
 
 namespace penstock {
 
-/// Compute in seconds that one microbatch crossing a cut costs the rank before it (activations sent,
-/// gradients received) and the one behind it.
+/// Compute in seconds that one microbatch crossing a cut costs the rank before it (activations
+/// sent, gradients received) and the one behind it.
 struct CutCompute {
   double send_forward_s = 0, receive_backward_s = 0;  // the rank before
   double receive_forward_s = 0, send_backward_s = 0;  // the rank behind
@@ -59,8 +59,8 @@ struct ChainCosts {
 double split_lower_bound_s(const ChainCosts& costs, const std::vector<int>& begins,
                            int microbatches);
 
-/// The least of these over all splits into at most `ranks` stages, one per rank. Exact: the bound of
-/// a suffix of the chain is a maximum of sums to which what lies before adds one constant, so a
+/// The least of these over all splits into at most `ranks` stages, one per rank. Exact: the bound
+/// of a suffix of the chain is a maximum of sums to which what lies before adds one constant, so a
 /// dynamic programme over (first unit, ranks left) finds it in ranks x units^2 steps.
 double chain_lower_bound_s(const ChainCosts& costs, int ranks, int microbatches);
 

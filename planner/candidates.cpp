@@ -101,15 +101,7 @@ std::vector<Candidate> candidates(const Profile& profile, const PlanRequest& req
 MemoryLimit memory_limit(const Profile& profile, const Cluster* cluster, const PlanRequest& request,
                          int ranks) {
   if (request.memory_bytes) return {*request.memory_bytes, "--memory"};
-  if (cluster && cluster->memory_bytes > 0) return {cluster->memory_bytes, cluster->path};
-  const int64_t device = profile.device.memory_bytes;
-  if (device <= 0) return {};
-  const int64_t sharing = profile.device.kind == "cpu" && !cluster ? ranks : 1;
-  const std::string source =
-      sharing > 1
-          ? fmt::format("{} of this machine, shared by {} ranks", format_bytes(device), ranks)
-          : fmt::format("{} of the profiled device", format_bytes(device));
-  return {std::max<int64_t>(device / sharing - profile.base_memory_bytes, 0), source};
+  return device_memory(profile, cluster, ranks);
 }
 
 }  // namespace penstock

@@ -8,6 +8,7 @@
 #include "pipeline/profile.hpp"
 #include "pipeline/schedule.hpp"
 #include "planner/plan.hpp"
+#include "simulator/memory_limit.hpp"
 
 namespace penstock {
 
@@ -24,13 +25,7 @@ struct Candidate {
 /// exist or cannot be planned, and for a count that does not divide the batch or was not measured.
 std::vector<Candidate> candidates(const Profile& profile, const PlanRequest& request, int ranks);
 
-struct MemoryLimit {
-  int64_t bytes = INT64_MAX;  // per rank; INT64_MAX: none
-  std::string source;
-};
-
-/// Of a rank's predicted peak: as asked for, or the cluster's, or the device's. Ranks of a CPU run
-/// share the machine's memory; every worker also takes what it holds before it loads a stage.
+/// As asked for, or what the devices have.
 MemoryLimit memory_limit(const Profile& profile, const Cluster* cluster, const PlanRequest& request,
                          int ranks);
 

@@ -5,11 +5,11 @@
 //
 //   rank r     F0 F1 … F(k-1) |trip| B0 Fk B1 F(k+1) … F(M-1) |trip| B(M-k) … B(M-1)
 //
-// a *trip* of F(i) runs down the chain to the last stage and back; there F(i) comes before B(i-K+1),
-// so it returns as B(i-K+1) and costs R = the F and B of every stage from r on and the transfers
-// between them. Paths through rank r are: its own work alone; its own work with one trip, at the
-// first or the last F that can make one; with both; and (K = 1) a trip at every k-th F, the rest
-// being the rank's own. Each is sandwiched between head_r and tail_r, the way of the first
+// a *trip* of F(i) runs down the chain to the last stage and back; there F(i) comes before
+// B(i-K+1), so it returns as B(i-K+1) and costs R = the F and B of every stage from r on and the
+// transfers between them. Paths through rank r are: its own work alone; its own work with one trip,
+// at the first or the last F that can make one; with both; and (K = 1) a trip at every k-th F, the
+// rest being the rank's own. Each is sandwiched between head_r and tail_r, the way of the first
 // microbatch to rank r and of the last one back. A path over a channel replaces the rank's work by
 // the M messages that pass one after another.
 #pragma once

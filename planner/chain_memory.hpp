@@ -40,8 +40,8 @@ class ChainMemory {
 
   /// Peak of stage [begin, end) with `left` ranks from it on.
   int64_t stage(int begin, int end, int left) const;
-  /// The least over all splits of units [begin, ...) into `left` stages of the largest peak in them;
-  /// the largest int64_t where there are too few units.
+  /// The least over all splits of units [begin, ...) into `left` stages of the largest peak in
+  /// them; the largest int64_t where there are too few units.
   int64_t suffix(int begin, int left) const;
   /// Over all splits.
   int64_t chain() const { return suffix(0, ranks_); }

@@ -6,8 +6,8 @@
 
 namespace penstock {
 
-/// The rank's own work, with all that it receives and all that it sends before its last B; or a path
-/// that leaves it.
+/// The rank's own work, with all that it receives and all that it sends before its last B; or a
+/// path that leaves it.
 double ChainBound::path(const Stage& s) const {
   const int m = microbatches_;
   const double receives = m * (s.before.receive_forward_s + s.after.receive_backward_s);
@@ -19,7 +19,8 @@ double ChainBound::path(const Stage& s) const {
 }
 
 /// From the start of an F of the stage to the end of the B that its trip returns as. Where a cut
-/// behind is not linked the trip turns before it, on a rank that has no fewer in flight than the last.
+/// behind is not linked the trip turns before it, on a rank that has no fewer in flight than the
+/// last.
 double ChainBound::trip(const Stage& s, bool first_forward, bool first_backward) const {
   const std::vector<double>& f = first_forward ? forward0_ : forward_;
   const std::vector<double>& b = first_backward ? backward0_ : backward_;

@@ -1,5 +1,5 @@
-// How many microbatches a schedule keeps in flight on each rank: with k, rank r runs F(0..k-1), then
-// B(0) F(k) B(1) F(k+1) …, then the remaining B. GPipe: k = M; 1F1B: k = min(M, P - r).
+// How many microbatches a schedule keeps in flight on each rank: with k, rank r runs F(0..k-1),
+// then B(0) F(k) B(1) F(k+1) …, then the remaining B. GPipe: k = M; 1F1B: k = min(M, P - r).
 #pragma once
 
 #include <vector>

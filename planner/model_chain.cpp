@@ -116,8 +116,8 @@ void ModelChain::add_parameters(const Profile& profile, ChainCosts& costs) const
   }
 }
 
-/// Parameters of the first unit that the last one has too are always held by two ranks or more; where
-/// every unit is a stage, all holders are known.
+/// Parameters of the first unit that the last one has too are always held by two ranks or more;
+/// where every unit is a stage, all holders are known.
 double ModelChain::reduce_s(const Link& link, int ranks) const {
   constexpr auto fastest = AllReduce::Algorithm::fastest;
   double sum_s = 0;

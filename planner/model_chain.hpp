@@ -2,11 +2,12 @@
 // arithmetic of simulator/plan_costs.hpp, so that the bounds of a split are never above its
 // simulation.
 //
-// Times count an operator once, in its own unit; a constant or parameter-derived value, which stages
-// compute where they need it, only if that unit needs it. A parameter is updated in the first unit that
-// uses it, and saves microbatch 0 its accumulation in each. Of what crosses a cut only the values
-// made in the unit before it and used in the unit behind it are sure to cross it whatever the other
-// cuts are; where there are none, or none that carries a gradient, the cut is not linked.
+// Times count an operator once, in its own unit; a constant or parameter-derived value, which
+// stages compute where they need it, only if that unit needs it. A parameter is updated in the
+// first unit that uses it, and saves microbatch 0 its accumulation in each. Of what crosses a cut
+// only the values made in the unit before it and used in the unit behind it are sure to cross it
+// whatever the other cuts are; where there are none, or none that carries a gradient, the cut is
+// not linked.
 #pragma once
 
 #include <vector>

@@ -55,9 +55,9 @@ using Progress = std::function<void(const std::string& what, double share_done)>
 /// Exact over contiguous splits of the chain of units: splits are taken best lower bound first and
 /// simulated until the bound reaches the best found. Memory is a hard limit. Equal steps (to the
 /// nanosecond) go by key: less memory on the fullest rank, schedule in the table's order, fewer
-/// microbatches, earlier cuts. The step predicted is what simulating the plan gives, to the last bit.
-/// Throws InputError where nothing fits (by how much, and what would make it fit), for a coupled
-/// batch without leave, for more ranks than units.
+/// microbatches, earlier cuts. The step predicted is what simulating the plan gives, to the last
+/// bit. Throws InputError where nothing fits (by how much, and what would make it fit), for a
+/// coupled batch without leave, for more ranks than units.
 Planned make_plan(const Profile& profile, const Graph& model, const Cluster* cluster,
                   const PlanRequest& request, const Progress& progress = {});
 

@@ -17,8 +17,9 @@ std::vector<OperatorId> manual_begins(const Graph& model, const std::vector<std:
 /// The number of ranks: as asked for, or of the split, or of the cluster, or 2.
 int choose_ranks(const PlanRequest& request, const Cluster* cluster, int chain_units);
 
-/// Where the samples of a batch influence each other the number of microbatches changes the training:
-/// it is chosen only with leave, and with a warning; likewise a warning where nobody knows.
+/// Where the samples of a batch influence each other the number of microbatches changes the
+/// training: it is chosen only with leave, and with a warning; likewise a warning where nobody
+/// knows.
 void check_coupling(const Graph& model, const PlanRequest& request,
                     std::vector<std::string>& warnings);
 

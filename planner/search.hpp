@@ -1,10 +1,11 @@
 // Exact search over the contiguous splits of a chain into a number of stages, for several schedules
-// and microbatch counts at once: best lower bound first, simulated until the next bound is no better
-// than the best found. Deterministic: equal steps are decided by key, never by order of arrival.
+// and microbatch counts at once: best lower bound first, simulated until the next bound is no
+// better than the best found. Deterministic: equal steps are decided by key, never by order of
+// arrival.
 //
-// Steps are compared in whole nanoseconds, far below what a measurement can tell, so that plans whose
-// sums differ in rounding alone are ties. A key is (step, peak memory, space, split), each the less
-// the better; peak memory comes first where memory is the objective.
+// Steps are compared in whole nanoseconds, far below what a measurement can tell, so that plans
+// whose sums differ in rounding alone are ties. A key is (step, peak memory, space, split), each
+// the less the better; peak memory comes first where memory is the objective.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,8 @@
 
 namespace penstock {
 
-/// All splits for one schedule and microbatch count. Spaces are listed in the order that decides ties.
+/// All splits for one schedule and microbatch count. Spaces are listed in the order that decides
+/// ties.
 struct SplitSpace {
   ChainBound time;
   ChainMemory memory;

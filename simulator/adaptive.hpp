@@ -1,5 +1,5 @@
-// The adaptive schedule: actions placed one after the other on the real, unequal stage times, under a
-// memory cap, with the backward in two parts wherever that helps.
+// The adaptive schedule: actions placed one after the other on the real, unequal stage times, under
+// a memory cap, with the backward in two parts wherever that helps.
 #pragma once
 
 #include <vector>
@@ -21,9 +21,9 @@ struct AdaptiveProblem {
 };
 
 /// The fastest in simulation of what a list scheduler makes under several rules and of every named
-/// schedule that runs these stages on these ranks, of those that keep to the cap; so never slower than
-/// the best named one. Deterministic. Throws InputError where nothing keeps to the cap, naming the least
-/// that was needed.
+/// schedule that runs these stages on these ranks, of those that keep to the cap; so never slower
+/// than the best named one. Deterministic. Throws InputError where nothing keeps to the cap, naming
+/// the least that was needed.
 Program adaptive(const AdaptiveProblem& problem);
 
 }  // namespace penstock

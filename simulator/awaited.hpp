@@ -7,8 +7,8 @@
 
 namespace penstock {
 
-/// Messages that have been posted and that no task waits for yet, in lists by what needs them, linked
-/// through Message::next_awaited. One rank's after another's.
+/// Messages that have been posted and that no task waits for yet, in lists by what needs them,
+/// linked through Message::next_awaited. One rank's after another's.
 class Awaited {
  public:
   Awaited() = default;

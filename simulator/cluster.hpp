@@ -15,7 +15,8 @@ enum class SendMode {
   rendezvous,  // once both are there; the sender waits
 };
 
-/// A transfer occupies its channel for latency_s + bytes / bandwidth and arrives propagation_s later.
+/// A transfer occupies its channel for latency_s + bytes / bandwidth and arrives propagation_s
+/// later.
 struct Link {
   double latency_s = 0;
   double bandwidth = 0;  // bytes per second; 0: infinite

@@ -1,14 +1,14 @@
 // A program made ready to run: every action becomes one small task with its duration, every pair of
 // SEND and RECV one message of a channel. All lookups happen here, none while the engine runs.
 //
-// A RECV posts; what waits for its message is the F (RECV_F), or the B or I (RECV_B), of its stage and
-// microbatch, as in torch.distributed.pipelining: programs list a RECV where its SEND happens, which
-// may be long before it is needed.
+// A RECV posts; what waits for its message is the F (RECV_F), or the B or I (RECV_B), of its stage
+// and microbatch, as in torch.distributed.pipelining: programs list a RECV where its SEND happens,
+// which may be long before it is needed.
 //
-// Compute that a transfer costs its ranks (Link::sender_s_per_byte, receiver_s_per_byte) is added to
-// the next action of that rank that takes time: of the sender after its SEND, of the receiver after
-// its RECV. That is exact where the bytes move beside the next action; behind a rank's last action
-// it is left out.
+// Compute that a transfer costs its ranks (Link::sender_s_per_byte, receiver_s_per_byte) is added
+// to the next action of that rank that takes time: of the sender after its SEND, of the receiver
+// after its RECV. That is exact where the bytes move beside the next action; behind a rank's last
+// action it is left out.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +54,8 @@ struct Channel {
   Route route;
 };
 
-/// An all-reduce beside compute: its buckets fill evenly while the stage's last backward runs, which
-/// REDUCE_GRAD follows.
+/// An all-reduce beside compute: its buckets fill evenly while the stage's last backward runs,
+/// which REDUCE_GRAD follows.
 struct Reduction {
   int buckets = 1;
   double bucket_s = 0, backward_s = 0;

@@ -51,7 +51,8 @@ struct CriticalPath {
   std::vector<double> rank_s;  // per rank its compute and all-reduces on the path
 };
 
-/// `times` are recorded and finished (std::invalid_argument otherwise). Linear in the number of tasks.
+/// `times` are recorded and finished (std::invalid_argument otherwise). Linear in the number of
+/// tasks.
 CriticalPath critical_path(const Program& program, const CompiledProgram& compiled,
                            const EngineResult& times, const Network& network);
 

@@ -20,10 +20,12 @@ struct DirectResult {
   int64_t messages = 0;
 };
 
-/// Can `run_direct` run it? Equal eager links that cost their ranks no compute, and compute actions alone.
+/// Can `run_direct` run it? Equal eager links that cost their ranks no compute, and compute actions
+/// alone.
 bool runs_directly(const Program& compute, const Network& network);
 
-/// Nothing where the program deadlocks. It has passed check_compute (pipeline/check.hpp). Linear in the number of actions.
+/// Nothing where the program deadlocks. It has passed check_compute (pipeline/check.hpp). Linear in
+/// the number of actions.
 std::optional<DirectResult> run_direct(const Program& compute, const FlowTable& flows,
                                        const Costs& costs, const Network& network);
 

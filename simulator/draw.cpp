@@ -21,7 +21,8 @@ bool takes_time(const TimelineEvent& event) {
          event.end_s > event.start_s;
 }
 
-/// Each column shows the event that covers most of it, or idle where ranks idle longer than they work.
+/// Each column shows the event that covers most of it, or idle where ranks idle longer than they
+/// work.
 class Grid {
  public:
   Grid(const Timeline& timeline, int ranks, int width, double end_s)

@@ -1,6 +1,6 @@
-// A simulated step as one HTML page that needs no network and no other file: the timeline to zoom and
-// to hover, memory curves, the critical path drawn and listed, where time and memory go. The page's
-// own files are in simulator/page/ and become part of the program when it is built.
+// A simulated step as one HTML page that needs no network and no other file: the timeline to zoom
+// and to hover, memory curves, the critical path drawn and listed, where time and memory go. The
+// page's own files are in simulator/page/ and become part of the program when it is built.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Where the idle time of each rank comes from. The step is simulated again and again, each time with
-// one more thing taken away, and what a rank idles less is what that thing cost it:
+// Where the idle time of each rank comes from. The step is simulated again and again, each time
+// with one more thing taken away, and what a rank idles less is what that thing cost it:
 //
 //   as it is
 //   without all-reduces       -> all-reduce
@@ -9,7 +9,8 @@
 //   what is left              -> ramp: filling and emptying the pipeline
 //
 // So the parts of a rank add up to its idle time (to the rounding of five sums). A part is below 0
-// where a rank idles more once the thing is gone: the busiest rank gains idle time from equal stages.
+// where a rank idles more once the thing is gone: the busiest rank gains idle time from equal
+// stages.
 #pragma once
 
 #include <vector>
@@ -26,8 +27,8 @@ struct IdleParts {
   double total_s() const { return ramp_s + imbalance_s + transfers_s + recompute_s + all_reduce_s; }
 };
 
-/// Per rank, for a program that can finish. Takes up to five simulations: nothing is simulated again
-/// where there is nothing to take away.
+/// Per rank, for a program that can finish. Takes up to five simulations: nothing is simulated
+/// again where there is nothing to take away.
 std::vector<IdleParts> idle_parts(const Program& program, const Costs& costs,
                                   const Network& network);
 

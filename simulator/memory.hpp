@@ -1,5 +1,5 @@
-// Memory of each rank along its program: what stages hold all the time, what is held for a stage and
-// microbatch, and the transient of the running action.
+// Memory of each rank along its program: what stages hold all the time, what is held for a stage
+// and microbatch, and the transient of the running action.
 //
 //   F        + saved_bytes at its start; transient_forward while it runs
 //   B        - saved_bytes at its end;   transient_backward while it runs
@@ -44,8 +44,8 @@ struct RankMemory {
   std::vector<MemorySample> samples;  // ascending in time; empty without times
 };
 
-/// A rank's peak follows from the order of its actions alone; samples also need `times`, as recorded
-/// by the engine, which may be null.
+/// A rank's peak follows from the order of its actions alone; samples also need `times`, as
+/// recorded by the engine, which may be null.
 RankMemory rank_memory(const Program& program, int rank, const Costs& costs,
                        const CompiledProgram* compiled, const EngineResult* times);
 

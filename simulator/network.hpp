@@ -28,8 +28,8 @@ class Network {
   Route route(int from, int to) const;
   /// Bytes per second of what is shared.
   const std::vector<double>& capacity() const { return capacity_; }
-  /// When bytes move, and the compute that a transfer costs, the same everywhere; of routes the best
-  /// latency and bandwidth, so that no transfer is ever faster.
+  /// When bytes move, and the compute that a transfer costs, the same everywhere; of routes the
+  /// best latency and bandwidth, so that no transfer is ever faster.
   const Link& link() const { return link_; }
   /// Equal links, nothing shared.
   bool uniform() const { return places_.empty(); }

@@ -1,5 +1,5 @@
-// What idle time and memory peaks are made of, as JSON: the same members in `simulate --json` and in
-// the HTML page.
+// What idle time and memory peaks are made of, as JSON: the same members in `simulate --json` and
+// in the HTML page.
 #pragma once
 
 #include <nlohmann/json.hpp>

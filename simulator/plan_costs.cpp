@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <tuple>
@@ -57,7 +58,6 @@ class PlanCosts {
         slicing_(slicing),
         profile_(profile),
         cluster_(cluster),
-        network_(cluster ? Network(*cluster) : Network(reduce_link(profile, nullptr))),
         measured_(measured(plan, model, profile)) {}
 
   Costs run() {
@@ -205,13 +205,19 @@ class PlanCosts {
 
   AllReduce how() const { return cluster_ ? cluster_->all_reduce : AllReduce{}; }
 
+  /// Made only where ranks sum something: a search asks for the costs of many plans.
+  const Network& network() {
+    if (!network_) network_ = cluster_ ? Network(*cluster_) : reduce_link(profile_, nullptr);
+    return *network_;
+  }
+
   /// The slowest way in the ring of these ranks of the whole run.
-  Link ring_link(const std::vector<int>& ranks) const {
-    Link slowest = network_.link();
+  Link ring_link(const std::vector<int>& ranks) {
+    Link slowest = network().link();
     slowest.latency_s = 0;
     slowest.bandwidth = 0;
     for (size_t i = 0; i < ranks.size(); ++i) {
-      const Route route = network_.route(ranks[i], ranks[(i + 1) % ranks.size()]);
+      const Route route = network().route(ranks[i], ranks[(i + 1) % ranks.size()]);
       slowest.latency_s = std::max(slowest.latency_s, route.latency_s + route.propagation_s);
       if (route.bandwidth > 0 && (slowest.bandwidth <= 0 || route.bandwidth < slowest.bandwidth)) {
         slowest.bandwidth = route.bandwidth;
@@ -222,21 +228,22 @@ class PlanCosts {
 
   /// The all-reduces that a stage takes part in: over replicas, and over the ranks that hold one of
   /// its parameters.
-  void add_reductions(int stage, int64_t trainable_bytes, StageCosts& costs) const {
+  void add_reductions(int stage, int64_t trainable_bytes, StageCosts& costs) {
+    const double shared_s = shared_parameters_s(stage);
+    costs.reduce_s = shared_s;
+    if (plan_.data_parallel == 1) return;
     std::vector<int> replicas;
     replicas.reserve(static_cast<size_t>(plan_.data_parallel));
     for (int replica = 0; replica < plan_.data_parallel; ++replica) {
       replicas.push_back(replica * plan_.ranks() + plan_.stages[static_cast<size_t>(stage)].rank);
     }
-    const auto count = static_cast<int64_t>(replicas.size());
     const BucketedAllReduce buckets =
-        bucketed_all_reduce(how(), ring_link(replicas), trainable_bytes, count);
-    const double shared_s = shared_parameters_s(stage);
-    costs.reduce_s = buckets.buckets * buckets.bucket_s + shared_s;
+        bucketed_all_reduce(how(), ring_link(replicas), trainable_bytes, plan_.data_parallel);
+    costs.reduce_s += buckets.buckets * buckets.bucket_s;
     if (how().overlap && shared_s == 0) costs.reduce_buckets = buckets.buckets;
   }
 
-  double shared_parameters_s(int stage) const {
+  double shared_parameters_s(int stage) {
     double sum_s = 0;
     for (const Slicing::Shared& shared : slicing_.shared) {
       std::map<int, int> first_stage_of_rank;
@@ -264,7 +271,7 @@ class PlanCosts {
   const Slicing& slicing_;
   const Profile& profile_;
   const Cluster* cluster_;
-  const Network network_;
+  std::optional<Network> network_;
   const MicrobatchCosts& measured_;
   std::map<int, std::set<int>> tensors_of_rank_;
 };

@@ -28,7 +28,8 @@ Network plan_network(const Profile& profile, const Cluster* cluster) {
                      "Name a cluster whose link is described: --cluster CLUSTER.yaml.");
   }
   const LinkCost measured = link_during_step(profile);
-  // Gloo moves no byte before the receiver has posted, and NCCL's sends wait for their peer's kernel.
+  // Gloo moves no byte before the receiver has posted, and NCCL's sends wait for their peer's
+  // kernel.
   return Link{.latency_s = measured.latency_s,
               .bandwidth = measured.bandwidth,
               .sender_s_per_byte = measured.sender_s_per_byte,

@@ -1,5 +1,5 @@
-// Transfers that share links, as fluids: after its latency a transfer moves at the max-min fair rate
-// of the moment, which changes whenever another one begins or ends.
+// Transfers that share links, as fluids: after its latency a transfer moves at the max-min fair
+// rate of the moment, which changes whenever another one begins or ends.
 #pragma once
 
 #include <cstdint>

@@ -31,17 +31,18 @@ struct SimulationOptions {
   bool memory = true;
 };
 
-/// Runs a lowered program. Ranks execute their actions in order; a RECV only posts, and the F, B or I
-/// that needs its message waits for it. A channel (sending rank, receiving rank, direction) carries
-/// one transfer at a time, in order. Deterministic: times do not depend on the order in which ranks
-/// are looked at (engine.hpp), and the timeline's ties go by rank and program order. In it a SEND
-/// lasts while its bytes move, a RECV while its rank waits for them. Throws InputError for a program that cannot finish, naming
-/// each waiting rank and what it waits for.
+/// Runs a lowered program. Ranks execute their actions in order; a RECV only posts, and the F, B or
+/// I that needs its message waits for it. A channel (sending rank, receiving rank, direction)
+/// carries one transfer at a time, in order. Deterministic: times do not depend on the order in
+/// which ranks are looked at (engine.hpp), and the timeline's ties go by rank and program order. In
+/// it a SEND lasts while its bytes move, a RECV while its rank waits for them. Throws InputError
+/// for a program that cannot finish, naming each waiting rank and what it waits for.
 Simulation simulate(const Program& lowered, const Costs& costs, const Network& network,
                     const SimulationOptions& options = {});
 
-/// The same for a program of compute actions alone that check_compute accepts, lowered along `flows`; without timeline and memory
-/// samples, and where sends wait for nothing, it is run as it is (direct.hpp).
+/// The same for a program of compute actions alone that check_compute accepts, lowered along
+/// `flows`; without timeline and memory samples, and where sends wait for nothing, it is run as it
+/// is (direct.hpp).
 Simulation simulate_compute(const Program& compute, const std::vector<Flow>& flows,
                             const Costs& costs, const Network& network,
                             const SimulationOptions& options = {});

@@ -20,7 +20,8 @@ std::vector<int64_t> apportion(int64_t total, std::span<const StageCost> parts,
   return profiler::apportion(std::max<int64_t>(total, 0), measured);
 }
 
-/// Bytes that operators [begin, end) produce and operators from `end` on read, or the model returns.
+/// Bytes that operators [begin, end) produce and operators from `end` on read, or the model
+/// returns.
 int64_t output_bytes(const Graph& graph, const std::vector<std::vector<OperatorId>>& consumers,
                      OperatorId begin, OperatorId end, int64_t batch) {
   int64_t bytes = 0;
@@ -71,8 +72,8 @@ void share_out(const Division& division, OperatorId begin, OperatorId end, const
   }
 }
 
-/// Scales what the groups of a unit need for a moment so that the most of them is what the unit does:
-/// it holds values that lie between its operators besides.
+/// Scales what the groups of a unit need for a moment so that the most of them is what the unit
+/// does: it holds values that lie between its operators besides.
 void scale_transients(std::vector<StageCost>& groups, int64_t unit, int64_t StageBytes::*bytes) {
   int64_t most = 0;
   for (const StageCost& group : groups) most = std::max(most, group.bytes.*bytes);

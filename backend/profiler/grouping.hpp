@@ -13,8 +13,8 @@ bool costs_time(const Graph& graph, const Analysis& analysis, OperatorId op);
 
 /// First operators of the groups, ascending from 0. A group lies inside one unit and ends with an
 /// operator that costs time, so that views fall to the operator that reads them. At most `most`
-/// groups (but no fewer than units): in a larger graph, groups take several such operators. Positions
-/// where no stage can begin (graph/cuts.hpp: allowed_cuts) lie inside a group.
+/// groups (but no fewer than units): in a larger graph, groups take several such operators.
+/// Positions where no stage can begin (graph/cuts.hpp: allowed_cuts) lie inside a group.
 std::vector<OperatorId> group_begins(const Graph& graph, const Analysis& analysis,
                                      const std::vector<Unit>& units, int most = 1000);
 

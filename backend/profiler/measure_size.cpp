@@ -10,7 +10,8 @@
 namespace penstock::profiler {
 namespace {
 
-/// Microbatches right after an optimizer step that are measured: for what the first one takes longer.
+/// Microbatches right after an optimizer step that are measured: for what the first one takes
+/// longer.
 constexpr int first_microbatches = 2;
 
 StepContext context(const Subject& subject, int64_t microbatch, int repetition) {
@@ -29,8 +30,9 @@ double total(const ChainRun& run) {
   return sum;
 }
 
-/// What the stages took without the forward of the loss, which has a place of its own in the profile.
-/// Something is left even where the loss alone happened to take longer than all of its stage.
+/// What the stages took without the forward of the loss, which has a place of its own in the
+/// profile. Something is left even where the loss alone happened to take longer than all of its
+/// stage.
 std::vector<StageCost> without_loss(std::vector<StageCost> costs, int loss_stage,
                                     const Measured& loss) {
   if (loss_stage >= static_cast<int>(costs.size())) return costs;

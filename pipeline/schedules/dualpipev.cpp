@@ -1,5 +1,6 @@
-// DualPipeV (DeepSeek-AI, DualPipe, 2025, in the cut-in-half form): a V like ZB-V whose steady state
-// runs a forward of one stage beside a backward of the other, so that their transfers hide each other.
+// DualPipeV (DeepSeek-AI, DualPipe, 2025, in the cut-in-half form): a V like ZB-V whose steady
+// state runs a forward of one stage beside a backward of the other, so that their transfers hide
+// each other.
 //
 //   P = 2, M = 4, F, I and W equally long; small letters are the second stage, 3 - r on rank r
 //

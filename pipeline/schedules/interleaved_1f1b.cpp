@@ -7,8 +7,8 @@
 //   rank 0  F0 F1 f0 f1 F2 .  b0 b0 F3 b1 b1 f2 B0 B0 f3 B1 B1 .  b2 b2 .  b3 b3 B2 B2 B3 B3
 //   rank 1  .  F0 F1 f0 b0 b0 f1 b1 b1 F2 B0 B0 F3 B1 B1 f2 b2 b2 f3 b3 b3 B2 B2 B3 B3 .  .
 //
-// Rank r holds min(M v, (v-1) K + 2 (P-1-r) + 1) microbatches, K in a round. Idle: (P-1)(F+B)/v, F and B
-// those of a whole rank.
+// Rank r holds min(M v, (v-1) K + 2 (P-1-r) + 1) microbatches, K in a round. Idle: (P-1)(F+B)/v, F
+// and B those of a whole rank.
 #include "pipeline/schedules/interleaving.hpp"
 #include "pipeline/schedules/shape.hpp"
 #include "pipeline/schedules/writer.hpp"

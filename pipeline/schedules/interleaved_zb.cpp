@@ -1,5 +1,5 @@
-// Interleaved zero bubble (ZB1P of Qi et al., "Zero Bubble Pipeline Parallelism", 2023, with several
-// stages per rank): the ramp of interleaved 1F1B is filled with W.
+// Interleaved zero bubble (ZB1P of Qi et al., "Zero Bubble Pipeline Parallelism", 2023, with
+// several stages per rank): the ramp of interleaved 1F1B is filled with W.
 //
 //   P = 2, v = 2, M = 4, F, I and W equally long; small letters are the second stage of a rank
 //

@@ -1,11 +1,11 @@
-// The order in which interleaved schedules visit a rank's stages: rounds of K microbatches, each round
-// through all v stages of the rank.
+// The order in which interleaved schedules visit a rank's stages: rounds of K microbatches, each
+// round through all v stages of the rank.
 //
 //   v = 2, K = 2     forwards   a a b b a a b b …
 //                    backwards  b b a a b b a a …
 //
-// M microbatches make max(1, M / P) rounds of equal size, after torch.distributed.pipelining; Narayanan
-// et al. (2021) have K = P.
+// M microbatches make max(1, M / P) rounds of equal size, after torch.distributed.pipelining;
+// Narayanan et al. (2021) have K = P.
 #pragma once
 
 #include <string_view>
@@ -24,7 +24,8 @@ class Interleaving {
   int backward_stage(int rank, int i) const {
     return (shape_.stages_per_rank - 1 - local(i)) * shape_.ranks + rank;
   }
-  /// Forwards before a rank's first backward, where each rank further from the end has `per_hop` more.
+  /// Forwards before a rank's first backward, where each rank further from the end has `per_hop`
+  /// more.
   int warm_up(int rank, int per_hop) const;
   /// Forwards of a rank in all.
   int total() const { return shape_.microbatches * shape_.stages_per_rank; }

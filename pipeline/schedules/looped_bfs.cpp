@@ -1,5 +1,5 @@
-// Looped BFS (Lamy-Poirier, "Breadth-First Pipeline Parallelism", 2022): a rank runs every microbatch
-// of its first stage, then of its next, and the way back in the opposite order.
+// Looped BFS (Lamy-Poirier, "Breadth-First Pipeline Parallelism", 2022): a rank runs every
+// microbatch of its first stage, then of its next, and the way back in the opposite order.
 //
 //   P = 2, v = 2, M = 3, B twice as long as F; small letters are the second stage of a rank
 //
@@ -7,8 +7,8 @@
 //   rank 0  F0 F1 F2 f0 f1 f2 .  .  .  b2 b2 b1 b1 b0 b0 B2 B2 B1 B1 B0 B0
 //   rank 1  .  F0 F1 F2 f0 f1 f2 b2 b2 b1 b1 b0 b0 B2 B2 B1 B1 B0 B0 .  .
 //
-// Every rank holds all v M microbatches. The backwards go down in microbatches, since the last one is
-// the first whose activations are all there.
+// Every rank holds all v M microbatches. The backwards go down in microbatches, since the last one
+// is the first whose activations are all there.
 #include "pipeline/schedules/shape.hpp"
 #include "pipeline/schedules/writer.hpp"
 

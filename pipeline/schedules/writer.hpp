@@ -1,5 +1,5 @@
-// Writes one rank's compute actions and counts microbatches per stage, so that a generator says only
-// which stage comes next.
+// Writes one rank's compute actions and counts microbatches per stage, so that a generator says
+// only which stage comes next.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// ZB-V (Qi et al., "Pipeline Parallelism with Controllable Memory", 2024): two stages per rank, laid out
-// as a V, so that the last stage sits beside the first and backwards start at once.
+// ZB-V (Qi et al., "Pipeline Parallelism with Controllable Memory", 2024): two stages per rank,
+// laid out as a V, so that the last stage sits beside the first and backwards start at once.
 //
 //   P = 2, M = 4, F, I and W equally long; small letters are the second stage, 3 - r on rank r
 //
@@ -7,7 +7,8 @@
 //   rank 0  F0 F1 F2 f0 i0 w0 f1 i1 w1 F3 I0 W0 f2 i2 w2 I1 W1 f3 i3 w3 I2 W2 I3 W3 .
 //   rank 1  .  F0 f0 F1 f1 i0 w0 F2 I0 W0 f2 i1 w1 F3 I1 W1 f3 i2 w2 I2 i3 I3 W2 w3 W3
 //
-// Every rank holds 2 P microbatches. With F = I = W and M >= 2 P - 1 each rank is busy without a gap: 6 M.
+// Every rank holds 2 P microbatches. With F = I = W and M >= 2 P - 1 each rank is busy without a
+// gap: 6 M.
 #include <algorithm>
 
 #include "pipeline/schedules/shape.hpp"

@@ -8,8 +8,8 @@
 
 namespace penstock {
 
-/// Rank r starts with `per_hop` (P-1-r) forwards and runs its first W once per_hop (P-1) forwards or
-/// backwards have passed.
+/// Rank r starts with `per_hop` (P-1-r) forwards and runs its first W once per_hop (P-1) forwards
+/// or backwards have passed.
 Program zero_bubble(std::string_view schedule, const ScheduleShape& shape, int per_hop);
 
 }  // namespace penstock

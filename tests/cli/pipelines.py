@@ -156,3 +156,9 @@ def difference(found, expected):
     assert found.keys() == expected.keys()
     return max((float((found[name].double() - tensor.double()).norm() /
                       max(tensor.double().norm(), 1e-5 * norm))) for name, tensor in expected.items())
+
+
+def good_plan(folder, **more):
+    """The PiPPy network on two ranks."""
+    return write_plan(folder, model_path("pippy"), vectors(folder, "x", 512, torch.float32), ["", "layer1"], 2, 4,
+                      **more)

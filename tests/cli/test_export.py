@@ -27,8 +27,9 @@ def plan_of(folder, schedule, ranks, samples=8):
 
 
 CASES = [(schedule, ranks, form)
-         for schedule, ranks in [("1f1b", [0, 1]), ("interleaved-1f1b", LOOP), ("zb-h1", [0, 1]), ("zbv", V),
-                                 ("dualpipev", V)]
+         for schedule, ranks in [("gpipe", [0, 1]), ("1f1b", [0, 1]), ("looped-bfs", LOOP),
+                                 ("interleaved-1f1b", LOOP), ("interleaved-zb", LOOP), ("zb-h1", [0, 1]),
+                                 ("zb-h2", [0, 1]), ("zbv", V), ("dualpipev", V)]
          for form in ("compute_only", "compute_comms")]
 
 

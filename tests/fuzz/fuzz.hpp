@@ -1,6 +1,7 @@
-// What every fuzz target shares. libFuzzer (a part of clang) calls LLVMFuzzerTestOneInput with made-up
-// input; a target must accept any. What it finds: an exception other than InputError, a report of
-// ASan or UBSan, a broken promise (`require`), memory or time that a small input must not take.
+// What every fuzz target shares. libFuzzer (a part of clang) calls LLVMFuzzerTestOneInput with
+// made-up input; a target must accept any. What it finds: an exception other than InputError, a
+// report of ASan or UBSan, a broken promise (`require`), memory or time that a small input must not
+// take.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +36,8 @@ auto accepted(std::string_view place, Parse parse) -> std::optional<decltype(par
   return std::nullopt;
 }
 
-/// How a refusal to write a name that is not UTF-8 begins: a name may be read that cannot be written.
+/// How a refusal to write a name that is not UTF-8 begins: a name may be read that cannot be
+/// written.
 constexpr std::string_view not_utf8 = "the text `";
 
 inline std::string_view text_of(const uint8_t* data, size_t size) {

@@ -1,4 +1,5 @@
-// A target with a defect of each kind that fuzzing has to find: the test of the other targets' tests.
+// A target with a defect of each kind that fuzzing has to find: the test of the other targets'
+// tests.
 #include <limits>
 #include <memory>
 #include <stdexcept>

@@ -53,7 +53,8 @@ TEST(Cuts, DominatorsAreWhereOneValueCarriesAll) {
 }
 
 TEST(Cuts, ASecondEntryOfDataIsNotDominated) {
-  // An encoder and a decoder with an input of its own: one value crosses, but it does not carry all.
+  // An encoder and a decoder with an input of its own: one value crosses, but it does not carry
+  // all.
   GraphBuilder b;
   const auto w = b.parameter("w", {4, 4});
   const auto encoded = b.op("aten::linear", {b.input("source", {batch, 4}), w}, {batch, 4});

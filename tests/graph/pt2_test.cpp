@@ -1,4 +1,5 @@
-// The reader on files written by hand: every kind of argument, size and signature, and what it refuses.
+// The reader on files written by hand: every kind of argument, size and signature, and what it
+// refuses.
 #include "graph/pt2.hpp"
 
 #include <gmock/gmock.h>

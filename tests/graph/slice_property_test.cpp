@@ -1,5 +1,5 @@
-// Random graphs, cut at random: every stage can run from what its slice and its edges give it, and it
-// is given nothing that it does not use.
+// Random graphs, cut at random: every stage can run from what its slice and its edges give it, and
+// it is given nothing that it does not use.
 #include <gtest/gtest.h>
 
 #include <algorithm>

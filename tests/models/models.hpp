@@ -1,6 +1,6 @@
-// Where the tests find the models that export_all.py exports. PENSTOCK_TEST_MODELS in the environment
-// names another folder. A test that needs one begins with PENSTOCK_MODEL(path, "pippy"), which skips
-// the test visibly where the file is missing (no torch in .venv).
+// Where the tests find the models that export_all.py exports. PENSTOCK_TEST_MODELS in the
+// environment names another folder. A test that needs one begins with PENSTOCK_MODEL(path,
+// "pippy"), which skips the test visibly where the file is missing (no torch in .venv).
 #pragma once
 
 #include <gtest/gtest.h>

@@ -190,7 +190,8 @@ TEST(Check, SwappingATransferWithTheActionThatNeedsItIsRefused) {
                   HasSubstr(to_string(second) + " comes before"));
     }
   }
-  // One per microbatch: 0F, 1B and 2B (its first SEND), 2F and 3B; 1F and 0B stay on or end the rank.
+  // One per microbatch: 0F, 1B and 2B (its first SEND), 2F and 3B; 1F and 0B stay on or end the
+  // rank.
   EXPECT_EQ(swaps, 15);
 }
 

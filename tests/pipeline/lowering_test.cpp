@@ -114,7 +114,8 @@ TEST(Lowering, UpdatesThatAProgramHasAreNotAddedAgain) {
 }
 
 TEST(Lowering, ADeadlockNamesWhereEachRankWaits) {
-  // Rank 0 wants the gradient of microbatch 1 first, rank 1 gives that of microbatch 0 only after F1.
+  // Rank 0 wants the gradient of microbatch 1 first, rank 1 gives that of microbatch 0 only after
+  // F1.
   const Program program = parse_csv("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1", "");
   EXPECT_THAT(input_error([&] { lower(program, chain_flows(2), {.place = "p.csv"}); }),
               AllOf(StartsWith("p.csv: the program deadlocks"), HasSubstr("rank 0 at 0B0"),

@@ -1,4 +1,5 @@
-// Prints a generated program as CSV: print-schedule NAME RANKS STAGES_PER_RANK MICROBATCHES [lowered]
+// Prints a generated program as CSV: print-schedule NAME RANKS STAGES_PER_RANK MICROBATCHES
+// [lowered]
 #include <cstdio>
 #include <cstdlib>
 #include <string>

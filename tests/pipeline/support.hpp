@@ -15,8 +15,8 @@ namespace penstock {
 /// The message of the InputError that `call` throws; "" if it throws none.
 std::string input_error(const std::function<void()>& call);
 
-/// `count` damaged versions of a text: cut short, or with some characters replaced, doubled or lost.
-/// The same for the same arguments.
+/// `count` damaged versions of a text: cut short, or with some characters replaced, doubled or
+/// lost. The same for the same arguments.
 std::vector<std::string> damaged(const std::string& text, int count);
 
 /// A folder that is deleted with its contents at the end of the test.
@@ -34,8 +34,8 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-/// Draws a compute-only program of a chain of stages as a grid, a row per rank, two characters and a
-/// space per unit of time: F, I and W take one unit, B two, an overlap as much as its parts;
+/// Draws a compute-only program of a chain of stages as a grid, a row per rank, two characters and
+/// a space per unit of time: F, I and W take one unit, B two, an overlap as much as its parts;
 /// transfers are free. Small letters are those of a rank's later stages, `.` is idle.
 std::string draw(const Program& program);
 

@@ -27,7 +27,8 @@ class TinyModel {
   ValueId last_;
 };
 
-/// Four layers in a container: `embed`, `layers.0` to `layers.3` (each `linear` and `relu`), `head`.
+/// Four layers in a container: `embed`, `layers.0` to `layers.3` (each `linear` and `relu`),
+/// `head`.
 TinyModel layered_model();
 
 }  // namespace penstock

@@ -51,8 +51,8 @@ Simulation simulate_split(const Chain& chain, const std::vector<int>& begins,
 /// The bound for a schedule on that chain.
 ChainBound bound_of(const Chain& chain, const std::string& schedule, int ranks, int microbatches);
 
-/// Rounding of sums: bounds and simulations add the same positive numbers in another order, at most a
-/// few thousand of them, each addition off by 2^-53 relative.
+/// Rounding of sums: bounds and simulations add the same positive numbers in another order, at most
+/// a few thousand of them, each addition off by 2^-53 relative.
 constexpr double rounding = 1e-12;
 
 }  // namespace penstock::test

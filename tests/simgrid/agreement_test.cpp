@@ -1,9 +1,9 @@
 // Our engine and SimGrid give the same makespans, over generated settings of every schedule.
 //
 // Tolerances: to six decimals, as published, and to a billionth of the makespan, which SimGrid can
-// keep: it merges events closer than 1e-12 s (surf/precision in replay.hpp), so an end may come early
-// by 1e-12 s for each event before it in its chain; the longest chain here has below a thousand, and
-// the shortest makespans are some milliseconds.
+// keep: it merges events closer than 1e-12 s (surf/precision in replay.hpp), so an end may come
+// early by 1e-12 s for each event before it in its chain; the longest chain here has below a
+// thousand, and the shortest makespans are some milliseconds.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -13,8 +13,8 @@
 // round to SimGrid's unit of work), a transfer is a Comm on a route through the channel's wire and
 // whatever it shares. Hand-overs between actors are semaphores and take no time.
 //
-// What SimGrid 3.32 makes of a transfer, found by small experiments (shared_links_test.cpp has them)
-// and set so that `latency + bytes / bandwidth` results:
+// What SimGrid 3.32 makes of a transfer, found by small experiments (shared_links_test.cpp has
+// them) and set so that `latency + bytes / bandwidth` results:
 //
 //   network/model:CM02           the fluid max-min model; the default LV08 is the same model with
 //                                other factors
@@ -43,9 +43,10 @@
 namespace penstock::testing {
 
 /// Seconds until the last rank has done its last action. SimGrid's engine lives once per process:
-/// call this once, or in a child (child.hpp). `lowered` consists of F, B, I, W, OVERLAP_F_B, SEND and
-/// RECV, and every RECV is needed by an action after it; throws std::invalid_argument otherwise.
-/// A program that cannot finish ends the process with SimGrid's own report of the deadlock.
+/// call this once, or in a child (child.hpp). `lowered` consists of F, B, I, W, OVERLAP_F_B, SEND
+/// and RECV, and every RECV is needed by an action after it; throws std::invalid_argument
+/// otherwise. A program that cannot finish ends the process with SimGrid's own report of the
+/// deadlock.
 double simgrid_makespan_s(const Program& lowered, const Costs& costs, const Platform& platform);
 
 }  // namespace penstock::testing

@@ -2,12 +2,12 @@
 // switch: generated clusters under generated programs of every schedule. SimGrid's platform is made
 // from the cluster's nodes, not from our routes, so who shares what is compared as well.
 //
-// Shared links can make a step unsteady: a flow that begins a little later changes the rates of others,
-// these change when computes begin, and so the next flows; where that grows from microbatch to
-// microbatch, a rounding of the last bit becomes milliseconds, in any simulator. A setting whose
-// makespan, in our engine alone, moves by more than 1e-9 of itself when stages take a 1e-11th longer
-// or shorter is only compared to 1 %; at most an eighth may be such. A change of that
-// size is of the order of SimGrid's own precision (1e-12 s for each event). All others agree to six
+// Shared links can make a step unsteady: a flow that begins a little later changes the rates of
+// others, these change when computes begin, and so the next flows; where that grows from microbatch
+// to microbatch, a rounding of the last bit becomes milliseconds, in any simulator. A setting whose
+// makespan, in our engine alone, moves by more than 1e-9 of itself when stages take a 1e-11th
+// longer or shorter is only compared to 1 %; at most an eighth may be such. A change of that size
+// is of the order of SimGrid's own precision (1e-12 s for each event). All others agree to six
 // decimals and to 1e-9.
 #include <gtest/gtest.h>
 
@@ -37,8 +37,8 @@ class Drawing {
   std::mt19937 random_;
 };
 
-/// Nodes of one kind for the setting's ranks. Whatever is shared has about half the bandwidth that the
-/// setting's messages were drawn for; each kind of sharing is there in half of the clusters.
+/// Nodes of one kind for the setting's ranks. Whatever is shared has about half the bandwidth that
+/// the setting's messages were drawn for; each kind of sharing is there in half of the clusters.
 Cluster draw_cluster(const Setting& setting, Drawing& draw) {
   const double bandwidth = setting.link.bandwidth / 2;
   NodeKind node;

@@ -79,7 +79,8 @@ TEST(AllReduce, BucketsBeginWhileTheBackwardRuns) {
 }
 
 TEST(AllReduce, OneThatIsSlowerThanTheBackwardQueues) {
-  // Stage 1: buckets full at 3, 4, 5, 6, each 2 s: until 11. Stage 0: full from 7 on, waits: until 19.
+  // Stage 1: buckets full at 3, 4, 5, 6, each 2 s: until 11. Stage 0: full from 7 on, waits: until
+  // 19.
   EXPECT_EQ(two_stages(4, 8).makespan_s, 19 + 2);
 }
 

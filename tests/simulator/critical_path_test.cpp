@@ -207,9 +207,9 @@ std::vector<int> count(const CriticalPath& path, Kind kind, size_t stages) {
   return times;
 }
 
-// No task of the path could start earlier: had one of them taken a second more, the step would have.
-// Sends that wait for a receive in the receiver's own order are left out: there the receiver may do
-// something else first.
+// No task of the path could start earlier: had one of them taken a second more, the step would
+// have. Sends that wait for a receive in the receiver's own order are left out: there the receiver
+// may do something else first.
 TEST(CriticalPath, AnythingOnItThatTakesLongerMakesTheStepAsMuchLonger) {
   int checked = 0;
   for (unsigned seed = 0; seed < 300; ++seed) {
@@ -249,7 +249,8 @@ TEST(CriticalPath, EndsWithTheAllReducesThatRunBesideCompute) {
   costs.stages = {stage, stage};
   costs.flows = {{0, 1, 0, 0}};
   const TracedRun traced = run(program, costs, Link{});
-  // F and F until 2, B of stage 1 until 6; its buckets until 11, those of stage 0 until 19; OPT until 21.
+  // F and F until 2, B of stage 1 until 6; its buckets until 11, those of stage 0 until 19; OPT
+  // until 21.
   EXPECT_EQ(traced.path.compute_s, 2 + 4 + 2);
   EXPECT_EQ(traced.path.reduce_s, 5 + 8);
   EXPECT_EQ(traced.path.wait_s, 0);

@@ -104,8 +104,8 @@ const std::vector<Times>& some_times() {
   return times;
 }
 
-// Interleaved: M (F+B) and a ramp of (P-1)(F+B) / v, F and B those of a whole rank, where the rounds
-// are full: M a multiple of P.
+// Interleaved: M (F+B) and a ramp of (P-1)(F+B) / v, F and B those of a whole rank, where the
+// rounds are full: M a multiple of P.
 TEST(Formula, InterleavedOneFOneBHasARampThatIsShorterByTheStagesPerRank) {
   for (const int ranks : {1, 2, 3, 4, 8}) {
     for (const int v : {1, 2, 3}) {

@@ -1,8 +1,9 @@
-// What holds for every program, whatever its times: checked on generated settings of every schedule.
+// What holds for every program, whatever its times: checked on generated settings of every
+// schedule.
 //
 // All comparisons are exact. An engine's time is made of sums and maxima, and both are monotone in
-// floating point too: what bounds the numbers bounds their rounded sums, as long as both sides add in
-// the same order. Scaling by a power of two rounds nothing.
+// floating point too: what bounds the numbers bounds their rounded sums, as long as both sides add
+// in the same order. Scaling by a power of two rounds nothing.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,8 +24,8 @@ namespace {
 
 using testing::Setting;
 
-/// The longest path through a program's compute: an action follows the one before it on its rank, and
-/// the actions that make its inputs, on another rank after a transfer that never waits.
+/// The longest path through a program's compute: an action follows the one before it on its rank,
+/// and the actions that make its inputs, on another rank after a transfer that never waits.
 class LongestPath {
  public:
   LongestPath(const Setting& setting, const Link& link) : setting_(setting), link_(link) {

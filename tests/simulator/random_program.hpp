@@ -1,5 +1,5 @@
-// Random programs that can finish, with random costs and links of every send mode. Times are multiples
-// of 1/64 s, as in helpers.hpp.
+// Random programs that can finish, with random costs and links of every send mode. Times are
+// multiples of 1/64 s, as in helpers.hpp.
 #pragma once
 
 #include <algorithm>

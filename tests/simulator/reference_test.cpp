@@ -142,7 +142,8 @@ class Reference {
     if (link_.mode == SendMode::eager) return 0;
     if (link_.mode == SendMode::rendezvous || depth == 0) return reached_s_.at(channel.receives[k]);
     if (k < depth) return 0;
-    // The (k - depth + 1)-th taking of any message of the channel, or waiting for this or a later one.
+    // The (k - depth + 1)-th taking of any message of the channel, or waiting for this or a later
+    // one.
     const std::vector<double>& takings_s = taken_s_.at(&channel);
     double result_s = takings_s.at(k - depth);
     for (size_t j = k; j < channel.receives.size(); ++j) {

@@ -19,8 +19,8 @@ struct Setting {
 
 /// `count` settings of a schedule, the same for the same arguments. Ranks, stages per rank,
 /// microbatches, times, bytes, latency and bandwidth are drawn; the bytes so that moving a message
-/// takes from a hundredth of an F to ten of them, evenly on a logarithmic scale. Every other setting
-/// has stages and messages that differ, and propagation.
+/// takes from a hundredth of an F to ten of them, evenly on a logarithmic scale. Every other
+/// setting has stages and messages that differ, and propagation.
 std::vector<Setting> make_settings(const Schedule& schedule, int count, unsigned seed);
 
 }  // namespace penstock::testing

@@ -96,8 +96,8 @@ TEST(SharedLinks, TwoTransfersThroughOneCardTakeTwiceAsLong) {
   EXPECT_EQ(last_arrival_s(two_nodes(), 1, 1), 3);
 }
 
-// From 1 alone: 4 bytes until 1.5, then both at half speed: the first has 4 left, until 2.5; the second
-// then has 4 left at full speed, until 3.
+// From 1 alone: 4 bytes until 1.5, then both at half speed: the first has 4 left, until 2.5; the
+// second then has 4 left at full speed, until 3.
 TEST(SharedLinks, RatesChangeWhenAnotherTransferBeginsAndEnds) {
   EXPECT_EQ(last_arrival_s(two_nodes(), 1, 1.5), 3);
   EXPECT_EQ(last_arrival_s(two_nodes(), 1, 1.75), 3);

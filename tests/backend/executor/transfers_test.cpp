@@ -1,4 +1,5 @@
-// Tags, channels and what a receive proves, on a program with a skip connection, worked out by hand.
+// Tags, channels and what a receive proves, on a program with a skip connection, worked out by
+// hand.
 #include <gtest/gtest.h>
 
 #include "backend/reduction.hpp"
@@ -40,7 +41,8 @@ using List = std::vector<std::pair<ValueId, int>>;
 TEST(Transfers, TagsNumberEdgeValuesThenMicrobatches) {
   const Program program = lowered(4);
   const auto zero = resolve_transfers(program, three_stages(), 0);
-  // Values number 0: (0,1,10), 1: (0,1,11), 2: (0,2,10), 3: (1,2,12); tag = 2 (4 number + m) + back.
+  // Values number 0: (0,1,10), 1: (0,1,11), 2: (0,2,10), 3: (1,2,12); tag = 2 (4 number + m) +
+  // back.
   EXPECT_EQ(messages(transfer(program, zero, 0, "0SEND_F3")), (List{{10, 6}, {11, 14}}));
   EXPECT_EQ(messages(transfer(program, zero, 0, "0SEND_F1:2")), (List{{10, 18}}));
   EXPECT_EQ(messages(transfer(program, zero, 0, "0RECV_B2")), (List{{10, 5}}));

@@ -1,4 +1,5 @@
-// Guarantees of putting a microbatch size together: parts add up to their whole, views take nothing.
+// Guarantees of putting a microbatch size together: parts add up to their whole, views take
+// nothing.
 #include "backend/profiler/assemble.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// Guarantees of the arithmetic on measurements: summaries, shares that add up, a line through points.
+// Guarantees of the arithmetic on measurements: summaries, shares that add up, a line through
+// points.
 #include "backend/profiler/statistics.hpp"
 
 #include <gmock/gmock.h>

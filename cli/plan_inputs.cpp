@@ -1,0 +1,91 @@
+#include "cli/plan_inputs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "graph/error.hpp"
+#include "graph/file.hpp"
+#include "pipeline/schedule.hpp"
+#include "simulator/adaptive.hpp"
+#include "simulator/memory_limit.hpp"
+#include "simulator/plan_costs.hpp"
+
+namespace penstock::cli {
+
+namespace {
+
+/// A file is the one that the plan was made from, where the plan says which.
+void check_file(const Plan& plan, const FileRef& file, const char* what, const char* cure) {
+  const std::string actual = sha256_of_file(file.path);
+  if (file.sha256.empty() || file.sha256 == actual) return;
+  throw InputError(plan.path,
+                   fmt::format("the plan was made from a {} with SHA-256 {}, but {} has {}", what,
+                               file.sha256, file.path, actual),
+                   cure);
+}
+
+Profile profile_of(const Plan& plan) {
+  if (!plan.profile) {
+    throw InputError(plan.path, "the plan names no profile, so nothing is known of its costs",
+                     "Measure the job with `penstock profile`, and add `profile: {path: …}`. "
+                     "Without it a plan can be executed (unless its schedule is `adaptive`), not "
+                     "simulated.");
+  }
+  check_file(plan, *plan.profile, "profile",
+             "Plan again with `penstock plan`, or remove `sha256` to simulate with this one.");
+  return read_profile(plan.profile->path);
+}
+
+std::optional<Cluster> cluster_of(const Plan& plan) {
+  if (!plan.cluster) return std::nullopt;
+  check_file(plan, *plan.cluster, "cluster",
+             "Plan again with `penstock plan`, or remove `sha256` to simulate on this one.");
+  Cluster cluster = read_cluster(plan.cluster->path);
+  if (plan.ranks() > cluster.ranks) {
+    throw InputError(plan.path,
+                     fmt::format("the plan uses {} ranks, but {} has {}", plan.ranks(),
+                                 cluster.path, cluster.ranks),
+                     "Plan again for fewer ranks, or give the cluster more.");
+  }
+  return cluster;
+}
+
+int64_t limit_bytes(const MemoryLimit& limit) {
+  return limit.bytes == INT64_MAX ? 0 : std::max<int64_t>(limit.bytes, 1);
+}
+
+}  // namespace
+
+PlanInputs plan_inputs(const Plan& plan, const Graph& model, const Slicing& slicing) {
+  const Profile profile = profile_of(plan);
+  const std::optional<Cluster> cluster = cluster_of(plan);
+  const Cluster* on = cluster ? &*cluster : nullptr;
+  return {.costs = plan_costs(plan, model, slicing, profile, on),
+          .network = plan.ranks() > 1 ? plan_network(profile, on) : Network(),
+          .memory_bytes = limit_bytes(device_memory(profile, on, plan.ranks())),
+          .probe = profile.probe};
+}
+
+bool needs_adaptive(const Plan& plan) {
+  return plan.schedule == adaptive_schedule && plan.program.empty() && !plan.made;
+}
+
+Program adaptive_program(const Plan& plan, const Slicing& slicing, const PlanInputs& inputs) {
+  AdaptiveProblem problem{.ranks = plan.ranks(),
+                          .microbatches = static_cast<int>(plan.microbatches),
+                          .flows = flows(slicing),
+                          .costs = inputs.costs,
+                          .network = inputs.network,
+                          .memory_bytes = inputs.memory_bytes};
+  for (const StagePlan& stage : plan.stages) problem.rank_of_stage.push_back(stage.rank);
+  return adaptive(problem);
+}
+
+void make_adaptive(Plan& plan, const Graph& model, const Slicing& slicing) {
+  if (!needs_adaptive(plan)) return;
+  plan.made = adaptive_program(plan, slicing, plan_inputs(plan, model, slicing));
+}
+
+}  // namespace penstock::cli

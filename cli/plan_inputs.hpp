@@ -1,0 +1,34 @@
+// What a plan is simulated with, from the files that it names.
+#pragma once
+
+#include <cstdint>
+
+#include "pipeline/plan.hpp"
+#include "pipeline/profile.hpp"
+#include "simulator/costs.hpp"
+#include "simulator/network.hpp"
+
+namespace penstock::cli {
+
+struct PlanInputs {
+  Costs costs;
+  Network network;
+  int64_t memory_bytes = 0;  // limit per rank; 0: none
+  Probe probe;               // of the profile
+};
+
+/// Reads the plan's profile and cluster. Throws InputError where the plan names no profile, where a
+/// file is not the one that the plan was made from, and where the cluster has too few ranks.
+PlanInputs plan_inputs(const Plan& plan, const Graph& model, const Slicing& slicing);
+
+/// The plan's schedule is to be made for its costs (`adaptive`), and has not been.
+bool needs_adaptive(const Plan& plan);
+
+/// The adaptive program of such a plan, with that much memory per rank. Throws InputError where
+/// nothing fits.
+Program adaptive_program(const Plan& plan, const Slicing& slicing, const PlanInputs& inputs);
+
+/// Fills in Plan::made of such a plan, reading its files; leaves others alone.
+void make_adaptive(Plan& plan, const Graph& model, const Slicing& slicing);
+
+}  // namespace penstock::cli

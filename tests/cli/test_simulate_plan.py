@@ -1,0 +1,64 @@
+"""penstock simulate of a plan: its profile and its cluster."""
+
+import json
+import subprocess
+
+import pytest
+
+from simulating import MODELS, PENSTOCK, SYNTHETIC, refused, run, simulated
+
+
+@pytest.fixture
+def planned(tmp_path):
+    """A plan of two stages, and the files that it names."""
+    model = MODELS / "transformer-text.pt2"
+    if not model.exists():
+        pytest.skip(f"{model} is missing: the tests export it with torch from .venv")
+    assert subprocess.run([SYNTHETIC, model, tmp_path / "profile.json", "8", "1", "2"]).returncode == 0
+    plan = tmp_path / "plan.yaml"
+    done = subprocess.run([PENSTOCK, "plan", tmp_path / "profile.json", "--ranks", "2", "-o", plan],
+                          capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return plan
+
+
+def test_a_plan_is_simulated_with_its_profile(planned):
+    result = simulated(planned)
+    assert result["step_s"] == result["makespan_s"] > 0
+    assert result["ranks"] == 2 and len(result["peak_memory_bytes"]) == 2
+    done = run(planned)
+    assert done.returncode == 0 and "bubble" in done.stdout and "rank 1 |" in done.stdout
+
+
+def test_a_plan_whose_profile_has_changed_is_refused_with_both_fingerprints(planned):
+    profile = planned.parent / "profile.json"
+    written = planned.read_text()
+    profile.write_text(profile.read_text() + "\n")
+    message = refused(planned)
+    shas = [word.strip(",") for word in message.split() if len(word.strip(",")) == 64]
+    assert len(shas) == 2 and shas[0] in written and shas[1] not in written
+    assert "profile.json" in message and "remove `sha256`" in message
+
+
+def test_a_plan_without_a_profile_is_refused(planned):
+    lines = [line for line in planned.read_text().splitlines() if not line.startswith("profile:")]
+    planned.write_text("\n".join(lines) + "\n")
+    assert "penstock profile" in refused(planned)
+
+
+def test_a_slower_cluster_makes_the_step_longer(planned):
+    (planned.parent / "slow.yaml").write_text(
+        "penstock: cluster\nranks: 2\nmemory: 1KiB\nlink: {latency: 1s, bandwidth: 1MB/s, send: eager}\n")
+    before = simulated(planned)["step_s"]
+    planned.write_text(planned.read_text() + "cluster: {path: slow.yaml}\n")
+    done = run(planned, "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["step_s"] > before + 2  # there and back at least once
+    assert "does not fit into 1.00 KiB" in done.stderr
+
+
+def test_a_cluster_that_is_too_small_is_refused(planned):
+    (planned.parent / "small.yaml").write_text("penstock: cluster\nranks: 1\n")
+    planned.write_text(planned.read_text() + "cluster: {path: small.yaml}\n")
+    message = refused(planned)
+    assert "2 ranks" in message and "small.yaml has 1" in message
