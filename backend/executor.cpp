@@ -64,8 +64,9 @@ Executor::Executor(const Model& model, const Data& data, Communicator& communica
       reduce_at_(reduction_point(actions())) {
   for (int stage = 0; stage < model.program.stage_count(); ++stage) {
     if (!mine(stage)) continue;
-    stages_[stage] = std::make_unique<Stage>(model.graph, model.analysis, model.slicing, stage,
-                                             *store_, model.plan.job.loss);
+    stages_[stage] = std::make_unique<Stage>(
+        model.graph, model.analysis, model.slicing, stage, *store_, model.plan.job.loss,
+        model.plan.stages[static_cast<size_t>(stage)].recompute);
   }
 }
 
@@ -81,7 +82,7 @@ StepResult Executor::run_step(int64_t step) {
     run(i, action);
     event.end_s = now_s();
     if (is_send(action.kind) || is_receive(action.kind)) event.bytes = exchange_.bytes(i);
-    result.timeline.push_back(std::move(event));
+    result.timeline.push_back(event);
   }
   if (on_action) on_action(step, -1);
   agree();

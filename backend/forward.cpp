@@ -18,15 +18,16 @@ ForwardPass::ForwardPass(const Recipe& recipe, Constants& constants, GradientRou
       context_(context),
       held_(held) {}
 
-Stage::Forward ForwardPass::run(const Values& inputs, const std::optional<at::Tensor>& target) {
+Stage::Forward ForwardPass::run(const Values& inputs, const std::optional<at::Tensor>& target,
+                                bool commit) {
   bind_stored();
   bind_inputs(inputs);
   run_operators();
   Stage::Forward result;
   result.sent = sent();
   result.loss = loss(target);
-  if (held_ == nullptr) result.outputs = outputs();
-  commit_updates();
+  if (!context_.training) result.outputs = outputs();
+  if (commit) commit_updates();
   if (held_ != nullptr) held_->chain.drop_values();
   return result;
 }

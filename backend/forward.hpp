@@ -16,7 +16,9 @@ class ForwardPass {
   ForwardPass(const Recipe& recipe, Constants& constants, GradientRouter& router,
               const StepContext& context, Held* held);
 
-  Stage::Forward run(const Values& inputs, const std::optional<at::Tensor>& target);
+  /// `commit` buffer updates: once per microbatch.
+  Stage::Forward run(const Values& inputs, const std::optional<at::Tensor>& target,
+                     bool commit = true);
 
  private:
   at::Tensor& at(ValueId value) { return environment_[static_cast<size_t>(value)]; }

@@ -3,15 +3,24 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "backend/autograd_split.hpp"
 #include "backend/chain_graph.hpp"
 #include "backend/recipe.hpp"
+#include "backend/stage.hpp"
 
 namespace penstock {
 
 struct Held {
+  /// A forward that the backward runs again.
+  struct Again {
+    std::map<ValueId, at::Tensor> inputs;
+    std::optional<at::Tensor> target;
+    StepContext context;
+  };
+  std::optional<Again> again;
   /// A received value that carries a gradient.
   struct Input {
     torch::autograd::Edge edge;

@@ -136,6 +136,7 @@ std::vector<std::unique_ptr<Communicator>> make_in_process(int size) {
   auto meeting = std::make_shared<Meeting>();
   meeting->gone.resize(size);
   std::vector<std::unique_ptr<Communicator>> communicators;
+  communicators.reserve(static_cast<size_t>(size));
   for (int rank = 0; rank < size; ++rank) {
     communicators.push_back(std::make_unique<InProcess>(meeting, rank, size));
   }

@@ -19,7 +19,7 @@ void Optimizer::step(TensorStore& store, const std::set<int>& indices) {
   }
 }
 
-void Optimizer::sgd(at::Tensor parameter, at::Tensor gradient, State& state) const {
+void Optimizer::sgd(const at::Tensor& parameter, at::Tensor gradient, State& state) const {
   if (spec_.weight_decay != 0) gradient = gradient.add(parameter, spec_.weight_decay);
   if (spec_.momentum != 0) {
     at::Tensor& buffer = state.tensors["momentum_buffer"];
@@ -33,7 +33,7 @@ void Optimizer::sgd(at::Tensor parameter, at::Tensor gradient, State& state) con
   parameter.add_(gradient, -spec_.learning_rate);
 }
 
-void Optimizer::adamw(at::Tensor parameter, const at::Tensor& gradient, State& state) const {
+void Optimizer::adamw(const at::Tensor& parameter, const at::Tensor& gradient, State& state) const {
   at::Tensor& average = state.tensors["exp_avg"];
   at::Tensor& square = state.tensors["exp_avg_sq"];
   if (!average.defined()) average = at::zeros_like(parameter);

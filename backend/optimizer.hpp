@@ -29,8 +29,8 @@ class Optimizer {
   std::map<int, State>& states() { return states_; }
 
  private:
-  void sgd(at::Tensor parameter, at::Tensor gradient, State& state) const;
-  void adamw(at::Tensor parameter, const at::Tensor& gradient, State& state) const;
+  void sgd(const at::Tensor& parameter, at::Tensor gradient, State& state) const;
+  void adamw(const at::Tensor& parameter, const at::Tensor& gradient, State& state) const;
 
   OptimizerSpec spec_;
   std::map<int, State> states_;  // by index in Graph::tensors

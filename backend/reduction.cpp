@@ -38,6 +38,7 @@ std::vector<ReductionGroup> reduction_groups(const Graph& graph, const Slicing& 
     group.tensors.push_back(tensor);
   }
   std::vector<ReductionGroup> ordered;
+  ordered.reserve(groups.size());
   for (auto& [key, group] : groups) ordered.push_back(std::move(group));
   return ordered;
 }

@@ -79,6 +79,7 @@ StageRoles assign_roles(const Graph& graph, const Analysis& analysis, const Slic
   const StageSlice& slice = slicing.stages.at(index(stage));
   const std::vector<OperatorId> ids = operators_to_run(graph, slice);
   std::vector<PreparedOperator> prepared;
+  prepared.reserve(ids.size());
   for (const OperatorId id : ids) {
     prepared.emplace_back(graph, graph.operators[index(id)], store.device());
   }

@@ -11,8 +11,15 @@ namespace penstock {
 
 struct Stage::State {
   State(const Graph& graph, const Analysis& analysis, const Slicing& slicing, int stage,
-        TensorStore& store, Loss loss)
-      : recipe(graph, analysis, slicing, stage, store, loss), constants(recipe), router(recipe) {}
+        TensorStore& store, Loss loss, bool recompute_)
+      : recipe(graph, analysis, slicing, stage, store, loss),
+        constants(recipe),
+        router(recipe),
+        recompute(recompute_) {}
+
+  /// Runs a forward; `held` null: nothing is recorded.
+  Stage::Forward pass(const Values& inputs, const std::optional<at::Tensor>& target,
+                      const StepContext& context, Held* held, bool commit);
 
   Held& held(int microbatch);
   Roots roots(Held& microbatch, const Values& gradients);
@@ -24,6 +31,7 @@ struct Stage::State {
   const Recipe recipe;
   Constants constants;
   GradientRouter router;
+  const bool recompute;
   std::map<int, std::unique_ptr<Held>> microbatches;
 };
 
@@ -37,8 +45,8 @@ namespace {
 }  // namespace
 
 Stage::Stage(const Graph& graph, const Analysis& analysis, const Slicing& slicing, int stage,
-             TensorStore& store, Loss loss)
-    : state_(std::make_unique<State>(graph, analysis, slicing, stage, store, loss)) {}
+             TensorStore& store, Loss loss, bool recompute)
+    : state_(std::make_unique<State>(graph, analysis, slicing, stage, store, loss, recompute)) {}
 Stage::~Stage() = default;
 
 Stage::Forward Stage::forward(int microbatch, const Values& inputs,
@@ -47,16 +55,22 @@ Stage::Forward Stage::forward(int microbatch, const Values& inputs,
   if (state.microbatches.contains(microbatch)) {
     out_of_order(index(), microbatch, "its forward has run and no backward followed");
   }
-  const c10::AutoGradMode mode(context.training);
-  const bool had_step_chain = !state.router.step_chain().empty();
   auto held = context.training ? std::make_unique<Held>() : nullptr;
+  const bool again = context.training && state.recompute;
+  if (again) held->again = Held::Again{inputs, target, context};
+  Forward result = state.pass(inputs, target, context, again ? nullptr : held.get(), true);
+  if (held) state.microbatches[microbatch] = std::move(held);
+  return result;
+}
+
+Stage::Forward Stage::State::pass(const Values& inputs, const std::optional<at::Tensor>& target,
+                                  const StepContext& context, Held* held, bool commit) {
+  const c10::AutoGradMode mode(held != nullptr);
+  const bool had_step_chain = !router.step_chain().empty();
   try {
-    ForwardPass pass(state.recipe, state.constants, state.router, context, held.get());
-    Forward result = pass.run(inputs, target);
-    if (held) state.microbatches[microbatch] = std::move(held);
-    return result;
+    return ForwardPass(recipe, constants, router, context, held).run(inputs, target, commit);
   } catch (...) {
-    if (!had_step_chain) state.router.step_chain().clear();
+    if (!had_step_chain) router.step_chain().clear();
     throw;
   }
 }
@@ -70,7 +84,11 @@ Held& Stage::State::held(int microbatch) {
 template <class Action>
 auto Stage::State::in_backward(int microbatch, Action action) {
   try {
-    return action(held(microbatch));
+    Held& of = held(microbatch);
+    if (const auto again = std::exchange(of.again, std::nullopt)) {
+      pass(again->inputs, again->target, again->context, &of, false);
+    }
+    return action(of);
   } catch (const c10::Error& error) {
     throw std::runtime_error("backward of stage " + std::to_string(recipe.stage) + ", microbatch " +
                              std::to_string(microbatch) + ": " + error.what_without_backtrace());

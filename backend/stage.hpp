@@ -40,8 +40,10 @@ class Stage {
  public:
   /// `store` must hold the stage's tensors and outlive it. `loss` is computed by the stage that
   /// produces the model's first output.
+  /// `recompute`: a forward keeps only what it was given, and the backward runs it again first. It
+  /// draws the same random numbers and leaves buffers alone; what it reads of a buffer is as of then.
   Stage(const Graph& graph, const Analysis& analysis, const Slicing& slicing, int stage,
-        TensorStore& store, Loss loss);
+        TensorStore& store, Loss loss, bool recompute = false);
   ~Stage();
 
   struct Forward {

@@ -79,7 +79,8 @@ class Resolver {
     for (const auto& [channel, positions] : by_channel(program_, peer, false)) {
       if (channel.peer != rank_) continue;
       const auto count = std::ranges::count_if(positions, [&](size_t p) { return p < before; });
-      if (count > 0) counts.push_back({in_run({peer, channel.gradients}), static_cast<int>(count)});
+      if (count > 0)
+        counts.emplace_back(in_run({peer, channel.gradients}), static_cast<int>(count));
     }
     return counts;
   }

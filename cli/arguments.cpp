@@ -91,18 +91,27 @@ std::function<int()> declare_plan(CLI::App& app) {
   auto memory = std::make_shared<std::string>();
   add_text(app, "PROFILE.json", options->profile, "", "what `penstock profile` wrote")->required();
   add_file(app, "--cluster", options->cluster, "the devices and links to plan for (YAML)");
-  add_count(app, "--ranks", options->ranks, "pipeline ranks; default: the cluster's, else 2");
+  add_count(app, "--ranks", options->ranks,
+            "ranks in all, at most; default: the cluster's, else 2");
   app.add_option("--schedule", options->schedules, "NAME[,NAME] or auto")
       ->delimiter(',')
       ->type_name("NAME");
-  add_auto_number(app, "--microbatches", options->microbatches, "N or auto");
+  add_auto_number(app, "--microbatches", options->microbatches, "of one replica: N or auto");
+  add_auto_number(app, "--stages-per-rank", options->stages_per_rank, "N or auto");
+  add_auto_number(app, "--data-parallel", options->data_parallel, "replicas: N or auto");
   add_text(app, "--memory", *memory, "BYTES", "limit per rank, like 16GiB");
+  add_text(app, "--objective", options->objective, "NAME",
+           "throughput, memory (least on the fullest rank) or cost (device seconds)")
+      ->capture_default_str();
   app.add_option("--split", options->split,
                  "split by hand: PATH:beginning|PATH:end[,…]; default: searched")
       ->delimiter(',')
       ->type_name("POINT");
   app.add_flag("--allow-batch-coupling", options->allow_batch_coupling,
                "choose the microbatches even where samples of a batch influence each other");
+  app.add_flag("--explain", options->explain,
+               "also why the best alternatives lost, and what more memory or bandwidth would give");
+  add_file(app, "--html", options->html, "also write a page with the plan's timeline");
   add_file(app, "-o,--output", options->output, "the plan to write (YAML)")->required();
   app.footer(
       "Examples:\n  penstock plan profile.json --ranks 2 -o plan.yaml\n"

@@ -22,11 +22,14 @@ int profile(const ProfileOptions& options);
 
 struct PlanOptions {
   std::string profile, cluster, output;
-  std::optional<int> ranks;             // absent: the cluster's, or the split's, or 2
-  std::vector<std::string> schedules;   // empty: auto
-  std::optional<int64_t> microbatches;  // absent: auto
+  std::string objective = "throughput", html;
+  std::optional<int> ranks;            // absent: the cluster's, or the split's, or 2
+  std::vector<std::string> schedules;  // empty: auto
+  std::optional<int64_t> microbatches, data_parallel;  // absent: auto
+  std::optional<int> stages_per_rank;
   std::optional<int64_t> memory_bytes;
   std::vector<std::string> split;
+  bool explain = false;
   bool allow_batch_coupling = false;
 };
 int plan(const PlanOptions& options);

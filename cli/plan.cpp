@@ -7,13 +7,19 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <optional>
 
 #include "cli/commands.hpp"
 #include "cli/plan_report.hpp"
+#include "cli/plan_request.hpp"
 #include "cli/progress_line.hpp"
+#include "cli/simulate_study.hpp"
+#include "cli/what_if.hpp"
 #include "graph/error.hpp"
 #include "graph/file.hpp"
 #include "graph/pt2.hpp"
+#include "simulator/explain.hpp"
+#include "simulator/html.hpp"
 
 namespace penstock::cli {
 
@@ -36,42 +42,48 @@ class SearchProgress {
   Clock::time_point next_ = Clock::now() + std::chrono::seconds(1);
 };
 
-PlanRequest request(const PlanOptions& options) {
-  PlanRequest request;
-  request.ranks = options.ranks;
-  request.schedules = options.schedules;
-  request.microbatches = options.microbatches;
-  request.memory_bytes = options.memory_bytes;
-  request.split = options.split;
-  request.allow_batch_coupling = options.allow_batch_coupling;
-  return request;
-}
-
-Planned search(const PlanOptions& options, const Profile& profile, const Graph& model) {
-  std::optional<Cluster> cluster;
-  if (!options.cluster.empty()) cluster = read_cluster(options.cluster);
-  SearchProgress progress;
-  return make_plan(profile, model, cluster ? &*cluster : nullptr, request(options),
-                   std::ref(progress));
-}
-
 /// What the plan refers to is written relative to its folder, wherever the command runs.
 void make_absolute(std::optional<FileRef>& file) {
   if (file) file->path = std::filesystem::absolute(file->path).lexically_normal().string();
 }
 
+/// The page of `simulate`, for the plan that was written.
+void write_page(const PlanOptions& options) {
+  SimulateOptions simulate;
+  simulate.plan = options.output;
+  const Study study = plan_study(simulate);
+  const Simulation run = penstock::simulate(study.program, study.costs, study.network, {});
+  if (run.actions > most_explained_actions) {
+    fmt::print(stderr, "penstock: no {}: {} actions are more than a browser can show ({})\n",
+               options.html, run.actions, most_explained_actions);
+    return;
+  }
+  const Explanation why = explain(study.program, study.costs, study.network);
+  write_file(options.html, to_html({study.title, study.program, run, why, study.memory_bytes}));
+  fmt::print("written    {}\n", options.html);
+}
+
 }  // namespace
 
 int plan(const PlanOptions& options) {
+  const PlanRequest request = plan_request(options);
   const Profile profile = read_profile(options.profile);
   const Graph model = read_pt2(profile.job.model);
-  Planned planned = search(options, profile, model);
+  std::optional<Cluster> cluster;
+  if (!options.cluster.empty()) cluster = read_cluster(options.cluster);
+  const Cluster* on = cluster ? &*cluster : nullptr;
+  SearchProgress progress;
+  Planned planned = make_plan(profile, model, on, request, std::ref(progress));
   make_absolute(planned.plan.profile);
   make_absolute(planned.plan.cluster);
   for (const std::string& warning : planned.warnings) fmt::print(stderr, "warning: {}\n", warning);
   fmt::print("{}", plan_report(planned, model));
+  if (options.explain) {
+    fmt::print("{}", plan_explanation(planned, what_if(planned, profile, model, on, request)));
+  }
   write_file(options.output, to_yaml(planned.plan, options.output));
   fmt::print("written    {}\n", options.output);
+  if (!options.html.empty()) write_page(options);
   return 0;
 }
 

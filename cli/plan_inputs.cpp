@@ -52,7 +52,9 @@ std::optional<Cluster> cluster_of(const Plan& plan) {
   return cluster;
 }
 
-int64_t limit_bytes(const MemoryLimit& limit) {
+int64_t limit_bytes(const Plan& plan, const Profile& profile, const Cluster* cluster) {
+  const int ranks = plan.ranks() * static_cast<int>(plan.data_parallel);
+  const MemoryLimit limit = device_memory(profile, cluster, ranks);
   return limit.bytes == INT64_MAX ? 0 : std::max<int64_t>(limit.bytes, 1);
 }
 
@@ -62,10 +64,11 @@ PlanInputs plan_inputs(const Plan& plan, const Graph& model, const Slicing& slic
   const Profile profile = profile_of(plan);
   const std::optional<Cluster> cluster = cluster_of(plan);
   const Cluster* on = cluster ? &*cluster : nullptr;
-  return {.costs = plan_costs(plan, model, slicing, profile, on),
-          .network = plan.ranks() > 1 ? plan_network(profile, on) : Network(),
-          .memory_bytes = limit_bytes(device_memory(profile, on, plan.ranks())),
-          .probe = profile.probe};
+  return {
+      .costs = plan_costs(plan, model, slicing, profile, on),
+      .network = plan.ranks() > 1 ? plan_network(profile, on) : Network(),
+      .memory_bytes = plan.memory_bytes > 0 ? plan.memory_bytes : limit_bytes(plan, profile, on),
+      .probe = profile.probe};
 }
 
 bool needs_adaptive(const Plan& plan) {

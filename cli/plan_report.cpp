@@ -14,34 +14,57 @@ namespace {
 
 using Out = std::back_insert_iterator<std::string>;
 
-/// Of one schedule and number of microbatches.
+constexpr size_t most_rows = 12;
+
+std::string plural(int64_t count, const char* one, const char* many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
+/// Of one layout.
 std::string best_step(const Planned& planned, const Searched& one) {
   if (one.best_s > 0) return format_seconds(one.best_s);
   const bool fits =
       planned.memory_limit_bytes == 0 || one.least_memory_bytes <= planned.memory_limit_bytes;
-  return fits ? "-" : "too big";
+  return one.simulated > 0 || !fits ? "too big" : "-";
+}
+
+bool is_chosen(const Searched& one, const Plan& plan) {
+  return one.schedule == plan.schedule && one.microbatches == plan.microbatches &&
+         one.microbatch == plan.microbatch && one.data_parallel == plan.data_parallel &&
+         one.ranks == plan.ranks();
+}
+
+std::string shape(const Searched& one) {
+  return fmt::format("{} x {}", one.data_parallel, one.ranks);
 }
 
 void print_searched(Out out, const Planned& planned) {
-  const Plan& plan = planned.plan;
+  int64_t simulated = 0;
+  for (const Searched& one : planned.searched) simulated += one.simulated;
   if (planned.manual)
-    fmt::format_to(out, "searched   the split as given, on {} ranks", plan.ranks());
+    fmt::format_to(out, "searched   the split as given");
   else
-    fmt::format_to(out, "searched   {} units on {} rank{}", planned.units, plan.ranks(),
-                   plan.ranks() == 1 ? "" : "s");
+    fmt::format_to(out, "searched   {} units", planned.units);
+  fmt::format_to(out, " on {}: {}, {} looked into, {} simulated",
+                 plural(planned.devices, "rank", "ranks"),
+                 plural(planned.layouts, "layout", "layouts"), planned.searched.size(),
+                 plural(simulated, "split", "splits"));
   if (planned.memory_limit_bytes > 0)
-    fmt::format_to(out, ", {} per rank ({})", format_bytes(planned.memory_limit_bytes),
+    fmt::format_to(out, "; {} per rank ({})", format_bytes(planned.memory_limit_bytes),
                    planned.memory_source);
-  Table table({"<", "<schedule", "microbatches", "samples", "splits", "simulated", "best found",
-               "bound", "least memory"});
+  Table table({"<", "<schedule", "replicas x ranks", "stages/rank", "microbatches", "samples",
+               "splits", "simulated", "best found", "bound", "least memory"});
   for (const Searched& one : planned.searched) {
-    const bool chosen = one.schedule == plan.schedule && one.microbatches == plan.microbatches;
-    table.row({chosen ? "*" : " ", one.schedule, fmt::to_string(one.microbatches),
+    if (&one - planned.searched.data() == most_rows) break;
+    table.row({is_chosen(one, planned.plan) ? "*" : " ", one.schedule, shape(one),
+               fmt::to_string(one.stages_per_rank), fmt::to_string(one.microbatches),
                fmt::to_string(one.microbatch), fmt::to_string(one.splits),
                fmt::to_string(one.simulated), best_step(planned, one),
                format_seconds(one.lower_bound_s), format_bytes(one.least_memory_bytes)});
   }
   fmt::format_to(out, "\n\n{}", table.text());
+  if (planned.searched.size() > most_rows)
+    fmt::format_to(out, "   … and {} more\n", planned.searched.size() - most_rows);
 }
 
 int64_t parameters(const Graph& model, const StageSlice& stage) {
@@ -60,52 +83,108 @@ std::string memory(const Planned& planned, size_t rank) {
   return fmt::format("{} ({:.0f} %)", format_bytes(peak), 100 * share);
 }
 
-/// One stage per rank, in order.
 void print_stages(Out out, const Planned& planned, const Graph& model) {
   const size_t stages = planned.plan.stages.size();
   const std::vector<std::string> names =
       stage_names(model, planned.slicing.stage_of_operator, static_cast<int>(stages));
-  Table table({"rank", "<modules", "parameters", "forward", "backward", "busy", "memory"});
+  Table table({"stage", "rank", "<modules", "parameters", "forward", "backward", "rank busy",
+               "rank memory"});
   for (size_t stage = 0; stage < stages; ++stage) {
     const StageCosts& costs = planned.costs.stages[stage];
-    const double busy = planned.simulation.busy_s[stage] / planned.simulation.makespan_s;
+    const StagePlan& plan = planned.plan.stages[stage];
+    const auto rank = static_cast<size_t>(plan.rank);
+    const double busy = planned.simulation.busy_s[rank] / planned.simulation.makespan_s;
     const auto count = static_cast<double>(parameters(model, planned.slicing.stages[stage]));
-    table.row({fmt::to_string(stage), names[stage], format_count(count),
+    table.row({fmt::to_string(stage), fmt::to_string(rank),
+               names[stage] + (plan.recompute ? " (recomputed)" : ""), format_count(count),
                format_seconds(costs.forward_s), format_seconds(costs.backward_s),
-               fmt::format("{:.0f} %", 100 * busy), memory(planned, stage)});
+               fmt::format("{:.0f} %", 100 * busy), memory(planned, rank)});
   }
   fmt::format_to(out, "\n{}", table.text());
   const auto& shared = planned.plan.shared_parameters;
   if (shared.empty()) return;
-  fmt::format_to(out,
-                 "\n  {} parameter{} of several stages (as {}): replicated, gradients summed\n",
-                 shared.size(), shared.size() == 1 ? "" : "s", shared.begin()->first);
+  fmt::format_to(out, "\n  {} of several stages (as {}): replicated, gradients summed\n",
+                 plural(static_cast<int64_t>(shared.size()), "parameter", "parameters"),
+                 shared.begin()->first);
+}
+
+/// `, 7420 tokens/s` where samples are windows of tokens.
+std::string tokens(const Plan& plan, double samples_per_s) {
+  if (plan.job.sequence <= 0) return "";
+  return fmt::format(", {:.4g} tokens/s", samples_per_s * static_cast<double>(plan.job.sequence));
 }
 
 void print_result(Out out, const Planned& planned) {
   const Plan& plan = planned.plan;
   const Prediction& prediction = *plan.prediction;
-  fmt::format_to(out, "\nstep       {} predicted, {:.4g} samples/s, bubble {:.1f} %\n",
-                 format_seconds(prediction.step_s),
-                 static_cast<double>(plan.job.global_batch) / prediction.step_s,
+  const double samples_per_s = static_cast<double>(plan.job.global_batch) / prediction.step_s;
+  fmt::format_to(out, "\nstep       {} predicted, {:.4g} samples/s{}, bubble {:.1f} %\n",
+                 format_seconds(prediction.step_s), samples_per_s, tokens(plan, samples_per_s),
                  100 * prediction.bubble);
-  fmt::format_to(out, "bound      {}: no plan searched can be faster; this one is {:.2f} % above\n",
+  fmt::format_to(out,
+                 "bound      {}: no plan of this space can be faster; this one is {:.2f} % above\n",
                  format_seconds(planned.lower_bound_s), 100 * planned.gap());
   if (format_seconds(planned.split_bound_s) != format_seconds(planned.lower_bound_s))
     fmt::format_to(out, "           {} for this split, schedule and number of microbatches\n",
                    format_seconds(planned.split_bound_s));
+  fmt::format_to(out, "search     {}\n",
+                 planned.complete
+                     ? "complete: every plan of this space was simulated or cannot be better"
+                     : "stopped after its effort: a plan between bound and step may exist");
+}
+
+/// `ramp 12.0 %, transfers 3.1 %`
+std::string causes(const Alternative& alternative) {
+  const double busy_and_idle_s = alternative.layout.best_s * alternative.layout.ranks;
+  std::string list;
+  const auto add = [&](const char* name, double seconds) {
+    const double percent = 100 * seconds / busy_and_idle_s;
+    if (percent < 0.05) return;
+    list += fmt::format("{}{} {:.1f} %", list.empty() ? "" : ", ", name, percent);
+  };
+  const IdleParts& idle = alternative.idle;
+  add("ramp", idle.ramp_s);
+  add("imbalance", idle.imbalance_s);
+  add("transfers", idle.transfers_s);
+  add("recompute", idle.recompute_s);
+  add("all-reduce", idle.all_reduce_s);
+  return list;
 }
 
 }  // namespace
+
+std::string plan_explanation(const Planned& planned, const std::vector<WhatIf>& what_if) {
+  std::string text;
+  const Out out(text);
+  const double step_s = planned.plan.prediction->step_s;
+  Table table({"<alternative", "replicas x ranks", "stages/rank", "microbatches", "step", "slower",
+               "bubble", "memory", "<idle for"});
+  for (const Alternative& one : planned.alternatives) {
+    table.row({one.layout.schedule, shape(one.layout), fmt::to_string(one.layout.stages_per_rank),
+               fmt::to_string(one.layout.microbatches), format_seconds(one.layout.best_s),
+               fmt::format("{:.2f} %", 100 * (one.layout.best_s / step_s - 1)),
+               fmt::format("{:.1f} %", 100 * one.bubble), format_bytes(one.peak_memory_bytes),
+               causes(one)});
+  }
+  if (!planned.alternatives.empty()) fmt::format_to(out, "\n{}", table.text());
+  for (const WhatIf& one : what_if) {
+    fmt::format_to(out, "\nwith {}: {} ({:+.2f} %) by {}", one.change, format_seconds(one.step_s),
+                   100 * (one.step_s / step_s - 1), one.plan);
+  }
+  if (!what_if.empty()) fmt::format_to(out, "\n\n");
+  return text;
+}
 
 std::string plan_report(const Planned& planned, const Graph& model) {
   std::string text;
   const Out out(text);
   print_searched(out, planned);
   const Plan& plan = planned.plan;
-  fmt::format_to(out, "\nplan       {}, {} microbatch{} of {} sample{}\n", plan.schedule,
-                 plan.microbatches, plan.microbatches == 1 ? "" : "es", plan.microbatch,
-                 plan.microbatch == 1 ? "" : "s");
+  fmt::format_to(out, "\nplan       {}, {} of {}", plan.schedule,
+                 plural(plan.microbatches, "microbatch", "microbatches"),
+                 plural(plan.microbatch, "sample", "samples"));
+  fmt::format_to(out, ", {} of {}\n", plural(plan.data_parallel, "replica", "replicas"),
+                 plural(plan.ranks(), "rank", "ranks"));
   print_stages(out, planned, model);
   print_result(out, planned);
   return text;

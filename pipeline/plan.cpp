@@ -167,6 +167,7 @@ Plan parse_plan(const std::string& text, const std::filesystem::path& path) {
   plan.data_parallel = map.integer("data_parallel", 1, most_replicas, 1);
   plan.stages = parse_stages(map);
   plan.shared_parameters = parse_shared(map);
+  plan.memory_bytes = map.has("memory_bytes") ? map.integer("memory_bytes", 1, INT64_MAX) : 0;
   plan.prediction = parse_prediction(map);
   map.finish();
   check_batch({plan.job.global_batch, plan.data_parallel, plan.microbatches, plan.microbatch},

@@ -48,6 +48,7 @@ struct Plan {
   int64_t microbatches = 1, microbatch = 1, data_parallel = 1;
   std::vector<StagePlan> stages;
   std::map<std::string, std::string> shared_parameters;  // name -> `replicate`
+  int64_t memory_bytes = 0;  // limit per rank that was asked for; 0: what the device has
   std::optional<Prediction> prediction;
 
   int ranks() const;  // of one replica

@@ -52,6 +52,7 @@ std::string to_yaml(const Plan& plan, const std::filesystem::path& file) {
   keys["data_parallel"] = plan.data_parallel;
   for (const StagePlan& stage : plan.stages) keys["stages"].push_back(stage_keys(stage));
   if (!plan.shared_parameters.empty()) keys["shared_parameters"] = plan.shared_parameters;
+  if (plan.memory_bytes > 0) keys["memory_bytes"] = plan.memory_bytes;
   if (plan.prediction) keys["prediction"] = prediction_keys(*plan.prediction);
   return yaml_text(keys);
 }

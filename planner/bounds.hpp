@@ -44,7 +44,10 @@ struct ChainCosts {
       first_backward_s;                 // microbatch 0 takes that much more, or less
   std::vector<double> optimizer_s;      // per unit, once per step
   std::vector<CutCompute> cut_compute;  // like cut_forward_s
-  std::vector<char> linked;   // cut after unit i: each microbatch's F and B cross it in any split
+  std::vector<char> linked;  // cut after unit i: each microbatch's F and B cross it in any split
+  std::vector<double> weight_s;       // W per unit; then backward_s is I
+  double weight_action_s = 0;         // of each W of a stage, whatever it holds
+  std::vector<double> unit_reduce_s;  // per unit, once per step: its gradients' way over replicas
   double reduce_s = 0;        // REDUCE_GRAD of rank 0, whatever the split; counts if all is linked
   double action_s = 0;        // of each F and B of a stage, whatever it holds
   double first_action_s = 0;  // microbatch 0 takes that much more of it, or less

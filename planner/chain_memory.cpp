@@ -5,9 +5,11 @@
 
 namespace penstock {
 
-ChainMemory::ChainMemory(StageTable table, int ranks, std::vector<int> in_flight)
+ChainMemory::ChainMemory(std::shared_ptr<const StageTable> table, int ranks,
+                         std::vector<int> in_flight, bool recompute)
     : table_(std::move(table)),
-      units_(table_.units()),
+      recompute_(recompute),
+      units_(table_->units()),
       ranks_(ranks),
       in_flight_(std::move(in_flight)) {
   const size_t size = static_cast<size_t>(ranks_ + 1) * static_cast<size_t>(units_ + 1);
@@ -21,9 +23,9 @@ ChainMemory::ChainMemory(StageTable table, int ranks, std::vector<int> in_flight
 }
 
 int64_t ChainMemory::stage(int begin, int end, int left) const {
-  const StageBytes& bytes = table_.at(begin, end);
+  const StageBytes& bytes = table_->at(begin, end);
   const int64_t held = in_flight_.empty() ? 1 : in_flight_[static_cast<size_t>(ranks_ - left)];
-  return bytes.always + held * bytes.per_microbatch;
+  return recompute_ ? std::min(bytes.kept(held), bytes.recomputed(held)) : bytes.kept(held);
 }
 
 int64_t ChainMemory::suffix(int begin, int left) const { return suffix_[index(begin, left)]; }

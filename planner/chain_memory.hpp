@@ -2,16 +2,27 @@
 // flight on a rank (chain_bound.hpp): what is always there + k x what a microbatch holds.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace penstock {
 
 /// Of one stage. Never above what the simulator says of it.
 struct StageBytes {
-  int64_t always = 0;  // parameters, their gradients and states, buffers, the largest transient
+  int64_t always = 0;     // parameters, their gradients and states, buffers, the largest transient
+  int64_t transient = 0;  // part of it
   int64_t per_microbatch = 0;  // from the start of F to the end of B
+  int64_t given = 0;           // part of it: all that a stage keeps which recomputes
+
+  /// With so many microbatches in flight.
+  int64_t kept(int64_t held) const { return always + held * per_microbatch; }
+  /// The same where a backward makes again what its forward made, all at once.
+  int64_t recomputed(int64_t held) const {
+    return always + held * given + std::max<int64_t>(0, per_microbatch - given - transient);
+  }
 };
 
 /// Of every stage that a chain of units can have.
@@ -35,8 +46,10 @@ class StageTable {
 
 class ChainMemory {
  public:
-  /// `in_flight` empty: at least one microbatch is held.
-  ChainMemory(StageTable table, int ranks, std::vector<int> in_flight);
+  /// `in_flight` empty: at least one microbatch is held. `recompute`: a stage may recompute, where
+  /// it then holds less.
+  ChainMemory(std::shared_ptr<const StageTable> table, int ranks, std::vector<int> in_flight,
+              bool recompute = false);
 
   /// Peak of stage [begin, end) with `left` ranks from it on.
   int64_t stage(int begin, int end, int left) const;
@@ -53,7 +66,8 @@ class ChainMemory {
            static_cast<size_t>(begin);
   }
 
-  StageTable table_;
+  std::shared_ptr<const StageTable> table_;
+  bool recompute_;
   int units_, ranks_;
   std::vector<int> in_flight_;
   std::vector<int64_t> suffix_;  // by left * (units + 1) + begin

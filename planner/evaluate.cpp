@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "graph/cuts.hpp"
-#include "simulator/plan_costs.hpp"
+#include "simulator/adaptive.hpp"
 
 namespace penstock {
 
 namespace {
 
-constexpr size_t most_programs = 64;
+constexpr size_t most_programs = 8;
 
 bool same(const std::vector<Flow>& a, const std::vector<Flow>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Flow& x, const Flow& y) {
@@ -19,43 +19,60 @@ bool same(const std::vector<Flow>& a, const std::vector<Flow>& b) {
 
 }  // namespace
 
-Plan Evaluator::plan(const Candidate& candidate, const std::vector<OperatorId>& begins) const {
+Plan Evaluator::plan(const PipelineLayout& layout, const std::vector<OperatorId>& begins,
+                     const std::vector<int>& rank_of_stage, int64_t memory_bytes) const {
   Plan plan;
-  plan.job = profile_.job;
-  plan.model_sha256 = model_.sha256;
-  plan.schedule = candidate.schedule->name;
-  plan.microbatches = candidate.microbatches;
-  plan.microbatch = candidate.measured->microbatch;
+  plan.job = inputs_.profile.job;
+  plan.model_sha256 = inputs_.model.sha256;
+  plan.schedule = layout.name();
+  plan.microbatches = layout.microbatches;
+  plan.microbatch = layout.measured->microbatch;
+  plan.data_parallel = layout.data_parallel;
+  plan.memory_bytes = memory_bytes;
   for (size_t stage = 0; stage < begins.size(); ++stage) {
     StagePlan& out = plan.stages.emplace_back();
-    out.rank = static_cast<int>(stage);
-    if (stage > 0) out.begin = begin_name(model_, begins[stage]);
+    out.rank = rank_of_stage[stage];
+    if (stage > 0) out.begin = begin_name(inputs_.model, begins[stage]);
   }
   return plan;
 }
 
 const Program& Evaluator::program(const Plan& plan, const Slicing& slicing) {
+  if (plan.made) {
+    made_ = lowered_program(plan, slicing);
+    return made_;
+  }
   std::vector<std::vector<int>> shared;
   for (const Slicing::Shared& tensor : slicing.shared) shared.push_back(tensor.stages);
   const std::vector<Flow> wanted = flows(slicing);
   for (const Lowered& known : lowered_) {
-    if (known.schedule == plan.schedule && known.microbatches == plan.microbatches &&
-        known.shared == shared && same(known.flows, wanted))
-      return known.program;
+    if (known.shared == shared && same(known.flows, wanted)) return known.program;
   }
   if (lowered_.size() == most_programs) lowered_.erase(lowered_.begin());
-  lowered_.push_back(
-      {plan.schedule, plan.microbatches, wanted, shared, lowered_program(plan, slicing)});
+  lowered_.push_back({wanted, shared, lowered_program(plan, slicing)});
   return lowered_.back().program;
 }
 
-Evaluator::Evaluated Evaluator::evaluate(const Plan& plan, const std::vector<OperatorId>& begins,
-                                         const SimulationOptions& options) {
+Program Evaluator::adaptive_program(const Plan& plan, const Evaluated& evaluated,
+                                    int64_t limit_bytes) const {
+  AdaptiveProblem problem{.ranks = plan.ranks(),
+                          .microbatches = static_cast<int>(plan.microbatches),
+                          .flows = flows(evaluated.slicing),
+                          .costs = evaluated.costs,
+                          .network = inputs_.network,
+                          .memory_bytes = limit_bytes == INT64_MAX ? 0 : limit_bytes};
+  for (const StagePlan& stage : plan.stages) problem.rank_of_stage.push_back(stage.rank);
+  return adaptive(problem);
+}
+
+Evaluator::Evaluated Evaluator::evaluate(Plan& plan, const std::vector<OperatorId>& begins,
+                                         int64_t limit_bytes, const SimulationOptions& options) {
   Evaluated out;
-  out.slicing =
-      slice(model_, analysis_, interval_stages(model_, begins), static_cast<int>(begins.size()));
-  out.costs = plan_costs(plan, model_, out.slicing, profile_, cluster_);
-  out.simulation = simulate(program(plan, out.slicing), out.costs, network_, options);
+  out.slicing = slice(inputs_.model, inputs_.analysis, interval_stages(inputs_.model, begins),
+                      static_cast<int>(begins.size()));
+  out.costs = plan_costs(plan, inputs_.model, out.slicing, inputs_.profile, inputs_.cluster);
+  if (plan.schedule == adaptive_schedule) plan.made = adaptive_program(plan, out, limit_bytes);
+  out.simulation = simulate(program(plan, out.slicing), out.costs, inputs_.network, options);
   return out;
 }
 

@@ -1,58 +1,58 @@
 // One split carried through everything that a plan file goes through when it is simulated.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "graph/analysis.hpp"
 #include "pipeline/plan.hpp"
-#include "planner/candidates.hpp"
+#include "planner/layout.hpp"
 #include "simulator/plan_costs.hpp"
 #include "simulator/simulate.hpp"
 
 namespace penstock {
 
+/// What a search evaluates with; all of it outlives the search.
+struct PlanningInputs {
+  const Graph& model;
+  const Analysis& analysis;
+  const Profile& profile;
+  const Cluster* cluster;  // or null
+  Network network;
+};
+
 /// Costs, program and simulation come from the functions that `simulate` calls for a plan file, so
-/// the numbers are the same to the last bit.
+/// the numbers are the same to the last bit. Keeps programs that it has lowered: for one thread.
 class Evaluator {
  public:
-  /// Everything outlives it; `cluster` may be null.
-  Evaluator(const Graph& model, const Analysis& analysis, const Profile& profile,
-            const Cluster* cluster)
-      : model_(model),
-        analysis_(analysis),
-        profile_(profile),
-        cluster_(cluster),
-        network_(plan_network(profile, cluster)) {}
+  explicit Evaluator(const PlanningInputs& inputs) : inputs_(inputs) {}
 
   struct Evaluated {
     Slicing slicing;
     Costs costs;
     Simulation simulation;
   };
-  /// The plan of stages that begin with these operators, one per rank.
-  Plan plan(const Candidate& candidate, const std::vector<OperatorId>& begins) const;
-  Evaluated evaluate(const Plan& plan, const std::vector<OperatorId>& begins,
+  /// The plan of stages that begin with these operators, on these ranks; the rest follows from the
+  /// layout. `memory_bytes` as in a plan.
+  Plan plan(const PipelineLayout& layout, const std::vector<OperatorId>& begins,
+            const std::vector<int>& rank_of_stage, int64_t memory_bytes) const;
+  /// `limit_bytes` per rank is for `adaptive`, which fills in plan.made; INT64_MAX: none.
+  Evaluated evaluate(Plan& plan, const std::vector<OperatorId>& begins, int64_t limit_bytes,
                      const SimulationOptions& options);
 
  private:
   const Program& program(const Plan& plan, const Slicing& slicing);
+  Program adaptive_program(const Plan& plan, const Evaluated& evaluated, int64_t limit_bytes) const;
 
-  const Graph& model_;
-  const Analysis& analysis_;
-  const Profile& profile_;
-  const Cluster* cluster_;
-  const Network network_;
+  const PlanningInputs& inputs_;
 
-  /// Most splits of a search have the same flows, so that their programs are equal.
+  /// Most splits of a layout have the same flows, so that their programs are equal.
   struct Lowered {
-    std::string schedule;
-    int64_t microbatches;
     std::vector<Flow> flows;
     std::vector<std::vector<int>> shared;
     Program program;
   };
   std::vector<Lowered> lowered_;
+  Program made_;
 };
 
 }  // namespace penstock

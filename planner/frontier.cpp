@@ -11,32 +11,40 @@ int64_t whole_nanoseconds(double seconds) {
   return std::llround(seconds * 1e9);
 }
 
-KeyRank key_rank(double step_s, int64_t peak_bytes, SplitSearch::Objective objective) {
+KeyRank key_rank(double step_s, int64_t peak_bytes, SearchObjective objective) {
   const int64_t step = whole_nanoseconds(step_s);
-  return objective == SplitSearch::Objective::step ? KeyRank(step, peak_bytes)
-                                                   : KeyRank(peak_bytes, step);
+  return objective == SearchObjective::step ? KeyRank(step, peak_bytes) : KeyRank(peak_bytes, step);
 }
 
-Frontier::Frontier(const SplitSpace& space, const SplitSearch& search)
-    : space_(space), search_(search) {
-  if (space.time.ranks() <= space.time.units()) push(Node{.left = space.time.ranks()}, nullptr);
+KeyRank bound_rank(double bound_s, int64_t least_bytes, SearchObjective objective) {
+  return key_rank(bound_s * (1 - bound_rounding), least_bytes, objective);
 }
 
-double Frontier::least(const Node& node) const {
-  return node.sharp ? node.bound_s : space_.time.least(node.prefix, node.begin, node.left);
-}
-
-int64_t Frontier::least_memory(const Node& node) const {
-  return std::max(node.memory, space_.memory.suffix(node.begin, node.left));
+Frontier::Frontier(const SplitSpace& space, SearchObjective objective, int64_t memory_limit,
+                   double weight)
+    : space_(space), objective_(objective), memory_limit_(memory_limit), weight_(weight) {
+  if (space.stages() > space.units()) return;
+  push({.bound_s = space.least_s(), .bytes = space.least_bytes(), .left = space.stages()}, nullptr);
 }
 
 std::vector<int> Frontier::begins(int32_t node) const {
   std::vector<int> result;
-  if (nodes_[node].left > 0) result.push_back(nodes_[node].begin);
-  for (; nodes_[node].parent >= 0; node = nodes_[node].parent)
-    result.push_back(nodes_[nodes_[node].parent].begin);
+  if (nodes_[at(node)].left > 0) result.push_back(nodes_[at(node)].begin);
+  for (; nodes_[at(node)].parent >= 0; node = nodes_[at(node)].parent)
+    result.push_back(nodes_[at(nodes_[at(node)].parent)].begin);
   std::reverse(result.begin(), result.end());
   return result;
+}
+
+/// Followed again from the first stage on: a node with all of it would be large.
+SplitSpace::Known Frontier::known(int32_t node) const {
+  std::vector<int> begins = this->begins(node);
+  SplitSpace::Known known;
+  for (size_t stage = 0; stage + 1 < begins.size(); ++stage) {
+    known = space_.extend(known, begins[stage], begins[stage + 1],
+                          space_.stages() - static_cast<int>(stage));
+  }
+  return known;
 }
 
 bool Frontier::Later::operator()(const Entry& a, const Entry& b) const {
@@ -50,51 +58,54 @@ bool Frontier::loses(const std::vector<int>& incumbent) const {
   const int32_t node = queue_.top().node;
   const std::vector<int> known = begins(node);
   const auto [mine, theirs] = std::mismatch(known.begin(), known.end(), incumbent.begin());
-  return mine != known.end() ? *mine > *theirs : nodes_[node].left == 0;
+  return mine != known.end() ? *mine > *theirs : nodes_[at(node)].left == 0;
 }
 
 std::optional<std::vector<int>> Frontier::step(const KeyRank* incumbent) {
-  const int32_t at = queue_.top().node;
+  const int32_t best = queue_.top().node;
   queue_.pop();
-  Node& node = nodes_[at];
+  ++looked_at_;
+  Node& node = nodes_[at(best)];
   if (node.left > 0) {
-    open(at, incumbent);
+    open(best, incumbent);
     return std::nullopt;
   }
-  if (node.sharp) return begins(at);
-  node.bound_s = std::max(least(node), space_.time.split(begins(at)));
+  if (node.sharp) return begins(best);
+  node.bound_s = std::max(node.bound_s, space_.split_s(begins(best)));
   node.sharp = true;
-  enqueue(at, incumbent);
+  enqueue(best, incumbent);
   return std::nullopt;
 }
 
-void Frontier::open(int32_t at, const KeyRank* incumbent) {
-  const Node node = nodes_[at];  // a copy: pushing moves the nodes
-  const int units = space_.time.units();
+void Frontier::open(int32_t parent, const KeyRank* incumbent) {
+  const Node node = nodes_[at(parent)];  // a copy: pushing moves the nodes
+  const SplitSpace::Known known = this->known(parent);
+  const int units = space_.units();
   const int first = node.left == 1 ? units : node.begin + 1;
   for (int end = first; end <= units - node.left + 1; ++end) {
-    Node next;
-    next.prefix = space_.time.extend(node.prefix, node.begin, end, node.left);
-    next.memory = std::max(node.memory, space_.memory.stage(node.begin, end, node.left));
-    next.parent = at;
-    next.begin = end;
-    next.left = node.left - 1;
-    push(next, incumbent);
+    const SplitSpace::Known next = space_.extend(known, node.begin, end, node.left);
+    const int left = node.left - 1;
+    push({.bound_s = std::max(node.bound_s, space_.least_s(next, end, left)),
+          .bytes = std::max(node.bytes, space_.least_bytes(next, end, left)),
+          .parent = parent,
+          .begin = end,
+          .left = left},
+         incumbent);
   }
 }
 
 void Frontier::push(const Node& node, const KeyRank* incumbent) {
+  ++looked_at_;
   nodes_.push_back(node);
   if (!enqueue(static_cast<int32_t>(nodes_.size()) - 1, incumbent)) nodes_.pop_back();
 }
 
-bool Frontier::enqueue(int32_t at, const KeyRank* incumbent) {
-  const int64_t memory = least_memory(nodes_[at]);
-  if (memory > search_.memory_limit) return false;
-  const KeyRank rank =
-      key_rank(least(nodes_[at]) * (1 - bound_rounding), memory, search_.objective);
+bool Frontier::enqueue(int32_t node, const KeyRank* incumbent) {
+  const int64_t memory = nodes_[at(node)].bytes;
+  if (memory > memory_limit_) return false;
+  const KeyRank rank = bound_rank(weight_ * nodes_[at(node)].bound_s, memory, objective_);
   if (incumbent && rank > *incumbent) return false;
-  queue_.push({rank, at});
+  queue_.push({rank, node});
   return true;
 }
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/search.hpp"
+#include "planner/split_space.hpp"
 
 namespace penstock {
 
@@ -19,15 +19,21 @@ constexpr double bound_rounding = 1e-12;
 /// The unit in which steps are compared.
 int64_t whole_nanoseconds(double seconds);
 
+enum class SearchObjective { step, memory };
+
 /// The two numbers that come first in a key: step in nanoseconds and peak memory, or the other way
 /// round where memory is the objective.
 using KeyRank = std::pair<int64_t, int64_t>;
-KeyRank key_rank(double step_s, int64_t peak_bytes, SplitSearch::Objective objective);
+KeyRank key_rank(double step_s, int64_t peak_bytes, SearchObjective objective);
+/// Of what is bounded by that many seconds.
+KeyRank bound_rank(double bound_s, int64_t least_bytes, SearchObjective objective);
 
 /// Holds pointers to itself: never moved.
 class Frontier {
  public:
-  Frontier(const SplitSpace& space, const SplitSearch& search);
+  /// Seconds compare times `weight`.
+  Frontier(const SplitSpace& space, SearchObjective objective, int64_t memory_limit,
+           double weight = 1);
   Frontier(const Frontier&) = delete;
   Frontier& operator=(const Frontier&) = delete;
 
@@ -35,22 +41,23 @@ class Frontier {
   /// No key of an open split is less.
   KeyRank top() const { return queue_.top().rank; }
   /// Of the best open split.
-  double bound_s() const { return least(nodes_[queue_.top().node]); }
+  double bound_s() const { return nodes_[at(queue_.top().node)].bound_s; }
   /// Is every open split certain to lose against one of this space with the rank `top()`?
   bool loses(const std::vector<int>& incumbent) const;
   /// Takes the best node: the begins of a split to simulate, or nothing after opening a node or
   /// sharpening its bound. Leaves out what ranks behind `incumbent`, which may be null.
   std::optional<std::vector<int>> step(const KeyRank* incumbent);
+  /// Nodes that it has looked at so far.
+  int64_t looked_at() const { return looked_at_; }
 
  private:
   struct Node {
-    ChainBound::Prefix prefix;
-    int64_t memory = 0;
+    double bound_s = 0;
+    int64_t bytes = 0;
     int32_t parent = -1;
     int32_t begin = 0;   // of the stage that comes next; units() when complete
     int32_t left = 0;    // stages still to come
     bool sharp = false;  // complete, and bound_s is its own
-    double bound_s = 0;
   };
   struct Entry {
     KeyRank rank;
@@ -63,15 +70,18 @@ class Frontier {
     bool operator()(const Entry& a, const Entry& b) const;
   };
 
-  double least(const Node& node) const;
-  int64_t least_memory(const Node& node) const;
+  static size_t at(int32_t node) { return static_cast<size_t>(node); }
   std::vector<int> begins(int32_t node) const;
-  void open(int32_t at, const KeyRank* incumbent);
+  SplitSpace::Known known(int32_t node) const;
+  void open(int32_t node, const KeyRank* incumbent);
   void push(const Node& node, const KeyRank* incumbent);
-  bool enqueue(int32_t at, const KeyRank* incumbent);
+  bool enqueue(int32_t node, const KeyRank* incumbent);
 
   const SplitSpace& space_;
-  const SplitSearch& search_;
+  const SearchObjective objective_;
+  const int64_t memory_limit_;
+  const double weight_;
+  int64_t looked_at_ = 0;
   std::vector<Node> nodes_;  // parents stay
   std::priority_queue<Entry, std::vector<Entry>, Later> queue_{Later{this}};
 };

@@ -94,7 +94,9 @@ StageTable ModelChain::bytes(const Profile& profile, const MicrobatchCosts& meas
       bytes.always = stage.tensor_bytes + copies * stage.trainable_bytes + stage.transient_bytes +
                      depth * (stage.received_bytes + out.expected_bytes) + out.sent_bytes +
                      stage.returned_bytes;
+      bytes.transient = stage.transient_bytes;
       bytes.per_microbatch = stage.saved_bytes + stage.given_bytes;
+      bytes.given = stage.given_bytes;
     }
   }
   return table;

@@ -61,20 +61,26 @@ bool ModelChain::makes_loss(int unit) const {
 }
 
 ChainCosts ModelChain::costs(const Profile& profile, const MicrobatchCosts& measured,
-                             const Link& link, const Link& reduce, int ranks) const {
+                             const Link& link, const Link& reduce, int stages,
+                             Backward backward) const {
   ChainCosts costs;
-  costs.reduce_s = reduce_s(reduce, ranks);
+  costs.reduce_s = reduce_s(reduce, stages);
   costs.action_s = profile.action_overhead_s;
   costs.first_action_s = profile.action_overhead_s * measured.first_microbatch_excess;
   costs.propagation_s = link.propagation_s;
   costs.forward_s.assign(units(), 0.0);
   costs.backward_s.assign(units(), 0.0);
+  if (backward != Backward::whole) costs.weight_s.assign(units(), 0.0);
+  if (backward == Backward::split) costs.weight_action_s = costs.action_s;
   for (int unit = 0; unit < units(); ++unit) add_operators(unit, measured, costs);
   add_inputs(measured, costs);
   for (int unit = 0; unit < units(); ++unit) {
+    const double weight_s = backward == Backward::whole ? 0.0 : costs.weight_s[unit];
     costs.first_forward_s.push_back(costs.forward_s[unit] * measured.first_microbatch_excess);
-    costs.first_backward_s.push_back(costs.backward_s[unit] * measured.first_microbatch_excess);
+    costs.first_backward_s.push_back((costs.backward_s[unit] + weight_s) *
+                                     measured.first_microbatch_excess);
   }
+  if (backward == Backward::either) take_the_faster(measured, costs);
   add_parameters(profile, costs);
   for (int cut = 1; cut < units(); ++cut) add_cut(cut, measured.microbatch, link, costs);
   return costs;
@@ -83,10 +89,31 @@ ChainCosts ModelChain::costs(const Profile& profile, const MicrobatchCosts& meas
 void ModelChain::add_operators(int unit, const MicrobatchCosts& measured, ChainCosts& costs) const {
   for (const OperatorId id : slicing_.stages[unit].operators) {
     if (slicing_.stage_of_operator[id] != unit) continue;
-    costs.forward_s[unit] += measured.operators[id].times.forward.mean_s;
-    costs.backward_s[unit] += measured.operators[id].times.backward.mean_s;
+    const ActionTimes& times = measured.operators[id].times;
+    costs.forward_s[unit] += times.forward.mean_s;
+    if (costs.weight_s.empty()) {
+      costs.backward_s[unit] += times.backward.mean_s;
+    } else {
+      costs.backward_s[unit] += times.backward_input.mean_s;
+      costs.weight_s[unit] += times.backward_weight.mean_s;
+    }
   }
   if (makes_loss(unit)) costs.forward_s[unit] += measured.loss_forward.mean_s;
+}
+
+/// A backward takes no less than the faster of B and I with W, and its I no less than the faster of B
+/// and I.
+void ModelChain::take_the_faster(const MicrobatchCosts& measured, ChainCosts& costs) const {
+  for (int unit = 0; unit < units(); ++unit) {
+    double whole_s = 0;
+    for (const OperatorId id : slicing_.stages[unit].operators) {
+      if (slicing_.stage_of_operator[id] != unit) continue;
+      whole_s += measured.operators[id].times.backward.mean_s;
+    }
+    const double both_s = std::min(whole_s, costs.backward_s[unit] + costs.weight_s[unit]);
+    costs.backward_s[unit] = std::min(whole_s, costs.backward_s[unit]);
+    costs.weight_s[unit] = std::max(0.0, both_s - costs.backward_s[unit]);
+  }
 }
 
 /// Reading a microbatch is shared out over inputs and target, each to those who read it.
@@ -116,17 +143,29 @@ void ModelChain::add_parameters(const Profile& profile, ChainCosts& costs) const
   }
 }
 
+std::vector<int64_t> ModelChain::trainable_bytes() const {
+  std::vector<int64_t> bytes(static_cast<size_t>(units()), 0);
+  std::set<int> seen;
+  for (int unit = 0; unit < units(); ++unit) {
+    for (const int index : slicing_.stages[unit].tensors) {
+      const StoredTensor& tensor = model_.tensors[index];
+      if (tensor.requires_grad && seen.insert(index).second) bytes[unit] += tensor.bytes();
+    }
+  }
+  return bytes;
+}
+
 /// Parameters of the first unit that the last one has too are always held by two ranks or more;
 /// where every unit is a stage, all holders are known.
-double ModelChain::reduce_s(const Link& link, int ranks) const {
+double ModelChain::reduce_s(const Link& link, int stages) const {
   constexpr auto fastest = AllReduce::Algorithm::fastest;
   double sum_s = 0;
   for (const Slicing::Shared& shared : slicing_.shared) {
     const bool first = shared.stages.front() == 0, last = shared.stages.back() == units() - 1;
     const int64_t bytes = model_.tensors[shared.tensor].bytes();
-    if (ranks == units() && first)
+    if (stages == units() && first)
       sum_s += all_reduce_s(fastest, link, bytes, static_cast<int64_t>(shared.stages.size()));
-    else if (ranks > 1 && first && last)
+    else if (stages > 1 && first && last)
       sum_s += all_reduce_s(fastest, link, bytes, 2);
   }
   return sum_s;

@@ -40,9 +40,13 @@ class ModelChain {
   /// First operators of a split's stages, from their first units.
   std::vector<OperatorId> operators(const std::vector<int>& first_units) const;
 
-  /// For splits into `ranks` stages, with the best links between ranks: for values, for sums.
+  /// How a schedule runs backwards: whole, in two parts, or each as it likes.
+  enum class Backward { whole, split, either };
+  /// For splits into `stages`, with the best links between ranks: for values, for sums.
   ChainCosts costs(const Profile& profile, const MicrobatchCosts& measured, const Link& link,
-                   const Link& reduce, int ranks) const;
+                   const Link& reduce, int stages, Backward backward = Backward::whole) const;
+  /// Bytes of the trainable parameters that a unit is the first to use.
+  std::vector<int64_t> trainable_bytes() const;
   /// Exact but for values that several later stages use, which count once.
   StageTable bytes(const Profile& profile, const MicrobatchCosts& measured) const;
 
@@ -55,7 +59,8 @@ class ModelChain {
 
   void add_operators(int unit, const MicrobatchCosts& measured, ChainCosts& costs) const;
   void add_parameters(const Profile& profile, ChainCosts& costs) const;
-  double reduce_s(const Link& link, int ranks) const;
+  double reduce_s(const Link& link, int stages) const;
+  void take_the_faster(const MicrobatchCosts& measured, ChainCosts& costs) const;
   void add_inputs(const MicrobatchCosts& measured, ChainCosts& costs) const;
   void add_cut(int cut, int64_t microbatch, const Link& link, ChainCosts& costs) const;
   bool makes_loss(int unit) const;

@@ -3,146 +3,171 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <tuple>
 
 #include "graph/error.hpp"
 #include "graph/file.hpp"
 #include "pipeline/quantity.hpp"
-#include "planner/candidates.hpp"
-#include "planner/evaluate.hpp"
-#include "planner/infeasible.hpp"
-#include "planner/model_chain.hpp"
+#include "planner/layout_search.hpp"
+#include "planner/misfit.hpp"
 #include "planner/request.hpp"
-#include "planner/search.hpp"
+#include "simulator/explain.hpp"
 #include "simulator/plan_costs.hpp"
 
 namespace penstock {
 
 namespace {
 
+/// Shows how far the search has come: by its bound, or by the effort that it may make.
+LayoutSearch::Progress shown_by(const Progress& progress) {
+  if (!progress) return {};
+  return [&progress, first_s = -1.0, share = 0.0](const SearchState& state) mutable {
+    if (first_s < 0) first_s = state.bound_s;
+    const double way_s = state.best_s - first_s;
+    const double by_bound = way_s > 0 ? (state.bound_s - first_s) / way_s : 0;
+    share = std::clamp(std::max(by_bound, state.effort), share, 1.0);
+    progress(fmt::format("{} splits simulated, best {}, bound {}", state.simulated,
+                         format_seconds(state.best_s), format_seconds(state.bound_s)),
+             share);
+  };
+}
+
+Searched row(const PipelineLayout& layout, const SearchResult::Space& space) {
+  return {.schedule = std::string(layout.name()),
+          .ranks = layout.ranks,
+          .stages_per_rank = layout.stages_per_rank,
+          .data_parallel = layout.data_parallel,
+          .microbatches = layout.microbatches,
+          .microbatch = layout.measured->microbatch,
+          .splits = space.splits,
+          .simulated = space.simulated,
+          .best_s = space.best ? space.best->outcome.step_s : 0,
+          .lower_bound_s = space.bound_s,
+          .least_memory_bytes = space.bytes};
+}
+
+/// Those that the search came to; the fastest first, then those where nothing fits by their bound.
+std::vector<Searched> rows(const LayoutSearch& search, const SearchResult& result) {
+  std::vector<Searched> rows;
+  for (size_t space = 0; space < result.spaces.size(); ++space) {
+    if (result.spaces[space].splits == 0) continue;
+    rows.push_back(row(search.layouts()[space], result.spaces[space]));
+  }
+  std::ranges::stable_sort(rows, {}, [](const Searched& one) {
+    return std::pair(one.best_s == 0, one.best_s == 0 ? one.lower_bound_s : one.best_s);
+  });
+  return rows;
+}
+
 class Planner {
  public:
   Planner(const Profile& profile, const Graph& model, const Cluster* cluster,
           const PlanRequest& request, const Progress& progress)
-      : profile_(profile),
-        model_(model),
-        cluster_(cluster),
-        request_(request),
+      : inputs_{model, analysis_, profile, cluster, plan_network(profile, cluster)},
+        request_(completed(request)),
         progress_(progress),
         analysis_(analyse(model)),
         chain_(model, analysis_,
                request.split.empty() ? unit_begins(model, analysis_)
                                      : manual_begins(model, request.split)),
-        ranks_(choose_ranks(request, cluster, chain_.units())),
-        link_(plan_network(profile, cluster).link()),
-        reduce_link_(reduce_link(profile, cluster)),
-        limit_(memory_limit(profile, cluster, request, ranks_)),
-        candidates_(candidates(profile, request, ranks_)),
-        evaluator_(model, analysis_, profile, cluster) {}
+        devices_(choose_devices(request_, cluster, chain_.units())) {}
 
   Planned run() {
-    check_coupling(model_, request_, planned_.warnings);
-    for (const Candidate& candidate : candidates_) add_space(candidate);
-    const SearchResult result = search(SplitSearch::Objective::step, limit_.bytes);
-    if (!result.best) throw InputError(does_not_fit(misfit()));
-    describe(result);
-    conclude(*result.best);
+    check_coupling(inputs_.model, request_, planned_.warnings);
+    LayoutSearch search(inputs_, chain_, request_, devices_);
+    const SearchResult result = search.run(shown_by(progress_));
+    if (!result.best) throw InputError(does_not_fit({inputs_, chain_, request_, devices_}));
+    describe(search, result);
+    conclude(search, *result.best);
+    add_alternatives(search, result);
     return std::move(planned_);
   }
 
  private:
-  void add_space(const Candidate& candidate) {
-    const MicrobatchCosts& measured = *candidate.measured;
-    ChainBound time(chain_.costs(profile_, measured, link_, reduce_link_, ranks_), ranks_,
-                    static_cast<int>(candidate.microbatches), candidate.in_flight);
-    spaces_.push_back({std::move(time),
-                       ChainMemory(chain_.bytes(profile_, measured), ranks_, candidate.in_flight)});
-  }
-
-  SearchResult search(SplitSearch::Objective objective, int64_t memory_limit) {
-    SplitSearch search;
-    search.objective = objective;
-    search.memory_limit = memory_limit;
-    search.simulate = [&](size_t space, const std::vector<int>& first_units) {
-      const std::vector<OperatorId> begins = chain_.operators(first_units);
-      const Plan plan = evaluator_.plan(candidates_[space], begins);
-      const Simulation run = evaluator_.evaluate(plan, begins, {false, false}).simulation;
-      return SplitOutcome{run.makespan_s, *std::ranges::max_element(run.peak_memory_bytes)};
-    };
-    double share = 0;
-    search.progress = [&, first_s = -1.0](const SearchState& state) mutable {
-      if (!progress_) return;
-      if (first_s < 0) first_s = state.bound_s;
-      const double way_s = state.best_s - first_s;
-      if (way_s > 0) share = std::clamp((state.bound_s - first_s) / way_s, share, 1.0);
-      progress_(fmt::format("{} splits simulated, best {}, bound {}", state.simulated,
-                            format_seconds(state.best_s), format_seconds(state.bound_s)),
-                share);
-    };
-    return search_splits(spaces_, search);
-  }
-
-  Misfit misfit() {
-    const SearchResult least = search(SplitSearch::Objective::memory, INT64_MAX);
-    return {profile_, chain_, request_, ranks_, limit_, least.best->outcome.peak_bytes};
-  }
-
-  void describe(const SearchResult& result) {
+  void describe(const LayoutSearch& search, const SearchResult& result) {
     planned_.units = chain_.units();
+    planned_.devices = devices_;
     planned_.manual = !request_.split.empty();
-    planned_.memory_limit_bytes = limit_.bytes == INT64_MAX ? 0 : limit_.bytes;
-    planned_.memory_source = limit_.source;
-    for (size_t space = 0; space < spaces_.size(); ++space) {
-      const Candidate& candidate = candidates_[space];
-      Searched& out = planned_.searched.emplace_back();
-      out.schedule = candidate.schedule->name;
-      out.microbatches = candidate.microbatches;
-      out.microbatch = candidate.measured->microbatch;
-      out.splits = spaces_[space].splits();
-      out.simulated = result.spaces[space].simulated;
-      out.best_s = result.spaces[space].best_s;
-      out.lower_bound_s = spaces_[space].time.chain();
-      out.least_memory_bytes = spaces_[space].memory.chain();
+    planned_.complete = result.complete;
+    planned_.layouts = static_cast<int64_t>(search.layouts().size());
+    planned_.searched = rows(search, result);
+    planned_.lower_bound_s = result.best->outcome.step_s;
+    for (const SearchResult::Space& space : result.spaces) {
+      if (space.opened && space.splits == 0) continue;  // a shape that its schedule does not run
+      planned_.lower_bound_s = std::min(planned_.lower_bound_s, space.bound_s);
     }
   }
 
-  void conclude(const FoundSplit& best) {
-    const std::vector<OperatorId> begins = chain_.operators(best.begins);
-    planned_.plan = evaluator_.plan(candidates_[best.space], begins);
-    Evaluator::Evaluated winner = evaluator_.evaluate(planned_.plan, begins, {});
-    planned_.slicing = std::move(winner.slicing);
-    planned_.costs = std::move(winner.costs);
-    planned_.simulation = std::move(winner.simulation);
+  void conclude(LayoutSearch& search, const FoundSplit& best) {
+    const auto space = search.open(best.space);
+    LayoutSpace::Result winner = space->plan(best.begins, {});
+    const MemoryLimit limit = search.limit(best.space);
+    planned_.memory_limit_bytes = limit.bytes == INT64_MAX ? 0 : limit.bytes;
+    planned_.memory_source = limit.source;
+    planned_.plan = std::move(winner.plan);
+    planned_.slicing = std::move(winner.evaluated.slicing);
+    planned_.costs = std::move(winner.evaluated.costs);
+    planned_.simulation = std::move(winner.evaluated.simulation);
     const double step_s = planned_.simulation.makespan_s;
-    planned_.split_bound_s = std::min(spaces_[best.space].time.split(best.begins), step_s);
-    planned_.lower_bound_s = step_s;
-    for (const Searched& one : planned_.searched)
-      planned_.lower_bound_s = std::min(planned_.lower_bound_s, one.lower_bound_s);
+    planned_.split_bound_s = std::min(space->splits().split_s(best.begins), step_s);
     complete(planned_.plan);
   }
 
+  /// One for each schedule and shape of ranks: the fastest of its numbers of microbatches.
+  void add_alternatives(const LayoutSearch& search, const SearchResult& result) {
+    std::vector<size_t> order;
+    for (size_t space = 0; space < result.spaces.size(); ++space) {
+      if (result.spaces[space].best && space != result.best->space) order.push_back(space);
+    }
+    std::ranges::stable_sort(
+        order, {}, [&](size_t space) { return result.spaces[space].best->outcome.step_s; });
+    std::set<Shape> seen{shape(search.layouts()[result.best->space])};
+    for (const size_t space : order) {
+      if (planned_.alternatives.size() == request_.alternatives) return;
+      const PipelineLayout& layout = search.layouts()[space];
+      if (!seen.insert(shape(layout)).second) continue;
+      const auto opened = search.open(space);
+      const auto run = opened->plan(result.spaces[space].best->begins, {});
+      planned_.alternatives.push_back(alternative(row(layout, result.spaces[space]), run));
+    }
+  }
+
+  using Shape = std::tuple<std::string_view, int, int, int64_t>;
+  static Shape shape(const PipelineLayout& layout) {
+    return {layout.name(), layout.ranks, layout.stages_per_rank, layout.data_parallel};
+  }
+
+  Alternative alternative(Searched searched, const LayoutSpace::Result& run) const {
+    const Evaluator::Evaluated& evaluated = run.evaluated;
+    Alternative result{std::move(searched),
+                       *std::ranges::max_element(evaluated.simulation.peak_memory_bytes),
+                       evaluated.simulation.bubble,
+                       {}};
+    if (evaluated.simulation.actions > most_explained_actions) return result;
+    const Program program = lowered_program(run.plan, evaluated.slicing);
+    result.idle = sum(explain(program, evaluated.costs, inputs_.network).idle);
+    return result;
+  }
+
   void complete(Plan& plan) const {
-    plan.profile = FileRef{profile_.path, sha256_of_file(profile_.path)};
-    if (cluster_) plan.cluster = FileRef{cluster_->path, sha256_of_file(cluster_->path)};
+    const Profile& profile = inputs_.profile;
+    const Cluster* cluster = inputs_.cluster;
+    plan.profile = FileRef{profile.path, sha256_of_file(profile.path)};
+    if (cluster) plan.cluster = FileRef{cluster->path, sha256_of_file(cluster->path)};
     for (const Slicing::Shared& shared : planned_.slicing.shared)
-      plan.shared_parameters[model_.tensors[shared.tensor].name] = "replicate";
+      plan.shared_parameters[inputs_.model.tensors[shared.tensor].name] = "replicate";
     const Simulation& run = planned_.simulation;
     plan.prediction =
         Prediction{run.makespan_s, planned_.lower_bound_s, run.bubble, run.peak_memory_bytes};
   }
 
-  const Profile& profile_;
-  const Graph& model_;
-  const Cluster* cluster_;
-  const PlanRequest& request_;
+  const PlanningInputs inputs_;
+  const PlanRequest request_;
   const Progress& progress_;
   const Analysis analysis_;
   const ModelChain chain_;
-  const int ranks_;
-  const Link link_, reduce_link_;
-  const MemoryLimit limit_;
-  const std::vector<Candidate> candidates_;
-  Evaluator evaluator_;
-  std::vector<SplitSpace> spaces_;
+  const int devices_;
   Planned planned_;
 };
 

@@ -10,27 +10,51 @@
 #include "pipeline/plan.hpp"
 #include "pipeline/profile.hpp"
 #include "simulator/cluster.hpp"
+#include "simulator/idle.hpp"
 #include "simulator/simulate.hpp"
 
 namespace penstock {
 
-struct PlanRequest {
-  std::optional<int> ranks;             // absent: the split's stages, the cluster's, or 2
-  std::vector<std::string> schedules;   // empty: all that apply (gpipe, 1f1b)
-  std::optional<int64_t> microbatches;  // absent: all that the profile measured
-  std::optional<int64_t> memory_bytes;  // per rank; absent: the cluster's or the device's
-  std::vector<std::string> split;       // manual split points; empty: searched
-  bool allow_batch_coupling = false;
+enum class PlanObjective {
+  throughput,  // the shortest step
+  memory,      // the least memory on the fullest rank
+  cost         // the fewest device seconds per step
 };
 
-/// One (schedule, microbatches) that was looked at.
+/// What is not named is searched.
+struct PlanRequest {
+  std::optional<int> ranks;             // in all, at most; absent: the split's, the cluster's, or 2
+  std::vector<std::string> schedules;   // empty: every one
+  std::optional<int64_t> microbatches;  // of one replica; absent: all sizes that were measured
+  std::optional<int> stages_per_rank;
+  std::optional<int64_t> data_parallel;
+  std::optional<int64_t> memory_bytes;  // per rank; absent: the cluster's or the device's
+  std::vector<std::string> split;       // manual split points: one stage per rank, one replica,
+                                        // unless named
+  PlanObjective objective = PlanObjective::throughput;
+  bool allow_batch_coupling = false;
+  size_t alternatives = 0;      // how many to explain
+  int threads = 1;              // the plan is the same for any number
+  int64_t effort = 40'000'000;  // after which a search stops: some seconds on one core
+};
+
+/// One layout that was looked at.
 struct Searched {
   std::string schedule;
-  int64_t microbatches = 1, microbatch = 1;
+  int ranks = 1, stages_per_rank = 1;
+  int64_t data_parallel = 1, microbatches = 1, microbatch = 1;
   int64_t splits = 0, simulated = 0;  // in the space; actually simulated
   double best_s = 0;                  // of those simulated that fit in the memory; 0: none
   double lower_bound_s = 0;           // no split of this one is faster
   int64_t least_memory_bytes = 0;     // no split of this one has a fullest rank with less
+};
+
+/// Why a layout lost: the share of its ranks' time that was idle, by cause.
+struct Alternative {
+  Searched layout;
+  int64_t peak_memory_bytes = 0;  // of the fullest rank
+  double bubble = 0;
+  IdleParts idle;  // seconds of all ranks
 };
 
 struct Planned {
@@ -38,13 +62,17 @@ struct Planned {
   Simulation simulation;  // of the winner, with timeline and memory
   Slicing slicing;
   Costs costs;
-  double lower_bound_s = 0;        // no plan of the space asked for is faster
-  double split_bound_s = 0;        // no run of this split, schedule and microbatch count is faster
-  int64_t memory_limit_bytes = 0;  // per rank; 0: none
-  std::string memory_source;       // where the limit comes from
-  bool manual = false;             // the split was given, not searched
-  int units = 0;                   // that the model was divided into
-  std::vector<Searched> searched;
+  double lower_bound_s = 0;  // no plan of the space asked for is faster
+  double split_bound_s = 0;  // no run of this split and layout is faster
+  bool complete = true;      // every plan of the space was simulated or is certainly no better
+  int64_t memory_limit_bytes = 0;         // per rank; 0: none
+  std::string memory_source;              // where the limit comes from
+  bool manual = false;                    // the split was given, not searched
+  int units = 0;                          // that the model was divided into
+  int devices = 0;                        // that the plan might have used
+  int64_t layouts = 0;                    // that the request allows
+  std::vector<Searched> searched;         // those that the search came to, best first
+  std::vector<Alternative> alternatives;  // the best other schedules or shapes, where asked for
   std::vector<std::string> warnings;
   double gap() const { return plan.prediction->step_s / lower_bound_s - 1; }
 };
@@ -52,12 +80,13 @@ struct Planned {
 /// Called now and then during a long search; `share_done` in [0, 1] never falls.
 using Progress = std::function<void(const std::string& what, double share_done)>;
 
-/// Exact over contiguous splits of the chain of units: splits are taken best lower bound first and
-/// simulated until the bound reaches the best found. Memory is a hard limit. Equal steps (to the
-/// nanosecond) go by key: less memory on the fullest rank, schedule in the table's order, fewer
-/// microbatches, earlier cuts. The step predicted is what simulating the plan gives, to the last
-/// bit. Throws InputError where nothing fits (by how much, and what would make it fit), for a
-/// coupled batch without leave, for more ranks than units.
+/// Searches every layout (layout.hpp) and every contiguous split of the chain of units: layouts and
+/// splits are taken best lower bound first and simulated until the bound reaches the best found, or,
+/// where that would take too long, until a fixed effort is spent (`complete` says which). Memory is a
+/// hard limit; ranks that would not fit recompute. Equal steps (to the nanosecond) go by key: less
+/// memory on the fullest rank, then the order of layouts, earlier cuts. The step predicted is what
+/// simulating the plan gives, to the last bit. Throws InputError where nothing fits (by how much, and
+/// what would make it fit), for a coupled batch without leave, for shapes that nothing runs.
 Planned make_plan(const Profile& profile, const Graph& model, const Cluster* cluster,
                   const PlanRequest& request, const Progress& progress = {});
 

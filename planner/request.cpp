@@ -55,25 +55,44 @@ std::vector<OperatorId> manual_begins(const Graph& model, const std::vector<std:
   return {begins.begin(), begins.end()};
 }
 
-int choose_ranks(const PlanRequest& request, const Cluster* cluster, int chain_units) {
+PlanRequest completed(PlanRequest request) {
+  if (request.split.empty()) return request;
+  if (!request.stages_per_rank) request.stages_per_rank = 1;
+  if (!request.data_parallel) request.data_parallel = 1;
+  return request;
+}
+
+int choose_devices(const PlanRequest& request, const Cluster* cluster, int chain_units) {
   const bool manual = !request.split.empty();
-  const int otherwise = manual ? chain_units : cluster ? cluster->ranks : default_ranks;
-  const int ranks = request.ranks.value_or(otherwise);
-  if (ranks < 1) throw InputError("--ranks", fmt::format("{} is too few", ranks), "Use 1 or more.");
-  if (manual && ranks != chain_units)
-    throw InputError(
-        "--split", fmt::format("the split makes {} stages, but --ranks is {}", chain_units, ranks),
-        fmt::format("Use --ranks {} or leave it out.", chain_units));
+  const auto replicas = static_cast<int>(request.data_parallel.value_or(1));
+  const int each = request.stages_per_rank.value_or(1);
+  const int needed = manual ? (chain_units + each - 1) / each * replicas : replicas;
+  const int otherwise = manual    ? needed
+                        : cluster ? cluster->ranks
+                                  : std::max(default_ranks, needed);
+  const int devices = request.ranks.value_or(otherwise);
+  if (devices < 1)
+    throw InputError("--ranks", fmt::format("{} is too few", devices), "Use 1 or more.");
+  if (manual && devices != needed)
+    throw InputError("--split",
+                     fmt::format("the split makes {} stages for {} ranks in all, but --ranks is {}",
+                                 chain_units, needed, devices),
+                     fmt::format("Use --ranks {} or leave it out.", needed));
+  if (devices < needed)
+    throw InputError("--data-parallel",
+                     fmt::format("{} replicas need more than {} ranks", replicas, devices),
+                     fmt::format("Use at least --ranks {}.", needed));
   if (cluster) require_equal_speed(*cluster);
-  if (cluster && ranks > cluster->ranks)
+  if (cluster && devices > cluster->ranks)
     throw InputError(manual ? "--split" : "--ranks",
-                     fmt::format("{} ranks, but {} has {}", ranks, cluster->path, cluster->ranks),
+                     fmt::format("{} ranks, but {} has {}", devices, cluster->path, cluster->ranks),
                      fmt::format("Use at most {}.", cluster->ranks));
-  if (ranks > chain_units)
+  if (each > chain_units)
     throw InputError(
-        "--ranks", fmt::format("{} ranks, but the model divides into {} units", ranks, chain_units),
+        "--stages-per-rank",
+        fmt::format("{} stages, but the model divides into {} units", each, chain_units),
         fmt::format("Use at most {}, or name cuts within units with --split.", chain_units));
-  return ranks;
+  return devices;
 }
 
 void check_coupling(const Graph& model, const PlanRequest& request,

@@ -14,8 +14,11 @@ void check_model(const Profile& profile, const Graph& model);
 /// Where the split points that were asked for divide the model; the first stage begins at 0.
 std::vector<OperatorId> manual_begins(const Graph& model, const std::vector<std::string>& split);
 
-/// The number of ranks: as asked for, or of the split, or of the cluster, or 2.
-int choose_ranks(const PlanRequest& request, const Cluster* cluster, int chain_units);
+/// With what a manual split implies: one stage per rank and one replica, unless they are named.
+PlanRequest completed(PlanRequest request);
+
+/// How many ranks a plan may use in all: as asked for, or the split's, or the cluster's, or 2.
+int choose_devices(const PlanRequest& request, const Cluster* cluster, int chain_units);
 
 /// Where the samples of a batch influence each other the number of microbatches changes the
 /// training: it is chosen only with leave, and with a warning; likewise a warning where nobody

@@ -2,112 +2,246 @@
 
 #include <fmt/format.h>
 
-#include <deque>
+#include <algorithm>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
 
-#include "planner/frontier.hpp"
+#include "planner/in_parallel.hpp"
 
 namespace penstock {
 
 namespace {
 
+/// Spaces that a round looks at, and nodes that it opens in each of them at most. Fixed, whatever the
+/// number of threads.
+constexpr size_t round_width = 8;
+constexpr int64_t round_nodes = 4096;
+/// With more a space begins with the split that it proposes.
+constexpr int64_t few_splits = 100;
+
+/// One space while it is searched.
+class Candidate {
+ public:
+  Candidate(const SearchSpace& space, const SplitSearch& search) : space_(space), search_(search) {
+    result.bound_s = space.bound_s;
+    result.bytes = space.bytes;
+  }
+
+  bool closed() const { return result.opened && (!frontier_ || frontier_->empty()); }
+  KeyRank top() const {
+    return frontier_ ? frontier_->top()
+                     : bound_rank(space_.weight * space_.bound_s, space_.bytes, search_.objective);
+  }
+  double bound_s() const {
+    return frontier_ ? std::max(frontier_->bound_s(), space_.bound_s) : space_.bound_s;
+  }
+  bool loses(const std::vector<int>& incumbent) const {
+    return frontier_ && frontier_->loses(incumbent);
+  }
+
+  int64_t memory_limit() const { return space_.memory_limit; }
+  KeyRank rank_of(const SplitOutcome& outcome) const {
+    return key_rank(space_.weight * outcome.step_s, outcome.peak_bytes, search_.objective);
+  }
+
+  struct Step {
+    std::vector<int> begins;  // empty: no split was simulated
+    double bound_s = 0;
+    SplitOutcome outcome;
+  };
+  /// Goes on until a split is simulated, or for one round's nodes.
+  Step advance(const KeyRank* incumbent) {
+    if (!result.opened) {
+      open();
+      if (const std::vector<int> begins = proposal(); !begins.empty()) return simulated(begins);
+    }
+    Step step;
+    const int64_t end = effort + round_nodes;
+    while (frontier_ && !frontier_->empty() && effort < end) {
+      const int64_t before = frontier_->looked_at();
+      step.bound_s = frontier_->bound_s();
+      const auto begins = frontier_->step(incumbent);
+      effort += frontier_->looked_at() - before;
+      if (!begins) continue;
+      const double bound_s = step.bound_s;
+      step = simulated(*begins);
+      step.bound_s = bound_s;
+      break;
+    }
+    return step;
+  }
+  /// Frees what no key better than `incumbent` can come from.
+  void close() {
+    frontier_.reset();
+    opened_.reset();
+    result.opened = true;
+  }
+
+  SearchResult::Space result;
+  int64_t effort = 0;
+
+ private:
+  Step simulated(const std::vector<int>& begins) {
+    Step step{begins, 0, opened_->simulate(begins)};
+    effort += step.outcome.effort;
+    return step;
+  }
+
+  std::vector<int> proposal() const {
+    return opened_ && result.splits > few_splits ? opened_->proposal() : std::vector<int>{};
+  }
+
+  void open() {
+    result.opened = true;
+    opened_ = space_.open();
+    if (!opened_) return;
+    const SplitSpace& splits = opened_->splits();
+    result.bound_s = std::max(result.bound_s, splits.least_s());
+    result.bytes = std::max(result.bytes, splits.least_bytes());
+    result.splits = splits.splits();
+    frontier_ =
+        std::make_unique<Frontier>(splits, search_.objective, space_.memory_limit, space_.weight);
+  }
+
+  const SearchSpace& space_;
+  const SplitSearch& search_;
+  std::unique_ptr<OpenSpace> opened_;
+  std::unique_ptr<Frontier> frontier_;
+};
+
 class Searcher {
  public:
-  Searcher(const std::vector<SplitSpace>& spaces, const SplitSearch& search)
-      : spaces_(spaces), search_(search) {
-    result_.spaces.resize(spaces.size());
-    for (const SplitSpace& space : spaces) frontiers_.emplace_back(space, search);
+  Searcher(const std::vector<SearchSpace>& spaces, const SplitSearch& search) : search_(search) {
+    candidates_.reserve(spaces.size());
+    for (const SearchSpace& space : spaces) {
+      if (space.bytes <= space.memory_limit) open_.push_back(candidates_.size());
+      candidates_.emplace_back(space, search);
+    }
   }
 
   SearchResult run() {
-    for (size_t space = 0; space < spaces_.size(); ++space)
-      while (!frontiers_[space].empty() && result_.spaces[space].simulated == 0)
-        take(space, nullptr);
-    while (const std::optional<size_t> space = next()) {
-      const KeyRank* incumbent = result_.best ? &rank_ : nullptr;
-      if (incumbent && certain(*space)) break;
-      take(*space, incumbent);
+    for (std::vector<size_t> round = next(); !round.empty(); round = next()) {
+      if (effort_ > search_.effort && result_.best) break;
+      advance(round);
     }
+    conclude();
     return std::move(result_);
   }
 
  private:
-  /// The space with the best open node; the first of several.
-  std::optional<size_t> next() const {
-    std::optional<size_t> best;
-    for (size_t space = 0; space < frontiers_.size(); ++space)
-      if (!frontiers_[space].empty() &&
-          (!best || frontiers_[space].top() < frontiers_[*best].top()))
-        best = space;
-    return best;
+  /// The spaces with the best open nodes, that may hold something better than the best found.
+  std::vector<size_t> next() {
+    std::erase_if(open_, [&](size_t space) {
+      const bool done = candidates_[space].closed() || certain(space);
+      if (done) candidates_[space].close();
+      return done;
+    });
+    const size_t width = std::min(round_width, open_.size());
+    std::ranges::partial_sort(
+        open_, open_.begin() + static_cast<std::ptrdiff_t>(width), {},
+        [&](size_t space) { return std::pair(candidates_[space].top(), space); });
+    return {open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(width)};
   }
 
-  /// Is every open split worse than the best found? `space` has the best of them.
+  /// Is every open split of the space worse than the best found?
   bool certain(size_t space) const {
-    const KeyRank open = frontiers_[space].top();
-    if (open != rank_) return open > rank_;
+    if (!result_.best) return false;
+    const KeyRank top = candidates_[space].top();
+    if (top != rank_) return top > rank_;
     const size_t found = result_.best->space;
-    return space != found ? space > found : frontiers_[space].loses(result_.best->begins);
+    return space != found ? space > found : candidates_[space].loses(result_.best->begins);
   }
 
-  void take(size_t space, const KeyRank* incumbent) {
-    const double bound_s = frontiers_[space].bound_s();
-    const std::optional<std::vector<int>> begins = frontiers_[space].step(incumbent);
-    ++state_.expanded;
-    if (begins) simulate(space, *begins, bound_s);
-    if (!search_.progress || (!begins && state_.expanded % 4096 != 0)) return;
-    state_.bound_s = bound_s;
-    state_.best_s = result_.best ? result_.best->outcome.step_s : 0;
-    search_.progress(state_);
+  void advance(const std::vector<size_t>& round) {
+    std::vector<Candidate::Step> steps(round.size());
+    const KeyRank incumbent = rank_;
+    const KeyRank* known = result_.best ? &incumbent : nullptr;
+    in_parallel(round.size(), search_.threads,
+                [&](size_t i) { steps[i] = candidates_[round[i]].advance(known); });
+    for (size_t i = 0; i < round.size(); ++i) {
+      if (!steps[i].begins.empty()) take(round[i], steps[i]);
+    }
+    effort_ = 0;
+    for (const Candidate& candidate : candidates_) effort_ += candidate.effort;
+    report(round.front());
   }
 
-  void simulate(size_t space, const std::vector<int>& begins, double bound_s) {
-    const SplitOutcome outcome = search_.simulate(space, begins);
-    if (outcome.step_s < bound_s * (1 - bound_rounding))
-      throw std::logic_error(fmt::format(
-          "a split is simulated in {} s, faster than its bound of {} s", outcome.step_s, bound_s));
-    ++state_.simulated;
-    SearchResult::Space& seen = result_.spaces[space];
+  void take(size_t space, const Candidate::Step& step) {
+    const SplitOutcome& outcome = step.outcome;
+    if (outcome.step_s < step.bound_s * (1 - bound_rounding)) {
+      throw std::logic_error(
+          fmt::format("a split is simulated in {} s, faster than its bound of {} s", outcome.step_s,
+                      step.bound_s));
+    }
+    ++simulated_;
+    SearchResult::Space& seen = candidates_[space].result;
     ++seen.simulated;
-    if (outcome.peak_bytes > search_.memory_limit) return;
-    if (seen.best_s == 0 || outcome.step_s < seen.best_s) seen.best_s = outcome.step_s;
-    const KeyRank rank = key_rank(outcome.step_s, outcome.peak_bytes, search_.objective);
-    const auto better = [&] {
-      if (rank != rank_) return rank < rank_;
-      return std::tie(space, begins) < std::tie(result_.best->space, result_.best->begins);
-    };
-    if (result_.best && !better()) return;
-    result_.best = FoundSplit{space, begins, outcome};
-    rank_ = rank;
+    if (outcome.peak_bytes > candidates_[space].memory_limit()) return;
+    const FoundSplit found{space, step.begins, outcome};
+    if (better(found, seen.best)) seen.best = found;
+    if (!better(found, result_.best)) return;
+    result_.best = found;
+    rank_ = candidates_[space].rank_of(outcome);
   }
 
-  const std::vector<SplitSpace>& spaces_;
+  bool better(const FoundSplit& a, const std::optional<FoundSplit>& b) const {
+    if (!b) return true;
+    const KeyRank x = candidates_[a.space].rank_of(a.outcome);
+    const KeyRank y = candidates_[b->space].rank_of(b->outcome);
+    return std::tie(x, a.space, a.begins) < std::tie(y, b->space, b->begins);
+  }
+
+  void report(size_t front) {
+    if (!search_.progress) return;
+    const double allowed = static_cast<double>(search_.effort);
+    const Candidate& candidate = candidates_[front];
+    search_.progress({.simulated = simulated_,
+                      .bound_s = candidate.closed() ? 0 : candidate.bound_s(),
+                      .best_s = result_.best ? result_.best->outcome.step_s : 0,
+                      .effort = static_cast<double>(effort_) / allowed});
+  }
+
+  void conclude() {
+    result_.complete = open_.empty();
+    for (const size_t space : open_) {
+      const double bound_s = candidates_[space].bound_s();
+      if (result_.open_bound_s == 0 || bound_s < result_.open_bound_s) {
+        result_.open_bound_s = bound_s;
+      }
+    }
+    for (Candidate& candidate : candidates_) result_.spaces.push_back(std::move(candidate.result));
+  }
+
   const SplitSearch& search_;
-  std::deque<Frontier> frontiers_;
+  std::vector<Candidate> candidates_;
+  std::vector<size_t> open_;
   SearchResult result_;
-  SearchState state_;
+  int64_t simulated_ = 0, effort_ = 0;
   KeyRank rank_;  // of the best
 };
 
 }  // namespace
 
-int64_t SplitSpace::splits() const {
-  const int cuts = time.units() - 1, chosen = time.ranks() - 1;
-  if (chosen > cuts) return 0;
-  // C(n, k) as a product that stays whole: C(n, i) = C(n, i - 1) (n - i + 1) / i.
-  __extension__ using Wide = unsigned __int128;
-  Wide count = 1;
-  for (int i = 1; i <= chosen; ++i) {
-    count = count * static_cast<unsigned>(cuts - i + 1) / static_cast<unsigned>(i);
-    if (count > static_cast<Wide>(INT64_MAX)) return INT64_MAX;
-  }
-  return static_cast<int64_t>(count);
+SearchResult search_splits(const std::vector<SearchSpace>& spaces, const SplitSearch& search) {
+  return Searcher(spaces, search).run();
 }
 
-SearchResult search_splits(const std::vector<SplitSpace>& spaces, const SplitSearch& search) {
-  return Searcher(spaces, search).run();
+std::vector<int> even_split(const std::vector<double>& load, int stages) {
+  double all = 0;
+  for (const double one : load) all += one;
+  std::vector<int> begins{0};
+  const int units = static_cast<int>(load.size());
+  double sum = 0;
+  for (int unit = 0; unit < units && static_cast<int>(begins.size()) < stages; ++unit) {
+    const int made = static_cast<int>(begins.size());
+    const double wanted = all * made / stages;
+    const bool must = units - unit == stages - made;
+    const double half = load[static_cast<size_t>(unit)] / 2;
+    if (unit > begins.back() && (must || sum + half >= wanted)) begins.push_back(unit);
+    sum += load[static_cast<size_t>(unit)];
+  }
+  return begins;
 }
 
 }  // namespace penstock

@@ -1,7 +1,7 @@
-// Exact search over the contiguous splits of a chain into a number of stages, for several schedules
-// and microbatch counts at once: best lower bound first, simulated until the next bound is no
-// better than the best found. Deterministic: equal steps are decided by key, never by order of
-// arrival.
+// Exact search over many spaces of splits at once: best lower bound first, simulated until the next
+// bound is no better than the best found. Deterministic, for any number of threads: a round takes a
+// fixed number of spaces, what its threads find is looked at in the order of the spaces, and equal
+// steps are decided by key, never by order of arrival.
 //
 // Steps are compared in whole nanoseconds, far below what a measurement can tell, so that plans
 // whose sums differ in rounding alone are ties. A key is (step, peak memory, space, split), each
@@ -10,27 +10,40 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
-#include "planner/chain_bound.hpp"
-#include "planner/chain_memory.hpp"
+#include "planner/frontier.hpp"
+#include "planner/split_space.hpp"
 
 namespace penstock {
-
-/// All splits for one schedule and microbatch count. Spaces are listed in the order that decides
-/// ties.
-struct SplitSpace {
-  ChainBound time;
-  ChainMemory memory;
-
-  int64_t splits() const;  // C(units - 1, ranks - 1); the largest int64_t where it is more
-};
 
 /// What the simulator says of a split.
 struct SplitOutcome {
   double step_s = 0;
   int64_t peak_bytes = 0;  // of the fullest rank
+  int64_t effort = 0;      // of the simulation, in actions
+};
+
+/// A space that the search has come to. Used by one thread at a time.
+class OpenSpace {
+ public:
+  virtual ~OpenSpace() = default;
+  virtual const SplitSpace& splits() const = 0;
+  virtual SplitOutcome simulate(const std::vector<int>& begins) = 0;
+  /// A split to begin with where there are too many to find a good one by bounds; empty: none.
+  virtual std::vector<int> proposal() const { return {}; }
+};
+
+/// Spaces are listed in the order that decides ties.
+struct SearchSpace {
+  double bound_s = 0;                // no split of it is faster
+  int64_t bytes = 0;                 // or has a fullest rank with less
+  int64_t memory_limit = INT64_MAX;  // of the fullest rank
+  double weight = 1;                 // steps of its splits compare as weight x seconds
+  /// Null where there turns out to be nothing in it.
+  std::function<std::unique_ptr<OpenSpace>()> open;
 };
 
 struct FoundSplit {
@@ -40,30 +53,38 @@ struct FoundSplit {
 };
 
 struct SearchState {
-  int64_t simulated = 0, expanded = 0;
+  int64_t simulated = 0;
   double bound_s = 0;  // no split that is still open is faster
   double best_s = 0;   // 0: nothing yet
+  double effort = 0;   // share of the effort allowed
 };
 
 struct SplitSearch {
-  enum class Objective { step, memory };
-  Objective objective = Objective::step;
-  int64_t memory_limit = INT64_MAX;
-  std::function<SplitOutcome(size_t space, const std::vector<int>& begins)> simulate;
+  SearchObjective objective = SearchObjective::step;
+  /// Nodes looked at, splits bounded and actions simulated, added up, after which it stops.
+  int64_t effort = INT64_MAX;
+  int threads = 1;
   std::function<void(const SearchState&)> progress;  // now and then; may be empty
 };
 
 struct SearchResult {
   std::optional<FoundSplit> best;  // absent where nothing fits
+  bool complete = true;            // every split was simulated or cannot be better
+  double open_bound_s = 0;         // where not: none of those left is faster
   struct Space {
-    int64_t simulated = 0;
-    double best_s = 0;  // of those simulated that fit; 0: none
+    bool opened = false;
+    double bound_s = 0;  // of all its splits
+    int64_t bytes = 0, splits = 0, simulated = 0;
+    std::optional<FoundSplit> best;  // of those simulated that fit
   };
   std::vector<Space> spaces;
 };
 
-/// Every space has at least one split simulated, where one can fit, so that all can be shown.
 /// Throws std::logic_error if a split is simulated to be faster than its bound.
-SearchResult search_splits(const std::vector<SplitSpace>& spaces, const SplitSearch& search);
+SearchResult search_splits(const std::vector<SearchSpace>& spaces, const SplitSearch& search);
+
+/// Stages of about equal load: where the sums of `load` pass the k-th part of all. At least one unit
+/// for each; stages <= units.
+std::vector<int> even_split(const std::vector<double>& load, int stages);
 
 }  // namespace penstock

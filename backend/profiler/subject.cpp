@@ -16,6 +16,7 @@ std::set<int> all_tensors(const Graph& graph) {
 
 std::vector<OperatorId> begins(const std::vector<Unit>& units) {
   std::vector<OperatorId> positions;
+  positions.reserve(units.size());
   for (const Unit& unit : units) positions.push_back(unit.begin);
   return positions;
 }

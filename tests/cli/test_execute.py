@@ -71,7 +71,7 @@ def test_the_adaptive_schedule_is_made_from_the_profile_and_trains_as_pytorch(tm
     blind = write_plan(tmp_path, *arguments, ranks=LOOP, name="blind.yaml")
     done = execute(blind)
     assert done.returncode == 2
-    assert "blind.yaml" in done.stderr and "give the plan a profile" in done.stderr
+    assert "blind.yaml" in done.stderr and "names no profile" in done.stderr
 
 
 @pytest.mark.parametrize("name, width, tolerance", [("pippy", 512, FLOAT32), ("pippy-f64", 32, FLOAT64)])

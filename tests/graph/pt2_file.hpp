@@ -49,7 +49,7 @@ inline void write_zip(const std::string& path, const Members& members, int metho
   if (zip_close(archive) != 0) throw std::runtime_error("zip_close " + path);
 }
 
-inline Json tensor_meta(Json sizes, Json strides, int dtype = 7, int offset = 0) {
+inline Json tensor_meta(const Json& sizes, const Json& strides, int dtype = 7, int offset = 0) {
   const auto ints = [](const Json& list) {
     Json result = Json::array();
     for (const Json& entry : list)

@@ -30,8 +30,11 @@ std::string counting(int count) {
 /// The file with `w` as described, and further parameters after it.
 class Weights : public Pt2 {
  public:
-  Weights(Json meta, std::string storage) { add_weight("w", "weight_0", meta, std::move(storage)); }
-  void add(const std::string& name, const std::string& file, Json meta, std::string storage) {
+  Weights(const Json& meta, std::string storage) {
+    add_weight("w", "weight_0", meta, std::move(storage));
+  }
+  void add(const std::string& name, const std::string& file, const Json& meta,
+           std::string storage) {
     add_weight(name, file, meta, std::move(storage));
     graph()["tensor_values"]["p_" + name] = meta;
     signature()["input_specs"].push_back(

@@ -41,7 +41,7 @@ class RandomGraph {
   void add_operator() {
     static const std::vector<std::string> targets = {"aten::add",  "aten::detach", "aten::randn",
                                                      "aten::relu", "aten::full",   "aten::mul"};
-    const std::string target = targets[static_cast<size_t>(below(6))];
+    const std::string& target = targets[static_cast<size_t>(below(6))];
     const int reads = target == "aten::full" || target == "aten::randn" ? 0 : below(3) + 1;
     std::vector<ValueId> arguments;
     bool batched = false;

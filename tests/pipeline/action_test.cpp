@@ -72,7 +72,7 @@ TEST(Action, WhatIsNoActionIsRefusedWithPlaceValueAndCure) {
       {"((0F1;7B0)OVERLAP_F_B;7B0)OVERLAP_F_B", "the stage is missing"},
   };
   for (const auto& [text, problem] : cases) {
-    EXPECT_THAT(input_error([&] { parse_action(text, "a.csv: row 3"); }),
+    EXPECT_THAT(input_error([&text = text] { parse_action(text, "a.csv: row 3"); }),
                 AllOf(StartsWith(std::string("a.csv: row 3: `") + text + "` is not an action"),
                       HasSubstr(problem), HasSubstr("Write STAGE KIND MICROBATCH")))
         << text;

@@ -25,7 +25,7 @@ class Checkpoint : public ::testing::Test {
 
   /// A complete checkpoint of one small file before `step`.
   fs::path save(int64_t step) {
-    const fs::path path = checkpoint_path(folder_, step);
+    fs::path path = checkpoint_path(folder_, step);
     fs::create_directories(path);
     write_file(path / "stage-0.safetensors", "tensors");
     CheckpointManifest manifest = manifest_of(plan_, "model", step);

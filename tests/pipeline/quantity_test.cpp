@@ -56,7 +56,7 @@ TEST(Quantity, MistakesAreRefusedWithPlaceValueAndCure) {
                                                        {"+1", "does not begin"},
                                                        {"1MS", "unknown unit `MS`"}};
   for (const auto& [text, problem] : cases) {
-    EXPECT_THAT(input_error([&] { parse_seconds(text, "--forward"); }),
+    EXPECT_THAT(input_error([&text = text] { parse_seconds(text, "--forward"); }),
                 AllOf(StartsWith(std::string("--forward: `") + text + "`"), HasSubstr(problem),
                       HasSubstr("Write seconds")));
   }

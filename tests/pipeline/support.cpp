@@ -53,7 +53,7 @@ TemporaryFolder::~TemporaryFolder() { std::filesystem::remove_all(path_); }
 
 std::filesystem::path TemporaryFolder::write(const std::string& name,
                                              std::string_view content) const {
-  const std::filesystem::path file = path_ / name;
+  std::filesystem::path file = path_ / name;
   std::filesystem::create_directories(file.parent_path());
   std::ofstream(file, std::ios::binary) << content;
   return file;

@@ -95,6 +95,12 @@ Chain random_chain(uint64_t seed, const ChainKind& kind) {
   }
   if (kind.extras) add_extras(chain, dice);
   add_cuts(chain, dice, kind);
+  for (const double backward_s : chain.costs.backward_s) {
+    const double share = kind.coarse ? 0.5 : 0.3 + 0.05 * static_cast<double>(dice.below(8));
+    const double both = kind.coarse ? 1 : 0.9 + 0.05 * static_cast<double>(dice.below(6));
+    chain.input_s.push_back(share * backward_s);
+    chain.weight_s.push_back((both - share) * backward_s);
+  }
   return chain;
 }
 
@@ -112,23 +118,29 @@ std::vector<std::vector<int>> all_splits(int units, int ranks) {
   }
 }
 
-Costs stage_costs(const Chain& chain, const std::vector<int>& begins) {
+Costs stage_costs(const Chain& chain, const std::vector<int>& begins, bool split) {
   const ChainCosts& units = chain.costs;
   const std::vector<int> ends = ends_of(begins, units.units());
   Costs costs;
   for (size_t stage = 0; stage < begins.size(); ++stage) {
     StageCosts& out = costs.stages.emplace_back();
     out.forward_s = out.backward_s = units.action_s;
+    out.backward_input_s = out.backward_weight_s = units.action_s;
     out.first_forward_s = out.first_backward_s = units.first_action_s;
     for (int unit = begins[stage]; unit < ends[stage]; ++unit) {
       out.forward_s += units.forward_s[unit];
       out.backward_s += units.backward_s[unit];
+      out.backward_input_s += chain.input_s[unit];
+      out.backward_weight_s += chain.weight_s[unit];
       if (!units.first_forward_s.empty()) out.first_forward_s += units.first_forward_s[unit];
       if (!units.first_backward_s.empty()) out.first_backward_s += units.first_backward_s[unit];
       if (!units.optimizer_s.empty()) out.optimizer_s += units.optimizer_s[unit];
       out.fixed_bytes += chain.fixed_bytes[unit];
       out.saved_bytes += chain.saved_bytes[unit];
     }
+    if (split) out.first_backward_s += units.first_action_s;  // the overhead of I and of W
+    out.first_backward_s =
+        std::max(out.first_backward_s, split ? -out.backward_input_s : -out.backward_s);
     if (stage == 0) continue;
     const int cut = begins[stage] - 1;
     const int at = static_cast<int>(stage);
@@ -137,9 +149,62 @@ Costs stage_costs(const Chain& chain, const std::vector<int>& begins) {
   return costs;
 }
 
-Program compute_program(const std::string& schedule, int ranks, int microbatches) {
-  return find_schedule(schedule, "test").generate({ranks, 1, microbatches});
+Program compute_program(const std::string& schedule, int ranks, int microbatches,
+                        int stages_per_rank) {
+  return find_schedule(schedule, "test").generate({ranks, stages_per_rank, microbatches});
 }
+
+std::shared_ptr<const StageTable> bytes_of(const Chain& chain) {
+  auto table = std::make_shared<StageTable>(chain.costs.units());
+  for (int begin = 0; begin < table->units(); ++begin) {
+    StageBytes bytes;
+    for (int end = begin + 1; end <= table->units(); ++end) {
+      bytes.always += chain.fixed_bytes[end - 1];
+      bytes.per_microbatch += chain.saved_bytes[end - 1];
+      table->at(begin, end) = bytes;
+    }
+  }
+  return table;
+}
+
+ChainCosts split_costs(const Chain& chain, bool either) {
+  ChainCosts costs = chain.costs;
+  costs.weight_action_s = either ? 0 : costs.action_s;
+  for (int unit = 0; unit < costs.units(); ++unit) {
+    const double whole_s = costs.backward_s[unit];
+    double input_s = chain.input_s[unit], weight_s = chain.weight_s[unit];
+    if (either) {
+      const double both_s = std::min(whole_s, input_s + weight_s);
+      input_s = std::min(input_s, whole_s);
+      weight_s = std::max(0.0, both_s - input_s);
+    }
+    costs.backward_s[unit] = input_s;
+    costs.weight_s.push_back(weight_s);
+  }
+  return costs;
+}
+
+PlacedSpace placed_space(const Chain& chain, const std::string& schedule, const Program& compute) {
+  const bool split = find_schedule(schedule, "test").split_backward;
+  ChainCosts costs = split ? split_costs(chain, schedule == "dualpipev") : chain.costs;
+  return {std::move(costs), bytes_of(chain), placement(compute)};
+}
+
+namespace {
+
+/// Does it run backwards in two parts?
+bool splits(const Program& compute) {
+  bool found = false;
+  for (const std::vector<Action>& actions : compute.ranks) {
+    for (const Action& action : actions) {
+      for_each_part(action,
+                    [&](const Action& part) { found |= part.kind == Kind::backward_input; });
+    }
+  }
+  return found;
+}
+
+}  // namespace
 
 Simulation simulate_program(const Chain& chain, const std::vector<int>& begins,
                             const Program& compute) {
@@ -151,8 +216,8 @@ Simulation simulate_program(const Chain& chain, const std::vector<int>& begins,
   }
   LoweringOptions options;
   options.optimizer = true;
-  return simulate(lower(compute, flows, options), stage_costs(chain, begins), chain.link,
-                  {false, false});
+  return simulate(lower(compute, flows, options), stage_costs(chain, begins, splits(compute)),
+                  chain.link, {false, false});
 }
 
 Simulation simulate_split(const Chain& chain, const std::vector<int>& begins,

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "pipeline/program.hpp"
 #include "planner/chain_bound.hpp"
+#include "planner/placed_space.hpp"
 #include "simulator/simulate.hpp"
 
 namespace penstock::test {
@@ -18,6 +21,7 @@ struct Chain {
   std::vector<int64_t> forward_bytes, backward_bytes;  // over each cut
   std::vector<char> forward_linked, backward_linked;   // does anything cross it, does a gradient
   std::vector<int64_t> fixed_bytes, saved_bytes;       // per unit
+  std::vector<double> input_s, weight_s;               // per unit: B in two parts
 };
 
 /// How unlike each other the units are, and what beside F and B costs time.
@@ -35,11 +39,22 @@ Chain random_chain(uint64_t seed, const ChainKind& kind);
 /// All splits of `units` into exactly `ranks` stages, ascending.
 std::vector<std::vector<int>> all_splits(int units, int ranks);
 
-/// Costs of the stages of a split: what plan_costs does for a plan.
-Costs stage_costs(const Chain& chain, const std::vector<int>& begins);
+/// Costs of the stages of a split: what plan_costs does for a plan whose schedule runs backwards whole,
+/// or in two parts.
+Costs stage_costs(const Chain& chain, const std::vector<int>& begins, bool split = false);
 
-/// The schedule's compute program, one stage per rank.
-Program compute_program(const std::string& schedule, int ranks, int microbatches);
+/// The schedule's compute program. Throws InputError for a shape that it does not run.
+Program compute_program(const std::string& schedule, int ranks, int microbatches,
+                        int stages_per_rank = 1);
+
+/// What every stage of the chain holds.
+std::shared_ptr<const StageTable> bytes_of(const Chain& chain);
+
+/// The chain's costs where backwards are in two parts, or each as it likes.
+ChainCosts split_costs(const Chain& chain, bool either);
+
+/// The splits of a program's layout, bounded without knowing the order of actions.
+PlacedSpace placed_space(const Chain& chain, const std::string& schedule, const Program& compute);
 
 /// Lowers a compute program along a split and simulates it.
 Simulation simulate_program(const Chain& chain, const std::vector<int>& begins,

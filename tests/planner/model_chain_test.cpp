@@ -6,13 +6,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <optional>
 #include <tuple>
 
 #include "chains.hpp"
 #include "graph/pt2.hpp"
-#include "planner/candidates.hpp"
-#include "planner/evaluate.hpp"
-#include "planner/search.hpp"
+#include "planner/in_flight.hpp"
+#include "planner/layout_search.hpp"
 #include "simulator/plan_costs.hpp"
 #include "synthetic_profile.hpp"
 #include "tests/models/models.hpp"
@@ -41,6 +42,10 @@ struct Model {
         reduce(reduce_link(profile, nullptr)),
         chain(graph, analysis, fine ? fine_begins(graph) : unit_begins(graph, analysis)) {}
 
+  PlanningInputs inputs() const {
+    return {graph, analysis, profile, nullptr, plan_network(profile, nullptr)};
+  }
+
   Graph graph;
   Analysis analysis;
   Profile profile;
@@ -48,29 +53,40 @@ struct Model {
   ModelChain chain;
 };
 
-std::vector<std::vector<int>> some_splits(int units, int ranks) {
+std::vector<std::vector<int>> some_splits(int units, int ranks, int64_t most = most_splits) {
   std::vector<std::vector<int>> all = all_splits(units, ranks), kept;
-  const size_t stride = all.size() / most_splits + 1;
+  const size_t stride = all.size() / static_cast<size_t>(most) + 1;
   for (size_t i = 0; i < all.size(); i += stride) kept.push_back(all[i]);
   return kept;
 }
 
+/// Of plans with one stage per rank, one replica and whole backwards, on exactly that many ranks.
+std::vector<PipelineLayout> simple_layouts(const Model& m, int ranks) {
+  const PlanRequest request{
+      .schedules = {"gpipe", "1f1b"}, .stages_per_rank = 1, .data_parallel = 1};
+  std::vector<PipelineLayout> all = layouts(m.profile, request, ranks, m.chain.units());
+  std::erase_if(all, [&](const PipelineLayout& layout) { return layout.ranks != ranks; });
+  return all;
+}
+
 void expect_bounds_hold(const Model& m) {
-  Evaluator evaluator(m.graph, m.analysis, m.profile, nullptr);
+  const PlanningInputs inputs = m.inputs();
   for (int ranks = 1; ranks <= std::min(m.chain.units(), 4); ++ranks) {
-    for (const Candidate& candidate : candidates(m.profile, {}, ranks)) {
-      const ChainCosts costs =
-          m.chain.costs(m.profile, *candidate.measured, m.link, m.reduce, ranks);
-      const int count = static_cast<int>(candidate.microbatches);
-      const ChainBound bound(costs, ranks, count, candidate.in_flight);
-      const ChainMemory memory(m.chain.bytes(m.profile, *candidate.measured), ranks,
-                               candidate.in_flight);
+    for (const PipelineLayout& layout : simple_layouts(m, ranks)) {
+      Evaluator evaluator(inputs);
+      const Program compute = layout.compute();
+      const ChainCosts costs = m.chain.costs(m.profile, *layout.measured, m.link, m.reduce, ranks);
+      const int count = static_cast<int>(layout.microbatches);
+      const ChainBound bound(costs, ranks, count, in_flight(compute));
+      const ChainMemory memory(
+          std::make_shared<StageTable>(m.chain.bytes(m.profile, *layout.measured)), ranks,
+          in_flight(compute));
       const double any_s = chain_lower_bound_s(costs, ranks, count);
       for (const std::vector<int>& units : some_splits(m.chain.units(), ranks)) {
         const std::vector<OperatorId> begins = m.chain.operators(units);
+        Plan plan = evaluator.plan(layout, begins, compute.rank_of_stage, 0);
         const Simulation run =
-            evaluator.evaluate(evaluator.plan(candidate, begins), begins, {false, false})
-                .simulation;
+            evaluator.evaluate(plan, begins, INT64_MAX, {false, false}).simulation;
         const double room = run.makespan_s * (1 + rounding);
         ASSERT_LE(bound.split(units), room);
         ASSERT_LE(bound.chain(), room);
@@ -81,6 +97,32 @@ void expect_bounds_hold(const Model& m) {
         }
         ASSERT_LE(memory.chain(), *std::ranges::max_element(run.peak_memory_bytes));
       }
+    }
+  }
+}
+
+/// Every layout on up to three ranks, `adaptive` and replicas included.
+void expect_layout_bounds_hold(const Model& m, const PlanRequest& request) {
+  const PlanningInputs inputs = m.inputs();
+  const LayoutSearch search(inputs, m.chain, request, 3);
+  const std::vector<SearchSpace> spaces = search.spaces();
+  for (size_t i = 0; i < spaces.size(); ++i) {
+    const auto space = search.open(i);
+    if (!space) continue;
+    const SplitSpace& splits = space->splits();
+    for (const std::vector<int>& units : some_splits(splits.units(), splits.stages(), 12)) {
+      const SplitOutcome run = space->simulate(units);
+      if (run.peak_bytes == INT64_MAX) continue;  // adaptive found nothing that fits
+      const PipelineLayout& layout = search.layouts()[i];
+      SCOPED_TRACE(::testing::Message() << layout.name() << " on " << layout.data_parallel << " x "
+                                        << layout.ranks << " x " << layout.stages_per_rank << ", "
+                                        << layout.microbatches << " microbatches");
+      const double room = run.step_s * (1 + rounding);
+      ASSERT_LE(spaces[i].bound_s, room);
+      ASSERT_LE(spaces[i].bytes, run.peak_bytes);
+      ASSERT_LE(splits.least_s(), room);
+      ASSERT_LE(splits.least_bytes(), run.peak_bytes);
+      ASSERT_LE(splits.split_s(units), room);
     }
   }
 }
@@ -97,37 +139,78 @@ TEST_P(EveryModel, BoundsHoldForCutsBetweenAnyOperators) {
   expect_bounds_hold(Model(path, true, {.link_bytes_per_s = 3e7}));
 }
 
-TEST_P(EveryModel, SearchFindsWhatTryingAllFinds) {
+TEST_P(EveryModel, BoundsOfAllLayoutsAreNeverAboveTheSimulation) {
+  PENSTOCK_MODEL(path, GetParam());
+  const Model m(path, false, {.link_bytes_per_s = 3e7});
+  if (m.chain.units() <= 6) {  // with `adaptive`, and any stages per rank
+    expect_layout_bounds_hold(m, {});
+    return;
+  }
+  for (const char* schedule : {"1f1b", "zb-h1", "interleaved-1f1b", "zbv", "dualpipev"}) {
+    const int each = std::string(schedule).find("1f1b") == 0 || schedule[2] == '-' ? 1 : 2;
+    expect_layout_bounds_hold(m, {.schedules = {schedule}, .stages_per_rank = each});
+  }
+}
+
+TEST_P(EveryModel, TheyHoldWithSoLittleMemoryThatSomeRanksRecompute) {
   PENSTOCK_MODEL(path, GetParam());
   const Model m(path);
-  const int ranks = std::min(m.chain.units(), 3);
-  const std::vector<Candidate> all = candidates(m.profile, {}, ranks);
-  Evaluator evaluator(m.graph, m.analysis, m.profile, nullptr);
-  const auto outcome = [&](size_t space, const std::vector<int>& units) {
-    const std::vector<OperatorId> begins = m.chain.operators(units);
-    const Simulation run =
-        evaluator.evaluate(evaluator.plan(all[space], begins), begins, {false, false}).simulation;
-    return SplitOutcome{run.makespan_s, *std::ranges::max_element(run.peak_memory_bytes)};
-  };
-  std::vector<SplitSpace> spaces;
-  std::tuple<int64_t, int64_t, size_t, std::vector<int>> best{INT64_MAX, 0, 0, {}};
-  for (size_t space = 0; space < all.size(); ++space) {
-    const Candidate& one = all[space];
-    spaces.push_back({ChainBound(m.chain.costs(m.profile, *one.measured, m.link, m.reduce, ranks),
-                                 ranks, static_cast<int>(one.microbatches), one.in_flight),
-                      ChainMemory(m.chain.bytes(m.profile, *one.measured), ranks, one.in_flight)});
-    for (const std::vector<int>& units : all_splits(m.chain.units(), ranks)) {
-      const SplitOutcome result = outcome(space, units);
-      best = std::min(best, {std::llround(result.step_s * 1e9), result.peak_bytes, space, units});
+  const PlanningInputs inputs = m.inputs();
+  for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
+    const PlanRequest least{.schedules = {schedule},
+                            .data_parallel = 1,
+                            .memory_bytes = INT64_MAX,
+                            .objective = PlanObjective::memory,
+                            .effort = 1'000'000};
+    const auto found = LayoutSearch(inputs, m.chain, least, 2).run().best;
+    ASSERT_TRUE(found);
+    expect_layout_bounds_hold(m, {.schedules = {schedule},
+                                  .data_parallel = 1,
+                                  .memory_bytes = found->outcome.peak_bytes * 11 / 10});
+  }
+}
+
+using Key = std::tuple<int64_t, int64_t, size_t, std::vector<int>>;
+
+/// The best of all splits of all layouts that fit.
+std::optional<Key> try_all(const LayoutSearch& search) {
+  std::optional<Key> best;
+  for (size_t i = 0; i < search.layouts().size(); ++i) {
+    const auto space = search.open(i);
+    if (!space) continue;
+    for (const std::vector<int>& units :
+         all_splits(space->splits().units(), space->splits().stages())) {
+      const SplitOutcome run = space->simulate(units);
+      if (run.peak_bytes > search.limit(i).bytes) continue;
+      const Key key{std::llround(run.step_s * 1e9), run.peak_bytes, i, units};
+      if (!best || key < *best) best = key;
     }
   }
-  SplitSearch how;
-  how.simulate = outcome;
-  const std::optional<FoundSplit> found = search_splits(spaces, how).best;
-  ASSERT_TRUE(found);
-  EXPECT_EQ(std::tuple(std::llround(found->outcome.step_s * 1e9), found->outcome.peak_bytes,
-                       found->space, found->begins),
-            best);
+  return best;
+}
+
+TEST_P(EveryModel, SearchFindsWhatTryingAllLayoutsAndSplitsFinds) {
+  PENSTOCK_MODEL(path, GetParam());
+  const Model m(path, false, {.link_bytes_per_s = 3e8});
+  const PlanningInputs inputs = m.inputs();
+  for (const Schedule& schedule : schedules()) {
+    const int each = std::max(schedule.stages_per_rank, schedule.stages_per_rank == 0 ? 2 : 1);
+    const int ranks = m.chain.units() > 10 ? 2 : 3;
+    if (ranks * each > m.chain.units() || (m.chain.units() > 20 && each > 1)) continue;
+    const PlanRequest request{
+        .schedules = {std::string(schedule.name)}, .stages_per_rank = each, .effort = INT64_MAX};
+    const LayoutSearch search(inputs, m.chain, request, ranks);
+    const SearchResult result = search.run();
+    EXPECT_TRUE(result.complete);
+    const auto expected = try_all(search);
+    ASSERT_EQ(result.best.has_value(), expected.has_value()) << schedule.name;
+    if (!expected) continue;
+    const FoundSplit& found = *result.best;
+    EXPECT_EQ(Key(std::llround(found.outcome.step_s * 1e9), found.outcome.peak_bytes, found.space,
+                  found.begins),
+              *expected)
+        << schedule.name;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, EveryModel,

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "graph/error.hpp"
 #include "graph/file.hpp"
@@ -39,6 +41,9 @@ struct Fixture {
   }
 };
 
+/// All but `adaptive`, which the command line makes.
+const std::vector<std::string> named{"gpipe", "1f1b", "looped-bfs", "interleaved-1f1b", "zb-h1"};
+
 /// What `simulate` does with a plan file.
 Simulation simulate_file(const Fixture& f, const std::filesystem::path& path) {
   const Plan plan = read_plan(path);
@@ -58,7 +63,7 @@ TEST(Plan, PredictsWhatItsFileSimulatesToTheLastBit) {
     SCOPED_TRACE(name);
     PENSTOCK_MODEL(path, name);
     const Fixture f(path);
-    const Planned planned = f.plan({.ranks = 3, .allow_batch_coupling = true});
+    const Planned planned = f.plan({.ranks = 3, .schedules = named, .allow_batch_coupling = true});
     const Simulation run = simulate_file(f, write_plan(f, planned));
     EXPECT_EQ(run.makespan_s, planned.plan.prediction->step_s);
     EXPECT_EQ(run.bubble, planned.plan.prediction->bubble);
@@ -95,7 +100,8 @@ TEST(Plan, IsNeverFasterThanItsBounds) {
     for (const double link : {1e7, 1e9}) {
       const Fixture f(path, {.link_bytes_per_s = link});
       for (int ranks = 1; ranks <= 3; ++ranks) {
-        const Planned planned = f.plan({.ranks = ranks, .allow_batch_coupling = true});
+        const Planned planned =
+            f.plan({.ranks = ranks, .allow_batch_coupling = true, .effort = 1'000'000});
         EXPECT_GE(planned.gap(), 0);
         EXPECT_LE(planned.lower_bound_s, planned.split_bound_s);
         EXPECT_LE(planned.split_bound_s, planned.plan.prediction->step_s);
@@ -119,7 +125,8 @@ TEST(Plan, TakesManualSplits) {
 TEST(Plan, SplitsBehindEveryCallOfARepeatedModuleAndSharesItsWeights) {
   PENSTOCK_MODEL(path, "iterative");
   const Fixture f(path);
-  const Planned planned = f.plan({.microbatches = 4, .split = {"iter_block:end"}});
+  const Planned planned =
+      f.plan({.schedules = named, .microbatches = 4, .split = {"iter_block:end"}});
   ASSERT_EQ(planned.plan.stages.size(), 4u);
   EXPECT_EQ(planned.plan.stages[1].begin, "iter_block@1");
   EXPECT_EQ(planned.plan.stages[3].begin, "output_proj");
@@ -134,18 +141,25 @@ TEST(Plan, TriesSchedulesAndMicrobatchesForAManualSplit) {
   PENSTOCK_MODEL(path, "pippy");
   const Fixture f(path);
   const Planned planned = f.plan({.split = {"layer1:beginning"}});
-  EXPECT_EQ(planned.searched.size(), 6u);  // two schedules, sizes 1, 2 and 4
-  for (const Searched& one : planned.searched) EXPECT_EQ(one.splits, 1);
+  std::set<std::string> schedules;
+  for (const Searched& one : planned.searched) {
+    EXPECT_EQ(one.splits, 1);
+    schedules.insert(one.schedule);
+  }
+  EXPECT_EQ(planned.layouts, 5 * 3);  // gpipe, 1f1b, zb-h1, zb-h2, adaptive; sizes 1, 2 and 4
+  EXPECT_GE(schedules.size(), 2U);
 }
 
 TEST(Plan, MoreMemoryIsNeverSlower) {
   PENSTOCK_MODEL(path, "transformer-text");
   const Fixture f(path);
-  const Planned free = f.plan({.ranks = 3});
+  const std::vector<std::string> some{"interleaved-1f1b", "interleaved-zb"};
+  const Planned free = f.plan({.ranks = 3, .schedules = some, .stages_per_rank = 2});
   const int64_t peak = *std::ranges::max_element(free.plan.prediction->peak_memory_bytes);
   double before = 1e300;
   for (const int64_t percent : {60, 80, 90, 95, 100, 200}) {
-    const PlanRequest request{.ranks = 3, .memory_bytes = peak * percent / 100};
+    const PlanRequest request{
+        .ranks = 3, .schedules = some, .stages_per_rank = 2, .memory_bytes = peak * percent / 100};
     if (!f.error(request).empty()) continue;
     const Planned planned = f.plan(request);
     for (const int64_t bytes : planned.plan.prediction->peak_memory_bytes)
@@ -177,7 +191,9 @@ TEST(Plan, SaysWhatWouldFitWhereNothingDoes) {
 TEST(Plan, SharesTheMachinesMemoryAmongLocalRanks) {
   PENSTOCK_MODEL(path, "pippy");
   const Fixture f(path, {.memory_bytes = 1 << 30});
-  EXPECT_EQ(f.plan({.ranks = 2}).memory_limit_bytes, 1 << 29);
+  const Planned two = f.plan({.ranks = 2});
+  ASSERT_EQ(two.plan.ranks() * two.plan.data_parallel, 2);
+  EXPECT_EQ(two.memory_limit_bytes, 1 << 29);
   EXPECT_EQ(f.plan({.ranks = 2, .memory_bytes = 1 << 28}).memory_limit_bytes, 1 << 28);
 }
 
@@ -204,10 +220,11 @@ TEST(Plan, NamesWhatIsWrongWithARequest) {
   const Fixture f(path);
   EXPECT_THAT(f.error({.ranks = 2, .microbatches = 3}),
               AllOf(HasSubstr("3 microbatches"), HasSubstr("2, 4")));
-  EXPECT_THAT(f.error({.ranks = 2, .microbatches = 1}),
+  EXPECT_THAT(f.error({.ranks = 2, .microbatches = 1, .data_parallel = 1}),
               AllOf(HasSubstr("8 samples"), HasSubstr("2, 4, 8")));
   EXPECT_THAT(f.error({.ranks = 2, .schedules = {"1f1"}}), HasSubstr("1f1b"));
-  EXPECT_THAT(f.error({.ranks = 999}), HasSubstr("units"));
+  EXPECT_THAT(f.error({.ranks = 2, .stages_per_rank = 999}), HasSubstr("units"));
+  EXPECT_THAT(f.error({.ranks = 2, .data_parallel = 4}), HasSubstr("--ranks 4"));
   EXPECT_THAT(f.error({.ranks = 0}), HasSubstr("--ranks"));
   EXPECT_THAT(f.error({.ranks = 4, .split = {"layer0:end"}}),
               AllOf(HasSubstr("2 stages"), HasSubstr("4")));
@@ -233,7 +250,7 @@ TEST(Plan, TakesRanksAndMemoryFromTheCluster) {
       "penstock: cluster\nranks: 3\nmemory: 4GiB\nlink: {latency: 1us, bandwidth: 10GB/s}\n");
   const Cluster cluster = read_cluster(file);
   const Planned planned = f.plan({}, &cluster);
-  EXPECT_EQ(planned.plan.ranks(), 3);
+  EXPECT_EQ(planned.devices, 3);
   EXPECT_EQ(planned.memory_limit_bytes, int64_t{4} << 30);
   EXPECT_EQ(planned.plan.cluster->sha256, sha256_of_file(file));
   EXPECT_THAT(input_error([&] { f.plan({.ranks = 4}, &cluster); }), HasSubstr("at most 3"));

@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <memory>
 #include <tuple>
 
 #include "chains.hpp"
+#include "planner/chain_space.hpp"
 
 namespace penstock::test {
 namespace {
@@ -33,51 +36,68 @@ Problem make_problem(uint64_t seed, bool breaks = false) {
   return problem;
 }
 
-StageTable bytes_of(const Chain& chain) {
-  StageTable table(chain.costs.units());
-  for (int begin = 0; begin < table.units(); ++begin) {
-    StageBytes bytes;
-    for (int end = begin + 1; end <= table.units(); ++end) {
-      bytes.always += chain.fixed_bytes[end - 1];
-      bytes.per_microbatch += chain.saved_bytes[end - 1];
-      table.at(begin, end) = bytes;
-    }
-  }
-  return table;
-}
-
-SplitSpace space_of(const Problem& problem, size_t candidate) {
+/// Either kind of bounds; placed ones know less.
+std::unique_ptr<const SplitSpace> splits_of(const Problem& problem, size_t candidate, bool placed) {
   const auto& [schedule, microbatches] = problem.candidates[candidate];
-  const std::vector<int> held = in_flight(compute_program(schedule, problem.ranks, microbatches));
-  return {bound_of(problem.chain, schedule, problem.ranks, microbatches),
-          ChainMemory(bytes_of(problem.chain), problem.ranks, held)};
+  const Program compute = compute_program(schedule, problem.ranks, microbatches);
+  if (placed) {
+    return std::make_unique<PlacedSpace>(placed_space(problem.chain, schedule, compute));
+  }
+  return std::make_unique<ChainSpace>(
+      bound_of(problem.chain, schedule, problem.ranks, microbatches),
+      ChainMemory(bytes_of(problem.chain), problem.ranks, in_flight(compute)));
 }
 
 SplitOutcome outcome(const Problem& problem, size_t candidate, const std::vector<int>& begins) {
   const auto& [schedule, microbatches] = problem.candidates[candidate];
   const Simulation run = simulate_split(problem.chain, begins, schedule, microbatches);
-  return {run.makespan_s, *std::ranges::max_element(run.peak_memory_bytes)};
+  return {run.makespan_s, *std::ranges::max_element(run.peak_memory_bytes), run.actions};
 }
 
-SearchResult search(const Problem& problem, int64_t limit, SplitSearch::Objective objective) {
-  std::vector<SplitSpace> spaces;
-  for (size_t c = 0; c < problem.candidates.size(); ++c) spaces.push_back(space_of(problem, c));
-  SplitSearch how;
-  how.objective = objective;
-  how.memory_limit = limit;
-  how.simulate = [&](size_t space, const std::vector<int>& begins) {
+using Simulate = std::function<SplitOutcome(size_t, const std::vector<int>&)>;
+
+class Opened : public OpenSpace {
+ public:
+  Opened(std::unique_ptr<const SplitSpace> splits, size_t index, const Simulate& simulate)
+      : splits_(std::move(splits)), index_(index), simulate_(simulate) {}
+  const SplitSpace& splits() const override { return *splits_; }
+  SplitOutcome simulate(const std::vector<int>& begins) override {
+    return simulate_(index_, begins);
+  }
+
+ private:
+  std::unique_ptr<const SplitSpace> splits_;
+  size_t index_;
+  const Simulate& simulate_;
+};
+
+/// Bounded as `bounded` says, which is `problem` unless named.
+SearchResult search_as(const Problem& bounded, int64_t limit, SplitSearch how,
+                       const Simulate& simulate, bool placed = false) {
+  std::vector<SearchSpace> spaces;
+  for (size_t c = 0; c < bounded.candidates.size(); ++c) {
+    spaces.push_back({.memory_limit = limit, .open = [&, c] {
+                        return std::make_unique<Opened>(splits_of(bounded, c, placed), c, simulate);
+                      }});
+  }
+  return search_splits(spaces, how);
+}
+
+SearchResult search(const Problem& problem, int64_t limit, SearchObjective objective,
+                    bool placed = false, int threads = 1) {
+  const Simulate simulate = [&](size_t space, const std::vector<int>& begins) {
     return outcome(problem, space, begins);
   };
-  return search_splits(spaces, how);
+  return search_as(problem, limit, {.objective = objective, .threads = threads}, simulate, placed);
 }
 
 /// The best of all splits, by the key that search.hpp promises.
 std::optional<FoundSplit> try_all(const Problem& problem, int64_t limit,
-                                  SplitSearch::Objective objective) {
+                                  SearchObjective objective) {
   std::optional<FoundSplit> best;
   const auto key = [&](const FoundSplit& split) {
     int64_t first = std::llround(split.outcome.step_s * 1e9), second = split.outcome.peak_bytes;
-    if (objective == SplitSearch::Objective::memory) std::swap(first, second);
+    if (objective == SearchObjective::memory) std::swap(first, second);
     return std::tuple(first, second, split.space, split.begins);
   };
   for (size_t c = 0; c < problem.candidates.size(); ++c) {
@@ -104,10 +124,9 @@ TEST(Search, FindsWhatTryingAllFinds) {
   for (uint64_t seed = 0; seed < 600; ++seed) {
     SCOPED_TRACE(seed);
     const Problem problem = make_problem(seed);
-    const auto expected = try_all(problem, INT64_MAX, SplitSearch::Objective::step);
-    const SearchResult result = search(problem, INT64_MAX, SplitSearch::Objective::step);
+    const auto expected = try_all(problem, INT64_MAX, SearchObjective::step);
+    const SearchResult result = search(problem, INT64_MAX, SearchObjective::step);
     expect_equal(result.best, expected);
-    for (const SearchResult::Space& space : result.spaces) EXPECT_GT(space.simulated, 0);
     if (HasFailure()) return;
   }
 }
@@ -116,8 +135,8 @@ TEST(Search, FindsItWhereNothingCrossesSomeCuts) {
   for (uint64_t seed = 1000; seed < 1300; ++seed) {
     SCOPED_TRACE(seed);
     const Problem problem = make_problem(seed, true);
-    expect_equal(search(problem, INT64_MAX, SplitSearch::Objective::step).best,
-                 try_all(problem, INT64_MAX, SplitSearch::Objective::step));
+    expect_equal(search(problem, INT64_MAX, SearchObjective::step).best,
+                 try_all(problem, INT64_MAX, SearchObjective::step));
     if (HasFailure()) return;
   }
 }
@@ -126,13 +145,13 @@ TEST(Search, FindsItUnderAMemoryLimit) {
   for (uint64_t seed = 2000; seed < 2300; ++seed) {
     SCOPED_TRACE(seed);
     const Problem problem = make_problem(seed);
-    const auto free = try_all(problem, INT64_MAX, SplitSearch::Objective::step);
-    const auto least = try_all(problem, INT64_MAX, SplitSearch::Objective::memory);
+    const auto free = try_all(problem, INT64_MAX, SearchObjective::step);
+    const auto least = try_all(problem, INT64_MAX, SearchObjective::memory);
     const int64_t from = least->outcome.peak_bytes, to = free->outcome.peak_bytes;
     double before = 1e300;
     for (const int64_t limit : {from - 1, from, (from + to) / 2, to}) {
-      const auto expected = try_all(problem, limit, SplitSearch::Objective::step);
-      const auto found = search(problem, limit, SplitSearch::Objective::step).best;
+      const auto expected = try_all(problem, limit, SearchObjective::step);
+      const auto found = search(problem, limit, SearchObjective::step).best;
       expect_equal(found, expected);
       EXPECT_EQ(found.has_value(), limit >= from);
       if (!found) continue;
@@ -147,8 +166,8 @@ TEST(Search, FindsTheLeastMemory) {
   for (uint64_t seed = 3000; seed < 3300; ++seed) {
     SCOPED_TRACE(seed);
     const Problem problem = make_problem(seed);
-    expect_equal(search(problem, INT64_MAX, SplitSearch::Objective::memory).best,
-                 try_all(problem, INT64_MAX, SplitSearch::Objective::memory));
+    expect_equal(search(problem, INT64_MAX, SearchObjective::memory).best,
+                 try_all(problem, INT64_MAX, SearchObjective::memory));
     if (HasFailure()) return;
   }
 }
@@ -159,7 +178,7 @@ TEST(Search, PrefersThePlanThatHoldsLessWhereStepsAreEqual) {
       random_chain(7, {.units = 4, .equal = true, .extras = false, .transfer_scale = 0});
   problem.ranks = 4;
   problem.candidates = {{"gpipe", 8}, {"1f1b", 8}};
-  const SearchResult result = search(problem, INT64_MAX, SplitSearch::Objective::step);
+  const SearchResult result = search(problem, INT64_MAX, SearchObjective::step);
   ASSERT_TRUE(result.best);
   EXPECT_EQ(problem.candidates[result.best->space].first, "1f1b");
 }
@@ -174,7 +193,7 @@ TEST(Search, DecidesEqualStepsByKey) {
     problem.ranks = 2 + static_cast<int>(seed / 4 % 4);
     problem.candidates = {{"gpipe", 2}, {"1f1b", 2}};
     if (seed % 2 == 0) problem.candidates = {{"gpipe", 4}, {"1f1b", 4}, {"gpipe", 4}, {"1f1b", 4}};
-    for (const auto objective : {SplitSearch::Objective::step, SplitSearch::Objective::memory})
+    for (const auto objective : {SearchObjective::step, SearchObjective::memory})
       expect_equal(search(problem, INT64_MAX, objective).best,
                    try_all(problem, INT64_MAX, objective));
     if (HasFailure()) return;
@@ -185,36 +204,80 @@ TEST(Search, TrustsTheSimulatedPeakWhereTheClosedFormSaysLess) {
   for (uint64_t seed = 4000; seed < 4100; ++seed) {
     SCOPED_TRACE(seed);
     Problem problem = make_problem(seed);
-    const auto free = try_all(problem, INT64_MAX, SplitSearch::Objective::step);
+    const auto free = try_all(problem, INT64_MAX, SearchObjective::step);
     const int64_t limit = free->outcome.peak_bytes - 1;
     Problem blind = problem;  // simulated as it is, bounded as if it held nothing
     blind.chain.fixed_bytes.assign(blind.chain.fixed_bytes.size(), 0);
     blind.chain.saved_bytes = blind.chain.fixed_bytes;
-    std::vector<SplitSpace> spaces;
-    for (size_t c = 0; c < blind.candidates.size(); ++c) spaces.push_back(space_of(blind, c));
-    SplitSearch how;
-    how.memory_limit = limit;
-    how.simulate = [&](size_t space, const std::vector<int>& begins) {
+    const Simulate simulate = [&](size_t space, const std::vector<int>& begins) {
       return outcome(problem, space, begins);
     };
-    expect_equal(search_splits(spaces, how).best,
-                 try_all(problem, limit, SplitSearch::Objective::step));
+    expect_equal(search_as(blind, limit, {}, simulate).best,
+                 try_all(problem, limit, SearchObjective::step));
     if (HasFailure()) return;
   }
 }
 
 TEST(Search, RefusesASimulationThatIsFasterThanItsBound) {
-  const Problem problem = make_problem(3);
-  SplitSearch how;
-  how.simulate = [](size_t, const std::vector<int>&) { return SplitOutcome{1e-9, 1}; };
-  EXPECT_THROW(search_splits({space_of(problem, 0)}, how), std::logic_error);
+  const Simulate simulate = [](size_t, const std::vector<int>&) {
+    return SplitOutcome{1e-9, 1, 0};
+  };
+  EXPECT_THROW(search_as(make_problem(3), INT64_MAX, {}, simulate), std::logic_error);
 }
 
 TEST(Search, MoreRanksThanUnitsIsEmpty) {
   Problem problem = make_problem(1);
   problem.ranks = problem.chain.costs.units() + 1;
-  EXPECT_EQ(space_of(problem, 0).splits(), 0);
-  EXPECT_FALSE(search(problem, INT64_MAX, SplitSearch::Objective::step).best);
+  EXPECT_EQ(splits_of(problem, 0, false)->splits(), 0);
+  EXPECT_FALSE(search(problem, INT64_MAX, SearchObjective::step).best);
+}
+
+TEST(Search, FindsTheSameWithWeakerBounds) {
+  for (uint64_t seed = 6000; seed < 6300; ++seed) {
+    SCOPED_TRACE(seed);
+    const Problem problem = make_problem(seed, seed % 2 == 0);
+    for (const auto objective : {SearchObjective::step, SearchObjective::memory})
+      expect_equal(search(problem, INT64_MAX, objective, true).best,
+                   try_all(problem, INT64_MAX, objective));
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Search, IsTheSameForAnyNumberOfThreads) {
+  for (uint64_t seed = 7000; seed < 7050; ++seed) {
+    SCOPED_TRACE(seed);
+    const Problem problem = make_problem(seed);
+    const SearchResult one = search(problem, INT64_MAX, SearchObjective::step, false, 1);
+    const SearchResult five = search(problem, INT64_MAX, SearchObjective::step, false, 5);
+    expect_equal(five.best, one.best);
+    for (size_t space = 0; space < one.spaces.size(); ++space)
+      EXPECT_EQ(five.spaces[space].simulated, one.spaces[space].simulated);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Search, StopsAfterItsEffortAndSaysWhatMightBeLeft) {
+  for (uint64_t seed = 8000; seed < 8050; ++seed) {
+    SCOPED_TRACE(seed);
+    const Problem problem = make_problem(seed);
+    const Simulate simulate = [&](size_t space, const std::vector<int>& begins) {
+      return outcome(problem, space, begins);
+    };
+    const SearchResult result = search_as(problem, INT64_MAX, {.effort = 1}, simulate);
+    const auto best = try_all(problem, INT64_MAX, SearchObjective::step);
+    ASSERT_TRUE(result.best);
+    EXPECT_GE(result.best->outcome.step_s, best->outcome.step_s);
+    if (result.complete) continue;
+    EXPECT_LE(std::min(result.open_bound_s, result.best->outcome.step_s),
+              best->outcome.step_s * (1 + rounding));
+  }
+}
+
+TEST(EvenSplit, GivesEveryStageAUnitAndAboutTheSameLoad) {
+  EXPECT_EQ(even_split({1, 1, 1, 1, 1, 1}, 3), (std::vector<int>{0, 2, 4}));
+  EXPECT_EQ(even_split({5, 1, 1, 1}, 2), (std::vector<int>{0, 1}));
+  EXPECT_EQ(even_split({1, 1, 1, 9}, 4), (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_EQ(even_split({9, 0, 0, 0}, 3).size(), 3U);
 }
 
 int64_t simulated(const SearchResult& result) {
@@ -230,8 +293,8 @@ TEST(Search, SimulatesFarFewerSplitsThanThereAre) {
     problem.chain = random_chain(seed, {.units = 22, .transfer_scale = 0.02});
     problem.ranks = 4;
     problem.candidates = {{"1f1b", 16}};
-    EXPECT_EQ(space_of(problem, 0).splits(), 1330);
-    most = std::max(most, simulated(search(problem, INT64_MAX, SplitSearch::Objective::step)));
+    EXPECT_EQ(splits_of(problem, 0, false)->splits(), 1330);
+    most = std::max(most, simulated(search(problem, INT64_MAX, SearchObjective::step)));
   }
   RecordProperty("most_simulated_of_1330", static_cast<int>(most));
   EXPECT_LT(most, 1330 / 4);
@@ -243,8 +306,8 @@ TEST(Search, LongChainsStayExactlySearchable) {
   problem.chain = random_chain(5, {.units = 60, .transfer_scale = 0.2});
   problem.ranks = 8;
   problem.candidates = {{"gpipe", 32}, {"1f1b", 32}};
-  EXPECT_EQ(space_of(problem, 0).splits(), 341'149'446);
-  const SearchResult result = search(problem, INT64_MAX, SplitSearch::Objective::step);
+  EXPECT_EQ(splits_of(problem, 0, false)->splits(), 341'149'446);
+  const SearchResult result = search(problem, INT64_MAX, SearchObjective::step);
   ASSERT_TRUE(result.best);
   EXPECT_LT(simulated(result), 100'000);
 }

@@ -58,7 +58,7 @@ class Replay {
       });
     }
     for (auto& [key, channel] : channels_) {
-      sg4::Actor::create("channel", channel.path.from, [&channel] { run_channel(channel); });
+      sg4::Actor::create("channel", channel.path.from, [&lane = channel] { run_channel(lane); });
     }
     network_.run();
     return *std::max_element(ends_s.begin(), ends_s.end());

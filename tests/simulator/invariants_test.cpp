@@ -62,7 +62,8 @@ class LongestPath {
   double end_s(const Place& place) {
     const auto known = end_s_.find(place);
     if (known != end_s_.end()) return known->second;
-    const auto& [rank, index] = place;
+    const auto rank = place.first;
+    const auto index = place.second;
     const Action& action = actions_[rank][index];
     double start_s = index > 0 ? end_s({rank, index - 1}) : 0;
     for_each_part(action,

@@ -10,7 +10,7 @@
 namespace penstock::test {
 
 StageRow::StageRow(const Graph& graph, const std::map<int, at::Tensor>& tensors,
-                   const std::vector<OperatorId>& begins, Loss loss)
+                   const std::vector<OperatorId>& begins, Loss loss, bool recompute)
     : graph_(graph),
       analysis_(analyse(graph)),
       slicing_(slice(graph, analysis_, interval_stages(graph, begins),
@@ -20,7 +20,7 @@ StageRow::StageRow(const Graph& graph, const std::map<int, at::Tensor>& tensors,
     for (const int index : slicing_.stages[s].tensors) own[index] = tensors.at(index).clone();
     stores_.push_back(std::make_unique<TensorStore>(own));
     stages_.push_back(std::make_unique<Stage>(graph, analysis_, slicing_, static_cast<int>(s),
-                                              *stores_.back(), loss));
+                                              *stores_.back(), loss, recompute));
   }
 }
 

@@ -35,7 +35,7 @@ class StageRow {
  public:
   /// Stage s begins at operator begins[s].
   StageRow(const Graph& graph, const std::map<int, at::Tensor>& tensors,
-           const std::vector<OperatorId>& begins, Loss loss);
+           const std::vector<OperatorId>& begins, Loss loss, bool recompute = false);
 
   StepOutcome step(const Batch& batch, Backward backward);
 

@@ -38,6 +38,10 @@ void check(const Graph& graph, const std::map<int, at::Tensor>& tensors,
     expect_identical_gradients(again.step(batch, Backward::split), whole, graph);
     // A second step starts from nothing.
     expect_identical_gradients(again.step(batch, Backward::split), whole, graph);
+    for (const Backward kind : {Backward::whole, Backward::split}) {
+      StageRow recomputing(graph, tensors, begins, Loss::mse, true);
+      expect_identical_gradients(recomputing.step(batch, kind), whole, graph);
+    }
   }
 }
 

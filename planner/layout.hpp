@@ -1,0 +1,42 @@
+// What the planner chooses from beside the split: schedule, ranks, stages per rank, replicas,
+// microbatches.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "pipeline/profile.hpp"
+#include "pipeline/schedule.hpp"
+#include "planner/plan.hpp"
+#include "simulator/memory_limit.hpp"
+
+namespace penstock {
+
+struct PipelineLayout {
+  const Schedule* schedule = nullptr;  // null: adaptive
+  int ranks = 1, stages_per_rank = 1;
+  int64_t data_parallel = 1, microbatches = 1;  // microbatches of one replica
+  const MicrobatchCosts* measured = nullptr;    // at their size
+
+  int stages() const { return ranks * stages_per_rank; }
+  std::string_view name() const { return schedule ? schedule->name : adaptive_schedule; }
+  /// Throws InputError for a shape that the schedule does not run; not for `adaptive`, whose stages
+  /// loop over the ranks.
+  Program compute() const;
+};
+
+/// All that a request allows on that many devices, a model of so many units: ranks x replicas <=
+/// devices, replicas x microbatches x size = the global batch, sizes that were measured. In the order
+/// that decides ties: fewer ranks, fewer replicas, fewer stages per rank, the schedule table's order
+/// with `adaptive` last, fewer microbatches. Shapes that a schedule does not run are among them.
+/// Throws InputError for a schedule that does not exist and for numbers that nothing fits (naming the
+/// nearest that something does).
+std::vector<PipelineLayout> layouts(const Profile& profile, const PlanRequest& request, int devices,
+                                    int units);
+
+/// As asked for, or what the devices have.
+MemoryLimit memory_limit(const Profile& profile, const Cluster* cluster, const PlanRequest& request,
+                         int devices);
+
+}  // namespace penstock

@@ -1,0 +1,97 @@
+#include "planner/layout_search.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "graph/error.hpp"
+#include "planner/in_parallel.hpp"
+#include "planner/layout_bound.hpp"
+
+namespace penstock {
+
+namespace {
+
+using Tables = std::map<int64_t, std::shared_ptr<const StageTable>>;
+
+/// Of every microbatch size, once for all layouts.
+Tables tables(const PlanningInputs& inputs, const ModelChain& chain,
+              const std::vector<PipelineLayout>& layouts, int threads) {
+  Tables tables;
+  for (const PipelineLayout& layout : layouts) tables[layout.measured->microbatch];
+  std::vector<Tables::iterator> each;
+  for (auto size = tables.begin(); size != tables.end(); ++size) each.push_back(size);
+  in_parallel(each.size(), threads, [&](size_t i) {
+    const MicrobatchCosts& measured = *inputs.profile.at(each[i]->first);
+    each[i]->second = std::make_shared<StageTable>(chain.bytes(inputs.profile, measured));
+  });
+  return tables;
+}
+
+SearchObjective objective_of(const PlanRequest& request) {
+  return request.objective == PlanObjective::memory ? SearchObjective::memory
+                                                    : SearchObjective::step;
+}
+
+}  // namespace
+
+LayoutSearch::LayoutSearch(const PlanningInputs& inputs, const ModelChain& chain,
+                           const PlanRequest& request, int devices)
+    : inputs_(inputs),
+      chain_(chain),
+      request_(request),
+      layouts_(penstock::layouts(inputs.profile, request, devices, chain.units())),
+      context_{inputs,
+               chain,
+               inputs.network.link(),
+               reduce_link(inputs.profile, inputs.cluster),
+               request.memory_bytes.value_or(0),
+               tables(inputs, chain, layouts_, request.threads)} {
+  for (const StoredTensor& tensor : inputs.model.tensors) {
+    const int64_t states = 1 + inputs.profile.job.optimizer.state_per_parameter();
+    fixed_bytes_ += tensor.bytes() * (tensor.requires_grad ? 1 + states : 1);
+  }
+}
+
+MemoryLimit LayoutSearch::limit(size_t layout) const {
+  const PipelineLayout& of = layouts_[layout];
+  return memory_limit(inputs_.profile, inputs_.cluster, request_,
+                      of.ranks * static_cast<int>(of.data_parallel));
+}
+
+std::unique_ptr<LayoutSpace> LayoutSearch::open(size_t layout) const {
+  try {
+    return std::make_unique<LayoutSpace>(context_, layouts_[layout], limit(layout).bytes);
+  } catch (const InputError&) {
+    return nullptr;
+  }
+}
+
+double LayoutSearch::weight(const PipelineLayout& layout) const {
+  if (request_.objective != PlanObjective::cost) return 1;
+  return static_cast<double>(layout.ranks) * static_cast<double>(layout.data_parallel);
+}
+
+std::vector<SearchSpace> LayoutSearch::spaces() const {
+  std::vector<SearchSpace> spaces;
+  std::map<std::pair<int64_t, int64_t>, LayoutBound> bounds;  // by size and replicas
+  for (size_t i = 0; i < layouts_.size(); ++i) {
+    const PipelineLayout& layout = layouts_[i];
+    const auto key = std::pair(layout.measured->microbatch, layout.data_parallel);
+    if (!bounds.contains(key)) bounds.emplace(key, LayoutBound(layout_costs(context_, layout)));
+    spaces.push_back({.bound_s = bounds.at(key).step_s(layout.ranks, layout.microbatches),
+                      .bytes = fixed_bytes_ / layout.ranks,
+                      .memory_limit = limit(i).bytes,
+                      .weight = weight(layout),
+                      .open = [this, i] { return open(i); }});
+  }
+  return spaces;
+}
+
+SearchResult LayoutSearch::run(const Progress& progress) const {
+  return search_splits(spaces(), {.objective = objective_of(request_),
+                                  .effort = request_.effort,
+                                  .threads = request_.threads,
+                                  .progress = progress});
+}
+
+}  // namespace penstock

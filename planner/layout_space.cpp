@@ -1,0 +1,148 @@
+#include "planner/layout_space.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "graph/error.hpp"
+#include "planner/chain_space.hpp"
+#include "planner/in_flight.hpp"
+#include "planner/placed_space.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// Steps of a dynamic programme over ranks and pairs of units, beyond which the sharper bounds cost more
+/// than they save.
+constexpr int64_t most_chain_steps = 400'000;
+
+/// What a simulated split costs beside its actions, in actions: slicing and adding up operators, and
+/// the programs that `adaptive` chooses from.
+constexpr int64_t effort_per_operator = 8, programs_of_adaptive = 30;
+
+ModelChain::Backward backward_of(const PipelineLayout& layout, const Program& compute) {
+  if (!layout.schedule) return ModelChain::Backward::either;
+  if (!layout.schedule->split_backward) return ModelChain::Backward::whole;
+  bool whole = false;
+  for (const std::vector<Action>& actions : compute.ranks) {
+    for (const Action& action : actions) {
+      for_each_part(action, [&](const Action& part) { whole |= part.kind == Kind::backward; });
+    }
+  }
+  return whole ? ModelChain::Backward::either : ModelChain::Backward::split;
+}
+
+ChainCosts costs_of(const LayoutContext& context, const PipelineLayout& layout,
+                    ModelChain::Backward backward) {
+  const PlanningInputs& inputs = context.inputs;
+  ChainCosts costs = context.chain.costs(inputs.profile, *layout.measured, context.link,
+                                         context.reduce_link, layout.stages(), backward);
+  if (layout.stages_per_rank > 1) costs.reduce_s = 0;  // one rank may hold all that share
+  const AllReduce how = inputs.cluster ? inputs.cluster->all_reduce : AllReduce{};
+  if (layout.data_parallel == 1 || how.overlap || context.reduce_link.bandwidth <= 0) return costs;
+  // Every rank sends and receives so much of what it sums, whatever the algorithm.
+  const auto replicas = static_cast<double>(layout.data_parallel);
+  const double share = 2 * (replicas - 1) / replicas / context.reduce_link.bandwidth;
+  for (const int64_t bytes : context.chain.trainable_bytes()) {
+    costs.unit_reduce_s.push_back(share * static_cast<double>(bytes));
+  }
+  return costs;
+}
+
+std::unique_ptr<const SplitSpace> split_space(const LayoutContext& context,
+                                              const PipelineLayout& layout, const Program& compute,
+                                              const Placement& placement, int64_t limit_bytes) {
+  ChainCosts costs = costs_of(context, layout, backward_of(layout, compute));
+  const auto& bytes = context.bytes.at(layout.measured->microbatch);
+  const int64_t units = costs.units();
+  const bool chain = layout.schedule && layout.stages_per_rank == 1 && costs.weight_s.empty() &&
+                     costs.unit_reduce_s.empty();
+  if (chain && layout.ranks * units * units <= most_chain_steps) {
+    std::vector<int> held = in_flight(compute);
+    return std::make_unique<ChainSpace>(
+        ChainBound(std::move(costs), layout.ranks, static_cast<int>(layout.microbatches), held),
+        ChainMemory(bytes, layout.ranks, held, limit_bytes != INT64_MAX));
+  }
+  std::optional<int64_t> recompute_above;
+  if (limit_bytes != INT64_MAX) recompute_above = limit_bytes;
+  return std::make_unique<PlacedSpace>(std::move(costs), bytes, placement, recompute_above);
+}
+
+}  // namespace
+
+ChainCosts layout_costs(const LayoutContext& context, const PipelineLayout& layout) {
+  return costs_of(context, layout, ModelChain::Backward::either);
+}
+
+LayoutSpace::LayoutSpace(const LayoutContext& context, const PipelineLayout& layout,
+                         int64_t limit_bytes)
+    : context_(context), layout_(layout), limit_bytes_(limit_bytes), evaluator_(context.inputs) {
+  const Program compute = layout.compute();
+  placement_ = placement(compute);
+  placement_.microbatches = static_cast<int>(layout.microbatches);
+  splits_ = split_space(context, layout, compute, placement_, limit_bytes);
+  const ChainCosts costs = layout_costs(context, layout);
+  for (size_t unit = 0; unit < costs.forward_s.size(); ++unit) {
+    load_.push_back(costs.forward_s[unit] + costs.backward_s[unit] + costs.weight_s[unit]);
+  }
+}
+
+std::vector<int> LayoutSpace::proposal() const { return even_split(load_, layout_.stages()); }
+
+/// By closed form, which is never above what is simulated.
+std::vector<char> LayoutSpace::ranks_that_recompute(const std::vector<int>& begins) const {
+  std::vector<char> recompute(static_cast<size_t>(layout_.ranks), 0);
+  if (limit_bytes_ == INT64_MAX) return recompute;
+  const StageTable& table = *context_.bytes.at(layout_.measured->microbatch);
+  std::vector<int64_t> kept(recompute.size(), 0);
+  for (size_t stage = 0; stage < begins.size(); ++stage) {
+    const int end = stage + 1 < begins.size() ? begins[stage + 1] : table.units();
+    const StageBytes& bytes = table.at(begins[stage], end);
+    kept[static_cast<size_t>(placement_.rank_of_stage[stage])] +=
+        bytes.kept(placement_.held[stage]) - bytes.transient;
+  }
+  for (size_t rank = 0; rank < kept.size(); ++rank) recompute[rank] = kept[rank] > limit_bytes_;
+  return recompute;
+}
+
+LayoutSpace::Result LayoutSpace::plan(const std::vector<int>& begins,
+                                      const SimulationOptions& options) {
+  const std::vector<OperatorId> operators = context_.chain.operators(begins);
+  std::vector<char> recompute = ranks_that_recompute(begins);
+  while (true) {
+    Result result{
+        evaluator_.plan(layout_, operators, placement_.rank_of_stage, context_.memory_bytes), {}};
+    for (StagePlan& stage : result.plan.stages) {
+      stage.recompute = recompute[static_cast<size_t>(stage.rank)] != 0;
+    }
+    bool more = false;
+    try {
+      result.evaluated = evaluator_.evaluate(result.plan, operators, limit_bytes_, options);
+    } catch (const InputError&) {  // adaptive: nothing fits
+      if (std::ranges::count(recompute, 0) == 0) throw;
+      std::ranges::fill(recompute, 1);
+      continue;
+    }
+    const auto& peaks = result.evaluated.simulation.peak_memory_bytes;
+    for (size_t rank = 0; rank < peaks.size(); ++rank) {
+      if (peaks[rank] <= limit_bytes_ || recompute[rank]) continue;
+      recompute[rank] = more = true;
+    }
+    if (!more) return result;
+  }
+}
+
+SplitOutcome LayoutSpace::simulate(const std::vector<int>& begins) {
+  constexpr double never = std::numeric_limits<double>::infinity();
+  try {
+    const Simulation run = plan(begins, {false, false}).evaluated.simulation;
+    const auto operators = static_cast<int64_t>(context_.inputs.model.operators.size());
+    return {run.makespan_s, *std::ranges::max_element(run.peak_memory_bytes),
+            run.actions * (layout_.schedule ? 1 : programs_of_adaptive) +
+                operators * effort_per_operator};
+  } catch (const InputError&) {
+    return {never, INT64_MAX, 0};
+  }
+}
+
+}  // namespace penstock

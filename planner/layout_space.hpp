@@ -1,0 +1,58 @@
+// The splits of one layout of a model: bounds from the chain of its units, outcomes from the simulator.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "planner/evaluate.hpp"
+#include "planner/model_chain.hpp"
+#include "planner/placement.hpp"
+#include "planner/search.hpp"
+
+namespace penstock {
+
+/// What all layouts of a model share.
+struct LayoutContext {
+  const PlanningInputs& inputs;
+  const ModelChain& chain;
+  Link link, reduce_link;                                      // the best between any two ranks
+  int64_t memory_bytes = 0;                                    // of the plans: as asked for, or 0
+  std::map<int64_t, std::shared_ptr<const StageTable>> bytes;  // by microbatch size
+};
+
+/// Of the chain for that layout, its all-reduces over replicas included.
+ChainCosts layout_costs(const LayoutContext& context, const PipelineLayout& layout);
+
+class LayoutSpace : public OpenSpace {
+ public:
+  /// Throws InputError for a shape that the schedule does not run.
+  LayoutSpace(const LayoutContext& context, const PipelineLayout& layout, int64_t limit_bytes);
+
+  const SplitSpace& splits() const override { return *splits_; }
+  /// The fullest ranks recompute where they would not fit otherwise.
+  SplitOutcome simulate(const std::vector<int>& begins) override;
+
+  /// Stages of about equal load.
+  std::vector<int> proposal() const override;
+
+  struct Result {
+    Plan plan;
+    Evaluator::Evaluated evaluated;
+  };
+  /// The plan of a split, with its simulation.
+  Result plan(const std::vector<int>& begins, const SimulationOptions& options);
+
+ private:
+  std::vector<char> ranks_that_recompute(const std::vector<int>& begins) const;
+
+  const LayoutContext& context_;
+  const PipelineLayout layout_;
+  const int64_t limit_bytes_;
+  Placement placement_;
+  Evaluator evaluator_;
+  std::unique_ptr<const SplitSpace> splits_;
+  std::vector<double> load_;  // of each unit, per microbatch
+};
+
+}  // namespace penstock

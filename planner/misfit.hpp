@@ -1,0 +1,22 @@
+// What to tell someone whose model does not fit: by how much, and what would make it fit.
+#pragma once
+
+#include "graph/error.hpp"
+#include "planner/evaluate.hpp"
+#include "planner/model_chain.hpp"
+#include "planner/plan.hpp"
+
+namespace penstock {
+
+struct Misfit {
+  const PlanningInputs& inputs;
+  const ModelChain& chain;
+  const PlanRequest& request;
+  int devices;
+};
+
+/// Searches for the plan that holds least, for another schedule, number of microbatches or replicas
+/// that would fit, and for more ranks; names the memory that suffices and what it found.
+InputError does_not_fit(const Misfit& misfit);
+
+}  // namespace penstock

@@ -1,0 +1,245 @@
+#include "planner/placed_space.hpp"
+
+#include <algorithm>
+
+namespace penstock {
+
+namespace {
+
+std::vector<double> sums_of(const std::vector<double>& values, size_t count) {
+  std::vector<double> sums(count + 1, 0.0);
+  for (size_t i = 0; i < count; ++i) sums[i + 1] = sums[i] + (values.empty() ? 0.0 : values[i]);
+  return sums;
+}
+
+std::vector<double> sums_of(const std::vector<double>& values, const std::vector<double>& more,
+                            size_t count) {
+  std::vector<double> sums = sums_of(values, count);
+  const std::vector<double> added = sums_of(more, count);
+  for (size_t i = 0; i <= count; ++i) sums[i] += added[i];
+  return sums;
+}
+
+}  // namespace
+
+PlacedSpace::PlacedSpace(ChainCosts costs, std::shared_ptr<const StageTable> bytes,
+                         Placement placement, std::optional<int64_t> recompute_above)
+    : costs_(std::move(costs)),
+      bytes_(std::move(bytes)),
+      placement_(std::move(placement)),
+      recompute_above_(recompute_above),
+      units_(costs_.units()),
+      split_(!costs_.weight_s.empty()) {
+  for (int cut = 1; cut < units_; ++cut) whole_ = whole_ && linked(cut);
+  heads_ = whole_ || placement_.one_stage_per_rank();
+  const auto count = static_cast<size_t>(units_);
+  forward_ = sums_of(costs_.forward_s, count);
+  input_ = sums_of(costs_.backward_s, count);
+  weight_ = sums_of(costs_.weight_s, count);
+  forward0_ = sums_of(costs_.forward_s, costs_.first_forward_s, count);
+  input0_ = sums_of(costs_.backward_s, costs_.first_backward_s, count);
+  optimizer_ = sums_of(costs_.optimizer_s, count);
+  reduce_ = sums_of(costs_.unit_reduce_s, count);
+  if (placement_.one_stage_per_rank() && whole_) tabulate();
+}
+
+double PlacedSpace::inputs(int begin, int end, int stage) const {
+  const int m = placement_.microbatches;
+  const double first_s = (split_ ? 3 : 2) * costs_.first_action_s;
+  const double forward_s = sum(forward_, begin, end, costs_.action_s);
+  double sum_s = m * (forward_s + sum(input_, begin, end, costs_.action_s)) + first_s +
+                 sum(forward0_, begin, end, 0) - sum(forward_, begin, end, 0) +
+                 sum(input0_, begin, end, 0) - sum(input_, begin, end, 0);
+  if (!placement_.one_stage_per_rank() || !recompute_above_) return sum_s;
+  const StageBytes& bytes = bytes_->at(begin, end);
+  const int held = placement_.held[static_cast<size_t>(stage)];
+  const bool fits = bytes.kept(held) - bytes.transient <= *recompute_above_;
+  const double first_more_s =
+      sum(forward0_, begin, end, costs_.first_action_s) - sum(forward_, begin, end, 0);
+  return fits ? sum_s : sum_s + m * forward_s + first_more_s;
+}
+
+double PlacedSpace::weights(int begin, int end) const {
+  const double all_s = split_ ? sum(weight_, begin, end, costs_.weight_action_s) : 0.0;
+  return placement_.microbatches * all_s + sum(reduce_, begin, end, 0);
+}
+
+double PlacedSpace::forward_once(int begin, int end) const {
+  return std::min(sum(forward_, begin, end, costs_.action_s),
+                  sum(forward0_, begin, end, costs_.action_s + costs_.first_action_s));
+}
+
+double PlacedSpace::input_once(int begin, int end) const {
+  const double first_s = costs_.action_s + (split_ ? 2 : 1) * costs_.first_action_s;
+  return std::min(sum(input_, begin, end, costs_.action_s),
+                  std::max(0.0, sum(input0_, begin, end, first_s)));
+}
+
+/// After the last I of stage 0.
+double PlacedSpace::tail_of_first(int end) const {
+  return (split_ ? sum(weight_, 0, end, costs_.weight_action_s) : 0.0) + sum(reduce_, 0, end, 0) +
+         (whole_ ? costs_.reduce_s : 0.0);
+}
+
+/// The transfer behind a stage, there, or there and back.
+double PlacedSpace::cross(int stage, int cut, bool back) const {
+  const auto s = static_cast<size_t>(stage);
+  if (placement_.rank_of_stage[s] == placement_.rank_of_stage[s + 1]) return 0;
+  const auto at = static_cast<size_t>(cut) - 1;
+  return costs_.cut_forward_s[at] + (back ? costs_.cut_backward_s[at] : 0.0);
+}
+
+SplitSpace::Known PlacedSpace::extend(const Known& known, int begin, int end, int left) const {
+  const int stage = stages() - left;
+  Known next = known;
+  if (next.ranks.empty()) next.ranks.resize(static_cast<size_t>(placement_.ranks));
+  if (begin == 0 && heads_) next.path.base = tail_of_first(end);
+  RankLoad& rank =
+      next.ranks[static_cast<size_t>(placement_.rank_of_stage[static_cast<size_t>(stage)])];
+  if (!rank.begun) rank = {.begun = true, .head_s = next.head_s, .ends_s = next.path.base};
+  rank.inputs_s += inputs(begin, end, stage);
+  rank.weights_s += weights(begin, end);
+  rank.optimizer_s += sum(optimizer_, begin, end, 0);
+  const StageBytes& bytes = bytes_->at(begin, end);
+  rank.bytes += bytes.always - bytes.transient +
+                placement_.held[static_cast<size_t>(stage)] *
+                    (recompute_above_ ? bytes.given : bytes.per_microbatch);
+  next.bytes = std::max(known.bytes, rank.bytes);
+  next.path.longest = std::max({known.path.longest, rank.ends_s + rank.inputs_s,
+                                rank.head_s + rank.inputs_s + rank.weights_s});
+  next.path.optimizer = std::max(known.path.optimizer, rank.optimizer_s);
+  if (end == units_) return next;
+  if (!heads_ || !linked(end)) {
+    next.path.base = next.head_s = 0;
+    return next;
+  }
+  next.head_s += forward_once(begin, end) + cross(stage, end, false);
+  next.path.base += forward_once(begin, end) + input_once(begin, end) + cross(stage, end, true);
+  return next;
+}
+
+/// What `count` ranks that begin one unit after the other have before them.
+double PlacedSpace::fill(int begin, int count) const {
+  double sum_s = 0;
+  for (int later = 1; whole_ && later < count && begin + later <= units_; ++later) {
+    const double forward_s =
+        std::min(sum(forward_, begin, begin + later, 0), sum(forward0_, begin, begin + later, 0));
+    sum_s += std::max(0.0, forward_s);
+  }
+  return sum_s;
+}
+
+/// The mean end of the ranks that have stages to come, which share what is left.
+double PlacedSpace::mean(const Known& known, int begin, int left) const {
+  const auto from = placement_.rank_of_stage.begin() + (stages() - left);
+  std::vector<char> open(static_cast<size_t>(placement_.ranks), 0);
+  for (auto rank = from; rank != placement_.rank_of_stage.end(); ++rank) {
+    open[static_cast<size_t>(*rank)] = 1;
+  }
+  double ends_s = 0, all_s = 0;
+  int count = 0, new_ranks = 0;
+  for (size_t rank = 0; rank < open.size(); ++rank) {
+    if (!open[rank]) continue;
+    ++count;
+    const bool begun = !known.ranks.empty() && known.ranks[rank].begun;
+    new_ranks += !begun;
+    ends_s += begun    ? known.ranks[rank].ends_s + known.ranks[rank].inputs_s
+              : whole_ ? known.path.base
+                       : 0.0;
+    all_s +=
+        begun ? known.ranks[rank].head_s + known.ranks[rank].inputs_s + known.ranks[rank].weights_s
+        : whole_ ? known.head_s
+                 : 0.0;
+  }
+  const int m = placement_.microbatches;
+  const double more_s = 2.0 * m * (left - 1) * costs_.action_s;  // beside those of one stage
+  const double inputs_s = m * (sum(forward_, begin, units_, costs_.action_s) +
+                               sum(input_, begin, units_, costs_.action_s)) +
+                          sum(forward0_, begin, units_, 0) - sum(forward_, begin, units_, 0) +
+                          sum(input0_, begin, units_, 0) - sum(input_, begin, units_, 0) +
+                          left * (split_ ? 3 : 2) * costs_.first_action_s + more_s;
+  return std::max(ends_s + inputs_s, all_s + inputs_s + weights(begin, units_)) / count +
+         fill(begin, new_ranks) / count;
+}
+
+/// One microbatch through all that is left, and back.
+double PlacedSpace::through(const Known& known, int begin) const {
+  if (!whole_ || begin >= units_) return 0;
+  const double forward_s =
+      std::min(sum(forward_, begin, units_, 0), sum(forward0_, begin, units_, 0));
+  const double input_s = std::min(sum(input_, begin, units_, 0), sum(input0_, begin, units_, 0));
+  return known.path.base + std::max(0.0, forward_s) + std::max(0.0, input_s);
+}
+
+double PlacedSpace::least_s(const Known& known, int begin, int left) const {
+  double longest = known.path.longest;
+  if (left > 0) {
+    longest = std::max({longest, mean(known, begin, left), through(known, begin)});
+    if (!suffix_.empty()) {
+      const double shift =
+          std::min(known.path.base - base_before(begin), known.head_s - head_before(begin));
+      longest = std::max(longest, suffix_[index(begin, left)] + std::max(0.0, shift));
+    }
+  }
+  return longest + known.path.optimizer;
+}
+
+int64_t PlacedSpace::least_bytes(const Known& known, int, int) const { return known.bytes; }
+
+double PlacedSpace::split_s(const std::vector<int>& begins) const {
+  Known known;
+  for (size_t stage = 0; stage < begins.size(); ++stage) {
+    const int end = stage + 1 < begins.size() ? begins[stage + 1] : units_;
+    known = extend(known, begins[stage], end, static_cast<int>(begins.size() - stage));
+  }
+  return least_s(known, units_, 0);
+}
+
+/// One microbatch through the units before, in one stage: never more than what passes before a rank.
+double PlacedSpace::head_before(int begin) const {
+  return begin == 0
+             ? 0.0
+             : std::max(0.0, std::min(sum(forward_, 0, begin, 0), sum(forward0_, 0, begin, 0)));
+}
+double PlacedSpace::base_before(int begin) const {
+  if (begin == 0) return 0;
+  const double input_s =
+      std::min(sum(input_, 0, begin, 0), std::max(0.0, sum(input0_, 0, begin, 0)));
+  return head_before(begin) + std::max(0.0, input_s);
+}
+
+double PlacedSpace::longest(int begin, int end, int stage) const {
+  const double inputs_s = inputs(begin, end, stage);
+  return std::max(base_before(begin) + inputs_s,
+                  head_before(begin) + inputs_s + weights(begin, end));
+}
+
+/// Fewer stages than `left` are allowed here, so that the rest never takes longer from a later unit
+/// on, and the best end of a stage is where its own time meets that of the rest.
+void PlacedSpace::tabulate() {
+  const int ranks = stages();
+  suffix_.assign(static_cast<size_t>(ranks + 1) * static_cast<size_t>(units_ + 1), 0.0);
+  for (int left = 1; left <= ranks; ++left) {
+    for (int begin = 0; begin < units_; ++begin) {
+      const int stage = ranks - left;
+      double& least = suffix_[index(begin, left)];
+      if (left == 1) {
+        least = longest(begin, units_, stage);
+        continue;
+      }
+      int low = begin + 1, high = units_;  // the first end whose own time is not below the rest's
+      while (low < high) {
+        const int end = (low + high) / 2;
+        if (longest(begin, end, stage) >= suffix_[index(end, left - 1)]) {
+          high = end;
+        } else {
+          low = end + 1;
+        }
+      }
+      least = longest(begin, low, stage);
+      if (low > begin + 1) least = std::min(least, suffix_[index(low - 1, left - 1)]);
+    }
+  }
+}
+
+}  // namespace penstock

@@ -1,0 +1,18 @@
+#include "planner/split_space.hpp"
+
+namespace penstock {
+
+int64_t SplitSpace::splits() const {
+  const int cuts = units() - 1, chosen = stages() - 1;
+  if (chosen > cuts) return 0;
+  // C(n, k) as a product that stays whole: C(n, i) = C(n, i - 1) (n - i + 1) / i.
+  __extension__ using Wide = unsigned __int128;
+  Wide count = 1;
+  for (int i = 1; i <= chosen; ++i) {
+    count = count * static_cast<unsigned>(cuts - i + 1) / static_cast<unsigned>(i);
+    if (count > static_cast<Wide>(INT64_MAX)) return INT64_MAX;
+  }
+  return static_cast<int64_t>(count);
+}
+
+}  // namespace penstock

@@ -1,0 +1,141 @@
+// Bounds of splits in any placement, and of layouts, against the real simulator: every schedule, every
+// split of hundreds of small random chains.
+#include "planner/placed_space.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "chains.hpp"
+#include "graph/error.hpp"
+#include "pipeline/schedule.hpp"
+#include "planner/layout_bound.hpp"
+
+namespace penstock::test {
+namespace {
+
+struct Shape {
+  std::string schedule;
+  int ranks, stages_per_rank, microbatches;
+};
+
+/// All shapes that the schedules run on so many units.
+std::vector<Shape> shapes(int units, int microbatches) {
+  std::vector<Shape> result;
+  for (const Schedule& schedule : schedules()) {
+    for (int ranks = 1; ranks <= 3; ++ranks) {
+      for (int each = 1; ranks * each <= units; ++each) {
+        if (schedule.stages_per_rank != 0 && schedule.stages_per_rank != each) continue;
+        result.push_back({std::string(schedule.name), ranks, each, microbatches});
+      }
+    }
+  }
+  return result;
+}
+
+Chain chain_of(uint64_t seed, bool breaks) {
+  ChainKind kind;
+  kind.units = 3 + static_cast<int>(seed % 4);
+  kind.extras = seed % 3 != 0;
+  kind.equal = seed % 5 == 0;
+  kind.breaks = breaks;
+  kind.transfer_scale = seed % 2 == 0 ? 0.05 : 0.5;
+  return random_chain(seed, kind);
+}
+
+/// Bounds of every prefix of the split; the last is the split's own.
+std::vector<double> bounds_of(const SplitSpace& space, const std::vector<int>& begins) {
+  std::vector<double> bounds{space.least_s()};
+  SplitSpace::Known known;
+  for (size_t stage = 0; stage < begins.size(); ++stage) {
+    const int end = stage + 1 < begins.size() ? begins[stage + 1] : space.units();
+    const int left = static_cast<int>(begins.size() - stage);
+    known = space.extend(known, begins[stage], end, left);
+    bounds.push_back(space.least_s(known, end, left - 1));
+  }
+  return bounds;
+}
+
+int64_t expect_bounds_hold(const Chain& chain, const Shape& shape) {
+  Program compute;
+  try {
+    compute =
+        compute_program(shape.schedule, shape.ranks, shape.microbatches, shape.stages_per_rank);
+  } catch (const InputError&) {
+    return 0;  // a shape that this schedule does not run
+  }
+  const PlacedSpace space = placed_space(chain, shape.schedule, compute);
+  const LayoutBound any(split_costs(chain, true));
+  const double any_s = any.step_s(shape.ranks, shape.microbatches);
+  int64_t checked = 0;
+  for (const std::vector<int>& begins : all_splits(chain.costs.units(), space.stages())) {
+    const Simulation run = simulate_program(chain, begins, compute);
+    const double room = run.makespan_s * (1 + rounding);
+    for (const double bound : bounds_of(space, begins)) EXPECT_LE(bound, room);
+    EXPECT_LE(space.split_s(begins), room);
+    EXPECT_LE(any_s, room);
+    EXPECT_LE(space.least_bytes(), *std::ranges::max_element(run.peak_memory_bytes));
+    ++checked;
+  }
+  return checked;
+}
+
+void expect_bounds_hold(uint64_t from, uint64_t to, bool breaks) {
+  int64_t checked = 0;
+  for (uint64_t seed = from; seed < to; ++seed) {
+    const Chain chain = chain_of(seed, breaks);
+    for (const Shape& shape : shapes(chain.costs.units(), 1 + static_cast<int>(seed / 3 % 8))) {
+      SCOPED_TRACE(::testing::Message()
+                   << "seed " << seed << ", " << shape.schedule << " on " << shape.ranks << " x "
+                   << shape.stages_per_rank << ", " << shape.microbatches << " microbatches");
+      checked += expect_bounds_hold(chain, shape);
+      if (::testing::Test::HasFailure()) return;
+    }
+  }
+  EXPECT_GT(checked, 5000);
+}
+
+TEST(PlacedSpace, BoundsOfEveryPrefixAreNeverAboveTheSimulation) {
+  expect_bounds_hold(0, 150, false);
+}
+
+TEST(PlacedSpace, TheyHoldWhereNothingOrNoGradientCrossesSomeCuts) {
+  expect_bounds_hold(1000, 1100, true);
+}
+
+TEST(PlacedSpace, IsExactForEqualStagesAndFreeTransfers) {
+  // 1F1B: (M + P - 1)(F + B), as published.
+  Chain chain = random_chain(1, {.units = 4, .equal = true, .extras = false, .transfer_scale = 0});
+  for (double& s : chain.costs.cut_forward_s) s = 0;
+  for (double& s : chain.costs.cut_backward_s) s = 0;
+  const Program compute = compute_program("1f1b", 4, 8);
+  const double each_s = chain.costs.forward_s[0] + chain.costs.backward_s[0];
+  EXPECT_NEAR(placed_space(chain, "1f1b", compute).least_s(), 11 * each_s, rounding * 11 * each_s);
+}
+
+TEST(PlacedSpace, WithMemoryForFewMicrobatchesForwardsCountTwice) {
+  Chain chain = random_chain(1, {.units = 2, .equal = true, .extras = false, .transfer_scale = 0});
+  const Program compute = compute_program("gpipe", 2, 4);
+  const auto bytes = bytes_of(chain);
+  const PlacedSpace free(chain.costs, bytes, placement(compute), INT64_MAX);
+  const PlacedSpace tight(chain.costs, bytes, placement(compute), bytes->at(0, 1).kept(3));
+  EXPECT_NEAR(tight.split_s({0, 1}) - free.split_s({0, 1}), 4 * chain.costs.forward_s[0],
+              rounding * free.split_s({0, 1}));
+}
+
+TEST(Placement, HoldsWhatTheSchedulePublishesAsHeldAtOnce) {
+  EXPECT_EQ(placement(compute_program("1f1b", 4, 8)).held, (std::vector<int>{4, 3, 2, 1}));
+  EXPECT_EQ(placement(compute_program("gpipe", 2, 8)).held, (std::vector<int>{8, 8}));
+  for (const int ranks : {2, 4}) {
+    // ZB-V: 2P stages x microbatches on every rank.
+    const Placement zbv = placement(compute_program("zbv", ranks, 4 * ranks, 2));
+    std::vector<int> held(static_cast<size_t>(ranks), 0);
+    for (size_t stage = 0; stage < zbv.held.size(); ++stage)
+      held[static_cast<size_t>(zbv.rank_of_stage[stage])] += zbv.held[stage];
+    EXPECT_EQ(held, std::vector<int>(static_cast<size_t>(ranks), 2 * ranks));
+  }
+}
+
+}  // namespace
+}  // namespace penstock::test
