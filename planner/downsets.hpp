@@ -46,17 +46,18 @@ class Downsets {
   /// `from`, so that what a stage costs can be kept up to date node by node.
   template <class Enter, class Leave>
   void walk_up(int from, const Enter& enter, const Leave& leave) {
-    seen_.resize(count(), -1);
-    walk(from, from, enter, leave);
+    seen_.resize(count(), 0);
+    ++walks_;
+    walk(from, enter, leave);
   }
 
  private:
   template <class Enter, class Leave>
-  void walk(int from, int downset, const Enter& enter, const Leave& leave) {
+  void walk(int downset, const Enter& enter, const Leave& leave) {
     for (const Step& step : above_[downset]) {
-      if (seen_[step.downset] == from) continue;
-      seen_[step.downset] = from;
-      if (enter(step)) walk(from, step.downset, enter, leave);
+      if (seen_[step.downset] == walks_) continue;
+      seen_[step.downset] = walks_;
+      if (enter(step)) walk(step.downset, enter, leave);
       leave(step);
     }
   }
@@ -69,7 +70,8 @@ class Downsets {
   bool complete_;
   std::vector<uint64_t> bits_;  // of downset d: words_ words from d * words_ on
   std::vector<std::vector<Step>> above_;
-  std::vector<int> seen_;  // from which downset a walk was here last; one walk at a time
+  std::vector<int64_t> seen_;  // which walk was here last; one at a time
+  int64_t walks_ = 0;
 };
 
 }  // namespace penstock
