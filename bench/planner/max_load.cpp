@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <set>
 
+#include "bench/planner/infinite.hpp"
 #include "bench/planner/placement_units.hpp"
 #include "bench/planner/stage_load.hpp"
 #include "planner/downsets.hpp"
@@ -15,8 +15,6 @@
 namespace penstock::bench {
 
 namespace {
-
-constexpr double infinite = std::numeric_limits<double>::infinity();
 
 class LoadSearch {
  public:
