@@ -141,6 +141,7 @@ PiperPlan solve_piper(const PiperGraph& graph, size_t downset_limit) {
   double found_s = search.find(std::numeric_limits<double>::max()), failed_s = 0;
   while (found_s < infinite) {
     plan.stages = search.stages();
+    if (found_s == 0) break;  // nothing is faster
     double faster_s = infinite;
     while (faster_s == infinite) {
       const bool near = found_s - failed_s <= 1e-6 * found_s;
