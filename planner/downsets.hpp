@@ -19,8 +19,8 @@ namespace penstock {
 /// The same for the same graph.
 class Downsets {
  public:
-  /// Enumerates at most `limit` downsets. Where there are more, `complete()` is false and only those
-  /// along topological_order(dag) are there: the graph as a chain.
+  /// Enumerates at most `limit` downsets. Where there are more, `complete()` is false and only
+  /// those along topological_order(dag) are there: the graph as a chain.
   Downsets(const Dag& dag, size_t limit);
 
   bool complete() const { return complete_; }

@@ -60,7 +60,7 @@ std::vector<Partial> extended(const std::vector<Partial>& front,
 
 Choice cheapest(const std::vector<std::vector<Variant>>& items, double capacity_bytes) {
   double bytes = 0;
-  const Choice fastest = choose(items, &Variant::time_s, &Variant::bytes, bytes);
+  Choice fastest = choose(items, &Variant::time_s, &Variant::bytes, bytes);
   if (bytes <= capacity_bytes) return fastest;
   choose(items, &Variant::bytes, &Variant::time_s, bytes);
   if (bytes > capacity_bytes) return {infinite, {}};

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 
 #include "bench/planner/dapple_terms.hpp"
 #include "bench/planner/layers.hpp"
@@ -83,24 +82,6 @@ double dapple_speedup(const DappleModel& model, const DappleSetting& setting,
                                       static_cast<double>(i) * block_s);
   return all_s /
          (block_s * (microbatches - 1) + all_s / plan.replicas / microbatches + moved_s + reduce_s);
-}
-
-std::vector<std::vector<int>> dapple_placements(const std::vector<int>& machines,
-                                                const std::vector<int>& used, int need,
-                                                int rounds) {
-  std::set<std::vector<int>> ways = {std::vector<int>(machines.size())};
-  for (int round = 0; round < rounds; ++round) {
-    std::set<std::vector<int>> longer;
-    for (const std::vector<int>& taken : ways) {
-      for (const Policy policy :
-           {Policy::fresh_first, Policy::append_first, Policy::scatter_first}) {
-        std::vector<int> now = taken;
-        if (take(machines, used, need, policy, now)) longer.insert(std::move(now));
-      }
-    }
-    ways = std::move(longer);
-  }
-  return {ways.begin(), ways.end()};
 }
 
 }  // namespace penstock::bench

@@ -37,7 +37,7 @@ struct DappleSetting {
 };
 
 struct DappleStage {
-  int begin = 0, end = 0;    // layers of `order`
+  int begin = 0, end = 0;    // layers, in the order of the model
   std::vector<int> devices;  // on each machine
 };
 

@@ -1,7 +1,6 @@
 // DAPPLE's plans, stage by stage, depth first; a beginning is dropped where a lower bound of its
 // pipeline's length is no better than the best plan found.
 #include <algorithm>
-#include <numeric>
 
 #include "bench/planner/dapple_terms.hpp"
 
@@ -108,32 +107,6 @@ class PlanSearch {
 };
 
 }  // namespace
-
-bool take(const std::vector<int>& machines, const std::vector<int>& used, int need, Policy policy,
-          std::vector<int>& taken) {
-  const std::vector<int> before = taken;
-  const auto left = [&](size_t i) { return machines[i] - used[i] - taken[i]; };
-  if (policy == Policy::scatter_first) {
-    for (bool some = true; need > 0 && some;) {
-      some = false;
-      for (size_t i = 0; i < machines.size() && need > 0; ++i) {
-        if (left(i) == 0) continue;
-        ++taken[i];
-        --need;
-        some = true;
-      }
-    }
-    return need == 0;
-  }
-  for (size_t i = 0; i < machines.size(); ++i) {
-    const bool fresh = used[i] + before[i] == 0;
-    if (fresh != (policy == Policy::fresh_first)) continue;
-    const int count = std::min(need, left(i));
-    taken[i] += count;
-    need -= count;
-  }
-  return need == 0;
-}
 
 DappleResult solve_dapple(const DappleModel& model, const DappleSetting& setting, long most_steps) {
   PlanSearch search(model, setting, most_steps);

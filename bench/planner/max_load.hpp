@@ -28,7 +28,7 @@ struct MaxLoadPlan {
   bool exact = true;  // false: more downsets than the limit, and the graph was split as a chain
 };
 
-MaxLoadPlan solve_max_load(const PlacementGraph& graph, size_t downset_limit = 200'000);
+MaxLoadPlan solve_max_load(const PlacementGraph& graph, size_t downset_limit = 60'000);
 
 /// The load of one device with exactly these nodes; infinite where an accelerator cannot hold them.
 double device_load_s(const PlacementGraph& graph, const std::vector<int>& nodes, bool cpu);

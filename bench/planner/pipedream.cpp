@@ -103,7 +103,7 @@ class ReplicationSearch {
 
 PipeDreamPlan solve_pipedream(const LayerGraph& graph, const PipeDreamSetting& setting,
                               size_t downset_limit) {
-  // A stage's sums are differences of a downset's, the same on every way, so the bound loses nothing.
+  // A stage's sums are differences of a downset's, the same on every way: the bound loses nothing.
   Downsets chain(graph.dag, 1), downsets(graph.dag, downset_limit);
   PipeDreamPlan plan{.downsets = downsets.count(), .exact = downsets.complete()};
   if (graph.layers.empty()) return plan;

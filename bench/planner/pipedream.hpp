@@ -36,6 +36,6 @@ struct PipeDreamPlan {
 
 /// All layers of `graph` are placed; see without_ends().
 PipeDreamPlan solve_pipedream(const LayerGraph& graph, const PipeDreamSetting& setting,
-                              size_t downset_limit = 50'000);
+                              size_t downset_limit = 20'000);
 
 }  // namespace penstock::bench

@@ -1,9 +1,9 @@
 // The objective of J. Tarnawski et al., "Piper: Multidimensional planner for DNN parallelization",
 // 2021, section 3, and its exact optimum.
 //
-// Stages are differences of downsets. A stage has a tensor parallel degree t, a data parallel degree
-// d that divides the batch, and a variant for each of its nodes. It takes t d devices and, for a
-// sample (microbatch),
+// Stages are differences of downsets. A stage has a tensor parallel degree t, a data parallel
+// degree d that divides the batch, and a variant for each of its nodes. It takes t d devices and,
+// for a sample (microbatch),
 //
 //     (compute + transfers / bandwidth) / d  +  4 (d - 1)/d x parameter bytes / (batch x bandwidth)
 //
@@ -32,7 +32,7 @@ struct PiperPlan {
   bool exact = true;  // false: more downsets than the limit, and the graph was split as a chain
 };
 
-PiperPlan solve_piper(const PiperGraph& graph, size_t downset_limit = 2'000);
+PiperPlan solve_piper(const PiperGraph& graph, size_t downset_limit = 250);
 
 /// Of stages in order; infinite where a device holds too much.
 double piper_sample_s(const PiperGraph& graph, const std::vector<PiperStage>& stages);

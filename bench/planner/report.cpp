@@ -18,13 +18,13 @@ std::string number(double value, const char* unit) {
 }  // namespace
 
 std::string peer_heading() {
-  return fmt::format("{:<24} {:<38} {:<44} {:>16} {:>14} {:>10} {:>10}  plan\n", "file",
+  return fmt::format("{:<24} {:<38} {:<48} {:>16} {:>14} {:>10} {:>10}  plan\n", "file",
                      "objective", "setting", "value", "published", "elapsed", "processor");
 }
 
 std::string peer_table_line(const PeerRow& row) {
   const PeerResult& result = row.result;
-  return fmt::format("{:<24} {:<38} {:<44} {:>16} {:>14} {:>8.3f} s {:>8.3f} s  {}{}\n",
+  return fmt::format("{:<24} {:<38} {:<48} {:>16} {:>14} {:>8.3f} s {:>8.3f} s  {}{}\n",
                      std::filesystem::path(row.file).filename().string(),
                      name(row.setting.objective), to_text(row.setting),
                      number(result.value, unit(row.setting.objective)),

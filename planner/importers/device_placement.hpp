@@ -2,12 +2,12 @@
 // graph operators", 2020 (repository dnn-partitioning). JSON:
 //
 //   {maxFPGAs, maxCPUs, maxSizePerFPGA,
-//    nodes: [{id, supportedOnFpga, cpuLatency, fpgaLatency, isBackwardNode, colorClass?, size?}, …],
-//    edges: [{sourceId, destId, cost}, …]}
+//    nodes: [{id, supportedOnFpga, cpuLatency, fpgaLatency, isBackwardNode, colorClass?, size?}],
+//    edges: [{sourceId, destId, cost}]}
 //
-// The file calls accelerators FPGAs. Latencies are milliseconds; so is an edge's cost, the time that
-// the source's output takes to or from an accelerator, which is therefore the same for all edges
-// out of a node. Nodes of one colour class must share a device. Other members are left alone.
+// The file calls accelerators FPGAs. Latencies are milliseconds; so is an edge's cost, the time
+// that the source's output takes to or from an accelerator, which is therefore the same for all
+// edges out of a node. Nodes of one colour class must share a device. Other members are left alone.
 #pragma once
 
 #include <filesystem>
@@ -34,8 +34,8 @@ struct PlacementGraph {
   Dag dag;                           // no cycles, and no edge from a backward to a forward node
 };
 
-/// Throws InputError (`FILE: /JSON/POINTER`) for a member that is missing, of another type or out of
-/// range, an id that is there twice, an edge to an unknown id, two costs for one source, an edge
+/// Throws InputError (`FILE: /JSON/POINTER`) for a member that is missing, of another type or out
+/// of range, an id that is there twice, an edge to an unknown id, two costs for one source, an edge
 /// from a backward to a forward node, and a cycle.
 PlacementGraph parse_placement_graph(std::string_view text, std::string_view file);
 PlacementGraph read_placement_graph(const std::filesystem::path& path);

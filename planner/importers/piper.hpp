@@ -3,8 +3,8 @@
 //
 //   {maxDevices, maxMemoryPerDevice, bandwidth, mbsInBatch,
 //    nodes: [{id, TMPCs: {"1": [{id, timePerSample, parameterSize, memoryUsageA, memoryUsageB,
-//                                syncTimeFw: {"ID": …}, syncTimeBw: {"ID": …}}, …], "2": …}}, …],
-//    edges: [{sourceId, destId, communicationCost}, …]}
+//                                syncTimeFw: {"ID": …}, syncTimeBw: {"ID": …}}], "2": […]}}],
+//    edges: [{sourceId, destId, communicationCost}]}
 //
 // A node runs in one of the variants that the file lists for a tensor parallel degree. Times are
 // seconds; despite its name a sync time is in bytes, as are sizes and communication costs.
@@ -28,7 +28,7 @@ struct PiperVariant {
   double parameter_bytes = 0;
   double bytes_per_sample = 0;  // held for each sample in flight
   double bytes = 0;             // held always
-  // What tensor parallelism adds to the transfer of an edge in or out, by the node at its other end.
+  // What tensor parallelism adds to the transfer of an edge in or out, by the node at its end.
   std::map<int, double> sync_in_bytes, sync_out_bytes;
 };
 
@@ -45,9 +45,9 @@ struct PiperGraph {
   std::vector<double> edge_bytes;  // of dag.edges
 };
 
-/// Throws InputError (`FILE: /JSON/POINTER`) for a member that is missing, of another type or out of
-/// range, an id or an edge that is there twice, an edge to an unknown id, sync times that are not
-/// those of the node's edges, a node without variants, and a cycle.
+/// Throws InputError (`FILE: /JSON/POINTER`) for a member that is missing, of another type or out
+/// of range, an id or an edge that is there twice, an edge to an unknown id, sync times that are
+/// not those of the node's edges, a node without variants, and a cycle.
 PiperGraph parse_piper_graph(std::string_view text, std::string_view file);
 PiperGraph read_piper_graph(const std::filesystem::path& path);
 
