@@ -36,8 +36,8 @@ double all_reduce_s(const std::vector<int>& devices, double bytes) {
   const int count = device_count(devices);
   if (count == 1) return 0;
   const double moved = bytes * 2 * (count - 1) / count;
-  return machines_of(devices) > 1 ? moved / collective_between
-                                  : moved / on_machine / (count / 2);  // whole pairs
+  const int pairs = count / 2;
+  return machines_of(devices) > 1 ? moved / collective_between : moved / (on_machine * pairs);
 }
 
 DappleModel dapple_model(const LayerGraph& graph, const DappleSetting& setting) {
