@@ -3,18 +3,10 @@
 
 #include <string>
 
+#include "bench/machine.hpp"
 #include "bench/measure.hpp"
 
 namespace penstock::bench {
-
-/// Processor, cores, load and date of this run.
-struct Machine {
-  std::string processor, date;
-  int cores = 0;
-  double load = 0;  // processes that wanted to run in the last minute
-};
-
-Machine this_machine();
 
 std::string table_heading(const Machine& machine);
 std::string table_line(const Row& row);

@@ -1,0 +1,10 @@
+// What a plan that does not exist costs.
+#pragma once
+
+#include <limits>
+
+namespace penstock::bench {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+}  // namespace penstock::bench
