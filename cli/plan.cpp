@@ -14,6 +14,7 @@
 #include "graph/error.hpp"
 #include "graph/file.hpp"
 #include "graph/pt2.hpp"
+#include "planner/estimate.hpp"
 
 namespace penstock::cli {
 
@@ -69,6 +70,8 @@ int plan(const PlanOptions& options) {
   make_absolute(planned.plan.profile);
   make_absolute(planned.plan.cluster);
   for (const std::string& warning : planned.warnings) fmt::print(stderr, "warning: {}\n", warning);
+  if (const std::string note = estimate_note(profile); !note.empty())
+    fmt::print("costs      {}\n", note);
   fmt::print("{}", plan_report(planned, model));
   write_file(options.output, to_yaml(planned.plan, options.output));
   fmt::print("written    {}\n", options.output);
