@@ -25,7 +25,7 @@ DeviceSpec fitted(const ProfileOptions& options, const DeviceSpec& device, std::
   report = fit_report(fit, options.fit);
   details["fit.profile"] = std::filesystem::path(options.fit).filename().string();
   details["fit.sha256"] = sha256_of_file(options.fit);
-  details["fit.residual"] = fmt::format("{:.1f} %", 100 * fit.residual);
+  details["fit.residual"] = fmt::format("{:.6g}", fit.residual);
   return fit.device;
 }
 

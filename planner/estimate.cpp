@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 
 #include "graph/cuts.hpp"
@@ -121,14 +122,11 @@ class Estimator {
   /// Ascending; larger sizes are not tried once one does not fit.
   std::vector<MicrobatchCosts> sizes() const {
     std::vector<MicrobatchCosts> result;
-    std::vector<int64_t> sizes = divisors_allowed(model_.graph(), job_.global_batch, job_.model);
-    const int64_t smallest = *std::ranges::min_element(sizes);
-    std::ranges::sort(sizes);
-    for (const int64_t size : sizes) {
+    for (const int64_t size : divisors_allowed(model_.graph(), job_.global_batch, job_.model)) {
       MicrobatchCosts costs = this->costs(size);
       const auto [unit, bytes] = largest_unit(costs);
       if (bytes > device_.memory_bytes) {
-        if (size == smallest) refuse(units_[unit].label, size, bytes);
+        if (result.empty()) refuse(units_[unit].label, size, bytes);
         break;
       }
       result.push_back(std::move(costs));
@@ -191,12 +189,10 @@ std::string estimate_note(const Profile& profile) {
   const auto source = details.find("source");
   if (source == details.end() || source->second != "estimate") return "";
   const auto fit = details.find("fit.residual");
-  return fit == details.end()
-             ? fmt::format("estimated from the figures of {}, not measured", profile.device.name)
-             : fmt::format(
-                   "estimated from the figures of {}; fitted to a measurement with a "
-                   "residual of {}",
-                   profile.device.name, fit->second);
+  const std::string figures = fmt::format("estimated from the figures of {}", profile.device.name);
+  if (fit == details.end()) return figures + ", not measured";
+  return fmt::format("{}; the fit to what was measured on it is off by {:.1f} %", figures,
+                     100 * std::strtod(fit->second.c_str(), nullptr));
 }
 
 }  // namespace penstock

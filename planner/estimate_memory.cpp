@@ -67,7 +67,6 @@ class MicrobatchMemory {
     loss_operator_ = model_.value(input).producer;
     loss_bytes_ = saved_by_loss(model_, loss_, batch_);
     const ValueId root = model_.root(input);
-    last_reader(root) = model_.operators();
     if (loss_ == Loss::mse && model_.counts(root) && first_keeper(root) < 0)
       first_keeper(root) = model_.operators();
   }

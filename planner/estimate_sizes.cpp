@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 
 #include "graph/error.hpp"
 
@@ -32,8 +31,6 @@ std::vector<int64_t> divisors_allowed(const Graph& graph, int64_t global_batch,
                                                        "model without --static.",
                                                        least));
   }
-  std::ranges::stable_partition(
-      sizes, [](int64_t size) { return std::has_single_bit(static_cast<uint64_t>(size)); });
   return sizes;
 }
 

@@ -115,7 +115,8 @@ class Worker {
                           gradient_bytes_ + 2 * saved_bytes()});
         return;
       case OperatorClass::normalisation:
-        work.push_back({kind_, dtype(), forward_flops_, gradient_bytes_ + saved_bytes() + own});
+        if (&work == &work_.input || work.empty())  // scale and shift at once
+          work.push_back({kind_, dtype(), forward_flops_, gradient_bytes_ + saved_bytes() + own});
         return;
       case OperatorClass::lookup:
         work.push_back({kind_, dtype(), 0, own + 3 * gradient_bytes_});
