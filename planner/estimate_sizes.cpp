@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "graph/error.hpp"
 
@@ -13,14 +14,10 @@ std::vector<int64_t> divisors_allowed(const Graph& graph, int64_t global_batch,
   const int64_t least =
       std::max<int64_t>(graph.dynamic_batch ? graph.min_batch : graph.example_batch, 1);
   const int64_t most = graph.dynamic_batch ? graph.max_batch : graph.example_batch;
-  std::vector<int64_t> sizes;
-  for (int64_t low = 1; low <= global_batch / low; ++low) {
-    if (global_batch % low != 0) continue;
-    for (const int64_t size : {low, global_batch / low})
-      if (size >= least && size <= most) sizes.push_back(size);
-  }
-  std::ranges::sort(sizes);
-  sizes.erase(std::ranges::unique(sizes).begin(), sizes.end());
+  std::set<int64_t> divisors;
+  for (int64_t low = 1; low <= global_batch / low; ++low)
+    if (global_batch % low == 0) divisors.insert({low, global_batch / low});
+  const std::vector<int64_t> sizes(divisors.lower_bound(least), divisors.upper_bound(most));
   if (sizes.empty()) {
     throw InputError(place,
                      fmt::format("global_batch {} has no divisor that the model allows as a "

@@ -25,7 +25,7 @@ OperatorClass class_of(const Operator& op);
 /// The forward is graph/flops.hpp's. Backward:
 /// - a product takes as much for each factor that gets a gradient: I for data, W for parameters;
 /// - fused attention takes 2.5 times its forward in I: it multiplies five times where the forward
-///   does twice (Dao, "FlashAttention-2", 2023, section 3.1);
+///   does twice (Dao, "FlashAttention-2", 2023, section 4.1);
 /// - others read the gradient and what they saved and write the gradient of each operand; sums,
 ///   copies and views pass theirs on for nothing, unless it has to be summed because they broadcast
 ///   the operand;

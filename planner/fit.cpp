@@ -129,6 +129,7 @@ LineFit fit_line(const std::vector<std::pair<double, double>>& samples) {
   const Vector x = least_absolute_deviations(a, Vector::Ones(rows));
   LineFit fit{x(0), x(1), 0};
   std::vector<double> errors;
+  errors.reserve(samples.size());
   for (const auto& [at, y] : samples) errors.push_back(std::abs(fit.at(at) - y) / y);
   fit.residual = median(std::move(errors));
   return fit;
