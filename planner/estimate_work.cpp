@@ -81,7 +81,10 @@ class Worker {
   double elements(ValueId id) const {
     return static_cast<double>(model_.value(id).elements(batch_));
   }
-  ValueId output() const { return op_.outputs.front(); }
+  /// The first that is a tensor.
+  ValueId output() const {
+    return *std::ranges::find_if(op_.outputs, [](ValueId id) { return id >= 0; });
+  }
   DType dtype() const {
     for (const ValueId id : op_.outputs)
       if (id >= 0) return model_.value(id).dtype;
@@ -136,7 +139,16 @@ class Worker {
     double moved = gradient_bytes_ + bytes(operand);
     for (const ValueId read : op_.reads())
       if (read != operand && model_.value(read).shape.size() > 1) moved += bytes(read);
-    work.push_back({kind_, dtype(), forward_flops_, moved});
+    work.push_back({kind_, dtype(), forward_flops_ * share_of_product(operand), moved});
+  }
+
+  /// A recurrent layer multiplies with several matrices, each once: its part of them.
+  double share_of_product(ValueId operand) const {
+    if (!model_.of_parameters(operand)) return 1;
+    double all = 0;
+    for (const ValueId read : op_.reads())
+      if (model_.of_parameters(read) && model_.value(read).shape.size() > 1) all += elements(read);
+    return elements(operand) / all;
   }
 
   void gradient_of_others(ValueId operand, std::vector<Work>& work) {

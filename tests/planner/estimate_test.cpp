@@ -71,6 +71,17 @@ TEST(EstimatedLinear, TakesTheLongerOfComputingAndMovingAndALaunch) {
   EXPECT_EQ(seconds(device, {}), 0);
 }
 
+TEST(EstimatedRecurrence, GivesEachMatrixItsPartOfTheProducts) {
+  GraphBuilder b;
+  const auto x = b.input("x", {batch, 4});
+  const auto w = b.parameter("w", {8, 4}), u = b.parameter("u", {8, 12});
+  b.output(b.op("aten::lstm", {x, w, u}, {batch, 2}));
+  const OperatorWork lstm = work(b, 0, 1);
+  ASSERT_EQ(lstm.forward.size(), 1U);
+  EXPECT_EQ(lstm.weight[0].flops + lstm.weight[1].flops, lstm.forward[0].flops);
+  EXPECT_EQ(lstm.weight[1].flops, 3 * lstm.weight[0].flops);
+}
+
 TEST(EstimatedAttention, MultipliesTwoAndAHalfTimesAsMuchBackwardAndHasNoWeights) {
   GraphBuilder b;
   const testing::Shape shape{batch, 2, 4, 8};
@@ -281,7 +292,8 @@ TEST_P(EstimateOfModel, GrowsWithTheMicrobatch) {
 
 INSTANTIATE_TEST_SUITE_P(Models, EstimateOfModel,
                          ::testing::Values("gpt", "gpt-meta", "transformer-text", "everything",
-                                           "unet", "pippy", "iterative", "parameters"),
+                                           "unet", "pippy", "iterative", "parameters", "lstm",
+                                           "outputs"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::ranges::replace(name, '-', '_');
