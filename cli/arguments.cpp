@@ -66,7 +66,11 @@ CLI::Option* add_file(CLI::App& app, const std::string& flag, std::string& value
 std::function<int()> declare_profile(CLI::App& app) {
   auto options = std::make_shared<ProfileOptions>();
   add_text(app, "JOB.yaml", options->job, "", "the job")->required();
-  add_text(app, "--device", options->device, "NAME", "cpu")->capture_default_str();
+  add_text(app, "--device", options->device, "NAME", "cpu, or estimate: no device is needed")
+      ->capture_default_str();
+  add_file(app, "--spec", options->spec, "of an estimate: the device's figures (YAML)");
+  add_file(app, "--fit", options->fit,
+           "of an estimate: a profile measured on that device, which tells its efficiency");
   in_range(
       app.add_option("--ranks", options->ranks, "local ranks that will compute at the same time"),
       1, 1024)
@@ -76,7 +80,10 @@ std::function<int()> declare_profile(CLI::App& app) {
       1 << 20)
       ->capture_default_str();
   add_file(app, "-o,--output", options->output, "the profile to write (JSON)")->required();
-  app.footer("Example:\n  penstock profile configs/jobs/tutorial.yaml -o profile.json");
+  app.footer(
+      "Examples:\n  penstock profile configs/jobs/transformer.yaml -o profile.json\n"
+      "  penstock profile configs/jobs/gpt3.yaml --device estimate "
+      "--spec configs/devices/h100.yaml -o gpt3.json");
   return [options] { return profile(*options); };
 }
 

@@ -13,7 +13,7 @@ namespace penstock::cli {
 struct ProfileOptions {
   std::string job;
   std::string device = "cpu";
-  std::string spec;  // of --device estimate
+  std::string spec, fit;  // of --device estimate: the device's figures, a profile measured on it
   int ranks = 2;     // local ranks that will compute at the same time
   int top = 10;      // operators to print
   std::string output;

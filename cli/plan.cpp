@@ -18,6 +18,7 @@
 #include "graph/error.hpp"
 #include "graph/file.hpp"
 #include "graph/pt2.hpp"
+#include "planner/estimate.hpp"
 #include "simulator/explain.hpp"
 #include "simulator/html.hpp"
 
@@ -77,6 +78,8 @@ int plan(const PlanOptions& options) {
   make_absolute(planned.plan.profile);
   make_absolute(planned.plan.cluster);
   for (const std::string& warning : planned.warnings) fmt::print(stderr, "warning: {}\n", warning);
+  if (const std::string note = estimate_note(profile); !note.empty())
+    fmt::print("costs      {}\n", note);
   fmt::print("{}", plan_report(planned, model));
   if (options.explain) {
     fmt::print("{}", plan_explanation(planned, what_if(planned, profile, model, on, request)));

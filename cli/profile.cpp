@@ -1,11 +1,12 @@
 // penstock profile: starts the workers that measure, shows how far they are, and prints what they
-// found. What is measured so far lies beside the output as PROFILE.json.partial until all is done.
+// found; without a device it estimates instead (estimate.cpp). What is measured so far lies beside the output as PROFILE.json.partial until all is done.
 #include <fmt/format.h>
 
 #include <cstdio>
 #include <filesystem>
 
 #include "cli/commands.hpp"
+#include "cli/estimate.hpp"
 #include "cli/profile_report.hpp"
 #include "cli/progress_line.hpp"
 #include "cli/workers.hpp"
@@ -20,16 +21,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void check(const ProfileOptions& options) {
+void check_device(const ProfileOptions& options) {
+  if (options.device == "estimate") return;
   if (options.device != "cpu") {
     throw InputError("--device",
                      fmt::format("{} is not a device that can be profiled here", options.device),
-                     "The one there is: --device cpu.");
+                     "Use --device cpu, or --device estimate with the figures of a device.");
   }
-  if (!options.spec.empty()) {
-    throw InputError("--spec", "belongs to estimates, and this profile is measured",
-                     "Leave it out.");
+  for (const auto& [flag, value] : {std::pair{"--spec", &options.spec}, {"--fit", &options.fit}}) {
+    if (value->empty()) continue;
+    throw InputError(flag, "belongs to estimates, and this profile is measured",
+                     "Leave it out, or add --device estimate.");
   }
+}
+
+void check(const ProfileOptions& options) {
+  check_device(options);
   if (options.ranks < 1) {
     throw InputError("--ranks", fmt::format("{} ranks cannot measure", options.ranks),
                      "Give the number of local ranks that will train: 1 or more.");
@@ -90,6 +97,7 @@ std::optional<WorkersFailure> measure(const ProfileOptions& options, const std::
 
 int profile(const ProfileOptions& options) {
   check(options);
+  if (options.device == "estimate") return estimate_profile(options);
   const Job job = read_job(options.job);
   const Graph model = read_pt2(job.model);
   check_weights(model);

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "cli/estimate_report.hpp"
 #include "pipeline/quantity.hpp"
+#include "planner/estimate.hpp"
 
 namespace penstock::cli {
 namespace {
@@ -34,6 +36,11 @@ double step_s(const Profile& profile, const MicrobatchCosts& costs, double param
 
 void print_device(Out out, const Profile& profile) {
   const DeviceInfo& device = profile.device;
+  if (const std::string note = estimate_note(profile); !note.empty()) {
+    fmt::format_to(out, "device      {}, {}\ncosts       {}\n", device.name,
+                   format_bytes(double(device.memory_bytes)), note);
+    return;
+  }
   const auto ranks = device.details.find("ranks");
   fmt::format_to(out, "device      {}, {}\n", device.name,
                  format_bytes(double(device.memory_bytes)));
@@ -95,16 +102,18 @@ void print_operators(Out out, const MicrobatchCosts& costs, int top) {
 
 void print_links(Out out, const Profile& profile) {
   for (const LinkCost& link : profile.links) {
-    fmt::format_to(out, "\nlink {:<10} {}{}, the fit is off by {:.0f} %", link.kind,
-                   format_seconds(link.latency_s),
+    fmt::format_to(out, "\nlink {:<10} {}{}", link.kind, format_seconds(link.latency_s),
                    link.bandwidth > 0
                        ? fmt::format(" + bytes / ({})", format_bytes_per_second(link.bandwidth))
-                       : " whatever the bytes",
-                   100 * link.residual);
+                       : " whatever the bytes");
+    if (!link.samples.empty())
+      fmt::format_to(out, ", the fit is off by {:.0f} %", 100 * link.residual);
   }
   if (profile.links.empty()) return;
+  fmt::format_to(out, "\n");
+  if (profile.links[0].sender_s_per_byte + profile.links[0].receiver_s_per_byte <= 0) return;
   constexpr double mebibyte = 1 << 20;
-  fmt::format_to(out, "\n     beside compute, 1 MiB costs the sender {}, the receiver {}\n",
+  fmt::format_to(out, "     beside compute, 1 MiB costs the sender {}, the receiver {}\n",
                  format_seconds(profile.links[0].sender_s_per_byte * mebibyte),
                  format_seconds(profile.links[0].receiver_s_per_byte * mebibyte));
 }
@@ -116,6 +125,7 @@ std::string profile_report(const Profile& profile, int64_t parameter_bytes, int 
   const Out out(text);
   print_device(out, profile);
   print_sizes(out, profile, double(parameter_bytes));
+  text += size_fit_report(profile);
   if (!profile.microbatches.empty()) {
     const auto per_sample = [](const MicrobatchCosts& costs) {
       return pass_s(costs) / double(costs.microbatch);

@@ -27,6 +27,8 @@ SMALL = ["dim=32", "heads=4", "vocabulary=64", "sequence=16", "feedforward=64"]
 FOUR, TWO = SMALL + ["layers=4"], SMALL + ["layers=2"]
 TEXT = TWO + ["batch_first=true", "causal=true", "positions=true"]
 
+GPT = ["layers=2", "hidden=32", "heads=4", "vocabulary=64", "sequence=16"]
+
 # Name of the file, Python file, settings, then options of the exporter.
 MODELS = [
     # The reference form of the tutorial's transformer: samples attend to each other.
@@ -39,6 +41,9 @@ MODELS = [
     ("transformer-text-dropout", "transformer", TEXT + ["dropout=0.1"], {}),
     ("transformer-meta", "transformer", TEXT + ["dropout=0.0"], {"meta": True}),
     ("transformer-static", "transformer", SMALL + ["layers=1", "dropout=0.0"], {"static": True}),
+    # A GPT, its head tied to its token embedding in the one without weights.
+    ("gpt", "gpt", GPT, {}),
+    ("gpt-meta", "gpt", GPT + ["tied=true", "dtype=bfloat16"], {"meta": True}),
     ("pippy", "pippy", [], {}),
     ("pippy-f64", "pippy", ["width=32", "hidden=48", "narrow=24"], {"dtype": "float64"}),
     ("iterative", "iterative", ["width=32"], {}),

@@ -172,6 +172,27 @@ def test_without_causal_a_position_sees_later_ones(export):
     assert (program(tokens=changed) - program(tokens=tokens))[:, 0].abs().max() > 1e-4
 
 
+def test_the_gpt_is_independent_in_its_samples_and_as_large_as_its_settings_say(export):
+    result = export("gpt", "layers=2", "hidden=32", "heads=4", "vocabulary=64", "sequence=16")
+    assert result.code == 0, result.messages
+    assert result.facts["batch_coupled"] is False
+    assert {"aten.scaled_dot_product_attention.default", "aten.linear.default"} <= result.targets()
+    # Two embeddings, blocks of 12 matrices of H x H with 13 vectors of H, the last norm, the head.
+    assert f"{64 * 32 + 16 * 32 + 2 * (12 * 32 ** 2 + 13 * 32) + 2 * 32 + 32 * 64:,} parameters" in result.last_line
+
+
+def test_a_tied_gpt_has_one_weight_for_embedding_and_head(export):
+    result = export("gpt", "layers=1", "hidden=32", "heads=4", "vocabulary=64", "sequence=16", "tied=true",
+                    "dtype=bfloat16", options=["--meta"])
+    assert result.code == 0, result.messages
+    assert f"{64 * 32 + 16 * 32 + 12 * 32 ** 2 + 13 * 32 + 2 * 32:,} parameters" in result.last_line
+    assert result.facts["tied"] == [["token_embedding.weight", "head.weight"]]
+
+
+def test_a_gpt_whose_heads_do_not_divide_its_width_is_refused(export):
+    refused(export("gpt", "hidden=30", "heads=4"), "hidden=30", "heads=4")
+
+
 def test_repeated_calls_of_a_module_are_counted(export):
     keys = [list(node.meta["nn_module_stack"])[1]
             for node in export("iterative", "width=8").nodes("aten.relu.default")]

@@ -1,0 +1,61 @@
+#include "cli/estimate.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "cli/estimate_report.hpp"
+#include "cli/profile_report.hpp"
+#include "graph/error.hpp"
+#include "graph/file.hpp"
+#include "graph/pt2.hpp"
+#include "planner/estimate.hpp"
+#include "planner/estimate_fit.hpp"
+
+namespace penstock::cli {
+
+namespace {
+
+/// The device as the measured profile shows it, and what is told of that in the new profile.
+DeviceSpec fitted(const ProfileOptions& options, const DeviceSpec& device, std::string& report,
+                  std::map<std::string, std::string>& details) {
+  const Profile measured = read_profile(options.fit);
+  const EfficiencyFit fit = fit_efficiency(measured, read_pt2(measured.job.model), device);
+  report = fit_report(fit, options.fit);
+  details["fit.profile"] = std::filesystem::path(options.fit).filename().string();
+  details["fit.sha256"] = sha256_of_file(options.fit);
+  details["fit.residual"] = fmt::format("{:.6g}", fit.residual);
+  return fit.device;
+}
+
+int64_t trainable_bytes(const Graph& model) {
+  int64_t bytes = 0;
+  for (const StoredTensor& tensor : model.tensors)
+    if (tensor.requires_grad) bytes += tensor.bytes();
+  return bytes;
+}
+
+}  // namespace
+
+int estimate_profile(const ProfileOptions& options) {
+  if (options.spec.empty()) {
+    throw InputError("--spec", "missing: an estimate needs the figures of a device",
+                     "Name one, as in --spec configs/devices/h100.yaml.");
+  }
+  DeviceSpec device = read_device_spec(options.spec);
+  const Job job = read_job(options.job);
+  const Graph model = read_pt2(job.model);
+  std::string report;
+  std::map<std::string, std::string> details;
+  if (!options.fit.empty()) device = fitted(options, device, report, details);
+  Profile profile = estimate(model, job, device);
+  details["spec"] = std::filesystem::path(options.spec).filename().string();
+  details["spec.sha256"] = sha256_of_file(options.spec);
+  profile.device.details.merge(details);
+  write_file(options.output, to_json(profile, options.output));
+  fmt::print("{}{}", report, profile_report(profile, trainable_bytes(model), options.top));
+  return 0;
+}
+
+}  // namespace penstock::cli
