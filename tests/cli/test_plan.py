@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 BUILD = Path(os.environ.get("PENSTOCK_BUILD", ROOT / "build"))
@@ -101,14 +102,65 @@ def test_manual_splits(tmp_path, name, split, expected):
     assert ("shared_parameters" in (tmp_path / "plan.yaml").read_text()) == (name == "iterative")
 
 
-@pytest.mark.parametrize("schedule, listed", [("gpipe", ["gpipe"]), ("1f1b,gpipe", ["gpipe", "1f1b"]),
-                                              ("auto", ["gpipe", "1f1b"])])
-def test_searches_the_schedules_asked_for(tmp_path, schedule, listed):
-    done = plan(tmp_path, make_profile(tmp_path, "pippy"), "--schedule", schedule, "--microbatches", "auto")
+@pytest.mark.parametrize("schedules", [["gpipe"], ["1f1b", "gpipe"], ["zbv", "interleaved-1f1b"], ["adaptive"]])
+def test_searches_the_schedules_asked_for(tmp_path, schedules):
+    done = plan(tmp_path, make_profile(tmp_path, "pippy"), "--schedule", ",".join(schedules), "--data-parallel", 1,
+                "--microbatches", "auto")
     assert done.returncode == 0, done.stderr
-    rows = re.findall(r"^ *\*? +(gpipe|1f1b) ", done.stdout, re.M)
-    assert list(dict.fromkeys(rows)) == listed
-    assert len(rows) == 3 * len(listed)  # microbatches of 1, 2 and 4 samples
+    rows = re.findall(r"^ *\*? +(\S+) +1 x \d ", done.stdout, re.M)
+    assert set(rows) == set(schedules)
+    simulated = run(PENSTOCK, "simulate", tmp_path / "plan.yaml", "--json")
+    assert json.loads(simulated.stdout)["step_s"] == float(prediction(tmp_path / "plan.yaml", "step_s"))
+
+
+def test_uses_no_more_than_was_asked_for(tmp_path):
+    profile = make_profile(tmp_path, "transformer-text")
+    for flags, ranks, replicas, stages in [
+            (["--data-parallel", 3, "--ranks", 3], 1, 3, 1), (["--data-parallel", 1, "--ranks", 1], 1, 1, 1),
+            (["--stages-per-rank", 2, "--data-parallel", 1, "--ranks", 2], 2, 1, 4)]:
+        done = plan(tmp_path, profile, *flags, "--microbatches", "auto") if replicas != 3 else \
+            plan(tmp_path, make_profile(tmp_path, "transformer-text", 12), *flags)
+        assert done.returncode == 0, done.stderr
+        content = yaml.safe_load((tmp_path / "plan.yaml").read_text())
+        assert content["data_parallel"] == replicas
+        assert len({stage["rank"] for stage in content["stages"]}) == ranks
+        assert len(content["stages"]) == stages
+
+
+def test_each_objective_is_best_at_its_own(tmp_path):
+    profile = make_profile(tmp_path, "transformer-text")
+    step, memory, cost = {}, {}, {}
+    for objective in ("throughput", "memory", "cost"):
+        assert plan(tmp_path, profile, "--ranks", 2, "--objective", objective, "--schedule",
+                    "gpipe,1f1b").returncode == 0
+        content = yaml.safe_load((tmp_path / "plan.yaml").read_text())
+        step[objective] = content["prediction"]["step_s"]
+        memory[objective] = max(content["prediction"]["peak_memory_bytes"])
+        ranks = len({stage["rank"] for stage in content["stages"]}) * content["data_parallel"]
+        cost[objective] = step[objective] * ranks
+    assert min(step, key=step.get) == "throughput"
+    assert memory["memory"] == min(memory.values())
+    assert cost["cost"] == min(cost.values())
+
+
+def test_explains_why_the_alternatives_lost_and_what_would_help(tmp_path):
+    done = plan(tmp_path, make_profile(tmp_path, "transformer-text"), "--ranks", 2, "--data-parallel", 1, "--explain",
+                "--schedule", "gpipe,1f1b,zb-h1")
+    assert done.returncode == 0, done.stderr
+    step = float(prediction(tmp_path / "plan.yaml", "step_s"))
+    for words in ("alternative", "slower", "idle for", "ramp", "with links of twice the bandwidth",
+                  "with 1 GB more memory per rank"):
+        assert words in done.stdout, words
+    changes = [float(x) for x in re.findall(r"with .*?\(([-+][\d.]+) %\)", done.stdout)]
+    assert len(changes) == 2 and all(change <= 0.005 for change in changes)  # printed with two digits
+    assert step > 0
+
+
+def test_the_page_of_a_plan_is_that_of_its_simulation(tmp_path):
+    page = tmp_path / "plan.html"
+    assert plan(tmp_path, make_profile(tmp_path, "pippy"), "--html", page).returncode == 0
+    assert run(PENSTOCK, "simulate", tmp_path / "plan.yaml", "--html", tmp_path / "same.html").returncode == 0
+    assert page.read_bytes() == (tmp_path / "same.html").read_bytes()
 
 
 def test_memory_takes_units_and_limits_every_rank(tmp_path):
@@ -136,8 +188,10 @@ def test_takes_ranks_and_link_from_a_cluster(tmp_path):
 @pytest.mark.parametrize("flags, words", [
     (["--schedule", "1f1"], ["--schedule", "1f1b"]),
     (["--microbatches", "3"], ["3 microbatches", "2, 4"]),
-    (["--microbatches", "1"], ["8 samples", "2, 4, 8"]),
-    (["--ranks", "50"], ["--ranks", "units"]),
+    (["--microbatches", "1", "--data-parallel", "1"], ["8 samples", "2, 4, 8"]),
+    (["--stages-per-rank", "50"], ["--stages-per-rank", "units"]),
+    (["--data-parallel", "5"], ["--data-parallel", "--ranks 5"]),
+    (["--stages-per-rank", "none"], ["--stages-per-rank", "none", "auto"]),
     (["--ranks", "0"], ["--ranks"]),
     (["--ranks", "3", "--split", "layer0:end"], ["2 stages"]),
     (["--split", "layer_0:end"], ["layer_0", "layer0"]),
@@ -145,7 +199,7 @@ def test_takes_ranks_and_link_from_a_cluster(tmp_path):
     (["--memory", "10kB"], ["no plan fits", "too much", "per rank"]),
     (["--memory", "10 bananas"], ["bananas"]),
     (["--cluster", "nowhere.yaml"], ["nowhere.yaml"]),
-    (["--html", "out.html"], ["--html"]),
+    (["--objective", "speed"], ["--objective", "speed", "throughput, memory, cost"]),
 ])
 def test_a_mistake_is_one_message_and_nothing_is_written(tmp_path, flags, words):
     done = plan(tmp_path, make_profile(tmp_path, "pippy"), *flags)

@@ -16,7 +16,8 @@ def planned(tmp_path):
         pytest.skip(f"{model} is missing: the tests export it with torch from .venv")
     assert subprocess.run([SYNTHETIC, model, tmp_path / "profile.json", "8", "1", "2"]).returncode == 0
     plan = tmp_path / "plan.yaml"
-    done = subprocess.run([PENSTOCK, "plan", tmp_path / "profile.json", "--ranks", "2", "-o", plan],
+    done = subprocess.run([PENSTOCK, "plan", tmp_path / "profile.json", "--ranks", "2", "--data-parallel", "1",
+                           "--schedule", "1f1b,gpipe", "-o", plan],
                           capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return plan
