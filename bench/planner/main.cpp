@@ -13,6 +13,7 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/machine.hpp"
@@ -78,25 +79,31 @@ void run(Options options) {
   }
 }
 
+/// The exit status.
+int command(int count, char** words) {
+  CLI::App app("Other planners' inputs, solved under their authors' own objectives",
+               "bench-planner");
+  Options options;
+  declare(app, options);
+  try {
+    app.parse(count, words);
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    throw InputError("bench-planner", error.what(), "bench-planner --help lists the options.");
+  }
+  run(std::move(options));
+  return 0;
+}
+
 }  // namespace
 }  // namespace penstock::bench
 
 int main(int count, char** words) {
-  CLI::App app("Other planners' inputs, solved under their authors' own objectives",
-               "bench-planner");
-  penstock::bench::Options options;
   try {
-    penstock::bench::declare(app, options);
-    app.parse(count, words);
-    penstock::bench::run(std::move(options));
-    return 0;
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "bench-planner: {}. See bench-planner --help\n", error.what());
-    return 2;
+    return penstock::bench::command(count, words);
   } catch (const penstock::InputError& error) {
-    fmt::print(stderr, "bench-planner: {}\n", error.what());
+    fmt::print(stderr, "{}\n", error.what());
     return 2;
   } catch (const std::exception& error) {
     fmt::print(stderr, "bench-planner: {}\n", error.what());
