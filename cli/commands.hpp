@@ -14,8 +14,8 @@ struct ProfileOptions {
   std::string job;
   std::string device = "cpu";
   std::string spec, fit;  // of --device estimate: the device's figures, a profile measured on it
-  int ranks = 2;     // local ranks that will compute at the same time
-  int top = 10;      // operators to print
+  int ranks = 2;          // local ranks that will compute at the same time
+  int top = 10;           // operators to print
   std::string output;
 };
 int profile(const ProfileOptions& options);

@@ -1,5 +1,6 @@
 // penstock profile: starts the workers that measure, shows how far they are, and prints what they
-// found; without a device it estimates instead (estimate.cpp). What is measured so far lies beside the output as PROFILE.json.partial until all is done.
+// found; without a device it estimates instead (estimate.cpp). What is measured so far lies beside
+// the output as PROFILE.json.partial until all is done.
 #include <fmt/format.h>
 
 #include <cstdio>

@@ -9,8 +9,8 @@
 
 namespace penstock {
 
-/// Roofline (Williams, Waterman, Patterson, "Roofline", CACM 52, 2009) for each operator and action:
-/// the longer of FLOPs at the class's efficiency of the peak and bytes at that of the bandwidth,
+/// Roofline (Williams, Waterman, Patterson, "Roofline", CACM 52, 2009) for each operator and
+/// action: the longer of FLOPs at the class's efficiency of the peak and bytes at that of the bandwidth,
 /// and a launch (estimate_work.hpp says of what); bytes held as estimate_memory.hpp says. For every
 /// divisor of the global batch that the model allows and of which every unit alone, with
 /// parameters, gradients and optimizer state, fits in the device's memory. The optimizer,

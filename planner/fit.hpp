@@ -24,7 +24,8 @@ struct LineFit {
 };
 
 /// The least sum of relative deviations |fit - y| / y, so that small samples count as much as large
-/// ones: a time that is too long by anything pulls with 1 at most, one that is too short with more. Samples (x, y) with y > 0, of two different x at least; throws std::invalid_argument.
+/// ones: a time that is too long by anything pulls with 1 at most, one that is too short with more.
+/// Samples (x, y) with y > 0, of two different x at least; throws std::invalid_argument.
 LineFit fit_line(const std::vector<std::pair<double, double>>& samples);
 
 /// latency_s + bytes / bandwidth; bandwidth 0: the time does not grow with the bytes.

@@ -4,7 +4,8 @@ norm, the output head.
 Blocks are `blocks.0` … . GPT-3 175B, as Table 2.1 of Brown et al., "Language Models are Few-Shot
 Learners" (2020), gives it, too big to hold and so exported without weights:
 
-    --set layers=96 --set hidden=12288 --set heads=96 --set sequence=2048 --set dtype=bfloat16 --meta
+    --set layers=96 --set hidden=12288 --set heads=96 --set sequence=2048 --set vocabulary=50257
+    --set dtype=bfloat16 --meta
 
 `tied` shares the weight of token embedding and head, as GPT-2 and GPT-3 do: a parameter of two
 stages, whose gradients are summed. The attention of all layers is dense (GPT-3 alternated with

@@ -224,9 +224,11 @@ def test_the_fitted_estimate_is_no_further_off_than_its_residual(measured):
 
 @needs_worker
 def test_holds_what_a_run_was_measured_to_hold(measured):
-    """To the byte, but for the loss's own scalars: its value, the sum of its targets' weights, its seed."""
+    """To the byte, but for the loss's own scalars: its value, the sum of its targets' weights, its seed.
+    A run sometimes frees one of them only in W, and the profile shares it out over the units."""
+    scalars = 3 * 4
     real, fitted = measured
     for size, estimated in zip(real["microbatches"], fitted["microbatches"]):
         for unit, guess in zip(size["units"], estimated["units"]):
-            assert abs(unit["held_bytes"]["after_forward"] - guess["held_bytes"]["after_forward"]) <= 3 * 4
-            assert unit["held_bytes"]["after_input"] == guess["held_bytes"]["after_input"]
+            for held in ["after_forward", "after_input"]:
+                assert abs(unit["held_bytes"][held] - guess["held_bytes"][held]) <= scalars

@@ -22,6 +22,7 @@ using testing::GraphBuilder;
 /// FLOPs and bytes of each piece of work.
 std::vector<std::pair<double, double>> amounts(const std::vector<Work>& work) {
   std::vector<std::pair<double, double>> result;
+  result.reserve(work.size());
   for (const Work& piece : work) result.emplace_back(piece.flops, piece.bytes);
   return result;
 }

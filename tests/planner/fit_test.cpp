@@ -9,7 +9,7 @@
 namespace penstock {
 namespace {
 
-/// Two rows are solved exactly: what is lost is the line_rounding of their quotients, 2^-53 times the
+/// Two rows are solved exactly: what is lost is the rounding of their quotients, 2^-53 times the
 /// condition of two points (below 1e4 here).
 constexpr double line_rounding = 1e-11;
 
