@@ -5,18 +5,14 @@ promise), each gradient relative to its norm or to 1e-5 of the norm of all.
 """
 
 import json
-import os
 import re
-import signal
 import subprocess
-import time
-from pathlib import Path
 
 import pytest
 import yaml
 
-from pipelines import (BUILD, PENSTOCK, TORCHRUN, Reference, clean_environment, difference, execute, execute_json,
-                       load_file, model_path, needs_backend, save_file, text_file, torch, vectors, write_plan)
+from pipelines import (BUILD, PENSTOCK, Reference, difference, execute, execute_json, load_file, model_path,
+                       needs_backend, text_file, torch, vectors, write_plan)
 
 pytestmark = needs_backend
 FLOAT32, FLOAT64 = 1e-5, 1e-10
@@ -50,6 +46,18 @@ def test_every_schedule_trains_the_transformer_as_pytorch(tmp_path, schedule, ra
     begins = ["", "layers.1", "layers.2", "layers.3"] if len(ranks) == 4 else ["", "layers.2"]
     plan = write_plan(tmp_path, model_path("transformer-f64"), text_file(tmp_path), begins, 4, 2, schedule,
                       sequence=16, ranks=ranks)
+    check_against_pytorch(plan, tmp_path, FLOAT64)
+
+
+@pytest.mark.parametrize("schedule, ranks", [("1f1b", [0, 1]), ("zbv", V)])
+def test_stages_that_recompute_train_as_pytorch(tmp_path, schedule, ranks):
+    begins = ["", "layers.1", "layers.2", "layers.3"] if len(ranks) == 4 else ["", "layers.2"]
+    plan = write_plan(tmp_path, model_path("transformer-f64"), text_file(tmp_path), begins, 4, 2, schedule,
+                      sequence=16, ranks=ranks)
+    content = yaml.safe_load(plan.read_text())
+    for stage in content["stages"]:
+        stage["recompute"] = True
+    plan.write_text(yaml.safe_dump(content, sort_keys=False))
     check_against_pytorch(plan, tmp_path, FLOAT64)
 
 

@@ -55,6 +55,20 @@ TEST(StageMemory, IsHeldFromForwardToBackwardAndNoLonger) {
   EXPECT_EQ(memory::held_bytes(), before);
 }
 
+TEST(StageMemory, AStageThatRecomputesKeepsWhatItWasGiven) {
+  GraphBuilder b;
+  const Graph graph = tower(b, 3);
+  StageRow row(graph, b.tensors, {0}, Loss::output, true);
+  const Batch batch = tower_batch(graph, 2);
+  row.step(batch, Backward::split);
+  const int64_t before = memory::held_bytes();
+  row.forward(batch, 0);
+  row.forward(batch, 1);
+  EXPECT_EQ(memory::held_bytes(), before);  // the inputs are the caller's
+  for (const int m : {0, 1}) row.backward(m, Backward::whole);
+  EXPECT_EQ(memory::held_bytes(), before);
+}
+
 TEST(StageMemory, BetweenInputAndWeightIsWhatTheWeightsNeed) {
   GraphBuilder b;
   const Graph graph = tower(b, 3);
