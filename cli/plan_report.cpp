@@ -31,11 +31,16 @@ std::string best_step(const Planned& planned, const Searched& one) {
 bool is_chosen(const Searched& one, const Plan& plan) {
   return one.schedule == plan.schedule && one.microbatches == plan.microbatches &&
          one.microbatch == plan.microbatch && one.data_parallel == plan.data_parallel &&
-         one.ranks == plan.ranks();
+         one.ranks == plan.ranks() &&
+         one.stages_per_rank * one.ranks == static_cast<int>(plan.stages.size());
 }
 
 std::string shape(const Searched& one) {
   return fmt::format("{} x {}", one.data_parallel, one.ranks);
+}
+
+std::string splits(const Searched& one) {
+  return one.splits == INT64_MAX ? "> 9e18" : fmt::to_string(one.splits);
 }
 
 void print_searched(Out out, const Planned& planned) {
@@ -58,9 +63,9 @@ void print_searched(Out out, const Planned& planned) {
     if (&one - planned.searched.data() == most_rows) break;
     table.row({is_chosen(one, planned.plan) ? "*" : " ", one.schedule, shape(one),
                fmt::to_string(one.stages_per_rank), fmt::to_string(one.microbatches),
-               fmt::to_string(one.microbatch), fmt::to_string(one.splits),
-               fmt::to_string(one.simulated), best_step(planned, one),
-               format_seconds(one.lower_bound_s), format_bytes(one.least_memory_bytes)});
+               fmt::to_string(one.microbatch), splits(one), fmt::to_string(one.simulated),
+               best_step(planned, one), format_seconds(one.lower_bound_s),
+               format_bytes(one.least_memory_bytes)});
   }
   fmt::format_to(out, "\n\n{}", table.text());
   if (planned.searched.size() > most_rows)

@@ -12,9 +12,9 @@ namespace penstock {
 
 namespace {
 
-/// Actions beyond which `adaptive`, which simulates some thirty programs for every split, is not
+/// Stages x microbatches beyond which `adaptive`, which simulates some thirty programs for every split, is not
 /// searched.
-constexpr int64_t most_adaptive_pairs = 4096;
+constexpr int64_t most_adaptive_pairs = 512;
 
 bool wanted(const PlanRequest& request, std::string_view name) {
   const auto& named = request.schedules;

@@ -5,6 +5,7 @@
 
 #include "graph/error.hpp"
 #include "planner/chain_space.hpp"
+#include "planner/even_split.hpp"
 #include "planner/in_flight.hpp"
 #include "planner/placed_space.hpp"
 
@@ -87,7 +88,9 @@ LayoutSpace::LayoutSpace(const LayoutContext& context, const PipelineLayout& lay
   }
 }
 
-std::vector<int> LayoutSpace::proposal() const { return even_split(load_, layout_.stages()); }
+std::vector<int> LayoutSpace::proposal() const {
+  return even_split(load_, placement_.rank_of_stage);
+}
 
 /// By closed form, which is never above what is simulated.
 std::vector<char> LayoutSpace::ranks_that_recompute(const std::vector<int>& begins) const {

@@ -17,8 +17,8 @@ namespace {
 /// number of threads.
 constexpr size_t round_width = 8;
 constexpr int64_t round_nodes = 4096;
-/// With more a space begins with the split that it proposes.
-constexpr int64_t few_splits = 100;
+/// With more a space begins with the split that it proposes, and waits.
+constexpr int64_t few_splits = 10'000;
 
 /// One space while it is searched.
 class Candidate {
@@ -41,6 +41,8 @@ class Candidate {
   }
 
   int64_t memory_limit() const { return space_.memory_limit; }
+  /// Its many splits are followed when every other space has been looked into.
+  bool waits() const { return result.splits > few_splits; }
   KeyRank rank_of(const SplitOutcome& outcome) const {
     return key_rank(space_.weight * outcome.step_s, outcome.peak_bytes, search_.objective);
   }
@@ -140,7 +142,10 @@ class Searcher {
     const size_t width = std::min(round_width, open_.size());
     std::ranges::partial_sort(
         open_, open_.begin() + static_cast<std::ptrdiff_t>(width), {},
-        [&](size_t space) { return std::pair(candidates_[space].top(), space); });
+        [&](size_t space) {
+          const Candidate& of = candidates_[space];
+          return std::tuple(of.waits(), of.top(), space);
+        });
     return {open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(width)};
   }
 
@@ -225,23 +230,6 @@ class Searcher {
 
 SearchResult search_splits(const std::vector<SearchSpace>& spaces, const SplitSearch& search) {
   return Searcher(spaces, search).run();
-}
-
-std::vector<int> even_split(const std::vector<double>& load, int stages) {
-  double all = 0;
-  for (const double one : load) all += one;
-  std::vector<int> begins{0};
-  const int units = static_cast<int>(load.size());
-  double sum = 0;
-  for (int unit = 0; unit < units && static_cast<int>(begins.size()) < stages; ++unit) {
-    const int made = static_cast<int>(begins.size());
-    const double wanted = all * made / stages;
-    const bool must = units - unit == stages - made;
-    const double half = load[static_cast<size_t>(unit)] / 2;
-    if (unit > begins.back() && (must || sum + half >= wanted)) begins.push_back(unit);
-    sum += load[static_cast<size_t>(unit)];
-  }
-  return begins;
 }
 
 }  // namespace penstock

@@ -83,8 +83,4 @@ struct SearchResult {
 /// Throws std::logic_error if a split is simulated to be faster than its bound.
 SearchResult search_splits(const std::vector<SearchSpace>& spaces, const SplitSearch& search);
 
-/// Stages of about equal load: where the sums of `load` pass the k-th part of all. At least one unit
-/// for each; stages <= units.
-std::vector<int> even_split(const std::vector<double>& load, int stages);
-
 }  // namespace penstock

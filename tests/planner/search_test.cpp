@@ -11,6 +11,7 @@
 
 #include "chains.hpp"
 #include "planner/chain_space.hpp"
+#include "planner/even_split.hpp"
 
 namespace penstock::test {
 namespace {
@@ -274,10 +275,16 @@ TEST(Search, StopsAfterItsEffortAndSaysWhatMightBeLeft) {
 }
 
 TEST(EvenSplit, GivesEveryStageAUnitAndAboutTheSameLoad) {
-  EXPECT_EQ(even_split({1, 1, 1, 1, 1, 1}, 3), (std::vector<int>{0, 2, 4}));
-  EXPECT_EQ(even_split({5, 1, 1, 1}, 2), (std::vector<int>{0, 1}));
-  EXPECT_EQ(even_split({1, 1, 1, 9}, 4), (std::vector<int>{0, 1, 2, 3}));
-  EXPECT_EQ(even_split({9, 0, 0, 0}, 3).size(), 3U);
+  EXPECT_EQ(even_split({1, 1, 1, 1, 1, 1}, {0, 1, 2}), (std::vector<int>{0, 2, 4}));
+  EXPECT_EQ(even_split({5, 1, 1, 1}, {0, 1}), (std::vector<int>{0, 1}));
+  EXPECT_EQ(even_split({1, 1, 1, 9}, {0, 1, 2, 3}), (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_EQ(even_split({9, 0, 0, 0}, {0, 1, 2}).size(), 3U);
+}
+
+TEST(EvenSplit, StagesOfOneRankMakeUpForOneAnother) {
+  // Six equal units in four stages: each rank has three, not two and four.
+  EXPECT_EQ(even_split({1, 1, 1, 1, 1, 1}, {0, 1, 0, 1}), (std::vector<int>{0, 1, 2, 4}));
+  EXPECT_EQ(even_split({1, 1, 1, 1, 1, 1}, {0, 1, 1, 0}), (std::vector<int>{0, 1, 2, 4}));
 }
 
 int64_t simulated(const SearchResult& result) {
