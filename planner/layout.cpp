@@ -78,6 +78,14 @@ std::string dividing_counts(int64_t batch, int64_t near) {
                    fmt::format("Measured are counts of {}.", join(counts)));
 }
 
+void check_replicas(const PlanRequest& request, int64_t batch) {
+  if (!request.data_parallel || batch % *request.data_parallel == 0) return;
+  throw InputError(
+      "--data-parallel",
+      fmt::format("a batch of {} does not divide into {} replicas", batch, *request.data_parallel),
+      fmt::format("The nearest that do: {}.", dividing_counts(batch, *request.data_parallel)));
+}
+
 /// Replicas that a batch divides into on so many groups of ranks.
 std::vector<int64_t> replicas(const PlanRequest& request, int64_t batch, int64_t most) {
   std::vector<int64_t> result;
@@ -157,6 +165,7 @@ Program PipelineLayout::compute() const {
 std::vector<PipelineLayout> layouts(const Profile& profile, const PlanRequest& request, int devices,
                                     int units) {
   for (const std::string& name : request.schedules) check_schedule(name, "--schedule");
+  check_replicas(request, profile.job.global_batch);
   Lister list(profile, request, units);
   for (int ranks = 1; ranks <= std::min(devices, units); ++ranks) {
     for (const int64_t count : replicas(request, profile.job.global_batch, devices / ranks)) {
