@@ -43,20 +43,25 @@ PlacedSpace::PlacedSpace(ChainCosts costs, std::shared_ptr<const StageTable> byt
   if (placement_.one_stage_per_rank() && whole_) tabulate();
 }
 
-double PlacedSpace::inputs(int begin, int end, int stage) const {
+/// F and I of all microbatches of the units, in so many stages.
+double PlacedSpace::work(int begin, int end, int stages) const {
   const int m = placement_.microbatches;
-  const double first_s = (split_ ? 3 : 2) * costs_.first_action_s;
-  const double forward_s = sum(forward_, begin, end, costs_.action_s);
-  double sum_s = m * (forward_s + sum(input_, begin, end, costs_.action_s)) + first_s +
-                 sum(forward0_, begin, end, 0) - sum(forward_, begin, end, 0) +
-                 sum(input0_, begin, end, 0) - sum(input_, begin, end, 0);
+  const double each_s = sum(forward_, begin, end, 0) + sum(input_, begin, end, 0);
+  const double first_s = sum(forward0_, begin, end, 0) + sum(input0_, begin, end, 0);
+  const double action_s = 2 * m * costs_.action_s + (split_ ? 3 : 2) * costs_.first_action_s;
+  return (m - 1) * each_s + first_s + stages * action_s;
+}
+
+double PlacedSpace::inputs(int begin, int end, int stage) const {
+  const double sum_s = work(begin, end, 1);
   if (!placement_.one_stage_per_rank() || !recompute_above_) return sum_s;
   const StageBytes& bytes = bytes_->at(begin, end);
   const int held = placement_.held[static_cast<size_t>(stage)];
   const bool fits = bytes.kept(held) - bytes.transient <= *recompute_above_;
-  const double first_more_s =
-      sum(forward0_, begin, end, costs_.first_action_s) - sum(forward_, begin, end, 0);
-  return fits ? sum_s : sum_s + m * forward_s + first_more_s;
+  const double again_s = (placement_.microbatches - 1) * sum(forward_, begin, end, 0) +
+                         sum(forward0_, begin, end, costs_.first_action_s) +
+                         placement_.microbatches * costs_.action_s;
+  return fits ? sum_s : sum_s + again_s;
 }
 
 double PlacedSpace::weights(int begin, int end) const {
@@ -151,13 +156,7 @@ double PlacedSpace::mean(const Known& known, int begin, int left) const {
         : whole_ ? known.head_s
                  : 0.0;
   }
-  const int m = placement_.microbatches;
-  const double more_s = 2.0 * m * (left - 1) * costs_.action_s;  // beside those of one stage
-  const double inputs_s = m * (sum(forward_, begin, units_, costs_.action_s) +
-                               sum(input_, begin, units_, costs_.action_s)) +
-                          sum(forward0_, begin, units_, 0) - sum(forward_, begin, units_, 0) +
-                          sum(input0_, begin, units_, 0) - sum(input_, begin, units_, 0) +
-                          left * (split_ ? 3 : 2) * costs_.first_action_s + more_s;
+  const double inputs_s = work(begin, units_, left);
   return std::max(ends_s + inputs_s, all_s + inputs_s + weights(begin, units_)) / count +
          fill(begin, new_ranks) / count;
 }

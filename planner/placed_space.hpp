@@ -45,6 +45,7 @@ class PlacedSpace : public SplitSpace {
   double sum(const std::vector<double>& sums, int begin, int end, double overhead_s) const {
     return sums[static_cast<size_t>(end)] - sums[static_cast<size_t>(begin)] + overhead_s;
   }
+  double work(int begin, int end, int stages) const;
   double inputs(int begin, int end, int stage) const;  // F and I of the stage, all microbatches
   double weights(int begin, int end) const;            // W, and the sum over replicas
   double forward_once(int begin, int end) const;       // of whatever microbatch takes least

@@ -140,12 +140,11 @@ class Searcher {
       return done;
     });
     const size_t width = std::min(round_width, open_.size());
-    std::ranges::partial_sort(
-        open_, open_.begin() + static_cast<std::ptrdiff_t>(width), {},
-        [&](size_t space) {
-          const Candidate& of = candidates_[space];
-          return std::tuple(of.waits(), of.top(), space);
-        });
+    std::ranges::partial_sort(open_, open_.begin() + static_cast<std::ptrdiff_t>(width), {},
+                              [&](size_t space) {
+                                const Candidate& of = candidates_[space];
+                                return std::tuple(of.waits(), of.top(), space);
+                              });
     return {open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(width)};
   }
 
