@@ -17,7 +17,7 @@ std::vector<int64_t> divisors_allowed(const Graph& graph, int64_t global_batch,
   std::set<int64_t> divisors;
   for (int64_t low = 1; low <= global_batch / low; ++low)
     if (global_batch % low == 0) divisors.insert({low, global_batch / low});
-  const std::vector<int64_t> sizes(divisors.lower_bound(least), divisors.upper_bound(most));
+  std::vector<int64_t> sizes(divisors.lower_bound(least), divisors.upper_bound(most));
   if (sizes.empty()) {
     throw InputError(place,
                      fmt::format("global_batch {} has no divisor that the model allows as a "

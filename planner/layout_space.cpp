@@ -33,11 +33,31 @@ ModelChain::Backward backward_of(const PipelineLayout& layout, const Program& co
   return whole ? ModelChain::Backward::either : ModelChain::Backward::split;
 }
 
+double fastest_device(const Cluster& cluster) {
+  double fastest = cluster.nodes.empty() ? 1 : 0;
+  for (const NodeKind& node : cluster.nodes) fastest = std::max(fastest, node.speed);
+  return fastest;
+}
+
+/// As if every rank had that device: no plan is faster.
+void hasten(ChainCosts& costs, double speed) {
+  for (std::vector<double> ChainCosts::*times :
+       {&ChainCosts::forward_s, &ChainCosts::backward_s, &ChainCosts::weight_s,
+        &ChainCosts::first_forward_s, &ChainCosts::first_backward_s, &ChainCosts::optimizer_s}) {
+    for (double& time_s : costs.*times) time_s /= speed;
+  }
+  for (double ChainCosts::*time_s :
+       {&ChainCosts::action_s, &ChainCosts::first_action_s, &ChainCosts::weight_action_s}) {
+    costs.*time_s /= speed;
+  }
+}
+
 ChainCosts costs_of(const LayoutContext& context, const PipelineLayout& layout,
                     ModelChain::Backward backward) {
   const PlanningInputs& inputs = context.inputs;
   ChainCosts costs = context.chain.costs(inputs.profile, *layout.measured, context.link,
                                          context.reduce_link, layout.stages(), backward);
+  if (inputs.cluster) hasten(costs, fastest_device(*inputs.cluster));
   if (layout.stages_per_rank > 1) costs.reduce_s = 0;  // one rank may hold all that share
   const AllReduce how = inputs.cluster ? inputs.cluster->all_reduce : AllReduce{};
   if (layout.data_parallel == 1 || how.overlap || context.reduce_link.bandwidth <= 0) return costs;

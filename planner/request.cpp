@@ -14,18 +14,6 @@ namespace {
 
 constexpr int default_ranks = 2;
 
-/// The search takes stage times for the same on every rank.
-void require_equal_speed(const Cluster& cluster) {
-  for (const NodeKind& node : cluster.nodes) {
-    if (node.speed == 1) continue;
-    throw InputError(cluster.path,
-                     fmt::format("a device of {} times the profiled one's speed is simulated, but "
-                                 "not searched yet",
-                                 node.speed),
-                     "Plan for equal devices, and simulate the plan on this cluster.");
-  }
-}
-
 }  // namespace
 
 void check_model(const Profile& profile, const Graph& model) {
@@ -82,7 +70,6 @@ int choose_devices(const PlanRequest& request, const Cluster* cluster, int chain
     throw InputError("--data-parallel",
                      fmt::format("{} replicas need more than {} ranks", replicas, devices),
                      fmt::format("Use at least --ranks {}.", needed));
-  if (cluster) require_equal_speed(*cluster);
   if (cluster && devices > cluster->ranks)
     throw InputError(manual ? "--split" : "--ranks",
                      fmt::format("{} ranks, but {} has {}", devices, cluster->path, cluster->ranks),

@@ -86,7 +86,7 @@ class PlanCosts {
     costs.first_backward_s = std::max(
         backward_s * excess - profile_.accumulate_s_per_byte * static_cast<double>(trainable_bytes),
         -(splits_backward(plan_) ? costs.backward_input_s : costs.backward_s));
-    if (cluster_) slow_down(costs, cluster_->speed(plan_.stages[stage].rank));
+    if (cluster_) slow_down(costs, slowest_replica(plan_.stages[stage].rank));
     add_reductions(static_cast<int>(stage), trainable_bytes, costs);
     return costs;
   }
@@ -192,6 +192,15 @@ class PlanCosts {
       buffers[static_cast<size_t>(std::get<1>(channel))] += Link{}.receive_depth * bytes;
     }
     return buffers;
+  }
+
+  /// Replicas wait for one another at the end of each step.
+  double slowest_replica(int rank) const {
+    double slowest = cluster_->speed(rank);
+    for (int replica = 1; replica < plan_.data_parallel; ++replica) {
+      slowest = std::min(slowest, cluster_->speed(replica * plan_.ranks() + rank));
+    }
+    return slowest;
   }
 
   static void slow_down(StageCosts& costs, double speed) {

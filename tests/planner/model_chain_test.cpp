@@ -213,6 +213,33 @@ TEST_P(EveryModel, SearchFindsWhatTryingAllLayoutsAndSplitsFinds) {
   }
 }
 
+TEST_P(EveryModel, ItFindsItOnDevicesOfUnequalSpeed) {
+  PENSTOCK_MODEL(path, GetParam());
+  const Model m(path);
+  if (m.chain.units() > 20) return;
+  const Cluster cluster = parse_cluster(
+      "penstock: cluster\nnodes:\n"
+      "  - {count: 1, devices: 2, speed: 0.4, link: {latency: 1us, bandwidth: 1GB/s},\n"
+      "     network: {cards: 1, bandwidth: 1GB/s}}\n"
+      "  - {count: 1, devices: 1, speed: 1.5, link: {latency: 1us, bandwidth: 1GB/s},\n"
+      "     network: {cards: 1, bandwidth: 1GB/s}}\n"
+      "network: {latency: 5us}\nsend: posted\n",
+      "mixed.yaml");
+  const PlanningInputs inputs{m.graph, m.analysis, m.profile, &cluster,
+                              plan_network(m.profile, &cluster)};
+  for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
+    const PlanRequest request{.schedules = {schedule}, .stages_per_rank = 1, .effort = INT64_MAX};
+    const LayoutSearch search(inputs, m.chain, request, 3);
+    const auto found = search.run().best;
+    const auto expected = try_all(search);
+    ASSERT_TRUE(found && expected);
+    EXPECT_EQ(Key(std::llround(found->outcome.step_s * 1e9), found->outcome.peak_bytes,
+                  found->space, found->begins),
+              *expected)
+        << schedule;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, EveryModel,
                          ::testing::Values("pippy", "iterative", "image_classifier", "everything",
                                            "unet", "lstm", "parameters", "outputs",
