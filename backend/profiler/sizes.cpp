@@ -30,8 +30,9 @@ std::vector<int64_t> microbatch_sizes(const Graph& graph, int64_t global_batch,
                                        "without --static",
                                        least));
   }
-  std::ranges::stable_partition(
-      sizes, [](int64_t size) { return std::has_single_bit(static_cast<uint64_t>(size)); });
+  std::stable_partition(sizes.begin(), sizes.end(), [](int64_t size) {
+    return std::has_single_bit(static_cast<uint64_t>(size));
+  });
   return sizes;
 }
 
