@@ -33,6 +33,7 @@ Dag forward_edges(const PlacementGraph& graph, const std::vector<int>& group) {
 
 std::vector<int> through(const std::vector<int>& groups, const std::vector<int>& map) {
   std::vector<int> result;
+  result.reserve(groups.size());
   for (const int group : groups) result.push_back(map[group]);
   return numbered(result);
 }
@@ -104,6 +105,7 @@ std::vector<Output> outputs(const PlacementGraph& graph, const std::vector<int>&
       moves[{unit_of[i], {readers.begin(), readers.end()}}] += graph.nodes[i].output_s;
   }
   std::vector<Output> result;
+  result.reserve(moves.size());
   for (const auto& [ends, move_s] : moves) result.push_back({ends.first, ends.second, move_s});
   return result;
 }

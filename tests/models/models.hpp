@@ -19,7 +19,9 @@ inline std::string model_path(const std::string& name) {
 }  // namespace penstock::testing
 
 /// Declares `const std::string variable`, the path of the model, or skips the test.
-#define PENSTOCK_MODEL(variable, name)                                             \
-  const std::string variable = ::penstock::testing::model_path(name); /* NOLINT */ \
-  if (!std::filesystem::exists(variable))                                          \
+// NOLINTBEGIN(bugprone-macro-parentheses)
+#define PENSTOCK_MODEL(variable, name)                                \
+  const std::string variable = ::penstock::testing::model_path(name); \
+  if (!std::filesystem::exists(variable))                             \
   GTEST_SKIP() << variable << " is missing: the tests export it with torch from .venv"
+// NOLINTEND(bugprone-macro-parentheses)
