@@ -7,6 +7,7 @@
 
 #include "graph/cuts.hpp"
 #include "graph/error.hpp"
+#include "pipeline/schedule.hpp"
 
 namespace penstock {
 
@@ -45,7 +46,14 @@ std::vector<OperatorId> manual_begins(const Graph& model, const std::vector<std:
 
 PlanRequest completed(PlanRequest request) {
   if (request.split.empty()) return request;
-  if (!request.stages_per_rank) request.stages_per_rank = 1;
+  if (!request.stages_per_rank) {
+    int each = 1;  // or as many as a schedule that was named always runs
+    for (const std::string& name : request.schedules) {
+      if (name == adaptive_schedule) continue;
+      each = std::max(each, find_schedule(name, "--schedule").stages_per_rank);
+    }
+    request.stages_per_rank = each;
+  }
   if (!request.data_parallel) request.data_parallel = 1;
   return request;
 }
@@ -61,6 +69,11 @@ int choose_devices(const PlanRequest& request, const Cluster* cluster, int chain
   const int devices = request.ranks.value_or(otherwise);
   if (devices < 1)
     throw InputError("--ranks", fmt::format("{} is too few", devices), "Use 1 or more.");
+  if (manual && chain_units % each != 0)
+    throw InputError("--split",
+                     fmt::format("the split makes {} stages, which are not {} for each rank",
+                                 chain_units, each),
+                     fmt::format("Split into a multiple of {} stages.", each));
   if (manual && devices != needed)
     throw InputError("--split",
                      fmt::format("the split makes {} stages for {} ranks in all, but --ranks is {}",

@@ -14,7 +14,8 @@ void check_model(const Profile& profile, const Graph& model);
 /// Where the split points that were asked for divide the model; the first stage begins at 0.
 std::vector<OperatorId> manual_begins(const Graph& model, const std::vector<std::string>& split);
 
-/// With what a manual split implies: one stage per rank and one replica, unless they are named.
+/// With what a manual split implies: one stage per rank, or as many as the schedule always runs, and
+/// one replica, unless they are named. Throws InputError for a schedule that does not exist.
 PlanRequest completed(PlanRequest request);
 
 /// How many ranks a plan may use in all: as asked for, or the split's, or the cluster's, or 2.

@@ -113,6 +113,17 @@ def test_searches_the_schedules_asked_for(tmp_path, schedules):
     assert json.loads(simulated.stdout)["step_s"] == float(prediction(tmp_path / "plan.yaml", "step_s"))
 
 
+def test_a_manual_split_goes_with_a_schedule_of_two_stages_per_rank(tmp_path):
+    profile = make_profile(tmp_path, "pippy")
+    done = plan(tmp_path, profile, "--schedule", "zbv", "--microbatches", 4, "--split",
+                "layer0:end,layer1:end,layer2:end")
+    assert done.returncode == 0, done.stderr
+    content = yaml.safe_load((tmp_path / "plan.yaml").read_text())
+    assert [stage["rank"] for stage in content["stages"]] == [0, 1, 1, 0]
+    odd = plan(tmp_path, profile, "--schedule", "zbv", "--split", "layer0:end,layer1:end")
+    assert odd.returncode == 2 and "3 stages, which are not 2 for each rank" in odd.stderr
+
+
 def test_uses_no_more_than_was_asked_for(tmp_path):
     profile = make_profile(tmp_path, "transformer-text")
     for flags, ranks, replicas, stages in [
