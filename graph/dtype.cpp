@@ -13,7 +13,7 @@ struct Row {
 };
 
 /// The unknown type first, so that it is what an unlisted number gives.
-constexpr std::array rows = {
+constexpr std::array dtype_rows = {
     Row{DType::unknown, 0, false, "unknown", ""},
     Row{DType::uint8, 1, false, "uint8", "U8"},
     Row{DType::int8, 1, false, "int8", "I8"},
@@ -36,9 +36,9 @@ constexpr std::array rows = {
 };
 
 const Row& row(DType dtype) {
-  for (const Row& candidate : rows)
+  for (const Row& candidate : dtype_rows)
     if (candidate.dtype == dtype) return candidate;
-  return rows.front();
+  return dtype_rows.front();
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ std::string_view name(DType dtype) { return row(dtype).name; }
 std::string_view safetensors_name(DType dtype) { return row(dtype).safetensors; }
 
 DType from_safetensors_name(std::string_view name) {
-  for (const Row& candidate : rows)
+  for (const Row& candidate : dtype_rows)
     if (!name.empty() && candidate.safetensors == name) return candidate.dtype;
   return DType::unknown;
 }

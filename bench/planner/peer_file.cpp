@@ -70,7 +70,7 @@ PeerResult solve_layers(const LayerGraph& graph, const Setting& setting) {
   const DappleResult found = solve_dapple(dapple_model(placed, how), how);
   const auto devices = [](const DappleStage& stage) {
     int count = 0;
-    for (const int on_machine : stage.devices) count += on_machine;
+    for (const int each : stage.devices) count += each;
     return std::to_string(count);
   };
   return {found.speedup, plan_text(found.plan.stages, devices), found.exact};

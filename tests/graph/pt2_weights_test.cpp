@@ -1,4 +1,4 @@
-// Weights: views of storages, ties, and what a damaged description may not do.
+// DescribedWeights: views of storages, ties, and what a damaged description may not do.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,9 +28,9 @@ std::string counting(int count) {
 }
 
 /// The file with `w` as described, and further parameters after it.
-class Weights : public Pt2 {
+class DescribedWeights : public Pt2 {
  public:
-  Weights(const Json& meta, std::string storage) {
+  DescribedWeights(const Json& meta, std::string storage) {
     add_weight("w", "weight_0", meta, std::move(storage));
   }
   void add(const std::string& name, const std::string& file, const Json& meta,
@@ -52,36 +52,36 @@ class Weights : public Pt2 {
   }
 };
 
-TEST(Weights, ContiguousTensorsAreTheirStorage) {
-  EXPECT_THAT(Weights(tensor_meta({3}, {1}), counting(3)).values("w"), ElementsAre(0, 1, 2));
+TEST(DescribedWeights, ContiguousTensorsAreTheirStorage) {
+  EXPECT_THAT(DescribedWeights(tensor_meta({3}, {1}), counting(3)).values("w"), ElementsAre(0, 1, 2));
 }
 
-TEST(Weights, StridesAndOffsetsAreApplied) {
-  EXPECT_THAT(Weights(tensor_meta({2, 3}, {1, 2}), counting(6)).values("w"),
+TEST(DescribedWeights, StridesAndOffsetsAreApplied) {
+  EXPECT_THAT(DescribedWeights(tensor_meta({2, 3}, {1, 2}), counting(6)).values("w"),
               ElementsAre(0, 2, 4, 1, 3, 5));
-  EXPECT_THAT(Weights(tensor_meta({3}, {1}, 7, 2), counting(6)).values("w"), ElementsAre(2, 3, 4));
+  EXPECT_THAT(DescribedWeights(tensor_meta({3}, {1}, 7, 2), counting(6)).values("w"), ElementsAre(2, 3, 4));
 }
 
-TEST(Weights, ExpandedTensorsHaveShortStorages) {
-  EXPECT_THAT(Weights(tensor_meta({3, 2}, {0, 1}), counting(2)).values("w"),
+TEST(DescribedWeights, ExpandedTensorsHaveShortStorages) {
+  EXPECT_THAT(DescribedWeights(tensor_meta({3, 2}, {0, 1}), counting(2)).values("w"),
               ElementsAre(0, 1, 0, 1, 0, 1));
 }
 
-TEST(Weights, ScalarsAndEmptyTensors) {
-  EXPECT_THAT(Weights(tensor_meta(Json::array(), Json::array()), counting(1)).values("w"),
+TEST(DescribedWeights, ScalarsAndEmptyTensors) {
+  EXPECT_THAT(DescribedWeights(tensor_meta(Json::array(), Json::array()), counting(1)).values("w"),
               ElementsAre(0));
-  EXPECT_THAT(Weights(tensor_meta({0, 3}, {3, 1}), "").values("w"), IsEmpty());
+  EXPECT_THAT(DescribedWeights(tensor_meta({0, 3}, {3, 1}), "").values("w"), IsEmpty());
 }
 
-TEST(Weights, TwoViewsOfOneStorageAreTwoTensors) {
-  Weights file(tensor_meta({3}, {1}), counting(6));
+TEST(DescribedWeights, TwoViewsOfOneStorageAreTwoTensors) {
+  DescribedWeights file(tensor_meta({3}, {1}), counting(6));
   file.add("v", "weight_0", tensor_meta({3}, {1}, 7, 3), counting(6));
   EXPECT_THAT(file.values("w"), ElementsAre(0, 1, 2));
   EXPECT_THAT(file.values("v"), ElementsAre(3, 4, 5));
 }
 
-TEST(Weights, TiedNamesAreOneTensorUnderTheFirst) {
-  Weights file(tensor_meta({3}, {1}), counting(3));
+TEST(DescribedWeights, TiedNamesAreOneTensorUnderTheFirst) {
+  DescribedWeights file(tensor_meta({3}, {1}), counting(3));
   file.add("also", "weight_0", tensor_meta({3}, {1}), counting(3));
   const Graph graph = file.read();
   ASSERT_EQ(graph.tensors.size(), 1u);
@@ -91,8 +91,8 @@ TEST(Weights, TiedNamesAreOneTensorUnderTheFirst) {
   EXPECT_EQ(graph.values.size(), 4u);
 }
 
-TEST(Weights, MetaExportsHaveNoValuesAndTiesOnlyByName) {
-  Weights file(tensor_meta({3}, {1}), "");
+TEST(DescribedWeights, MetaExportsHaveNoValuesAndTiesOnlyByName) {
+  DescribedWeights file(tensor_meta({3}, {1}), "");
   file.add("also", "weight_0", tensor_meta({3}, {1}), "");
   EXPECT_EQ(file.read().tensors.size(), 2u);
   EXPECT_EQ(file.read().tensors[0].file, "");
@@ -103,7 +103,7 @@ TEST(Weights, MetaExportsHaveNoValuesAndTiesOnlyByName) {
   EXPECT_THAT(file.read().tensors[0].aliases, ElementsAre("w"));
 }
 
-TEST(Weights, BuffersMayBeUpdatedAndLeftOutOfStateDictionaries) {
+TEST(DescribedWeights, BuffersMayBeUpdatedAndLeftOutOfStateDictionaries) {
   Pt2 file;
   file.signature()["input_specs"][0] = {
       {"buffer", {{"arg", {{"name", "p_w"}}}, {"buffer_name", "w"}, {"persistent", false}}}};
@@ -116,9 +116,9 @@ TEST(Weights, BuffersMayBeUpdatedAndLeftOutOfStateDictionaries) {
   EXPECT_EQ(graph.values[static_cast<size_t>(graph.updates[0].value)].name, "mul");
 }
 
-TEST(Weights, ImpossibleDescriptionsAreRefused) {
+TEST(DescribedWeights, ImpossibleDescriptionsAreRefused) {
   const auto refused = [](const Json& meta, const std::string& storage, const std::string& reason) {
-    EXPECT_THAT([&] { Weights(meta, storage).read(); },
+    EXPECT_THAT([&] { DescribedWeights(meta, storage).read(); },
                 ThrowsMessage<InputError>(HasSubstr(reason)));
   };
   refused(tensor_meta({3}, {1}), counting(2), "needs 12 bytes");
@@ -132,7 +132,7 @@ TEST(Weights, ImpossibleDescriptionsAreRefused) {
   refused(tensor_meta({3}, {1}, 99), counting(3), "element type");
 }
 
-TEST(Weights, MissingOrPickledValuesAreRefused) {
+TEST(DescribedWeights, MissingOrPickledValuesAreRefused) {
   Pt2 pickled;
   pickled.weights["config"]["w"]["use_pickle"] = true;
   EXPECT_THAT([&] { pickled.read(); }, ThrowsMessage<InputError>(HasSubstr("no values for 'w'")));
