@@ -216,7 +216,7 @@ double PlacedSpace::longest(int begin, int end, int stage) const {
 /// Fewer stages than `left` are allowed here, so that the rest never takes longer from a later unit
 /// on, and the best end of a stage is where its own time meets that of the rest.
 void PlacedSpace::tabulate() {
-  const int ranks = stages();
+  const int ranks = placement_.ranks;
   suffix_.assign(static_cast<size_t>(ranks + 1) * static_cast<size_t>(units_ + 1), 0.0);
   for (int left = 1; left <= ranks; ++left) {
     for (int begin = 0; begin < units_; ++begin) {

@@ -70,10 +70,10 @@ int choose_devices(const PlanRequest& request, const Cluster* cluster, int chain
   if (devices < 1)
     throw InputError("--ranks", fmt::format("{} is too few", devices), "Use 1 or more.");
   if (manual && chain_units % each != 0)
-    throw InputError("--split",
-                     fmt::format("the split makes {} stages, which are not {} for each rank",
-                                 chain_units, each),
-                     fmt::format("Split into a multiple of {} stages.", each));
+    throw InputError(
+        "--split",
+        fmt::format("the split makes {} stages, which are not {} for each rank", chain_units, each),
+        fmt::format("Split into a multiple of {} stages.", each));
   if (manual && devices != needed)
     throw InputError("--split",
                      fmt::format("the split makes {} stages for {} ranks in all, but --ranks is {}",

@@ -53,13 +53,15 @@ class DescribedWeights : public Pt2 {
 };
 
 TEST(DescribedWeights, ContiguousTensorsAreTheirStorage) {
-  EXPECT_THAT(DescribedWeights(tensor_meta({3}, {1}), counting(3)).values("w"), ElementsAre(0, 1, 2));
+  EXPECT_THAT(DescribedWeights(tensor_meta({3}, {1}), counting(3)).values("w"),
+              ElementsAre(0, 1, 2));
 }
 
 TEST(DescribedWeights, StridesAndOffsetsAreApplied) {
   EXPECT_THAT(DescribedWeights(tensor_meta({2, 3}, {1, 2}), counting(6)).values("w"),
               ElementsAre(0, 2, 4, 1, 3, 5));
-  EXPECT_THAT(DescribedWeights(tensor_meta({3}, {1}, 7, 2), counting(6)).values("w"), ElementsAre(2, 3, 4));
+  EXPECT_THAT(DescribedWeights(tensor_meta({3}, {1}, 7, 2), counting(6)).values("w"),
+              ElementsAre(2, 3, 4));
 }
 
 TEST(DescribedWeights, ExpandedTensorsHaveShortStorages) {
