@@ -38,14 +38,17 @@ Profile profile_of(const Plan& plan) {
   return read_profile(plan.profile->path);
 }
 
+/// Of all replicas.
+int64_t all_ranks(const Plan& plan) { return plan.ranks() * plan.data_parallel; }
+
 std::optional<Cluster> cluster_of(const Plan& plan) {
   if (!plan.cluster) return std::nullopt;
   check_file(plan, *plan.cluster, "cluster",
              "Plan again with `penstock plan`, or remove `sha256` to simulate on this one.");
   Cluster cluster = read_cluster(plan.cluster->path);
-  if (plan.ranks() > cluster.ranks) {
+  if (all_ranks(plan) > cluster.ranks) {
     throw InputError(plan.path,
-                     fmt::format("the plan uses {} ranks, but {} has {}", plan.ranks(),
+                     fmt::format("the plan uses {} ranks, but {} has {}", all_ranks(plan),
                                  cluster.path, cluster.ranks),
                      "Plan again for fewer ranks, or give the cluster more.");
   }
@@ -53,8 +56,7 @@ std::optional<Cluster> cluster_of(const Plan& plan) {
 }
 
 int64_t limit_bytes(const Plan& plan, const Profile& profile, const Cluster* cluster) {
-  const int ranks = plan.ranks() * static_cast<int>(plan.data_parallel);
-  const MemoryLimit limit = device_memory(profile, cluster, ranks);
+  const MemoryLimit limit = device_memory(profile, cluster, static_cast<int>(all_ranks(plan)));
   return limit.bytes == INT64_MAX ? 0 : std::max<int64_t>(limit.bytes, 1);
 }
 
@@ -76,14 +78,8 @@ bool needs_adaptive(const Plan& plan) {
 }
 
 Program adaptive_program(const Plan& plan, const Slicing& slicing, const PlanInputs& inputs) {
-  AdaptiveProblem problem{.ranks = plan.ranks(),
-                          .microbatches = static_cast<int>(plan.microbatches),
-                          .flows = flows(slicing),
-                          .costs = inputs.costs,
-                          .network = inputs.network,
-                          .memory_bytes = inputs.memory_bytes};
-  for (const StagePlan& stage : plan.stages) problem.rank_of_stage.push_back(stage.rank);
-  return adaptive(problem);
+  return adaptive(
+      adaptive_problem(plan, flows(slicing), inputs.costs, inputs.network, inputs.memory_bytes));
 }
 
 void make_adaptive(Plan& plan, const Graph& model, const Slicing& slicing) {

@@ -135,7 +135,8 @@ void print_result(Out out, const Planned& planned) {
   fmt::format_to(out, "search     {}\n",
                  planned.complete
                      ? "complete: every plan of this space was simulated or cannot be better"
-                     : "stopped after its effort: a plan between bound and step may exist");
+                     : fmt::format("stopped after its effort: what is left takes {} at least",
+                                   format_seconds(planned.open_bound_s)));
 }
 
 /// `ramp 12.0 %, transfers 3.1 %`

@@ -53,25 +53,16 @@ const Program& Evaluator::program(const Plan& plan, const Slicing& slicing) {
   return lowered_.back().program;
 }
 
-Program Evaluator::adaptive_program(const Plan& plan, const Evaluated& evaluated,
-                                    int64_t limit_bytes) const {
-  AdaptiveProblem problem{.ranks = plan.ranks(),
-                          .microbatches = static_cast<int>(plan.microbatches),
-                          .flows = flows(evaluated.slicing),
-                          .costs = evaluated.costs,
-                          .network = inputs_.network,
-                          .memory_bytes = limit_bytes == INT64_MAX ? 0 : limit_bytes};
-  for (const StagePlan& stage : plan.stages) problem.rank_of_stage.push_back(stage.rank);
-  return adaptive(problem);
-}
-
 Evaluator::Evaluated Evaluator::evaluate(Plan& plan, const std::vector<OperatorId>& begins,
                                          int64_t limit_bytes, const SimulationOptions& options) {
   Evaluated out;
   out.slicing = slice(inputs_.model, inputs_.analysis, interval_stages(inputs_.model, begins),
                       static_cast<int>(begins.size()));
   out.costs = plan_costs(plan, inputs_.model, out.slicing, inputs_.profile, inputs_.cluster);
-  if (plan.schedule == adaptive_schedule) plan.made = adaptive_program(plan, out, limit_bytes);
+  if (plan.schedule == adaptive_schedule) {
+    plan.made = adaptive(adaptive_problem(plan, flows(out.slicing), out.costs, inputs_.network,
+                                          limit_bytes == INT64_MAX ? 0 : limit_bytes));
+  }
   out.simulation = simulate(program(plan, out.slicing), out.costs, inputs_.network, options);
   return out;
 }

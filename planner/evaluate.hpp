@@ -41,7 +41,6 @@ class Evaluator {
 
  private:
   const Program& program(const Plan& plan, const Slicing& slicing);
-  Program adaptive_program(const Plan& plan, const Evaluated& evaluated, int64_t limit_bytes) const;
 
   const PlanningInputs& inputs_;
 

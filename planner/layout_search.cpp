@@ -66,6 +66,13 @@ std::unique_ptr<LayoutSpace> LayoutSearch::open(size_t layout) const {
   }
 }
 
+void LayoutSearch::require_some() const {
+  for (size_t layout = 0; layout < layouts_.size(); ++layout) {
+    if (open(layout)) return;
+  }
+  LayoutSpace(context_, layouts_.front(), limit(0).bytes);
+}
+
 double LayoutSearch::weight(const PipelineLayout& layout) const {
   if (request_.objective != PlanObjective::cost) return 1;
   return static_cast<double>(layout.ranks) * static_cast<double>(layout.data_parallel);

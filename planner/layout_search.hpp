@@ -26,6 +26,8 @@ class LayoutSearch {
   MemoryLimit limit(size_t layout) const;
   /// Null for a shape that its schedule does not run.
   std::unique_ptr<LayoutSpace> open(size_t layout) const;
+  /// Throws InputError, the first layout's, where no schedule runs any of the shapes.
+  void require_some() const;
 
  private:
   double weight(const PipelineLayout& layout) const;

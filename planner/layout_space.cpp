@@ -72,8 +72,8 @@ ChainCosts costs_of(const LayoutContext& context, const PipelineLayout& layout,
 
 std::unique_ptr<const SplitSpace> split_space(const LayoutContext& context,
                                               const PipelineLayout& layout, const Program& compute,
-                                              const Placement& placement, int64_t limit_bytes) {
-  ChainCosts costs = costs_of(context, layout, backward_of(layout, compute));
+                                              const Placement& placement, int64_t limit_bytes,
+                                              ChainCosts costs) {
   const auto& bytes = context.bytes.at(layout.measured->microbatch);
   const int64_t units = costs.units();
   const bool chain = layout.schedule && layout.stages_per_rank == 1 && costs.weight_s.empty() &&
@@ -101,11 +101,12 @@ LayoutSpace::LayoutSpace(const LayoutContext& context, const PipelineLayout& lay
   const Program compute = layout.compute();
   placement_ = placement(compute);
   placement_.microbatches = static_cast<int>(layout.microbatches);
-  splits_ = split_space(context, layout, compute, placement_, limit_bytes);
-  const ChainCosts costs = layout_costs(context, layout);
+  ChainCosts costs = costs_of(context, layout, backward_of(layout, compute));
   for (size_t unit = 0; unit < costs.forward_s.size(); ++unit) {
-    load_.push_back(costs.forward_s[unit] + costs.backward_s[unit] + costs.weight_s[unit]);
+    const double weight_s = costs.weight_s.empty() ? 0 : costs.weight_s[unit];
+    load_.push_back(costs.forward_s[unit] + costs.backward_s[unit] + weight_s);
   }
+  splits_ = split_space(context, layout, compute, placement_, limit_bytes, std::move(costs));
 }
 
 std::vector<int> LayoutSpace::proposal() const {

@@ -77,6 +77,7 @@ class Planner {
     check_coupling(inputs_.model, request_, planned_.warnings);
     LayoutSearch search(inputs_, chain_, request_, devices_);
     const SearchResult result = search.run(shown_by(progress_));
+    if (!result.best) search.require_some();
     if (!result.best) throw InputError(does_not_fit({inputs_, chain_, request_, devices_}));
     describe(search, result);
     conclude(search, *result.best);
@@ -90,6 +91,7 @@ class Planner {
     planned_.devices = devices_;
     planned_.manual = !request_.split.empty();
     planned_.complete = result.complete;
+    planned_.open_bound_s = result.open_bound_s;
     planned_.layouts = static_cast<int64_t>(search.layouts().size());
     planned_.searched = rows(search, result);
     planned_.lower_bound_s = result.best->outcome.step_s;

@@ -64,6 +64,7 @@ struct Planned {
   Costs costs;
   double lower_bound_s = 0;  // no plan of the space asked for is faster
   double split_bound_s = 0;  // no run of this split and layout is faster
+  double open_bound_s = 0;   // where not complete: none of those left is faster
   bool complete = true;      // every plan of the space was simulated or is certainly no better
   int64_t memory_limit_bytes = 0;         // per rank; 0: none
   std::string memory_source;              // where the limit comes from

@@ -83,6 +83,18 @@ void offer_named(const AdaptiveProblem& problem, Choice& choice) {
 
 }  // namespace
 
+AdaptiveProblem adaptive_problem(const Plan& plan, std::vector<Flow> flows, Costs costs,
+                                 Network network, int64_t memory_bytes) {
+  AdaptiveProblem problem{.ranks = plan.ranks(),
+                          .microbatches = static_cast<int>(plan.microbatches),
+                          .flows = std::move(flows),
+                          .costs = std::move(costs),
+                          .network = std::move(network),
+                          .memory_bytes = memory_bytes};
+  for (const StagePlan& stage : plan.stages) problem.rank_of_stage.push_back(stage.rank);
+  return problem;
+}
+
 Program adaptive(const AdaptiveProblem& problem) {
   Choice choice(problem);
   offer_named(problem, choice);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "pipeline/lowering.hpp"
+#include "pipeline/plan.hpp"
 #include "pipeline/program.hpp"
 #include "simulator/costs.hpp"
 #include "simulator/network.hpp"
@@ -19,6 +20,10 @@ struct AdaptiveProblem {
   Network network;
   int64_t memory_bytes = 0;  // per rank; 0: no cap
 };
+
+/// A plan's; `memory_bytes` as above.
+AdaptiveProblem adaptive_problem(const Plan& plan, std::vector<Flow> flows, Costs costs,
+                                 Network network, int64_t memory_bytes);
 
 /// The fastest in simulation of what a list scheduler makes under several rules and of every named
 /// schedule that runs these stages on these ranks, of those that keep to the cap; so never slower

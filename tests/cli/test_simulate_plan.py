@@ -58,6 +58,17 @@ def test_a_slower_cluster_makes_the_step_longer(planned):
     assert "does not fit into 1.00 KiB" in done.stderr
 
 
+def test_replicas_count_among_the_ranks_of_a_cluster(planned):
+    cluster = planned.parent / "small.yaml"
+    cluster.write_text("penstock: cluster\nnodes:\n  - {count: 1, devices: 2, link: {latency: 1us, bandwidth: 1GB/s},\n"
+                       "     network: {cards: 1, bandwidth: 1GB/s}}\nnetwork: {latency: 1us}\n")
+    text = planned.read_text().replace("data_parallel: 1", "data_parallel: 2", 1)
+    microbatches = int(text.split("microbatches: ")[1].split("\n")[0])
+    text = text.replace(f"microbatches: {microbatches}", f"microbatches: {microbatches // 2}", 1)
+    planned.write_text(text + f"cluster: {{path: {cluster}}}\n")
+    assert "4 ranks" in refused(planned)
+
+
 def test_a_cluster_that_is_too_small_is_refused(planned):
     (planned.parent / "small.yaml").write_text("penstock: cluster\nranks: 1\n")
     planned.write_text(planned.read_text() + "cluster: {path: small.yaml}\n")
