@@ -151,7 +151,7 @@ TEST(PlanCosts, ChannelsNeedBuffersAtBothEnds) {
   ASSERT_EQ(result.flows.size(), 1u);
   EXPECT_EQ(result.flows[0].forward_bytes, 192);
   EXPECT_EQ(result.flows[0].backward_bytes, 192);
-  EXPECT_EQ(result.receive_buffer_bytes, (std::vector<int64_t>{3 * 192, 3 * 192}));
+  EXPECT_EQ(result.receive_buffer_bytes, (std::vector<int64_t>{576, 576}));
 }
 
 TEST(PlanCosts, AValueWithoutAGradientGoesOneWay) {
@@ -159,7 +159,7 @@ TEST(PlanCosts, AValueWithoutAGradientGoesOneWay) {
   slicing.edges[0].values[0].carries_gradient = false;
   const Costs result = costs(plan(), slicing);
   EXPECT_EQ(result.flows[0].backward_bytes, 0);
-  EXPECT_EQ(result.receive_buffer_bytes, (std::vector<int64_t>{192, 2 * 192}));
+  EXPECT_EQ(result.receive_buffer_bytes, (std::vector<int64_t>{192, 384}));
 }
 
 TEST(PlanCosts, RecomputingKeepsOnlyTheInputAndRunsForwardAgain) {

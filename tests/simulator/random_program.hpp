@@ -39,6 +39,7 @@ class Maker {
 
   std::vector<int> placement(int stages, int ranks) {
     std::vector<int> result;
+    result.reserve(static_cast<size_t>(stages));
     for (int s = 0; s < stages; ++s) result.push_back(s < ranks ? s : upto(ranks - 1));
     std::shuffle(result.begin(), result.end(), random_);
     return result;

@@ -91,6 +91,7 @@ Setting make_setting(const Schedule& schedule, bool equal, Draw& draw) {
 std::vector<Setting> make_settings(const Schedule& schedule, int count, unsigned seed) {
   Draw draw(seed);
   std::vector<Setting> settings;
+  settings.reserve(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) settings.push_back(make_setting(schedule, i % 2 == 0, draw));
   return settings;
 }

@@ -17,6 +17,7 @@ using testing::rows;
 std::vector<double> rates(const std::vector<std::pair<double, std::vector<int>>>& flows,
                           const std::vector<double>& capacity) {
   std::vector<FairFlow> fair;
+  fair.reserve(flows.size());
   for (const auto& [bound, passes] : flows) fair.push_back({bound, &passes});
   return fair_rates(fair, capacity);
 }

@@ -29,7 +29,7 @@ constexpr double kFloat32 = 1e-5, kFloat64 = 1e-10;
 /// 24 samples of standard normal `x` [width] with classes 0..9, for two different steps of 8 or 16.
 std::string vectors(const test::TemporaryFolder& folder, int64_t width, at::ScalarType type) {
   at::manual_seed(3);
-  const std::string path = folder / "data.safetensors";
+  std::string path = folder / "data.safetensors";
   write_tensors(
       path, {{"x", at::randn({24, width}, type)}, {"target", at::randint(10, {24}, at::kLong)}});
   return path;

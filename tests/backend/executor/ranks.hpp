@@ -22,6 +22,7 @@ inline Communicators make_gloo_threads(int size) {
   std::vector<std::unique_ptr<SharedStore>> stores(size);
   stores[0] = open_tcp_store(address);
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(size));
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       StoreAddress own{address.host, address.port, false, ""};

@@ -23,6 +23,7 @@ std::vector<std::string> run_seats(int size, const std::function<void(const Seat
   const auto first = open_tcp_store(address);
   std::vector<std::string> messages(size);
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(size));
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       StoreAddress own{address.host, address.port, false, ""};

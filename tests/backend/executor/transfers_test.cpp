@@ -104,6 +104,7 @@ std::pair<Graph, Slicing> shared_model() {
 
 std::vector<std::vector<int>> ranks_of(const std::vector<ReductionGroup>& groups) {
   std::vector<std::vector<int>> ranks;
+  ranks.reserve(groups.size());
   for (const ReductionGroup& group : groups) ranks.push_back(group.ranks);
   return ranks;
 }

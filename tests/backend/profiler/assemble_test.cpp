@@ -113,7 +113,7 @@ TEST_F(Assemble, DescribesOperatorsAndOutputs) {
   const MicrobatchCosts costs =
       assemble(division, 4, cost(8, 20, 1000), {cost(4, 10, 500), cost(4, 10, 500)},
                {cost(1, 2, 100), cost(1, 4, 100), cost(2, 5, 100)});
-  constexpr int64_t value_bytes = 4 * 8 * 4;  // batch 4, 8 float32
+  constexpr int64_t value_bytes = int64_t{4} * 8 * 4;  // batch 4, 8 float32
   EXPECT_EQ(costs.operators[0].name, "op0");
   EXPECT_EQ(costs.operators[0].target, "aten::mul.Tensor");
   EXPECT_EQ(costs.operators[0].held.output, value_bytes);

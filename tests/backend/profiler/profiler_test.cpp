@@ -40,7 +40,7 @@ class ProfilerTest : public ::testing::Test {
 
   std::string write_job(const std::string& model, const std::string& loss, int batch = 4,
                         const std::string& optimizer = "{kind: sgd, learning_rate: 0.1}") {
-    const std::string path = folder_ / "job.yaml";
+    std::string path = folder_ / "job.yaml";
     write_file(path, "penstock: job\nmodel: " + model + "\nloss: " + loss + "\noptimizer: " +
                          optimizer + "\nglobal_batch: " + std::to_string(batch) + "\n");
     return path;

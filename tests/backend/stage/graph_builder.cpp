@@ -42,7 +42,7 @@ ValueId GraphBuilder::buffer(const std::string& name, const at::Tensor& tensor) 
   return stored(StoredTensor::Kind::buffer, name, tensor);
 }
 
-std::vector<ValueId> GraphBuilder::op(const std::string& target, Arguments arguments,
+std::vector<ValueId> GraphBuilder::op(const std::string& target, const Arguments& arguments,
                                       size_t outputs, DType dtype) {
   const size_t dot = target.find('.');
   const auto id = static_cast<OperatorId>(graph.operators.size());
@@ -50,7 +50,7 @@ std::vector<ValueId> GraphBuilder::op(const std::string& target, Arguments argum
               .target = target.substr(0, dot),
               .overload = dot == std::string::npos ? "" : target.substr(dot + 1),
               .modules = {"layer" + std::to_string(id)}};
-  for (auto& [name, value] : arguments) op.arguments.push_back({name, std::move(value)});
+  for (const auto& [name, value] : arguments) op.arguments.push_back({name, value});
   for (size_t k = 0; k < outputs; ++k) {
     op.outputs.push_back(static_cast<ValueId>(graph.values.size()));
     graph.values.push_back(
@@ -64,7 +64,7 @@ void GraphBuilder::update(ValueId buffer, ValueId value) {
   graph.updates.push_back({graph.values[static_cast<size_t>(buffer)].tensor, value});
 }
 
-Graph GraphBuilder::finish(std::vector<ValueId> outputs) {
+Graph GraphBuilder::finish(const std::vector<ValueId>& outputs) {
   for (const ValueId value : outputs) graph.outputs.push_back({"output", TensorRef{value}});
   graph.path = "hand-built";
   graph.dynamic_batch = true;

@@ -24,13 +24,13 @@ class GraphBuilder {
   using Arguments = std::vector<std::pair<std::string, ArgumentValue>>;
   /// Returns its outputs; `target` is `aten::linear` or `aten::add.Tensor`. Outputs are float32
   /// unless `dtype` says otherwise.
-  std::vector<ValueId> op(const std::string& target, Arguments arguments, size_t outputs = 1,
+  std::vector<ValueId> op(const std::string& target, const Arguments& arguments, size_t outputs = 1,
                           DType dtype = DType::float32);
-  ValueId one(const std::string& target, Arguments arguments, DType dtype = DType::float32) {
-    return op(target, std::move(arguments), 1, dtype)[0];
+  ValueId one(const std::string& target, const Arguments& arguments, DType dtype = DType::float32) {
+    return op(target, arguments, 1, dtype)[0];
   }
   void update(ValueId buffer, ValueId value);
-  Graph finish(std::vector<ValueId> outputs);
+  Graph finish(const std::vector<ValueId>& outputs);
 
   Graph graph;
   std::map<int, at::Tensor> tensors;  // by index in graph.tensors
