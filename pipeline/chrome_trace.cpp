@@ -25,7 +25,7 @@ std::string json_text(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-double finite(double value) {
+double finite_time(double value) {
   if (!std::isfinite(value)) throw std::logic_error("a timeline holds a time that is not finite");
   return value;
 }
@@ -69,7 +69,7 @@ class TraceWriter {
     text_ += "],\n\"memory\":[";
     separator = "\n";
     for (const MemorySample& sample : trace.memory) {
-      add("{}[{},{},{}]", separator, sample.rank, finite(sample.time_s), sample.bytes);
+      add("{}[{},{},{}]", separator, sample.rank, finite_time(sample.time_s), sample.bytes);
       separator = ",\n";
     }
     text_ += "]}}\n";
@@ -104,7 +104,7 @@ class TraceWriter {
       add("{{\"ph\":\"X\",\"name\":\"{}\",\"cat\":\"{}\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{"
           "}",
           to_string(event.action), name(event.action.kind), event.rank, thread,
-          finite(event.start_s) * us_per_s, (finite(event.end_s) - event.start_s) * us_per_s);
+          finite_time(event.start_s) * us_per_s, (finite_time(event.end_s) - event.start_s) * us_per_s);
       if (moves) add(",\"args\":{{\"bytes\":{}}}", event.bytes);
       text_ += '}';
     }
@@ -123,7 +123,7 @@ class TraceWriter {
     for (const MemorySample& sample : memory) {
       begin_entry();
       add("{{\"ph\":\"C\",\"name\":\"memory\",\"pid\":{},\"ts\":{},\"args\":{{\"bytes\":{}}}}}",
-          sample.rank, finite(sample.time_s) * us_per_s, sample.bytes);
+          sample.rank, finite_time(sample.time_s) * us_per_s, sample.bytes);
     }
   }
 
