@@ -64,9 +64,8 @@ Executor::Executor(const Model& model, const Data& data, Communicator& communica
       reduce_at_(reduction_point(actions())) {
   for (int stage = 0; stage < model.program.stage_count(); ++stage) {
     if (!mine(stage)) continue;
-    stages_[stage] = std::make_unique<Stage>(
-        model.graph, model.analysis, model.slicing, stage, *store_, model.plan.job.loss,
-        model.plan.stages[static_cast<size_t>(stage)].recompute);
+    stages_[stage] = std::make_unique<SegmentedStage>(model.graph, model.analysis, model.slicing,
+                                                      stage, *store_, model.plan.job.loss);
   }
 }
 

@@ -16,7 +16,7 @@
 #include "backend/exchange.hpp"
 #include "backend/optimizer.hpp"
 #include "backend/reduction.hpp"
-#include "backend/stage.hpp"
+#include "backend/segments.hpp"
 #include "backend/store.hpp"
 #include "pipeline/plan.hpp"
 #include "pipeline/timeline.hpp"
@@ -90,7 +90,7 @@ class Executor {
   int rank_, replica_;
   bool training_;
   std::unique_ptr<TensorStore> store_;
-  std::map<int, std::unique_ptr<Stage>> stages_;
+  std::map<int, std::unique_ptr<SegmentedStage>> stages_;
   Exchange exchange_;
   std::vector<ReductionGroup> groups_;
   Optimizer optimizer_;

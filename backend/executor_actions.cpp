@@ -16,7 +16,7 @@ Values Executor::inputs(int stage, int microbatch) {
 }
 
 void Executor::forward(const Action& action) {
-  Stage& stage = *stages_.at(action.stage);
+  SegmentedStage& stage = *stages_.at(action.stage);
   const Plan& plan = model_.plan;
   std::optional<at::Tensor> target;
   if (training_ && stage.needs_target()) {
@@ -42,7 +42,7 @@ void Executor::forward(const Action& action) {
 }
 
 void Executor::backward(const Action& action) {
-  Stage& stage = *stages_.at(action.stage);
+  SegmentedStage& stage = *stages_.at(action.stage);
   const Values gradients = summed_gradients({action.stage, action.microbatch});
   const Values back = action.kind == Kind::backward
                           ? stage.backward(action.microbatch, gradients)

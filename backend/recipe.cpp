@@ -23,11 +23,11 @@ std::map<ValueId, bool> crossings(const Slicing& slicing, int StageEdge::*end, i
 }  // namespace
 
 Recipe::Recipe(const Graph& whole, const Analysis& analysis, const Slicing& slicing, int index,
-               TensorStore& tensors, Loss kind)
+               TensorStore& tensors, Loss kind, int part_of)
     : graph(whole),
       slice(slicing.stages.at(static_cast<size_t>(index))),
       store(tensors),
-      stage(index),
+      stage(part_of < 0 ? index : part_of),
       loss(kind),
       roles(assign_roles(whole, analysis, slicing, index, tensors)),
       sent(crossings(slicing, &StageEdge::producer, index)),

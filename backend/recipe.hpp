@@ -13,14 +13,14 @@
 namespace penstock {
 
 struct Recipe {
-  /// Throws as `assign_roles` does.
+  /// Throws as `assign_roles` does. `part_of`: the stage to name in messages; -1: this one.
   Recipe(const Graph& graph, const Analysis& analysis, const Slicing& slicing, int stage,
-         TensorStore& store, Loss loss);
+         TensorStore& store, Loss loss, int part_of = -1);
 
   const Graph& graph;
   const StageSlice& slice;
   TensorStore& store;
-  const int stage;
+  const int stage;  // of messages
   const Loss loss;
   StageRoles roles;
   std::map<ValueId, bool> sent, received;  // does it carry a gradient?

@@ -11,8 +11,8 @@ namespace penstock {
 
 struct Stage::State {
   State(const Graph& graph, const Analysis& analysis, const Slicing& slicing, int stage,
-        TensorStore& store, Loss loss, bool recompute_)
-      : recipe(graph, analysis, slicing, stage, store, loss),
+        TensorStore& store, Loss loss, bool recompute_, int part_of)
+      : recipe(graph, analysis, slicing, stage, store, loss, part_of),
         constants(recipe),
         router(recipe),
         recompute(recompute_) {}
@@ -45,8 +45,9 @@ namespace {
 }  // namespace
 
 Stage::Stage(const Graph& graph, const Analysis& analysis, const Slicing& slicing, int stage,
-             TensorStore& store, Loss loss, bool recompute)
-    : state_(std::make_unique<State>(graph, analysis, slicing, stage, store, loss, recompute)) {}
+             TensorStore& store, Loss loss, bool recompute, int part_of)
+    : state_(std::make_unique<State>(graph, analysis, slicing, stage, store, loss, recompute,
+                                     part_of)) {}
 Stage::~Stage() = default;
 
 Stage::Forward Stage::forward(int microbatch, const Values& inputs,

@@ -42,8 +42,9 @@ class Stage {
   /// produces the model's first output.
   /// `recompute`: a forward keeps only what it was given, and the backward runs it again first. It
   /// draws the same random numbers and leaves buffers alone; what it reads of a buffer is as of then.
+  /// `part_of`: the stage that messages name, where this is a part of one (segments.hpp).
   Stage(const Graph& graph, const Analysis& analysis, const Slicing& slicing, int stage,
-        TensorStore& store, Loss loss, bool recompute = false);
+        TensorStore& store, Loss loss, bool recompute = false, int part_of = -1);
   ~Stage();
 
   struct Forward {

@@ -101,7 +101,7 @@ void print_stages(Out out, const Planned& planned, const Graph& model) {
     const double busy = planned.simulation.busy_s[rank] / planned.simulation.makespan_s;
     const auto count = static_cast<double>(parameters(model, planned.slicing.stages[stage]));
     table.row({fmt::to_string(stage), fmt::to_string(rank),
-               names[stage] + (plan.recompute ? " (recomputed)" : ""), format_count(count),
+               names[stage] + recompute_note(plan.recompute), format_count(count),
                format_seconds(costs.forward_s), format_seconds(costs.backward_s),
                fmt::format("{:.0f} %", 100 * busy), memory(planned, rank)});
   }

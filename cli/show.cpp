@@ -101,7 +101,7 @@ void print_stages(const Plan& plan, const Graph& model, const Slicing& slicing) 
       flops += forward_flops(model, model.operators[static_cast<size_t>(id)], plan.microbatch);
     }
     table.row({std::to_string(stage), std::to_string(plan.stages[stage].rank),
-               names[stage] + (plan.stages[stage].recompute ? " (recomputed)" : ""),
+               names[stage] + recompute_note(plan.stages[stage].recompute),
                std::to_string(slice.operators.size()), format_count(static_cast<double>(elements)),
                format_bytes(size), format_count(flops)});
   }

@@ -131,4 +131,10 @@ std::vector<std::string> stage_names(const Graph& model, const std::vector<int>&
   return result;
 }
 
+std::string recompute_note(const Recompute& recompute) {
+  if (recompute.whole) return " (recomputed)";
+  if (recompute.units == 0) return "";
+  return fmt::format(" ({} unit{} recomputed)", recompute.units, recompute.units == 1 ? "" : "s");
+}
+
 }  // namespace penstock::cli

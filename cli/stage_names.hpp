@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/graph.hpp"
+#include "pipeline/plan.hpp"
 
 namespace penstock::cli {
 
@@ -13,5 +14,8 @@ namespace penstock::cli {
 /// in the stage, or `part of layers.4`. Long lists keep their beginning and end.
 std::vector<std::string> stage_names(const Graph& model, const std::vector<int>& stage_of_operator,
                                      int stages);
+
+/// What follows a stage's name: ` (recomputed)`, ` (2 units recomputed)` or nothing.
+std::string recompute_note(const Recompute& recompute);
 
 }  // namespace penstock::cli

@@ -41,6 +41,14 @@ struct Unit {
 /// model's FLOPs) join their neighbour. FLOPs are those of the example batch.
 std::vector<Unit> units(const Graph& graph, const Analysis& analysis);
 
+/// Those of the positions that do not part the operators which read and update one buffer (a
+/// normalisation called twice).
+std::vector<OperatorId> allowed_begins(const Graph& model, std::vector<OperatorId> begins);
+
+/// First operators of the units that the partitioner divides between: units() without the cuts
+/// that are not allowed.
+std::vector<OperatorId> unit_begins(const Graph& model, const Analysis& analysis);
+
 /// The position that a plan's `begin` names: "" is 0; a module path is the first operator of its
 /// first call, `iter_block@1` of its second call, otherwise an operator's name (`%name` where a
 /// module has the same). A container that is not called itself (`layers`) begins with its first

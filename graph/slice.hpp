@@ -20,6 +20,13 @@ struct StageEdge {
   std::vector<Crossing> values;
 };
 
+/// Operators [begin, end), as far as they are the stage's.
+struct Segment {
+  OperatorId begin = 0, end = 0;
+  bool contains(OperatorId op) const { return begin <= op && op < end; }
+  bool operator==(const Segment&) const = default;
+};
+
 struct StageSlice {
   /// Own operators and recomputed ones (constants, parameter-derived values), in graph order.
   std::vector<OperatorId> operators;
@@ -27,6 +34,9 @@ struct StageSlice {
   std::vector<int> tensors;           // indices in Graph::tensors that it reads or updates
   std::vector<BufferUpdate> updates;  // buffers that this stage owns
   std::vector<int> outputs;           // indices in Graph::outputs that this stage produces
+  /// Parts whose backward runs their forward again, ascending and apart: segments.hpp; `slice` leaves
+  /// it empty.
+  std::vector<Segment> recomputed;
 };
 
 struct Slicing {

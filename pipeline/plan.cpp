@@ -16,6 +16,7 @@ namespace penstock {
 namespace {
 
 constexpr int64_t most_microbatches = 1'000'000;
+constexpr int64_t most_recomputed_units = 1'000'000;
 constexpr int64_t most_replicas = 1'000'000;
 constexpr double most_seconds = 1e18;
 
@@ -39,10 +40,21 @@ std::optional<FileRef> parse_file(YamlMap& map, const std::string& key,
   return result;
 }
 
+Recompute parse_recompute(YamlMap& map) {
+  if (!map.has("recompute")) return {};
+  const std::string text = map.text("recompute");
+  if (text == "true" || text == "false") return {.whole = map.boolean("recompute", false)};
+  if (!text.empty() && text.find_first_not_of("0123456789") == std::string::npos) {
+    return {.units = static_cast<int>(map.integer("recompute", 1, most_recomputed_units))};
+  }
+  throw InputError(map.place("recompute"), fmt::format("`{}` says not what to recompute", text),
+                   "Write false, true for the whole stage, or how many of its units.");
+}
+
 StagePlan parse_stage(YamlMap map, int stages) {
   StagePlan stage;
   stage.rank = static_cast<int>(map.integer("rank", 0, stages - 1));
-  stage.recompute = map.boolean("recompute", false);
+  stage.recompute = parse_recompute(map);
   if (map.has("modules") && map.has("begin")) {
     throw InputError(map.place("modules"), "a stage has `begin` or `modules`, not both",
                      "Keep `begin` for an interval of the model, `modules` for anything else.");

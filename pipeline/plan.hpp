@@ -18,11 +18,20 @@ namespace penstock {
 /// Of the file's form; read_plan refuses others.
 inline constexpr int64_t plan_version = 1;
 
+/// What a stage recomputes: nothing, all of it at once, or the first so many of its units, each by
+/// itself (graph/segments.hpp). In the file false, true or a number.
+struct Recompute {
+  bool whole = false;
+  int units = 0;
+  bool any() const { return whole || units > 0; }
+  bool operator==(const Recompute&) const = default;
+};
+
 struct StagePlan {
   int rank = 0;
   std::string begin;                 // graph/cuts.hpp: begin_position
   std::vector<std::string> modules;  // instead of begin, for a stage that is not an interval
-  bool recompute = false;
+  Recompute recompute;
 };
 
 /// A file that the plan was made from; relative to the plan's folder when written.
@@ -65,8 +74,11 @@ std::string to_yaml(const Plan& plan, const std::filesystem::path& file);
 void check_fingerprint(const Plan& plan, const Graph& model);
 
 /// The stages that a plan describes. Throws InputError for a cut that does not exist (suggesting
-/// the nearest name), a stage without operators, an order that is not acyclic.
+/// the nearest name), a stage without operators, an order that is not acyclic, a stage that is to
+/// recompute more units than it has.
 Slicing slice(const Plan& plan, const Graph& model, const Analysis& analysis);
+/// Notes what the plan's stages recompute; part of `slice`. `unit_begins` as in graph/segments.hpp.
+void note_recompute(const Plan& plan, const std::vector<OperatorId>& unit_begins, Slicing& slicing);
 
 /// Flows between stages, for lowering.
 std::vector<Flow> flows(const Slicing& slicing);

@@ -6,6 +6,7 @@
 
 #include "graph/cuts.hpp"
 #include "graph/error.hpp"
+#include "graph/segments.hpp"
 #include "pipeline/plan.hpp"
 
 namespace penstock {
@@ -152,7 +153,28 @@ Slicing slice(const Plan& plan, const Graph& model, const Analysis& analysis) {
   give_to_modules(plan, model, owner);
   check_owners(plan, model, owner);
   check_shared_names(plan, model);
-  return slice(model, analysis, std::move(owner), static_cast<int>(plan.stages.size()));
+  Slicing slicing = slice(model, analysis, std::move(owner), static_cast<int>(plan.stages.size()));
+  std::vector<OperatorId> begins;
+  if (std::ranges::any_of(plan.stages, [](const auto& stage) { return stage.recompute.units > 0; }))
+    begins = unit_begins(model, analysis);
+  note_recompute(plan, begins, slicing);
+  return slicing;
+}
+
+void note_recompute(const Plan& plan, const std::vector<OperatorId>& unit_begins,
+                    Slicing& slicing) {
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    const Recompute& wanted = plan.stages[i].recompute;
+    const int stage = static_cast<int>(i);
+    std::vector<Segment>& segments = slicing.stages[i].recomputed;
+    segments = wanted.whole ? whole_stage(slicing, stage)
+                            : first_units(slicing, stage, unit_begins, wanted.units);
+    if (wanted.whole || static_cast<int>(segments.size()) == wanted.units) continue;
+    throw InputError(stage_place(plan, i, "recompute"),
+                     fmt::format("the stage has {} unit{}, not {}", segments.size(),
+                                 segments.size() == 1 ? "" : "s", wanted.units),
+                     "Give as many or fewer, or `true` for the whole stage at once.");
+  }
 }
 
 }  // namespace penstock

@@ -21,7 +21,11 @@ nlohmann::ordered_json stage_keys(const StagePlan& stage) {
   } else {
     keys["modules"] = stage.modules;
   }
-  keys["recompute"] = stage.recompute;
+  if (stage.recompute.units > 0) {
+    keys["recompute"] = stage.recompute.units;
+  } else {
+    keys["recompute"] = stage.recompute.whole;
+  }
   return keys;
 }
 

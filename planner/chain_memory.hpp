@@ -15,14 +15,15 @@ struct StageBytes {
   int64_t always = 0;     // parameters, their gradients and states, buffers, the largest transient
   int64_t transient = 0;  // part of it
   int64_t per_microbatch = 0;  // from the start of F to the end of B
-  int64_t given = 0;           // part of it: all that a stage keeps which recomputes
+  int64_t given = 0;           // part of it: the least that a stage keeps which recomputes
+  /// Part of `always` that may not be there, or be another stage's as well, where a rank has
+  /// several: messages, and tensors that units outside use.
+  int64_t common = 0;
 
   /// With so many microbatches in flight.
   int64_t kept(int64_t held) const { return always + held * per_microbatch; }
-  /// The same where a backward makes again what its forward made, all at once.
-  int64_t recomputed(int64_t held) const {
-    return always + held * given + std::max<int64_t>(0, per_microbatch - given - transient);
-  }
+  /// Whatever it recomputes: a transient may come when much has been let go.
+  int64_t recomputed(int64_t held) const { return always - transient + held * given; }
 };
 
 /// Of every stage that a chain of units can have.

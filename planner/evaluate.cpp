@@ -4,6 +4,7 @@
 
 #include "graph/cuts.hpp"
 #include "simulator/adaptive.hpp"
+#include "simulator/memory.hpp"
 
 namespace penstock {
 
@@ -53,12 +54,31 @@ const Program& Evaluator::program(const Plan& plan, const Slicing& slicing) {
   return lowered_.back().program;
 }
 
-Evaluator::Evaluated Evaluator::evaluate(Plan& plan, const std::vector<OperatorId>& begins,
-                                         int64_t limit_bytes, const SimulationOptions& options) {
+Slicing Evaluator::slicing(const std::vector<OperatorId>& begins) const {
+  return slice(inputs_.model, inputs_.analysis, interval_stages(inputs_.model, begins),
+               static_cast<int>(begins.size()));
+}
+
+Costs Evaluator::costs(const Plan& plan, Slicing& slicing) const {
+  note_recompute(plan, inputs_.units, slicing);
+  return plan_costs(plan, inputs_.model, slicing, inputs_.profile, inputs_.cluster);
+}
+
+std::vector<int64_t> Evaluator::peaks(const Plan& plan, Slicing& slicing) {
+  const Costs of = costs(plan, slicing);
+  const Program& actions = program(plan, slicing);
+  std::vector<int64_t> bytes;
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    bytes.push_back(rank_memory(actions, rank, of, nullptr, nullptr).peak_bytes);
+  }
+  return bytes;
+}
+
+Evaluator::Evaluated Evaluator::evaluate(Plan& plan, Slicing slicing, int64_t limit_bytes,
+                                         const SimulationOptions& options) {
   Evaluated out;
-  out.slicing = slice(inputs_.model, inputs_.analysis, interval_stages(inputs_.model, begins),
-                      static_cast<int>(begins.size()));
-  out.costs = plan_costs(plan, inputs_.model, out.slicing, inputs_.profile, inputs_.cluster);
+  out.costs = costs(plan, slicing);
+  out.slicing = std::move(slicing);
   if (plan.schedule == adaptive_schedule) {
     plan.made = adaptive(adaptive_problem(plan, flows(out.slicing), out.costs, inputs_.network,
                                           limit_bytes == INT64_MAX ? 0 : limit_bytes));

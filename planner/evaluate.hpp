@@ -18,6 +18,7 @@ struct PlanningInputs {
   const Profile& profile;
   const Cluster* cluster;  // or null
   Network network;
+  std::vector<OperatorId> units;  // the first operators of the model's units
 };
 
 /// Costs, program and simulation come from the functions that `simulate` calls for a plan file, so
@@ -35,12 +36,18 @@ class Evaluator {
   /// layout. `memory_bytes` as in a plan.
   Plan plan(const PipelineLayout& layout, const std::vector<OperatorId>& begins,
             const std::vector<int>& rank_of_stage, int64_t memory_bytes) const;
-  /// `limit_bytes` per rank is for `adaptive`, which fills in plan.made; INT64_MAX: none.
-  Evaluated evaluate(Plan& plan, const std::vector<OperatorId>& begins, int64_t limit_bytes,
+  Slicing slicing(const std::vector<OperatorId>& begins) const;
+  /// Bytes on each rank of a plan with the slicing of its stages; notes what they recompute. Not for
+  /// `adaptive`, whose actions depend on the costs.
+  std::vector<int64_t> peaks(const Plan& plan, Slicing& slicing);
+  /// The same with times. `limit_bytes` per rank is for `adaptive`, which fills in plan.made;
+  /// INT64_MAX: none.
+  Evaluated evaluate(Plan& plan, Slicing slicing, int64_t limit_bytes,
                      const SimulationOptions& options);
 
  private:
   const Program& program(const Plan& plan, const Slicing& slicing);
+  Costs costs(const Plan& plan, Slicing& slicing) const;
 
   const PlanningInputs& inputs_;
 

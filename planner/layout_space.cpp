@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "graph/error.hpp"
+#include "graph/segments.hpp"
 #include "planner/chain_space.hpp"
 #include "planner/even_split.hpp"
 #include "planner/in_flight.hpp"
@@ -70,6 +71,28 @@ ChainCosts costs_of(const LayoutContext& context, const PipelineLayout& layout,
   return costs;
 }
 
+/// What forwards take that run again, and what they free at most.
+RecomputeBound recompute_bound(const PlanningInputs& inputs, const PipelineLayout& layout) {
+  const double speed = inputs.cluster ? fastest_device(*inputs.cluster) : 1;
+  const double times =
+      (static_cast<double>(layout.microbatches) + layout.measured->first_microbatch_excess) / speed;
+  std::vector<RecomputeBound::Unit> units;
+  OperatorId next = 0;
+  for (OperatorId op = 0; op < static_cast<OperatorId>(inputs.model.operators.size()); ++op) {
+    if (next < static_cast<OperatorId>(inputs.units.size()) &&
+        op == inputs.units[static_cast<size_t>(next)]) {
+      units.emplace_back();
+      ++next;
+    }
+    const auto at = static_cast<size_t>(op);
+    const OperatorCost& cost = layout.measured->operators[at];
+    units.back().bytes += static_cast<double>(cost.held.after_forward);
+    if (is_recomputed(inputs.model.operators[at], inputs.analysis)) continue;
+    units.back().forward_s += times * cost.times.forward.mean_s;
+  }
+  return RecomputeBound(std::move(units));
+}
+
 std::unique_ptr<const SplitSpace> split_space(const LayoutContext& context,
                                               const PipelineLayout& layout, const Program& compute,
                                               const Placement& placement, int64_t limit_bytes,
@@ -84,9 +107,10 @@ std::unique_ptr<const SplitSpace> split_space(const LayoutContext& context,
         ChainBound(std::move(costs), layout.ranks, static_cast<int>(layout.microbatches), held),
         ChainMemory(bytes, layout.ranks, held, limit_bytes != INT64_MAX));
   }
-  std::optional<int64_t> recompute_above;
-  if (limit_bytes != INT64_MAX) recompute_above = limit_bytes;
-  return std::make_unique<PlacedSpace>(std::move(costs), bytes, placement, recompute_above);
+  RecomputeBound recompute;
+  if (limit_bytes != INT64_MAX) recompute = recompute_bound(context.inputs, layout);
+  return std::make_unique<PlacedSpace>(std::move(costs), bytes, placement, limit_bytes,
+                                       std::move(recompute));
 }
 
 }  // namespace
@@ -113,57 +137,71 @@ std::vector<int> LayoutSpace::proposal() const {
   return even_split(load_, placement_.rank_of_stage);
 }
 
-/// By closed form, which is never above what is simulated.
-std::vector<char> LayoutSpace::ranks_that_recompute(const std::vector<int>& begins) const {
-  std::vector<char> recompute(static_cast<size_t>(layout_.ranks), 0);
-  if (limit_bytes_ == INT64_MAX) return recompute;
-  const StageTable& table = *context_.bytes.at(layout_.measured->microbatch);
-  std::vector<int64_t> kept(recompute.size(), 0);
-  for (size_t stage = 0; stage < begins.size(); ++stage) {
-    const int end = stage + 1 < begins.size() ? begins[stage + 1] : table.units();
-    const StageBytes& bytes = table.at(begins[stage], end);
-    kept[static_cast<size_t>(placement_.rank_of_stage[stage])] +=
-        bytes.kept(placement_.held[stage]) - bytes.transient;
+RecomputeLevels LayoutSpace::levels(const Slicing& slicing) const {
+  std::vector<int> units;
+  for (size_t stage = 0; stage < slicing.stages.size(); ++stage) {
+    units.push_back(units_of_stage(slicing, static_cast<int>(stage), context_.inputs.units));
   }
-  for (size_t rank = 0; rank < kept.size(); ++rank) recompute[rank] = kept[rank] > limit_bytes_;
-  return recompute;
+  return {placement_.rank_of_stage, std::move(units)};
+}
+
+/// Makes ranks fit that would not. Returns how often it had to look.
+int LayoutSpace::fit(Plan& plan, Slicing& slicing) {
+  const RecomputeLevels of = levels(slicing);
+  int looked = 0;
+  const std::vector<int> least = least_levels(of, limit_bytes_, [&](const auto& levels) {
+    of.note(levels, plan);
+    ++looked;
+    return evaluator_.peaks(plan, slicing);
+  });
+  of.note(least, plan);
+  return looked;
+}
+
+/// Of `adaptive`, which fails where it finds nothing that fits: all ranks alike.
+Evaluator::Evaluated LayoutSpace::adapt(Plan& plan, Slicing slicing,
+                                        const SimulationOptions& options) {
+  const RecomputeLevels of = levels(slicing);
+  std::vector<int> all_units, whole;
+  for (int rank = 0; rank < of.ranks(); ++rank) {
+    all_units.push_back(of.all_units(rank));
+    whole.push_back(of.whole(rank));
+  }
+  for (const std::vector<int>& levels : {std::vector<int>(whole.size(), 0), all_units}) {
+    of.note(levels, plan);
+    try {
+      return evaluator_.evaluate(plan, slicing, limit_bytes_, options);
+    } catch (const InputError&) {
+    }
+  }
+  of.note(whole, plan);
+  return evaluator_.evaluate(plan, std::move(slicing), limit_bytes_, options);
 }
 
 LayoutSpace::Result LayoutSpace::plan(const std::vector<int>& begins,
                                       const SimulationOptions& options) {
   const std::vector<OperatorId> operators = context_.chain.operators(begins);
-  std::vector<char> recompute = ranks_that_recompute(begins);
-  while (true) {
-    Result result{
-        evaluator_.plan(layout_, operators, placement_.rank_of_stage, context_.memory_bytes), {}};
-    for (StagePlan& stage : result.plan.stages) {
-      stage.recompute = recompute[static_cast<size_t>(stage.rank)] != 0;
-    }
-    bool more = false;
-    try {
-      result.evaluated = evaluator_.evaluate(result.plan, operators, limit_bytes_, options);
-    } catch (const InputError&) {  // adaptive: nothing fits
-      if (std::ranges::count(recompute, 0) == 0) throw;
-      std::ranges::fill(recompute, 1);
-      continue;
-    }
-    const auto& peaks = result.evaluated.simulation.peak_memory_bytes;
-    for (size_t rank = 0; rank < peaks.size(); ++rank) {
-      if (peaks[rank] <= limit_bytes_ || recompute[rank]) continue;
-      recompute[rank] = more = true;
-    }
-    if (!more) return result;
+  Slicing slicing = evaluator_.slicing(operators);
+  Result result{
+      evaluator_.plan(layout_, operators, placement_.rank_of_stage, context_.memory_bytes), {}, 1};
+  if (!layout_.schedule) {
+    result.evaluated = adapt(result.plan, std::move(slicing), options);
+    return result;
   }
+  if (limit_bytes_ != INT64_MAX) result.looked += fit(result.plan, slicing);
+  result.evaluated = evaluator_.evaluate(result.plan, std::move(slicing), limit_bytes_, options);
+  return result;
 }
 
 SplitOutcome LayoutSpace::simulate(const std::vector<int>& begins) {
   constexpr double never = std::numeric_limits<double>::infinity();
   try {
-    const Simulation run = plan(begins, {false, false}).evaluated.simulation;
+    const Result result = plan(begins, {false, false});
+    const Simulation& run = result.evaluated.simulation;
     const auto operators = static_cast<int64_t>(context_.inputs.model.operators.size());
+    const int64_t programs = layout_.schedule ? 1 : programs_of_adaptive;
     return {run.makespan_s, *std::ranges::max_element(run.peak_memory_bytes),
-            run.actions * (layout_.schedule ? 1 : programs_of_adaptive) +
-                operators * effort_per_operator};
+            run.actions * programs + operators * effort_per_operator * result.looked};
   } catch (const InputError&) {
     return {never, INT64_MAX, 0};
   }

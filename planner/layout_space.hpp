@@ -8,6 +8,7 @@
 #include "planner/evaluate.hpp"
 #include "planner/model_chain.hpp"
 #include "planner/placement.hpp"
+#include "planner/recompute.hpp"
 #include "planner/search.hpp"
 
 namespace penstock {
@@ -30,7 +31,7 @@ class LayoutSpace : public OpenSpace {
   LayoutSpace(const LayoutContext& context, const PipelineLayout& layout, int64_t limit_bytes);
 
   const SplitSpace& splits() const override { return *splits_; }
-  /// The fullest ranks recompute where they would not fit otherwise.
+  /// Ranks that would not fit recompute: recompute.hpp.
   SplitOutcome simulate(const std::vector<int>& begins) override;
 
   /// Stages of about equal load.
@@ -39,12 +40,15 @@ class LayoutSpace : public OpenSpace {
   struct Result {
     Plan plan;
     Evaluator::Evaluated evaluated;
+    int looked = 1;  // how often operators were added up
   };
   /// The plan of a split, with its simulation.
   Result plan(const std::vector<int>& begins, const SimulationOptions& options);
 
  private:
-  std::vector<char> ranks_that_recompute(const std::vector<int>& begins) const;
+  RecomputeLevels levels(const Slicing& slicing) const;
+  int fit(Plan& plan, Slicing& slicing);
+  Evaluator::Evaluated adapt(Plan& plan, Slicing slicing, const SimulationOptions& options);
 
   const LayoutContext& context_;
   const PipelineLayout layout_;

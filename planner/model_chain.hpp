@@ -22,14 +22,6 @@
 
 namespace penstock {
 
-/// Those of the positions that do not part the operators which read and update one buffer (a
-/// normalisation called twice).
-std::vector<OperatorId> allowed_begins(const Graph& model, std::vector<OperatorId> begins);
-
-/// First operators of the units that the partitioner divides between: units() without the cuts
-/// that are not allowed.
-std::vector<OperatorId> unit_begins(const Graph& model, const Analysis& analysis);
-
 class ModelChain {
  public:
   /// `begins`: first operator of each unit, begins[0] = 0, ascending. The model must stay.
@@ -67,7 +59,8 @@ class ModelChain {
 
   const Graph& model_;
   std::vector<OperatorId> begins_;
-  Slicing slicing_;  // each unit a stage
+  Slicing slicing_;               // each unit a stage
+  std::vector<int> units_using_;  // of each tensor
 };
 
 }  // namespace penstock

@@ -23,11 +23,12 @@ std::vector<double> sums_of(const std::vector<double>& values, const std::vector
 }  // namespace
 
 PlacedSpace::PlacedSpace(ChainCosts costs, std::shared_ptr<const StageTable> bytes,
-                         Placement placement, std::optional<int64_t> recompute_above)
+                         Placement placement, int64_t limit_bytes, RecomputeBound recompute)
     : costs_(std::move(costs)),
       bytes_(std::move(bytes)),
       placement_(std::move(placement)),
-      recompute_above_(recompute_above),
+      limit_bytes_(limit_bytes),
+      recompute_(std::move(recompute)),
       units_(costs_.units()),
       split_(!costs_.weight_s.empty()) {
   for (int cut = 1; cut < units_; ++cut) whole_ = whole_ && linked(cut);
@@ -52,16 +53,18 @@ double PlacedSpace::work(int begin, int end, int stages) const {
   return (m - 1) * each_s + first_s + stages * action_s;
 }
 
+/// The forwards that run again on a rank that would keep so much, of that many microbatches at most.
+double PlacedSpace::again(int64_t kept_bytes, int held) const {
+  if (kept_bytes <= limit_bytes_) return 0;
+  return recompute_.seconds(static_cast<double>(kept_bytes - limit_bytes_) / held);
+}
+
 double PlacedSpace::inputs(int begin, int end, int stage) const {
   const double sum_s = work(begin, end, 1);
-  if (!placement_.one_stage_per_rank() || !recompute_above_) return sum_s;
+  if (!placement_.one_stage_per_rank() || limit_bytes_ == INT64_MAX) return sum_s;
   const StageBytes& bytes = bytes_->at(begin, end);
   const int held = placement_.held[static_cast<size_t>(stage)];
-  const bool fits = bytes.kept(held) - bytes.transient <= *recompute_above_;
-  const double again_s = (placement_.microbatches - 1) * sum(forward_, begin, end, 0) +
-                         sum(forward0_, begin, end, costs_.first_action_s) +
-                         placement_.microbatches * costs_.action_s;
-  return fits ? sum_s : sum_s + again_s;
+  return sum_s + again(bytes.kept(held) - bytes.transient, held);
 }
 
 double PlacedSpace::weights(int begin, int end) const {
@@ -94,6 +97,17 @@ double PlacedSpace::cross(int stage, int cut, bool back) const {
   return costs_.cut_forward_s[at] + (back ? costs_.cut_backward_s[at] : 0.0);
 }
 
+void PlacedSpace::hold(int begin, int end, int stage, RankLoad& rank) const {
+  const StageBytes& bytes = bytes_->at(begin, end);
+  const int held = placement_.held[static_cast<size_t>(stage)];
+  const int64_t own =
+      bytes.always - bytes.transient - (placement_.one_stage_per_rank() ? 0 : bytes.common);
+  const bool limited = limit_bytes_ != INT64_MAX;
+  rank.bytes += own + held * (limited ? bytes.given : bytes.per_microbatch);
+  rank.kept_bytes += own + held * bytes.per_microbatch;
+  rank.held = std::max(rank.held, held);
+}
+
 SplitSpace::Known PlacedSpace::extend(const Known& known, int begin, int end, int left) const {
   const int stage = stages() - left;
   Known next = known;
@@ -105,13 +119,12 @@ SplitSpace::Known PlacedSpace::extend(const Known& known, int begin, int end, in
   rank.inputs_s += inputs(begin, end, stage);
   rank.weights_s += weights(begin, end);
   rank.optimizer_s += sum(optimizer_, begin, end, 0);
-  const StageBytes& bytes = bytes_->at(begin, end);
-  rank.bytes += bytes.always - bytes.transient +
-                placement_.held[static_cast<size_t>(stage)] *
-                    (recompute_above_ ? bytes.given : bytes.per_microbatch);
+  hold(begin, end, stage, rank);
   next.bytes = std::max(known.bytes, rank.bytes);
-  next.path.longest = std::max({known.path.longest, rank.ends_s + rank.inputs_s,
-                                rank.head_s + rank.inputs_s + rank.weights_s});
+  const double inputs_s =
+      rank.inputs_s + (placement_.one_stage_per_rank() ? 0.0 : again(rank.kept_bytes, rank.held));
+  next.path.longest = std::max(
+      {known.path.longest, rank.ends_s + inputs_s, rank.head_s + inputs_s + rank.weights_s});
   next.path.optimizer = std::max(known.path.optimizer, rank.optimizer_s);
   if (end == units_) return next;
   if (!heads_ || !linked(end)) {

@@ -16,20 +16,20 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
 #include "planner/chain_memory.hpp"
 #include "planner/placement.hpp"
+#include "planner/recompute_bound.hpp"
 #include "planner/split_space.hpp"
 
 namespace penstock {
 
 class PlacedSpace : public SplitSpace {
  public:
-  /// Backwards in two parts where `costs.weight_s` is not empty. With `recompute_above` ranks that
-  /// hold more recompute; with one stage per rank such a stage's forwards count twice.
+  /// Backwards in two parts where `costs.weight_s` is not empty. Ranks that hold more than the limit
+  /// recompute.
   PlacedSpace(ChainCosts costs, std::shared_ptr<const StageTable> bytes, Placement placement,
-              std::optional<int64_t> recompute_above = std::nullopt);
+              int64_t limit_bytes = INT64_MAX, RecomputeBound recompute = RecomputeBound{});
 
   int units() const override { return units_; }
   int stages() const override { return static_cast<int>(placement_.rank_of_stage.size()); }
@@ -47,8 +47,10 @@ class PlacedSpace : public SplitSpace {
   }
   double work(int begin, int end, int stages) const;
   double inputs(int begin, int end, int stage) const;  // F and I of the stage, all microbatches
-  double weights(int begin, int end) const;            // W, and the sum over replicas
-  double forward_once(int begin, int end) const;       // of whatever microbatch takes least
+  void hold(int begin, int end, int stage, RankLoad& rank) const;
+  double again(int64_t kept_bytes, int held) const;
+  double weights(int begin, int end) const;       // W, and the sum over replicas
+  double forward_once(int begin, int end) const;  // of whatever microbatch takes least
   double input_once(int begin, int end) const;
   double tail_of_first(int end) const;
   double cross(int stage, int cut, bool back) const;
@@ -69,7 +71,8 @@ class PlacedSpace : public SplitSpace {
   ChainCosts costs_;
   std::shared_ptr<const StageTable> bytes_;
   Placement placement_;
-  std::optional<int64_t> recompute_above_;
+  int64_t limit_bytes_;
+  RecomputeBound recompute_;
   int units_;
   bool split_;         // backwards in two parts
   bool whole_ = true;  // every cut is linked

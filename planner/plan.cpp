@@ -64,13 +64,17 @@ class Planner {
  public:
   Planner(const Profile& profile, const Graph& model, const Cluster* cluster,
           const PlanRequest& request, const Progress& progress)
-      : inputs_{model, analysis_, profile, cluster, plan_network(profile, cluster)},
-        request_(completed(request)),
+      : request_(completed(request)),
         progress_(progress),
         analysis_(analyse(model)),
+        inputs_{model,
+                analysis_,
+                profile,
+                cluster,
+                plan_network(profile, cluster),
+                unit_begins(model, analysis_)},
         chain_(model, analysis_,
-               request.split.empty() ? unit_begins(model, analysis_)
-                                     : manual_begins(model, request.split)),
+               request.split.empty() ? inputs_.units : manual_begins(model, request.split)),
         devices_(choose_devices(request_, cluster, chain_.units())) {}
 
   Planned run() {
@@ -164,10 +168,10 @@ class Planner {
         Prediction{run.makespan_s, planned_.lower_bound_s, run.bubble, run.peak_memory_bytes};
   }
 
-  const PlanningInputs inputs_;
   const PlanRequest request_;
   const Progress& progress_;
   const Analysis analysis_;
+  const PlanningInputs inputs_;
   const ModelChain chain_;
   const int devices_;
   Planned planned_;

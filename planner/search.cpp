@@ -173,7 +173,8 @@ class Searcher {
 
   void take(size_t space, const Candidate::Step& step) {
     const SplitOutcome& outcome = step.outcome;
-    if (outcome.step_s < step.bound_s * (1 - bound_rounding)) {
+    const bool fits = outcome.peak_bytes <= candidates_[space].memory_limit();
+    if (fits && outcome.step_s < step.bound_s * (1 - bound_rounding)) {
       throw std::logic_error(
           fmt::format("a split is simulated in {} s, faster than its bound of {} s", outcome.step_s,
                       step.bound_s));
@@ -181,7 +182,7 @@ class Searcher {
     ++simulated_;
     SearchResult::Space& seen = candidates_[space].result;
     ++seen.simulated;
-    if (outcome.peak_bytes > candidates_[space].memory_limit()) return;
+    if (!fits) return;
     const FoundSplit found{space, step.begins, outcome};
     if (better(found, seen.best)) seen.best = found;
     if (!better(found, result_.best)) return;

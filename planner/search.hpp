@@ -80,7 +80,7 @@ struct SearchResult {
   std::vector<Space> spaces;
 };
 
-/// Throws std::logic_error if a split is simulated to be faster than its bound.
+/// Throws std::logic_error if a split that fits is simulated to be faster than its bound.
 SearchResult search_splits(const std::vector<SearchSpace>& spaces, const SplitSearch& search);
 
 }  // namespace penstock

@@ -1,7 +1,8 @@
 // The splits of one layout, bounded from below: what the search asks of them.
 //
 // A split is followed from its first stage on. What is known of one whose first stages are given is a
-// value, Known, that grows stage by stage; every bound of it holds for all ways to go on.
+// value, Known, that grows stage by stage; every bound of it holds for all ways to go on with which every
+// rank fits into its memory.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,9 @@ class SplitSpace {
     double inputs_s = 0;   // its F and I, or F and B
     double weights_s = 0;  // its W
     double optimizer_s = 0;
-    int64_t bytes = 0;
+    int64_t bytes = 0;       // at least, whatever it recomputes
+    int64_t kept_bytes = 0;  // without recompute
+    int held = 0;            // microbatches of the stage that holds most of them
   };
   struct Known {
     ChainBound::Prefix path;

@@ -12,6 +12,7 @@
 #include "graph/error.hpp"
 #include "pipeline/schedule.hpp"
 #include "simulator/all_reduce.hpp"
+#include "simulator/recompute_costs.hpp"
 
 namespace penstock {
 
@@ -76,7 +77,7 @@ class PlanCosts {
     add_operators(slicing_.stages[stage], costs);
     add_inputs(stage, costs);
     const int64_t trainable_bytes = add_tensors(stage, costs);
-    if (plan_.stages[stage].recompute) recompute(costs, input_bytes(stage));
+    if (!slicing_.stages[stage].recomputed.empty()) recompute(stage, costs);
     const double excess = measured_.first_microbatch_excess;
     const double backward_s = splits_backward(plan_)
                                   ? costs.backward_input_s + costs.backward_weight_s
@@ -152,16 +153,16 @@ class PlanCosts {
     return trainable_bytes;
   }
 
-  /// F keeps what it was given and nothing else; the backward runs F again first.
-  static void recompute(StageCosts& costs, int64_t input_bytes) {
-    const int64_t activations = costs.saved_bytes - input_bytes;
-    costs.saved_bytes = input_bytes;
-    costs.backward_s += costs.forward_s;
-    costs.backward_input_s += costs.forward_s;
-    costs.recompute_s = costs.forward_s;
-    costs.recompute_bytes = activations;
-    costs.transient_forward_bytes = std::max(costs.transient_forward_bytes, activations);
-    costs.transient_backward_bytes += activations;
+  void recompute(size_t stage, StageCosts& costs) const {
+    const RecomputeCosts again = recompute_costs(model_, slicing_, static_cast<int>(stage),
+                                                 measured_, splits_backward(plan_));
+    costs.backward_s += again.forward_s;
+    costs.backward_input_s += again.forward_s;
+    costs.recompute_s = again.forward_s;
+    costs.recompute_bytes = again.remade_bytes;
+    costs.saved_bytes = input_bytes(stage) + again.saved_bytes;
+    costs.transient_forward_bytes = again.transient_forward_bytes;
+    costs.transient_backward_bytes = again.transient_backward_bytes;
   }
 
   FlowBytes flow(const StageEdge& edge) const {

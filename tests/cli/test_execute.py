@@ -49,14 +49,15 @@ def test_every_schedule_trains_the_transformer_as_pytorch(tmp_path, schedule, ra
     check_against_pytorch(plan, tmp_path, FLOAT64)
 
 
-@pytest.mark.parametrize("schedule, ranks", [("1f1b", [0, 1]), ("zbv", V)])
-def test_stages_that_recompute_train_as_pytorch(tmp_path, schedule, ranks):
+@pytest.mark.parametrize("schedule, ranks, recompute", [("1f1b", [0, 1], True), ("1f1b", [0, 1], 1), ("zbv", V, True),
+                                                        ("zbv", V, 1), ("zb-h1", [0, 1], 2)])
+def test_stages_that_recompute_train_as_pytorch(tmp_path, schedule, ranks, recompute):
     begins = ["", "layers.1", "layers.2", "layers.3"] if len(ranks) == 4 else ["", "layers.2"]
     plan = write_plan(tmp_path, model_path("transformer-f64"), text_file(tmp_path), begins, 4, 2, schedule,
                       sequence=16, ranks=ranks)
     content = yaml.safe_load(plan.read_text())
     for stage in content["stages"]:
-        stage["recompute"] = True
+        stage["recompute"] = recompute
     plan.write_text(yaml.safe_dump(content, sort_keys=False))
     check_against_pytorch(plan, tmp_path, FLOAT64)
 

@@ -71,7 +71,7 @@ TEST_F(PlanFile, IsRead) {
   EXPECT_EQ(plan.data_parallel, 2);
   EXPECT_EQ(plan.ranks(), 2);
   EXPECT_EQ(plan.stages[1].begin, "layers.4");
-  EXPECT_TRUE(plan.stages[1].recompute);
+  EXPECT_TRUE(plan.stages[1].recompute.whole);
   EXPECT_EQ(plan.shared_parameters.at("wte.weight"), "replicate");
   EXPECT_EQ(plan.prediction->bubble, 0.125);
   EXPECT_THAT(plan.prediction->peak_memory_bytes, ElementsAre(100, 200));
@@ -82,6 +82,9 @@ TEST_F(PlanFile, IsWrittenAsItWasRead) {
   const std::string by_hand = changed_plan("  - {rank: 1, begin: layers.4, recompute: true}\n",
                                            "  - {rank: 1, modules: [a.b, c@1], recompute: true}\n");
   EXPECT_EQ(to_yaml(read(by_hand), folder_.path() / "sub/plan.yaml"), by_hand);
+  const std::string units = changed_plan("recompute: true", "recompute: 3");
+  EXPECT_EQ(read(units).stages[1].recompute, Recompute{.units = 3});
+  EXPECT_EQ(to_yaml(read(units), folder_.path() / "sub/plan.yaml"), units);
   const std::string program = changed_plan("schedule: 1f1b", "program: ../p.csv");
   EXPECT_EQ(to_yaml(read(program), folder_.path() / "sub/plan.yaml"), program);
 }
@@ -93,7 +96,7 @@ TEST_F(PlanFile, TheShortestPlanByHand) {
       "schedule: gpipe\nmicrobatches: 2\nmicrobatch: 2\nstages:\n- {rank: 0, begin: \"\"}\n");
   EXPECT_EQ(plan.data_parallel, 1);
   EXPECT_EQ(plan.model_sha256, "");
-  EXPECT_FALSE(plan.profile || plan.cluster || plan.prediction || plan.stages[0].recompute);
+  EXPECT_FALSE(plan.profile || plan.cluster || plan.prediction || plan.stages[0].recompute.any());
   const std::string written = to_yaml(plan, folder_.path() / "sub/copy.yaml");
   EXPECT_EQ(to_yaml(read(written), folder_.path() / "sub/copy.yaml"), written);
 }
@@ -155,8 +158,11 @@ TEST_F(PlanFile, MistakesAreRefusedWithPlaceValueAndCure) {
        "not both", "Keep"},
       {changed_plan("begin: layers.4", "modules: []"), "stages[1].modules", "the list is empty",
        "Name"},
-      {changed_plan("recompute: true", "recompute: 1"), "stages[1].recompute",
-       "`1` is not true or false", "Write"},
+      {changed_plan("recompute: true", "recompute: some"), "stages[1].recompute",
+       "`some` says not what to recompute", "Write"},
+      {changed_plan("recompute: true", "recompute: 0"), "stages[1].recompute", "`0`", "1.."},
+      {changed_plan("recompute: true", "recompute: \"true\""), "stages[1].recompute", "quot",
+       "Write"},
       {changed_plan("recompute: true", "device: 1"), "stages[1].device", "unknown key",
        "Keys here are: rank"},
       {changed_plan("wte.weight: replicate", "wte.weight: transmit"),

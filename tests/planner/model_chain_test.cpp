@@ -43,7 +43,7 @@ struct Model {
         chain(graph, analysis, fine ? fine_begins(graph) : unit_begins(graph, analysis)) {}
 
   PlanningInputs inputs() const {
-    return {graph, analysis, profile, nullptr, plan_network(profile, nullptr)};
+    return {graph, analysis, profile, nullptr, plan_network(profile, nullptr), chain.begins()};
   }
 
   Graph graph;
@@ -86,7 +86,8 @@ void expect_bounds_hold(const Model& m) {
         const std::vector<OperatorId> begins = m.chain.operators(units);
         Plan plan = evaluator.plan(layout, begins, compute.rank_of_stage, 0);
         const Simulation run =
-            evaluator.evaluate(plan, begins, INT64_MAX, {false, false}).simulation;
+            evaluator.evaluate(plan, evaluator.slicing(begins), INT64_MAX, {false, false})
+                .simulation;
         const double room = run.makespan_s * (1 + rounding);
         ASSERT_LE(bound.split(units), room);
         ASSERT_LE(bound.chain(), room);
@@ -102,7 +103,9 @@ void expect_bounds_hold(const Model& m) {
 }
 
 /// Every layout on up to three ranks, `adaptive` and replicas included.
-void expect_layout_bounds_hold(const Model& m, const PlanRequest& request) {
+/// Returns how many splits fitted.
+int64_t expect_layout_bounds_hold(const Model& m, const PlanRequest& request) {
+  int64_t fit = 0;
   const PlanningInputs inputs = m.inputs();
   const LayoutSearch search(inputs, m.chain, request, 3);
   const std::vector<SearchSpace> spaces = search.spaces();
@@ -112,19 +115,21 @@ void expect_layout_bounds_hold(const Model& m, const PlanRequest& request) {
     const SplitSpace& splits = space->splits();
     for (const std::vector<int>& units : some_splits(splits.units(), splits.stages(), 12)) {
       const SplitOutcome run = space->simulate(units);
-      if (run.peak_bytes == INT64_MAX) continue;  // adaptive found nothing that fits
+      if (run.peak_bytes > search.limit(i).bytes) continue;
+      ++fit;
       const PipelineLayout& layout = search.layouts()[i];
       SCOPED_TRACE(::testing::Message() << layout.name() << " on " << layout.data_parallel << " x "
                                         << layout.ranks << " x " << layout.stages_per_rank << ", "
                                         << layout.microbatches << " microbatches");
       const double room = run.step_s * (1 + rounding);
-      ASSERT_LE(spaces[i].bound_s, room);
-      ASSERT_LE(spaces[i].bytes, run.peak_bytes);
-      ASSERT_LE(splits.least_s(), room);
-      ASSERT_LE(splits.least_bytes(), run.peak_bytes);
-      ASSERT_LE(splits.split_s(units), room);
+      EXPECT_LE(spaces[i].bound_s, room);
+      EXPECT_LE(spaces[i].bytes, run.peak_bytes);
+      EXPECT_LE(splits.least_s(), room);
+      EXPECT_LE(splits.least_bytes(), run.peak_bytes);
+      EXPECT_LE(splits.split_s(units), room);
     }
   }
+  return fit;
 }
 
 class EveryModel : public ::testing::TestWithParam<const char*> {};
@@ -165,9 +170,14 @@ TEST_P(EveryModel, TheyHoldWithSoLittleMemoryThatSomeRanksRecompute) {
                             .effort = 1'000'000};
     const auto found = LayoutSearch(inputs, m.chain, least, 2).run().best;
     ASSERT_TRUE(found);
-    expect_layout_bounds_hold(m, {.schedules = {schedule},
-                                  .data_parallel = 1,
-                                  .memory_bytes = found->outcome.peak_bytes * 11 / 10});
+    int64_t fit = 0;
+    for (const int percent : {110, 95, 80}) {
+      fit +=
+          expect_layout_bounds_hold(m, {.schedules = {schedule},
+                                        .data_parallel = 1,
+                                        .memory_bytes = found->outcome.peak_bytes * percent / 100});
+    }
+    EXPECT_GT(fit, 0);
   }
 }
 
@@ -226,8 +236,9 @@ TEST_P(EveryModel, ItFindsItOnDevicesOfUnequalSpeed) {
       "     network: {cards: 1, bandwidth: 1GB/s}}\n"
       "network: {latency: 5us}\nsend: posted\n",
       "mixed.yaml");
-  const PlanningInputs inputs{m.graph, m.analysis, m.profile, &cluster,
-                              plan_network(m.profile, &cluster)};
+  const PlanningInputs inputs{
+      m.graph,         m.analysis, m.profile, &cluster, plan_network(m.profile, &cluster),
+      m.chain.begins()};
   for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
     const PlanRequest request{.schedules = {schedule}, .stages_per_rank = 1, .effort = INT64_MAX};
     const LayoutSearch search(inputs, m.chain, request, 3);

@@ -114,13 +114,18 @@ TEST(PlacedSpace, IsExactForEqualStagesAndFreeTransfers) {
   EXPECT_NEAR(placed_space(chain, "1f1b", compute).least_s(), 11 * each_s, rounding * 11 * each_s);
 }
 
-TEST(PlacedSpace, WithMemoryForFewMicrobatchesForwardsCountTwice) {
+// Of four microbatches three fit: a quarter of what a rank keeps must be made again.
+TEST(PlacedSpace, WhatDoesNotFitIsMadeAgainAtTheLeastCost) {
   Chain chain = random_chain(1, {.units = 2, .equal = true, .extras = false, .transfer_scale = 0});
   const Program compute = compute_program("gpipe", 2, 4);
   const auto bytes = bytes_of(chain);
+  const auto per_microbatch = static_cast<double>(bytes->at(0, 1).per_microbatch);
+  const int64_t limit = bytes->at(0, 1).kept(3) - bytes->at(0, 1).transient;
+  const double again_s = 4 * chain.costs.forward_s[0];
+  const RecomputeBound recompute({{again_s, per_microbatch}, {again_s, per_microbatch}});
   const PlacedSpace free(chain.costs, bytes, placement(compute), INT64_MAX);
-  const PlacedSpace tight(chain.costs, bytes, placement(compute), bytes->at(0, 1).kept(3));
-  EXPECT_NEAR(tight.split_s({0, 1}) - free.split_s({0, 1}), 4 * chain.costs.forward_s[0],
+  const PlacedSpace tight(chain.costs, bytes, placement(compute), limit, recompute);
+  EXPECT_NEAR(tight.split_s({0, 1}) - free.split_s({0, 1}), again_s / 4,
               rounding * free.split_s({0, 1}));
 }
 

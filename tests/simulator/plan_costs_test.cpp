@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/error.hpp"
+#include "graph/segments.hpp"
 
 namespace penstock {
 namespace {
@@ -163,13 +164,13 @@ TEST(PlanCosts, AValueWithoutAGradientGoesOneWay) {
 }
 
 TEST(PlanCosts, RecomputingKeepsOnlyTheInputAndRunsForwardAgain) {
-  Plan recomputing = plan();
-  recomputing.stages[0].recompute = true;
-  const StageCosts result = costs(recomputing).stages[0];
+  Slicing recomputing = two_stages();
+  recomputing.stages[0].recomputed = whole_stage(recomputing, 0);
+  const StageCosts result = costs(plan(), recomputing).stages[0];
   EXPECT_EQ(result.saved_bytes, 128);
-  EXPECT_EQ(result.backward_s, 34 + 18.5);
+  EXPECT_EQ(result.backward_s, 34 + 16);
   EXPECT_EQ(result.transient_backward_bytes, 20 + 1000);
-  EXPECT_EQ(result.recompute_s, 18.5);  // the parts of these two that recomputing added
+  EXPECT_EQ(result.recompute_s, 16);  // the parts of these two that recomputing added
   EXPECT_EQ(result.recompute_bytes, 1000);
 }
 
