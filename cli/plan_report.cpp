@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "cli/stage_names.hpp"
 #include "cli/table.hpp"
@@ -119,6 +120,38 @@ std::string tokens(const Plan& plan, double samples_per_s) {
   return fmt::format(", {:.4g} tokens/s", samples_per_s * static_cast<double>(plan.job.sequence));
 }
 
+/// `ramp 12.0 %, transfers 3.1 %`: of the time that the parts add up to.
+std::string shares(const TimeParts& time,
+                   const std::vector<std::pair<const char*, double>>& parts) {
+  std::string list;
+  for (const auto& [name, seconds] : parts) {
+    const double percent = 100 * seconds / time.total_s();
+    if (std::abs(percent) < 0.05) continue;
+    list += fmt::format("{}{} {:.1f} %", list.empty() ? "" : ", ", name, percent);
+  }
+  return list;
+}
+
+std::string causes(const std::optional<TimeParts>& time) {
+  if (!time) return "";
+  const IdleParts& idle = time->idle;
+  return shares(*time, {{"ramp", idle.ramp_s},
+                        {"imbalance", idle.imbalance_s},
+                        {"transfers", idle.transfers_s},
+                        {"recompute", time->lost_to_memory_s()},
+                        {"all-reduce", idle.all_reduce_s}});
+}
+
+/// What keeps the step from the bound, the most first.
+void print_binding(Out out, const TimeParts& time) {
+  std::vector<std::pair<const char*, double>> lost{{"compute", time.lost_to_compute_s()},
+                                                   {"memory", time.lost_to_memory_s()},
+                                                   {"network", time.lost_to_network_s()}};
+  std::ranges::stable_sort(lost, std::greater{}, &std::pair<const char*, double>::second);
+  fmt::format_to(out, "binding    {}: of the ranks' time {} is work; {}\n", lost.front().first,
+                 shares(time, {{"", time.work_s}}).substr(1), causes(time));
+}
+
 void print_result(Out out, const Planned& planned) {
   const Plan& plan = planned.plan;
   const Prediction& prediction = *plan.prediction;
@@ -132,29 +165,12 @@ void print_result(Out out, const Planned& planned) {
   if (format_seconds(planned.split_bound_s) != format_seconds(planned.lower_bound_s))
     fmt::format_to(out, "           {} for this split, schedule and number of microbatches\n",
                    format_seconds(planned.split_bound_s));
+  if (planned.time) print_binding(out, *planned.time);
   fmt::format_to(out, "search     {}\n",
                  planned.complete
                      ? "complete: every plan of this space was simulated or cannot be better"
                      : fmt::format("stopped after its effort: what is left takes {} at least",
                                    format_seconds(planned.open_bound_s)));
-}
-
-/// `ramp 12.0 %, transfers 3.1 %`
-std::string causes(const Alternative& alternative) {
-  const double busy_and_idle_s = alternative.layout.best_s * alternative.layout.ranks;
-  std::string list;
-  const auto add = [&](const char* name, double seconds) {
-    const double percent = 100 * seconds / busy_and_idle_s;
-    if (percent < 0.05) return;
-    list += fmt::format("{}{} {:.1f} %", list.empty() ? "" : ", ", name, percent);
-  };
-  const IdleParts& idle = alternative.idle;
-  add("ramp", idle.ramp_s);
-  add("imbalance", idle.imbalance_s);
-  add("transfers", idle.transfers_s);
-  add("recompute", idle.recompute_s);
-  add("all-reduce", idle.all_reduce_s);
-  return list;
 }
 
 }  // namespace
@@ -164,13 +180,13 @@ std::string plan_explanation(const Planned& planned, const std::vector<WhatIf>& 
   const Out out(text);
   const double step_s = planned.plan.prediction->step_s;
   Table table({"<alternative", "replicas x ranks", "stages/rank", "microbatches", "step", "slower",
-               "bubble", "memory", "<idle for"});
+               "bubble", "memory", "<lost to"});
   for (const Alternative& one : planned.alternatives) {
     table.row({one.layout.schedule, shape(one.layout), fmt::to_string(one.layout.stages_per_rank),
                fmt::to_string(one.layout.microbatches), format_seconds(one.layout.best_s),
                fmt::format("{:.2f} %", 100 * (one.layout.best_s / step_s - 1)),
                fmt::format("{:.1f} %", 100 * one.bubble), format_bytes(one.peak_memory_bytes),
-               causes(one)});
+               causes(one.time)});
   }
   if (!planned.alternatives.empty()) fmt::format_to(out, "\n{}", table.text());
   for (const WhatIf& one : what_if) {

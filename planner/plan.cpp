@@ -19,6 +19,9 @@ namespace penstock {
 
 namespace {
 
+/// A larger gap to the bound is explained.
+constexpr double explained_gap = 0.02;
+
 /// Shows how far the search has come: by its bound, or by the effort that it may make.
 LayoutSearch::Progress shown_by(const Progress& progress) {
   if (!progress) return {};
@@ -85,6 +88,7 @@ class Planner {
     if (!result.best) throw InputError(does_not_fit({inputs_, chain_, request_, devices_}));
     describe(search, result);
     conclude(search, *result.best);
+    explain_gap();
     add_alternatives(search, result);
     return std::move(planned_);
   }
@@ -151,9 +155,16 @@ class Planner {
                        evaluated.simulation.bubble,
                        {}};
     if (evaluated.simulation.actions > most_explained_actions) return result;
-    const Program program = lowered_program(run.plan, evaluated.slicing);
-    result.idle = sum(explain(program, evaluated.costs, inputs_.network).idle);
+    result.time = time_parts(run.plan, evaluated.slicing, evaluated.costs, evaluated.simulation,
+                             inputs_.network);
     return result;
+  }
+
+  void explain_gap() {
+    if (planned_.gap() <= explained_gap) return;
+    if (planned_.simulation.actions > most_explained_actions) return;
+    planned_.time = time_parts(planned_.plan, planned_.slicing, planned_.costs, planned_.simulation,
+                               inputs_.network);
   }
 
   void complete(Plan& plan) const {

@@ -9,8 +9,8 @@
 #include "graph/cuts.hpp"
 #include "pipeline/plan.hpp"
 #include "pipeline/profile.hpp"
+#include "planner/time_parts.hpp"
 #include "simulator/cluster.hpp"
-#include "simulator/idle.hpp"
 #include "simulator/simulate.hpp"
 
 namespace penstock {
@@ -35,7 +35,7 @@ struct PlanRequest {
   bool allow_batch_coupling = false;
   size_t alternatives = 0;      // how many to explain
   int threads = 1;              // the plan is the same for any number
-  int64_t effort = 12'000'000;  // after which a search stops: some seconds on one core
+  int64_t effort = 30'000'000;  // after which a search stops: some seconds on one core
 };
 
 /// One layout that was looked at.
@@ -49,12 +49,12 @@ struct Searched {
   int64_t least_memory_bytes = 0;     // no split of this one has a fullest rank with less
 };
 
-/// Why a layout lost: the share of its ranks' time that was idle, by cause.
+/// Why a layout lost.
 struct Alternative {
   Searched layout;
   int64_t peak_memory_bytes = 0;  // of the fullest rank
   double bubble = 0;
-  IdleParts idle;  // seconds of all ranks
+  std::optional<TimeParts> time;  // absent where that takes too long
 };
 
 struct Planned {
@@ -64,8 +64,11 @@ struct Planned {
   Costs costs;
   double lower_bound_s = 0;  // no plan of the space asked for is faster
   double split_bound_s = 0;  // no run of this split and layout is faster
-  double open_bound_s = 0;   // where not complete: none of those left is faster
-  bool complete = true;      // every plan of the space was simulated or is certainly no better
+  /// Where the ranks' time goes, for a step more than 2 % above the bound that is not too long to
+  /// explain.
+  std::optional<TimeParts> time;
+  double open_bound_s = 0;  // where not complete: none of those left is faster
+  bool complete = true;     // every plan of the space was simulated or is certainly no better
   int64_t memory_limit_bytes = 0;         // per rank; 0: none
   std::string memory_source;              // where the limit comes from
   bool manual = false;                    // the split was given, not searched

@@ -208,7 +208,7 @@ class PlanCosts {
     for (double StageCosts::*time_s :
          {&StageCosts::forward_s, &StageCosts::backward_s, &StageCosts::backward_input_s,
           &StageCosts::backward_weight_s, &StageCosts::first_forward_s,
-          &StageCosts::first_backward_s, &StageCosts::optimizer_s}) {
+          &StageCosts::first_backward_s, &StageCosts::optimizer_s, &StageCosts::recompute_s}) {
       costs.*time_s /= speed;
     }
   }

@@ -159,12 +159,21 @@ def test_explains_why_the_alternatives_lost_and_what_would_help(tmp_path):
                 "--schedule", "gpipe,1f1b,zb-h1")
     assert done.returncode == 0, done.stderr
     step = float(prediction(tmp_path / "plan.yaml", "step_s"))
-    for words in ("alternative", "slower", "idle for", "ramp", "with links of twice the bandwidth",
+    for words in ("alternative", "slower", "lost to", "ramp", "with links of twice the bandwidth",
                   "with 1 GB more memory per rank"):
         assert words in done.stdout, words
     changes = [float(x) for x in re.findall(r"with .*?\(([-+][\d.]+) %\)", done.stdout)]
     assert len(changes) == 2 and all(change <= 0.005 for change in changes)  # printed with two digits
     assert step > 0
+
+
+def test_says_what_keeps_a_step_from_its_bound(tmp_path):
+    done = plan(tmp_path, make_profile(tmp_path, "transformer-text"), "--ranks", 3, "--schedule", "zbv")
+    assert done.returncode == 0, done.stderr
+    line = next(line for line in done.stdout.splitlines() if line.startswith("binding"))
+    assert re.match(r"binding    compute: of the ranks' time [\d.]+ % is work; .*ramp [\d.]+ %", line)
+    shares = [float(share) for share in re.findall(r"(-?[\d.]+) %", line)]
+    assert abs(sum(shares) - 100) < 0.3, line  # each rounded to 0.05, and those below that left out
 
 
 def test_the_page_of_a_plan_is_that_of_its_simulation(tmp_path):

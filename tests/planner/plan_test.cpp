@@ -150,6 +150,25 @@ TEST(Plan, TriesSchedulesAndMicrobatchesForAManualSplit) {
   EXPECT_GE(schedules.size(), 2U);
 }
 
+// Sums of a few thousand times: far fewer than 1e6 roundings of 1e-16.
+TEST(Plan, SaysWhereTheTimeGoesThatTheBoundLacks) {
+  PENSTOCK_MODEL(path, "transformer-text");
+  const Fixture f(path);
+  const Planned free = f.plan({.ranks = 3, .schedules = {"zbv"}, .stages_per_rank = 2});
+  ASSERT_GT(free.gap(), 0.02);
+  ASSERT_TRUE(free.time);
+  const double all_s = free.plan.prediction->step_s * free.plan.ranks();
+  EXPECT_NEAR(free.time->total_s(), all_s, 1e-10 * all_s);
+  EXPECT_EQ(free.time->recompute_s, 0);
+  EXPECT_NEAR(free.time->idle.total_s(), free.plan.prediction->bubble * all_s, 1e-10 * all_s);
+  const int64_t peak = *std::ranges::max_element(free.plan.prediction->peak_memory_bytes);
+  const Planned tight = f.plan(
+      {.ranks = 3, .schedules = {"zbv"}, .stages_per_rank = 2, .memory_bytes = peak * 9 / 10});
+  ASSERT_TRUE(tight.time);
+  EXPECT_GT(tight.time->recompute_s, 0);
+  EXPECT_NEAR(tight.time->work_s, free.time->work_s, 0.1 * free.time->work_s);
+}
+
 TEST(Plan, MoreMemoryIsNeverSlower) {
   PENSTOCK_MODEL(path, "transformer-text");
   const Fixture f(path);
