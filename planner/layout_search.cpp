@@ -6,6 +6,7 @@
 #include "graph/error.hpp"
 #include "planner/in_parallel.hpp"
 #include "planner/layout_bound.hpp"
+#include "planner/layout_guess.hpp"
 
 namespace penstock {
 
@@ -80,12 +81,22 @@ double LayoutSearch::weight(const PipelineLayout& layout) const {
 
 std::vector<SearchSpace> LayoutSearch::spaces() const {
   std::vector<SearchSpace> spaces;
-  std::map<std::pair<int64_t, int64_t>, LayoutBound> bounds;  // by size and replicas
+  struct Quick {
+    LayoutBound bound;
+    LayoutGuess guess;
+  };
+  std::map<std::pair<int64_t, int64_t>, Quick> quick;  // by size and replicas
   for (size_t i = 0; i < layouts_.size(); ++i) {
     const PipelineLayout& layout = layouts_[i];
     const auto key = std::pair(layout.measured->microbatch, layout.data_parallel);
-    if (!bounds.contains(key)) bounds.emplace(key, LayoutBound(layout_costs(context_, layout)));
-    spaces.push_back({.bound_s = bounds.at(key).step_s(layout.ranks, layout.microbatches),
+    if (!quick.contains(key)) {
+      const ChainCosts costs = layout_costs(context_, layout);
+      const StageBytes& all = context_.bytes.at(layout.measured->microbatch)->at(0, costs.units());
+      quick.emplace(key, Quick{LayoutBound(costs), LayoutGuess(costs, all, fixed_bytes_)});
+    }
+    const Quick& of = quick.at(key);
+    spaces.push_back({.bound_s = of.bound.step_s(layout.ranks, layout.microbatches),
+                      .guess_s = of.guess.step_s(layout, limit(i).bytes),
                       .bytes = fixed_bytes_ / layout.ranks,
                       .memory_limit = limit(i).bytes,
                       .weight = weight(layout),

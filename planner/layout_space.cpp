@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "graph/error.hpp"
 #include "graph/segments.hpp"
@@ -21,6 +22,8 @@ constexpr int64_t most_chain_steps = 400'000;
 /// What a simulated split costs beside its actions, in actions: slicing and adding up operators, and
 /// the programs that `adaptive` chooses from.
 constexpr int64_t effort_per_operator = 8, programs_of_adaptive = 30;
+/// … and lowering the first.
+constexpr int64_t programs_of_lowering = 3;
 
 ModelChain::Backward backward_of(const PipelineLayout& layout, const Program& compute) {
   if (!layout.schedule) return ModelChain::Backward::either;
@@ -199,7 +202,8 @@ SplitOutcome LayoutSpace::simulate(const std::vector<int>& begins) {
     const Result result = plan(begins, {false, false});
     const Simulation& run = result.evaluated.simulation;
     const auto operators = static_cast<int64_t>(context_.inputs.model.operators.size());
-    const int64_t programs = layout_.schedule ? 1 : programs_of_adaptive;
+    const int64_t programs = (layout_.schedule ? 1 : programs_of_adaptive) +
+                             (std::exchange(lowered_, true) ? 0 : programs_of_lowering);
     return {run.makespan_s, *std::ranges::max_element(run.peak_memory_bytes),
             run.actions * programs + operators * effort_per_operator * result.looked};
   } catch (const InputError&) {

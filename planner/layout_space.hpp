@@ -57,6 +57,7 @@ class LayoutSpace : public OpenSpace {
   Evaluator evaluator_;
   std::unique_ptr<const SplitSpace> splits_;
   std::vector<double> load_;  // of each unit, per microbatch
+  bool lowered_ = false;      // a split was simulated
 };
 
 }  // namespace penstock

@@ -41,6 +41,7 @@ class Candidate {
   }
 
   int64_t memory_limit() const { return space_.memory_limit; }
+  double guess_s() const { return space_.weight * space_.guess_s; }
   /// Its many splits are followed when every other space has been looked into.
   bool waits() const { return result.splits > few_splits; }
   KeyRank rank_of(const SplitOutcome& outcome) const {
@@ -132,7 +133,8 @@ class Searcher {
   }
 
  private:
-  /// The spaces with the best open nodes, that may hold something better than the best found.
+  /// Spaces that may hold something better than the best found: half of them those with the best
+  /// open nodes, half of them the most promising that were not looked into.
   std::vector<size_t> next() {
     std::erase_if(open_, [&](size_t space) {
       const bool done = candidates_[space].closed() || certain(space);
@@ -140,12 +142,17 @@ class Searcher {
       return done;
     });
     const size_t width = std::min(round_width, open_.size());
-    std::ranges::partial_sort(open_, open_.begin() + static_cast<std::ptrdiff_t>(width), {},
-                              [&](size_t space) {
-                                const Candidate& of = candidates_[space];
-                                return std::tuple(of.waits(), of.top(), space);
-                              });
-    return {open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(width)};
+    const auto end = open_.begin() + static_cast<std::ptrdiff_t>(width);
+    const auto half = open_.begin() + static_cast<std::ptrdiff_t>(width / 2);
+    std::ranges::partial_sort(open_, half, {}, [&](size_t space) {
+      const Candidate& of = candidates_[space];
+      return std::tuple(of.waits(), of.top(), space);
+    });
+    std::ranges::partial_sort(half, end, open_.end(), {}, [&](size_t space) {
+      const Candidate& of = candidates_[space];
+      return std::tuple(of.result.opened, of.waits(), of.guess_s(), of.top(), space);
+    });
+    return {open_.begin(), end};
   }
 
   /// Is every open split of the space worse than the best found?
