@@ -184,6 +184,29 @@ ChainCosts split_costs(const Chain& chain, bool either) {
   return costs;
 }
 
+std::vector<Shape> shapes(int units, int microbatches) {
+  std::vector<Shape> result;
+  for (const Schedule& schedule : schedules()) {
+    for (int ranks = 1; ranks <= 3; ++ranks) {
+      for (int each = 1; ranks * each <= units; ++each) {
+        if (schedule.stages_per_rank != 0 && schedule.stages_per_rank != each) continue;
+        result.push_back({std::string(schedule.name), ranks, each, microbatches});
+      }
+    }
+  }
+  return result;
+}
+
+Chain small_chain(uint64_t seed, bool breaks) {
+  ChainKind kind;
+  kind.units = 3 + static_cast<int>(seed % 4);
+  kind.extras = seed % 3 != 0;
+  kind.equal = seed % 5 == 0;
+  kind.breaks = breaks;
+  kind.transfer_scale = seed % 2 == 0 ? 0.05 : 0.5;
+  return random_chain(seed, kind);
+}
+
 PlacedSpace placed_space(const Chain& chain, const std::string& schedule, const Program& compute) {
   const bool split = find_schedule(schedule, "test").split_backward;
   ChainCosts costs = split ? split_costs(chain, schedule == "dualpipev") : chain.costs;

@@ -47,6 +47,16 @@ Costs stage_costs(const Chain& chain, const std::vector<int>& begins, bool split
 Program compute_program(const std::string& schedule, int ranks, int microbatches,
                         int stages_per_rank = 1);
 
+struct Shape {
+  std::string schedule;
+  int ranks, stages_per_rank, microbatches;
+};
+/// Shapes for all schedules on up to three ranks of so many units; a schedule may refuse its own.
+std::vector<Shape> shapes(int units, int microbatches);
+
+/// Three to six units of whatever kind the seed says.
+Chain small_chain(uint64_t seed, bool breaks = false);
+
 /// What every stage of the chain holds.
 std::shared_ptr<const StageTable> bytes_of(const Chain& chain);
 

@@ -9,40 +9,10 @@
 
 #include "chains.hpp"
 #include "graph/error.hpp"
-#include "pipeline/schedule.hpp"
 #include "planner/layout_bound.hpp"
 
 namespace penstock::test {
 namespace {
-
-struct Shape {
-  std::string schedule;
-  int ranks, stages_per_rank, microbatches;
-};
-
-/// All shapes that the schedules run on so many units.
-std::vector<Shape> shapes(int units, int microbatches) {
-  std::vector<Shape> result;
-  for (const Schedule& schedule : schedules()) {
-    for (int ranks = 1; ranks <= 3; ++ranks) {
-      for (int each = 1; ranks * each <= units; ++each) {
-        if (schedule.stages_per_rank != 0 && schedule.stages_per_rank != each) continue;
-        result.push_back({std::string(schedule.name), ranks, each, microbatches});
-      }
-    }
-  }
-  return result;
-}
-
-Chain chain_of(uint64_t seed, bool breaks) {
-  ChainKind kind;
-  kind.units = 3 + static_cast<int>(seed % 4);
-  kind.extras = seed % 3 != 0;
-  kind.equal = seed % 5 == 0;
-  kind.breaks = breaks;
-  kind.transfer_scale = seed % 2 == 0 ? 0.05 : 0.5;
-  return random_chain(seed, kind);
-}
 
 /// Bounds of every prefix of the split; the last is the split's own.
 std::vector<double> bounds_of(const SplitSpace& space, const std::vector<int>& begins) {
@@ -84,7 +54,7 @@ int64_t expect_bounds_hold(const Chain& chain, const Shape& shape) {
 void expect_bounds_hold(uint64_t from, uint64_t to, bool breaks) {
   int64_t checked = 0;
   for (uint64_t seed = from; seed < to; ++seed) {
-    const Chain chain = chain_of(seed, breaks);
+    const Chain chain = small_chain(seed, breaks);
     for (const Shape& shape : shapes(chain.costs.units(), 1 + static_cast<int>(seed / 3 % 8))) {
       SCOPED_TRACE(::testing::Message()
                    << "seed " << seed << ", " << shape.schedule << " on " << shape.ranks << " x "

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""How long planning takes and how good its plans are: GPTs of growing depth, growing clusters, one schedule and all,
+and GPT-3 175B against the layout that Megatron published for it. Prints Markdown; needs build/penstock and .venv.
+
+    .venv/bin/python bench/plan.py [--repeat N] [--layers N ...]
+
+Models are exported without weights and estimated (configs/devices/h100.yaml): nothing is run on a device.
+"""
+
+import argparse
+import os
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import date
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PENSTOCK = ROOT / "build" / "penstock"
+CLUSTERS = ROOT / "configs" / "clusters"
+GPT3 = {"layers": 96, "hidden": 12288, "heads": 96, "sequence": 2048, "vocabulary": 50257, "dtype": "bfloat16"}
+
+
+def run(*command):
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}\n{done.stderr}")
+    return done.stdout
+
+
+def profile(folder, layers):
+    """A profile of GPT-3 with so many of its layers, and the seconds that making it took."""
+    model, job, path = (folder / f"gpt-{layers}.{end}" for end in ("pt2", "yaml", "json"))
+    sizes = [word for name, value in (GPT3 | {"layers": layers}).items() for word in ("--set", f"{name}={value}")]
+    run(sys.executable, ROOT / "tools" / "export_model.py", ROOT / "configs" / "models" / "gpt.py", "--meta", "-o", model,
+        *sizes)
+    text = (ROOT / "configs" / "jobs" / "gpt3.yaml").read_text()
+    job.write_text(text.replace("../../build/models/gpt3.pt2", str(model)))
+    begin = time.perf_counter()
+    run(PENSTOCK, "profile", job, "--device", "estimate", "--spec", ROOT / "configs" / "devices" / "h100.yaml", "-o", path)
+    return path, time.perf_counter() - begin
+
+
+def plan(profile_path, *options, repeat=1):
+    """What `plan` says, by the names that the tables use."""
+    seconds = []
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(repeat):
+            begin = time.perf_counter()
+            text = run(PENSTOCK, "plan", profile_path, "-o", Path(folder) / "plan.yaml", *options)
+            seconds.append(time.perf_counter() - begin)
+    searched = re.search(r"searched +(\d+) units on (\d+) ranks: (\d+) layouts?, (\d+) looked into, (\d+)", text)
+    binding = re.search(r"^binding +(\w+)", text, re.M)
+    return {"seconds": statistics.median(seconds), "units": int(searched[1]), "ranks": int(searched[2]),
+            "layouts": int(searched[3]), "simulated": int(searched[5]),
+            "step": re.search(r"^step +([\d.]+ \w+)", text, re.M)[1],
+            "gap": re.search(r"this one is ([\d.]+) % above", text)[1],
+            "binds": binding[1] if binding else "-",
+            "plan": re.search(r"^plan +(.*)", text, re.M)[1],
+            "complete": "yes" if "search     complete" in text else "no"}
+
+
+def table(rows):
+    """Rows of equal keys, as Markdown."""
+    cells = [list(rows[0])] + [[str(value) for value in row.values()] for row in rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |" for row in cells]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join(lines)
+
+
+def growth(profiles, repeat):
+    """Depth, ranks and number of schedules, one at a time."""
+    deepest = max(profiles)
+    cases = [(layers, 64, "1f1b") for layers in profiles]
+    cases += [(deepest, ranks, "1f1b") for ranks in (8, 16, 32, 256, 1024)]
+    cases += [(deepest, 64, "gpipe,1f1b,interleaved-1f1b"), (deepest, 64, None)]
+    for layers, ranks, schedules in cases:
+        options = ["--ranks", ranks, "--memory", "640GB"]
+        options += ["--schedule", schedules] if schedules else []
+        found = plan(profiles[layers], *options, repeat=repeat)
+        yield {"layers": layers, "units": found["units"], "ranks": ranks, "schedules": schedules or "all",
+               "layouts": found["layouts"], "simulated": found["simulated"], "complete": found["complete"],
+               "seconds": f"{found['seconds']:.2f}", "above the bound": f"{found['gap']} %"}
+
+
+def published():
+    """Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (2022), table 3: 175B, tensor
+    parallel 8, pipeline 8, interleaved with 3 stages per rank, microbatches of one sample."""
+    cuts = ",".join(f"blocks.{layer}:beginning" for layer in range(4, 96, 4))
+    return ["--cluster", CLUSTERS / "h100_128_nodes_tensor8.yaml", "--schedule", "interleaved-1f1b", "--stages-per-rank", 3,
+            "--data-parallel", 16, "--microbatches", 96, "--split", cuts]
+
+
+def gpt3(path, repeat):
+    """Full searches on 1024 H100."""
+    tensor8 = ["--cluster", CLUSTERS / "h100_128_nodes_tensor8.yaml"]
+    cases = {"1024 devices, our plan": ["--cluster", CLUSTERS / "h100_128_nodes.yaml"],
+             "128 devices of 8, our plan": tensor8,
+             "128 devices of 8, interleaved 1F1B only": tensor8 + ["--schedule", "interleaved-1f1b"],
+             "128 devices of 8, the published layout": published()}
+    for name, options in cases.items():
+        found = plan(path, *options, repeat=repeat)
+        yield {"GPT-3 175B on 1024 H100": name, "plan": found["plan"], "step": found["step"],
+               "above the bound": f"{found['gap']} %", "binds": found["binds"], "seconds": f"{found['seconds']:.1f}"}
+
+
+def processor():
+    names = re.findall(r"^model name\s*: (.*)", Path("/proc/cpuinfo").read_text(), re.M)
+    return names[0] if names else platform.machine()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeat", type=int, default=3, help="times are medians of so many runs")
+    parser.add_argument("--layers", type=int, nargs="+", default=[12, 24, 48, 96])
+    options = parser.parse_args()
+    print(f"{os.cpu_count()} cores of {processor()}, medians of {options.repeat} runs, {date.today()}\n")
+    with tempfile.TemporaryDirectory() as folder:
+        profiles = {}
+        for layers in options.layers:
+            profiles[layers], seconds = profile(Path(folder), layers)
+            print(f"estimated {layers} layers in {seconds:.1f} s", file=sys.stderr)
+        print(table(list(growth(profiles, options.repeat))))
+        if 96 in profiles:
+            print("\n" + table(list(gpt3(profiles[96], options.repeat))))
+
+
+if __name__ == "__main__":
+    main()

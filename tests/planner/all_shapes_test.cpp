@@ -1,0 +1,118 @@
+// The search over every schedule and shape at once, against trying every split of each.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <random>
+#include <tuple>
+
+#include "chains.hpp"
+#include "graph/error.hpp"
+#include "planner/layout_bound.hpp"
+#include "planner/search.hpp"
+
+namespace penstock::test {
+namespace {
+
+/// One shape of a chain.
+class ShapeSpace : public OpenSpace {
+ public:
+  ShapeSpace(const Chain& chain, const Shape& shape)
+      : chain_(chain),
+        compute_(compute_program(shape.schedule, shape.ranks, shape.microbatches,
+                                 shape.stages_per_rank)),
+        splits_(placed_space(chain, shape.schedule, compute_)) {}
+
+  const SplitSpace& splits() const override { return splits_; }
+  SplitOutcome simulate(const std::vector<int>& begins) override {
+    const Simulation run = simulate_program(chain_, begins, compute_);
+    return {run.makespan_s, *std::ranges::max_element(run.peak_memory_bytes), run.actions};
+  }
+
+ private:
+  const Chain& chain_;
+  const Program compute_;
+  const PlacedSpace splits_;
+};
+
+std::unique_ptr<ShapeSpace> open(const Chain& chain, const Shape& shape) {
+  try {
+    return std::make_unique<ShapeSpace>(chain, shape);
+  } catch (const InputError&) {
+    return nullptr;  // a shape that this schedule does not run
+  }
+}
+
+using Key = std::tuple<int64_t, int64_t, size_t, std::vector<int>>;
+
+Key key(size_t space, const std::vector<int>& begins, const SplitOutcome& outcome) {
+  return {std::llround(outcome.step_s * 1e9), outcome.peak_bytes, space, begins};
+}
+
+struct Tried {
+  std::vector<Key> all;
+  std::optional<Key> best(int64_t limit) const {
+    std::optional<Key> best;
+    for (const Key& one : all) {
+      if (std::get<1>(one) <= limit && (!best || one < *best)) best = one;
+    }
+    return best;
+  }
+};
+
+Tried try_all(const Chain& chain, const std::vector<Shape>& shapes) {
+  Tried tried;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const auto space = open(chain, shapes[i]);
+    if (!space) continue;
+    for (const std::vector<int>& begins : all_splits(chain.costs.units(), space->splits().stages()))
+      tried.all.push_back(key(i, begins, space->simulate(begins)));
+  }
+  return tried;
+}
+
+/// Guesses, which decide where it looks first, are anything.
+SearchResult search(const Chain& chain, const std::vector<Shape>& shapes, int64_t limit,
+                    std::mt19937_64& random) {
+  const LayoutBound bound(split_costs(chain, true));
+  std::vector<SearchSpace> spaces;
+  for (const Shape& shape : shapes) {
+    spaces.push_back({.bound_s = bound.step_s(shape.ranks, shape.microbatches),
+                      .guess_s = static_cast<double>(random() % 100),
+                      .memory_limit = limit,
+                      .open = [&] { return open(chain, shape); }});
+  }
+  return search_splits(spaces, {});
+}
+
+TEST(SearchOverAllShapes, FindsWhatTryingAllFindsWithAndWithoutMemory) {
+  std::mt19937_64 random(3);
+  int64_t tried_splits = 0, simulated = 0;
+  for (uint64_t seed = 0; seed < 1500; ++seed) {
+    SCOPED_TRACE(seed);
+    const Chain chain = small_chain(seed, seed % 7 == 0);
+    std::vector<Shape> some = shapes(chain.costs.units(), 1 + static_cast<int>(seed / 3 % 8));
+    std::ranges::shuffle(some, random);
+    some.resize(std::min<size_t>(some.size(), 12));
+    const Tried tried = try_all(chain, some);
+    tried_splits += static_cast<int64_t>(tried.all.size());
+    const int64_t limits[] = {
+        INT64_MAX, tried.all.empty() ? 0 : std::get<1>(tried.all[random() % tried.all.size()])};
+    for (const int64_t limit : limits) {
+      const SearchResult found = search(chain, some, limit, random);
+      ASSERT_TRUE(found.complete);
+      const std::optional<Key> expected = tried.best(limit);
+      ASSERT_EQ(found.best.has_value(), expected.has_value());
+      if (!expected) continue;
+      ASSERT_EQ(key(found.best->space, found.best->begins, found.best->outcome), *expected);
+      if (limit != INT64_MAX) continue;
+      for (const SearchResult::Space& space : found.spaces) simulated += space.simulated;
+    }
+  }
+  RecordProperty("splits", std::to_string(tried_splits));
+  EXPECT_LT(simulated, tried_splits);  // it leaves out what its bounds exclude
+}
+
+}  // namespace
+}  // namespace penstock::test
