@@ -46,6 +46,7 @@ LayoutSearch::LayoutSearch(const PlanningInputs& inputs, const ModelChain& chain
                inputs.network.link(),
                reduce_link(inputs.profile, inputs.cluster),
                request.memory_bytes.value_or(0),
+               request.objective == PlanObjective::memory,
                tables(inputs, chain, layouts_, request.threads)} {
   for (const StoredTensor& tensor : inputs.model.tensors) {
     const int64_t states = 1 + inputs.profile.job.optimizer.state_per_parameter();

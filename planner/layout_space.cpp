@@ -74,6 +74,10 @@ ChainCosts costs_of(const LayoutContext& context, const PipelineLayout& layout,
   return costs;
 }
 
+bool may_recompute(const LayoutContext& context, int64_t limit_bytes) {
+  return context.least_memory || limit_bytes != INT64_MAX;
+}
+
 /// What forwards take that run again, and what they free at most.
 RecomputeBound recompute_bound(const PlanningInputs& inputs, const PipelineLayout& layout) {
   const double speed = inputs.cluster ? fastest_device(*inputs.cluster) : 1;
@@ -108,12 +112,13 @@ std::unique_ptr<const SplitSpace> split_space(const LayoutContext& context,
     std::vector<int> held = in_flight(compute);
     return std::make_unique<ChainSpace>(
         ChainBound(std::move(costs), layout.ranks, static_cast<int>(layout.microbatches), held),
-        ChainMemory(bytes, layout.ranks, held, limit_bytes != INT64_MAX));
+        ChainMemory(bytes, layout.ranks, held, may_recompute(context, limit_bytes)));
   }
-  RecomputeBound recompute;
-  if (limit_bytes != INT64_MAX) recompute = recompute_bound(context.inputs, layout);
-  return std::make_unique<PlacedSpace>(std::move(costs), bytes, placement, limit_bytes,
-                                       std::move(recompute));
+  if (!may_recompute(context, limit_bytes))
+    return std::make_unique<PlacedSpace>(std::move(costs), bytes, placement);
+  return std::make_unique<PlacedSpace>(
+      std::move(costs), bytes, placement,
+      PlacedSpace::Recompute{limit_bytes, recompute_bound(context.inputs, layout)});
 }
 
 }  // namespace
@@ -148,16 +153,17 @@ RecomputeLevels LayoutSpace::levels(const Slicing& slicing) const {
   return {placement_.rank_of_stage, std::move(units)};
 }
 
-/// Makes ranks fit that would not. Returns how often it had to look.
+/// Makes ranks fit that would not, or hold as little as they can. Returns how often it had to look.
 int LayoutSpace::fit(Plan& plan, Slicing& slicing) {
   const RecomputeLevels of = levels(slicing);
   int looked = 0;
-  const std::vector<int> least = least_levels(of, limit_bytes_, [&](const auto& levels) {
+  const auto peaks = [&](const std::vector<int>& levels) {
     of.note(levels, plan);
     ++looked;
     return evaluator_.peaks(plan, slicing);
-  });
-  of.note(least, plan);
+  };
+  of.note(context_.least_memory ? lowest_levels(of, peaks) : least_levels(of, limit_bytes_, peaks),
+          plan);
   return looked;
 }
 
@@ -170,14 +176,16 @@ Evaluator::Evaluated LayoutSpace::adapt(Plan& plan, Slicing slicing,
     all_units.push_back(of.all_units(rank));
     whole.push_back(of.whole(rank));
   }
-  for (const std::vector<int>& levels : {std::vector<int>(whole.size(), 0), all_units}) {
-    of.note(levels, plan);
+  std::vector<std::vector<int>> tries{std::vector<int>(whole.size(), 0), all_units, whole};
+  if (context_.least_memory) tries = {whole};
+  for (size_t i = 0; i + 1 < tries.size(); ++i) {
+    of.note(tries[i], plan);
     try {
       return evaluator_.evaluate(plan, slicing, limit_bytes_, options);
     } catch (const InputError&) {
     }
   }
-  of.note(whole, plan);
+  of.note(tries.back(), plan);
   return evaluator_.evaluate(plan, std::move(slicing), limit_bytes_, options);
 }
 
@@ -191,7 +199,7 @@ LayoutSpace::Result LayoutSpace::plan(const std::vector<int>& begins,
     result.evaluated = adapt(result.plan, std::move(slicing), options);
     return result;
   }
-  if (limit_bytes_ != INT64_MAX) result.looked += fit(result.plan, slicing);
+  if (may_recompute(context_, limit_bytes_)) result.looked += fit(result.plan, slicing);
   result.evaluated = evaluator_.evaluate(result.plan, std::move(slicing), limit_bytes_, options);
   return result;
 }

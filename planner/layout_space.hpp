@@ -19,6 +19,7 @@ struct LayoutContext {
   const ModelChain& chain;
   Link link, reduce_link;                                      // the best between any two ranks
   int64_t memory_bytes = 0;                                    // of the plans: as asked for, or 0
+  bool least_memory = false;                                   // ranks recompute all that helps
   std::map<int64_t, std::shared_ptr<const StageTable>> bytes;  // by microbatch size
 };
 
@@ -31,7 +32,7 @@ class LayoutSpace : public OpenSpace {
   LayoutSpace(const LayoutContext& context, const PipelineLayout& layout, int64_t limit_bytes);
 
   const SplitSpace& splits() const override { return *splits_; }
-  /// Ranks that would not fit recompute: recompute.hpp.
+  /// Ranks that would not fit recompute, or all of them where memory is the objective: recompute.hpp.
   SplitOutcome simulate(const std::vector<int>& begins) override;
 
   /// Stages of about equal load.

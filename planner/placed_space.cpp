@@ -23,11 +23,10 @@ std::vector<double> sums_of(const std::vector<double>& values, const std::vector
 }  // namespace
 
 PlacedSpace::PlacedSpace(ChainCosts costs, std::shared_ptr<const StageTable> bytes,
-                         Placement placement, int64_t limit_bytes, RecomputeBound recompute)
+                         Placement placement, std::optional<Recompute> recompute)
     : costs_(std::move(costs)),
       bytes_(std::move(bytes)),
       placement_(std::move(placement)),
-      limit_bytes_(limit_bytes),
       recompute_(std::move(recompute)),
       units_(costs_.units()),
       split_(!costs_.weight_s.empty()) {
@@ -55,13 +54,14 @@ double PlacedSpace::work(int begin, int end, int stages) const {
 
 /// The forwards that run again on a rank that would keep so much, of that many microbatches at most.
 double PlacedSpace::again(int64_t kept_bytes, int held) const {
-  if (kept_bytes <= limit_bytes_) return 0;
-  return recompute_.seconds(static_cast<double>(kept_bytes - limit_bytes_) / held);
+  if (!recompute_ || kept_bytes <= recompute_->limit_bytes) return 0;
+  const auto excess = static_cast<double>(kept_bytes - recompute_->limit_bytes);
+  return recompute_->least.seconds(excess / held);
 }
 
 double PlacedSpace::inputs(int begin, int end, int stage) const {
   const double sum_s = work(begin, end, 1);
-  if (!placement_.one_stage_per_rank() || limit_bytes_ == INT64_MAX) return sum_s;
+  if (!placement_.one_stage_per_rank() || !recompute_) return sum_s;
   const StageBytes& bytes = bytes_->at(begin, end);
   const int held = placement_.held[static_cast<size_t>(stage)];
   return sum_s + again(bytes.kept(held) - bytes.transient, held);
@@ -102,8 +102,7 @@ void PlacedSpace::hold(int begin, int end, int stage, RankLoad& rank) const {
   const int held = placement_.held[static_cast<size_t>(stage)];
   const int64_t own =
       bytes.always - bytes.transient - (placement_.one_stage_per_rank() ? 0 : bytes.common);
-  const bool limited = limit_bytes_ != INT64_MAX;
-  rank.bytes += own + held * (limited ? bytes.given : bytes.per_microbatch);
+  rank.bytes += own + held * (recompute_ ? bytes.given : bytes.per_microbatch);
   rank.kept_bytes += own + held * bytes.per_microbatch;
   rank.held = std::max(rank.held, held);
 }

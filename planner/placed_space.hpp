@@ -16,6 +16,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "planner/chain_memory.hpp"
 #include "planner/placement.hpp"
@@ -26,10 +27,14 @@ namespace penstock {
 
 class PlacedSpace : public SplitSpace {
  public:
-  /// Backwards in two parts where `costs.weight_s` is not empty. Ranks that hold more than the limit
-  /// recompute.
+  /// Ranks that hold more than the limit recompute; any may.
+  struct Recompute {
+    int64_t limit_bytes;
+    RecomputeBound least;
+  };
+  /// Backwards in two parts where `costs.weight_s` is not empty. Without `recompute` no rank does.
   PlacedSpace(ChainCosts costs, std::shared_ptr<const StageTable> bytes, Placement placement,
-              int64_t limit_bytes = INT64_MAX, RecomputeBound recompute = RecomputeBound{});
+              std::optional<Recompute> recompute = std::nullopt);
 
   int units() const override { return units_; }
   int stages() const override { return static_cast<int>(placement_.rank_of_stage.size()); }
@@ -71,8 +76,7 @@ class PlacedSpace : public SplitSpace {
   ChainCosts costs_;
   std::shared_ptr<const StageTable> bytes_;
   Placement placement_;
-  int64_t limit_bytes_;
-  RecomputeBound recompute_;
+  std::optional<Recompute> recompute_;
   int units_;
   bool split_;         // backwards in two parts
   bool whole_ = true;  // every cut is linked

@@ -55,4 +55,24 @@ std::vector<int> least_levels(
   }
 }
 
+std::vector<int> lowest_levels(
+    const RecomputeLevels& levels,
+    const std::function<std::vector<int64_t>(const std::vector<int>&)>& peaks) {
+  const auto ranks = static_cast<size_t>(levels.ranks());
+  std::vector<int> best(ranks, 0);
+  std::vector<int64_t> least = peaks(best);
+  for (const auto level : {&RecomputeLevels::all_units, &RecomputeLevels::whole}) {
+    std::vector<int> tried(ranks);
+    for (size_t rank = 0; rank < ranks; ++rank)
+      tried[rank] = (levels.*level)(static_cast<int>(rank));
+    const std::vector<int64_t> found = peaks(tried);
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      if (found[rank] >= least[rank]) continue;
+      least[rank] = found[rank];
+      best[rank] = tried[rank];
+    }
+  }
+  return best;
+}
+
 }  // namespace penstock

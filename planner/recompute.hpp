@@ -33,4 +33,9 @@ std::vector<int> least_levels(
     const RecomputeLevels& levels, int64_t limit_bytes,
     const std::function<std::vector<int64_t>(const std::vector<int>&)>& peaks);
 
+/// For each rank the first of nothing, all units and each stage at once with which it holds least.
+std::vector<int> lowest_levels(
+    const RecomputeLevels& levels,
+    const std::function<std::vector<int64_t>(const std::vector<int>&)>& peaks);
+
 }  // namespace penstock

@@ -150,7 +150,7 @@ def test_each_objective_is_best_at_its_own(tmp_path):
         ranks = len({stage["rank"] for stage in content["stages"]}) * content["data_parallel"]
         cost[objective] = step[objective] * ranks
     assert min(step, key=step.get) == "throughput"
-    assert memory["memory"] == min(memory.values())
+    assert memory["memory"] < memory["throughput"] and memory["memory"] <= memory["cost"]
     assert cost["cost"] == min(cost.values())
 
 

@@ -93,8 +93,9 @@ TEST(PlacedSpace, WhatDoesNotFitIsMadeAgainAtTheLeastCost) {
   const int64_t limit = bytes->at(0, 1).kept(3) - bytes->at(0, 1).transient;
   const double again_s = 4 * chain.costs.forward_s[0];
   const RecomputeBound recompute({{again_s, per_microbatch}, {again_s, per_microbatch}});
-  const PlacedSpace free(chain.costs, bytes, placement(compute), INT64_MAX);
-  const PlacedSpace tight(chain.costs, bytes, placement(compute), limit, recompute);
+  const PlacedSpace free(chain.costs, bytes, placement(compute));
+  const PlacedSpace tight(chain.costs, bytes, placement(compute),
+                          PlacedSpace::Recompute{limit, recompute});
   EXPECT_NEAR(tight.split_s({0, 1}) - free.split_s({0, 1}), again_s / 4,
               rounding * free.split_s({0, 1}));
 }
