@@ -53,10 +53,10 @@ def plan(profile_path, *options, repeat=1):
             begin = time.perf_counter()
             text = run(PENSTOCK, "plan", profile_path, "-o", Path(folder) / "plan.yaml", *options)
             seconds.append(time.perf_counter() - begin)
-    searched = re.search(r"searched +(\d+) units on (\d+) ranks: (\d+) layouts?, (\d+) looked into, (\d+)", text)
+    searched = re.search(r"searched +(\d+)?.* on \d+ ranks: (\d+) layouts?, \d+ looked into, (\d+)", text)
     binding = re.search(r"^binding +(\w+)", text, re.M)
-    return {"seconds": statistics.median(seconds), "units": int(searched[1]), "ranks": int(searched[2]),
-            "layouts": int(searched[3]), "simulated": int(searched[5]),
+    return {"seconds": statistics.median(seconds), "units": searched[1] or "given", "layouts": searched[2],
+            "simulated": searched[3],
             "step": re.search(r"^step +([\d.]+ \w+)", text, re.M)[1],
             "gap": re.search(r"this one is ([\d.]+) % above", text)[1],
             "binds": binding[1] if binding else "-",

@@ -124,20 +124,58 @@ void SafetensorsFile::read(const SafetensorsEntry& entry, int64_t offset,
 
 namespace {
 
-std::string make_header(const std::vector<SafetensorsTensor>& tensors,
+struct HeaderEntry {
+  std::string name;
+  DType dtype;
+  const std::vector<int64_t>& shape;
+  size_t bytes;
+};
+
+std::string make_header(const std::vector<HeaderEntry>& entries,
                         const std::map<std::string, std::string>& metadata) {
   Json header = Json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   size_t offset = 0;
-  for (const SafetensorsTensor& tensor : tensors) {
-    header[tensor.name] = {{"dtype", safetensors_name(tensor.dtype)},
-                           {"shape", tensor.shape},
-                           {"data_offsets", {offset, offset + tensor.bytes.size()}}};
-    offset += tensor.bytes.size();
+  for (const HeaderEntry& entry : entries) {
+    header[entry.name] = {{"dtype", safetensors_name(entry.dtype)},
+                          {"shape", entry.shape},
+                          {"data_offsets", {offset, offset + entry.bytes}}};
+    offset += entry.bytes;
   }
   std::string text = header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');  // the data starts aligned to 8 bytes
   return text;
+}
+
+/// `data` writes what follows the header. Leaves nothing where it throws or the disk is full.
+void write_whole(const std::filesystem::path& path, const std::string& header,
+                 const std::function<void(std::ostream&)>& data) {
+  const uint64_t length = header.size();
+  std::filesystem::path temporary = path;
+  temporary += ".tmp" + std::to_string(getpid());
+  std::error_code ignored;
+  std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
+  const int reason = errno;
+  stream.write(reinterpret_cast<const char*>(&length), sizeof length) << header;
+  try {
+    data(stream);
+  } catch (...) {
+    std::filesystem::remove(temporary, ignored);
+    throw;
+  }
+  stream.close();
+  std::error_code error;
+  if (stream) std::filesystem::rename(temporary, path, error);
+  if (stream && !error) return;
+  std::filesystem::remove(temporary, ignored);
+  throw InputError(path.string(),
+                   fmt::format("cannot write: {}", error ? error.message() : std::strerror(reason)),
+                   "Give a path in a folder that exists, with space left.");
+}
+
+void put(std::ostream& stream, std::span<const std::byte> bytes) {
+  stream.write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
 }
 
 }  // namespace
@@ -145,28 +183,31 @@ std::string make_header(const std::vector<SafetensorsTensor>& tensors,
 void write_safetensors(const std::filesystem::path& path,
                        const std::vector<SafetensorsTensor>& tensors,
                        const std::map<std::string, std::string>& metadata) {
-  const std::string header = make_header(tensors, metadata);
-  const uint64_t length = header.size();
-  std::filesystem::path temporary = path;
-  temporary += ".tmp" + std::to_string(getpid());
-  std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
-  const int reason = errno;
-  stream.write(reinterpret_cast<const char*>(&length), sizeof length) << header;
+  std::vector<HeaderEntry> entries;
   for (const SafetensorsTensor& tensor : tensors) {
-    stream.write(reinterpret_cast<const char*>(tensor.bytes.data()),
-                 static_cast<std::streamsize>(tensor.bytes.size()));
+    entries.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.bytes.size()});
   }
-  stream.close();
-  std::error_code error;
-  if (stream) std::filesystem::rename(temporary, path, error);
-  if (!stream || error) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    throw InputError(
-        path.string(),
-        fmt::format("cannot write: {}", error ? error.message() : std::strerror(reason)),
-        "Give a path in a folder that exists, with space left.");
+  write_whole(path, make_header(entries, metadata), [&](std::ostream& stream) {
+    for (const SafetensorsTensor& tensor : tensors) put(stream, tensor.bytes);
+  });
+}
+
+void write_safetensors(const std::filesystem::path& path,
+                       const std::vector<SafetensorsSource>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  std::vector<HeaderEntry> entries;
+  for (const SafetensorsSource& tensor : tensors) {
+    const int64_t bytes = shape_bytes(tensor.shape, size_bytes(tensor.dtype));
+    entries.push_back({tensor.name, tensor.dtype, tensor.shape, static_cast<size_t>(bytes)});
   }
+  write_whole(path, make_header(entries, metadata), [&](std::ostream& stream) {
+    std::vector<std::byte> bytes;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      bytes.resize(entries[i].bytes);
+      tensors[i].read(bytes);
+      put(stream, bytes);
+    }
+  });
 }
 
 }  // namespace penstock

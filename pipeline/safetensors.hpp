@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -55,6 +56,17 @@ struct SafetensorsTensor {
 /// InputError if it cannot.
 void write_safetensors(const std::filesystem::path& path,
                        const std::vector<SafetensorsTensor>& tensors,
+                       const std::map<std::string, std::string>& metadata = {});
+
+/// The same of tensors that are read one at a time: no more than one is in memory.
+struct SafetensorsSource {
+  std::string name;
+  DType dtype = DType::float32;
+  std::vector<int64_t> shape;
+  std::function<void(std::span<std::byte>)> read;  // fills all bytes of the shape
+};
+void write_safetensors(const std::filesystem::path& path,
+                       const std::vector<SafetensorsSource>& tensors,
                        const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace penstock
