@@ -184,6 +184,7 @@ void write_safetensors(const std::filesystem::path& path,
                        const std::vector<SafetensorsTensor>& tensors,
                        const std::map<std::string, std::string>& metadata) {
   std::vector<HeaderEntry> entries;
+  entries.reserve(tensors.size());
   for (const SafetensorsTensor& tensor : tensors) {
     entries.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.bytes.size()});
   }
@@ -196,6 +197,7 @@ void write_safetensors(const std::filesystem::path& path,
                        const std::vector<SafetensorsSource>& tensors,
                        const std::map<std::string, std::string>& metadata) {
   std::vector<HeaderEntry> entries;
+  entries.reserve(tensors.size());
   for (const SafetensorsSource& tensor : tensors) {
     const int64_t bytes = shape_bytes(tensor.shape, size_bytes(tensor.dtype));
     entries.push_back({tensor.name, tensor.dtype, tensor.shape, static_cast<size_t>(bytes)});

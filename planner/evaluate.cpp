@@ -68,6 +68,7 @@ std::vector<int64_t> Evaluator::peaks(const Plan& plan, Slicing& slicing) {
   const Costs of = costs(plan, slicing);
   const Program& actions = program(plan, slicing);
   std::vector<int64_t> bytes;
+  bytes.reserve(actions.ranks.size());
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     bytes.push_back(rank_memory(actions, rank, of, nullptr, nullptr).peak_bytes);
   }
