@@ -1,0 +1,55 @@
+// torch.distributed.pipelining's pipeline() cuts where a module's forward begins, at every call.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "graph/error.hpp"
+#include "pipeline/exports/export_checks.hpp"
+#include "pipeline/exports/module_cuts.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// Modules that are called more than once.
+std::set<std::string> repeated_modules(const Graph& model) {
+  std::set<std::string> repeated;
+  for (const Operator& op : model.operators) {
+    for (const std::string& call : op.modules) {
+      if (call.find('@') != call.npos) repeated.insert(module_of_call(call));
+    }
+  }
+  return repeated;
+}
+
+}  // namespace
+
+std::string to_torch_split(const ExportSource& source) {
+  const ModuleCuts cuts = module_cuts(source);
+  const std::set<std::string> repeated = repeated_modules(source.model);
+  std::vector<size_t> allowed;
+  for (size_t i = 1; i < cuts.points.size(); ++i) {
+    const std::string& call = cuts.points[i].call;
+    if (!call.empty() && !repeated.contains(module_of_call(call))) allowed.push_back(i);
+  }
+  nlohmann::ordered_json points = nlohmann::ordered_json::object();
+  for (size_t stage = 1; stage < cuts.begins.size(); ++stage) {
+    const CutPoint& point = cuts.points[cuts.begins[stage]];
+    if (!std::ranges::binary_search(allowed, cuts.begins[stage])) {
+      refuse_cut(source, cuts, stage, allowed,
+                 point.call.empty()
+                     ? fmt::format("{}; torch splits where a module begins",
+                                   describe_cut(source, cuts, stage))
+                     : fmt::format("stage {} begins at `{}`, a module that is called several "
+                                   "times; torch would split at every call",
+                                   stage, point.call));
+    }
+    points[point.call] = "BEGINNING";
+  }
+  require_own_parameters(source, "torch.distributed.pipelining");
+  return points.dump(2) + "\n";
+}
+
+}  // namespace penstock
