@@ -6,17 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from exporting import export
 from pipelines import (PENSTOCK, TORCHRUN, clean_environment, difference, execute_json, load_file, model_path,
                        needs_backend, torch, vectors, write_plan)
 
 LOOP, V = [0, 1, 0, 1], [0, 1, 1, 0]
 FOUR, TWO = ["", "layer1", "layer2", "output_proj"], ["", "layer2"]
 MICROBATCHES = 4
-
-
-def export(plan, out, *options, form="torch-csv"):
-    return subprocess.run([PENSTOCK, "export", plan, "--format", form, "-o", out, *options],
-                          capture_output=True, text=True, check=False)
 
 
 def plan_of(folder, schedule, ranks, samples=8):
@@ -41,7 +37,8 @@ def torch_folder(tmp_path_factory):
         folder = root / f"{schedule}-{form}"
         folder.mkdir()
         data, begins, plan = plan_of(folder, schedule, ranks)
-        done = export(plan, folder / "schedule.csv", *(["--lowered", "2.11"] if form == "compute_comms" else []))
+        lowered = ["--lowered", "2.11"] if form == "compute_comms" else []
+        done = export(plan, "torch-csv", folder / "schedule.csv", *lowered)
         assert done.returncode == 0, done.stderr
         assert "2 ranks" in done.stdout
         cases.append({"schedule": str(folder / "schedule.csv"), "format": form, "model": str(model_path("pippy-f64")),
@@ -70,7 +67,7 @@ def test_torch_trains_the_same_step_with_the_exported_schedule(torch_folder, sch
 def test_an_exported_file_is_a_program_for_us_as_well(tmp_path, options):
     _, begins, plan = plan_of(tmp_path, "interleaved-zb", LOOP)
     file = tmp_path / "schedule.csv"
-    assert export(plan, file, *options).returncode == 0
+    assert export(plan, "torch-csv", file, *options).returncode == 0
     from_file = tmp_path / "from_file.yaml"
     from_file.write_text(plan.read_text().replace("schedule: interleaved-zb", f"program: {file}"))
     assert execute_json(from_file, "--steps", 2)["losses"] == execute_json(plan, "--steps", 2)["losses"]
@@ -86,12 +83,12 @@ def test_what_cannot_be_exported_is_refused_and_nothing_written(tmp_path):
     out = tmp_path / "out.csv"
     for options, form, words in [(["--lowered", "2.15"], "torch-csv", ["--lowered", "2.15", "Give 2.11"]),
                                  ([], "torch-cvs", ["torch-cvs", "Did you mean torch-csv?"])]:
-        done = export(plan, out, *options, form=form)
+        done = export(plan, form, out, *options)
         assert done.returncode == 2 and not out.exists()
         assert all(word in done.stderr for word in words), done.stderr
     data = tmp_path / "unet.safetensors"
     skips = write_plan(tmp_path, model_path("unet-f64"), data, ["", "down1", "middle", "up1", "up0"], 2, 2,
                        name="skips.yaml", loss="mse")
-    done = export(skips, out, "--lowered", "2.11")
+    done = export(skips, "torch-csv", out, "--lowered", "2.11")
     assert done.returncode == 2 and not out.exists()
     assert "stage 4 uses values of stage 0" in done.stderr

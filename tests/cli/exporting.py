@@ -1,0 +1,24 @@
+"""What the tests of `penstock export` share."""
+
+import subprocess
+
+from pipelines import PENSTOCK, save_file, torch
+
+
+def export(plan, form, out, *options):
+    return subprocess.run([PENSTOCK, "export", plan, "--format", form, "-o", out, *options], capture_output=True,
+                          text=True, check=False)
+
+
+def transformer_settings(layers):
+    """Of the transformer that tests/models/export_all.py exports."""
+    return {"dim": 32, "heads": 4, "vocabulary": 64, "sequence": 16, "feedforward": 64, "layers": layers,
+            "dropout": 0.0}
+
+
+def tokens(folder, samples=8, sequence=16, vocabulary=64):
+    """Random tokens and targets; returns the file."""
+    generator = torch.Generator().manual_seed(13)
+    save_file({name: torch.randint(vocabulary, (samples, sequence), generator=generator)
+               for name in ("tokens", "target")}, folder / "data.safetensors")
+    return folder / "data.safetensors"
