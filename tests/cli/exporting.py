@@ -1,6 +1,9 @@
 """What the tests of `penstock export` share."""
 
+import importlib.util
 import subprocess
+
+import pytest
 
 from pipelines import PENSTOCK, save_file, torch
 
@@ -8,6 +11,12 @@ from pipelines import PENSTOCK, save_file, torch
 def export(plan, form, out, *options):
     return subprocess.run([PENSTOCK, "export", plan, "--format", form, "-o", out, *options], capture_output=True,
                           text=True, check=False)
+
+
+def require_package(name):
+    """Skips the tests of a file where a tool is not installed; does not import it."""
+    if importlib.util.find_spec(name) is None:
+        pytest.skip(f"{name} is not installed; tools/setup.sh --tests does it", allow_module_level=True)
 
 
 def transformer_settings(layers):

@@ -7,10 +7,10 @@ import warnings
 
 import pytest
 
-from exporting import export, tokens
+from exporting import export, require_package, tokens
 from pipelines import model_path, torch, write_plan
 
-pytest.importorskip("megatron.core")
+require_package("megatron")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Megatron's, about kernels that are not installed
     from megatron.core import parallel_state

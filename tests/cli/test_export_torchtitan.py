@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from exporting import export, tokens, transformer_settings
+from exporting import export, require_package, tokens, transformer_settings
 from pipelines import (TORCHRUN, Reference, clean_environment, difference, load_file, model_path, write_plan)
 
-pytest.importorskip("torchtitan")
+require_package("torchtitan")
 
 LOOP, V = [0, 1, 0, 1], [0, 1, 1, 0]
 TWO, FOUR = ["", "layers.1"], ["", "layers.1", "layers.2", "norm"]
