@@ -16,38 +16,61 @@ namespace {
 
 constexpr std::string_view deepspeed = "DeepSpeed";
 
-/// The last operator that reads an input of the model, which only the first layer is given.
-OperatorId last_input_reader(const Graph& model) {
-  OperatorId last = -1;
-  for (size_t id = 0; id < model.operators.size(); ++id) {
+/// Why a layer may not begin at each operator: what would have to get there beside the one value.
+struct Beyond {
+  std::vector<bool> input;    // an input of the model, which only the first layer is given
+  std::vector<bool> derived;  // a value derived from parameters of a layer before
+};
+
+Beyond beyond(const ExportSource& source) {
+  const Graph& model = source.model;
+  const size_t count = model.operators.size();
+  Beyond result{std::vector<bool>(count), std::vector<bool>(count)};
+  const auto mark = [](std::vector<bool>& marks, OperatorId from, size_t to) {
+    std::fill(marks.begin() + from + 1, marks.begin() + static_cast<OperatorId>(to) + 1, true);
+  };
+  for (size_t id = 0; id < count; ++id) {
     for (const ValueId read : model.operators[id].reads()) {
-      if (std::ranges::find(model.inputs, read) != model.inputs.end())
-        last = static_cast<OperatorId>(id);
+      const Value& value = model.values[static_cast<size_t>(read)];
+      if (value.kind == Value::Kind::user_input) mark(result.input, -1, id);
+      if (source.analysis.parameter_derived[static_cast<size_t>(read)] && value.producer >= 0)
+        mark(result.derived, value.producer, id);
     }
   }
-  return last;
+  return result;
+}
+
+/// What keeps a layer from beginning at the point; "" if nothing does.
+std::string why_no_layer(const ExportSource& source, const CutPoint& point, const Beyond& more) {
+  const auto id = static_cast<size_t>(point.op);
+  if (!begins_outermost(source.model, point))
+    return "; DeepSpeed's layers are whole modules of the model or of its lists";
+  if (more.input[id])
+    return "; an input of the model is read there or later, and DeepSpeed gives it to the first "
+           "layer alone";
+  if (more.derived[id]) return "; what a layer before derives from its parameters is used";
+  const size_t values = values_at_cut(source.model, source.analysis, point.op).size();
+  if (values == 1) return "";
+  return fmt::format("; {} values go there, and a layer of DeepSpeed's hands on one", values);
 }
 
 /// Points at which a layer begins.
-std::vector<size_t> layer_begins(const ExportSource& source, const ModuleCuts& cuts) {
-  const OperatorId last_reader = last_input_reader(source.model);
+std::vector<size_t> layer_begins(const ExportSource& source, const ModuleCuts& cuts,
+                                 const Beyond& more) {
   std::vector<size_t> begins = {0};
   for (size_t i = 1; i < cuts.points.size(); ++i) {
-    const CutPoint& point = cuts.points[i];
-    if (point.op <= last_reader || !begins_outermost(source, point)) continue;
-    if (values_at_cut(source.model, source.analysis, point.op).size() == 1) begins.push_back(i);
+    if (why_no_layer(source, cuts.points[i], more).empty()) begins.push_back(i);
   }
   return begins;
 }
 
-/// Modules, and operators outside all modules, from one point up to another.
-std::vector<std::string> pieces(const ExportSource& source, const ModuleCuts& cuts, size_t begin,
-                                size_t end) {
+/// Modules, and operators outside all modules, of [begin, end).
+std::vector<std::string> pieces(const Graph& model, OperatorId begin, OperatorId end) {
   std::vector<std::string> names;
-  for (size_t i = begin; i < end; ++i) {
-    const std::string module = outermost_module(source, cuts.points[i]);
+  for (OperatorId id = begin; id < end; ++id) {
+    const std::string module = outermost_module(model, id);
     if (module.empty()) {
-      names.push_back("%" + source.model.operators[static_cast<size_t>(cuts.points[i].op)].name);
+      names.push_back("%" + model.operators[static_cast<size_t>(id)].name);
     } else if (names.empty() || names.back() != module) {
       names.push_back(module);
     }
@@ -55,30 +78,30 @@ std::vector<std::string> pieces(const ExportSource& source, const ModuleCuts& cu
   return names;
 }
 
-std::string why_no_layer(const ExportSource& source, const ModuleCuts& cuts, size_t stage) {
-  const CutPoint& point = cuts.points[cuts.begins[stage]];
-  const std::string where = describe_cut(source, cuts, stage);
-  if (!begins_outermost(source, point)) {
-    return where + "; DeepSpeed's layers are whole modules of the model or of its lists";
+/// The pieces of each layer, constants included where they stand.
+nlohmann::ordered_json layer_list(const ExportSource& source, const ModuleCuts& cuts,
+                                  const std::vector<size_t>& begins) {
+  nlohmann::ordered_json layers = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < begins.size(); ++i) {
+    const OperatorId begin = i == 0 ? 0 : cuts.points[begins[i]].op;
+    const OperatorId end = i + 1 < begins.size()
+                               ? cuts.points[begins[i + 1]].op
+                               : static_cast<OperatorId>(source.model.operators.size());
+    layers.push_back(pieces(source.model, begin, end));
   }
-  if (point.op <= last_input_reader(source.model)) {
-    return where +
-           ", and an input of the model is read there or later; with DeepSpeed only the "
-           "first layer is given it";
-  }
-  return fmt::format("{} to which {} values go; a layer of DeepSpeed's hands on one", where,
-                     values_at_cut(source.model, source.analysis, point.op).size());
+  return layers;
 }
 
 /// The layer with which each stage begins, and at the end the number of layers.
 std::vector<size_t> part_bounds(const ExportSource& source, const ModuleCuts& cuts,
-                                const std::vector<size_t>& layers) {
+                                const std::vector<size_t>& layers, const Beyond& more) {
   std::vector<size_t> parts;
   for (size_t stage = 0; stage < cuts.begins.size(); ++stage) {
     const auto layer = std::ranges::lower_bound(layers, cuts.begins[stage]);
     if (layer == layers.end() || *layer != cuts.begins[stage]) {
       refuse_cut(source, cuts, stage, {layers.begin() + 1, layers.end()},
-                 why_no_layer(source, cuts, stage));
+                 describe_cut(source, cuts, stage) +
+                     why_no_layer(source, cuts.points[cuts.begins[stage]], more));
     }
     parts.push_back(static_cast<size_t>(layer - layers.begin()));
   }
@@ -99,16 +122,12 @@ std::string to_deepspeed(const ExportSource& source) {
   const Plan& plan = source.plan;
   require_schedule(plan, deepspeed, {"1f1b"});
   const ModuleCuts cuts = module_cuts(source);
-  const std::vector<size_t> begins = layer_begins(source, cuts);
-  const std::vector<size_t> parts = part_bounds(source, cuts, begins);
+  const Beyond more = beyond(source);
+  const std::vector<size_t> begins = layer_begins(source, cuts, more);
+  const std::vector<size_t> parts = part_bounds(source, cuts, begins, more);
   require_own_parameters(source, deepspeed);
-  nlohmann::ordered_json layers = nlohmann::ordered_json::array();
-  for (size_t i = 0; i < begins.size(); ++i) {
-    layers.push_back(pieces(source, cuts, begins[i],
-                            i + 1 < begins.size() ? begins[i + 1] : cuts.points.size()));
-  }
   const nlohmann::ordered_json result = {
-      {"layers", layers},
+      {"layers", layer_list(source, cuts, begins)},
       {"parts", parts},
       {"num_stages", plan.stages.size()},
       {"activation_checkpoint_interval", all_recompute(plan, deepspeed) ? longest_part(parts) : 0},

@@ -64,13 +64,13 @@ ModuleCuts module_cuts(const ExportSource& source) {
 
 std::string module_of_call(const std::string& call) { return call.substr(0, call.rfind('@')); }
 
-std::string outermost_module(const ExportSource& source, const CutPoint& point) {
-  const Operator& op = source.model.operators[static_cast<size_t>(point.op)];
+std::string outermost_module(const Graph& model, OperatorId id) {
+  const Operator& op = model.operators[static_cast<size_t>(id)];
   return op.modules.empty() ? "" : module_of_call(op.modules.front());
 }
 
-bool begins_outermost(const ExportSource& source, const CutPoint& point) {
-  const Operator& op = source.model.operators[static_cast<size_t>(point.op)];
+bool begins_outermost(const Graph& model, const CutPoint& point) {
+  const Operator& op = model.operators[static_cast<size_t>(point.op)];
   return !point.call.empty() && point.call == op.modules.front();
 }
 

@@ -28,11 +28,11 @@ ModuleCuts module_cuts(const ExportSource& source);
 /// The module of a call: `block` of `block@1`.
 std::string module_of_call(const std::string& call);
 
-/// The outermost module that the point's operator runs in; "" outside all modules.
-std::string outermost_module(const ExportSource& source, const CutPoint& point);
+/// The outermost module that an operator runs in; "" outside all modules.
+std::string outermost_module(const Graph& model, OperatorId id);
 
 /// Whether an outermost module begins at the point.
-bool begins_outermost(const ExportSource& source, const CutPoint& point);
+bool begins_outermost(const Graph& model, const CutPoint& point);
 
 /// `plan.yaml: stages[2].begin`
 std::string cut_place(const Plan& plan, size_t stage);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -61,15 +62,17 @@ void require_shallow(const ExportSource& source, const std::string& module) {
 
 using Parts = std::vector<std::vector<std::string>>;
 
-Parts modules_of_stages(const ExportSource& source, const ModuleCuts& cuts) {
+/// All modules that a stage runs, also those that compute constants or parameter-derived values.
+Parts modules_of_stages(const ExportSource& source) {
   Parts parts;
-  for (size_t i = 0, stage = 0; i < cuts.points.size(); ++i) {
-    if (stage < cuts.begins.size() && cuts.begins[stage] == i) ++stage, parts.emplace_back();
-    const std::string module = outermost_module(source, cuts.points[i]);
-    std::vector<std::string>& part = parts.back();
-    if (module.empty() || std::ranges::find(part, module) != part.end()) continue;
-    require_shallow(source, module);
-    part.push_back(module);
+  for (const StageSlice& slice : source.slicing.stages) {
+    std::vector<std::string>& part = parts.emplace_back();
+    for (const OperatorId id : slice.operators) {
+      const std::string module = outermost_module(source.model, id);
+      if (module.empty() || std::ranges::find(part, module) != part.end()) continue;
+      require_shallow(source, module);
+      part.push_back(module);
+    }
   }
   return parts;
 }
@@ -77,7 +80,7 @@ Parts modules_of_stages(const ExportSource& source, const ModuleCuts& cuts) {
 void require_whole_modules(const ExportSource& source, const ModuleCuts& cuts) {
   std::vector<size_t> allowed;
   for (size_t i = 1; i < cuts.points.size(); ++i) {
-    if (begins_outermost(source, cuts.points[i])) allowed.push_back(i);
+    if (begins_outermost(source.model, cuts.points[i])) allowed.push_back(i);
   }
   for (size_t stage = 1; stage < cuts.begins.size(); ++stage) {
     if (std::ranges::binary_search(allowed, cuts.begins[stage])) continue;
@@ -87,18 +90,20 @@ void require_whole_modules(const ExportSource& source, const ModuleCuts& cuts) {
   }
 }
 
-void require_one_part_each(const ExportSource& source, const Parts& parts) {
-  for (size_t stage = 1; stage < parts.size(); ++stage) {
-    for (const std::string& module : parts[stage]) {
-      for (size_t before = 0; before < stage; ++before) {
-        if (std::ranges::find(parts[before], module) == parts[before].end()) continue;
-        throw InputError(cut_place(source.plan, stage),
-                         fmt::format("`{}` is called in stages {} and {}; TorchTitan would give "
-                                     "each a copy of its own",
-                                     module, before, stage),
-                         "Keep its calls in one stage.");
-      }
-    }
+/// Copies of a module that several stages call would go separate ways; those of one that computes
+/// constants alone do no harm.
+void require_one_stage_each(const ExportSource& source, const ModuleCuts& cuts) {
+  std::map<std::string, int> stage_of;
+  for (const CutPoint& point : cuts.points) {
+    const std::string module = outermost_module(source.model, point.op);
+    const int stage = source.slicing.stage_of_operator[static_cast<size_t>(point.op)];
+    const auto [known, added] = stage_of.emplace(module, stage);
+    if (added || module.empty() || known->second == stage) continue;
+    throw InputError(cut_place(source.plan, static_cast<size_t>(stage)),
+                     fmt::format("`{}` is called in stages {} and {}; TorchTitan would give each a "
+                                 "copy of its own",
+                                 module, known->second, stage),
+                     "Keep its calls in one stage.");
   }
 }
 
@@ -139,8 +144,7 @@ std::string to_torchtitan(const ExportSource& source, const std::string& schedul
   const Plan& plan = source.plan;
   const ModuleCuts cuts = module_cuts(source);
   require_whole_modules(source, cuts);
-  const Parts parts = modules_of_stages(source, cuts);
-  require_one_part_each(source, parts);
+  require_one_stage_each(source, cuts);
   require_own_parameters(source, titan);
   require_one_value(source, titan);
   const bool recompute = all_recompute(plan, titan);
@@ -157,8 +161,8 @@ std::string to_torchtitan(const ExportSource& source, const std::string& schedul
       "[activation_checkpoint]\n"
       "mode = \"{}\"\n",
       plan.ranks(), schedule_lines(plan, schedule_file), plan.microbatch, plan.data_parallel,
-      parts_text(parts), plan.microbatches * plan.microbatch, plan.job.global_batch,
-      recompute ? "full" : "none");
+      parts_text(modules_of_stages(source)), plan.microbatches * plan.microbatch,
+      plan.job.global_batch, recompute ? "full" : "none");
 }
 
 }  // namespace penstock

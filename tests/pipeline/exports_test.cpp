@@ -120,7 +120,31 @@ TEST(TorchSplit, RefusesAStageThatIsNoStretchOfTheModel) {
                     HasSubstr("Give every stage a `begin`")));
 }
 
+/// `tokens`, `positions`, which reads its weight alone, their sum, `layers.0`, `layers.1`, `head`;
+/// `layers.1` may be given the positions as well.
+Graph with_positions(bool late = false) {
+  testing::GraphBuilder b;
+  const testing::Shape shape = {testing::batch, 4};
+  const ValueId x = b.input("x", shape);
+  const auto weight = [&](const std::string& module) { return b.parameter(module + ".w", {4, 4}); };
+  ValueId h = b.op("aten::linear", {x, weight("tokens")}, shape, {"tokens"});
+  const ValueId positions = b.op("aten::t", {weight("positions")}, {4, 4}, {"positions"});
+  h = b.op("aten::add", {h, positions}, shape);
+  h = b.op("aten::linear", {h, weight("layers.0")}, shape, {"layers.0"});
+  std::vector<ValueId> reads = {h, weight("layers.1")};
+  if (late) reads.push_back(positions);
+  h = b.op("aten::linear", reads, shape, {"layers.1"});
+  b.output(b.op("aten::linear", {h, weight("head")}, shape, {"head"}));
+  return b.graph;
+}
+
 // TorchTitan
+
+TEST(TorchTitan, KeepsModulesThatReadTheirParametersAlone) {
+  EXPECT_THAT(exported(titan, chain({"", "layers.1"}), with_positions()),
+              HasSubstr("[\"tokens\", \"positions\", \"layers.0\"],\n"
+                        "  [\"layers.1\", \"head\"],"));
+}
 
 TEST(TorchTitan, NamesModulesScheduleDegreesAndBatch) {
   EXPECT_EQ(exported(titan, chain({"", "layers.1", "layers.3"}), model_of(4)),
@@ -362,6 +386,16 @@ TEST(DeepSpeed, OneLayerHoldsWhatIsNoChain) {
   EXPECT_EQ(file["parts"], json::parse("[0, 2, 3]"));
 }
 
+TEST(DeepSpeed, KeepsModulesThatReadTheirParametersAloneBesideWhatUsesThem) {
+  const json file = json::parse(exported(to_deepspeed, chain({"", "layers.1"}), with_positions()));
+  EXPECT_EQ(
+      file["layers"],
+      json::parse(R"([["tokens", "positions", "%add"], ["layers.0"], ["layers.1"], ["head"]])"));
+  EXPECT_THAT(refusal(to_deepspeed, chain({"", "layers.1"}), with_positions(true)),
+              AllOf(HasSubstr("what a layer before derives from its parameters is used"),
+                    HasSubstr("Begin stage 1 at `head`.")));
+}
+
 TEST(DeepSpeed, RecomputesAStageAsOneStretch) {
   Plan plan = chain({"", "layers.1"});
   for (StagePlan& stage : plan.stages) stage.recompute = true;
@@ -384,10 +418,10 @@ TEST(DeepSpeed, RefusesCutsThatAreNotBetweenLayers) {
   TinyModel skip;
   skip.add("a", {"one"}).add("b", {"two"}).add("c", {"three"}, {"a"}).add("d", {"four"});
   EXPECT_THAT(refusal(to_deepspeed, chain({"", "three"}), skip.graph()),
-              AllOf(HasSubstr("stage 1 begins at `three`, a module to which 2 values go"),
+              AllOf(HasSubstr("stage 1 begins at `three`, a module; 2 values go there"),
                     HasSubstr("Begin stage 1 at `two` or `four`.")));
   EXPECT_THAT(refusal(to_deepspeed, chain({"", "three"}), branches()),
-              HasSubstr("stage 1 begins at `three`, a module to which 2 values go"));
+              HasSubstr("stage 1 begins at `three`, a module; 2 values go there"));
   TinyModel late;
   late.add("a", {"one"}).add("b", {"two"}).add("c", {"three"}, {"x"});
   EXPECT_THAT(refusal(to_deepspeed, chain({"", "two"}), late.graph()),
