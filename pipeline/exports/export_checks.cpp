@@ -51,11 +51,13 @@ void require_schedule(const Plan& plan, std::string_view tool,
                   fmt::join(names, " and ")));
 }
 
+void require_neighbours(const ExportSource& source, std::string_view tool) {
+  for (const StageEdge& edge : source.slicing.edges) require_neighbour(source, edge, tool);
+}
+
 void require_one_value(const ExportSource& source, std::string_view tool) {
-  for (const StageEdge& edge : source.slicing.edges) {
-    require_neighbour(source, edge, tool);
-    require_single(source, edge, tool);
-  }
+  require_neighbours(source, tool);
+  for (const StageEdge& edge : source.slicing.edges) require_single(source, edge, tool);
 }
 
 void require_own_parameters(const ExportSource& source, std::string_view tool) {

@@ -16,6 +16,9 @@ std::string export_place(const Plan& plan);
 void require_schedule(const Plan& plan, std::string_view tool,
                       std::initializer_list<std::string_view> names);
 
+/// Throws InputError where a stage uses values of another than the one before it.
+void require_neighbours(const ExportSource& source, std::string_view tool);
+
 /// Throws InputError unless each stage hands one value to the next stage, and nothing to others.
 void require_one_value(const ExportSource& source, std::string_view tool);
 

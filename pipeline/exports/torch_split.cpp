@@ -49,6 +49,10 @@ std::string to_torch_split(const ExportSource& source) {
     points[point.call] = "BEGINNING";
   }
   require_own_parameters(source, "torch.distributed.pipelining");
+  // Messages between two ranks arrive in the order in which they were sent: with several stages on a
+  // rank torch 2.11 takes those of a skip connection for a neighbour's.
+  if (static_cast<int>(source.plan.stages.size()) > source.plan.ranks())
+    require_neighbours(source, "torch and several stages on a rank");
   return points.dump(2) + "\n";
 }
 

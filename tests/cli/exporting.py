@@ -19,10 +19,10 @@ def require_package(name):
         pytest.skip(f"{name} is not installed; tools/setup.sh --tests does it", allow_module_level=True)
 
 
-def transformer_settings(layers):
-    """Of the transformer that tests/models/export_all.py exports."""
-    return {"dim": 32, "heads": 4, "vocabulary": 64, "sequence": 16, "feedforward": 64, "layers": layers,
-            "dropout": 0.0}
+SMALL = {"dim": 32, "heads": 4, "vocabulary": 64, "sequence": 16, "feedforward": 64, "dropout": 0.0}
+# Settings of configs/models/transformer.py with which tests/models/export_all.py exports the files of these names.
+TRANSFORMERS = {"transformer-f64": {**SMALL, "layers": 4},
+                "transformer-text-f64": {**SMALL, "layers": 2, "batch_first": True, "causal": True, "positions": True}}
 
 
 def tokens(folder, samples=8, sequence=16, vocabulary=64):

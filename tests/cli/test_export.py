@@ -111,7 +111,8 @@ REFUSALS = {
                              ["begins at `output`", "Begin stage 1 at `norm`."]),
     "no 1F1B": ("deepspeed", "pippy-f64", "gpipe", ["", "layer1"],
                 ["DeepSpeed does not run schedule `gpipe`", "It runs 1f1b"]),
-    "several values": ("deepspeed", "unet-f64", "1f1b", ["", "middle"], ["`middle`", "values go there", "hands on one"]),
+    "several values": ("deepspeed", "unet-f64", "1f1b", ["", "middle"],
+                       ["`middle`", "values go there", "hands on one"]),
 }
 
 

@@ -32,8 +32,11 @@ from torchtitan.distributed.pipeline_parallel import build_pipeline_schedule, pi
 def forward(self, h):
     """The transformer's, for a part of it: TorchTitan sets modules that are elsewhere to None."""
     h = self.tok_embeddings(h) if self.tok_embeddings else h
+    h = h + self.pos_embeddings(torch.arange(h.shape[1])) if self.pos_embeddings else h
+    masks = {"tgt_mask": self.mask, "memory_mask": self.mask, "tgt_is_causal": True,
+             "memory_is_causal": True} if self.causal else {}
     for layer in self.layers.values():
-        h = layer(h, h)
+        h = layer(h, h, **masks)
     h = self.norm(h) if self.norm else h
     return self.output(h) if self.output else h
 

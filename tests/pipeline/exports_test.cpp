@@ -100,6 +100,17 @@ TEST(TorchSplit, RefusesAParameterOfTwoStages) {
               AllOf(HasSubstr("stages 0 and 1 share `w`"), HasSubstr("penstock execute")));
 }
 
+TEST(TorchSplit, RefusesASkipConnectionWhereARankHasSeveralStages) {
+  TinyModel model;
+  model.add("a", {"one"}).add("b", {"two"}).add("c", {"three"}).add("d", {"four"}, {"a"});
+  Plan plan = chain({"", "two", "three", "four"});
+  EXPECT_EQ(json::parse(exported(to_torch_split, plan, model.graph())).size(), 3);
+  for (size_t stage = 0; stage < 4; ++stage) plan.stages[stage].rank = static_cast<int>(stage) % 2;
+  EXPECT_THAT(refusal(to_torch_split, plan, model.graph()),
+              HasSubstr("plan.yaml: stages[3].begin: stage 3 uses `a` of stage 0, and with torch "
+                        "and several stages on a rank a stage hands on to the next alone"));
+}
+
 /// Two branches that meet: `one`, `two`, `three` (after `one`), `four` (after `two` and `three`).
 Graph branches() {
   testing::GraphBuilder b;
