@@ -24,6 +24,17 @@ std::set<std::string> repeated_modules(const Graph& model) {
   return repeated;
 }
 
+void require_no_recomputation(const Plan& plan) {
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    if (!plan.stages[stage].recompute) continue;
+    throw InputError(
+        fmt::format("{}: stages[{}].recompute", export_place(plan), stage),
+        fmt::format("stage {} recomputes, and torch's split points do not say so", stage),
+        "Write `recompute: false`, and wrap the modules of the stage in "
+        "torch.utils.checkpoint yourself.");
+  }
+}
+
 }  // namespace
 
 std::string to_torch_split(const ExportSource& source) {
@@ -48,6 +59,7 @@ std::string to_torch_split(const ExportSource& source) {
     }
     points[point.call] = "BEGINNING";
   }
+  require_no_recomputation(source.plan);
   require_own_parameters(source, "torch.distributed.pipelining");
   // Messages between two ranks arrive in the order in which they were sent: with several stages on a
   // rank torch 2.11 takes those of a skip connection for a neighbour's.

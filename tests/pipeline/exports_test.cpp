@@ -100,6 +100,16 @@ TEST(TorchSplit, RefusesAParameterOfTwoStages) {
               AllOf(HasSubstr("stages 0 and 1 share `w`"), HasSubstr("penstock execute")));
 }
 
+TEST(TorchSplit, RefusesRecomputation) {
+  Plan plan = chain({"", "layers.1"});
+  plan.stages[1].recompute = true;
+  EXPECT_THAT(
+      refusal(to_torch_split, plan, model_of(2)),
+      AllOf(HasSubstr("plan.yaml: stages[1].recompute: stage 1 recomputes, and torch's split "
+                      "points do not say so"),
+            HasSubstr("torch.utils.checkpoint")));
+}
+
 TEST(TorchSplit, RefusesASkipConnectionWhereARankHasSeveralStages) {
   TinyModel model;
   model.add("a", {"one"}).add("b", {"two"}).add("c", {"three"}).add("d", {"four"}, {"a"});
