@@ -121,9 +121,9 @@ main() {
   [ -n "${PENSTOCK_SKIP_PACKAGES:-}" ] || install_packages
   install_python_packages requirements.txt \
     "LibTorch is some 3 GB, the first time takes minutes"
-  # What deepspeed is made from looks for torch: it must see .venv.
-  [ -z "$tests" ] ||
-    install_python_packages requirements-test.txt "9 MB" --no-deps --no-build-isolation
+  # deepspeed looks for torch and CUDA when it is installed: it must see .venv, and no CUDA.
+  [ -z "$tests" ] || DS_ACCELERATOR=cpu DS_BUILD_OPS=0 TORCH_CUDA_ARCH_LIST=8.0 \
+    install_python_packages requirements-test.txt "9 MB" --quiet --no-deps --no-build-isolation
   [ -z "$tests" ] || cp "$list" "$asked"
 }
 
