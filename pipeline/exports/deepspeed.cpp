@@ -126,6 +126,7 @@ std::string to_deepspeed(const ExportSource& source) {
   const std::vector<size_t> begins = layer_begins(source, cuts, more);
   const std::vector<size_t> parts = part_bounds(source, cuts, begins, more);
   require_own_parameters(source, deepspeed);
+  require_floating_point(source, deepspeed);
   const nlohmann::ordered_json result = {
       {"layers", layer_list(source, cuts, begins)},
       {"parts", parts},

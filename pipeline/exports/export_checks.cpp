@@ -60,6 +60,20 @@ void require_one_value(const ExportSource& source, std::string_view tool) {
   for (const StageEdge& edge : source.slicing.edges) require_single(source, edge, tool);
 }
 
+void require_floating_point(const ExportSource& source, std::string_view tool) {
+  for (const StageEdge& edge : source.slicing.edges) {
+    for (const Crossing& crossing : edge.values) {
+      const Value& value = source.model.values[static_cast<size_t>(crossing.value)];
+      if (is_floating(value.dtype)) continue;
+      throw InputError(
+          cut_place(source.plan, static_cast<size_t>(edge.consumer)),
+          fmt::format("stage {} hands `{}` of {} to stage {}, and with {} values have gradients",
+                      edge.producer, value.name, name(value.dtype), edge.consumer, tool),
+          "Cut where values of floating point cross.");
+    }
+  }
+}
+
 void require_own_parameters(const ExportSource& source, std::string_view tool) {
   if (source.slicing.shared.empty()) return;
   const Slicing::Shared& shared = source.slicing.shared.front();

@@ -22,6 +22,10 @@ void require_neighbours(const ExportSource& source, std::string_view tool);
 /// Throws InputError unless each stage hands one value to the next stage, and nothing to others.
 void require_one_value(const ExportSource& source, std::string_view tool);
 
+/// Throws InputError where a stage hands on a value that is not of floating point: torch's stages,
+/// and what is built on them, want a gradient for each.
+void require_floating_point(const ExportSource& source, std::string_view tool);
+
 /// Throws InputError where stages share a trainable parameter.
 void require_own_parameters(const ExportSource& source, std::string_view tool);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <climits>
 #include <map>
 #include <set>
 
@@ -30,7 +31,9 @@ std::map<std::string, long> lists(const ExportSource& source, const ModuleCuts& 
   std::map<std::string, std::set<std::string>> members;
   for (const CutPoint& point : cuts.points) {
     for (const std::string& call : operator_at(source, point).modules) {
-      if (const std::string list = list_of(call); !list.empty()) members[list].insert(call);
+      if (const std::string list = list_of(call); !list.empty()) {
+        members[list].insert(module_of_call(call));
+      }
     }
   }
   std::map<std::string, long> depths;

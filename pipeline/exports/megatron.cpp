@@ -43,6 +43,7 @@ std::vector<size_t> layers_of_stages(const ExportSource& source, const ModuleCut
 /// `Et`, `t*4`, `ttL`.
 std::vector<std::string> stage_letters(const std::vector<size_t>& layers) {
   std::vector<std::string> letters;
+  letters.reserve(layers.size());
   for (const size_t count : layers) {
     letters.push_back(count < worth_repeating ? std::string(count, 't')
                                               : fmt::format("t*{}", count));

@@ -147,6 +147,7 @@ std::string to_torchtitan(const ExportSource& source, const std::string& schedul
   require_one_stage_each(source, cuts);
   require_own_parameters(source, titan);
   require_one_value(source, titan);
+  require_floating_point(source, titan);
   const bool recompute = all_recompute(plan, titan);
   return fmt::format(
       "[parallelism]\n"

@@ -57,6 +57,7 @@ Graph model_of(int layers) {
 /// One rank per stage.
 Plan chain(const std::vector<std::string>& begins, const std::string& schedule = "1f1b") {
   std::vector<StagePlan> stages;
+  stages.reserve(begins.size());
   for (const std::string& begin : begins)
     stages.push_back({static_cast<int>(stages.size()), begin});
   return plan_of(std::move(stages), schedule);
@@ -110,6 +111,43 @@ TEST(TorchSplit, RefusesRecomputation) {
             HasSubstr("torch.utils.checkpoint")));
 }
 
+TEST(TorchSplit, RefusesAnInputThatALaterStageReads) {
+  TinyModel model;
+  model.add("a", {"one"}).add("b", {"two"}).add("c", {"three"}, {"x"});
+  EXPECT_THAT(refusal(to_torch_split, chain({"", "two"}), model.graph()),
+              HasSubstr("plan.yaml: stages[1].begin: stage 1 reads `x`, an input of the model, "
+                        "which torch gives to stage 0 alone"));
+}
+
+TEST(TorchSplit, CountsConstantsThatTorchSendsAmongTheValues) {
+  testing::GraphBuilder b;  // a counter that both stages read; for us each computes it
+  const testing::Shape shape = {testing::batch, 4};
+  const ValueId x = b.input("x", shape);
+  const ValueId counter = b.op("aten::arange", {}, {4});
+  ValueId h = b.op("aten::linear", {x, b.parameter("one.w", {4, 4}), counter}, shape, {"one"});
+  h = b.op("aten::linear", {h, b.parameter("two.w", {4, 4}), counter}, shape, {"two"});
+  b.output(h);
+  EXPECT_EQ(refusal(to_torch_split, chain({"", "two"}), b.graph), "");
+  b.graph.values[static_cast<size_t>(counter)].dtype = DType::int64;
+  EXPECT_THAT(refusal(to_torch_split, chain({"", "two"}), b.graph),
+              HasSubstr("stage 1 reads `arange`, int64 of stage 0"));
+}
+
+TEST(Exports, ValuesBetweenStagesAreOfFloatingPoint) {
+  Graph model = model_of(2);
+  model.values[static_cast<size_t>(model.operators[2].outputs[0])].dtype = DType::int64;  // relu_0
+  EXPECT_THAT(
+      refusal(to_torch_split, chain({"", "layers.1"}), model),
+      HasSubstr("plan.yaml: stages[1].begin: stage 1 reads `relu_0`, int64 of stage 0; torch "
+                "sends floating point alone"));
+  for (const Export write : {&titan, &to_deepspeed}) {
+    EXPECT_THAT(
+        refusal(write, chain({"", "layers.1"}), model),
+        AllOf(HasSubstr("plan.yaml: stages[1].begin: stage 0 hands `relu_0` of int64 to stage 1"),
+              HasSubstr("values have gradients")));
+  }
+}
+
 TEST(TorchSplit, RefusesASkipConnectionWhereARankHasSeveralStages) {
   TinyModel model;
   model.add("a", {"one"}).add("b", {"two"}).add("c", {"three"}).add("d", {"four"}, {"a"});
@@ -117,8 +155,8 @@ TEST(TorchSplit, RefusesASkipConnectionWhereARankHasSeveralStages) {
   EXPECT_EQ(json::parse(exported(to_torch_split, plan, model.graph())).size(), 3);
   for (size_t stage = 0; stage < 4; ++stage) plan.stages[stage].rank = static_cast<int>(stage) % 2;
   EXPECT_THAT(refusal(to_torch_split, plan, model.graph()),
-              HasSubstr("plan.yaml: stages[3].begin: stage 3 uses `a` of stage 0, and with torch "
-                        "and several stages on a rank a stage hands on to the next alone"));
+              HasSubstr("plan.yaml: stages[3].begin: stage 3 reads `a`, of stage 0; with several "
+                        "stages on a rank torch sends to the next alone"));
 }
 
 /// Two branches that meet: `one`, `two`, `three` (after `one`), `four` (after `two` and `three`).
