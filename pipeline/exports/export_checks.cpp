@@ -87,14 +87,20 @@ void require_own_parameters(const ExportSource& source, std::string_view tool) {
 }
 
 bool all_recompute(const Plan& plan, std::string_view tool) {
-  const bool first = plan.stages.front().recompute;
-  for (size_t stage = 1; stage < plan.stages.size(); ++stage) {
-    if (plan.stages[stage].recompute == first) continue;
+  const bool first = plan.stages.front().recompute.whole;
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    const Recompute& recompute = plan.stages[stage].recompute;
+    if (recompute.units == 0 && recompute.whole == first) continue;
     throw InputError(
         fmt::format("{}: stages[{}].recompute", export_place(plan), stage),
-        fmt::format("stage {} {} and stage 0 {}, and with {} it is all or none", stage,
-                    first ? "does not recompute" : "recomputes", first ? "does" : "does not", tool),
-        "Give all stages the same `recompute`.");
+        recompute.units > 0
+            ? fmt::format("stage {} recomputes {} of its units, and with {} a stage recomputes all "
+                          "or nothing",
+                          stage, recompute.units, tool)
+            : fmt::format("stage {} {} and stage 0 {}, and with {} it is all stages or none", stage,
+                          first ? "does not recompute" : "recomputes", first ? "does" : "does not",
+                          tool),
+        "Give all stages `recompute: true`, or all `false`.");
   }
   return first;
 }

@@ -27,7 +27,7 @@ std::set<std::string> repeated_modules(const Graph& model) {
 
 void require_no_recomputation(const Plan& plan) {
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
-    if (!plan.stages[stage].recompute) continue;
+    if (!plan.stages[stage].recompute.any()) continue;
     throw InputError(
         fmt::format("{}: stages[{}].recompute", export_place(plan), stage),
         fmt::format("stage {} recomputes, and torch's split points do not say so", stage),

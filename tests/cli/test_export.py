@@ -133,7 +133,7 @@ def test_recomputation_of_some_stages_is_refused(tmp_path, form):
     plan.write_text(plan.read_text().replace("rank: 1", "recompute: true\n  rank: 1"))
     done = export(plan, form, tmp_path / "out")
     assert done.returncode == 2 and not (tmp_path / "out").exists()
-    assert "stages[1].recompute" in done.stderr and "all or none" in done.stderr
+    assert "stages[1].recompute" in done.stderr and "all stages or none" in done.stderr
 
 
 def test_a_schedule_file_is_not_written_over_the_config(tmp_path):

@@ -47,12 +47,12 @@ TEST(DeepSpeed, KeepsModulesThatReadTheirParametersAloneBesideWhatUsesThem) {
 
 TEST(DeepSpeed, RecomputesAStageAsOneStretch) {
   Plan plan = export_chain({"", "layers.1"});
-  for (StagePlan& stage : plan.stages) stage.recompute = true;
+  for (StagePlan& stage : plan.stages) stage.recompute = {.whole = true};
   const json file = json::parse(exported(to_deepspeed, plan, stack_of(4)));
   EXPECT_EQ(file["activation_checkpoint_interval"], 5);  // layers.1 to head
-  plan.stages[0].recompute = false;
+  plan.stages[0].recompute = {};
   EXPECT_THAT(export_refusal(to_deepspeed, plan, stack_of(4)),
-              HasSubstr("with DeepSpeed it is all or"));
+              HasSubstr("with DeepSpeed it is all stages or"));
 }
 
 TEST(DeepSpeed, RefusesSchedulesOtherThan1F1B) {

@@ -48,15 +48,15 @@ TEST(Megatron, SaysHowManyMicrobatchesFollowEachOther) {
 
 TEST(Megatron, RecomputesChunksThatFitEveryStage) {
   Plan plan = export_chain({"", "layers.2"});
-  for (StagePlan& stage : plan.stages) stage.recompute = true;
+  for (StagePlan& stage : plan.stages) stage.recompute = {.whole = true};
   const std::string full = "--recompute-granularity full --recompute-method uniform ";
   EXPECT_THAT(exported(to_megatron, plan, stack_of(4)),
               HasSubstr(full + "--recompute-num-layers 2"));
   EXPECT_THAT(exported(to_megatron, plan, stack_of(5)),
               HasSubstr(full + "--recompute-num-layers 1"));
-  plan.stages[1].recompute = false;
+  plan.stages[1].recompute = {};
   EXPECT_THAT(export_refusal(to_megatron, plan, stack_of(4)),
-              HasSubstr("with Megatron it is all or none"));
+              HasSubstr("with Megatron it is all stages or none"));
 }
 
 TEST(Megatron, TiesTheOutputToTheEmbeddingWhereTheModelDoes) {

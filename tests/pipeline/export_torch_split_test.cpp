@@ -53,7 +53,7 @@ TEST(TorchSplit, RefusesAParameterOfTwoStages) {
 
 TEST(TorchSplit, RefusesRecomputation) {
   Plan plan = export_chain({"", "layers.1"});
-  plan.stages[1].recompute = true;
+  plan.stages[1].recompute = {.whole = true};
   EXPECT_THAT(
       export_refusal(to_torch_split, plan, stack_of(2)),
       AllOf(HasSubstr("plan.yaml: stages[1].recompute: stage 1 recomputes, and torch's split "

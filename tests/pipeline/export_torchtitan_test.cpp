@@ -60,13 +60,21 @@ TEST(TorchTitan, ScheduleFilesStandForWhatTorchHasNot) {
 
 TEST(TorchTitan, RecomputationIsOfAllStagesOrNone) {
   Plan plan = export_chain({"", "layers.1"});
-  plan.stages[0].recompute = plan.stages[1].recompute = true;
+  plan.stages[0].recompute = plan.stages[1].recompute = {.whole = true};
   EXPECT_THAT(exported(titan, plan, stack_of(2)), HasSubstr("mode = \"full\""));
-  plan.stages[1].recompute = false;
+  plan.stages[1].recompute = {};
   EXPECT_THAT(export_refusal(titan, plan, stack_of(2)),
               AllOf(HasSubstr("plan.yaml: stages[1].recompute: stage 1 does not recompute and "
-                              "stage 0 does, and with TorchTitan it is all or none"),
-                    HasSubstr("Give all stages the same")));
+                              "stage 0 does, and with TorchTitan it is all stages or none"),
+                    HasSubstr("Give all stages `recompute: true`, or all `false`.")));
+}
+
+TEST(TorchTitan, RecomputationIsOfWholeStages) {
+  Plan plan = export_chain({"", "layers.1"});
+  plan.stages[0].recompute = plan.stages[1].recompute = {.units = 1};
+  EXPECT_THAT(export_refusal(titan, plan, stack_of(2)),
+              HasSubstr("plan.yaml: stages[0].recompute: stage 0 recomputes 1 of its units, "
+                        "and with TorchTitan a stage recomputes all or nothing"));
 }
 
 TEST(TorchTitan, RefusesACutInsideAModule) {
