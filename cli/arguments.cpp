@@ -199,12 +199,12 @@ std::function<int()> declare_compare(CLI::App& app) {
 std::function<int()> declare_export(CLI::App& app) {
   auto options = std::make_shared<ExportOptions>();
   add_text(app, "PLAN.yaml", options->plan, "", "the plan to export")->required();
-  add_text(app, "--format", options->format, "NAME", "torch-csv: the schedule for torch's runtime")
-      ->required();
+  add_text(app, "--format", options->format, "NAME", "one of those below")->required();
   add_text(app, "--lowered", options->lowered, "VERSION",
-           "of torch: with transfers, in the form of that version; default: compute alone");
+           "torch-csv with transfers, in the form of that torch; default: compute alone");
   add_file(app, "-o,--output", options->output, "the file to write")->required();
-  app.footer("Example:\n  penstock export plan.yaml --format torch-csv -o schedule.csv");
+  app.footer("Formats:\n" + export_formats() +
+             "Example:\n  penstock export plan.yaml --format torch-csv -o schedule.csv");
   return [options] { return export_plan(*options); };
 }
 
@@ -226,7 +226,7 @@ constexpr Command commands[] = {
     {"simulate", "predict step time, idle time and memory; no device needed", declare_simulate},
     {"execute", "train the plan, one process per rank", declare_execute},
     {"compare", "a predicted and a real timeline, side by side", declare_compare},
-    {"export", "a plan's schedule for other tools", declare_export},
+    {"export", "a plan for other tools: torch, TorchTitan, Megatron, DeepSpeed", declare_export},
     {"show", "what is in a model or a plan", declare_show},
 };
 

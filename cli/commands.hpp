@@ -66,6 +66,8 @@ struct ExportOptions {
   std::string lowered;  // the torch version whose lowered format is wanted, or ""
 };
 int export_plan(const ExportOptions& options);
+/// The formats that it knows, a line each.
+std::string export_formats();
 
 struct ShowOptions {
   std::string path;  // .pt2 or plan

@@ -1,12 +1,17 @@
 // `penstock export`: a plan for other tools.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+
 #include "cli/commands.hpp"
 #include "cli/plan_inputs.hpp"
 #include "graph/analysis.hpp"
 #include "graph/error.hpp"
 #include "graph/file.hpp"
 #include "graph/pt2.hpp"
+#include "pipeline/exports/exports.hpp"
 #include "pipeline/plan.hpp"
 #include "pipeline/torch_csv.hpp"
 
@@ -16,12 +21,82 @@ namespace {
 
 constexpr const char* lowered_version = "2.11";
 
-void check_options(const ExportOptions& options) {
-  if (options.format != "torch-csv") {
-    throw InputError("--format", fmt::format("there is no format `{}`", options.format),
-                     "Formats: torch-csv. " + did_you_mean(options.format, {"torch-csv"}));
+/// What is written, and what the report says beyond that.
+struct Exported {
+  std::string text;
+  std::string schedule_file, schedule;  // a file beside it, "" where none is needed
+  std::string note;
+};
+
+struct Format {
+  const char* name;
+  const char* description;
+  Exported (*make)(const ExportSource&, const Program& compute, const ExportOptions&);
+};
+
+Exported torch_csv(const ExportSource& source, const Program& compute,
+                   const ExportOptions& options) {
+  if (options.lowered.empty()) return {.text = to_torch_compute_csv(compute)};
+  return {.text = to_torch_lowered_csv(compute, flows(source.slicing), source.plan.path),
+          .note = ", lowered for torch " + options.lowered};
+}
+
+Exported torch_split(const ExportSource& source, const Program&, const ExportOptions&) {
+  return {.text = to_torch_split(source)};
+}
+
+Exported torchtitan(const ExportSource& source, const Program& compute,
+                    const ExportOptions& options) {
+  if (!torch_schedule_name(source.plan).empty()) return {.text = to_torchtitan(source, "")};
+  const std::string file =
+      std::filesystem::absolute(options.output).replace_extension(".csv").string();
+  if (file == std::filesystem::absolute(options.output)) {
+    throw InputError("-o", fmt::format("{} is where the schedule goes, in a file of its own", file),
+                     "Give the output another name, like pipeline.toml.");
   }
-  if (options.lowered.empty() || options.lowered == lowered_version) return;
+  return {.text = to_torchtitan(source, file),
+          .schedule_file = file,
+          .schedule = to_torch_compute_csv(compute),
+          .note = fmt::format("; torch has no such schedule: it is in {}", file)};
+}
+
+Exported megatron(const ExportSource& source, const Program&, const ExportOptions&) {
+  const std::string line = to_megatron(source);
+  return {.text = line, .note = "\n" + line.substr(0, line.size() - 1)};
+}
+
+Exported deepspeed(const ExportSource& source, const Program&, const ExportOptions&) {
+  return {.text = to_deepspeed(source)};
+}
+
+constexpr Format formats[] = {
+    {"torch-csv", "the schedule, as torch.distributed.pipelining's runtime loads it", torch_csv},
+    {"torch-split", "the split points for its pipeline(), as JSON", torch_split},
+    {"torchtitan", "modules of each stage, schedule and degrees for TorchTitan, as TOML",
+     torchtitan},
+    {"megatron", "layout and batch sizes as a line of arguments for Megatron-LM", megatron},
+    {"deepspeed", "layers, parts and batch sizes for DeepSpeed's PipelineModule, as JSON",
+     deepspeed},
+};
+
+const Format& find_format(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Format& format : formats) {
+    if (format.name == name) return format;
+    names.emplace_back(format.name);
+  }
+  throw InputError(
+      "--format", fmt::format("there is no format `{}`", name),
+      fmt::format("Formats: {}. {}", fmt::join(names, ", "), did_you_mean(name, names)));
+}
+
+void check_lowered(const ExportOptions& options) {
+  if (options.lowered.empty()) return;
+  if (options.format != "torch-csv") {
+    throw InputError("--lowered", fmt::format("{} has no lowered form", options.format),
+                     "Leave it out; it is for torch-csv.");
+  }
+  if (options.lowered == lowered_version) return;
   throw InputError("--lowered",
                    fmt::format("the lowered format of torch {} is not known", options.lowered),
                    fmt::format("Give {}, or leave it out: the compute-only format is the same in "
@@ -31,21 +106,29 @@ void check_options(const ExportOptions& options) {
 
 }  // namespace
 
+std::string export_formats() {
+  std::string text;
+  for (const Format& format : formats) {
+    text += fmt::format("  {:<12}  {}\n", format.name, format.description);
+  }
+  return text;
+}
+
 int export_plan(const ExportOptions& options) {
-  check_options(options);
+  const Format& format = find_format(options.format);
+  check_lowered(options);
   Plan plan = read_plan(options.plan);
   const Graph model = read_pt2(plan.job.model);
   check_fingerprint(plan, model);
-  const Slicing slicing = slice(plan, model, analyse(model));
+  const Analysis analysis = analyse(model);
+  const Slicing slicing = slice(plan, model, analysis);
   make_adaptive(plan, model, slicing);
-  const std::vector<Flow> stage_flows = flows(slicing);
-  const Program compute = compute_program(plan, stage_flows);
-  write_file(options.output, options.lowered.empty()
-                                 ? to_torch_compute_csv(compute)
-                                 : to_torch_lowered_csv(compute, stage_flows, plan.path));
+  const Program compute = compute_program(plan, flows(slicing));
+  const Exported exported = format.make({plan, model, analysis, slicing}, compute, options);
+  if (!exported.schedule_file.empty()) write_file(exported.schedule_file, exported.schedule);
+  write_file(options.output, exported.text);
   fmt::print("wrote {}: {} ranks, {} stages, {} microbatches{}\n", options.output,
-             compute.rank_count(), compute.stage_count(), compute.microbatches,
-             options.lowered.empty() ? "" : ", lowered for torch " + options.lowered);
+             compute.rank_count(), compute.stage_count(), compute.microbatches, exported.note);
   return 0;
 }
 

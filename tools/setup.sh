@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Installs what Penstock needs: the Debian packages of packages.txt (with --tests those of
 # packages-test.txt as well, as far as the distribution has them) and, in .venv, the Python packages
-# of requirements.txt. Does nothing where everything is there (well under a second). Safe to call
-# from two terminals at once: the second waits. Run it, or call tools/build, tools/test or
-# tools/quickstart, which begin with it. Ends with 2 where something is missing that it may not
-# install.
+# of requirements.txt (with --tests those of requirements-test.txt). Does nothing where everything is
+# there (well under a second). Safe to call from two terminals at once: the second waits. Run it, or
+# call tools/build, tools/test or tools/quickstart, which begin with it. Ends with 2 where something
+# is missing that it may not install.
 set -euo pipefail
 
 root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
@@ -85,9 +85,12 @@ python3_path() {
   if [ -x /usr/bin/python3 ]; then echo /usr/bin/python3; else command -v python3; fi
 }
 
+# The Python packages of a list (second its size, for people), by pip with further options; not
+# where they were installed before.
 install_python_packages() {
-  local stamp=$venv/.penstock-requirements wanted
-  wanted=$(sha256sum <"$root/tools/requirements.txt")
+  local requirements=$1 size=$2 stamp=$venv/.penstock-${1%.txt} wanted
+  shift 2
+  wanted=$(sha256sum <"$root/tools/$requirements")
   if [ -x "$venv/bin/python" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
     return 0
   fi
@@ -95,10 +98,10 @@ install_python_packages() {
     say "setup: creating .venv"
     "$(python3_path)" -m venv --clear "$venv"
   fi
-  say "setup: installing Python packages (LibTorch is some 3 GB, the first time takes minutes)"
-  if ! "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --retries 5 \
-      -r "$root/tools/requirements.txt" >&2; then
-    say "setup: pip could not install tools/requirements.txt; its message is above"
+  say "setup: installing the Python packages of tools/$requirements ($size)"
+  if ! "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --retries 5 "$@" \
+      -r "$root/tools/$requirements" >&2; then
+    say "setup: pip could not install tools/$requirements; its message is above"
     exit 1
   fi
   printf '%s\n' "$wanted" >"$stamp.new"
@@ -116,7 +119,11 @@ main() {
   exec 9<"$root/tools/requirements.txt"
   flock 9
   [ -n "${PENSTOCK_SKIP_PACKAGES:-}" ] || install_packages
-  install_python_packages
+  install_python_packages requirements.txt \
+    "LibTorch is some 3 GB, the first time takes minutes"
+  # deepspeed looks for torch and CUDA when it is installed: it must see .venv, and no CUDA.
+  [ -z "$tests" ] || DS_ACCELERATOR=cpu DS_BUILD_OPS=0 TORCH_CUDA_ARCH_LIST=8.0 \
+    install_python_packages requirements-test.txt "9 MB" --quiet --no-deps --no-build-isolation
   [ -z "$tests" ] || cp "$list" "$asked"
 }
 

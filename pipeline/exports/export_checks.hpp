@@ -1,0 +1,35 @@
+// What several tools cannot say.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "pipeline/exports/exports.hpp"
+
+namespace penstock {
+
+/// The plan's file, for messages.
+std::string export_place(const Plan& plan);
+
+/// Throws InputError unless the plan's schedule has one of these names.
+void require_schedule(const Plan& plan, std::string_view tool,
+                      std::initializer_list<std::string_view> names);
+
+/// Throws InputError where a stage uses values of another than the one before it.
+void require_neighbours(const ExportSource& source, std::string_view tool);
+
+/// Throws InputError unless each stage hands one value to the next stage, and nothing to others.
+void require_one_value(const ExportSource& source, std::string_view tool);
+
+/// Throws InputError where a stage hands on a value that is not of floating point: torch's stages,
+/// and what is built on them, want a gradient for each.
+void require_floating_point(const ExportSource& source, std::string_view tool);
+
+/// Throws InputError where stages share a trainable parameter.
+void require_own_parameters(const ExportSource& source, std::string_view tool);
+
+/// Whether all stages recompute, or none. Throws InputError where some do.
+bool all_recompute(const Plan& plan, std::string_view tool);
+
+}  // namespace penstock

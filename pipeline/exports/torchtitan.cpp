@@ -1,0 +1,169 @@
+// TorchTitan gives each stage the children of the model, and those of its lists, that it is told.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "graph/error.hpp"
+#include "pipeline/exports/export_checks.hpp"
+#include "pipeline/exports/module_cuts.hpp"
+
+namespace penstock {
+
+namespace {
+
+constexpr std::string_view titan = "TorchTitan";
+
+/// Ours and torch's.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> torch_schedules = {{
+    {"gpipe", "GPipe"},
+    {"1f1b", "1F1B"},
+    {"looped-bfs", "LoopedBFS"},
+    {"interleaved-1f1b", "Interleaved1F1B"},
+    {"interleaved-zb", "InterleavedZeroBubble"},
+    {"zbv", "ZBVZeroBubble"},
+    {"dualpipev", "DualPipeV"},
+}};
+
+/// With a schedule file TorchTitan places stage s on rank s mod P.
+void require_loop_placement(const Plan& plan) {
+  const int ranks = plan.ranks();
+  const auto stages = static_cast<int>(plan.stages.size());
+  for (int stage = 0; stage < stages; ++stage) {
+    const int rank = plan.stages[static_cast<size_t>(stage)].rank;
+    if (rank == stage % ranks) continue;
+    throw InputError(
+        fmt::format("{}: stages[{}].rank", export_place(plan), stage),
+        fmt::format("stage {} is on rank {}; with a schedule that torch does not have, "
+                    "TorchTitan places it on rank {}",
+                    stage, rank, stage % ranks),
+        fmt::format("Place stages on rank 0 to {} in turn.", ranks - 1));
+  }
+  if (stages % ranks == 0) return;
+  throw InputError(export_place(plan) + ": stages",
+                   fmt::format("TorchTitan runs the same number of stages on each rank, not {} on "
+                               "{} ranks",
+                               stages, ranks),
+                   "Plan a multiple.");
+}
+
+/// `layers.3`: a child of the model, or of a list of it. Deeper ones TorchTitan does not find.
+void require_shallow(const ExportSource& source, const std::string& module) {
+  if (std::ranges::count(module, '.') <= 1) return;
+  throw InputError(source.model.path,
+                   fmt::format("`{}` lies too deep: a part of TorchTitan's has children of the "
+                               "model, or of lists that are children",
+                               module),
+                   "Make its list a child of the model.");
+}
+
+using Parts = std::vector<std::vector<std::string>>;
+
+/// All modules that a stage runs, also those that compute constants or parameter-derived values.
+Parts modules_of_stages(const ExportSource& source) {
+  Parts parts;
+  for (const StageSlice& slice : source.slicing.stages) {
+    std::vector<std::string>& part = parts.emplace_back();
+    for (const OperatorId id : slice.operators) {
+      const std::string module = outermost_module(source.model, id);
+      if (module.empty() || std::ranges::find(part, module) != part.end()) continue;
+      require_shallow(source, module);
+      part.push_back(module);
+    }
+  }
+  return parts;
+}
+
+void require_whole_modules(const ExportSource& source, const ModuleCuts& cuts) {
+  std::vector<size_t> allowed;
+  for (size_t i = 1; i < cuts.points.size(); ++i) {
+    if (begins_outermost(source.model, cuts.points[i])) allowed.push_back(i);
+  }
+  for (size_t stage = 1; stage < cuts.begins.size(); ++stage) {
+    if (std::ranges::binary_search(allowed, cuts.begins[stage])) continue;
+    refuse_cut(source, cuts, stage, allowed,
+               fmt::format("{}; TorchTitan gives a stage whole modules",
+                           describe_cut(source, cuts, stage)));
+  }
+}
+
+/// Copies of a module that several stages call would go separate ways; those of one that computes
+/// constants alone do no harm.
+void require_one_stage_each(const ExportSource& source, const ModuleCuts& cuts) {
+  std::map<std::string, int> stage_of;
+  for (const CutPoint& point : cuts.points) {
+    const std::string module = outermost_module(source.model, point.op);
+    const int stage = source.slicing.stage_of_operator[static_cast<size_t>(point.op)];
+    const auto [known, added] = stage_of.emplace(module, stage);
+    if (added || module.empty() || known->second == stage) continue;
+    throw InputError(cut_place(source.plan, static_cast<size_t>(stage)),
+                     fmt::format("`{}` is called in stages {} and {}; TorchTitan would give each a "
+                                 "copy of its own",
+                                 module, known->second, stage),
+                     "Keep its calls in one stage.");
+  }
+}
+
+std::string parts_text(const Parts& parts) {
+  std::string text = "[\n";
+  for (const std::vector<std::string>& part : parts) {
+    std::vector<std::string> quoted;
+    quoted.reserve(part.size());
+    for (const std::string& module : part) quoted.push_back(nlohmann::json(module).dump());
+    text += fmt::format("  [{}],\n", fmt::join(quoted, ", "));
+  }
+  return text + "]";
+}
+
+std::string schedule_lines(const Plan& plan, const std::string& schedule_file) {
+  const std::string_view name = torch_schedule_name(plan);
+  if (!name.empty()) return fmt::format("pipeline_parallel_schedule = \"{}\"\n", name);
+  require_loop_placement(plan);
+  return fmt::format(
+      "pipeline_parallel_schedule = \"PipelineScheduleMulti\"\n"
+      "pipeline_parallel_schedule_csv = {}\n",
+      nlohmann::json(schedule_file).dump());
+}
+
+}  // namespace
+
+std::string_view torch_schedule_name(const Plan& plan) {
+  if (!plan.program.empty()) return "";
+  const bool whole_ramp = plan.schedule != "gpipe" && plan.schedule != "1f1b";
+  if (!whole_ramp && plan.microbatches < plan.ranks()) return "";
+  for (const auto& [ours, theirs] : torch_schedules) {
+    if (ours == plan.schedule) return theirs;
+  }
+  return "";
+}
+
+std::string to_torchtitan(const ExportSource& source, const std::string& schedule_file) {
+  const Plan& plan = source.plan;
+  const ModuleCuts cuts = module_cuts(source);
+  require_whole_modules(source, cuts);
+  require_one_stage_each(source, cuts);
+  require_own_parameters(source, titan);
+  require_one_value(source, titan);
+  require_floating_point(source, titan);
+  const bool recompute = all_recompute(plan, titan);
+  return fmt::format(
+      "[parallelism]\n"
+      "pipeline_parallel_degree = {}\n{}"
+      "pipeline_parallel_microbatch_size = {}\n"
+      "data_parallel_replicate_degree = {}\n"
+      "data_parallel_shard_degree = 1\n"
+      "module_fqns_per_model_part = {}\n\n"
+      "[training]\n"
+      "local_batch_size = {}\n"
+      "global_batch_size = {}\n\n"
+      "[activation_checkpoint]\n"
+      "mode = \"{}\"\n",
+      plan.ranks(), schedule_lines(plan, schedule_file), plan.microbatch, plan.data_parallel,
+      parts_text(modules_of_stages(source)), plan.microbatches * plan.microbatch,
+      plan.job.global_batch, recompute ? "full" : "none");
+}
+
+}  // namespace penstock

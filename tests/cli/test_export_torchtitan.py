@@ -1,0 +1,72 @@
+"""penstock export --format torchtitan: TorchTitan reads the file, splits the model as planned, trains the same step."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from exporting import TRANSFORMERS, export, require_package, tokens
+from pipelines import (TORCHRUN, Reference, clean_environment, difference, load_file, model_path, write_plan)
+
+require_package("torchtitan")
+
+LOOP, V = [0, 1, 0, 1], [0, 1, 1, 0]
+TWO, FOUR = ["", "layers.1"], ["", "layers.1", "layers.2", "norm"]
+REFERENCE, TEXT = TRANSFORMERS  # the second has position embeddings, of no input, and a mask
+# The schedule that TorchTitan is told; zb-h1 is no schedule of torch's, and goes into a file.
+CASES = {"text": (TEXT, "1f1b", "1F1B", [0, 1], TWO),
+         "interleaved": (REFERENCE, "interleaved-1f1b", "Interleaved1F1B", LOOP, FOUR),
+         "v": (REFERENCE, "zbv", "ZBVZeroBubble", V, FOUR),
+         "file": (REFERENCE, "zb-h1", "PipelineScheduleMulti", [0, 1], TWO)}
+PARTS = {0: {"tok_embeddings", "layers.0"}, 1: {"layers.1"}, 2: {"layers.2", "layers.3"}, 3: {"norm", "output"}}
+
+
+@pytest.fixture(scope="module")
+def titan_folder(tmp_path_factory):
+    """A folder for each case with our plan, and the loss and gradients that TorchTitan got from its export."""
+    root, cases = tmp_path_factory.mktemp("titan"), []
+    for case, (model, schedule, name, ranks, begins) in CASES.items():
+        folder = root / case
+        folder.mkdir()
+        data = tokens(folder)
+        plan = write_plan(folder, model_path(model), data, begins, 4, 2, schedule, ranks=ranks)
+        done = export(plan, "torchtitan", folder / "pipeline.toml")
+        assert done.returncode == 0, done.stderr
+        assert f'pipeline_parallel_schedule = "{name}"' in (folder / "pipeline.toml").read_text()
+        assert (folder / "pipeline.csv").exists() == (name == "PipelineScheduleMulti")
+        cases.append({"config": str(folder / "pipeline.toml"), "model": str(model_path(model)),
+                      "settings": TRANSFORMERS[model], "data": str(data), "folder": str(folder)})
+    (root / "cases.json").write_text(json.dumps(cases))
+    done = subprocess.run([TORCHRUN, "--standalone", "--nproc-per-node", "2",
+                           Path(__file__).with_name("titan_runtime.py"), root / "cases.json"],
+                          capture_output=True, text=True, timeout=300, check=False, env=clean_environment())
+    assert done.returncode == 0, done.stderr[-4000:]
+    return root
+
+
+def stage_gradients(folder):
+    return [load_file(file) for file in sorted(folder.glob("gradients-*.safetensors"))]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_torchtitan_trains_the_same_step_as_the_unsplit_model(titan_folder, case):
+    folder = titan_folder / case
+    reference = Reference(folder / "plan.yaml")
+    loss = reference.backward(0)
+    # float64: sums in another order
+    assert json.loads((folder / "loss.json").read_text()) == pytest.approx(loss, rel=1e-12)
+    stages = stage_gradients(folder)
+    theirs = {name: gradient for stage in stages for name, gradient in stage.items()}
+    assert len(theirs) == sum(map(len, stages)), "a parameter in two stages"
+    expected = {name: p.grad for name, p in reference.parameters.items()}
+    assert difference(theirs, expected) <= 1e-10
+
+
+@pytest.mark.parametrize("case", ["interleaved", "v"])
+def test_torchtitan_gives_each_stage_the_modules_that_the_plan_has(titan_folder, case):
+    stages = stage_gradients(titan_folder / case)
+    assert len(stages) == 4
+    for stage, gradients in enumerate(stages):
+        modules = {".".join(name.split(".")[:2 if name.startswith("layers") else 1]) for name in gradients}
+        assert modules == PARTS[stage]
