@@ -277,7 +277,8 @@ INSTANTIATE_TEST_SUITE_P(All, EveryModel,
                                            "transformer-text-dropout", "transformer-meta",
                                            "transformer-static", "pippy", "iterative",
                                            "image_classifier", "everything", "lstm", "parameters",
-                                           "unet", "outputs", "nested", "nested-foreign"));
+                                           "unet", "outputs", "nested", "nested-foreign", "gpt2",
+                                           "llama", "bert", "t5", "moe", "resnet", "vit"));
 
 /// A .safetensors file: 8 bytes of header length, a JSON header, the values.
 std::map<std::string, std::string> safetensors(const std::string& path) {

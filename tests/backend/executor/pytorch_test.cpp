@@ -48,9 +48,9 @@ std::vector<std::string> begin_names(const Graph& graph, int stages) {
   return names;
 }
 
-class KnownModels : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {
+class KnownModels : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {
  protected:
-  std::string name() const { return std::get<0>(GetParam()); }
+  const std::string& name() const { return std::get<0>(GetParam()); }
 
   /// As many ranks as asked for in each replica; interleaved schedules have two stages on each.
   Plan plan_over(int ranks, int replicas, const std::string& model) const {
@@ -106,7 +106,7 @@ TEST_P(KnownModels, TrainOnTwoReplicasAsInPlainPyTorch) {
 }
 
 std::string name_of(const ::testing::TestParamInfo<KnownModels::ParamType>& info) {
-  std::string name = std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
+  std::string name = std::get<0>(info.param) + "_" + std::get<1>(info.param);
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }

@@ -96,7 +96,10 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"everything", ce}, Case{"everything-f64", ce}, Case{"lstm", ce},
                       Case{"lstm-f64", ce}, Case{"parameters", Loss::mse},
                       Case{"parameters-f64", Loss::mse}, Case{"unet", Loss::mse},
-                      Case{"unet-f64", Loss::mse}, Case{"outputs", Loss::output}),
+                      Case{"unet-f64", Loss::mse}, Case{"outputs", Loss::output},
+                      Case{"gpt2-f64", ce}, Case{"llama", ce}, Case{"llama-f64", ce},
+                      Case{"bert-f64", ce}, Case{"t5", ce}, Case{"t5-f64", ce}, Case{"moe-f64", ce},
+                      Case{"resnet", ce}, Case{"resnet-f64", ce}, Case{"vit-f64", ce}),
     [](const auto& tested) {
       std::string name = tested.param.model;
       std::replace(name.begin(), name.end(), '-', '_');
