@@ -50,16 +50,18 @@ def small_pictures(random):
     """For ResNet and ViT: a smooth random shape per class in three colours, with noise."""
     target = random.integers(CLASSES, size=SAMPLES)
     shapes = np.kron(random.standard_normal((CLASSES, 3, 8, 8)), np.ones((4, 4)))
-    return {"image": shapes[target] + random.standard_normal((SAMPLES, 3, 32, 32)), "target": target}
+    noise = random.standard_normal((SAMPLES, 3, 32, 32))
+    return {"image": shapes[target] + noise, "target": target}
 
 
 def discs_and_squares(random):
-    """For the U-Net: a disc (class 1) and over it a square (class 2) of random colours, with noise."""
+    """For the U-Net: a disc (class 1) and over it a square (class 2), with colours and noise."""
     rows, columns = np.mgrid[:32, :32]
-    near, wide = random.uniform(6, 26, size=(2, 2, SAMPLES, 1, 1)), random.uniform(3, 6, size=(2, SAMPLES, 1, 1))
-    down, across = np.abs(rows - near[0]), np.abs(columns - near[1])
-    target = np.where(down[0] ** 2 + across[0] ** 2 < wide[0] ** 2, 1, 0)
-    target = np.where(np.maximum(down[1], across[1]) < wide[1], 2, target)
+    disc, square = random.uniform(6, 26, size=(2, 2, SAMPLES, 1, 1))  # row and column of the centre
+    sizes = random.uniform(3, 6, size=(2, SAMPLES, 1, 1))
+    inside = np.hypot(rows - disc[0], columns - disc[1]) < sizes[0]
+    over = np.maximum(np.abs(rows - square[0]), np.abs(columns - square[1])) < sizes[1]
+    target = np.where(over, 2, np.where(inside, 1, 0))
     colours = random.standard_normal((SAMPLES, 3, 3))  # by class
     image = np.take_along_axis(colours, target.reshape(SAMPLES, -1, 1), axis=1)
     image = np.moveaxis(image.reshape(SAMPLES, 32, 32, 3), 3, 1)

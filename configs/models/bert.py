@@ -1,8 +1,8 @@
 """BERT of Hugging Face's transformers, with random weights: it sees both sides of a position and
 fills in masked tokens; the head is tied to the word embedding.
 
-Layers are `bert.encoder.layer.0` … . The names are those of BertForMaskedLM. The vocabulary of 257
-is the bytes and the mask. BERT base, 110 million parameters:
+Layers are `bert.encoder.layer.0` …, all names those of BertForMaskedLM. The vocabulary of 257 is
+the bytes and the mask. BERT base, 110 million parameters:
 
     --set layers=12 --set hidden=768 --set heads=12 --set sequence=512 --set vocabulary=30522
 """

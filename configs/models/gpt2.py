@@ -1,7 +1,7 @@
 """GPT-2 of Hugging Face's transformers, with random weights: learned positions, pre-norm blocks,
 the head tied to the token embedding.
 
-Blocks are `transformer.h.0` … . The names are those of GPT2LMHeadModel, so a state dictionary goes
+Blocks are `transformer.h.0` …, all names those of GPT2LMHeadModel, so that a state dictionary goes
 both ways. GPT-2 small, 124 million parameters:
 
     --set layers=12 --set hidden=768 --set heads=12 --set sequence=1024 --set vocabulary=50257

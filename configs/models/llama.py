@@ -1,8 +1,8 @@
 """Llama of Hugging Face's transformers, with random weights: rotary positions, RMS norm, gated MLP,
 queries in groups that share keys and values.
 
-Layers are `model.layers.0` … . The names are those of LlamaForCausalLM. Llama 3 8B, too big to hold
-and so exported without weights:
+Layers are `model.layers.0` …, all names those of LlamaForCausalLM. Llama 3 8B, exported without
+weights:
 
     --set layers=32 --set hidden=4096 --set feedforward=14336 --set heads=32 --set key_heads=8
     --set sequence=8192 --set vocabulary=128256 --set rope_theta=500000 --dtype bfloat16 --meta

@@ -1,8 +1,8 @@
 """A language model with a mixture of experts in every block, routed densely: each expert computes
 every token, and the router's softmax weighs what they say.
 
-Blocks are `blocks.0` …, experts `blocks.0.experts.0` … . Nothing is dropped and no size depends on
-the router, as it would where each token goes to its best experts alone.
+Blocks are `blocks.0` …, experts `blocks.0.experts.0` … . No token is dropped and no size depends
+on the router, as it would where each token goes to its best experts alone.
 """
 
 import torch

@@ -1,6 +1,6 @@
 """A residual network with batch norm for small images: three groups of blocks, each group half as
-wide and high and with twice the channels (He et al., "Deep Residual Learning for Image Recognition",
-2016, section 4.2). `blocks=3` is their ResNet-20.
+wide and high and with twice the channels (He et al., "Deep Residual Learning for Image
+Recognition", 2016, section 4.2). `blocks=3 width=16` is their ResNet-20.
 
 Blocks are `groups.0.0` … . Batch norm couples the samples of a microbatch, so the number of
 microbatches changes the training, as it does in plain PyTorch.

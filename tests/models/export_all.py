@@ -4,9 +4,9 @@
     export_all.py OUT_FOLDER
 
 It goes through the functions of tools/export_model.py, so that each file was compared with its module.
-A model is the file NAME.py here or in configs/models. Those of TRAINED come with NAME.data.safetensors and what
-plain PyTorch makes of the module with this data: NAME.trained.safetensors, and NAME.replicated.safetensors on two
-replicas. `stamp` is written last.
+A model is the file NAME.py here or in configs/models. Those of TRAINED come with NAME.data.safetensors
+and with what plain PyTorch makes of the module with this data: NAME.trained.safetensors, and
+NAME.replicated.safetensors on two replicas. `stamp` is written last.
 """
 
 import argparse
@@ -110,26 +110,32 @@ def export(name, file, settings, flags, folder):
 
 
 def write_training(source, options, path):
-    """Random data, and what plain PyTorch makes of the module with it, on one and on two replicas."""
+    """Random data, and what plain PyTorch makes of the module with it, on one and two replicas."""
     module, _, _ = build(source, options)
-    dtype = getattr(torch, options.dtype or "float32")
-    torch.manual_seed(1)
-    parts = [source.call(source.example_inputs) for _ in range(6)]  # of 4 samples: 3 steps, then from the start
-    inputs = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-    inputs = {name: value.to(dtype) if value.is_floating_point() else value for name, value in inputs.items()}
-    with torch.no_grad():
-        *sizes, classes = copy.deepcopy(module)(**inputs).shape
-    target = torch.randint(classes, sizes)
+    inputs, target = random_data(source, module)
     save_file({**inputs, "target": target}, path + ".data.safetensors")
     for replicas, name in ((1, ".trained"), (2, ".replicated")):
-        training = Training(copy.deepcopy(module), inputs, target, loss="cross_entropy", microbatches=4 // replicas,
-                            microbatch=2, replicas=replicas,
-                            optimizer={"kind": "sgd", "learning_rate": 0.05, "momentum": 0.5})
+        training = Training(copy.deepcopy(module), inputs, target, loss="cross_entropy",
+                            optimizer={"kind": "sgd", "learning_rate": 0.05, "momentum": 0.5},
+                            microbatches=4 // replicas, microbatch=2, replicas=replicas)
         save_file(five_steps(training), path + name + ".safetensors")
 
 
+def random_data(source, module):
+    """24 samples, which are 3 steps: the fourth starts over."""
+    torch.manual_seed(1)
+    dtype = next(module.parameters()).dtype
+    parts = [source.call(source.example_inputs) for _ in range(6)]
+    inputs = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    inputs = {name: value.to(dtype) if value.is_floating_point() else value
+              for name, value in inputs.items()}
+    with torch.no_grad():
+        *sizes, classes = copy.deepcopy(module)(**inputs).shape
+    return inputs, torch.randint(classes, sizes)
+
+
 def five_steps(training):
-    """Losses, the first gradients, parameters and each replica's buffers after the last step, by name."""
+    """Losses, the first gradients, parameters and each replica's buffers at the end, by name."""
     losses, gradients = training.train(5)
     named = {f"gradient.{name}": value for name, value in gradients.items()}
     named |= {f"parameter.{name}": value.detach() for name, value in training.parameters.items()}

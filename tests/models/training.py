@@ -1,7 +1,7 @@
-"""Trains a module in plain PyTorch, one microbatch after the other: what pipelined runs are compared with.
+"""Trains a module in plain PyTorch, one microbatch after the other, to compare pipelined runs with.
 
-Replicas have the same parameters and each its own buffers, as running statistics of batch norm are kept under data
-parallelism. The loss of a step is the mean over the microbatches of all replicas, in their order.
+Replicas have the same parameters and each its own buffers, as running statistics of batch norm are
+kept under data parallelism. The loss of a step is the mean over the microbatches of all replicas.
 """
 
 import torch
@@ -10,16 +10,19 @@ OPTIMIZERS = {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW}
 
 
 class Training:
-    def __init__(self, module, inputs, target, *, loss, optimizer, microbatches, microbatch, replicas=1):
-        """`inputs` by name and `target`, first dimension: samples; `loss` and `optimizer` as in a job."""
+    """`inputs` by name and `target`, first dimension: samples; `loss`, `optimizer` as in a job."""
+
+    def __init__(self, module, inputs, target, *, loss, optimizer, microbatches, microbatch,
+                 replicas=1):
         self.module, self.inputs, self.target = module, inputs, target
         self.kind, self.settings = loss, dict(optimizer)
         self.microbatches, self.size, self.replicas = microbatches, microbatch, replicas
         self.parameters = dict(module.named_parameters())
-        self.buffers = [{name: buffer.clone() for name, buffer in module.named_buffers()} for _ in range(replicas)]
+        self.buffers = [{name: buffer.clone() for name, buffer in module.named_buffers()}
+                        for _ in range(replicas)]
 
     def microbatch(self, step, index):
-        """Microbatch `index` of a step, counted over all replicas; samples start over at the end."""
+        """Number `index` of a step, counted over all replicas; samples start over at the end."""
         first = (step * self.microbatches * self.replicas + index) * self.size
         samples = len(next(iter(self.inputs.values())))
         rows = [(first + k) % samples for k in range(self.size)]
@@ -52,13 +55,16 @@ class Training:
         kind = OPTIMIZERS[settings.pop("kind")]
         return kind(self.parameters.values(), lr=settings.pop("learning_rate"), **settings)
 
+    def gradients(self):
+        return {name: p.grad.clone() for name, p in self.parameters.items() if p.grad is not None}
+
     def train(self, steps):
         """Losses of the steps, and the gradients of the first."""
         optimizer, losses, gradients = self.optimizer(), [], {}
         for step in range(steps):
             losses.append(self.backward(step))
             if step == 0:
-                gradients = {name: p.grad.clone() for name, p in self.parameters.items() if p.grad is not None}
+                gradients = self.gradients()
             optimizer.step()
             optimizer.zero_grad()
         return losses, gradients
