@@ -54,7 +54,7 @@ std::string describe(const Operator& op) {
 }
 
 PreparedOperator::PreparedOperator(const Graph& graph, const Operator& op, at::Device device)
-    : op_(&op), device_(device), handle_(find(graph, op)) {
+    : op_(&op), device_(device), handle_(find(graph, op)), random_(is_random(op)) {
   const auto& schema = handle_.schema();
   std::vector<bool> given(schema.arguments().size(), false);
   for (const c10::Argument& argument : schema.arguments()) {
@@ -112,9 +112,9 @@ void PreparedOperator::run(Environment& environment, int64_t batch) const {
   try {
     std::vector<c10::IValue> stack = defaults_;
     const auto& formals = handle_.schema().arguments();
-    const BoxingContext context{&environment, batch, device_};
     for (const Bound& bound : bound_) {
-      stack[bound.position] = box(*bound.value, *formals[bound.position].type(), context);
+      const c10::Type& type = *formals[bound.position].type();
+      stack[bound.position] = input(*bound.value, type, environment, batch);
     }
     handle_.callBoxed(stack);
     store_results(stack, environment);
@@ -123,6 +123,14 @@ void PreparedOperator::run(Environment& environment, int64_t batch) const {
   } catch (const std::exception& error) {
     throw std::runtime_error(describe(*op_) + ": " + error.what());
   }
+}
+
+/// Kernels draw along the memory of their inputs, so random operators get contiguous ones.
+c10::IValue PreparedOperator::input(const ArgumentValue& value, const c10::Type& type,
+                                    Environment& environment, int64_t batch) const {
+  c10::IValue boxed = box(value, type, {&environment, batch, device_});
+  const bool draws = random_ && writes_.empty() && boxed.isTensor() && boxed.toTensor().defined();
+  return draws ? c10::IValue(boxed.toTensor().contiguous()) : boxed;
 }
 
 void PreparedOperator::store_results(const std::vector<c10::IValue>& results,

@@ -23,8 +23,9 @@ class PreparedOperator {
   PreparedOperator(const Graph& graph, const Operator& op, at::Device device);
 
   /// Reads its inputs from `environment` and writes its outputs there; `batch` gives the symbolic
-  /// sizes. Runs without gradients where the export did. Throws std::runtime_error with the
-  /// operator's name and module before the kernel's own message.
+  /// sizes. Runs without gradients where the export did. What a random operator draws does not
+  /// depend on the strides of its inputs, which a value loses on its way between stages. Throws
+  /// std::runtime_error with the operator's name and module before the kernel's own message.
   void run(Environment& environment, int64_t batch) const;
 
   /// Values that it changes in place: by its schema, or the running statistics of a batch norm.
@@ -36,6 +37,8 @@ class PreparedOperator {
  private:
   void bind(const Graph& graph, const Argument& argument, size_t position);
   void check_complete(const Graph& graph, const std::vector<bool>& given) const;
+  c10::IValue input(const ArgumentValue& value, const c10::Type& type, Environment& environment,
+                    int64_t batch) const;
   void store_results(const std::vector<c10::IValue>& results, Environment& environment) const;
 
   const Operator* op_;
@@ -48,6 +51,7 @@ class PreparedOperator {
   };
   std::vector<Bound> bound_;  // arguments that are tensors or depend on the batch
   std::vector<ValueId> writes_;
+  bool random_;
 };
 
 /// `aten::linear (linear_3) in layers.3.linear1`, for messages.

@@ -124,9 +124,12 @@ ValueId add_value(Reader& reader, Scope& scope, const std::string& name, Value::
 }
 
 void read_nodes(Reader& reader, Scope& scope) {
-  for (const Json& node : scope.graph.at("nodes"))
+  for (const Json& node : scope.graph.at("nodes")) {
+    reader.node = &node;
     if (!take_size_operator(reader, scope, node) && !take_nested_graph(reader, scope, node))
       read_operator(reader, scope, node);
+  }
+  reader.node = nullptr;
 }
 
 }  // namespace penstock::pt2

@@ -28,7 +28,8 @@ struct Scope {
 struct Reader {
   Reader(const std::string& path, Graph& into) : place(path), graph(into) {}
 
-  std::string place;  // the file, for messages
+  std::string place;           // the file, for messages
+  const Json* node = nullptr;  // the operator at work, for messages
   Graph& graph;
   std::string batch_symbol;                                          // empty if no size is open
   std::unordered_map<std::string, Expression> expressions;           // by their text

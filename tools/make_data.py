@@ -4,11 +4,13 @@
     .venv/bin/python tools/make_data.py -o build/data
 
 Each is a `.safetensors` file whose tensors are named like the inputs of the job's model, and
-`target`; the first dimension is the sample. A file appears complete or not at all.
+`target`; the first dimension is the sample. A file appears complete or not at all. The text is that
+of a license which Debian and Ubuntu install; without it this ends with 1.
 """
 
 import argparse
 import os
+import sys
 
 import numpy as np
 from safetensors.numpy import save_file
@@ -16,6 +18,10 @@ from safetensors.numpy import save_file
 SAMPLES = 320  # a whole number of global batches of every job
 CLASSES = 10
 CONTRAST = 8  # so that 20 steps of SGD at 0.001 show a falling loss
+TEXT = "/usr/share/common-licenses/GPL-3"
+WINDOW = 64
+MASK = 256  # the token after the bytes
+IGNORED = -100  # a target that does not count
 
 
 def points(random):
@@ -40,7 +46,55 @@ def pictures(random):
     return {"image": CONTRAST * (shapes[target] + noise), "target": target}
 
 
-MAKERS = {"pippy": points, "iterative": linear_map, "image_classifier": pictures}
+def small_pictures(random):
+    """For ResNet and ViT: a smooth random shape per class in three colours, with noise."""
+    target = random.integers(CLASSES, size=SAMPLES)
+    shapes = np.kron(random.standard_normal((CLASSES, 3, 8, 8)), np.ones((4, 4)))
+    noise = random.standard_normal((SAMPLES, 3, 32, 32))
+    return {"image": shapes[target] + noise, "target": target}
+
+
+def discs_and_squares(random):
+    """For the U-Net: a disc (class 1) and over it a square (class 2), with colours and noise."""
+    rows, columns = np.mgrid[:32, :32]
+    disc, square = random.uniform(6, 26, size=(2, 2, SAMPLES, 1, 1))  # row and column of the centre
+    sizes = random.uniform(3, 6, size=(2, SAMPLES, 1, 1))
+    inside = np.hypot(rows - disc[0], columns - disc[1]) < sizes[0]
+    over = np.maximum(np.abs(rows - square[0]), np.abs(columns - square[1])) < sizes[1]
+    target = np.where(over, 2, np.where(inside, 1, 0))
+    colours = random.standard_normal((SAMPLES, 3, 3))  # by class
+    image = np.take_along_axis(colours, target.reshape(SAMPLES, -1, 1), axis=1)
+    image = np.moveaxis(image.reshape(SAMPLES, 32, 32, 3), 3, 1)
+    return {"image": image + 0.2 * random.standard_normal(image.shape), "target": target}
+
+
+def windows():
+    """The first windows of the text, a token for each byte."""
+    try:
+        text = np.fromfile(TEXT, dtype=np.uint8, count=SAMPLES * WINDOW)
+    except OSError as error:
+        sys.exit(f"make_data: {TEXT}: {error.strerror}; Debian's package base-files has it")
+    return text.astype(np.int64).reshape(SAMPLES, WINDOW)
+
+
+def masked_text(random):
+    """For BERT: 15 % of the bytes are masked, and only they count."""
+    text = windows()
+    masked = random.random(text.shape) < 0.15
+    return {"tokens": np.where(masked, MASK, text), "target": np.where(masked, text, IGNORED)}
+
+
+def text_to_restore(random):
+    """For T5: the encoder reads the text with 15 % masked, the decoder writes all of it."""
+    text = windows()
+    before = np.pad(text, ((0, 0), (1, 0)))[:, :-1]  # what the decoder wrote so far, from a 0 on
+    return {"tokens": np.where(random.random(text.shape) < 0.15, MASK, text),
+            "decoder_tokens": before, "target": text}
+
+
+MAKERS = {"pippy": points, "iterative": linear_map, "image_classifier": pictures,
+          "small_pictures": small_pictures, "discs_and_squares": discs_and_squares,
+          "masked_text": masked_text, "text_to_restore": text_to_restore}
 
 
 def stored(values):

@@ -18,6 +18,9 @@ BUILD = Path(os.environ.get("PENSTOCK_BUILD", ROOT / "build"))
 PENSTOCK = BUILD / "penstock"
 MODELS = Path(os.environ.get("PENSTOCK_TEST_MODELS", BUILD / "tests" / "models"))
 TORCHRUN = Path(sys.executable).with_name("torchrun")
+sys.path.insert(0, str(ROOT / "tests" / "models"))
+
+from training import Training  # noqa: E402: found through the line above
 
 needs_backend = pytest.mark.skipif(not (BUILD / "penstock-worker").exists(),
                                    reason="penstock-worker is not built: no LibTorch")
@@ -81,72 +84,38 @@ def execute_json(plan, *options):
     return json.loads(done.stdout)
 
 
-class Reference:
-    """The model of a .pt2 trained by PyTorch, one microbatch after the other."""
+class Reference(Training):
+    """The model of a plan trained by PyTorch: as its .pt2 has it, or as the Python module that it came from."""
 
-    def __init__(self, plan):
-        self.plan = yaml.safe_load(Path(plan).read_text())
-        self.job = self.plan["job"]
-        program = torch.export.load(self.job["model"])
-        self.names = program.graph_signature.user_inputs
-        self.module = program.module()
-        self.parameters = dict(self.module.named_parameters())
-        self.inputs = self._data()
+    def __init__(self, plan, module=None):
+        plan = yaml.safe_load(Path(plan).read_text())
+        job = plan["job"]
+        program = torch.export.load(job["model"])
+        if module is None:
+            module = program.module()
+        else:
+            module.load_state_dict(program.state_dict)
+        inputs, target = self._data(job, program.graph_signature.user_inputs)
+        super().__init__(module, inputs, target, loss=job["loss"], optimizer=job["optimizer"],
+                         microbatches=plan["microbatches"], microbatch=plan["microbatch"],
+                         replicas=plan.get("data_parallel", 1))
 
-    def _data(self):
-        path = Path(self.job["data"])
+    @staticmethod
+    def _data(job, names):
+        path = Path(job["data"])
         if path.suffix == ".safetensors":
             data = load_file(path)
-            return {"target": data.pop("target", None), "inputs": data}
+            target = data.pop("target", None)
+            return data, target
         tokens = torch.tensor(np.frombuffer(path.read_bytes(), dtype=np.uint8), dtype=torch.int64)
-        length = self.job["sequence"]
+        length = job["sequence"]
         samples = (len(tokens) - 1) // length
-        return {"inputs": {self.names[0]: tokens[:samples * length].view(samples, length)},
-                "target": tokens[1:samples * length + 1].view(samples, length)}
-
-    def microbatch(self, step, index):
-        size = self.plan["microbatch"]
-        first = step * self.job["global_batch"] + index * size
-        samples = len(self.inputs["inputs"][self.names[0]])
-        rows = [(first + k) % samples for k in range(size)]
-        target = self.inputs["target"]
-        return {name: tensor[rows] for name, tensor in self.inputs["inputs"].items()}, target[rows]
-
-    def loss(self, output, target):
-        if self.job["loss"] == "mse":
-            return torch.nn.functional.mse_loss(output, target)
-        return torch.nn.functional.cross_entropy(output.flatten(0, -2), target.flatten())
-
-    def backward(self, step):
-        """Accumulates the gradients of one step and returns its loss."""
-        count = self.plan["microbatches"] * self.plan.get("data_parallel", 1)
-        total = 0.0
-        for index in range(count):
-            inputs, target = self.microbatch(step, index)
-            loss = self.loss(self.module(**inputs), target)
-            (loss / count).backward()
-            total += loss.item() / count
-        return total
-
-    def optimizer(self):
-        settings = dict(self.job["optimizer"])
-        kind = {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW}[settings.pop("kind")]
-        return kind(self.parameters.values(), lr=settings.pop("learning_rate"), **settings)
-
-    def train(self, steps):
-        """Losses of the steps, and the gradients of the first."""
-        optimizer, losses, gradients = self.optimizer(), [], {}
-        for step in range(steps):
-            losses.append(self.backward(step))
-            if step == 0:
-                gradients = {name: p.grad.clone() for name, p in self.parameters.items() if p.grad is not None}
-            optimizer.step()
-            optimizer.zero_grad()
-        return losses, gradients
+        return ({names[0]: tokens[:samples * length].view(samples, length)},
+                tokens[1:samples * length + 1].view(samples, length))
 
     def outputs(self):
         with torch.no_grad():
-            parts = [self.module(**self.microbatch(0, m)[0]) for m in range(self.plan["microbatches"])]
+            parts = [self.module(**self.microbatch(0, m)[0]) for m in range(self.microbatches)]
         return torch.cat(parts)
 
 

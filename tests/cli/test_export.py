@@ -88,7 +88,7 @@ def test_what_cannot_be_exported_is_refused_and_nothing_written(tmp_path):
         assert done.returncode == 2 and not out.exists()
         assert all(word in done.stderr for word in words), done.stderr
     data = tmp_path / "unet.safetensors"
-    skips = write_plan(tmp_path, model_path("unet-f64"), data, ["", "down1", "middle", "up1", "up0"], 2, 2,
+    skips = write_plan(tmp_path, model_path("unet-f64"), data, ["", "down.1", "middle", "up.0", "up.1"], 2, 2,
                        name="skips.yaml", loss="mse")
     done = export(skips, "torch-csv", out, "--lowered", "2.11")
     assert done.returncode == 2 and not out.exists()

@@ -104,6 +104,21 @@ TEST(Models, TiesUpdatesAndRepeatedCalls) {
   EXPECT_GT(begin_position(graph, "block@1", ""), begin_position(graph, "block", ""));
 }
 
+TEST(Models, TiedEmbeddingsOfKnownModelsStayTied) {
+  const std::tuple<const char*, const char*, std::vector<std::string>> tied[] = {
+      {"gpt2", "transformer.wte.weight", {"lm_head.weight"}},
+      {"bert", "bert.embeddings.word_embeddings.weight", {"cls.predictions.decoder.weight"}},
+      {"t5",
+       "shared.weight",
+       {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"}}};
+  for (const auto& [model, first, others] : tied) {
+    PENSTOCK_MODEL(path, model);
+    const Graph graph = read_pt2(path);
+    EXPECT_THAT(tensor(graph, first).aliases, ::testing::UnorderedElementsAreArray(others))
+        << model;
+  }
+}
+
 TEST(Models, BatchNormThatIsCalledTwiceIsNotCutBetweenItsCalls) {
   PENSTOCK_MODEL(path, "everything");
   const Graph graph = read_pt2(path);
@@ -277,7 +292,8 @@ INSTANTIATE_TEST_SUITE_P(All, EveryModel,
                                            "transformer-text-dropout", "transformer-meta",
                                            "transformer-static", "pippy", "iterative",
                                            "image_classifier", "everything", "lstm", "parameters",
-                                           "unet", "outputs", "nested", "nested-foreign"));
+                                           "unet", "outputs", "nested", "nested-foreign", "gpt2",
+                                           "llama", "bert", "t5", "moe", "resnet", "vit"));
 
 /// A .safetensors file: 8 bytes of header length, a JSON header, the values.
 std::map<std::string, std::string> safetensors(const std::string& path) {

@@ -223,6 +223,15 @@ TEST(Pt2, RefusesSizesThatDependOnData) {
   table.add_operator("torch.ops.aten.custom.default",
                      {argument_json("size", {{"as_sym_int", {{"as_name", "n"}}}})});
   expect_refusal(table, "u0");
+  Pt2 found;
+  found.graph()["tensor_values"]["found"] = tensor_meta(
+      {{{"as_expr", {{"expr_str", "Symbol('u0', integer=True)"}, {"hint", nullptr}}}}}, {1});
+  Json nonzero =
+      node("torch.ops.aten.nonzero.default", {argument_json("self", named("x"))}, {named("found")});
+  nonzero["name"] = "found";
+  found.graph()["nodes"].push_back(nonzero);
+  expect_refusal(found, "operator torch.ops.aten.nonzero.default (found): ");
+  expect_refusal(found, "It is computed from a tensor's values");
   Pt2 item;
   item.graph()["nodes"].push_back(node("torch.ops.aten.item.default",
                                        {argument_json("self", named("x"))},

@@ -4,10 +4,13 @@
     export_all.py OUT_FOLDER
 
 It goes through the functions of tools/export_model.py, so that each file was compared with its module.
-A model is the file NAME.py here or in configs/models. `stamp` is written last.
+A model is the file NAME.py here or in configs/models. Those of TRAINED come with NAME.data.safetensors
+and with what plain PyTorch makes of the module with this data: NAME.trained.safetensors, and
+NAME.replicated.safetensors on two replicas. `stamp` is written last.
 """
 
 import argparse
+import copy
 import multiprocessing
 import os
 import sys
@@ -20,8 +23,9 @@ sys.path.insert(0, os.path.join(ROOT, "tools"))
 
 import torch  # noqa: E402: found through the line above, like those below
 from safetensors.torch import save_file  # noqa: E402
-from penstock_export.export import run  # noqa: E402
+from penstock_export.export import build, run  # noqa: E402
 from penstock_export.source import Source  # noqa: E402
+from training import Training  # noqa: E402: beside this file
 
 SMALL = ["dim=32", "heads=4", "vocabulary=64", "sequence=16", "feedforward=64"]
 FOUR, TWO = SMALL + ["layers=4"], SMALL + ["layers=2"]
@@ -59,9 +63,6 @@ MODELS = [
     # One parameter used twice, and through t(), expand, weight norm and a cast.
     ("parameters", "parameters", [], {}),
     ("parameters-f64", "parameters", [], {"dtype": "float64"}),
-    # Convolutions with channels-last weights, batch norm, U-shaped skip connections.
-    ("unet", "unet", [], {}),
-    ("unet-f64", "unet", [], {"dtype": "float64"}),
     # Two inputs, several outputs (a dictionary; an input, a size and None among them), the loss first.
     ("outputs", "outputs", [], {}),
     # Regions without gradient and with autocast; then as torch.export itself writes them.
@@ -72,6 +73,22 @@ MODELS = [
     # Writes to its input and to a buffer, as torch.export itself writes them.
     ("mutating-foreign", "mutating", [], {"foreign": True}),
 ]
+
+# The models that people know, at a small size, each in both precisions.
+TEXT_SIZES = ["layers=2", "hidden=16", "heads=2", "vocabulary=32"]
+TRAINED = {
+    "gpt2": TEXT_SIZES + ["sequence=8"],
+    "llama": TEXT_SIZES + ["sequence=8", "feedforward=24", "key_heads=1"],
+    "bert": TEXT_SIZES + ["sequence=8"],
+    "t5": TEXT_SIZES + ["sequence=8", "feedforward=32"],
+    "moe": TEXT_SIZES + ["sequence=8", "feedforward=24", "experts=3"],
+    # Convolutions with channels-last weights, batch norm, U-shaped skip connections.
+    "unet": ["levels=2", "width=4", "side=8"],
+    "resnet": ["blocks=1", "width=4", "side=8", "classes=5"],
+    "vit": ["layers=2", "hidden=16", "heads=2", "side=8", "patch=4", "classes=5"],
+}
+MODELS += [(name + suffix, name, settings, flags) for name, settings in TRAINED.items()
+           for suffix, flags in (("", {}), ("-f64", {"dtype": "float64"}))]
 
 # Models whose weights are also written as NAME.safetensors, to compare with.
 STATES = ["unet", "parameters", "everything", "transformer-f64"]
@@ -87,7 +104,45 @@ def export(name, file, settings, flags, folder):
     vars(options).update(flags)
     began = time.monotonic()
     line = export_foreign(source, output) if "foreign" in flags else run(source, options)
+    if file in TRAINED:
+        write_training(source, options, os.path.join(folder, name))
     print(f"{line} in {time.monotonic() - began:.1f} s", flush=True)
+
+
+def write_training(source, options, path):
+    """Random data, and what plain PyTorch makes of the module with it, on one and two replicas."""
+    module, _, _ = build(source, options)
+    inputs, target = random_data(source, module)
+    save_file({**inputs, "target": target}, path + ".data.safetensors")
+    for replicas, name in ((1, ".trained"), (2, ".replicated")):
+        training = Training(copy.deepcopy(module), inputs, target, loss="cross_entropy",
+                            optimizer={"kind": "sgd", "learning_rate": 0.05, "momentum": 0.5},
+                            microbatches=4 // replicas, microbatch=2, replicas=replicas)
+        save_file(five_steps(training), path + name + ".safetensors")
+
+
+def random_data(source, module):
+    """24 samples, which are 3 steps: the fourth starts over."""
+    torch.manual_seed(1)
+    dtype = next(module.parameters()).dtype
+    parts = [source.call(source.example_inputs) for _ in range(6)]
+    inputs = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    inputs = {name: value.to(dtype) if value.is_floating_point() else value
+              for name, value in inputs.items()}
+    with torch.no_grad():
+        *sizes, classes = copy.deepcopy(module)(**inputs).shape
+    return inputs, torch.randint(classes, sizes)
+
+
+def five_steps(training):
+    """Losses, the first gradients, parameters and each replica's buffers at the end, by name."""
+    losses, gradients = training.train(5)
+    named = {f"gradient.{name}": value for name, value in gradients.items()}
+    named |= {f"parameter.{name}": value.detach() for name, value in training.parameters.items()}
+    for replica, buffers in enumerate(training.buffers):
+        named |= {f"buffer.{replica}.{name}": value for name, value in buffers.items()}
+    return {"losses": torch.tensor(losses, dtype=torch.float64),
+            **{name: value.contiguous().clone() for name, value in named.items()}}
 
 
 def export_foreign(source, output):

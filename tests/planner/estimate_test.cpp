@@ -294,7 +294,8 @@ TEST_P(EstimateOfModel, GrowsWithTheMicrobatch) {
 INSTANTIATE_TEST_SUITE_P(Models, EstimateOfModel,
                          ::testing::Values("gpt", "gpt-meta", "transformer-text", "everything",
                                            "unet", "pippy", "iterative", "parameters", "lstm",
-                                           "outputs"),
+                                           "outputs", "gpt2", "llama", "bert", "t5", "moe",
+                                           "resnet", "vit"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::ranges::replace(name, '-', '_');

@@ -255,7 +255,7 @@ TEST_P(EveryModel, ItFindsItOnDevicesOfUnequalSpeed) {
 INSTANTIATE_TEST_SUITE_P(Models, EveryModel,
                          ::testing::Values("pippy", "iterative", "image_classifier", "everything",
                                            "unet", "lstm", "parameters", "outputs",
-                                           "transformer-text", "transformer-f32"),
+                                           "transformer-text", "transformer-f32", "vit"),
                          [](const auto& model) {
                            std::string name = model.param;
                            std::ranges::replace(name, '-', '_');

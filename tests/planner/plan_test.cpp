@@ -94,7 +94,7 @@ TEST(Plan, SaysWhatItWasMadeFrom) {
 
 TEST(Plan, IsNeverFasterThanItsBounds) {
   for (const char* name : {"pippy", "iterative", "everything", "unet", "lstm", "parameters",
-                           "outputs", "image_classifier", "transformer-text"}) {
+                           "outputs", "image_classifier", "transformer-text", "t5", "resnet"}) {
     SCOPED_TRACE(name);
     PENSTOCK_MODEL(path, name);
     for (const double link : {1e7, 1e9}) {

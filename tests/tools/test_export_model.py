@@ -424,9 +424,24 @@ def test_dropout_of_whole_channels_can_be_switched_off(export, user_file):
 @pytest.mark.parametrize("body, words", [
     ("return self.linear(x) if x.sum() > 0 else x", ["torch.export cannot export the model"]),
     ("return self.linear(x).view(4, 3)[:x.shape[0]]", ["torch.export cannot export", "--static"]),
+    ("return self.linear(x) + sum(x[row] for row in x[:, 0].nonzero())", ["data-dependent", "moe.py"]),
 ])
 def test_what_torch_cannot_export_is_refused_with_its_reason(export, user_file, body, words):
-    refused(export(user_file(body)), *words)
+    result = export(user_file(body))
+    refused(result, *words)
+    assert len(result.messages.splitlines()) < 15  # without the graph that torch prints
+
+
+@pytest.mark.parametrize("body, operator", [
+    ("rows = x[:, 0].nonzero().squeeze(1)\ny = self.linear(x)\nreturn y.index_add(0, rows, x[rows])", "aten.nonzero"),
+    ("return self.linear(x) * x.sum().item()", "aten.item")])
+def test_sizes_and_numbers_that_depend_on_values_are_refused_with_the_operator(export, user_file, body, operator):
+    refused(export(user_file(body)), f"operator {operator}", "depends on the values", "moe.py")
+
+
+def test_what_the_model_says_on_standard_error_is_kept(export, user_file):
+    path = user_file("import sys\nprint('hello', file=sys.stderr)\nreturn self.linear(x)")
+    assert "hello" in export(path).messages
 
 
 @pytest.mark.parametrize("inputs, words", [

@@ -5,8 +5,13 @@ besides the user's are updates of buffers. Throws UserError where torch cannot e
 where the module changes its inputs or parameters.
 """
 
+import contextlib
+import io
+import sys
+
 import torch
 from torch.export.graph_signature import OutputKind
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
 
 from .errors import UserError, reason
 
@@ -14,6 +19,9 @@ NO_GRAD_REGION = torch.ops.higher_order.wrap_with_set_grad_enabled
 # They update running statistics without saying so in their schema.
 HIDDEN_WRITES = ("aten::batch_norm", "aten::_batch_norm_impl_index", "aten::native_batch_norm",
                  "aten::instance_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm")
+
+FIXED_SIZES = ("Sizes and branches must not depend on the values of tensors: compute with masks or "
+               "weights, as configs/models/moe.py lets every expert see every token.")
 
 
 def export(model, args, kwargs, static):
@@ -23,16 +31,37 @@ def export(model, args, kwargs, static):
         batch = torch.export.Dim("batch")
         shapes = {name: {0: batch} for name in kwargs} or tuple({0: batch} for _ in args)
     try:
-        program = torch.export.export(model, args, kwargs, dynamic_shapes=shapes)
+        with quiet_unless_done():
+            program = torch.export.export(model, args, kwargs, dynamic_shapes=shapes)
         detach_no_grad_regions(program)
         program = program.run_decompositions({})
+    except GuardOnDataDependentSymNode as error:
+        raise UserError(f"torch.export cannot export the model: {reason(error, 200)}\n  "
+                        f"{FIXED_SIZES}") from error
     except Exception as error:
         cure = "" if static else "\n  If the batch is what cannot vary, --static fixes it."
         raise UserError(f"torch.export cannot export the model: {reason(error)}{cure}") from error
+    refuse_sizes_from_values(program)
     refuse_mutation(program)
     drop_copies(program)
     drop_traces(program)
     return program
+
+
+@contextlib.contextmanager
+def quiet_unless_done():
+    """Where torch fails it prints the graph so far, hundreds of lines before the reason."""
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        yield
+    sys.stderr.write(said.getvalue())
+
+
+def refuse_sizes_from_values(program):
+    for node in operators(program):
+        if free_unbacked_symbols(node.meta.get("val")):
+            raise UserError(f"operator {node.target} ('{node.name}') gives a size that depends on "
+                            f"the values of a tensor\n  {FIXED_SIZES}")
 
 
 def detach_no_grad_regions(program):

@@ -198,7 +198,7 @@ TEST(Executor, SkipConnectionsOfAUNetOverFiveStages) {
   const test::TemporaryFolder folder;
   const std::string data = test::random_data(folder, model, Loss::mse);
   Plan whole = plan_of(model, data, {""}, 4, 2);
-  Plan split = plan_of(model, data, {"", "down1", "middle", "up1", "up0"}, 4, 2, "1f1b");
+  Plan split = plan_of(model, data, {"", "down.1", "middle", "up.0", "up.1"}, 4, 2, "1f1b");
   whole.job.loss = split.job.loss = Loss::mse;
   const RunResult run = run_plan(split, 3);
   expect_equal(run, run_plan(whole, 3), kFloat64, "unet");

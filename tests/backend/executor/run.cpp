@@ -1,5 +1,6 @@
 #include "tests/backend/executor/run.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <mutex>
 #include <optional>
@@ -34,15 +35,30 @@ Plan plan_of(const std::string& model, const std::string& data,
 
 namespace {
 
+void keep_gradients(const Graph& graph, Executor& executor, Tensors& gradients) {
+  for (const int index : executor.store().indices()) {
+    const at::Tensor gradient = executor.store().gradient(index);
+    if (gradient.defined()) gradients.emplace(graph.tensors[index].name, gradient.clone());
+  }
+}
+
 void keep_tensors(const Graph& graph, Executor& executor, int rank, RunResult& result) {
+  keep_gradients(graph, executor, result.gradients);
   for (const int index : executor.store().indices()) {
     const StoredTensor& stored = graph.tensors[index];
     if (!stored.requires_grad) continue;
     const at::Tensor parameter = executor.store().tensor(index).clone();
     result.copies[rank][stored.name] = parameter;
     result.parameters.emplace(stored.name, parameter);
-    const at::Tensor gradient = executor.store().gradient(index);
-    if (gradient.defined()) result.gradients.emplace(stored.name, gradient.clone());
+  }
+}
+
+/// Of the stages that the rank has.
+void keep_buffers(const Graph& graph, Executor& executor, Tensors& buffers) {
+  const auto held = executor.store().indices();
+  for (const BufferUpdate& update : graph.updates) {
+    if (std::ranges::find(held, update.tensor) == held.end()) continue;
+    buffers[graph.tensors[update.tensor].name] = executor.store().tensor(update.tensor).clone();
   }
 }
 
@@ -57,6 +73,7 @@ RunResult run_plan(const Plan& plan, int64_t steps, bool forward_only, Communica
   const int size = plan.ranks() * static_cast<int>(plan.data_parallel);
   RunResult result;
   result.copies.resize(size);
+  result.buffers.resize(plan.data_parallel);
   std::mutex mutex;
   run_ranks(make(size), [&](Communicator& communicator) {
     Executor executor({plan, graph, analysis, slicing, program}, data, communicator);
@@ -65,6 +82,7 @@ RunResult run_plan(const Plan& plan, int64_t steps, bool forward_only, Communica
       const StepResult done = executor.run_step(step);
       losses.push_back(done.loss);
       const std::scoped_lock lock(mutex);
+      if (step == 0) keep_gradients(graph, executor, result.first_gradients);
       for (const auto& [index, tensor] : done.outputs) {
         result.outputs[graph.outputs[index].name] = tensor;
       }
@@ -75,6 +93,7 @@ RunResult run_plan(const Plan& plan, int64_t steps, bool forward_only, Communica
     }
     const std::scoped_lock lock(mutex);
     keep_tensors(graph, executor, communicator.rank(), result);
+    keep_buffers(graph, executor, result.buffers[communicator.rank() / plan.ranks()]);
     if (communicator.rank() == 0) result.losses = losses;
   });
   return result;

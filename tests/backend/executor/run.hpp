@@ -16,8 +16,10 @@ using Tensors = std::map<std::string, at::Tensor>;
 
 struct RunResult {
   std::vector<double> losses;
-  Tensors gradients;                 // of the last step, by name, from the first holder
+  Tensors first_gradients;           // of the first step, by name, from the first holder
+  Tensors gradients;                 // of the last step
   Tensors parameters;                // after it
+  std::vector<Tensors> buffers;      // by replica, those that the model updates
   std::vector<Tensors> copies;       // parameters by rank
   Tensors outputs;                   // forwards only
   std::vector<std::string> actions;  // executed on rank 0 in the last step

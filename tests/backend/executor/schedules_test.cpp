@@ -25,7 +25,7 @@ struct Network {
 
 const Network tied{
     "everything-f64", Loss::cross_entropy, {"", "block", "block.layer.multihead_attn", "norm"}};
-const Network skips{"unet-f64", Loss::mse, {"", "down1", "middle", "up1"}};
+const Network skips{"unet-f64", Loss::mse, {"", "down.1", "middle", "up.0"}};
 const Network chain{"pippy-f64", Loss::cross_entropy, {"", "layer1", "layer2", "output_proj"}};
 
 class EverySchedule : public ::testing::TestWithParam<Schedule> {

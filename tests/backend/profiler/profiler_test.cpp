@@ -134,7 +134,8 @@ INSTANTIATE_TEST_SUITE_P(Models, OfModel,
                                            Case{"transformer-static", "cross_entropy"},
                                            Case{"everything", "cross_entropy"},
                                            Case{"lstm", "cross_entropy"}, Case{"parameters", "mse"},
-                                           Case{"unet", "mse"}, Case{"outputs", "output"}),
+                                           Case{"unet", "mse"}, Case{"outputs", "output"},
+                                           Case{"t5", "cross_entropy"}),
                          [](const auto& param) {
                            std::string name = param.param.model;
                            std::ranges::replace(name, '-', '_');
@@ -189,16 +190,19 @@ TEST_P(ChainOfModel, HoldsNothingAfterTheBackwardAndAsMuchInPartsAsWhole) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, ChainOfModel,
-                         ::testing::Values(Case{"pippy", "cross_entropy"},
-                                           Case{"transformer-text", "cross_entropy"},
-                                           Case{"everything", "cross_entropy"},
-                                           Case{"lstm", "cross_entropy"}, Case{"unet", "mse"}),
-                         [](const auto& param) {
-                           std::string name = param.param.model;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Models, ChainOfModel,
+    ::testing::Values(Case{"pippy", "cross_entropy"}, Case{"transformer-text", "cross_entropy"},
+                      Case{"everything", "cross_entropy"}, Case{"lstm", "cross_entropy"},
+                      Case{"unet", "mse"}, Case{"gpt2", "cross_entropy"},
+                      Case{"llama", "cross_entropy"}, Case{"bert", "cross_entropy"},
+                      Case{"t5", "cross_entropy"}, Case{"moe", "cross_entropy"},
+                      Case{"resnet", "cross_entropy"}),
+    [](const auto& param) {
+      std::string name = param.param.model;
+      std::ranges::replace(name, '-', '_');
+      return name;
+    });
 
 TEST_F(ProfilerTest, TellsHowFarItIs) {
   PENSTOCK_MODEL(model, "pippy");

@@ -277,5 +277,15 @@ TEST(StageGradients, WithDropoutDoNotDependOnTheSplit) {
   check(m.finish({h}), m.tensors, {{0}, {0, 6}, {0, 2, 5, 9}});
 }
 
+/// The kernel draws along the memory, and a value that was sent has lost its strides.
+TEST(StageGradients, WithDropoutOfATransposedValueDoNotDependOnTheSplit) {
+  Model m;
+  const ValueId turned = m.call("aten::t", {{"self", ref(m.tanh(m.dense("a", m.x)))}});
+  const ValueId dropped =
+      m.call("aten::dropout", {{"input", ref(turned)}, {"p", 0.5}, {"train", true}});
+  const ValueId end = m.dense("b", m.call("aten::t", {{"self", ref(dropped)}}));
+  check(m.finish({end}), m.tensors, {{0}, {0, 3}, {0, 4}});
+}
+
 }  // namespace
 }  // namespace penstock::test

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/dtype.hpp"
+#include "graph/cuts.hpp"
 #include "graph/pt2.hpp"
 #include "tests/backend/stage/driver.hpp"
 #include "tests/backend/stage/graph_builder.hpp"
@@ -84,6 +85,36 @@ TEST_P(Models, StagesEqualTheUnsplitGraph) {
   }
 }
 
+/// Models small enough to try all.
+class EveryCut : public Models {};
+
+TEST_P(EveryCut, GivesTheGradientsOfTheUnsplitGraph) {
+  PENSTOCK_MODEL(path, GetParam().model);
+  const Graph graph = read_pt2(path);
+  const std::map<int, at::Tensor> tensors = load(graph);
+  const Loss loss = GetParam().loss;
+  const Batch batch = made_up(graph, loss, 2);
+  const double tolerance = std::string(GetParam().model).ends_with("-f64") ? 1e-10 : 1e-5;
+  const StepOutcome expected = reference_step(graph, tensors, batch, loss);
+  const std::vector<bool> allowed = allowed_cuts(graph);
+  for (OperatorId cut = 1; cut < static_cast<OperatorId>(graph.operators.size()); ++cut) {
+    if (!allowed[static_cast<size_t>(cut)]) continue;
+    SCOPED_TRACE(begin_name(graph, cut));
+    const StepOutcome whole = StageRow(graph, tensors, {0, cut}, loss).step(batch, Backward::whole);
+    expect_close(whole, expected, tolerance, graph);
+    for (const bool recompute : {false, true}) {
+      StageRow row(graph, tensors, {0, cut}, loss, recompute);
+      expect_identical_gradients(row.step(batch, Backward::split), whole, graph);
+    }
+  }
+}
+
+std::string model_name(const ::testing::TestParamInfo<Case>& tested) {
+  std::string name = tested.param.model;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
 constexpr Loss ce = Loss::cross_entropy;
 INSTANTIATE_TEST_SUITE_P(
     Exported, Models,
@@ -96,12 +127,18 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"everything", ce}, Case{"everything-f64", ce}, Case{"lstm", ce},
                       Case{"lstm-f64", ce}, Case{"parameters", Loss::mse},
                       Case{"parameters-f64", Loss::mse}, Case{"unet", Loss::mse},
-                      Case{"unet-f64", Loss::mse}, Case{"outputs", Loss::output}),
-    [](const auto& tested) {
-      std::string name = tested.param.model;
-      std::replace(name.begin(), name.end(), '-', '_');
-      return name;
-    });
+                      Case{"unet-f64", Loss::mse}, Case{"outputs", Loss::output},
+                      Case{"gpt2-f64", ce}, Case{"llama", ce}, Case{"llama-f64", ce},
+                      Case{"bert-f64", ce}, Case{"t5", ce}, Case{"t5-f64", ce}, Case{"moe-f64", ce},
+                      Case{"resnet", ce}, Case{"resnet-f64", ce}, Case{"vit-f64", ce}),
+    model_name);
+INSTANTIATE_TEST_SUITE_P(Exported, EveryCut,
+                         ::testing::Values(Case{"transformer-text-dropout", ce},
+                                           Case{"gpt2-f64", ce}, Case{"llama-f64", ce},
+                                           Case{"bert-f64", ce}, Case{"moe-f64", ce},
+                                           Case{"unet-f64", Loss::mse}, Case{"resnet-f64", ce},
+                                           Case{"vit-f64", ce}),
+                         model_name);
 
 }  // namespace
 }  // namespace penstock::test

@@ -1,0 +1,28 @@
+"""GPT-2 of Hugging Face's transformers, with random weights: learned positions, pre-norm blocks,
+the head tied to the token embedding.
+
+Blocks are `transformer.h.0` …, all names those of GPT2LMHeadModel, so that a state dictionary goes
+both ways. GPT-2 small, 124 million parameters:
+
+    --set layers=12 --set hidden=768 --set heads=12 --set sequence=1024 --set vocabulary=50257
+"""
+
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+
+class GPT2(GPT2LMHeadModel):
+    """Tokens [batch, sequence] to logits [batch, sequence, vocabulary]."""
+
+    def forward(self, tokens):
+        return super().forward(input_ids=tokens, use_cache=False).logits
+
+
+def model(layers=4, hidden=128, heads=4, sequence=64, vocabulary=256, dropout=0.0):
+    return GPT2(GPT2Config(
+        n_layer=layers, n_embd=hidden, n_head=heads, n_positions=sequence, vocab_size=vocabulary,
+        resid_pdrop=dropout, embd_pdrop=dropout, attn_pdrop=dropout)).train()
+
+
+def example_inputs(batch=4, sequence=64, vocabulary=256):
+    return {"tokens": torch.randint(vocabulary, (batch, sequence))}

@@ -1,0 +1,73 @@
+"""penstock execute trains the models of configs/models over real processes as their modules train in plain PyTorch.
+
+Losses, the first gradients, and what is saved after five steps: parameters and the buffers of replica 0. Every model
+with every schedule and more stages, also in float64, is in tests/backend/executor/pytorch_test.cpp.
+"""
+
+import json
+import sys
+import zipfile
+
+import pytest
+
+from pipelines import ROOT, Reference, difference, execute_json, load_file, model_path, needs_backend, torch, write_plan
+
+sys.path.insert(0, str(ROOT / "tools"))
+
+from penstock_export.source import Source  # noqa: E402: found through the line above
+
+pytestmark = needs_backend
+FLOAT32, FLOAT64 = 1e-5, 1e-10
+STEPS = 5
+
+
+def module_of(name):
+    """The module that NAME.pt2 was exported from, with other weights."""
+    path = model_path(name)
+    with zipfile.ZipFile(path) as archive:
+        facts = json.loads(archive.read(f"{name}/extra/penstock.json"))
+    source = Source.load(str(ROOT / "configs" / "models" / f"{name.removesuffix('-f64')}.py"), [])
+    source.given = facts["settings"]
+    return source.call(source.model).to(getattr(torch, facts["dtype"]))
+
+
+def check_training(folder, name, begins, tolerance, **plan):
+    """Trains on the data that the export made, and compares; returns what was saved, by name."""
+    data = model_path(name).with_name(f"{name}.data.safetensors")
+    plan = write_plan(folder, model_path(name), data, begins, microbatch=2, **plan)
+    gradients, saved = folder / "gradients.safetensors", folder / "saved"
+    run = execute_json(plan, "--steps", STEPS, "--dump-gradients", gradients, "--save", saved)
+    reference = Reference(plan, module_of(name))
+    losses, expected = reference.train(STEPS)
+    assert run["losses"] == pytest.approx(losses, rel=tolerance)
+    assert difference(load_file(gradients), expected) <= tolerance
+    tensors = {key: value for file in sorted((saved / f"step-{STEPS}").glob("stage-*.safetensors"))
+               for key, value in load_file(file).items()}
+    found = {key: value for key, value in tensors.items() if key.startswith(("parameter.", "buffer."))}
+    wanted = {f"parameter.{name}": value.detach() for name, value in reference.parameters.items()}
+    wanted |= {key: reference.buffers[0][key.removeprefix("buffer.")] for key in found if key.startswith("buffer.")}
+    assert difference(found, wanted) <= tolerance
+    return found
+
+
+LOOP, V = [0, 1, 0, 1], [0, 1, 1, 0]
+
+
+@pytest.mark.parametrize("name, begins, schedule, ranks", [
+    ("gpt2", ["", "transformer.h.1"], "1f1b", None),
+    ("llama", ["", "model.layers.0.mlp", "model.layers.1", "lm_head"], "interleaved-1f1b", LOOP),
+    ("bert", ["", "bert.encoder.layer.1"], "zb-h1", None),
+    ("t5", ["", "encoder.block.1", "decoder.block.0", "decoder.block.1"], "zbv", V),
+    ("moe", ["", "blocks.1"], "gpipe", None),
+    ("unet", ["", "down.1", "up.0", "up.1"], "interleaved-zb", LOOP),
+    ("resnet", ["", "groups.1"], "zb-h2", None),
+    ("vit", ["", "layers.1"], "1f1b", None)])
+def test_models_that_people_know_train_as_their_modules(tmp_path, name, begins, schedule, ranks):
+    check_training(tmp_path, name, begins, FLOAT32, microbatches=4, schedule=schedule, ranks=ranks)
+
+
+def test_replicas_keep_their_own_batch_norm_statistics_and_those_of_the_first_are_saved(tmp_path):
+    saved = check_training(tmp_path, "resnet-f64", ["", "groups.1"], FLOAT64, microbatches=2, schedule="1f1b",
+                           data_parallel=2)
+    means = [key for key in saved if key.endswith("running_mean")]
+    assert len(means) == sum(isinstance(m, torch.nn.BatchNorm2d) for m in module_of("resnet-f64").modules())
