@@ -202,6 +202,8 @@ std::function<int()> declare_export(CLI::App& app) {
   add_text(app, "--format", options->format, "NAME", "one of those below")->required();
   add_text(app, "--lowered", options->lowered, "VERSION",
            "torch-csv with transfers, in the form of that torch; default: compute alone");
+  add_text(app, "--checkpoint", options->checkpoint, "DIR",
+           "state-dict of what `execute --save DIR` wrote; default: the weights as exported");
   add_file(app, "-o,--output", options->output, "the file to write")->required();
   app.footer("Formats:\n" + export_formats() +
              "Example:\n  penstock export plan.yaml --format torch-csv -o schedule.csv");
@@ -226,7 +228,7 @@ constexpr Command commands[] = {
     {"simulate", "predict step time, idle time and memory; no device needed", declare_simulate},
     {"execute", "train the plan, one process per rank", declare_execute},
     {"compare", "a predicted and a real timeline, side by side", declare_compare},
-    {"export", "a plan for other tools: torch, TorchTitan, Megatron, DeepSpeed", declare_export},
+    {"export", "a plan for torch, TorchTitan, Megatron, DeepSpeed; its weights", declare_export},
     {"show", "what is in a model or a plan", declare_show},
 };
 

@@ -63,7 +63,8 @@ int compare(const CompareOptions& options);
 
 struct ExportOptions {
   std::string plan, format, output;
-  std::string lowered;  // the torch version whose lowered format is wanted, or ""
+  std::string lowered;     // the torch version whose lowered format is wanted, or ""
+  std::string checkpoint;  // a folder with trained weights, or ""
 };
 int export_plan(const ExportOptions& options);
 /// The formats that it knows, a line each.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <optional>
 
 #include "cli/commands.hpp"
 #include "cli/plan_inputs.hpp"
@@ -11,8 +12,10 @@
 #include "graph/error.hpp"
 #include "graph/file.hpp"
 #include "graph/pt2.hpp"
+#include "pipeline/checkpoint.hpp"
 #include "pipeline/exports/exports.hpp"
 #include "pipeline/plan.hpp"
+#include "pipeline/state_dict.hpp"
 #include "pipeline/torch_csv.hpp"
 
 namespace penstock::cli {
@@ -31,6 +34,7 @@ struct Exported {
 struct Format {
   const char* name;
   const char* description;
+  /// Null for weights, which are no text.
   Exported (*make)(const ExportSource&, const Program& compute, const ExportOptions&);
 };
 
@@ -69,6 +73,8 @@ Exported deepspeed(const ExportSource& source, const Program&, const ExportOptio
   return {.text = to_deepspeed(source)};
 }
 
+constexpr const char* state_dict = "state-dict";
+
 constexpr Format formats[] = {
     {"torch-csv", "the schedule, as torch.distributed.pipelining's runtime loads it", torch_csv},
     {"torch-split", "the split points for its pipeline(), as JSON", torch_split},
@@ -77,6 +83,7 @@ constexpr Format formats[] = {
     {"megatron", "layout and batch sizes as a line of arguments for Megatron-LM", megatron},
     {"deepspeed", "layers, parts and batch sizes for DeepSpeed's PipelineModule, as JSON",
      deepspeed},
+    {state_dict, "trained weights as the module's own state_dict(), as .safetensors", nullptr},
 };
 
 const Format& find_format(const std::string& name) {
@@ -88,6 +95,12 @@ const Format& find_format(const std::string& name) {
   throw InputError(
       "--format", fmt::format("there is no format `{}`", name),
       fmt::format("Formats: {}. {}", fmt::join(names, ", "), did_you_mean(name, names)));
+}
+
+void check_checkpoint(const ExportOptions& options) {
+  if (options.checkpoint.empty() || options.format == state_dict) return;
+  throw InputError("--checkpoint", fmt::format("{} has no weights", options.format),
+                   fmt::format("Leave it out; it is for {}.", state_dict));
 }
 
 void check_lowered(const ExportOptions& options) {
@@ -104,6 +117,16 @@ void check_lowered(const ExportOptions& options) {
                                lowered_version));
 }
 
+int export_weights(const Plan& plan, const Graph& model, const ExportOptions& options) {
+  std::optional<std::filesystem::path> checkpoint;
+  if (!options.checkpoint.empty()) checkpoint = find_checkpoint(options.checkpoint);
+  const int64_t names = write_state_dict(plan, model, checkpoint, options.output);
+  fmt::print("wrote {}: {} tensors {}\n", options.output, names,
+             checkpoint ? "of " + checkpoint->string()
+                        : "as the model was exported (--checkpoint names trained ones)");
+  return 0;
+}
+
 }  // namespace
 
 std::string export_formats() {
@@ -117,9 +140,11 @@ std::string export_formats() {
 int export_plan(const ExportOptions& options) {
   const Format& format = find_format(options.format);
   check_lowered(options);
+  check_checkpoint(options);
   Plan plan = read_plan(options.plan);
   const Graph model = read_pt2(plan.job.model);
   check_fingerprint(plan, model);
+  if (format.make == nullptr) return export_weights(plan, model, options);
   const Analysis analysis = analyse(model);
   const Slicing slicing = slice(plan, model, analysis);
   make_adaptive(plan, model, slicing);

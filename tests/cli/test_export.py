@@ -102,7 +102,7 @@ REFUSALS = {
     "a weight of two stages": ("torch-split", "everything-f64", "1f1b", ["", "head"], ["`emb.weight`", "stages 0"]),
     "a cut inside a layer": ("torchtitan", "transformer-f64", "1f1b", ["", "layers.1.linear1"],
                              ["stages[1].begin", "inside `layers.1`", "Begin stage 1 at `layers.1` or `layers.2`."]),
-    "a skip connection": ("torchtitan", "unet-f64", "gpipe", ["", "middle", "up0"], ["stage 0", "with TorchTitan"]),
+    "a skip connection": ("torchtitan", "unet-f64", "gpipe", ["", "middle", "up.0"], ["stage 0", "with TorchTitan"]),
     "a schedule that it does not run": ("megatron", "transformer-f64", "zb-h1", ["", "layers.2"],
                                         ["schedule `zb-h1`", "1f1b and interleaved-1f1b"]),
     "no stack of layers": ("megatron", "pippy-f64", "1f1b", ["", "layer1"],
