@@ -66,15 +66,15 @@ SegmentedStage::SegmentedStage(const Graph& graph, const Analysis& analysis, con
     divided_ = std::make_unique<const Slicing>(divided(graph, analysis, slicing, stage, division));
   }
   const Slicing& of = divided_ ? *divided_ : slicing;
-  for (int part = 0; part < std::max(count, 1); ++part) {
-    const bool recompute = count > 0 && division.recompute[static_cast<size_t>(part)] != 0;
-    parts_.push_back(
-        {std::make_unique<Stage>(graph, analysis, of, stage + part, store, loss, recompute, stage),
-         values_of(of, &StageEdge::consumer, stage + part),
-         values_of(of, &StageEdge::producer, stage + part),
-         {}});
-    const auto& inputs = of.stages[static_cast<size_t>(stage + part)].user_inputs;
-    parts_.back().reads.insert(inputs.begin(), inputs.end());
+  for (int i = 0; i < std::max(count, 1); ++i) {
+    const int index = stage + i;
+    const bool recompute = count > 0 && division.recompute[static_cast<size_t>(i)] != 0;
+    Part& part = parts_.emplace_back();
+    part.stage = std::make_unique<Stage>(graph, analysis, of, index, store, loss, recompute, stage);
+    part.reads = values_of(of, &StageEdge::consumer, index);
+    part.sends = values_of(of, &StageEdge::producer, index);
+    const auto& inputs = of.stages[static_cast<size_t>(index)].user_inputs;
+    part.reads.insert(inputs.begin(), inputs.end());
   }
   std::set<ValueId> later;
   for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
