@@ -28,6 +28,12 @@ Tables tables(const PlanningInputs& inputs, const ModelChain& chain,
   return tables;
 }
 
+/// Its place in the schedule table; behind it for `adaptive`.
+size_t schedule_number(const PipelineLayout& layout) {
+  const auto& all = schedules();
+  return layout.schedule ? static_cast<size_t>(layout.schedule - &*all.begin()) : all.size();
+}
+
 SearchObjective objective_of(const PlanRequest& request) {
   return request.objective == PlanObjective::memory ? SearchObjective::memory
                                                     : SearchObjective::step;
@@ -98,6 +104,7 @@ std::vector<SearchSpace> LayoutSearch::spaces() const {
     const Quick& of = quick.at(key);
     spaces.push_back({.bound_s = of.bound.step_s(layout.ranks, layout.microbatches),
                       .guess_s = of.guess.step_s(layout, limit(i).bytes),
+                      .group = schedule_number(layout),
                       .bytes = fixed_bytes_ / layout.ranks,
                       .memory_limit = limit(i).bytes,
                       .weight = weight(layout),

@@ -35,7 +35,7 @@ struct PlanRequest {
   bool allow_batch_coupling = false;
   size_t alternatives = 0;      // how many to explain
   int threads = 1;              // the plan is the same for any number
-  int64_t effort = 30'000'000;  // after which a search stops: some seconds on one core
+  int64_t effort = 40'000'000;  // after which a search stops: some seconds on one core
 };
 
 /// One layout that was looked at.

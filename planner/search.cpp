@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
@@ -16,9 +18,13 @@ namespace {
 /// Spaces that a round looks at, and nodes that it opens in each of them at most. Fixed, whatever the
 /// number of threads.
 constexpr size_t round_width = 8;
+/// Of these those taken by their bounds, and groups, while there are others that look promising.
+constexpr size_t round_of_bounds = 1, round_of_groups = 4;
 constexpr int64_t round_nodes = 4096;
 /// With more a space begins with the split that it proposes, and waits.
 constexpr int64_t few_splits = 10'000;
+/// What a guess is taken to have been off by where the split does not even fit.
+constexpr double misfit_correction = 2;
 
 /// One space while it is searched.
 class Candidate {
@@ -42,6 +48,8 @@ class Candidate {
 
   int64_t memory_limit() const { return space_.memory_limit; }
   double guess_s() const { return space_.weight * space_.guess_s; }
+  size_t group() const { return space_.group; }
+  double weighted(double step_s) const { return space_.weight * step_s; }
   /// Its many splits are followed when every other space has been looked into.
   bool waits() const { return result.splits > few_splits; }
   KeyRank rank_of(const SplitOutcome& outcome) const {
@@ -133,8 +141,8 @@ class Searcher {
   }
 
  private:
-  /// Spaces that may hold something better than the best found: half of them those with the best
-  /// open nodes, half of them the most promising that were not looked into.
+  /// Spaces that may hold something better than the best found: those with the best open nodes, and
+  /// the most promising that were not looked into.
   std::vector<size_t> next() {
     std::erase_if(open_, [&](size_t space) {
       const bool done = candidates_[space].closed() || certain(space);
@@ -142,17 +150,67 @@ class Searcher {
       return done;
     });
     const size_t width = std::min(round_width, open_.size());
-    const auto end = open_.begin() + static_cast<std::ptrdiff_t>(width);
-    const auto half = open_.begin() + static_cast<std::ptrdiff_t>(width / 2);
-    std::ranges::partial_sort(open_, half, {}, [&](size_t space) {
+    std::ranges::partial_sort(open_, open_.begin() + static_cast<std::ptrdiff_t>(width), {},
+                              [&](size_t space) {
+                                const Candidate& of = candidates_[space];
+                                return std::tuple(of.waits(), of.top(), space);
+                              });
+    std::vector<size_t> round;
+    const auto add = [&](size_t space, size_t most) {
+      if (round.size() < most && std::ranges::find(round, space) == round.end())
+        round.push_back(space);
+    };
+    for (size_t i = 0; i < width; ++i) add(open_[i], std::min(width, round_of_bounds));
+    for (const size_t space : promising()) add(space, width);
+    for (size_t i = 0; i < width; ++i) add(open_[i], width);
+    return round;
+  }
+
+  /// Of those not looked into: the least guess of each of some groups, those never tried first, and
+  /// then the least guesses of all.
+  std::vector<size_t> promising() const {
+    using Guess = std::tuple<double, KeyRank, size_t>;
+    std::map<size_t, Guess> best;
+    std::vector<Guess> all;
+    for (const size_t space : open_) {
       const Candidate& of = candidates_[space];
-      return std::tuple(of.waits(), of.top(), space);
-    });
-    std::ranges::partial_sort(half, end, open_.end(), {}, [&](size_t space) {
-      const Candidate& of = candidates_[space];
-      return std::tuple(of.result.opened, of.waits(), of.guess_s(), of.top(), space);
-    });
-    return {open_.begin(), end};
+      if (of.result.opened) continue;
+      all.emplace_back(of.guess_s() * correction(of.group()), of.top(), space);
+      const auto [found, fresh] = best.try_emplace(of.group(), all.back());
+      if (!fresh) found->second = std::min(found->second, all.back());
+    }
+    std::vector<Guess> order;
+    order.reserve(best.size() + round_width);
+    for (const bool tried : {false, true}) {
+      const auto from = static_cast<std::ptrdiff_t>(order.size());
+      for (const auto& [group, guess] : best) {
+        if (groups_.contains(group) == tried) order.push_back(guess);
+      }
+      std::sort(order.begin() + from, order.end());
+    }
+    order.resize(std::min(order.size(), round_of_groups));
+    const size_t width = std::min(round_width, all.size());
+    std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(width));
+    order.insert(order.end(), all.begin(), all.begin() + static_cast<std::ptrdiff_t>(width));
+    std::vector<size_t> spaces;
+    spaces.reserve(order.size());
+    for (const Guess& guess : order) spaces.push_back(std::get<size_t>(guess));
+    return spaces;
+  }
+
+  /// The mean of what the group's splits took, by what was guessed; 1 of a group not yet tried.
+  double correction(size_t group) const {
+    const auto seen = groups_.find(group);
+    return seen == groups_.end() ? 1
+                                 : seen->second.first / static_cast<double>(seen->second.second);
+  }
+
+  void learn(size_t space, const SplitOutcome& outcome, bool fits) {
+    const Candidate& of = candidates_[space];
+    if (of.result.simulated > 1 || !(of.guess_s() > 0) || std::isinf(of.guess_s())) return;
+    auto& [sum, count] = groups_[of.group()];
+    sum += fits ? of.weighted(outcome.step_s) / of.guess_s() : misfit_correction;
+    ++count;
   }
 
   /// Is every open split of the space worse than the best found?
@@ -189,6 +247,7 @@ class Searcher {
     ++simulated_;
     SearchResult::Space& seen = candidates_[space].result;
     ++seen.simulated;
+    learn(space, outcome, fits);
     if (!fits) return;
     const FoundSplit found{space, step.begins, outcome};
     if (better(found, seen.best)) seen.best = found;
@@ -228,6 +287,7 @@ class Searcher {
   const SplitSearch& search_;
   std::vector<Candidate> candidates_;
   std::vector<size_t> open_;
+  std::map<size_t, std::pair<double, int64_t>> groups_;  // ratios and their number
   SearchResult result_;
   int64_t simulated_ = 0, effort_ = 0;
   KeyRank rank_;  // of the best

@@ -38,8 +38,11 @@ class OpenSpace {
 
 /// Spaces are listed in the order that decides ties.
 struct SearchSpace {
-  double bound_s = 0;                // no split of it is faster
-  double guess_s = 0;                // what its best may take: the promising are looked into early
+  double bound_s = 0;  // no split of it is faster
+  /// What its best may take: the promising are looked into early. Guesses of a group are corrected by
+  /// what its spaces turned out to take.
+  double guess_s = 0;
+  size_t group = 0;
   int64_t bytes = 0;                 // or has a fullest rank with less
   int64_t memory_limit = INT64_MAX;  // of the fullest rank
   double weight = 1;                 // steps of its splits compare as weight x seconds
