@@ -77,6 +77,7 @@ SearchResult search(const Chain& chain, const std::vector<Shape>& shapes, int64_
                     std::mt19937_64& random) {
   const LayoutBound bound(split_costs(chain, true));
   std::vector<SearchSpace> spaces;
+  spaces.reserve(shapes.size());
   for (const Shape& shape : shapes) {
     spaces.push_back({.bound_s = bound.step_s(shape.ranks, shape.microbatches),
                       .guess_s = static_cast<double>(random() % 100),
