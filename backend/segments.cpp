@@ -1,7 +1,6 @@
 #include "backend/segments.hpp"
 
 #include <algorithm>
-#include <stdexcept>
 #include <utility>
 
 namespace penstock {
@@ -145,14 +144,6 @@ void SegmentedStage::backward_weight(int microbatch) {
 
 void SegmentedStage::finish_step() {
   for (const Part& part : parts_) part.stage->finish_step();
-}
-
-void SegmentedStage::reset() {
-  for (const Part& part : parts_) part.stage->reset();
-}
-
-bool SegmentedStage::has_loss() const {
-  return std::ranges::any_of(parts_, [](const Part& part) { return part.stage->has_loss(); });
 }
 
 bool SegmentedStage::needs_target() const {

@@ -26,9 +26,7 @@ class SegmentedStage {
   Values backward_input(int microbatch, const Values& gradients);
   void backward_weight(int microbatch);
   void finish_step();
-  void reset();
 
-  bool has_loss() const;
   bool needs_target() const;
 
  private:

@@ -1,7 +1,7 @@
 #include "graph/segments.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <utility>
 
 namespace penstock {
 
@@ -28,9 +28,18 @@ std::vector<Segment> first_units(const Slicing& slicing, int stage,
   return segments;
 }
 
-int units_of_stage(const Slicing& slicing, int stage, const std::vector<OperatorId>& unit_begins) {
-  return static_cast<int>(
-      first_units(slicing, stage, unit_begins, std::numeric_limits<int>::max()).size());
+std::vector<int> units_of_stages(const Slicing& slicing,
+                                 const std::vector<OperatorId>& unit_begins) {
+  std::vector<int> counts(slicing.stages.size(), 0);
+  std::vector<size_t> seen_in(slicing.stages.size(), unit_begins.size());  // the last unit
+  size_t unit = 0;
+  for (size_t op = 0; op < slicing.stage_of_operator.size(); ++op) {
+    while (unit + 1 < unit_begins.size() && unit_begins[unit + 1] <= static_cast<OperatorId>(op))
+      ++unit;
+    const auto stage = static_cast<size_t>(slicing.stage_of_operator[op]);
+    if (std::exchange(seen_in[stage], unit) != unit) ++counts[stage];
+  }
+  return counts;
 }
 
 }  // namespace penstock

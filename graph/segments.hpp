@@ -16,7 +16,8 @@ std::vector<Segment> whole_stage(const Slicing& slicing, int stage);
 std::vector<Segment> first_units(const Slicing& slicing, int stage,
                                  const std::vector<OperatorId>& unit_begins, int count);
 
-/// The units that the stage has operators of; constants and parameter-derived values have none.
-int units_of_stage(const Slicing& slicing, int stage, const std::vector<OperatorId>& unit_begins);
+/// How many units each stage has operators of.
+std::vector<int> units_of_stages(const Slicing& slicing,
+                                 const std::vector<OperatorId>& unit_begins);
 
 }  // namespace penstock

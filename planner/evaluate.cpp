@@ -64,22 +64,20 @@ Costs Evaluator::costs(const Plan& plan, Slicing& slicing) const {
   return plan_costs(plan, inputs_.model, slicing, inputs_.profile, inputs_.cluster);
 }
 
-std::vector<int64_t> Evaluator::peaks(const Plan& plan, Slicing& slicing) {
-  const Costs of = costs(plan, slicing);
+std::vector<int64_t> Evaluator::peaks(const Plan& plan, const Slicing& slicing,
+                                      const Costs& costs) {
   const Program& actions = program(plan, slicing);
   std::vector<int64_t> bytes;
   bytes.reserve(actions.ranks.size());
   for (int rank = 0; rank < plan.ranks(); ++rank) {
-    bytes.push_back(rank_memory(actions, rank, of, nullptr, nullptr).peak_bytes);
+    bytes.push_back(rank_memory(actions, rank, costs, nullptr, nullptr).peak_bytes);
   }
   return bytes;
 }
 
-Evaluator::Evaluated Evaluator::evaluate(Plan& plan, Slicing slicing, int64_t limit_bytes,
-                                         const SimulationOptions& options) {
-  Evaluated out;
-  out.costs = costs(plan, slicing);
-  out.slicing = std::move(slicing);
+Evaluator::Evaluated Evaluator::evaluate(Plan& plan, Slicing slicing, Costs costs,
+                                         int64_t limit_bytes, const SimulationOptions& options) {
+  Evaluated out{std::move(slicing), std::move(costs), {}};
   if (plan.schedule == adaptive_schedule) {
     plan.made = adaptive(adaptive_problem(plan, flows(out.slicing), out.costs, inputs_.network,
                                           limit_bytes == INT64_MAX ? 0 : limit_bytes));

@@ -37,17 +37,17 @@ class Evaluator {
   Plan plan(const PipelineLayout& layout, const std::vector<OperatorId>& begins,
             const std::vector<int>& rank_of_stage, int64_t memory_bytes) const;
   Slicing slicing(const std::vector<OperatorId>& begins) const;
-  /// Bytes on each rank of a plan with the slicing of its stages; notes what they recompute. Not for
-  /// `adaptive`, whose actions depend on the costs.
-  std::vector<int64_t> peaks(const Plan& plan, Slicing& slicing);
+  /// Of a plan with the slicing of its stages, in which it notes what they recompute.
+  Costs costs(const Plan& plan, Slicing& slicing) const;
+  /// Bytes on each rank. Not for `adaptive`, whose actions depend on the costs.
+  std::vector<int64_t> peaks(const Plan& plan, const Slicing& slicing, const Costs& costs);
   /// The same with times. `limit_bytes` per rank is for `adaptive`, which fills in plan.made;
   /// INT64_MAX: none.
-  Evaluated evaluate(Plan& plan, Slicing slicing, int64_t limit_bytes,
+  Evaluated evaluate(Plan& plan, Slicing slicing, Costs costs, int64_t limit_bytes,
                      const SimulationOptions& options);
 
  private:
   const Program& program(const Plan& plan, const Slicing& slicing);
-  Costs costs(const Plan& plan, Slicing& slicing) const;
 
   const PlanningInputs& inputs_;
 

@@ -21,7 +21,7 @@ constexpr int64_t most_chain_steps = 400'000;
 
 /// What a simulated split costs beside its actions, in actions: slicing and adding up operators, and
 /// the programs that `adaptive` chooses from.
-constexpr int64_t effort_per_operator = 8, programs_of_adaptive = 30;
+constexpr int64_t effort_per_operator = 8, programs_of_adaptive = 60;
 /// … and lowering the first.
 constexpr int64_t programs_of_lowering = 3;
 
@@ -146,47 +146,52 @@ std::vector<int> LayoutSpace::proposal() const {
 }
 
 RecomputeLevels LayoutSpace::levels(const Slicing& slicing) const {
-  std::vector<int> units;
-  for (size_t stage = 0; stage < slicing.stages.size(); ++stage) {
-    units.push_back(units_of_stage(slicing, static_cast<int>(stage), context_.inputs.units));
-  }
-  return {placement_.rank_of_stage, std::move(units)};
+  return {placement_.rank_of_stage, units_of_stages(slicing, context_.inputs.units)};
 }
 
-/// Makes ranks fit that would not, or hold as little as they can. Returns how often it had to look.
-int LayoutSpace::fit(Plan& plan, Slicing& slicing) {
+/// Makes ranks fit that would not, or hold as little as they can. Counts how often it had to look.
+Costs LayoutSpace::fit(Plan& plan, Slicing& slicing, int& looked) {
   const RecomputeLevels of = levels(slicing);
-  int looked = 0;
+  std::vector<int> noted;
+  Costs costs;
   const auto peaks = [&](const std::vector<int>& levels) {
+    noted = levels;
     of.note(levels, plan);
+    costs = evaluator_.costs(plan, slicing);
     ++looked;
-    return evaluator_.peaks(plan, slicing);
+    return evaluator_.peaks(plan, slicing, costs);
   };
-  of.note(context_.least_memory ? lowest_levels(of, peaks) : least_levels(of, limit_bytes_, peaks),
-          plan);
-  return looked;
+  const std::vector<int> chosen =
+      context_.least_memory ? lowest_levels(of, peaks) : least_levels(of, limit_bytes_, peaks);
+  if (chosen == noted) return costs;
+  of.note(chosen, plan);
+  ++looked;
+  return evaluator_.costs(plan, slicing);
 }
 
 /// Of `adaptive`, which fails where it finds nothing that fits: all ranks alike.
-Evaluator::Evaluated LayoutSpace::adapt(Plan& plan, Slicing slicing,
+Evaluator::Evaluated LayoutSpace::adapt(Plan& plan, const Slicing& slicing,
                                         const SimulationOptions& options) {
   const RecomputeLevels of = levels(slicing);
+  const auto evaluated = [&](const std::vector<int>& levels) {
+    of.note(levels, plan);
+    Slicing own = slicing;
+    Costs costs = evaluator_.costs(plan, own);
+    return evaluator_.evaluate(plan, std::move(own), std::move(costs), limit_bytes_, options);
+  };
   std::vector<int> all_units, whole;
   for (int rank = 0; rank < of.ranks(); ++rank) {
     all_units.push_back(of.all_units(rank));
     whole.push_back(of.whole(rank));
   }
-  std::vector<std::vector<int>> tries{std::vector<int>(whole.size(), 0), all_units, whole};
-  if (context_.least_memory) tries = {whole};
-  for (size_t i = 0; i + 1 < tries.size(); ++i) {
-    of.note(tries[i], plan);
+  if (context_.least_memory) return evaluated(whole);
+  for (const std::vector<int>& levels : {std::vector<int>(whole.size(), 0), all_units}) {
     try {
-      return evaluator_.evaluate(plan, slicing, limit_bytes_, options);
+      return evaluated(levels);
     } catch (const InputError&) {
     }
   }
-  of.note(tries.back(), plan);
-  return evaluator_.evaluate(plan, std::move(slicing), limit_bytes_, options);
+  return evaluated(whole);
 }
 
 LayoutSpace::Result LayoutSpace::plan(const std::vector<int>& begins,
@@ -194,13 +199,21 @@ LayoutSpace::Result LayoutSpace::plan(const std::vector<int>& begins,
   const std::vector<OperatorId> operators = context_.chain.operators(begins);
   Slicing slicing = evaluator_.slicing(operators);
   Result result{
-      evaluator_.plan(layout_, operators, placement_.rank_of_stage, context_.memory_bytes), {}, 1};
+      evaluator_.plan(layout_, operators, placement_.rank_of_stage, context_.memory_bytes), {}, 0};
   if (!layout_.schedule) {
-    result.evaluated = adapt(result.plan, std::move(slicing), options);
+    result.looked = 1;
+    result.evaluated = adapt(result.plan, slicing, options);
     return result;
   }
-  if (may_recompute(context_, limit_bytes_)) result.looked += fit(result.plan, slicing);
-  result.evaluated = evaluator_.evaluate(result.plan, std::move(slicing), limit_bytes_, options);
+  Costs costs;
+  if (may_recompute(context_, limit_bytes_)) {
+    costs = fit(result.plan, slicing, result.looked);
+  } else {
+    costs = evaluator_.costs(result.plan, slicing);
+    result.looked = 1;
+  }
+  result.evaluated =
+      evaluator_.evaluate(result.plan, std::move(slicing), std::move(costs), limit_bytes_, options);
   return result;
 }
 

@@ -41,15 +41,15 @@ class LayoutSpace : public OpenSpace {
   struct Result {
     Plan plan;
     Evaluator::Evaluated evaluated;
-    int looked = 1;  // how often operators were added up
+    int looked = 0;  // how often operators were added up
   };
   /// The plan of a split, with its simulation.
   Result plan(const std::vector<int>& begins, const SimulationOptions& options);
 
  private:
   RecomputeLevels levels(const Slicing& slicing) const;
-  int fit(Plan& plan, Slicing& slicing);
-  Evaluator::Evaluated adapt(Plan& plan, Slicing slicing, const SimulationOptions& options);
+  Costs fit(Plan& plan, Slicing& slicing, int& looked);
+  Evaluator::Evaluated adapt(Plan& plan, const Slicing& slicing, const SimulationOptions& options);
 
   const LayoutContext& context_;
   const PipelineLayout layout_;

@@ -33,7 +33,10 @@ TEST(Segments, UnitsCountFromTheFirstThatTheStageHasOperatorsOf) {
 }
 
 TEST(Segments, ThereAreNoMoreThanTheStageHas) {
-  EXPECT_EQ(units_of_stage(two_stages(), 0, unit_begins), 3);
+  EXPECT_THAT(units_of_stages(two_stages(), unit_begins), ElementsAre(3, 3));
+  Slicing last = two_stages();
+  last.stage_of_operator = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1};
+  EXPECT_THAT(units_of_stages(last, unit_begins), ElementsAre(3, 1));
   EXPECT_EQ(first_units(two_stages(), 0, unit_begins, 7).size(), 3u);
 }
 

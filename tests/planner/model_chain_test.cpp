@@ -85,9 +85,10 @@ void expect_bounds_hold(const Model& m) {
       for (const std::vector<int>& units : some_splits(m.chain.units(), ranks)) {
         const std::vector<OperatorId> begins = m.chain.operators(units);
         Plan plan = evaluator.plan(layout, begins, compute.rank_of_stage, 0);
+        Slicing slicing = evaluator.slicing(begins);
+        const Costs stage_costs = evaluator.costs(plan, slicing);
         const Simulation run =
-            evaluator.evaluate(plan, evaluator.slicing(begins), INT64_MAX, {false, false})
-                .simulation;
+            evaluator.evaluate(plan, slicing, stage_costs, INT64_MAX, {false, false}).simulation;
         const double room = run.makespan_s * (1 + rounding);
         ASSERT_LE(bound.split(units), room);
         ASSERT_LE(bound.chain(), room);
