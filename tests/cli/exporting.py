@@ -1,11 +1,13 @@
 """What the tests of `penstock export` share."""
 
 import importlib.util
+import json
 import subprocess
+from pathlib import Path
 
 import pytest
 
-from pipelines import PENSTOCK, save_file, torch
+from pipelines import PENSTOCK, TORCHRUN, clean_environment, save_file, torch
 
 
 def export(plan, form, out, *options):
@@ -31,3 +33,13 @@ def tokens(folder, samples=8, sequence=16, vocabulary=64):
     save_file({name: torch.randint(vocabulary, (samples, sequence), generator=generator)
                for name in ("tokens", "target")}, folder / "data.safetensors")
     return folder / "data.safetensors"
+
+
+def run_cases(root, script, cases):
+    """Two ranks of a script of this folder with the cases, which `root` keeps; returns `root`."""
+    (root / "cases.json").write_text(json.dumps(cases))
+    done = subprocess.run([TORCHRUN, "--standalone", "--nproc-per-node", "2", Path(__file__).with_name(script),
+                           root / "cases.json"],
+                          capture_output=True, text=True, timeout=300, check=False, env=clean_environment())
+    assert done.returncode == 0, done.stderr[-4000:]
+    return root

@@ -2,13 +2,12 @@
 
 import json
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from exporting import export
-from pipelines import (PENSTOCK, TORCHRUN, clean_environment, difference, execute_json, load_file, model_path,
-                       needs_backend, torch, vectors, write_plan)
+from exporting import export, run_cases
+from pipelines import (PENSTOCK, difference, execute_json, load_file, model_path, needs_backend, torch, vectors,
+                       write_plan)
 
 LOOP, V = [0, 1, 0, 1], [0, 1, 1, 0]
 FOUR, TWO = ["", "layer1", "layer2", "output_proj"], ["", "layer2"]
@@ -43,12 +42,7 @@ def torch_folder(tmp_path_factory):
         assert "2 ranks" in done.stdout
         cases.append({"schedule": str(folder / "schedule.csv"), "format": form, "model": str(model_path("pippy-f64")),
                       "data": str(data), "microbatches": MICROBATCHES, "begins": begins[1:], "folder": str(folder)})
-    (root / "cases.json").write_text(json.dumps(cases))
-    done = subprocess.run([TORCHRUN, "--standalone", "--nproc-per-node", "2",
-                           Path(__file__).with_name("torch_runtime.py"), root / "cases.json"],
-                          capture_output=True, text=True, timeout=300, check=False, env=clean_environment())
-    assert done.returncode == 0, done.stderr[-4000:]
-    return root
+    return run_cases(root, "torch_runtime.py", cases)
 
 
 @needs_backend

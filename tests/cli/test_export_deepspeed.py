@@ -2,14 +2,11 @@
 
 import csv
 import json
-import subprocess
-from pathlib import Path
 
 import pytest
 
-from exporting import export, require_package
-from pipelines import (TORCHRUN, Reference, clean_environment, difference, load_file, model_path, torch, vectors,
-                       write_plan)
+from exporting import export, require_package, run_cases
+from pipelines import Reference, difference, load_file, model_path, torch, vectors, write_plan
 
 require_package("deepspeed")
 
@@ -32,13 +29,8 @@ def deepspeed_folder(tmp_path_factory):
         assert done.returncode == 0, done.stderr
         cases.append({"plan": str(folder / "deepspeed.json"), "model": str(model_path("pippy-f64")),
                       "data": str(data), "folder": str(folder)})
-    (root / "cases.json").write_text(json.dumps({"train": cases, "schedules": SCHEDULES,
-                                                 "orders": str(root / "orders.json")}))
-    done = subprocess.run([TORCHRUN, "--standalone", "--nproc-per-node", "2",
-                           Path(__file__).with_name("deepspeed_runtime.py"), root / "cases.json"],
-                          capture_output=True, text=True, timeout=300, check=False, env=clean_environment())
-    assert done.returncode == 0, done.stderr[-4000:]
-    return root
+    return run_cases(root, "deepspeed_runtime.py", {"train": cases, "schedules": SCHEDULES,
+                                                 "orders": str(root / "orders.json")})
 
 
 @pytest.mark.parametrize("case", CASES)

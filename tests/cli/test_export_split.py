@@ -1,14 +1,11 @@
 """penstock export --format torch-split: torch cuts the original module there, and trains the same step."""
 
 import json
-import subprocess
-from pathlib import Path
 
 import pytest
 
-from exporting import TRANSFORMERS, export, tokens
-from pipelines import (TORCHRUN, Reference, clean_environment, difference, load_file, model_path, torch, vectors,
-                       write_plan)
+from exporting import TRANSFORMERS, export, run_cases, tokens
+from pipelines import Reference, difference, load_file, model_path, torch, vectors, write_plan
 
 LOOP, V = [0, 1, 0, 1], [0, 1, 1, 0]
 PIPPY = {"width": 32, "hidden": 48, "narrow": 24}  # as tests/models/export_all.py exports it
@@ -39,12 +36,7 @@ def torch_folder(tmp_path_factory):
                       "input": "tokens" if text else "x", "model": str(model_path(model)),
                       "split": str(folder / "split.json"), "schedule": str(folder / "schedule.csv"),
                       "data": str(data), "microbatches": MICROBATCHES, "folder": str(folder)})
-    (root / "cases.json").write_text(json.dumps(cases))
-    done = subprocess.run([TORCHRUN, "--standalone", "--nproc-per-node", "2",
-                           Path(__file__).with_name("split_runtime.py"), root / "cases.json"],
-                          capture_output=True, text=True, timeout=300, check=False, env=clean_environment())
-    assert done.returncode == 0, done.stderr[-4000:]
-    return root
+    return run_cases(root, "split_runtime.py", cases)
 
 
 @pytest.mark.parametrize("name", CASES)

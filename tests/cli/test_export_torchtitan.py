@@ -1,13 +1,11 @@
 """penstock export --format torchtitan: TorchTitan reads the file, splits the model as planned, trains the same step."""
 
 import json
-import subprocess
-from pathlib import Path
 
 import pytest
 
-from exporting import TRANSFORMERS, export, require_package, tokens
-from pipelines import (TORCHRUN, Reference, clean_environment, difference, load_file, model_path, write_plan)
+from exporting import TRANSFORMERS, export, require_package, run_cases, tokens
+from pipelines import Reference, difference, load_file, model_path, write_plan
 
 require_package("torchtitan")
 
@@ -37,12 +35,7 @@ def titan_folder(tmp_path_factory):
         assert (folder / "pipeline.csv").exists() == (name == "PipelineScheduleMulti")
         cases.append({"config": str(folder / "pipeline.toml"), "model": str(model_path(model)),
                       "settings": TRANSFORMERS[model], "data": str(data), "folder": str(folder)})
-    (root / "cases.json").write_text(json.dumps(cases))
-    done = subprocess.run([TORCHRUN, "--standalone", "--nproc-per-node", "2",
-                           Path(__file__).with_name("titan_runtime.py"), root / "cases.json"],
-                          capture_output=True, text=True, timeout=300, check=False, env=clean_environment())
-    assert done.returncode == 0, done.stderr[-4000:]
-    return root
+    return run_cases(root, "titan_runtime.py", cases)
 
 
 def stage_gradients(folder):

@@ -1,19 +1,13 @@
 """penstock export --format state-dict: trained weights load into the module that they came from."""
 
-import subprocess
-
 import pytest
 
-from pipelines import (PENSTOCK, Reference, difference, execute_json, load_file, model_path, needs_backend, torch,
+from exporting import export
+from pipelines import (Reference, difference, execute_json, load_file, model_path, needs_backend, torch,
                        write_plan)
 from test_execute_models import FLOAT32, module_of
 
 STEPS = 3
-
-
-def export(plan, output, *options):
-    return subprocess.run([PENSTOCK, "export", plan, "--format", "state-dict", "-o", output, *options],
-                          capture_output=True, text=True, timeout=120, check=False)
 
 
 def plan_of(folder, name, begins):
@@ -27,7 +21,7 @@ def plan_of(folder, name, begins):
 def test_a_trained_model_gives_the_same_outputs_in_python(tmp_path, name, begins):
     plan, weights = plan_of(tmp_path, name, begins), tmp_path / "weights.safetensors"
     execute_json(plan, "--steps", STEPS, "--save", tmp_path / "saved")
-    done = export(plan, weights, "--checkpoint", tmp_path / "saved")
+    done = export(plan, "state-dict", weights, "--checkpoint", tmp_path / "saved")
     assert done.returncode == 0, done.stderr
     assert f"step-{STEPS}" in done.stdout
     module = module_of(name)
@@ -45,7 +39,7 @@ def test_a_trained_model_gives_the_same_outputs_in_python(tmp_path, name, begins
 
 def test_without_a_checkpoint_it_is_what_was_exported(tmp_path):
     weights = tmp_path / "weights.safetensors"
-    done = export(plan_of(tmp_path, "gpt2", ["", "transformer.h.1"]), weights)
+    done = export(plan_of(tmp_path, "gpt2", ["", "transformer.h.1"]), "state-dict", weights)
     assert done.returncode == 0, done.stderr
     expected = torch.export.load(model_path("gpt2")).state_dict
     found = load_file(weights)
@@ -53,22 +47,18 @@ def test_without_a_checkpoint_it_is_what_was_exported(tmp_path):
     assert set(found) == set(module_of("gpt2").state_dict())
 
 
-@pytest.mark.parametrize("options, words", [
-    (["--checkpoint", "nowhere"], ["nowhere", "holds no checkpoint", "--save"]),
-    (["--format", "torch-csv", "--checkpoint", "nowhere"], ["--checkpoint", "torch-csv has no weights"])])
-def test_mistakes_are_one_message_and_nothing_is_written(tmp_path, options, words):
+@pytest.mark.parametrize("form, words", [("state-dict", ["nowhere", "holds no checkpoint", "--save"]),
+                                         ("torch-csv", ["--checkpoint", "torch-csv has no weights"])])
+def test_mistakes_are_one_message_and_nothing_is_written(tmp_path, form, words):
     weights = tmp_path / "weights.safetensors"
-    plan = plan_of(tmp_path, "gpt2", ["", "transformer.h.1"])
-    command = [PENSTOCK, "export", plan, "-o", weights, *(options if "--format" in options else
-                                                          ["--format", "state-dict", *options])]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = export(plan_of(tmp_path, "gpt2", ["", "transformer.h.1"]), form, weights, "--checkpoint", "nowhere")
     assert done.returncode == 2
     assert all(word in done.stderr for word in words), done.stderr
     assert not weights.exists()
 
 
 def test_a_model_without_weights_says_so(tmp_path):
-    done = export(plan_of(tmp_path, "gpt-meta", [""]), tmp_path / "weights.safetensors")
+    done = export(plan_of(tmp_path, "gpt-meta", [""]), "state-dict", tmp_path / "weights.safetensors")
     assert done.returncode == 2
     assert "has no values for" in done.stderr and "--meta" in done.stderr
     assert not (tmp_path / "weights.safetensors").exists()

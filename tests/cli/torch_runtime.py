@@ -59,30 +59,40 @@ def stages_of_rank(schedule_file, rank):
     return sorted({int(stage) for cell in row for stage in re.findall(r"(\d+)F\d+", cell)})
 
 
-def run(case):
+def loss(output, target):
+    return torch.nn.functional.cross_entropy(output.flatten(0, -2), target.flatten())
+
+
+def train_step(case, stages, count, modules, input_name="x", form="compute_only"):
+    """Runs the case's schedule on this rank's stages, of `count` in all, and writes what `modules` got of it."""
     rank, out = dist.get_rank(), Path(case["folder"])
-    stages = stages_of(case["model"], case["begins"])
-    mine = stages_of_rank(case["schedule"], rank)
-    runtime = [GlooStage(stages[i], i, len(stages), torch.device("cpu")) for i in mine]
-    schedule = _PipelineScheduleRuntime(runtime, case["microbatches"], loss_fn=torch.nn.functional.cross_entropy)
-    schedule._load_csv(case["schedule"], format=case["format"])
-    for stage in schedule._stages:  # the constructor took for granted that stages loop over the ranks
+    mine = {stage.stage_index for stage in stages}
+    schedule = _PipelineScheduleRuntime(stages, case["microbatches"], loss_fn=loss)
+    schedule._load_csv(case["schedule"], format=form)
+    for stage in stages:  # the constructor took for granted that stages loop over the ranks
         stage.stage_index_to_group_rank = schedule.stage_index_to_group_rank
-    data, losses = load_file(case["data"]), []
-    last = len(stages) - 1 in mine
-    schedule.step(*([data["x"]] if 0 in mine else []), **({"target": data["target"], "losses": losses} if last else {}))
-    save_file({name: p.grad for i in mine for name, p in stages[i].named_parameters()},
+    data, losses, last = load_file(case["data"]), [], count - 1 in mine
+    schedule.step(*([data[input_name]] if 0 in mine else []),
+                  **({"target": data["target"], "losses": losses} if last else {}))
+    save_file({name: p.grad for module in modules for name, p in module.named_parameters()},
               out / f"gradients-{rank}.safetensors")
     if last:
         (out / "loss.json").write_text(json.dumps(float(torch.stack(losses).mean())))
 
 
-def main(cases):
+def run_all(cases, run):
     dist.init_process_group("gloo")
     for case in json.loads(Path(cases).read_text()):
         run(case)
     dist.destroy_process_group()
 
 
+def run(case):
+    stages = stages_of(case["model"], case["begins"])
+    mine = stages_of_rank(case["schedule"], dist.get_rank())
+    runtime = [GlooStage(stages[i], i, len(stages), torch.device("cpu")) for i in mine]
+    train_step(case, runtime, len(stages), [stages[i] for i in mine], form=case["format"])
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    run_all(sys.argv[1], run)
