@@ -9,117 +9,19 @@
 #include <tuple>
 #include <utility>
 
+#include "planner/candidate.hpp"
 #include "planner/in_parallel.hpp"
 
 namespace penstock {
 
 namespace {
 
-/// Spaces that a round looks at, and nodes that it opens in each of them at most. Fixed, whatever the
-/// number of threads.
+/// Spaces that a round looks at. Fixed, whatever the number of threads.
 constexpr size_t round_width = 8;
 /// Of these those taken by their bounds, and groups, while there are others that look promising.
 constexpr size_t round_of_bounds = 1, round_of_groups = 4;
-constexpr int64_t round_nodes = 4096;
-/// With more a space begins with the split that it proposes, and waits.
-constexpr int64_t few_splits = 10'000;
 /// What a guess is taken to have been off by where the split does not even fit.
 constexpr double misfit_correction = 2;
-
-/// One space while it is searched.
-class Candidate {
- public:
-  Candidate(const SearchSpace& space, const SplitSearch& search) : space_(space), search_(search) {
-    result.bound_s = space.bound_s;
-    result.bytes = space.bytes;
-  }
-
-  bool closed() const { return result.opened && (!frontier_ || frontier_->empty()); }
-  KeyRank top() const {
-    return frontier_ ? frontier_->top()
-                     : bound_rank(space_.weight * space_.bound_s, space_.bytes, search_.objective);
-  }
-  double bound_s() const {
-    return frontier_ ? std::max(frontier_->bound_s(), space_.bound_s) : space_.bound_s;
-  }
-  bool loses(const std::vector<int>& incumbent) const {
-    return frontier_ && frontier_->loses(incumbent);
-  }
-
-  int64_t memory_limit() const { return space_.memory_limit; }
-  double guess_s() const { return space_.weight * space_.guess_s; }
-  size_t group() const { return space_.group; }
-  double weighted(double step_s) const { return space_.weight * step_s; }
-  /// Its many splits are followed when every other space has been looked into.
-  bool waits() const { return result.splits > few_splits; }
-  KeyRank rank_of(const SplitOutcome& outcome) const {
-    return key_rank(space_.weight * outcome.step_s, outcome.peak_bytes, search_.objective);
-  }
-
-  struct Step {
-    std::vector<int> begins;  // empty: no split was simulated
-    double bound_s = 0;
-    SplitOutcome outcome;
-  };
-  /// Goes on until a split is simulated, or for one round's nodes.
-  Step advance(const KeyRank* incumbent) {
-    if (!result.opened) {
-      open();
-      if (const std::vector<int> begins = proposal(); !begins.empty()) return simulated(begins);
-    }
-    Step step;
-    const int64_t end = effort + round_nodes;
-    while (frontier_ && !frontier_->empty() && effort < end) {
-      const int64_t before = frontier_->looked_at();
-      step.bound_s = frontier_->bound_s();
-      const auto begins = frontier_->step(incumbent);
-      effort += frontier_->looked_at() - before;
-      if (!begins) continue;
-      const double bound_s = step.bound_s;
-      step = simulated(*begins);
-      step.bound_s = bound_s;
-      break;
-    }
-    return step;
-  }
-  /// Frees what no key better than `incumbent` can come from.
-  void close() {
-    frontier_.reset();
-    opened_.reset();
-    result.opened = true;
-  }
-
-  SearchResult::Space result;
-  int64_t effort = 0;
-
- private:
-  Step simulated(const std::vector<int>& begins) {
-    Step step{begins, 0, opened_->simulate(begins)};
-    effort += step.outcome.effort;
-    return step;
-  }
-
-  std::vector<int> proposal() const {
-    return opened_ && result.splits > few_splits ? opened_->proposal() : std::vector<int>{};
-  }
-
-  void open() {
-    result.opened = true;
-    opened_ = space_.open();
-    if (!opened_) return;
-    const SplitSpace& splits = opened_->splits();
-    result.bound_s = std::max(result.bound_s, splits.least_s());
-    result.bytes = std::max(result.bytes, splits.least_bytes());
-    result.splits = splits.splits();
-    frontier_ =
-        std::make_unique<Frontier>(splits, search_.objective, space_.memory_limit, space_.weight);
-  }
-
-  const SearchSpace& space_;
-  const SplitSearch& search_;
-  std::unique_ptr<OpenSpace> opened_;
-  std::unique_ptr<Frontier> frontier_;
-};
 
 class Searcher {
  public:
