@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "graph/error.hpp"
 #include "graph/file.hpp"
@@ -41,11 +42,26 @@ Profile profile_of(const Plan& plan) {
 /// Of all replicas.
 int64_t all_ranks(const Plan& plan) { return plan.ranks() * plan.data_parallel; }
 
+Cluster on_devices(const Plan& plan, Cluster cluster) {
+  const int last = *std::ranges::max_element(plan.devices);
+  if (cluster.nodes.empty() || last >= cluster.ranks) {
+    throw InputError(
+        plan.path,
+        cluster.nodes.empty()
+            ? fmt::format("the plan names devices, but {} has equal ranks", cluster.path)
+            : fmt::format("the plan uses device {}, but {} has {}", last, cluster.path,
+                          cluster.ranks),
+        "Plan again for this cluster, or correct `devices`.");
+  }
+  return penstock::on_devices(std::move(cluster), plan.devices);
+}
+
 std::optional<Cluster> cluster_of(const Plan& plan) {
   if (!plan.cluster) return std::nullopt;
   check_file(plan, *plan.cluster, "cluster",
              "Plan again with `penstock plan`, or remove `sha256` to simulate on this one.");
   Cluster cluster = read_cluster(plan.cluster->path);
+  if (!plan.devices.empty()) return on_devices(plan, std::move(cluster));
   if (all_ranks(plan) > cluster.ranks) {
     throw InputError(plan.path,
                      fmt::format("the plan uses {} ranks, but {} has {}", all_ranks(plan),

@@ -89,6 +89,34 @@ std::string memory(const Planned& planned, size_t rank) {
   return fmt::format("{} ({:.0f} %)", format_bytes(peak), 100 * share);
 }
 
+/// `A100 SXM 0.4 0.5, H100 SXM 1.0`: of all replicas of a rank, as node.device.
+std::string devices_of_rank(const Cluster& cluster, const Plan& plan, int rank) {
+  std::string text, last;
+  for (int replica = 0; replica < plan.data_parallel; ++replica) {
+    const Cluster::Place place = cluster.place(replica * plan.ranks() + rank);
+    const std::string kind = place.kind->device.empty() ? "device" : place.kind->device;
+    const std::string at = fmt::format("{}.{}", place.node, place.device);
+    if (kind == last) {
+      text += " " + at;
+    } else {
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", kind, at);
+    }
+    last = kind;
+  }
+  return text;
+}
+
+/// Of a plan that does not take the cluster's devices as listed.
+void print_devices(Out out, const Planned& planned) {
+  const Plan& plan = planned.plan;
+  if (plan.devices.empty()) return;
+  Table table({"rank", "<devices of its replicas (node.device)"});
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    table.row({fmt::to_string(rank), devices_of_rank(*planned.cluster, plan, rank)});
+  }
+  fmt::format_to(out, "\n{}", table.text());
+}
+
 void print_stages(Out out, const Planned& planned, const Graph& model) {
   const size_t stages = planned.plan.stages.size();
   const std::vector<std::string> names =
@@ -208,6 +236,7 @@ std::string plan_report(const Planned& planned, const Graph& model) {
   fmt::format_to(out, ", {} of {}\n", plural(plan.data_parallel, "replica", "replicas"),
                  plural(plan.ranks(), "rank", "ranks"));
   print_stages(out, planned, model);
+  print_devices(out, planned);
   print_result(out, planned);
   return text;
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "graph/error.hpp"
 #include "graph/file.hpp"
@@ -18,6 +19,7 @@ namespace {
 constexpr int64_t most_microbatches = 1'000'000;
 constexpr int64_t most_recomputed_units = 1'000'000;
 constexpr int64_t most_replicas = 1'000'000;
+constexpr int64_t most_devices = 1 << 20;  // as in a cluster
 constexpr double most_seconds = 1e18;
 
 std::string parse_sha256(YamlMap& map, const std::string& key) {
@@ -109,6 +111,24 @@ std::vector<StagePlan> parse_stages(YamlMap& map) {
   return stages;
 }
 
+/// One for each rank of each replica, none twice.
+std::vector<int> parse_devices(YamlMap& map, int64_t ranks) {
+  if (!map.has("devices")) return {};
+  const std::vector<int64_t> listed = map.integers("devices", 0, most_devices - 1);
+  if (static_cast<int64_t>(listed.size()) != ranks) {
+    throw InputError(map.place("devices"),
+                     fmt::format("{} devices for {} ranks", listed.size(), ranks),
+                     "Name one for each rank of each replica, replica after replica.");
+  }
+  std::set<int64_t> seen;
+  for (const int64_t device : listed) {
+    if (seen.insert(device).second) continue;
+    throw InputError(map.place("devices"), fmt::format("device {} is named twice", device),
+                     "Each rank has a device of its own.");
+  }
+  return {listed.begin(), listed.end()};
+}
+
 std::map<std::string, std::string> parse_shared(YamlMap& map) {
   std::map<std::string, std::string> result;
   if (!map.has("shared_parameters")) return result;
@@ -178,6 +198,7 @@ Plan parse_plan(const std::string& text, const std::filesystem::path& path) {
   plan.microbatch = map.integer("microbatch", 1, most_samples);
   plan.data_parallel = map.integer("data_parallel", 1, most_replicas, 1);
   plan.stages = parse_stages(map);
+  plan.devices = parse_devices(map, plan.ranks() * plan.data_parallel);
   plan.shared_parameters = parse_shared(map);
   plan.memory_bytes = map.has("memory_bytes") ? map.integer("memory_bytes", 1, INT64_MAX) : 0;
   plan.prediction = parse_prediction(map);

@@ -51,6 +51,9 @@ struct Plan {
   Job job;
   std::string model_sha256;
   std::optional<FileRef> profile, cluster;
+  /// Of the cluster, numbered as listed: that of rank r of replica d at d * ranks() + r. Empty: rank
+  /// by rank as listed.
+  std::vector<int> devices;
   std::string schedule = "1f1b";  // or "" where program is given
   std::string program;            // a CSV file, absolute after reading
   std::optional<Program> made;    // of schedule `adaptive`: its compute actions; never in the file

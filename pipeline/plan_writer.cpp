@@ -46,6 +46,7 @@ std::string to_yaml(const Plan& plan, const std::filesystem::path& file) {
   if (!plan.model_sha256.empty()) keys["model_sha256"] = plan.model_sha256;
   if (plan.profile) keys["profile"] = file_keys(*plan.profile, file);
   if (plan.cluster) keys["cluster"] = file_keys(*plan.cluster, file);
+  if (!plan.devices.empty()) keys["devices"] = plan.devices;
   if (plan.program.empty()) {
     keys["schedule"] = plan.schedule;
   } else {

@@ -30,6 +30,7 @@ Plan Evaluator::plan(const PipelineLayout& layout, const std::vector<OperatorId>
   plan.microbatch = layout.measured->microbatch;
   plan.data_parallel = layout.data_parallel;
   plan.memory_bytes = memory_bytes;
+  if (layout.cluster()) plan.devices = layout.cluster()->devices;
   for (size_t stage = 0; stage < begins.size(); ++stage) {
     StagePlan& out = plan.stages.emplace_back();
     out.rank = rank_of_stage[stage];

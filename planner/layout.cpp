@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "graph/error.hpp"
 #include "pipeline/schedules/shape.hpp"
+#include "planner/arrangement.hpp"
 
 namespace penstock {
 
@@ -98,10 +100,11 @@ std::vector<int64_t> replicas(const PlanRequest& request, int64_t batch, int64_t
 
 class Lister {
  public:
-  Lister(const Profile& profile, const PlanRequest& request, int units)
-      : profile_(profile), request_(request), units_(units) {}
+  Lister(const Profile& profile, const PlanRequest& request, const Cluster* cluster, int units)
+      : profile_(profile), request_(request), cluster_(cluster), units_(units) {}
 
   void add(int ranks, int64_t data_parallel) {
+    arrange(ranks, data_parallel);
     const auto sizes = sizes_for(profile_, request_, profile_.job.global_batch / data_parallel);
     for (int stages_per_rank = 1; ranks * stages_per_rank <= units_; ++stages_per_rank) {
       if (request_.stages_per_rank && stages_per_rank != *request_.stages_per_rank) continue;
@@ -114,6 +117,20 @@ class Lister {
   std::vector<PipelineLayout> take() { return std::move(layouts_); }
 
  private:
+  void arrange(int ranks, int64_t data_parallel) {
+    arranged_.clear();
+    if (!cluster_) {
+      const RankSpeeds equal(std::vector<double>(static_cast<size_t>(ranks), 1.0));
+      arranged_.push_back(std::make_shared<const LayoutDevices>(std::nullopt, equal));
+      return;
+    }
+    for (std::vector<int>& devices : arrangements(*cluster_, ranks, data_parallel)) {
+      Cluster used = devices.empty() ? *cluster_ : on_devices(*cluster_, std::move(devices));
+      const RankSpeeds speeds(used, ranks, data_parallel);
+      arranged_.push_back(std::make_shared<const LayoutDevices>(std::move(used), speeds));
+    }
+  }
+
   void add(int ranks, int64_t data_parallel, int stages_per_rank,
            const std::vector<const MicrobatchCosts*>& sizes) {
     PipelineLayout layout{
@@ -145,13 +162,19 @@ class Lister {
       layout.microbatches = profile_.job.global_batch / layout.data_parallel / size->microbatch;
       const int64_t pairs = int64_t{layout.stages()} * layout.microbatches;
       if (!layout.schedule && request_.schedules.empty() && pairs > most_adaptive_pairs) continue;
-      layouts_.push_back(layout);
+      for (const auto& devices : arranged_) {
+        layout.devices = devices;
+        layouts_.push_back(layout);
+      }
     }
   }
 
   const Profile& profile_;
   const PlanRequest& request_;
+  const Cluster* cluster_;
   const int units_;
+  std::vector<std::shared_ptr<const LayoutDevices>>
+      arranged_;  // for the ranks and replicas at hand
   std::vector<PipelineLayout> layouts_;
 };
 
@@ -162,11 +185,11 @@ Program PipelineLayout::compute() const {
   return schedule ? schedule->generate(shape) : loop_program(shape);
 }
 
-std::vector<PipelineLayout> layouts(const Profile& profile, const PlanRequest& request, int devices,
-                                    int units) {
+std::vector<PipelineLayout> layouts(const Profile& profile, const PlanRequest& request,
+                                    const Cluster* cluster, int devices, int units) {
   for (const std::string& name : request.schedules) check_schedule(name, "--schedule");
   check_replicas(request, profile.job.global_batch);
-  Lister list(profile, request, units);
+  Lister list(profile, request, cluster, units);
   for (int ranks = 1; ranks <= std::min(devices, units); ++ranks) {
     for (const int64_t count : replicas(request, profile.job.global_batch, devices / ranks)) {
       list.add(ranks, count);

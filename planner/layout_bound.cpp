@@ -31,13 +31,15 @@ LayoutBound::LayoutBound(const ChainCosts& costs) {
   for (const double before_s : before_s_) fill_s_.push_back(fill_s_.back() + before_s);
 }
 
-double LayoutBound::step_s(int ranks, int64_t microbatches) const {
+/// A rank of speed s that begins after h and has work w ends at h + w / s at the earliest: the sum of
+/// s * end over the ranks is the whole work and at least the slowest s times their beginnings.
+double LayoutBound::step_s(const RankSpeeds& speeds, int64_t microbatches) const {
   const auto m = static_cast<double>(microbatches);
-  const double all_s = m * (one_s_ + weights_s_) + first_s_ + reduce_s_;
-  const size_t begun = std::min(static_cast<size_t>(ranks), fill_s_.size() - 1);
-  const double mean_s = (all_s + fill_s_[begun]) / ranks;
+  const size_t begun = std::min(static_cast<size_t>(speeds.ranks()), fill_s_.size() - 1);
+  const double waiting_s = speeds.slowest() * (reduce_s_ + fill_s_[begun]);
+  const double mean_s = (m * (one_s_ + weights_s_) + first_s_ + waiting_s) / speeds.together();
   const double unit_s = (m - 1) * most_s_;  // its microbatch 0 may take less
-  return std::max({mean_s, unit_s, through_s_}) + optimizer_s_ / ranks;
+  return std::max({mean_s, unit_s, through_s_}) + optimizer_s_ / speeds.together();
 }
 
 }  // namespace penstock

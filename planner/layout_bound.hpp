@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "planner/bounds.hpp"
+#include "planner/rank_speeds.hpp"
 
 namespace penstock {
 
@@ -19,8 +20,8 @@ class LayoutBound {
   /// `costs` with backwards of either kind: what holds for them holds for all schedules.
   explicit LayoutBound(const ChainCosts& costs);
 
-  /// In seconds, of a step with so many ranks and microbatches.
-  double step_s(int ranks, int64_t microbatches) const;
+  /// In seconds, of a step with so many microbatches; `costs` are for the fastest rank.
+  double step_s(const RankSpeeds& speeds, int64_t microbatches) const;
 
  private:
   double one_s_ = 0;      // F and I of one microbatch

@@ -50,7 +50,8 @@ double LayoutGuess::step_s(const PipelineLayout& layout, int64_t limit_bytes) co
   if (room < held(layout) * given_bytes_) return std::numeric_limits<double>::infinity();
   const double again = kept > room ? 1 - room / kept : 0;
   const double each_s = ((1 + again) * forward_s_ + backward_s_) / p;
-  return (m + ramp(layout) * (p - 1)) * each_s + once_s_ / p;
+  const double mean_speed = layout.speeds().together() / p;
+  return ((m + ramp(layout) * (p - 1)) * each_s + once_s_ / p) / mean_speed;
 }
 
 }  // namespace penstock

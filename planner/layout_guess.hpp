@@ -18,7 +18,7 @@ class LayoutGuess {
   /// it: parameters, gradients, states.
   LayoutGuess(const ChainCosts& costs, const StageBytes& all, int64_t fixed_bytes);
 
-  /// Seconds; infinite where even recompute would hardly fit.
+  /// Seconds; infinite where even recompute would hardly fit. `costs` are for the fastest rank.
   double step_s(const PipelineLayout& layout, int64_t limit_bytes) const;
 
  private:

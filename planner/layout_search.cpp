@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "graph/error.hpp"
 #include "planner/in_parallel.hpp"
@@ -46,7 +47,7 @@ LayoutSearch::LayoutSearch(const PlanningInputs& inputs, const ModelChain& chain
     : inputs_(inputs),
       chain_(chain),
       request_(request),
-      layouts_(penstock::layouts(inputs.profile, request, devices, chain.units())),
+      layouts_(penstock::layouts(inputs.profile, request, inputs.cluster, devices, chain.units())),
       context_{inputs,
                chain,
                inputs.network.link(),
@@ -62,7 +63,7 @@ LayoutSearch::LayoutSearch(const PlanningInputs& inputs, const ModelChain& chain
 
 MemoryLimit LayoutSearch::limit(size_t layout) const {
   const PipelineLayout& of = layouts_[layout];
-  return memory_limit(inputs_.profile, inputs_.cluster, request_,
+  return memory_limit(inputs_.profile, of.cluster(), request_,
                       of.ranks * static_cast<int>(of.data_parallel));
 }
 
@@ -92,17 +93,18 @@ std::vector<SearchSpace> LayoutSearch::spaces() const {
     LayoutBound bound;
     LayoutGuess guess;
   };
-  std::map<std::pair<int64_t, int64_t>, Quick> quick;  // by size and replicas
+  std::map<std::tuple<int64_t, int64_t, double>, Quick> quick;  // by size, replicas, fastest rank
   for (size_t i = 0; i < layouts_.size(); ++i) {
     const PipelineLayout& layout = layouts_[i];
-    const auto key = std::pair(layout.measured->microbatch, layout.data_parallel);
+    const auto key =
+        std::tuple(layout.measured->microbatch, layout.data_parallel, layout.speeds().fastest());
     if (!quick.contains(key)) {
       const ChainCosts costs = layout_costs(context_, layout);
       const StageBytes& all = context_.bytes.at(layout.measured->microbatch)->at(0, costs.units());
       quick.emplace(key, Quick{LayoutBound(costs), LayoutGuess(costs, all, fixed_bytes_)});
     }
     const Quick& of = quick.at(key);
-    spaces.push_back({.bound_s = of.bound.step_s(layout.ranks, layout.microbatches),
+    spaces.push_back({.bound_s = of.bound.step_s(layout.speeds(), layout.microbatches),
                       .guess_s = of.guess.step_s(layout, limit(i).bytes),
                       .group = schedule_number(layout),
                       .bytes = fixed_bytes_ / layout.ranks,

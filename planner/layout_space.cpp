@@ -37,13 +37,13 @@ ModelChain::Backward backward_of(const PipelineLayout& layout, const Program& co
   return whole ? ModelChain::Backward::either : ModelChain::Backward::split;
 }
 
-double fastest_device(const Cluster& cluster) {
-  double fastest = cluster.nodes.empty() ? 1 : 0;
-  for (const NodeKind& node : cluster.nodes) fastest = std::max(fastest, node.speed);
-  return fastest;
+PlanningInputs inputs_for(const PlanningInputs& all, const PipelineLayout& layout) {
+  const Cluster* cluster = layout.cluster();
+  if (!cluster || cluster->devices.empty()) return all;
+  return {all.model, all.analysis, all.profile, cluster, Network(*cluster), all.units};
 }
 
-/// As if every rank had that device: no plan is faster.
+/// As on a device of that speed.
 void hasten(ChainCosts& costs, double speed) {
   for (std::vector<double> ChainCosts::*times :
        {&ChainCosts::forward_s, &ChainCosts::backward_s, &ChainCosts::weight_s,
@@ -61,7 +61,7 @@ ChainCosts costs_of(const LayoutContext& context, const PipelineLayout& layout,
   const PlanningInputs& inputs = context.inputs;
   ChainCosts costs = context.chain.costs(inputs.profile, *layout.measured, context.link,
                                          context.reduce_link, layout.stages(), backward);
-  if (inputs.cluster) hasten(costs, fastest_device(*inputs.cluster));
+  hasten(costs, layout.speeds().fastest());
   if (layout.stages_per_rank > 1) costs.reduce_s = 0;  // one rank may hold all that share
   const AllReduce how = inputs.cluster ? inputs.cluster->all_reduce : AllReduce{};
   if (layout.data_parallel == 1 || how.overlap || context.reduce_link.bandwidth <= 0) return costs;
@@ -80,9 +80,9 @@ bool may_recompute(const LayoutContext& context, int64_t limit_bytes) {
 
 /// What forwards take that run again, and what they free at most.
 RecomputeBound recompute_bound(const PlanningInputs& inputs, const PipelineLayout& layout) {
-  const double speed = inputs.cluster ? fastest_device(*inputs.cluster) : 1;
   const double times =
-      (static_cast<double>(layout.microbatches) + layout.measured->first_microbatch_excess) / speed;
+      (static_cast<double>(layout.microbatches) + layout.measured->first_microbatch_excess) /
+      layout.speeds().fastest();
   std::vector<RecomputeBound::Unit> units;
   OperatorId next = 0;
   for (OperatorId op = 0; op < static_cast<OperatorId>(inputs.model.operators.size()); ++op) {
@@ -107,7 +107,7 @@ std::unique_ptr<const SplitSpace> split_space(const LayoutContext& context,
   const auto& bytes = context.bytes.at(layout.measured->microbatch);
   const int64_t units = costs.units();
   const bool chain = layout.schedule && layout.stages_per_rank == 1 && costs.weight_s.empty() &&
-                     costs.unit_reduce_s.empty();
+                     costs.unit_reduce_s.empty() && layout.speeds().equal();
   if (chain && layout.ranks * units * units <= most_chain_steps) {
     std::vector<int> held = in_flight(compute);
     return std::make_unique<ChainSpace>(
@@ -115,9 +115,9 @@ std::unique_ptr<const SplitSpace> split_space(const LayoutContext& context,
         ChainMemory(bytes, layout.ranks, held, may_recompute(context, limit_bytes)));
   }
   if (!may_recompute(context, limit_bytes))
-    return std::make_unique<PlacedSpace>(std::move(costs), bytes, placement);
+    return std::make_unique<PlacedSpace>(std::move(costs), bytes, placement, layout.speeds());
   return std::make_unique<PlacedSpace>(
-      std::move(costs), bytes, placement,
+      std::move(costs), bytes, placement, layout.speeds(),
       PlacedSpace::Recompute{limit_bytes, recompute_bound(context.inputs, layout)});
 }
 
@@ -129,7 +129,11 @@ ChainCosts layout_costs(const LayoutContext& context, const PipelineLayout& layo
 
 LayoutSpace::LayoutSpace(const LayoutContext& context, const PipelineLayout& layout,
                          int64_t limit_bytes)
-    : context_(context), layout_(layout), limit_bytes_(limit_bytes), evaluator_(context.inputs) {
+    : context_(context),
+      layout_(layout),
+      inputs_(inputs_for(context.inputs, layout)),
+      limit_bytes_(limit_bytes),
+      evaluator_(inputs_) {
   const Program compute = layout.compute();
   placement_ = placement(compute);
   placement_.microbatches = static_cast<int>(layout.microbatches);
@@ -142,7 +146,7 @@ LayoutSpace::LayoutSpace(const LayoutContext& context, const PipelineLayout& lay
 }
 
 std::vector<int> LayoutSpace::proposal() const {
-  return even_split(load_, placement_.rank_of_stage);
+  return even_split(load_, placement_.rank_of_stage, layout_.speeds());
 }
 
 RecomputeLevels LayoutSpace::levels(const Slicing& slicing) const {

@@ -38,6 +38,9 @@ class LayoutSpace : public OpenSpace {
   /// Stages of about equal load.
   std::vector<int> proposal() const override;
 
+  /// Between the layout's ranks.
+  const Network& network() const { return inputs_.network; }
+
   struct Result {
     Plan plan;
     Evaluator::Evaluated evaluated;
@@ -53,6 +56,7 @@ class LayoutSpace : public OpenSpace {
 
   const LayoutContext& context_;
   const PipelineLayout layout_;
+  const PlanningInputs inputs_;  // with the layout's devices
   const int64_t limit_bytes_;
   Placement placement_;
   Evaluator evaluator_;

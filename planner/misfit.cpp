@@ -67,7 +67,7 @@ InputError does_not_fit(const Misfit& misfit) {
   const Found best = least(misfit);
   const int used = best.layout.ranks * static_cast<int>(best.layout.data_parallel);
   const MemoryLimit limit =
-      memory_limit(misfit.inputs.profile, misfit.inputs.cluster, misfit.request, used);
+      memory_limit(misfit.inputs.profile, best.layout.cluster(), misfit.request, used);
   return InputError(
       limit.source,
       fmt::format("no plan fits in {} per rank: the best needs {} on its fullest rank, "

@@ -23,10 +23,11 @@ std::vector<double> sums_of(const std::vector<double>& values, const std::vector
 }  // namespace
 
 PlacedSpace::PlacedSpace(ChainCosts costs, std::shared_ptr<const StageTable> bytes,
-                         Placement placement, std::optional<Recompute> recompute)
+                         Placement placement, RankSpeeds speeds, std::optional<Recompute> recompute)
     : costs_(std::move(costs)),
       bytes_(std::move(bytes)),
       placement_(std::move(placement)),
+      speeds_(std::move(speeds)),
       recompute_(std::move(recompute)),
       units_(costs_.units()),
       split_(!costs_.weight_s.empty()) {
@@ -60,16 +61,16 @@ double PlacedSpace::again(int64_t kept_bytes, int held) const {
 }
 
 double PlacedSpace::inputs(int begin, int end, int stage) const {
-  const double sum_s = work(begin, end, 1);
+  const double sum_s = work(begin, end, 1) / speed_of_stage(stage);
   if (!placement_.one_stage_per_rank() || !recompute_) return sum_s;
   const StageBytes& bytes = bytes_->at(begin, end);
   const int held = placement_.held[static_cast<size_t>(stage)];
-  return sum_s + again(bytes.kept(held) - bytes.transient, held);
+  return sum_s + again(bytes.kept(held) - bytes.transient, held) / speed_of_stage(stage);
 }
 
 double PlacedSpace::weights(int begin, int end) const {
   const double all_s = split_ ? sum(weight_, begin, end, costs_.weight_action_s) : 0.0;
-  return placement_.microbatches * all_s + sum(reduce_, begin, end, 0);
+  return placement_.microbatches * all_s;
 }
 
 double PlacedSpace::forward_once(int begin, int end) const {
@@ -85,8 +86,8 @@ double PlacedSpace::input_once(int begin, int end) const {
 
 /// After the last I of stage 0.
 double PlacedSpace::tail_of_first(int end) const {
-  return (split_ ? sum(weight_, 0, end, costs_.weight_action_s) : 0.0) + sum(reduce_, 0, end, 0) +
-         (whole_ ? costs_.reduce_s : 0.0);
+  const double weight_s = split_ ? sum(weight_, 0, end, costs_.weight_action_s) : 0.0;
+  return weight_s / speed_of_stage(0) + reduce(0, end) + (whole_ ? costs_.reduce_s : 0.0);
 }
 
 /// The transfer behind a stage, there, or there and back.
@@ -116,12 +117,14 @@ SplitSpace::Known PlacedSpace::extend(const Known& known, int begin, int end, in
       next.ranks[static_cast<size_t>(placement_.rank_of_stage[static_cast<size_t>(stage)])];
   if (!rank.begun) rank = {.begun = true, .head_s = next.head_s, .ends_s = next.path.base};
   rank.inputs_s += inputs(begin, end, stage);
-  rank.weights_s += weights(begin, end);
-  rank.optimizer_s += sum(optimizer_, begin, end, 0);
+  const double speed_here = speed_of_stage(stage);
+  rank.weights_s += weights(begin, end) / speed_here + reduce(begin, end);
+  rank.optimizer_s += sum(optimizer_, begin, end, 0) / speed_here;
   hold(begin, end, stage, rank);
   next.bytes = std::max(known.bytes, rank.bytes);
-  const double inputs_s =
-      rank.inputs_s + (placement_.one_stage_per_rank() ? 0.0 : again(rank.kept_bytes, rank.held));
+  const double again_s =
+      placement_.one_stage_per_rank() ? 0.0 : again(rank.kept_bytes, rank.held) / speed_here;
+  const double inputs_s = rank.inputs_s + again_s;
   next.path.longest = std::max(
       {known.path.longest, rank.ends_s + inputs_s, rank.head_s + inputs_s + rank.weights_s});
   next.path.optimizer = std::max(known.path.optimizer, rank.optimizer_s);
@@ -130,8 +133,9 @@ SplitSpace::Known PlacedSpace::extend(const Known& known, int begin, int end, in
     next.path.base = next.head_s = 0;
     return next;
   }
-  next.head_s += forward_once(begin, end) + cross(stage, end, false);
-  next.path.base += forward_once(begin, end) + input_once(begin, end) + cross(stage, end, true);
+  const double forward_s = forward_once(begin, end) / speed_here;
+  next.head_s += forward_s + cross(stage, end, false);
+  next.path.base += forward_s + input_once(begin, end) / speed_here + cross(stage, end, true);
   return next;
 }
 
@@ -146,31 +150,34 @@ double PlacedSpace::fill(int begin, int count) const {
   return sum_s;
 }
 
-/// The mean end of the ranks that have stages to come, which share what is left.
+/// The mean end of the ranks that have stages to come, which share what is left: of ranks of unequal
+/// speed, weighted by speed, since what a rank does in a time grows with it.
 double PlacedSpace::mean(const Known& known, int begin, int left) const {
   const auto from = placement_.rank_of_stage.begin() + (stages() - left);
   std::vector<char> open(static_cast<size_t>(placement_.ranks), 0);
   for (auto rank = from; rank != placement_.rank_of_stage.end(); ++rank) {
     open[static_cast<size_t>(*rank)] = 1;
   }
-  double ends_s = 0, all_s = 0;
-  int count = 0, new_ranks = 0;
+  double ends_s = 0, all_s = 0, together = 0;
+  int new_ranks = 0;
   for (size_t rank = 0; rank < open.size(); ++rank) {
     if (!open[rank]) continue;
-    ++count;
-    const bool begun = !known.ranks.empty() && known.ranks[rank].begun;
-    new_ranks += !begun;
-    ends_s += begun    ? known.ranks[rank].ends_s + known.ranks[rank].inputs_s
-              : whole_ ? known.path.base
-                       : 0.0;
-    all_s +=
-        begun ? known.ranks[rank].head_s + known.ranks[rank].inputs_s + known.ranks[rank].weights_s
-        : whole_ ? known.head_s
-                 : 0.0;
+    const double speed_here = speed(static_cast<int>(rank));
+    together += speed_here;
+    if (!known.ranks.empty() && known.ranks[rank].begun) {
+      const RankLoad& load = known.ranks[rank];
+      ends_s += speed_here * (load.ends_s + load.inputs_s);
+      all_s += speed_here * (load.head_s + load.inputs_s + load.weights_s);
+      continue;
+    }
+    ++new_ranks;
+    ends_s += speed_here * (whole_ ? known.path.base : 0.0);
+    all_s += speed_here * (whole_ ? known.head_s : 0.0);
   }
   const double inputs_s = work(begin, units_, left);
-  return std::max(ends_s + inputs_s, all_s + inputs_s + weights(begin, units_)) / count +
-         fill(begin, new_ranks) / count;
+  const double after_s = weights(begin, units_) + speeds_.slowest() * reduce(begin, units_);
+  const double begun_s = speeds_.slowest() * fill(begin, new_ranks);
+  return (std::max(ends_s + inputs_s, all_s + inputs_s + after_s) + begun_s) / together;
 }
 
 /// One microbatch through all that is left, and back.
@@ -221,12 +228,13 @@ double PlacedSpace::base_before(int begin) const {
 
 double PlacedSpace::longest(int begin, int end, int stage) const {
   const double inputs_s = inputs(begin, end, stage);
-  return std::max(base_before(begin) + inputs_s,
-                  head_before(begin) + inputs_s + weights(begin, end));
+  return std::max(base_before(begin) + inputs_s, head_before(begin) + inputs_s +
+                                                     weights(begin, end) / speed_of_stage(stage) +
+                                                     reduce(begin, end));
 }
 
-/// Fewer stages than `left` are allowed here, so that the rest never takes longer from a later unit
-/// on, and the best end of a stage is where its own time meets that of the rest.
+/// Fewer stages than `left` are allowed here, any of them left out, so that the rest never takes longer
+/// from a later unit on, and the best end of a stage is where its own time meets that of the rest.
 void PlacedSpace::tabulate() {
   const int ranks = placement_.ranks;
   suffix_.assign(static_cast<size_t>(ranks + 1) * static_cast<size_t>(units_ + 1), 0.0);
@@ -249,6 +257,7 @@ void PlacedSpace::tabulate() {
       }
       least = longest(begin, low, stage);
       if (low > begin + 1) least = std::min(least, suffix_[index(low - 1, left - 1)]);
+      if (!speeds_.equal()) least = std::min(least, suffix_[index(begin, left - 1)]);
     }
   }
 }

@@ -20,6 +20,7 @@
 
 #include "planner/chain_memory.hpp"
 #include "planner/placement.hpp"
+#include "planner/rank_speeds.hpp"
 #include "planner/recompute_bound.hpp"
 #include "planner/split_space.hpp"
 
@@ -33,8 +34,9 @@ class PlacedSpace : public SplitSpace {
     RecomputeBound least;
   };
   /// Backwards in two parts where `costs.weight_s` is not empty. Without `recompute` no rank does.
+  /// `costs` are for the fastest rank.
   PlacedSpace(ChainCosts costs, std::shared_ptr<const StageTable> bytes, Placement placement,
-              std::optional<Recompute> recompute = std::nullopt);
+              RankSpeeds speeds, std::optional<Recompute> recompute = std::nullopt);
 
   int units() const override { return units_; }
   int stages() const override { return static_cast<int>(placement_.rank_of_stage.size()); }
@@ -54,11 +56,16 @@ class PlacedSpace : public SplitSpace {
   double inputs(int begin, int end, int stage) const;  // F and I of the stage, all microbatches
   void hold(int begin, int end, int stage, RankLoad& rank) const;
   double again(int64_t kept_bytes, int held) const;
-  double weights(int begin, int end) const;       // W, and the sum over replicas
+  double weights(int begin, int end) const;  // W of all microbatches
+  double reduce(int begin, int end) const { return sum(reduce_, begin, end, 0); }
   double forward_once(int begin, int end) const;  // of whatever microbatch takes least
   double input_once(int begin, int end) const;
   double tail_of_first(int end) const;
   double cross(int stage, int cut, bool back) const;
+  double speed(int rank) const { return speeds_.relative()[static_cast<size_t>(rank)]; }
+  double speed_of_stage(int stage) const {
+    return speed(placement_.rank_of_stage[static_cast<size_t>(stage)]);
+  }
   double mean(const Known& known, int begin, int left) const;
   double fill(int begin, int count) const;
   double through(const Known& known, int begin) const;
@@ -76,6 +83,7 @@ class PlacedSpace : public SplitSpace {
   ChainCosts costs_;
   std::shared_ptr<const StageTable> bytes_;
   Placement placement_;
+  RankSpeeds speeds_;
   std::optional<Recompute> recompute_;
   int units_;
   bool split_;         // backwards in two parts

@@ -116,6 +116,9 @@ class Planner {
     planned_.memory_limit_bytes = limit.bytes == INT64_MAX ? 0 : limit.bytes;
     planned_.memory_source = limit.source;
     planned_.plan = std::move(winner.plan);
+    network_ = space->network();
+    if (const Cluster* cluster = search.layouts()[best.space].cluster())
+      planned_.cluster = *cluster;
     planned_.slicing = std::move(winner.evaluated.slicing);
     planned_.costs = std::move(winner.evaluated.costs);
     planned_.simulation = std::move(winner.evaluated.simulation);
@@ -139,7 +142,8 @@ class Planner {
       if (!seen.insert(shape(layout)).second) continue;
       const auto opened = search.open(space);
       const auto run = opened->plan(result.spaces[space].best->begins, {});
-      planned_.alternatives.push_back(alternative(row(layout, result.spaces[space]), run));
+      planned_.alternatives.push_back(
+          alternative(row(layout, result.spaces[space]), run, opened->network()));
     }
   }
 
@@ -148,23 +152,24 @@ class Planner {
     return {layout.name(), layout.ranks, layout.stages_per_rank, layout.data_parallel};
   }
 
-  Alternative alternative(Searched searched, const LayoutSpace::Result& run) const {
+  static Alternative alternative(Searched searched, const LayoutSpace::Result& run,
+                                 const Network& network) {
     const Evaluator::Evaluated& evaluated = run.evaluated;
     Alternative result{std::move(searched),
                        *std::ranges::max_element(evaluated.simulation.peak_memory_bytes),
                        evaluated.simulation.bubble,
                        {}};
     if (evaluated.simulation.actions > most_explained_actions) return result;
-    result.time = time_parts(run.plan, evaluated.slicing, evaluated.costs, evaluated.simulation,
-                             inputs_.network);
+    result.time =
+        time_parts(run.plan, evaluated.slicing, evaluated.costs, evaluated.simulation, network);
     return result;
   }
 
   void explain_gap() {
     if (planned_.gap() <= explained_gap) return;
     if (planned_.simulation.actions > most_explained_actions) return;
-    planned_.time = time_parts(planned_.plan, planned_.slicing, planned_.costs, planned_.simulation,
-                               inputs_.network);
+    planned_.time =
+        time_parts(planned_.plan, planned_.slicing, planned_.costs, planned_.simulation, network_);
   }
 
   void complete(Plan& plan) const {
@@ -186,6 +191,7 @@ class Planner {
   const ModelChain chain_;
   const int devices_;
   Planned planned_;
+  Network network_;  // between the plan's ranks
 };
 
 }  // namespace

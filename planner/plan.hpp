@@ -71,6 +71,7 @@ struct Planned {
   bool complete = true;     // every plan of the space was simulated or is certainly no better
   int64_t memory_limit_bytes = 0;         // per rank; 0: none
   std::string memory_source;              // where the limit comes from
+  std::optional<Cluster> cluster;         // with the plan's devices; absent: none was given
   bool manual = false;                    // the split was given, not searched
   int units = 0;                          // that the model was divided into
   int devices = 0;                        // that the plan might have used

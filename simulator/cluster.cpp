@@ -1,17 +1,40 @@
 #include "simulator/cluster.hpp"
 
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
 namespace penstock {
 
 double Link::transfer_s(int64_t bytes) const {
   return latency_s + (bandwidth > 0 ? static_cast<double>(bytes) / bandwidth : 0.0);
 }
 
-double Cluster::speed(int rank) const {
+double Cluster::speed(int rank) const { return nodes.empty() ? 1 : place(rank).kind->speed; }
+
+Cluster::Place Cluster::place(int rank) const {
+  int device = devices.empty() ? rank : devices.at(static_cast<size_t>(rank));
+  int node = 0;
   for (const NodeKind& kind : nodes) {
-    rank -= kind.count * kind.devices;
-    if (rank < 0) return kind.speed;
+    const int of_kind = kind.count * kind.devices;
+    if (device < of_kind) return {&kind, node + device / kind.devices, device % kind.devices};
+    device -= of_kind;
+    node += kind.count;
   }
-  return 1;
+  throw std::out_of_range("Cluster::place: no such rank");
+}
+
+Cluster on_devices(Cluster cluster, std::vector<int> devices) {
+  cluster.devices = std::move(devices);
+  cluster.ranks = static_cast<int>(cluster.devices.size());
+  cluster.memory_bytes = 0;
+  for (int rank = 0; rank < cluster.ranks; ++rank) {
+    const int64_t bytes = cluster.place(rank).kind->memory_bytes;
+    if (bytes == 0) continue;
+    if (cluster.memory_bytes == 0) cluster.memory_bytes = bytes;
+    cluster.memory_bytes = std::min(cluster.memory_bytes, bytes);
+  }
+  return cluster;
 }
 
 }  // namespace penstock

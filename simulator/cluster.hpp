@@ -41,6 +41,7 @@ struct NodeKind {
   int cards = 1;  // network cards, each for the same number of neighbouring devices
   double card_bandwidth = 0;
   bool card_full_duplex = true;
+  bool operator==(const NodeKind&) const = default;
 };
 
 /// Between nodes.
@@ -65,12 +66,22 @@ struct Cluster {
   int64_t memory_bytes = 0;  // per rank, the least of all; 0: not limited
   Link link;                 // of nodes only how bytes move (mode, receive_depth, …)
   std::vector<NodeKind> nodes;
+  std::vector<int> devices;  // of the nodes, by rank; empty: all of them, as listed
   Interconnect between;
   AllReduce all_reduce;
 
   /// Of a rank's device, relative to the one that was profiled.
   double speed(int rank) const;
+  /// Of a rank's device: its kind, its node among all, its place in the node. There are nodes.
+  struct Place {
+    const NodeKind* kind;
+    int node = 0, device = 0;
+  };
+  Place place(int rank) const;
 };
+
+/// The same cluster for ranks that use these of its devices; there are nodes that have them.
+Cluster on_devices(Cluster cluster, std::vector<int> devices);
 
 /// Throws InputError.
 Cluster read_cluster(const std::filesystem::path& path);

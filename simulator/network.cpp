@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace penstock {
 
@@ -40,6 +41,11 @@ Network::Network(const Cluster& cluster)
   }
   link_.bandwidth = infinite ? 0 : best;
   link_.propagation_s = 0;
+  if (cluster.devices.empty()) return;
+  std::vector<Place> used;
+  used.reserve(cluster.devices.size());
+  for (const int device : cluster.devices) used.push_back(places_[static_cast<size_t>(device)]);
+  places_ = std::move(used);
 }
 
 int Network::add_shared(double bandwidth) {

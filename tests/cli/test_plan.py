@@ -193,6 +193,40 @@ def test_memory_takes_units_and_limits_every_rank(tmp_path):
     assert max(less) <= limit
 
 
+MIXED = """penstock: cluster
+nodes:
+  - {devices: 2, device: slow card, speed: 0.1, link: {latency: 1us, bandwidth: 10GB/s}}
+  - {devices: 2, device: fast card, link: {latency: 1us, bandwidth: 10GB/s}}
+network: {latency: 2us}
+"""
+
+
+def test_says_which_devices_of_a_mixed_cluster_run_which_rank(tmp_path):
+    cluster = tmp_path / "mixed.yaml"
+    cluster.write_text(MIXED)
+    done = plan(tmp_path, make_profile(tmp_path, "pippy"), "--cluster", cluster, "--ranks", 2,
+                "--data-parallel", 1)
+    assert done.returncode == 0, done.stderr
+    assert "rank  devices of its replicas (node.device)" in done.stdout
+    assert "fast card 1.0" in done.stdout and "slow card" not in done.stdout
+    written = yaml.safe_load((tmp_path / "plan.yaml").read_text())
+    assert written["devices"] == [2, 3]
+    simulated = run(PENSTOCK, "simulate", tmp_path / "plan.yaml", "--json")
+    assert json.loads(simulated.stdout)["step_s"] == written["prediction"]["step_s"]
+
+
+def test_simulate_refuses_devices_that_the_cluster_has_not(tmp_path):
+    cluster = tmp_path / "mixed.yaml"
+    cluster.write_text(MIXED)
+    plan(tmp_path, make_profile(tmp_path, "pippy"), "--cluster", cluster, "--ranks", 2,
+         "--data-parallel", 1)
+    text = (tmp_path / "plan.yaml").read_text()
+    (tmp_path / "other.yaml").write_text(text.replace("devices: [2, 3]", "devices: [2, 4]"))
+    done = run(PENSTOCK, "simulate", tmp_path / "other.yaml")
+    assert done.returncode == 2
+    assert "uses device 4" in done.stderr and "has 4" in done.stderr and "`devices`" in done.stderr
+
+
 def test_takes_ranks_and_link_from_a_cluster(tmp_path):
     cluster = tmp_path / "cluster.yaml"
     cluster.write_text("penstock: cluster\nranks: 3\nmemory: 1GiB\nlink: {latency: 1us, bandwidth: 10GB/s}\n")

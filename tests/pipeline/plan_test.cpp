@@ -77,6 +77,13 @@ TEST_F(PlanFile, IsRead) {
   EXPECT_THAT(plan.prediction->peak_memory_bytes, ElementsAre(100, 200));
 }
 
+TEST_F(PlanFile, NamesTheDevicesOfItsRanks) {
+  const std::string text = changed_plan("schedule:", "devices: [3, 0, 2, 1]\nschedule:");
+  const Plan plan = read(text);
+  EXPECT_THAT(plan.devices, ElementsAre(3, 0, 2, 1));
+  EXPECT_THAT(to_yaml(plan, plan.path), HasSubstr("devices: [3, 0, 2, 1]\n"));
+}
+
 TEST_F(PlanFile, IsWrittenAsItWasRead) {
   EXPECT_EQ(to_yaml(read(plan_text), folder_.path() / "sub/plan.yaml"), plan_text);
   const std::string by_hand = changed_plan("  - {rank: 1, begin: layers.4, recompute: true}\n",
@@ -158,6 +165,10 @@ TEST_F(PlanFile, MistakesAreRefusedWithPlaceValueAndCure) {
        "not both", "Keep"},
       {changed_plan("begin: layers.4", "modules: []"), "stages[1].modules", "the list is empty",
        "Name"},
+      {changed_plan("schedule:", "devices: [0, 1]\nschedule:"), "devices", "2 devices for 4 ranks",
+       "one for each rank of each replica"},
+      {changed_plan("schedule:", "devices: [0, 1, 2, 1]\nschedule:"), "devices",
+       "device 1 is named twice", "its own"},
       {changed_plan("recompute: true", "recompute: some"), "stages[1].recompute",
        "`some` says not what to recompute", "Write"},
       {changed_plan("recompute: true", "recompute: 0"), "stages[1].recompute", "`0`", "1.."},

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 #include <random>
+#include <set>
 #include <tuple>
 
 #include "chains.hpp"
@@ -22,17 +23,19 @@ class ShapeSpace : public OpenSpace {
       : chain_(chain),
         compute_(compute_program(shape.schedule, shape.ranks, shape.microbatches,
                                  shape.stages_per_rank)),
-        splits_(placed_space(chain, shape.schedule, compute_)) {}
+        speeds_(shape.speeds),
+        splits_(placed_space(chain, shape.schedule, compute_, speeds_)) {}
 
   const SplitSpace& splits() const override { return splits_; }
   SplitOutcome simulate(const std::vector<int>& begins) override {
-    const Simulation run = simulate_program(chain_, begins, compute_);
+    const Simulation run = simulate_program(chain_, begins, compute_, speeds_);
     return {run.makespan_s, *std::ranges::max_element(run.peak_memory_bytes), run.actions};
   }
 
  private:
   const Chain& chain_;
   const Program compute_;
+  const std::vector<double> speeds_;
   const PlacedSpace splits_;
 };
 
@@ -79,7 +82,7 @@ SearchResult search(const Chain& chain, const std::vector<Shape>& shapes, int64_
   std::vector<SearchSpace> spaces;
   spaces.reserve(shapes.size());
   for (const Shape& shape : shapes) {
-    spaces.push_back({.bound_s = bound.step_s(shape.ranks, shape.microbatches),
+    spaces.push_back({.bound_s = bound.step_s(RankSpeeds(shape.speeds), shape.microbatches),
                       .guess_s = static_cast<double>(random() % 100),
                       .memory_limit = limit,
                       .open = [&] { return open(chain, shape); }});
@@ -87,13 +90,31 @@ SearchResult search(const Chain& chain, const std::vector<Shape>& shapes, int64_
   return search_splits(spaces, {});
 }
 
-TEST(SearchOverAllShapes, FindsWhatTryingAllFindsWithAndWithoutMemory) {
+/// The same shapes with the devices of a cluster of two kinds in every order.
+std::vector<Shape> arranged(const std::vector<Shape>& shapes, std::mt19937_64& random) {
+  const double slow = 0.2 + 0.1 * static_cast<double>(random() % 8);
+  std::vector<double> devices;
+  for (int device = 0; device < 3; ++device) devices.push_back(random() % 2 == 0 ? 1 : slow);
+  std::vector<Shape> result;
+  for (Shape shape : shapes) {
+    std::set<std::vector<double>> seen;
+    std::ranges::sort(devices);
+    do {
+      shape.speeds.assign(devices.begin(), devices.begin() + shape.ranks);
+      if (seen.insert(shape.speeds).second) result.push_back(shape);
+    } while (std::ranges::next_permutation(devices).found);
+  }
+  return result;
+}
+
+void expect_what_trying_all_finds(uint64_t seeds, bool clusters) {
   std::mt19937_64 random(3);
   int64_t tried_splits = 0, simulated = 0;
-  for (uint64_t seed = 0; seed < 1500; ++seed) {
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
     SCOPED_TRACE(seed);
     const Chain chain = small_chain(seed, seed % 7 == 0);
     std::vector<Shape> some = shapes(chain.costs.units(), 1 + static_cast<int>(seed / 3 % 8));
+    if (clusters) some = arranged(some, random);
     std::ranges::shuffle(some, random);
     some.resize(std::min<size_t>(some.size(), 12));
     const Tried tried = try_all(chain, some);
@@ -111,8 +132,16 @@ TEST(SearchOverAllShapes, FindsWhatTryingAllFindsWithAndWithoutMemory) {
       for (const SearchResult::Space& space : found.spaces) simulated += space.simulated;
     }
   }
-  RecordProperty("splits", std::to_string(tried_splits));
+  ::testing::Test::RecordProperty("splits", std::to_string(tried_splits));
   EXPECT_LT(simulated, tried_splits);  // it leaves out what its bounds exclude
+}
+
+TEST(SearchOverAllShapes, FindsWhatTryingAllFindsWithAndWithoutMemory) {
+  expect_what_trying_all_finds(1500, false);
+}
+
+TEST(SearchOverAllShapes, FindsWhatTryingAllFindsOnClustersOfTwoKinds) {
+  expect_what_trying_all_finds(750, true);
 }
 
 }  // namespace

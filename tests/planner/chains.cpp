@@ -190,7 +190,8 @@ std::vector<Shape> shapes(int units, int microbatches) {
     for (int ranks = 1; ranks <= 3; ++ranks) {
       for (int each = 1; ranks * each <= units; ++each) {
         if (schedule.stages_per_rank != 0 && schedule.stages_per_rank != each) continue;
-        result.push_back({std::string(schedule.name), ranks, each, microbatches});
+        result.push_back({std::string(schedule.name), ranks, each, microbatches,
+                          std::vector<double>(static_cast<size_t>(ranks), 1.0)});
       }
     }
   }
@@ -207,10 +208,17 @@ Chain small_chain(uint64_t seed, bool breaks) {
   return random_chain(seed, kind);
 }
 
-PlacedSpace placed_space(const Chain& chain, const std::string& schedule, const Program& compute) {
+RankSpeeds equal_ranks(int ranks) {
+  return RankSpeeds(std::vector<double>(static_cast<size_t>(ranks), 1.0));
+}
+
+PlacedSpace placed_space(const Chain& chain, const std::string& schedule, const Program& compute,
+                         const std::vector<double>& speeds) {
   const bool split = find_schedule(schedule, "test").split_backward;
   ChainCosts costs = split ? split_costs(chain, schedule == "dualpipev") : chain.costs;
-  return {std::move(costs), bytes_of(chain), placement(compute)};
+  const Placement placed = placement(compute);
+  return {std::move(costs), bytes_of(chain), placed,
+          speeds.empty() ? equal_ranks(placed.ranks) : RankSpeeds(speeds)};
 }
 
 namespace {
@@ -227,10 +235,22 @@ bool splits(const Program& compute) {
   return found;
 }
 
+void slow_down(Costs& costs, const Program& compute, const std::vector<double>& speeds) {
+  for (size_t stage = 0; stage < costs.stages.size(); ++stage) {
+    const double speed = speeds[compute.rank_of_stage[stage]];
+    for (double StageCosts::*time_s :
+         {&StageCosts::forward_s, &StageCosts::backward_s, &StageCosts::backward_input_s,
+          &StageCosts::backward_weight_s, &StageCosts::first_forward_s,
+          &StageCosts::first_backward_s, &StageCosts::optimizer_s}) {
+      costs.stages[stage].*time_s /= speed;
+    }
+  }
+}
+
 }  // namespace
 
 Simulation simulate_program(const Chain& chain, const std::vector<int>& begins,
-                            const Program& compute) {
+                            const Program& compute, const std::vector<double>& speeds) {
   std::vector<Flow> flows;
   for (int stage = 1; stage < static_cast<int>(begins.size()); ++stage) {
     const int cut = begins[stage] - 1;
@@ -239,8 +259,9 @@ Simulation simulate_program(const Chain& chain, const std::vector<int>& begins,
   }
   LoweringOptions options;
   options.optimizer = true;
-  return simulate(lower(compute, flows, options), stage_costs(chain, begins, splits(compute)),
-                  chain.link, {false, false});
+  Costs costs = stage_costs(chain, begins, splits(compute));
+  if (!speeds.empty()) slow_down(costs, compute, speeds);
+  return simulate(lower(compute, flows, options), costs, chain.link, {false, false});
 }
 
 Simulation simulate_split(const Chain& chain, const std::vector<int>& begins,

@@ -10,6 +10,7 @@
 #include "pipeline/program.hpp"
 #include "planner/chain_bound.hpp"
 #include "planner/placed_space.hpp"
+#include "planner/rank_speeds.hpp"
 #include "simulator/simulate.hpp"
 
 namespace penstock::test {
@@ -50,6 +51,7 @@ Program compute_program(const std::string& schedule, int ranks, int microbatches
 struct Shape {
   std::string schedule;
   int ranks, stages_per_rank, microbatches;
+  std::vector<double> speeds;  // of the ranks' devices, at most 1
 };
 /// Shapes for all schedules on up to three ranks of so many units; a schedule may refuse its own.
 std::vector<Shape> shapes(int units, int microbatches);
@@ -64,11 +66,15 @@ std::shared_ptr<const StageTable> bytes_of(const Chain& chain);
 ChainCosts split_costs(const Chain& chain, bool either);
 
 /// The splits of a program's layout, bounded without knowing the order of actions.
-PlacedSpace placed_space(const Chain& chain, const std::string& schedule, const Program& compute);
+PlacedSpace placed_space(const Chain& chain, const std::string& schedule, const Program& compute,
+                         const std::vector<double>& speeds = {});
 
-/// Lowers a compute program along a split and simulates it.
+/// Ranks of the same speed.
+RankSpeeds equal_ranks(int ranks);
+
+/// Lowers a compute program along a split and simulates it, on ranks of these speeds.
 Simulation simulate_program(const Chain& chain, const std::vector<int>& begins,
-                            const Program& compute);
+                            const Program& compute, const std::vector<double>& speeds = {});
 /// The same for a schedule.
 Simulation simulate_split(const Chain& chain, const std::vector<int>& begins,
                           const std::string& schedule, int microbatches);

@@ -2,12 +2,14 @@
 // and the search against trying all.
 #include "planner/model_chain.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <random>
 #include <tuple>
 
 #include "chains.hpp"
@@ -64,7 +66,7 @@ std::vector<std::vector<int>> some_splits(int units, int ranks, int64_t most = m
 std::vector<PipelineLayout> simple_layouts(const Model& m, int ranks) {
   const PlanRequest request{
       .schedules = {"gpipe", "1f1b"}, .stages_per_rank = 1, .data_parallel = 1};
-  std::vector<PipelineLayout> all = layouts(m.profile, request, ranks, m.chain.units());
+  std::vector<PipelineLayout> all = layouts(m.profile, request, nullptr, ranks, m.chain.units());
   std::erase_if(all, [&](const PipelineLayout& layout) { return layout.ranks != ranks; });
   return all;
 }
@@ -225,22 +227,30 @@ TEST_P(EveryModel, SearchFindsWhatTryingAllLayoutsAndSplitsFinds) {
   }
 }
 
-TEST_P(EveryModel, ItFindsItOnDevicesOfUnequalSpeed) {
+/// Two kinds of node, of one or two devices each.
+Cluster random_cluster(std::mt19937_64& random) {
+  std::string text = "penstock: cluster\nnodes:\n";
+  const int large = static_cast<int>(random() % 2);
+  for (int kind = 0; kind < 2; ++kind) {
+    text += fmt::format(
+        "  - {{devices: {}, speed: {:.1f}, link: {{latency: 1us, bandwidth: {}GB/s}},\n"
+        "     network: {{cards: 1, bandwidth: {}GB/s}}}}\n",
+        kind == large ? 2 : 1, 0.3 + 0.1 * static_cast<double>(random() % 10), 1 + random() % 4,
+        1 + random() % 2);
+  }
+  return parse_cluster(text + "network: {latency: 5us}\nsend: posted\n", "mixed.yaml");
+}
+
+TEST_P(EveryModel, ItFindsItOnGeneratedClustersOfUnlikeDevices) {
   PENSTOCK_MODEL(path, GetParam());
   const Model m(path);
   if (m.chain.units() > 20) return;
-  const Cluster cluster = parse_cluster(
-      "penstock: cluster\nnodes:\n"
-      "  - {count: 1, devices: 2, speed: 0.4, link: {latency: 1us, bandwidth: 1GB/s},\n"
-      "     network: {cards: 1, bandwidth: 1GB/s}}\n"
-      "  - {count: 1, devices: 1, speed: 1.5, link: {latency: 1us, bandwidth: 1GB/s},\n"
-      "     network: {cards: 1, bandwidth: 1GB/s}}\n"
-      "network: {latency: 5us}\nsend: posted\n",
-      "mixed.yaml");
-  const PlanningInputs inputs{
-      m.graph,         m.analysis, m.profile, &cluster, plan_network(m.profile, &cluster),
-      m.chain.begins()};
+  std::mt19937_64 random(1);
   for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
+    const Cluster cluster = random_cluster(random);
+    const PlanningInputs inputs{
+        m.graph,         m.analysis, m.profile, &cluster, plan_network(m.profile, &cluster),
+        m.chain.begins()};
     const PlanRequest request{.schedules = {schedule}, .stages_per_rank = 1, .effort = INT64_MAX};
     const LayoutSearch search(inputs, m.chain, request, 3);
     const auto found = search.run().best;

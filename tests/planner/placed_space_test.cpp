@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <random>
 
 #include "chains.hpp"
 #include "graph/error.hpp"
@@ -35,12 +36,12 @@ int64_t expect_bounds_hold(const Chain& chain, const Shape& shape) {
   } catch (const InputError&) {
     return 0;  // a shape that this schedule does not run
   }
-  const PlacedSpace space = placed_space(chain, shape.schedule, compute);
+  const PlacedSpace space = placed_space(chain, shape.schedule, compute, shape.speeds);
   const LayoutBound any(split_costs(chain, true));
-  const double any_s = any.step_s(shape.ranks, shape.microbatches);
+  const double any_s = any.step_s(RankSpeeds(shape.speeds), shape.microbatches);
   int64_t checked = 0;
   for (const std::vector<int>& begins : all_splits(chain.costs.units(), space.stages())) {
-    const Simulation run = simulate_program(chain, begins, compute);
+    const Simulation run = simulate_program(chain, begins, compute, shape.speeds);
     const double room = run.makespan_s * (1 + rounding);
     for (const double bound : bounds_of(space, begins)) EXPECT_LE(bound, room);
     EXPECT_LE(space.split_s(begins), room);
@@ -51,11 +52,20 @@ int64_t expect_bounds_hold(const Chain& chain, const Shape& shape) {
   return checked;
 }
 
-void expect_bounds_hold(uint64_t from, uint64_t to, bool breaks) {
+/// Some of them equal.
+std::vector<double> random_speeds(std::mt19937_64& random, int ranks) {
+  std::vector<double> speeds;
+  for (int rank = 0; rank < ranks; ++rank) speeds.push_back(1 - 0.15 * (random() % 6));
+  return speeds;
+}
+
+void expect_bounds_hold(uint64_t from, uint64_t to, bool breaks, bool equal_ranks = true) {
   int64_t checked = 0;
+  std::mt19937_64 random(from);
   for (uint64_t seed = from; seed < to; ++seed) {
     const Chain chain = small_chain(seed, breaks);
-    for (const Shape& shape : shapes(chain.costs.units(), 1 + static_cast<int>(seed / 3 % 8))) {
+    for (Shape& shape : shapes(chain.costs.units(), 1 + static_cast<int>(seed / 3 % 8))) {
+      if (!equal_ranks) shape.speeds = random_speeds(random, shape.ranks);
       SCOPED_TRACE(::testing::Message()
                    << "seed " << seed << ", " << shape.schedule << " on " << shape.ranks << " x "
                    << shape.stages_per_rank << ", " << shape.microbatches << " microbatches");
@@ -73,6 +83,8 @@ TEST(PlacedSpace, BoundsOfEveryPrefixAreNeverAboveTheSimulation) {
 TEST(PlacedSpace, TheyHoldWhereNothingOrNoGradientCrossesSomeCuts) {
   expect_bounds_hold(1000, 1100, true);
 }
+
+TEST(PlacedSpace, TheyHoldOnRanksOfUnequalSpeed) { expect_bounds_hold(2000, 2150, false, false); }
 
 TEST(PlacedSpace, IsExactForEqualStagesAndFreeTransfers) {
   // 1F1B: (M + P - 1)(F + B), as published.
@@ -93,8 +105,8 @@ TEST(PlacedSpace, WhatDoesNotFitIsMadeAgainAtTheLeastCost) {
   const int64_t limit = bytes->at(0, 1).kept(3) - bytes->at(0, 1).transient;
   const double again_s = 4 * chain.costs.forward_s[0];
   const RecomputeBound recompute({{again_s, per_microbatch}, {again_s, per_microbatch}});
-  const PlacedSpace free(chain.costs, bytes, placement(compute));
-  const PlacedSpace tight(chain.costs, bytes, placement(compute),
+  const PlacedSpace free(chain.costs, bytes, placement(compute), equal_ranks(2));
+  const PlacedSpace tight(chain.costs, bytes, placement(compute), equal_ranks(2),
                           PlacedSpace::Recompute{limit, recompute});
   EXPECT_NEAR(tight.split_s({0, 1}) - free.split_s({0, 1}), again_s / 4,
               rounding * free.split_s({0, 1}));

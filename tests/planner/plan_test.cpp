@@ -275,5 +275,32 @@ TEST(Plan, TakesRanksAndMemoryFromTheCluster) {
   EXPECT_THAT(input_error([&] { f.plan({.ranks = 4}, &cluster); }), HasSubstr("at most 3"));
 }
 
+TEST(Plan, ChoosesTheDevicesOfAMixedCluster) {
+  PENSTOCK_MODEL(path, "transformer-f32");
+  const Fixture f(path);
+  const std::filesystem::path file =
+      f.folder.write("mixed.yaml",
+                     "penstock: cluster\nnodes:\n"
+                     "  - {count: 2, devices: 1, device: slow, speed: 0.1, memory: 16GiB}\n"
+                     "  - {count: 2, devices: 1, device: fast, memory: 64GiB}\n"
+                     "network: {latency: 1us}\n");
+  const Cluster cluster = read_cluster(file);
+  const Planned best =
+      f.plan({.schedules = {"1f1b"}, .data_parallel = 1, .allow_batch_coupling = true}, &cluster);
+  EXPECT_EQ(best.plan.devices.front(), 2) << "as listed slow ones come first";
+  // One rank uses one device; whichever plan won uses no slower one before a faster one is left.
+  const Planned two =
+      f.plan({.ranks = 2, .schedules = {"1f1b"}, .data_parallel = 1, .allow_batch_coupling = true},
+             &cluster);
+  EXPECT_THAT(two.plan.devices, ::testing::ElementsAre(2, 3));
+  EXPECT_EQ(two.memory_limit_bytes, int64_t{64} << 30) << "of the devices that it uses";
+  // The file's simulation says the same.
+  const Slicing slicing = slice(two.plan, f.model, analyse(f.model));
+  const Cluster used = on_devices(cluster, two.plan.devices);
+  const Costs costs = plan_costs(two.plan, f.model, slicing, f.profile, &used);
+  const Simulation run = simulate(lowered_program(two.plan, slicing), costs, Network(used));
+  EXPECT_EQ(run.makespan_s, two.plan.prediction->step_s);
+}
+
 }  // namespace
 }  // namespace penstock::test

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "graph/error.hpp"
+#include "simulator/network.hpp"
 
 namespace penstock {
 namespace {
@@ -101,6 +102,27 @@ TEST_F(ClusterFile, NodesAreReadInOrder) {
   EXPECT_TRUE(cluster.all_reduce.overlap);
   EXPECT_EQ(cluster.speed(7), 1);
   EXPECT_EQ(cluster.speed(8), 0.5);
+}
+
+TEST_F(ClusterFile, RanksMayUseSomeOfItsDevicesInAnyOrder) {
+  const Cluster cluster = parse_cluster(
+      "penstock: cluster\nnodes:\n"
+      "  - {devices: 2, memory: 40GB, speed: 0.5, link: {latency: 1us, bandwidth: 1GB/s}}\n"
+      "  - {devices: 2, memory: 80GB, link: {latency: 2us, bandwidth: 2GB/s}}\n"
+      "network: {latency: 9us}\n",
+      "cluster.yaml");
+  const Cluster fast = on_devices(cluster, {3, 2});
+  EXPECT_EQ(fast.ranks, 2);
+  EXPECT_EQ(fast.memory_bytes, 80'000'000'000);
+  EXPECT_EQ(fast.speed(1), 1);
+  EXPECT_EQ(fast.place(0).device, 1);
+  EXPECT_EQ(Network(fast).route(0, 1).bandwidth, 2e9);
+  const Cluster mixed = on_devices(cluster, {2, 0, 1});
+  EXPECT_EQ(mixed.memory_bytes, 40'000'000'000) << "the least of those used";
+  EXPECT_EQ(mixed.speed(0), 1);
+  EXPECT_EQ(mixed.speed(2), 0.5);
+  EXPECT_EQ(Network(mixed).route(0, 1).latency_s, 9e-6);
+  EXPECT_EQ(Network(mixed).route(1, 2).latency_s, 1e-6);
 }
 
 TEST_F(ClusterFile, MistakesInNodesAreRefusedWithPlaceValueAndCure) {
