@@ -29,15 +29,20 @@ std::string best_step(const Planned& planned, const Searched& one) {
   return one.simulated > 0 || !fits ? "too big" : "-";
 }
 
-bool is_chosen(const Searched& one, const Plan& plan) {
-  return one.schedule == plan.schedule && one.microbatches == plan.microbatches &&
-         one.microbatch == plan.microbatch && one.data_parallel == plan.data_parallel &&
-         one.ranks == plan.ranks() &&
+bool is_chosen(const Searched& one, const Planned& planned) {
+  const Plan& plan = planned.plan;
+  return one.branches == planned.branches && one.schedule == plan.schedule &&
+         one.microbatches == plan.microbatches && one.microbatch == plan.microbatch &&
+         one.data_parallel == plan.data_parallel && one.ranks == plan.ranks() &&
          one.stages_per_rank * one.ranks == static_cast<int>(plan.stages.size());
 }
 
 std::string shape(const Searched& one) {
   return fmt::format("{} x {}", one.data_parallel, one.ranks);
+}
+
+std::string schedule(const Searched& one) {
+  return one.schedule + (one.branches ? ", branches" : "");
 }
 
 std::string splits(const Searched& one) {
@@ -62,7 +67,7 @@ void print_searched(Out out, const Planned& planned) {
                "splits", "simulated", "best found", "bound", "least memory"});
   for (const Searched& one : planned.searched) {
     if (&one - planned.searched.data() == most_rows) break;
-    table.row({is_chosen(one, planned.plan) ? "*" : " ", one.schedule, shape(one),
+    table.row({is_chosen(one, planned) ? "*" : " ", schedule(one), shape(one),
                fmt::to_string(one.stages_per_rank), fmt::to_string(one.microbatches),
                fmt::to_string(one.microbatch), splits(one), fmt::to_string(one.simulated),
                best_step(planned, one), format_seconds(one.lower_bound_s),
@@ -210,7 +215,7 @@ std::string plan_explanation(const Planned& planned, const std::vector<WhatIf>& 
   Table table({"<alternative", "replicas x ranks", "stages/rank", "microbatches", "step", "slower",
                "bubble", "memory", "<lost to"});
   for (const Alternative& one : planned.alternatives) {
-    table.row({one.layout.schedule, shape(one.layout), fmt::to_string(one.layout.stages_per_rank),
+    table.row({schedule(one.layout), shape(one.layout), fmt::to_string(one.layout.stages_per_rank),
                fmt::to_string(one.layout.microbatches), format_seconds(one.layout.best_s),
                fmt::format("{:.2f} %", 100 * (one.layout.best_s / step_s - 1)),
                fmt::format("{:.1f} %", 100 * one.bubble), format_bytes(one.peak_memory_bytes),

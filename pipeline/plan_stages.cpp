@@ -7,6 +7,7 @@
 #include "graph/cuts.hpp"
 #include "graph/error.hpp"
 #include "graph/segments.hpp"
+#include "pipeline/module_names.hpp"
 #include "pipeline/plan.hpp"
 
 namespace penstock {
@@ -39,27 +40,6 @@ std::vector<int> interval_owners(const Plan& plan, const Graph& model) {
     std::fill(owner.begin() + position, owner.end(), static_cast<int>(stage));
   }
   return owner;
-}
-
-/// The module path of a call: `block` of `block@1`.
-std::string path_of_call(const std::string& call) { return call.substr(0, call.rfind('@')); }
-
-/// What a plan may call the modules that an operator runs in, from the root inwards: containers
-/// that are never called themselves (`layers` of `layers.0`), paths, and calls.
-std::vector<std::string> module_names(const Operator& op) {
-  std::set<std::string> named;
-  for (const std::string& call : op.modules) named.insert(path_of_call(call));
-  std::vector<std::string> names;
-  for (const std::string& call : op.modules) {
-    const std::string path = path_of_call(call);
-    for (size_t dot = path.find('.'); dot != path.npos; dot = path.find('.', dot + 1)) {
-      const auto [container, is_new] = named.insert(path.substr(0, dot));
-      if (is_new) names.push_back(*container);
-    }
-    names.push_back(path);
-    if (path != call) names.push_back(call);
-  }
-  return names;
 }
 
 /// Which stage lists each module path or call.

@@ -1,6 +1,7 @@
 #include "planner/evaluate.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "graph/cuts.hpp"
 #include "simulator/adaptive.hpp"
@@ -20,8 +21,8 @@ bool same(const std::vector<Flow>& a, const std::vector<Flow>& b) {
 
 }  // namespace
 
-Plan Evaluator::plan(const PipelineLayout& layout, const std::vector<OperatorId>& begins,
-                     const std::vector<int>& rank_of_stage, int64_t memory_bytes) const {
+Plan Evaluator::plan(const PipelineLayout& layout, const std::vector<int>& rank_of_stage,
+                     int64_t memory_bytes) const {
   Plan plan;
   plan.job = inputs_.profile.job;
   plan.model_sha256 = inputs_.model.sha256;
@@ -31,11 +32,7 @@ Plan Evaluator::plan(const PipelineLayout& layout, const std::vector<OperatorId>
   plan.data_parallel = layout.data_parallel;
   plan.memory_bytes = memory_bytes;
   if (layout.cluster()) plan.devices = layout.cluster()->devices;
-  for (size_t stage = 0; stage < begins.size(); ++stage) {
-    StagePlan& out = plan.stages.emplace_back();
-    out.rank = rank_of_stage[stage];
-    if (stage > 0) out.begin = begin_name(inputs_.model, begins[stage]);
-  }
+  for (const int rank : rank_of_stage) plan.stages.emplace_back().rank = rank;
   return plan;
 }
 
@@ -55,9 +52,8 @@ const Program& Evaluator::program(const Plan& plan, const Slicing& slicing) {
   return lowered_.back().program;
 }
 
-Slicing Evaluator::slicing(const std::vector<OperatorId>& begins) const {
-  return slice(inputs_.model, inputs_.analysis, interval_stages(inputs_.model, begins),
-               static_cast<int>(begins.size()));
+Slicing Evaluator::slicing(std::vector<int> stage_of_operator, int stages) const {
+  return slice(inputs_.model, inputs_.analysis, std::move(stage_of_operator), stages);
 }
 
 Costs Evaluator::costs(const Plan& plan, Slicing& slicing) const {

@@ -32,11 +32,11 @@ class Evaluator {
     Costs costs;
     Simulation simulation;
   };
-  /// The plan of stages that begin with these operators, on these ranks; the rest follows from the
-  /// layout. `memory_bytes` as in a plan.
-  Plan plan(const PipelineLayout& layout, const std::vector<OperatorId>& begins,
-            const std::vector<int>& rank_of_stage, int64_t memory_bytes) const;
-  Slicing slicing(const std::vector<OperatorId>& begins) const;
+  /// The plan of stages without names, on these ranks; the rest follows from the layout.
+  /// `memory_bytes` as in a plan.
+  Plan plan(const PipelineLayout& layout, const std::vector<int>& rank_of_stage,
+            int64_t memory_bytes) const;
+  Slicing slicing(std::vector<int> stage_of_operator, int stages) const;
   /// Of a plan with the slicing of its stages, in which it notes what they recompute.
   Costs costs(const Plan& plan, Slicing& slicing) const;
   /// Bytes on each rank. Not for `adaptive`, whose actions depend on the costs.

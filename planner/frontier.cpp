@@ -80,9 +80,7 @@ std::optional<std::vector<int>> Frontier::step(const KeyRank* incumbent) {
 void Frontier::open(int32_t parent, const KeyRank* incumbent) {
   const Node node = nodes_[at(parent)];  // a copy: pushing moves the nodes
   const SplitSpace::Known known = this->known(parent);
-  const int units = space_.units();
-  const int first = node.left == 1 ? units : node.begin + 1;
-  for (int end = first; end <= units - node.left + 1; ++end) {
+  for (const int end : space_.ends(node.begin, node.left)) {
     const SplitSpace::Known next = space_.extend(known, node.begin, end, node.left);
     const int left = node.left - 1;
     push({.bound_s = std::max(node.bound_s, space_.least_s(next, end, left)),

@@ -186,7 +186,7 @@ Program PipelineLayout::compute() const {
 }
 
 std::vector<PipelineLayout> layouts(const Profile& profile, const PlanRequest& request,
-                                    const Cluster* cluster, int devices, int units) {
+                                    const Cluster* cluster, int devices, int units, bool branches) {
   for (const std::string& name : request.schedules) check_schedule(name, "--schedule");
   check_replicas(request, profile.job.global_batch);
   Lister list(profile, request, cluster, units);
@@ -196,6 +196,12 @@ std::vector<PipelineLayout> layouts(const Profile& profile, const PlanRequest& r
     }
   }
   std::vector<PipelineLayout> found = list.take();
+  const size_t along_the_chain = found.size();
+  for (size_t i = 0; branches && i < along_the_chain; ++i) {
+    if (found[i].stages() == 1) continue;
+    found.push_back(found[i]);
+    found.back().branches = true;
+  }
   if (found.empty()) refuse(profile, request, devices, units);
   return found;
 }

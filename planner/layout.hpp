@@ -28,6 +28,7 @@ struct PipelineLayout {
   int64_t data_parallel = 1, microbatches = 1;  // microbatches of one replica
   const MicrobatchCosts* measured = nullptr;    // at their size
   std::shared_ptr<const LayoutDevices> devices;
+  bool branches = false;  // split along the model's branches, not its chain
 
   int stages() const { return ranks * stages_per_rank; }
   std::string_view name() const { return schedule ? schedule->name : adaptive_schedule; }
@@ -40,11 +41,12 @@ struct PipelineLayout {
 
 /// All that a request allows on that many devices, a model of so many units: ranks x replicas <=
 /// devices, replicas x microbatches x size = the global batch, sizes that were measured. In the order
-/// that decides ties: fewer ranks, fewer replicas, fewer stages per rank, the schedule table's order
+/// that decides ties: along the chain before along branches (only with `branches`); fewer ranks, fewer replicas, fewer stages per rank, the schedule table's order
 /// with `adaptive` last, fewer microbatches, devices as in arrangement.hpp (of `cluster`, or null). Shapes that a schedule does not run are among them. Throws InputError for a schedule that does not exist and for numbers that nothing fits (naming the
 /// nearest that something does).
 std::vector<PipelineLayout> layouts(const Profile& profile, const PlanRequest& request,
-                                    const Cluster* cluster, int devices, int units);
+                                    const Cluster* cluster, int devices, int units,
+                                    bool branches = false);
 
 /// As asked for, or what the devices have.
 MemoryLimit memory_limit(const Profile& profile, const Cluster* cluster, const PlanRequest& request,

@@ -40,6 +40,17 @@ SearchObjective objective_of(const PlanRequest& request) {
                                                     : SearchObjective::step;
 }
 
+/// Not where the split is given; nor for the least memory, of which their bounds know nothing.
+bool searches_branches(const PlanRequest& request) {
+  return request.split.empty() && request.objective != PlanObjective::memory;
+}
+
+/// As of units that nothing is sure to cross between.
+ChainCosts unlinked(ChainCosts costs) {
+  costs.linked.assign(static_cast<size_t>(std::max(0, costs.units() - 1)), 0);
+  return costs;
+}
+
 }  // namespace
 
 LayoutSearch::LayoutSearch(const PlanningInputs& inputs, const ModelChain& chain,
@@ -47,9 +58,12 @@ LayoutSearch::LayoutSearch(const PlanningInputs& inputs, const ModelChain& chain
     : inputs_(inputs),
       chain_(chain),
       request_(request),
-      layouts_(penstock::layouts(inputs.profile, request, inputs.cluster, devices, chain.units())),
+      branches_(std::make_shared<Branches>(inputs.model, inputs.analysis, inputs.profile)),
+      layouts_(penstock::layouts(inputs.profile, request, inputs.cluster, devices, chain.units(),
+                                 branches_->any() && searches_branches(request))),
       context_{inputs,
                chain,
+               branches_,
                inputs.network.link(),
                reduce_link(inputs.profile, inputs.cluster),
                request.memory_bytes.value_or(0),
@@ -93,15 +107,16 @@ std::vector<SearchSpace> LayoutSearch::spaces() const {
     LayoutBound bound;
     LayoutGuess guess;
   };
-  std::map<std::tuple<int64_t, int64_t, double>, Quick> quick;  // by size, replicas, fastest rank
+  std::map<std::tuple<int64_t, int64_t, double, bool>, Quick> quick;  // by all that they depend on
   for (size_t i = 0; i < layouts_.size(); ++i) {
     const PipelineLayout& layout = layouts_[i];
-    const auto key =
-        std::tuple(layout.measured->microbatch, layout.data_parallel, layout.speeds().fastest());
+    const auto key = std::tuple(layout.measured->microbatch, layout.data_parallel,
+                                layout.speeds().fastest(), layout.branches);
     if (!quick.contains(key)) {
       const ChainCosts costs = layout_costs(context_, layout);
       const StageBytes& all = context_.bytes.at(layout.measured->microbatch)->at(0, costs.units());
-      quick.emplace(key, Quick{LayoutBound(costs), LayoutGuess(costs, all, fixed_bytes_)});
+      quick.emplace(key, Quick{LayoutBound(layout.branches ? unlinked(costs) : costs),
+                               LayoutGuess(costs, all, fixed_bytes_)});
     }
     const Quick& of = quick.at(key);
     spaces.push_back({.bound_s = of.bound.step_s(layout.speeds(), layout.microbatches),

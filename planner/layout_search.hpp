@@ -35,6 +35,7 @@ class LayoutSearch {
   const PlanningInputs& inputs_;
   const ModelChain& chain_;
   const PlanRequest& request_;
+  const std::shared_ptr<const Branches> branches_;
   const std::vector<PipelineLayout> layouts_;
   LayoutContext context_;
   int64_t fixed_bytes_ = 0;  // parameters, gradients and states of the whole model

@@ -6,7 +6,9 @@
 
 #include "graph/error.hpp"
 #include "graph/segments.hpp"
+#include "pipeline/module_names.hpp"
 #include "planner/chain_space.hpp"
+#include "planner/downset_space.hpp"
 #include "planner/even_split.hpp"
 #include "planner/in_flight.hpp"
 #include "planner/placed_space.hpp"
@@ -59,8 +61,9 @@ void hasten(ChainCosts& costs, double speed) {
 ChainCosts costs_of(const LayoutContext& context, const PipelineLayout& layout,
                     ModelChain::Backward backward) {
   const PlanningInputs& inputs = context.inputs;
-  ChainCosts costs = context.chain.costs(inputs.profile, *layout.measured, context.link,
-                                         context.reduce_link, layout.stages(), backward);
+  const ModelChain& units = layout.branches ? context.branches->units() : context.chain;
+  ChainCosts costs = units.costs(inputs.profile, *layout.measured, context.link,
+                                 context.reduce_link, layout.stages(), backward);
   hasten(costs, layout.speeds().fastest());
   if (layout.stages_per_rank > 1) costs.reduce_s = 0;  // one rank may hold all that share
   const AllReduce how = inputs.cluster ? inputs.cluster->all_reduce : AllReduce{};
@@ -68,7 +71,7 @@ ChainCosts costs_of(const LayoutContext& context, const PipelineLayout& layout,
   // Every rank sends and receives so much of what it sums, whatever the algorithm.
   const auto replicas = static_cast<double>(layout.data_parallel);
   const double share = 2 * (replicas - 1) / replicas / context.reduce_link.bandwidth;
-  for (const int64_t bytes : context.chain.trainable_bytes()) {
+  for (const int64_t bytes : units.trainable_bytes()) {
     costs.unit_reduce_s.push_back(share * static_cast<double>(bytes));
   }
   return costs;
@@ -104,6 +107,8 @@ std::unique_ptr<const SplitSpace> split_space(const LayoutContext& context,
                                               const PipelineLayout& layout, const Program& compute,
                                               const Placement& placement, int64_t limit_bytes,
                                               ChainCosts costs) {
+  if (layout.branches)
+    return std::make_unique<DownsetSpace>(costs, context.branches, placement, layout.speeds());
   const auto& bytes = context.bytes.at(layout.measured->microbatch);
   const int64_t units = costs.units();
   const bool chain = layout.schedule && layout.stages_per_rank == 1 && costs.weight_s.empty() &&
@@ -146,6 +151,7 @@ LayoutSpace::LayoutSpace(const LayoutContext& context, const PipelineLayout& lay
 }
 
 std::vector<int> LayoutSpace::proposal() const {
+  if (layout_.branches) return {};
   return even_split(load_, placement_.rank_of_stage, layout_.speeds());
 }
 
@@ -198,12 +204,24 @@ Evaluator::Evaluated LayoutSpace::adapt(Plan& plan, const Slicing& slicing,
   return evaluated(whole);
 }
 
+/// The stage of each operator.
+std::vector<int> LayoutSpace::owners(const std::vector<int>& begins) const {
+  const Branches& branches = *context_.branches;
+  if (layout_.branches) return branches.units().operators(branches.stage_of_unit(begins));
+  return context_.chain.operators(context_.chain.stage_of_unit(begins));
+}
+
 LayoutSpace::Result LayoutSpace::plan(const std::vector<int>& begins,
                                       const SimulationOptions& options) {
-  const std::vector<OperatorId> operators = context_.chain.operators(begins);
-  Slicing slicing = evaluator_.slicing(operators);
-  Result result{
-      evaluator_.plan(layout_, operators, placement_.rank_of_stage, context_.memory_bytes), {}, 0};
+  Result result = run(begins, options);
+  name_stages(inputs_.model, result.evaluated.slicing.stage_of_operator, result.plan);
+  return result;
+}
+
+LayoutSpace::Result LayoutSpace::run(const std::vector<int>& begins,
+                                     const SimulationOptions& options) {
+  Slicing slicing = evaluator_.slicing(owners(begins), layout_.stages());
+  Result result{evaluator_.plan(layout_, placement_.rank_of_stage, context_.memory_bytes), {}, 0};
   if (!layout_.schedule) {
     result.looked = 1;
     result.evaluated = adapt(result.plan, slicing, options);
@@ -224,7 +242,7 @@ LayoutSpace::Result LayoutSpace::plan(const std::vector<int>& begins,
 SplitOutcome LayoutSpace::simulate(const std::vector<int>& begins) {
   constexpr double never = std::numeric_limits<double>::infinity();
   try {
-    const Result result = plan(begins, {false, false});
+    const Result result = run(begins, {false, false});
     const Simulation& run = result.evaluated.simulation;
     const auto operators = static_cast<int64_t>(context_.inputs.model.operators.size());
     const int64_t programs = (layout_.schedule ? 1 : programs_of_adaptive) +

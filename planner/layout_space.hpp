@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "planner/branches.hpp"
 #include "planner/evaluate.hpp"
 #include "planner/model_chain.hpp"
 #include "planner/placement.hpp"
@@ -17,6 +18,7 @@ namespace penstock {
 struct LayoutContext {
   const PlanningInputs& inputs;
   const ModelChain& chain;
+  std::shared_ptr<const Branches> branches;
   Link link, reduce_link;                                      // the best between any two ranks
   int64_t memory_bytes = 0;                                    // of the plans: as asked for, or 0
   bool least_memory = false;                                   // ranks recompute all that helps
@@ -50,6 +52,9 @@ class LayoutSpace : public OpenSpace {
   Result plan(const std::vector<int>& begins, const SimulationOptions& options);
 
  private:
+  /// Of a split, without the names of its stages.
+  Result run(const std::vector<int>& begins, const SimulationOptions& options);
+  std::vector<int> owners(const std::vector<int>& begins) const;
   RecomputeLevels levels(const Slicing& slicing) const;
   Costs fit(Plan& plan, Slicing& slicing, int& looked);
   Evaluator::Evaluated adapt(Plan& plan, const Slicing& slicing, const SimulationOptions& options);

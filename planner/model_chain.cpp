@@ -10,18 +10,36 @@ namespace penstock {
 
 ModelChain::ModelChain(const Graph& model, const Analysis& analysis, std::vector<OperatorId> begins)
     : model_(model), begins_(std::move(begins)) {
-  slicing_ = slice(model, analysis, interval_stages(model, begins_), units());
-  units_using_.assign(model.tensors.size(), 0);
+  const int count = static_cast<int>(begins_.size());
+  slicing_ = slice(model, analysis, interval_stages(model, begins_), count);
+  count_users();
+}
+
+ModelChain::ModelChain(const Graph& model, const Analysis& analysis,
+                       std::vector<int> unit_of_operator, int units)
+    : model_(model), slicing_(slice(model, analysis, std::move(unit_of_operator), units)) {
+  count_users();
+}
+
+void ModelChain::count_users() {
+  units_using_.assign(model_.tensors.size(), 0);
   for (const StageSlice& unit : slicing_.stages) {
     for (const int tensor : unit.tensors) ++units_using_[tensor];
   }
 }
 
-std::vector<OperatorId> ModelChain::operators(const std::vector<int>& first_units) const {
-  std::vector<OperatorId> positions;
-  positions.reserve(first_units.size());
-  for (const int unit : first_units) positions.push_back(begins_[unit]);
-  return positions;
+std::vector<int> ModelChain::stage_of_unit(const std::vector<int>& first_units) const {
+  std::vector<int> stages(static_cast<size_t>(units()), 0);
+  for (size_t stage = 1; stage < first_units.size(); ++stage)
+    std::fill(stages.begin() + first_units[stage], stages.end(), static_cast<int>(stage));
+  return stages;
+}
+
+std::vector<int> ModelChain::operators(const std::vector<int>& stage_of_unit) const {
+  std::vector<int> stages;
+  stages.reserve(slicing_.stage_of_operator.size());
+  for (const int unit : slicing_.stage_of_operator) stages.push_back(stage_of_unit[unit]);
+  return stages;
 }
 
 bool ModelChain::makes_loss(int unit) const {

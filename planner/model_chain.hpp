@@ -26,11 +26,18 @@ class ModelChain {
  public:
   /// `begins`: first operator of each unit, begins[0] = 0, ascending. The model must stay.
   ModelChain(const Graph& model, const Analysis& analysis, std::vector<OperatorId> begins);
+  /// Of units that are no intervals, the unit of each operator; begins() is then empty.
+  ModelChain(const Graph& model, const Analysis& analysis, std::vector<int> unit_of_operator,
+             int units);
 
-  int units() const { return static_cast<int>(begins_.size()); }
+  int units() const { return static_cast<int>(slicing_.stages.size()); }
   const std::vector<OperatorId>& begins() const { return begins_; }
-  /// First operators of a split's stages, from their first units.
-  std::vector<OperatorId> operators(const std::vector<int>& first_units) const;
+  /// Each unit as a stage.
+  const Slicing& slicing() const { return slicing_; }
+  /// The stage of each unit, from the first units of the stages …
+  std::vector<int> stage_of_unit(const std::vector<int>& first_units) const;
+  /// … and the stage of each operator, from those of the units.
+  std::vector<int> operators(const std::vector<int>& stage_of_unit) const;
 
   /// How a schedule runs backwards: whole, in two parts, or each as it likes.
   enum class Backward { whole, split, either };
@@ -56,6 +63,8 @@ class ModelChain {
   void add_inputs(const MicrobatchCosts& measured, ChainCosts& costs) const;
   void add_cut(int cut, int64_t microbatch, const Link& link, ChainCosts& costs) const;
   bool makes_loss(int unit) const;
+
+  void count_users();
 
   const Graph& model_;
   std::vector<OperatorId> begins_;

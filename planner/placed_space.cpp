@@ -4,24 +4,6 @@
 
 namespace penstock {
 
-namespace {
-
-std::vector<double> sums_of(const std::vector<double>& values, size_t count) {
-  std::vector<double> sums(count + 1, 0.0);
-  for (size_t i = 0; i < count; ++i) sums[i + 1] = sums[i] + (values.empty() ? 0.0 : values[i]);
-  return sums;
-}
-
-std::vector<double> sums_of(const std::vector<double>& values, const std::vector<double>& more,
-                            size_t count) {
-  std::vector<double> sums = sums_of(values, count);
-  const std::vector<double> added = sums_of(more, count);
-  for (size_t i = 0; i <= count; ++i) sums[i] += added[i];
-  return sums;
-}
-
-}  // namespace
-
 PlacedSpace::PlacedSpace(ChainCosts costs, std::shared_ptr<const StageTable> bytes,
                          Placement placement, RankSpeeds speeds, std::optional<Recompute> recompute)
     : costs_(std::move(costs)),
@@ -30,27 +12,10 @@ PlacedSpace::PlacedSpace(ChainCosts costs, std::shared_ptr<const StageTable> byt
       speeds_(std::move(speeds)),
       recompute_(std::move(recompute)),
       units_(costs_.units()),
-      split_(!costs_.weight_s.empty()) {
+      sums_(costs_, placement_.microbatches, WorkSums::prefixes(units_)) {
   for (int cut = 1; cut < units_; ++cut) whole_ = whole_ && linked(cut);
   heads_ = whole_ || placement_.one_stage_per_rank();
-  const auto count = static_cast<size_t>(units_);
-  forward_ = sums_of(costs_.forward_s, count);
-  input_ = sums_of(costs_.backward_s, count);
-  weight_ = sums_of(costs_.weight_s, count);
-  forward0_ = sums_of(costs_.forward_s, costs_.first_forward_s, count);
-  input0_ = sums_of(costs_.backward_s, costs_.first_backward_s, count);
-  optimizer_ = sums_of(costs_.optimizer_s, count);
-  reduce_ = sums_of(costs_.unit_reduce_s, count);
   if (placement_.one_stage_per_rank() && whole_) tabulate();
-}
-
-/// F and I of all microbatches of the units, in so many stages.
-double PlacedSpace::work(int begin, int end, int stages) const {
-  const int m = placement_.microbatches;
-  const double each_s = sum(forward_, begin, end, 0) + sum(input_, begin, end, 0);
-  const double first_s = sum(forward0_, begin, end, 0) + sum(input0_, begin, end, 0);
-  const double action_s = 2 * m * costs_.action_s + (split_ ? 3 : 2) * costs_.first_action_s;
-  return (m - 1) * each_s + first_s + stages * action_s;
 }
 
 /// The forwards that run again on a rank that would keep so much, of that many microbatches at most.
@@ -61,33 +26,17 @@ double PlacedSpace::again(int64_t kept_bytes, int held) const {
 }
 
 double PlacedSpace::inputs(int begin, int end, int stage) const {
-  const double sum_s = work(begin, end, 1) / speed_of_stage(stage);
+  const double sum_s = sums_.inputs(begin, end, 1) / speed_of_stage(stage);
   if (!placement_.one_stage_per_rank() || !recompute_) return sum_s;
   const StageBytes& bytes = bytes_->at(begin, end);
   const int held = placement_.held[static_cast<size_t>(stage)];
   return sum_s + again(bytes.kept(held) - bytes.transient, held) / speed_of_stage(stage);
 }
 
-double PlacedSpace::weights(int begin, int end) const {
-  const double all_s = split_ ? sum(weight_, begin, end, costs_.weight_action_s) : 0.0;
-  return placement_.microbatches * all_s;
-}
-
-double PlacedSpace::forward_once(int begin, int end) const {
-  return std::min(sum(forward_, begin, end, costs_.action_s),
-                  sum(forward0_, begin, end, costs_.action_s + costs_.first_action_s));
-}
-
-double PlacedSpace::input_once(int begin, int end) const {
-  const double first_s = costs_.action_s + (split_ ? 2 : 1) * costs_.first_action_s;
-  return std::min(sum(input_, begin, end, costs_.action_s),
-                  std::max(0.0, sum(input0_, begin, end, first_s)));
-}
-
 /// After the last I of stage 0.
 double PlacedSpace::tail_of_first(int end) const {
-  const double weight_s = split_ ? sum(weight_, 0, end, costs_.weight_action_s) : 0.0;
-  return weight_s / speed_of_stage(0) + reduce(0, end) + (whole_ ? costs_.reduce_s : 0.0);
+  return sums_.weight_once(0, end) / speed_of_stage(0) + sums_.reduce(0, end) +
+         (whole_ ? costs_.reduce_s : 0.0);
 }
 
 /// The transfer behind a stage, there, or there and back.
@@ -118,8 +67,8 @@ SplitSpace::Known PlacedSpace::extend(const Known& known, int begin, int end, in
   if (!rank.begun) rank = {.begun = true, .head_s = next.head_s, .ends_s = next.path.base};
   rank.inputs_s += inputs(begin, end, stage);
   const double speed_here = speed_of_stage(stage);
-  rank.weights_s += weights(begin, end) / speed_here + reduce(begin, end);
-  rank.optimizer_s += sum(optimizer_, begin, end, 0) / speed_here;
+  rank.weights_s += sums_.weights(begin, end) / speed_here + sums_.reduce(begin, end);
+  rank.optimizer_s += sums_.optimizer(begin, end) / speed_here;
   hold(begin, end, stage, rank);
   next.bytes = std::max(known.bytes, rank.bytes);
   const double again_s =
@@ -133,9 +82,9 @@ SplitSpace::Known PlacedSpace::extend(const Known& known, int begin, int end, in
     next.path.base = next.head_s = 0;
     return next;
   }
-  const double forward_s = forward_once(begin, end) / speed_here;
+  const double forward_s = sums_.forward_once(begin, end) / speed_here;
   next.head_s += forward_s + cross(stage, end, false);
-  next.path.base += forward_s + input_once(begin, end) / speed_here + cross(stage, end, true);
+  next.path.base += forward_s + sums_.input_once(begin, end) / speed_here + cross(stage, end, true);
   return next;
 }
 
@@ -143,9 +92,7 @@ SplitSpace::Known PlacedSpace::extend(const Known& known, int begin, int end, in
 double PlacedSpace::fill(int begin, int count) const {
   double sum_s = 0;
   for (int later = 1; whole_ && later < count && begin + later <= units_; ++later) {
-    const double forward_s =
-        std::min(sum(forward_, begin, begin + later, 0), sum(forward0_, begin, begin + later, 0));
-    sum_s += std::max(0.0, forward_s);
+    sum_s += sums_.bare_forward(begin, begin + later);
   }
   return sum_s;
 }
@@ -174,8 +121,9 @@ double PlacedSpace::mean(const Known& known, int begin, int left) const {
     ends_s += speed_here * (whole_ ? known.path.base : 0.0);
     all_s += speed_here * (whole_ ? known.head_s : 0.0);
   }
-  const double inputs_s = work(begin, units_, left);
-  const double after_s = weights(begin, units_) + speeds_.slowest() * reduce(begin, units_);
+  const double inputs_s = sums_.inputs(begin, units_, left);
+  const double after_s =
+      sums_.weights(begin, units_) + speeds_.slowest() * sums_.reduce(begin, units_);
   const double begun_s = speeds_.slowest() * fill(begin, new_ranks);
   return (std::max(ends_s + inputs_s, all_s + inputs_s + after_s) + begun_s) / together;
 }
@@ -183,10 +131,7 @@ double PlacedSpace::mean(const Known& known, int begin, int left) const {
 /// One microbatch through all that is left, and back.
 double PlacedSpace::through(const Known& known, int begin) const {
   if (!whole_ || begin >= units_) return 0;
-  const double forward_s =
-      std::min(sum(forward_, begin, units_, 0), sum(forward0_, begin, units_, 0));
-  const double input_s = std::min(sum(input_, begin, units_, 0), sum(input0_, begin, units_, 0));
-  return known.path.base + std::max(0.0, forward_s) + std::max(0.0, input_s);
+  return known.path.base + sums_.bare_forward(begin, units_) + sums_.bare_input(begin, units_);
 }
 
 double PlacedSpace::least_s(const Known& known, int begin, int left) const {
@@ -214,23 +159,16 @@ double PlacedSpace::split_s(const std::vector<int>& begins) const {
 }
 
 /// One microbatch through the units before, in one stage: never more than what passes before a rank.
-double PlacedSpace::head_before(int begin) const {
-  return begin == 0
-             ? 0.0
-             : std::max(0.0, std::min(sum(forward_, 0, begin, 0), sum(forward0_, 0, begin, 0)));
-}
+double PlacedSpace::head_before(int begin) const { return sums_.bare_forward(0, begin); }
 double PlacedSpace::base_before(int begin) const {
-  if (begin == 0) return 0;
-  const double input_s =
-      std::min(sum(input_, 0, begin, 0), std::max(0.0, sum(input0_, 0, begin, 0)));
-  return head_before(begin) + std::max(0.0, input_s);
+  return sums_.bare_forward(0, begin) + sums_.bare_input(0, begin);
 }
 
 double PlacedSpace::longest(int begin, int end, int stage) const {
   const double inputs_s = inputs(begin, end, stage);
-  return std::max(base_before(begin) + inputs_s, head_before(begin) + inputs_s +
-                                                     weights(begin, end) / speed_of_stage(stage) +
-                                                     reduce(begin, end));
+  return std::max(base_before(begin) + inputs_s,
+                  head_before(begin) + inputs_s +
+                      sums_.weights(begin, end) / speed_of_stage(stage) + sums_.reduce(begin, end));
 }
 
 /// Fewer stages than `left` are allowed here, any of them left out, so that the rest never takes longer

@@ -23,6 +23,7 @@
 #include "planner/rank_speeds.hpp"
 #include "planner/recompute_bound.hpp"
 #include "planner/split_space.hpp"
+#include "planner/work_sums.hpp"
 
 namespace penstock {
 
@@ -48,18 +49,9 @@ class PlacedSpace : public SplitSpace {
   using SplitSpace::least_s;
 
  private:
-  void add_sums();
-  double sum(const std::vector<double>& sums, int begin, int end, double overhead_s) const {
-    return sums[static_cast<size_t>(end)] - sums[static_cast<size_t>(begin)] + overhead_s;
-  }
-  double work(int begin, int end, int stages) const;
   double inputs(int begin, int end, int stage) const;  // F and I of the stage, all microbatches
   void hold(int begin, int end, int stage, RankLoad& rank) const;
   double again(int64_t kept_bytes, int held) const;
-  double weights(int begin, int end) const;  // W of all microbatches
-  double reduce(int begin, int end) const { return sum(reduce_, begin, end, 0); }
-  double forward_once(int begin, int end) const;  // of whatever microbatch takes least
-  double input_once(int begin, int end) const;
   double tail_of_first(int end) const;
   double cross(int stage, int cut, bool back) const;
   double speed(int rank) const { return speeds_.relative()[static_cast<size_t>(rank)]; }
@@ -86,11 +78,9 @@ class PlacedSpace : public SplitSpace {
   RankSpeeds speeds_;
   std::optional<Recompute> recompute_;
   int units_;
-  bool split_;         // backwards in two parts
   bool whole_ = true;  // every cut is linked
   bool heads_;  // a rank begins with its first stage, and what one microbatch passes before counts
-  // Sums before unit i, in seconds: of a microbatch after the first, of the first, once per step.
-  std::vector<double> forward_, input_, weight_, forward0_, input0_, optimizer_, reduce_;
+  WorkSums sums_;
   std::vector<double> suffix_;  // one stage per rank: the least longest rank, by index(begin, left)
 };
 

@@ -38,6 +38,7 @@ LayoutSearch::Progress shown_by(const Progress& progress) {
 
 Searched row(const PipelineLayout& layout, const SearchResult::Space& space) {
   return {.schedule = std::string(layout.name()),
+          .branches = layout.branches,
           .ranks = layout.ranks,
           .stages_per_rank = layout.stages_per_rank,
           .data_parallel = layout.data_parallel,
@@ -117,6 +118,7 @@ class Planner {
     planned_.memory_source = limit.source;
     planned_.plan = std::move(winner.plan);
     network_ = space->network();
+    planned_.branches = search.layouts()[best.space].branches;
     if (const Cluster* cluster = search.layouts()[best.space].cluster())
       planned_.cluster = *cluster;
     planned_.slicing = std::move(winner.evaluated.slicing);
@@ -147,9 +149,10 @@ class Planner {
     }
   }
 
-  using Shape = std::tuple<std::string_view, int, int, int64_t>;
+  using Shape = std::tuple<std::string_view, int, int, int64_t, bool>;
   static Shape shape(const PipelineLayout& layout) {
-    return {layout.name(), layout.ranks, layout.stages_per_rank, layout.data_parallel};
+    return {layout.name(), layout.ranks, layout.stages_per_rank, layout.data_parallel,
+            layout.branches};
   }
 
   static Alternative alternative(Searched searched, const LayoutSpace::Result& run,

@@ -41,6 +41,7 @@ struct PlanRequest {
 /// One layout that was looked at.
 struct Searched {
   std::string schedule;
+  bool branches = false;  // its splits are along the model's branches
   int ranks = 1, stages_per_rank = 1;
   int64_t data_parallel = 1, microbatches = 1, microbatch = 1;
   int64_t splits = 0, simulated = 0;  // in the space; actually simulated
@@ -73,6 +74,7 @@ struct Planned {
   std::string memory_source;              // where the limit comes from
   std::optional<Cluster> cluster;         // with the plan's devices; absent: none was given
   bool manual = false;                    // the split was given, not searched
+  bool branches = false;                  // it is along the model's branches
   int units = 0;                          // that the model was divided into
   int devices = 0;                        // that the plan might have used
   int64_t layouts = 0;                    // that the request allows

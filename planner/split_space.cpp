@@ -1,6 +1,16 @@
 #include "planner/split_space.hpp"
 
+#include <algorithm>
+#include <numeric>
+
 namespace penstock {
+
+std::vector<int> SplitSpace::ends(int begin, int left) const {
+  const int first = left == 1 ? units() : begin + 1, last = units() - left + 1;
+  std::vector<int> result(static_cast<size_t>(std::max(0, last - first + 1)));
+  std::iota(result.begin(), result.end(), first);
+  return result;
+}
 
 int64_t SplitSpace::splits() const {
   const int cuts = units() - 1, chosen = stages() - 1;

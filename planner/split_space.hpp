@@ -34,8 +34,11 @@ class SplitSpace {
   };
 
   virtual ~SplitSpace() = default;
+  /// What a split's last stage ends with; `begins` and ends are numbers up to it, the first is 0.
   virtual int units() const = 0;
   virtual int stages() const = 0;
+  /// Where a stage may end that begins with `begin`, of `left` stages from it on; ascending.
+  virtual std::vector<int> ends(int begin, int left) const;
 
   /// Adds stage [begin, end), with `left` stages from it on. begin = 0: the first of all.
   virtual Known extend(const Known& known, int begin, int end, int left) const = 0;
@@ -48,8 +51,8 @@ class SplitSpace {
 
   double least_s() const { return least_s(Known{}, 0, stages()); }
   int64_t least_bytes() const { return least_bytes(Known{}, 0, stages()); }
-  /// C(units - 1, stages - 1); the largest int64_t where it is more.
-  int64_t splits() const;
+  /// How many there are, C(units - 1, stages - 1) of a chain; the largest int64_t where it is more.
+  virtual int64_t splits() const;
 };
 
 }  // namespace penstock

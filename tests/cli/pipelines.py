@@ -61,7 +61,8 @@ def write_plan(folder, model, data, begins, microbatches, microbatch, schedule="
         job["sequence"] = sequence
     plan = {"penstock": "plan", "version": 1, "job": job, "schedule": schedule, "microbatches": microbatches,
             "microbatch": microbatch,
-            "stages": [{"rank": rank, "begin": begin} for rank, begin in zip(ranks or range(len(begins)), begins)],
+            "stages": [{"rank": rank, "begin" if isinstance(begin, str) else "modules": begin}
+                       for rank, begin in zip(ranks or range(len(begins)), begins)],
             **more}
     path = folder / name
     path.write_text(yaml.safe_dump(plan, sort_keys=False))

@@ -66,6 +66,34 @@ def test_models_that_people_know_train_as_their_modules(tmp_path, name, begins, 
     check_training(tmp_path, name, begins, FLOAT32, microbatches=4, schedule=schedule, ranks=ranks)
 
 
+def names_in(value):
+    """The names of all values in a part of an exported graph."""
+    if isinstance(value, dict):
+        own = [value["name"]] if isinstance(value.get("name"), str) else []
+        return own + [name for key, part in value.items() if key != "name" for name in names_in(part)]
+    return [name for part in value for name in names_in(part)] if isinstance(value, list) else []
+
+
+def behind(name, module):
+    """The operators of NAME.pt2 that run in a module or need what those made, by name."""
+    with zipfile.ZipFile(model_path(name)) as archive:
+        nodes = json.loads(archive.read(f"{name}/models/model.json"))["graph_module"]["graph"]["nodes"]
+    made, operators = set(), []
+    for node in nodes:
+        inside = f",{module}," in node["metadata"].get("nn_module_stack", "")
+        if inside or made & set(names_in([argument["arg"] for argument in node["inputs"]])):
+            outputs = names_in(node["outputs"])
+            made |= set(outputs)
+            operators.append(outputs[0])
+    return operators
+
+
+def test_a_stage_along_a_branch_trains_as_its_module(tmp_path):
+    later = behind("moe", "blocks.0.mixture.experts.1")
+    assert later
+    check_training(tmp_path, "moe", ["", [f"%{name}" for name in later]], FLOAT32, microbatches=4, schedule="1f1b")
+
+
 def test_replicas_keep_their_own_batch_norm_statistics_and_those_of_the_first_are_saved(tmp_path):
     saved = check_training(tmp_path, "resnet-f64", ["", "groups.1"], FLOAT64, microbatches=2, schedule="1f1b",
                            data_parallel=2)

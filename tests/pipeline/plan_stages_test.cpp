@@ -1,7 +1,11 @@
 // From a plan to stages and to the program that its ranks run.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
+#include "pipeline/module_names.hpp"
 #include "pipeline/plan.hpp"
+#include "tests/graph/build_graph.hpp"
 #include "tests/pipeline/support.hpp"
 #include "tests/pipeline/tiny_model.hpp"
 
@@ -47,6 +51,41 @@ TEST(PlanStages, ModulesTakeTheirOperatorsFromAnIntervalStage) {
                                model);
   EXPECT_THAT(inner.stage_of_operator, ElementsAre(0, 0, 0, 1, 1, 1, 1, 1, 2, 2))
       << "the innermost listed module decides";
+}
+
+TEST(PlanStages, AnOperatorCanBeListedAlone) {
+  const Graph model = layered_model().graph();
+  const Slicing slicing =
+      sliced(plan_with({{0, ""}, {1, "", {"%relu_2", "layers.3", "head"}}}), model);
+  EXPECT_THAT(slicing.stage_of_operator, ElementsAre(0, 0, 0, 0, 0, 0, 1, 1, 1, 1));
+}
+
+TEST(PlanStages, AreNamedSoThatTheyAreReadBackTheSame) {
+  // Two towers; a stage that is no interval takes modules where they are its own, else operators.
+  using testing::batch;
+  testing::GraphBuilder towers;
+  const auto add = [&](const std::vector<ValueId>& reads, const std::vector<std::string>& modules) {
+    return towers.op("aten::add.Tensor", reads, {batch, 4}, modules);
+  };
+  const ValueId x = towers.input("x", {batch, 4});
+  const ValueId a0 = add({x}, {"a"}), b0 = add({x}, {"b", "b.first"});
+  const ValueId a1 = add({a0}, {"a"}), b1 = add({b0}, {"b"});
+  towers.output(add({add({a1, b1}, {})}, {"c"}));
+  const Graph& model = towers.graph;
+  const std::vector<std::vector<int>> cases = {
+      {0, 0, 1, 1, 2, 2}, {0, 1, 0, 1, 2, 2}, {0, 0, 1, 0, 1, 1}, {0, 1, 0, 2, 2, 2}};
+  for (const std::vector<int>& owner : cases) {
+    Plan plan = plan_with({{0, ""}, {1, ""}, {2, ""}});
+    plan.stages.resize(static_cast<size_t>(*std::ranges::max_element(owner)) + 1);
+    name_stages(model, owner, plan);
+    EXPECT_EQ(sliced(plan, model).stage_of_operator, owner);
+  }
+  Plan plan = plan_with({{0, ""}, {1, ""}, {2, ""}});
+  name_stages(model, cases[1], plan);
+  EXPECT_THAT(plan.stages[1].modules, ElementsAre("b"));
+  name_stages(model, cases[0], plan);
+  EXPECT_EQ(plan.stages[1].begin, model.operators[2].name);
+  EXPECT_TRUE(plan.stages[1].modules.empty());
 }
 
 TEST(PlanStages, ACallOfARepeatedModuleCanBeListedAlone) {

@@ -2,16 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <random>
 #include <set>
-#include <tuple>
 
 #include "chains.hpp"
 #include "graph/error.hpp"
 #include "planner/layout_bound.hpp"
 #include "planner/search.hpp"
+#include "try_all.hpp"
 
 namespace penstock::test {
 namespace {
@@ -47,12 +46,6 @@ std::unique_ptr<ShapeSpace> open(const Chain& chain, const Shape& shape) {
   }
 }
 
-using Key = std::tuple<int64_t, int64_t, size_t, std::vector<int>>;
-
-Key key(size_t space, const std::vector<int>& begins, const SplitOutcome& outcome) {
-  return {std::llround(outcome.step_s * 1e9), outcome.peak_bytes, space, begins};
-}
-
 struct Tried {
   std::vector<Key> all;
   std::optional<Key> best(int64_t limit) const {
@@ -64,7 +57,7 @@ struct Tried {
   }
 };
 
-Tried try_all(const Chain& chain, const std::vector<Shape>& shapes) {
+Tried try_shapes(const Chain& chain, const std::vector<Shape>& shapes) {
   Tried tried;
   for (size_t i = 0; i < shapes.size(); ++i) {
     const auto space = open(chain, shapes[i]);
@@ -117,7 +110,7 @@ void expect_what_trying_all_finds(uint64_t seeds, bool clusters) {
     if (clusters) some = arranged(some, random);
     std::ranges::shuffle(some, random);
     some.resize(std::min<size_t>(some.size(), 12));
-    const Tried tried = try_all(chain, some);
+    const Tried tried = try_shapes(chain, some);
     tried_splits += static_cast<int64_t>(tried.all.size());
     const int64_t limits[] = {
         INT64_MAX, tried.all.empty() ? 0 : std::get<1>(tried.all[random() % tried.all.size()])};
@@ -127,7 +120,7 @@ void expect_what_trying_all_finds(uint64_t seeds, bool clusters) {
       const std::optional<Key> expected = tried.best(limit);
       ASSERT_EQ(found.best.has_value(), expected.has_value());
       if (!expected) continue;
-      ASSERT_EQ(key(found.best->space, found.best->begins, found.best->outcome), *expected);
+      ASSERT_EQ(key(*found.best), *expected);
       if (limit != INT64_MAX) continue;
       for (const SearchResult::Space& space : found.spaces) simulated += space.simulated;
     }

@@ -6,11 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
-#include <optional>
 #include <random>
-#include <tuple>
 
 #include "chains.hpp"
 #include "graph/pt2.hpp"
@@ -19,6 +16,7 @@
 #include "simulator/plan_costs.hpp"
 #include "synthetic_profile.hpp"
 #include "tests/models/models.hpp"
+#include "try_all.hpp"
 
 namespace penstock::test {
 namespace {
@@ -85,9 +83,8 @@ void expect_bounds_hold(const Model& m) {
           in_flight(compute));
       const double any_s = chain_lower_bound_s(costs, ranks, count);
       for (const std::vector<int>& units : some_splits(m.chain.units(), ranks)) {
-        const std::vector<OperatorId> begins = m.chain.operators(units);
-        Plan plan = evaluator.plan(layout, begins, compute.rank_of_stage, 0);
-        Slicing slicing = evaluator.slicing(begins);
+        Plan plan = evaluator.plan(layout, compute.rank_of_stage, 0);
+        Slicing slicing = evaluator.slicing(m.chain.operators(m.chain.stage_of_unit(units)), ranks);
         const Costs stage_costs = evaluator.costs(plan, slicing);
         const Simulation run =
             evaluator.evaluate(plan, slicing, stage_costs, INT64_MAX, {false, false}).simulation;
@@ -116,7 +113,10 @@ int64_t expect_layout_bounds_hold(const Model& m, const PlanRequest& request) {
     const auto space = search.open(i);
     if (!space) continue;
     const SplitSpace& splits = space->splits();
-    for (const std::vector<int>& units : some_splits(splits.units(), splits.stages(), 12)) {
+    const bool branches = search.layouts()[i].branches;
+    if (branches && splits.splits() > 1000) continue;
+    for (const std::vector<int>& units :
+         branches ? all_begins(splits) : some_splits(splits.units(), splits.stages(), 12)) {
       const SplitOutcome run = space->simulate(units);
       if (run.peak_bytes > search.limit(i).bytes) continue;
       ++fit;
@@ -184,25 +184,6 @@ TEST_P(EveryModel, TheyHoldWithSoLittleMemoryThatSomeRanksRecompute) {
   }
 }
 
-using Key = std::tuple<int64_t, int64_t, size_t, std::vector<int>>;
-
-/// The best of all splits of all layouts that fit.
-std::optional<Key> try_all(const LayoutSearch& search) {
-  std::optional<Key> best;
-  for (size_t i = 0; i < search.layouts().size(); ++i) {
-    const auto space = search.open(i);
-    if (!space) continue;
-    for (const std::vector<int>& units :
-         all_splits(space->splits().units(), space->splits().stages())) {
-      const SplitOutcome run = space->simulate(units);
-      if (run.peak_bytes > search.limit(i).bytes) continue;
-      const Key key{std::llround(run.step_s * 1e9), run.peak_bytes, i, units};
-      if (!best || key < *best) best = key;
-    }
-  }
-  return best;
-}
-
 TEST_P(EveryModel, SearchFindsWhatTryingAllLayoutsAndSplitsFinds) {
   PENSTOCK_MODEL(path, GetParam());
   const Model m(path, false, {.link_bytes_per_s = 3e8});
@@ -219,11 +200,7 @@ TEST_P(EveryModel, SearchFindsWhatTryingAllLayoutsAndSplitsFinds) {
     const auto expected = try_all(search);
     ASSERT_EQ(result.best.has_value(), expected.has_value()) << schedule.name;
     if (!expected) continue;
-    const FoundSplit& found = *result.best;
-    EXPECT_EQ(Key(std::llround(found.outcome.step_s * 1e9), found.outcome.peak_bytes, found.space,
-                  found.begins),
-              *expected)
-        << schedule.name;
+    EXPECT_EQ(key(*result.best), *expected) << schedule.name;
   }
 }
 
@@ -256,10 +233,7 @@ TEST_P(EveryModel, ItFindsItOnGeneratedClustersOfUnlikeDevices) {
     const auto found = search.run().best;
     const auto expected = try_all(search);
     ASSERT_TRUE(found && expected);
-    EXPECT_EQ(Key(std::llround(found->outcome.step_s * 1e9), found->outcome.peak_bytes,
-                  found->space, found->begins),
-              *expected)
-        << schedule;
+    EXPECT_EQ(key(*found), *expected) << schedule;
   }
 }
 
