@@ -114,6 +114,8 @@ std::function<int()> declare_plan(CLI::App& app) {
                  "split by hand: PATH:beginning|PATH:end[,…]; default: searched")
       ->delimiter(',')
       ->type_name("POINT");
+  app.add_flag("--contiguous", options->contiguous,
+               "stages that follow one another in the model, as other tools need them");
   app.add_flag("--allow-batch-coupling", options->allow_batch_coupling,
                "choose the microbatches even where samples of a batch influence each other");
   app.add_flag("--explain", options->explain,

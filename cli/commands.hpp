@@ -30,6 +30,7 @@ struct PlanOptions {
   std::optional<int64_t> memory_bytes;
   std::vector<std::string> split;
   bool explain = false;
+  bool contiguous = false;
   bool allow_batch_coupling = false;
 };
 int plan(const PlanOptions& options);

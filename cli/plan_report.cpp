@@ -240,6 +240,9 @@ std::string plan_report(const Planned& planned, const Graph& model) {
                  plural(plan.microbatch, "sample", "samples"));
   fmt::format_to(out, ", {} of {}\n", plural(plan.data_parallel, "replica", "replicas"),
                  plural(plan.ranks(), "rank", "ranks"));
+  if (planned.refined)
+    fmt::format_to(out,
+                   "           with light operators moved across its cuts: fewer bytes cross\n");
   print_stages(out, planned, model);
   print_devices(out, planned);
   print_result(out, planned);

@@ -34,6 +34,7 @@ PlanRequest plan_request(const PlanOptions& options) {
   request.memory_bytes = options.memory_bytes;
   request.split = options.split;
   request.objective = objective(options.objective);
+  request.contiguous = options.contiguous;
   request.allow_batch_coupling = options.allow_batch_coupling;
   request.alternatives = options.explain ? explained_alternatives : 0;
   request.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

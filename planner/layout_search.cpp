@@ -40,9 +40,9 @@ SearchObjective objective_of(const PlanRequest& request) {
                                                     : SearchObjective::step;
 }
 
-/// Not where the split is given; nor for the least memory, of which their bounds know nothing.
+/// Not where the split is given or has to be of intervals; nor for the least memory, of which their bounds know nothing.
 bool searches_branches(const PlanRequest& request) {
-  return request.split.empty() && request.objective != PlanObjective::memory;
+  return request.split.empty() && !request.contiguous && request.objective != PlanObjective::memory;
 }
 
 /// As of units that nothing is sure to cross between.

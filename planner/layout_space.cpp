@@ -12,6 +12,7 @@
 #include "planner/even_split.hpp"
 #include "planner/in_flight.hpp"
 #include "planner/placed_space.hpp"
+#include "planner/refine_cuts.hpp"
 
 namespace penstock {
 
@@ -24,6 +25,8 @@ constexpr int64_t most_chain_steps = 400'000;
 /// What a simulated split costs beside its actions, in actions: slicing and adding up operators, and
 /// the programs that `adaptive` chooses from.
 constexpr int64_t effort_per_operator = 8, programs_of_adaptive = 60;
+/// Of a step, for which a plan that other tools can read may be given up.
+constexpr double least_gain = 1e-3;
 /// … and lowering the first.
 constexpr int64_t programs_of_lowering = 3;
 
@@ -213,14 +216,32 @@ std::vector<int> LayoutSpace::owners(const std::vector<int>& begins) const {
 
 LayoutSpace::Result LayoutSpace::plan(const std::vector<int>& begins,
                                       const SimulationOptions& options) {
-  Result result = run(begins, options);
+  Result result = run(owners(begins), options);
   name_stages(inputs_.model, result.evaluated.slicing.stage_of_operator, result.plan);
   return result;
 }
 
-LayoutSpace::Result LayoutSpace::run(const std::vector<int>& begins,
+std::optional<LayoutSpace::Result> LayoutSpace::refined(const Result& found) {
+  const Slicing& slicing = found.evaluated.slicing;
+  std::vector<int> stages =
+      refined_stages(inputs_.model, inputs_.analysis, slicing, *layout_.measured);
+  if (stages == slicing.stage_of_operator) return std::nullopt;
+  try {
+    Result result = run(std::move(stages), {});
+    const Simulation& run = result.evaluated.simulation;
+    const bool fits = *std::ranges::max_element(run.peak_memory_bytes) <= limit_bytes_;
+    const double most_s = found.evaluated.simulation.makespan_s * (1 - least_gain);
+    if (!fits || run.makespan_s >= most_s) return std::nullopt;
+    name_stages(inputs_.model, result.evaluated.slicing.stage_of_operator, result.plan);
+    return result;
+  } catch (const InputError&) {
+    return std::nullopt;  // a stage without operators, or buffers that it would tear apart
+  }
+}
+
+LayoutSpace::Result LayoutSpace::run(std::vector<int> stage_of_operator,
                                      const SimulationOptions& options) {
-  Slicing slicing = evaluator_.slicing(owners(begins), layout_.stages());
+  Slicing slicing = evaluator_.slicing(std::move(stage_of_operator), layout_.stages());
   Result result{evaluator_.plan(layout_, placement_.rank_of_stage, context_.memory_bytes), {}, 0};
   if (!layout_.schedule) {
     result.looked = 1;
@@ -242,7 +263,7 @@ LayoutSpace::Result LayoutSpace::run(const std::vector<int>& begins,
 SplitOutcome LayoutSpace::simulate(const std::vector<int>& begins) {
   constexpr double never = std::numeric_limits<double>::infinity();
   try {
-    const Result result = run(begins, {false, false});
+    const Result result = run(owners(begins), {false, false});
     const Simulation& run = result.evaluated.simulation;
     const auto operators = static_cast<int64_t>(context_.inputs.model.operators.size());
     const int64_t programs = (layout_.schedule ? 1 : programs_of_adaptive) +

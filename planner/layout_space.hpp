@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "planner/branches.hpp"
@@ -50,10 +51,12 @@ class LayoutSpace : public OpenSpace {
   };
   /// The plan of a split, with its simulation.
   Result plan(const std::vector<int>& begins, const SimulationOptions& options);
+  /// The same with narrower cuts (refine_cuts.hpp), where that makes a step more than 0.1 % shorter.
+  std::optional<Result> refined(const Result& found);
 
  private:
-  /// Of a split, without the names of its stages.
-  Result run(const std::vector<int>& begins, const SimulationOptions& options);
+  /// Of operators' stages; without the stages' names.
+  Result run(std::vector<int> stage_of_operator, const SimulationOptions& options);
   std::vector<int> owners(const std::vector<int>& begins) const;
   RecomputeLevels levels(const Slicing& slicing) const;
   Costs fit(Plan& plan, Slicing& slicing, int& looked);

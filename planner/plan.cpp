@@ -113,6 +113,10 @@ class Planner {
   void conclude(LayoutSearch& search, const FoundSplit& best) {
     const auto space = search.open(best.space);
     LayoutSpace::Result winner = space->plan(best.begins, {});
+    const double found_s = winner.evaluated.simulation.makespan_s;
+    if (refines()) {
+      if (auto better = space->refined(winner)) winner = std::move(*better);
+    }
     const MemoryLimit limit = search.limit(best.space);
     planned_.memory_limit_bytes = limit.bytes == INT64_MAX ? 0 : limit.bytes;
     planned_.memory_source = limit.source;
@@ -125,8 +129,15 @@ class Planner {
     planned_.costs = std::move(winner.evaluated.costs);
     planned_.simulation = std::move(winner.evaluated.simulation);
     const double step_s = planned_.simulation.makespan_s;
+    planned_.refined = step_s < found_s;
+    planned_.lower_bound_s = std::min(planned_.lower_bound_s, step_s);
     planned_.split_bound_s = std::min(space->splits().split_s(best.begins), step_s);
     complete(planned_.plan);
+  }
+
+  bool refines() const {
+    return !request_.contiguous && request_.split.empty() &&
+           request_.objective != PlanObjective::memory;
   }
 
   /// One for each schedule and shape of ranks: the fastest of its numbers of microbatches.

@@ -32,6 +32,7 @@ struct PlanRequest {
   std::vector<std::string> split;       // manual split points: one stage per rank, one replica,
                                         // unless named
   PlanObjective objective = PlanObjective::throughput;
+  bool contiguous = false;  // stages are intervals of the model
   bool allow_batch_coupling = false;
   size_t alternatives = 0;      // how many to explain
   int threads = 1;              // the plan is the same for any number
@@ -75,6 +76,7 @@ struct Planned {
   std::optional<Cluster> cluster;         // with the plan's devices; absent: none was given
   bool manual = false;                    // the split was given, not searched
   bool branches = false;                  // it is along the model's branches
+  bool refined = false;                   // its cuts are narrower than those that were searched
   int units = 0;                          // that the model was divided into
   int devices = 0;                        // that the plan might have used
   int64_t layouts = 0;                    // that the request allows

@@ -26,11 +26,12 @@ std::vector<CutPoint> cut_points(const Graph& model, const Analysis& analysis) {
 }
 
 [[noreturn]] void refuse_scattered(const ExportSource& source, size_t stage) {
-  throw InputError(cut_place(source.plan, stage),
-                   fmt::format("stage {} is not one stretch of the model, and other tools know no "
-                               "other stages",
-                               stage),
-                   "Give every stage a `begin`, in the order of the model.");
+  throw InputError(
+      cut_place(source.plan, stage),
+      fmt::format("stage {} is not one stretch of the model, and other tools know no "
+                  "other stages",
+                  stage),
+      "Plan with --contiguous, or give every stage a `begin`, in the order of the model.");
 }
 
 /// How a plan may name the point.
