@@ -19,7 +19,8 @@ constexpr const char* kManifest = "manifest.json";
 constexpr int64_t kVersion = 1;
 
 std::string optimizer_name(const Plan& plan) {
-  return plan.job.optimizer.kind == OptimizerSpec::Kind::sgd ? "sgd" : "adamw";
+  const std::string kind = plan.job.optimizer.kind == OptimizerSpec::Kind::sgd ? "sgd" : "adamw";
+  return plan.job.precision == Precision::bf16 ? kind + " of float32 masters" : kind;
 }
 
 /// N of `step-N`, -1 for another name.

@@ -20,7 +20,7 @@ struct CheckpointManifest {
   int64_t samples = 0;  // the next sample of the data
   uint64_t seed = 0;
   std::string model_sha256;
-  std::string optimizer;                     // `sgd` or `adamw`
+  std::string optimizer;                     // `sgd` or `adamw`, `… of float32 masters`
   std::map<std::string, std::string> files;  // sha256 by name
 };
 

@@ -15,7 +15,6 @@ namespace penstock {
 namespace {
 
 constexpr int64_t most_steps = 1'000'000'000'000;
-constexpr double adamw_weight_decay = 0.01;
 constexpr std::array loss_names{"cross_entropy", "mse", "output"};
 
 Loss parse_loss(YamlMap& map) {
@@ -28,44 +27,21 @@ Loss parse_loss(YamlMap& map) {
   return static_cast<Loss>(found - loss_names.begin());
 }
 
-/// Decay rates of AdamW: below 1, since its bias correction divides by 1 - beta^step.
-void parse_betas(YamlMap& map, OptimizerSpec& spec) {
-  if (!map.has("betas")) return;
-  const std::vector<double> betas = map.numbers("betas", 0, 1);
-  if (betas.size() != 2 || betas[0] == 1 || betas[1] == 1) {
-    throw InputError(
-        map.place("betas"),
-        fmt::format("[{}] is not two numbers from 0 to below 1", fmt::join(betas, ", ")),
-        "Write `betas: [0.9, 0.999]`.");
-  }
-  spec.beta1 = betas[0];
-  spec.beta2 = betas[1];
+Precision parse_precision(YamlMap& map) {
+  if (!map.has("precision")) return Precision::model;
+  const std::string text = map.text("precision");
+  if (text == "bf16") return Precision::bf16;
+  throw InputError(map.place("precision"), fmt::format("there is no precision `{}`", text),
+                   "Write bf16, or remove the key: the model's own type is used.");
 }
 
-OptimizerSpec parse_optimizer(YamlMap map) {
-  OptimizerSpec spec;
-  const std::string kind = map.text("kind");
-  if (kind != "sgd" && kind != "adamw") {
-    throw InputError(map.place("kind"), fmt::format("there is no optimizer `{}`", kind),
-                     "Write sgd or adamw.");
-  }
-  const bool sgd = kind == "sgd";
-  spec.kind = sgd ? OptimizerSpec::Kind::sgd : OptimizerSpec::Kind::adamw;
-  for (const char* key : {"momentum", "betas", "epsilon"}) {
-    const bool of_sgd = key == std::string_view("momentum");
-    if (of_sgd == sgd || !map.has(key)) continue;
-    throw InputError(map.place(key), fmt::format("{} has no `{}`", kind, key),
-                     fmt::format("Remove it, or write `kind: {}`.", sgd ? "adamw" : "sgd"));
-  }
-  spec.learning_rate = map.number("learning_rate", 0, 1e3);
-  spec.weight_decay = map.number("weight_decay", 0, 1e3, sgd ? 0 : adamw_weight_decay);
-  if (sgd) spec.momentum = map.number("momentum", 0, 1, 0);
-  if (!sgd) {
-    parse_betas(map, spec);
-    spec.epsilon = map.number("epsilon", 0, 1, spec.epsilon);
-  }
-  map.finish();
-  return spec;
+/// A run that ends within its warm-up never reaches its learning rate.
+void require_warmup_ends(const Job& job, const std::string& place) {
+  if (job.optimizer.warmup_steps <= job.steps) return;
+  throw InputError(place,
+                   fmt::format("{} steps of warm-up, but the job has {} steps",
+                               job.optimizer.warmup_steps, job.steps),
+                   "Warm up for fewer steps.");
 }
 
 /// Text (bytes) and `.bin` tokens are cut into windows of `sequence`; `.safetensors` holds samples.
@@ -104,11 +80,6 @@ void parse_data(YamlMap& map, const std::filesystem::path& file, Job& job) {
 
 }  // namespace
 
-int OptimizerSpec::state_per_parameter() const {
-  if (kind == Kind::adamw) return 2;
-  return momentum > 0 ? 1 : 0;
-}
-
 std::string_view name(Loss loss) { return loss_names[static_cast<size_t>(loss)]; }
 
 Job parse_job(YamlMap map, const std::filesystem::path& file) {
@@ -116,10 +87,12 @@ Job parse_job(YamlMap map, const std::filesystem::path& file) {
   job.model = absolute_path(file, map.text("model"));
   job.loss = parse_loss(map);
   job.optimizer = parse_optimizer(map.map("optimizer"));
+  job.precision = parse_precision(map);
   parse_data(map, file, job);
   job.global_batch = map.integer("global_batch", 1, most_samples);
   job.steps = map.integer("steps", 1, most_steps, 1);
   job.seed = static_cast<uint64_t>(map.integer("seed", 0, INT64_MAX, 0));
+  require_warmup_ends(job, map.place("optimizer") + ".warmup_steps");
   map.finish();
   return job;
 }
@@ -127,21 +100,11 @@ Job parse_job(YamlMap map, const std::filesystem::path& file) {
 Job read_job(const std::filesystem::path& path) { return parse_job(read_yaml(path, "job"), path); }
 
 nlohmann::ordered_json job_keys(const Job& job, const std::filesystem::path& file) {
-  nlohmann::ordered_json optimizer;
-  const OptimizerSpec& spec = job.optimizer;
-  const bool sgd = spec.kind == OptimizerSpec::Kind::sgd;
-  optimizer["kind"] = sgd ? "sgd" : "adamw";
-  optimizer["learning_rate"] = spec.learning_rate;
-  if (sgd) optimizer["momentum"] = spec.momentum;
-  optimizer["weight_decay"] = spec.weight_decay;
-  if (!sgd) {
-    optimizer["betas"] = {spec.beta1, spec.beta2};
-    optimizer["epsilon"] = spec.epsilon;
-  }
   nlohmann::ordered_json keys;
   keys["model"] = relative_path(file, job.model);
   keys["loss"] = name(job.loss);
-  keys["optimizer"] = optimizer;
+  keys["optimizer"] = optimizer_keys(job.optimizer);
+  if (job.precision == Precision::bf16) keys["precision"] = "bf16";
   std::vector<std::string> data;
   for (const std::string& path : job.data) data.push_back(relative_path(file, path));
   if (data.size() == 1) keys["data"] = data.front();

@@ -7,25 +7,18 @@
 #include <string_view>
 #include <vector>
 
+#include "pipeline/optimizer_spec.hpp"
 #include "pipeline/yaml.hpp"
 
 namespace penstock {
 
-struct OptimizerSpec {
-  enum class Kind { sgd, adamw };
-  Kind kind = Kind::sgd;
-  double learning_rate = 1e-3;
-  double momentum = 0;                                // sgd
-  double weight_decay = 0;                            // adamw: 0.01 unless given, as in PyTorch
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adamw
-  /// Elements of state per parameter element: 0, 1 (momentum) or 2 (adamw).
-  int state_per_parameter() const;
-  bool operator==(const OptimizerSpec&) const = default;
-};
-
 enum class Loss { cross_entropy, mse, output };
 /// `cross_entropy`, as in a job file.
 std::string_view name(Loss loss);
+
+/// `bf16`: a model of bfloat16 computes in it, but float32 are the sums of its gradients, its loss,
+/// and what the optimizer steps. Otherwise everything is of the model's own type.
+enum class Precision { model, bf16 };
 
 /// In a global batch, a microbatch, or a window of text.
 inline constexpr int64_t most_samples = 1'000'000'000;
@@ -34,6 +27,7 @@ struct Job {
   std::string model;  // paths are absolute after reading
   Loss loss = Loss::cross_entropy;
   OptimizerSpec optimizer;
+  Precision precision = Precision::model;
   std::vector<std::string> data;  // empty: only profiling is possible, on made-up data
   int64_t sequence = 0;           // window of text data; 0 for .safetensors
   int64_t global_batch = 1;
