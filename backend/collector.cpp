@@ -71,14 +71,14 @@ void Collector::write_gradients(TensorStore& store, const std::string& path) con
   std::vector<Piece> pieces;
   std::vector<int> indices;
   for (const auto& [tensor, owner] : owners) {
-    pieces.push_back(
-        {owner, graph.tensors[tensor].sizes, scalar_type(graph.tensors[tensor].dtype)});
+    const StoredTensor& stored = graph.tensors[tensor];
+    pieces.push_back({owner, stored.sizes, store.sum_type(scalar_type(stored.dtype))});
     indices.push_back(tensor);
   }
   const auto gradients = gather_tensors(
       communicator_, pieces, free_tag(loaded_.program, loaded_.slicing), [&](size_t i) {
         const at::Tensor gradient = store.gradient(indices[i]);
-        return gradient.defined() ? gradient : at::zeros_like(store.tensor(indices[i]));
+        return gradient.defined() ? gradient : at::zeros(pieces[i].shape, pieces[i].type);
       });
   if (communicator_.rank() != 0) return;
   NamedTensors tensors;

@@ -82,6 +82,7 @@ void Execution::step(Executor& executor, Collector& collector, int64_t step) {
   if (worker_.rank != 0) return;
   Json event{{"event", "step"}, {"step", step}, {"step_s", result.step_s}};
   if (!task_.forward_only) event["loss"] = result.loss;
+  if (result.gradient_norm) event["gradient_norm"] = *result.gradient_norm;
   emit(event);
 }
 

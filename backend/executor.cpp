@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "backend/gradient_norm.hpp"
 #include "graph/error.hpp"
 
 namespace penstock {
@@ -60,8 +61,12 @@ Executor::Executor(const Model& model, const Data& data, Communicator& communica
                 model.graph, model.plan.microbatch, receive_depth),
       groups_(reduction_groups(model.graph, model.slicing, model.program.rank_of_stage,
                                static_cast<int>(model.plan.data_parallel), communicator.rank())),
-      optimizer_(model.plan.job.optimizer),
+      optimizer_(model.plan.job.optimizer,
+                 parameter_settings(model.plan.job.optimizer, model.graph)),
       reduce_at_(reduction_point(actions())) {
+  if (model.plan.job.precision == Precision::bf16) store_->sum_in_float32();
+  if (replica_ == 0)
+    counted_ = first_held(model.graph, model.slicing, model.program.rank_of_stage, rank_);
   for (int stage = 0; stage < model.program.stage_count(); ++stage) {
     if (!mine(stage)) continue;
     stages_[stage] = std::make_unique<SegmentedStage>(model.graph, model.analysis, model.slicing,
@@ -88,6 +93,7 @@ StepResult Executor::run_step(int64_t step) {
   exchange_.finish_step();
   result.step_s = now_s() - start_s;
   result.loss = loss_;
+  result.gradient_norm = gradient_norm_;
   for (const auto& [output, parts] : outputs_) {
     std::vector<at::Tensor> ordered;
     for (const auto& [microbatch, part] : parts) ordered.push_back(part);
@@ -99,6 +105,7 @@ StepResult Executor::run_step(int64_t step) {
 void Executor::begin(int64_t step) {
   step_ = step;
   loss_ = 0;
+  gradient_norm_.reset();
   reduced_ = agreed_ = false;
   arrived_.clear();
   gradients_.clear();
@@ -153,11 +160,13 @@ void Executor::agree() {
   if (agreed_ || !training_) return;
   agreed_ = true;
   reduce();
-  at::Tensor loss = at::full({1}, loss_, at::kDouble);
+  const bool clips = model_.plan.job.optimizer.clip_norm > 0;
+  at::Tensor sums = at::full({clips ? 2 : 1}, loss_, at::kDouble);
+  if (clips) sums[1] = squared_norm(*store_, counted_);
   std::vector<int> all(communicator_.size());
   for (int i = 0; i < communicator_.size(); ++i) all[i] = i;
-  communicator_.all_reduce(loss, all);
-  loss_ = loss.item<double>();
+  communicator_.all_reduce(sums, all);
+  loss_ = sums[0].item<double>();
   if (!std::isfinite(loss_)) {
     throw LossNotFinite("the loss of step " + std::to_string(step_) + " is " +
                         std::to_string(loss_) +
@@ -165,6 +174,19 @@ void Executor::agree() {
                         "Lower the learning rate, or look for bad values in the data.");
   }
   if (on_gradients) on_gradients(step_);
+  if (clips) clip(sums[1].item<double>());
+}
+
+/// Each parameter counts once, however many ranks hold it.
+void Executor::clip(double squared_norm) {
+  gradient_norm_ = std::sqrt(squared_norm);
+  if (!std::isfinite(squared_norm)) {
+    throw LossNotFinite("the norm of the gradients of step " + std::to_string(step_) + " is " +
+                        std::to_string(*gradient_norm_) +
+                        "; the parameters were not changed by it. "
+                        "Lower the learning rate, or look for bad values in the data.");
+  }
+  clip_gradients(*store_, *gradient_norm_, model_.plan.job.optimizer.clip_norm);
 }
 
 }  // namespace penstock

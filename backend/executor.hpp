@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <vector>
@@ -33,14 +34,16 @@ struct Model {
 };
 
 struct StepResult {
-  double loss = 0;    // mean over all microbatches of all replicas; 0 where only forwards run
+  double loss = 0;  // mean over all microbatches of all replicas; 0 where only forwards run
+  std::optional<double> gradient_norm;  // of all ranks, before clipping; where the job clips
   double step_s = 0;  // on this rank, from its first action to the end of its last
   Timeline timeline;  // of this rank, seconds on its steady clock
   std::map<int, at::Tensor>
       outputs;  // of forwards only: by index in Graph::outputs, samples in order
 };
 
-/// The loss is infinite or not a number; thrown on every rank, before OPT.
+/// The loss, or the norm that gradients are clipped by, is infinite or not a number. Thrown on every
+/// rank before OPT.
 class LossNotFinite : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -80,6 +83,7 @@ class Executor {
   Values summed_gradients(Slot slot);
   void hand_over(int from, int to, int microbatch, bool gradients, const Values& values);
   void plan_losses();
+  void clip(double squared_norm);
   int64_t first_sample(int microbatch) const;
   const std::vector<Action>& actions() const { return model_.program.ranks[rank_]; }
   bool mine(int stage) const { return model_.program.rank_of_stage[stage] == rank_; }
@@ -93,12 +97,14 @@ class Executor {
   std::map<int, std::unique_ptr<SegmentedStage>> stages_;
   Exchange exchange_;
   std::vector<ReductionGroup> groups_;
+  std::set<int> counted_;  // tensors whose gradients this rank adds to the norm
   Optimizer optimizer_;
   int reduce_at_ = -1;  // the REDUCE_GRAD that no compute or transfer follows, or -1: before OPT
 
   // Of the step under way:
   int64_t step_ = 0;
   double loss_ = 0;
+  std::optional<double> gradient_norm_;
   bool reduced_ = false, agreed_ = false;
   std::vector<double> loss_scales_;  // by microbatch; they add up to 1 over the replicas
   std::map<Slot, Values> arrived_;   // inputs of a stage

@@ -27,6 +27,7 @@ void Executor::forward(const Action& action) {
   context.batch = plan.microbatch;
   context.loss_scale = loss_scales_[action.microbatch];
   context.training = training_;
+  context.float32_loss = plan.job.precision == Precision::bf16;
   Stage::Forward result =
       stage.forward(action.microbatch, inputs(action.stage, action.microbatch), target, context);
   if (training_ && result.loss) loss_ += result.loss->item<double>() * context.loss_scale;
@@ -131,7 +132,8 @@ void Executor::optimize(int stage) {
       due.insert(tensor);
     }
   }
-  optimizer_.step(*store_, due);
+  const Job& job = model_.plan.job;
+  optimizer_.step(*store_, due, learning_rate_factor(job.optimizer, step_, job.steps));
 }
 
 }  // namespace penstock

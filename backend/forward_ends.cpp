@@ -100,7 +100,12 @@ std::optional<at::Tensor> ForwardPass::loss(const std::optional<at::Tensor>& tar
     at(id) = std::move(own.tensor);
     use.leaves.push_back(std::move(own.edge));
   }
-  const at::Tensor loss = mean_loss(recipe_.loss, at(id), target.value_or(at::Tensor()));
+  at::Tensor wanted = target.value_or(at::Tensor()), output = at(id);
+  if (context_.float32_loss && output.is_floating_point()) {
+    if (wanted.defined() && wanted.is_floating_point()) wanted = wanted.to(at::kFloat);
+    output = output.to(at::kFloat);
+  }
+  const at::Tensor loss = mean_loss(recipe_.loss, output, wanted);
   if (held_ == nullptr) return loss.detach();
   if (!use.leaves.empty()) {
     use.outputs.push_back(gradient_edge(loss));

@@ -14,7 +14,10 @@ void GradientRouter::deliver(Held* held, ValueId value, at::Tensor gradient) {
       recipe_.store.accumulate(view.tensor, view.geometry, gradient);
       break;
     }
-    case ValueRole::step_chain: step_chain_.add(value, std::move(gradient)); break;
+    case ValueRole::step_chain:
+      gradient = gradient.to(recipe_.store.sum_type(gradient.scalar_type()));
+      step_chain_.add(value, std::move(gradient));
+      break;
     case ValueRole::microbatch_chain: held->chain.add(value, std::move(gradient)); break;
     default: break;
   }

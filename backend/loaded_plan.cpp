@@ -2,7 +2,7 @@
 
 #include "graph/error.hpp"
 #include "graph/file.hpp"
-#include "graph/pt2.hpp"
+#include "pipeline/parameters.hpp"
 
 namespace penstock {
 
@@ -16,7 +16,7 @@ std::unique_ptr<LoadedPlan> load_plan(const ExecuteTask& task) {
   auto loaded = std::make_unique<LoadedPlan>();
   loaded->plan = read_plan(task.plan);
   if (!task.program.empty()) loaded->plan.made = parse_csv(task.program, task.plan);
-  loaded->graph = read_pt2(loaded->plan.job.model);
+  loaded->graph = read_model(loaded->plan.job);
   check_fingerprint(loaded->plan, loaded->graph);
   loaded->analysis = analyse(loaded->graph);
   loaded->slicing = slice(loaded->plan, loaded->graph, loaded->analysis);

@@ -26,7 +26,8 @@ struct StepContext {
   /// Multiplies each microbatch's mean loss: 1 / (microbatches x data_parallel), or its counted
   /// targets over those of the whole global batch.
   double loss_scale = 1;
-  bool training = true;  // false: no autograd, nothing is saved
+  bool float32_loss = false;  // computed in float32 from what the model gives
+  bool training = true;       // false: no autograd, nothing is saved
 };
 
 /// What one stage runs; it exchanges tensors only through arguments and results. These may share

@@ -78,14 +78,28 @@ TensorStore::Entry& TensorStore::entry(int index) {
 
 at::Tensor& TensorStore::tensor(int index) { return entry(index).tensor; }
 
+at::ScalarType TensorStore::sum_type(at::ScalarType type) const {
+  return sum_in_float32_ && type == at::kBFloat16 ? at::kFloat : type;
+}
+
+at::Tensor TensorStore::zero_gradient(const Entry& entry) const {
+  return at::zeros_like(entry.tensor,
+                        entry.tensor.options().dtype(sum_type(entry.tensor.scalar_type())));
+}
+
 void TensorStore::accumulate(int index, at::Tensor gradient) {
   Entry& stored = entry(index);
   const at::NoGradGuard no_grad;
   gradient = dense(std::move(gradient));
-  if (stored.fresh && stored.gradient.defined() && !exclusively_owned(gradient)) {
+  const at::ScalarType type = sum_type(gradient.scalar_type());
+  const bool kept = type == gradient.scalar_type() && exclusively_owned(gradient);
+  if (stored.fresh && stored.gradient.defined() && !kept) {
     stored.gradient.copy_(gradient);
+  } else if (stored.fresh) {
+    stored.gradient.reset();
+    add_gradient(stored.gradient,
+                 type == gradient.scalar_type() ? std::move(gradient) : gradient.to(type));
   } else {
-    if (stored.fresh) stored.gradient.reset();
     add_gradient(stored.gradient, std::move(gradient));
   }
   stored.fresh = false;
@@ -95,7 +109,7 @@ void TensorStore::accumulate(int index, const ViewGeometry& view, const at::Tens
   Entry& stored = entry(index);
   const at::NoGradGuard no_grad;
   if (!stored.gradient.defined()) {
-    stored.gradient = at::zeros_like(stored.tensor);
+    stored.gradient = zero_gradient(stored);
   } else if (stored.fresh) {
     stored.gradient.zero_();
   }

@@ -35,6 +35,11 @@ class TensorStore {
   /// Holds the given tensors, contiguous (made-up weights, tests).
   explicit TensorStore(const std::map<int, at::Tensor>& tensors);
 
+  /// From now on gradients of bfloat16 tensors are summed in float32. Call it before the first.
+  void sum_in_float32() { sum_in_float32_ = true; }
+  /// The type in which gradients of that type are summed.
+  at::ScalarType sum_type(at::ScalarType type) const;
+
   const std::set<int>& indices() const { return indices_; }
   at::Device device() const { return device_; }
   at::Tensor& tensor(int index);
@@ -54,7 +59,9 @@ class TensorStore {
     bool fresh = true;  // no gradient since clear_gradients
   };
   Entry& entry(int index);
+  at::Tensor zero_gradient(const Entry& entry) const;
   std::set<int> indices_;
+  bool sum_in_float32_ = false;
   at::Device device_ = at::kCPU;
   std::map<int, Entry> entries_;
   at::Tensor none_;

@@ -9,7 +9,7 @@
 #include "cli/profile_report.hpp"
 #include "graph/error.hpp"
 #include "graph/file.hpp"
-#include "graph/pt2.hpp"
+#include "pipeline/parameters.hpp"
 #include "planner/estimate.hpp"
 #include "planner/estimate_fit.hpp"
 
@@ -21,7 +21,7 @@ namespace {
 DeviceSpec fitted(const ProfileOptions& options, const DeviceSpec& device, std::string& report,
                   std::map<std::string, std::string>& details) {
   const Profile measured = read_profile(options.fit);
-  const EfficiencyFit fit = fit_efficiency(measured, read_pt2(measured.job.model), device);
+  const EfficiencyFit fit = fit_efficiency(measured, read_model(measured.job), device);
   report = fit_report(fit, options.fit);
   details["fit.profile"] = std::filesystem::path(options.fit).filename().string();
   details["fit.sha256"] = sha256_of_file(options.fit);
@@ -45,7 +45,7 @@ int estimate_profile(const ProfileOptions& options) {
   }
   DeviceSpec device = read_device_spec(options.spec);
   const Job job = read_job(options.job);
-  const Graph model = read_pt2(job.model);
+  const Graph model = read_model(job);
   std::string report;
   std::map<std::string, std::string> details;
   if (!options.fit.empty()) device = fitted(options, device, report, details);

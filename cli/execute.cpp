@@ -42,7 +42,10 @@ class Listener {
     result_.step_s.push_back(event.at("step_s").get<double>());
     std::optional<double> loss;
     if (event.contains("loss")) result_.losses.push_back(*(loss = event.at("loss").get<double>()));
-    progress_.show(event.at("step").get<int64_t>(), loss, result_.step_s.back());
+    std::optional<double> norm;
+    if (event.contains("gradient_norm"))
+      result_.gradient_norms.push_back(*(norm = event.at("gradient_norm").get<double>()));
+    progress_.show(event.at("step").get<int64_t>(), loss, norm, result_.step_s.back());
   }
 
   void summary(const nlohmann::json& event) {

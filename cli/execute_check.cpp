@@ -7,9 +7,9 @@
 #include "cli/plan_inputs.hpp"
 #include "graph/error.hpp"
 #include "graph/file.hpp"
-#include "graph/pt2.hpp"
 #include "pipeline/checkpoint.hpp"
 #include "pipeline/dataset.hpp"
+#include "pipeline/parameters.hpp"
 
 namespace penstock::cli {
 
@@ -83,7 +83,7 @@ CheckedRun check_execute(const ExecuteOptions& options) {
   check_flags(options);
   CheckedRun checked;
   checked.plan = read_plan(options.plan);
-  checked.graph = read_pt2(checked.plan.job.model);
+  checked.graph = read_model(checked.plan.job);
   check_model(checked.plan, checked.graph);
   checked.slicing = slice(checked.plan, checked.graph, analyse(checked.graph));
   make_adaptive(checked.plan, checked.graph, checked.slicing);

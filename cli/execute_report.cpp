@@ -41,9 +41,11 @@ StepProgress::StepProgress(const Plan& plan, int64_t first_step, int64_t steps)
       per_step_(plan.job.global_batch * std::max<int64_t>(1, plan.job.sequence)),
       unit_(plan.job.sequence > 0 ? "tokens" : "samples") {}
 
-void StepProgress::show(int64_t step, std::optional<double> loss, double step_s) {
+void StepProgress::show(int64_t step, std::optional<double> loss, std::optional<double> norm,
+                        double step_s) {
   std::string text = fmt::format("step {:>{}}/{}", step + 1, std::to_string(end_).size(), end_);
   if (loss) text += fmt::format("   loss {:<9.6g}", *loss);
+  if (norm) text += fmt::format("   gradient {:<9.4g}", *norm);
   text += fmt::format("   {}/step   {:.0f} {}/s", format_seconds(step_s),
                       static_cast<double>(per_step_) / step_s, unit_);
   const bool last = step + 1 == end_;
@@ -65,6 +67,7 @@ nlohmann::json report_json(const ExecuteResult& result, const std::optional<Pred
                       {"predicted_step_s", nullptr},
                       {"predicted_scaled_step_s", nullptr},
                       {"predicted_peak_memory_bytes", nullptr}};
+  if (!result.gradient_norms.empty()) json["gradient_norms"] = result.gradient_norms;
   if (!predicted) return json;
   json["predicted_step_s"] = predicted->step_s;
   json["predicted_scaled_step_s"] = predicted->step_s * result.slowdown(*predicted);

@@ -14,7 +14,8 @@ namespace penstock::cli {
 
 /// What rank 0 reported.
 struct ExecuteResult {
-  std::vector<double> losses;  // empty for forwards only
+  std::vector<double> losses;          // empty for forwards only
+  std::vector<double> gradient_norms;  // where the job clips
   std::vector<double> step_s;
   std::vector<int64_t> peak_memory_bytes;  // per rank
   Probe probe;                             // mean over ranks, before and after
@@ -31,7 +32,7 @@ struct ExecuteResult {
 class StepProgress {
  public:
   StepProgress(const Plan& plan, int64_t first_step, int64_t steps);
-  void show(int64_t step, std::optional<double> loss, double step_s);
+  void show(int64_t step, std::optional<double> loss, std::optional<double> norm, double step_s);
 
  private:
   ProgressLine line_;

@@ -11,9 +11,9 @@
 #include "graph/analysis.hpp"
 #include "graph/error.hpp"
 #include "graph/file.hpp"
-#include "graph/pt2.hpp"
 #include "pipeline/checkpoint.hpp"
 #include "pipeline/exports/exports.hpp"
+#include "pipeline/parameters.hpp"
 #include "pipeline/plan.hpp"
 #include "pipeline/state_dict.hpp"
 #include "pipeline/torch_csv.hpp"
@@ -142,7 +142,7 @@ int export_plan(const ExportOptions& options) {
   check_lowered(options);
   check_checkpoint(options);
   Plan plan = read_plan(options.plan);
-  const Graph model = read_pt2(plan.job.model);
+  const Graph model = read_model(plan.job);
   check_fingerprint(plan, model);
   if (format.make == nullptr) return export_weights(plan, model, options);
   const Analysis analysis = analyse(model);

@@ -17,7 +17,7 @@
 #include "cli/what_if.hpp"
 #include "graph/error.hpp"
 #include "graph/file.hpp"
-#include "graph/pt2.hpp"
+#include "pipeline/parameters.hpp"
 #include "planner/estimate.hpp"
 #include "simulator/explain.hpp"
 #include "simulator/html.hpp"
@@ -69,7 +69,7 @@ void write_page(const PlanOptions& options) {
 int plan(const PlanOptions& options) {
   const PlanRequest request = plan_request(options);
   const Profile profile = read_profile(options.profile);
-  const Graph model = read_pt2(profile.job.model);
+  const Graph model = read_model(profile.job);
   std::optional<Cluster> cluster;
   if (!options.cluster.empty()) cluster = read_cluster(options.cluster);
   const Cluster* on = cluster ? &*cluster : nullptr;

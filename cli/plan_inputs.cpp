@@ -27,6 +27,18 @@ void check_file(const Plan& plan, const FileRef& file, const char* what, const c
                    cure);
 }
 
+/// Times and bytes of another precision, or with other gradients, say nothing of the plan's.
+void check_trained(const Plan& plan, const Profile& profile) {
+  const Job &planned = plan.job, &measured = profile.job;
+  const bool frozen_differs = planned.optimizer.frozen != measured.optimizer.frozen;
+  if (!frozen_differs && planned.precision == measured.precision) return;
+  throw InputError(
+      plan.path,
+      fmt::format("the job's `{}` is not that of {}",
+                  frozen_differs ? "optimizer.frozen" : "precision", plan.profile->path),
+      "Profile the job again with `penstock profile`.");
+}
+
 Profile profile_of(const Plan& plan) {
   if (!plan.profile) {
     throw InputError(plan.path, "the plan names no profile, so nothing is known of its costs",
@@ -36,7 +48,9 @@ Profile profile_of(const Plan& plan) {
   }
   check_file(plan, *plan.profile, "profile",
              "Plan again with `penstock plan`, or remove `sha256` to simulate with this one.");
-  return read_profile(plan.profile->path);
+  Profile profile = read_profile(plan.profile->path);
+  check_trained(plan, profile);
+  return profile;
 }
 
 /// Of all replicas.

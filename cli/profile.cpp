@@ -12,8 +12,8 @@
 #include "cli/progress_line.hpp"
 #include "cli/workers.hpp"
 #include "graph/error.hpp"
-#include "graph/pt2.hpp"
 #include "pipeline/job.hpp"
+#include "pipeline/parameters.hpp"
 #include "pipeline/profile.hpp"
 
 namespace penstock::cli {
@@ -100,7 +100,7 @@ int profile(const ProfileOptions& options) {
   check(options);
   if (options.device == "estimate") return estimate_profile(options);
   const Job job = read_job(options.job);
-  const Graph model = read_pt2(job.model);
+  const Graph model = read_model(job);
   check_weights(model);
   const std::string partial = fs::absolute(options.output).string() + ".partial";
   if (const auto failure = measure(options, partial)) {

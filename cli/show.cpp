@@ -13,6 +13,7 @@
 #include "graph/error.hpp"
 #include "graph/flops.hpp"
 #include "graph/pt2.hpp"
+#include "pipeline/parameters.hpp"
 #include "pipeline/plan.hpp"
 #include "pipeline/quantity.hpp"
 
@@ -143,7 +144,7 @@ void print_prediction(const Plan& plan) {
 
 int show_plan(const std::string& path) {
   const Plan plan = read_plan(path);
-  const Graph model = read_pt2(plan.job.model);
+  const Graph model = read_model(plan.job);
   check_fingerprint(plan, model);
   const Slicing slicing = slice(plan, model, analyse(model));
   fmt::print("{}: {} on {} rank{}, {} microbatch{} of {} sample{}\n", path,

@@ -1,7 +1,7 @@
 // Studies of a plan: its program along the model's real data flow, its profile's costs.
 #include "cli/plan_inputs.hpp"
 #include "cli/simulate_study.hpp"
-#include "graph/pt2.hpp"
+#include "pipeline/parameters.hpp"
 #include "pipeline/plan.hpp"
 #include "pipeline/quantity.hpp"
 
@@ -9,7 +9,7 @@ namespace penstock::cli {
 
 Study plan_study(const SimulateOptions& options) {
   Plan plan = read_plan(options.plan);
-  const Graph model = read_pt2(plan.job.model);
+  const Graph model = read_model(plan.job);
   check_fingerprint(plan, model);
   const Slicing slicing = slice(plan, model, analyse(model));
   PlanInputs inputs = plan_inputs(plan, model, slicing);

@@ -10,6 +10,7 @@
 #include "graph/error.hpp"
 #include "graph/facts.hpp"
 #include "graph/flops.hpp"
+#include "pipeline/parameters.hpp"
 #include "pipeline/quantity.hpp"
 #include "planner/estimate_memory.hpp"
 #include "planner/estimate_sizes.hpp"
@@ -53,8 +54,7 @@ class Estimator {
     profile.action_overhead_s = device_.action_s;
     profile.accumulate_s_per_byte = per_byte_s(OperatorClass::elementwise, accumulate_traffic);
     profile.zero_s_per_byte = per_byte_s(OperatorClass::elementwise, zero_traffic);
-    profile.optimizer_s_per_byte =
-        per_byte_s(OperatorClass::optimizer, optimizer_traffic(job_.optimizer));
+    profile.optimizer_s_per_byte = per_byte_s(OperatorClass::optimizer, optimizer_traffic(job_));
     profile.links = device_.links;
     profile.microbatches = sizes();
     return profile;
@@ -63,7 +63,8 @@ class Estimator {
   MicrobatchCosts costs(int64_t microbatch) const {
     MicrobatchCosts costs;
     costs.microbatch = microbatch;
-    const auto held = held_bytes(model_, units_, job_.loss, microbatch, cuda());
+    const auto held = held_bytes(model_, units_, job_.loss, microbatch, cuda(),
+                                 job_.precision == Precision::bf16);
     for (OperatorId id = 0; id < model_.operators(); ++id)
       costs.operators.push_back(operator_cost(id, microbatch, held[static_cast<size_t>(id)]));
     add_loss(costs);
@@ -157,8 +158,7 @@ class Estimator {
     int64_t sum = 0;
     for (const int index : tensors) {
       const StoredTensor& tensor = model_.graph().tensors[static_cast<size_t>(index)];
-      const int copies = tensor.requires_grad ? 2 + job_.optimizer.state_per_parameter() : 1;
-      sum += copies * tensor.bytes();
+      sum += tensor.bytes() + training_bytes(job_, tensor);
     }
     return sum;
   }

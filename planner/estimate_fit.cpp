@@ -149,8 +149,8 @@ EfficiencyFit fit_efficiency(const Profile& measured, const Graph& graph,
   fit.device.launch_s = solved(static_cast<Eigen::Index>(launches));
   judge(samples, fit);
   if (measured.optimizer_s_per_byte > 0) {
-    fit.device.efficiency[optimizer_class] = optimizer_traffic(measured.job.optimizer) /
-                                             (device.bandwidth * measured.optimizer_s_per_byte);
+    fit.device.efficiency[optimizer_class] =
+        optimizer_traffic(measured.job) / (device.bandwidth * measured.optimizer_s_per_byte);
   }
   fit.device.action_s = measured.action_overhead_s;
   if (fit.device.links.empty()) fit.device.links = measured.links;

@@ -7,12 +7,14 @@
 
 namespace penstock {
 
-KeptMemory::KeptMemory(const EstimateModel& model, Loss loss, int64_t batch, bool cuda)
+KeptMemory::KeptMemory(const EstimateModel& model, Loss loss, int64_t batch, bool cuda,
+                       bool float32_loss)
     : model_(model),
       first_keeper_(model.graph().values.size(), -1),
       last_reader_(model.graph().values.size(), -1) {
   for (OperatorId id = 0; id < model.operators(); ++id) enter(id, batch, cuda);
   enter_loss(loss, batch);
+  if (float32_loss) loss_bytes_ *= 2;  // of bfloat16
 }
 
 void KeptMemory::enter(OperatorId id, int64_t batch, bool cuda) {

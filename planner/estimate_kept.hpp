@@ -10,8 +10,9 @@ namespace penstock {
 
 class KeptMemory {
  public:
-  /// `model` outlives it.
-  KeptMemory(const EstimateModel& model, Loss loss, int64_t batch, bool cuda);
+  /// `model` outlives it. `float32_loss`: a model of bfloat16, its loss computed in float32.
+  KeptMemory(const EstimateModel& model, Loss loss, int64_t batch, bool cuda,
+             bool float32_loss = false);
 
   /// What one operator keeps: memory of values, each once, and bytes of its own beside them.
   struct Kept {

@@ -45,8 +45,8 @@ void count_input(const EstimateModel& model, const KeptMemory& kept, int64_t bat
 }  // namespace
 
 std::vector<HeldBytes> held_bytes(const EstimateModel& model, const std::vector<Unit>& units,
-                                  Loss loss, int64_t batch, bool cuda) {
-  const KeptMemory kept(model, loss, batch, cuda);
+                                  Loss loss, int64_t batch, bool cuda, bool float32_loss) {
+  const KeptMemory kept(model, loss, batch, cuda, float32_loss);
   std::vector<HeldBytes> held(static_cast<size_t>(model.operators()));
   count_forward(model, kept, batch, held);
   count_input(model, kept, batch, held);

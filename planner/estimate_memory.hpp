@@ -16,7 +16,7 @@ namespace penstock {
 /// its W). Transients: the most that a unit's F or B needs while the operator runs, above the
 /// larger of what it holds before and after; gradients that are passed on unchanged count once.
 std::vector<HeldBytes> held_bytes(const EstimateModel& model, const std::vector<Unit>& units,
-                                  Loss loss, int64_t batch, bool cuda);
+                                  Loss loss, int64_t batch, bool cuda, bool float32_loss = false);
 
 /// Of a unit: sums of its operators', the largest of their transients, and of the values that it
 /// produces those that later units use.

@@ -228,8 +228,11 @@ int64_t saved_by_loss(const EstimateModel& model, Loss loss, int64_t batch) {
   return id >= 0 && loss == Loss::cross_entropy ? model.value(id).bytes(batch) : 0;
 }
 
-double optimizer_traffic(const OptimizerSpec& optimizer) {
-  return 3 + 2 * optimizer.state_per_parameter();
+double optimizer_traffic(const Job& job) {
+  const bool masters = job.precision == Precision::bf16;
+  const double wide = masters ? 2 : 1;  // bytes of float32 for each of the parameter's
+  const double clipping = job.optimizer.clip_norm > 0 ? 3 : 0;
+  return wide * (3 + clipping + 2 * job.optimizer.state_per_parameter()) + (masters ? 1 : 0);
 }
 
 double ideal_s(const DeviceSpec& device, const Work& work) {

@@ -44,8 +44,10 @@ ValueId loss_input(const EstimateModel& model);
 
 /// Adding a gradient to a stored one moves three bytes for each of the parameter's, clearing one,
 /// and an optimizer's step reads gradient, parameter and states and writes all but the gradient.
+/// Clipping reads the gradient twice and writes it; with `precision: bf16` all that is float32, and
+/// the parameter is written once more.
 constexpr double accumulate_traffic = 3, zero_traffic = 1;
-double optimizer_traffic(const OptimizerSpec& optimizer);
+double optimizer_traffic(const Job& job);
 
 /// Seconds that the device takes for work at full efficiency: the longer of computing and moving.
 double ideal_s(const DeviceSpec& device, const Work& work);

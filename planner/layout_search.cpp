@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "graph/error.hpp"
+#include "pipeline/parameters.hpp"
 #include "planner/in_parallel.hpp"
 #include "planner/layout_bound.hpp"
 #include "planner/layout_guess.hpp"
@@ -69,10 +70,8 @@ LayoutSearch::LayoutSearch(const PlanningInputs& inputs, const ModelChain& chain
                request.memory_bytes.value_or(0),
                request.objective == PlanObjective::memory,
                tables(inputs, chain, layouts_, request.threads)} {
-  for (const StoredTensor& tensor : inputs.model.tensors) {
-    const int64_t states = 1 + inputs.profile.job.optimizer.state_per_parameter();
-    fixed_bytes_ += tensor.bytes() * (tensor.requires_grad ? 1 + states : 1);
-  }
+  for (const StoredTensor& tensor : inputs.model.tensors)
+    fixed_bytes_ += tensor.bytes() + training_bytes(inputs.profile.job, tensor);
 }
 
 MemoryLimit LayoutSearch::limit(size_t layout) const {

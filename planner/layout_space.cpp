@@ -74,7 +74,7 @@ ChainCosts costs_of(const LayoutContext& context, const PipelineLayout& layout,
   // Every rank sends and receives so much of what it sums, whatever the algorithm.
   const auto replicas = static_cast<double>(layout.data_parallel);
   const double share = 2 * (replicas - 1) / replicas / context.reduce_link.bandwidth;
-  for (const int64_t bytes : units.trainable_bytes()) {
+  for (const int64_t bytes : units.gradient_bytes(inputs.profile.job)) {
     costs.unit_reduce_s.push_back(share * static_cast<double>(bytes));
   }
   return costs;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "pipeline/parameters.hpp"
 #include "planner/model_chain.hpp"
 
 namespace penstock {
@@ -23,8 +24,8 @@ struct ModelChain::Holdings {
   std::set<OperatorId> operators;
   std::set<int> tensors;
   std::set<ValueId> given;  // user inputs and what comes from stages before
-  int64_t tensor_bytes = 0, trainable_bytes = 0, saved_bytes = 0, transient_bytes = 0;
-  int64_t shared_bytes = 0, shared_trainable_bytes = 0;  // used outside the stage as well
+  int64_t tensor_bytes = 0, saved_bytes = 0, transient_bytes = 0;  // tensors as they are trained
+  int64_t shared_bytes = 0;                                        // used outside the stage as well
   int64_t given_bytes = 0, received_bytes = 0, returned_bytes = 0;
 
   void add_operator(OperatorId id, const HeldBytes& held) {
@@ -32,13 +33,10 @@ struct ModelChain::Holdings {
     saved_bytes += held.after_forward;
     transient_bytes = std::max({transient_bytes, held.transient_forward, held.transient_backward});
   }
-  void add_tensor(int index, const StoredTensor& tensor, bool shared) {
+  void add_tensor(int index, int64_t bytes, bool shared) {
     if (!tensors.insert(index).second) return;
-    tensor_bytes += tensor.bytes();
-    if (tensor.requires_grad) trainable_bytes += tensor.bytes();
-    if (!shared) return;
-    shared_bytes += tensor.bytes();
-    if (tensor.requires_grad) shared_trainable_bytes += tensor.bytes();
+    tensor_bytes += bytes;
+    if (shared) shared_bytes += bytes;
   }
   void add_input(ValueId value, int64_t bytes) {
     if (given.insert(value).second) given_bytes += bytes;
@@ -71,12 +69,15 @@ ModelChain::Outgoing ModelChain::outgoing(int begin, int end,
   return out;
 }
 
-void ModelChain::add_unit(int unit, int stage_begin, const MicrobatchCosts& measured,
-                          const std::vector<int64_t>& sizes, Holdings& stage) const {
+void ModelChain::add_unit(const Job& job, int unit, int stage_begin,
+                          const MicrobatchCosts& measured, const std::vector<int64_t>& sizes,
+                          Holdings& stage) const {
   const StageSlice& slice = slicing_.stages[unit];
   for (const OperatorId id : slice.operators) stage.add_operator(id, measured.operators[id].held);
-  for (const int index : slice.tensors)
-    stage.add_tensor(index, model_.tensors[index], units_using_[index] > 1);
+  for (const int index : slice.tensors) {
+    const StoredTensor& tensor = model_.tensors[index];
+    stage.add_tensor(index, tensor.bytes() + training_bytes(job, tensor), units_using_[index] > 1);
+  }
   for (const ValueId input : slice.user_inputs) stage.add_input(input, sizes[input]);
   for (const StageEdge& edge : slicing_.edges) {
     if (edge.producer >= stage_begin || edge.consumer != unit) continue;
@@ -87,20 +88,18 @@ void ModelChain::add_unit(int unit, int stage_begin, const MicrobatchCosts& meas
 
 StageTable ModelChain::bytes(const Profile& profile, const MicrobatchCosts& measured) const {
   const std::vector<int64_t> sizes = value_bytes(model_, measured.microbatch);
-  const int64_t copies = 1 + profile.job.optimizer.state_per_parameter();  // beside the parameters
   const int64_t depth = Link{}.receive_depth;  // as plan_costs: receives posted ahead, and one send
   StageTable table(units());
   for (int begin = 0; begin < units(); ++begin) {
     Holdings stage;
     for (int end = begin + 1; end <= units(); ++end) {
-      add_unit(end - 1, begin, measured, sizes, stage);
+      add_unit(profile.job, end - 1, begin, measured, sizes, stage);
       const Outgoing out = outgoing(begin, end, sizes);
       StageBytes& bytes = table.at(begin, end);
       const int64_t messages = depth * (stage.received_bytes + out.expected_bytes) +
                                out.sent_bytes + stage.returned_bytes;
-      bytes.always =
-          stage.tensor_bytes + copies * stage.trainable_bytes + stage.transient_bytes + messages;
-      bytes.common = messages + stage.shared_bytes + copies * stage.shared_trainable_bytes;
+      bytes.always = stage.tensor_bytes + stage.transient_bytes + messages;
+      bytes.common = messages + stage.shared_bytes;
       bytes.transient = stage.transient_bytes;
       bytes.per_microbatch = stage.saved_bytes + stage.given_bytes;
       bytes.given = stage.given_bytes;

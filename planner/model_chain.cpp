@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "pipeline/parameters.hpp"
 #include "simulator/all_reduce.hpp"
 #include "simulator/plan_costs.hpp"
 
@@ -51,7 +52,7 @@ ChainCosts ModelChain::costs(const Profile& profile, const MicrobatchCosts& meas
                              const Link& link, const Link& reduce, int stages,
                              Backward backward) const {
   ChainCosts costs;
-  costs.reduce_s = reduce_s(reduce, stages);
+  costs.reduce_s = reduce_s(profile.job, reduce, stages);
   costs.action_s = profile.action_overhead_s;
   costs.first_action_s = profile.action_overhead_s * measured.first_microbatch_excess;
   costs.propagation_s = link.propagation_s;
@@ -130,13 +131,13 @@ void ModelChain::add_parameters(const Profile& profile, ChainCosts& costs) const
   }
 }
 
-std::vector<int64_t> ModelChain::trainable_bytes() const {
+std::vector<int64_t> ModelChain::gradient_bytes(const Job& job) const {
   std::vector<int64_t> bytes(static_cast<size_t>(units()), 0);
   std::set<int> seen;
   for (int unit = 0; unit < units(); ++unit) {
     for (const int index : slicing_.stages[unit].tensors) {
-      const StoredTensor& tensor = model_.tensors[index];
-      if (tensor.requires_grad && seen.insert(index).second) bytes[unit] += tensor.bytes();
+      if (!seen.insert(index).second) continue;
+      bytes[unit] += penstock::gradient_bytes(job, model_.tensors[index]);
     }
   }
   return bytes;
@@ -144,12 +145,12 @@ std::vector<int64_t> ModelChain::trainable_bytes() const {
 
 /// Parameters of the first unit that the last one has too are always held by two ranks or more;
 /// where every unit is a stage, all holders are known.
-double ModelChain::reduce_s(const Link& link, int stages) const {
+double ModelChain::reduce_s(const Job& job, const Link& link, int stages) const {
   constexpr auto fastest = AllReduce::Algorithm::fastest;
   double sum_s = 0;
   for (const Slicing::Shared& shared : slicing_.shared) {
     const bool first = shared.stages.front() == 0, last = shared.stages.back() == units() - 1;
-    const int64_t bytes = model_.tensors[shared.tensor].bytes();
+    const int64_t bytes = penstock::gradient_bytes(job, model_.tensors[shared.tensor]);
     if (stages == units() && first)
       sum_s += all_reduce_s(fastest, link, bytes, static_cast<int64_t>(shared.stages.size()));
     else if (stages > 1 && first && last)

@@ -44,8 +44,8 @@ class ModelChain {
   /// For splits into `stages`, with the best links between ranks: for values, for sums.
   ChainCosts costs(const Profile& profile, const MicrobatchCosts& measured, const Link& link,
                    const Link& reduce, int stages, Backward backward = Backward::whole) const;
-  /// Bytes of the trainable parameters that a unit is the first to use.
-  std::vector<int64_t> trainable_bytes() const;
+  /// Bytes of the gradients of the parameters that a unit is the first to use.
+  std::vector<int64_t> gradient_bytes(const Job& job) const;
   /// Exact but for values that several later stages use, which count once.
   StageTable bytes(const Profile& profile, const MicrobatchCosts& measured) const;
 
@@ -53,12 +53,12 @@ class ModelChain {
   struct Holdings;  // of a stage that grows unit by unit
   struct Outgoing;
   Outgoing outgoing(int begin, int end, const std::vector<int64_t>& sizes) const;
-  void add_unit(int unit, int stage_begin, const MicrobatchCosts& measured,
+  void add_unit(const Job& job, int unit, int stage_begin, const MicrobatchCosts& measured,
                 const std::vector<int64_t>& sizes, Holdings& stage) const;
 
   void add_operators(int unit, const MicrobatchCosts& measured, ChainCosts& costs) const;
   void add_parameters(const Profile& profile, ChainCosts& costs) const;
-  double reduce_s(const Link& link, int stages) const;
+  double reduce_s(const Job& job, const Link& link, int stages) const;
   void take_the_faster(const MicrobatchCosts& measured, ChainCosts& costs) const;
   void add_inputs(const MicrobatchCosts& measured, ChainCosts& costs) const;
   void add_cut(int cut, int64_t microbatch, const Link& link, ChainCosts& costs) const;

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "graph/error.hpp"
+#include "pipeline/parameters.hpp"
 #include "pipeline/schedule.hpp"
 #include "simulator/all_reduce.hpp"
 #include "simulator/recompute_costs.hpp"
@@ -72,11 +73,15 @@ class PlanCosts {
   }
 
  private:
+  struct Trained {
+    int64_t parameter_bytes = 0, gradient_bytes = 0;
+  };
+
   StageCosts stage_costs(size_t stage) {
     StageCosts costs;
     add_operators(slicing_.stages[stage], costs);
     add_inputs(stage, costs);
-    const int64_t trainable_bytes = add_tensors(stage, costs);
+    const auto [trainable_bytes, gradient_bytes] = add_tensors(stage, costs);
     if (!slicing_.stages[stage].recomputed.empty()) recompute(stage, costs);
     const double excess = measured_.first_microbatch_excess;
     const double backward_s = splits_backward(plan_)
@@ -88,7 +93,7 @@ class PlanCosts {
         backward_s * excess - profile_.accumulate_s_per_byte * static_cast<double>(trainable_bytes),
         -(splits_backward(plan_) ? costs.backward_input_s : costs.backward_s));
     if (cluster_) slow_down(costs, slowest_replica(plan_.stages[stage].rank));
-    add_reductions(static_cast<int>(stage), trainable_bytes, costs);
+    add_reductions(static_cast<int>(stage), gradient_bytes, costs);
     return costs;
   }
 
@@ -137,20 +142,20 @@ class PlanCosts {
   }
 
   /// Tensors, gradients and optimizer state, each once per rank: a later stage of the same rank
-  /// shares them. Returns the bytes of the trainable parameters that are this stage's own.
-  int64_t add_tensors(size_t stage, StageCosts& costs) {
-    int64_t trainable_bytes = 0;
+  /// shares them. Returns the bytes of what is trained and this stage's own.
+  Trained add_tensors(size_t stage, StageCosts& costs) {
+    Trained trained;
     std::set<int>& seen = tensors_of_rank_[plan_.stages[stage].rank];
     for (const int index : slicing_.stages[stage].tensors) {
       if (!seen.insert(index).second) continue;
       const StoredTensor& tensor = model_.tensors[static_cast<size_t>(index)];
-      costs.fixed_bytes += tensor.bytes();
-      if (tensor.requires_grad) trainable_bytes += tensor.bytes();
+      costs.fixed_bytes += tensor.bytes() + training_bytes(plan_.job, tensor);
+      if (tensor.requires_grad) trained.parameter_bytes += tensor.bytes();
+      trained.gradient_bytes += gradient_bytes(plan_.job, tensor);
     }
-    costs.fixed_bytes += (1 + plan_.job.optimizer.state_per_parameter()) * trainable_bytes;
     costs.optimizer_s = (profile_.optimizer_s_per_byte + profile_.zero_s_per_byte) *
-                        static_cast<double>(trainable_bytes);
-    return trainable_bytes;
+                        static_cast<double>(trained.parameter_bytes);
+    return trained;
   }
 
   void recompute(size_t stage, StageCosts& costs) const {
@@ -238,7 +243,7 @@ class PlanCosts {
 
   /// The all-reduces that a stage takes part in: over replicas, and over the ranks that hold one of
   /// its parameters.
-  void add_reductions(int stage, int64_t trainable_bytes, StageCosts& costs) {
+  void add_reductions(int stage, int64_t gradient_bytes, StageCosts& costs) {
     const double shared_s = shared_parameters_s(stage);
     costs.reduce_s = shared_s;
     if (plan_.data_parallel == 1) return;
@@ -248,7 +253,7 @@ class PlanCosts {
       replicas.push_back(replica * plan_.ranks() + plan_.stages[static_cast<size_t>(stage)].rank);
     }
     const BucketedAllReduce buckets =
-        bucketed_all_reduce(how(), ring_link(replicas), trainable_bytes, plan_.data_parallel);
+        bucketed_all_reduce(how(), ring_link(replicas), gradient_bytes, plan_.data_parallel);
     costs.reduce_s += buckets.buckets * buckets.bucket_s;
     if (how().overlap && shared_s == 0) costs.reduce_buckets = buckets.buckets;
   }
@@ -265,9 +270,10 @@ class PlanCosts {
       std::vector<int> holders;
       holders.reserve(first_stage_of_rank.size());
       for (const auto& [rank, first] : first_stage_of_rank) holders.push_back(rank);
-      sum_s += all_reduce_s(how().algorithm, ring_link(holders),
-                            model_.tensors[static_cast<size_t>(shared.tensor)].bytes(),
-                            static_cast<int64_t>(holders.size()));
+      sum_s += all_reduce_s(
+          how().algorithm, ring_link(holders),
+          gradient_bytes(plan_.job, model_.tensors[static_cast<size_t>(shared.tensor)]),
+          static_cast<int64_t>(holders.size()));
     }
     return sum_s;
   }

@@ -18,6 +18,7 @@ StepContext context(const Subject& subject, int64_t microbatch, int repetition) 
   StepContext context;
   context.random = {.seed = subject.job.seed, .step = repetition, .microbatch = 0};
   context.batch = microbatch;
+  context.float32_loss = subject.job.precision == Precision::bf16;
   context.loss_scale = double(microbatch) / double(subject.job.global_batch);
   return context;
 }
@@ -63,7 +64,7 @@ class Rounds {
   }
   /// Microbatch 0 of a step: after OPT, its gradients are stored, not added.
   void measure_first() {
-    subject_.optimizer.step(subject_.store, subject_.parameters());
+    subject_.step_optimizer();
     subject_.store.clear_gradients();
     first_s_.push_back(
         total(subject_.whole.run(batch_, context(subject_, microbatch_, repetition_++), false)));

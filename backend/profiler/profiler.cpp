@@ -15,7 +15,7 @@
 #include "backend/profiler/probes.hpp"
 #include "backend/profiler/resume.hpp"
 #include "graph/file.hpp"
-#include "graph/pt2.hpp"
+#include "pipeline/parameters.hpp"
 #include "pipeline/quantity.hpp"
 
 namespace penstock::profiler {
@@ -30,7 +30,7 @@ class Profiler {
     profile_.base_memory_bytes = resident_bytes();
     profile_.job = read_job(request_.job);
     budget_ = Budget(profile_.job.global_batch);
-    const Graph graph = read_pt2(profile_.job.model);
+    const Graph graph = read_model(profile_.job);
     profile_.model_sha256 = graph.sha256;
     profile_.device = cpu_info(communicator_.size());
     profile_.microbatches = resume(request_.partial, profile_);

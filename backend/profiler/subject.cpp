@@ -1,8 +1,10 @@
 #include "backend/profiler/subject.hpp"
 
+#include <cmath>
 #include <numeric>
 #include <set>
 
+#include "backend/gradient_norm.hpp"
 #include "backend/profiler/grouping.hpp"
 
 namespace penstock::profiler {
@@ -23,6 +25,8 @@ std::vector<OperatorId> begins(const std::vector<Unit>& units) {
 
 OptimizerSpec standing_still(OptimizerSpec spec) {
   spec.learning_rate = 0;
+  for (ParameterGroup& group : spec.groups)
+    if (group.learning_rate) group.learning_rate = 0;
   return spec;
 }
 
@@ -36,10 +40,22 @@ Subject::Subject(const Job& the_job, const Graph& the_graph)
       groups(group_begins(graph, analysis, units)),
       batches(job, graph),
       store(graph, all_tensors(graph)),
-      optimizer(standing_still(job.optimizer)),
+      optimizer(standing_still(job.optimizer),
+                parameter_settings(standing_still(job.optimizer), graph)),
       whole(graph, analysis, {0}, store, job.loss),
       by_unit(graph, analysis, begins(units), store, job.loss),
-      by_group(graph, analysis, groups, store, job.loss) {}
+      by_group(graph, analysis, groups, store, job.loss) {
+  if (job.precision == Precision::bf16) store.sum_in_float32();
+}
+
+/// Clipped to half, so that the gradients are written as well.
+void Subject::step_optimizer() {
+  if (job.optimizer.clip_norm > 0) {
+    const double norm = std::sqrt(squared_norm(store, parameters()));
+    clip_gradients(store, norm, norm / 2);
+  }
+  optimizer.step(store, parameters());
+}
 
 std::set<int> Subject::parameters() const {
   std::set<int> indices;

@@ -2,6 +2,7 @@
 // torch.optim's to the last bit is shown by tests/cli/test_execute.py.
 #include <gtest/gtest.h>
 
+#include "backend/gradient_norm.hpp"
 #include "backend/optimizer.hpp"
 
 namespace penstock {
@@ -67,6 +68,58 @@ TEST(Optimizer, AdamwFirstStepIsTheLearningRate) {
   // Decayed first: 2 (1 - 0.125); both averages have the same bias, so that the step is the rate
   // but for roundings of a few units in the last place of numbers below 2: 8 x 2^-52.
   EXPECT_NEAR(step(optimizer, store, 3), 1.75 - 0.25, 8 * 0x1p-52);
+}
+
+TEST(Optimizer, TensorsHaveSettingsOfTheirOwnAndAFactorForAll) {
+  Optimizer optimizer(sgd(0.5, 0, 0), {{0, {0.25, 0.5}}});
+  TensorStore store = store_of(2);
+  store.clear_gradients();
+  store.accumulate(0, at::full({1}, 3, at::kDouble));
+  optimizer.step(store, {0}, 0.5);
+  EXPECT_EQ(store.tensor(0).item<double>(), 2 - 0.125 * (3 + 0.5 * 2));
+}
+
+/// Steps too small for bfloat16, whose next numbers below 1 are 2^-8 apart, add up in the master.
+TEST(Optimizer, AMasterKeepsWhatBfloat16Cannot) {
+  TensorStore store(std::map<int, at::Tensor>{{0, at::ones({1}, at::kBFloat16)}});
+  store.sum_in_float32();
+  Optimizer optimizer(sgd(1, 0, 0));
+  for (int i = 0; i < 4; ++i) {
+    store.clear_gradients();
+    store.accumulate(0, at::full({1}, 0x1p-10, at::kBFloat16));
+    EXPECT_EQ(store.gradient(0).scalar_type(), at::kFloat);
+    optimizer.step(store, {0});
+  }
+  EXPECT_EQ(store.tensor(0).scalar_type(), at::kBFloat16);
+  EXPECT_EQ(store.tensor(0).item<double>(), 1 - 0x1p-8);
+  EXPECT_EQ(optimizer.states()[0].tensors["master"].item<double>(), 1 - 0x1p-8);
+}
+
+/// 1 + 2^-10 needs more digits than bfloat16 has.
+TEST(Optimizer, GradientsOfMastersAreSummedInFloat32) {
+  TensorStore store(std::map<int, at::Tensor>{{0, at::ones({2}, at::kBFloat16)}});
+  store.sum_in_float32();
+  for (int step = 0; step < 2; ++step) {
+    store.clear_gradients();
+    store.accumulate(0, at::full({2}, 1, at::kBFloat16));
+    store.accumulate(0, at::full({2}, 0x1p-10, at::kBFloat16));
+    store.accumulate(0, ViewGeometry{{1}, {1}, 1}, at::full({1}, 0x1p-11, at::kBFloat16));
+    EXPECT_EQ(store.gradient(0)[0].item<double>(), 1 + 0x1p-10);
+    EXPECT_EQ(store.gradient(0)[1].item<double>(), 1 + 0x1p-10 + 0x1p-11);
+  }
+}
+
+TEST(Clipping, IsByTheNormOfAllGradientsAndOnlyAboveIt) {
+  TensorStore store(std::map<int, at::Tensor>{{0, at::zeros({1}, at::kDouble)},
+                                              {1, at::zeros({1}, at::kDouble)}});
+  store.accumulate(0, at::full({1}, 3, at::kDouble));
+  store.accumulate(1, at::full({1}, 4, at::kDouble));
+  EXPECT_EQ(squared_norm(store, {0, 1}), 25);
+  EXPECT_EQ(squared_norm(store, {1}), 16);
+  clip_gradients(store, 5, 6);
+  EXPECT_EQ(store.gradient(0).item<double>(), 3);
+  clip_gradients(store, 5, 2.5);
+  EXPECT_EQ(store.gradient(1).item<double>(), 4 * (2.5 / (5 + 1e-6)));
 }
 
 TEST(Optimizer, LeavesParametersWithoutAGradientAlone) {

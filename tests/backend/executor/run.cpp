@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "backend/executor.hpp"
-#include "graph/pt2.hpp"
+#include "pipeline/parameters.hpp"
 
 namespace penstock::test {
 
@@ -65,7 +65,7 @@ void keep_buffers(const Graph& graph, Executor& executor, Tensors& buffers) {
 }  // namespace
 
 RunResult run_plan(const Plan& plan, int64_t steps, bool forward_only, Communicators (*make)(int)) {
-  const Graph graph = read_pt2(plan.job.model);
+  const Graph graph = read_model(plan.job);
   const Analysis analysis = analyse(graph);
   const Slicing slicing = slice(plan, graph, analysis);
   const Program program = delay_receives(lowered_program(plan, slicing, forward_only));
