@@ -26,7 +26,7 @@ def module_of(name):
     path = model_path(name)
     with zipfile.ZipFile(path) as archive:
         facts = json.loads(archive.read(f"{name}/extra/penstock.json"))
-    source = Source.load(str(ROOT / "configs" / "models" / f"{name.removesuffix('-f64')}.py"), [])
+    source = Source.load(str(ROOT / "configs" / "models" / f"{name.split('-')[0]}.py"), [])
     source.given = facts["settings"]
     return source.call(source.model).to(getattr(torch, facts["dtype"]))
 

@@ -90,6 +90,11 @@ TRAINED = {
 MODELS += [(name + suffix, name, settings, flags) for name, settings in TRAINED.items()
            for suffix, flags in (("", {}), ("-f64", {"dtype": "float64"}))]
 
+# For mixed precision, one with a tied embedding and one without; and one that reads bytes of text.
+MODELS += [("gpt2-bf16", "gpt2", TEXT_SIZES + ["sequence=8"], {"dtype": "bfloat16"}),
+           ("llama-bf16", "llama", TRAINED["llama"], {"dtype": "bfloat16"}),
+           ("gpt2-bytes", "gpt2", ["layers=4", "hidden=32", "heads=4", "sequence=32"], {})]
+
 # Models whose weights are also written as NAME.safetensors, to compare with.
 STATES = ["unet", "parameters", "everything", "transformer-f64"]
 
@@ -104,7 +109,7 @@ def export(name, file, settings, flags, folder):
     vars(options).update(flags)
     began = time.monotonic()
     line = export_foreign(source, output) if "foreign" in flags else run(source, options)
-    if file in TRAINED:
+    if name.removesuffix("-f64") in TRAINED:
         write_training(source, options, os.path.join(folder, name))
     print(f"{line} in {time.monotonic() - began:.1f} s", flush=True)
 
