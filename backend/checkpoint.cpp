@@ -27,7 +27,7 @@ NamedTensors stage_tensors(const LoadedPlan& loaded, int stage, Executor& execut
   }
   for (const int index : slice.tensors) {
     const StoredTensor& stored = loaded.graph.tensors[index];
-    if (!stored.requires_grad) continue;
+    if (!stored.requires_grad && !executor.store().restored(index)) continue;
     tensors.emplace_back("parameter." + stored.name, executor.store().tensor(index));
     const auto state = executor.optimizer().states().find(index);
     if (state == executor.optimizer().states().end()) continue;
@@ -138,8 +138,13 @@ void load_checkpoint(const fs::path& checkpoint, const LoadedPlan& loaded, Execu
     const StoredTensor& stored = loaded.graph.tensors[index];
     at::Tensor& tensor = executor.store().tensor(index);
     if (updated.contains(index)) contents.copy_to("buffer." + stored.name, tensor);
-    if (!stored.requires_grad) continue;
-    contents.copy_to("parameter." + stored.name, tensor);
+    const std::string parameter = "parameter." + stored.name;
+    if (!stored.requires_grad && !contents.has(parameter)) continue;
+    contents.copy_to(parameter, tensor);
+    if (!stored.requires_grad) {  // trained before it was frozen
+      executor.store().note_restored(index);
+      continue;
+    }
     if (contents.has("steps." + stored.name)) {
       load_state(contents, stored.name, executor.optimizer().states()[index]);
     }

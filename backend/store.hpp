@@ -40,6 +40,10 @@ class TensorStore {
   /// The type in which gradients of that type are summed.
   at::ScalarType sum_type(at::ScalarType type) const;
 
+  /// A checkpoint had this tensor, though it is not trained now: later ones have it too.
+  void note_restored(int index) { restored_.insert(index); }
+  bool restored(int index) const { return restored_.contains(index); }
+
   const std::set<int>& indices() const { return indices_; }
   at::Device device() const { return device_; }
   at::Tensor& tensor(int index);
@@ -60,7 +64,7 @@ class TensorStore {
   };
   Entry& entry(int index);
   at::Tensor zero_gradient(const Entry& entry) const;
-  std::set<int> indices_;
+  std::set<int> indices_, restored_;
   bool sum_in_float32_ = false;
   at::Device device_ = at::kCPU;
   std::map<int, Entry> entries_;

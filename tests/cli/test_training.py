@@ -95,6 +95,18 @@ def test_what_is_frozen_has_no_optimizer_state_and_stays_as_exported(tmp_path):
     assert '"1SEND_B0"' not in actions and '"2SEND_B0"' not in actions  # nothing before needs a gradient
 
 
+def test_what_was_trained_before_it_was_frozen_stays_so(tmp_path):
+    first = plan_of(tmp_path, "gpt2-f64", TWO, ADAMW, name="first.yaml")
+    then = plan_of(tmp_path, "gpt2-f64", FOUR, ADAMW | {"frozen": "transformer.h.0"}, name="then.yaml")
+    execute_json(first, "--steps", 1, "--save", tmp_path / "saved")
+    for _ in range(2):
+        execute_json(then, "--steps", 1, "--resume", tmp_path / "saved", "--save", tmp_path / "saved")
+    before, after = (saved_tensors(tmp_path / "saved" / f"step-{step}") for step in (1, 3))
+    parameters = [key for key in before if key.startswith("parameter.")]
+    for key in parameters:
+        assert torch.equal(before[key], after[key]) == key.startswith("parameter.transformer.h.0"), key
+
+
 @pytest.mark.parametrize("decay, more", [("cosine", {}), ("linear", {})])
 def test_learning_rates_are_those_of_transformers_also_over_resumed_runs(tmp_path, decay, more):
     recipe = {"kind": "adamw", "learning_rate": 0.01, "warmup_steps": 2, "decay": decay} | more
