@@ -42,8 +42,8 @@ struct StepResult {
       outputs;  // of forwards only: by index in Graph::outputs, samples in order
 };
 
-/// The loss, or the norm that gradients are clipped by, is infinite or not a number. Thrown on every
-/// rank before OPT.
+/// The loss, or the norm that gradients are clipped by, is infinite or not a number; thrown on
+/// every rank, before OPT.
 class LossNotFinite : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
