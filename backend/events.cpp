@@ -43,6 +43,7 @@ WorkerError describe_failure(const std::exception_ptr& exception, WorkerError wh
     where.message = error.what();
   } catch (const PeerError& error) {
     where.kind = FailureKind::peer;
+    where.lost = error.peer;
     where.message = own_message(error);
   } catch (const std::exception& error) {
     where.message = own_message(error);
@@ -53,7 +54,10 @@ WorkerError describe_failure(const std::exception_ptr& exception, WorkerError wh
 }
 
 void fail(const std::exception_ptr& exception, const WorkerError& where) {
-  const WorkerError error = describe_failure(exception, where);
+  fail(describe_failure(exception, where));
+}
+
+void fail(const WorkerError& error) {
   emit(to_json(error));
   _exit(error.kind == FailureKind::input ? 2 : 1);
 }

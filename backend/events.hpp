@@ -18,5 +18,6 @@ WorkerError describe_failure(const std::exception_ptr& exception, WorkerError wh
 /// Reports the failure and ends the process without unwinding: 2 for a user's mistake, else 1.
 /// Transfers under way would make the destructors wait.
 [[noreturn]] void fail(const std::exception_ptr& exception, const WorkerError& where);
+[[noreturn]] void fail(const WorkerError& error);
 
 }  // namespace penstock

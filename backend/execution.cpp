@@ -5,7 +5,6 @@
 
 #include "backend/checkpoint.hpp"
 #include "backend/events.hpp"
-#include "backend/gloo.hpp"
 #include "backend/memory.hpp"
 #include "backend/probe.hpp"
 
@@ -13,19 +12,16 @@ namespace penstock {
 
 using Json = nlohmann::json;
 
-Execution::Execution(const WorkerTask& task, std::unique_ptr<SharedStore> store)
+Execution::Execution(const WorkerTask& task, const Seat& seat)
     : worker_(task),
       task_(parse_execute_task(task.arguments)),
       loaded_(load_plan(task_)),
-      store_(std::move(store)),
-      seat_{*store_, task.rank, task.world_size} {
+      seat_(seat) {
   if (task.progress >= 0) progress_.emplace(task.progress);
-  shake_hands(seat_, {{"protocol", kProtocolVersion},
-                      {"plan sha256", task_.plan_sha256},
-                      {"model sha256", loaded_->graph.sha256},
-                      {"world size", std::to_string(task.world_size)}});
-  clock_offset_s_ = clock_offset_s(seat_);
-  communicator_ = make_gloo(*store_, task.rank, task.world_size, task.one_machine);
+}
+
+Facts Execution::facts() const {
+  return {{"plan sha256", task_.plan_sha256}, {"model sha256", loaded_->graph.sha256}};
 }
 
 WorkerError Execution::place() const {
@@ -50,7 +46,9 @@ void Execution::set_hooks(Executor& executor, Collector& collector) {
   };
 }
 
-void Execution::run() {
+void Execution::run(Communicator& communicator) {
+  communicator_ = &communicator;
+  clock_offset_s_ = clock_offset_s(seat_);
   const Data data(loaded_->plan.job, loaded_->graph, !task_.forward_only);
   Executor executor(
       {loaded_->plan, loaded_->graph, loaded_->analysis, loaded_->slicing, loaded_->program}, data,
@@ -110,8 +108,8 @@ size_t median_step(const std::vector<double>& step_s) {
 
 /// The timelines of all ranks for one step, which rank 0 chooses, in rank 0's time.
 void Execution::report_timeline() {
-  if (worker_.rank == 0) store_->set("timeline/step", std::to_string(median_step(step_s_)));
-  const auto step = static_cast<size_t>(std::stoull(store_->get("timeline/step")));
+  if (worker_.rank == 0) seat_.store.set("timeline/step", std::to_string(median_step(step_s_)));
+  const auto step = static_cast<size_t>(std::stoull(seat_.store.get("timeline/step")));
   Timeline own = timelines_.at(step);
   for (TimelineEvent& event : own) {
     event.start_s += clock_offset_s_;

@@ -1,4 +1,4 @@
-// A worker's run of a plan: meets the other ranks, trains step by step, and reports to rank 0.
+// A worker's run of a plan: trains step by step, and reports to rank 0.
 #pragma once
 
 #include <memory>
@@ -17,10 +17,13 @@ namespace penstock {
 
 class Execution {
  public:
-  /// Loads the plan and connects. Throws InputError.
-  Execution(const WorkerTask& task, std::unique_ptr<SharedStore> store);
+  /// Loads the plan. Throws InputError.
+  Execution(const WorkerTask& task, const Seat& seat);
 
-  void run();
+  /// What the other ranks must have loaded as well.
+  Facts facts() const;
+  /// Once the ranks have met.
+  void run(Communicator& communicator);
   /// Where this rank is now, for a message.
   WorkerError place() const;
 
@@ -34,9 +37,8 @@ class Execution {
   WorkerTask worker_;
   ExecuteTask task_;
   std::unique_ptr<LoadedPlan> loaded_;
-  std::unique_ptr<SharedStore> store_;
   Seat seat_;
-  std::unique_ptr<Communicator> communicator_;
+  Communicator* communicator_ = nullptr;
   std::optional<SharedProgress> progress_;
   SharedProgress::Place place_;
   double clock_offset_s_ = 0;

@@ -7,10 +7,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <map>
 #include <sstream>
 #include <utility>
+
+#include "graph/error.hpp"
 
 namespace penstock {
 
@@ -20,29 +21,49 @@ using c10d::ProcessGroupGloo;
 constexpr auto kArrival = std::chrono::minutes(10);      // for all ranks to start
 constexpr auto kForever = std::chrono::hours(24 * 365);  // a wait that times out closes the pair
 
-class TcpStore : public SharedStore {
- public:
-  explicit TcpStore(c10::intrusive_ptr<c10d::Store> store) : store_(std::move(store)) {}
-  void set(const std::string& key, const std::string& value) override { store_->set(key, value); }
-  std::string get(const std::string& key) override {
-    try {
-      return store_->get_to_str(key);
-    } catch (const std::exception& error) {
-      throw PeerError(0,
-                      std::string("the store of rank 0 did not give ") + key + ": " + error.what());
-    }
-  }
-  const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
-
- private:
-  c10::intrusive_ptr<c10d::Store> store_;
-};
-
 /// The first line: what follows in c10 errors is a stack.
 std::string first_line(const std::exception& error) {
   const std::string text = error.what();
   return text.substr(0, text.find('\n'));
 }
+
+class TcpStore : public SharedStore {
+ public:
+  explicit TcpStore(c10::intrusive_ptr<c10d::Store> store) : store_(std::move(store)) {}
+  void set(const std::string& key, const std::string& value) override {
+    ask(key, [&] { store_->set(key, value); });
+  }
+  std::string get(const std::string& key) override {
+    return ask(key, [&] { return store_->get_to_str(key); });
+  }
+  std::optional<std::string> get_within(const std::string& key, double seconds) override {
+    return ask(key, [&]() -> std::optional<std::string> {
+      try {
+        store_->wait({key}, std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3) + 1));
+      } catch (const c10::DistStoreError&) {  // the time has passed; a lost store is another error
+        return std::nullopt;
+      }
+      return store_->get_to_str(key);
+    });
+  }
+  void append(const std::string& key, const std::string& value) override {
+    ask(key, [&] { store_->append(key, {value.begin(), value.end()}); });
+  }
+  const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
+
+ private:
+  template <typename Question>
+  auto ask(const std::string& key, const Question& question) -> decltype(question()) {
+    try {
+      return question();
+    } catch (const std::exception& error) {
+      throw PeerError(0,
+                      "the store of rank 0 did not answer for " + key + ": " + first_line(error));
+    }
+  }
+
+  c10::intrusive_ptr<c10d::Store> store_;
+};
 
 class GlooTransfer : public Transfer {
  public:
@@ -81,21 +102,18 @@ class NormalScheduling {
   int policy_;
 };
 
-std::shared_ptr<gloo::transport::Device> make_device(bool local) {
+std::shared_ptr<gloo::transport::Device> make_device(const std::string& address) {
   const NormalScheduling normal;
-  if (local) return ProcessGroupGloo::createDeviceForHostname("127.0.0.1");
-  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
-  return interface != nullptr ? ProcessGroupGloo::createDeviceForInterface(interface)
-                              : ProcessGroupGloo::createDefaultDevice();
+  return ProcessGroupGloo::createDeviceForHostname(address);
 }
 
 class Gloo : public Communicator {
  public:
-  Gloo(c10::intrusive_ptr<c10d::Store> store, int rank, int size, bool local)
+  Gloo(c10::intrusive_ptr<c10d::Store> store, int rank, int size, const std::string& address)
       : store_(std::move(store)),
         rank_(rank),
         size_(size),
-        device_(make_device(local)),
+        device_(make_device(address)),
         transfers_(make_group("transfers", rank, size)) {}
 
   int rank() const override { return rank_; }
@@ -168,6 +186,21 @@ class Gloo : public Communicator {
   std::map<std::vector<int>, c10::intrusive_ptr<ProcessGroupGloo>> groups_;
 };
 
+/// Why there is no store at that address.
+[[noreturn]] void refuse_address(const StoreAddress& address, const std::exception& error) {
+  if (address.serve) {
+    throw InputError("MASTER_PORT",
+                     "the store cannot listen on port " + std::to_string(address.port) + ": " +
+                         first_line(error),
+                     "Set MASTER_PORT, the same for all ranks, to a port that is free.");
+  }
+  throw PeerError(0,
+                  "no store at " + address.host + ":" + std::to_string(address.port) +
+                      " within the time given: rank 0, which hosts it, has not started, its "
+                      "address is another (MASTER_ADDR, MASTER_PORT), or a firewall is between (" +
+                      first_line(error) + ")");
+}
+
 }  // namespace
 
 std::unique_ptr<SharedStore> open_tcp_store(StoreAddress& address) {
@@ -175,15 +208,21 @@ std::unique_ptr<SharedStore> open_tcp_store(StoreAddress& address) {
   options.port = static_cast<uint16_t>(address.port);
   options.isServer = address.serve;
   options.waitWorkers = false;
-  options.timeout = kArrival;
-  auto store = c10::make_intrusive<c10d::TCPStore>(address.host, options);
-  address.port = store->getPort();
-  return std::make_unique<TcpStore>(
-      c10::make_intrusive<c10d::PrefixStore>("penstock/" + address.prefix, std::move(store)));
+  options.timeout = std::chrono::milliseconds(static_cast<int64_t>(address.patience_s * 1e3));
+  try {
+    auto store = c10::make_intrusive<c10d::TCPStore>(address.host, options);
+    address.port = store->getPort();
+    store->setTimeout(kArrival);
+    return std::make_unique<TcpStore>(
+        c10::make_intrusive<c10d::PrefixStore>("penstock/" + address.prefix, std::move(store)));
+  } catch (const c10::DistError& error) {
+    refuse_address(address, error);
+  }
 }
 
-std::unique_ptr<Communicator> make_gloo(SharedStore& store, int rank, int size, bool local) {
-  return std::make_unique<Gloo>(dynamic_cast<TcpStore&>(store).store(), rank, size, local);
+std::unique_ptr<Communicator> make_gloo(SharedStore& store, int rank, int size,
+                                        const std::string& address) {
+  return std::make_unique<Gloo>(dynamic_cast<TcpStore&>(store).store(), rank, size, address);
 }
 
 }  // namespace penstock

@@ -12,9 +12,10 @@ namespace penstock {
 std::unique_ptr<SharedStore> open_tcp_store(StoreAddress& address);
 
 /// All ranks call it with stores of the same address and prefix. Transfers have no timeout: that a
-/// peer is gone shows by its closed socket. The network interface is the loopback where `local`,
-/// otherwise the one of GLOO_SOCKET_IFNAME or of the host name, as in torch.distributed. Set the
-/// process's cores before: Gloo's thread inherits them, and takes the normal scheduling policy.
-std::unique_ptr<Communicator> make_gloo(SharedStore& store, int rank, int size, bool local);
+/// peer is gone shows by its closed socket. `address` is this machine's, as the other ranks know it
+/// (backend/interface.hpp). Set the process's cores before: Gloo's thread inherits them, and takes
+/// the normal scheduling policy.
+std::unique_ptr<Communicator> make_gloo(SharedStore& store, int rank, int size,
+                                        const std::string& address = "127.0.0.1");
 
 }  // namespace penstock

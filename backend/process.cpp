@@ -2,47 +2,92 @@
 
 #include <ATen/Parallel.h>
 #include <sched.h>
+#include <unistd.h>
 
-#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
+
+#include "pipeline/placement.hpp"
 
 namespace penstock {
 
 namespace {
 
-std::vector<int> allowed_cores() {
+std::set<int> allowed_cores() {
   cpu_set_t set;
-  std::vector<int> cores;
+  std::set<int> cores;
   if (sched_getaffinity(0, sizeof set, &set) != 0) return cores;
   for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
+    if (CPU_ISSET(core, &set)) cores.insert(core);
   }
   return cores;
 }
 
-/// Equal consecutive shares; where ranks outnumber cores they take turns.
-std::vector<int> share(const std::vector<int>& cores, int local_rank, int local_size) {
-  const auto each = cores.size() / static_cast<size_t>(local_size);
-  if (each == 0) return {cores[static_cast<size_t>(local_rank) % cores.size()]};
-  const auto begin = cores.begin() + static_cast<std::ptrdiff_t>(each * local_rank);
-  return {begin, begin + static_cast<std::ptrdiff_t>(each)};
+int number_in(const std::filesystem::path& path, int otherwise) {
+  int number = otherwise;
+  std::ifstream(path) >> number;
+  return number;
+}
+
+/// A core's folder links to that of its node.
+int node_of_core(const std::filesystem::path& folder) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename();
+    if (name.size() > 4 && name.starts_with("node")) return std::stoi(name.substr(4));
+  }
+  return 0;
+}
+
+/// As Linux describes these cores; what it does not say is taken to be one node of single cores.
+std::vector<LogicalCore> describe_cores(const std::set<int>& ids) {
+  std::vector<LogicalCore> cores;
+  for (const int id : ids) {
+    const std::filesystem::path folder = "/sys/devices/system/cpu/cpu" + std::to_string(id);
+    const int package = number_in(folder / "topology/physical_package_id", 0);
+    const int core = number_in(folder / "topology/core_id", id);
+    cores.push_back({id, package * (1 << 16) + core, node_of_core(folder)});
+  }
+  return cores;
+}
+
+/// What each rank of this machine may use. A machine is known by its name and its launcher's number.
+std::vector<CoreClaim> claims_of_machine(const WorkerTask& task, SharedStore& store,
+                                         const std::set<int>& own) {
+  std::vector<CoreClaim> claims(static_cast<size_t>(task.local_size), CoreClaim{own});
+  if (!task.launched || task.local_size < 2) return claims;
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  const std::string place = std::string("cores/") + name + "/" + std::to_string(task.node) + "/";
+  store.set(place + std::to_string(task.local_rank), nlohmann::json(own).dump());
+  for (int rank = 0; rank < task.local_size; ++rank) {
+    const std::string text = store.get(place + std::to_string(rank));
+    claims[static_cast<size_t>(rank)].allowed = nlohmann::json::parse(text).get<std::set<int>>();
+  }
+  return claims;
+}
+
+void pin(const std::vector<int>& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) CPU_SET(core, &set);
+  sched_setaffinity(0, sizeof set, &set);  // a refusal costs speed, nothing else
 }
 
 }  // namespace
 
-int settle_process(int local_rank, int local_size) {
-  const std::vector<int> cores = allowed_cores();
-  int threads = 1;
-  if (!cores.empty()) {
-    const std::vector<int> own = share(cores, local_rank, local_size);
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    for (const int core : own) CPU_SET(core, &set);
-    sched_setaffinity(0, sizeof set, &set);  // a refusal costs speed, nothing else
-    threads = static_cast<int>(own.size());
-  }
+int settle_process(const WorkerTask& task, SharedStore& store) {
+  const std::vector<CoreClaim> claims = claims_of_machine(task, store, allowed_cores());
+  std::set<int> all;
+  for (const CoreClaim& claim : claims) all.insert(claim.allowed.begin(), claim.allowed.end());
+  const std::vector<int> own = cores_of_rank(describe_cores(all), claims, task.local_rank);
+  if (!own.empty()) pin(own);
   const sched_param parameter{};
   sched_setscheduler(0, SCHED_BATCH, &parameter);
+  const int threads = std::max(1, static_cast<int>(own.size()));
   at::set_num_threads(threads);
   at::set_num_interop_threads(1);
   return threads;

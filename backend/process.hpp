@@ -1,11 +1,16 @@
 // What a worker process does to itself before it computes.
 #pragma once
 
+#include "backend/shared_store.hpp"
+#include "pipeline/worker_protocol.hpp"
+
 namespace penstock {
 
-/// Pins the process to its share of the allowed cores, takes the batch scheduling policy, and gives
-/// LibTorch as many threads as the share has cores, at least one. Before the Gloo device is made,
-/// whose thread inherits the cores. Returns the number of threads.
-int settle_process(int local_rank, int local_size);
+/// Pins the process to its cores (pipeline/placement.hpp), takes the batch scheduling policy, and
+/// gives LibTorch as many threads as it has cores, at least one. The ranks that a launcher started
+/// on a machine tell each other through the store which cores it left them, so all of them call
+/// it. Before the Gloo device is made, whose thread inherits the cores. Returns the number of
+/// threads. Throws PeerError.
+int settle_process(const WorkerTask& task, SharedStore& store);
 
 }  // namespace penstock

@@ -5,34 +5,15 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
-
-#include "graph/error.hpp"
 
 namespace penstock {
 
 namespace {
 
-using Facts = std::map<std::string, std::string>;
 constexpr int kRoundTrips = 8;
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-Facts facts_of(const Seat& seat, int rank) {
-  return nlohmann::json::parse(seat.store.get(fmt::format("handshake/{}", rank))).get<Facts>();
-}
-
-void compare(const Facts& zero, const Facts& other, int rank) {
-  for (const auto& [name, value] : zero) {
-    const auto found = other.find(name);
-    const std::string theirs = found == other.end() ? "nothing" : found->second;
-    if (theirs == value) continue;
-    throw InputError("handshake",
-                     fmt::format("rank 0 has {} {}, rank {} has {}", name, value, rank, theirs),
-                     "Start all ranks with the same files and the same version of Penstock.");
-  }
 }
 
 std::string clock_key(int rank, int trip, const char* what) {
@@ -50,12 +31,6 @@ void answer_clocks(const Seat& seat) {
 }
 
 }  // namespace
-
-void shake_hands(const Seat& seat, const Facts& facts) {
-  seat.store.set(fmt::format("handshake/{}", seat.rank), nlohmann::json(facts).dump());
-  if (seat.rank != 0) return compare(facts_of(seat, 0), facts, seat.rank);
-  for (int rank = 1; rank < seat.size; ++rank) compare(facts, facts_of(seat, rank), rank);
-}
 
 double clock_offset_s(const Seat& seat) {
   if (seat.rank == 0) {

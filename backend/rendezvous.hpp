@@ -2,11 +2,11 @@
 // 0's, and report to it.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
 #include "backend/shared_store.hpp"
+#include "pipeline/worker_protocol.hpp"
 
 namespace penstock {
 
@@ -16,9 +16,14 @@ struct Seat {
   int rank = 0, size = 1;
 };
 
-/// Every rank states the same facts (`plan sha256` and so on). Throws InputError, on rank 0 and on
-/// the rank that differs, naming the fact and both values.
-void shake_hands(const Seat& seat, const std::map<std::string, std::string>& facts);
+/// Every rank states the same facts. Where one is not the same everywhere, or a rank refuses to
+/// run, all ranks that came throw InputError with every value and the ranks that have it. Throws
+/// PeerError naming the ranks that did not come within `patience_s`.
+void shake_hands(const Seat& seat, const Facts& facts, double patience_s = kStartTimeout_s);
+
+/// Instead of shake_hands: this rank has found a mistake, and the others are to end with it. Returns
+/// when they have heard, or after seconds.
+void refuse_to_run(const Seat& seat, const std::string& mistake);
 
 /// Seconds to add to this rank's steady clock for rank 0's: the shortest of several round trips
 /// through the store. 0 where the clocks agree as far as that can tell.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace penstock {
@@ -13,6 +14,11 @@ class SharedStore {
   virtual void set(const std::string& key, const std::string& value) = 0;
   /// Blocks until some rank has set it. Throws PeerError if the store is gone or 10 minutes passed.
   virtual std::string get(const std::string& key) = 0;
+  /// The same, or nothing where no rank has set it within so many seconds. Throws PeerError if the
+  /// store is gone.
+  virtual std::optional<std::string> get_within(const std::string& key, double seconds) = 0;
+  /// Adds to what ranks have set there. Throws PeerError.
+  virtual void append(const std::string& key, const std::string& value) = 0;
 };
 
 /// Where the store is. Keys of different runs or restarts differ by `prefix`.
@@ -21,6 +27,7 @@ struct StoreAddress {
   int port = 0;
   bool serve = false;  // this process hosts it, at `port`, or at a free one if that is 0
   std::string prefix;
+  double patience_s = 600;  // until the rank that hosts it has started
 };
 
 }  // namespace penstock

@@ -6,12 +6,16 @@
 #include <map>
 #include <string>
 
+#include "backend/cause.hpp"
 #include "backend/events.hpp"
 #include "backend/execution.hpp"
 #include "backend/gloo.hpp"
+#include "backend/interface.hpp"
 #include "backend/memory.hpp"
 #include "backend/process.hpp"
+#include "backend/profiler/link.hpp"
 #include "backend/profiler/profiler.hpp"
+#include "graph/error.hpp"
 
 namespace penstock {
 
@@ -27,32 +31,93 @@ nlohmann::json read_line() {
 
 /// Hosts the store, or learns where it is.
 std::unique_ptr<SharedStore> join_store(const WorkerTask& task) {
-  StoreAddress address{task.store_host, task.store_port, task.store_serve, task.store_prefix};
+  StoreAddress address{task.store_host, task.store_port, task.store_serve, task.store_prefix,
+                       task.start_timeout_s};
   if (address.port == 0 && !address.serve) address.port = read_line().at("port").get<int>();
   auto store = open_tcp_store(address);
   if (address.serve) emit({{"event", "port"}, {"port", address.port}});
   return store;
 }
 
-void execute(const WorkerTask& task) {
-  Execution execution(task, join_store(task));
+/// The loopback is enough for one machine.
+std::string own_address(const WorkerTask& task) {
+  return task.one_machine ? "127.0.0.1" : address_towards(task.store_host, task.store_port);
+}
+
+/// The ranks compare what they are to run, take their cores, and connect.
+std::unique_ptr<Communicator> meet(const WorkerTask& task, const Seat& seat, const Facts& own) {
+  Facts facts = task.facts;
+  facts.insert(own.begin(), own.end());
+  facts["protocol"] = kProtocolVersion;
+  facts["number of ranks"] = std::to_string(task.world_size);
+  shake_hands(seat, facts, task.start_timeout_s);
+  settle_process(task, seat.store);
+  return make_gloo(seat.store, task.rank, task.world_size, own_address(task));
+}
+
+/// A mistake that this rank finds before it has met the others ends them too.
+template <typename Load>
+auto load_or_refuse(const WorkerTask& task, const Seat& seat, const Load& load) {
   try {
-    execution.run();
+    return load();
+  } catch (const InputError& error) {
+    if (task.launched) refuse_to_run(seat, error.what());
+    throw;
+  }
+}
+
+void execute(const WorkerTask& task) {
+  const auto store = join_store(task);
+  const Seat seat{*store, task.rank, task.world_size};
+  const auto execution =
+      load_or_refuse(task, seat, [&] { return std::make_unique<Execution>(task, seat); });
+  const auto communicator = meet(task, seat, execution->facts());
+  try {
+    execution->run(*communicator);
   } catch (...) {
-    fail(std::current_exception(), execution.place());
+    const WorkerError error = describe_failure(std::current_exception(), execution->place());
+    if (!task.launched) fail(error);  // the process that started all ranks knows the cause
+    emit(to_json(error));             // the launcher may end this process any moment
+    fail(find_cause(seat, error));
   }
 }
 
 void profile(const WorkerTask& task) {
   const auto store = join_store(task);
-  const auto communicator = make_gloo(*store, task.rank, task.world_size, task.one_machine);
+  const auto communicator = meet(task, {*store, task.rank, task.world_size}, {});
   emit({{"event", "ready"}});
   profiler::run({.job = task.arguments.at("job"), .partial = task.arguments.at("partial")},
                 *communicator, emit);
 }
 
-const std::map<std::string, void (*)(const WorkerTask&)> kCommands{{"execute", execute},
-                                                                   {"profile", profile}};
+/// The link between ranks 0 and 1 alone.
+void link(const WorkerTask& task) {
+  constexpr int64_t largest = 16 << 20;
+  const auto store = join_store(task);
+  const auto communicator = meet(task, {*store, task.rank, task.world_size}, {});
+  const auto links = profiler::measure_links(*communicator, largest, task.one_machine);
+  communicator->barrier();
+  if (task.rank == 0) {
+    const LinkCost& idle = links.at(0);
+    emit({{"event", "link"},
+          {"latency_s", idle.latency_s},
+          {"bandwidth", idle.bandwidth},
+          {"sender_s_per_byte", idle.sender_s_per_byte},
+          {"receiver_s_per_byte", idle.receiver_s_per_byte},
+          {"residual", idle.residual},
+          {"samples", idle.samples}});
+  }
+  gather({*store, task.rank, task.world_size}, "done", "");
+}
+
+/// This rank will not run, and tells the others why.
+void refuse(const WorkerTask& task) {
+  const auto store = join_store(task);
+  refuse_to_run({*store, task.rank, task.world_size}, task.arguments.at("message"));
+}
+
+const std::map<std::string, void (*)(const WorkerTask&)> kCommands{
+    {"execute", execute}, {"profile", profile}, {"link", link}, {"refuse", refuse}};
 
 }  // namespace
 
@@ -61,7 +126,6 @@ void run_worker() {
   try {
     const WorkerTask task = parse_task(read_line());
     where.rank = task.rank;
-    settle_process(task.local_rank, task.local_size);
     memory::count_cpu();
     kCommands.at(task.command)(task);
   } catch (...) {

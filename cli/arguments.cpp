@@ -65,7 +65,7 @@ CLI::Option* add_file(CLI::App& app, const std::string& flag, std::string& value
 
 std::function<int()> declare_profile(CLI::App& app) {
   auto options = std::make_shared<ProfileOptions>();
-  add_text(app, "JOB.yaml", options->job, "", "the job")->required();
+  add_text(app, "JOB.yaml", options->job, "", "the job");
   add_text(app, "--device", options->device, "NAME", "cpu, or estimate: no device is needed")
       ->capture_default_str();
   add_file(app, "--spec", options->spec, "of an estimate: the device's figures (YAML)");
@@ -79,11 +79,16 @@ std::function<int()> declare_profile(CLI::App& app) {
       app.add_option("--top", options->top, "how many of the most expensive operators to print"), 0,
       1 << 20)
       ->capture_default_str();
+  app.add_flag(
+      "--link", options->link,
+      "measure only the link between ranks 0 and 1, here or where torchrun, srun or mpirun "
+      "started them, and write a cluster (YAML)");
   add_file(app, "-o,--output", options->output, "the profile to write (JSON)")->required();
   app.footer(
       "Examples:\n  penstock profile configs/jobs/transformer.yaml -o profile.json\n"
       "  penstock profile configs/jobs/gpt3.yaml --device estimate "
-      "--spec configs/devices/h100.yaml -o gpt3.json");
+      "--spec configs/devices/h100.yaml -o gpt3.json\n"
+      "  srun --nodes 2 --ntasks-per-node 1 penstock profile --link -o cluster.yaml");
   return [options] { return profile(*options); };
 }
 
@@ -186,6 +191,13 @@ std::function<int()> declare_execute(CLI::App& app) {
            int64_t{1}, int64_t{1} << 40);
   add_text(app, "--resume", options->resume, "DIR",
            "go on from a checkpoint, or from the latest in DIR; the split may be another");
+  app.add_option_function<std::string>(
+         "--start-timeout",
+         [options](const std::string& text) {
+           options->start_timeout_s = parse_seconds(text, "--start-timeout");
+         },
+         "for all ranks to start, where a launcher starts them; default: 600s")
+      ->type_name("TIME");
   app.add_flag("--json", options->json, "print one JSON object");
   app.footer("Example:\n  penstock execute plan.yaml --steps 20 --trace actual.json");
   return [options] { return execute(*options); };

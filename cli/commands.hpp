@@ -16,6 +16,7 @@ struct ProfileOptions {
   std::string spec, fit;  // of --device estimate: the device's figures, a profile measured on it
   int ranks = 2;          // local ranks that will compute at the same time
   int top = 10;           // operators to print
+  bool link = false;      // only the link, as a cluster file; no job
   std::string output;
 };
 int profile(const ProfileOptions& options);
@@ -54,6 +55,7 @@ struct ExecuteOptions {
   int64_t save_every = 0;
   int ranks_per_device = 1;
   bool forward_only = false, json = false;
+  double start_timeout_s = 600;  // for all ranks to start
 };
 int execute(const ExecuteOptions& options);
 

@@ -1,5 +1,5 @@
-// penstock execute: trains a plan, or runs its forwards, on workers of this machine; under
-// torchrun it is one of the ranks. Everything that can be checked without LibTorch is checked
+// penstock execute: trains a plan, or runs its forwards, on workers of this machine; under torchrun,
+// srun or mpirun it is one of the ranks. Everything that can be checked without LibTorch is checked
 // before a worker starts.
 #include <fmt/format.h>
 
@@ -65,21 +65,64 @@ class Listener {
 
 }  // namespace
 
+namespace {
+
+/// What the ranks compare when they meet: the plan's main figures, so that a message tells them,
+/// and the fingerprints, which tell all the rest.
+Facts facts_of(const CheckedRun& checked, const ExecuteTask& task) {
+  const Plan& plan = checked.plan;
+  return {{"command", "execute"},
+          {"version", PENSTOCK_VERSION},
+          {"schedule", plan.program.empty() ? plan.schedule : "program"},
+          {"microbatches", std::to_string(plan.microbatches)},
+          {"microbatch", std::to_string(plan.microbatch)},
+          {"data parallel", std::to_string(plan.data_parallel)},
+          {"seed", std::to_string(plan.job.seed)},
+          {"first step", std::to_string(task.first_step)},
+          {"steps", std::to_string(task.steps)},
+          {"forward only", task.forward_only ? "yes" : "no"},
+          {"gradients dumped", task.dump_gradients.empty() ? "no" : "yes"},
+          {"timeline", task.timeline ? "yes" : "no"},
+          {"outputs", task.output.empty() ? "no" : "yes"},
+          {"checkpoints", task.save.empty() ? "no" : fmt::format("every {}", task.save_every)},
+          {"program of the schedule", task.program.empty() ? "none" : sha256(task.program)}};
+}
+
+/// A run that is checked as far as it can be before a worker starts.
+struct PreparedRun {
+  CheckedRun checked;
+  ExecuteTask task;
+  std::vector<WorkerTask> workers;
+};
+
+PreparedRun prepare(const ExecuteOptions& options, const std::optional<Launcher>& launcher) {
+  PreparedRun run{.checked = check_execute(options)};
+  const Plan& plan = run.checked.plan;
+  run.task = execute_task(options, run.checked);
+  run.workers = make_tasks({.launcher = launcher,
+                            .ranks = plan.ranks() * static_cast<int>(plan.data_parallel),
+                            .command = "execute",
+                            .arguments = to_json(run.task),
+                            .facts = facts_of(run.checked, run.task),
+                            .start_timeout_s = options.start_timeout_s});
+  return run;
+}
+
+}  // namespace
+
 int execute(const ExecuteOptions& options) {
-  const CheckedRun checked = check_execute(options);
-  const std::optional<Launcher> launcher = find_launcher();
-  const ExecuteTask task = execute_task(options, checked);
+  const std::optional<Launcher> launcher = find_launcher(process_environment());
+  std::optional<PreparedRun> run;
+  or_tell_others(launcher, [&] { run = prepare(options, launcher); });
+  const CheckedRun& checked = run->checked;
   std::string no_prediction;
   const auto predicted =
       predict(checked.plan, checked.graph, checked.slicing, checked.program, no_prediction);
-  const int pipeline_ranks = checked.plan.ranks();
-  const int ranks = pipeline_ranks * static_cast<int>(checked.plan.data_parallel);
-  std::optional<Listener> listener(std::in_place, checked.plan, task, options.trace);
+  std::optional<Listener> listener(std::in_place, checked.plan, run->task, options.trace);
   const Program executed = delay_receives(checked.program);  // as the workers do
-  Workers workers(make_tasks(launcher, ranks, "execute", to_json(task)),
-                  [&](int rank, int position) {
-                    return to_string(executed.ranks[rank % pipeline_ranks].at(position));
-                  });
+  Workers workers(run->workers, [&](int rank, int position) {
+    return to_string(executed.ranks[rank % checked.plan.ranks()].at(position));
+  });
   const auto failure =
       workers.run([&](size_t, const nlohmann::json& event) { listener->take(event); });
   const ExecuteResult result = listener->result();

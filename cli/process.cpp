@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -47,6 +48,8 @@ Pipe make_pipe() {
 }  // namespace
 
 ChildProcess start_child(const std::string& program, int inherited) {
+  // What a worker has to say comes as an event; LibTorch's own log is for who asks for it.
+  setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);
   const Pipe input = make_pipe();
   const Pipe output = make_pipe();
   const pid_t parent = getpid();

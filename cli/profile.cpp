@@ -8,6 +8,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/estimate.hpp"
+#include "cli/link.hpp"
 #include "cli/profile_report.hpp"
 #include "cli/progress_line.hpp"
 #include "cli/workers.hpp"
@@ -98,6 +99,11 @@ std::optional<WorkersFailure> measure(const ProfileOptions& options, const std::
 
 int profile(const ProfileOptions& options) {
   check(options);
+  if (options.link) return measure_link(options);
+  if (options.job.empty()) {
+    throw InputError("profile", "there is no job to measure",
+                     "Give JOB.yaml, or --link for the link between two ranks alone.");
+  }
   if (options.device == "estimate") return estimate_profile(options);
   const Job job = read_job(options.job);
   const Graph model = read_model(job);

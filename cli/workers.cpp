@@ -24,6 +24,10 @@ namespace {
 
 constexpr auto kGrace = 300ms;     // for the others to say what they saw, which may be the cause
 constexpr auto kPatience = 700ms;  // from SIGTERM to SIGKILL
+// Under a launcher the only worker asks the other ranks what happened before it ends,
+constexpr auto kLaunchedGrace = 3s;
+// but mpirun kills what still runs a second after its SIGTERM.
+constexpr auto kLastWords = 600ms;
 
 sigset_t ending_signals() {
   sigset_t set;
@@ -51,6 +55,8 @@ Workers::Workers(std::vector<WorkerTask> tasks, ActionName action_name)
   sigprocmask(SIG_BLOCK, &set, nullptr);
   signals_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   if (signals_ < 0) throw std::system_error(errno, std::generic_category(), "signalfd");
+  launched_ = !tasks.empty() && tasks.front().launched;
+  grace_ = launched_ ? kLaunchedGrace : Clock::duration(kGrace);
   for (WorkerTask& task : tasks) workers_.push_back({std::move(task), SharedProgress()});
   for (Worker& worker : workers_) start(worker, program);
 }
@@ -99,8 +105,11 @@ std::optional<WorkersFailure> Workers::run(const Listener& listener) {
     end_survivors();
   }
   if (interrupted_) {
-    return WorkersFailure{128 + *interrupted_,
-                          fmt::format("ended by SIG{}", sigabbrev_np(*interrupted_))};
+    std::string message = fmt::format("ended by SIG{}", sigabbrev_np(*interrupted_));
+    for (const Worker& worker : workers_) {
+      if (launched_ && worker.error) message += "; " + describe(worker);
+    }
+    return WorkersFailure{128 + *interrupted_, message};
   }
   if (failures_ == 0) return std::nullopt;
   return root_cause();
@@ -172,17 +181,18 @@ void Workers::note_failure(Worker& worker) {
 void Workers::take_signal() {
   signalfd_siginfo info{};
   if (read(signals_, &info, sizeof info) != sizeof info) return;
-  if (interrupted_) killed_ = false;  // again: at once
+  const bool at_once = interrupted_ || !launched_ || info.ssi_signo != SIGTERM;
+  if (interrupted_) killed_ = false;  // again
   interrupted_ = static_cast<int>(info.ssi_signo);
-  failed_at_ = Clock::now() - kGrace;
+  failed_at_ = Clock::now() - grace_ + (at_once ? 0ms : kLastWords);
 }
 
 void Workers::end_survivors() {
   if (!failed_at_) return;
   const auto waited = Clock::now() - *failed_at_;
-  const int signal_number = waited >= kGrace + kPatience ? SIGKILL : SIGTERM;
+  const int signal_number = waited >= grace_ + kPatience ? SIGKILL : SIGTERM;
   bool& sent = signal_number == SIGKILL ? killed_ : asked_to_end_;
-  if (waited < kGrace || sent) return;
+  if (waited < grace_ || sent) return;
   sent = true;
   for (const Worker& worker : workers_) {
     if (!worker.ended) kill(worker.process, signal_number);

@@ -2,7 +2,8 @@
 //
 // A worker dies with this process (PR_SET_PDEATHSIG), even if that is killed. When one fails, the
 // others are ended within two seconds and the root cause is told: the first worker that failed by
-// itself, rather than the ones that then lost their peer.
+// itself, rather than the ones that then lost their peer. Under a launcher there is one worker, and
+// it is given a few seconds to find out from the other ranks why it failed.
 #pragma once
 
 #include <sys/types.h>
@@ -77,6 +78,8 @@ class Workers {
   std::optional<Clock::time_point> failed_at_;
   size_t failures_ = 0;
   bool asked_to_end_ = false, killed_ = false;
+  bool launched_ = false;    // by torchrun, srun, mpirun: one worker, which is one of many ranks
+  Clock::duration grace_{};  // from the first failure to SIGTERM
 };
 
 }  // namespace penstock::cli

@@ -16,22 +16,22 @@ namespace penstock {
 
 namespace {
 
-struct Unit {
+struct NamedUnit {
   std::string_view name;
   double factor;
 };
 
 constexpr double ki = 1024;
-constexpr Unit times[] = {{"ns", 1e-9}, {"us", 1e-6}, {"µs", 1e-6}, {"ms", 1e-3},
-                          {"s", 1},     {"min", 60},  {"h", 3600}};
-constexpr Unit sizes[] = {
+constexpr NamedUnit times[] = {{"ns", 1e-9}, {"us", 1e-6}, {"µs", 1e-6}, {"ms", 1e-3},
+                               {"s", 1},     {"min", 60},  {"h", 3600}};
+constexpr NamedUnit sizes[] = {
     {"B", 1},     {"KB", 1e3}, {"kB", 1e3},     {"MB", 1e6},         {"GB", 1e9},
     {"TB", 1e12}, {"KiB", ki}, {"MiB", ki* ki}, {"GiB", ki* ki* ki}, {"TiB", ki* ki* ki* ki}};
-constexpr Unit bit_rates[] = {{"bit/s", 1. / 8},
-                              {"Kbit/s", 1e3 / 8},
-                              {"Mbit/s", 1e6 / 8},
-                              {"Gbit/s", 1e9 / 8},
-                              {"Tbit/s", 1e12 / 8}};
+constexpr NamedUnit bit_rates[] = {{"bit/s", 1. / 8},
+                                   {"Kbit/s", 1e3 / 8},
+                                   {"Mbit/s", 1e6 / 8},
+                                   {"Gbit/s", 1e9 / 8},
+                                   {"Tbit/s", 1e12 / 8}};
 
 constexpr std::string_view time_cure =
     "Write seconds, or a number with ns, us, ms, s, min or h: 650us.";
@@ -65,9 +65,9 @@ Quantity split(std::string_view text, std::string_view place, std::string_view c
   return {trimmed.substr(0, length), std::abs(number), trim(trimmed.substr(length))};
 }
 
-double factor_of(std::string_view unit, std::span<const Unit> units) {
+double factor_of(std::string_view unit, std::span<const NamedUnit> units) {
   if (unit.empty()) return 1;
-  for (const Unit& known : units) {
+  for (const NamedUnit& known : units) {
     if (known.name == unit) return known.factor;
   }
   return 0;
@@ -90,7 +90,7 @@ std::string three_digits(double value) {
 }
 
 /// `value` in the largest of the ascending units that leaves at least 1 (0.9995 rounds to 1.00).
-std::string with_unit(double value, std::span<const Unit> units) {
+std::string with_unit(double value, std::span<const NamedUnit> units) {
   size_t chosen = 0;
   while (chosen + 1 < units.size() && std::abs(value) >= 999.5 * units[chosen].factor) ++chosen;
   return fmt::format("{} {}", three_digits(value / units[chosen].factor), units[chosen].name);
@@ -131,17 +131,17 @@ double parse_bytes_per_second(std::string_view text, std::string_view place) {
 }
 
 std::string format_seconds(double seconds) {
-  static constexpr Unit units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
+  static constexpr NamedUnit units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
   return seconds == 0 ? "0 s" : with_unit(seconds, units);
 }
 
 std::string format_bytes(double bytes) {
-  static constexpr Unit units[] = {{"B", 1},
-                                   {"KiB", ki},
-                                   {"MiB", ki * ki},
-                                   {"GiB", ki * ki * ki},
-                                   {"TiB", ki * ki * ki * ki},
-                                   {"PiB", ki * ki * ki * ki * ki}};
+  static constexpr NamedUnit units[] = {{"B", 1},
+                                        {"KiB", ki},
+                                        {"MiB", ki * ki},
+                                        {"GiB", ki * ki * ki},
+                                        {"TiB", ki * ki * ki * ki},
+                                        {"PiB", ki * ki * ki * ki * ki}};
   if (std::abs(bytes) < 999.5) return fmt::format("{:.0f} B", bytes);
   return with_unit(bytes, units);
 }
@@ -149,14 +149,14 @@ std::string format_bytes(double bytes) {
 std::string format_bytes(int64_t bytes) { return format_bytes(static_cast<double>(bytes)); }
 
 std::string format_bytes_per_second(double rate) {
-  static constexpr Unit units[] = {
+  static constexpr NamedUnit units[] = {
       {"B/s", 1}, {"KB/s", 1e3}, {"MB/s", 1e6}, {"GB/s", 1e9}, {"TB/s", 1e12}};
   return with_unit(rate, units);
 }
 
 std::string format_count(double count) {
-  static constexpr Unit units[] = {{"", 1},     {"k", 1e3},  {"M", 1e6}, {"G", 1e9},
-                                   {"T", 1e12}, {"P", 1e15}, {"E", 1e18}};
+  static constexpr NamedUnit units[] = {{"", 1},     {"k", 1e3},  {"M", 1e6}, {"G", 1e9},
+                                        {"T", 1e12}, {"P", 1e15}, {"E", 1e18}};
   if (std::abs(count) < 999.5) return fmt::format("{:g}", count);
   return with_unit(count, units);
 }

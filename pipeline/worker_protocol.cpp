@@ -3,12 +3,22 @@
 namespace penstock {
 
 nlohmann::json to_json(const WorkerTask& task) {
-  return {{"command", task.command},           {"rank", task.rank},
-          {"world_size", task.world_size},     {"local_rank", task.local_rank},
-          {"local_size", task.local_size},     {"store_host", task.store_host},
-          {"store_prefix", task.store_prefix}, {"store_port", task.store_port},
-          {"store_serve", task.store_serve},   {"one_machine", task.one_machine},
-          {"progress", task.progress},         {"arguments", task.arguments}};
+  return {{"command", task.command},
+          {"rank", task.rank},
+          {"world_size", task.world_size},
+          {"local_rank", task.local_rank},
+          {"local_size", task.local_size},
+          {"store_host", task.store_host},
+          {"store_prefix", task.store_prefix},
+          {"store_port", task.store_port},
+          {"store_serve", task.store_serve},
+          {"one_machine", task.one_machine},
+          {"node", task.node},
+          {"launched", task.launched},
+          {"progress", task.progress},
+          {"start_timeout_s", task.start_timeout_s},
+          {"facts", task.facts},
+          {"arguments", task.arguments}};
 }
 
 WorkerTask parse_task(const nlohmann::json& json) {
@@ -23,7 +33,11 @@ WorkerTask parse_task(const nlohmann::json& json) {
   json.at("store_port").get_to(task.store_port);
   json.at("store_serve").get_to(task.store_serve);
   json.at("one_machine").get_to(task.one_machine);
+  json.at("node").get_to(task.node);
+  json.at("launched").get_to(task.launched);
   json.at("progress").get_to(task.progress);
+  json.at("start_timeout_s").get_to(task.start_timeout_s);
+  json.at("facts").get_to(task.facts);
   task.arguments = json.at("arguments");
   return task;
 }
@@ -33,14 +47,15 @@ NLOHMANN_JSON_SERIALIZE_ENUM(FailureKind, {{FailureKind::failure, "failure"},
                                            {FailureKind::peer, "peer"}})
 
 nlohmann::json to_json(const WorkerError& error) {
-  return {{"event", "error"},   {"kind", error.kind},     {"rank", error.rank},
-          {"step", error.step}, {"action", error.action}, {"message", error.message}};
+  return {{"event", "error"},        {"kind", error.kind}, {"rank", error.rank},
+          {"lost", error.lost},      {"step", error.step}, {"action", error.action},
+          {"message", error.message}};
 }
 
 WorkerError parse_error(const nlohmann::json& json) {
-  return {json.at("kind").get<FailureKind>(), json.at("rank").get<int>(),
-          json.at("step").get<int64_t>(), json.at("action").get<std::string>(),
-          json.at("message").get<std::string>()};
+  return {json.at("kind").get<FailureKind>(),   json.at("rank").get<int>(),
+          json.at("lost").get<int>(),           json.at("step").get<int64_t>(),
+          json.at("action").get<std::string>(), json.at("message").get<std::string>()};
 }
 
 nlohmann::json to_json(const Timeline& timeline) {

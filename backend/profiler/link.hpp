@@ -1,4 +1,4 @@
-// The link between two local ranks, measured through the executor's own communicator.
+// The link between two ranks, measured through the executor's own communicator.
 #pragma once
 
 #include "backend/communicator.hpp"
@@ -9,8 +9,11 @@ namespace penstock::profiler {
 /// Ranks 0 and 1 measure, the others wait; all ranks call it and get the same result. Two links:
 /// first `gloo`, both ranks idle, with the compute time that a transfer costs each of them; then
 /// `gloo-busy`, while the sender goes on computing and the receiver waits. Empty for one rank.
-/// One-way times come from CLOCK_MONOTONIC, which the processes of a machine share. `largest` is
-/// the largest message, in bytes. Throws PeerError.
-std::vector<LinkCost> measure_links(Communicator& communicator, int64_t largest);
+/// One-way times come from CLOCK_MONOTONIC, which the processes of a machine share; without
+/// `one_clock` they are round trips by the receiver's clock, less half of the smallest one's.
+/// `largest` is the largest message, in bytes; none is measured beyond one of half a second. Throws
+/// PeerError.
+std::vector<LinkCost> measure_links(Communicator& communicator, int64_t largest,
+                                    bool one_clock = true);
 
 }  // namespace penstock::profiler

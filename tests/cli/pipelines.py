@@ -71,7 +71,8 @@ def write_plan(folder, model, data, begins, microbatches, microbatch, schedule="
 
 def clean_environment():
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    return {key: value for key, value in os.environ.items() if key not in names}
+    launchers = ("OMPI_", "PMI", "SLURM_", "MPI_LOCAL")
+    return {key: value for key, value in os.environ.items() if key not in names and not key.startswith(launchers)}
 
 
 def execute(plan, *options, timeout=300):

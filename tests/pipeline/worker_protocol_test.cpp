@@ -23,6 +23,10 @@ TEST(WorkerProtocol, ATaskArrivesAsItWasSent) {
   task.store_port = 29500;
   task.store_serve = true;
   task.one_machine = false;
+  task.node = 5;
+  task.launched = true;
+  task.start_timeout_s = 7;
+  task.facts = {{"seed", "1"}};
   task.progress = 9;
   task.arguments = {{"steps", 7}};
   const auto sent = to_json(task);
@@ -55,13 +59,14 @@ TEST(WorkerProtocol, AnExecuteTaskArrivesAsItWasSent) {
 }
 
 TEST(WorkerProtocol, AnErrorNamesRankStepActionAndKind) {
-  const WorkerError error{FailureKind::peer, 2, 17, "1F3", "lost rank 1"};
+  const WorkerError error{FailureKind::peer, 2, 1, 17, "1F3", "lost rank 1"};
   const auto event = to_json(error);
   EXPECT_EQ(event.at("event"), "error");
   EXPECT_EQ(event.at("kind"), "peer");
   const WorkerError read = parse_error(nlohmann::json::parse(event.dump()));
   EXPECT_EQ(read.kind, FailureKind::peer);
   EXPECT_EQ(read.rank, 2);
+  EXPECT_EQ(read.lost, 1);
   EXPECT_EQ(read.step, 17);
   EXPECT_EQ(read.action, "1F3");
   EXPECT_EQ(read.message, "lost rank 1");

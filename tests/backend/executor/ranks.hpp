@@ -27,7 +27,7 @@ inline Communicators make_gloo_threads(int size) {
     threads.emplace_back([&, rank] {
       StoreAddress own{address.host, address.port, false, ""};
       if (rank > 0) stores[rank] = open_tcp_store(own);
-      communicators[rank] = make_gloo(*stores[rank], rank, size, true);
+      communicators[rank] = make_gloo(*stores[rank], rank, size);
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <thread>
 
+#include "backend/cause.hpp"
+#include "backend/communicator.hpp"
 #include "backend/gloo.hpp"
 #include "backend/rendezvous.hpp"
 #include "graph/error.hpp"
@@ -15,6 +18,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 /// Runs `body` as every rank; returns each rank's InputError message, "" for none.
 std::vector<std::string> run_seats(int size, const std::function<void(const Seat&)>& body) {
@@ -43,13 +47,98 @@ TEST(Rendezvous, EqualFactsShakeHands) {
               ElementsAre(IsEmpty(), IsEmpty(), IsEmpty()));
 }
 
-TEST(Rendezvous, ADifferentFactIsNamedWithBothValues) {
-  const auto messages = run_seats(3, [](const Seat& seat) {
-    shake_hands(seat, {{"plan sha256", seat.rank == 2 ? "cd" : "ab"}, {"world size", "3"}});
+TEST(Rendezvous, ADifferentFactIsNamedWithAllValuesOnEveryRank) {
+  const auto messages = run_seats(4, [](const Seat& seat) {
+    shake_hands(seat, {{"plan sha256", seat.rank == 2 ? "cd" : "ab"}, {"steps", "3"}});
   });
-  EXPECT_THAT(messages[0], HasSubstr("rank 0 has plan sha256 ab, rank 2 has cd"));
-  EXPECT_THAT(messages[1], IsEmpty());
-  EXPECT_THAT(messages[2], HasSubstr("rank 0 has plan sha256 ab, rank 2 has cd"));
+  for (const std::string& message : messages) {
+    EXPECT_THAT(message, HasSubstr("plan sha256: ab on ranks 0, 1, 3; cd on rank 2"));
+    EXPECT_THAT(message, Not(HasSubstr("steps")));
+  }
+}
+
+TEST(Rendezvous, AFactThatOneRankLacksDiffers) {
+  const auto messages = run_seats(2, [](const Seat& seat) {
+    shake_hands(seat, seat.rank == 0 ? Facts{} : Facts{{"seed", "7"}});
+  });
+  EXPECT_THAT(messages[0], HasSubstr("seed: nothing on rank 0; 7 on rank 1"));
+}
+
+TEST(Rendezvous, RanksThatDoNotComeAreNamed) {
+  StoreAddress address;
+  address.serve = true;
+  const auto store = open_tcp_store(address);
+  std::thread other([&] {
+    StoreAddress own{address.host, address.port, false, ""};
+    const auto joined = open_tcp_store(own);
+    const auto said = test::message_of<PeerError>([&] { shake_hands({*joined, 2, 6}, {}, 0.5); });
+    EXPECT_THAT(said, HasSubstr("ranks 1, 3-5 of 6 did not come within 0.5 s"));
+  });
+  // Long enough for the other rank: all that comes late is named as missing.
+  while (!store->get_within("handshake/2", 1)) {
+  }
+  const auto said = test::message_of<PeerError>([&] { shake_hands({*store, 0, 6}, {}, 0.5); });
+  EXPECT_THAT(said, HasSubstr("ranks 1, 3-5 of 6 did not come within 0.5 s"));
+  other.join();
+}
+
+TEST(Rendezvous, ARankThatRefusesEndsAllAtOnceThoughOthersNeverCome) {
+  const auto messages = run_seats(3, [](const Seat& seat) {
+    if (seat.rank == 1) return;  // never comes; nobody waits the ten minutes for it
+    if (seat.rank == 2) return refuse_to_run(seat, "no such file");
+    shake_hands(seat, {});
+  });
+  EXPECT_THAT(messages[0], HasSubstr("rank 2 refuses to run: no such file"));
+}
+
+TEST(Rendezvous, ARankOfALargerRunIsToldSo) {
+  const auto messages = run_seats(3, [](const Seat& seat) {
+    if (seat.rank == 2) return shake_hands({seat.store, 2, 3}, {{"number of ranks", "3"}});
+    shake_hands({seat.store, seat.rank, 2}, {{"number of ranks", "2"}});
+  });
+  EXPECT_THAT(messages[0], IsEmpty());
+  EXPECT_THAT(messages[2], HasSubstr("number of ranks: 2 on rank 0; 3 on rank 2"));
+}
+
+/// What every rank concludes from its own error.
+std::vector<WorkerError> find_causes(const std::vector<std::optional<WorkerError>>& errors) {
+  std::vector<WorkerError> causes(errors.size());
+  run_seats(static_cast<int>(errors.size()), [&](const Seat& seat) {
+    // All begin together, so that none is late.
+    seat.store.set("begin/" + std::to_string(seat.rank), "");
+    for (int rank = 0; rank < seat.size; ++rank) seat.store.get("begin/" + std::to_string(rank));
+    const auto& own = errors[static_cast<size_t>(seat.rank)];
+    if (own) causes[static_cast<size_t>(seat.rank)] = find_cause(seat, *own);
+  });
+  return causes;
+}
+
+TEST(FindCause, TheErrorOfARankThatFailedByItselfReachesAll) {
+  const auto causes =
+      find_causes({WorkerError{FailureKind::peer, 0, 1, 3, "", "lost rank 1"},
+                   WorkerError{FailureKind::peer, 1, 2, 3, "", "lost rank 2"},
+                   WorkerError{FailureKind::failure, 2, -1, 3, "1F0", "no memory"}});
+  EXPECT_THAT(causes[0].message, HasSubstr("rank 2 failed in step 3 at 1F0: no memory"));
+  EXPECT_THAT(causes[1].message, HasSubstr("rank 2 failed in step 3 at 1F0: no memory"));
+  EXPECT_EQ(causes[2].message, "no memory");
+}
+
+TEST(FindCause, ARankThatSaysNothingIsNamedByAll) {
+  // 0 lost 1 since 1 lost 2, which was killed.
+  const auto causes =
+      find_causes({WorkerError{FailureKind::peer, 0, 1, 3, "", "lost rank 1"},
+                   WorkerError{FailureKind::peer, 1, 2, 3, "", "lost rank 2"}, std::nullopt});
+  EXPECT_EQ(causes[0].lost, 2);
+  EXPECT_EQ(causes[1].lost, 2);
+  EXPECT_THAT(causes[0].message, HasSubstr("rank 2 is gone without a word"));
+}
+
+TEST(FindCause, OfASumThatFailedTheOnlyRankThatSaysNothingIsNamed) {
+  const auto causes =
+      find_causes({WorkerError{FailureKind::peer, 0, -1, 3, "", "a sum failed"}, std::nullopt,
+                   WorkerError{FailureKind::peer, 2, -1, 3, "", "a sum failed"}});
+  EXPECT_EQ(causes[0].lost, 1);
+  EXPECT_EQ(causes[2].lost, 1);
 }
 
 TEST(Rendezvous, OneClockHasNoOffset) {

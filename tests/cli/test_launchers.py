@@ -1,0 +1,147 @@
+"""penstock execute as a rank of real launchers: it trains as when it starts its workers itself, and ends as a whole."""
+
+import json
+import os
+import re
+import signal
+
+import pytest
+import yaml
+
+import launchers
+from launchers import end_all, marked_environment, mpirun, processes_of, ranks_by_hand, start, wait_until_none_is_left
+from pipelines import (PENSTOCK, TORCHRUN, execute_json, good_plan, model_path, needs_backend, torch, vectors,
+                       write_plan)
+
+pytestmark = needs_backend
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory):
+    running = launchers.Slurm(tmp_path_factory.mktemp("slurm"))
+    yield running
+    running.stop()
+
+
+def prefix_of(launcher, ranks, request):
+    """The words before the command, and what the environment needs."""
+    if launcher == "mpirun":
+        return mpirun(ranks), {}
+    if launcher == "srun":
+        slurm = request.getfixturevalue("slurm")
+        return [slurm.srun, "-n", ranks], slurm.environment
+    if not TORCHRUN.exists():
+        pytest.skip("torchrun is not beside the Python that runs the tests")
+    return [TORCHRUN, "--no-python", "--nproc-per-node", ranks, "--master-port", "0", "--rdzv-backend", "c10d",
+            "--rdzv-endpoint", "localhost:0"], {}
+
+
+def image_plan(folder, replicas, steps=3, **more):
+    """The image classifier: two stages, as many replicas as asked for."""
+    data = vectors(folder, "image", None, torch.float32, shape=[1, 28, 28])
+    return write_plan(folder, model_path("image_classifier"), data, ["", "stage1"], 2, 8, steps=steps,
+                      data_parallel=replicas, **more)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("launcher", ["mpirun", "srun"])
+def test_each_process_is_a_rank_and_trains_the_same(tmp_path, request, launcher, ranks):
+    prefix, variables = prefix_of(launcher, ranks, request)
+    plan = image_plan(tmp_path, ranks // 2)
+    (status, output, errors), = end_all([start([*prefix, PENSTOCK, "execute", plan, "--json"],
+                                               marked_environment(**variables))])
+    assert status == 0, errors
+    assert json.loads(output)["losses"] == execute_json(plan)["losses"]
+
+
+def test_within_an_allocation_but_not_a_step_all_ranks_are_started_from_here(tmp_path, slurm):
+    plan = image_plan(tmp_path, 1, steps=1)
+    script = tmp_path / "batch.sh"
+    script.write_text(f"#!/bin/sh\nexec {PENSTOCK} execute {plan} --json\n")
+    (status, _, errors), = end_all([start([slurm.srun.replace("srun", "sbatch"), "--wait", "-n", "2", "-o",
+                                           tmp_path / "out", script], marked_environment(**slurm.environment))])
+    assert status == 0, errors + (tmp_path / "out").read_text()
+    assert '"ranks": 2' in (tmp_path / "out").read_text()
+
+
+@pytest.mark.parametrize("launcher, victim, program", [
+    ("mpirun", 1, "penstock"), ("srun", 1, "penstock"), ("srun", 2, "penstock-worker"), ("srun", 0, "penstock"),
+    ("torchrun", 1, "penstock")])
+def test_a_killed_rank_ends_all_and_is_named(tmp_path, request, launcher, victim, program):
+    prefix, variables = prefix_of(launcher, 3, request)
+    plan = write_plan(tmp_path, model_path("pippy"), vectors(tmp_path, "x", 512, torch.float32),
+                      ["", "layer1", "layer2"], 4, 4, steps=10_000_000)
+    environment = marked_environment(**variables)
+    process = start([*prefix, PENSTOCK, "execute", plan], environment)
+    seen = ""
+    for line in process.stderr:
+        seen += line
+        if re.search(r"step +\d+/", line):
+            break
+    ranks = processes_of(environment, program)
+    assert sorted(ranks) == [0, 1, 2], seen
+    os.kill(ranks[victim], signal.SIGKILL)
+    (status, _, errors), = end_all([process])
+    assert status != 0
+    assert re.search(rf"(rank|task)\s*:?\s*{victim}\b", errors), errors
+    if launcher == "srun":  # which lets the others run on: they end by themselves, and say why
+        assert re.search(rf"(lost )?rank {victim}\b", errors), errors
+        if victim == 1:
+            assert "rank 1 is gone without a word" in errors
+    wait_until_none_is_left(environment)
+
+
+def changed(plan, name, **changes):
+    content = {**yaml.safe_load(plan.read_text()), **changes}
+    path = plan.with_name(name)
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    return path
+
+
+def test_ranks_of_different_plans_end_at_once_with_both_values(tmp_path):
+    plan = good_plan(tmp_path)
+    other = changed(plan, "other.yaml", microbatches=1, microbatch=8)
+    results = ranks_by_hand([[PENSTOCK, "execute", plan], [PENSTOCK, "execute", other]])
+    for status, _, errors in results:
+        assert status == 2, errors
+        assert "microbatches: 2 on rank 0; 1 on rank 1" in errors
+        assert "plan sha256:" in errors
+
+
+def test_ranks_with_different_flags_end_at_once_with_both_values(tmp_path):
+    plan = good_plan(tmp_path)
+    results = ranks_by_hand([[PENSTOCK, "execute", plan], [PENSTOCK, "execute", plan, "--steps", "2"]])
+    for status, _, errors in results:
+        assert status == 2 and "steps: 3 on rank 0; 2 on rank 1" in errors, errors
+
+
+@pytest.mark.parametrize("refusing", [0, 1])
+def test_a_mistake_of_one_rank_ends_the_others_at_once(tmp_path, refusing):
+    commands = [[PENSTOCK, "execute", good_plan(tmp_path)] for _ in range(2)]
+    commands[refusing][2] = tmp_path / "missing.yaml"
+    results = ranks_by_hand(commands)
+    for rank, (status, _, errors) in enumerate(results):
+        assert status == 2 and "missing.yaml" in errors, errors
+        if rank != refusing:
+            assert f"rank {refusing} refuses to run" in errors
+
+
+def test_ranks_that_do_not_come_are_named(tmp_path):
+    command = [PENSTOCK, "execute", image_plan(tmp_path, 2), "--start-timeout", "3s"]
+    for status, _, errors in ranks_by_hand([command, None, command, None]):
+        assert status == 1, errors
+        assert "ranks 1, 3 of 4 did not come within 3 s" in errors
+
+
+def test_without_rank_0_the_others_say_where_they_looked_for_it(tmp_path):
+    (status, _, errors), = ranks_by_hand([None, [PENSTOCK, "execute", good_plan(tmp_path), "--start-timeout", "1s"]])
+    assert status == 1 and "no store at 127.0.0.1:" in errors and "MASTER_ADDR" in errors, errors
+
+
+def test_a_link_between_two_ranks_is_measured_and_a_plan_is_simulated_with_it(tmp_path):
+    cluster = tmp_path / "cluster.yaml"
+    (status, output, errors), (other, _, _) = ranks_by_hand([[PENSTOCK, "profile", "--link", "-o", cluster]] * 2)
+    assert (status, other) == (0, 0), errors
+    assert "link between ranks 0 and 1" in output
+    link = yaml.safe_load(cluster.read_text())["link"]
+    assert float(link["latency"]) > 0 and float(link["bandwidth"]) > 0 and link["send"] == "posted"
