@@ -54,7 +54,8 @@ std::vector<LogicalCore> describe_cores(const std::set<int>& ids) {
   return cores;
 }
 
-/// What each rank of this machine may use. A machine is known by its name and its launcher's number.
+/// What each rank of this machine may use. A machine is known by its name and the launcher's
+/// number.
 std::vector<CoreClaim> claims_of_machine(const WorkerTask& task, SharedStore& store,
                                          const std::set<int>& own) {
   std::vector<CoreClaim> claims(static_cast<size_t>(task.local_size), CoreClaim{own});

@@ -1,5 +1,5 @@
-// penstock execute: trains a plan, or runs its forwards, on workers of this machine; under torchrun,
-// srun or mpirun it is one of the ranks. Everything that can be checked without LibTorch is checked
+// penstock execute: trains a plan, or runs its forwards, on workers of this machine; under
+// torchrun, srun or mpirun it is one of the ranks. Everything that can be checked without LibTorch is checked
 // before a worker starts.
 #include <fmt/format.h>
 

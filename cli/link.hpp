@@ -6,8 +6,8 @@
 namespace penstock::cli {
 
 /// Ranks 0 and 1 of the launcher that started this process, or of this machine. Rank 0 writes the
-/// cluster: `options.ranks` or the launcher's number of ranks, joined by that link. The exit status.
-/// Throws InputError.
+/// cluster: `options.ranks` or the launcher's number of ranks, joined by that link. The exit
+/// status. Throws InputError.
 int measure_link(const ProfileOptions& options);
 
 }  // namespace penstock::cli

@@ -18,11 +18,11 @@ struct CoreClaim {
   int near_node = -1;     // where its device is attached, or -1
 };
 
-/// The cores of local rank `rank`, one claim per local rank. Ranks that may use the same cores (those
-/// of the node near by, where any are allowed) share them: equally many each, consecutive ranks side
-/// by side, logical cores of one physical core together, and no rank on two nodes as long as
-/// others fit; where ranks outnumber cores they take turns. A rank that its launcher has given cores
-/// of its own keeps them all. Empty where nothing is known.
+/// The cores of local rank `rank`, one claim per local rank. Ranks that may use the same cores
+/// (those of the node near by, where any are allowed) share them: equally many each, consecutive
+/// ranks side by side, logical cores of one physical core together, and no rank on two nodes as
+/// long as whole shares fit into nodes; where ranks outnumber cores they take turns. A rank that
+/// its launcher has given cores of its own keeps them all. Empty where nothing is known.
 std::vector<int> cores_of_rank(const std::vector<LogicalCore>& machine,
                                const std::vector<CoreClaim>& claims, int rank);
 

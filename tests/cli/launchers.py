@@ -101,9 +101,9 @@ def ranks_by_hand(commands, world=None, prefixes=None, address="127.0.0.1", **mo
     for rank, command in enumerate(commands):
         if command is None:
             continue
-        local = {"LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1} if prefixes else {"LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": world}
+        local_rank, local_size = (0, 1) if prefixes else (rank, world)
         environment = marked_environment(RANK=rank, WORLD_SIZE=world, MASTER_ADDR=address, MASTER_PORT=port,
-                                         **local, **more)
+                                         LOCAL_RANK=local_rank, LOCAL_WORLD_SIZE=local_size, **more)
         processes.append(start([*(prefixes[rank] if prefixes else []), *command], environment))
     return end_all(processes)
 
