@@ -15,7 +15,7 @@ from pipelines import clean_environment
 
 MARK = "PENSTOCK_TEST_MARK"
 RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "RANK", "SLURM_PROCID")
-PATIENCE_S = 60  # only what really hangs fails by it
+PATIENCE_S = 300  # only what really hangs fails by it
 
 
 def need(*programs):
