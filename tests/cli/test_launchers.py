@@ -65,7 +65,8 @@ def test_within_an_allocation_but_not_a_step_all_ranks_are_started_from_here(tmp
 
 
 @pytest.mark.parametrize("launcher, victim, program", [
-    ("mpirun", 1, "penstock"), ("srun", 1, "penstock"), ("srun", 2, "penstock-worker"), ("srun", 0, "penstock")])
+    ("mpirun", 1, "penstock"), ("srun", 1, "penstock"), ("srun", 2, "penstock-worker"), ("srun", 0, "penstock"),
+    ("torchrun", 1, "penstock")])
 def test_a_killed_rank_ends_all_and_is_named(tmp_path, request, launcher, victim, program):
     prefix, variables = prefix_of(launcher, 3, request)
     plan = write_plan(tmp_path, model_path("pippy"), vectors(tmp_path, "x", 512, torch.float32),
@@ -135,3 +136,12 @@ def test_ranks_that_do_not_come_are_named(tmp_path):
 def test_without_rank_0_the_others_say_where_they_looked_for_it(tmp_path):
     (status, _, errors), = ranks_by_hand([None, [PENSTOCK, "execute", good_plan(tmp_path), "--start-timeout", "1s"]])
     assert status == 1 and "no store at 127.0.0.1:" in errors and "MASTER_ADDR" in errors, errors
+
+
+def test_a_link_between_two_ranks_is_measured_and_a_plan_is_simulated_with_it(tmp_path):
+    cluster = tmp_path / "cluster.yaml"
+    (status, output, errors), (other, _, _) = ranks_by_hand([[PENSTOCK, "profile", "--link", "-o", cluster]] * 2)
+    assert (status, other) == (0, 0), errors
+    assert "link between ranks 0 and 1" in output
+    link = yaml.safe_load(cluster.read_text())["link"]
+    assert float(link["latency"]) > 0 and float(link["bandwidth"]) > 0 and link["send"] == "posted"
