@@ -116,7 +116,8 @@ std::function<int()> declare_plan(CLI::App& app) {
            "throughput, memory (least on the fullest rank) or cost (device seconds)")
       ->capture_default_str();
   app.add_option("--split", options->split,
-                 "split by hand: PATH:beginning|PATH:end[,…]; default: searched")
+                 "split by hand: PATH:beginning|PATH:end[,…], or pipe_split where the model calls "
+                 "it; default: searched")
       ->delimiter(',')
       ->type_name("POINT");
   app.add_flag("--contiguous", options->contiguous,

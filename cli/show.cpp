@@ -10,6 +10,7 @@
 #include "cli/stage_names.hpp"
 #include "cli/table.hpp"
 #include "graph/analysis.hpp"
+#include "graph/cuts.hpp"
 #include "graph/error.hpp"
 #include "graph/flops.hpp"
 #include "graph/pt2.hpp"
@@ -76,10 +77,22 @@ void print_ends(const Graph& model) {
   }
 }
 
+/// pipe_split() calls in the model's code.
+void print_markers(const Graph& model) {
+  for (size_t k = 0; k < model.markers.size(); ++k) {
+    const OperatorId next = model.markers[k];
+    const std::string& op = model.operators[static_cast<size_t>(next)].name;
+    const std::string name = begin_name(model, next);
+    fmt::print("  pipe_split  @{} before {}{}\n", k, name,
+               name == op ? "" : fmt::format(" ({})", op));
+  }
+}
+
 int show_model(const std::string& path) {
   const Graph model = read_pt2(path);
   print_sizes(model);
   print_ends(model);
+  print_markers(model);
   fmt::print("\n{}", module_table(module_tree(model)));
   return 0;
 }

@@ -50,17 +50,25 @@ std::vector<OperatorId> allowed_begins(const Graph& model, std::vector<OperatorI
 std::vector<OperatorId> unit_begins(const Graph& model, const Analysis& analysis);
 
 /// The position that a plan's `begin` names: "" is 0; a module path is the first operator of its
-/// first call, `iter_block@1` of its second call, otherwise an operator's name (`%name` where a
-/// module has the same). A container that is not called itself (`layers`) begins with its first
-/// child. Throws InputError, place `place`, suggesting the nearest name.
+/// first call, `iter_block@1` of its second call, `pipe_split@1` what follows the second
+/// pipe_split() of the model's code, otherwise an operator's name (`%name` where a module has the
+/// same). A container that is not called itself (`layers`) begins with its first child. Throws
+/// InputError, place `place`, suggesting the nearest name.
 OperatorId begin_position(const Graph& graph, const std::string& begin, const std::string& place);
+
+/// The operators that follow the model's pipe_split() calls: all of them for `pipe_split`, the
+/// second for `pipe_split@1`; none for any other name. Throws InputError, place `place`, where the
+/// model has no such call.
+std::vector<OperatorId> marker_positions(const Graph& graph, const std::string& name,
+                                         const std::string& place);
 
 /// The outermost module call that begins at `position`, or else the operator there; "" for 0.
 std::string begin_name(const Graph& graph, OperatorId position);
 
 /// Positions for `PATH:beginning` and `PATH:end`; several for a module that is called several
-/// times unless the path names the call (`PATH@1:end`). The begin and the end of the model itself
-/// are left out. Ascending.
+/// times unless the path names the call (`PATH@1:end`). `pipe_split` is every pipe_split() of the
+/// model's code, `pipe_split@1` the second. The begin and the end of the model itself are left out.
+/// Ascending.
 /// Throws InputError, place `--split`.
 std::vector<OperatorId> split_positions(const Graph& graph, const std::string& point);
 

@@ -116,6 +116,8 @@ struct Graph {
   std::vector<StoredTensor> tensors;
   std::vector<Output> outputs;
   std::vector<BufferUpdate> updates;
+  /// Where the model's code calls pipe_split(): the operators that come next, ascending, each once.
+  std::vector<OperatorId> markers;
   int64_t example_batch = 1;  // the batch at export; the only possible one if !dynamic
   bool dynamic_batch = false;
   int64_t min_batch = 1, max_batch = INT64_MAX;

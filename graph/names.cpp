@@ -94,8 +94,10 @@ OperatorId begin_position(const Graph& graph, const std::string& begin, const st
   const Modules modules = module_calls(graph);
   if (const auto call = modules.find(begin); call != modules.end()) return call->second.begin;
   const OperatorId id = operator_named(graph, begin.substr(begin.starts_with('%') ? 1 : 0));
-  if (id < 0) refuse_name(graph, modules, begin, place);
-  return id;
+  if (id >= 0) return id;
+  if (const auto marked = marker_positions(graph, begin, place); !marked.empty())
+    return marked.front();
+  refuse_name(graph, modules, begin, place);
 }
 
 std::string begin_name(const Graph& graph, OperatorId position) {
@@ -109,12 +111,14 @@ std::string begin_name(const Graph& graph, OperatorId position) {
 }
 
 std::vector<OperatorId> split_positions(const Graph& graph, const std::string& point) {
+  if (const auto marked = marker_positions(graph, point, "--split"); !marked.empty())
+    return marked;
   const size_t colon = point.rfind(':');
   const std::string path = point.substr(0, colon);
   const std::string side = colon == std::string::npos ? "" : point.substr(colon + 1);
   if (path.empty() || (side != "beginning" && side != "end"))
     throw InputError("--split", fmt::format("'{}' is no split point", point),
-                     "Write PATH:beginning or PATH:end, as in layers.3:end.");
+                     "Write PATH:beginning or PATH:end, as in layers.3:end, or pipe_split.");
   std::vector<OperatorId> positions;
   const auto count = static_cast<OperatorId>(graph.operators.size());
   for (const Extent& extent : extents(graph, path)) {

@@ -52,6 +52,7 @@ Json read_facts(const Zip& zip) {
 }
 
 void apply_facts(const Json& facts, Reader& reader, Payloads& payloads) {
+  reader.marked = facts.value("splits", std::set<std::string>{});
   const auto coupled = facts.find("batch_coupled");
   if (coupled != facts.end() && !coupled->is_null())
     reader.graph.batch_coupled = coupled->get<bool>();
@@ -68,6 +69,10 @@ void read_into(Graph& graph, const std::string& path) {
   read_inputs(reader, scope, model, payloads);
   read_nodes(reader, scope);
   read_outputs(reader, scope, model);
+  // Before the first operator and behind the last one nothing is parted.
+  std::erase_if(graph.markers, [&](OperatorId next) {
+    return next == 0 || next == static_cast<OperatorId>(graph.operators.size());
+  });
 }
 
 }  // namespace

@@ -101,6 +101,21 @@ void read_operator(Reader& reader, Scope& scope, const Json& node) {
   reader.graph.operators.push_back(std::move(op));
 }
 
+/// torch.distributed.pipelining keeps its pipe_split() in the graph; tools/export_model.py takes it
+/// out, so that torch reads the file without that module, and names the node that follows.
+constexpr std::string_view marker = "torch.ops.pippy._pipe_split.default";
+
+/// Notes a split point before the node; true if the node is nothing else.
+bool take_marker(Reader& reader, const Scope& scope, const Json& node) {
+  const bool is_marker = node.at("target").get_ref<const std::string&>() == marker;
+  const bool named = scope.depth == 0 && !reader.marked.empty() &&
+                     reader.marked.contains(node.value("name", std::string()));
+  const auto next = static_cast<OperatorId>(reader.graph.operators.size());
+  auto& markers = reader.graph.markers;
+  if ((is_marker || named) && (markers.empty() || markers.back() != next)) markers.push_back(next);
+  return is_marker;
+}
+
 }  // namespace
 
 ValueId add_value(Reader& reader, Scope& scope, const std::string& name, Value::Kind kind) {
@@ -126,6 +141,7 @@ ValueId add_value(Reader& reader, Scope& scope, const std::string& name, Value::
 void read_nodes(Reader& reader, Scope& scope) {
   for (const Json& node : scope.graph.at("nodes")) {
     reader.node = &node;
+    if (take_marker(reader, scope, node)) continue;
     if (!take_size_operator(reader, scope, node) && !take_nested_graph(reader, scope, node))
       read_operator(reader, scope, node);
   }

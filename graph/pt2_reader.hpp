@@ -4,6 +4,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -35,6 +36,7 @@ struct Reader {
   std::unordered_map<std::string, Expression> expressions;           // by their text
   std::unordered_map<std::string, int> value_names, operator_names;  // how often taken
   std::unordered_map<std::string, int> tensors;  // index in graph.tensors, by name
+  std::set<std::string> marked;  // nodes before which the exporter found a pipe_split()
 
   [[noreturn]] void refuse(const std::string& problem, const std::string& cure = "") const;
   /// `name`, or with a number after it if another value (operator) has it.

@@ -30,6 +30,8 @@ def parse_arguments(arguments):
                         help="a setting of model() or example_inputs(); may be repeated")
     parser.add_argument("--static", action="store_true",
                         help="fix the batch to the example's instead of keeping it dynamic")
+    parser.add_argument("--decompose", action="store_true",
+                        help="replace custom operators by the torch operators they consist of")
     parser.add_argument("--meta", action="store_true",
                         help="no weights and no numeric check: for a model too big to hold")
     parser.add_argument("--dtype", choices=["float32", "float64", "bfloat16"],

@@ -201,6 +201,29 @@ TEST(Names, SplitPointsOfEveryCallAndOfOne) {
   EXPECT_THAT(split_positions(b.graph, "relu:end"), ElementsAre(2));
 }
 
+TEST(Names, PipeSplitIsEveryMarkerOfTheModelAndANumberIsOne) {
+  GraphBuilder b = iterated();
+  b.graph.markers = {3, 6};
+  EXPECT_THAT(split_positions(b.graph, "pipe_split"), ElementsAre(3, 6));
+  EXPECT_THAT(split_positions(b.graph, "pipe_split@0"), ElementsAre(3));
+  EXPECT_EQ(begin_position(b.graph, "pipe_split@1", ""), 6);
+  for (const char* name : {"pipe_split@2", "pipe_split@x", "pipe_split@-1", "pipe_split@1x"})
+    EXPECT_THAT([&] { split_positions(b.graph, name); },
+                ThrowsMessage<InputError>(AllOf(HasSubstr(name), HasSubstr("has 2 of them"))));
+  EXPECT_THAT([&] { begin_position(b.graph, "pipe_splits", "plan.yaml:3"); },
+              ThrowsMessage<InputError>(HasSubstr("no module or operator")));
+  EXPECT_THAT([] { split_positions(iterated().graph, "pipe_split"); },
+              ThrowsMessage<InputError>(HasSubstr("calls pipe_split() nowhere")));
+}
+
+TEST(Names, AModuleCalledPipeSplitIsItself) {
+  GraphBuilder b;
+  const auto h = b.op("aten::relu", {b.input("x", {batch, 4})}, {batch, 4}, {"stem"});
+  b.output(b.op("aten::relu", {h}, {batch, 4}, {"pipe_split"}));
+  EXPECT_EQ(begin_position(b.graph, "pipe_split", ""), 1);
+  EXPECT_THAT(split_positions(b.graph, "pipe_split:beginning"), ElementsAre(1));
+}
+
 TEST(Names, SplitPointsThatAreNone) {
   const GraphBuilder b = iterated();
   const auto refused = [&](const std::string& point, const std::string& reason) {

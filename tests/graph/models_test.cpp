@@ -225,6 +225,18 @@ TEST(Models, NestedGraphsArePutInPlace) {
           .grad_enabled);
 }
 
+/// Blocks of linear, relu, linear, add: one, then twice another one with a marker inside.
+TEST(Models, PipeSplitsAreKnownWhoeverExportedThem) {
+  for (const char* name : {"markers-f64", "markers-foreign"}) {
+    PENSTOCK_MODEL(path, name);
+    const Graph graph = read_pt2(path);
+    EXPECT_EQ(graph.operators.size(), 13u) << name;
+    EXPECT_THAT(graph.markers, ElementsAre(4, 6, 10)) << name;
+    EXPECT_EQ(begin_name(graph, 4), "twice") << name;
+    EXPECT_EQ(begin_name(graph, 10), "twice.down@1") << name;
+  }
+}
+
 TEST(Models, WhatIsNotFunctionalIsRefusedByName) {
   PENSTOCK_MODEL(mutating, "mutating-foreign");
   EXPECT_THAT(

@@ -11,7 +11,7 @@ import warnings
 
 import torch
 
-from . import comparison, coupling, program as programs
+from . import comparison, coupling, markers, program as programs
 from .errors import UserError
 from .randomness import random_operators
 
@@ -23,7 +23,8 @@ def run(source, options):
     model, args, kwargs = build(source, options)
     reference = None if options.meta else copy.deepcopy(model)  # before torch.export touches it
     say(f"exporting {source.path}" + ("" if model.training else " in evaluation mode, as built"))
-    program = programs.export(model, args, kwargs, options.static)
+    program = programs.export(model, args, kwargs, options)
+    splits = markers.take_out(program)
     coupled = None
     if options.meta:
         say("without weights there are no numbers: outputs, gradients, buffers and batch coupling "
@@ -31,7 +32,7 @@ def run(source, options):
     else:
         check(program, reference, args, kwargs, options)
         coupled = check_coupling(program, args, kwargs, options.static)
-    facts = describe(program, source, options, args, kwargs, coupled)
+    facts = describe(program, source, options, args, kwargs, coupled) | {"splits": splits}
     return write(program, facts, options.output)
 
 
@@ -95,7 +96,7 @@ def check(program, reference, args, kwargs, options):
     differences = comparison.compare(reference, program, args, kwargs, options.seed)
     drawn = random_operators(program)
     if any(differences.values()) and drawn:
-        exported = programs.export(copy.deepcopy(evaluation), args, kwargs, options.static)
+        exported = programs.export(copy.deepcopy(evaluation), args, kwargs, options)
         if random_operators(exported):
             say(f"not compared with the module: {drawn[0].target} draws other random numbers")
             return

@@ -13,6 +13,7 @@ import torch
 from torch.export.graph_signature import OutputKind
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
 
+from . import custom
 from .errors import UserError, reason
 
 NO_GRAD_REGION = torch.ops.higher_order.wrap_with_set_grad_enabled
@@ -24,8 +25,9 @@ FIXED_SIZES = ("Sizes and branches must not depend on the values of tensors: com
                "weights, as configs/models/moe.py lets every expert see every token.")
 
 
-def export(model, args, kwargs, static):
-    """The program of `model` in functional form; the batch is dynamic unless `static`."""
+def export(model, args, kwargs, options):
+    """The program of `model` in functional form, as the options `static` and `decompose` say."""
+    static = options.static
     shapes = None
     if not static:
         batch = torch.export.Dim("batch")
@@ -41,6 +43,9 @@ def export(model, args, kwargs, static):
     except Exception as error:
         cure = "" if static else "\n  If the batch is what cannot vary, --static fixes it."
         raise UserError(f"torch.export cannot export the model: {reason(error)}{cure}") from error
+    if options.decompose:
+        program = custom.replace(program, graph_modules)
+    custom.refuse(custom.find(graph_modules(program)), options.decompose)
     refuse_sizes_from_values(program)
     refuse_mutation(program)
     drop_copies(program)

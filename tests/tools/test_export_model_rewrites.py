@@ -1,0 +1,77 @@
+"""tools/export_model.py writes what is functional and equal to the module."""
+
+import subprocess
+import sys
+
+import torch
+
+from exporter import export, user_file  # noqa: F401: fixtures
+
+
+def test_batch_norm_becomes_functional_and_its_buffers_are_outputs(export, user_file):
+    result = export(user_file("return self.norm(self.linear(x))", "self.norm = nn.BatchNorm1d(3)"))
+    assert result.code == 0
+    mutated = set(result.program.graph_signature.buffers_to_mutate.values())
+    assert mutated == {"norm.running_mean", "norm.running_var", "norm.num_batches_tracked"}
+    assert "aten.batch_norm.default" not in result.targets()
+    assert result.facts["batch_coupled"] is True
+    state = result.program.state_dict  # as before the check ran
+    assert torch.equal(state["norm.running_mean"], torch.zeros(3))
+    assert state["norm.num_batches_tracked"] == 0
+
+
+def test_in_place_operators_become_functional(export, user_file):
+    body = "y = self.linear(x)\ny.mul_(2)\ny[:, 0] = 1.0\nreturn y"
+    result = export(user_file(body))
+    assert result.code == 0
+    assert not any(name.split(".")[1].endswith("_") for name in result.targets() if "aten" in name)
+
+
+def test_a_buffer_updated_in_place_is_an_output(export, user_file):
+    result = export(user_file("self.calls.add_(1)\nreturn self.linear(x)",
+                              "self.register_buffer('calls', torch.zeros(()))"))
+    assert result.code == 0
+    assert list(result.program.graph_signature.buffers_to_mutate.values()) == ["calls"]
+    assert result.facts["batch_coupled"] is False
+
+
+def test_needless_copies_are_dropped_but_an_output_stays_one(export, user_file):
+    path = user_file("y = F.dropout(self.linear(x), 0.0)\nreturn y.clone().relu(), x.clone()")
+    result = export(path)
+    assert [node.args[0].name for node in result.nodes("aten.clone.default")] == ["x"]
+
+
+def test_evaluation_mode_is_kept_and_said(export, user_file):
+    body = "return F.dropout(self.linear(x), 0.5, self.training)"
+    result = export(user_file(body, after=".eval()"))
+    assert result.code == 0
+    assert "in evaluation mode" in result.messages
+    assert not any("dropout" in target for target in result.targets())
+
+
+def test_a_no_grad_region_stays_without_gradient_and_tied_parameters_stay_tied(export, user_file):
+    """run_decompositions alone forgets it: the gradients were wrong by 2 %."""
+    body = ("with torch.no_grad():\n    scale = self.linear(x).abs().mean(-1, keepdim=True) + 1\n"
+            "return self.other(self.linear(x) / scale)")
+    result = export(user_file(body, "self.other = nn.Linear(3, 3)\n"
+                                    "self.other.weight = self.linear.weight"))
+    assert result.code == 0
+    assert "equal the module's" in result.messages
+    assert result.last_line.split(": ")[1].startswith("15 parameters in 3 tensors")
+
+
+def test_autocast_becomes_casts(export, user_file):
+    body = "with torch.autocast('cpu', torch.bfloat16):\n    y = self.linear(x)\nreturn y.float()"
+    result = export(user_file(body))
+    assert result.code == 0
+    assert len(result.nodes("aten._to_copy.default")) == 4  # weight, bias, input; back to float
+
+
+def test_pipe_split_is_taken_out_and_named_by_the_operator_that_follows(export, user_file):
+    path = user_file("y = self.linear(x)\npipe_split()\ny = y.relu()\npipe_split()\npipe_split()\nreturn self.linear(y)")
+    path.write_text("from penstock_export import pipe_split\n" + path.read_text())
+    result = export(path)
+    assert result.facts["splits"] == ["relu", "linear_1"]
+    # torch reads the file without torch.distributed.pipelining, where the marker is at home.
+    load = f"import sys, torch; torch.export.load('{result.path}'); assert 'torch.distributed.pipelining' not in sys.modules"
+    assert subprocess.run([sys.executable, "-W", "ignore", "-c", load], check=False).returncode == 0
