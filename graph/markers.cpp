@@ -28,9 +28,10 @@ std::vector<OperatorId> marker_positions(const Graph& graph, const std::string& 
   const std::string_view rest = text.substr(marker.size());
   if (!rest.empty() && (rest.size() < 2 || rest.front() != '@')) return {};
   if (graph.markers.empty())
-    throw InputError(place, fmt::format("'{}': the model calls pipe_split() nowhere", name),
-                     "Call it in the model's forward where a stage shall begin (docs/models.md) and "
-                     "export the model again, or name modules, as in layers.3:end.");
+    throw InputError(
+        place, fmt::format("'{}': the model calls pipe_split() nowhere", name),
+        "Call it in the model's forward where a stage shall begin (docs/models.md) and "
+        "export the model again, or name modules, as in layers.3:end.");
   if (rest.empty()) return graph.markers;
   size_t number = 0;
   const auto [end, problem] = std::from_chars(rest.data() + 1, rest.data() + rest.size(), number);
