@@ -5,8 +5,9 @@
         --set batch_first=true --set layers=4
 
 The Python file defines `model(**settings)`, which returns a torch.nn.Module, and
-`example_inputs(**settings)`, which returns a tuple of tensors or a dictionary by input name. The
-first dimension of every input is the batch, and stays dynamic unless --static is given.
+`example_inputs(**settings)`, which returns a tuple of tensors or a dictionary by input name; an
+input may also be a tuple, list or dictionary of tensors, which then are called `pair_0`, `pair_1`.
+The first dimension of every tensor is the batch, and stays dynamic unless --static is given.
 
 Guarantees: the written program is functional (no operator writes to its input; buffer updates are
 outputs named in the signature) and was compared with the module (outputs, gradients, buffers),

@@ -48,6 +48,9 @@ MODELS = [
     # A GPT, its head tied to its token embedding in the one without weights.
     ("gpt", "gpt", GPT, {}),
     ("gpt-meta", "gpt", GPT + ["tied=true", "dtype=bfloat16"], {"meta": True}),
+    # GPT-3 175B: without weights, but all of its graph.
+    ("gpt3-meta", "gpt", ["layers=96", "hidden=12288", "heads=96", "sequence=2048", "vocabulary=50257",
+                          "dtype=bfloat16"], {"meta": True}),
     ("pippy", "pippy", [], {}),
     ("pippy-f64", "pippy", ["width=32", "hidden=48", "narrow=24"], {"dtype": "float64"}),
     ("iterative", "iterative", ["width=32"], {}),
@@ -72,6 +75,8 @@ MODELS = [
     ("autocast-foreign", "nested", [], {"foreign": True}),
     # Writes to its input and to a buffer, as torch.export itself writes them.
     ("mutating-foreign", "mutating", [], {"foreign": True}),
+    # Arguments of every kind; inputs of many types in a dictionary and a tuple.
+    ("kinds", "kinds", [], {}),
     # pipe_split() in the model's code: taken out, and as torch.export itself writes it.
     ("markers-f64", "markers", [], {"dtype": "float64"}),
     ("markers-foreign", "markers", [], {"foreign": True}),

@@ -10,6 +10,7 @@ import tempfile
 import warnings
 
 import torch
+from torch.utils import _pytree as pytree
 
 from . import comparison, coupling, markers, program as programs
 from .errors import UserError
@@ -64,7 +65,7 @@ def build(source, options):
     dtype = getattr(torch, options.dtype) if options.dtype else None
     device = "meta" if options.meta else None
     convert = lambda t: t.to(device=device, dtype=dtype if t.is_floating_point() else None)
-    args, kwargs = tuple(map(convert, args)), {name: convert(t) for name, t in kwargs.items()}
+    args, kwargs = pytree.tree_map(convert, (args, kwargs))
     return model.to(dtype=dtype), args, kwargs
 
 
@@ -74,10 +75,10 @@ def inputs(source, options):
     where = f"{source.path}: example_inputs()"
     if isinstance(values, torch.Tensor):
         values = (values,)
-    named = values if isinstance(values, dict) else dict(enumerate(values or ()))
+    named = leaves(values if isinstance(values, dict) else dict(enumerate(values or ())))
     if not named or not all(isinstance(value, torch.Tensor) for value in named.values()):
         raise UserError(f"{where} has to return a tuple of tensors, or a dictionary of tensors by "
-                        "input name")
+                        "input name; they may lie in tuples, lists and dictionaries")
     flat = [name for name, value in named.items() if value.dim() == 0]
     sizes = {name: value.shape[0] for name, value in named.items() if value.dim()}
     if flat or len(set(sizes.values())) > 1:
@@ -88,6 +89,15 @@ def inputs(source, options):
         raise UserError(f"{where} returns a batch of {size}; torch fixes a batch of 0 or 1 in the "
                         "program, so return at least 2 samples (4 is good), or give --static")
     return ((), values) if isinstance(values, dict) else (tuple(values), {})
+
+
+def leaves(inputs):
+    """The tensors of the inputs by name: `x`, `pair[0]`."""
+    named = {}
+    for name, value in inputs.items():
+        for path, leaf in pytree.tree_flatten_with_path(value)[0]:
+            named[f"{name}{pytree.keystr(path)}" if path else name] = leaf
+    return named
 
 
 def check(program, reference, args, kwargs, options):
@@ -128,7 +138,7 @@ def describe(program, source, options, args, kwargs, coupled):
     settings = {name: value if isinstance(value, plain) else repr(value)
                 for name, value in source.settings().items()}
     return {"penstock": "model", "version": 1, "batch_coupled": coupled,
-            "example_batch": [*args, *kwargs.values()][0].shape[0], "settings": settings,
+            "example_batch": pytree.tree_leaves((args, kwargs))[0].shape[0], "settings": settings,
             "torch": torch.__version__.split("+")[0],
             "input_names": list(program.graph_signature.user_inputs),
             "dtype": dtypes.pop() if len(dtypes) == 1 else "mixed" if dtypes else None,

@@ -12,6 +12,7 @@ import sys
 import torch
 from torch.export.graph_signature import OutputKind
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
+from torch.utils import _pytree as pytree
 
 from . import custom
 from .errors import UserError, reason
@@ -30,8 +31,7 @@ def export(model, args, kwargs, options):
     static = options.static
     shapes = None
     if not static:
-        batch = torch.export.Dim("batch")
-        shapes = {name: {0: batch} for name in kwargs} or tuple({0: batch} for _ in args)
+        shapes = pytree.tree_map(lambda _: {0: torch.export.Dim("batch")}, kwargs or args)
     try:
         with quiet_unless_done():
             program = torch.export.export(model, args, kwargs, dynamic_shapes=shapes)
