@@ -228,6 +228,7 @@ std::function<int()> declare_export(CLI::App& app) {
 std::function<int()> declare_show(CLI::App& app) {
   auto options = std::make_shared<ShowOptions>();
   add_text(app, "FILE", options->path, "", "a model (.pt2) or a plan (.yaml)")->required();
+  add_file(app, "--profile", options->profile, "of a model: also the times that were measured");
   return [options] { return show(*options); };
 }
 

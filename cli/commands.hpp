@@ -74,7 +74,8 @@ int export_plan(const ExportOptions& options);
 std::string export_formats();
 
 struct ShowOptions {
-  std::string path;  // .pt2 or plan
+  std::string path;     // .pt2 or plan
+  std::string profile;  // of a model: also its measured times
 };
 int show(const ShowOptions& options);
 
