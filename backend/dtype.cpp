@@ -9,7 +9,7 @@ namespace penstock {
 
 namespace {
 
-constexpr std::array<std::pair<DType, at::ScalarType>, 18> kTypes{{
+constexpr std::array<std::pair<DType, at::ScalarType>, 21> kTypes{{
     {DType::uint8, at::kByte},
     {DType::int8, at::kChar},
     {DType::int16, at::kShort},
@@ -28,6 +28,9 @@ constexpr std::array<std::pair<DType, at::ScalarType>, 18> kTypes{{
     {DType::float8_e5m2, at::kFloat8_e5m2},
     {DType::float8_e4m3fnuz, at::kFloat8_e4m3fnuz},
     {DType::float8_e5m2fnuz, at::kFloat8_e5m2fnuz},
+    {DType::float8_e8m0fnu, at::kFloat8_e8m0fnu},
+    {DType::uint32, at::kUInt32},
+    {DType::uint64, at::kUInt64},
 }};
 
 }  // namespace

@@ -21,8 +21,9 @@ const char* kernel_name(const Operator& op) {
 c10::OperatorHandle find(const Graph& graph, const Operator& op) {
   const auto found = c10::Dispatcher::singleton().findSchema({kernel_name(op), op.overload});
   if (found) return *found;
-  throw InputError(graph.path, "LibTorch does not have the operator " + describe(op),
-                   "decompose it at export: pass a decomposition of it to run_decompositions");
+  throw InputError(
+      graph.path, "LibTorch does not have the operator " + describe(op),
+      "export it with tools/export_model.py --decompose, or by torch operators in the model");
 }
 
 size_t position_of(const Graph& graph, const Operator& op, const Argument& argument, size_t index,

@@ -33,6 +33,9 @@ constexpr std::array dtype_rows = {
     Row{DType::float8_e5m2, 1, true, "float8_e5m2", "F8_E5M2"},
     Row{DType::float8_e4m3fnuz, 1, true, "float8_e4m3fnuz", ""},
     Row{DType::float8_e5m2fnuz, 1, true, "float8_e5m2fnuz", ""},
+    Row{DType::float8_e8m0fnu, 1, true, "float8_e8m0fnu", "F8_E8M0"},
+    Row{DType::uint32, 4, false, "uint32", "U32"},
+    Row{DType::uint64, 8, false, "uint64", "U64"},
 };
 
 const Row& row(DType dtype) {

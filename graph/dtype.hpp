@@ -25,7 +25,10 @@ enum class DType {
   float8_e4m3fn = 29,
   float8_e5m2 = 30,
   float8_e4m3fnuz = 31,
-  float8_e5m2fnuz = 32
+  float8_e5m2fnuz = 32,
+  float8_e8m0fnu = 33,  // these from torch 2.15 on
+  uint32 = 34,
+  uint64 = 35
 };
 
 /// Bytes of one element.

@@ -111,8 +111,7 @@ std::string begin_name(const Graph& graph, OperatorId position) {
 }
 
 std::vector<OperatorId> split_positions(const Graph& graph, const std::string& point) {
-  if (const auto marked = marker_positions(graph, point, "--split"); !marked.empty())
-    return marked;
+  if (const auto marked = marker_positions(graph, point, "--split"); !marked.empty()) return marked;
   const size_t colon = point.rfind(':');
   const std::string path = point.substr(0, colon);
   const std::string side = colon == std::string::npos ? "" : point.substr(colon + 1);

@@ -15,6 +15,12 @@ void Reader::refuse(const std::string& problem, const std::string& cure) const {
   throw InputError(place, problem, cure);
 }
 
+std::string Reader::at_work() const {
+  if (node == nullptr) return "";
+  return fmt::format("operator {} ({}): ", node->value("target", std::string("?")),
+                     node_name(*node));
+}
+
 std::string Reader::unique(const std::string& name, std::unordered_map<std::string, int>& taken) {
   if (taken[name]++ == 0) return name;
   std::string candidate;
@@ -29,6 +35,19 @@ namespace {
 constexpr const char* export_again =
     "Export it with tools/export_model.py and the torch of Penstock's .venv.";
 
+/// Each minor version adds to the one before: 8.14 is torch 2.9's, 8.15 2.10's, 8.17 2.11's, 8.20
+/// 2.15's. Older ones lay the archive out differently, newer ones may say what is not known here.
+constexpr int schema_major = 8, oldest_minor = 14, newest_minor = 20;
+
+void check_version(const Json& version, const Reader& reader) {
+  const int major = version.at("major").get<int>(), minor = version.at("minor").get<int>();
+  if (major == schema_major && oldest_minor <= minor && minor <= newest_minor) return;
+  reader.refuse(fmt::format("has schema version {}.{}, Penstock reads {}.{} to {}.{} (torch 2.9 to "
+                            "2.15)",
+                            major, minor, schema_major, oldest_minor, schema_major, newest_minor),
+                export_again);
+}
+
 /// The one model of the archive; an archive may hold several, Penstock takes one.
 Json read_model(const Zip& zip, const Reader& reader) {
   const auto names = zip.find("models/", ".json");
@@ -38,10 +57,7 @@ Json read_model(const Zip& zip, const Reader& reader) {
       zip.has(order) && zip.read(order) != "little")
     reader.refuse("was written on a machine with another byte order", export_again);
   Json model = parse(zip.read(names.front()));
-  const int major = model.at("schema_version").at("major").get<int>();
-  if (major != 8)
-    reader.refuse(fmt::format("has schema version {}, Penstock reads version 8", major),
-                  export_again);
+  check_version(model.at("schema_version"), reader);
   return model;
 }
 

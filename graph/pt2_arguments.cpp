@@ -52,6 +52,15 @@ ArgumentValue plain(const Expression& expression) {
   return std::get<double>(value);
 }
 
+/// True or false; the export's own comparison of sizes would have to be repeated for every batch.
+bool truth(Reader& reader, const Json& value) {
+  const auto [tag, content] = member(value);
+  if (tag == "as_bool") return content->get<bool>();
+  reader.refuse(fmt::format("{}a truth value ('{}') depends on the size of the batch",
+                            reader.at_work(), content->dump()),
+                "Let the model take the same branch for every batch, or export it with --static.");
+}
+
 std::vector<Expression> integers(const Json& values) {
   const auto plain_values = list<int64_t>(values);
   return {plain_values.begin(), plain_values.end()};
@@ -108,8 +117,13 @@ const Kind kinds[] = {
      }},
     {"as_sym_int", [](Reader& r, Scope& s, const Json& v) { return plain(size(r, s, v)); }},
     {"as_sym_float", [](Reader& r, Scope& s, const Json& v) { return plain(size(r, s, v)); }},
-    {"as_sym_bool",
-     [](Reader&, Scope&, const Json& v) -> ArgumentValue { return v.at("as_bool").get<bool>(); }},
+    {"as_sym_bool", [](Reader& r, Scope&, const Json& v) -> ArgumentValue { return truth(r, v); }},
+    {"as_sym_bools",
+     [](Reader& r, Scope&, const Json& v) -> ArgumentValue {
+       std::vector<bool> result;
+       for (const Json& entry : v) result.push_back(truth(r, entry));
+       return result;
+     }},
     {"as_string",
      [](Reader&, Scope&, const Json& v) -> ArgumentValue { return v.get<std::string>(); }},
     {"as_ints", [](Reader&, Scope&, const Json& v) -> ArgumentValue { return integers(v); }},
@@ -145,6 +159,19 @@ double real(const Json& value) {
   return text == "Infinity" ? INFINITY : text == "-Infinity" ? -INFINITY : NAN;
 }
 
+std::string node_name(const Json& node) {
+  const auto written = node.find("name");
+  if (written != node.end() && written->is_string()) return written->get<std::string>();
+  for (const Json& output : node.at("outputs")) {
+    const auto [tag, value] = member(output);
+    if (tag == "as_tensor") return value->at("name").get<std::string>();
+    if (tag == "as_tensors" && !value->empty()) return value->at(0).at("name").get<std::string>();
+    if (tag == "as_sym_int" && value->contains("as_name"))
+      return value->at("as_name").get<std::string>();
+  }
+  return node.value("target", std::string("unnamed"));
+}
+
 std::pair<std::string, const Json*> member(const Json& tagged) {
   const auto first = tagged.get_ref<const Json::object_t&>().begin();
   if (tagged.empty()) return {"nothing", &tagged};
@@ -155,8 +182,10 @@ ArgumentValue read_argument(Reader& reader, Scope& scope, const Json& argument) 
   const auto [tag, value] = member(argument);
   for (const Kind& kind : kinds)
     if (kind.tag == tag) return kind.read(reader, scope, *value);
-  reader.refuse(fmt::format("an argument of kind '{}' is not taken", tag),
-                "Penstock takes tensors, numbers, sizes, strings and lists of them.");
+  reader.refuse(fmt::format("{}an argument of kind '{}' is not taken", reader.at_work(), tag),
+                "No operator of PyTorch's own has one: Penstock takes tensors, numbers, sizes, "
+                "strings and lists of them. tools/export_model.py --decompose replaces custom "
+                "operators.");
 }
 
 }  // namespace penstock::pt2

@@ -69,19 +69,19 @@ void add_outputs(Reader& reader, Scope& scope, const Json& node, Operator& op) {
   }
 }
 
-/// As the export calls the node; files of older exporters know only its outputs.
-std::string node_name(const Reader& reader, const Json& node, const Operator& op) {
-  const auto name = node.find("name");
-  if (name != node.end() && name->is_string()) return name->get<std::string>();
-  for (const ValueId output : op.outputs)
-    if (output >= 0) return reader.graph.values[output].name;
-  return op.target;
+/// LibTorch has PyTorch's own operators alone.
+void refuse_custom(Reader& reader, const Operator& op, const Json& node) {
+  for (const char* own : {"aten::", "prims::"})
+    if (op.target.starts_with(own)) return;
+  reader.refuse(fmt::format("operator {} ({}) is a custom operator, which LibTorch does not have",
+                            full_name(op), node_name(node)),
+                "Export the model with tools/export_model.py --decompose, which replaces it by the "
+                "torch operators that it consists of.");
 }
 
 void refuse_mutation(Reader& reader, const Operator& op, const Json& node) {
   if (!is_mutating(op)) return;
-  reader.refuse(fmt::format("operator {} ({}) writes to its input", full_name(op),
-                            node.value("name", std::string("unnamed"))),
+  reader.refuse(fmt::format("operator {} ({}) writes to its input", full_name(op), node_name(node)),
                 "Export the model with tools/export_model.py, or call "
                 "program.run_decompositions({}) before torch.export.save: both replace writes.");
 }
@@ -90,6 +90,7 @@ void read_operator(Reader& reader, Scope& scope, const Json& node) {
   Operator op;
   split_target(reader, node.at("target").get<std::string>(), op);
   if (is_assertion(op)) return;
+  refuse_custom(reader, op, node);
   op.grad_enabled = scope.grad_enabled;
   for (const Json& input : node.at("inputs"))
     op.arguments.push_back(
@@ -97,7 +98,7 @@ void read_operator(Reader& reader, Scope& scope, const Json& node) {
   refuse_mutation(reader, op, node);
   add_outputs(reader, scope, node, op);
   op.modules = module_calls(node);
-  op.name = reader.unique_operator(node_name(reader, node, op));
+  op.name = reader.unique_operator(node_name(node));
   reader.graph.operators.push_back(std::move(op));
 }
 
@@ -108,8 +109,8 @@ constexpr std::string_view marker = "torch.ops.pippy._pipe_split.default";
 /// Notes a split point before the node; true if the node is nothing else.
 bool take_marker(Reader& reader, const Scope& scope, const Json& node) {
   const bool is_marker = node.at("target").get_ref<const std::string&>() == marker;
-  const bool named = scope.depth == 0 && !reader.marked.empty() &&
-                     reader.marked.contains(node.value("name", std::string()));
+  const bool named =
+      scope.depth == 0 && !reader.marked.empty() && reader.marked.contains(node_name(node));
   const auto next = static_cast<OperatorId>(reader.graph.operators.size());
   auto& markers = reader.graph.markers;
   if ((is_marker || named) && (markers.empty() || markers.back() != next)) markers.push_back(next);

@@ -39,6 +39,8 @@ struct Reader {
   std::set<std::string> marked;  // nodes before which the exporter found a pipe_split()
 
   [[noreturn]] void refuse(const std::string& problem, const std::string& cure = "") const;
+  /// `operator torch.ops.aten.nonzero.default (nonzero): `, or nothing outside of operators.
+  std::string at_work() const;
   /// `name`, or with a number after it if another value (operator) has it.
   std::string unique_value(const std::string& name) { return unique(name, value_names); }
   std::string unique_operator(const std::string& name) { return unique(name, operator_names); }
@@ -84,6 +86,8 @@ std::pair<std::string, const Json*> member(const Json& tagged);
 
 /// A float; the JSON has strings for infinities and NaN.
 double real(const Json& value);
+/// What the export calls the node; before torch 2.11 nothing but its first output says that.
+std::string node_name(const Json& node);
 
 // pt2_signature.cpp
 /// Binds the graph's inputs, finds the batch symbol and its range.

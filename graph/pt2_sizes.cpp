@@ -22,14 +22,6 @@ void check_hint(const Reader& reader, const Expression& expression, const Json& 
                               expression.str(), expected, reader.graph.example_batch));
 }
 
-/// `operator torch.ops.aten.nonzero.default (nonzero): `, or nothing outside of operators.
-std::string operator_at_work(const Reader& reader) {
-  if (reader.node == nullptr) return "";
-  const std::string unknown = "?";
-  return fmt::format("operator {} ({}): ", reader.node->value("target", unknown),
-                     reader.node->value("name", unknown));
-}
-
 Expression parse(Reader& reader, const Json& written) {
   const auto& text = written.at("expr_str").get_ref<const std::string&>();
   const auto known = reader.expressions.find(text);
@@ -39,7 +31,7 @@ Expression parse(Reader& reader, const Json& written) {
     check_hint(reader, expression, written);
     return reader.expressions.emplace(text, expression).first->second;
   } catch (const InputError& error) {
-    reader.refuse(operator_at_work(reader) + error.what());
+    reader.refuse(reader.at_work() + error.what());
   }
 }
 

@@ -194,10 +194,22 @@ TEST(Pt2, BatchCouplingComesFromTheExporter) {
   EXPECT_FALSE(file.read().batch_coupled.has_value());
 }
 
+TEST(Pt2, TakesTheMinorVersionsThatAreKnownAndRefusesOthers) {
+  Pt2 file;
+  for (const int minor : {14, 15, 17, 20}) {
+    file.model["schema_version"]["minor"] = minor;
+    EXPECT_EQ(file.read().operators.size(), 2u) << minor;
+  }
+  for (const int minor : {13, 21}) {
+    file.model["schema_version"]["minor"] = minor;
+    expect_refusal(file, "has schema version 8." + std::to_string(minor));
+  }
+}
+
 TEST(Pt2, RefusesOtherVersionsAndByteOrders) {
   Pt2 newer;
   newer.model["schema_version"]["major"] = 9;
-  expect_refusal(newer, "schema version 9");
+  expect_refusal(newer, "schema version 9.17, Penstock reads 8.14 to 8.20 (torch 2.9 to 2.15)");
   Pt2 older;
   older.model.erase("schema_version");
   expect_refusal(older, "not what torch.export writes");
@@ -271,6 +283,75 @@ TEST(Pt2, RefusesWhatContradictsItself) {
   expect_refusal(typed, "element type");
 }
 
+TEST(Pt2, RefusesTheKindsThatNoOperatorOfPyTorchHasByOperatorAndKind) {
+  const Json int_lists = {{1, 2}, {3}}, float_lists = {{0.5}};
+  const std::map<std::string, Json> kinds = {
+      {"as_custom_obj", {{"name", "o"}, {"class_fqn", "my.Class"}}},
+      {"as_operator", "torch.ops.aten.relu.default"},
+      {"as_graph", {{"name", "g"}, {"graph", Json::object()}}},
+      {"as_nested_tensors", {{{{"name", "x"}}}}},
+      {"as_int_lists", int_lists},
+      {"as_float_lists", float_lists},
+      {"as_string_to_argument", {{"key", {{"as_int", 1}}}}},
+      {"as_something_new", 1}};
+  for (const auto& [kind, value] : kinds) {
+    Pt2 file;
+    Json bad = node("torch.ops.aten.custom.default", {argument_json("a", {{kind, value}})},
+                    {named("extra")});
+    bad["name"] = "extra";
+    file.graph()["nodes"].push_back(bad);
+    expect_refusal(file, "operator torch.ops.aten.custom.default (extra): an argument of kind '" +
+                             kind + "' is not taken");
+  }
+}
+
+TEST(Pt2, RefusesATruthValueThatDependsOnTheBatch) {
+  EXPECT_TRUE(std::get<bool>(argument_of({{"as_sym_bool", {{"as_bool", true}}}})));
+  EXPECT_THAT(std::get<std::vector<bool>>(
+                  argument_of({{"as_sym_bools", {{{"as_bool", true}}, {{"as_bool", false}}}}})),
+              ElementsAre(true, false));
+  for (const char* kind : {"as_sym_bool", "as_sym_bools"}) {
+    const Json named_truth = {{"as_name", "gt"}};
+    const Json value =
+        kind == std::string("as_sym_bool") ? named_truth : Json::array({named_truth});
+    EXPECT_THAT(
+        [&] {
+          argument_of({{kind, value}});
+        },
+        ThrowsMessage<InputError>(HasSubstr("depends on the size of the batch")));
+  }
+}
+
+TEST(Pt2, ReadsEveryElementTypeOfTheSchema) {
+  const std::map<int, std::string> types = {{1, "uint8"},
+                                            {2, "int8"},
+                                            {3, "int16"},
+                                            {4, "int32"},
+                                            {5, "int64"},
+                                            {6, "float16"},
+                                            {7, "float32"},
+                                            {8, "float64"},
+                                            {9, "complex32"},
+                                            {10, "complex64"},
+                                            {11, "complex128"},
+                                            {12, "bool"},
+                                            {13, "bfloat16"},
+                                            {28, "uint16"},
+                                            {29, "float8_e4m3fn"},
+                                            {30, "float8_e5m2"},
+                                            {31, "float8_e4m3fnuz"},
+                                            {32, "float8_e5m2fnuz"},
+                                            {33, "float8_e8m0fnu"},
+                                            {34, "uint32"},
+                                            {35, "uint64"}};
+  for (const auto& [number, expected] : types) {
+    Pt2 file;
+    file.graph()["tensor_values"]["x"]["dtype"] = number;
+    const Graph graph = file.read();
+    EXPECT_EQ(name(graph.values[static_cast<size_t>(graph.inputs[0])].dtype), expected);
+  }
+}
+
 TEST(Pt2, RefusesOperatorsOutsideTheDispatcher) {
   Pt2 conditional;
   conditional.add_operator("torch.ops.higher_order.cond", {argument_json("", named("mul"))});
@@ -278,10 +359,10 @@ TEST(Pt2, RefusesOperatorsOutsideTheDispatcher) {
   Pt2 python;
   python.add_operator("math.frobnicate", {argument_json("", named("mul"))});
   expect_refusal(python, "math.frobnicate");
-  Pt2 object;
-  object.add_operator("torch.ops.aten.custom.default",
-                      {argument_json("o", {{"as_custom_obj", {}}})});
-  expect_refusal(object, "as_custom_obj");
+  Pt2 custom;
+  custom.add_operator("torch.ops.mylib.gelu2.default", {argument_json("x", named("mul"))});
+  expect_refusal(custom, "operator mylib::gelu2 (extra) is a custom operator");
+  expect_refusal(custom, "--decompose");
 }
 
 TEST(Pt2, RefusesOutputsOfAJointGraph) {

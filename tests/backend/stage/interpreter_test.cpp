@@ -110,7 +110,7 @@ TEST(Interpreter, NamesAnOperatorThatLibTorchDoesNotHave) {
   EXPECT_THROW(PreparedOperator(graph, graph.operators[0], at::kCPU), InputError);
   EXPECT_THAT(
       message_of<std::exception>([&] { PreparedOperator(graph, graph.operators[0], at::kCPU); }),
-      AllOf(HasSubstr("mylib::gelu2"), HasSubstr("layer0"), HasSubstr("decompos")));
+      AllOf(HasSubstr("mylib::gelu2"), HasSubstr("layer0"), HasSubstr("--decompose")));
 }
 
 TEST(Interpreter, NamesAnArgumentThatTheSchemaDoesNotTake) {
