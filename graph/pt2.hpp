@@ -1,4 +1,4 @@
-// Reads what torch.export.save writes (schema major version 8), without LibTorch.
+// Reads what torch.export.save of torch 2.9 to 2.15 writes (schema 8.14 to 8.20), without LibTorch.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,9 @@ class WeightFile {
   WeightFile(const WeightFile&) = delete;
   WeightFile& operator=(const WeightFile&) = delete;
   /// Copies the tensor's elements, contiguous in row-major order, to `destination`
-  /// (tensor.bytes() long). Throws InputError if the storage is shorter than the tensor needs.
+  /// (tensor.bytes() long). Beside that it holds nothing for a contiguous tensor, and for another
+  /// one the part of the storage that it spans. Throws InputError if the storage is shorter than the
+  /// tensor needs.
   void read(const StoredTensor& tensor, std::span<std::byte> destination) const;
 
  private:

@@ -61,11 +61,12 @@ void WeightFile::read(const StoredTensor& tensor, std::span<std::byte> destinati
                      fmt::format("storage '{}' has {} bytes, tensor '{}' needs {}", tensor.file,
                                  there, tensor.name, reach_bytes(tensor)),
                      "Export the model again.");
-  if (is_contiguous(tensor) && there == tensor.bytes()) return zip.read(tensor.file, destination);
-  const std::string storage = zip.read(tensor.file);
-  const auto* from = reinterpret_cast<const std::byte*>(storage.data());
+  const int64_t first = tensor.storage_offset * size_bytes(tensor.dtype);
+  if (is_contiguous(tensor)) return zip.read(tensor.file, first, destination);
+  std::vector<std::byte> spanned(static_cast<size_t>(reach_bytes(tensor) - first));
+  zip.read(tensor.file, first, spanned);
   std::byte* to = destination.data();
-  gather(tensor, 0, from + tensor.storage_offset * size_bytes(tensor.dtype), to);
+  gather(tensor, 0, spanned.data(), to);
 }
 
 }  // namespace penstock

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <zip.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "graph/error.hpp"
@@ -74,6 +76,11 @@ void Zip::add(uint64_t index, int64_t file_size) {
         path_,
         fmt::format("member '{}' claims {} bytes in a file of {}", name, stat.size, file_size),
         cure);
+  claimed_ += static_cast<int64_t>(stat.size);
+  if (claimed_ > file_size)
+    throw InputError(
+        path_, fmt::format("its members claim more than its {} bytes: they overlap", file_size),
+        cure);
   const Member entry{index, static_cast<int64_t>(stat.size)};
   if (!members_.emplace(name, entry).second)
     throw InputError(path_, fmt::format("member '{}' is there twice", name), cure);
@@ -99,31 +106,35 @@ std::vector<std::string> Zip::find(const std::string& prefix, const std::string&
 
 std::string Zip::read(const std::string& name) const {
   std::string content(static_cast<size_t>(size(name)), '\0');
-  read(name, std::as_writable_bytes(std::span(content)));
+  read(name, 0, std::as_writable_bytes(std::span(content)));
   return content;
 }
 
-void Zip::read(const std::string& name, std::span<std::byte> destination) const {
+void Zip::read(const std::string& name, int64_t offset, std::span<std::byte> destination) const {
   const Member& wanted = member(name);
-  if (static_cast<int64_t>(destination.size()) != wanted.size)
-    throw std::logic_error("Zip::read: destination of another size for " + name);
+  const auto length = static_cast<int64_t>(destination.size());
+  if (offset < 0 || length > wanted.size || offset > wanted.size - length)
+    throw std::logic_error("Zip::read: beyond the end of " + name);
   const std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> file(
       zip_fopen_index(archive_.get(), wanted.index, 0), zip_fclose);
   const auto refuse = [&](const char* reason) {
     throw InputError(path_, fmt::format("member '{}' cannot be read: {}", name, reason), cure);
   };
   if (!file) refuse(zip_strerror(archive_.get()));
-  size_t done = 0;
-  std::byte past_end;  // reading beyond the last byte is what verifies the checksum
-  while (true) {
-    const bool full = done == destination.size();
-    const zip_int64_t got = zip_fread(file.get(), full ? &past_end : destination.data() + done,
-                                      full ? 1 : destination.size() - done);
+  std::array<std::byte, 65536> passing;  // what lies before and behind the wanted part
+  int64_t at = 0;
+  while (true) {  // reading beyond the last byte is what verifies the checksum
+    const bool inside = at >= offset && at < offset + length;
+    const int64_t piece = inside        ? offset + length - at
+                          : at < offset ? std::min<int64_t>(offset - at, passing.size())
+                                        : static_cast<int64_t>(passing.size());
+    std::byte* to = inside ? destination.data() + (at - offset) : passing.data();
+    const zip_int64_t got = zip_fread(file.get(), to, static_cast<zip_uint64_t>(piece));
     if (got < 0) refuse(zip_file_strerror(file.get()));
-    if (got == 0 && full) return;
-    if (got == 0 || full) refuse("its length is not what the directory says");
-    done += static_cast<size_t>(got);
+    if (got == 0) break;
+    at += got;
   }
+  if (at != wanted.size) refuse("its length is not what the directory says");
 }
 
 }  // namespace penstock

@@ -17,7 +17,8 @@ namespace penstock {
 class Zip {
  public:
   /// Reads the central directory. Refuses what is not a zip, is truncated, has members outside one
-  /// root folder, members twice, compressed or encrypted ones, or sizes beyond the file's own.
+  /// root folder, members twice, compressed or encrypted ones, or sizes that are together
+  /// beyond the file's own.
   explicit Zip(const std::string& path);
   ~Zip();
   Zip(const Zip&) = delete;
@@ -34,7 +35,9 @@ class Zip {
 
   /// The whole member; its checksum is verified.
   std::string read(const std::string& member) const;
-  void read(const std::string& member, std::span<std::byte> destination) const;
+  /// Bytes from `offset` on, as many as `destination` takes. All of the member passes by, in pieces,
+  /// for its checksum; nothing but the wanted part is held.
+  void read(const std::string& member, int64_t offset, std::span<std::byte> destination) const;
 
  private:
   struct Member {
@@ -45,6 +48,7 @@ class Zip {
   const Member& member(const std::string& name) const;
 
   std::string path_, root_;
+  int64_t claimed_ = 0;  // bytes of all members: parts of the file that overlap would be read twice
   std::unique_ptr<struct zip, void (*)(struct zip*)> archive_;
   std::map<std::string, Member> members_;
 };

@@ -106,6 +106,90 @@ TEST(Pt2Damage, CompressedMembersAreRefused) {
   EXPECT_THAT([&] { read_pt2(file.path); }, ThrowsMessage<InputError>(HasSubstr("compressed")));
 }
 
+/// Where the records of the central directory begin.
+std::vector<size_t> directory(const std::string& content) {
+  std::vector<size_t> records;
+  for (size_t at = content.find("PK\1\2"); at != std::string::npos;
+       at = content.find("PK\1\2", at + 4))
+    records.push_back(at);
+  return records;
+}
+
+void put_number(std::string& content, size_t at, uint32_t value) {
+  for (int byte = 0; byte < 4; ++byte)
+    content[at + static_cast<size_t>(byte)] = static_cast<char>(value >> (8 * byte));
+}
+
+constexpr size_t crc_field = 16, stored_field = 20, size_field = 24, offset_field = 42;
+
+TEST(Pt2Damage, MembersThatShareBytesAreRefused) {
+  std::string content = sound();
+  const auto records = directory(content);
+  ASSERT_EQ(records.size(), 4u);
+  const TemporaryFile file;
+  for (const size_t record : records) {
+    for (const size_t other : records) {
+      if (other == record) continue;
+      std::string damaged = content;
+      damaged.replace(record + offset_field, 4, content, other + offset_field, 4);
+      put(file.path, damaged);
+      EXPECT_THROW(read_all(file.path), InputError);
+    }
+  }
+}
+
+TEST(Pt2Damage, SizesThatAreNotTheMembersAreRefused) {
+  const std::string content = sound();
+  const TemporaryFile file;
+  for (const size_t record : directory(content)) {
+    for (const uint32_t size : {0u, 1u, 1000000u, 0x7fffffffu, 0xfffffffeu}) {
+      std::string damaged = content;
+      put_number(damaged, record + size_field, size);
+      put(file.path, damaged);
+      EXPECT_THROW(read_all(file.path), InputError) << size;
+      put_number(damaged, record + stored_field, size);  // both say the same
+      put(file.path, damaged);
+      EXPECT_THROW(read_all(file.path), InputError) << size;
+    }
+  }
+}
+
+TEST(Pt2Damage, AWrongChecksumIsRefused) {
+  const std::string content = sound();
+  const TemporaryFile file;
+  for (const size_t record : directory(content)) {
+    std::string damaged = content;
+    put_number(damaged, record + crc_field, 0x12345678);
+    put(file.path, damaged);
+    EXPECT_THROW(read_all(file.path), InputError) << record;
+  }
+}
+
+/// Each layer of a nested structure costs the reader a call, so there is a limit.
+TEST(Pt2Damage, DeeplyNestedGraphsAndSizesAreRefused) {
+  Pt2 graphs;
+  testing::Json inner = graphs.graph();
+  for (int depth = 0; depth < 200; ++depth) {
+    testing::Json outer = graphs.graph();
+    outer["nodes"] = {testing::node(
+        "torch.ops.higher_order.wrap_with_set_grad_enabled",
+        {testing::argument_json("", {{"as_bool", false}}),
+         testing::argument_json("", {{"as_graph", {{"name", "g"}, {"graph", std::move(inner)}}}}),
+         testing::argument_json("", testing::named("p_w")),
+         testing::argument_json("", testing::named("x"))},
+        {testing::named("mul")})};
+    inner = std::move(outer);
+  }
+  graphs.graph() = std::move(inner);
+  EXPECT_THAT([&] { graphs.read(); }, ThrowsMessage<InputError>(HasSubstr("nested too deeply")));
+  Pt2 sizes;
+  std::string text;
+  for (int depth = 0; depth < 100000; ++depth) text += "Mul(Integer(1), ";
+  sizes.graph()["tensor_values"]["x"]["sizes"][1] = {
+      {"as_expr", {{"expr_str", text}, {"hint", nullptr}}}};
+  EXPECT_THROW(sizes.read(), InputError);
+}
+
 TEST(Pt2Damage, JsonThatIsNotAModelIsRefused) {
   const TemporaryFile file;
   const std::string deep(200000, '[');

@@ -1,7 +1,11 @@
 // DescribedWeights: views of storages, ties, and what a damaged description may not do.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "graph/error.hpp"
@@ -55,6 +59,45 @@ class DescribedWeights : public Pt2 {
 TEST(DescribedWeights, ContiguousTensorsAreTheirStorage) {
   EXPECT_THAT(DescribedWeights(tensor_meta({3}, {1}), counting(3)).values("w"),
               ElementsAre(0, 1, 2));
+}
+
+/// Bytes by which a process's memory grows at most while it does `action`.
+template <typename Action>
+int64_t peak_growth(const Action& action) {
+  int ends[2];
+  if (pipe(ends) != 0) throw std::runtime_error("pipe");
+  const pid_t child = fork();
+  if (child == 0) {
+    rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    action();
+    getrusage(RUSAGE_SELF, &after);
+    const int64_t grown = (after.ru_maxrss - before.ru_maxrss) * 1024;
+    _exit(write(ends[1], &grown, sizeof grown) == sizeof grown ? 0 : 1);
+  }
+  int64_t grown = -1;
+  if (child < 0 || read(ends[0], &grown, sizeof grown) != sizeof grown) grown = INT64_MAX;
+  for (const int end : ends) close(end);
+  waitpid(child, nullptr, 0);
+  return grown;
+}
+
+/// Weights of many layers may lie in one storage: a stage reads its own without holding the others.
+TEST(DescribedWeights, APartOfALargeStorageIsReadWithoutHoldingTheStorage) {
+  constexpr int count = 16 << 20;  // 64 MiB
+  const TemporaryFile file;
+  DescribedWeights(tensor_meta({3}, {1}, 7, count / 2), counting(count)).write(file.path);
+  const Graph graph = read_pt2(file.path);
+  StoredTensor tensor = graph.tensors.at(0);
+  for (const int64_t stride : {1, 2}) {
+    tensor.strides = {stride};
+    const int64_t grown = peak_growth([&] {
+      float values[3];
+      WeightFile(file.path).read(tensor, std::as_writable_bytes(std::span(values)));
+      if (values[2] != static_cast<float>(count / 2 + 2 * stride)) std::abort();
+    });
+    EXPECT_LT(grown, 8 << 20) << "stride " << stride;  // buffers of libzip and pages of code
+  }
 }
 
 TEST(DescribedWeights, StridesAndOffsetsAreApplied) {
