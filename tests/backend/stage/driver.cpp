@@ -73,12 +73,13 @@ void StageRow::backward(int microbatch, Backward backward) {
   for (auto& stage : stages_) stage->backward_weight(microbatch);
 }
 
-StepOutcome StageRow::step(const Batch& batch, Backward kind) {
+StepOutcome StageRow::step(const Batch& batch, Backward kind, int ahead) {
   std::vector<double> losses;
   for (auto& store : stores_) store->clear_gradients();
-  for (size_t m = 0; m < batch.inputs.size(); ++m) {
-    losses.push_back(forward(batch, static_cast<int>(m)));
-    backward(static_cast<int>(m), kind);
+  const auto count = static_cast<int>(batch.inputs.size());
+  for (int m = 0; m < count + ahead; ++m) {
+    if (m < count) losses.push_back(forward(batch, m));
+    if (m >= ahead) backward(m - ahead, kind);
   }
   for (auto& stage : stages_) stage->finish_step();
   StepOutcome outcome = collect();

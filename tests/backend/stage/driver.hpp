@@ -37,7 +37,8 @@ class StageRow {
   StageRow(const Graph& graph, const std::map<int, at::Tensor>& tensors,
            const std::vector<OperatorId>& begins, Loss loss, bool recompute = false);
 
-  StepOutcome step(const Batch& batch, Backward backward);
+  /// Forwards run `ahead` microbatches before the backwards.
+  StepOutcome step(const Batch& batch, Backward backward, int ahead = 0);
 
   double forward(const Batch& batch, int microbatch, bool training = true);
   void backward(int microbatch, Backward backward);
