@@ -119,12 +119,15 @@ class Contents {
   std::map<std::string, const SafetensorsFile*> where_;
 };
 
-void load_state(const Contents& contents, const std::string& name, Optimizer::State& state) {
+void load_state(const Contents& contents, const std::string& name, at::Device device,
+                Optimizer::State& state) {
   state.steps = contents.read("steps." + name).item<int64_t>();
   const std::string prefix = "optimizer." + name + ".";
   for (const std::string& key : contents.names(prefix)) {
     const std::string rest = key.substr(prefix.size());
-    if (rest.find('.') == std::string::npos) state.tensors[rest] = contents.read(key);
+    if (rest.find('.') == std::string::npos) {
+      state.tensors[rest] = contents.read(key).to(device);
+    }
   }
 }
 
@@ -146,7 +149,7 @@ void load_checkpoint(const fs::path& checkpoint, const LoadedPlan& loaded, Execu
       continue;
     }
     if (contents.has("steps." + stored.name)) {
-      load_state(contents, stored.name, executor.optimizer().states()[index]);
+      load_state(contents, stored.name, tensor.device(), executor.optimizer().states()[index]);
     }
   }
 }

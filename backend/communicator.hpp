@@ -22,7 +22,8 @@ class PeerError : public std::runtime_error {
 class Transfer {
  public:
   virtual ~Transfer() = default;
-  /// Blocks until it is done, without a timeout. Throws PeerError if the peer is gone.
+  /// Blocks until it is done, without a timeout; on a GPU not this thread does, but what it
+  /// enqueues from then on. Throws PeerError if the peer is gone.
   virtual void wait() = 0;
 };
 
@@ -45,6 +46,10 @@ class Communicator {
   /// In-place sum over `ranks` (ascending, this rank among them). All of them call it in one order.
   virtual void all_reduce(at::Tensor& tensor, const std::vector<int>& ranks) = 0;
   virtual void barrier() = 0;
+  /// Returns when everything that this rank has enqueued has run. On a CPU nothing is enqueued.
+  virtual void synchronise() {}
+  /// Does a posted receive keep the device busy until its message comes?
+  virtual bool receives_spin() const { return false; }
 };
 
 /// `size` communicators for threads of this process. Destroying one is what a peer sees as gone.

@@ -5,36 +5,51 @@
 namespace penstock {
 
 Exchange::Exchange(Communicator& communicator, RankTransfers transfers, const Graph& graph,
-                   int64_t batch, int depth)
-    : communicator_(communicator),
+                   int64_t batch, int depth, at::Device where)
+    : communicator_(&communicator),
       transfers_(std::move(transfers)),
       graph_(graph),
       batch_(batch),
-      depth_(depth) {}
+      depth_(depth),
+      where_(where) {}
 
 Exchange::~Exchange() = default;
 
 void Exchange::begin_step() {
+  enqueued_ = 0;
   next_receive_.clear();
+  received_.clear();
   sends_.clear();
   retired_.clear();
-  for (const auto& [channel, positions] : transfers_.receives) {
-    for (int i = 0; i < depth_; ++i) post_next(channel);
+  for (const auto& [channel, positions] : transfers_.receives) post_due(channel);
+}
+
+void Exchange::enqueued(size_t position) {
+  enqueued_ = position + 1;
+  if (!communicator_->receives_spin()) return;  // posts wait for nothing
+  for (const auto& [channel, positions] : transfers_.receives) post_due(channel);
+}
+
+/// As many as may be ahead, and as far as their messages need nothing that is still to come.
+void Exchange::post_due(Channel channel) {
+  const std::vector<size_t>& positions = transfers_.receives.at(channel);
+  size_t& next = next_receive_[channel];
+  while (next < positions.size() && next < received_[channel] + static_cast<size_t>(depth_)) {
+    const size_t needs = transfers_.actions.at(positions[next]).needs;
+    if (communicator_->receives_spin() && needs > enqueued_) return;
+    post(channel, positions[next++]);
   }
 }
 
-void Exchange::post_next(Channel channel) {
-  const std::vector<size_t>& positions = transfers_.receives.at(channel);
-  size_t& next = next_receive_[channel];
-  if (next == positions.size()) return;
-  const size_t position = positions[next++];
+void Exchange::post(Channel channel, size_t position) {
   Posted& posted = receives_[position];
   for (const Message& message : transfers_.actions.at(position).messages) {
     const Value& value = graph_.values[message.value];
     std::vector<int64_t> shape;
     for (const Expression& size : value.shape) shape.push_back(size.at(batch_));
-    at::Tensor tensor = at::empty(shape, scalar_type(value.dtype));
-    posted.transfers.push_back(communicator_.receive(channel, tensor, message.tag));
+    at::Tensor tensor =
+        at::empty(shape, at::TensorOptions(scalar_type(value.dtype)).device(where_));
+    posted.transfers.push_back(communicator_->receive(channel, tensor, message.tag));
     posted.values[message.value] = std::move(tensor);
   }
 }
@@ -44,7 +59,8 @@ Values Exchange::receive(size_t position) {
   Posted posted = std::move(receives_.at(position));
   receives_.erase(position);
   for (const auto& transfer : posted.transfers) transfer->wait();
-  post_next(action.channel);
+  ++received_[action.channel];
+  post_due(action.channel);
   for (const auto& [channel, count] : action.arrived) retire(channel, count);
   return std::move(posted.values);
 }
@@ -54,7 +70,7 @@ void Exchange::send(size_t position, const Values& values) {
   auto& started = sends_[action.channel].emplace_back();
   for (const Message& message : action.messages) {
     started.push_back(
-        communicator_.send(action.channel, values.at(message.value).contiguous(), message.tag));
+        communicator_->send(action.channel, values.at(message.value).contiguous(), message.tag));
   }
 }
 

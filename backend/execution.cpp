@@ -2,26 +2,41 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "backend/checkpoint.hpp"
+#include "backend/cuda_load.hpp"
 #include "backend/events.hpp"
-#include "backend/memory.hpp"
+#include "backend/nccl/communicator.hpp"
 #include "backend/probe.hpp"
 
 namespace penstock {
 
 using Json = nlohmann::json;
 
-Execution::Execution(const WorkerTask& task, const Seat& seat)
+Execution::Execution(const WorkerTask& task, const Seat& seat, CudaModule* cuda)
     : worker_(task),
       task_(parse_execute_task(task.arguments)),
       loaded_(load_plan(task_)),
-      seat_(seat) {
+      seat_(seat),
+      cuda_(cuda) {
   if (task.progress >= 0) progress_.emplace(task.progress);
 }
 
 Facts Execution::facts() const {
   return {{"plan sha256", task_.plan_sha256}, {"model sha256", loaded_->graph.sha256}};
+}
+
+/// Tensors of the GPU move over NCCL, those of the host go on moving over Gloo.
+void Execution::open_gpu() {
+  gpu_ = cuda_->open(cuda_device_of(worker_));
+  nccl_ = cuda_->nccl();
+  const std::vector<LaneKey> lanes =
+      lanes_of(loaded_->program, static_cast<int>(loaded_->plan.data_parallel));
+  NcclOptions options;
+  options.device = gpu_->where();
+  options.most_ctas = worker_.ranks_per_device > 1 ? 1 : ctas_of(lanes);
+  communicator_ = make_nccl(*nccl_, seat_.store, std::move(communicator_), lanes, options);
 }
 
 WorkerError Execution::place() const {
@@ -46,28 +61,31 @@ void Execution::set_hooks(Executor& executor, Collector& collector) {
   };
 }
 
-void Execution::run(Communicator& communicator) {
-  communicator_ = &communicator;
+void Execution::run(std::unique_ptr<Communicator> communicator) {
+  communicator_ = std::move(communicator);
+  if (cuda_ != nullptr) open_gpu();
   clock_offset_s_ = clock_offset_s(seat_);
   const Data data(loaded_->plan.job, loaded_->graph, !task_.forward_only);
   Executor executor(
       {loaded_->plan, loaded_->graph, loaded_->analysis, loaded_->slicing, loaded_->program}, data,
-      *communicator_);
+      *communicator_, /*receive_depth=*/2, device());
   Collector collector(*loaded_, *communicator_);
   set_hooks(executor, collector);
   if (!task_.resume.empty()) load_checkpoint(task_.resume, *loaded_, executor);
+  if (gpu_) executor.warm_up(task_.first_step);
   communicator_->barrier();
   emit({{"event", "ready"}});
-  const Probe before = run_probe();
-  memory::reset_peak();
+  const Probe before = run_probe(device());
+  device().reset_peak();
   for (int64_t i = 0; i < task_.steps; ++i) {
     step(executor, collector, task_.first_step + i);
+    watch_memory(task_.first_step + i);
     save(executor, i + 1);
   }
-  const int64_t peak = memory::peak_bytes();
+  const int64_t peak = device().peak_bytes();
   if (!task_.output.empty()) collector.write_outputs(task_.output);
   communicator_->barrier();
-  const Probe after = run_probe();
+  const Probe after = run_probe(device());
   if (task_.timeline) report_timeline();
   report_summary(peak, {before, after});
 }
@@ -82,6 +100,17 @@ void Execution::step(Executor& executor, Collector& collector, int64_t step) {
   if (!task_.forward_only) event["loss"] = result.loss;
   if (result.gradient_norm) event["gradient_norm"] = *result.gradient_norm;
   emit(event);
+}
+
+/// The first step makes the optimizer's state; after it a GPU's memory is not asked for again.
+void Execution::watch_memory(int64_t step) {
+  const int64_t before = std::exchange(allocations_, device().allocations());
+  if (step == task_.first_step || allocations_ == before) return;
+  emit({{"event", "warning"},
+        {"message", "rank " + std::to_string(worker_.rank) + ", step " + std::to_string(step) +
+                        ": the GPU's memory had to be extended " +
+                        std::to_string(allocations_ - before) +
+                        " times, which stops it each time"}});
 }
 
 /// After so many steps of this run: at the end, and every so often where asked for.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/collector.hpp"
+#include "backend/cuda_module.hpp"
 #include "backend/executor.hpp"
 #include "backend/rendezvous.hpp"
 #include "pipeline/execute_task.hpp"
@@ -17,17 +18,20 @@ namespace penstock {
 
 class Execution {
  public:
-  /// Loads the plan. Throws InputError.
-  Execution(const WorkerTask& task, const Seat& seat);
+  /// Loads the plan. `cuda`: the module, where the task asks for GPUs. Throws InputError.
+  Execution(const WorkerTask& task, const Seat& seat, CudaModule* cuda);
 
   /// What the other ranks must have loaded as well.
   Facts facts() const;
   /// Once the ranks have met.
-  void run(Communicator& communicator);
+  void run(std::unique_ptr<Communicator> communicator);
   /// Where this rank is now, for a message.
   WorkerError place() const;
 
  private:
+  void open_gpu();
+  ComputeDevice& device() { return gpu_ ? *gpu_ : cpu_device(); }
+  void watch_memory(int64_t step);
   void set_hooks(Executor& executor, Collector& collector);
   void step(Executor& executor, Collector& collector, int64_t step);
   void save(Executor& executor, int64_t done);
@@ -38,7 +42,11 @@ class Execution {
   ExecuteTask task_;
   std::unique_ptr<LoadedPlan> loaded_;
   Seat seat_;
-  Communicator* communicator_ = nullptr;
+  CudaModule* cuda_;
+  std::unique_ptr<ComputeDevice> gpu_;
+  std::unique_ptr<NcclApi> nccl_;
+  std::unique_ptr<Communicator> communicator_;
+  int64_t allocations_ = 0;  // of the device, when last looked at
   std::optional<SharedProgress> progress_;
   SharedProgress::Place place_;
   double clock_offset_s_ = 0;

@@ -1,6 +1,5 @@
 #include "backend/executor.hpp"
 
-#include <chrono>
 #include <cmath>
 
 #include "backend/gradient_norm.hpp"
@@ -9,10 +8,6 @@
 namespace penstock {
 
 namespace {
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 bool has_backward(const Program& program) {
   for (const auto& actions : program.ranks) {
@@ -47,18 +42,20 @@ std::set<int> tensors_of(const Slicing& slicing, const Program& program, int ran
 }  // namespace
 
 Executor::Executor(const Model& model, const Data& data, Communicator& communicator,
-                   int receive_depth)
+                   int receive_depth, ComputeDevice& device)
     : model_(model),
       data_(data),
       communicator_(communicator),
       rank_(communicator.rank() % model.plan.ranks()),
       replica_(communicator.rank() / model.plan.ranks()),
+      device_(device),
+      marks_(device.make_marks()),
       training_(has_backward(model.program)),
-      store_(std::make_unique<TensorStore>(model.graph,
-                                           tensors_of(model.slicing, model.program, rank_))),
+      store_(std::make_unique<TensorStore>(
+          model.graph, tensors_of(model.slicing, model.program, rank_), device.where())),
       exchange_(communicator,
                 resolve_transfers(model.program, model.slicing, rank_, communicator.rank() - rank_),
-                model.graph, model.plan.microbatch, receive_depth),
+                model.graph, model.plan.microbatch, receive_depth, device.where()),
       groups_(reduction_groups(model.graph, model.slicing, model.program.rank_of_stage,
                                static_cast<int>(model.plan.data_parallel), communicator.rank())),
       optimizer_(model.plan.job.optimizer,
@@ -77,21 +74,25 @@ Executor::Executor(const Model& model, const Data& data, Communicator& communica
 StepResult Executor::run_step(int64_t step) {
   begin(step);
   StepResult result;
-  const double start_s = now_s();
+  marks_->mark();
   for (size_t i = 0; i < actions().size(); ++i) {
     const Action& action = actions()[i];
     if (on_action) on_action(step, static_cast<int>(i));
     if (action.kind == Kind::optimizer) agree();
-    TimelineEvent event{communicator_.rank(), action, now_s()};
+    marks_->mark();
     run(i, action);
-    event.end_s = now_s();
-    if (is_send(action.kind) || is_receive(action.kind)) event.bytes = exchange_.bytes(i);
-    result.timeline.push_back(event);
+    marks_->mark();
+    exchange_.enqueued(i);
   }
   if (on_action) on_action(step, -1);
   agree();
   exchange_.finish_step();
-  result.step_s = now_s() - start_s;
+  marks_->mark();
+  communicator_.synchronise();
+  device_.fail_without_memory(false);
+  const std::vector<double> times = marks_->times();
+  result.step_s = times.back() - times.front();
+  result.timeline = timeline(times);
   result.loss = loss_;
   result.gradient_norm = gradient_norm_;
   for (const auto& [output, parts] : outputs_) {
@@ -102,10 +103,23 @@ StepResult Executor::run_step(int64_t step) {
   return result;
 }
 
+/// `times`: of the step's start, of the start and end of each action, of the step's end.
+Timeline Executor::timeline(const std::vector<double>& times) const {
+  Timeline timeline;
+  for (size_t i = 0; i < actions().size(); ++i) {
+    const Action& action = actions()[i];
+    TimelineEvent event{communicator_.rank(), action, times[2 * i + 1], times[2 * i + 2]};
+    if (is_send(action.kind) || is_receive(action.kind)) event.bytes = exchange_.bytes(i);
+    timeline.push_back(event);
+  }
+  return timeline;
+}
+
 void Executor::begin(int64_t step) {
   step_ = step;
   loss_ = 0;
   gradient_norm_.reset();
+  losses_.clear();
   reduced_ = agreed_ = false;
   arrived_.clear();
   gradients_.clear();
@@ -115,6 +129,7 @@ void Executor::begin(int64_t step) {
   sent_early_.clear();
   store_->clear_gradients();
   plan_losses();
+  device_.fail_without_memory(true);  // to the end of its receives
   exchange_.begin_step();
 }
 
@@ -160,6 +175,9 @@ void Executor::agree() {
   if (agreed_ || !training_) return;
   agreed_ = true;
   reduce();
+  communicator_.synchronise();
+  device_.fail_without_memory(false);
+  for (const auto& [loss, scale] : losses_) loss_ += loss.item<double>() * scale;
   const bool clips = model_.plan.job.optimizer.clip_norm > 0;
   at::Tensor sums = at::full({clips ? 2 : 1}, loss_, at::kDouble);
   if (clips) sums[1] = squared_norm(*store_, counted_);

@@ -14,6 +14,7 @@
 
 #include "backend/communicator.hpp"
 #include "backend/data.hpp"
+#include "backend/device.hpp"
 #include "backend/exchange.hpp"
 #include "backend/optimizer.hpp"
 #include "backend/reduction.hpp"
@@ -52,8 +53,14 @@ class LossNotFinite : public std::runtime_error {
 class Executor {
  public:
   /// Rank of the run = replica x plan.ranks() + rank of the pipeline. Loads the rank's stages.
-  /// Throws InputError.
-  Executor(const Model& model, const Data& data, Communicator& communicator, int receive_depth = 2);
+  /// Throws InputError. `device` outlives the executor.
+  Executor(const Model& model, const Data& data, Communicator& communicator, int receive_depth = 2,
+           ComputeDevice& device = cpu_device());
+
+  /// Runs a step's compute without transfers, sums or OPT, on zeros where something is received, and
+  /// leaves everything as it was: a GPU's memory is then asked for, and its kernels are loaded, while
+  /// no receive waits.
+  void warm_up(int64_t step);
 
   /// One step of training, or of forwards if the program has no backward.
   StepResult run_step(int64_t step);
@@ -79,11 +86,13 @@ class Executor {
   void optimize(int stage);
 
   void begin(int64_t step);
+  Timeline timeline(const std::vector<double>& times) const;
   Values inputs(int stage, int microbatch);
   Values summed_gradients(Slot slot);
   void hand_over(int from, int to, int microbatch, bool gradients, const Values& values);
   void plan_losses();
   void clip(double squared_norm);
+  void note_loss(const at::Tensor& loss, double scale);
   int64_t first_sample(int microbatch) const;
   const std::vector<Action>& actions() const { return model_.program.ranks[rank_]; }
   bool mine(int stage) const { return model_.program.rank_of_stage[stage] == rank_; }
@@ -92,6 +101,8 @@ class Executor {
   const Data& data_;
   Communicator& communicator_;
   int rank_, replica_;
+  ComputeDevice& device_;
+  std::unique_ptr<Marks> marks_;
   bool training_;
   std::unique_ptr<TensorStore> store_;
   std::map<int, std::unique_ptr<SegmentedStage>> stages_;
@@ -105,6 +116,7 @@ class Executor {
   int64_t step_ = 0;
   double loss_ = 0;
   std::optional<double> gradient_norm_;
+  std::vector<std::pair<at::Tensor, double>> losses_;  // on a GPU: not read yet, each its scale
   bool reduced_ = false, agreed_ = false;
   std::vector<double> loss_scales_;  // by microbatch; they add up to 1 over the replicas
   std::map<Slot, Values> arrived_;   // inputs of a stage

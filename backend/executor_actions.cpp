@@ -9,8 +9,9 @@ Values Executor::inputs(int stage, int microbatch) {
   Values values = std::move(arrived_[{stage, microbatch}]);
   arrived_.erase({stage, microbatch});
   for (const ValueId input : model_.slicing.stages[stage].user_inputs) {
-    values[input] = data_.read(model_.graph.values[input].name, first_sample(microbatch),
-                               model_.plan.microbatch);
+    const std::string& name = model_.graph.values[input].name;
+    values[input] = on_device(data_.read(name, first_sample(microbatch), model_.plan.microbatch),
+                              device_.where());
   }
   return values;
 }
@@ -20,7 +21,8 @@ void Executor::forward(const Action& action) {
   const Plan& plan = model_.plan;
   std::optional<at::Tensor> target;
   if (training_ && stage.needs_target()) {
-    target = data_.read(kTarget, first_sample(action.microbatch), plan.microbatch);
+    target = on_device(data_.read(kTarget, first_sample(action.microbatch), plan.microbatch),
+                       device_.where());
   }
   StepContext context;
   context.random = {plan.job.seed, step_, replica_ * plan.microbatches + action.microbatch};
@@ -30,7 +32,7 @@ void Executor::forward(const Action& action) {
   context.float32_loss = plan.job.precision == Precision::bf16;
   Stage::Forward result =
       stage.forward(action.microbatch, inputs(action.stage, action.microbatch), target, context);
-  if (training_ && result.loss) loss_ += result.loss->item<double>() * context.loss_scale;
+  if (training_ && result.loss) note_loss(*result.loss, context.loss_scale);
   for (auto& [output, tensor] : result.outputs) outputs_[output][action.microbatch] = tensor;
   for (const StageEdge& edge : model_.slicing.edges) {
     if (edge.producer != action.stage) continue;
@@ -39,6 +41,15 @@ void Executor::forward(const Action& action) {
       values[crossing.value] = result.sent.at(crossing.value);
     }
     hand_over(edge.producer, edge.consumer, action.microbatch, false, values);
+  }
+}
+
+/// On a GPU it is read at the end: asking for it would wait until it is computed.
+void Executor::note_loss(const at::Tensor& loss, double scale) {
+  if (loss.is_cpu()) {
+    loss_ += loss.item<double>() * scale;
+  } else {
+    losses_.emplace_back(loss, scale);
   }
 }
 

@@ -11,7 +11,7 @@ std::vector<at::Tensor> gather_tensors(Communicator& communicator, const std::ve
   for (size_t i = 0; i < pieces.size(); ++i) {
     const int tag = first_tag + static_cast<int>(i);
     if (pieces[i].owner == rank) {
-      at::Tensor tensor = own(i).contiguous();
+      at::Tensor tensor = own(i).to(at::kCPU).contiguous();
       TORCH_CHECK(tensor.sizes() == at::IntArrayRef(pieces[i].shape), "piece ", i, " has shape ",
                   tensor.sizes(), ", expected ", at::IntArrayRef(pieces[i].shape));
       if (rank == 0) {

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <chrono>
 #include <vector>
 
 namespace penstock {
@@ -17,13 +16,14 @@ struct Timing {
 };
 
 template <typename Work>
-Timing time_work(const Work& work) {
+Timing time_work(Marks& marks, const Work& work) {
   std::vector<double> times;
   for (int i = -kWarmUp; i < kRepetitions; ++i) {
-    const auto start = std::chrono::steady_clock::now();
+    marks.mark();
     work();
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-    if (i >= 0) times.push_back(taken.count());
+    marks.mark();
+    const std::vector<double> taken = marks.times();
+    if (i >= 0) times.push_back(taken[1] - taken[0]);
   }
   std::sort(times.begin(), times.end());
   const double median = (times[kRepetitions / 2 - 1] + times[kRepetitions / 2]) / 2;
@@ -32,14 +32,18 @@ Timing time_work(const Work& work) {
 
 }  // namespace
 
-Probe run_probe() {
+Probe run_probe(ComputeDevice& device) {
   const at::NoGradGuard no_grad;
-  const at::Tensor a = at::ones({384, 384}), b = at::ones({384, 384});
-  at::Tensor product = at::empty({384, 384});
-  const at::Tensor from = at::zeros({4 << 20});
-  at::Tensor to = at::zeros({4 << 20});
-  const Timing gemm = time_work([&] { at::mm_out(product, a, b); });
-  const Timing copy = time_work([&] { to.copy_(from); });
+  const bool cpu = device.where().is_cpu();
+  const int64_t side = cpu ? 384 : 4096, elements = cpu ? 4 << 20 : 64 << 20;
+  const auto options = at::TensorOptions(at::kFloat).device(device.where());
+  const at::Tensor a = at::ones({side, side}, options), b = at::ones({side, side}, options);
+  at::Tensor product = at::empty({side, side}, options);
+  const at::Tensor from = at::zeros({elements}, options);
+  at::Tensor to = at::zeros({elements}, options);
+  const auto marks = device.make_marks();
+  const Timing gemm = time_work(*marks, [&] { at::mm_out(product, a, b); });
+  const Timing copy = time_work(*marks, [&] { to.copy_(from); });
   return {gemm.median_s, copy.median_s, std::max(gemm.spread, copy.spread)};
 }
 

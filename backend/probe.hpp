@@ -2,13 +2,15 @@
 // execution, so that a prediction can be scaled by it.
 #pragma once
 
+#include "backend/device.hpp"
 #include "pipeline/profile.hpp"
 
 namespace penstock {
 
 /// The median over repetitions of a 384 x 384 x 384 float32 matrix product and of a copy of 16 MiB,
-/// with this process's threads; about 50 ms in all. `spread` is the larger relative interquartile
+/// with this process's threads; about 50 ms in all. On a GPU, where those are over before they have
+/// begun, of 4096 x 4096 x 4096 and 256 MiB. `spread` is the larger relative interquartile
 /// range of the two. All ranks run it at the same time.
-Probe run_probe();
+Probe run_probe(ComputeDevice& device = cpu_device());
 
 }  // namespace penstock

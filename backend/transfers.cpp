@@ -1,7 +1,9 @@
 #include "backend/transfers.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <stdexcept>
+#include <tuple>
 
 namespace penstock {
 
@@ -24,6 +26,52 @@ Positions by_channel(const Program& program, int rank, bool sends) {
   return positions;
 }
 
+/// How many of one rank's first actions must have run before each action of every rank can end.
+class Needed {
+ public:
+  Needed(const Program& program, int rank) : program_(program), rank_(rank) {
+    for (const auto& actions : program.ranks) counts_.emplace_back(actions.size());
+    std::vector<size_t> next(program.ranks.size());
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (int r = 0; r < program.rank_count(); ++r) {
+        while (next[r] < program.ranks[r].size() && pass(r, next[r])) moved = ++next[r] != 0;
+      }
+    }
+  }
+  size_t before(int rank, size_t position) const { return counts_[rank][position]; }
+
+ private:
+  /// One lane: sender, receiver, gradients.
+  using Lane = std::tuple<int, int, bool>;
+
+  /// Works out one action, unless the message that it receives is not sent yet.
+  bool pass(int r, size_t position) {
+    const Action& action = program_.ranks[r][position];
+    size_t count = position == 0 ? 0 : counts_[r][position - 1];
+    if (is_send(action.kind) || is_receive(action.kind)) {
+      const int peer = program_.rank_of_stage[peer_stage(action)];
+      const bool sends = is_send(action.kind);
+      auto& sent = sent_[Lane{sends ? r : peer, sends ? peer : r, is_backward(action.kind)}];
+      if (!sends && sent.empty()) return false;
+      if (!sends) {
+        count = std::max(count, sent.front());
+        sent.pop_front();
+      }
+      counts_[r][position] = r == rank_ ? position + 1 : count;
+      if (sends) sent.push_back(counts_[r][position]);
+    } else {
+      counts_[r][position] = r == rank_ ? position + 1 : count;
+    }
+    return true;
+  }
+
+  const Program& program_;
+  int rank_;
+  std::vector<std::vector<size_t>> counts_;  // by rank and position
+  std::map<Lane, std::deque<size_t>> sent_;  // and not received yet
+};
+
 class Resolver {
  public:
   Resolver(const Program& program, const Slicing& slicing, int rank, int first_rank)
@@ -42,12 +90,15 @@ class Resolver {
       for (const size_t position : positions)
         result.actions[position] = transfer(channel, position);
     }
+    const Needed needed(program_, rank_);
     for (const auto& [channel, positions] : by_channel(program_, rank_, false)) {
       result.receives[in_run(channel)] = positions;
       const Positions sent = by_channel(program_, channel.peer, true);
       for (size_t k = 0; k < positions.size(); ++k) {
         ResolvedTransfer& received = result.actions[positions[k]] = transfer(channel, positions[k]);
-        received.arrived = received_before(channel.peer, sent.at({rank_, channel.gradients}).at(k));
+        const size_t sending = sent.at({rank_, channel.gradients}).at(k);
+        received.arrived = received_before(channel.peer, sending);
+        received.needs = needed.before(channel.peer, sending);
       }
     }
     return result;
@@ -63,7 +114,7 @@ class Resolver {
     const auto edge = edges_.find(produces ? std::pair{action.stage, peer_stage(action)}
                                            : std::pair{peer_stage(action), action.stage});
     if (edge == edges_.end()) throw std::logic_error(to_string(action) + " moves nothing");
-    ResolvedTransfer result{in_run(channel), {}, {}};
+    ResolvedTransfer result{in_run(channel), {}, {}, 0};
     int number = edge->second.first;
     for (const Crossing& crossing : edge->second.second->values) {
       const int slot = number++ * program_.microbatches + action.microbatch;

@@ -25,6 +25,9 @@ struct ResolvedTransfer {
   /// After a RECV: so many of this rank's first SENDs on a channel are known to have arrived,
   /// because the peer received them before it sent this.
   std::vector<std::pair<Channel, int>> arrived;
+  /// Of a RECV: what the peer sends needs so many of this rank's first actions, through whatever
+  /// ranks. Posted earlier, it may wait for work that is not enqueued.
+  size_t needs = 0;
 };
 
 /// The transfers of one rank.

@@ -7,11 +7,13 @@
 #include <string>
 
 #include "backend/cause.hpp"
+#include "backend/cuda_load.hpp"
 #include "backend/events.hpp"
 #include "backend/execution.hpp"
 #include "backend/gloo.hpp"
 #include "backend/interface.hpp"
 #include "backend/memory.hpp"
+#include "backend/nccl/communicator.hpp"
 #include "backend/process.hpp"
 #include "backend/profiler/link.hpp"
 #include "backend/profiler/profiler.hpp"
@@ -66,14 +68,14 @@ auto load_or_refuse(const WorkerTask& task, const Seat& seat, const Load& load) 
   }
 }
 
-void execute(const WorkerTask& task) {
+void execute(const WorkerTask& task, CudaModule* cuda) {
   const auto store = join_store(task);
   const Seat seat{*store, task.rank, task.world_size};
   const auto execution =
-      load_or_refuse(task, seat, [&] { return std::make_unique<Execution>(task, seat); });
-  const auto communicator = meet(task, seat, execution->facts());
+      load_or_refuse(task, seat, [&] { return std::make_unique<Execution>(task, seat, cuda); });
+  auto communicator = meet(task, seat, execution->facts());
   try {
-    execution->run(*communicator);
+    execution->run(std::move(communicator));
   } catch (...) {
     const WorkerError error = describe_failure(std::current_exception(), execution->place());
     if (!task.launched) fail(error);  // the process that started all ranks knows the cause
@@ -82,16 +84,31 @@ void execute(const WorkerTask& task) {
   }
 }
 
-void profile(const WorkerTask& task) {
+void profile(const WorkerTask& task, CudaModule* cuda) {
   const auto store = join_store(task);
-  const auto communicator = meet(task, {*store, task.rank, task.world_size}, {});
+  profiler::Request request{.job = task.arguments.at("job"),
+                            .partial = task.arguments.at("partial")};
+  std::unique_ptr<ComputeDevice> gpu;
+  std::unique_ptr<NcclApi> nccl;
+  auto communicator = meet(task, {*store, task.rank, task.world_size}, {});
+  if (cuda != nullptr) {
+    const int index = cuda_device_of(task);
+    gpu = cuda->open(index);
+    nccl = cuda->nccl();
+    request.device = gpu.get();
+    request.gpu = cuda->describe(index);
+    request.ranks_per_device = task.ranks_per_device;
+    std::vector<LaneKey> lanes;  // for the link that is measured
+    if (task.world_size > 1) lanes = {{0, 1, false}, {1, 0, true}};
+    communicator =
+        make_nccl(*nccl, *store, std::move(communicator), lanes, {.device = gpu->where()});
+  }
   emit({{"event", "ready"}});
-  profiler::run({.job = task.arguments.at("job"), .partial = task.arguments.at("partial")},
-                *communicator, emit);
+  profiler::run(request, *communicator, emit);
 }
 
 /// The link between ranks 0 and 1 alone.
-void link(const WorkerTask& task) {
+void link(const WorkerTask& task, CudaModule*) {
   constexpr int64_t largest = 16 << 20;
   const auto store = join_store(task);
   const auto communicator = meet(task, {*store, task.rank, task.world_size}, {});
@@ -111,12 +128,12 @@ void link(const WorkerTask& task) {
 }
 
 /// This rank will not run, and tells the others why.
-void refuse(const WorkerTask& task) {
+void refuse(const WorkerTask& task, CudaModule*) {
   const auto store = join_store(task);
   refuse_to_run({*store, task.rank, task.world_size}, task.arguments.at("message"));
 }
 
-const std::map<std::string, void (*)(const WorkerTask&)> kCommands{
+const std::map<std::string, void (*)(const WorkerTask&, CudaModule*)> kCommands{
     {"execute", execute}, {"profile", profile}, {"link", link}, {"refuse", refuse}};
 
 }  // namespace
@@ -126,8 +143,9 @@ void run_worker() {
   try {
     const WorkerTask task = parse_task(read_line());
     where.rank = task.rank;
+    CudaModule* const cuda = task.device == "cuda" ? &load_cuda(task) : nullptr;
     memory::count_cpu();
-    kCommands.at(task.command)(task);
+    kCommands.at(task.command)(task, cuda);
   } catch (...) {
     fail(std::current_exception(), where);
   }

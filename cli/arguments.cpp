@@ -66,7 +66,7 @@ CLI::Option* add_file(CLI::App& app, const std::string& flag, std::string& value
 std::function<int()> declare_profile(CLI::App& app) {
   auto options = std::make_shared<ProfileOptions>();
   add_text(app, "JOB.yaml", options->job, "", "the job");
-  add_text(app, "--device", options->device, "NAME", "cpu, or estimate: no device is needed")
+  add_text(app, "--device", options->device, "NAME", "cpu, cuda, or estimate: no device is needed")
       ->capture_default_str();
   add_file(app, "--spec", options->spec, "of an estimate: the device's figures (YAML)");
   add_file(app, "--fit", options->fit,
@@ -180,7 +180,11 @@ std::function<int()> declare_execute(CLI::App& app) {
   auto options = std::make_shared<ExecuteOptions>();
   add_text(app, "PLAN.yaml", options->plan, "", "the plan to train")->required();
   add_count(app, "--steps", options->steps, "training steps; default: the job's");
-  add_text(app, "--device", options->device, "NAME", "cpu")->capture_default_str();
+  add_text(app, "--device", options->device, "NAME", "cpu or cuda")->capture_default_str();
+  in_range(
+      app.add_option("--ranks-per-device", options->ranks_per_device,
+                     "of cuda: so many local ranks share a GPU, to try a plan; never to time it"),
+      1, 64);
   app.add_flag("--forward-only", options->forward_only, "inference: forwards of the plan alone");
   add_file(app, "--output", options->output, "with --forward-only: outputs (.safetensors)");
   add_file(app, "--trace", options->trace,

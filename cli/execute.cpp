@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <iostream>
 
+#include "cli/device.hpp"
 #include "cli/execute_check.hpp"
 #include "cli/execute_report.hpp"
 #include "cli/launch.hpp"
@@ -99,12 +100,14 @@ PreparedRun prepare(const ExecuteOptions& options, const std::optional<Launcher>
   PreparedRun run{.checked = check_execute(options)};
   const Plan& plan = run.checked.plan;
   run.task = execute_task(options, run.checked);
-  run.workers = make_tasks({.launcher = launcher,
-                            .ranks = plan.ranks() * static_cast<int>(plan.data_parallel),
-                            .command = "execute",
-                            .arguments = to_json(run.task),
-                            .facts = facts_of(run.checked, run.task),
-                            .start_timeout_s = options.start_timeout_s});
+  run.workers =
+      with_device(make_tasks({.launcher = launcher,
+                              .ranks = plan.ranks() * static_cast<int>(plan.data_parallel),
+                              .command = "execute",
+                              .arguments = to_json(run.task),
+                              .facts = facts_of(run.checked, run.task),
+                              .start_timeout_s = options.start_timeout_s}),
+                  options.device, options.ranks_per_device);
   return run;
 }
 

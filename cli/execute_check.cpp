@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "cli/device.hpp"
 #include "cli/plan_inputs.hpp"
 #include "graph/error.hpp"
 #include "graph/file.hpp"
@@ -27,10 +28,7 @@ void check_flags(const ExecuteOptions& options) {
   const auto refuse = [](const char* flag, const char* problem, const char* cure) {
     throw InputError(flag, problem, cure);
   };
-  if (options.device != "cpu") {
-    throw InputError("--device", fmt::format("{} is not available in this build", options.device),
-                     "Use --device cpu.");
-  }
+  check_device(options.device, options.ranks_per_device);
   if (options.forward_only && options.output.empty()) {
     refuse("--forward-only", "has nowhere to write the outputs", "Add --output OUT.safetensors.");
   }

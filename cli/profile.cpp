@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "cli/commands.hpp"
+#include "cli/device.hpp"
 #include "cli/estimate.hpp"
 #include "cli/link.hpp"
 #include "cli/profile_report.hpp"
@@ -23,13 +24,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void check_device(const ProfileOptions& options) {
+void check_flags(const ProfileOptions& options) {
   if (options.device == "estimate") return;
-  if (options.device != "cpu") {
-    throw InputError("--device",
-                     fmt::format("{} is not a device that can be profiled here", options.device),
-                     "Use --device cpu, or --device estimate with the figures of a device.");
-  }
+  check_device(options.device, 1);
   for (const auto& [flag, value] : {std::pair{"--spec", &options.spec}, {"--fit", &options.fit}}) {
     if (value->empty()) continue;
     throw InputError(flag, "belongs to estimates, and this profile is measured",
@@ -38,7 +35,7 @@ void check_device(const ProfileOptions& options) {
 }
 
 void check(const ProfileOptions& options) {
-  check_device(options);
+  check_flags(options);
   if (options.ranks < 1) {
     throw InputError("--ranks", fmt::format("{} ranks cannot measure", options.ranks),
                      "Give the number of local ranks that will train: 1 or more.");
@@ -85,7 +82,8 @@ std::vector<WorkerTask> tasks(const ProfileOptions& options, const std::string& 
 
 std::optional<WorkersFailure> measure(const ProfileOptions& options, const std::string& partial) {
   ProgressLine line;
-  Workers workers(tasks(options, partial), [](int, int) { return std::string(); });
+  Workers workers(with_device(tasks(options, partial), options.device, 1),
+                  [](int, int) { return std::string(); });
   return workers.run([&](size_t, const nlohmann::json& event) {
     if (event["event"] == "progress") {
       line.show(event.at("share").get<double>(), event.at("what").get<std::string>());

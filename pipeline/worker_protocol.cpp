@@ -15,6 +15,8 @@ nlohmann::json to_json(const WorkerTask& task) {
           {"one_machine", task.one_machine},
           {"node", task.node},
           {"launched", task.launched},
+          {"device", task.device},
+          {"ranks_per_device", task.ranks_per_device},
           {"progress", task.progress},
           {"start_timeout_s", task.start_timeout_s},
           {"facts", task.facts},
@@ -35,6 +37,8 @@ WorkerTask parse_task(const nlohmann::json& json) {
   json.at("one_machine").get_to(task.one_machine);
   json.at("node").get_to(task.node);
   json.at("launched").get_to(task.launched);
+  json.at("device").get_to(task.device);
+  json.at("ranks_per_device").get_to(task.ranks_per_device);
   json.at("progress").get_to(task.progress);
   json.at("start_timeout_s").get_to(task.start_timeout_s);
   json.at("facts").get_to(task.facts);

@@ -43,6 +43,9 @@ struct WorkerTask {
   double start_timeout_s = kStartTimeout_s;  // for all ranks to come
   Facts facts;                               // compared when the ranks meet
   nlohmann::json arguments;                  // of the command
+  /// `cpu` or `cuda`; of the latter so many local ranks share a GPU.
+  std::string device = "cpu";
+  int ranks_per_device = 1;
 };
 
 nlohmann::json to_json(const WorkerTask& task);

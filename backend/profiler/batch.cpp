@@ -2,6 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
+#include "backend/device.hpp"
 #include "backend/dtype.hpp"
 
 namespace penstock::profiler {
@@ -20,8 +21,8 @@ at::Tensor make_up(const ExpectedSample& sample, int64_t first, int64_t count) {
 
 }  // namespace
 
-Batches::Batches(const Job& job, const Graph& model)
-    : model_(model), expected_(expected_samples(job, model)) {
+Batches::Batches(const Job& job, const Graph& model, at::Device where)
+    : model_(model), where_(where), expected_(expected_samples(job, model)) {
   if (!job.data.empty()) data_ = std::make_unique<Data>(job, model);
 }
 
@@ -31,6 +32,7 @@ Batch Batches::read(int64_t first, int64_t count) const {
     const ExpectedSample& sample = expected_[i];
     at::Tensor tensor =
         data_ ? data_->read(sample.name, first, count) : make_up(sample, first, count);
+    tensor = on_device(std::move(tensor), where_);
     if (i < model_.inputs.size()) {
       batch.inputs[model_.inputs[i]] = std::move(tensor);
     } else {

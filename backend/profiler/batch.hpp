@@ -18,7 +18,7 @@ struct Batch {
 class Batches {
  public:
   /// Throws InputError where the job names data that does not fit the model.
-  Batches(const Job& job, const Graph& model);
+  Batches(const Job& job, const Graph& model, at::Device where = at::kCPU);
 
   bool made_up() const { return data_ == nullptr; }
   /// Samples [first, first + count). Made up: integers evenly over the rows of the embedding that
@@ -27,6 +27,7 @@ class Batches {
 
  private:
   const Graph& model_;
+  at::Device where_;
   std::vector<ExpectedSample> expected_;
   std::unique_ptr<Data> data_;
 };

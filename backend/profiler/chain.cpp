@@ -2,36 +2,36 @@
 
 #include <algorithm>
 #include <set>
-
-#include "backend/memory.hpp"
-#include "backend/profiler/clock.hpp"
+#include <utility>
 
 namespace penstock::profiler {
-namespace {
 
-/// Bytes held before and after something, and the most that it held above both.
-struct Level {
-  int64_t before = 0, after = 0, transient = 0;
-};
-
-/// Runs `action` between two readings of clock and counter; adds the seconds to `seconds`.
+/// Runs `action` between two readings of clock and counter; `read_times` adds the seconds to
+/// `seconds`.
 template <class F>
-Level observe(double& seconds, F&& action) {
-  memory::reset_peak();
-  Level level{.before = memory::held_bytes()};
-  const double start = now_s();
+Chain::Level Chain::observe(double& seconds, F&& action) {
+  device_.reset_peak();
+  Level level{.before = device_.held_bytes()};
+  marks_->mark();
   action();
-  seconds += now_s() - start;
-  level.after = memory::held_bytes();
-  level.transient = memory::peak_bytes() - std::max(level.before, level.after);
+  marks_->mark();
+  timed_.push_back(&seconds);
+  level.after = device_.held_bytes();
+  level.transient = device_.peak_bytes() - std::max(level.before, level.after);
   return level;
 }
 
-}  // namespace
+void Chain::read_times() {
+  const std::vector<double> times = marks_->times();
+  for (size_t i = 0; i < timed_.size(); ++i) *timed_[i] += times[2 * i + 1] - times[2 * i];
+  timed_.clear();
+}
 
 Chain::Chain(const Graph& graph, const Analysis& analysis, const std::vector<OperatorId>& begins,
-             TensorStore& store, Loss loss)
-    : slicing_(
+             TensorStore& store, Loss loss, ComputeDevice& device)
+    : device_(device),
+      marks_(device.make_marks()),
+      slicing_(
           slice(graph, analysis, interval_stages(graph, begins), static_cast<int>(begins.size()))),
       received_(begins.size()),
       sent_(begins.size()),
@@ -60,12 +60,16 @@ int Chain::loss_stage() const {
 }
 
 ChainRun Chain::run(const Batch& batch, const StepContext& context, bool split) {
+  marks_->times();  // of a run that failed
+  timed_.clear();
   ChainRun run{.times = std::vector<StageTimes>(stages_.size()),
                .bytes = std::vector<StageBytes>(stages_.size())};
   forward(batch, context, run);
   backward(run, split);
   if (split) backward_weight(run);
   for (const auto& stage : stages_) stage->finish_step();
+  read_times();
+  if (loss_.defined()) run.loss = std::exchange(loss_, {}).item<double>();
   return run;
 }
 
@@ -85,14 +89,14 @@ void Chain::forward(const Batch& batch, const StepContext& context, ChainRun& ru
     inputs.clear();
     run.bytes[s].after_forward = level.after - level.before;
     run.bytes[s].transient_forward = level.transient;
-    if (result.loss) run.loss = result.loss->item<double>();
+    if (result.loss) loss_ = *result.loss;
     live.merge(result.sent);
     // A value that its last reader has had stays only where a stage keeps it for the backward.
     for (const ValueId value : received_[s]) {
       if (--uses[value] > 0) continue;
-      const int64_t before = memory::held_bytes();
+      const int64_t before = device_.held_bytes();
       live.erase(value);
-      run.bytes[stage_of_value_[value]].after_forward -= before - memory::held_bytes();
+      run.bytes[stage_of_value_[value]].after_forward -= before - device_.held_bytes();
     }
   }
 }

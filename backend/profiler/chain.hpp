@@ -1,11 +1,12 @@
-// The whole model as a chain of stages in one process, in training order, with the clock and the
-// memory counter read around every stage: F of all, then B in reverse, or I in reverse and then W
+// The whole model as a chain of stages in one process, in training order, with the clock (on a GPU:
+// events in place, read at the end) and the memory counter read around every stage: F of all, then B in reverse, or I in reverse and then W
 // in reverse. A chain of one stage is the whole model at once.
 #pragma once
 
 #include <memory>
 #include <vector>
 
+#include "backend/device.hpp"
 #include "backend/profiler/batch.hpp"
 #include "backend/stage.hpp"
 
@@ -35,7 +36,7 @@ class Chain {
  public:
   /// `begins` as graph/slice.hpp: interval_stages takes them. The store outlives the chain.
   Chain(const Graph& graph, const Analysis& analysis, const std::vector<OperatorId>& begins,
-        TensorStore& store, Loss loss);
+        TensorStore& store, Loss loss, ComputeDevice& device = cpu_device());
 
   /// One microbatch, forward and backward; `split`: I and W instead of B. Gradients are added to
   /// the store. Throws what the stages throw.
@@ -47,16 +48,27 @@ class Chain {
   int loss_stage() const;
 
  private:
+  /// Bytes held before and after something, and the most that it held above both.
+  struct Level {
+    int64_t before = 0, after = 0, transient = 0;
+  };
+  template <class F>
+  Level observe(double& seconds, F&& action);
+  void read_times();
   void forward(const Batch& batch, const StepContext& context, ChainRun& run);
   void backward(ChainRun& run, bool split);
   void backward_weight(ChainRun& run);
   Values gradients_of(int stage, Values& pending) const;
 
+  ComputeDevice& device_;
+  std::unique_ptr<Marks> marks_;
+  std::vector<double*> timed_;  // where the seconds between each two marks are added
   Slicing slicing_;
   std::vector<std::unique_ptr<Stage>> stages_;
   std::vector<std::vector<ValueId>> received_;  // per stage: values from earlier stages
   std::vector<std::vector<ValueId>> sent_;      // per stage: values that carry a gradient back
   std::vector<int> stage_of_value_;             // producer of a value that crosses, else -1
+  at::Tensor loss_;                             // of the run under way
   std::vector<int> consumers_;                  // stages that receive a value
 };
 

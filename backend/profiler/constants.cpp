@@ -2,7 +2,6 @@
 
 #include "backend/dtype.hpp"
 #include "backend/loss.hpp"
-#include "backend/profiler/clock.hpp"
 #include "backend/profiler/statistics.hpp"
 
 namespace penstock::profiler {
@@ -36,7 +35,8 @@ double gradients_s(Subject& subject, bool clear) {
   double seconds = 0;
   for (const int index : subject.parameters()) {
     at::Tensor gradient = at::zeros_like(subject.store.tensor(index));
-    seconds += time_s([&] { subject.store.accumulate(index, std::move(gradient)); });
+    seconds +=
+        seconds_on(subject.device, [&] { subject.store.accumulate(index, std::move(gradient)); });
   }
   return seconds;
 }
@@ -61,37 +61,37 @@ double optimizer_s_per_byte(Subject& subject) {
   subject.step_optimizer();  // makes its state
   double seconds = 0;
   for (int i = 0; i < repeated; ++i) {
-    seconds += time_s([&] { subject.step_optimizer(); });
+    seconds += seconds_on(subject.device, [&] { subject.step_optimizer(); });
   }
   return per_byte(subject, seconds / repeated);
 }
 
 double zero_s_per_byte(Subject& subject) {
-  return per_byte(subject, time_s([&] { subject.store.clear_gradients(); }));
+  return per_byte(subject, seconds_on(subject.device, [&] { subject.store.clear_gradients(); }));
 }
 
-double hand_off_s_per_byte() {
-  const at::Tensor tensor = at::zeros({int64_t{4} << 20});
+double hand_off_s_per_byte(ComputeDevice& device) {
+  const at::Tensor tensor = at::zeros({int64_t{4} << 20}, at::device(device.where()));
   std::vector<double> seconds;
   for (int i = 0; i < 20; ++i) {
     Values arrived;
-    seconds.push_back(time_s([&] { arrived[0] = tensor.detach().contiguous(); }));
+    seconds.push_back(seconds_on(device, [&] { arrived[0] = tensor.detach().contiguous(); }));
   }
   return summarize(seconds).median_s / static_cast<double>(tensor.nbytes());
 }
 
-double action_overhead_s() {
+double action_overhead_s(ComputeDevice& device) {
   const Graph graph = smallest_model();
   const Analysis analysis = analyse(graph);
-  TensorStore store(std::map<int, at::Tensor>{{0, at::ones({1})}});
+  TensorStore store(std::map<int, at::Tensor>{{0, at::ones({1}, at::device(device.where()))}});
   const Slicing slicing = slice(graph, analysis, {0}, 1);
   Stage stage(graph, analysis, slicing, 0, store, Loss::output);
-  const Values inputs{{0, at::ones({1, 1})}};
+  const Values inputs{{0, at::ones({1, 1}, at::device(device.where()))}};
   constexpr int times = 50;
   std::vector<double> seconds;
   seconds.reserve(times);
   for (int i = 0; i < times; ++i) {
-    seconds.push_back(time_s([&] {
+    seconds.push_back(seconds_on(device, [&] {
       stage.forward(0, inputs, std::nullopt, {});
       stage.backward(0, {});
     }));
@@ -107,13 +107,15 @@ Measured loss_forward(const Subject& subject, int64_t microbatch, const Batch& b
   const Value& value = subject.graph.values[output->value];
   std::vector<int64_t> shape;
   for (const Expression& size : value.shape) shape.push_back(size.at(microbatch));
+  const auto options = at::TensorOptions(scalar_type(value.dtype)).device(subject.device.where());
   const at::Tensor prediction =  // the cast that `precision: bf16` adds is left out
-      at::zeros(shape, scalar_type(value.dtype)).set_requires_grad(is_floating(value.dtype));
+      at::zeros(shape, options).set_requires_grad(is_floating(value.dtype));
   std::vector<double> seconds;
   seconds.reserve(repeated);
   for (int i = 0; i < repeated; ++i) {
-    seconds.push_back(time_s(
-        [&] { mean_loss(subject.job.loss, prediction, batch.target.value_or(at::Tensor())); }));
+    seconds.push_back(seconds_on(subject.device, [&] {
+      mean_loss(subject.job.loss, prediction, batch.target.value_or(at::Tensor()));
+    }));
   }
   return summarize(seconds);
 }

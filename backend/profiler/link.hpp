@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/communicator.hpp"
+#include "backend/device.hpp"
 #include "pipeline/profile.hpp"
 
 namespace penstock::profiler {
@@ -15,5 +16,11 @@ namespace penstock::profiler {
 /// PeerError.
 std::vector<LinkCost> measure_links(Communicator& communicator, int64_t largest,
                                     bool one_clock = true);
+
+/// The same between GPUs, through NCCL's lanes: one link, `nccl`, from messages that go to and fro
+/// without the host: events before and after tell the time. Lanes of activations from 0 to 1 and of
+/// gradients back are needed.
+std::vector<LinkCost> measure_gpu_links(Communicator& communicator, ComputeDevice& device,
+                                        int64_t largest);
 
 }  // namespace penstock::profiler

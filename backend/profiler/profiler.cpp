@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "backend/probe.hpp"
 #include "backend/profiler/agree.hpp"
@@ -21,33 +22,58 @@
 namespace penstock::profiler {
 namespace {
 
+/// A GPU raises its clocks when it gets work and lowers them when it is hot: probes until two in a
+/// row take the same time to one part in fifty, or fifty of them.
+void settle_clocks(ComputeDevice& device) {
+  if (device.where().is_cpu()) return;
+  double before = 0;
+  for (int i = 0; i < 50; ++i) {
+    const double now = run_probe(device).gemm_s;
+    if (std::abs(now - before) <= 0.02 * now) return;
+    before = now;
+  }
+}
+
 class Profiler {
  public:
   Profiler(const Request& request, Communicator& communicator, const Emit& emit)
-      : request_(request), communicator_(communicator), emit_(emit) {}
+      : request_(request), communicator_(communicator), emit_(emit), device_(*request.device) {}
 
   void run() {
-    profile_.base_memory_bytes = resident_bytes();
+    profile_.base_memory_bytes = device_.other_bytes();
     profile_.job = read_job(request_.job);
     budget_ = Budget(profile_.job.global_batch);
     const Graph graph = read_model(profile_.job);
     profile_.model_sha256 = graph.sha256;
-    profile_.device = cpu_info(communicator_.size());
+    profile_.device = machine();
     profile_.microbatches = resume(request_.partial, profile_);
     communicator_.barrier();  // before rank 0 writes the file that all have read
     choose_sizes(graph);
     tell("loading", 0);
+    settle_clocks(device_);
     probe();
-    Subject subject(profile_.job, graph);
+    Subject subject(profile_.job, graph, device_);
     measure_constants(subject);
     measure_sizes(subject);
     tell("the link between two ranks", 0.97);
-    profile_.links = measure_links(communicator_, largest_message(subject));
+    profile_.links = gpu() ? measure_gpu_links(communicator_, device_, largest_message(subject))
+                           : measure_links(communicator_, largest_message(subject));
     probe();
     save();
   }
 
  private:
+  bool gpu() const { return !device_.where().is_cpu(); }
+  /// A GPU's own facts, with those of the process that drives it.
+  DeviceInfo machine() const {
+    DeviceInfo info = cpu_info(communicator_.size());
+    if (!gpu()) return info;
+    DeviceInfo found = request_.gpu;
+    found.threads = info.threads;
+    found.details.merge(info.details);
+    return found;
+  }
+
   void tell(const std::string& what, double share) {
     if (communicator_.rank() == 0) emit_({{"event", "progress"}, {"what", what}, {"share", share}});
   }
@@ -63,7 +89,7 @@ class Profiler {
   /// Probes lie before, between and after the measurements.
   void probe() {
     communicator_.barrier();
-    Probe now = run_probe();
+    Probe now = run_probe(device_);
     mean_over_ranks(communicator_, {&now.gemm_s, &now.copy_s, &now.spread});
     probes_.push_back(now);
     profile_.probe = combine(probes_);
@@ -88,8 +114,8 @@ class Profiler {
     profile_.accumulate_s_per_byte = accumulate_s_per_byte(subject);
     profile_.optimizer_s_per_byte = optimizer_s_per_byte(subject);
     profile_.zero_s_per_byte = zero_s_per_byte(subject);
-    profile_.hand_off_s_per_byte = hand_off_s_per_byte();
-    profile_.action_overhead_s = action_overhead_s();
+    profile_.hand_off_s_per_byte = hand_off_s_per_byte(device_);
+    profile_.action_overhead_s = action_overhead_s(device_);
     mean_over_ranks(communicator_, {&profile_.accumulate_s_per_byte, &profile_.optimizer_s_per_byte,
                                     &profile_.zero_s_per_byte, &profile_.hand_off_s_per_byte,
                                     &profile_.action_overhead_s});
@@ -138,8 +164,9 @@ class Profiler {
 
   /// Does what this size will take leave room on the machine?
   bool fits(int64_t size) {
-    const double needed = budget_.bytes(size) * communicator_.size();
-    const double available = from_rank(communicator_, 0, double(available_bytes()));
+    const int sharing = gpu() ? request_.ranks_per_device : communicator_.size();
+    const double needed = budget_.bytes(size) * sharing;
+    const double available = from_rank(communicator_, 0, double(device_.available_bytes()));
     if (needed <= available) return true;
     warn(fmt::format("microbatch {} is not measured: it would take {} and {} are free", size,
                      format_bytes(needed), format_bytes(available)));
@@ -161,6 +188,7 @@ class Profiler {
   const Request& request_;
   Communicator& communicator_;
   const Emit& emit_;
+  ComputeDevice& device_;
   Profile profile_;
   std::vector<int64_t> sizes_;
   std::vector<Probe> probes_;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backend/communicator.hpp"
+#include "backend/device.hpp"
 #include "pipeline/profile.hpp"
 
 namespace penstock::profiler {
@@ -12,6 +13,9 @@ namespace penstock::profiler {
 struct Request {
   std::string job;      // path of the job file
   std::string partial;  // where what is measured so far is kept, whole after every microbatch size
+  ComputeDevice* device = &cpu_device();
+  DeviceInfo gpu = {};  // what the profile says of it, where it is one
+  int ranks_per_device = 1;
 };
 
 /// Told from rank 0: an event as pipeline/worker_protocol.hpp says. `progress` {what, share} and

@@ -32,19 +32,20 @@ OptimizerSpec standing_still(OptimizerSpec spec) {
 
 }  // namespace
 
-Subject::Subject(const Job& the_job, const Graph& the_graph)
-    : job(the_job),
+Subject::Subject(const Job& the_job, const Graph& the_graph, ComputeDevice& the_device)
+    : device(the_device),
+      job(the_job),
       graph(the_graph),
       analysis(analyse(graph)),
       units(penstock::units(graph, analysis)),
       groups(group_begins(graph, analysis, units)),
-      batches(job, graph),
-      store(graph, all_tensors(graph)),
+      batches(job, graph, device.where()),
+      store(graph, all_tensors(graph), device.where()),
       optimizer(standing_still(job.optimizer),
                 parameter_settings(standing_still(job.optimizer), graph)),
-      whole(graph, analysis, {0}, store, job.loss),
-      by_unit(graph, analysis, begins(units), store, job.loss),
-      by_group(graph, analysis, groups, store, job.loss) {
+      whole(graph, analysis, {0}, store, job.loss, device),
+      by_unit(graph, analysis, begins(units), store, job.loss, device),
+      by_group(graph, analysis, groups, store, job.loss, device) {
   if (job.precision == Precision::bf16) store.sum_in_float32();
 }
 

@@ -14,7 +14,7 @@ namespace penstock::profiler {
 struct Subject {
   /// Throws InputError for data that does not fit the model, a model exported without weights, an
   /// operator that LibTorch does not have.
-  Subject(const Job& job, const Graph& graph);
+  Subject(const Job& job, const Graph& graph, ComputeDevice& device = cpu_device());
 
   Division division() const { return {graph, analysis, units, groups}; }
   /// Bytes of the trainable parameters, each once.
@@ -23,6 +23,7 @@ struct Subject {
   /// What ends a step: clipping where the job clips, and the optimizer.
   void step_optimizer();
 
+  ComputeDevice& device;
   const Job& job;
   const Graph& graph;
   Analysis analysis;

@@ -62,7 +62,7 @@ def test_garbage_is_no_plan(tmp_path, content):
 @pytest.mark.parametrize("flags, says", [
     (["--forward-only"], "--output"), (["--output", "o.safetensors"], "--forward-only"), (["--steps", "0"], "step"),
     (["--forward-only", "--output", "/nowhere/o.safetensors"], "/nowhere"), (["--save-every", "2"], "--save"),
-    (["--device", "cuda"], "cuda"),
+    (["--device", "quantum"], "cpu or cuda"), (["--ranks-per-device", "2"], "--device cuda"),
 ])
 def test_flags_that_make_no_sense(tmp_path, flags, says):
     done = execute(good_plan(tmp_path), *flags)

@@ -150,7 +150,7 @@ def test_refuses_data_that_does_not_fit(tmp_path):
     refused(tmp_path, run(tmp_path, job), "input")
 
 
-@pytest.mark.parametrize("more", [["--device", "cuda"], ["--ranks", "0"], ["--device", "quantum"]])
+@pytest.mark.parametrize("more", [["--ranks", "0"], ["--device", "quantum"]])
 def test_refuses_flags(tmp_path, more):
     refused(tmp_path, run(tmp_path, write_job(tmp_path), *more), more[0])
 

@@ -1,0 +1,140 @@
+#include "backend/cuda/nccl_api.hpp"
+
+#include <c10/cuda/CUDAStream.h>
+#include <nccl.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "backend/cuda/call.hpp"
+
+namespace penstock::cuda {
+
+namespace {
+
+cudaStream_t stream_of(NcclApi::Stream stream) { return static_cast<cudaStream_t>(stream); }
+cudaEvent_t event_of(NcclApi::Event event) { return static_cast<cudaEvent_t>(event); }
+ncclComm_t comm_of(NcclApi::Comm comm) { return static_cast<ncclComm_t>(comm); }
+
+NcclApi::Status status_of(ncclResult_t result) {
+  switch (result) {
+    case ncclSuccess: return NcclApi::Status::done;
+    case ncclInProgress: return NcclApi::Status::in_progress;
+    case ncclRemoteError:
+    case ncclSystemError: return NcclApi::Status::peer_lost;  // a socket that closed, mostly
+    default: return NcclApi::Status::failed;
+  }
+}
+
+ncclDataType_t type_of(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat: return ncclFloat32;
+    case at::kDouble: return ncclFloat64;
+    case at::kHalf: return ncclFloat16;
+    case at::kBFloat16: return ncclBfloat16;
+    case at::kInt: return ncclInt32;
+    case at::kLong: return ncclInt64;
+    case at::kChar: return ncclInt8;
+    case at::kByte: return ncclUint8;
+    default:
+      throw std::runtime_error(std::string("NCCL cannot sum tensors of ") + c10::toString(type));
+  }
+}
+
+class Nccl : public NcclApi {
+ public:
+  std::string unique_id() override {
+    ncclUniqueId id{};
+    if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess) {
+      throw std::runtime_error(std::string("NCCL gave no id: ") + ncclGetLastError(nullptr));
+    }
+    return {id.internal, sizeof id.internal};
+  }
+
+  Status init(Comm& comm, int size, int rank, const std::string& id, int most_ctas) override {
+    ncclUniqueId unique{};
+    if (id.size() != sizeof unique.internal) return Status::failed;
+    std::memcpy(unique.internal, id.data(), id.size());
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    config.minCTAs = 1;
+    config.maxCTAs = most_ctas;
+    ncclComm_t made = nullptr;
+    const ncclResult_t result = ncclCommInitRankConfig(&made, size, unique, rank, &config);
+    comm = made;
+    return status_of(result);
+  }
+
+  Status send(Comm comm, const void* data, size_t bytes, int peer, Stream stream) override {
+    return status_of(ncclSend(data, bytes, ncclUint8, peer, comm_of(comm), stream_of(stream)));
+  }
+  Status receive(Comm comm, void* data, size_t bytes, int peer, Stream stream) override {
+    return status_of(ncclRecv(data, bytes, ncclUint8, peer, comm_of(comm), stream_of(stream)));
+  }
+  Status all_reduce(Comm comm, void* data, size_t count, at::ScalarType type,
+                    Stream stream) override {
+    return status_of(
+        ncclAllReduce(data, data, count, type_of(type), ncclSum, comm_of(comm), stream_of(stream)));
+  }
+
+  Status status(Comm comm) override {
+    ncclResult_t state = ncclSuccess;
+    const ncclResult_t asked = ncclCommGetAsyncError(comm_of(comm), &state);
+    return status_of(asked == ncclSuccess ? state : asked);
+  }
+  std::string last_error(Comm comm) override {
+    const char* text = ncclGetLastError(comm_of(comm));
+    return text == nullptr ? "" : text;
+  }
+  void revoke(Comm comm) noexcept override {
+    ncclCommRevoke(comm_of(comm), NCCL_REVOKE_DEFAULT);  // a refusal leaves it to abort
+  }
+  void abort(const std::vector<Comm>& comms) noexcept override {
+    // One group: a communicator whose memory is freed waits for the kernels of the others.
+    ncclGroupStart();
+    for (const Comm comm : comms) ncclCommAbort(comm_of(comm));
+    ncclGroupEnd();
+  }
+
+  Stream compute_stream() override { return c10::cuda::getCurrentCUDAStream().stream(); }
+  Stream make_stream() override {
+    cudaStream_t stream = nullptr;
+    int least = 0, greatest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "priorities of streams");
+    // Before compute that was enqueued later: a peer may wait for it.
+    check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest), "a stream");
+    return stream;
+  }
+  void drop_stream(Stream stream) noexcept override { cudaStreamDestroy(stream_of(stream)); }
+  Event make_event() override {
+    cudaEvent_t event = nullptr;
+    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "an event");
+    return event;
+  }
+  void drop_event(Event event) noexcept override { cudaEventDestroy(event_of(event)); }
+  void record(Event event, Stream stream) override {
+    check(cudaEventRecord(event_of(event), stream_of(stream)), "recording an event");
+  }
+  void wait(Stream stream, Event event) override {
+    check(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0), "waiting for an event");
+  }
+  bool passed(Event event) override {
+    const cudaError_t state = cudaEventQuery(event_of(event));
+    if (state == cudaErrorNotReady) return false;
+    check(state, "the GPU's work");
+    return true;
+  }
+
+  double now_s() override {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  }
+  void pause() override { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
+};
+
+}  // namespace
+
+std::unique_ptr<NcclApi> make_nccl_api() { return std::make_unique<Nccl>(); }
+
+}  // namespace penstock::cuda

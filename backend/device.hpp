@@ -1,0 +1,62 @@
+// What the executor computes on: the CPU, or a GPU that the module penstock-cuda.so opens
+// (cuda_module.hpp). No CUDA header is seen on this side.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace penstock {
+
+/// Points of a device's work in time. On a GPU that is when the work enqueued before has run, not
+/// when it was enqueued.
+class Marks {
+ public:
+  virtual ~Marks() = default;
+  /// Marks this point.
+  virtual void mark() = 0;
+  /// Of all marks since the last call, in order: seconds on the steady clock. What they mark has
+  /// run. On a GPU nothing may be running or enqueued at the first of them.
+  virtual std::vector<double> times() = 0;
+};
+
+class ComputeDevice {
+ public:
+  virtual ~ComputeDevice() = default;
+  virtual at::Device where() const = 0;
+  virtual std::unique_ptr<Marks> make_marks() = 0;
+  /// Bytes of tensors held now, and the most since the last `reset_peak`.
+  virtual int64_t held_bytes() const = 0;
+  virtual int64_t peak_bytes() const = 0;
+  virtual void reset_peak() = 0;
+  /// Bytes that a tensor could still get: of the machine, or of the GPU.
+  virtual int64_t available_bytes() const = 0;
+  /// Bytes taken beside tensors: by the process, or of the GPU by whatever.
+  virtual int64_t other_bytes() const = 0;
+  /// How often tensor memory was asked of the driver, which stops a GPU for as long.
+  virtual int64_t allocations() const = 0;
+  /// While it is on, memory that the device does not have is a failure at once. Otherwise its
+  /// allocator first gives back what it keeps, for which it waits until the device is idle.
+  virtual void fail_without_memory(bool on) = 0;
+};
+
+/// Memory as backend/memory.hpp counts it.
+ComputeDevice& cpu_device();
+
+/// Seconds that `action` takes on the device, which was idle before and is idle after it.
+template <class Action>
+double seconds_on(ComputeDevice& device, Action&& action) {
+  const auto marks = device.make_marks();
+  marks->mark();
+  action();
+  marks->mark();
+  const std::vector<double> times = marks->times();
+  return times[1] - times[0];
+}
+
+/// `tensor` on the device; the host does not wait for it to get there.
+at::Tensor on_device(at::Tensor tensor, at::Device device);
+
+}  // namespace penstock

@@ -1,0 +1,58 @@
+// All that the communicator uses of NCCL, and of CUDA's streams and events: a thin table, so that
+// the communicator's logic is tested without a GPU. The real one is backend/cuda/nccl_api.cpp.
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace penstock {
+
+/// Handles are CUDA's and NCCL's own pointers. Where no status is returned, a call that fails throws
+/// std::runtime_error.
+class NcclApi {
+ public:
+  using Comm = void*;
+  using Stream = void*;
+  using Event = void*;
+  enum class Status { done, in_progress, peer_lost, failed };
+
+  virtual ~NcclApi() = default;
+
+  /// What the ranks of a new communicator must share.
+  virtual std::string unique_id() = 0;
+  /// Begins to connect; what it made is to be aborted whatever it returns.
+  virtual Status init(Comm& comm, int size, int rank, const std::string& id, int most_ctas) = 0;
+  /// These enqueue. Until `status` is no longer `in_progress`, nothing else may be asked of `comm`.
+  virtual Status send(Comm comm, const void* data, size_t bytes, int peer, Stream stream) = 0;
+  virtual Status receive(Comm comm, void* data, size_t bytes, int peer, Stream stream) = 0;
+  virtual Status all_reduce(Comm comm, void* data, size_t count, at::ScalarType type,
+                            Stream stream) = 0;
+  /// Of the last call and of all that is under way.
+  virtual Status status(Comm comm) = 0;
+  virtual std::string last_error(Comm comm) = 0;
+  /// Ends what is under way; does not wait and does not throw.
+  virtual void revoke(Comm comm) noexcept = 0;
+  /// Ends and frees all of them at once; does not throw.
+  virtual void abort(const std::vector<Comm>& comms) noexcept = 0;
+
+  /// The one that tensors are computed on.
+  virtual Stream compute_stream() = 0;
+  virtual Stream make_stream() = 0;
+  virtual void drop_stream(Stream stream) noexcept = 0;
+  virtual Event make_event() = 0;
+  virtual void drop_event(Event event) noexcept = 0;
+  /// The event passes when all enqueued so far has run.
+  virtual void record(Event event, Stream stream) = 0;
+  /// What is enqueued from now on waits for the event; the host does not.
+  virtual void wait(Stream stream, Event event) = 0;
+  virtual bool passed(Event event) = 0;
+
+  /// Seconds of a monotonic clock, for deadlines; and a short rest between two questions.
+  virtual double now_s() = 0;
+  virtual void pause() = 0;
+};
+
+}  // namespace penstock

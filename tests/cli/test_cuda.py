@@ -1,0 +1,100 @@
+"""What `--device cuda` says where it cannot be had; with a GPU, that it trains like the CPU."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+from conftest import has_driver
+from pipelines import (BUILD, clean_environment, difference, execute, execute_json, good_plan, load_file, model_path,
+                       needs_backend, torch, vectors, write_plan)
+
+pytestmark = needs_backend
+
+MODULE = BUILD / "penstock-cuda.so"
+needs_module = pytest.mark.skipif(not MODULE.exists(), reason="penstock-cuda.so is not built: no CUDA headers")
+
+
+def refused(done, *says):
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    message = done.stderr.strip()
+    assert message.count("\n") <= 1, message
+    for text in ("--device cuda", *says):
+        assert text in message
+
+
+@needs_module
+@pytest.mark.skipif(has_driver(), reason="this machine has NVIDIA's driver")
+@pytest.mark.parametrize("flags", [[], ["--ranks-per-device", "2"]])
+def test_a_machine_without_a_driver_is_one_message(tmp_path, flags):
+    refused(execute(good_plan(tmp_path), "--device", "cuda", *flags), "libcuda.so.1", "CUDA 13.0", "--device cpu")
+
+
+def test_a_build_without_the_module_is_one_message(tmp_path):
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("penstock", "penstock-worker"):
+        shutil.copy(BUILD / name, programs)
+    done = subprocess.run([programs / "penstock", "execute", good_plan(tmp_path), "--device", "cuda"],
+                          capture_output=True, text=True, timeout=60, env=clean_environment())
+    refused(done, str(programs / "penstock-cuda.so"), "-Dcuda=enabled")
+
+
+def test_a_module_that_cannot_be_loaded_is_one_message(tmp_path):
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("penstock", "penstock-worker"):
+        shutil.copy(BUILD / name, programs)
+    (programs / "penstock-cuda.so").write_text("no library\n")
+    done = subprocess.run([programs / "penstock", "execute", good_plan(tmp_path), "--device", "cuda"],
+                          capture_output=True, text=True, timeout=60, env=clean_environment())
+    refused(done, "cannot load its module", "tools/build")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("schedule", ["1f1b", "zb-h1"])
+def test_two_ranks_on_one_gpu_train_like_the_cpu(tmp_path, schedule):
+    """In float64 a sum of n = 48 products in another order differs by at most n x 1.1e-16 of the sum of their
+    absolute values: 5e-15, in each of some ten layers on the way. A factor 1000 is for what cancels in a sum."""
+    data = vectors(tmp_path, "x", 32, torch.float64)
+    plan = write_plan(tmp_path, model_path("pippy-f64"), data, ["", "layer2"], 4, 2, schedule=schedule)
+    gradients = {}
+    losses = {}
+    for device in ("cpu", "cuda"):
+        file = tmp_path / f"{device}.safetensors"
+        flags = ["--ranks-per-device", "2"] if device == "cuda" else []
+        result = execute_json(plan, "--device", device, *flags, "--dump-gradients", file)
+        losses[device], gradients[device] = result["losses"], load_file(file)
+        assert all(peak > 0 for peak in result["peak_memory_bytes"])
+    assert losses["cuda"] == pytest.approx(losses["cpu"], rel=1e-10)
+    assert difference(gradients["cuda"], gradients["cpu"]) < 1e-10
+
+
+@pytest.mark.gpu
+def test_a_gpu_is_profiled_and_planned_for(tmp_path):
+    job = tmp_path / "job.yaml"
+    job.write_text(yaml.safe_dump({"penstock": "job", "model": str(model_path("pippy")), "loss": "cross_entropy",
+                                   "optimizer": {"kind": "sgd", "learning_rate": 0.05}, "global_batch": 16}))
+    profile = tmp_path / "profile.json"
+    done = subprocess.run([BUILD / "penstock", "profile", job, "--device", "cuda", "-o", profile],
+                          capture_output=True, text=True, timeout=600, env=clean_environment())
+    assert done.returncode == 0, done.stderr
+    measured = json.loads(profile.read_text())
+    assert measured["device"]["kind"] == "cuda" and measured["device"]["memory_bytes"] > 2**30
+    done = subprocess.run([BUILD / "penstock", "plan", profile, "--ranks", "1", "-o", tmp_path / "plan.yaml"],
+                          capture_output=True, text=True, timeout=600, env=clean_environment())
+    assert done.returncode == 0, done.stderr
+    assert execute_json(tmp_path / "plan.yaml", "--device", "cuda", "--steps", "5")["predicted_step_s"] > 0
+
+
+@pytest.mark.gpu
+def test_too_few_gpus_are_one_message(tmp_path):
+    data = vectors(tmp_path, "x", 32, torch.float64)
+    many = torch.cuda.device_count() + 1
+    plan = write_plan(tmp_path, model_path("pippy-f64"), data, ["", "layer1", "layer2", "output_proj"][:many], 4, 2)
+    if many > 4:
+        pytest.skip("this machine has more GPUs than the model has stages")
+    refused(execute(plan, "--device", "cuda"), "--ranks-per-device", str(many))
