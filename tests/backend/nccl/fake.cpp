@@ -18,6 +18,20 @@ std::string MemoryStore::get(const std::string& key) {
   return values_.at(key);
 }
 
+std::optional<std::string> MemoryStore::get_within(const std::string& key, double seconds) {
+  std::unique_lock lock(mutex_);
+  const std::chrono::duration<double> patience(seconds);
+  if (!changed_.wait_for(lock, patience, [&] { return values_.contains(key); }))
+    return std::nullopt;
+  return values_.at(key);
+}
+
+void MemoryStore::append(const std::string& key, const std::string& value) {
+  const std::scoped_lock lock(mutex_);
+  values_[key] += value;
+  changed_.notify_all();
+}
+
 bool MemoryStore::has(const std::string& key) {
   const std::scoped_lock lock(mutex_);
   return values_.contains(key);

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -25,6 +26,8 @@ class MemoryStore : public SharedStore {
  public:
   void set(const std::string& key, const std::string& value) override;
   std::string get(const std::string& key) override;
+  std::optional<std::string> get_within(const std::string& key, double seconds) override;
+  void append(const std::string& key, const std::string& value) override;
   bool has(const std::string& key);
 
  private:

@@ -8,13 +8,13 @@
 namespace penstock::test {
 namespace {
 
-constexpr int64_t kTokens = 4, kWidth = 6;
+constexpr int64_t kTokens = 4, kFeatures = 6;
 using Sizes = std::vector<Expression>;
 
 }  // namespace
 
 RandomNetwork::RandomNetwork(unsigned seed) : random_(seed), seed_(seed) {
-  const Sizes shape{Expression::batch(), kTokens, kWidth};
+  const Sizes shape{Expression::batch(), kTokens, kFeatures};
   hidden_.push_back(builder_.input("x", DType::float64, shape));
   ids_ = builder_.input("ids", DType::int64, {Expression::batch(), kTokens});
   hidden_.push_back(projected());
@@ -29,11 +29,11 @@ Batch RandomNetwork::batch(int microbatches) {
   Batch batch{.size = 2 + below(3)};
   for (int m = 0; m < microbatches; ++m) {
     const std::string name = std::to_string(seed_) + "/" + std::to_string(m);
-    const std::vector<int64_t> sizes{batch.size, kTokens, kWidth};
+    const std::vector<int64_t> sizes{batch.size, kTokens, kFeatures};
     const at::Tensor numbers_of_ids = numbers("ids" + name, {batch.size, kTokens});
     batch.inputs.push_back(
         {{graph.inputs[0], numbers("x" + name, sizes, at::kDouble)},
-         {graph.inputs[1], numbers_of_ids.abs().mul(4).to(at::kLong).clamp(0, kWidth - 1)}});
+         {graph.inputs[1], numbers_of_ids.abs().mul(4).to(at::kLong).clamp(0, kFeatures - 1)}});
     batch.targets.push_back(numbers("target" + name, sizes, at::kDouble));
   }
   return batch;
@@ -94,23 +94,24 @@ void RandomNetwork::add_layer() {
 
 ValueId RandomNetwork::projected() {
   return one("linear", {{"input", ref(any())},
-                        {"weight", ref(weight({kWidth, kWidth}))},
-                        {"bias", ref(weight({kWidth}))}});
+                        {"weight", ref(weight({kFeatures, kFeatures}))},
+                        {"bias", ref(weight({kFeatures}))}});
 }
 
 /// A chain from the parameter alone: every stage that needs it computes it.
 ValueId RandomNetwork::projected_by_derived() {
   const ValueId source = any();
-  ValueId derived = one("mul.Tensor", {{"self", ref(weight({kWidth, kWidth}))}, {"other", 0.5}});
+  ValueId derived =
+      one("mul.Tensor", {{"self", ref(weight({kFeatures, kFeatures}))}, {"other", 0.5}});
   if (below(2) == 0) derived = one("t", {{"self", ref(derived)}});
   return one("matmul", {{"self", ref(source)}, {"other", ref(derived)}});
 }
 
 ValueId RandomNetwork::normalised() {
   return one("layer_norm", {{"input", ref(any())},
-                            {"normalized_shape", Sizes{kWidth}},
-                            {"weight", ref(weight({kWidth}))},
-                            {"bias", ref(weight({kWidth}))}});
+                            {"normalized_shape", Sizes{kFeatures}},
+                            {"weight", ref(weight({kFeatures}))},
+                            {"bias", ref(weight({kFeatures}))}});
 }
 
 ValueId RandomNetwork::activated() {
@@ -142,10 +143,10 @@ ValueId RandomNetwork::attended() {
 ValueId RandomNetwork::part() {
   const TensorList both{{any(), any()}};
   const ValueId wide = one("cat", {{"tensors", both}, {"dim", int64_t{-1}}});
-  const auto parts =
-      builder_.op("aten::split_with_sizes",
-                  {{"self", ref(wide)}, {"split_sizes", Sizes{3, kWidth, 3}}, {"dim", int64_t{-1}}},
-                  3, DType::float64);
+  const auto parts = builder_.op(
+      "aten::split_with_sizes",
+      {{"self", ref(wide)}, {"split_sizes", Sizes{3, kFeatures, 3}}, {"dim", int64_t{-1}}}, 3,
+      DType::float64);
   const ValueId outer =
       one("cat", {{"tensors", TensorList{{parts[0], parts[2]}}}, {"dim", int64_t{-1}}});
   if (below(2) == 0) return outer;
@@ -158,8 +159,8 @@ ValueId RandomNetwork::convolved() {
   };
   const ValueId turned = turn(any());
   return turn(one("conv1d", {{"input", ref(turned)},
-                             {"weight", ref(weight({kWidth, kWidth, 3}))},
-                             {"bias", ref(weight({kWidth}))},
+                             {"weight", ref(weight({kFeatures, kFeatures, 3}))},
+                             {"bias", ref(weight({kFeatures}))},
                              {"padding", Sizes{1}}}));
 }
 
@@ -175,13 +176,15 @@ ValueId RandomNetwork::masked() {
 }
 
 ValueId RandomNetwork::embedded() {
-  return one("embedding", {{"weight", ref(weight({kWidth, kWidth}))}, {"indices", ref(ids_)}});
+  return one("embedding",
+             {{"weight", ref(weight({kFeatures, kFeatures}))}, {"indices", ref(ids_)}});
 }
 
 /// An integer that another stage may use.
 ValueId RandomNetwork::looked_up() {
   const ValueId best = one("argmax", {{"self", ref(any())}, {"dim", int64_t{-1}}}, DType::int64);
-  return one("embedding", {{"weight", ref(weight({kWidth, kWidth}))}, {"indices", ref(best)}});
+  return one("embedding",
+             {{"weight", ref(weight({kFeatures, kFeatures}))}, {"indices", ref(best)}});
 }
 
 /// A region without gradient, or a value that is detached.
@@ -204,15 +207,16 @@ ValueId RandomNetwork::dropped() {
 
 ValueId RandomNetwork::flattened() {
   const Expression rows = Expression::apply("Mul", {Expression::batch(), kTokens});
-  const ValueId flat = one("view", {{"self", ref(any())}, {"size", Sizes{rows, kWidth}}});
-  const ValueId product = one("mm", {{"self", ref(flat)}, {"mat2", ref(weight({kWidth, kWidth}))}});
+  const ValueId flat = one("view", {{"self", ref(any())}, {"size", Sizes{rows, kFeatures}}});
+  const ValueId product =
+      one("mm", {{"self", ref(flat)}, {"mat2", ref(weight({kFeatures, kFeatures}))}});
   return one("view",
-             {{"self", ref(product)}, {"size", Sizes{Expression::batch(), kTokens, kWidth}}});
+             {{"self", ref(product)}, {"size", Sizes{Expression::batch(), kTokens, kFeatures}}});
 }
 
 /// A constant that each stage computes for itself.
 ValueId RandomNetwork::shifted_by_constant() {
-  const ValueId full = one("full", {{"size", Sizes{Expression::batch(), 1, kWidth}},
+  const ValueId full = one("full", {{"size", Sizes{Expression::batch(), 1, kFeatures}},
                                     {"fill_value", 0.25},
                                     {"dtype", DType::float64}});
   return one("add.Tensor", {{"self", ref(any())}, {"other", ref(full)}});
@@ -221,7 +225,7 @@ ValueId RandomNetwork::shifted_by_constant() {
 /// Uses and moves a running mean.
 ValueId RandomNetwork::with_statistics() {
   const std::string name = "mean" + std::to_string(buffers_++);
-  const ValueId running = builder_.buffer(name, numbers(name, {kWidth}, at::kDouble));
+  const ValueId running = builder_.buffer(name, numbers(name, {kFeatures}, at::kDouble));
   const ValueId source = any();
   const ValueId centred = one("sub.Tensor", {{"self", ref(source)}, {"other", ref(running)}});
   const ValueId now = one("mean.dim", {{"self", ref(source)}, {"dim", Sizes{0, 1}}});
