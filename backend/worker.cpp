@@ -1,5 +1,6 @@
 #include "backend/worker.hpp"
 
+#include <c10/util/Logging.h>
 #include <unistd.h>
 
 #include <iostream>
@@ -141,6 +142,7 @@ const std::map<std::string, void (*)(const WorkerTask&, CudaModule*)> kCommands{
 void run_worker() {
   WorkerError where;
   try {
+    c10::initLogging();  // reads TORCH_CPP_LOG_LEVEL, which penstock sets
     const WorkerTask task = parse_task(read_line());
     where.rank = task.rank;
     CudaModule* const cuda = task.device == "cuda" ? &load_cuda(task) : nullptr;

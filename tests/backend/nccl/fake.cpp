@@ -123,9 +123,12 @@ NcclApi::Status FakeNccl::send(Comm comm, const void* data, size_t bytes, int pe
   auto* const own = static_cast<FakeComm*>(comm);
   auto taken = std::make_shared<bool>(false);
   auto posted = std::make_shared<bool>(false);
-  return enqueue("send", comm, stream, [=] {
-    if (!*posted) own->group->mail[{own->rank, peer}].push_back({data, bytes, taken});
-    *posted = true;
+  return enqueue("send", comm, stream, [=, this] {
+    if (!*posted) {
+      own->group->mail[{own->rank, peer}].push_back({data, bytes, taken});
+      *posted = true;
+      world_->changed.notify_all();
+    }
     return *taken;
   });
 }
@@ -148,9 +151,12 @@ NcclApi::Status FakeNccl::all_reduce(Comm comm, void* data, size_t count, at::Sc
                                      Stream stream) {
   auto* const own = static_cast<FakeComm*>(comm);
   const at::Tensor tensor = at::from_blob(data, {static_cast<int64_t>(count)}, type);
-  return enqueue("all_reduce", comm, stream, [own, tensor, number = own->sums++] {
+  return enqueue("all_reduce", comm, stream, [this, own, tensor, number = own->sums++] {
     auto& parts = own->group->sums[number];
-    if (!parts.contains(own->rank)) parts[own->rank] = tensor.clone();
+    if (!parts.contains(own->rank)) {
+      parts[own->rank] = tensor.clone();
+      world_->changed.notify_all();
+    }
     if (static_cast<int>(parts.size()) < own->group->size) return false;
     at::Tensor sum = parts.begin()->second.clone();
     for (auto part = std::next(parts.begin()); part != parts.end(); ++part) sum.add_(part->second);
