@@ -38,6 +38,7 @@ def test_a_model_split_at_its_markers_trains_as_pytorch(tmp_path):
     path = tmp_path / "plan.yaml"
     content = yaml.safe_load(path.read_text())
     content["job"]["model"] = str(model_path("markers-f64"))
+    content["job"]["optimizer"] = {"kind": "sgd", "learning_rate": 0.05}
     content["job"]["data"] = str(vectors(tmp_path, "x", 16, torch.float64))
     path.write_text(yaml.safe_dump(content, sort_keys=False))
     run = execute_json(path, "--steps", "3", "--dump-gradients", tmp_path / "gradients.safetensors")
