@@ -19,6 +19,7 @@ struct Held {
     std::map<ValueId, at::Tensor> inputs;
     std::optional<at::Tensor> target;
     StepContext context;
+    std::map<int, at::Tensor> buffers;  // those that it updated, as it found them
   };
   std::optional<Again> again;
   /// A received value that carries a gradient.

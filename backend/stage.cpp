@@ -21,6 +21,11 @@ struct Stage::State {
   Stage::Forward pass(const Values& inputs, const std::optional<at::Tensor>& target,
                       const StepContext& context, Held* held, bool commit);
 
+  /// Copies of the buffers that a forward updates, as they are before it.
+  std::map<int, at::Tensor> buffers() const;
+  /// The forward of `again` on the buffers that it found the first time.
+  void run_again(const Held::Again& again, Held& of);
+
   Held& held(int microbatch);
   Roots roots(Held& microbatch, const Values& gradients);
   Values input_gradients(Held& microbatch);
@@ -58,7 +63,7 @@ Stage::Forward Stage::forward(int microbatch, const Values& inputs,
   }
   auto held = context.training ? std::make_unique<Held>() : nullptr;
   const bool again = context.training && state.recompute;
-  if (again) held->again = Held::Again{inputs, target, context};
+  if (again) held->again = Held::Again{inputs, target, context, state.buffers()};
   Forward result = state.pass(inputs, target, context, again ? nullptr : held.get(), true);
   if (held) state.microbatches[microbatch] = std::move(held);
   return result;
@@ -76,6 +81,31 @@ Stage::Forward Stage::State::pass(const Values& inputs, const std::optional<at::
   }
 }
 
+std::map<int, at::Tensor> Stage::State::buffers() const {
+  std::map<int, at::Tensor> copies;
+  for (const auto& [tensor, value] : recipe.roles.updates) {
+    copies[tensor] = recipe.store.tensor(tensor).clone();
+  }
+  return copies;
+}
+
+void Stage::State::run_again(const Held::Again& again, Held& of) {
+  std::map<int, at::Tensor> latest;
+  for (const auto& [tensor, before] : again.buffers) {
+    latest[tensor] = std::exchange(recipe.store.tensor(tensor), before);
+  }
+  const auto restore = [&] {
+    for (auto& [tensor, now] : latest) recipe.store.tensor(tensor) = std::move(now);
+  };
+  try {
+    pass(again.inputs, again.target, again.context, &of, false);
+  } catch (...) {
+    restore();
+    throw;
+  }
+  restore();
+}
+
 Held& Stage::State::held(int microbatch) {
   const auto found = microbatches.find(microbatch);
   if (found != microbatches.end()) return *found->second;
@@ -87,7 +117,7 @@ auto Stage::State::in_backward(int microbatch, Action action) {
   try {
     Held& of = held(microbatch);
     if (const auto again = std::exchange(of.again, std::nullopt)) {
-      pass(again->inputs, again->target, again->context, &of, false);
+      run_again(*again, of);
     }
     return action(of);
   } catch (const c10::Error& error) {

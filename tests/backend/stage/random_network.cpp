@@ -8,15 +8,15 @@
 namespace penstock::test {
 namespace {
 
-constexpr int64_t kTokens = 4, kFeatures = 6;
-using Sizes = std::vector<Expression>;
+constexpr int64_t kPositions = 4, kFeatures = 6;
+using Shape = std::vector<Expression>;
 
 }  // namespace
 
 RandomNetwork::RandomNetwork(unsigned seed) : random_(seed), seed_(seed) {
-  const Sizes shape{Expression::batch(), kTokens, kFeatures};
+  const Shape shape{Expression::batch(), kPositions, kFeatures};
   hidden_.push_back(builder_.input("x", DType::float64, shape));
-  ids_ = builder_.input("ids", DType::int64, {Expression::batch(), kTokens});
+  ids_ = builder_.input("ids", DType::int64, {Expression::batch(), kPositions});
   hidden_.push_back(projected());
   for (int layers = 4 + below(12); layers > 0; --layers) add_layer();
   hidden_.push_back(joined());
@@ -29,8 +29,8 @@ Batch RandomNetwork::batch(int microbatches) {
   Batch batch{.size = 2 + below(3)};
   for (int m = 0; m < microbatches; ++m) {
     const std::string name = std::to_string(seed_) + "/" + std::to_string(m);
-    const std::vector<int64_t> sizes{batch.size, kTokens, kFeatures};
-    const at::Tensor numbers_of_ids = numbers("ids" + name, {batch.size, kTokens});
+    const std::vector<int64_t> sizes{batch.size, kPositions, kFeatures};
+    const at::Tensor numbers_of_ids = numbers("ids" + name, {batch.size, kPositions});
     batch.inputs.push_back(
         {{graph.inputs[0], numbers("x" + name, sizes, at::kDouble)},
          {graph.inputs[1], numbers_of_ids.abs().mul(4).to(at::kLong).clamp(0, kFeatures - 1)}});
@@ -109,7 +109,7 @@ ValueId RandomNetwork::projected_by_derived() {
 
 ValueId RandomNetwork::normalised() {
   return one("layer_norm", {{"input", ref(any())},
-                            {"normalized_shape", Sizes{kFeatures}},
+                            {"normalized_shape", Shape{kFeatures}},
                             {"weight", ref(weight({kFeatures}))},
                             {"bias", ref(weight({kFeatures}))}});
 }
@@ -145,7 +145,7 @@ ValueId RandomNetwork::part() {
   const ValueId wide = one("cat", {{"tensors", both}, {"dim", int64_t{-1}}});
   const auto parts = builder_.op(
       "aten::split_with_sizes",
-      {{"self", ref(wide)}, {"split_sizes", Sizes{3, kFeatures, 3}}, {"dim", int64_t{-1}}}, 3,
+      {{"self", ref(wide)}, {"split_sizes", Shape{3, kFeatures, 3}}, {"dim", int64_t{-1}}}, 3,
       DType::float64);
   const ValueId outer =
       one("cat", {{"tensors", TensorList{{parts[0], parts[2]}}}, {"dim", int64_t{-1}}});
@@ -161,7 +161,7 @@ ValueId RandomNetwork::convolved() {
   return turn(one("conv1d", {{"input", ref(turned)},
                              {"weight", ref(weight({kFeatures, kFeatures, 3}))},
                              {"bias", ref(weight({kFeatures}))},
-                             {"padding", Sizes{1}}}));
+                             {"padding", Shape{1}}}));
 }
 
 /// A truth value that another stage may use.
@@ -206,17 +206,17 @@ ValueId RandomNetwork::dropped() {
 }
 
 ValueId RandomNetwork::flattened() {
-  const Expression rows = Expression::apply("Mul", {Expression::batch(), kTokens});
-  const ValueId flat = one("view", {{"self", ref(any())}, {"size", Sizes{rows, kFeatures}}});
+  const Expression rows = Expression::apply("Mul", {Expression::batch(), kPositions});
+  const ValueId flat = one("view", {{"self", ref(any())}, {"size", Shape{rows, kFeatures}}});
   const ValueId product =
       one("mm", {{"self", ref(flat)}, {"mat2", ref(weight({kFeatures, kFeatures}))}});
   return one("view",
-             {{"self", ref(product)}, {"size", Sizes{Expression::batch(), kTokens, kFeatures}}});
+             {{"self", ref(product)}, {"size", Shape{Expression::batch(), kPositions, kFeatures}}});
 }
 
 /// A constant that each stage computes for itself.
 ValueId RandomNetwork::shifted_by_constant() {
-  const ValueId full = one("full", {{"size", Sizes{Expression::batch(), 1, kFeatures}},
+  const ValueId full = one("full", {{"size", Shape{Expression::batch(), 1, kFeatures}},
                                     {"fill_value", 0.25},
                                     {"dtype", DType::float64}});
   return one("add.Tensor", {{"self", ref(any())}, {"other", ref(full)}});
@@ -228,7 +228,7 @@ ValueId RandomNetwork::with_statistics() {
   const ValueId running = builder_.buffer(name, numbers(name, {kFeatures}, at::kDouble));
   const ValueId source = any();
   const ValueId centred = one("sub.Tensor", {{"self", ref(source)}, {"other", ref(running)}});
-  const ValueId now = one("mean.dim", {{"self", ref(source)}, {"dim", Sizes{0, 1}}});
+  const ValueId now = one("mean.dim", {{"self", ref(source)}, {"dim", Shape{0, 1}}});
   const ValueId still = one("detach", {{"self", ref(now)}});
   const ValueId moved =
       one("lerp.Scalar", {{"self", ref(running)}, {"end", ref(still)}, {"weight", 0.1}});
