@@ -98,7 +98,7 @@ TEST(TorchSplit, RefusesAStageThatIsNoStretchOfTheModel) {
   const Plan plan = export_plan({{0, "", {"one", "three"}}, {1, "", {"two", "four"}}});
   EXPECT_THAT(export_refusal(to_torch_split, plan, branches()),
               AllOf(HasSubstr("plan.yaml: stages[0].modules: stage 0 is not one stretch"),
-                    HasSubstr("Give every stage a `begin`")));
+                    HasSubstr("Plan with --contiguous, or give every stage a `begin`")));
 }
 
 }  // namespace

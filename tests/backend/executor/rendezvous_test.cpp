@@ -108,7 +108,14 @@ std::vector<WorkerError> find_causes(const std::vector<std::optional<WorkerError
     seat.store.set("begin/" + std::to_string(seat.rank), "");
     for (int rank = 0; rank < seat.size; ++rank) seat.store.get("begin/" + std::to_string(rank));
     const auto& own = errors[static_cast<size_t>(seat.rank)];
-    if (own) causes[static_cast<size_t>(seat.rank)] = find_cause(seat, *own);
+    if (!own) return;
+    // A rank that fails by itself says so before it goes, and only then others lose it.
+    for (int rank = 0; own->kind == FailureKind::peer && rank < seat.size; ++rank) {
+      const auto& other = errors[static_cast<size_t>(rank)];
+      if (other && other->kind != FailureKind::peer) seat.store.get("told/" + std::to_string(rank));
+    }
+    causes[static_cast<size_t>(seat.rank)] = find_cause(seat, *own);
+    seat.store.set("told/" + std::to_string(seat.rank), "");
   });
   return causes;
 }
