@@ -6,7 +6,8 @@ namespace penstock::cli {
 
 void check_device(const std::string& device, int ranks_per_device) {
   if (device != "cpu" && device != "cuda") {
-    throw InputError("--device", "workers cannot compute on " + device, "Use cpu or cuda.");
+    throw InputError("--device", "workers cannot compute on " + device,
+                     "Use cpu or cuda; a profile can also be an estimate (--device estimate).");
   }
   if (device == "cpu" && ranks_per_device != 1) {
     throw InputError("--ranks-per-device", "is for GPUs", "Add --device cuda, or leave it out.");

@@ -84,7 +84,7 @@ def behind(name, module):
         if inside or made & set(names_in([argument["arg"] for argument in node["inputs"]])):
             outputs = names_in(node["outputs"])
             made |= set(outputs)
-            operators.append(outputs[0])
+            operators.append(node.get("name") or outputs[0])
     return operators
 
 

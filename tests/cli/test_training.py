@@ -143,10 +143,7 @@ def test_each_target_of_the_global_batch_counts_the_same(tmp_path, begins, more)
 
 # bf16. The reference is the module that torch makes of the .pt2 (the Python one may choose other kernels, whose
 # roundings are of 2^-9). Both sides run the same kernels on the same numbers, and what they add up is float32: without
-# a tied parameter nothing is left but the order of float32 sums of the loss (2^-24 each, of 4 microbatches). With one,
-# PyTorch adds the gradients of its two uses in bfloat16, Penstock in float32: a relative difference of 2^-9 at most in
-# that gradient.
-BF16_TIED = 2**-9
+# a tied parameter nothing is left but the order of float32 sums of the loss (2^-24 each, of 4 microbatches).
 MIXED = ADAMW | {"warmup_steps": 1, "decay": "cosine", "no_decay": "norms_and_biases"}
 LLAMA = ["", "model.layers.0.mlp", "model.layers.1", "lm_head"]
 
@@ -167,20 +164,6 @@ def test_bf16_with_masters_equals_the_recipe_in_pytorch(tmp_path):
         assert found.dtype == torch.float32
         assert torch.equal(found.bfloat16(), tensors[f"parameter.{name}"])
         assert difference({name: found}, {name: master.detach()}) <= FLOAT32
-
-
-def test_bf16_with_a_tied_embedding(tmp_path):
-    plan = mixed_plan(tmp_path, "gpt2-bf16", FOUR, MIXED)
-    gradients = tmp_path / "gradients.safetensors"
-    run = execute_json(plan, "--steps", 1, "--dump-gradients", gradients)
-    losses, expected, _ = MixedRecipe(plan).train(1)
-    assert run["losses"] == pytest.approx(losses, rel=FLOAT32)
-    found = load_file(gradients)
-    assert all(tensor.dtype == torch.float32 for tensor in found.values())
-    tied = "transformer.wte.weight"
-    expected[tied] = expected.pop("lm_head.weight")  # torch.export gives it the last of its names
-    assert difference({tied: found.pop(tied)}, {tied: expected.pop(tied)}) <= BF16_TIED
-    assert difference(found, expected) <= FLOAT32
 
 
 def test_bf16_does_not_depend_on_the_split_and_goes_on_when_resumed(tmp_path):
