@@ -25,10 +25,11 @@ constexpr int64_t most_chain_steps = 400'000;
 /// What a simulated split costs beside its actions, in actions: slicing and adding up operators, and
 /// the programs that `adaptive` chooses from.
 constexpr int64_t effort_per_operator = 8, programs_of_adaptive = 60;
-/// Of a step, for which a plan that other tools can read may be given up.
-constexpr double least_gain = 1e-3;
 /// … and lowering the first.
 constexpr int64_t programs_of_lowering = 3;
+
+/// Of a step, for which a plan that other tools can read may be given up.
+constexpr double least_gain = 1e-3;
 
 ModelChain::Backward backward_of(const PipelineLayout& layout, const Program& compute) {
   if (!layout.schedule) return ModelChain::Backward::either;

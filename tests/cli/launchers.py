@@ -92,19 +92,16 @@ def end_all(processes):
     return results
 
 
-def ranks_by_hand(commands, world=None, prefixes=None, address="127.0.0.1", **more):
-    """One process for each rank with torchrun's variables; commands[i] is rank i's, None where it does not come.
-    With prefixes (`ip netns exec …`) each is on a machine of its own."""
-    world = world or len(commands)
-    port = free_port()
+def ranks_by_hand(commands):
+    """One process for each rank with torchrun's variables; commands[i] is rank i's, None where it does not come."""
+    world, port = len(commands), free_port()
     processes = []
     for rank, command in enumerate(commands):
         if command is None:
             continue
-        local_rank, local_size = (0, 1) if prefixes else (rank, world)
-        environment = marked_environment(RANK=rank, WORLD_SIZE=world, MASTER_ADDR=address, MASTER_PORT=port,
-                                         LOCAL_RANK=local_rank, LOCAL_WORLD_SIZE=local_size, **more)
-        processes.append(start([*(prefixes[rank] if prefixes else []), *command], environment))
+        environment = marked_environment(RANK=rank, WORLD_SIZE=world, MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
+                                         LOCAL_RANK=rank, LOCAL_WORLD_SIZE=world)
+        processes.append(start(command, environment))
     return end_all(processes)
 
 
