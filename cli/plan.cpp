@@ -60,7 +60,7 @@ void write_page(const PlanOptions& options) {
     return;
   }
   const Explanation why = explain(study.program, study.costs, study.network);
-  write_file(options.html, to_html({study.title, study.program, run, why, study.memory_bytes}));
+  write_file(options.html, to_html({study.title, study.program, run, why, study.memory}));
   fmt::print("written    {}\n", options.html);
 }
 

@@ -85,9 +85,9 @@ std::optional<Cluster> cluster_of(const Plan& plan) {
   return cluster;
 }
 
-int64_t limit_bytes(const Plan& plan, const Profile& profile, const Cluster* cluster) {
-  const MemoryLimit limit = device_memory(profile, cluster, static_cast<int>(all_ranks(plan)));
-  return limit.bytes == INT64_MAX ? 0 : std::max<int64_t>(limit.bytes, 1);
+MemoryLimit memory(const Plan& plan, const Profile& profile, const Cluster* cluster) {
+  if (plan.memory_bytes > 0) return {.most = plan.memory_bytes};
+  return device_memory(profile, cluster, plan.ranks(), plan.data_parallel);
 }
 
 }  // namespace
@@ -96,11 +96,10 @@ PlanInputs plan_inputs(const Plan& plan, const Graph& model, const Slicing& slic
   const Profile profile = profile_of(plan);
   const std::optional<Cluster> cluster = cluster_of(plan);
   const Cluster* on = cluster ? &*cluster : nullptr;
-  return {
-      .costs = plan_costs(plan, model, slicing, profile, on),
-      .network = plan.ranks() > 1 ? plan_network(profile, on) : Network(),
-      .memory_bytes = plan.memory_bytes > 0 ? plan.memory_bytes : limit_bytes(plan, profile, on),
-      .probe = profile.probe};
+  return {.costs = plan_costs(plan, model, slicing, profile, on),
+          .network = plan.ranks() > 1 ? plan_network(profile, on) : Network(),
+          .memory = memory(plan, profile, on),
+          .probe = profile.probe};
 }
 
 bool needs_adaptive(const Plan& plan) {
@@ -109,7 +108,7 @@ bool needs_adaptive(const Plan& plan) {
 
 Program adaptive_program(const Plan& plan, const Slicing& slicing, const PlanInputs& inputs) {
   return adaptive(
-      adaptive_problem(plan, flows(slicing), inputs.costs, inputs.network, inputs.memory_bytes));
+      adaptive_problem(plan, flows(slicing), inputs.costs, inputs.network, inputs.memory));
 }
 
 void make_adaptive(Plan& plan, const Graph& model, const Slicing& slicing) {

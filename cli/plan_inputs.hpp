@@ -1,11 +1,10 @@
 // What a plan is simulated with, from the files that it names.
 #pragma once
 
-#include <cstdint>
-
 #include "pipeline/plan.hpp"
 #include "pipeline/profile.hpp"
 #include "simulator/costs.hpp"
+#include "simulator/memory_limit.hpp"
 #include "simulator/network.hpp"
 
 namespace penstock::cli {
@@ -13,8 +12,8 @@ namespace penstock::cli {
 struct PlanInputs {
   Costs costs;
   Network network;
-  int64_t memory_bytes = 0;  // limit per rank; 0: none
-  Probe probe;               // of the profile
+  MemoryLimit memory;
+  Probe probe;  // of the profile
 };
 
 /// Reads the plan's profile and cluster. Throws InputError where the plan names no profile, where a

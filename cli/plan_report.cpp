@@ -22,10 +22,9 @@ std::string plural(int64_t count, const char* one, const char* many) {
 }
 
 /// Of one layout.
-std::string best_step(const Planned& planned, const Searched& one) {
+std::string best_step(const Searched& one) {
   if (one.best_s > 0) return format_seconds(one.best_s);
-  const bool fits =
-      planned.memory_limit_bytes == 0 || one.least_memory_bytes <= planned.memory_limit_bytes;
+  const bool fits = one.least_memory_bytes <= one.most_memory_bytes;
   return one.simulated > 0 || !fits ? "too big" : "-";
 }
 
@@ -60,9 +59,8 @@ void print_searched(Out out, const Planned& planned) {
                  plural(planned.devices, "rank", "ranks"),
                  plural(planned.layouts, "layout", "layouts"), planned.searched.size(),
                  plural(simulated, "split", "splits"));
-  if (planned.memory_limit_bytes > 0)
-    fmt::format_to(out, "; {} per rank ({})", format_bytes(planned.memory_limit_bytes),
-                   planned.memory_source);
+  if (planned.memory.any())
+    fmt::format_to(out, "; {} per rank ({})", format(planned.memory), planned.memory.source);
   Table table({"<", "<schedule", "replicas x ranks", "stages/rank", "microbatches", "samples",
                "splits", "simulated", "best found", "bound", "least memory"});
   for (const Searched& one : planned.searched) {
@@ -70,7 +68,7 @@ void print_searched(Out out, const Planned& planned) {
     table.row({is_chosen(one, planned) ? "*" : " ", schedule(one), shape(one),
                fmt::to_string(one.stages_per_rank), fmt::to_string(one.microbatches),
                fmt::to_string(one.microbatch), splits(one), fmt::to_string(one.simulated),
-               best_step(planned, one), format_seconds(one.lower_bound_s),
+               best_step(one), format_seconds(one.lower_bound_s),
                format_bytes(one.least_memory_bytes)});
   }
   fmt::format_to(out, "\n\n{}", table.text());
@@ -89,8 +87,9 @@ int64_t parameters(const Graph& model, const StageSlice& stage) {
 
 std::string memory(const Planned& planned, size_t rank) {
   const int64_t peak = planned.simulation.peak_memory_bytes[rank];
-  if (planned.memory_limit_bytes == 0) return format_bytes(peak);
-  const double share = static_cast<double>(peak) / static_cast<double>(planned.memory_limit_bytes);
+  if (!planned.memory.any()) return format_bytes(peak);
+  const auto limit = static_cast<double>(planned.memory.of(static_cast<int>(rank)));
+  const double share = static_cast<double>(peak) / limit;
   return fmt::format("{} ({:.0f} %)", format_bytes(peak), 100 * share);
 }
 

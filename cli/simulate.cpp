@@ -92,8 +92,7 @@ int simulate(const SimulateOptions& options) {
   }
   const Explanation* const why = explanation ? &*explanation : nullptr;
   if (html) {
-    write_file(options.html,
-               to_html({study.title, study.program, simulation, *why, study.memory_bytes}));
+    write_file(options.html, to_html({study.title, study.program, simulation, *why, study.memory}));
   }
   if (options.json) {
     fmt::print("{}",

@@ -13,14 +13,14 @@ Study plan_study(const SimulateOptions& options) {
   check_fingerprint(plan, model);
   const Slicing slicing = slice(plan, model, analyse(model));
   PlanInputs inputs = plan_inputs(plan, model, slicing);
-  if (!options.memory.empty()) inputs.memory_bytes = parse_bytes(options.memory, "--memory");
+  if (!options.memory.empty()) inputs.memory = {.most = parse_bytes(options.memory, "--memory")};
   if (needs_adaptive(plan)) plan.made = adaptive_program(plan, slicing, inputs);
   Study study;
   study.title = options.plan;
   study.program = lowered_program(plan, slicing);
   study.costs = std::move(inputs.costs);
   study.network = std::move(inputs.network);
-  study.memory_bytes = inputs.memory_bytes;
+  study.memory = std::move(inputs.memory);
   return study;
 }
 

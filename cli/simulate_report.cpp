@@ -30,6 +30,14 @@ std::string plural(int64_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : what[0] == 'm' ? "es" : "s");
 }
 
+/// One number, or one of each rank where they differ.
+nlohmann::ordered_json limits(const MemoryLimit& limit, size_t ranks) {
+  if (limit.less.empty()) return limit.most;
+  auto bytes = nlohmann::ordered_json::array();
+  for (size_t rank = 0; rank < ranks; ++rank) bytes.push_back(limit.of(static_cast<int>(rank)));
+  return bytes;
+}
+
 constexpr std::pair<const char*, double IdleParts::*> idle_names[] = {
     {"ramp", &IdleParts::ramp_s},
     {"imbalance", &IdleParts::imbalance_s},
@@ -141,23 +149,24 @@ std::string simulation_json(const Study& study, const Simulation& simulation,
   for (const MemoryParts& rank : simulation.peak_memory)
     json["peak_memory"].push_back(to_json(rank));
   if (explanation) add_explanation(json, *explanation);
-  if (study.memory_bytes > 0) json["memory_bytes"] = study.memory_bytes;
+  if (study.memory.any())
+    json["memory_bytes"] = limits(study.memory, simulation.peak_memory_bytes.size());
   json["elapsed_s"] = elapsed_s;
   return json.dump() + "\n";
 }
 
 std::string memory_warning(const Study& study, const Simulation& simulation) {
-  if (study.memory_bytes <= 0) return "";
   std::string list;
   for (size_t rank = 0; rank < simulation.peak_memory_bytes.size(); ++rank) {
     const int64_t peak = simulation.peak_memory_bytes[rank];
-    if (peak <= study.memory_bytes) continue;
+    const int64_t limit = study.memory.of(static_cast<int>(rank));
+    if (peak <= limit) continue;
     list += fmt::format("\n  rank {} needs {}, {} more than it has", rank, format_bytes(peak),
-                        format_bytes(peak - study.memory_bytes));
+                        format_bytes(peak - limit));
   }
-  return list.empty() ? ""
-                      : fmt::format("this does not fit into {} per rank:{}",
-                                    format_bytes(study.memory_bytes), list);
+  return list.empty()
+             ? ""
+             : fmt::format("this does not fit into {} per rank:{}", format(study.memory), list);
 }
 
 }  // namespace penstock::cli

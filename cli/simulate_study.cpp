@@ -119,7 +119,7 @@ void read_memory(const SimulateOptions& options, const Program& program, StageCo
   if (!options.saved_weight.empty()) {
     costs.saved_weight_bytes = held_bytes(options.saved_weight, "--saved-weight", program);
   }
-  if (!options.memory.empty()) study.memory_bytes = parse_bytes(options.memory, "--memory");
+  if (!options.memory.empty()) study.memory = {.most = parse_bytes(options.memory, "--memory")};
 }
 
 Link read_link(const SimulateOptions& options) {
@@ -208,7 +208,7 @@ AdaptiveProblem problem_of(const Study& study, const Program& stand_in) {
           .flows = study.flows,
           .costs = study.costs,
           .network = study.network,
-          .memory_bytes = study.memory_bytes};
+          .memory = study.memory};
 }
 
 }  // namespace

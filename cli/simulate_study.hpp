@@ -9,6 +9,7 @@
 #include "pipeline/lowering.hpp"
 #include "pipeline/program.hpp"
 #include "simulator/costs.hpp"
+#include "simulator/memory_limit.hpp"
 #include "simulator/network.hpp"
 
 namespace penstock::cli {
@@ -19,7 +20,7 @@ struct Study {
   std::vector<Flow> flows;  // of a compute-only program
   Costs costs;
   Network network;
-  int64_t memory_bytes = 0;  // limit per rank; 0: none
+  MemoryLimit memory;
 };
 
 /// Throws InputError for flags that are missing or do not go together, each with its cure.

@@ -42,9 +42,9 @@ std::vector<WhatIf> what_if(const Planned& planned, const Profile& profile, cons
   std::vector<WhatIf> results;
   PlanRequest quiet = request;
   quiet.alternatives = 0;
-  if (planned.memory_limit_bytes > 0) {
+  if (planned.memory.any()) {
     PlanRequest larger = quiet;
-    larger.memory_bytes = planned.memory_limit_bytes + more_bytes;
+    larger.more_memory_bytes = more_bytes;
     results.push_back(
         result("1 GB more memory per rank", make_plan(profile, model, cluster, larger)));
   }

@@ -104,7 +104,8 @@ class TraceWriter {
       add("{{\"ph\":\"X\",\"name\":\"{}\",\"cat\":\"{}\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{"
           "}",
           to_string(event.action), name(event.action.kind), event.rank, thread,
-          finite_time(event.start_s) * us_per_s, (finite_time(event.end_s) - event.start_s) * us_per_s);
+          finite_time(event.start_s) * us_per_s,
+          (finite_time(event.end_s) - event.start_s) * us_per_s);
       if (moves) add(",\"args\":{{\"bytes\":{}}}", event.bytes);
       text_ += '}';
     }

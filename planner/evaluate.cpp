@@ -66,18 +66,20 @@ std::vector<int64_t> Evaluator::peaks(const Plan& plan, const Slicing& slicing,
   const Program& actions = program(plan, slicing);
   std::vector<int64_t> bytes;
   bytes.reserve(actions.ranks.size());
-  for (int rank = 0; rank < plan.ranks(); ++rank) {
+  const auto ranks = static_cast<int>(actions.ranks.size());
+  for (int rank = 0; rank < ranks; ++rank) {
     bytes.push_back(rank_memory(actions, rank, costs, nullptr, nullptr).peak_bytes);
   }
   return bytes;
 }
 
 Evaluator::Evaluated Evaluator::evaluate(Plan& plan, Slicing slicing, Costs costs,
-                                         int64_t limit_bytes, const SimulationOptions& options) {
+                                         const MemoryLimit& limit,
+                                         const SimulationOptions& options) {
   Evaluated out{std::move(slicing), std::move(costs), {}};
   if (plan.schedule == adaptive_schedule) {
-    plan.made = adaptive(adaptive_problem(plan, flows(out.slicing), out.costs, inputs_.network,
-                                          limit_bytes == INT64_MAX ? 0 : limit_bytes));
+    plan.made =
+        adaptive(adaptive_problem(plan, flows(out.slicing), out.costs, inputs_.network, limit));
   }
   out.simulation = simulate(program(plan, out.slicing), out.costs, inputs_.network, options);
   return out;

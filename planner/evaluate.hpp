@@ -41,9 +41,8 @@ class Evaluator {
   Costs costs(const Plan& plan, Slicing& slicing) const;
   /// Bytes on each rank. Not for `adaptive`, whose actions depend on the costs.
   std::vector<int64_t> peaks(const Plan& plan, const Slicing& slicing, const Costs& costs);
-  /// The same with times. `limit_bytes` per rank is for `adaptive`, which fills in plan.made;
-  /// INT64_MAX: none.
-  Evaluated evaluate(Plan& plan, Slicing slicing, Costs costs, int64_t limit_bytes,
+  /// The same with times. The limit is for `adaptive`, which fills in plan.made.
+  Evaluated evaluate(Plan& plan, Slicing slicing, Costs costs, const MemoryLimit& limit,
                      const SimulationOptions& options);
 
  private:

@@ -206,10 +206,14 @@ std::vector<PipelineLayout> layouts(const Profile& profile, const PlanRequest& r
   return found;
 }
 
-MemoryLimit memory_limit(const Profile& profile, const Cluster* cluster, const PlanRequest& request,
-                         int devices) {
-  if (request.memory_bytes) return {*request.memory_bytes, "--memory"};
-  return device_memory(profile, cluster, devices);
+MemoryLimit memory_limit(const Profile& profile, const PlanRequest& request,
+                         const PipelineLayout& layout) {
+  MemoryLimit limit =
+      request.memory_bytes
+          ? MemoryLimit{.most = *request.memory_bytes, .source = "--memory"}
+          : device_memory(profile, layout.cluster(), layout.ranks, layout.data_parallel);
+  if (limit.any()) limit.most += request.more_memory_bytes;
+  return limit;
 }
 
 }  // namespace penstock

@@ -48,8 +48,8 @@ std::vector<PipelineLayout> layouts(const Profile& profile, const PlanRequest& r
                                     const Cluster* cluster, int devices, int units,
                                     bool branches = false);
 
-/// As asked for, or what the devices have.
-MemoryLimit memory_limit(const Profile& profile, const Cluster* cluster, const PlanRequest& request,
-                         int devices);
+/// As asked for, or what the layout's devices have; and what the request has on top.
+MemoryLimit memory_limit(const Profile& profile, const PlanRequest& request,
+                         const PipelineLayout& layout);
 
 }  // namespace penstock

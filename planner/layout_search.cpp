@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 #include "graph/error.hpp"
@@ -46,10 +47,22 @@ bool searches_branches(const PlanRequest& request) {
   return request.split.empty() && !request.contiguous && request.objective != PlanObjective::memory;
 }
 
+/// Null where there are none, or none are searched.
+std::shared_ptr<const Branches> branches_for(const PlanningInputs& inputs,
+                                             const PlanRequest& request) {
+  if (!searches_branches(request)) return nullptr;
+  auto found = std::make_shared<const Branches>(inputs.model, inputs.analysis, inputs.profile);
+  return found->any() ? found : nullptr;
+}
+
 /// As of units that nothing is sure to cross between.
 ChainCosts unlinked(ChainCosts costs) {
   costs.linked.assign(static_cast<size_t>(std::max(0, costs.units() - 1)), 0);
   return costs;
+}
+
+int64_t together(const std::vector<int64_t>& bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
 }
 
 }  // namespace
@@ -59,9 +72,9 @@ LayoutSearch::LayoutSearch(const PlanningInputs& inputs, const ModelChain& chain
     : inputs_(inputs),
       chain_(chain),
       request_(request),
-      branches_(std::make_shared<Branches>(inputs.model, inputs.analysis, inputs.profile)),
+      branches_(branches_for(inputs, request)),
       layouts_(penstock::layouts(inputs.profile, request, inputs.cluster, devices, chain.units(),
-                                 branches_->any() && searches_branches(request))),
+                                 branches_ != nullptr)),
       context_{inputs,
                chain,
                branches_,
@@ -75,14 +88,12 @@ LayoutSearch::LayoutSearch(const PlanningInputs& inputs, const ModelChain& chain
 }
 
 MemoryLimit LayoutSearch::limit(size_t layout) const {
-  const PipelineLayout& of = layouts_[layout];
-  return memory_limit(inputs_.profile, of.cluster(), request_,
-                      of.ranks * static_cast<int>(of.data_parallel));
+  return memory_limit(inputs_.profile, request_, layouts_[layout]);
 }
 
 std::unique_ptr<LayoutSpace> LayoutSearch::open(size_t layout) const {
   try {
-    return std::make_unique<LayoutSpace>(context_, layouts_[layout], limit(layout).bytes);
+    return std::make_unique<LayoutSpace>(context_, layouts_[layout], limit(layout));
   } catch (const InputError&) {
     return nullptr;
   }
@@ -92,7 +103,7 @@ void LayoutSearch::require_some() const {
   for (size_t layout = 0; layout < layouts_.size(); ++layout) {
     if (open(layout)) return;
   }
-  LayoutSpace(context_, layouts_.front(), limit(0).bytes);
+  LayoutSpace(context_, layouts_.front(), limit(0));
 }
 
 double LayoutSearch::weight(const PipelineLayout& layout) const {
@@ -118,11 +129,12 @@ std::vector<SearchSpace> LayoutSearch::spaces() const {
                                LayoutGuess(costs, all, fixed_bytes_)});
     }
     const Quick& of = quick.at(key);
+    const MemoryLimit limit = this->limit(i);
     spaces.push_back({.bound_s = of.bound.step_s(layout.speeds(), layout.microbatches),
-                      .guess_s = of.guess.step_s(layout, limit(i).bytes),
+                      .guess_s = of.guess.step_s(layout, limit.most),
                       .group = schedule_number(layout),
-                      .bytes = fixed_bytes_ / layout.ranks,
-                      .memory_limit = limit(i).bytes,
+                      .bytes = (fixed_bytes_ + together(limit.less)) / layout.ranks,
+                      .memory_limit = limit.most,
                       .weight = weight(layout),
                       .open = [this, i] { return open(i); }});
   }

@@ -81,8 +81,8 @@ ChainCosts costs_of(const LayoutContext& context, const PipelineLayout& layout,
   return costs;
 }
 
-bool may_recompute(const LayoutContext& context, int64_t limit_bytes) {
-  return context.least_memory || limit_bytes != INT64_MAX;
+bool may_recompute(const LayoutContext& context, const MemoryLimit& limit) {
+  return context.least_memory || limit.any();
 }
 
 /// What forwards take that run again, and what they free at most.
@@ -109,25 +109,26 @@ RecomputeBound recompute_bound(const PlanningInputs& inputs, const PipelineLayou
 
 std::unique_ptr<const SplitSpace> split_space(const LayoutContext& context,
                                               const PipelineLayout& layout, const Program& compute,
-                                              const Placement& placement, int64_t limit_bytes,
+                                              const Placement& placement, const MemoryLimit& limit,
                                               ChainCosts costs) {
   if (layout.branches)
     return std::make_unique<DownsetSpace>(costs, context.branches, placement, layout.speeds());
   const auto& bytes = context.bytes.at(layout.measured->microbatch);
   const int64_t units = costs.units();
   const bool chain = layout.schedule && layout.stages_per_rank == 1 && costs.weight_s.empty() &&
-                     costs.unit_reduce_s.empty() && layout.speeds().equal();
+                     costs.unit_reduce_s.empty() && layout.speeds().equal() && limit.less.empty();
   if (chain && layout.ranks * units * units <= most_chain_steps) {
     std::vector<int> held = in_flight(compute);
     return std::make_unique<ChainSpace>(
         ChainBound(std::move(costs), layout.ranks, static_cast<int>(layout.microbatches), held),
-        ChainMemory(bytes, layout.ranks, held, may_recompute(context, limit_bytes)));
+        ChainMemory(bytes, layout.ranks, held, may_recompute(context, limit)));
   }
-  if (!may_recompute(context, limit_bytes))
-    return std::make_unique<PlacedSpace>(std::move(costs), bytes, placement, layout.speeds());
+  if (!may_recompute(context, limit))
+    return std::make_unique<PlacedSpace>(std::move(costs), bytes, placement, layout.speeds(),
+                                         limit.less);
   return std::make_unique<PlacedSpace>(
-      std::move(costs), bytes, placement, layout.speeds(),
-      PlacedSpace::Recompute{limit_bytes, recompute_bound(context.inputs, layout)});
+      std::move(costs), bytes, placement, layout.speeds(), limit.less,
+      PlacedSpace::Recompute{limit.most, recompute_bound(context.inputs, layout)});
 }
 
 }  // namespace
@@ -137,11 +138,11 @@ ChainCosts layout_costs(const LayoutContext& context, const PipelineLayout& layo
 }
 
 LayoutSpace::LayoutSpace(const LayoutContext& context, const PipelineLayout& layout,
-                         int64_t limit_bytes)
+                         MemoryLimit limit)
     : context_(context),
       layout_(layout),
       inputs_(inputs_for(context.inputs, layout)),
-      limit_bytes_(limit_bytes),
+      limit_(std::move(limit)),
       evaluator_(inputs_) {
   const Program compute = layout.compute();
   placement_ = placement(compute);
@@ -151,7 +152,7 @@ LayoutSpace::LayoutSpace(const LayoutContext& context, const PipelineLayout& lay
     const double weight_s = costs.weight_s.empty() ? 0 : costs.weight_s[unit];
     load_.push_back(costs.forward_s[unit] + costs.backward_s[unit] + weight_s);
   }
-  splits_ = split_space(context, layout, compute, placement_, limit_bytes, std::move(costs));
+  splits_ = split_space(context, layout, compute, placement_, limit_, std::move(costs));
 }
 
 std::vector<int> LayoutSpace::proposal() const {
@@ -176,7 +177,7 @@ Costs LayoutSpace::fit(Plan& plan, Slicing& slicing, int& looked) {
     return evaluator_.peaks(plan, slicing, costs);
   };
   const std::vector<int> chosen =
-      context_.least_memory ? lowest_levels(of, peaks) : least_levels(of, limit_bytes_, peaks);
+      context_.least_memory ? lowest_levels(of, peaks) : least_levels(of, limit_, peaks);
   if (chosen == noted) return costs;
   of.note(chosen, plan);
   ++looked;
@@ -191,7 +192,7 @@ Evaluator::Evaluated LayoutSpace::adapt(Plan& plan, const Slicing& slicing,
     of.note(levels, plan);
     Slicing own = slicing;
     Costs costs = evaluator_.costs(plan, own);
-    return evaluator_.evaluate(plan, std::move(own), std::move(costs), limit_bytes_, options);
+    return evaluator_.evaluate(plan, std::move(own), std::move(costs), limit_, options);
   };
   std::vector<int> all_units, whole;
   for (int rank = 0; rank < of.ranks(); ++rank) {
@@ -210,8 +211,10 @@ Evaluator::Evaluated LayoutSpace::adapt(Plan& plan, const Slicing& slicing,
 
 /// The stage of each operator.
 std::vector<int> LayoutSpace::owners(const std::vector<int>& begins) const {
-  const Branches& branches = *context_.branches;
-  if (layout_.branches) return branches.units().operators(branches.stage_of_unit(begins));
+  if (layout_.branches) {
+    const Branches& branches = *context_.branches;
+    return branches.units().operators(branches.stage_of_unit(begins));
+  }
   return context_.chain.operators(context_.chain.stage_of_unit(begins));
 }
 
@@ -230,7 +233,7 @@ std::optional<LayoutSpace::Result> LayoutSpace::refined(const Result& found) {
   try {
     Result result = run(std::move(stages), {});
     const Simulation& run = result.evaluated.simulation;
-    const bool fits = *std::ranges::max_element(run.peak_memory_bytes) <= limit_bytes_;
+    const bool fits = limit_.fullest(run.peak_memory_bytes) <= limit_.most;
     const double most_s = found.evaluated.simulation.makespan_s * (1 - least_gain);
     if (!fits || run.makespan_s >= most_s) return std::nullopt;
     name_stages(inputs_.model, result.evaluated.slicing.stage_of_operator, result.plan);
@@ -250,14 +253,14 @@ LayoutSpace::Result LayoutSpace::run(std::vector<int> stage_of_operator,
     return result;
   }
   Costs costs;
-  if (may_recompute(context_, limit_bytes_)) {
+  if (may_recompute(context_, limit_)) {
     costs = fit(result.plan, slicing, result.looked);
   } else {
     costs = evaluator_.costs(result.plan, slicing);
     result.looked = 1;
   }
   result.evaluated =
-      evaluator_.evaluate(result.plan, std::move(slicing), std::move(costs), limit_bytes_, options);
+      evaluator_.evaluate(result.plan, std::move(slicing), std::move(costs), limit_, options);
   return result;
 }
 
@@ -269,7 +272,7 @@ SplitOutcome LayoutSpace::simulate(const std::vector<int>& begins) {
     const auto operators = static_cast<int64_t>(context_.inputs.model.operators.size());
     const int64_t programs = (layout_.schedule ? 1 : programs_of_adaptive) +
                              (std::exchange(lowered_, true) ? 0 : programs_of_lowering);
-    return {run.makespan_s, *std::ranges::max_element(run.peak_memory_bytes),
+    return {run.makespan_s, limit_.fullest(run.peak_memory_bytes),
             run.actions * programs + operators * effort_per_operator * result.looked};
   } catch (const InputError&) {
     return {never, INT64_MAX, 0};

@@ -12,6 +12,7 @@
 #include "planner/placement.hpp"
 #include "planner/recompute.hpp"
 #include "planner/search.hpp"
+#include "simulator/memory_limit.hpp"
 
 namespace penstock {
 
@@ -19,7 +20,7 @@ namespace penstock {
 struct LayoutContext {
   const PlanningInputs& inputs;
   const ModelChain& chain;
-  std::shared_ptr<const Branches> branches;
+  std::shared_ptr<const Branches> branches;                    // or null
   Link link, reduce_link;                                      // the best between any two ranks
   int64_t memory_bytes = 0;                                    // of the plans: as asked for, or 0
   bool least_memory = false;                                   // ranks recompute all that helps
@@ -32,7 +33,7 @@ ChainCosts layout_costs(const LayoutContext& context, const PipelineLayout& layo
 class LayoutSpace : public OpenSpace {
  public:
   /// Throws InputError for a shape that the schedule does not run.
-  LayoutSpace(const LayoutContext& context, const PipelineLayout& layout, int64_t limit_bytes);
+  LayoutSpace(const LayoutContext& context, const PipelineLayout& layout, MemoryLimit limit);
 
   const SplitSpace& splits() const override { return *splits_; }
   /// Ranks that would not fit recompute, or all of them where memory is the objective: recompute.hpp.
@@ -65,7 +66,7 @@ class LayoutSpace : public OpenSpace {
   const LayoutContext& context_;
   const PipelineLayout layout_;
   const PlanningInputs inputs_;  // with the layout's devices
-  const int64_t limit_bytes_;
+  const MemoryLimit limit_;
   Placement placement_;
   Evaluator evaluator_;
   std::unique_ptr<const SplitSpace> splits_;

@@ -16,8 +16,11 @@ constexpr int most_doublings = 6;
 
 struct Found {
   PipelineLayout layout;
-  int64_t peak_bytes;
+  int64_t fullest_bytes;
 };
+
+/// More than any device has.
+constexpr int64_t any_number = int64_t{1} << 61;
 
 std::optional<Found> search(const Misfit& misfit, const PlanRequest& request, int devices) {
   const LayoutSearch layouts(misfit.inputs, misfit.chain, request, devices);
@@ -26,12 +29,19 @@ std::optional<Found> search(const Misfit& misfit, const PlanRequest& request, in
   return Found{layouts.layouts()[result.best->space], result.best->outcome.peak_bytes};
 }
 
-/// The plan that holds least, whatever the limit.
+/// The plan that lacks least.
 Found least(const Misfit& misfit) {
   PlanRequest request = misfit.request;
   request.objective = PlanObjective::memory;
-  request.memory_bytes = INT64_MAX;
+  request.more_memory_bytes = any_number;
   return *search(misfit, request, misfit.devices);
+}
+
+/// `2.0 GB on its fullest rank, 0.5 GB too much`.
+std::string need(const Found& best, const MemoryLimit& limit) {
+  const std::string lacks = format_bytes(best.fullest_bytes - limit.most) + " too much";
+  if (!limit.less.empty()) return lacks + " on one of them";
+  return fmt::format("{} on its fullest rank, {}", format_bytes(best.fullest_bytes), lacks);
 }
 
 /// A whole number of MiB that is enough.
@@ -65,17 +75,12 @@ std::string instead(const Misfit& misfit) {
 
 InputError does_not_fit(const Misfit& misfit) {
   const Found best = least(misfit);
-  const int used = best.layout.ranks * static_cast<int>(best.layout.data_parallel);
-  const MemoryLimit limit =
-      memory_limit(misfit.inputs.profile, best.layout.cluster(), misfit.request, used);
-  return InputError(
-      limit.source,
-      fmt::format("no plan fits in {} per rank: the best needs {} on its fullest rank, "
-                  "{} too much",
-                  format_bytes(limit.bytes), format_bytes(best.peak_bytes),
-                  format_bytes(best.peak_bytes - limit.bytes)),
-      fmt::format("It would fit with {} per rank (--memory){}.", enough(best.peak_bytes),
-                  instead(misfit)));
+  const MemoryLimit limit = memory_limit(misfit.inputs.profile, misfit.request, best.layout);
+  return InputError(limit.source,
+                    fmt::format("no plan fits in {} per rank: the best needs {}", format(limit),
+                                need(best, limit)),
+                    fmt::format("It would fit with {} per rank (--memory){}.",
+                                enough(best.fullest_bytes), instead(misfit)));
 }
 
 }  // namespace penstock

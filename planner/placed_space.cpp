@@ -5,11 +5,13 @@
 namespace penstock {
 
 PlacedSpace::PlacedSpace(ChainCosts costs, std::shared_ptr<const StageTable> bytes,
-                         Placement placement, RankSpeeds speeds, std::optional<Recompute> recompute)
+                         Placement placement, RankSpeeds speeds, std::vector<int64_t> less,
+                         std::optional<Recompute> recompute)
     : costs_(std::move(costs)),
       bytes_(std::move(bytes)),
       placement_(std::move(placement)),
       speeds_(std::move(speeds)),
+      less_(std::move(less)),
       recompute_(std::move(recompute)),
       units_(costs_.units()),
       sums_(costs_, placement_.microbatches, WorkSums::prefixes(units_)) {
@@ -30,7 +32,8 @@ double PlacedSpace::inputs(int begin, int end, int stage) const {
   if (!placement_.one_stage_per_rank() || !recompute_) return sum_s;
   const StageBytes& bytes = bytes_->at(begin, end);
   const int held = placement_.held[static_cast<size_t>(stage)];
-  return sum_s + again(bytes.kept(held) - bytes.transient, held) / speed_of_stage(stage);
+  const int64_t kept_bytes = bytes.kept(held) - bytes.transient + less(stage);
+  return sum_s + again(kept_bytes, held) / speed_of_stage(stage);
 }
 
 /// After the last I of stage 0.
@@ -64,7 +67,13 @@ SplitSpace::Known PlacedSpace::extend(const Known& known, int begin, int end, in
   if (begin == 0 && heads_) next.path.base = tail_of_first(end);
   RankLoad& rank =
       next.ranks[static_cast<size_t>(placement_.rank_of_stage[static_cast<size_t>(stage)])];
-  if (!rank.begun) rank = {.begun = true, .head_s = next.head_s, .ends_s = next.path.base};
+  if (!rank.begun) {
+    rank = {.begun = true,
+            .head_s = next.head_s,
+            .ends_s = next.path.base,
+            .bytes = less(stage),
+            .kept_bytes = less(stage)};
+  }
   rank.inputs_s += inputs(begin, end, stage);
   const double speed_here = speed_of_stage(stage);
   rank.weights_s += sums_.weights(begin, end) / speed_here + sums_.reduce(begin, end);
@@ -195,7 +204,8 @@ void PlacedSpace::tabulate() {
       }
       least = longest(begin, low, stage);
       if (low > begin + 1) least = std::min(least, suffix_[index(low - 1, left - 1)]);
-      if (!speeds_.equal()) least = std::min(least, suffix_[index(begin, left - 1)]);
+      if (!speeds_.equal() || !less_.empty())
+        least = std::min(least, suffix_[index(begin, left - 1)]);
     }
   }
 }

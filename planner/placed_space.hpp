@@ -31,13 +31,15 @@ class PlacedSpace : public SplitSpace {
  public:
   /// Ranks that hold more than the limit recompute; any may.
   struct Recompute {
-    int64_t limit_bytes;
+    int64_t limit_bytes;  // of the ranks that may hold most
     RecomputeBound least;
   };
   /// Backwards in two parts where `costs.weight_s` is not empty. Without `recompute` no rank does.
-  /// `costs` are for the fastest rank.
+  /// `costs` are for the fastest rank; `less`: how much less each rank may hold than those that may
+  /// hold most (MemoryLimit), empty: all the same.
   PlacedSpace(ChainCosts costs, std::shared_ptr<const StageTable> bytes, Placement placement,
-              RankSpeeds speeds, std::optional<Recompute> recompute = std::nullopt);
+              RankSpeeds speeds, std::vector<int64_t> less = {},
+              std::optional<Recompute> recompute = std::nullopt);
 
   int units() const override { return units_; }
   int stages() const override { return static_cast<int>(placement_.rank_of_stage.size()); }
@@ -58,6 +60,11 @@ class PlacedSpace : public SplitSpace {
   double speed_of_stage(int stage) const {
     return speed(placement_.rank_of_stage[static_cast<size_t>(stage)]);
   }
+  int64_t less(int stage) const {
+    return less_.empty()
+               ? 0
+               : less_[static_cast<size_t>(placement_.rank_of_stage[static_cast<size_t>(stage)])];
+  }
   double mean(const Known& known, int begin, int left) const;
   double fill(int begin, int count) const;
   double through(const Known& known, int begin) const;
@@ -76,6 +83,7 @@ class PlacedSpace : public SplitSpace {
   std::shared_ptr<const StageTable> bytes_;
   Placement placement_;
   RankSpeeds speeds_;
+  std::vector<int64_t> less_;
   std::optional<Recompute> recompute_;
   int units_;
   bool whole_ = true;  // every cut is linked

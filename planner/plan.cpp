@@ -36,7 +36,8 @@ LayoutSearch::Progress shown_by(const Progress& progress) {
   };
 }
 
-Searched row(const PipelineLayout& layout, const SearchResult::Space& space) {
+Searched row(const LayoutSearch& search, size_t number, const SearchResult::Space& space) {
+  const PipelineLayout& layout = search.layouts()[number];
   return {.schedule = std::string(layout.name()),
           .branches = layout.branches,
           .ranks = layout.ranks,
@@ -48,7 +49,8 @@ Searched row(const PipelineLayout& layout, const SearchResult::Space& space) {
           .simulated = space.simulated,
           .best_s = space.best ? space.best->outcome.step_s : 0,
           .lower_bound_s = space.bound_s,
-          .least_memory_bytes = space.bytes};
+          .least_memory_bytes = space.bytes,
+          .most_memory_bytes = search.limit(number).most};
 }
 
 /// Those that the search came to; the fastest first, then those where nothing fits by their bound.
@@ -56,7 +58,7 @@ std::vector<Searched> rows(const LayoutSearch& search, const SearchResult& resul
   std::vector<Searched> rows;
   for (size_t space = 0; space < result.spaces.size(); ++space) {
     if (result.spaces[space].splits == 0) continue;
-    rows.push_back(row(search.layouts()[space], result.spaces[space]));
+    rows.push_back(row(search, space, result.spaces[space]));
   }
   std::ranges::stable_sort(rows, {}, [](const Searched& one) {
     return std::pair(one.best_s == 0, one.best_s == 0 ? one.lower_bound_s : one.best_s);
@@ -117,9 +119,7 @@ class Planner {
     if (refines()) {
       if (auto better = space->refined(winner)) winner = std::move(*better);
     }
-    const MemoryLimit limit = search.limit(best.space);
-    planned_.memory_limit_bytes = limit.bytes == INT64_MAX ? 0 : limit.bytes;
-    planned_.memory_source = limit.source;
+    planned_.memory = search.limit(best.space);
     planned_.plan = std::move(winner.plan);
     network_ = space->network();
     planned_.branches = search.layouts()[best.space].branches;
@@ -156,7 +156,7 @@ class Planner {
       const auto opened = search.open(space);
       const auto run = opened->plan(result.spaces[space].best->begins, {});
       planned_.alternatives.push_back(
-          alternative(row(layout, result.spaces[space]), run, opened->network()));
+          alternative(row(search, space, result.spaces[space]), run, opened->network()));
     }
   }
 

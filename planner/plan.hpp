@@ -11,6 +11,7 @@
 #include "pipeline/profile.hpp"
 #include "planner/time_parts.hpp"
 #include "simulator/cluster.hpp"
+#include "simulator/memory_limit.hpp"
 #include "simulator/simulate.hpp"
 
 namespace penstock {
@@ -29,6 +30,7 @@ struct PlanRequest {
   std::optional<int> stages_per_rank;
   std::optional<int64_t> data_parallel;
   std::optional<int64_t> memory_bytes;  // per rank; absent: the cluster's or the device's
+  int64_t more_memory_bytes = 0;        // on top of either, where there is a limit
   std::vector<std::string> split;       // manual split points: one stage per rank, one replica,
                                         // unless named
   PlanObjective objective = PlanObjective::throughput;
@@ -48,7 +50,9 @@ struct Searched {
   int64_t splits = 0, simulated = 0;  // in the space; actually simulated
   double best_s = 0;                  // of those simulated that fit in the memory; 0: none
   double lower_bound_s = 0;           // no split of this one is faster
-  int64_t least_memory_bytes = 0;     // no split of this one has a fullest rank with less
+  /// No split of this one has a fullest rank with less (MemoryLimit::fullest).
+  int64_t least_memory_bytes = 0;
+  int64_t most_memory_bytes = INT64_MAX;  // that it may use
 };
 
 /// Why a layout lost.
@@ -71,8 +75,7 @@ struct Planned {
   std::optional<TimeParts> time;
   double open_bound_s = 0;  // where not complete: none of those left is faster
   bool complete = true;     // every plan of the space was simulated or is certainly no better
-  int64_t memory_limit_bytes = 0;         // per rank; 0: none
-  std::string memory_source;              // where the limit comes from
+  MemoryLimit memory;       // of its ranks
   std::optional<Cluster> cluster;         // with the plan's devices; absent: none was given
   bool manual = false;                    // the split was given, not searched
   bool branches = false;                  // it is along the model's branches

@@ -26,18 +26,21 @@ void RecomputeLevels::note(const std::vector<int>& levels, Plan& plan) const {
 }
 
 std::vector<int> least_levels(
-    const RecomputeLevels& levels, int64_t limit_bytes,
+    const RecomputeLevels& levels, const MemoryLimit& limit,
     const std::function<std::vector<int64_t>(const std::vector<int>&)>& peaks) {
   const auto ranks = static_cast<size_t>(levels.ranks());
   std::vector<int> low(ranks, 0), high(ranks, 0);  // the first does not fit, unless they are equal
+  const auto fits = [&](size_t rank, int64_t bytes) {
+    return bytes <= limit.of(static_cast<int>(rank));
+  };
   const std::vector<int64_t> plain = peaks(high);
   for (size_t rank = 0; rank < ranks; ++rank) {
-    if (plain[rank] > limit_bytes) high[rank] = levels.all_units(static_cast<int>(rank));
+    if (!fits(rank, plain[rank])) high[rank] = levels.all_units(static_cast<int>(rank));
   }
   if (high == low) return high;
   const std::vector<int64_t> units = peaks(high);
   for (size_t rank = 0; rank < ranks; ++rank) {
-    if (units[rank] > limit_bytes) low[rank] = high[rank] = levels.whole(static_cast<int>(rank));
+    if (!fits(rank, units[rank])) low[rank] = high[rank] = levels.whole(static_cast<int>(rank));
   }
   const auto apart = [&](size_t rank) { return high[rank] - low[rank] > 1; };
   while (true) {
@@ -50,7 +53,7 @@ std::vector<int> least_levels(
     if (!any) return high;
     const std::vector<int64_t> found = peaks(middle);
     for (size_t rank = 0; rank < ranks; ++rank) {
-      if (apart(rank)) (found[rank] > limit_bytes ? low : high)[rank] = middle[rank];
+      if (apart(rank)) (fits(rank, found[rank]) ? high : low)[rank] = middle[rank];
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "pipeline/plan.hpp"
+#include "simulator/memory_limit.hpp"
 
 namespace penstock {
 
@@ -26,11 +27,11 @@ class RecomputeLevels {
   std::vector<int> units_, units_of_rank_;
 };
 
-/// For each rank the least level found with which it holds no more than the limit; `whole` where
+/// For each rank the least level found with which it holds no more than it may; `whole` where
 /// none does. `peaks` says what each rank holds at given levels, of which only its own matters.
 /// Bisects, as more levels hold less: the one below the answer does not fit.
 std::vector<int> least_levels(
-    const RecomputeLevels& levels, int64_t limit_bytes,
+    const RecomputeLevels& levels, const MemoryLimit& limit,
     const std::function<std::vector<int64_t>(const std::vector<int>&)>& peaks);
 
 /// For each rank the first of nothing, all units and each stage at once with which it holds least.

@@ -29,7 +29,7 @@ class SplitSpace {
   struct Known {
     ChainBound::Prefix path;
     double head_s = 0;            // of the next stage
-    int64_t bytes = 0;            // of the fullest rank so far
+    int64_t bytes = 0;            // of the fullest rank so far (MemoryLimit::fullest)
     std::vector<RankLoad> ranks;  // where stages share ranks
   };
 

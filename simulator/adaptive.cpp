@@ -44,9 +44,9 @@ class Choice {
   void offer(Program program) {
     const Simulation run =
         simulate_compute(program, problem_.flows, problem_.costs, problem_.network, {false, false});
-    const int64_t peak = *std::ranges::max_element(run.peak_memory_bytes);
-    least_bytes_ = std::min(least_bytes_, peak);
-    if (problem_.memory_bytes > 0 && peak > problem_.memory_bytes) return;
+    const int64_t fullest = problem_.memory.fullest(run.peak_memory_bytes);
+    least_bytes_ = std::min(least_bytes_, fullest);
+    if (fullest > problem_.memory.most) return;
     if (best_ && run.makespan_s >= best_s_) return;
     best_s_ = run.makespan_s;
     best_ = std::move(program);
@@ -54,10 +54,11 @@ class Choice {
 
   Program take() {
     if (best_) return std::move(*best_);
-    throw InputError("schedule adaptive",
-                     fmt::format("nothing fits into {} per rank: the least that was needed is {}",
-                                 format_bytes(problem_.memory_bytes), format_bytes(least_bytes_)),
-                     "Give more memory, or use smaller microbatches, more ranks or recompute.");
+    throw InputError(
+        "schedule adaptive",
+        fmt::format("nothing fits into {} per rank: the best needs {} too much",
+                    format(problem_.memory), format_bytes(least_bytes_ - problem_.memory.most)),
+        "Give more memory, or use smaller microbatches, more ranks or recompute.");
   }
 
  private:
@@ -84,13 +85,13 @@ void offer_named(const AdaptiveProblem& problem, Choice& choice) {
 }  // namespace
 
 AdaptiveProblem adaptive_problem(const Plan& plan, std::vector<Flow> flows, Costs costs,
-                                 Network network, int64_t memory_bytes) {
+                                 Network network, MemoryLimit memory) {
   AdaptiveProblem problem{.ranks = plan.ranks(),
                           .microbatches = static_cast<int>(plan.microbatches),
                           .flows = std::move(flows),
                           .costs = std::move(costs),
                           .network = std::move(network),
-                          .memory_bytes = memory_bytes};
+                          .memory = std::move(memory)};
   for (const StagePlan& stage : plan.stages) problem.rank_of_stage.push_back(stage.rank);
   return problem;
 }

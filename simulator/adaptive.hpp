@@ -8,6 +8,7 @@
 #include "pipeline/plan.hpp"
 #include "pipeline/program.hpp"
 #include "simulator/costs.hpp"
+#include "simulator/memory_limit.hpp"
 #include "simulator/network.hpp"
 
 namespace penstock {
@@ -18,12 +19,12 @@ struct AdaptiveProblem {
   std::vector<Flow> flows;
   Costs costs;
   Network network;
-  int64_t memory_bytes = 0;  // per rank; 0: no cap
+  MemoryLimit memory;  // the cap
 };
 
-/// A plan's; `memory_bytes` as above.
+/// A plan's.
 AdaptiveProblem adaptive_problem(const Plan& plan, std::vector<Flow> flows, Costs costs,
-                                 Network network, int64_t memory_bytes);
+                                 Network network, MemoryLimit memory);
 
 /// The fastest in simulation of what a list scheduler makes under several rules and of every named
 /// schedule that runs these stages on these ranks, of those that keep to the cap; so never slower

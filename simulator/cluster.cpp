@@ -1,6 +1,5 @@
 #include "simulator/cluster.hpp"
 
-#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -11,6 +10,10 @@ double Link::transfer_s(int64_t bytes) const {
 }
 
 double Cluster::speed(int rank) const { return nodes.empty() ? 1 : place(rank).kind->speed; }
+
+int64_t Cluster::memory(int rank) const {
+  return nodes.empty() ? memory_bytes : place(rank).kind->memory_bytes;
+}
 
 Cluster::Place Cluster::place(int rank) const {
   int device = devices.empty() ? rank : devices.at(static_cast<size_t>(rank));
@@ -27,13 +30,6 @@ Cluster::Place Cluster::place(int rank) const {
 Cluster on_devices(Cluster cluster, std::vector<int> devices) {
   cluster.devices = std::move(devices);
   cluster.ranks = static_cast<int>(cluster.devices.size());
-  cluster.memory_bytes = 0;
-  for (int rank = 0; rank < cluster.ranks; ++rank) {
-    const int64_t bytes = cluster.place(rank).kind->memory_bytes;
-    if (bytes == 0) continue;
-    if (cluster.memory_bytes == 0) cluster.memory_bytes = bytes;
-    cluster.memory_bytes = std::min(cluster.memory_bytes, bytes);
-  }
   return cluster;
 }
 

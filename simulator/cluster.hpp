@@ -63,7 +63,7 @@ struct AllReduce {
 struct Cluster {
   std::string path;
   int ranks = 1;
-  int64_t memory_bytes = 0;  // per rank, the least of all; 0: not limited
+  int64_t memory_bytes = 0;  // per rank, without nodes; 0: not limited
   Link link;                 // of nodes only how bytes move (mode, receive_depth, …)
   std::vector<NodeKind> nodes;
   std::vector<int> devices;  // of the nodes, by rank; empty: all of them, as listed
@@ -72,6 +72,8 @@ struct Cluster {
 
   /// Of a rank's device, relative to the one that was profiled.
   double speed(int rank) const;
+  /// Of a rank's device, in bytes; 0: not limited.
+  int64_t memory(int rank) const;
   /// Of a rank's device: its kind, its node among all, its place in the node. There are nodes.
   struct Place {
     const NodeKind* kind;

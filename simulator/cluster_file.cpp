@@ -148,17 +148,13 @@ AllReduce parse_all_reduce(YamlMap map) {
   return result;
 }
 
-/// Nodes, and of them the number of ranks and the least memory.
+/// Nodes, and the number of their ranks.
 void read_nodes(YamlMap& map, Cluster& cluster) {
   int64_t ranks = 0;
   for (YamlMap& entry : map.maps("nodes")) {
     cluster.nodes.push_back(parse_node(std::move(entry)));
     const NodeKind& node = cluster.nodes.back();
     ranks += int64_t{node.count} * node.devices;
-    if (node.memory_bytes > 0 &&
-        (cluster.memory_bytes == 0 || node.memory_bytes < cluster.memory_bytes)) {
-      cluster.memory_bytes = node.memory_bytes;
-    }
   }
   if (ranks < 1 || ranks > most_ranks) {
     throw InputError(map.place("nodes"), fmt::format("{} devices in all", ranks),

@@ -71,20 +71,21 @@ Json data_json(const Page& page) {
                {"bubble", simulation.bubble},
                {"stages", page.program.stage_count()},
                {"microbatches", page.program.microbatches},
-               {"memory_bytes", page.memory_bytes},
                {"limiting_rank", page.explanation.limiting_rank}};
   for (const Kind kind : all_kinds) json["kinds"].push_back(name(kind));
   json["path"] = path_json(page.explanation.path);
   std::vector<Json> events = events_by_rank(page), curves = curves_by_rank(page);
   json["ranks"] = Json::array();
   for (size_t r = 0; r < page.program.ranks.size(); ++r) {
-    json["ranks"].push_back({{"busy_s", simulation.busy_s[r]},
-                             {"path_s", page.explanation.path.rank_s[r]},
-                             {"idle", to_json(page.explanation.idle[r])},
-                             {"peak_bytes", simulation.peak_memory_bytes[r]},
-                             {"memory", to_json(simulation.peak_memory[r])},
-                             {"events", std::move(events[r])},
-                             {"curve", std::move(curves[r])}});
+    json["ranks"].push_back(
+        {{"busy_s", simulation.busy_s[r]},
+         {"path_s", page.explanation.path.rank_s[r]},
+         {"idle", to_json(page.explanation.idle[r])},
+         {"peak_bytes", simulation.peak_memory_bytes[r]},
+         {"limit_bytes", page.memory.any() ? page.memory.of(static_cast<int>(r)) : 0},
+         {"memory", to_json(simulation.peak_memory[r])},
+         {"events", std::move(events[r])},
+         {"curve", std::move(curves[r])}});
   }
   return json;
 }

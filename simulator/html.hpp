@@ -8,6 +8,7 @@
 
 #include "pipeline/program.hpp"
 #include "simulator/explain.hpp"
+#include "simulator/memory_limit.hpp"
 #include "simulator/simulate.hpp"
 
 namespace penstock {
@@ -17,7 +18,7 @@ struct Page {
   const Program& program;        // lowered
   const Simulation& simulation;  // with timeline and memory
   const Explanation& explanation;
-  int64_t memory_bytes = 0;  // limit per rank; 0: none
+  MemoryLimit memory = {};
 };
 
 /// The page, the same bytes for the same input. Text from outside cannot leave its place in it.

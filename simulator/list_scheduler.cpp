@@ -35,6 +35,9 @@ class ListScheduler {
       rank.stages.push_back(static_cast<int>(stage));
       rank.held_bytes += problem.costs.stages[stage].fixed_bytes;
     }
+    for (int rank = 0; rank < problem.ranks; ++rank) {
+      ranks_[static_cast<size_t>(rank)].limit_bytes = problem.memory.of(rank);
+    }
     for (size_t rank = 0; rank < problem.costs.receive_buffer_bytes.size(); ++rank) {
       ranks_[rank].held_bytes += problem.costs.receive_buffer_bytes[rank];
     }
@@ -59,6 +62,7 @@ class ListScheduler {
     std::vector<int> activations_missing, gradients_missing;
   };
   struct Rank {
+    int64_t limit_bytes = INT64_MAX;
     std::vector<int> stages;
     double free_s = 0;
     int64_t held_bytes = 0;
@@ -99,7 +103,7 @@ class ListScheduler {
     const int64_t needed = rank.held_bytes + cost.saved_bytes +
                            std::max({cost.transient_forward_bytes, cost.transient_backward_bytes,
                                      cost.saved_weight_bytes - cost.saved_bytes});
-    if (problem_.memory_bytes > 0 && needed > problem_.memory_bytes) return false;
+    if (needed > rank.limit_bytes) return false;
     if (rule_.ahead <= 0) return true;
     const auto left = static_cast<double>(stages_.size()) - rank.stages.front();
     return rank.ahead < std::ceil(rule_.ahead * left);
@@ -110,7 +114,7 @@ class ListScheduler {
     const StageCosts& cost = costs(stage);
     const int64_t after = rank.held_bytes + cost.saved_weight_bytes - cost.saved_bytes;
     const int64_t needed = std::max(rank.held_bytes + cost.transient_backward_bytes, after);
-    return problem_.memory_bytes <= 0 || needed <= problem_.memory_bytes;
+    return needed <= rank.limit_bytes;
   }
 
   int preference(Kind kind) const {

@@ -56,6 +56,7 @@ class PlanCosts {
   PlanCosts(const Plan& plan, const Graph& model, const Slicing& slicing, const Profile& profile,
             const Cluster* cluster)
       : plan_(plan),
+        ranks_(plan.ranks()),
         model_(model),
         slicing_(slicing),
         profile_(profile),
@@ -192,7 +193,7 @@ class PlanCosts {
       forward = std::max(forward, flow.forward_bytes);
       backward = std::max(backward, flow.backward_bytes);
     }
-    std::vector<int64_t> buffers(static_cast<size_t>(plan_.ranks()), 0);
+    std::vector<int64_t> buffers(static_cast<size_t>(ranks_), 0);
     for (const auto& [channel, bytes] : largest) {
       buffers[static_cast<size_t>(std::get<0>(channel))] += bytes;
       buffers[static_cast<size_t>(std::get<1>(channel))] += Link{}.receive_depth * bytes;
@@ -204,7 +205,7 @@ class PlanCosts {
   double slowest_replica(int rank) const {
     double slowest = cluster_->speed(rank);
     for (int replica = 1; replica < plan_.data_parallel; ++replica) {
-      slowest = std::min(slowest, cluster_->speed(replica * plan_.ranks() + rank));
+      slowest = std::min(slowest, cluster_->speed(replica * ranks_ + rank));
     }
     return slowest;
   }
@@ -250,7 +251,7 @@ class PlanCosts {
     std::vector<int> replicas;
     replicas.reserve(static_cast<size_t>(plan_.data_parallel));
     for (int replica = 0; replica < plan_.data_parallel; ++replica) {
-      replicas.push_back(replica * plan_.ranks() + plan_.stages[static_cast<size_t>(stage)].rank);
+      replicas.push_back(replica * ranks_ + plan_.stages[static_cast<size_t>(stage)].rank);
     }
     const BucketedAllReduce buckets =
         bucketed_all_reduce(how(), ring_link(replicas), gradient_bytes, plan_.data_parallel);
@@ -283,6 +284,7 @@ class PlanCosts {
   }
 
   const Plan& plan_;
+  const int ranks_;
   const Graph& model_;
   const Slicing& slicing_;
   const Profile& profile_;

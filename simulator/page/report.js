@@ -33,7 +33,8 @@ function fillFigures() {
   const limiting = data.ranks[data.limiting_rank];
   const largest = Math.max(...data.ranks.map((rank) => rank.peak_bytes));
   const fullest = data.ranks.findIndex((rank) => rank.peak_bytes === largest);
-  const limit = data.memory_bytes ? ` of ${formatBytes(data.memory_bytes)}` : "";
+  const most = data.ranks[fullest].limit_bytes;
+  const limit = most ? ` of ${formatBytes(most)}` : "";
   byId("figures").replaceChildren(
     figure("step time", formatSeconds(step), `${plural(data.microbatches, "microbatch")} per step`),
     figure("bubble", formatShare(data.bubble, 1), causes),

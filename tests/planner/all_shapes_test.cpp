@@ -23,18 +23,20 @@ class ShapeSpace : public OpenSpace {
         compute_(compute_program(shape.schedule, shape.ranks, shape.microbatches,
                                  shape.stages_per_rank)),
         speeds_(shape.speeds),
-        splits_(placed_space(chain, shape.schedule, compute_, speeds_)) {}
+        limit_{.less = shape.less},
+        splits_(placed_space(chain, shape.schedule, compute_, speeds_, shape.less)) {}
 
   const SplitSpace& splits() const override { return splits_; }
   SplitOutcome simulate(const std::vector<int>& begins) override {
     const Simulation run = simulate_program(chain_, begins, compute_, speeds_);
-    return {run.makespan_s, *std::ranges::max_element(run.peak_memory_bytes), run.actions};
+    return {run.makespan_s, limit_.fullest(run.peak_memory_bytes), run.actions};
   }
 
  private:
   const Chain& chain_;
   const Program compute_;
   const std::vector<double> speeds_;
+  const MemoryLimit limit_;
   const PlacedSpace splits_;
 };
 
@@ -86,14 +88,23 @@ SearchResult search(const Chain& chain, const std::vector<Shape>& shapes, int64_
 /// The same shapes with the devices of a cluster of two kinds in every order.
 std::vector<Shape> arranged(const std::vector<Shape>& shapes, std::mt19937_64& random) {
   const double slow = 0.2 + 0.1 * static_cast<double>(random() % 8);
-  std::vector<double> devices;
-  for (int device = 0; device < 3; ++device) devices.push_back(random() % 2 == 0 ? 1 : slow);
+  const auto less = static_cast<int64_t>(random() % 40'000);
+  std::vector<std::pair<double, int64_t>> devices;
+  for (int device = 0; device < 3; ++device) {
+    devices.emplace_back(random() % 2 == 0 ? std::pair(1.0, int64_t{0}) : std::pair(slow, less));
+  }
   std::vector<Shape> result;
   for (Shape shape : shapes) {
     std::set<std::vector<double>> seen;
+    const auto ranks = static_cast<size_t>(shape.ranks);
     std::ranges::sort(devices);
     do {
-      shape.speeds.assign(devices.begin(), devices.begin() + shape.ranks);
+      shape.speeds.clear();
+      shape.less.clear();
+      for (size_t rank = 0; rank < ranks; ++rank) {
+        shape.speeds.push_back(devices[rank].first);
+        shape.less.push_back(devices[rank].second);
+      }
       if (seen.insert(shape.speeds).second) result.push_back(shape);
     } while (std::ranges::next_permutation(devices).found);
   }

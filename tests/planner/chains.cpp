@@ -213,12 +213,12 @@ RankSpeeds equal_ranks(int ranks) {
 }
 
 PlacedSpace placed_space(const Chain& chain, const std::string& schedule, const Program& compute,
-                         const std::vector<double>& speeds) {
+                         const std::vector<double>& speeds, std::vector<int64_t> less) {
   const bool split = find_schedule(schedule, "test").split_backward;
   ChainCosts costs = split ? split_costs(chain, schedule == "dualpipev") : chain.costs;
   const Placement placed = placement(compute);
   return {std::move(costs), bytes_of(chain), placed,
-          speeds.empty() ? equal_ranks(placed.ranks) : RankSpeeds(speeds)};
+          speeds.empty() ? equal_ranks(placed.ranks) : RankSpeeds(speeds), std::move(less)};
 }
 
 namespace {

@@ -51,7 +51,8 @@ Program compute_program(const std::string& schedule, int ranks, int microbatches
 struct Shape {
   std::string schedule;
   int ranks, stages_per_rank, microbatches;
-  std::vector<double> speeds;  // of the ranks' devices, at most 1
+  std::vector<double> speeds = {};  // of the ranks' devices, at most 1
+  std::vector<int64_t> less = {};   // bytes that they have less than the largest
 };
 /// Shapes for all schedules on up to three ranks of so many units; a schedule may refuse its own.
 std::vector<Shape> shapes(int units, int microbatches);
@@ -67,7 +68,7 @@ ChainCosts split_costs(const Chain& chain, bool either);
 
 /// The splits of a program's layout, bounded without knowing the order of actions.
 PlacedSpace placed_space(const Chain& chain, const std::string& schedule, const Program& compute,
-                         const std::vector<double>& speeds = {});
+                         const std::vector<double>& speeds = {}, std::vector<int64_t> less = {});
 
 /// Ranks of the same speed.
 RankSpeeds equal_ranks(int ranks);

@@ -106,7 +106,7 @@ TEST(PlacedSpace, WhatDoesNotFitIsMadeAgainAtTheLeastCost) {
   const double again_s = 4 * chain.costs.forward_s[0];
   const RecomputeBound recompute({{again_s, per_microbatch}, {again_s, per_microbatch}});
   const PlacedSpace free(chain.costs, bytes, placement(compute), equal_ranks(2));
-  const PlacedSpace tight(chain.costs, bytes, placement(compute), equal_ranks(2),
+  const PlacedSpace tight(chain.costs, bytes, placement(compute), equal_ranks(2), {},
                           PlacedSpace::Recompute{limit, recompute});
   EXPECT_NEAR(tight.split_s({0, 1}) - free.split_s({0, 1}), again_s / 4,
               rounding * free.split_s({0, 1}));

@@ -41,7 +41,7 @@ std::optional<Key> try_all(const LayoutSearch& search) {
     if (!space) continue;
     for (const std::vector<int>& begins : all_begins(space->splits())) {
       const SplitOutcome run = space->simulate(begins);
-      if (run.peak_bytes > search.limit(i).bytes) continue;
+      if (run.peak_bytes > search.limit(i).most) continue;
       const double room = run.step_s * (1 + rounding);
       EXPECT_LE(space->splits().split_s(begins), room);
       EXPECT_LE(space->splits().least_s(), room);

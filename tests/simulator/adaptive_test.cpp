@@ -64,6 +64,13 @@ std::vector<Program> named_programs(const AdaptiveProblem& problem) {
   return programs;
 }
 
+bool fits(const Simulation& simulation, const MemoryLimit& limit) {
+  for (size_t rank = 0; rank < simulation.peak_memory_bytes.size(); ++rank) {
+    if (simulation.peak_memory_bytes[rank] > limit.of(static_cast<int>(rank))) return false;
+  }
+  return true;
+}
+
 TEST(Adaptive, IsNeverSlowerThanTheBestNamedScheduleAtTheSameCap) {
   std::mt19937 random(5);
   int capped = 0, faster = 0;
@@ -71,19 +78,19 @@ TEST(Adaptive, IsNeverSlowerThanTheBestNamedScheduleAtTheSameCap) {
     AdaptiveProblem problem = random_problem(random);
     const std::vector<Program> named = named_programs(problem);
     if (random() % 2 && !named.empty()) {  // a cap that one of them just meets
-      problem.memory_bytes = peak_bytes(run(problem, named[random() % named.size()]));
+      const Simulation meets = run(problem, named[random() % named.size()]);
+      problem.memory = random() % 2 ? MemoryLimit{.most = peak_bytes(meets)}
+                                    : memory_limit(meets.peak_memory_bytes);
       ++capped;
     }
     const Program program = adaptive(problem);
     check_compute(program, "adaptive");
     const Simulation found = run(problem, program);
-    if (problem.memory_bytes > 0) {
-      EXPECT_LE(peak_bytes(found), problem.memory_bytes);
-    }
+    EXPECT_TRUE(fits(found, problem.memory));
     double best_s = std::numeric_limits<double>::infinity();
     for (const Program& other : named) {
       const Simulation simulation = run(problem, other);
-      if (problem.memory_bytes > 0 && peak_bytes(simulation) > problem.memory_bytes) continue;
+      if (!fits(simulation, problem.memory)) continue;
       best_s = std::min(best_s, simulation.makespan_s);
     }
     EXPECT_LE(found.makespan_s, best_s) << "problem " << i;
@@ -115,10 +122,10 @@ TEST(Adaptive, SaysWhatIsLeastNeededWhereNothingFits) {
   problem.flows = chain_flows(2);
   problem.costs =
       equal_stages(2, {.forward_s = 1, .backward_s = 2, .saved_bytes = 2048}, problem.flows, 0);
-  problem.memory_bytes = 1024;
+  problem.memory = {.most = 1024};
   EXPECT_THAT([&] { adaptive(problem); }, ::testing::ThrowsMessage<InputError>(::testing::AllOf(
                                               ::testing::HasSubstr("1.00 KiB per rank"),
-                                              ::testing::HasSubstr("least that was needed is"))));
+                                              ::testing::HasSubstr("the best needs 3.00 KiB too much"))));
 }
 
 }  // namespace

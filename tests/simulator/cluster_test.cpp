@@ -86,7 +86,8 @@ TEST_F(ClusterFile, NodesAreReadInOrder) {
       "send: rendezvous\nreceive_depth: 4\n"
       "all_reduce: {algorithm: fastest, bucket: 25MB, overlap: true}\n"));
   EXPECT_EQ(cluster.ranks, 9);
-  EXPECT_EQ(cluster.memory_bytes, 40'000'000'000) << "the least";
+  EXPECT_EQ(cluster.memory(7), 80'000'000'000);
+  EXPECT_EQ(cluster.memory(8), 40'000'000'000);
   ASSERT_EQ(cluster.nodes.size(), 2U);
   EXPECT_EQ(cluster.nodes[0].device, "H100");
   EXPECT_EQ(cluster.nodes[0].cards, 2);
@@ -113,12 +114,13 @@ TEST_F(ClusterFile, RanksMayUseSomeOfItsDevicesInAnyOrder) {
       "cluster.yaml");
   const Cluster fast = on_devices(cluster, {3, 2});
   EXPECT_EQ(fast.ranks, 2);
-  EXPECT_EQ(fast.memory_bytes, 80'000'000'000);
+  EXPECT_EQ(fast.memory(1), 80'000'000'000);
   EXPECT_EQ(fast.speed(1), 1);
   EXPECT_EQ(fast.place(0).device, 1);
   EXPECT_EQ(Network(fast).route(0, 1).bandwidth, 2e9);
   const Cluster mixed = on_devices(cluster, {2, 0, 1});
-  EXPECT_EQ(mixed.memory_bytes, 40'000'000'000) << "the least of those used";
+  EXPECT_EQ(mixed.memory(0), 80'000'000'000);
+  EXPECT_EQ(mixed.memory(2), 40'000'000'000);
   EXPECT_EQ(mixed.speed(0), 1);
   EXPECT_EQ(mixed.speed(2), 0.5);
   EXPECT_EQ(Network(mixed).route(0, 1).latency_s, 9e-6);
@@ -146,7 +148,7 @@ TEST(ClusterConfigs, AllCanBeReadAndGiveTheirSources) {
   for (const auto& entry : std::filesystem::directory_iterator(PENSTOCK_CONFIGS "/clusters")) {
     const Cluster cluster = read_cluster(entry.path());
     EXPECT_GE(cluster.ranks, 2) << entry.path();
-    EXPECT_GT(cluster.memory_bytes, 0) << entry.path();
+    EXPECT_GT(cluster.memory(0), 0) << entry.path();
     ++found;
   }
   EXPECT_GE(found, 5);
