@@ -4,7 +4,7 @@
 
 #include "cli/table.hpp"
 #include "pipeline/quantity.hpp"
-#include "planner/fit.hpp"
+#include "pipeline/fit.hpp"
 
 namespace penstock::cli {
 

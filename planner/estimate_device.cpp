@@ -8,7 +8,7 @@
 #include "graph/file.hpp"
 #include "pipeline/quantity.hpp"
 #include "pipeline/yaml.hpp"
-#include "planner/fit.hpp"
+#include "pipeline/fit.hpp"
 
 namespace penstock {
 

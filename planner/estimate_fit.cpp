@@ -8,7 +8,7 @@
 #include "graph/error.hpp"
 #include "planner/estimate_model.hpp"
 #include "planner/estimate_work.hpp"
-#include "planner/fit.hpp"
+#include "pipeline/least_deviations.hpp"
 
 namespace penstock {
 

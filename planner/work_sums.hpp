@@ -3,6 +3,7 @@
 // Sets are numbered; each is one before it and one more unit. For a chain set i holds the first i units.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "planner/bounds.hpp"

@@ -3,6 +3,7 @@
 #include "backend/profiler/agree.hpp"
 #include "backend/profiler/link.hpp"
 #include "backend/profiler/statistics.hpp"
+#include "pipeline/fit.hpp"
 
 namespace penstock::profiler {
 namespace {
@@ -49,7 +50,7 @@ std::vector<LinkCost> measure_gpu_links(Communicator& communicator, ComputeDevic
     }
     link.samples.emplace_back(bytes, from_rank(communicator, 0, seconds));
   }
-  const LinkFit fit = fit_link(link.samples);
+  const LinkLine fit = fit_link_line(link.samples);
   link.latency_s = fit.latency_s;
   link.bandwidth = fit.bandwidth;
   link.residual = fit.residual;

@@ -5,6 +5,7 @@
 #include "backend/profiler/agree.hpp"
 #include "backend/profiler/clock.hpp"
 #include "backend/profiler/statistics.hpp"
+#include "pipeline/fit.hpp"
 
 namespace penstock::profiler {
 namespace {
@@ -89,7 +90,7 @@ LinkCost measure_link(Communicator& communicator, int64_t largest, bool one_cloc
                               from_rank(communicator, receiver, summarize(seconds).median_s));
     if (link.samples.back().second > long_message_s) break;
   }
-  const LinkFit fit = fit_link(link.samples);
+  const LinkLine fit = fit_link_line(link.samples);
   link.latency_s = fit.latency_s;
   link.bandwidth = fit.bandwidth;
   link.residual = fit.residual;

@@ -56,24 +56,4 @@ std::vector<int64_t> apportion(int64_t total, const std::vector<double>& weights
   return parts;
 }
 
-LinkFit fit_link(const std::vector<std::pair<int64_t, double>>& samples) {
-  double w = 0, wx = 0, wxx = 0, wy = 0, wxy = 0;
-  for (const auto& [bytes, seconds] : samples) {
-    const double x = static_cast<double>(bytes), weight = 1 / (seconds * seconds);
-    w += weight, wx += weight * x, wxx += weight * x * x;
-    wy += weight * seconds, wxy += weight * x * seconds;
-  }
-  double slope = (w * wxy - wx * wy) / (w * wxx - wx * wx);
-  double latency = (wy - slope * wx) / w;
-  if (slope < 0) slope = 0, latency = wy / w;
-  if (latency < 0) latency = 0, slope = wxy / wxx;
-  std::vector<double> errors;
-  for (const auto& [bytes, seconds] : samples) {
-    errors.push_back(std::abs(latency + slope * static_cast<double>(bytes) - seconds) / seconds);
-  }
-  return {.latency_s = latency,
-          .bandwidth = slope > 0 ? 1 / slope : 0,
-          .residual = summarize(errors).median_s};
-}
-
 }  // namespace penstock::profiler

@@ -25,14 +25,4 @@ double ratio(double whole, double parts);
 /// where all weights are 0 the first entry takes everything. `weights` must not be empty.
 std::vector<int64_t> apportion(int64_t total, const std::vector<double>& weights);
 
-/// seconds = latency_s + bytes / bandwidth.
-struct LinkFit {
-  double latency_s = 0, bandwidth = 0;  // bandwidth 0: the time does not grow with the bytes
-  double residual = 0;                  // median of |fit - sample| / sample
-};
-
-/// Least squares on relative errors (weights 1 / seconds^2), so that small messages count as much
-/// as large ones, with latency and 1 / bandwidth not below 0. Needs two samples of different size.
-LinkFit fit_link(const std::vector<std::pair<int64_t, double>>& samples);
-
 }  // namespace penstock::profiler

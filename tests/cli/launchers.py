@@ -92,16 +92,18 @@ def end_all(processes):
     return results
 
 
-def ranks_by_hand(commands):
-    """One process for each rank with torchrun's variables; commands[i] is rank i's, None where it does not come."""
+def ranks_by_hand(commands, prefixes=None, address="127.0.0.1"):
+    """One process for each rank with torchrun's variables; commands[i] is rank i's, None where it does not come.
+    With prefixes (`ip netns exec …`) each is on a machine of its own."""
     world, port = len(commands), free_port()
     processes = []
     for rank, command in enumerate(commands):
         if command is None:
             continue
-        environment = marked_environment(RANK=rank, WORLD_SIZE=world, MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
-                                         LOCAL_RANK=rank, LOCAL_WORLD_SIZE=world)
-        processes.append(start(command, environment))
+        local_rank, local_size = (0, 1) if prefixes else (rank, world)
+        environment = marked_environment(RANK=rank, WORLD_SIZE=world, MASTER_ADDR=address, MASTER_PORT=port,
+                                         LOCAL_RANK=local_rank, LOCAL_WORLD_SIZE=local_size)
+        processes.append(start([*(prefixes[rank] if prefixes else []), *command], environment))
     return end_all(processes)
 
 

@@ -1,10 +1,13 @@
 // Fits find the line through measurements of which some are wrong.
-#include "planner/fit.hpp"
+#include "pipeline/fit.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
+
+#include "pipeline/least_deviations.hpp"
 
 namespace penstock {
 namespace {
@@ -72,6 +75,20 @@ TEST(FitLink, FindsLatencyAndBandwidthBesideOutliers) {
   EXPECT_NEAR(fit.latency_s / 50e-6, 1, 1e-9);
   EXPECT_NEAR(fit.bandwidth / 2e9, 1, 1e-9);
   EXPECT_NEAR(fit.residual, 0, 1e-9);
+}
+
+TEST(FitLink, FindsTheRateOfALinkThatLetsABurstPassAtOnce) {
+  constexpr double rate = 6e6, burst = 32768;
+  std::vector<std::pair<int64_t, double>> samples;
+  for (int64_t bytes = 16; bytes <= 4 << 20; bytes *= 8) {
+    const double late = std::max(0.0, static_cast<double>(bytes) - burst);
+    samples.emplace_back(bytes, 50e-6 + late / rate);
+  }
+  const LinkLine fit = fit_link_line(samples);
+  EXPECT_NEAR(fit.latency_s / 50e-6, 1, 1e-9);
+  // What a message of 64 KB, 512 KB or 4 MB shows: the burst's share of the second makes it faster.
+  EXPECT_GE(fit.bandwidth / rate, 1);
+  EXPECT_LE(fit.bandwidth / rate, 1 / (1 - burst / (1 << 19)) + line_rounding);
 }
 
 TEST(FitLink, OfATimeThatDoesNotGrowHasNoBandwidth) {

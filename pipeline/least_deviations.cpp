@@ -1,9 +1,10 @@
-#include "planner/fit.hpp"
+#include "pipeline/least_deviations.hpp"
 
 #include <Eigen/Dense>
 #include <algorithm>
 #include <numeric>
 #include <stdexcept>
+#include <vector>
 
 namespace penstock {
 
@@ -89,12 +90,6 @@ Vector through_nearest_rows(const Matrix& a, const Vector& y, const Vector& x) {
   return exact.minCoeff() >= 0 && deviation(a, y, exact) <= deviation(a, y, x) ? exact : x;
 }
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 }  // namespace
 
 Eigen::VectorXd least_absolute_deviations(const Eigen::MatrixXd& a, const Eigen::VectorXd& y) {
@@ -113,35 +108,6 @@ Eigen::VectorXd least_absolute_deviations(const Eigen::MatrixXd& a, const Eigen:
     if (deviation(a, y, x) < deviation(a, y, best)) best = x;
   }
   return through_nearest_rows(a, y, best);
-}
-
-LineFit fit_line(const std::vector<std::pair<double, double>>& samples) {
-  const auto rows = static_cast<Eigen::Index>(samples.size());
-  Matrix a(rows, 2);
-  double least_x = samples.empty() ? 0 : samples.front().first, most_x = least_x;
-  for (Eigen::Index i = 0; i < rows; ++i) {
-    const auto& [x, y] = samples[static_cast<size_t>(i)];
-    if (y <= 0) throw std::invalid_argument("a line through a sample of 0");
-    a.row(i) << 1 / y, x / y;
-    least_x = std::min(least_x, x), most_x = std::max(most_x, x);
-  }
-  if (least_x == most_x) throw std::invalid_argument("a line through one point");
-  const Vector x = least_absolute_deviations(a, Vector::Ones(rows));
-  LineFit fit{x(0), x(1), 0};
-  std::vector<double> errors;
-  errors.reserve(samples.size());
-  for (const auto& [at, y] : samples) errors.push_back(std::abs(fit.at(at) - y) / y);
-  fit.residual = median(std::move(errors));
-  return fit;
-}
-
-LinkLine fit_link_line(const std::vector<std::pair<int64_t, double>>& samples) {
-  std::vector<std::pair<double, double>> points;
-  points.reserve(samples.size());
-  for (const auto& [bytes, seconds] : samples)
-    points.emplace_back(static_cast<double>(bytes), seconds);
-  const LineFit line = fit_line(points);
-  return {line.offset, line.slope > 0 ? 1 / line.slope : 0, line.residual};
 }
 
 }  // namespace penstock
