@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 
 #include "cli/commands.hpp"
 #include "cli/device.hpp"
@@ -15,6 +16,7 @@
 #include "cli/workers.hpp"
 #include "graph/error.hpp"
 #include "pipeline/job.hpp"
+#include "pipeline/launcher.hpp"
 #include "pipeline/parameters.hpp"
 #include "pipeline/profile.hpp"
 
@@ -93,6 +95,18 @@ std::optional<WorkersFailure> measure(const ProfileOptions& options, const std::
   });
 }
 
+/// Operators are measured on one machine, by workers that this program starts.
+void check_alone() {
+  const std::optional<Launcher> launcher = find_launcher(process_environment());
+  if (!launcher || launcher->world_size == 1) return;
+  throw InputError(
+      launcher->size_variable,
+      fmt::format("is {}, and each of these processes would measure the same job",
+                  launcher->world_size),
+      fmt::format("Start penstock profile once, without {}: it starts --ranks workers itself.",
+                  launcher->name));
+}
+
 }  // namespace
 
 int profile(const ProfileOptions& options) {
@@ -102,6 +116,7 @@ int profile(const ProfileOptions& options) {
     throw InputError("profile", "there is no job to measure",
                      "Give JOB.yaml, or --link for the link between two ranks alone.");
   }
+  check_alone();
   if (options.device == "estimate") return estimate_profile(options);
   const Job job = read_job(options.job);
   const Graph model = read_model(job);

@@ -138,6 +138,13 @@ def test_without_rank_0_the_others_say_where_they_looked_for_it(tmp_path):
     assert status == 1 and "no store at 127.0.0.1:" in errors and "MASTER_ADDR" in errors, errors
 
 
+def test_a_job_is_profiled_by_one_process(tmp_path):
+    profile = tmp_path / "profile.json"
+    for status, _, errors in ranks_by_hand([[PENSTOCK, "profile", tmp_path / "job.yaml", "-o", profile]] * 2):
+        assert status == 2 and "WORLD_SIZE" in errors and "without torchrun" in errors
+    assert not profile.exists()
+
+
 def test_a_link_between_two_ranks_is_measured_and_a_plan_is_simulated_with_it(tmp_path):
     cluster = tmp_path / "cluster.yaml"
     (status, output, errors), (other, _, _) = ranks_by_hand([[PENSTOCK, "profile", "--link", "-o", cluster]] * 2)
