@@ -90,7 +90,7 @@ WorkerError conclude(const Reports& reports, WorkerError own, int size) {
 
 }  // namespace
 
-WorkerError find_cause(const Seat& seat, const WorkerError& own) {
+WorkerError find_cause(const Seat& seat, const WorkerError& own, int rank_with_store) {
   try {
     seat.store.append(kReports, to_json(own).dump() + "\n");
     const Reports reports = wait_for_reports(seat);
@@ -99,7 +99,8 @@ WorkerError find_cause(const Seat& seat, const WorkerError& own) {
   } catch (const std::exception&) {
     WorkerError result = own;
     if (result.kind == FailureKind::peer && seat.rank != 0) {
-      result.message += "\n  Rank 0, which hosts the store, is gone as well.";
+      result.message +=
+          fmt::format("\n  And rank {} is gone, which hosts the store.", rank_with_store);
     }
     return result;
   }

@@ -14,11 +14,11 @@ namespace penstock {
 
 using Json = nlohmann::json;
 
-Execution::Execution(const WorkerTask& task, const Seat& seat, CudaModule* cuda)
+Execution::Execution(const WorkerTask& task, SharedStore& store, CudaModule* cuda)
     : worker_(task),
       task_(parse_execute_task(task.arguments)),
       loaded_(load_plan(task_)),
-      seat_(seat),
+      seat_(seat_of_rank(task, store)),
       cuda_(cuda) {
   if (task.progress >= 0) progress_.emplace(task.progress);
 }
@@ -174,8 +174,8 @@ void Execution::report_summary(int64_t peak_bytes, const std::vector<Probe>& pro
     ranks.push_back(Json::parse(text));
   }
   if (worker_.rank == 0) emit({{"event", "summary"}, {"ranks", ranks}});
-  // The store is rank 0's: it stays until all others have said all they had to.
-  gather(seat_, "done", "");
+  // Whoever has the store stays until all others have said all they had to.
+  gather(seat_of_process(worker_, seat_.store), "done", "");
 }
 
 }  // namespace penstock

@@ -19,12 +19,14 @@ namespace penstock {
 class Execution {
  public:
   /// Loads the plan. `cuda`: the module, where the task asks for GPUs. Throws InputError.
-  Execution(const WorkerTask& task, const Seat& seat, CudaModule* cuda);
+  Execution(const WorkerTask& task, SharedStore& store, CudaModule* cuda);
 
   /// What the other ranks must have loaded as well.
   Facts facts() const;
   /// Once the ranks have met.
   void run(std::unique_ptr<Communicator> communicator);
+  /// Of process 0.
+  int rank_with_store() const { return rank_of_process(loaded_->plan).front(); }
   /// Where this rank is now, for a message.
   WorkerError place() const;
 

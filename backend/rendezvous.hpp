@@ -16,6 +16,14 @@ struct Seat {
   int rank = 0, size = 1;
 };
 
+inline Seat seat_of_rank(const WorkerTask& task, SharedStore& store) {
+  return {store, task.rank, task.world_size};
+}
+/// Number 0 is where the store is, which has to stay until all others have ended.
+inline Seat seat_of_process(const WorkerTask& task, SharedStore& store) {
+  return {store, task.process, task.world_size};
+}
+
 /// Every rank states the same facts. Where one is not the same everywhere, or a rank refuses to
 /// run, all ranks that came throw InputError with every value and the ranks that have it. Throws
 /// PeerError naming the ranks that did not come within `patience_s`.

@@ -48,40 +48,39 @@ std::string own_address(const WorkerTask& task) {
 }
 
 /// The ranks compare what they are to run, take their cores, and connect.
-std::unique_ptr<Communicator> meet(const WorkerTask& task, const Seat& seat, const Facts& own) {
+std::unique_ptr<Communicator> meet(const WorkerTask& task, SharedStore& store, const Facts& own) {
   Facts facts = task.facts;
   facts.insert(own.begin(), own.end());
   facts["protocol"] = kProtocolVersion;
   facts["number of ranks"] = std::to_string(task.world_size);
-  shake_hands(seat, facts, task.start_timeout_s);
-  settle_process(task, seat.store);
-  return make_gloo(seat.store, task.rank, task.world_size, own_address(task));
+  shake_hands(seat_of_process(task, store), facts, task.start_timeout_s);
+  settle_process(task, store);
+  return make_gloo(store, task.rank, task.world_size, own_address(task));
 }
 
 /// A mistake that this rank finds before it has met the others ends them too.
 template <typename Load>
-auto load_or_refuse(const WorkerTask& task, const Seat& seat, const Load& load) {
+auto load_or_refuse(const WorkerTask& task, SharedStore& store, const Load& load) {
   try {
     return load();
   } catch (const InputError& error) {
-    if (task.launched) refuse_to_run(seat, error.what());
+    if (task.launched) refuse_to_run(seat_of_process(task, store), error.what());
     throw;
   }
 }
 
 void execute(const WorkerTask& task, CudaModule* cuda) {
   const auto store = join_store(task);
-  const Seat seat{*store, task.rank, task.world_size};
   const auto execution =
-      load_or_refuse(task, seat, [&] { return std::make_unique<Execution>(task, seat, cuda); });
-  auto communicator = meet(task, seat, execution->facts());
+      load_or_refuse(task, *store, [&] { return std::make_unique<Execution>(task, *store, cuda); });
+  auto communicator = meet(task, *store, execution->facts());
   try {
     execution->run(std::move(communicator));
   } catch (...) {
     const WorkerError error = describe_failure(std::current_exception(), execution->place());
     if (!task.launched) fail(error);  // the process that started all ranks knows the cause
     emit(to_json(error));             // the launcher may end this process any moment
-    fail(find_cause(seat, error));
+    fail(find_cause(seat_of_process(task, *store), error, execution->rank_with_store()));
   }
 }
 
@@ -91,7 +90,7 @@ void profile(const WorkerTask& task, CudaModule* cuda) {
                             .partial = task.arguments.at("partial")};
   std::unique_ptr<ComputeDevice> gpu;
   std::unique_ptr<NcclApi> nccl;
-  auto communicator = meet(task, {*store, task.rank, task.world_size}, {});
+  auto communicator = meet(task, *store, {});
   if (cuda != nullptr) {
     const int index = cuda_device_of(task);
     gpu = cuda->open(index);
@@ -112,7 +111,7 @@ void profile(const WorkerTask& task, CudaModule* cuda) {
 void link(const WorkerTask& task, CudaModule*) {
   constexpr int64_t largest = 16 << 20;
   const auto store = join_store(task);
-  const auto communicator = meet(task, {*store, task.rank, task.world_size}, {});
+  const auto communicator = meet(task, *store, {});
   const auto links = profiler::measure_links(*communicator, largest, task.one_machine);
   communicator->barrier();
   if (task.rank == 0) {
@@ -125,13 +124,13 @@ void link(const WorkerTask& task, CudaModule*) {
           {"residual", idle.residual},
           {"samples", idle.samples}});
   }
-  gather({*store, task.rank, task.world_size}, "done", "");
+  gather(seat_of_process(task, *store), "done", "");
 }
 
 /// This rank will not run, and tells the others why.
 void refuse(const WorkerTask& task, CudaModule*) {
   const auto store = join_store(task);
-  refuse_to_run({*store, task.rank, task.world_size}, task.arguments.at("message"));
+  refuse_to_run(seat_of_process(task, *store), task.arguments.at("message"));
 }
 
 const std::map<std::string, void (*)(const WorkerTask&, CudaModule*)> kCommands{

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "cli/table.hpp"
-#include "pipeline/quantity.hpp"
 #include "pipeline/fit.hpp"
+#include "pipeline/quantity.hpp"
 
 namespace penstock::cli {
 

@@ -100,14 +100,13 @@ PreparedRun prepare(const ExecuteOptions& options, const std::optional<Launcher>
   PreparedRun run{.checked = check_execute(options)};
   const Plan& plan = run.checked.plan;
   run.task = execute_task(options, run.checked);
-  run.workers =
-      with_device(make_tasks({.launcher = launcher,
-                              .ranks = plan.ranks() * static_cast<int>(plan.data_parallel),
-                              .command = "execute",
-                              .arguments = to_json(run.task),
-                              .facts = facts_of(run.checked, run.task),
-                              .start_timeout_s = options.start_timeout_s}),
-                  options.device, options.ranks_per_device);
+  run.workers = with_device(make_tasks({.launcher = launcher,
+                                        .rank_of_process = rank_of_process(plan),
+                                        .command = "execute",
+                                        .arguments = to_json(run.task),
+                                        .facts = facts_of(run.checked, run.task),
+                                        .start_timeout_s = options.start_timeout_s}),
+                            options.device, options.ranks_per_device);
   return run;
 }
 
@@ -134,7 +133,7 @@ int execute(const ExecuteOptions& options) {
     fmt::print(stderr, "penstock: {}\n", failure->message);
     return failure->status;
   }
-  if (launcher && launcher->rank != 0) return 0;
+  if (launcher && run->workers.front().rank != 0) return 0;
   if (options.json) {
     std::cout << report_json(result, predicted).dump(2) << "\n";
   } else {

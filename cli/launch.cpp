@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "cli/workers.hpp"
 #include "graph/error.hpp"
 
@@ -11,10 +13,11 @@ namespace {
 
 constexpr double kPatienceToTell_s = 10;
 
-WorkerTask launched_task(const Launcher& launcher) {
+WorkerTask launched_task(const Launcher& launcher, int rank) {
   WorkerTask task;
   task.launched = true;
-  task.rank = launcher.rank;
+  task.rank = rank;
+  task.process = launcher.rank;
   task.world_size = launcher.world_size;
   task.local_rank = launcher.local_rank;
   task.local_size = launcher.local_size;
@@ -27,13 +30,15 @@ WorkerTask launched_task(const Launcher& launcher) {
   return task;
 }
 
-std::vector<WorkerTask> local_tasks(int ranks) {
-  std::vector<WorkerTask> tasks(static_cast<size_t>(ranks));
-  for (int rank = 0; rank < ranks; ++rank) {
-    WorkerTask& task = tasks[static_cast<size_t>(rank)];
-    task.rank = task.local_rank = rank;
-    task.world_size = task.local_size = ranks;
-    task.store_serve = rank == 0;
+std::vector<WorkerTask> local_tasks(const std::vector<int>& rank_of_process) {
+  const auto processes = static_cast<int>(rank_of_process.size());
+  std::vector<WorkerTask> tasks(rank_of_process.size());
+  for (int process = 0; process < processes; ++process) {
+    WorkerTask& task = tasks[static_cast<size_t>(process)];
+    task.rank = rank_of_process[static_cast<size_t>(process)];
+    task.process = task.local_rank = process;
+    task.world_size = task.local_size = processes;
+    task.store_serve = process == 0;
   }
   return tasks;
 }
@@ -49,7 +54,7 @@ void check_size(const Launcher& launcher, int ranks) {
 }
 
 void tell_others(const Launcher& launcher, const std::string& message) {
-  WorkerTask task = launched_task(launcher);
+  WorkerTask task = launched_task(launcher, launcher.rank);
   task.command = "refuse";
   task.arguments = {{"message", message}};
   task.start_timeout_s = kPatienceToTell_s;
@@ -62,13 +67,20 @@ void tell_others(const Launcher& launcher, const std::string& message) {
 
 }  // namespace
 
+std::vector<int> as_numbered(int ranks) {
+  std::vector<int> rank_of_process(static_cast<size_t>(ranks));
+  std::iota(rank_of_process.begin(), rank_of_process.end(), 0);
+  return rank_of_process;
+}
+
 std::vector<WorkerTask> make_tasks(const Launch& launch) {
   std::vector<WorkerTask> tasks;
   if (launch.launcher) {
-    check_size(*launch.launcher, launch.ranks);
-    tasks.push_back(launched_task(*launch.launcher));
+    check_size(*launch.launcher, static_cast<int>(launch.rank_of_process.size()));
+    tasks.push_back(launched_task(
+        *launch.launcher, launch.rank_of_process[static_cast<size_t>(launch.launcher->rank)]));
   } else {
-    tasks = local_tasks(launch.ranks);
+    tasks = local_tasks(launch.rank_of_process);
   }
   for (WorkerTask& task : tasks) {
     task.command = launch.command;

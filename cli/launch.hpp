@@ -15,15 +15,18 @@ namespace penstock::cli {
 /// What every task of a run has in common.
 struct Launch {
   std::optional<Launcher> launcher;
-  int ranks = 1;
+  std::vector<int> rank_of_process;  // one for each process of the run
   std::string command;
   nlohmann::json arguments;
   Facts facts;
   double start_timeout_s = kStartTimeout_s;
 };
 
+/// Process i is rank i.
+std::vector<int> as_numbered(int ranks);
+
 /// One task for each worker that this process starts. Throws InputError where the launcher started
-/// another number of processes than `ranks`.
+/// another number of processes.
 std::vector<WorkerTask> make_tasks(const Launch& launch);
 
 /// Runs `body`. Where that throws InputError under a launcher, the other ranks are told, so that

@@ -54,7 +54,7 @@ int measure_link(const ProfileOptions& options) {
   or_tell_others(launcher, [&] {
     check_link(options, ranks);
     tasks = make_tasks({.launcher = launcher,
-                        .ranks = ranks,
+                        .rank_of_process = as_numbered(ranks),
                         .command = "link",
                         .facts = {{"version", PENSTOCK_VERSION}, {"command", "profile --link"}}});
   });

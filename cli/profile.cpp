@@ -10,13 +10,13 @@
 #include "cli/commands.hpp"
 #include "cli/device.hpp"
 #include "cli/estimate.hpp"
+#include "cli/launch.hpp"
 #include "cli/link.hpp"
 #include "cli/profile_report.hpp"
 #include "cli/progress_line.hpp"
 #include "cli/workers.hpp"
 #include "graph/error.hpp"
 #include "pipeline/job.hpp"
-#include "pipeline/launcher.hpp"
 #include "pipeline/parameters.hpp"
 #include "pipeline/profile.hpp"
 
@@ -70,16 +70,10 @@ int64_t parameter_bytes(const Graph& model) {
 }
 
 std::vector<WorkerTask> tasks(const ProfileOptions& options, const std::string& partial) {
-  std::vector<WorkerTask> tasks(options.ranks);
-  for (int rank = 0; rank < options.ranks; ++rank) {
-    WorkerTask& task = tasks[rank];
-    task.command = "profile";
-    task.rank = task.local_rank = rank;
-    task.world_size = task.local_size = options.ranks;
-    task.store_serve = rank == 0;
-    task.arguments = {{"job", fs::absolute(options.job).string()}, {"partial", partial}};
-  }
-  return tasks;
+  return make_tasks(
+      {.rank_of_process = as_numbered(options.ranks),
+       .command = "profile",
+       .arguments = {{"job", fs::absolute(options.job).string()}, {"partial", partial}}});
 }
 
 std::optional<WorkersFailure> measure(const ProfileOptions& options, const std::string& partial) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "graph/error.hpp"
@@ -175,6 +176,14 @@ void parse_schedule(YamlMap& map, const std::filesystem::path& file, Plan& plan)
 int Plan::ranks() const {
   int ranks = 0;
   for (const StagePlan& stage : stages) ranks = std::max(ranks, stage.rank + 1);
+  return ranks;
+}
+
+std::vector<int> rank_of_process(const Plan& plan) {
+  std::vector<int> ranks(static_cast<size_t>(plan.ranks() * plan.data_parallel));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  if (plan.devices.empty()) return ranks;
+  std::ranges::sort(ranks, {}, [&](int rank) { return plan.devices[static_cast<size_t>(rank)]; });
   return ranks;
 }
 

@@ -73,6 +73,11 @@ Plan read_plan(const std::filesystem::path& path);
 Plan parse_plan(const std::string& text, const std::filesystem::path& path);
 std::string to_yaml(const Plan& plan, const std::filesystem::path& file);
 
+/// Which rank each process is, all replicas counted. Processes are numbered along the devices as the
+/// cluster lists them, which is how launchers go from node to node, and leave out those that the plan
+/// does not use.
+std::vector<int> rank_of_process(const Plan& plan);
+
 /// Throws InputError if the model is not the one that the plan was made for.
 void check_fingerprint(const Plan& plan, const Graph& model);
 

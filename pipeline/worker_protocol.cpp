@@ -6,6 +6,7 @@ nlohmann::json to_json(const WorkerTask& task) {
   return {{"command", task.command},
           {"rank", task.rank},
           {"world_size", task.world_size},
+          {"process", task.process},
           {"local_rank", task.local_rank},
           {"local_size", task.local_size},
           {"store_host", task.store_host},
@@ -28,6 +29,7 @@ WorkerTask parse_task(const nlohmann::json& json) {
   json.at("command").get_to(task.command);
   json.at("rank").get_to(task.rank);
   json.at("world_size").get_to(task.world_size);
+  json.at("process").get_to(task.process);
   json.at("local_rank").get_to(task.local_rank);
   json.at("local_size").get_to(task.local_size);
   json.at("store_host").get_to(task.store_host);

@@ -32,6 +32,8 @@ inline constexpr double kStartTimeout_s = 600;
 struct WorkerTask {
   std::string command = "execute";  // or `profile`, `link`, `refuse`
   int rank = 0, world_size = 1;
+  int process =
+      0;  // its number among the processes, by which they meet; rank_of_process (plan.hpp)
   int local_rank = 0, local_size = 1;  // on this machine: for cores and threads
   int node = 0;                        // as the launcher counts them, 0 where it does not
   bool launched = false;               // by torchrun, srun, mpirun: this is the only worker here

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 import launchers
-from launchers import end_all, marked_environment, mpirun, processes_of, ranks_by_hand, start, wait_until_none_is_left
+from launchers import (end_all, free_port, marked_environment, mpirun, processes_of, ranks_by_hand, start,
+                       wait_until_none_is_left)
 from pipelines import (PENSTOCK, TORCHRUN, execute_json, good_plan, model_path, needs_backend, torch, vectors,
                        write_plan)
 
@@ -52,6 +53,31 @@ def test_each_process_is_a_rank_and_trains_the_same(tmp_path, request, launcher,
                                                marked_environment(**variables))])
     assert status == 0, errors
     assert json.loads(output)["losses"] == execute_json(plan)["losses"]
+
+
+def test_each_process_is_the_rank_whose_device_it_is_on(tmp_path):
+    """Whoever is rank 0 reports, and the numbers are those of the plan without devices."""
+    expected = execute_json(image_plan(tmp_path, 2))["losses"]
+    plan = image_plan(tmp_path, 2, name="placed.yaml", devices=[6, 1, 4, 3])
+    results = ranks_by_hand([[PENSTOCK, "execute", plan, "--json"]] * 4)
+    assert [status for status, _, _ in results] == [0] * 4, results
+    assert [bool(output) for _, output, _ in results] == [False, False, False, True]
+    assert json.loads(results[3][1])["losses"] == expected
+    assert execute_json(plan)["losses"] == expected
+
+
+def test_a_killed_process_is_named_by_its_rank(tmp_path):
+    """Process 1 is rank 0 of the plan; process 0, which has the store, finds out."""
+    plan = image_plan(tmp_path, 1, steps=10_000_000, devices=[1, 0])
+    common = marked_environment(WORLD_SIZE=2, LOCAL_WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
+    left, victim = (start([PENSTOCK, "execute", plan], {**common, "RANK": str(i), "LOCAL_RANK": str(i)})
+                    for i in (0, 1))
+    seen = next((line for line in victim.stderr if re.search(r"step +\d+/", line)), None)
+    assert seen, end_all([victim, left])
+    victim.kill()
+    (status, _, errors), _ = end_all([left, victim])
+    assert status == 1 and "rank 0 is gone without a word" in errors, errors
+    wait_until_none_is_left(common)
 
 
 def test_within_an_allocation_but_not_a_step_all_ranks_are_started_from_here(tmp_path, slurm):

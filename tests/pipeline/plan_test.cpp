@@ -84,6 +84,15 @@ TEST_F(PlanFile, NamesTheDevicesOfItsRanks) {
   EXPECT_THAT(to_yaml(plan, plan.path), HasSubstr("devices: [3, 0, 2, 1]\n"));
 }
 
+TEST(RankOfProcess, IsTheRankWhoseDeviceItIsOn) {
+  Plan plan;
+  for (const int rank : {0, 1}) plan.stages.emplace_back().rank = rank;
+  plan.data_parallel = 2;
+  EXPECT_THAT(rank_of_process(plan), ::testing::ElementsAre(0, 1, 2, 3));
+  plan.devices = {5, 2, 9, 0};  // those of ranks 0 to 3
+  EXPECT_THAT(rank_of_process(plan), ::testing::ElementsAre(3, 1, 0, 2));
+}
+
 TEST_F(PlanFile, IsWrittenAsItWasRead) {
   EXPECT_EQ(to_yaml(read(plan_text), folder_.path() / "sub/plan.yaml"), plan_text);
   const std::string by_hand = changed_plan("  - {rank: 1, begin: layers.4, recompute: true}\n",

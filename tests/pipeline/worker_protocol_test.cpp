@@ -16,6 +16,7 @@ TEST(WorkerProtocol, ATaskArrivesAsItWasSent) {
   task.command = "profile";
   task.rank = 3;
   task.world_size = 4;
+  task.process = 2;
   task.local_rank = 1;
   task.local_size = 2;
   task.store_host = "node7";
