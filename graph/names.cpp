@@ -95,7 +95,7 @@ OperatorId begin_position(const Graph& graph, const std::string& begin, const st
   if (const auto call = modules.find(begin); call != modules.end()) return call->second.begin;
   const OperatorId id = operator_named(graph, begin.substr(begin.starts_with('%') ? 1 : 0));
   if (id >= 0) return id;
-  if (const auto marked = marker_positions(graph, begin, place); !marked.empty())
+  if (auto marked = marker_positions(graph, begin, place); !marked.empty())
     return marked.front();
   refuse_name(graph, modules, begin, place);
 }
@@ -111,7 +111,7 @@ std::string begin_name(const Graph& graph, OperatorId position) {
 }
 
 std::vector<OperatorId> split_positions(const Graph& graph, const std::string& point) {
-  if (const auto marked = marker_positions(graph, point, "--split"); !marked.empty()) return marked;
+  if (auto marked = marker_positions(graph, point, "--split"); !marked.empty()) return marked;
   const size_t colon = point.rfind(':');
   const std::string path = point.substr(0, colon);
   const std::string side = colon == std::string::npos ? "" : point.substr(colon + 1);

@@ -6,9 +6,9 @@
 
 #include "graph/error.hpp"
 #include "graph/file.hpp"
+#include "pipeline/fit.hpp"
 #include "pipeline/quantity.hpp"
 #include "pipeline/yaml.hpp"
-#include "pipeline/fit.hpp"
 
 namespace penstock {
 

@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "graph/error.hpp"
+#include "pipeline/least_deviations.hpp"
 #include "planner/estimate_model.hpp"
 #include "planner/estimate_work.hpp"
-#include "pipeline/least_deviations.hpp"
 
 namespace penstock {
 

@@ -34,6 +34,7 @@ bool alike(const Cluster& cluster) {
 MemoryLimit cluster_memory(const Cluster& cluster, int ranks, int64_t replicas) {
   if (alike(cluster)) return {.most = cluster.memory(0), .source = cluster.path};
   std::vector<int64_t> bytes;
+  bytes.reserve(static_cast<size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     bytes.push_back(of_rank(cluster, rank, ranks, replicas));
   }

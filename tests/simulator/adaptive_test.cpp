@@ -123,9 +123,10 @@ TEST(Adaptive, SaysWhatIsLeastNeededWhereNothingFits) {
   problem.costs =
       equal_stages(2, {.forward_s = 1, .backward_s = 2, .saved_bytes = 2048}, problem.flows, 0);
   problem.memory = {.most = 1024};
-  EXPECT_THAT([&] { adaptive(problem); }, ::testing::ThrowsMessage<InputError>(::testing::AllOf(
-                                              ::testing::HasSubstr("1.00 KiB per rank"),
-                                              ::testing::HasSubstr("the best needs 3.00 KiB too much"))));
+  EXPECT_THAT([&] { adaptive(problem); },
+              ::testing::ThrowsMessage<InputError>(
+                  ::testing::AllOf(::testing::HasSubstr("1.00 KiB per rank"),
+                                   ::testing::HasSubstr("the best needs 3.00 KiB too much"))));
 }
 
 }  // namespace
