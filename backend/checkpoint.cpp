@@ -148,7 +148,7 @@ void load_checkpoint(const fs::path& checkpoint, const LoadedPlan& loaded, Execu
       executor.store().note_restored(index);
       continue;
     }
-    if (contents.has("steps." + stored.name)) {
+    if (executor.steps(index) && contents.has("steps." + stored.name)) {
       load_state(contents, stored.name, tensor.device(), executor.optimizer().states()[index]);
     }
   }

@@ -32,7 +32,7 @@ void Execution::open_gpu() {
   gpu_ = cuda_->open(cuda_device_of(worker_));
   nccl_ = cuda_->nccl();
   const std::vector<LaneKey> lanes =
-      lanes_of(loaded_->program, static_cast<int>(loaded_->plan.data_parallel));
+      lanes_of(loaded_->program, static_cast<int>(loaded_->plan.data_parallel), loaded_->slicing);
   NcclOptions options;
   options.device = gpu_->where();
   options.most_ctas = worker_.ranks_per_device > 1 ? 1 : ctas_of(lanes);

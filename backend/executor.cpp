@@ -30,6 +30,14 @@ int reduction_point(const std::vector<Action>& actions) {
   return point;
 }
 
+int last_optimizer(const std::vector<Action>& actions) {
+  int last = -1;
+  for (size_t i = 0; i < actions.size(); ++i) {
+    if (actions[i].kind == Kind::optimizer) last = static_cast<int>(i);
+  }
+  return last;
+}
+
 std::set<int> tensors_of(const Slicing& slicing, const Program& program, int rank) {
   std::set<int> tensors;
   for (size_t stage = 0; stage < slicing.stages.size(); ++stage) {
@@ -58,9 +66,15 @@ Executor::Executor(const Model& model, const Data& data, Communicator& communica
                 model.graph, model.plan.microbatch, receive_depth, device.where()),
       groups_(reduction_groups(model.graph, model.slicing, model.program.rank_of_stage,
                                static_cast<int>(model.plan.data_parallel), communicator.rank())),
+      transmissions_(transmissions(model.slicing, model.program.rank_of_stage, communicator.rank(),
+                                   transmission_tag(model.program, model.slicing))),
       optimizer_(model.plan.job.optimizer,
                  parameter_settings(model.plan.job.optimizer, model.graph)),
-      reduce_at_(reduction_point(actions())) {
+      reduce_at_(reduction_point(actions())),
+      publish_at_(last_optimizer(actions())) {
+  for (const Transmission& shared : transmissions_) {
+    if (shared.owner != communicator.rank()) received_.insert(shared.tensor);
+  }
   if (model.plan.job.precision == Precision::bf16) store_->sum_in_float32();
   if (replica_ == 0)
     counted_ = first_held(model.graph, model.slicing, model.program.rank_of_stage, rank_);
@@ -165,7 +179,11 @@ void Executor::run(size_t position, const Action& action) {
     case Kind::reduce_grad:
       if (static_cast<int>(position) == reduce_at_) reduce();
       return;
-    case Kind::optimizer: return optimize(action.stage);
+    case Kind::optimizer:
+      optimize(action.stage);
+      if (static_cast<int>(position) == publish_at_)
+        publish_values(transmissions_, *store_, communicator_);
+      return;
     case Kind::overlap: return overlap(position, action);
   }
 }

@@ -20,6 +20,7 @@
 #include "backend/reduction.hpp"
 #include "backend/segments.hpp"
 #include "backend/store.hpp"
+#include "backend/transmission.hpp"
 #include "pipeline/plan.hpp"
 #include "pipeline/timeline.hpp"
 
@@ -72,6 +73,8 @@ class Executor {
 
   TensorStore& store() { return *store_; }
   Optimizer& optimizer() { return optimizer_; }
+  /// Does this rank update a parameter that it holds? Another may do so and transmit the value.
+  bool steps(int tensor) const { return !received_.contains(tensor); }
 
  private:
   using Slot = std::pair<int, int>;  // stage, microbatch
@@ -108,9 +111,12 @@ class Executor {
   std::map<int, std::unique_ptr<SegmentedStage>> stages_;
   Exchange exchange_;
   std::vector<ReductionGroup> groups_;
-  std::set<int> counted_;  // tensors whose gradients this rank adds to the norm
+  std::vector<Transmission> transmissions_;
+  std::set<int> received_;  // tensors that another rank updates
+  std::set<int> counted_;   // tensors whose gradients this rank adds to the norm
   Optimizer optimizer_;
-  int reduce_at_ = -1;  // the REDUCE_GRAD that no compute or transfer follows, or -1: before OPT
+  int reduce_at_ = -1;   // the REDUCE_GRAD that no compute or transfer follows, or -1: before OPT
+  int publish_at_ = -1;  // the last OPT
 
   // Of the step under way:
   int64_t step_ = 0;

@@ -133,15 +133,15 @@ void Executor::reduce() {
   if (reduced_) return;
   reduced_ = true;
   for (auto& [index, stage] : stages_) stage->finish_step();
+  gather_gradients(transmissions_, *store_, communicator_);
   reduce_gradients(groups_, *store_, communicator_);
 }
 
 void Executor::optimize(int stage) {
   std::set<int> due;
   for (const int tensor : model_.slicing.stages[stage].tensors) {
-    if (model_.graph.tensors[tensor].requires_grad && optimized_.insert(tensor).second) {
-      due.insert(tensor);
-    }
+    if (!model_.graph.tensors[tensor].requires_grad || !steps(tensor)) continue;
+    if (optimized_.insert(tensor).second) due.insert(tensor);
   }
   const Job& job = model_.plan.job;
   optimizer_.step(*store_, due, learning_rate_factor(job.optimizer, step_, job.steps));

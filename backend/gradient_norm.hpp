@@ -10,8 +10,8 @@
 
 namespace penstock {
 
-/// Trainable tensors whose first stage is on `rank`: over the ranks of a pipeline each tensor is in
-/// one of these sets.
+/// Trainable tensors whose first stage is on `rank`, which is their owner where they are transmitted:
+/// over the ranks of a pipeline each tensor is in one of these sets.
 std::set<int> first_held(const Graph& graph, const Slicing& slicing,
                          const std::vector<int>& rank_of_stage, int rank);
 

@@ -8,13 +8,16 @@ namespace penstock {
 
 namespace {
 
-/// Stages that hold each trainable tensor, ascending.
+/// Stages that hold each trainable tensor, ascending; of one that is transmitted its owner's alone.
 std::map<int, std::set<int>> holders(const Graph& graph, const Slicing& slicing) {
   std::map<int, std::set<int>> stages;
   for (size_t stage = 0; stage < slicing.stages.size(); ++stage) {
     for (const int tensor : slicing.stages[stage].tensors) {
       if (graph.tensors[tensor].requires_grad) stages[tensor].insert(static_cast<int>(stage));
     }
+  }
+  for (const Slicing::Shared& shared : slicing.shared) {
+    if (shared.transmitted) stages[shared.tensor] = {shared.stages.front()};
   }
   return stages;
 }

@@ -1,4 +1,5 @@
-// Sums gradients over the ranks that hold a parameter: copies in several stages, and replicas.
+// Sums gradients over the ranks that hold a parameter: copies in several stages, and replicas. Of
+// what is transmitted (transmission.hpp) over the owners of the replicas.
 #pragma once
 
 #include <vector>

@@ -143,10 +143,14 @@ class Resolver {
 
 }  // namespace
 
-int free_tag(const Program& lowered, const Slicing& slicing) {
+int transmission_tag(const Program& lowered, const Slicing& slicing) {
   int values = 0;
   for (const StageEdge& edge : slicing.edges) values += static_cast<int>(edge.values.size());
   return 2 * values * lowered.microbatches;
+}
+
+int free_tag(const Program& lowered, const Slicing& slicing) {
+  return transmission_tag(lowered, slicing) + 2 * static_cast<int>(slicing.shared.size());
 }
 
 RankTransfers resolve_transfers(const Program& lowered, const Slicing& slicing, int rank,

@@ -41,6 +41,8 @@ struct RankTransfers {
 RankTransfers resolve_transfers(const Program& lowered, const Slicing& slicing, int rank,
                                 int first_rank = 0);
 
+/// The first tag of what moves of shared parameters (transmission.hpp), two for each.
+int transmission_tag(const Program& lowered, const Slicing& slicing);
 /// The first tag that no transfer of a step uses.
 int free_tag(const Program& lowered, const Slicing& slicing);
 

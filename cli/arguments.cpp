@@ -120,6 +120,10 @@ std::function<int()> declare_plan(CLI::App& app) {
                  "it; default: searched")
       ->delimiter(',')
       ->type_name("POINT");
+  add_text(app, "--shared-parameters", options->shared_parameters, "WAY",
+           "of several ranks: replicate (each updates a copy), transmit (the first one updates it "
+           "and sends its value) or auto")
+      ->capture_default_str();
   app.add_flag("--contiguous", options->contiguous,
                "stages that follow one another in the model, as other tools need them");
   app.add_flag("--allow-batch-coupling", options->allow_batch_coupling,

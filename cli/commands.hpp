@@ -23,7 +23,7 @@ int profile(const ProfileOptions& options);
 
 struct PlanOptions {
   std::string profile, cluster, output;
-  std::string objective = "throughput", html;
+  std::string objective = "throughput", shared_parameters = "auto", html;
   std::optional<int> ranks;            // absent: the cluster's, or the split's, or 2
   std::vector<std::string> schedules;  // empty: auto
   std::optional<int64_t> microbatches, data_parallel;  // absent: auto

@@ -8,6 +8,7 @@
 #include "cli/stage_names.hpp"
 #include "cli/table.hpp"
 #include "pipeline/quantity.hpp"
+#include "pipeline/sharing.hpp"
 
 namespace penstock::cli {
 
@@ -121,6 +122,25 @@ void print_devices(Out out, const Planned& planned) {
   fmt::format_to(out, "\n{}", table.text());
 }
 
+/// Those that are updated in one way; nothing where there are none.
+void print_shared_parameters(Out out, const Plan& plan, std::string_view way, const char* meaning) {
+  int64_t count = 0;
+  std::string first;
+  for (const auto& [name, own] : plan.shared_parameters) {
+    if (own != way) continue;
+    if (count++ == 0) first = name;
+  }
+  if (count == 0) return;
+  fmt::format_to(out, "\n  {} of several stages (as {}): {}\n",
+                 plural(count, "parameter", "parameters"), first, meaning);
+}
+
+void print_shared_parameters(Out out, const Plan& plan) {
+  print_shared_parameters(out, plan, way_replicate, "replicated, gradients summed");
+  print_shared_parameters(out, plan, way_transmit,
+                          "transmitted by the rank of the first, which alone updates it");
+}
+
 void print_stages(Out out, const Planned& planned, const Graph& model) {
   const size_t stages = planned.plan.stages.size();
   const std::vector<std::string> names =
@@ -139,11 +159,7 @@ void print_stages(Out out, const Planned& planned, const Graph& model) {
                fmt::format("{:.0f} %", 100 * busy), memory(planned, rank)});
   }
   fmt::format_to(out, "\n{}", table.text());
-  const auto& shared = planned.plan.shared_parameters;
-  if (shared.empty()) return;
-  fmt::format_to(out, "\n  {} of several stages (as {}): replicated, gradients summed\n",
-                 plural(static_cast<int64_t>(shared.size()), "parameter", "parameters"),
-                 shared.begin()->first);
+  print_shared_parameters(out, planned.plan);
 }
 
 /// `, 7420 tokens/s` where samples are windows of tokens.

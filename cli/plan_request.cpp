@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "graph/error.hpp"
+#include "pipeline/sharing.hpp"
 
 namespace penstock::cli {
 
@@ -22,6 +23,15 @@ PlanObjective objective(const std::string& name) {
                        did_you_mean(name, {"throughput", "memory", "cost"}));
 }
 
+PlanSharing sharing(const std::string& name) {
+  if (name == "auto") return PlanSharing::automatic;
+  if (name == way_replicate) return PlanSharing::replicate;
+  if (name == way_transmit) return PlanSharing::transmit;
+  throw InputError(
+      "--shared-parameters", fmt::format("`{}` is no way to share a parameter", name),
+      "Ways: replicate, transmit, auto. " + did_you_mean(name, {"replicate", "transmit", "auto"}));
+}
+
 }  // namespace
 
 PlanRequest plan_request(const PlanOptions& options) {
@@ -34,6 +44,7 @@ PlanRequest plan_request(const PlanOptions& options) {
   request.memory_bytes = options.memory_bytes;
   request.split = options.split;
   request.objective = objective(options.objective);
+  request.sharing = sharing(options.shared_parameters);
   request.contiguous = options.contiguous;
   request.allow_batch_coupling = options.allow_batch_coupling;
   request.alternatives = options.explain ? explained_alternatives : 0;

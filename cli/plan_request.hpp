@@ -6,7 +6,7 @@
 
 namespace penstock::cli {
 
-/// Throws InputError for an objective that does not exist.
+/// Throws InputError for an objective or a way to share parameters that does not exist.
 PlanRequest plan_request(const PlanOptions& options);
 
 }  // namespace penstock::cli

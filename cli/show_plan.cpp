@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 
 #include "cli/show_text.hpp"
@@ -94,14 +95,18 @@ void print_cuts(Out out, const Plan& plan, const Graph& model, const Slicing& sl
 
 void print_shared(Out out, const Graph& model, const Slicing& slicing) {
   if (slicing.shared.empty()) return;
-  fmt::format_to(out, "\nParameters of several stages: replicated, their gradients summed\n\n");
+  const bool any = std::ranges::any_of(slicing.shared, &Slicing::Shared::transmitted);
+  fmt::format_to(out, "\nParameters of several stages: {}\n\n",
+                 any ? "replicated, their gradients summed, or transmitted by the rank of the first"
+                     : "replicated, their gradients summed");
   for (const Slicing::Shared& shared : slicing.shared) {
     std::string stages;
     for (const int stage : shared.stages) {
       stages += fmt::format("{}{}", stages.empty() ? "" : ", ", stage);
     }
     const StoredTensor& tensor = model.tensors[static_cast<size_t>(shared.tensor)];
-    fmt::format_to(out, "  {}  {}, stages {}\n", tensor.name, format_bytes(tensor.bytes()), stages);
+    fmt::format_to(out, "  {}  {}, stages {}{}\n", tensor.name, format_bytes(tensor.bytes()),
+                   stages, shared.transmitted ? ", transmitted" : "");
   }
 }
 

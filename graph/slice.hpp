@@ -43,10 +43,13 @@ struct Slicing {
   std::vector<int> stage_of_operator;
   std::vector<StageSlice> stages;
   std::vector<StageEdge> edges;  // ascending (producer, consumer), without empty ones
-  /// Trainable tensors read by several stages: index in Graph::tensors, stages ascending.
+  /// Trainable tensors read by several stages: index in Graph::tensors, stages ascending. Each
+  /// holder steps a copy of its own, or the first one's rank does for all and transmits the new
+  /// values; `slice` leaves it at the former.
   struct Shared {
     int tensor;
     std::vector<int> stages;
+    bool transmitted = false;
   };
   std::vector<Shared> shared;
 };

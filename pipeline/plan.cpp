@@ -12,6 +12,7 @@
 #include "pipeline/batch.hpp"
 #include "pipeline/paths.hpp"
 #include "pipeline/schedule.hpp"
+#include "pipeline/sharing.hpp"
 
 namespace penstock {
 
@@ -136,10 +137,10 @@ std::map<std::string, std::string> parse_shared(YamlMap& map) {
   YamlMap shared = map.map("shared_parameters");
   for (const std::string& name : shared.keys()) {
     const std::string way = shared.text(name);
-    if (way != "replicate") {
-      throw InputError(
-          shared.place(name), fmt::format("`{}` is not possible", way),
-          "Write replicate: each stage that uses it holds a copy, its gradient summed.");
+    if (way != way_replicate && way != way_transmit) {
+      throw InputError(shared.place(name), fmt::format("`{}` is no way to share a parameter", way),
+                       "Write replicate (each rank that uses it updates a copy) or transmit (the "
+                       "first one updates it and sends the others its value).");
     }
     result[name] = way;
   }

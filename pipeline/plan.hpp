@@ -59,7 +59,7 @@ struct Plan {
   std::optional<Program> made;    // of schedule `adaptive`: its compute actions; never in the file
   int64_t microbatches = 1, microbatch = 1, data_parallel = 1;
   std::vector<StagePlan> stages;
-  std::map<std::string, std::string> shared_parameters;  // name -> `replicate`
+  std::map<std::string, std::string> shared_parameters;  // name -> sharing.hpp: shared_ways
   int64_t memory_bytes = 0;  // limit per rank that was asked for; 0: what the device has
   std::optional<Prediction> prediction;
 
@@ -83,7 +83,7 @@ void check_fingerprint(const Plan& plan, const Graph& model);
 
 /// The stages that a plan describes. Throws InputError for a cut that does not exist (suggesting
 /// the nearest name), a stage without operators, an order that is not acyclic, a stage that is to
-/// recompute more units than it has.
+/// recompute more units than it has, a shared parameter that is none (sharing.hpp).
 Slicing slice(const Plan& plan, const Graph& model, const Analysis& analysis);
 /// Notes what the plan's stages recompute; part of `slice`. `unit_begins` as in graph/segments.hpp.
 void note_recompute(const Plan& plan, const std::vector<OperatorId>& unit_begins, Slicing& slicing);

@@ -9,6 +9,7 @@
 #include "graph/segments.hpp"
 #include "pipeline/module_names.hpp"
 #include "pipeline/plan.hpp"
+#include "pipeline/sharing.hpp"
 
 namespace penstock {
 
@@ -105,18 +106,6 @@ void check_owners(const Plan& plan, const Graph& model, const std::vector<int>& 
   }
 }
 
-void check_shared_names(const Plan& plan, const Graph& model) {
-  const std::map<std::string, int> tensors = model.tensor_by_name();
-  for (const auto& [name, way] : plan.shared_parameters) {
-    if (tensors.contains(name)) continue;
-    std::vector<std::string> names;
-    names.reserve(tensors.size());
-    for (const auto& [known, index] : tensors) names.push_back(known);
-    throw InputError(fmt::format("{}: shared_parameters.{}", plan_place(plan), name),
-                     "the model has no parameter of this name", did_you_mean(name, names));
-  }
-}
-
 }  // namespace
 
 void check_fingerprint(const Plan& plan, const Graph& model) {
@@ -132,12 +121,12 @@ Slicing slice(const Plan& plan, const Graph& model, const Analysis& analysis) {
   std::vector<int> owner = interval_owners(plan, model);
   give_to_modules(plan, model, owner);
   check_owners(plan, model, owner);
-  check_shared_names(plan, model);
   Slicing slicing = slice(model, analysis, std::move(owner), static_cast<int>(plan.stages.size()));
   std::vector<OperatorId> begins;
   if (std::ranges::any_of(plan.stages, [](const auto& stage) { return stage.recompute.units > 0; }))
     begins = unit_begins(model, analysis);
   note_recompute(plan, begins, slicing);
+  note_shared(plan, model, slicing);
   return slicing;
 }
 

@@ -121,13 +121,15 @@ class Lister {
     arranged_.clear();
     if (!cluster_) {
       const RankSpeeds equal(std::vector<double>(static_cast<size_t>(ranks), 1.0));
-      arranged_.push_back(std::make_shared<const LayoutDevices>(std::nullopt, equal));
+      arranged_.push_back(
+          std::make_shared<const LayoutDevices>(LayoutDevices{std::nullopt, equal}));
       return;
     }
     for (std::vector<int>& devices : arrangements(*cluster_, ranks, data_parallel)) {
       Cluster used = devices.empty() ? *cluster_ : on_devices(*cluster_, std::move(devices));
       const RankSpeeds speeds(used, ranks, data_parallel);
-      arranged_.push_back(std::make_shared<const LayoutDevices>(std::move(used), speeds));
+      arranged_.push_back(
+          std::make_shared<const LayoutDevices>(LayoutDevices{std::move(used), speeds}));
     }
   }
 

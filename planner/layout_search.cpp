@@ -19,14 +19,14 @@ using Tables = std::map<int64_t, std::shared_ptr<const StageTable>>;
 
 /// Of every microbatch size, once for all layouts.
 Tables tables(const PlanningInputs& inputs, const ModelChain& chain,
-              const std::vector<PipelineLayout>& layouts, int threads) {
+              const std::vector<PipelineLayout>& layouts, SharingWays ways, int threads) {
   Tables tables;
   for (const PipelineLayout& layout : layouts) tables[layout.measured->microbatch];
   std::vector<Tables::iterator> each;
   for (auto size = tables.begin(); size != tables.end(); ++size) each.push_back(size);
   in_parallel(each.size(), threads, [&](size_t i) {
     const MicrobatchCosts& measured = *inputs.profile.at(each[i]->first);
-    each[i]->second = std::make_shared<StageTable>(chain.bytes(inputs.profile, measured));
+    each[i]->second = std::make_shared<StageTable>(chain.bytes(inputs.profile, measured, ways));
   });
   return tables;
 }
@@ -40,6 +40,11 @@ size_t schedule_number(const PipelineLayout& layout) {
 SearchObjective objective_of(const PlanRequest& request) {
   return request.objective == PlanObjective::memory ? SearchObjective::memory
                                                     : SearchObjective::step;
+}
+
+SharingWays ways_of(const PlanRequest& request) {
+  return {.replicate = request.sharing != PlanSharing::transmit,
+          .transmit = request.sharing != PlanSharing::replicate};
 }
 
 /// Not where the split is given or has to be of intervals; nor for the least memory, of which their bounds know nothing.
@@ -82,7 +87,8 @@ LayoutSearch::LayoutSearch(const PlanningInputs& inputs, const ModelChain& chain
                reduce_link(inputs.profile, inputs.cluster),
                request.memory_bytes.value_or(0),
                request.objective == PlanObjective::memory,
-               tables(inputs, chain, layouts_, request.threads)} {
+               ways_of(request),
+               tables(inputs, chain, layouts_, ways_of(request), request.threads)} {
   for (const StoredTensor& tensor : inputs.model.tensors)
     fixed_bytes_ += tensor.bytes() + training_bytes(inputs.profile.job, tensor);
 }

@@ -7,6 +7,7 @@
 #include "graph/error.hpp"
 #include "graph/segments.hpp"
 #include "pipeline/module_names.hpp"
+#include "pipeline/sharing.hpp"
 #include "planner/chain_space.hpp"
 #include "planner/downset_space.hpp"
 #include "planner/even_split.hpp"
@@ -67,7 +68,7 @@ ChainCosts costs_of(const LayoutContext& context, const PipelineLayout& layout,
   const PlanningInputs& inputs = context.inputs;
   const ModelChain& units = layout.branches ? context.branches->units() : context.chain;
   ChainCosts costs = units.costs(inputs.profile, *layout.measured, context.link,
-                                 context.reduce_link, layout.stages(), backward);
+                                 context.reduce_link, layout.stages(), backward, context.ways);
   hasten(costs, layout.speeds().fastest());
   if (layout.stages_per_rank > 1) costs.reduce_s = 0;  // one rank may hold all that share
   const AllReduce how = inputs.cluster ? inputs.cluster->all_reduce : AllReduce{};
@@ -75,7 +76,7 @@ ChainCosts costs_of(const LayoutContext& context, const PipelineLayout& layout,
   // Every rank sends and receives so much of what it sums, whatever the algorithm.
   const auto replicas = static_cast<double>(layout.data_parallel);
   const double share = 2 * (replicas - 1) / replicas / context.reduce_link.bandwidth;
-  for (const int64_t bytes : units.gradient_bytes(inputs.profile.job)) {
+  for (const int64_t bytes : units.gradient_bytes(inputs.profile.job, context.ways)) {
     costs.unit_reduce_s.push_back(share * static_cast<double>(bytes));
   }
   return costs;
@@ -129,6 +130,28 @@ std::unique_ptr<const SplitSpace> split_space(const LayoutContext& context,
   return std::make_unique<PlacedSpace>(
       std::move(costs), bytes, placement, layout.speeds(), limit.less,
       PlacedSpace::Recompute{limit.most, recompute_bound(context.inputs, layout)});
+}
+
+bool shares_across_ranks(const Slicing& slicing, const std::vector<int>& rank_of_stage) {
+  return std::ranges::any_of(slicing.shared, [&](const Slicing::Shared& shared) {
+    return !holders_of(shared, rank_of_stage).others.empty();
+  });
+}
+
+/// All that several ranks hold.
+void transmit_all(Slicing& slicing, const std::vector<int>& rank_of_stage) {
+  for (Slicing::Shared& shared : slicing.shared)
+    shared.transmitted = !holders_of(shared, rank_of_stage).others.empty();
+}
+
+/// Nothing where `adaptive` finds nothing that fits.
+template <class Run>
+std::optional<LayoutSpace::Result> attempt(const Run& run) {
+  try {
+    return run();
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -246,7 +269,37 @@ std::optional<LayoutSpace::Result> LayoutSpace::refined(const Result& found) {
 LayoutSpace::Result LayoutSpace::run(std::vector<int> stage_of_operator,
                                      const SimulationOptions& options) {
   Slicing slicing = evaluator_.slicing(std::move(stage_of_operator), layout_.stages());
-  Result result{evaluator_.plan(layout_, placement_.rank_of_stage, context_.memory_bytes), {}, 0};
+  const SharingWays ways = context_.ways;
+  if (!ways.transmit || !shares_across_ranks(slicing, placement_.rank_of_stage))
+    return run_shared(std::move(slicing), false, options);
+  if (!ways.replicate) return run_shared(std::move(slicing), true, options);
+  std::optional<Result> replicated = attempt([&] { return run_shared(slicing, false, options); });
+  if (!replicated) return run_shared(std::move(slicing), true, options);
+  std::optional<Result> transmitted = attempt([&] { return run_shared(slicing, true, options); });
+  if (!transmitted) return std::move(*replicated);
+  const int looked = replicated->looked + transmitted->looked;
+  Result best =
+      better(*transmitted, *replicated) ? std::move(*transmitted) : std::move(*replicated);
+  best.looked = looked;
+  best.simulated = 2;
+  return best;
+}
+
+/// What fits is better than what does not; then as plans are compared.
+bool LayoutSpace::better(const Result& one, const Result& other) const {
+  const auto key = [&](const Result& of) {
+    const Simulation& run = of.evaluated.simulation;
+    const int64_t peak = limit_.fullest(run.peak_memory_bytes);
+    const auto objective = context_.least_memory ? SearchObjective::memory : SearchObjective::step;
+    return std::pair(peak > limit_.most, key_rank(run.makespan_s, peak, objective));
+  };
+  return key(one) < key(other);
+}
+
+LayoutSpace::Result LayoutSpace::run_shared(Slicing slicing, bool transmitted,
+                                            const SimulationOptions& options) {
+  if (transmitted) transmit_all(slicing, placement_.rank_of_stage);
+  Result result{evaluator_.plan(layout_, placement_.rank_of_stage, context_.memory_bytes), {}};
   if (!layout_.schedule) {
     result.looked = 1;
     result.evaluated = adapt(result.plan, slicing, options);
@@ -273,7 +326,8 @@ SplitOutcome LayoutSpace::simulate(const std::vector<int>& begins) {
     const int64_t programs = (layout_.schedule ? 1 : programs_of_adaptive) +
                              (std::exchange(lowered_, true) ? 0 : programs_of_lowering);
     return {run.makespan_s, limit_.fullest(run.peak_memory_bytes),
-            run.actions * programs + operators * effort_per_operator * result.looked};
+            run.actions * programs * result.simulated +
+                operators * effort_per_operator * result.looked};
   } catch (const InputError&) {
     return {never, INT64_MAX, 0};
   }

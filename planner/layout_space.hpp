@@ -24,6 +24,7 @@ struct LayoutContext {
   Link link, reduce_link;                                      // the best between any two ranks
   int64_t memory_bytes = 0;                                    // of the plans: as asked for, or 0
   bool least_memory = false;                                   // ranks recompute all that helps
+  SharingWays ways;                                            // that are tried for each split
   std::map<int64_t, std::shared_ptr<const StageTable>> bytes;  // by microbatch size
 };
 
@@ -48,7 +49,8 @@ class LayoutSpace : public OpenSpace {
   struct Result {
     Plan plan;
     Evaluator::Evaluated evaluated;
-    int looked = 0;  // how often operators were added up
+    int looked = 0;     // how often operators were added up
+    int simulated = 1;  // once for each way to share parameters
   };
   /// The plan of a split, with its simulation.
   Result plan(const std::vector<int>& begins, const SimulationOptions& options);
@@ -56,8 +58,10 @@ class LayoutSpace : public OpenSpace {
   std::optional<Result> refined(const Result& found);
 
  private:
-  /// Of operators' stages; without the stages' names.
+  /// Of operators' stages; without the stages' names. Where ranks share parameters the better way.
   Result run(std::vector<int> stage_of_operator, const SimulationOptions& options);
+  Result run_shared(Slicing slicing, bool transmitted, const SimulationOptions& options);
+  bool better(const Result& one, const Result& other) const;
   std::vector<int> owners(const std::vector<int>& begins) const;
   RecomputeLevels levels(const Slicing& slicing) const;
   Costs fit(Plan& plan, Slicing& slicing, int& looked);

@@ -71,12 +71,16 @@ ModelChain::Outgoing ModelChain::outgoing(int begin, int end,
 
 void ModelChain::add_unit(const Job& job, int unit, int stage_begin,
                           const MicrobatchCosts& measured, const std::vector<int64_t>& sizes,
-                          Holdings& stage) const {
+                          SharingWays ways, Holdings& stage) const {
   const StageSlice& slice = slicing_.stages[unit];
   for (const OperatorId id : slice.operators) stage.add_operator(id, measured.operators[id].held);
   for (const int index : slice.tensors) {
     const StoredTensor& tensor = model_.tensors[index];
-    stage.add_tensor(index, tensor.bytes() + training_bytes(job, tensor), units_using_[index] > 1);
+    const bool received = ways.transmit && first_using_[index] < stage_begin;
+    stage.add_tensor(index,
+                     tensor.bytes() + (received ? penstock::gradient_bytes(job, tensor)
+                                                : training_bytes(job, tensor)),
+                     units_using_[index] > 1);
   }
   for (const ValueId input : slice.user_inputs) stage.add_input(input, sizes[input]);
   for (const StageEdge& edge : slicing_.edges) {
@@ -86,14 +90,15 @@ void ModelChain::add_unit(const Job& job, int unit, int stage_begin,
   }
 }
 
-StageTable ModelChain::bytes(const Profile& profile, const MicrobatchCosts& measured) const {
+StageTable ModelChain::bytes(const Profile& profile, const MicrobatchCosts& measured,
+                             SharingWays ways) const {
   const std::vector<int64_t> sizes = value_bytes(model_, measured.microbatch);
   const int64_t depth = Link{}.receive_depth;  // as plan_costs: receives posted ahead, and one send
   StageTable table(units());
   for (int begin = 0; begin < units(); ++begin) {
     Holdings stage;
     for (int end = begin + 1; end <= units(); ++end) {
-      add_unit(profile.job, end - 1, begin, measured, sizes, stage);
+      add_unit(profile.job, end - 1, begin, measured, sizes, ways, stage);
       const Outgoing out = outgoing(begin, end, sizes);
       StageBytes& bytes = table.at(begin, end);
       const int64_t messages = depth * (stage.received_bytes + out.expected_bytes) +

@@ -24,8 +24,11 @@ ModelChain::ModelChain(const Graph& model, const Analysis& analysis,
 
 void ModelChain::count_users() {
   units_using_.assign(model_.tensors.size(), 0);
-  for (const StageSlice& unit : slicing_.stages) {
-    for (const int tensor : unit.tensors) ++units_using_[tensor];
+  first_using_.assign(model_.tensors.size(), 0);
+  for (int unit = 0; unit < units(); ++unit) {
+    for (const int tensor : slicing_.stages[unit].tensors) {
+      if (units_using_[tensor]++ == 0) first_using_[tensor] = unit;
+    }
   }
 }
 
@@ -49,10 +52,10 @@ bool ModelChain::makes_loss(int unit) const {
 }
 
 ChainCosts ModelChain::costs(const Profile& profile, const MicrobatchCosts& measured,
-                             const Link& link, const Link& reduce, int stages,
-                             Backward backward) const {
+                             const Link& link, const Link& reduce, int stages, Backward backward,
+                             SharingWays ways) const {
   ChainCosts costs;
-  costs.reduce_s = reduce_s(profile.job, reduce, stages);
+  costs.reduce_s = reduce_s(profile.job, reduce, stages, ways);
   costs.action_s = profile.action_overhead_s;
   costs.first_action_s = profile.action_overhead_s * measured.first_microbatch_excess;
   costs.propagation_s = link.propagation_s;
@@ -69,7 +72,7 @@ ChainCosts ModelChain::costs(const Profile& profile, const MicrobatchCosts& meas
                                      measured.first_microbatch_excess);
   }
   if (backward == Backward::either) take_the_faster(measured, costs);
-  add_parameters(profile, costs);
+  add_parameters(profile, ways, costs);
   for (int cut = 1; cut < units(); ++cut) add_cut(cut, measured.microbatch, link, costs);
   return costs;
 }
@@ -116,7 +119,12 @@ void ModelChain::add_inputs(const MicrobatchCosts& measured, ChainCosts& costs) 
   }
 }
 
-void ModelChain::add_parameters(const Profile& profile, ChainCosts& costs) const {
+/// Stages of units that are no intervals come in any order, and the first of them is the owner.
+bool ModelChain::owner_unknown(int tensor, SharingWays ways) const {
+  return ways.transmit && begins_.empty() && units_using_[tensor] > 1;
+}
+
+void ModelChain::add_parameters(const Profile& profile, SharingWays ways, ChainCosts& costs) const {
   costs.optimizer_s.assign(units(), 0.0);
   std::set<int> updated;
   for (int unit = 0; unit < units(); ++unit) {
@@ -125,36 +133,44 @@ void ModelChain::add_parameters(const Profile& profile, ChainCosts& costs) const
       if (!tensor.requires_grad) continue;
       const auto bytes = static_cast<double>(tensor.bytes());
       costs.first_backward_s[unit] -= profile.accumulate_s_per_byte * bytes;
-      if (!updated.insert(index).second) continue;
+      if (owner_unknown(index, ways) || !updated.insert(index).second) continue;
       costs.optimizer_s[unit] += (profile.optimizer_s_per_byte + profile.zero_s_per_byte) * bytes;
     }
   }
 }
 
-std::vector<int64_t> ModelChain::gradient_bytes(const Job& job) const {
+std::vector<int64_t> ModelChain::gradient_bytes(const Job& job, SharingWays ways) const {
   std::vector<int64_t> bytes(static_cast<size_t>(units()), 0);
   std::set<int> seen;
   for (int unit = 0; unit < units(); ++unit) {
     for (const int index : slicing_.stages[unit].tensors) {
-      if (!seen.insert(index).second) continue;
+      if (owner_unknown(index, ways) || !seen.insert(index).second) continue;
       bytes[unit] += penstock::gradient_bytes(job, model_.tensors[index]);
     }
   }
   return bytes;
 }
 
+/// At least, of the REDUCE_GRAD of the first of so many ranks that share so many bytes: what comes
+/// back after OPT is left out.
+double ModelChain::shared_s(const Link& link, int64_t bytes, int ranks, SharingWays ways) const {
+  const double replicate_s = all_reduce_s(AllReduce::Algorithm::fastest, link, bytes, ranks);
+  const double transmit_s = (ranks - 1) * link.transfer_s(bytes);
+  if (!ways.transmit) return replicate_s;
+  return ways.replicate ? std::min(replicate_s, transmit_s) : transmit_s;
+}
+
 /// Parameters of the first unit that the last one has too are always held by two ranks or more;
 /// where every unit is a stage, all holders are known.
-double ModelChain::reduce_s(const Job& job, const Link& link, int stages) const {
-  constexpr auto fastest = AllReduce::Algorithm::fastest;
+double ModelChain::reduce_s(const Job& job, const Link& link, int stages, SharingWays ways) const {
   double sum_s = 0;
   for (const Slicing::Shared& shared : slicing_.shared) {
     const bool first = shared.stages.front() == 0, last = shared.stages.back() == units() - 1;
     const int64_t bytes = penstock::gradient_bytes(job, model_.tensors[shared.tensor]);
     if (stages == units() && first)
-      sum_s += all_reduce_s(fastest, link, bytes, static_cast<int64_t>(shared.stages.size()));
+      sum_s += shared_s(link, bytes, static_cast<int>(shared.stages.size()), ways);
     else if (stages > 1 && first && last)
-      sum_s += all_reduce_s(fastest, link, bytes, 2);
+      sum_s += shared_s(link, bytes, 2, ways);
   }
   return sum_s;
 }

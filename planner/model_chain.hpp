@@ -22,6 +22,11 @@
 
 namespace penstock {
 
+/// The ways (pipeline/sharing.hpp) in which plans may share parameters; bounds hold for all of them.
+struct SharingWays {
+  bool replicate = true, transmit = false;
+};
+
 class ModelChain {
  public:
   /// `begins`: first operator of each unit, begins[0] = 0, ascending. The model must stay.
@@ -43,22 +48,28 @@ class ModelChain {
   enum class Backward { whole, split, either };
   /// For splits into `stages`, with the best links between ranks: for values, for sums.
   ChainCosts costs(const Profile& profile, const MicrobatchCosts& measured, const Link& link,
-                   const Link& reduce, int stages, Backward backward = Backward::whole) const;
-  /// Bytes of the gradients of the parameters that a unit is the first to use.
-  std::vector<int64_t> gradient_bytes(const Job& job) const;
-  /// Exact but for values that several later stages use, which count once.
-  StageTable bytes(const Profile& profile, const MicrobatchCosts& measured) const;
+                   const Link& reduce, int stages, Backward backward = Backward::whole,
+                   SharingWays ways = {}) const;
+  /// Bytes of the gradients of the parameters that a unit is the first to use and surely the owner
+  /// of.
+  std::vector<int64_t> gradient_bytes(const Job& job, SharingWays ways = {}) const;
+  /// Exact but for values that several later stages use, which count once, and where parameters may
+  /// be transmitted.
+  StageTable bytes(const Profile& profile, const MicrobatchCosts& measured,
+                   SharingWays ways = {}) const;
 
  private:
   struct Holdings;  // of a stage that grows unit by unit
   struct Outgoing;
   Outgoing outgoing(int begin, int end, const std::vector<int64_t>& sizes) const;
   void add_unit(const Job& job, int unit, int stage_begin, const MicrobatchCosts& measured,
-                const std::vector<int64_t>& sizes, Holdings& stage) const;
+                const std::vector<int64_t>& sizes, SharingWays ways, Holdings& stage) const;
 
   void add_operators(int unit, const MicrobatchCosts& measured, ChainCosts& costs) const;
-  void add_parameters(const Profile& profile, ChainCosts& costs) const;
-  double reduce_s(const Job& job, const Link& link, int stages) const;
+  void add_parameters(const Profile& profile, SharingWays ways, ChainCosts& costs) const;
+  double reduce_s(const Job& job, const Link& link, int stages, SharingWays ways) const;
+  double shared_s(const Link& link, int64_t bytes, int ranks, SharingWays ways) const;
+  bool owner_unknown(int tensor, SharingWays ways) const;
   void take_the_faster(const MicrobatchCosts& measured, ChainCosts& costs) const;
   void add_inputs(const MicrobatchCosts& measured, ChainCosts& costs) const;
   void add_cut(int cut, int64_t microbatch, const Link& link, ChainCosts& costs) const;
@@ -70,6 +81,7 @@ class ModelChain {
   std::vector<OperatorId> begins_;
   Slicing slicing_;               // each unit a stage
   std::vector<int> units_using_;  // of each tensor
+  std::vector<int> first_using_;  // of each tensor: the first of these
 };
 
 }  // namespace penstock

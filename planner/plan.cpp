@@ -9,6 +9,7 @@
 #include "graph/error.hpp"
 #include "graph/file.hpp"
 #include "pipeline/quantity.hpp"
+#include "pipeline/sharing.hpp"
 #include "planner/layout_search.hpp"
 #include "planner/misfit.hpp"
 #include "planner/request.hpp"
@@ -192,7 +193,8 @@ class Planner {
     plan.profile = FileRef{profile.path, sha256_of_file(profile.path)};
     if (cluster) plan.cluster = FileRef{cluster->path, sha256_of_file(cluster->path)};
     for (const Slicing::Shared& shared : planned_.slicing.shared)
-      plan.shared_parameters[inputs_.model.tensors[shared.tensor].name] = "replicate";
+      plan.shared_parameters[inputs_.model.tensors[shared.tensor].name] =
+          shared.transmitted ? way_transmit : way_replicate;
     const Simulation& run = planned_.simulation;
     plan.prediction =
         Prediction{run.makespan_s, planned_.lower_bound_s, run.bubble, run.peak_memory_bytes};

@@ -22,6 +22,8 @@ enum class PlanObjective {
   cost         // the fewest device seconds per step
 };
 
+enum class PlanSharing { automatic, replicate, transmit };
+
 /// What is not named is searched.
 struct PlanRequest {
   std::optional<int> ranks;             // in all, at most; absent: the split's, the cluster's, or 2
@@ -34,6 +36,9 @@ struct PlanRequest {
   std::vector<std::string> split;       // manual split points: one stage per rank, one replica,
                                         // unless named
   PlanObjective objective = PlanObjective::throughput;
+  /// How ranks share parameters (pipeline/sharing.hpp), each plan's all alike; automatic: as its
+  /// step gets shorter, of those ways that fit.
+  PlanSharing sharing = PlanSharing::automatic;
   bool contiguous = false;  // stages are intervals of the model
   bool allow_batch_coupling = false;
   size_t alternatives = 0;      // how many to explain

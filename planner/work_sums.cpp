@@ -27,6 +27,7 @@ Values sums_of(const std::vector<WorkSums::Grown>& sets, const Values& values,
 
 std::vector<WorkSums::Grown> WorkSums::prefixes(int units) {
   std::vector<Grown> sets;
+  sets.reserve(static_cast<size_t>(units));
   for (int unit = 0; unit < units; ++unit) sets.push_back({unit, unit});
   return sets;
 }

@@ -109,6 +109,7 @@ class Compiler {
 
   void add_tasks(int rank) {
     out_.rank_begin.push_back(static_cast<int32_t>(out_.tasks.size()));
+    double& publish_s = out_.publish_s.emplace_back(0);
     double owed_s = 0;  // compute that transfers cost this rank and no task has taken yet
     bool agreed = false;
     for (const Action& action : program_.ranks[static_cast<size_t>(rank)]) {
@@ -121,6 +122,8 @@ class Compiler {
       owed_s = 0;
       if (action.kind == Kind::reduce_grad) reduce(action, task);
       note_backward(action, task.duration_s);
+      if (action.kind == Kind::optimizer)
+        publish_s += costs_.stages[static_cast<size_t>(action.stage)].publish_s;
       if (action.kind == Kind::optimizer && !agreed) {
         task.op = Task::Op::agree;
         agreed = true;

@@ -68,6 +68,7 @@ struct CompiledProgram {
   std::vector<Channel> channels;
   std::vector<Reduction> reductions;  // of the tasks `reduce_beside`
   int agreeing_ranks = 0;             // ranks with an OPT
+  std::vector<double> publish_s;      // of each rank: the part of its OPTs that is no compute
 
   int rank_count() const { return static_cast<int>(rank_begin.size()) - 1; }
   int rank_of_task(int32_t task) const;

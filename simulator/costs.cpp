@@ -11,7 +11,7 @@ double Costs::duration_s(const Action& action) const {
     case Kind::backward_input: return stage.backward_input_s + (first ? stage.first_backward_s : 0);
     case Kind::backward_weight: return stage.backward_weight_s;
     case Kind::reduce_grad: return stage.reduce_s;
-    case Kind::optimizer: return stage.optimizer_s;
+    case Kind::optimizer: return stage.optimizer_s + stage.publish_s;
     case Kind::overlap: return duration_s(forward_part(action)) + duration_s(backward_part(action));
     case Kind::send_forward:
     case Kind::recv_forward:

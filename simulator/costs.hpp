@@ -14,6 +14,7 @@ struct StageCosts {
   double forward_s = 0, backward_s = 0, backward_input_s = 0, backward_weight_s = 0;
   double first_forward_s = 0, first_backward_s = 0;  // added to F, and to B or I, of microbatch 0
   double optimizer_s = 0, reduce_s = 0;              // once per step
+  double publish_s = 0;    // OPT takes so much longer: new values on their way between ranks
   int reduce_buckets = 0;  // 0: REDUCE_GRAD ends when it is done; else it runs beside later actions
                            // in so many all-reduces, which begin while the last backward runs
   double recompute_s = 0;  // the F again that B and I begin with; part of their times
@@ -21,6 +22,7 @@ struct StageCosts {
   int64_t saved_weight_bytes = 0;  // held from there to the end of W
   int64_t transient_forward_bytes = 0,
           transient_backward_bytes = 0;  // while F; while B, I or W runs
+  int64_t transient_reduce_bytes = 0;    // while REDUCE_GRAD: another rank's gradient
   int64_t recompute_bytes = 0;  // what that F makes again; part of transient_backward_bytes
   int64_t fixed_bytes = 0;      // parameters, gradients, optimizer state, buffers, constants
 };

@@ -31,8 +31,9 @@ class Engine {
 
   EngineResult run() {
     for (int rank = program_.rank_count() - 1; rank >= 0; --rank) {
-      result_.ranks[static_cast<size_t>(rank)].next =
-          program_.rank_begin[static_cast<size_t>(rank)];
+      RankTimes& state = result_.ranks[static_cast<size_t>(rank)];
+      state.next = program_.rank_begin[static_cast<size_t>(rank)];
+      state.busy_s = -program_.publish_s[static_cast<size_t>(rank)];
       ready_.push_back(rank);
     }
     do {

@@ -19,8 +19,8 @@ constexpr double StageCosts::*stage_times[] = {
 bool drop_reduces(Costs& costs, Network&) {
   bool any = false;
   for (StageCosts& stage : costs.stages) {
-    any |= stage.reduce_s != 0;
-    stage.reduce_s = 0;
+    any |= stage.reduce_s != 0 || stage.publish_s != 0;
+    stage.reduce_s = stage.publish_s = 0;
     stage.reduce_buckets = 0;
   }
   return any;

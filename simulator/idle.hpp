@@ -2,7 +2,7 @@
 // with one more thing taken away, and what a rank idles less is what that thing cost it:
 //
 //   as it is
-//   without all-reduces       -> all-reduce
+//   without all-reduces       -> all-reduce, new values of shared parameters among them
 //   with free transfers       -> transfers: they take no time, and none waits for a receive
 //   without recomputation     -> recompute
 //   with equal stages         -> imbalance: each stage costs the mean of all

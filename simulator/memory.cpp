@@ -41,6 +41,8 @@ class Ledger {
     } else if (is_backward(action.kind)) {
       held_.recomputed_bytes = stage.recompute_bytes;
       held_.transient_bytes = stage.transient_backward_bytes - stage.recompute_bytes;
+    } else if (action.kind == Kind::reduce_grad) {
+      held_.transient_bytes = stage.transient_reduce_bytes;
     }
     show();
   }

@@ -5,6 +5,7 @@
 //   B        - saved_bytes at its end;   transient_backward while it runs
 //   I        - saved_bytes + saved_weight_bytes at its end; transient_backward while it runs
 //   W        - saved_weight_bytes at its end;               transient_backward while it runs
+//   REDUCE_GRAD                                            transient_reduce while it runs
 //
 // A stage without any backward in the program (inference) lets go at the end of F. The parts of an
 // OVERLAP_F_B run one after the other: first its forward, then its backward.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
 #include <stdexcept>
 #include <tuple>
@@ -12,8 +11,9 @@
 #include "graph/error.hpp"
 #include "pipeline/parameters.hpp"
 #include "pipeline/schedule.hpp"
-#include "simulator/all_reduce.hpp"
+#include "pipeline/sharing.hpp"
 #include "simulator/recompute_costs.hpp"
+#include "simulator/reduce_costs.hpp"
 
 namespace penstock {
 
@@ -61,7 +61,8 @@ class PlanCosts {
         slicing_(slicing),
         profile_(profile),
         cluster_(cluster),
-        measured_(measured(plan, model, profile)) {}
+        measured_(measured(plan, model, profile)),
+        reductions_(plan, model, slicing, profile, cluster) {}
 
   Costs run() {
     Costs costs;
@@ -75,7 +76,7 @@ class PlanCosts {
 
  private:
   struct Trained {
-    int64_t parameter_bytes = 0, gradient_bytes = 0;
+    int64_t parameter_bytes = 0, gradient_bytes = 0;  // the latter: that replicas sum
   };
 
   StageCosts stage_costs(size_t stage) {
@@ -94,7 +95,7 @@ class PlanCosts {
         backward_s * excess - profile_.accumulate_s_per_byte * static_cast<double>(trainable_bytes),
         -(splits_backward(plan_) ? costs.backward_input_s : costs.backward_s));
     if (cluster_) slow_down(costs, slowest_replica(plan_.stages[stage].rank));
-    add_reductions(static_cast<int>(stage), gradient_bytes, costs);
+    reductions_.add(static_cast<int>(stage), gradient_bytes, costs);
     return costs;
   }
 
@@ -143,19 +144,29 @@ class PlanCosts {
   }
 
   /// Tensors, gradients and optimizer state, each once per rank: a later stage of the same rank
-  /// shares them. Returns the bytes of what is trained and this stage's own.
+  /// shares them. Of what another rank owns and transmits only the tensor and its gradient. Returns
+  /// the bytes of what is trained and this stage's own.
   Trained add_tensors(size_t stage, StageCosts& costs) {
     Trained trained;
-    std::set<int>& seen = tensors_of_rank_[plan_.stages[stage].rank];
+    int64_t stepped_bytes = 0;
+    const int rank = plan_.stages[stage].rank;
+    std::set<int>& seen = tensors_of_rank_[rank];
     for (const int index : slicing_.stages[stage].tensors) {
       if (!seen.insert(index).second) continue;
       const StoredTensor& tensor = model_.tensors[static_cast<size_t>(index)];
-      costs.fixed_bytes += tensor.bytes() + training_bytes(plan_.job, tensor);
       if (tensor.requires_grad) trained.parameter_bytes += tensor.bytes();
-      trained.gradient_bytes += gradient_bytes(plan_.job, tensor);
+      if (reductions_.steps(index, rank)) {
+        costs.fixed_bytes += tensor.bytes() + training_bytes(plan_.job, tensor);
+        if (tensor.requires_grad) stepped_bytes += tensor.bytes();
+        trained.gradient_bytes += gradient_bytes(plan_.job, tensor);
+      } else {
+        costs.fixed_bytes += tensor.bytes() + gradient_bytes(plan_.job, tensor);
+      }
     }
-    costs.optimizer_s = (profile_.optimizer_s_per_byte + profile_.zero_s_per_byte) *
-                        static_cast<double>(trained.parameter_bytes);
+    costs.optimizer_s =
+        (profile_.optimizer_s_per_byte + profile_.zero_s_per_byte) *
+            static_cast<double>(stepped_bytes) +
+        profile_.zero_s_per_byte * static_cast<double>(trained.parameter_bytes - stepped_bytes);
     return trained;
   }
 
@@ -219,66 +230,6 @@ class PlanCosts {
     }
   }
 
-  AllReduce how() const { return cluster_ ? cluster_->all_reduce : AllReduce{}; }
-
-  /// Made only where ranks sum something: a search asks for the costs of many plans.
-  const Network& network() {
-    if (!network_) network_ = cluster_ ? Network(*cluster_) : reduce_link(profile_, nullptr);
-    return *network_;
-  }
-
-  /// The slowest way in the ring of these ranks of the whole run.
-  Link ring_link(const std::vector<int>& ranks) {
-    Link slowest = network().link();
-    slowest.latency_s = 0;
-    slowest.bandwidth = 0;
-    for (size_t i = 0; i < ranks.size(); ++i) {
-      const Route route = network().route(ranks[i], ranks[(i + 1) % ranks.size()]);
-      slowest.latency_s = std::max(slowest.latency_s, route.latency_s + route.propagation_s);
-      if (route.bandwidth > 0 && (slowest.bandwidth <= 0 || route.bandwidth < slowest.bandwidth)) {
-        slowest.bandwidth = route.bandwidth;
-      }
-    }
-    return slowest;
-  }
-
-  /// The all-reduces that a stage takes part in: over replicas, and over the ranks that hold one of
-  /// its parameters.
-  void add_reductions(int stage, int64_t gradient_bytes, StageCosts& costs) {
-    const double shared_s = shared_parameters_s(stage);
-    costs.reduce_s = shared_s;
-    if (plan_.data_parallel == 1) return;
-    std::vector<int> replicas;
-    replicas.reserve(static_cast<size_t>(plan_.data_parallel));
-    for (int replica = 0; replica < plan_.data_parallel; ++replica) {
-      replicas.push_back(replica * ranks_ + plan_.stages[static_cast<size_t>(stage)].rank);
-    }
-    const BucketedAllReduce buckets =
-        bucketed_all_reduce(how(), ring_link(replicas), gradient_bytes, plan_.data_parallel);
-    costs.reduce_s += buckets.buckets * buckets.bucket_s;
-    if (how().overlap && shared_s == 0) costs.reduce_buckets = buckets.buckets;
-  }
-
-  double shared_parameters_s(int stage) {
-    double sum_s = 0;
-    for (const Slicing::Shared& shared : slicing_.shared) {
-      std::map<int, int> first_stage_of_rank;
-      for (const int holder : shared.stages) {
-        first_stage_of_rank.try_emplace(plan_.stages[static_cast<size_t>(holder)].rank, holder);
-      }
-      const auto mine = first_stage_of_rank.find(plan_.stages[static_cast<size_t>(stage)].rank);
-      if (mine == first_stage_of_rank.end() || mine->second != stage) continue;
-      std::vector<int> holders;
-      holders.reserve(first_stage_of_rank.size());
-      for (const auto& [rank, first] : first_stage_of_rank) holders.push_back(rank);
-      sum_s += all_reduce_s(
-          how().algorithm, ring_link(holders),
-          gradient_bytes(plan_.job, model_.tensors[static_cast<size_t>(shared.tensor)]),
-          static_cast<int64_t>(holders.size()));
-    }
-    return sum_s;
-  }
-
   int64_t value_bytes(ValueId id) const {
     return model_.values[static_cast<size_t>(id)].bytes(plan_.microbatch);
   }
@@ -289,8 +240,8 @@ class PlanCosts {
   const Slicing& slicing_;
   const Profile& profile_;
   const Cluster* cluster_;
-  std::optional<Network> network_;
   const MicrobatchCosts& measured_;
+  ReduceCosts reductions_;
   std::map<int, std::set<int>> tensors_of_rank_;
 };
 

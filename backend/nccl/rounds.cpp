@@ -6,13 +6,39 @@
 #include <map>
 #include <set>
 
+#include "pipeline/sharing.hpp"
+
 namespace penstock {
 
 std::string to_string(const LaneKey& lane) {
   return fmt::format("{}-{}-{}", lane.from, lane.to, lane.gradients ? "gradients" : "activations");
 }
 
-std::vector<LaneKey> lanes_of(const Program& lowered, int replicas) {
+namespace {
+
+bool updates(const Program& lowered) {
+  return std::ranges::any_of(lowered.ranks, [](const std::vector<Action>& actions) {
+    return std::ranges::find(actions, Kind::optimizer, &Action::kind) != actions.end();
+  });
+}
+
+/// Within a replica: gradients to the owner, values from it.
+std::vector<LaneKey> shared_lanes(const Program& lowered, const Slicing& slicing) {
+  std::vector<LaneKey> lanes;
+  for (const Slicing::Shared& shared : slicing.shared) {
+    if (!shared.transmitted) continue;
+    const Holders holders = holders_of(shared, lowered.rank_of_stage);
+    for (const int other : holders.others) {
+      lanes.push_back({other, holders.owner, true});
+      lanes.push_back({holders.owner, other, false});
+    }
+  }
+  return lanes;
+}
+
+}  // namespace
+
+std::vector<LaneKey> lanes_of(const Program& lowered, int replicas, const Slicing& slicing) {
   std::set<LaneKey> lanes;
   const int ranks = static_cast<int>(lowered.ranks.size());
   for (int rank = 0; rank < ranks; ++rank) {
@@ -23,6 +49,12 @@ std::vector<LaneKey> lanes_of(const Program& lowered, int replicas) {
         lanes.insert(
             {replica * ranks + rank, replica * ranks + peer, action.kind == Kind::send_backward});
       }
+    }
+  }
+  if (updates(lowered)) {
+    for (const LaneKey& lane : shared_lanes(lowered, slicing)) {
+      for (int first = 0; first < replicas * ranks; first += ranks)
+        lanes.insert({first + lane.from, first + lane.to, lane.gradients});
     }
   }
   return {lanes.begin(), lanes.end()};

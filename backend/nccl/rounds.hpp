@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/slice.hpp"
 #include "pipeline/program.hpp"
 
 namespace penstock {
@@ -19,8 +20,9 @@ struct LaneKey {
 /// `0-1-activations`: the lane's name, and its key in the store behind `comm/`.
 std::string to_string(const LaneKey& lane);
 
-/// The lanes of the SENDs of all replicas, ascending.
-std::vector<LaneKey> lanes_of(const Program& lowered, int replicas);
+/// The lanes of the SENDs of all replicas, and where it trains those of shared parameters that are
+/// transmitted, ascending.
+std::vector<LaneKey> lanes_of(const Program& lowered, int replicas, const Slicing& slicing = {});
 
 /// An edge colouring of the graph of ranks and lanes: every lane in one round, no rank twice in a
 /// round. Made round after round, in this order on every rank, no rank ever waits in two. Greedy in

@@ -86,6 +86,17 @@ void require_own_parameters(const ExportSource& source, std::string_view tool) {
       "gradients.");
 }
 
+void require_replicated(const ExportSource& source, std::string_view tool) {
+  for (const Slicing::Shared& shared : source.slicing.shared) {
+    if (!shared.transmitted) continue;
+    const std::string& name = source.model.tensors[static_cast<size_t>(shared.tensor)].name;
+    throw InputError(
+        fmt::format("{}: shared_parameters.{}", export_place(source.plan), name),
+        fmt::format("`transmit`, and with {} each stage that uses it updates a copy", tool),
+        "Write `replicate`, or train with `penstock execute`.");
+  }
+}
+
 bool all_recompute(const Plan& plan, std::string_view tool) {
   const bool first = plan.stages.front().recompute.whole;
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {

@@ -145,6 +145,7 @@ std::string to_megatron(const ExportSource& source) {
   const LayerStack stack = layer_stack(source, cuts, megatron);
   const std::vector<size_t> layers = layers_of_stages(source, cuts, stack);
   require_one_value(source, megatron);
+  require_replicated(source, megatron);
   const bool tied = ties_output(source, cuts, stack);
   std::string line = fmt::format(
       "--pipeline-model-parallel-size {} --pipeline-model-parallel-layout '{}' --num-layers {}",

@@ -76,6 +76,22 @@ def test_two_runs_write_the_same_bytes(tmp_path):
     assert (tmp_path / "plan.yaml").read_bytes() == content
 
 
+@pytest.mark.parametrize("way, words", [("replicate", "replicated, gradients summed"),
+                                        ("transmit", "transmitted by the rank of the first")])
+def test_shared_parameters_go_the_way_that_was_asked_for(tmp_path, way, words):
+    profile = make_profile(tmp_path, "iterative")
+    done = plan(tmp_path, profile, "--split", "iter_block@1:end", "--shared-parameters", way)
+    assert done.returncode == 0, done.stderr
+    assert f"2 parameters of several stages (as iter_block.0.bias): {words}" in done.stdout
+    written = yaml.safe_load((tmp_path / "plan.yaml").read_text())
+    assert written["shared_parameters"] == {"iter_block.0.bias": way, "iter_block.0.weight": way}
+    simulated = json.loads(run(PENSTOCK, "simulate", tmp_path / "plan.yaml", "--json").stdout)
+    assert simulated["step_s"] == float(prediction(tmp_path / "plan.yaml", "step_s"))
+    done = plan(tmp_path, profile, "--shared-parameters", "transmitt")
+    assert done.returncode == 2
+    assert "`transmitt`" in done.stderr and "Did you mean transmit?" in done.stderr
+
+
 def test_paths_are_relative_to_the_plan_wherever_the_command_runs(tmp_path):
     make_profile(tmp_path, "pippy")
     (tmp_path / "plans").mkdir()

@@ -71,6 +71,17 @@ TEST(Megatron, TiesTheOutputToTheEmbeddingWhereTheModelDoes) {
       HasSubstr("stages 0 and 1 share `w`"));
 }
 
+TEST(Megatron, RefusesToTransmitTheEmbedding) {
+  TinyModel tied;
+  tied.add("a", {"embed"}, {}, "w").add("b", {"layers.0"}).add("c", {"layers.1"});
+  Plan plan = export_chain({"", "layers.1"});
+  plan.shared_parameters["w"] = "transmit";
+  EXPECT_THAT(export_refusal(to_megatron, plan, tied.add("d", {"head"}, {}, "w").graph()),
+              AllOf(HasSubstr("plan.yaml: shared_parameters.w: `transmit`"),
+                    HasSubstr("with Megatron each stage that uses it updates a copy"),
+                    HasSubstr("Write `replicate`")));
+}
+
 TEST(Megatron, RefusesCutsThatAreNotBetweenLayers) {
   EXPECT_THAT(
       export_refusal(to_megatron, export_chain({"", "layers.1", "layers.2.relu"}), stack_of(4)),
