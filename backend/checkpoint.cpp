@@ -101,6 +101,13 @@ class Contents {
     return found;
   }
   bool has(const std::string& name) const { return where_.contains(name); }
+  /// It is of the same model, so what it lacks was not trained.
+  void require_trained(const std::string& name) const {
+    if (has("parameter." + name)) return;
+    throw InputError(place_, fmt::format("has no `{}`: it was frozen when this was saved", name),
+                     "Freeze it again (optimizer.frozen), or take these weights into a model of "
+                     "their own: `penstock export --format state-dict` with the plan of then.");
+  }
   at::Tensor read(const std::string& name) const { return read_tensor(*where_.at(name), name); }
 
   void copy_to(const std::string& name, at::Tensor& tensor) const {
@@ -143,6 +150,7 @@ void load_checkpoint(const fs::path& checkpoint, const LoadedPlan& loaded, Execu
     if (updated.contains(index)) contents.copy_to("buffer." + stored.name, tensor);
     const std::string parameter = "parameter." + stored.name;
     if (!stored.requires_grad && !contents.has(parameter)) continue;
+    contents.require_trained(stored.name);
     contents.copy_to(parameter, tensor);
     if (!stored.requires_grad) {  // trained before it was frozen
       executor.store().note_restored(index);

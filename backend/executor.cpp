@@ -4,6 +4,7 @@
 
 #include "backend/gradient_norm.hpp"
 #include "graph/error.hpp"
+#include "graph/loss.hpp"
 
 namespace penstock {
 
@@ -68,10 +69,14 @@ Executor::Executor(const Model& model, const Data& data, Communicator& communica
                                static_cast<int>(model.plan.data_parallel), communicator.rank())),
       transmissions_(transmissions(model.slicing, model.program.rank_of_stage, communicator.rank(),
                                    transmission_tag(model.program, model.slicing))),
+      trained_(tensors_of_loss(model.graph, model.analysis)),
       optimizer_(model.plan.job.optimizer,
                  parameter_settings(model.plan.job.optimizer, model.graph)),
       reduce_at_(reduction_point(actions())),
       publish_at_(last_optimizer(actions())) {
+  const auto untrained = [&](int tensor) { return !trained_.contains(tensor); };
+  for (ReductionGroup& group : groups_) std::erase_if(group.tensors, untrained);
+  std::erase_if(transmissions_, [&](const auto& shared) { return untrained(shared.tensor); });
   for (const Transmission& shared : transmissions_) {
     if (shared.owner != communicator.rank()) received_.insert(shared.tensor);
   }

@@ -112,8 +112,9 @@ class Executor {
   Exchange exchange_;
   std::vector<ReductionGroup> groups_;
   std::vector<Transmission> transmissions_;
-  std::set<int> received_;  // tensors that another rank updates
-  std::set<int> counted_;   // tensors whose gradients this rank adds to the norm
+  std::set<int> received_;       // tensors that another rank updates
+  const std::set<int> trained_;  // of the whole model: those that the loss depends on
+  std::set<int> counted_;        // tensors whose gradients this rank adds to the norm
   Optimizer optimizer_;
   int reduce_at_ = -1;   // the REDUCE_GRAD that no compute or transfer follows, or -1: before OPT
   int publish_at_ = -1;  // the last OPT

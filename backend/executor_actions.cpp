@@ -140,7 +140,7 @@ void Executor::reduce() {
 void Executor::optimize(int stage) {
   std::set<int> due;
   for (const int tensor : model_.slicing.stages[stage].tensors) {
-    if (!model_.graph.tensors[tensor].requires_grad || !steps(tensor)) continue;
+    if (!trained_.contains(tensor) || !steps(tensor)) continue;
     if (optimized_.insert(tensor).second) due.insert(tensor);
   }
   const Job& job = model_.plan.job;

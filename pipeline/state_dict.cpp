@@ -39,8 +39,11 @@ class Saved {
     file.read(entry, 0, destination);
   }
 
+  /// It is of the same model, so what it lacks was not trained.
   [[noreturn]] void lacks(const std::string& name) const {
-    throw InputError(place_.string(), "has no " + name, "It is of another model.");
+    throw InputError(place_.string(),
+                     fmt::format("has no `{}`: it was frozen when this was saved", name),
+                     "Export with the plan that it was trained with.");
   }
 
  private:
@@ -68,7 +71,7 @@ int64_t write_state_dict(const Plan& plan, const Graph& model,
     const bool parameter = tensor.kind == StoredTensor::Kind::parameter;
     const std::string key = (parameter ? "parameter." : "buffer.") + tensor.name;
     const bool trained = saved && saved->has(key);
-    if (saved && tensor.requires_grad && !trained) saved->lacks(key);
+    if (saved && tensor.requires_grad && !trained) saved->lacks(tensor.name);
     const auto read = [&tensor, &weights, &saved, key, trained](std::span<std::byte> bytes) {
       trained ? saved->read(key, tensor, bytes) : weights.read(tensor, bytes);
     };

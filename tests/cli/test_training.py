@@ -3,10 +3,12 @@
 Tolerances are those of tests/cli/test_execute_models.py, but for bf16, where they are derived below.
 """
 
+import subprocess
+
 import pytest
 
-from pipelines import (difference, execute, execute_json, load_file, model_path, needs_backend, save_file, torch,
-                       write_plan)
+from pipelines import (PENSTOCK, difference, execute, execute_json, load_file, model_path, needs_backend, save_file,
+                       torch, write_plan)
 from recipes import MixedRecipe, Recipe
 from test_execute_models import module_of
 
@@ -105,6 +107,24 @@ def test_what_was_trained_before_it_was_frozen_stays_so(tmp_path):
     parameters = [key for key in before if key.startswith("parameter.")]
     for key in parameters:
         assert torch.equal(before[key], after[key]) == key.startswith("parameter.transformer.h.0"), key
+
+
+def test_a_checkpoint_of_more_frozen_parameters_is_refused_with_the_way_to_go_on(tmp_path):
+    first = plan_of(tmp_path, "gpt2-f64", TWO, ADAMW | {"frozen": "transformer.h.0"}, name="first.yaml")
+    then = plan_of(tmp_path, "gpt2-f64", FOUR, ADAMW, name="then.yaml")
+    execute_json(first, "--steps", 1, "--save", tmp_path / "saved")
+    done = execute(then, "--steps", 1, "--resume", tmp_path / "saved")
+    assert done.returncode == 2
+    for words in ["`transformer.h.0.", "it was frozen when this was saved", "Freeze it again (optimizer.frozen)",
+                  "penstock export --format state-dict"]:
+        assert words in done.stderr, done.stderr
+    weights = tmp_path / "weights.safetensors"
+    export = [PENSTOCK, "export", first, "--format", "state-dict", "--checkpoint", tmp_path / "saved", "-o", weights]
+    subprocess.run(export, check=True, capture_output=True)  # the cure
+    export[2] = then
+    refused = subprocess.run(export, capture_output=True, text=True)
+    assert refused.returncode == 2
+    assert "it was frozen when this was saved" in refused.stderr and "Export with the plan" in refused.stderr
 
 
 @pytest.mark.parametrize("decay, more", [("cosine", {}), ("linear", {})])

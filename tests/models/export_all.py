@@ -68,6 +68,8 @@ MODELS = [
     ("parameters-f64", "parameters", [], {"dtype": "float64"}),
     # Two inputs, several outputs (a dictionary; an input, a size and None among them), the loss first.
     ("outputs", "outputs", [], {}),
+    # Parameters that the loss does not depend on.
+    ("aside-f64", "aside", [], {"dtype": "float64"}),
     # Regions without gradient and with autocast; then as torch.export itself writes them.
     ("nested", "nested", [], {}),
     ("nested-f64", "nested", ["autocast=false"], {"dtype": "float64"}),

@@ -54,6 +54,16 @@ TEST(Memory, InferenceHoldsNothingBetweenForwards) {
   EXPECT_EQ(result.peak_activations, std::vector<int>{1});
 }
 
+TEST(Memory, AnotherRanksGradientIsThereWhileGradientsAreReduced) {
+  Costs costs = one_stage();
+  costs.stages[0].reduce_s = 2;
+  costs.stages[0].transient_reduce_bytes = 30;
+  const Simulation result = simulate(testing::rows("0F0 0B0 0REDUCE_GRAD 0OPT"), costs, {});
+  EXPECT_EQ(print(result.memory),
+            "0@0:1100 0@0:1115 0@1:1110 0@1:1117 0@3:1100 0@3:1130 0@5:1100 ");
+  EXPECT_EQ(result.peak_memory[0].transient_bytes, 30);
+}
+
 TEST(Memory, AnOverlapHoldsItsForwardBeforeItsBackwardFrees) {
   const Simulation result =
       simulate(testing::rows("0F0 (0F1;0B0)OVERLAP_F_B 0B1"), one_stage(), {});
