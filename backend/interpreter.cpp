@@ -1,9 +1,11 @@
 #include "backend/interpreter.hpp"
 
-#include <optional>
+#include <ATen/autocast_mode.h>
+
 #include <stdexcept>
 
 #include "backend/boxing.hpp"
+#include "backend/dtype.hpp"
 #include "graph/error.hpp"
 #include "graph/facts.hpp"
 
@@ -47,6 +49,33 @@ void append_values(const ArgumentValue& value, std::vector<ValueId>& values) {
   }
 }
 
+/// Autocast as long as it lives. Nothing is kept of its casts: a parameter's has a gradient of its
+/// own for each use.
+class AutocastGuard {
+ public:
+  AutocastGuard(at::DeviceType device, at::ScalarType type)
+      : device_(device),
+        enabled_(at::autocast::is_autocast_enabled(device)),
+        cached_(at::autocast::is_autocast_cache_enabled()),
+        type_(at::autocast::get_autocast_dtype(device)) {
+    set(true, false, type);
+  }
+  ~AutocastGuard() { set(enabled_, cached_, type_); }
+  AutocastGuard(const AutocastGuard&) = delete;
+  AutocastGuard& operator=(const AutocastGuard&) = delete;
+
+ private:
+  void set(bool enabled, bool cached, at::ScalarType type) {
+    at::autocast::set_autocast_enabled(device_, enabled);
+    at::autocast::set_autocast_cache_enabled(cached);
+    at::autocast::set_autocast_dtype(device_, type);
+  }
+
+  at::DeviceType device_;
+  bool enabled_, cached_;
+  at::ScalarType type_;
+};
+
 }  // namespace
 
 std::string describe(const Operator& op) {
@@ -67,6 +96,7 @@ PreparedOperator::PreparedOperator(const Graph& graph, const Operator& op, at::D
     bind(graph, op.arguments[index], position);
   }
   check_complete(graph, given);
+  note_autocast(graph);
   if (!writes_.empty() || !is_mutating(op)) return;
   for (const char* statistics : {"running_mean", "running_var"}) {
     if (const ArgumentValue* value = argument(op, statistics)) append_values(*value, writes_);
@@ -97,6 +127,19 @@ void PreparedOperator::bind(const Graph& graph, const Argument& argument, size_t
   }
 }
 
+void PreparedOperator::note_autocast(const Graph& graph) {
+  if (!op_->autocast) return;
+  const std::string& name = op_->autocast->device;
+  try {
+    const at::DeviceType device = name == "cpu" ? device_.type() : at::Device(name).type();
+    autocast_ = Region{device, op_->autocast->dtype ? scalar_type(*op_->autocast->dtype)
+                                                    : at::autocast::get_autocast_dtype(device)};
+  } catch (const c10::Error&) {
+    throw InputError(graph.path, describe(*op_) + " runs under autocast for `" + name + "`",
+                     "export it with tools/export_model.py, which turns autocast into casts");
+  }
+}
+
 void PreparedOperator::check_complete(const Graph& graph, const std::vector<bool>& given) const {
   const auto& formals = handle_.schema().arguments();
   for (size_t position = 0; position < formals.size(); ++position) {
@@ -110,6 +153,8 @@ void PreparedOperator::check_complete(const Graph& graph, const std::vector<bool
 void PreparedOperator::run(Environment& environment, int64_t batch) const {
   std::optional<at::NoGradGuard> no_grad;
   if (!op_->grad_enabled) no_grad.emplace();
+  std::optional<AutocastGuard> autocast;
+  if (autocast_) autocast.emplace(autocast_->device, autocast_->type);
   try {
     std::vector<c10::IValue> stack = defaults_;
     const auto& formals = handle_.schema().arguments();

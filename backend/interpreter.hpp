@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,8 @@ class PreparedOperator {
   PreparedOperator(const Graph& graph, const Operator& op, at::Device device);
 
   /// Reads its inputs from `environment` and writes its outputs there; `batch` gives the symbolic
-  /// sizes. Runs without gradients where the export did. What a random operator draws does not
+  /// sizes. Runs without gradients where the export did, and under autocast (which casts anew for
+  /// each operator; a region for the CPU is one for whatever device this is). What a random operator draws does not
   /// depend on the strides of its inputs, which a value loses on its way between stages. Throws
   /// std::runtime_error with the operator's name and module before the kernel's own message.
   void run(Environment& environment, int64_t batch) const;
@@ -36,10 +38,17 @@ class PreparedOperator {
 
  private:
   void bind(const Graph& graph, const Argument& argument, size_t position);
+  void note_autocast(const Graph& graph);
   void check_complete(const Graph& graph, const std::vector<bool>& given) const;
   c10::IValue input(const ArgumentValue& value, const c10::Type& type, Environment& environment,
                     int64_t batch) const;
   void store_results(const std::vector<c10::IValue>& results, Environment& environment) const;
+
+  /// A region of autocast with its type.
+  struct Region {
+    at::DeviceType device;
+    at::ScalarType type;
+  };
 
   const Operator* op_;
   at::Device device_;
@@ -52,6 +61,7 @@ class PreparedOperator {
   std::vector<Bound> bound_;  // arguments that are tensors or depend on the batch
   std::vector<ValueId> writes_;
   bool random_;
+  std::optional<Region> autocast_;
 };
 
 /// `aten::linear (linear_3) in layers.3.linear1`, for messages.

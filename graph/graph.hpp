@@ -80,6 +80,12 @@ struct Argument {
   ArgumentValue value;
 };
 
+/// A region of torch.autocast: the device it is for, and the type that it casts to.
+struct Autocast {
+  std::string device;
+  std::optional<DType> dtype;  // unless it is the device's own
+};
+
 struct Operator {
   std::string name;      // of its first output (`linear_3`), unique; what a plan's `begin` may name
   std::string target;    // `aten::linear`
@@ -90,7 +96,8 @@ struct Operator {
   /// Module calls from the root inwards: `layers`, `layers.3`, `layers.3.linear1`; the second call
   /// of a module reads `iter_block@1`. Without the root.
   std::vector<std::string> modules;
-  bool grad_enabled = true;  // false inside a no-grad region
+  bool grad_enabled = true;          // false inside a no-grad region
+  std::optional<Autocast> autocast;  // inside a region where it is enabled
   /// Values it reads, each once, in argument order.
   std::vector<ValueId> reads() const;
 };

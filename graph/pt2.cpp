@@ -6,6 +6,7 @@
 
 #include "graph/error.hpp"
 #include "graph/file.hpp"
+#include "graph/functional.hpp"
 #include "graph/pt2_reader.hpp"
 
 namespace penstock {
@@ -85,6 +86,7 @@ void read_into(Graph& graph, const std::string& path) {
   read_inputs(reader, scope, model, payloads);
   read_nodes(reader, scope);
   read_outputs(reader, scope, model);
+  make_functional(graph);
   // Before the first operator and behind the last one nothing is parted.
   std::erase_if(graph.markers, [&](OperatorId next) {
     return next == 0 || next == static_cast<OperatorId>(graph.operators.size());

@@ -79,23 +79,16 @@ void refuse_custom(Reader& reader, const Operator& op, const Json& node) {
                 "torch operators that it consists of.");
 }
 
-void refuse_mutation(Reader& reader, const Operator& op, const Json& node) {
-  if (!is_mutating(op)) return;
-  reader.refuse(fmt::format("operator {} ({}) writes to its input", full_name(op), node_name(node)),
-                "Export the model with tools/export_model.py, or call "
-                "program.run_decompositions({}) before torch.export.save: both replace writes.");
-}
-
 void read_operator(Reader& reader, Scope& scope, const Json& node) {
   Operator op;
   split_target(reader, node.at("target").get<std::string>(), op);
   if (is_assertion(op)) return;
   refuse_custom(reader, op, node);
   op.grad_enabled = scope.grad_enabled;
+  op.autocast = scope.autocast;
   for (const Json& input : node.at("inputs"))
     op.arguments.push_back(
         {input.at("name").get<std::string>(), read_argument(reader, scope, input.at("arg"))});
-  refuse_mutation(reader, op, node);
   add_outputs(reader, scope, node, op);
   op.modules = module_calls(node);
   op.name = reader.unique_operator(node_name(node));

@@ -17,16 +17,29 @@ size_t graph_position(Reader& reader, const Json& inputs, const std::string& tar
   reader.refuse(fmt::format("operator {} has no nested graph", target));
 }
 
-/// Whether gradients flow inside. An enabled autocast would have to be repeated by every kernel.
-bool gradient_inside(Reader& reader, const Json& inputs, const std::string& kind, bool outside) {
-  if (kind == "wrap_with_set_grad_enabled") return inputs.at(0).at("arg").at("as_bool").get<bool>();
-  if (kind == "wrap_with_autocast" && !inputs.at(2).at("arg").at("as_bool").get<bool>())
-    return outside;
-  reader.refuse(
-      fmt::format("operator {} cannot be run piece by piece", kind),
-      kind == "wrap_with_autocast"
-          ? "Export the model with tools/export_model.py, which turns autocast into casts."
-          : "Write the model without torch.cond, while_loop, map, scan and the like.");
+/// What an autocast region of the exporter's says: device, type, whether it is enabled.
+std::optional<Autocast> autocast_inside(Reader& reader, const Json& inputs) {
+  const auto value = [&](size_t i, const char* tag) { return inputs.at(i).at("arg").at(tag); };
+  if (!value(2, "as_bool").get<bool>()) return std::nullopt;
+  Autocast region{value(0, "as_string").get<std::string>(), std::nullopt};
+  if (!inputs.at(1).at("arg").contains("as_scalar_type")) return region;
+  const auto dtype = static_cast<DType>(value(1, "as_scalar_type").get<int>());
+  if (dtype != DType::bfloat16 && dtype != DType::float16)
+    reader.refuse("a region of autocast casts to neither bfloat16 nor float16",
+                  "Export the model with tools/export_model.py, which turns autocast into casts.");
+  region.dtype = dtype;
+  return region;
+}
+
+/// What holds inside: gradients or none, autocast or none.
+void enter(Reader& reader, const Json& inputs, const std::string& kind, Scope& inner) {
+  if (kind == "wrap_with_set_grad_enabled")
+    inner.grad_enabled = inputs.at(0).at("arg").at("as_bool").get<bool>();
+  else if (kind == "wrap_with_autocast")
+    inner.autocast = autocast_inside(reader, inputs);
+  else
+    reader.refuse(fmt::format("operator {} cannot be run piece by piece", kind),
+                  "Write the model without torch.cond, while_loop, map, scan and the like.");
 }
 
 /// A nested graph may call sizes and tensors by other names than the outer one.
@@ -88,10 +101,11 @@ bool take_nested_graph(Reader& reader, Scope& scope, const Json& node) {
   if (!target.starts_with(higher_order)) return false;
   const std::string kind = target.substr(higher_order.size());
   const Json& inputs = node.at("inputs");
-  const bool gradient = gradient_inside(reader, inputs, kind, scope.grad_enabled);
+  Scope around{scope.graph, {}, {}, scope.grad_enabled, scope.depth + 1, scope.autocast};
+  enter(reader, inputs, kind, around);
   const size_t position = graph_position(reader, inputs, target);
   const Json& graph = inputs[position].at("arg").at("as_graph").at("graph");
-  Scope inner{graph, {}, {}, gradient, scope.depth + 1};
+  Scope inner{graph, {}, {}, around.grad_enabled, around.depth, around.autocast};
   if (inner.depth > most_nested_graphs) reader.refuse("graphs are nested too deeply");
   bind(reader, scope, inner, inputs, position + 1);
   read_nodes(reader, inner);

@@ -23,6 +23,7 @@ struct Scope {
   std::unordered_map<std::string, Expression> sizes;
   bool grad_enabled = true;
   int depth = 0;
+  std::optional<Autocast> autocast;
 };
 
 /// What the pieces share.

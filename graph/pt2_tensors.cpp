@@ -11,7 +11,7 @@
 namespace penstock::pt2 {
 namespace {
 
-std::vector<int64_t> integers(const Json& list) {
+std::vector<int64_t> plain_integers(const Json& list) {
   std::vector<int64_t> values;
   for (const Json& entry : list) values.push_back(entry.at("as_int").get<int64_t>());
   return values;
@@ -38,8 +38,8 @@ StoredTensor describe(const std::string& name, const Json& payload, const Reader
   StoredTensor tensor;
   tensor.name = name;
   tensor.dtype = static_cast<DType>(meta.at("dtype").get<int>());
-  tensor.sizes = integers(meta.at("sizes"));
-  tensor.strides = integers(meta.at("strides"));
+  tensor.sizes = plain_integers(meta.at("sizes"));
+  tensor.strides = plain_integers(meta.at("strides"));
   tensor.storage_offset = meta.at("storage_offset").at("as_int").get<int64_t>();
   tensor.requires_grad = payload.at("is_param").get<bool>() && meta.at("requires_grad").get<bool>();
   if (size_bytes(tensor.dtype) == 0)

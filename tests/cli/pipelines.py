@@ -75,8 +75,8 @@ def clean_environment():
     return {key: value for key, value in os.environ.items() if key not in names and not key.startswith(launchers)}
 
 
-def execute(plan, *options, timeout=300):
-    return subprocess.run([str(PENSTOCK), "execute", str(plan), *map(str, options)], capture_output=True,
+def execute(plan, *options, timeout=300, program=PENSTOCK):
+    return subprocess.run([str(program), "execute", str(plan), *map(str, options)], capture_output=True,
                           text=True, errors="replace", timeout=timeout, env=clean_environment())
 
 

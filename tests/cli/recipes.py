@@ -1,6 +1,7 @@
 """A job's whole recipe in plain PyTorch: frozen parameters, groups, clipping, schedules of transformers, bf16."""
 
 import fnmatch
+import functools
 from pathlib import Path
 
 import yaml
@@ -74,40 +75,67 @@ class Recipe(Reference):
         return losses, gradients, norms
 
 
+def leaves_of(module, apart):
+    """Puts leaves of one memory in place of an exported module's parameters: one for each operator that reads them, or
+    one for all. Returns them under the first of the parameter's names, those read first before."""
+    leaves, first = {}, {}
+    for name, parameter in list(module.named_parameters()):
+        leaves.setdefault(first.setdefault(parameter.data_ptr(), name), [])
+    for node in [node for node in module.graph.nodes if node.op == "get_attr"]:
+        memory = module.get_parameter(node.target) if node.target in dict(module.named_parameters()) else None
+        if memory is None:
+            continue
+        own = leaves[first[memory.data_ptr()]]
+        for user in list(node.users):
+            if apart or not own:
+                own.append(torch.nn.Parameter(memory.detach()))
+                module.register_parameter(f"{node.name}_{len(own)}", own[-1])
+            with module.graph.inserting_before(node):
+                user.replace_input_with(node, module.graph.get_attr(f"{node.name}_{len(own)}"))
+    module.recompile()
+    return leaves
+
+
 class MixedRecipe(Recipe):
     """A module of bfloat16: its gradients are added up in float32 microbatch by microbatch, the loss is that of its
-    output in float32, and the optimizer steps float32 copies of the parameters, which they then become, rounded."""
+    output in float32, and the optimizer steps float32 copies of the parameters, which they then become, rounded.
+    `apart`: those of a parameter's several uses are added up in float32 too, and not in bfloat16 by autograd."""
 
-    def __init__(self, plan, module=None):
-        super().__init__(plan, module)
+    def __init__(self, plan, apart=True):
+        super().__init__(plan)
         assert all(p.dtype == torch.bfloat16 for p in self.parameters.values())
+        leaves = leaves_of(self.module, apart)
+        self.trained = {name: self.trained[name] for name in leaves if name in self.trained}
         self.stepped = {name: p.detach().float() for name, p in self.trained.items()}
+        self.sums = {name: [None] * len(leaves[name]) for name in self.trained}
+        self.magnitudes = {name: 0 for name in self.trained}  # sums of absolute values
+        for name in self.trained:
+            for use, leaf in enumerate(leaves[name]):
+                leaf.register_post_accumulate_grad_hook(functools.partial(self.add, name, use))
+
+    def add(self, name, use, leaf):
+        gradient, before = leaf.grad.float(), self.sums[name][use]
+        self.sums[name][use] = gradient if before is None else before + gradient
+        self.magnitudes[name] += gradient.abs()
+        leaf.grad = None
 
     def loss(self, output, target):
-        for name, parameter in self.trained.items():  # of the microbatch before
-            self.add(name, parameter)
         return super().loss(output.float(), target)
 
-    def add(self, name, parameter):
-        if parameter.grad is None:
-            return
-        gradient = parameter.grad.float()
-        master = self.stepped[name]
-        master.grad = gradient if master.grad is None else master.grad + gradient
-        parameter.grad = None
-
-    def backward(self, step):
+    def round_masters(self):
         with torch.no_grad():
             for name, parameter in self.trained.items():
                 parameter.copy_(self.stepped[name])
+
+    def backward(self, step):
+        self.round_masters()
         total = super().backward(step)
-        for name, parameter in self.trained.items():
-            self.add(name, parameter)
+        for name, uses in self.sums.items():
+            self.stepped[name].grad = sum(uses[1:], uses[0])
+            self.sums[name] = [None] * len(uses)
         return total
 
     def train(self, steps):
         result = super().train(steps)
-        with torch.no_grad():
-            for name, parameter in self.trained.items():
-                parameter.copy_(self.stepped[name])
+        self.round_masters()
         return result

@@ -3,6 +3,7 @@
 Tolerances are those of tests/cli/test_execute_models.py, but for bf16, where they are derived below.
 """
 
+import os
 import subprocess
 
 import pytest
@@ -162,8 +163,8 @@ def test_each_target_of_the_global_batch_counts_the_same(tmp_path, begins, more)
 
 
 # bf16. The reference is the module that torch makes of the .pt2 (the Python one may choose other kernels, whose
-# roundings are of 2^-9). Both sides run the same kernels on the same numbers, and what they add up is float32: without
-# a tied parameter nothing is left but the order of float32 sums of the loss (2^-24 each, of 4 microbatches).
+# roundings are of 2^-8). Both sides run the same kernels on the same numbers, and what they add up is float32: nothing
+# is left but the order of float32 sums of the loss (2^-24 each, of 4 microbatches).
 MIXED = ADAMW | {"warmup_steps": 1, "decay": "cosine", "no_decay": "norms_and_biases"}
 LLAMA = ["", "model.layers.0.mlp", "model.layers.1", "lm_head"]
 
@@ -174,16 +175,50 @@ def mixed_plan(folder, model, begins, optimizer, **more):
     return plan
 
 
-def test_bf16_with_masters_equals_the_recipe_in_pytorch(tmp_path):
-    plan = mixed_plan(tmp_path, "llama-bf16", LLAMA, MIXED)
+def check_mixed(folder, plan):
     reference = MixedRecipe(plan)
-    tensors = check(tmp_path, plan, FLOAT32, reference)
+    tensors = check(folder, plan, FLOAT32, reference)
     for name, master in reference.stepped.items():
         assert tensors[f"parameter.{name}"].dtype == torch.bfloat16
         found = tensors[f"optimizer.{name}.master"]
         assert found.dtype == torch.float32
         assert torch.equal(found.bfloat16(), tensors[f"parameter.{name}"])
         assert difference({name: found}, {name: master.detach()}) <= FLOAT32
+
+
+def test_bf16_with_masters_equals_the_recipe_in_pytorch(tmp_path):
+    check_mixed(tmp_path, mixed_plan(tmp_path, "llama-bf16", LLAMA, MIXED))
+
+
+@pytest.fixture
+def one_thread():
+    """For torch here and for every rank started from here. Its layer norm adds up the gradients of its weights in
+    bfloat16, rows of one thread first: with another number of threads they are other roundings of the same sums."""
+    cores, threads = os.sched_getaffinity(0), torch.get_num_threads()
+    os.sched_setaffinity(0, {min(cores)})
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+    os.sched_setaffinity(0, cores)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_bf16_adds_up_the_uses_of_a_tied_embedding_in_float32(tmp_path):
+    check_mixed(tmp_path, mixed_plan(tmp_path, "gpt2-bf16", TWO, MIXED))
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_bf16_gradients_of_a_tied_embedding_are_those_of_autograd_but_for_its_rounding(tmp_path):
+    """Autograd adds the gradients of a parameter's two uses in bfloat16, once in each microbatch: that rounds by at
+    most 2^-8 of the sum. All other gradients are equal."""
+    plan = mixed_plan(tmp_path, "gpt2-bf16", TWO, MIXED)
+    execute_json(plan, "--steps", 1, "--dump-gradients", tmp_path / "gradients.safetensors")
+    reference, tied = MixedRecipe(plan, apart=False), "transformer.wte.weight"
+    _, expected, _ = reference.train(1)
+    found = load_file(tmp_path / "gradients.safetensors")
+    rounding = 2**-8 * (1 + FLOAT32) * reference.magnitudes[tied]
+    assert ((found.pop(tied) - expected.pop(tied)).abs() <= rounding).all()
+    assert difference(found, expected) <= FLOAT32
 
 
 def test_bf16_does_not_depend_on_the_split_and_goes_on_when_resumed(tmp_path):

@@ -1,0 +1,41 @@
+// The normal form of a graph: no operator writes to its input.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/graph.hpp"
+
+namespace penstock {
+
+/// Replaces each operator that writes to its input by one that gives a new value, and lets whatever
+/// reads that memory afterwards read the new value: a view of it is made again, a tensor that it is
+/// a view of gets it put in its place. Buffers that were written become updates. A graph without
+/// such operators stays as it is.
+///
+/// Throws InputError naming operator, place and cure for what cannot be told from the graph: writes
+/// to parameters and inputs, without gradient to what needs one, and through operators that may or
+/// may not give a view where the rest of its memory is read again.
+void make_functional(Graph& graph);
+
+// functional_forms.cpp
+/// An operator that says the same without writing.
+struct FunctionalForm {
+  Operator op;  // its own outputs still, as far as it had any
+  /// What it does not write: an argument, and the output that takes its place.
+  std::vector<std::pair<std::string, size_t>> written;
+  bool changes_type = false;  // the output may be of another type than the argument
+};
+/// Nothing for an operator that is not known to have one.
+std::optional<FunctionalForm> functional_form(const Graph& graph, const Operator& op);
+
+/// Does it give its input, a view of it, or something new, depending on strides and the like?
+bool may_be_view(const Operator& op);
+/// The operator that gives `base` with `part` in place of what `view` takes of it; nothing where
+/// that is not known. Without `name`, `modules` and `outputs`.
+std::optional<Operator> put_back(const Graph& graph, const Operator& view, ValueId base,
+                                 ValueId part);
+
+}  // namespace penstock
