@@ -37,6 +37,7 @@ namespace {
 
 void keep_gradients(const Graph& graph, Executor& executor, Tensors& gradients) {
   for (const int index : executor.store().indices()) {
+    if (!executor.steps(index)) continue;  // its owner has the whole of it
     const at::Tensor gradient = executor.store().gradient(index);
     if (gradient.defined()) gradients.emplace(graph.tensors[index].name, gradient.clone());
   }
@@ -50,6 +51,7 @@ void keep_tensors(const Graph& graph, Executor& executor, int rank, RunResult& r
     const at::Tensor parameter = executor.store().tensor(index).clone();
     result.copies[rank][stored.name] = parameter;
     result.parameters.emplace(stored.name, parameter);
+    if (executor.optimizer().states().contains(index)) result.stepped[rank].insert(stored.name);
   }
 }
 
@@ -73,6 +75,7 @@ RunResult run_plan(const Plan& plan, int64_t steps, bool forward_only, Communica
   const int size = plan.ranks() * static_cast<int>(plan.data_parallel);
   RunResult result;
   result.copies.resize(size);
+  result.stepped.resize(size);
   result.buffers.resize(plan.data_parallel);
   std::mutex mutex;
   run_ranks(make(size), [&](Communicator& communicator) {

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,13 +17,14 @@ using Tensors = std::map<std::string, at::Tensor>;
 
 struct RunResult {
   std::vector<double> losses;
-  Tensors first_gradients;           // of the first step, by name, from the first holder
-  Tensors gradients;                 // of the last step
-  Tensors parameters;                // after it
-  std::vector<Tensors> buffers;      // by replica, those that the model updates
-  std::vector<Tensors> copies;       // parameters by rank
-  Tensors outputs;                   // forwards only
-  std::vector<std::string> actions;  // executed on rank 0 in the last step
+  Tensors first_gradients;                     // of the first step, by name, from the first holder
+  Tensors gradients;                           // of the last step
+  Tensors parameters;                          // after it
+  std::vector<Tensors> buffers;                // by replica, those that the model updates
+  std::vector<Tensors> copies;                 // parameters by rank
+  std::vector<std::set<std::string>> stepped;  // and those that it keeps optimizer state of
+  Tensors outputs;                             // forwards only
+  std::vector<std::string> actions;            // executed on rank 0 in the last step
 };
 
 /// A plan whose stages begin at `begins` (the first ""), one to a rank unless `ranks` says.

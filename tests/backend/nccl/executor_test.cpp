@@ -105,6 +105,24 @@ TEST_P(NcclTraining, GivesTheSameBitsAsThreadsThatShareMemory) {
   EXPECT_EQ(test::difference(run.parameters, expected.parameters), 0);
 }
 
+TEST(NcclSharing, TransmitsSharedParametersWithTheSameBits) {
+  PENSTOCK_MODEL(model, "iterative-f64");
+  const test::TemporaryFolder folder;
+  const std::string data = test::random_data(folder, model, Loss::cross_entropy);
+  Plan plan = plan_of(model, data, {"", "iter_block@1", "iter_block@2"}, 4, 2, "1f1b");
+  plan.shared_parameters = {{"iter_block.0.weight", "transmit"}};  // and the bias replicated
+  const auto expected = run_plan(plan, 3);
+  const auto run = run_plan(plan, 3, false, make_fake_nccl);
+  EXPECT_EQ(run.losses, expected.losses);
+  EXPECT_EQ(test::difference(run.parameters, expected.parameters), 0);
+  for (const int rank : {1, 2}) {
+    EXPECT_FALSE(run.stepped[rank].contains("iter_block.0.weight"));
+    EXPECT_TRUE(run.stepped[rank].contains("iter_block.0.bias"));
+    EXPECT_TRUE(
+        run.copies[rank].at("iter_block.0.weight").equal(run.copies[0].at("iter_block.0.weight")));
+  }
+}
+
 /// Notes how many actions are enqueued when each receive of a step is posted.
 class Noting : public Forwarding {
  public:

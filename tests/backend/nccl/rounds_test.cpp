@@ -28,6 +28,19 @@ TEST(Rounds, LanesAreWhereSomethingIsSentInEveryReplica) {
                                      "3-2-gradients"));
 }
 
+TEST(Rounds, ATransmittedParameterHasLanesToItsOwnerAndBackWhereItIsTrained) {
+  const Program compute = one_f_one_b({3, 1, 3});
+  const Program training = lower(compute, chain_flows(3), {.optimizer = true});
+  Slicing slicing;
+  slicing.shared = {{0, {0, 2}, true}, {1, {1, 2}, false}};
+  EXPECT_THAT(names(lanes_of(training, 2, slicing)),
+              ::testing::ElementsAre("0-1-activations", "0-2-activations", "1-0-gradients",
+                                     "1-2-activations", "2-0-gradients", "2-1-gradients",
+                                     "3-4-activations", "3-5-activations", "4-3-gradients",
+                                     "4-5-activations", "5-3-gradients", "5-4-gradients"));
+  EXPECT_EQ(lanes_of(lower(compute, chain_flows(3)), 2, slicing).size(), 8U);
+}
+
 std::vector<LaneKey> all_pairs(int ranks) {
   std::vector<LaneKey> lanes;
   for (int from = 0; from < ranks; ++from) {
