@@ -79,6 +79,13 @@ void read_batch(Reader& reader, const Scope& scope, const Json& model, const Jso
       reader.refuse("an input has no batch dimension while another has one", batch_cure);
 }
 
+/// A value that the graph is given; its table has to describe it.
+ValueId add_input(Reader& reader, Scope& scope, const std::string& name, Value::Kind kind) {
+  const ValueId id = add_value(reader, scope, name, kind);
+  if (id < 0) reader.refuse(fmt::format("the input '{}' is not described", name));
+  return id;
+}
+
 /// Values of one tensor are one value, whatever its names.
 void bind_tensor(Reader& reader, Scope& scope, const std::string& name, int tensor) {
   for (const Value& value : reader.graph.values)
@@ -86,7 +93,7 @@ void bind_tensor(Reader& reader, Scope& scope, const std::string& name, int tens
       scope.tensors[name] = static_cast<ValueId>(&value - reader.graph.values.data());
       return;
     }
-  const ValueId id = add_value(reader, scope, name, Value::Kind::tensor);
+  const ValueId id = add_input(reader, scope, name, Value::Kind::tensor);
   reader.graph.values[id].tensor = tensor;
 }
 
@@ -97,7 +104,7 @@ void bind_user_input(Reader& reader, Scope& scope, const Json& argument) {
     reader.refuse(fmt::format("a user input is of kind '{}'", tag), "Inputs have to be tensors.");
   if (tag != "as_tensor") return;  // a constant that the export has taken in
   const auto name = value->at("name").get<std::string>();
-  reader.graph.inputs.push_back(add_value(reader, scope, name, Value::Kind::user_input));
+  reader.graph.inputs.push_back(add_input(reader, scope, name, Value::Kind::user_input));
 }
 
 void bind_input(Reader& reader, Scope& scope, const Json& spec, const Payloads& payloads) {

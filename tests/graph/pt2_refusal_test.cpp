@@ -98,6 +98,9 @@ TEST(Pt2, RefusesWhatContradictsItself) {
   Pt2 unknown;
   unknown.add_operator("torch.ops.aten.relu.default", {argument_json("self", named("nowhere"))});
   expect_refusal(unknown, "'nowhere' is read before it is computed");
+  Pt2 undescribed;
+  undescribed.graph()["tensor_values"].erase("p_w");
+  expect_refusal(undescribed, "the input 'p_w' is not described");
   Pt2 twice;
   twice.graph()["nodes"].push_back(twice.graph()["nodes"][0]);
   expect_refusal(twice, "'relu' is computed twice");

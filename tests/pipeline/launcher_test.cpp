@@ -58,6 +58,11 @@ std::string refusal(const Environment& variables) {
   return "none";
 }
 
+/// Rank and ranks of all, then on its machine.
+std::vector<int> seat_of(const Launcher& found) {
+  return {found.rank, found.world_size, found.local_rank, found.local_size};
+}
+
 TEST(Launcher, WithoutOneThisProcessStartsAllRanks) {
   EXPECT_FALSE(find_launcher({}));
   EXPECT_FALSE(find_launcher({{"MASTER_ADDR", "node7"}, {"HOME", "/root"}}));
@@ -66,10 +71,7 @@ TEST(Launcher, WithoutOneThisProcessStartsAllRanks) {
 TEST(Launcher, Torchrun) {
   const auto found = find_launcher(kTorchrun).value();
   EXPECT_EQ(found.name, "torchrun");
-  EXPECT_EQ(found.rank, 3);
-  EXPECT_EQ(found.world_size, 4);
-  EXPECT_EQ(found.local_rank, 1);
-  EXPECT_EQ(found.local_size, 2);
+  EXPECT_THAT(seat_of(found), ElementsAre(3, 4, 1, 2));
   EXPECT_EQ(found.host, "node7");
   EXPECT_EQ(found.port, 29500);
   EXPECT_EQ(found.prefix, "run/2/");
@@ -81,10 +83,7 @@ TEST(Launcher, Torchrun) {
 TEST(Launcher, Srun) {
   const auto found = find_launcher(kSrun).value();
   EXPECT_EQ(found.name, "srun");
-  EXPECT_EQ(found.rank, 3);
-  EXPECT_EQ(found.world_size, 5);
-  EXPECT_EQ(found.local_rank, 1);
-  EXPECT_EQ(found.local_size, 2);
+  EXPECT_THAT(seat_of(found), ElementsAre(3, 5, 1, 2));
   EXPECT_EQ(found.node, 1);
   EXPECT_EQ(found.host, "n01");
   EXPECT_EQ(found.port, port_from("srun/77.0"));

@@ -17,4 +17,17 @@ inline const std::string round_device =
 
 inline DeviceSpec round_spec() { return parse_device_spec(round_device, "round.yaml"); }
 
+/// x [batch, 4] -> first [batch, 8] -> second [batch, 4].
+inline GraphBuilder two_linears() {
+  GraphBuilder b;
+  const auto x = b.input("x", {batch, 4});
+  const auto w1 = b.parameter("w1", {8, 4}), b1 = b.parameter("b1", {8});
+  const auto h = b.op("aten::linear", {x, w1, b1}, {batch, 8}, {"first"});
+  b.named({"input", "weight", "bias"});
+  const auto w2 = b.parameter("w2", {4, 8});
+  b.output(b.op("aten::linear", {h, w2}, {batch, 4}, {"second"}));
+  b.named({"input", "weight"});
+  return b;
+}
+
 }  // namespace penstock::testing
