@@ -26,6 +26,8 @@ constexpr int64_t most_chain_steps = 400'000;
 /// What a simulated split costs beside its actions, in actions: slicing and adding up operators, and
 /// the programs that `adaptive` chooses from.
 constexpr int64_t effort_per_operator = 8, programs_of_adaptive = 60;
+/// Where messages share links, each that begins or ends changes the speed of the others.
+constexpr int64_t programs_of_sharing = 3;
 /// … and lowering the first.
 constexpr int64_t programs_of_lowering = 3;
 
@@ -324,6 +326,7 @@ SplitOutcome LayoutSpace::simulate(const std::vector<int>& begins) {
     const Simulation& run = result.evaluated.simulation;
     const auto operators = static_cast<int64_t>(context_.inputs.model.operators.size());
     const int64_t programs = (layout_.schedule ? 1 : programs_of_adaptive) +
+                             (inputs_.network.capacity().empty() ? 0 : programs_of_sharing) +
                              (std::exchange(lowered_, true) ? 0 : programs_of_lowering);
     return {run.makespan_s, limit_.fullest(run.peak_memory_bytes),
             run.actions * programs * result.simulated +
