@@ -41,7 +41,7 @@ constexpr const char* export_again =
 constexpr int schema_major = 8, oldest_minor = 14, newest_minor = 20;
 
 void check_version(const Json& version, const Reader& reader) {
-  const int major = version.at("major").get<int>(), minor = version.at("minor").get<int>();
+  const int major = small(version.at("major")), minor = small(version.at("minor"));
   if (major == schema_major && oldest_minor <= minor && minor <= newest_minor) return;
   reader.refuse(fmt::format("has schema version {}.{}, Penstock reads {}.{} to {}.{} (torch 2.9 to "
                             "2.15)",

@@ -62,21 +62,22 @@ bool truth(Reader& reader, const Json& value) {
 }
 
 std::vector<Expression> integers(const Json& values) {
-  const auto plain_values = list<int64_t>(values);
+  std::vector<int64_t> plain_values;
+  for (const Json& entry : values) plain_values.push_back(whole(entry));
   return {plain_values.begin(), plain_values.end()};
 }
 
 /// Numbers of the schema's enumerations; one that is not known would be run as something else.
 int enumerated(Reader& reader, const Json& value, int most, const char* kind) {
-  const int number = value.get<int>();
+  const int number = small(value);
   if (number < 0 || number > most) reader.refuse(fmt::format("{} {} is not known", kind, number));
   return number;
 }
 
 DType element_type(Reader& reader, const Json& value) {
-  const auto dtype = static_cast<DType>(value.get<int>());
+  const auto dtype = static_cast<DType>(small(value));
   if (size_bytes(dtype) == 0)
-    reader.refuse(fmt::format("element type {} is not known", value.get<int>()));
+    reader.refuse(fmt::format("element type {} is not known", small(value)));
   return dtype;
 }
 
@@ -109,7 +110,7 @@ const Kind kinds[] = {
     {"as_optional_tensors",
      [](Reader& r, Scope& s, const Json& v) -> ArgumentValue { return tensors(r, s, v); }},
     {"as_bool", [](Reader&, Scope&, const Json& v) -> ArgumentValue { return v.get<bool>(); }},
-    {"as_int", [](Reader&, Scope&, const Json& v) -> ArgumentValue { return v.get<int64_t>(); }},
+    {"as_int", [](Reader&, Scope&, const Json& v) -> ArgumentValue { return whole(v); }},
     {"as_float", [](Reader&, Scope&, const Json& v) -> ArgumentValue { return real(v); }},
     {"as_complex",
      [](Reader&, Scope&, const Json& v) -> ArgumentValue {

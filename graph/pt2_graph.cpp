@@ -118,10 +118,10 @@ ValueId add_value(Reader& reader, Scope& scope, const std::string& name, Value::
   if (meta == table.end()) return -1;
   Value value;
   value.kind = kind;
-  value.dtype = static_cast<DType>(meta->at("dtype").get<int>());
+  value.dtype = static_cast<DType>(small(meta->at("dtype")));
   if (size_bytes(value.dtype) == 0)
     reader.refuse(fmt::format("value '{}' has an element type that Penstock does not know", name));
-  if (meta->at("layout").get<int>() != 7)
+  if (small(meta->at("layout")) != 7)
     reader.refuse(fmt::format("value '{}' is sparse", name), "Penstock takes dense tensors.");
   for (const Json& size : meta->at("sizes")) value.shape.push_back(read_size(reader, size));
   value.name = reader.unique_value(name);

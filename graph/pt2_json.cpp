@@ -14,4 +14,11 @@ std::pair<Json, std::vector<std::string>> parse_config(const std::string& text) 
   return {std::move(document), std::move(names)};
 }
 
+int64_t whole(const Json& value) { return value.get_ref<const int64_t&>(); }
+
+int small(const Json& value) {
+  const int64_t number = whole(value);
+  return number == static_cast<int>(number) ? static_cast<int>(number) : -1;
+}
+
 }  // namespace penstock::pt2

@@ -23,7 +23,7 @@ std::optional<Autocast> autocast_inside(Reader& reader, const Json& inputs) {
   if (!value(2, "as_bool").get<bool>()) return std::nullopt;
   Autocast region{value(0, "as_string").get<std::string>(), std::nullopt};
   if (!inputs.at(1).at("arg").contains("as_scalar_type")) return region;
-  const auto dtype = static_cast<DType>(value(1, "as_scalar_type").get<int>());
+  const auto dtype = static_cast<DType>(small(value(1, "as_scalar_type")));
   if (dtype != DType::bfloat16 && dtype != DType::float16)
     reader.refuse("a region of autocast casts to neither bfloat16 nor float16",
                   "Export the model with tools/export_model.py, which turns autocast into casts.");

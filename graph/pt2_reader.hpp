@@ -52,6 +52,10 @@ struct Reader {
 
 // pt2_json.cpp: the only place that parses, since that is what takes long to compile.
 Json parse(const std::string& text);
+/// A number that is whole; nlohmann-json alone would also take what no integer can be, 1e300.
+int64_t whole(const Json& value);
+/// The same, -1 where it does not fit.
+int small(const Json& value);
 /// A document `{"config": {NAME: …, …}}` and the names in the order of the text, which objects
 /// forget.
 std::pair<Json, std::vector<std::string>> parse_config(const std::string& text);

@@ -34,7 +34,7 @@ void find_batch(Reader& reader, const std::string& name, const Json& sizes) {
                     batch_cure);
     reader.batch_symbol = symbol;
     graph.dynamic_batch = true;
-    graph.example_batch = size.at("as_expr").at("hint").at("as_int").get<int64_t>();
+    graph.example_batch = whole(size.at("as_expr").at("hint").at("as_int"));
   }
 }
 
@@ -42,8 +42,7 @@ void find_batch(Reader& reader, const std::string& name, const Json& sizes) {
 void find_static_batch(Graph& graph, const std::vector<const Json*>& shapes) {
   for (const Json* sizes : shapes) {
     if (sizes->empty()) continue;
-    graph.example_batch = graph.min_batch = graph.max_batch =
-        sizes->front().at("as_int").get<int64_t>();
+    graph.example_batch = graph.min_batch = graph.max_batch = whole(sizes->front().at("as_int"));
     return;
   }
 }
@@ -54,7 +53,7 @@ void read_range(Reader& reader, const Json& model) {
   const Json& range = ranges->at(reader.batch_symbol);
   const auto bound = [&](const char* name, int64_t otherwise) {
     const auto value = range.find(name);
-    return value == range.end() || value->is_null() ? otherwise : value->get<int64_t>();
+    return value == range.end() || value->is_null() ? otherwise : whole(*value);
   };
   reader.graph.min_batch = std::max<int64_t>(1, bound("min_val", 1));
   reader.graph.max_batch = bound("max_val", INT64_MAX);

@@ -15,7 +15,7 @@ void check_hint(const Reader& reader, const Expression& expression, const Json& 
   const auto hint = written.find("hint");
   if (hint == written.end() || hint->is_null() || !hint->contains("as_int")) return;
   const Expression::Number value = expression.evaluate(reader.graph.example_batch);
-  const auto expected = hint->at("as_int").get<int64_t>();
+  const auto expected = whole(hint->at("as_int"));
   const auto* integer = std::get_if<int64_t>(&value);
   if (!integer || *integer != expected)
     reader.refuse(fmt::format("size {} is {} in the export, which does not agree with its batch {}",
@@ -73,12 +73,12 @@ const Expression* from_table(Reader& reader, Scope& scope, const std::string& na
 }
 
 /// sym_size.int(self, dim) and sym_numel(self): from the shape of a tensor.
-Expression of_shape(Reader& reader, Scope& scope, const Json& node, bool whole) {
+Expression of_shape(Reader& reader, Scope& scope, const Json& node, bool all) {
   const Json& inputs = node.at("inputs");
   const auto name = inputs.at(0).at("arg").at("as_tensor").at("name").get<std::string>();
   const Json& sizes = scope.graph.at("tensor_values").at(name).at("sizes");
-  if (!whole) {
-    const auto dim = inputs.at(1).at("arg").at("as_int").get<int64_t>();
+  if (!all) {
+    const auto dim = whole(inputs.at(1).at("arg").at("as_int"));
     return read_size(
         reader,
         sizes.at(static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(sizes.size()) : dim)));
@@ -115,7 +115,7 @@ bool only_truth(const Json& node) {
 
 Expression read_size(Reader& reader, const Json& size) {
   const auto [tag, value] = member(size);
-  if (tag == "as_int") return Expression(value->get<int64_t>());
+  if (tag == "as_int") return Expression(whole(*value));
   if (tag == "as_float") return Expression::constant(real(*value));
   if (tag == "as_expr") return parse(reader, *value);
   reader.refuse(fmt::format("a size of kind {} is not known", tag));

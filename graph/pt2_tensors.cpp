@@ -13,7 +13,7 @@ namespace {
 
 std::vector<int64_t> plain_integers(const Json& list) {
   std::vector<int64_t> values;
-  for (const Json& entry : list) values.push_back(entry.at("as_int").get<int64_t>());
+  for (const Json& entry : list) values.push_back(whole(entry.at("as_int")));
   return values;
 }
 
@@ -37,14 +37,14 @@ StoredTensor describe(const std::string& name, const Json& payload, const Reader
   const Json& meta = payload.at("tensor_meta");
   StoredTensor tensor;
   tensor.name = name;
-  tensor.dtype = static_cast<DType>(meta.at("dtype").get<int>());
+  tensor.dtype = static_cast<DType>(small(meta.at("dtype")));
   tensor.sizes = plain_integers(meta.at("sizes"));
   tensor.strides = plain_integers(meta.at("strides"));
-  tensor.storage_offset = meta.at("storage_offset").at("as_int").get<int64_t>();
+  tensor.storage_offset = whole(meta.at("storage_offset").at("as_int"));
   tensor.requires_grad = payload.at("is_param").get<bool>() && meta.at("requires_grad").get<bool>();
   if (size_bytes(tensor.dtype) == 0)
     reader.refuse(fmt::format("tensor '{}' has an element type that Penstock does not know", name));
-  if (meta.at("layout").get<int>() != 7)
+  if (small(meta.at("layout")) != 7)
     reader.refuse(fmt::format("tensor '{}' is sparse", name), "Make it dense before the export.");
   return tensor;
 }

@@ -101,6 +101,9 @@ TEST(Pt2, RefusesWhatContradictsItself) {
   Pt2 undescribed;
   undescribed.graph()["tensor_values"].erase("p_w");
   expect_refusal(undescribed, "the input 'p_w' is not described");
+  Pt2 fraction;
+  fraction.graph()["tensor_values"]["mul"]["sizes"][1] = {{"as_int", 1e300}};
+  expect_refusal(fraction, "not what torch.export writes");
   Pt2 twice;
   twice.graph()["nodes"].push_back(twice.graph()["nodes"][0]);
   expect_refusal(twice, "'relu' is computed twice");
