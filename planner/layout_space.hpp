@@ -1,35 +1,18 @@
-// The splits of one layout of a model: bounds from the chain of its units, outcomes from the simulator.
+// The splits of one layout of a model: bounds (layout_splits.hpp) and outcomes from the simulator.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include "planner/branches.hpp"
 #include "planner/evaluate.hpp"
-#include "planner/model_chain.hpp"
+#include "planner/layout_splits.hpp"
 #include "planner/placement.hpp"
 #include "planner/recompute.hpp"
 #include "planner/search.hpp"
 #include "simulator/memory_limit.hpp"
 
 namespace penstock {
-
-/// What all layouts of a model share.
-struct LayoutContext {
-  const PlanningInputs& inputs;
-  const ModelChain& chain;
-  std::shared_ptr<const Branches> branches;                    // or null
-  Link link, reduce_link;                                      // the best between any two ranks
-  int64_t memory_bytes = 0;                                    // of the plans: as asked for, or 0
-  bool least_memory = false;                                   // ranks recompute all that helps
-  SharingWays ways;                                            // that are tried for each split
-  std::map<int64_t, std::shared_ptr<const StageTable>> bytes;  // by microbatch size
-};
-
-/// Of the chain for that layout, its all-reduces over replicas included.
-ChainCosts layout_costs(const LayoutContext& context, const PipelineLayout& layout);
 
 class LayoutSpace : public OpenSpace {
  public:
