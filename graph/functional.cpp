@@ -154,7 +154,7 @@ class Functional {
   /// Nothing has to be computed where all of it is taken from a tensor of the same form.
   bool copied_whole(const Operator& op, const FunctionalForm& form,
                     const std::vector<std::pair<ValueId, ValueId>>& writes) {
-    const ArgumentValue* source = argument(form.op, "src");
+    const ArgumentValue* source = argument(form.op, "self");
     const auto* from = source ? std::get_if<TensorRef>(source) : nullptr;
     const ValueId memory = writes[0].first;
     if (!from || !same_shape(graph_.values[from->value], graph_.values[memory])) return false;
@@ -185,7 +185,9 @@ class Functional {
   void emit_form(FunctionalForm& form) {
     if (!form.changes_type) return new_.emit(std::move(form.op));
     const ValueId result = form.op.outputs[0];
-    form.op.outputs[0] = new_.add_value(graph_.values[result]);
+    Value before = graph_.values[result];
+    if (form.op.target == "aten::expand") before.dtype = graph_.values[form.op.reads()[0]].dtype;
+    form.op.outputs[0] = new_.add_value(std::move(before));
     Operator cast;
     cast.target = "aten::_to_copy";
     cast.arguments = {{"self", TensorRef{form.op.outputs[0]}},

@@ -90,6 +90,19 @@ std::optional<std::vector<Expression>> inverse(const std::vector<Expression>& or
   return std::vector<Expression>(back.begin(), back.end());
 }
 
+/// `aten::copy` has no derivative: what is copied is expanded, and then cast where it has to be.
+std::optional<FunctionalForm> copy(const Graph& graph, const Operator& op, ValueId self) {
+  const ArgumentValue* source = argument(op, "src");
+  const auto* from = source ? std::get_if<TensorRef>(source) : nullptr;
+  if (!from) return std::nullopt;
+  FunctionalForm form{op, {{op.arguments[0].name, 0}}};
+  form.op.target = "aten::expand";
+  form.op.arguments = {{"self", *from}, {"size", graph.values[self].shape}};
+  form.op.outputs.resize(1, -1);
+  form.changes_type = graph.values[from->value].dtype != graph.values[self].dtype;
+  return form;
+}
+
 }  // namespace
 
 std::optional<FunctionalForm> functional_form(const Graph& graph, const Operator& op) {
@@ -102,6 +115,7 @@ std::optional<FunctionalForm> functional_form(const Graph& graph, const Operator
   const bool in_place = name.starts_with("__i") || name.ends_with('_');
   if (!self || !in_place || own_output || op.outputs.size() > 1 || writes_otherwise(name))
     return std::nullopt;
+  if (name == "copy_") return copy(graph, op, self->value);
   FunctionalForm form{op, {{op.arguments[0].name, 0}}};
   form.op.target = functional_name(name);
   form.op.outputs.resize(1, -1);

@@ -126,6 +126,20 @@ TEST(Functional, AComparisonInPlaceKeepsTheType) {
               ElementsAre("exp = exp(x)", "lt__now1 = lt(exp)", "lt_ = _to_copy(lt__now1)"));
 }
 
+TEST(Functional, WhatIsCopiedTakesTheFormOfWhatItIsCopiedTo) {
+  GraphBuilder b;
+  const ValueId x = b.input("x", four_wide), mask = b.input("mask", {batch, 1}, DType::boolean);
+  const ValueId y = b.op("aten::exp", {x}, four_wide);
+  b.op("aten::copy_", {y, mask}, four_wide);
+  b.named({"self", "src"});
+  b.output(b.op("aten::tanh", {y}, four_wide));
+  make_functional(b.graph);
+  EXPECT_THAT(lines(b.graph), ElementsAre("exp = exp(x)", "copy__now1 = expand(mask)",
+                                          "copy_ = _to_copy(copy__now1)", "tanh = tanh(copy_)"));
+  EXPECT_EQ(b.graph.values[static_cast<size_t>(b.graph.operators[1].outputs[0])].dtype,
+            DType::boolean);
+}
+
 TEST(Functional, MarkersStayBeforeTheOperatorThatCameNext) {
   GraphBuilder b;
   const ValueId x = b.input("x", four_wide);

@@ -37,6 +37,8 @@ class InPlace(nn.Module):
         self.average.mul_(0.9).add_(h.detach().mean(0), alpha=0.1)
         self.calls += 1
         h[:, 1] = half.sum(1)
+        h[:, 3:5] = half.sum(1, keepdim=True)
+        h[:, 5] = 0.5
         h = self.blocks[1](h)
         h[:, 1:3].masked_fill_(h[:, 1:3] < 0, 0.5)
         h[:, 4:].add_(h[:, :4])
