@@ -126,13 +126,13 @@ std::string find_missing(const Seat& seat, const Statements& statements, double 
                      patience_s);
 }
 
-/// Rank 0, which hosts the store, stays until those that came know why the run ends.
-void say_farewell(const Seat& seat) {
+/// Rank 0, which hosts the store, stays until the others know why the run ends. Some may come yet,
+/// unless that is the reason: that they did not come.
+void say_farewell(const Seat& seat, bool missing) {
   const Deadline deadline(kFarewell_s);
   for (int rank = 1; rank < seat.size; ++rank) {
-    if (seat.store.get_within(statement_key(rank), 0)) {
-      seat.store.get_within(heard_key(rank), deadline.left_s());
-    }
+    if (missing && !seat.store.get_within(statement_key(rank), 0)) continue;
+    seat.store.get_within(heard_key(rank), deadline.left_s());
   }
 }
 
@@ -163,7 +163,7 @@ void shake_hands(const Seat& seat, const Facts& facts, double patience_s) {
   if (seat.rank == 0) {
     const json verdict = make_verdict(seat, facts, patience_s);
     seat.store.set("handshake/verdict", verdict.dump());
-    if (!verdict.at("problem").get<std::string>().empty()) say_farewell(seat);
+    if (verdict.at("problem") != "") say_farewell(seat, verdict.at("missing"));
     return obey(seat, verdict, facts);
   }
   const auto verdict = seat.store.get_within("handshake/verdict", patience_s + kSlowness_s);
@@ -184,10 +184,7 @@ void refuse_to_run(const Seat& seat, const std::string& mistake) {
   const json verdict{
       {"facts", Facts()}, {"problem", "rank 0 refuses to run: " + mistake}, {"missing", false}};
   seat.store.set("handshake/verdict", verdict.dump());
-  const Deadline deadline(kFarewell_s);  // others may come yet
-  for (int rank = 1; rank < seat.size; ++rank) {
-    seat.store.get_within(heard_key(rank), deadline.left_s());
-  }
+  say_farewell(seat, false);
 }
 
 }  // namespace penstock

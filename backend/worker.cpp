@@ -42,22 +42,6 @@ std::unique_ptr<SharedStore> join_store(const WorkerTask& task) {
   return store;
 }
 
-/// The loopback is enough for one machine.
-std::string own_address(const WorkerTask& task) {
-  return task.one_machine ? "127.0.0.1" : address_towards(task.store_host, task.store_port);
-}
-
-/// The ranks compare what they are to run, take their cores, and connect.
-std::unique_ptr<Communicator> meet(const WorkerTask& task, SharedStore& store, const Facts& own) {
-  Facts facts = task.facts;
-  facts.insert(own.begin(), own.end());
-  facts["protocol"] = kProtocolVersion;
-  facts["number of ranks"] = std::to_string(task.world_size);
-  shake_hands(seat_of_process(task, store), facts, task.start_timeout_s);
-  settle_process(task, store);
-  return make_gloo(store, task.rank, task.world_size, own_address(task));
-}
-
 /// A mistake that this rank finds before it has met the others ends them too.
 template <typename Load>
 auto load_or_refuse(const WorkerTask& task, SharedStore& store, const Load& load) {
@@ -67,6 +51,23 @@ auto load_or_refuse(const WorkerTask& task, SharedStore& store, const Load& load
     if (task.launched) refuse_to_run(seat_of_process(task, store), error.what());
     throw;
   }
+}
+
+/// The loopback is enough for one machine.
+std::string own_address(const WorkerTask& task) {
+  return task.one_machine ? "127.0.0.1" : address_towards(task.store_host, task.store_port);
+}
+
+/// The ranks compare what they are to run, take their cores, and connect.
+std::unique_ptr<Communicator> meet(const WorkerTask& task, SharedStore& store, const Facts& own) {
+  const std::string address = load_or_refuse(task, store, [&] { return own_address(task); });
+  Facts facts = task.facts;
+  facts.insert(own.begin(), own.end());
+  facts["protocol"] = kProtocolVersion;
+  facts["number of ranks"] = std::to_string(task.world_size);
+  shake_hands(seat_of_process(task, store), facts, task.start_timeout_s);
+  settle_process(task, store);
+  return make_gloo(store, task.rank, task.world_size, address);
 }
 
 void execute(const WorkerTask& task, CudaModule* cuda) {

@@ -117,10 +117,10 @@ Number absolute(Numbers x) { return real(x[0]) < 0 ? negative(x) : x[0]; }
 Number square_root(Numbers x) { return std::sqrt(real(x[0])); }
 Number identity(Numbers x) { return x[0]; }
 
-constexpr size_t any = std::numeric_limits<size_t>::max();
+constexpr size_t any_number = std::numeric_limits<size_t>::max();
 constexpr std::array functions = {
-    SizeFunction{"Mul", 1, any, "*", fold<product>},
-    SizeFunction{"Add", 1, any, " + ", fold<sum>},
+    SizeFunction{"Mul", 1, any_number, "*", fold<product>},
+    SizeFunction{"Add", 1, any_number, " + ", fold<sum>},
     SizeFunction{"Sub", 2, 2, " - ", difference},
     SizeFunction{"Neg", 1, 1, "", negative},
     SizeFunction{"Pow", 2, 2, "^", power},
@@ -135,8 +135,8 @@ constexpr std::array functions = {
     SizeFunction{"IntTrueDiv", 2, 2, "/", divide},
     SizeFunction{"FloatTrueDiv", 2, 2, "/", divide},
     SizeFunction{"Rational", 2, 2, "/", rational},
-    SizeFunction{"Max", 1, any, "", fold<larger>},
-    SizeFunction{"Min", 1, any, "", fold<smaller>},
+    SizeFunction{"Max", 1, any_number, "", fold<larger>},
+    SizeFunction{"Min", 1, any_number, "", fold<smaller>},
     SizeFunction{"Abs", 1, 1, "", absolute},
     SizeFunction{"TruncToInt", 1, 1, "", to_integer<std::trunc>},
     SizeFunction{"TruncToFloat", 1, 1, "", trunc_to_float},

@@ -14,9 +14,9 @@ std::set<int> tensors_of_loss(const Graph& graph, const Analysis& analysis) {
     if (loss && passes(loss->value)) reaches[loss->value] = true;
   }
   for (auto op = graph.operators.rbegin(); op != graph.operators.rend(); ++op) {
-    const bool any =
+    const bool needed =
         std::ranges::any_of(op->outputs, [&](ValueId id) { return passes(id) && reaches[id]; });
-    if (!any) continue;
+    if (!needed) continue;
     for (const ValueId read : op->reads())
       if (passes(read)) reaches[read] = true;
   }
