@@ -1,5 +1,7 @@
 #include "backend/constants.hpp"
 
+#include <ATen/core/grad_mode.h>
+
 namespace penstock {
 
 Constants::Constants(const Recipe& recipe) : recipe_(recipe) {

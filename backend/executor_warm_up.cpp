@@ -1,5 +1,7 @@
 // A step that leaves nothing behind but memory that is asked for and kernels that are loaded.
 #include "backend/dry.hpp"
+
+#include <ATen/core/grad_mode.h>
 #include "backend/executor.hpp"
 
 namespace penstock {

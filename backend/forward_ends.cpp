@@ -1,5 +1,6 @@
 // How values enter a forward and leave it: see forward.hpp.
 #include <ATen/SequenceNumber.h>
+#include <ATen/core/grad_mode.h>
 
 #include <sstream>
 

@@ -1,5 +1,6 @@
 #include "backend/gradient_norm.hpp"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/linalg_vector_norm.h>
 
 namespace penstock {

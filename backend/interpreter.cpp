@@ -1,6 +1,7 @@
 #include "backend/interpreter.hpp"
 
 #include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
 
 #include <stdexcept>
 

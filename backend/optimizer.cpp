@@ -1,5 +1,6 @@
 #include "backend/optimizer.hpp"
 
+#include <ATen/core/grad_mode.h>
 #include <cmath>
 
 namespace penstock {

@@ -1,5 +1,6 @@
 #include "backend/parameter_views.hpp"
 
+#include <ATen/core/grad_mode.h>
 #include <algorithm>
 #include <utility>
 #include <vector>

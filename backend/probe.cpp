@@ -1,6 +1,7 @@
 #include "backend/probe.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <vector>

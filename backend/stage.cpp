@@ -1,5 +1,6 @@
 #include "backend/stage.hpp"
 
+#include <c10/core/GradMode.h>
 #include <stdexcept>
 #include <string>
 #include <utility>

@@ -1,5 +1,6 @@
 #include "backend/store.hpp"
 
+#include <ATen/core/grad_mode.h>
 #include <span>
 #include <stdexcept>
 #include <utility>

@@ -1,5 +1,6 @@
 #include "backend/transmission.hpp"
 
+#include <ATen/core/grad_mode.h>
 #include <algorithm>
 #include <memory>
 

@@ -14,8 +14,6 @@ namespace penstock::cli {
 
 namespace {
 
-using nlohmann::json;
-
 void check_link(const ProfileOptions& options, int ranks) {
   if (!options.job.empty()) {
     throw InputError("--link", "measures no job, and " + options.job + " is one",
@@ -26,7 +24,7 @@ void check_link(const ProfileOptions& options, int ranks) {
   }
 }
 
-std::string cluster_file(const json& link, int ranks) {
+std::string cluster_file(const nlohmann::json& link, int ranks) {
   std::string text = fmt::format(
       "penstock: cluster\n"
       "# Measured by penstock profile --link between ranks 0 and 1: one way, median.\n");
@@ -59,8 +57,8 @@ int measure_link(const ProfileOptions& options) {
                         .facts = {{"version", PENSTOCK_VERSION}, {"command", "profile --link"}}});
   });
   Workers workers(tasks, [](int, int) { return std::string(); });
-  json link;
-  const auto failure = workers.run([&](size_t, const json& event) {
+  nlohmann::json link;
+  const auto failure = workers.run([&](size_t, const nlohmann::json& event) {
     if (event.at("event") == "link") link = event;
   });
   if (failure) {

@@ -1,6 +1,6 @@
 #include "pipeline/least_deviations.hpp"
 
-#include <Eigen/Dense>
+#include <Eigen/QR>
 #include <algorithm>
 #include <numeric>
 #include <stdexcept>

@@ -8,7 +8,7 @@ namespace penstock {
 namespace {
 
 /// A part of the stage that is kept or made again as one.
-struct Part {
+struct StagePart {
   bool again = false;
   double forward_s = 0;
   int64_t saved_bytes = 0, saved_weight_bytes = 0;
@@ -31,8 +31,8 @@ size_t segment_of(const std::vector<Segment>& segments, OperatorId op) {
 }
 
 /// In the order of the forward: each recomputed segment, and what lies between two of them.
-std::vector<Part> parts_of(const StageSlice& slice, const MicrobatchCosts& measured) {
-  std::vector<Part> parts;
+std::vector<StagePart> parts_of(const StageSlice& slice, const MicrobatchCosts& measured) {
+  std::vector<StagePart> parts;
   size_t previous = slice.recomputed.size() + 1;  // none
   for (const OperatorId op : slice.operators) {
     const size_t segment = segment_of(slice.recomputed, op);
@@ -78,10 +78,10 @@ bool makes_loss_again(const Graph& model, const Slicing& slicing, int stage) {
 RecomputeCosts recompute_costs(const Graph& model, const Slicing& slicing, int stage,
                                const MicrobatchCosts& measured, bool split_backward) {
   const StageSlice& slice = slicing.stages[static_cast<size_t>(stage)];
-  const std::vector<Part> parts = parts_of(slice, measured);
+  const std::vector<StagePart> parts = parts_of(slice, measured);
   RecomputeCosts costs;
   costs.saved_bytes = handed_bytes(model, slicing, stage, measured.microbatch);
-  for (const Part& part : parts) {
+  for (const StagePart& part : parts) {
     const int64_t made = part.again ? part.saved_bytes : 0;
     costs.transient_forward_bytes =
         std::max({costs.transient_forward_bytes, part.transient_forward_bytes, made});

@@ -24,12 +24,6 @@ Plan plan_with(std::vector<StagePlan> stages) {
   return plan;
 }
 
-Slicing sliced(const Plan& plan, const Graph& model) { return slice(plan, model, analyse(model)); }
-
-std::string refusal(const Plan& plan, const Graph& model) {
-  return input_error([&] { sliced(plan, model); });
-}
-
 std::string program_refusal(const Plan& plan, const Graph& model) {
   return input_error([&] { lowered_program(plan, sliced(plan, model)); });
 }

@@ -35,12 +35,6 @@ Plan three_stages(const std::vector<int>& ranks, const std::map<std::string, std
   return plan;
 }
 
-Slicing sliced(const Plan& plan, const Graph& model) { return slice(plan, model, analyse(model)); }
-
-std::string refusal(const Plan& plan, const Graph& model) {
-  return input_error([&] { sliced(plan, model); });
-}
-
 TEST(SharedParameters, AreReplicatedUnlessThePlanTransmitsThem) {
   const Graph model = tied_model();
   for (const auto& [said, transmitted] :

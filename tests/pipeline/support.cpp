@@ -24,6 +24,12 @@ std::string input_error(const std::function<void()>& call) {
   return "";
 }
 
+Slicing sliced(const Plan& plan, const Graph& model) { return slice(plan, model, analyse(model)); }
+
+std::string refusal(const Plan& plan, const Graph& model) {
+  return input_error([&] { sliced(plan, model); });
+}
+
 std::vector<std::string> damaged(const std::string& text, int count) {
   static constexpr std::string_view odd = "{}[]:,-#&*!|>'\"%@`\n\t 09az~?";
   std::mt19937 random(11);

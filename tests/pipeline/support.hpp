@@ -8,12 +8,18 @@
 #include <vector>
 
 #include "pipeline/lowering.hpp"
+#include "pipeline/plan.hpp"
 #include "pipeline/schedule.hpp"
 
 namespace penstock {
 
 /// The message of the InputError that `call` throws; "" if it throws none.
 std::string input_error(const std::function<void()>& call);
+
+/// The stages of `plan`.
+Slicing sliced(const Plan& plan, const Graph& model);
+/// Why `model` cannot be sliced so; "" if it can.
+std::string refusal(const Plan& plan, const Graph& model);
 
 /// `count` damaged versions of a text: cut short, or with some characters replaced, doubled or
 /// lost. The same for the same arguments.
