@@ -12,8 +12,9 @@ namespace penstock::cli {
 
 namespace {
 
-constexpr size_t most_names = 6;  // of a stage
-constexpr size_t most_parts = 2;  // of a divided module
+constexpr size_t most_names = 6;   // of a stage
+constexpr size_t most_parts = 2;   // of a divided module, by their whole names
+constexpr size_t most_inside = 4;  // of a divided module, in braces
 
 /// First and last stage in which a module has operators.
 using Extent = std::map<std::string, std::pair<int, int>>;
@@ -78,6 +79,14 @@ std::vector<std::string> draw_together(const std::vector<std::string>& names) {
   return result;
 }
 
+/// Of more than `most` the beginning and the last.
+std::vector<std::string> shortened(std::vector<std::string> names, size_t most) {
+  if (names.size() <= most) return names;
+  names.erase(names.begin() + static_cast<std::ptrdiff_t>(most) - 2, names.end() - 1);
+  names.insert(names.end() - 1, "...");
+  return names;
+}
+
 /// The names of one stage in order, those within one divided module next to each other.
 class StageNames {
  public:
@@ -92,27 +101,34 @@ class StageNames {
   std::string text() const {
     std::vector<std::string> names;
     for (const Group& group : groups_) {
-      std::vector<std::string> here =
-          draw_together(group.modules.empty() ? group.loose : group.modules);
-      const bool many = here.size() > most_parts && !group.around.empty();
-      if (many) here = {"part of " + group.around};
-      if (group.modules.empty() && !many && !names.empty())
-        continue;  // an addition between modules
-      for (std::string& name : here)
+      for (std::string& name : group.names(names.empty()))
         if (std::find(names.begin(), names.end(), name) == names.end())
           names.push_back(std::move(name));
     }
-    if (names.size() > most_names) {
-      names.erase(names.begin() + most_names - 2, names.end() - 1);
-      names.insert(names.end() - 1, "...");
-    }
-    return fmt::format("{}", fmt::join(names, ", "));
+    return fmt::format("{}", fmt::join(shortened(std::move(names), most_names), ", "));
   }
 
  private:
   struct Group {
     std::string around;
     std::vector<std::string> modules, loose;  // loose: operators of no module that is whole
+
+    /// `alone`: nothing stands before them.
+    std::vector<std::string> names(bool alone) const {
+      std::vector<std::string> here = draw_together(modules.empty() ? loose : modules);
+      const bool many = here.size() > most_parts && !around.empty();
+      if (!many && modules.empty() && !alone) return {};  // an addition between modules
+      if (!many) return here;
+      return {modules.empty() ? "part of " + around : in_braces()};
+    }
+
+    std::string in_braces() const {
+      std::vector<std::string> inside;
+      for (const std::string& name : modules)
+        inside.push_back(name.starts_with(around + ".") ? name.substr(around.size() + 1) : name);
+      inside = shortened(draw_together(inside), most_inside);
+      return fmt::format("{}.{{{}}}", around, fmt::join(inside, ", "));
+    }
   };
   std::vector<Group> groups_;
 };

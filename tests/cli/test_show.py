@@ -76,6 +76,17 @@ def test_a_plan_shows_its_stages_and_what_crosses_them(tmp_path):
         ["0", "to", "1", "16.0", "KiB", "16.0", "KiB"], ["1", "to", "2", "32.0", "KiB", "32.0", "KiB"]]
 
 
+def test_what_a_stage_has_of_a_divided_module_is_named(tmp_path):
+    profile, plan = tmp_path / "profile.json", tmp_path / "plan.yaml"
+    assert subprocess.run([SYNTHETIC, model("gpt2"), profile, "8", "2"]).returncode == 0
+    assert subprocess.run([PENSTOCK, "plan", profile, "--split", "transformer.h.1:beginning,transformer.ln_f:beginning",
+                           "--microbatches", "4", "-o", plan], capture_output=True).returncode == 0
+    text = shown(plan)
+    assert "  transformer.{wte, wpe, h.0}  " in text
+    assert "  transformer.h.1  " in text
+    assert "  transformer.ln_f, lm_head  " in text
+
+
 PLAN = """\
 PLAN: 1f1b on 3 ranks, 4 microbatches of 2 samples
 
