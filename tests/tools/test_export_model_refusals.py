@@ -45,6 +45,11 @@ def test_sizes_and_numbers_that_depend_on_values_are_refused_with_the_operator(e
     refused(export(user_file(body)), f"operator {operator}", "depends on the values", "moe.py")
 
 
+def test_a_model_that_cannot_be_trained_itself_is_refused_with_torchs_reason(export, user_file):
+    body = "y = self.linear(x).tanh()\ny[:, 0] = 1\nreturn y"
+    refused(export(user_file(body)), "the model cannot be trained", "modified by an inplace operation")
+
+
 def test_what_the_model_says_on_standard_error_is_kept(export, user_file):
     path = user_file("import sys\nprint('hello', file=sys.stderr)\nreturn self.linear(x)")
     assert "hello" in export(path).messages

@@ -27,6 +27,18 @@ def test_in_place_operators_become_functional(export, user_file):
     assert not any(name.split(".")[1].endswith("_") for name in result.targets() if "aten" in name)
 
 
+def test_writes_of_what_needs_a_gradient_pass_it_on(export, user_file):
+    """Of one element, of less than is written, of another type, of another layout; aten::copy has no derivative."""
+    body = ("h = self.linear(x)\nz = torch.zeros(x.shape[0], 3, dtype=torch.float64)\n"
+            "z[:, 0] = h[:, 1] * 2\nz[:, 1:] = h[:, :1]\n"
+            "turned = torch.empty(3, x.shape[0])\nturned.copy_(h.t())\n"
+            "self.last.copy_(h.detach().mean(0))\n"
+            "return z + turned.view(3, 1, -1).sum(0).t()")
+    result = export(user_file(body, "self.register_buffer('last', torch.zeros(3))"))
+    assert result.code == 0, result.messages
+    assert "equal the module's" in result.messages and "aten.copy.default" not in result.targets()
+
+
 def test_a_buffer_updated_in_place_is_an_output(export, user_file):
     result = export(user_file("self.calls.add_(1)\nreturn self.linear(x)",
                               "self.register_buffer('calls', torch.zeros(()))"))

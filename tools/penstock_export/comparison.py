@@ -3,7 +3,7 @@
 Guarantees, where it returns, that one training pass over the example batch gives the same outputs,
 the same gradients of a loss and the same buffers. The loss is the sum of all floating outputs
 times a fixed random projection, so that every output element matters. Throws UserError where
-anything differs.
+anything differs, and where one of the two fails.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch.utils import _pytree as pytree
 
-from .errors import UserError
+from .errors import UserError, reason
 from .runner import Runner
 
 # The same kernels run in both, so the difference is 0 as a rule. What is allowed is what sums in
@@ -56,6 +56,18 @@ def pass_of_program(program, args, kwargs, seed):
         outputs, buffers = runner(args, kwargs)
     backward(outputs, seed)
     return Pass(numbered(outputs), gradients(runner.parameters), buffers)
+
+
+@contextlib.contextmanager
+def named(subject):
+    """Says whose pass over the example inputs it is that fails."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"{subject} cannot be trained on the example inputs: {reason(error)}"
+                        ) from error
 
 
 @contextlib.contextmanager
@@ -127,8 +139,10 @@ def compare(reference, program, args, kwargs, seed):
 
     {"outputs": [(name, relative difference), ...], "gradients": [...], "buffers": [...]}
     """
-    expected = pass_of_module(reference, args, kwargs, seed)
-    actual = pass_of_program(program, args, kwargs, seed)
+    with named("the model"):
+        expected = pass_of_module(reference, args, kwargs, seed)
+    with named("the program that torch.export made"):
+        actual = pass_of_program(program, args, kwargs, seed)
     total = sum(g.double().norm().item() ** 2 for g in expected.gradients.values()) ** 0.5
     return {"outputs": mismatches(expected.outputs, actual.outputs),
             "gradients": mismatches(expected.gradients, actual.gradients, GRADIENT_FLOOR * total),

@@ -36,7 +36,7 @@ def export(model, args, kwargs, options):
         with quiet_unless_done():
             program = torch.export.export(model, args, kwargs, dynamic_shapes=shapes)
         detach_no_grad_regions(program)
-        program = program.run_decompositions({})
+        program = program.run_decompositions({torch.ops.aten.copy.default: copy_with_derivative})
     except GuardOnDataDependentSymNode as error:
         raise UserError(f"torch.export cannot export the model: {reason(error, 200)}\n  "
                         f"{FIXED_SIZES}") from error
@@ -67,6 +67,15 @@ def refuse_sizes_from_values(program):
         if free_unbacked_symbols(node.meta.get("val")):
             raise UserError(f"operator {node.target} ('{node.name}') gives a size that depends on "
                             f"the values of a tensor\n  {FIXED_SIZES}")
+
+
+def copy_with_derivative(target, source, non_blocking=False):
+    """What `target.copy_(source)` leaves in `target`; aten::copy itself has no derivative."""
+    value = source.to(target.dtype)
+    if value.shape != target.shape:
+        value = value.expand(target.shape)
+    contiguous = torch.contiguous_format if target.is_contiguous() else torch.preserve_format
+    return value.clone(memory_format=contiguous)
 
 
 def detach_no_grad_regions(program):
