@@ -10,6 +10,12 @@ def test_a_mutated_input_is_refused_by_name(export, user_file):
             "x = x.clone()")
 
 
+def test_an_instance_norm_with_running_statistics_is_refused(export, user_file):
+    path = user_file("return self.norm(self.linear(x))", "self.norm = nn.InstanceNorm1d(4, track_running_stats=True)",
+                     inputs="(torch.randn(6, 4, 3),)")
+    refused(export(path), "operator aten.instance_norm", "track_running_stats=False")
+
+
 def test_a_buffer_assigned_in_a_submodule_is_refused(export, user_file):
     path = user_file("return self.inner(x)", "self.inner = Inner()")
     inner = ("class Inner(nn.Module):\n    def __init__(self):\n        super().__init__()\n"

@@ -20,6 +20,25 @@ def test_batch_norm_becomes_functional_and_its_buffers_are_outputs(export, user_
     assert state["norm.num_batches_tracked"] == 0
 
 
+def test_the_last_states_of_an_lstm_have_their_shapes(export, user_file):
+    """torch.export alone adds a dimension to both, and so to all that follows from them."""
+    body = "y, (h, c) = self.lstm(x)\nreturn h.transpose(0, 1), self.linear(x), c[-1]"
+    result = export(user_file(body, "self.lstm = nn.LSTM(3, 4, num_layers=2, bidirectional=True, batch_first=True)",
+                              inputs="(torch.randn(4, 2, 3),)"))
+    assert result.code == 0, result.messages
+    states = [node.meta["val"] for node in result.program.graph.output_node().args[0]]
+    assert [value.dim() for value in states] == [3, 3, 2]
+
+
+def test_norms_without_running_statistics_stay_as_they_are(export, user_file):
+    body = "h = self.linear(self.norm(x))\nreturn self.instance(h.unsqueeze(1).expand(-1, 2, -1))"
+    init = "self.norm = nn.BatchNorm1d(3, track_running_stats=False)\nself.instance = nn.InstanceNorm1d(2, affine=True)"
+    result = export(user_file(body, init))
+    assert result.code == 0, result.messages
+    assert "aten.instance_norm.default" in result.targets()
+    assert not result.program.graph_signature.buffers_to_mutate
+
+
 def test_in_place_operators_become_functional(export, user_file):
     body = "y = self.linear(x)\ny.mul_(2)\ny[:, 0] = 1.0\nreturn y"
     result = export(user_file(body))
