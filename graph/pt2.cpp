@@ -82,7 +82,6 @@ void apply_facts(const Json& facts, Reader& reader, Payloads& payloads) {
 /// where nothing does, it makes no difference.
 void refuse_wrong_states(const Reader& reader) {
   const Graph& graph = reader.graph;
-  const auto consumers = graph.consumers();
   const auto returned = [&](ValueId value) {
     return std::ranges::any_of(graph.outputs, [&](const Output& output) {
       const auto* tensor = std::get_if<TensorRef>(&output.value);
@@ -93,7 +92,7 @@ void refuse_wrong_states(const Reader& reader) {
     if (op.target != "aten::lstm" || op.overload != "input") continue;
     for (const ValueId state : op.outputs | std::views::drop(1)) {
       if (state < 0 || graph.values[state].shape.size() <= 3) continue;
-      if (consumers[state].empty() && !returned(state)) continue;
+      if (graph.consumers()[state].empty() && !returned(state)) continue;
       reader.refuse(fmt::format("operator {} ({}): torch.export wrote `{}` with {} dimensions, but "
                                 "it has 3",
                                 full_name(op), op.name, graph.values[state].name,

@@ -30,6 +30,25 @@ def test_the_last_states_of_an_lstm_have_their_shapes(export, user_file):
     assert [value.dim() for value in states] == [3, 3, 2]
 
 
+def test_complex_numbers_keep_both_parts_in_another_precision(export, user_file):
+    body = "z = torch.view_as_complex(self.linear(x)[:, :2].contiguous()) * self.turn\nreturn torch.view_as_real(z), z"
+    init = "self.turn = nn.Parameter(torch.tensor([1 + 2j]))\nself.register_buffer('unit', torch.tensor([1j]))"
+    result = export(user_file(body, init), options=["--dtype", "float64"])
+    assert result.code == 0, result.messages
+    state = result.program.state_dict
+    assert state["turn"].dtype == torch.complex128 and state["turn"].tolist() == [1 + 2j]
+    assert state["unit"].tolist() == [1j]
+
+
+def test_weight_norm_of_both_kinds_is_exported(export, user_file):
+    """The older one keeps its weight as a computed attribute, which torch refuses to copy."""
+    init = ("self.old = nn.utils.weight_norm(nn.Linear(3, 3))\n"
+            "self.new = nn.utils.parametrizations.weight_norm(self.linear)")
+    result = export(user_file("return self.new(self.old(x))", init))
+    assert result.code == 0, result.messages
+    assert {"old.weight_g", "old.weight_v"} < set(result.program.state_dict)
+
+
 def test_norms_without_running_statistics_stay_as_they_are(export, user_file):
     body = "h = self.linear(self.norm(x))\nreturn self.instance(h.unsqueeze(1).expand(-1, 2, -1))"
     init = "self.norm = nn.BatchNorm1d(3, track_running_stats=False)\nself.instance = nn.InstanceNorm1d(2, affine=True)"

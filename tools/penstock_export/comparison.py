@@ -97,10 +97,15 @@ def projection(outputs, seed):
     generator = torch.Generator().manual_seed(seed)
     terms = []
     for value in outputs:
-        if isinstance(value, torch.Tensor) and value.requires_grad and value.is_floating_point():
+        if isinstance(value, torch.Tensor) and value.requires_grad:
+            value = real(value)
             weights = torch.randn(value.shape, generator=generator, dtype=torch.float64)
             terms.append((value * (weights / max(value.numel(), 1) ** 0.5).to(value.dtype)).sum())
     return sum(terms) if terms else None
+
+
+def tolerance_of(value):
+    return tolerance(real(value).dtype) if isinstance(value, torch.Tensor) else 0.0
 
 
 def tolerance(dtype):
@@ -113,7 +118,7 @@ def difference(expected, actual, floor=0.0):
         return 0.0 if expected == actual else float("inf")
     if expected.shape != actual.shape or expected.dtype != actual.dtype:
         return float("inf")
-    expected, actual = expected.detach(), actual.detach()
+    expected, actual = real(expected.detach()), real(actual.detach())
     same = (expected == actual) | (expected.isnan() & actual.isnan())
     if bool(same.all()):
         return 0.0
@@ -124,14 +129,18 @@ def difference(expected, actual, floor=0.0):
     return distance / scale if distance < float("inf") and scale > 0 else float("inf")
 
 
+def real(tensor):
+    """Complex numbers as pairs."""
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+
+
 def mismatches(expected, actual, floor=0.0):
     """(name, relative difference) of every entry that differs by more than its tolerance."""
     if expected.keys() != actual.keys():
         return [(name, float("inf")) for name in sorted(expected.keys() ^ actual.keys())]
     differences = [(name, difference(value, actual[name], floor))
                    for name, value in expected.items()]
-    return [(name, size) for name, size in differences
-            if not size <= tolerance(getattr(expected[name], "dtype", None))]
+    return [(name, size) for name, size in differences if not size <= tolerance_of(expected[name])]
 
 
 def compare(reference, program, args, kwargs, seed):
@@ -143,7 +152,7 @@ def compare(reference, program, args, kwargs, seed):
         expected = pass_of_module(reference, args, kwargs, seed)
     with named("the program that torch.export made"):
         actual = pass_of_program(program, args, kwargs, seed)
-    total = sum(g.double().norm().item() ** 2 for g in expected.gradients.values()) ** 0.5
+    total = sum(real(g).double().norm().item() ** 2 for g in expected.gradients.values()) ** 0.5
     return {"outputs": mismatches(expected.outputs, actual.outputs),
             "gradients": mismatches(expected.gradients, actual.gradients, GRADIENT_FLOOR * total),
             "buffers": mismatches(expected.buffers, actual.buffers)}
