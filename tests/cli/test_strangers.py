@@ -41,7 +41,8 @@ class Stranger(Reference):
         return pytree.tree_unflatten([inputs[name] for name in self.names], self.structure), target
 
     def loss(self, output, target):
-        return super().loss(pytree.tree_leaves(output)[0], target)
+        first = pytree.tree_leaves(output)[0]
+        return first if self.kind == "output" else super().loss(first, target)
 
 
 def prepare(folder, file, kind):
@@ -57,8 +58,9 @@ def prepare(folder, file, kind):
     with torch.no_grad():
         output = pytree.tree_leaves(module(**example))[0]
     samples = len(next(iter(data.values())))
-    target = torch.randint(output.shape[-1], (samples, *output.shape[1:-1]))
-    save_file(data | {"target": target}, folder / "data.safetensors")
+    if output.dim():
+        data["target"] = torch.randint(output.shape[-1], (samples, *output.shape[1:-1]))
+    save_file(data, folder / "data.safetensors")
     return path, build(source, options)[0], example
 
 

@@ -33,6 +33,15 @@ def test_no_grad_inside_autocast_which_torch_forgets_is_refused(export, user_fil
     refused(export(user_file(body)), "differs from the module in", "gradients", "x.detach()")
 
 
+def test_a_backward_of_ones_own_which_torch_forgets_is_refused(export, user_file):
+    path = user_file("return Straight.apply(self.linear(x))")
+    straight = ("class Straight(torch.autograd.Function):\n    @staticmethod\n    def forward(context, x):\n"
+                "        return x.round()\n    @staticmethod\n    def backward(context, gradient):\n"
+                "        return gradient\n")
+    path.write_text(path.read_text().replace("class Net", straight + "class Net"))
+    refused(export(path), "gradients", "torch.autograd.Function")
+
+
 @pytest.mark.parametrize("body, words", [
     ("return self.linear(x) if x.sum() > 0 else x", ["torch.export cannot export the model"]),
     ("return self.linear(x).view(4, 3)[:x.shape[0]]", ["torch.export cannot export", "--static"]),

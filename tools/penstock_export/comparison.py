@@ -28,7 +28,8 @@ GRADIENT_FLOOR = 1e-5
 # What is known to make torch.export write another model, by what differs.
 HINTS = {"outputs": "",
          "gradients": "; torch.export forgets torch.no_grad() inside torch.autocast(), while "
-                      "x.detach() is always kept"}
+                      "x.detach() is always kept, and the backward of a torch.autograd.Function, "
+                      "of which only what its forward does is kept"}
 
 
 @dataclass
