@@ -75,7 +75,10 @@ def thirds(path):
     ("structures", "dictionary", "1f1b"), ("structures", "pair", "gpipe"), ("structures", "indices", "1f1b"),
     ("structures", "universal", "gpipe"), ("structures", "checkpointed", "1f1b"),
     ("operators", "statistics", "gpipe"), ("operators", "pictures", "1f1b"), ("operators", "scatters", "gpipe"),
-    ("operators", "distances", "1f1b"), ("operators", "recurrent", "gpipe"), ("operators", "reparametrised", "1f1b")])
+    ("operators", "distances", "1f1b"), ("operators", "recurrent", "gpipe"), ("operators", "reparametrised", "1f1b"),
+    ("architectures", "rotary", "gpipe"), ("architectures", "selectivescan", "1f1b"),
+    ("architectures", "messages", "gpipe"), ("architectures", "windows", "1f1b"),
+    ("architectures", "masked", "gpipe")])
 def test_a_strangers_model_trains_as_in_pytorch(tmp_path, file, kind, schedule):
     path, module, example = prepare(tmp_path, file, kind)
     begins = BEGINS.get(kind) or thirds(path)
