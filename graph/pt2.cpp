@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ranges>
 
 #include "graph/error.hpp"
 #include "graph/facts.hpp"
@@ -90,7 +89,8 @@ void refuse_wrong_states(const Reader& reader) {
   };
   for (const Operator& op : graph.operators) {
     if (op.target != "aten::lstm" || op.overload != "input") continue;
-    for (const ValueId state : op.outputs | std::views::drop(1)) {
+    for (size_t i = 1; i < op.outputs.size(); ++i) {
+      const ValueId state = op.outputs[i];
       if (state < 0 || graph.values[state].shape.size() <= 3) continue;
       if (graph.consumers()[state].empty() && !returned(state)) continue;
       reader.refuse(fmt::format("operator {} ({}): torch.export wrote `{}` with {} dimensions, but "
