@@ -11,6 +11,7 @@
 #include "pipeline/checkpoint.hpp"
 #include "pipeline/dataset.hpp"
 #include "pipeline/parameters.hpp"
+#include "pipeline/safetensors.hpp"
 
 namespace penstock::cli {
 
@@ -75,6 +76,28 @@ void check_model(const Plan& plan, const Graph& graph) {
       "Choose another microbatch, or export the model with a dynamic batch.");
 }
 
+/// What is asked for can be written at the end.
+void check_written(const ExecuteOptions& options, const Graph& graph) {
+  const auto check = [](const char* flag, const std::string& path, const std::string& tensor,
+                        DType dtype) {
+    if (!path.empty()) require_storable(flag, tensor, dtype);
+  };
+  for (const StoredTensor& tensor : graph.tensors) {
+    if (!tensor.requires_grad) continue;
+    check("--save", options.save, tensor.name, tensor.dtype);
+    check("--dump-gradients", options.dump_gradients, tensor.name, tensor.dtype);
+  }
+  for (const BufferUpdate& update : graph.updates) {
+    const StoredTensor& buffer = graph.tensors[update.tensor];
+    check("--save", options.save, buffer.name, buffer.dtype);
+  }
+  for (const Output& output : graph.outputs) {
+    const auto* tensor = std::get_if<TensorRef>(&output.value);
+    if (!tensor) continue;
+    check("--output", options.output, "output " + output.name, graph.values[tensor->value].dtype);
+  }
+}
+
 }  // namespace
 
 CheckedRun check_execute(const ExecuteOptions& options) {
@@ -83,6 +106,7 @@ CheckedRun check_execute(const ExecuteOptions& options) {
   checked.plan = read_plan(options.plan);
   checked.graph = read_model(checked.plan.job);
   check_model(checked.plan, checked.graph);
+  check_written(options, checked.graph);
   checked.slicing = slice(checked.plan, checked.graph, analyse(checked.graph));
   make_adaptive(checked.plan, checked.graph, checked.slicing);
   checked.program = lowered_program(checked.plan, checked.slicing, options.forward_only);

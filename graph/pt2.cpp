@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "graph/error.hpp"
+#include "graph/facts.hpp"
 #include "graph/file.hpp"
 #include "graph/functional.hpp"
 #include "graph/pt2_reader.hpp"
@@ -76,6 +77,31 @@ void apply_facts(const Json& facts, Reader& reader, Payloads& payloads) {
   tie(payloads, facts.value("tied", std::vector<std::vector<std::string>>{}));
 }
 
+/// torch.export gives an LSTM's last states a dimension too many, and so all that follows from them;
+/// where nothing does, it makes no difference.
+void refuse_wrong_states(const Reader& reader) {
+  const Graph& graph = reader.graph;
+  const auto returned = [&](ValueId value) {
+    return std::ranges::any_of(graph.outputs, [&](const Output& output) {
+      const auto* tensor = std::get_if<TensorRef>(&output.value);
+      return tensor && tensor->value == value;
+    });
+  };
+  for (const Operator& op : graph.operators) {
+    if (op.target != "aten::lstm" || op.overload != "input") continue;
+    for (size_t i = 1; i < op.outputs.size(); ++i) {
+      const ValueId state = op.outputs[i];
+      if (state < 0 || graph.values[state].shape.size() <= 3) continue;
+      if (graph.consumers()[state].empty() && !returned(state)) continue;
+      reader.refuse(fmt::format("operator {} ({}): torch.export wrote `{}` with {} dimensions, but "
+                                "it has 3",
+                                full_name(op), op.name, graph.values[state].name,
+                                graph.values[state].shape.size()),
+                    "Export the model with tools/export_model.py, which corrects that.");
+    }
+  }
+}
+
 void read_into(Graph& graph, const std::string& path) {
   const Zip zip(path);
   Reader reader(path, graph);
@@ -86,6 +112,7 @@ void read_into(Graph& graph, const std::string& path) {
   read_inputs(reader, scope, model, payloads);
   read_nodes(reader, scope);
   read_outputs(reader, scope, model);
+  refuse_wrong_states(reader);
   make_functional(graph);
   // Before the first operator and behind the last one nothing is parted.
   std::erase_if(graph.markers, [&](OperatorId next) {

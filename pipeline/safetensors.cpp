@@ -122,6 +122,14 @@ void SafetensorsFile::read(const SafetensorsEntry& entry, int64_t offset,
   file_.read(entry.begin + offset, destination);
 }
 
+void require_storable(const std::string& place, const std::string& tensor, DType dtype) {
+  if (!safetensors_name(dtype).empty()) return;
+  throw InputError(
+      place, fmt::format("{} is {}, which .safetensors does not have", tensor, name(dtype)),
+      "Hold it in another type in the model: complex numbers as pairs of real ones, with "
+      "torch.view_as_complex where they are used.");
+}
+
 namespace {
 
 struct HeaderEntry {
@@ -131,12 +139,13 @@ struct HeaderEntry {
   size_t bytes;
 };
 
-std::string make_header(const std::vector<HeaderEntry>& entries,
+std::string make_header(const std::filesystem::path& path, const std::vector<HeaderEntry>& entries,
                         const std::map<std::string, std::string>& metadata) {
   Json header = Json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   size_t offset = 0;
   for (const HeaderEntry& entry : entries) {
+    require_storable(path.string(), entry.name, entry.dtype);
     header[entry.name] = {{"dtype", safetensors_name(entry.dtype)},
                           {"shape", entry.shape},
                           {"data_offsets", {offset, offset + entry.bytes}}};
@@ -188,7 +197,7 @@ void write_safetensors(const std::filesystem::path& path,
   for (const SafetensorsTensor& tensor : tensors) {
     entries.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.bytes.size()});
   }
-  write_whole(path, make_header(entries, metadata), [&](std::ostream& stream) {
+  write_whole(path, make_header(path, entries, metadata), [&](std::ostream& stream) {
     for (const SafetensorsTensor& tensor : tensors) put(stream, tensor.bytes);
   });
 }
@@ -202,7 +211,7 @@ void write_safetensors(const std::filesystem::path& path,
     const int64_t bytes = shape_bytes(tensor.shape, size_bytes(tensor.dtype));
     entries.push_back({tensor.name, tensor.dtype, tensor.shape, static_cast<size_t>(bytes)});
   }
-  write_whole(path, make_header(entries, metadata), [&](std::ostream& stream) {
+  write_whole(path, make_header(path, entries, metadata), [&](std::ostream& stream) {
     std::vector<std::byte> bytes;
     for (size_t i = 0; i < tensors.size(); ++i) {
       bytes.resize(entries[i].bytes);

@@ -44,6 +44,10 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
+/// Throws InputError where the format has no name for a tensor's dtype, as for complex128. `place`:
+/// the file, or the flag that asks for it.
+void require_storable(const std::string& place, const std::string& tensor, DType dtype);
+
 /// A tensor to be written; `bytes` is contiguous in row-major order.
 struct SafetensorsTensor {
   std::string name;
@@ -53,7 +57,7 @@ struct SafetensorsTensor {
 };
 
 /// Writes to a temporary name beside `path`, then renames: `path` never holds half a file. Throws
-/// InputError if it cannot.
+/// InputError if it cannot, and for tensors that are not storable.
 void write_safetensors(const std::filesystem::path& path,
                        const std::vector<SafetensorsTensor>& tensors,
                        const std::map<std::string, std::string>& metadata = {});

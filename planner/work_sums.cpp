@@ -69,7 +69,7 @@ double WorkSums::forward_once(int begin, int end) const {
 double WorkSums::input_once(int begin, int end) const {
   const double first_s = action_s_ + (split_ ? 2 : 1) * first_action_s_;
   return std::min(difference(input_, begin, end) + action_s_,
-                  std::max(0.0, difference(input0_, begin, end) + first_s));
+                  std::max(-weight_once(begin, end), difference(input0_, begin, end) + first_s));
 }
 
 double WorkSums::bare_forward(int begin, int end) const {

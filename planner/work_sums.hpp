@@ -31,7 +31,8 @@ class WorkSums {
   /// Once per step.
   double optimizer(int begin, int end) const { return difference(optimizer_, begin, end); }
   double reduce(int begin, int end) const { return difference(reduce_, begin, end); }
-  /// One F, I or W, of whatever microbatch takes least, in one stage …
+  /// One F, I or W, of whatever microbatch takes least, in one stage … Of microbatch 0 it is I that
+  /// takes less, and in a whole backward also W: an I may be below 0, but not with its W.
   double forward_once(int begin, int end) const;
   double input_once(int begin, int end) const;
   double weight_once(int begin, int end) const;

@@ -90,10 +90,12 @@ class PlanCosts {
                                   ? costs.backward_input_s + costs.backward_weight_s
                                   : costs.backward_s;
     costs.first_forward_s = costs.forward_s * excess;
-    // Microbatch 0 stores its gradients where the others add theirs.
+    // Microbatch 0 stores its gradients where the others add theirs. Where backwards may be split some
+    // may be whole, too: neither takes less than no time.
     costs.first_backward_s = std::max(
         backward_s * excess - profile_.accumulate_s_per_byte * static_cast<double>(trainable_bytes),
-        -(splits_backward(plan_) ? costs.backward_input_s : costs.backward_s));
+        -(splits_backward(plan_) ? std::min(costs.backward_input_s, costs.backward_s)
+                                 : costs.backward_s));
     if (cluster_) slow_down(costs, slowest_replica(plan_.stages[stage].rank));
     reductions_.add(static_cast<int>(stage), gradient_bytes, costs);
     return costs;

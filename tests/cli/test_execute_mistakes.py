@@ -75,6 +75,34 @@ def test_a_model_without_weights_cannot_be_trained(tmp_path):
     assert done.returncode == 2 and "--meta" in done.stderr
 
 
+class Phases(torch.nn.Module):
+    """Has a parameter and an output of complex128."""
+
+    def __init__(self):
+        super().__init__()
+        self.phase = torch.nn.Parameter(torch.randn(4, dtype=torch.complex128))
+
+    def forward(self, x):
+        z = x * self.phase
+        return z.real, z
+
+
+def test_what_safetensors_cannot_hold_is_refused_before_anything_runs(tmp_path):
+    x = torch.randn(8, 4, dtype=torch.float64)
+    torch.export.save(torch.export.export(Phases(), (x,), dynamic_shapes=({0: torch.export.Dim("batch")},)),
+                      tmp_path / "model.pt2")
+    save_file({"x": x, "target": torch.randint(4, (8,))}, tmp_path / "data.safetensors")
+    plan = write_plan(tmp_path, tmp_path / "model.pt2", tmp_path / "data.safetensors", [""], 2, 2)
+    before = sorted(tmp_path.iterdir())
+    for flags, tensor in ((["--save"], "phase"), (["--dump-gradients"], "phase"),
+                          (["--forward-only", "--output"], "output 1")):
+        done = execute(plan, *flags, tmp_path / "out")
+        assert done.returncode == 2, done.stderr
+        assert f"{flags[-1]}: {tensor} is complex128" in done.stderr and "view_as_complex" in done.stderr
+        assert sorted(tmp_path.iterdir()) == before
+    execute_json(plan, "--steps", 1)
+
+
 def test_an_infinite_loss_ends_the_run_before_the_optimizer(tmp_path):
     plan = good_plan(tmp_path)
     data = load_file(tmp_path / "data.safetensors")

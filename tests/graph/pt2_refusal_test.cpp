@@ -59,6 +59,20 @@ TEST(Pt2, RefusesOperatorsThatWriteToTheirInputs) {
   expect_refusal(input, "writes to its input 'x'");
 }
 
+TEST(Pt2, RefusesStatesOfAnLstmWithADimensionTooManyWhereTheyAreUsed) {
+  Pt2 file;
+  Json& graph = file.graph();
+  for (const char* name : {"y", "h", "c"})
+    graph["tensor_values"][name] = tensor_meta({1, 1, batch_size(), 3}, {3, 3, 3, 1});
+  graph["nodes"].push_back(node("torch.ops.aten.lstm.input", {argument_json("input", named("x"))},
+                                {named("y"), named("h"), named("c")}));
+  EXPECT_EQ(file.read().operators.size(), 3u);
+  graph["nodes"].push_back(
+      node("torch.ops.aten.relu.default", {argument_json("self", named("c"))}, {named("r")}));
+  graph["tensor_values"]["r"] = tensor_meta({1, 1, batch_size(), 3}, {3, 3, 3, 1});
+  expect_refusal(file, "wrote `c` with 4 dimensions, but it has 3");
+}
+
 TEST(Pt2, RefusesSizesThatDependOnData) {
   Pt2 table;
   table.graph()["sym_int_values"]["n"] = {

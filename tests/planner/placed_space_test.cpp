@@ -86,6 +86,22 @@ TEST(PlacedSpace, TheyHoldWhereNothingOrNoGradientCrossesSomeCuts) {
 
 TEST(PlacedSpace, TheyHoldOnRanksOfUnequalSpeed) { expect_bounds_hold(2000, 2150, false, false); }
 
+/// Backwards may be whole or in two parts, and microbatch 0 takes half a second less for B or for I with
+/// W. Alone the units' I take less than that; of the stage W pays the rest where it runs B.
+TEST(PlacedSpace, TheyHoldWhereMicrobatch0TakesLessThanItsInputsAlone) {
+  Chain chain = random_chain(1, {.units = 3, .extras = false});
+  chain.costs.backward_s = {0.6, 0.1, 0.5};
+  chain.input_s = {0.1, 0.5, 0.5};
+  chain.weight_s = {0.5, 0, 0};
+  chain.costs.first_forward_s = {0, 0, 0};
+  chain.costs.first_backward_s = {-0.3, -0.2, 0};
+  const Program compute = compute_program("1f1b", 2, 1);
+  const PlacedSpace either(split_costs(chain, true), bytes_of(chain), placement(compute),
+                           equal_ranks(2));
+  const double room = simulate_program(chain, {0, 2}, compute).makespan_s * (1 + rounding);
+  for (const double bound : bounds_of(either, {0, 2})) EXPECT_LE(bound, room);
+}
+
 TEST(PlacedSpace, IsExactForEqualStagesAndFreeTransfers) {
   // 1F1B: (M + P - 1)(F + B), as published.
   Chain chain = random_chain(1, {.units = 4, .equal = true, .extras = false, .transfer_scale = 0});

@@ -53,6 +53,21 @@ TEST(MinCut, IsTheLeastOfAllCutsWithTheFewestNodes) {
   }
 }
 
+/// More flows into one node than INT64_MAX counts.
+TEST(MinCut, TakesAnyNumberOfInfiniteEdges) {
+  constexpr int64_t infinite = CapacityEdge::infinite;
+  constexpr int joint = 2, aside = 3;
+  std::vector<CapacityEdge> edges{
+      {0, joint, 1}, {0, aside, 400}, {aside, joint, infinite}, {1, 0, infinite}, {joint, 1, 5}};
+  std::vector<char> expected{1, 0, 1, 1};
+  for (int node = aside + 1; node <= aside + 4; ++node) {
+    edges.push_back({0, node, infinite});
+    edges.push_back({node, joint, infinite});
+    expected.push_back(1);
+  }
+  EXPECT_EQ(min_cut(static_cast<int>(expected.size()), edges, 0, 1), expected);
+}
+
 constexpr int64_t features = 256;
 
 /// A wide mask from a narrow input at the top, six layers, and the mask's use at the end.

@@ -10,6 +10,12 @@ def test_a_mutated_input_is_refused_by_name(export, user_file):
             "x = x.clone()")
 
 
+def test_an_instance_norm_with_running_statistics_is_refused(export, user_file):
+    path = user_file("return self.norm(self.linear(x))", "self.norm = nn.InstanceNorm1d(4, track_running_stats=True)",
+                     inputs="(torch.randn(6, 4, 3),)")
+    refused(export(path), "operator aten.instance_norm", "track_running_stats=False")
+
+
 def test_a_buffer_assigned_in_a_submodule_is_refused(export, user_file):
     path = user_file("return self.inner(x)", "self.inner = Inner()")
     inner = ("class Inner(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
@@ -25,6 +31,15 @@ def test_no_grad_inside_autocast_which_torch_forgets_is_refused(export, user_fil
     body = ("with torch.autocast('cpu', torch.bfloat16):\n    y = self.linear(x)\n"
             "    with torch.no_grad():\n        z = self.linear(y)\nreturn y.float() + z")
     refused(export(user_file(body)), "differs from the module in", "gradients", "x.detach()")
+
+
+def test_a_backward_of_ones_own_which_torch_forgets_is_refused(export, user_file):
+    path = user_file("return Straight.apply(self.linear(x))")
+    straight = ("class Straight(torch.autograd.Function):\n    @staticmethod\n    def forward(context, x):\n"
+                "        return x.round()\n    @staticmethod\n    def backward(context, gradient):\n"
+                "        return gradient\n")
+    path.write_text(path.read_text().replace("class Net", straight + "class Net"))
+    refused(export(path), "gradients", "torch.autograd.Function")
 
 
 @pytest.mark.parametrize("body, words", [
@@ -43,6 +58,11 @@ def test_what_torch_cannot_export_is_refused_with_its_reason(export, user_file, 
     ("return self.linear(x) * x.sum().item()", "aten.item")])
 def test_sizes_and_numbers_that_depend_on_values_are_refused_with_the_operator(export, user_file, body, operator):
     refused(export(user_file(body)), f"operator {operator}", "depends on the values", "moe.py")
+
+
+def test_a_model_that_cannot_be_trained_itself_is_refused_with_torchs_reason(export, user_file):
+    body = "y = self.linear(x).tanh()\ny[:, 0] = 1\nreturn y"
+    refused(export(user_file(body)), "the model cannot be trained", "modified by an inplace operation")
 
 
 def test_what_the_model_says_on_standard_error_is_kept(export, user_file):

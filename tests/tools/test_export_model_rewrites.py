@@ -20,11 +20,61 @@ def test_batch_norm_becomes_functional_and_its_buffers_are_outputs(export, user_
     assert state["norm.num_batches_tracked"] == 0
 
 
+def test_the_last_states_of_an_lstm_have_their_shapes(export, user_file):
+    """torch.export alone adds a dimension to both, and so to all that follows from them."""
+    body = "y, (h, c) = self.lstm(x)\nreturn h.transpose(0, 1), self.linear(x), c[-1]"
+    result = export(user_file(body, "self.lstm = nn.LSTM(3, 4, num_layers=2, bidirectional=True, batch_first=True)",
+                              inputs="(torch.randn(4, 2, 3),)"))
+    assert result.code == 0, result.messages
+    states = [node.meta["val"] for node in result.program.graph.output_node().args[0]]
+    assert [value.dim() for value in states] == [3, 3, 2]
+
+
+def test_complex_numbers_keep_both_parts_in_another_precision(export, user_file):
+    body = "z = torch.view_as_complex(self.linear(x)[:, :2].contiguous()) * self.turn\nreturn torch.view_as_real(z), z"
+    init = "self.turn = nn.Parameter(torch.tensor([1 + 2j]))\nself.register_buffer('unit', torch.tensor([1j]))"
+    result = export(user_file(body, init), options=["--dtype", "float64"])
+    assert result.code == 0, result.messages
+    state = result.program.state_dict
+    assert state["turn"].dtype == torch.complex128 and state["turn"].tolist() == [1 + 2j]
+    assert state["unit"].tolist() == [1j]
+
+
+def test_weight_norm_of_both_kinds_is_exported(export, user_file):
+    """The older one keeps its weight as a computed attribute, which torch refuses to copy."""
+    init = ("self.old = nn.utils.weight_norm(nn.Linear(3, 3))\n"
+            "self.new = nn.utils.parametrizations.weight_norm(self.linear)")
+    result = export(user_file("return self.new(self.old(x))", init))
+    assert result.code == 0, result.messages
+    assert {"old.weight_g", "old.weight_v"} < set(result.program.state_dict)
+
+
+def test_norms_without_running_statistics_stay_as_they_are(export, user_file):
+    body = "h = self.linear(self.norm(x))\nreturn self.instance(h.unsqueeze(1).expand(-1, 2, -1))"
+    init = "self.norm = nn.BatchNorm1d(3, track_running_stats=False)\nself.instance = nn.InstanceNorm1d(2, affine=True)"
+    result = export(user_file(body, init))
+    assert result.code == 0, result.messages
+    assert "aten.instance_norm.default" in result.targets()
+    assert not result.program.graph_signature.buffers_to_mutate
+
+
 def test_in_place_operators_become_functional(export, user_file):
     body = "y = self.linear(x)\ny.mul_(2)\ny[:, 0] = 1.0\nreturn y"
     result = export(user_file(body))
     assert result.code == 0
     assert not any(name.split(".")[1].endswith("_") for name in result.targets() if "aten" in name)
+
+
+def test_writes_of_what_needs_a_gradient_pass_it_on(export, user_file):
+    """Of one element, of less than is written, of another type, of another layout; aten::copy has no derivative."""
+    body = ("h = self.linear(x)\nz = torch.zeros(x.shape[0], 3, dtype=torch.float64)\n"
+            "z[:, 0] = h[:, 1] * 2\nz[:, 1:] = h[:, :1]\n"
+            "turned = torch.empty(3, x.shape[0])\nturned.copy_(h.t())\n"
+            "self.last.copy_(h.detach().mean(0))\n"
+            "return z + turned.view(3, 1, -1).sum(0).t()")
+    result = export(user_file(body, "self.register_buffer('last', torch.zeros(3))"))
+    assert result.code == 0, result.messages
+    assert "equal the module's" in result.messages and "aten.copy.default" not in result.targets()
 
 
 def test_a_buffer_updated_in_place_is_an_output(export, user_file):

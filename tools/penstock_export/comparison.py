@@ -3,7 +3,7 @@
 Guarantees, where it returns, that one training pass over the example batch gives the same outputs,
 the same gradients of a loss and the same buffers. The loss is the sum of all floating outputs
 times a fixed random projection, so that every output element matters. Throws UserError where
-anything differs.
+anything differs, and where one of the two fails.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch.utils import _pytree as pytree
 
-from .errors import UserError
+from .errors import UserError, reason
 from .runner import Runner
 
 # The same kernels run in both, so the difference is 0 as a rule. What is allowed is what sums in
@@ -28,7 +28,8 @@ GRADIENT_FLOOR = 1e-5
 # What is known to make torch.export write another model, by what differs.
 HINTS = {"outputs": "",
          "gradients": "; torch.export forgets torch.no_grad() inside torch.autocast(), while "
-                      "x.detach() is always kept"}
+                      "x.detach() is always kept, and the backward of a torch.autograd.Function, "
+                      "of which only what its forward does is kept"}
 
 
 @dataclass
@@ -59,6 +60,18 @@ def pass_of_program(program, args, kwargs, seed):
 
 
 @contextlib.contextmanager
+def named(subject):
+    """Says whose pass over the example inputs it is that fails."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"{subject} cannot be trained on the example inputs: {reason(error)}"
+                        ) from error
+
+
+@contextlib.contextmanager
 def seeded(seed):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -85,10 +98,15 @@ def projection(outputs, seed):
     generator = torch.Generator().manual_seed(seed)
     terms = []
     for value in outputs:
-        if isinstance(value, torch.Tensor) and value.requires_grad and value.is_floating_point():
+        if isinstance(value, torch.Tensor) and value.requires_grad:
+            value = real(value)
             weights = torch.randn(value.shape, generator=generator, dtype=torch.float64)
             terms.append((value * (weights / max(value.numel(), 1) ** 0.5).to(value.dtype)).sum())
     return sum(terms) if terms else None
+
+
+def tolerance_of(value):
+    return tolerance(real(value).dtype) if isinstance(value, torch.Tensor) else 0.0
 
 
 def tolerance(dtype):
@@ -101,7 +119,7 @@ def difference(expected, actual, floor=0.0):
         return 0.0 if expected == actual else float("inf")
     if expected.shape != actual.shape or expected.dtype != actual.dtype:
         return float("inf")
-    expected, actual = expected.detach(), actual.detach()
+    expected, actual = real(expected.detach()), real(actual.detach())
     same = (expected == actual) | (expected.isnan() & actual.isnan())
     if bool(same.all()):
         return 0.0
@@ -112,14 +130,18 @@ def difference(expected, actual, floor=0.0):
     return distance / scale if distance < float("inf") and scale > 0 else float("inf")
 
 
+def real(tensor):
+    """Complex numbers as pairs."""
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+
+
 def mismatches(expected, actual, floor=0.0):
     """(name, relative difference) of every entry that differs by more than its tolerance."""
     if expected.keys() != actual.keys():
         return [(name, float("inf")) for name in sorted(expected.keys() ^ actual.keys())]
     differences = [(name, difference(value, actual[name], floor))
                    for name, value in expected.items()]
-    return [(name, size) for name, size in differences
-            if not size <= tolerance(getattr(expected[name], "dtype", None))]
+    return [(name, size) for name, size in differences if not size <= tolerance_of(expected[name])]
 
 
 def compare(reference, program, args, kwargs, seed):
@@ -127,9 +149,11 @@ def compare(reference, program, args, kwargs, seed):
 
     {"outputs": [(name, relative difference), ...], "gradients": [...], "buffers": [...]}
     """
-    expected = pass_of_module(reference, args, kwargs, seed)
-    actual = pass_of_program(program, args, kwargs, seed)
-    total = sum(g.double().norm().item() ** 2 for g in expected.gradients.values()) ** 0.5
+    with named("the model"):
+        expected = pass_of_module(reference, args, kwargs, seed)
+    with named("the program that torch.export made"):
+        actual = pass_of_program(program, args, kwargs, seed)
+    total = sum(real(g).double().norm().item() ** 2 for g in expected.gradients.values()) ** 0.5
     return {"outputs": mismatches(expected.outputs, actual.outputs),
             "gradients": mismatches(expected.gradients, actual.gradients, GRADIENT_FLOOR * total),
             "buffers": mismatches(expected.buffers, actual.buffers)}

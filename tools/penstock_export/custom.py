@@ -11,6 +11,7 @@ import torch
 from torch._decomp import decomposition_table
 from torch._library.custom_ops import OPDEFS
 
+from . import recurrent
 from .errors import UserError, reason
 
 OWN = ("aten", "prims", "pippy")  # pippy: pipe_split(), which markers.py takes out
@@ -51,7 +52,8 @@ def replace(program, graph_modules):
         if not table:
             return program
         try:
-            program = program.run_decompositions(table)
+            with recurrent.right_shapes():
+                program = program.run_decompositions(table)
         except Exception as error:
             raise UserError(f"--decompose: {', '.join(map(str, table))} cannot be traced: "
                             f"{reason(error, 300)}\n  Its body has to consist of torch operators"

@@ -22,7 +22,7 @@ def run(source, options):
     check_output(options.output)
     quiet_torch()
     model, args, kwargs = build(source, options)
-    reference = None if options.meta else copy.deepcopy(model)  # before torch.export touches it
+    reference = None if options.meta else duplicate(model)  # before torch.export touches it
     say(f"exporting {source.path}" + ("" if model.training else " in evaluation mode, as built"))
     program = programs.export(model, args, kwargs, options)
     splits = markers.take_out(program)
@@ -35,6 +35,14 @@ def run(source, options):
         coupled = check_coupling(program, args, kwargs, options.static)
     facts = describe(program, source, options, args, kwargs, coupled) | {"splits": splits}
     return write(program, facts, options.output)
+
+
+def duplicate(module):
+    """A deep copy, also where attributes are computed tensors, as weight_norm leaves them."""
+    computed = {id(value): value.detach().clone() for part in module.modules()
+                for value in vars(part).values()
+                if isinstance(value, torch.Tensor) and not value.is_leaf}
+    return copy.deepcopy(module, computed)
 
 
 def say(message):
@@ -62,11 +70,17 @@ def build(source, options):
         raise UserError(f"{source.path}: model() returns a {type(model).__name__}, not a "
                         "torch.nn.Module")
     args, kwargs = inputs(source, options)
-    dtype = getattr(torch, options.dtype) if options.dtype else None
     device = "meta" if options.meta else None
-    convert = lambda t: t.to(device=device, dtype=dtype if t.is_floating_point() else None)
-    args, kwargs = pytree.tree_map(convert, (args, kwargs))
-    return model.to(dtype=dtype), args, kwargs
+    args, kwargs = pytree.tree_map(lambda t: converted(t, options.dtype).to(device), (args, kwargs))
+    return model._apply(lambda t: converted(t, options.dtype)), args, kwargs
+
+
+def converted(tensor, name):
+    """A tensor of floating type as --dtype says; a complex one with parts of that type."""
+    dtype = getattr(torch, name) if name else tensor.dtype
+    if tensor.is_complex():
+        return tensor.to(dtype if dtype.is_complex else dtype.to_complex())
+    return tensor.to(dtype) if tensor.is_floating_point() else tensor
 
 
 def inputs(source, options):
@@ -102,11 +116,11 @@ def leaves(inputs):
 
 def check(program, reference, args, kwargs, options):
     """Compares program and module; random models with equal seeds, or else in evaluation mode."""
-    evaluation = copy.deepcopy(reference).eval()
+    evaluation = duplicate(reference).eval()
     differences = comparison.compare(reference, program, args, kwargs, options.seed)
     drawn = random_operators(program)
     if any(differences.values()) and drawn:
-        exported = programs.export(copy.deepcopy(evaluation), args, kwargs, options)
+        exported = programs.export(duplicate(evaluation), args, kwargs, options)
         if random_operators(exported):
             say(f"not compared with the module: {drawn[0].target} draws other random numbers")
             return

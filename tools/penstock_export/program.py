@@ -14,13 +14,16 @@ from torch.export.graph_signature import OutputKind
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
-from . import custom
+from . import custom, recurrent
 from .errors import UserError, reason
+from .schema import argument
 
 NO_GRAD_REGION = torch.ops.higher_order.wrap_with_set_grad_enabled
-# They update running statistics without saying so in their schema.
-HIDDEN_WRITES = ("aten::batch_norm", "aten::_batch_norm_impl_index", "aten::native_batch_norm",
-                 "aten::instance_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm")
+# They update running statistics, where they have any and this argument says so, without a word in
+# their schema.
+STATISTICS = {"aten::batch_norm": "training", "aten::_batch_norm_impl_index": "training",
+              "aten::native_batch_norm": "training", "aten::instance_norm": "use_input_stats",
+              "aten::cudnn_batch_norm": "training", "aten::miopen_batch_norm": "training"}
 
 FIXED_SIZES = ("Sizes and branches must not depend on the values of tensors: compute with masks or "
                "weights, as configs/models/moe.py lets every expert see every token.")
@@ -33,10 +36,10 @@ def export(model, args, kwargs, options):
     if not static:
         shapes = pytree.tree_map(lambda _: {0: torch.export.Dim("batch")}, kwargs or args)
     try:
-        with quiet_unless_done():
+        with quiet_unless_done(), recurrent.right_shapes():
             program = torch.export.export(model, args, kwargs, dynamic_shapes=shapes)
-        detach_no_grad_regions(program)
-        program = program.run_decompositions({})
+            detach_no_grad_regions(program)
+            program = program.run_decompositions({torch.ops.aten.copy.default: copy_with_derivative})
     except GuardOnDataDependentSymNode as error:
         raise UserError(f"torch.export cannot export the model: {reason(error, 200)}\n  "
                         f"{FIXED_SIZES}") from error
@@ -67,6 +70,15 @@ def refuse_sizes_from_values(program):
         if free_unbacked_symbols(node.meta.get("val")):
             raise UserError(f"operator {node.target} ('{node.name}') gives a size that depends on "
                             f"the values of a tensor\n  {FIXED_SIZES}")
+
+
+def copy_with_derivative(target, source, non_blocking=False):
+    """What `target.copy_(source)` leaves in `target`; aten::copy itself has no derivative."""
+    value = source.to(target.dtype)
+    if value.shape != target.shape:
+        value = value.expand(target.shape)
+    contiguous = torch.contiguous_format if target.is_contiguous() else torch.preserve_format
+    return value.clone(memory_format=contiguous)
 
 
 def detach_no_grad_regions(program):
@@ -117,9 +129,18 @@ def refuse_mutation(program):
         raise UserError(f"the model's forward changes '{spec.target}' ({spec.kind.name.lower()}); "
                         "only buffers may change in forward")
     for node in operators(program):
-        if node.target._schema.is_mutable or node.target._schema.name in HIDDEN_WRITES:
+        updates = updates_statistics(node)
+        if node.target._schema.is_mutable or updates:
+            cure = ("leave its running statistics out (track_running_stats=False)" if updates else
+                    "use its out-of-place form in the model")
             raise UserError(f"operator {node.target} ('{node.name}') still writes to its input "
-                            "after decomposition; use its out-of-place form in the model")
+                            f"after decomposition; {cure}")
+
+
+def updates_statistics(node):
+    switch = STATISTICS.get(node.target._schema.name)
+    return (switch is not None and argument(node, "running_mean") is not None
+            and argument(node, switch))
 
 
 def drop_copies(program):

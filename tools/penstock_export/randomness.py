@@ -3,6 +3,7 @@
 import torch
 
 from .program import operators
+from .schema import argument
 
 ATEN = torch.ops.aten
 # Operator: (argument, the value with which it always gives the same).
@@ -21,16 +22,6 @@ SWITCHES = {
     ATEN.rnn_tanh.input: ("dropout", 0.0),
     ATEN.rnn_relu.input: ("dropout", 0.0),
 }
-
-
-def argument(node, name):
-    """The value of an argument of `node`, the default of the operator's schema included."""
-    for position, entry in enumerate(node.target._schema.arguments):
-        if entry.name == name:
-            if position < len(node.args):
-                return node.args[position]
-            return node.kwargs.get(name, entry.default_value)
-    raise KeyError(name)
 
 
 def draws(node):

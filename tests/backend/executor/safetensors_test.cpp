@@ -10,6 +10,7 @@ namespace penstock {
 namespace {
 
 using test::message_of;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 /// A file with that header and `data` bytes of zeros.
@@ -73,6 +74,15 @@ TEST(Safetensors, RefusesHeadersThatLie) {
               HasSubstr("does not take"));
   EXPECT_THAT(refusal(file_of(R"({"x":{"dtype":"F32"}})", 0)), HasSubstr("broken header"));
   EXPECT_THAT(refusal(file_of(R"({"x":5})", 0)), HasSubstr("broken header"));
+}
+
+TEST(Safetensors, RefusesToWriteATypeThatTheFormatDoesNotHave) {
+  const test::TemporaryFolder folder;
+  const NamedTensors tensors{{"phase", at::zeros({2}, at::kComplexDouble)}};
+  EXPECT_THAT(message_of<InputError>([&] { write_tensors(folder / "x.safetensors", tensors); }),
+              AllOf(HasSubstr("x.safetensors"), HasSubstr("phase is complex128"),
+                    HasSubstr("view_as_complex")));
+  EXPECT_FALSE(std::filesystem::exists(folder / "x.safetensors"));
 }
 
 TEST(Safetensors, LeavesNothingWhereItCannotWrite) {
