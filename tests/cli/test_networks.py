@@ -40,24 +40,24 @@ class Network:
 
     def _make(self):
         for name in self.names:
-            if self._run(self.ip, "netns", "add", name):
-                pytest.skip("this machine allows no network namespaces")
+            if problem := self._run(self.ip, "netns", "add", name):
+                pytest.skip(f"this machine allows no network namespaces: {problem}")
         self._must(self.ip, "link", "add", self.devices[0], "netns", self.names[0], "type", "veth",
                    "peer", "name", self.devices[1], "netns", self.names[1])
         for name, device, address in zip(self.names, self.devices, self.addresses):
             self._must(self.ip, "-n", name, "address", "add", f"{address}/30", "dev", device)
             for up in ("lo", device):
                 self._must(self.ip, "-n", name, "link", "set", up, "up")
-            if self._run(self.tc, "-n", name, "qdisc", "add", "dev", device, "root", "handle", "1:", "tbf", "rate",
-                         f"{RATE * 8:.0f}bit", "burst", str(BURST), "latency", "2s"):
-                pytest.skip("this kernel has no tbf")
+            if problem := self._run(self.tc, "-n", name, "qdisc", "add", "dev", device, "root", "handle", "1:", "tbf",
+                                    "rate", f"{RATE * 8:.0f}bit", "burst", str(BURST), "latency", "2s"):
+                pytest.skip(f"this kernel has no tbf: {problem}")
 
     def delay(self, milliseconds):
         """In each direction. Skips the test where the kernel cannot."""
         for name, device in zip(self.names, self.devices):
-            if self._run(self.tc, "-n", name, "qdisc", "add", "dev", device, "parent", "1:", "netem", "delay",
-                         f"{milliseconds}ms"):
-                pytest.skip("this kernel has no netem")
+            if problem := self._run(self.tc, "-n", name, "qdisc", "add", "dev", device, "parent", "1:", "netem",
+                                    "delay", f"{milliseconds}ms"):
+                pytest.skip(f"this kernel has no netem: {problem}")
 
     def prefixes(self):
         return [[self.ip, "netns", "exec", name] for name in self.names]
@@ -68,7 +68,9 @@ class Network:
 
     @staticmethod
     def _run(*command):
-        return subprocess.run(command, capture_output=True).returncode
+        """What it says where it fails, else \"\"."""
+        done = subprocess.run(command, capture_output=True, text=True)
+        return done.stderr.strip() or f"exit status {done.returncode}" if done.returncode else ""
 
     def _must(self, *command):
         subprocess.run(command, check=True, capture_output=True, text=True)

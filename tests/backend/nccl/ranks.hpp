@@ -12,6 +12,9 @@
 
 namespace penstock::test {
 
+/// Rank 0 sends to rank 1 and is sent to.
+inline const std::vector<LaneKey> kBothWays{{0, 1, false}, {1, 0, true}};
+
 class FakeRanks {
  public:
   enum Where { computes_on_host, computes_on_device };
