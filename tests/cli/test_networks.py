@@ -141,12 +141,12 @@ def socket_times(network, sizes):
 def test_the_measured_link_is_as_wide_as_it_was_made_and_predicts_other_transfers(network, link):
     """Tolerance: the bandwidth is what messages of 64 KB to 4 MB show, most likely that of 512 KB, whose burst passes
     at once and is 6 % of it; what is timed beside a transfer (a word back, waking up) is milliseconds of 340. In all
-    10 %."""
+    10 %, of the quickest of five transfers: what else the machine does only adds."""
     _, latency, bandwidth = link
     assert bandwidth == pytest.approx(RATE * (1 - HEADERS), rel=0.1)
     size = 2_000_000
     times = socket_times(network, [size] * 5)
-    assert statistics.median(times) / (latency + size / bandwidth) == pytest.approx(1, abs=0.1)
+    assert min(times) / (latency + size / bandwidth) == pytest.approx(1, abs=0.1)
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +171,8 @@ def compute_s(trace):
 def test_the_measured_link_predicts_the_step_of_a_plan_that_waits_for_its_transfers(network, link, profiled, tmp_path,
                                                                                     schedule):
     """1 MB a microbatch, there and back, 175 ms each time beside some milliseconds of compute. Tolerance: that of the
-    link, 10 %, and what this machine, which may be busy, computed in the step."""
+    link, 10 %, and what this machine, which may be busy, computed in the step. What else it does only adds, so the
+    shortest step must not be longer."""
     cluster, _, bandwidth = link
     model, data, profile = profiled
     plan, trace = write_plan(tmp_path, model, data, ["", "layer2"], 4, 256, schedule=schedule, steps=6,
@@ -180,9 +181,10 @@ def test_the_measured_link_predicts_the_step_of_a_plan_that_waits_for_its_transf
     predicted = json.loads(simulated.stdout)["step_s"]
     (status, output, errors), _ = on_both(network, PENSTOCK, "execute", plan, "--json", "--trace", trace)
     assert status == 0, errors
-    measured = statistics.median(json.loads(output)["step_s"][3:])
+    steps = json.loads(output)["step_s"][3:]
     assert predicted > 4 * (1 << 20) / bandwidth  # the transfers of one direction alone
-    assert 0.9 * predicted <= measured <= 1.1 * predicted + compute_s(trace)
+    assert statistics.median(steps) >= 0.9 * predicted
+    assert min(steps) <= 1.1 * predicted + compute_s(trace)
 
 
 def test_torchrun_on_two_machines_trains_as_on_one(network, tmp_path):
