@@ -6,7 +6,6 @@ as `tc` makes it. What the link costs is measured (penstock profile --link), and
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 
@@ -171,20 +170,21 @@ def compute_s(trace):
 def test_the_measured_link_predicts_the_step_of_a_plan_that_waits_for_its_transfers(network, link, profiled, tmp_path,
                                                                                     schedule):
     """1 MB a microbatch, there and back, 175 ms each time beside some milliseconds of compute. Tolerance: that of the
-    link, 10 %, and what this machine, which may be busy, computed in the step. What else it does only adds, so the
-    shortest step must not be longer."""
+    link, 10 %, and all that is computed in a step: as predicted, since the machine may have been busier when it was
+    profiled, and as measured, since it may be so now. What else it does only adds: the shortest step counts."""
     cluster, _, bandwidth = link
     model, data, profile = profiled
     plan, trace = write_plan(tmp_path, model, data, ["", "layer2"], 4, 256, schedule=schedule, steps=6,
                              profile={"path": str(profile)}, cluster={"path": str(cluster)}), tmp_path / "trace.json"
-    simulated = subprocess.run([PENSTOCK, "simulate", plan, "--json"], capture_output=True, text=True, check=True)
+    prediction = tmp_path / "prediction.json"
+    simulated = subprocess.run([PENSTOCK, "simulate", plan, "--json", "--trace", prediction], capture_output=True,
+                               text=True, check=True)
     predicted = json.loads(simulated.stdout)["step_s"]
     (status, output, errors), _ = on_both(network, PENSTOCK, "execute", plan, "--json", "--trace", trace)
     assert status == 0, errors
     steps = json.loads(output)["step_s"][3:]
     assert predicted > 4 * (1 << 20) / bandwidth  # the transfers of one direction alone
-    assert statistics.median(steps) >= 0.9 * predicted
-    assert min(steps) <= 1.1 * predicted + compute_s(trace)
+    assert 0.9 * (predicted - compute_s(prediction)) <= min(steps) <= 1.1 * predicted + compute_s(trace)
 
 
 def test_torchrun_on_two_machines_trains_as_on_one(network, tmp_path):
