@@ -129,6 +129,23 @@ def difference(found, expected):
                       max(tensor.double().norm(), 1e-5 * norm))) for name, tensor in expected.items())
 
 
+def assert_trains_as(reference, plan, steps, tolerance):
+    """Losses, the first gradients, and what is saved after the steps: parameters, and buffers that change."""
+    folder = Path(plan).parent
+    gradients, saved = folder / "gradients.safetensors", folder / "saved"
+    before = {name: value.clone() for name, value in reference.buffers[0].items()}
+    found = execute_json(plan, "--steps", steps, "--dump-gradients", gradients, "--save", saved)
+    losses, expected = reference.train(steps)
+    assert found["losses"] == pytest.approx(losses, rel=tolerance)
+    assert difference(load_file(gradients), expected) <= tolerance
+    tensors = {key: value for file in (saved / f"step-{steps}").glob("stage-*.safetensors")
+               for key, value in load_file(file).items() if key.startswith(("parameter.", "buffer."))}
+    wanted = {f"parameter.{name}": value.detach() for name, value in reference.parameters.items()}
+    wanted |= {f"buffer.{name}": value for name, value in reference.buffers[0].items()
+               if f"buffer.{name}" in tensors or not value.equal(before[name])}
+    assert difference(tensors, wanted) <= tolerance
+
+
 def good_plan(folder, **more):
     """The PiPPy network on two ranks."""
     return write_plan(folder, model_path("pippy"), vectors(folder, "x", 512, torch.float32), ["", "layer1"], 2, 4,

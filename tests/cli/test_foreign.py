@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from pipelines import ROOT, Reference, difference, execute_json, load_file, needs_backend, save_file, torch, write_plan
+from pipelines import ROOT, Reference, assert_trains_as, needs_backend, save_file, torch, write_plan
 
 sys.path.insert(0, str(ROOT / "tests" / "models"))
 
@@ -39,17 +39,7 @@ def check(folder, name, begins, **settings):
         classes = copy.deepcopy(module)(**data).shape[-1]
     save_file(data | {"target": torch.randint(classes, (24,))}, folder / "data.safetensors")
     plan = write_plan(folder, path, folder / "data.safetensors", begins, microbatches=4, microbatch=3)
-    gradients, saved = folder / "gradients.safetensors", folder / "saved"
-    run = execute_json(plan, "--steps", STEPS, "--dump-gradients", gradients, "--save", saved)
-    reference = Reference(plan, module)
-    losses, expected = reference.train(STEPS)
-    assert run["losses"] == pytest.approx(losses, rel=FLOAT32)
-    assert difference(load_file(gradients), expected) <= FLOAT32
-    found = {key: value for file in (saved / f"step-{STEPS}").glob("stage-*.safetensors")
-             for key, value in load_file(file).items() if key.startswith(("parameter.", "buffer."))}
-    wanted = {f"parameter.{key}": value.detach() for key, value in reference.parameters.items()}
-    wanted |= {f"buffer.{key}": value for key, value in reference.buffers[0].items()}
-    assert difference(found, wanted) <= FLOAT32
+    assert_trains_as(Reference(plan, module), plan, STEPS, FLOAT32)
 
 
 @pytest.mark.parametrize("begins", [["", "mix"], ["", "blocks.0", "blocks.1"], ["", "tanh", "mul_", "slice_9"]],
