@@ -21,9 +21,14 @@ def programs():
 
 
 def run(programs, target, folder, *arguments):
-    """No time limit for an input: a clock decides nothing, a target that hangs ends with the test."""
+    """No time limit for an input: a clock decides nothing, a target that hangs ends with the test.
+
+    A shell starts the target, since Linux keeps the peak memory of the process that forked over exec, and
+    libFuzzer holds that to its limit: Python with torch and models may be above it.
+    """
     return subprocess.run(
-        [programs / f"fuzz-{target}", f"-artifact_prefix={folder}/", "-seed=1", "-rss_limit_mb=1024",
+        ["sh", "-c", '"$@" || exit', "sh",
+         programs / f"fuzz-{target}", f"-artifact_prefix={folder}/", "-seed=1", "-rss_limit_mb=1024",
          "-malloc_limit_mb=100", "-timeout=0", *arguments],
         cwd=folder, capture_output=True, text=True, errors="replace")
 
