@@ -186,6 +186,7 @@ std::string causes(const std::optional<TimeParts>& time) {
   return shares(*time, {{"ramp", idle.ramp_s},
                         {"imbalance", idle.imbalance_s},
                         {"transfers", idle.transfers_s},
+                        {"launch", idle.launch_s},
                         {"recompute", time->lost_to_memory_s()},
                         {"all-reduce", idle.all_reduce_s}});
 }
@@ -194,7 +195,8 @@ std::string causes(const std::optional<TimeParts>& time) {
 void print_binding(Out out, const TimeParts& time) {
   std::vector<std::pair<const char*, double>> lost{{"compute", time.lost_to_compute_s()},
                                                    {"memory", time.lost_to_memory_s()},
-                                                   {"network", time.lost_to_network_s()}};
+                                                   {"network", time.lost_to_network_s()},
+                                                   {"launch", time.lost_to_launch_s()}};
   std::ranges::stable_sort(lost, std::greater{}, &std::pair<const char*, double>::second);
   fmt::format_to(out, "binding    {}: of the ranks' time {} is work; {}\n", lost.front().first,
                  shares(time, {{"", time.work_s}}).substr(1), causes(time));

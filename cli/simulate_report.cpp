@@ -39,11 +39,9 @@ nlohmann::ordered_json limits(const MemoryLimit& limit, size_t ranks) {
 }
 
 constexpr std::pair<const char*, double IdleParts::*> idle_names[] = {
-    {"ramp", &IdleParts::ramp_s},
-    {"imbalance", &IdleParts::imbalance_s},
-    {"transfers", &IdleParts::transfers_s},
-    {"recompute", &IdleParts::recompute_s},
-    {"all-reduce", &IdleParts::all_reduce_s}};
+    {"ramp", &IdleParts::ramp_s},           {"imbalance", &IdleParts::imbalance_s},
+    {"transfers", &IdleParts::transfers_s}, {"launch", &IdleParts::launch_s},
+    {"recompute", &IdleParts::recompute_s}, {"all-reduce", &IdleParts::all_reduce_s}};
 constexpr std::pair<const char*, int64_t MemoryParts::*> memory_names[] = {
     {"fixed", &MemoryParts::fixed_bytes},
     {"buffers", &MemoryParts::receive_buffer_bytes},
@@ -110,8 +108,9 @@ void add_explanation(nlohmann::ordered_json& json, const Explanation& explanatio
   json["limiting_rank"] = explanation.limiting_rank;
   const CriticalPath& path = explanation.path;
   json["critical_path"] = {{"compute_s", path.compute_s}, {"transfer_s", path.transfer_s},
-                           {"reduce_s", path.reduce_s},   {"wait_s", path.wait_s},
-                           {"rank_s", path.rank_s},       {"steps", path.steps.size()}};
+                           {"reduce_s", path.reduce_s},   {"launch_s", path.launch_s},
+                           {"wait_s", path.wait_s},       {"rank_s", path.rank_s},
+                           {"steps", path.steps.size()}};
 }
 
 }  // namespace

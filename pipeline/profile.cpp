@@ -22,6 +22,11 @@ double amount(const JsonValue& value, const std::string& key) {
   return number;
 }
 
+/// Of a host that runs ahead of its device; profiles of CPUs have none.
+double host_amount(const JsonValue& value, const std::string& key) {
+  return value.has(key) ? amount(value, key) : 0;
+}
+
 int64_t bytes(const JsonValue& value, const std::string& key) {
   const int64_t number = value.integer(key);
   if (number < 0)
@@ -31,7 +36,7 @@ int64_t bytes(const JsonValue& value, const std::string& key) {
 
 Measured read_measured(const JsonValue& value) {
   return {amount(value, "mean_s"), amount(value, "median_s"), amount(value, "spread_s"),
-          value.integer("repetitions", 0, INT32_MAX)};
+          value.integer("repetitions", 0, INT32_MAX), host_amount(value, "host_s")};
 }
 
 ActionTimes read_times(const JsonValue& value) {
@@ -126,6 +131,7 @@ void read_rates(const JsonValue& root, Profile& profile) {
   profile.optimizer_s_per_byte = amount(root, "optimizer_s_per_byte");
   profile.zero_s_per_byte = amount(root, "zero_s_per_byte");
   profile.action_overhead_s = amount(root, "action_overhead_s");
+  profile.action_host_s = host_amount(root, "action_host_s");
   profile.hand_off_s_per_byte = amount(root, "hand_off_s_per_byte");
   profile.base_memory_bytes = bytes(root, "base_memory_bytes");
 }

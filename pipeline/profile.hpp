@@ -16,9 +16,10 @@ inline constexpr int64_t profile_version = 1;
 
 /// Repeated measurements of one action, in seconds.
 struct Measured {
-  double mean_s = 0, median_s = 0;
-  double spread_s = 0;  // interquartile range
+  double mean_s = 0, median_s = 0;  // of the device
+  double spread_s = 0;              // interquartile range
   int repetitions = 0;
+  double host_s = 0;  // mean of a host that issues it ahead of its device, such as a GPU
   bool operator==(const Measured&) const = default;
 };
 
@@ -108,6 +109,7 @@ struct Profile {
   double optimizer_s_per_byte = 0;   // per parameter byte
   double zero_s_per_byte = 0;        // clearing gradients, per parameter byte
   double action_overhead_s = 0;      // executor's own time per action
+  double action_host_s = 0;          // and that of a host that runs ahead of its device
   double hand_off_s_per_byte = 0;    // to a stage on the same rank
   int64_t base_memory_bytes = 0;     // of a worker before it loads a stage; not counted in peaks
   std::vector<LinkCost> links;

@@ -17,10 +17,12 @@ double finite(double value) {
 }
 
 Json json_of(const Measured& measured) {
-  return {{"mean_s", finite(measured.mean_s)},
-          {"median_s", finite(measured.median_s)},
-          {"spread_s", finite(measured.spread_s)},
-          {"repetitions", measured.repetitions}};
+  Json json = {{"mean_s", finite(measured.mean_s)},
+               {"median_s", finite(measured.median_s)},
+               {"spread_s", finite(measured.spread_s)},
+               {"repetitions", measured.repetitions}};
+  if (measured.host_s > 0) json["host_s"] = finite(measured.host_s);
+  return json;
 }
 
 Json json_of(const ActionTimes& times) {
@@ -93,6 +95,7 @@ Json head(const Profile& profile, const std::filesystem::path& file) {
           {"optimizer_s_per_byte", finite(profile.optimizer_s_per_byte)},
           {"zero_s_per_byte", finite(profile.zero_s_per_byte)},
           {"action_overhead_s", finite(profile.action_overhead_s)},
+          {"action_host_s", finite(profile.action_host_s)},
           {"hand_off_s_per_byte", finite(profile.hand_off_s_per_byte)},
           {"base_memory_bytes", profile.base_memory_bytes},
           {"links", std::move(links)},

@@ -48,10 +48,12 @@ struct ChainCosts {
   std::vector<double> weight_s;       // W per unit; then backward_s is I
   double weight_action_s = 0;         // of each W of a stage, whatever it holds
   std::vector<double> unit_reduce_s;  // per unit, once per step: its gradients' way over replicas
-  double reduce_s = 0;        // REDUCE_GRAD of rank 0, whatever the split; counts if all is linked
-  double action_s = 0;        // of each F and B of a stage, whatever it holds
-  double first_action_s = 0;  // microbatch 0 takes that much more of it, or less
-  double propagation_s = 0;   // part of a transfer that leaves its channel free for the next
+  double reduce_s = 0;         // REDUCE_GRAD of rank 0, whatever the split; counts if all is linked
+  double action_s = 0;         // of each F and B of a stage, whatever it holds
+  double first_action_s = 0;   // microbatch 0 takes that much more of it, or less
+  std::vector<double> host_s;  // per unit: of a host that runs ahead, to issue its F and backward
+  double host_actions_s = 0;   // of a stage beside that, for the same
+  double propagation_s = 0;    // part of a transfer that leaves its channel free for the next
 
   int units() const { return static_cast<int>(forward_s.size()); }
 };

@@ -37,6 +37,7 @@ double ramp(const PipelineLayout& layout) {
 LayoutGuess::LayoutGuess(const ChainCosts& costs, const StageBytes& all, int64_t fixed_bytes)
     : forward_s_(total(costs.forward_s)),
       backward_s_(total(costs.backward_s) + total(costs.weight_s)),
+      host_s_(total(costs.host_s)),
       once_s_(total(costs.optimizer_s) + total(costs.unit_reduce_s)),
       kept_bytes_(static_cast<double>(all.per_microbatch)),
       given_bytes_(static_cast<double>(all.given)),
@@ -51,7 +52,8 @@ double LayoutGuess::step_s(const PipelineLayout& layout, int64_t limit_bytes) co
   const double again = kept > room ? 1 - room / kept : 0;
   const double each_s = ((1 + again) * forward_s_ + backward_s_) / p;
   const double mean_speed = layout.speeds().together() / p;
-  return ((m + ramp(layout) * (p - 1)) * each_s + once_s_ / p) / mean_speed;
+  const double step_s = ((m + ramp(layout) * (p - 1)) * each_s + once_s_ / p) / mean_speed;
+  return std::max(step_s, m * host_s_ / p);
 }
 
 }  // namespace penstock

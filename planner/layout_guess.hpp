@@ -23,6 +23,7 @@ class LayoutGuess {
 
  private:
   double forward_s_ = 0, backward_s_ = 0;  // of a microbatch, W included
+  double host_s_ = 0;                      // of the hosts, for one microbatch
   double once_s_ = 0;                      // of a step
   double kept_bytes_, given_bytes_, fixed_bytes_;
 };

@@ -69,7 +69,8 @@ LayoutSpace::LayoutSpace(const LayoutContext& context, const PipelineLayout& lay
   ChainCosts costs = layout_costs(context, layout, backward_of(layout, compute));
   for (size_t unit = 0; unit < costs.forward_s.size(); ++unit) {
     const double weight_s = costs.weight_s.empty() ? 0 : costs.weight_s[unit];
-    load_.push_back(costs.forward_s[unit] + costs.backward_s[unit] + weight_s);
+    const double device_s = costs.forward_s[unit] + costs.backward_s[unit] + weight_s;
+    load_.push_back(std::max(device_s, costs.host_s[unit]));
   }
   splits_ = layout_splits(context, layout, compute, placement_, limit_, std::move(costs));
 }

@@ -1,11 +1,13 @@
 #include "planner/layout_splits.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "planner/chain_space.hpp"
 #include "planner/downset_space.hpp"
 #include "planner/in_flight.hpp"
+#include "planner/launch_space.hpp"
 #include "planner/placed_space.hpp"
 
 namespace penstock {
@@ -88,7 +90,10 @@ bool may_recompute(const LayoutContext& context, const MemoryLimit& limit) {
   return context.least_memory || limit.any();
 }
 
-std::unique_ptr<const SplitSpace> layout_splits(const LayoutContext& context,
+namespace {
+
+/// As if hosts were never behind.
+std::unique_ptr<const SplitSpace> device_splits(const LayoutContext& context,
                                                 const PipelineLayout& layout,
                                                 const Program& compute, const Placement& placement,
                                                 const MemoryLimit& limit, ChainCosts costs) {
@@ -110,6 +115,26 @@ std::unique_ptr<const SplitSpace> layout_splits(const LayoutContext& context,
   return std::make_unique<PlacedSpace>(
       std::move(costs), bytes, placement, layout.speeds(), limit.less,
       PlacedSpace::Recompute{limit.most, recompute_bound(context.inputs, layout)});
+}
+
+bool has_hosts(const ChainCosts& costs) {
+  return costs.host_actions_s > 0 ||
+         std::ranges::any_of(costs.host_s, [](double host_s) { return host_s > 0; });
+}
+
+}  // namespace
+
+std::unique_ptr<const SplitSpace> layout_splits(const LayoutContext& context,
+                                                const PipelineLayout& layout,
+                                                const Program& compute, const Placement& placement,
+                                                const MemoryLimit& limit, ChainCosts costs) {
+  if (!has_hosts(costs))
+    return device_splits(context, layout, compute, placement, limit, std::move(costs));
+  WorkSums hosts(costs, placement.microbatches,
+                 layout.branches ? context.branches->grown() : WorkSums::prefixes(costs.units()));
+  return std::make_unique<LaunchSpace>(
+      device_splits(context, layout, compute, placement, limit, std::move(costs)), std::move(hosts),
+      placement);
 }
 
 }  // namespace penstock

@@ -73,6 +73,7 @@ ChainCosts ModelChain::costs(const Profile& profile, const MicrobatchCosts& meas
   }
   if (backward == Backward::either) take_the_faster(measured, costs);
   add_parameters(profile, ways, costs);
+  add_hosts(profile, measured, backward, costs);
   for (int cut = 1; cut < units(); ++cut) add_cut(cut, measured.microbatch, link, costs);
   return costs;
 }
@@ -90,6 +91,28 @@ void ModelChain::add_operators(int unit, const MicrobatchCosts& measured, ChainC
     }
   }
   if (makes_loss(unit)) costs.forward_s[unit] += measured.loss_forward.mean_s;
+}
+
+/// A host issues B, or I and W, or whichever of the two takes it less.
+void ModelChain::add_hosts(const Profile& profile, const MicrobatchCosts& measured,
+                           Backward backward, ChainCosts& costs) const {
+  costs.host_actions_s = (backward == Backward::split ? 3 : 2) * profile.action_host_s;
+  for (int unit = 0; unit < units(); ++unit) {
+    double forward_s = makes_loss(unit) ? measured.loss_forward.host_s : 0, whole_s = 0,
+           parts_s = 0;
+    for (const OperatorId id : slicing_.stages[unit].operators) {
+      if (slicing_.stage_of_operator[id] != unit) continue;
+      const ActionTimes& times = measured.operators[id].times;
+      forward_s += times.forward.host_s;
+      whole_s += times.backward.host_s;
+      parts_s += times.backward_input.host_s + times.backward_weight.host_s;
+    }
+    const double either_s = std::min(whole_s, parts_s);
+    const double backward_s = backward == Backward::whole   ? whole_s
+                              : backward == Backward::split ? parts_s
+                                                            : either_s;
+    costs.host_s.push_back(forward_s + backward_s);
+  }
 }
 
 /// A backward takes no less than the faster of B and I with W, and its I no less than the faster of B

@@ -66,6 +66,8 @@ class ModelChain {
                 const std::vector<int64_t>& sizes, SharingWays ways, Holdings& stage) const;
 
   void add_operators(int unit, const MicrobatchCosts& measured, ChainCosts& costs) const;
+  void add_hosts(const Profile& profile, const MicrobatchCosts& measured, Backward backward,
+                 ChainCosts& costs) const;
   void add_parameters(const Profile& profile, SharingWays ways, ChainCosts& costs) const;
   double reduce_s(const Job& job, const Link& link, int stages, SharingWays ways) const;
   double shared_s(const Link& link, int64_t bytes, int ranks, SharingWays ways) const;

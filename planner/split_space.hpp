@@ -28,9 +28,10 @@ class SplitSpace {
   };
   struct Known {
     ChainBound::Prefix path;
-    double head_s = 0;            // of the next stage
-    int64_t bytes = 0;            // of the fullest rank so far (MemoryLimit::fullest)
-    std::vector<RankLoad> ranks;  // where stages share ranks
+    double head_s = 0;             // of the next stage
+    int64_t bytes = 0;             // of the fullest rank so far (MemoryLimit::fullest)
+    std::vector<RankLoad> ranks;   // where stages share ranks
+    std::vector<double> issued_s;  // by rank: what its host takes for a step (launch_space.hpp)
   };
 
   virtual ~SplitSpace() = default;

@@ -14,10 +14,12 @@ struct TimeParts {
   IdleParts idle;
 
   double total_s() const { return work_s + recompute_s + idle.total_s(); }
-  /// What is lost to filling, emptying and unequal stages; to too little memory; to links.
+  /// What is lost to filling, emptying and unequal stages; to too little memory; to links; to hosts that issue
+  /// their devices' work more slowly than it runs.
   double lost_to_compute_s() const { return idle.ramp_s + idle.imbalance_s; }
   double lost_to_memory_s() const { return recompute_s + idle.recompute_s; }
   double lost_to_network_s() const { return idle.transfers_s + idle.all_reduce_s; }
+  double lost_to_launch_s() const { return idle.launch_s; }
 };
 
 /// Of a plan with the simulation of its program; takes some simulations more.

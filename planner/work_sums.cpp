@@ -38,19 +38,25 @@ WorkSums::WorkSums(const ChainCosts& costs, int microbatches, const std::vector<
       action_s_(costs.action_s),
       first_action_s_(costs.first_action_s),
       weight_action_s_(costs.weight_action_s),
+      host_actions_s_(costs.host_actions_s),
       forward_(sums_of(sets, costs.forward_s)),
       input_(sums_of(sets, costs.backward_s)),
       weight_(sums_of(sets, costs.weight_s)),
       forward0_(sums_of(sets, costs.forward_s, costs.first_forward_s)),
       input0_(sums_of(sets, costs.backward_s, costs.first_backward_s)),
       optimizer_(sums_of(sets, costs.optimizer_s)),
-      reduce_(sums_of(sets, costs.unit_reduce_s)) {}
+      reduce_(sums_of(sets, costs.unit_reduce_s)),
+      host_(sums_of(sets, costs.host_s)) {}
 
 double WorkSums::inputs(int begin, int end, int stages) const {
   const double each_s = difference(forward_, begin, end) + difference(input_, begin, end);
   const double first_s = difference(forward0_, begin, end) + difference(input0_, begin, end);
   const double action_s = 2 * microbatches_ * action_s_ + (split_ ? 3 : 2) * first_action_s_;
   return (microbatches_ - 1) * each_s + first_s + stages * action_s;
+}
+
+double WorkSums::issued(int begin, int end, int stages) const {
+  return microbatches_ * (difference(host_, begin, end) + stages * host_actions_s_);
 }
 
 double WorkSums::weights(int begin, int end) const {

@@ -28,6 +28,8 @@ class WorkSums {
   double inputs(int begin, int end, int stages) const;
   /// W of all microbatches, in one stage.
   double weights(int begin, int end) const;
+  /// What hosts take to issue both, in so many stages.
+  double issued(int begin, int end, int stages) const;
   /// Once per step.
   double optimizer(int begin, int end) const { return difference(optimizer_, begin, end); }
   double reduce(int begin, int end) const { return difference(reduce_, begin, end); }
@@ -47,9 +49,9 @@ class WorkSums {
 
   int microbatches_;
   bool split_;
-  double action_s_, first_action_s_, weight_action_s_;
+  double action_s_, first_action_s_, weight_action_s_, host_actions_s_;
   // By set: of a microbatch after the first, of the first, once per step.
-  std::vector<double> forward_, input_, weight_, forward0_, input0_, optimizer_, reduce_;
+  std::vector<double> forward_, input_, weight_, forward0_, input0_, optimizer_, reduce_, host_;
 };
 
 }  // namespace penstock

@@ -118,6 +118,7 @@ class Compiler {
         continue;
       }
       Task task{.duration_s = costs_.duration_s(action) + owed_s,
+                .host_s = costs_.host_s(action),
                 .message = awaited_.take(action, out_.messages)};
       owed_s = 0;
       if (action.kind == Kind::reduce_grad) reduce(action, task);

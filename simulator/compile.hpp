@@ -31,6 +31,7 @@ struct Task {
     receive  // RECV of a message that nothing after it needs: waits itself
   };
   double duration_s = 0;
+  double host_s = 0;     // of a compute: what its host takes to issue it
   int32_t message = -1;  // of a transfer; of a compute the first that it waits for; of a
                          // reduce_beside its index in `reductions`
   Op op = Op::compute;

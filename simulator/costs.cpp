@@ -21,6 +21,18 @@ double Costs::duration_s(const Action& action) const {
   return 0;
 }
 
+double Costs::host_s(const Action& action) const {
+  const StageCosts& stage = stages[static_cast<size_t>(action.stage)];
+  switch (action.kind) {
+    case Kind::forward: return stage.forward_host_s;
+    case Kind::backward: return stage.backward_host_s;
+    case Kind::backward_input: return stage.backward_input_host_s;
+    case Kind::backward_weight: return stage.backward_weight_host_s;
+    case Kind::overlap: return host_s(forward_part(action)) + host_s(backward_part(action));
+    default: return 0;
+  }
+}
+
 int64_t Costs::message_bytes(const Action& action) const {
   const bool from_producer =
       action.kind == Kind::send_forward || action.kind == Kind::recv_backward;

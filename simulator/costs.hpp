@@ -13,7 +13,10 @@ namespace penstock {
 struct StageCosts {
   double forward_s = 0, backward_s = 0, backward_input_s = 0, backward_weight_s = 0;
   double first_forward_s = 0, first_backward_s = 0;  // added to F, and to B or I, of microbatch 0
-  double optimizer_s = 0, reduce_s = 0;              // once per step
+  // What its host takes to issue them, where it runs ahead of a device such as a GPU.
+  double forward_host_s = 0, backward_host_s = 0, backward_input_host_s = 0,
+         backward_weight_host_s = 0;
+  double optimizer_s = 0, reduce_s = 0;  // once per step
   double publish_s = 0;    // OPT takes so much longer: new values on their way between ranks
   int reduce_buckets = 0;  // 0: REDUCE_GRAD ends when it is done; else it runs beside later actions
                            // in so many all-reduces, which begin while the last backward runs
@@ -41,6 +44,8 @@ struct Costs {
   /// Compute time of an action, in seconds. Transfers cost nothing here; an OVERLAP_F_B takes as
   /// long as its parts.
   double duration_s(const Action& action) const;
+  /// What the host takes to issue it, in seconds.
+  double host_s(const Action& action) const;
   /// Bytes that a SEND or RECV moves; 0 for a flow that is not listed.
   int64_t message_bytes(const Action& action) const;
 };

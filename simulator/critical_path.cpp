@@ -117,6 +117,9 @@ class Walk {
 
   Moment before_compute(int32_t task, int rank) {
     const Task& done = compiled_.tasks[static_cast<size_t>(task)];
+    if (history_.end_s(task) > history_.start_s(task) + done.duration_s) {
+      return before_launch(task, rank);
+    }
     add({.part = done.op == Task::Op::reduce ? Part::reduce : Part::compute,
          .cause = Cause::previous,
          .rank = rank,
@@ -132,6 +135,22 @@ class Walk {
     if (needed < 0) return {Moment::What::reached, task, rank};
     waited_for(Cause::message);
     return {Moment::What::taken, needed};
+  }
+
+  /// A host waits for nothing but the agreement, so it has issued since then, or since the start.
+  Moment before_launch(int32_t task, int rank) {
+    int32_t agreed = task;
+    const int32_t first = compiled_.rank_begin[static_cast<size_t>(rank)];
+    while (agreed >= first && compiled_.tasks[static_cast<size_t>(agreed)].op != Task::Op::agree) {
+      --agreed;
+    }
+    add({.part = Part::launch,
+         .cause = Cause::agreement,
+         .rank = rank,
+         .action = program_.ranks[static_cast<size_t>(rank)][static_cast<size_t>(task - first)],
+         .start_s = agreed < first ? 0 : history_.start_s(agreed),
+         .end_s = history_.end_s(task)});
+    return agreed < first ? Moment{} : before_agreement(agreed, rank);
   }
 
   /// To the last rank that came to its OPT; this one if it was among the last.
@@ -239,6 +258,7 @@ class Walk {
       case Part::compute: path_.compute_s += seconds; break;
       case Part::reduce: path_.reduce_s += seconds; break;
       case Part::transfer: path_.transfer_s += seconds; return;
+      case Part::launch: path_.launch_s += seconds; break;
       case Part::wait: path_.wait_s += seconds; return;
     }
     path_.rank_s[static_cast<size_t>(step.rank)] += seconds;
@@ -260,6 +280,7 @@ std::string_view name(PathStep::Part part) {
     case Part::compute: return "compute";
     case Part::reduce: return "all-reduce";
     case Part::transfer: return "transfer";
+    case Part::launch: return "launch";
     case Part::wait: return "wait";
   }
   return "";

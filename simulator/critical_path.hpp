@@ -21,6 +21,7 @@ struct PathStep {
     compute,   // F, B, I, W, OVERLAP_F_B, OPT
     reduce,    // REDUCE_GRAD
     transfer,  // from the first byte to the moment that who waits for it goes on
+    launch,    // a host issues what its device waits for
     wait       // nothing recorded explains these seconds
   };
   /// What it had to wait for: the end of the step before it.
@@ -37,7 +38,7 @@ struct PathStep {
   Cause cause = Cause::start;
   int rank = 0;       // of a transfer the sender's
   int receiver = -1;  // of a transfer, else -1
-  Action action;      // of a transfer the SEND; of a wait what waits
+  Action action;      // of a transfer the SEND; of a wait or a launch what waits for it
   double start_s = 0, end_s = 0;
 };
 
@@ -47,8 +48,9 @@ std::string_view describe(PathStep::Cause cause);
 
 struct CriticalPath {
   std::vector<PathStep> steps;  // ascending; each starts where the one before it ends
-  double compute_s = 0, reduce_s = 0, transfer_s = 0, wait_s = 0;  // add up to the makespan
-  std::vector<double> rank_s;  // per rank its compute and all-reduces on the path
+  double compute_s = 0, reduce_s = 0, transfer_s = 0, launch_s = 0,
+         wait_s = 0;           // add up to the makespan
+  std::vector<double> rank_s;  // per rank its compute, launches and all-reduces on the path
 };
 
 /// `times` are recorded and finished (std::invalid_argument otherwise). Linear in the number of

@@ -82,22 +82,19 @@ class Direct {
       if (action.kind == Kind::overlap) {
         const Action forward = forward_part(action), backward = backward_part(action);
         if (!collect(forward, state, rank) || !collect(backward, state, rank)) return;
-        compute(state, costs_.duration_s(action));
+        compute(state, action);
         hand_on(forward, state.now_s);
         hand_on(backward, state.now_s);
       } else {
         if (!collect(action, state, rank)) return;
-        compute(state, costs_.duration_s(action));
+        compute(state, action);
         hand_on(action, state.now_s);
       }
     }
   }
 
-  static void compute(RankTimes& state, double duration_s) {
-    if (!state.computed) state.first_s = state.now_s;
-    state.computed = true;
-    state.busy_s += duration_s;
-    state.last_s = state.now_s += duration_s;
+  void compute(RankTimes& state, const Action& action) const {
+    state.compute(costs_.duration_s(action), costs_.host_s(action));
   }
 
   static bool exchanges(const Action& action) { return action.kind != Kind::backward_weight; }

@@ -133,11 +133,8 @@ class Engine {
   }
 
   void take(RankTimes& state, const Task& task) {
-    if (!state.computed) state.first_s = state.now_s;
-    state.computed = true;
-    state.busy_s += task.duration_s;
-    pass(state, task.duration_s);
-    state.last_s = state.now_s;
+    const double start_s = state.compute(task.duration_s, task.host_s);
+    record(state.next, start_s, state.now_s);
   }
 
   void pass(RankTimes& state, double duration_s) {
@@ -156,7 +153,7 @@ class Engine {
       }
       return false;
     }
-    state.now_s = agreed_s_;
+    state.now_s = state.issued_s = agreed_s_;  // the host has waited, too
     take(state, task);
     return true;
   }
@@ -274,6 +271,16 @@ class Engine {
 };
 
 }  // namespace
+
+double RankTimes::compute(double duration_s, double host_s) {
+  const double start_s = now_s;
+  if (!computed) first_s = start_s;
+  computed = true;
+  busy_s += duration_s;
+  issued_s += host_s;
+  last_s = now_s = std::max(start_s + duration_s, issued_s);
+  return start_s;
+}
 
 EngineResult run_engine(const CompiledProgram& program, const Network& network, bool record_times) {
   return Engine(program, network, record_times).run();

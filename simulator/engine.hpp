@@ -19,6 +19,9 @@
 //     rendezvous  when RECV k is reached; and the sender goes on at end_k
 //   A compute starts when its rank has taken all its messages, one after the other:
 //     taken_k = max(the rank waits for it, end_k + propagation)
+//   A host that issues to a device such as a GPU runs ahead of it and waits for nothing up to OPT:
+//     issued = issued before + host,  end = max(start + duration, issued)
+//   since what it issues first may run while it issues the rest.
 #pragma once
 
 #include <vector>
@@ -33,11 +36,15 @@ struct RankTimes {
   double busy_s = 0;               // compute
   double first_s = 0, last_s = 0;  // start of its first compute, end of its last
   double reduced_s = 0;            // end of its last all-reduce beside compute
+  double issued_s = 0;             // its host has issued all computes up to here; 0: on a CPU
   int32_t next = 0;                // the task that it waits at; the end of its tasks when done
   int32_t waits_for = -1;          // a message, or `agreement`
   bool computed = false;
 
   static constexpr int32_t agreement = -2;
+
+  /// Goes on to the end of a compute and returns its start.
+  double compute(double duration_s, double host_s);
 };
 
 /// Times from the step's start. `start_s` and `end_s` per task, empty unless recorded. A SEND's are

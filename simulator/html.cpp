@@ -19,7 +19,8 @@ constexpr std::array all_kinds = {Kind::forward,         Kind::backward,      Ki
                                   Kind::send_backward,   Kind::recv_backward, Kind::reduce_grad,
                                   Kind::optimizer,       Kind::overlap};
 constexpr std::array all_parts = {PathStep::Part::compute, PathStep::Part::reduce,
-                                  PathStep::Part::transfer, PathStep::Part::wait};
+                                  PathStep::Part::transfer, PathStep::Part::launch,
+                                  PathStep::Part::wait};
 constexpr std::array all_causes = {PathStep::Cause::start,   PathStep::Cause::previous,
                                    PathStep::Cause::message, PathStep::Cause::channel,
                                    PathStep::Cause::receive, PathStep::Cause::agreement,
@@ -53,6 +54,7 @@ Json path_json(const CriticalPath& path) {
   Json json = {{"compute_s", path.compute_s},
                {"reduce_s", path.reduce_s},
                {"transfer_s", path.transfer_s},
+               {"launch_s", path.launch_s},
                {"wait_s", path.wait_s}};
   for (const PathStep::Part part : all_parts) json["parts"].push_back(name(part));
   for (const PathStep::Cause cause : all_causes) json["causes"].push_back(describe(cause));

@@ -15,6 +15,10 @@ constexpr double StageCosts::*stage_times[] = {
     &StageCosts::backward_weight_s, &StageCosts::first_forward_s, &StageCosts::first_backward_s,
     &StageCosts::optimizer_s};
 
+constexpr double StageCosts::*host_times[] = {
+    &StageCosts::forward_host_s, &StageCosts::backward_host_s, &StageCosts::backward_input_host_s,
+    &StageCosts::backward_weight_host_s};
+
 /// Each takes one thing away; false if there is none of it.
 bool drop_reduces(Costs& costs, Network&) {
   bool any = false;
@@ -33,6 +37,17 @@ bool free_transfers(Costs&, Network& network) {
                     link.receiver_s_per_byte == 0 && link.mode == SendMode::eager;
   network = {};
   return !free;
+}
+
+bool issue_at_once(Costs& costs, Network&) {
+  bool any = false;
+  for (StageCosts& stage : costs.stages) {
+    for (double StageCosts::*const host : host_times) {
+      any |= stage.*host != 0;
+      stage.*host = 0;
+    }
+  }
+  return any;
 }
 
 bool drop_recompute(Costs& costs, Network&) {
@@ -70,6 +85,7 @@ struct Change {
 };
 constexpr Change changes[] = {{drop_reduces, &IdleParts::all_reduce_s},
                               {free_transfers, &IdleParts::transfers_s},
+                              {issue_at_once, &IdleParts::launch_s},
                               {drop_recompute, &IdleParts::recompute_s},
                               {equalise, &IdleParts::imbalance_s}};
 

@@ -3,11 +3,9 @@
 namespace penstock {
 
 nlohmann::ordered_json to_json(const IdleParts& parts) {
-  return {{"ramp_s", parts.ramp_s},
-          {"imbalance_s", parts.imbalance_s},
-          {"transfers_s", parts.transfers_s},
-          {"recompute_s", parts.recompute_s},
-          {"all_reduce_s", parts.all_reduce_s}};
+  return {{"ramp_s", parts.ramp_s},           {"imbalance_s", parts.imbalance_s},
+          {"transfers_s", parts.transfers_s}, {"launch_s", parts.launch_s},
+          {"recompute_s", parts.recompute_s}, {"all_reduce_s", parts.all_reduce_s}};
 }
 
 nlohmann::ordered_json to_json(const MemoryParts& parts) {

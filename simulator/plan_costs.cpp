@@ -102,7 +102,9 @@ class PlanCosts {
   }
 
   void add_operators(const StageSlice& slice, StageCosts& costs) const {
-    const double overhead_s = profile_.action_overhead_s;
+    const double overhead_s = profile_.action_overhead_s, host_s = profile_.action_host_s;
+    costs.forward_host_s = costs.backward_host_s = costs.backward_input_host_s =
+        costs.backward_weight_host_s = host_s;
     costs.forward_s = costs.backward_s = costs.backward_input_s = costs.backward_weight_s =
         overhead_s;
     for (const OperatorId id : slice.operators) {
@@ -111,6 +113,10 @@ class PlanCosts {
       costs.backward_s += cost.times.backward.mean_s;
       costs.backward_input_s += cost.times.backward_input.mean_s;
       costs.backward_weight_s += cost.times.backward_weight.mean_s;
+      costs.forward_host_s += cost.times.forward.host_s;
+      costs.backward_host_s += cost.times.backward.host_s;
+      costs.backward_input_host_s += cost.times.backward_input.host_s;
+      costs.backward_weight_host_s += cost.times.backward_weight.host_s;
       costs.saved_bytes += cost.held.after_forward;
       costs.saved_weight_bytes += cost.held.after_input;
       costs.transient_forward_bytes =
@@ -118,7 +124,10 @@ class PlanCosts {
       costs.transient_backward_bytes =
           std::max(costs.transient_backward_bytes, cost.held.transient_backward);
     }
-    if (makes_loss(slice)) costs.forward_s += measured_.loss_forward.mean_s;
+    if (makes_loss(slice)) {
+      costs.forward_s += measured_.loss_forward.mean_s;
+      costs.forward_host_s += measured_.loss_forward.host_s;
+    }
   }
 
   static bool makes_loss(const StageSlice& slice) {
@@ -177,6 +186,8 @@ class PlanCosts {
                                                  measured_, splits_backward(plan_));
     costs.backward_s += again.forward_s;
     costs.backward_input_s += again.forward_s;
+    costs.backward_host_s += again.forward_host_s;
+    costs.backward_input_host_s += again.forward_host_s;
     costs.recompute_s = again.forward_s;
     costs.recompute_bytes = again.remade_bytes;
     costs.saved_bytes = input_bytes(stage) + again.saved_bytes;

@@ -10,12 +10,13 @@ namespace {
 /// A part of the stage that is kept or made again as one.
 struct StagePart {
   bool again = false;
-  double forward_s = 0;
+  double forward_s = 0, forward_host_s = 0;
   int64_t saved_bytes = 0, saved_weight_bytes = 0;
   int64_t transient_forward_bytes = 0, transient_backward_bytes = 0;
 
   void add(const OperatorCost& cost) {
     forward_s += cost.times.forward.mean_s;
+    forward_host_s += cost.times.forward.host_s;
     saved_bytes += cost.held.after_forward;
     saved_weight_bytes += cost.held.after_input;
     transient_forward_bytes = std::max(transient_forward_bytes, cost.held.transient_forward);
@@ -85,8 +86,12 @@ RecomputeCosts recompute_costs(const Graph& model, const Slicing& slicing, int s
     const int64_t made = part.again ? part.saved_bytes : 0;
     costs.transient_forward_bytes =
         std::max({costs.transient_forward_bytes, part.transient_forward_bytes, made});
-    if (part.again) costs.forward_s += part.forward_s;
-    if (!part.again) costs.saved_bytes += part.saved_bytes;
+    if (part.again) {
+      costs.forward_s += part.forward_s;
+      costs.forward_host_s += part.forward_host_s;
+    } else {
+      costs.saved_bytes += part.saved_bytes;
+    }
   }
   int64_t freed = 0;  // by the backwards of later parts
   for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
@@ -99,7 +104,10 @@ RecomputeCosts recompute_costs(const Graph& model, const Slicing& slicing, int s
     if (!part->again) freed += part->saved_bytes;
     if (split_backward) freed -= part->saved_weight_bytes;
   }
-  if (makes_loss_again(model, slicing, stage)) costs.forward_s += measured.loss_forward.mean_s;
+  if (makes_loss_again(model, slicing, stage)) {
+    costs.forward_s += measured.loss_forward.mean_s;
+    costs.forward_host_s += measured.loss_forward.host_s;
+  }
   return costs;
 }
 

@@ -15,9 +15,10 @@
 namespace penstock {
 
 struct RecomputeCosts {
-  double forward_s = 0;      // of the forwards that run again
-  int64_t saved_bytes = 0;   // from F to B or I, without what the stage was given
-  int64_t remade_bytes = 0;  // when the backward holds most: what it has made again
+  double forward_s = 0;       // of the forwards that run again …
+  double forward_host_s = 0;  // … and of the host that issues them
+  int64_t saved_bytes = 0;    // from F to B or I, without what the stage was given
+  int64_t remade_bytes = 0;   // when the backward holds most: what it has made again
   /// The most beside what is saved; of the backward it may be less than what a segment alone takes,
   /// where much has been let go before.
   int64_t transient_forward_bytes = 0, transient_backward_bytes = 0;

@@ -1,7 +1,8 @@
 // Everything beside the timeline: key figures, where time and memory go, the list of the path.
 
 const idleParts = [["ramp", "ramp_s", "ramp"], ["imbalance", "imbalance_s", "imbalance"],
-                   ["transfers", "transfers_s", "send-f"], ["recompute", "recompute_s", "recompute"],
+                   ["transfers", "transfers_s", "send-f"], ["launch", "launch_s", "launch"],
+                   ["recompute", "recompute_s", "recompute"],
                    ["all-reduce", "all_reduce_s", "REDUCE"]];
 const memoryParts = [["parameters and optimizer", "fixed_bytes", "fixed"],
                      ["receive buffers", "receive_buffer_bytes", "buffers"],
@@ -9,7 +10,7 @@ const memoryParts = [["parameters and optimizer", "fixed_bytes", "fixed"],
                      ["kept for W", "saved_weight_bytes", "saved-weight"],
                      ["recomputed", "recomputed_bytes", "recompute"],
                      ["transient", "transient_bytes", "transient"]];
-const partColours = {compute: "F", "all-reduce": "REDUCE", transfer: "send-b", wait: "wait"};
+const partColours = {compute: "F", "all-reduce": "REDUCE", transfer: "send-b", launch: "launch", wait: "wait"};
 
 function sumOf(items, value) {
   return items.reduce((sum, item) => sum + value(item), 0);
@@ -45,12 +46,12 @@ function fillFigures() {
 
 /** Where the seconds of the path went. */
 function pathParts() {
-  const own = data.ranks[data.limiting_rank].path_s;
-  const ownReduce = sumOf(path.filter((step) => step.part === "all-reduce" && step.rank === data.limiting_rank),
-                          (step) => step.end - step.start);
-  return [[`compute on rank ${data.limiting_rank}`, own - ownReduce, "F"],
-          ["compute on other ranks", data.path.compute_s - (own - ownReduce), "ramp"],
+  const ownCompute = sumOf(path.filter((step) => step.part === "compute" && step.rank === data.limiting_rank),
+                           (step) => step.end - step.start);
+  return [[`compute on rank ${data.limiting_rank}`, ownCompute, "F"],
+          ["compute on other ranks", data.path.compute_s - ownCompute, "ramp"],
           ["transfers", data.path.transfer_s, "send-b"], ["all-reduce", data.path.reduce_s, "REDUCE"],
+          ["launch", data.path.launch_s, "launch"],
           ["not explained", data.path.wait_s, "wait"]].filter(([, value]) => value > data.makespan_s * 1e-12);
 }
 

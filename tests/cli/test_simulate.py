@@ -32,10 +32,10 @@ def test_the_json_has_every_promised_member():
     assert result["limiting_rank"] == 3
     for rank in result["idle"]:  # nothing but the ramp: (P - 1)(F + B)
         assert rank.pop("ramp_s") == pytest.approx(9e-3, rel=1e-12)
-        assert list(rank.values()) == [0, 0, 0, 0]
+        assert list(rank.values()) == [0, 0, 0, 0, 0]
     path = result["critical_path"]
     assert path["compute_s"] == pytest.approx(33e-3, rel=1e-12)
-    assert path["transfer_s"] + path["reduce_s"] + path["wait_s"] == 0
+    assert path["transfer_s"] + path["reduce_s"] + path["launch_s"] + path["wait_s"] == 0
     assert sum(path["rank_s"]) == pytest.approx(33e-3, rel=1e-12)
     assert [rank["saved_bytes"] for rank in result["peak_memory"]] == result["peak_memory_bytes"]
     assert "step_s" not in result  # of a plan only

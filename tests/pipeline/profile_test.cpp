@@ -19,7 +19,7 @@ class Numbers {
  public:
   double real() { return 1. / (3 + next_++); }
   int64_t bytes() { return (int64_t{1} << 40) + next_++; }
-  Measured measured() { return {real(), real(), real(), next_++}; }
+  Measured measured() { return {real(), real(), real(), next_++, real()}; }
   ActionTimes times() { return {measured(), measured(), measured(), measured()}; }
   HeldBytes held() { return {bytes(), bytes(), bytes(), bytes(), bytes()}; }
 
@@ -57,6 +57,7 @@ Profile example(const std::filesystem::path& folder) {
   profile.optimizer_s_per_byte = next.real() * 1e-12;
   profile.zero_s_per_byte = next.real() * 1e-300;
   profile.action_overhead_s = next.real();
+  profile.action_host_s = next.real();
   profile.hand_off_s_per_byte = next.real();
   profile.base_memory_bytes = next.bytes();
   profile.links.push_back({"gloo",

@@ -24,9 +24,9 @@ class ShapeSpace : public OpenSpace {
                                  shape.stages_per_rank)),
         speeds_(shape.speeds),
         limit_{.less = shape.less},
-        splits_(placed_space(chain, shape.schedule, compute_, speeds_, shape.less)) {}
+        splits_(split_space(chain, shape.schedule, compute_, speeds_, shape.less)) {}
 
-  const SplitSpace& splits() const override { return splits_; }
+  const SplitSpace& splits() const override { return *splits_; }
   SplitOutcome simulate(const std::vector<int>& begins) override {
     const Simulation run = simulate_program(chain_, begins, compute_, speeds_);
     return {run.makespan_s, limit_.fullest(run.peak_memory_bytes), run.actions};
@@ -37,7 +37,7 @@ class ShapeSpace : public OpenSpace {
   const Program compute_;
   const std::vector<double> speeds_;
   const MemoryLimit limit_;
-  const PlacedSpace splits_;
+  const std::unique_ptr<const SplitSpace> splits_;
 };
 
 std::unique_ptr<ShapeSpace> open(const Chain& chain, const Shape& shape) {

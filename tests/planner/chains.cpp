@@ -5,6 +5,7 @@
 
 #include "pipeline/lowering.hpp"
 #include "pipeline/schedule.hpp"
+#include "planner/launch_space.hpp"
 
 namespace penstock::test {
 
@@ -68,6 +69,19 @@ void add_cuts(Chain& chain, Dice& dice, const ChainKind& kind) {
   }
 }
 
+/// From a host that is never behind to one that takes a few times as long as its device.
+void add_hosts(Chain& chain, Dice& dice) {
+  const auto host_s = [&](double device_s) {
+    return device_s * 0.25 * static_cast<double>(dice.below(9));
+  };
+  for (int unit = 0; unit < chain.costs.units(); ++unit) {
+    chain.forward_host_s.push_back(host_s(chain.costs.forward_s[unit]));
+    chain.backward_host_s.push_back(host_s(chain.costs.backward_s[unit]));
+    chain.input_host_s.push_back(host_s(chain.input_s[unit]));
+    chain.weight_host_s.push_back(host_s(chain.weight_s[unit]));
+  }
+}
+
 std::vector<int> ends_of(const std::vector<int>& begins, int units) {
   std::vector<int> ends(begins.begin() + 1, begins.end());
   ends.push_back(units);
@@ -101,6 +115,7 @@ Chain random_chain(uint64_t seed, const ChainKind& kind) {
     chain.input_s.push_back(share * backward_s);
     chain.weight_s.push_back((both - share) * backward_s);
   }
+  if (kind.hosts) add_hosts(chain, dice);
   return chain;
 }
 
@@ -135,6 +150,12 @@ Costs stage_costs(const Chain& chain, const std::vector<int>& begins, bool split
       if (!units.first_forward_s.empty()) out.first_forward_s += units.first_forward_s[unit];
       if (!units.first_backward_s.empty()) out.first_backward_s += units.first_backward_s[unit];
       if (!units.optimizer_s.empty()) out.optimizer_s += units.optimizer_s[unit];
+      if (!chain.forward_host_s.empty()) {
+        out.forward_host_s += chain.forward_host_s[unit];
+        out.backward_host_s += chain.backward_host_s[unit];
+        out.backward_input_host_s += chain.input_host_s[unit];
+        out.backward_weight_host_s += chain.weight_host_s[unit];
+      }
       out.fixed_bytes += chain.fixed_bytes[unit];
       out.saved_bytes += chain.saved_bytes[unit];
     }
@@ -180,9 +201,31 @@ ChainCosts split_costs(const Chain& chain, bool either) {
     }
     costs.backward_s[unit] = input_s;
     costs.weight_s.push_back(weight_s);
+    if (chain.forward_host_s.empty()) continue;
+    const double parts_s = chain.input_host_s[unit] + chain.weight_host_s[unit];
+    const double backward_host_s =
+        either ? std::min(parts_s, chain.backward_host_s[unit]) : parts_s;
+    costs.host_s.push_back(chain.forward_host_s[unit] + backward_host_s);
   }
   return costs;
 }
+
+namespace {
+
+ChainCosts whole_costs(const Chain& chain) {
+  ChainCosts costs = chain.costs;
+  for (size_t unit = 0; unit < chain.forward_host_s.size(); ++unit)
+    costs.host_s.push_back(chain.forward_host_s[unit] + chain.backward_host_s[unit]);
+  return costs;
+}
+
+/// As the schedule runs its backwards.
+ChainCosts costs_of(const Chain& chain, const std::string& schedule) {
+  const bool split = find_schedule(schedule, "test").split_backward;
+  return split ? split_costs(chain, schedule == "dualpipev") : whole_costs(chain);
+}
+
+}  // namespace
 
 std::vector<Shape> shapes(int units, int microbatches) {
   std::vector<Shape> result;
@@ -204,6 +247,7 @@ Chain small_chain(uint64_t seed, bool breaks) {
   kind.extras = seed % 3 != 0;
   kind.equal = seed % 5 == 0;
   kind.breaks = breaks;
+  kind.hosts = seed % 4 == 3;
   kind.transfer_scale = seed % 2 == 0 ? 0.05 : 0.5;
   return random_chain(seed, kind);
 }
@@ -214,11 +258,22 @@ RankSpeeds equal_ranks(int ranks) {
 
 PlacedSpace placed_space(const Chain& chain, const std::string& schedule, const Program& compute,
                          const std::vector<double>& speeds, std::vector<int64_t> less) {
-  const bool split = find_schedule(schedule, "test").split_backward;
-  ChainCosts costs = split ? split_costs(chain, schedule == "dualpipev") : chain.costs;
   const Placement placed = placement(compute);
-  return {std::move(costs), bytes_of(chain), placed,
+  return {costs_of(chain, schedule), bytes_of(chain), placed,
           speeds.empty() ? equal_ranks(placed.ranks) : RankSpeeds(speeds), std::move(less)};
+}
+
+std::unique_ptr<const SplitSpace> split_space(const Chain& chain, const std::string& schedule,
+                                              const Program& compute,
+                                              const std::vector<double>& speeds,
+                                              std::vector<int64_t> less) {
+  auto devices = std::make_unique<PlacedSpace>(
+      placed_space(chain, schedule, compute, speeds, std::move(less)));
+  if (chain.forward_host_s.empty()) return devices;
+  const Placement placed = placement(compute);
+  WorkSums hosts(costs_of(chain, schedule), placed.microbatches,
+                 WorkSums::prefixes(chain.costs.units()));
+  return std::make_unique<LaunchSpace>(std::move(devices), std::move(hosts), placed);
 }
 
 namespace {

@@ -23,6 +23,8 @@ struct Chain {
   std::vector<char> forward_linked, backward_linked;   // does anything cross it, does a gradient
   std::vector<int64_t> fixed_bytes, saved_bytes;       // per unit
   std::vector<double> input_s, weight_s;               // per unit: B in two parts
+  // Per unit: what hosts take to issue it; empty where they are never behind.
+  std::vector<double> forward_host_s, backward_host_s, input_host_s, weight_host_s;
 };
 
 /// How unlike each other the units are, and what beside F and B costs time.
@@ -32,6 +34,7 @@ struct ChainKind {
   bool coarse = false;        // costs of 1 or 2 ms, transfers of 0 to 2 ms, no memory: many ties
   bool extras = true;         // first microbatch, optimizer, overheads, compute of transfers
   bool breaks = false;        // some cuts are crossed by nothing, or by no gradient
+  bool hosts = false;         // issue what devices run, some more slowly
   double transfer_scale = 1;  // of a transfer to a forward
 };
 
@@ -67,8 +70,15 @@ std::shared_ptr<const StageTable> bytes_of(const Chain& chain);
 ChainCosts split_costs(const Chain& chain, bool either);
 
 /// The splits of a program's layout, bounded without knowing the order of actions.
+/// Where the chain has hosts, they are left out.
 PlacedSpace placed_space(const Chain& chain, const std::string& schedule, const Program& compute,
                          const std::vector<double>& speeds = {}, std::vector<int64_t> less = {});
+
+/// The same with the hosts.
+std::unique_ptr<const SplitSpace> split_space(const Chain& chain, const std::string& schedule,
+                                              const Program& compute,
+                                              const std::vector<double>& speeds = {},
+                                              std::vector<int64_t> less = {});
 
 /// Ranks of the same speed.
 RankSpeeds equal_ranks(int ranks);

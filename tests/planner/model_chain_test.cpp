@@ -147,9 +147,7 @@ TEST_P(EveryModel, BoundsHoldForCutsBetweenAnyOperators) {
   expect_bounds_hold(Model(path, true, {.link_bytes_per_s = 3e7}));
 }
 
-TEST_P(EveryModel, BoundsOfAllLayoutsAreNeverAboveTheSimulation) {
-  PENSTOCK_MODEL(path, GetParam());
-  const Model m(path, false, {.link_bytes_per_s = 3e7});
+void expect_bounds_of_all_layouts_hold(const Model& m) {
   if (m.chain.units() <= 6) {  // with `adaptive`, and any stages per rank
     expect_layout_bounds_hold(m, {});
     return;
@@ -158,6 +156,17 @@ TEST_P(EveryModel, BoundsOfAllLayoutsAreNeverAboveTheSimulation) {
       {"1f1b", 1}, {"zb-h1", 1}, {"interleaved-1f1b", 2}, {"zbv", 2}, {"dualpipev", 2}};
   for (const auto& [schedule, each] : some) {
     expect_layout_bounds_hold(m, {.schedules = {schedule}, .stages_per_rank = each});
+  }
+}
+
+/// What hosts of GPUs take to issue an operator, from ahead of their devices to far behind.
+constexpr double hosts_s[] = {0, 1e-6, 1e-5, 1e-4};
+
+TEST_P(EveryModel, BoundsOfAllLayoutsAreNeverAboveTheSimulation) {
+  PENSTOCK_MODEL(path, GetParam());
+  for (const double host_s : hosts_s) {
+    expect_bounds_of_all_layouts_hold(
+        Model(path, false, {.link_bytes_per_s = 3e7, .host_s = host_s}));
   }
 }
 
@@ -184,9 +193,7 @@ TEST_P(EveryModel, TheyHoldWithSoLittleMemoryThatSomeRanksRecompute) {
   }
 }
 
-TEST_P(EveryModel, SearchFindsWhatTryingAllLayoutsAndSplitsFinds) {
-  PENSTOCK_MODEL(path, GetParam());
-  const Model m(path, false, {.link_bytes_per_s = 3e8});
+void expect_search_finds_what_trying_all_finds(const Model& m) {
   const PlanningInputs inputs = m.inputs();
   for (const Schedule& schedule : schedules()) {
     const int each = std::max(schedule.stages_per_rank, schedule.stages_per_rank == 0 ? 2 : 1);
@@ -201,6 +208,14 @@ TEST_P(EveryModel, SearchFindsWhatTryingAllLayoutsAndSplitsFinds) {
     ASSERT_EQ(result.best.has_value(), expected.has_value()) << schedule.name;
     if (!expected) continue;
     EXPECT_EQ(key(*result.best), *expected) << schedule.name;
+  }
+}
+
+TEST_P(EveryModel, SearchFindsWhatTryingAllLayoutsAndSplitsFinds) {
+  PENSTOCK_MODEL(path, GetParam());
+  for (const double host_s : hosts_s) {
+    expect_search_finds_what_trying_all_finds(
+        Model(path, false, {.link_bytes_per_s = 3e8, .host_s = host_s}));
   }
 }
 

@@ -36,7 +36,8 @@ int64_t expect_bounds_hold(const Chain& chain, const Shape& shape) {
   } catch (const InputError&) {
     return 0;  // a shape that this schedule does not run
   }
-  const PlacedSpace space = placed_space(chain, shape.schedule, compute, shape.speeds);
+  const auto owned = split_space(chain, shape.schedule, compute, shape.speeds);
+  const SplitSpace& space = *owned;
   const LayoutBound any(split_costs(chain, true));
   const double any_s = any.step_s(RankSpeeds(shape.speeds), shape.microbatches);
   int64_t checked = 0;

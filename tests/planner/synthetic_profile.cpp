@@ -12,12 +12,14 @@ namespace penstock::test {
 
 namespace {
 
-Measured measured(double seconds) { return {seconds, seconds, 0.02 * seconds, 10}; }
+Measured measured(double seconds, double host_s = 0) {
+  return {seconds, seconds, 0.02 * seconds, 10, host_s};
+}
 
-ActionTimes action_times(double forward_s, bool gradient) {
-  const double backward_s = gradient ? forward_s : 0;
-  return {measured(forward_s), measured(2 * backward_s), measured(backward_s),
-          measured(backward_s)};
+ActionTimes action_times(double forward_s, bool gradient, double host_s) {
+  const double backward_s = gradient ? forward_s : 0, back_host_s = gradient ? host_s : 0;
+  return {measured(forward_s, host_s), measured(2 * backward_s, 2 * back_host_s),
+          measured(backward_s, back_host_s), measured(backward_s, back_host_s)};
 }
 
 OperatorCost operator_cost(const Graph& model, const Analysis& analysis, const Operator& op,
@@ -36,7 +38,7 @@ OperatorCost operator_cost(const Graph& model, const Analysis& analysis, const O
   }
   cost.times = action_times(
       cost.flops / device.flops_per_s + cost.bytes / device.bytes_per_s + device.operator_s,
-      gradient);
+      gradient, device.host_s);
   cost.held.after_forward = cost.held.output;  // also of constants, which stages share
   cost.held.after_input = cost.held.after_forward;
   cost.held.transient_forward = cost.held.output / 2;
@@ -56,14 +58,15 @@ MicrobatchCosts microbatch_costs(const Graph& model, int64_t microbatch,
     out.label = unit.label;
     out.begin = unit.begin;
     out.end = unit.end;
-    double forward_s = 0;
+    double forward_s = 0, host_s = 0;
     for (int id = unit.begin; id < unit.end; ++id) {
       forward_s += costs.operators[id].times.forward.mean_s;
+      host_s += costs.operators[id].times.forward.host_s;
       out.held.after_forward += costs.operators[id].held.after_forward;
     }
-    out.times = action_times(forward_s, true);
+    out.times = action_times(forward_s, true, host_s);
   }
-  costs.loss_forward = measured(1e-5);
+  costs.loss_forward = measured(1e-5, device.host_s);
   costs.first_microbatch_excess = microbatch == 2 ? -0.1 : 0.15;  // measured, it can be below 0
   costs.load_batch_s = 2e-5;
   return costs;
@@ -88,6 +91,7 @@ Profile synthetic_profile(const Graph& model, const std::vector<int64_t>& sizes,
   profile.optimizer_s_per_byte = 1e-9;
   profile.zero_s_per_byte = 1e-10;
   profile.action_overhead_s = 1e-5;
+  profile.action_host_s = device.host_s;
   LinkCost& link = profile.links.emplace_back();
   link.kind = "gloo";
   link.latency_s = device.link_latency_s;

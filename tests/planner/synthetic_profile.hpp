@@ -14,6 +14,7 @@ struct SyntheticDevice {
   double flops_per_s = 2e9, bytes_per_s = 4e9, operator_s = 2e-6;
   double link_bytes_per_s = 1e9, link_latency_s = 5e-5;
   int64_t memory_bytes = int64_t{1} << 34;
+  double host_s = 0;  // to issue an operator's forward, its I or its W; of B twice that
 };
 
 /// Sizes are microbatch sizes; the global batch is the largest of them unless given.

@@ -162,9 +162,19 @@ void expect_gapless(const TracedRun& result) {
   }
   EXPECT_EQ(at_s, result.makespan_s);
   const CriticalPath& path = result.path;
-  EXPECT_EQ(path.compute_s + path.reduce_s + path.transfer_s + path.wait_s, result.makespan_s);
-  EXPECT_EQ(std::accumulate(path.rank_s.begin(), path.rank_s.end(), 0.0),
-            path.compute_s + path.reduce_s);
+  const double on_ranks_s = path.compute_s + path.reduce_s + path.launch_s;
+  EXPECT_EQ(on_ranks_s + path.transfer_s + path.wait_s, result.makespan_s);
+  EXPECT_EQ(std::accumulate(path.rank_s.begin(), path.rank_s.end(), 0.0), on_ranks_s);
+}
+
+/// What the host of the rank takes for all up to the action.
+double issued_s(const testing::Case& tested, const PathStep& step) {
+  double sum_s = 0;
+  for (const Action& action : tested.program.ranks[static_cast<size_t>(step.rank)]) {
+    sum_s += tested.costs.host_s(action);
+    if (action == step.action) break;
+  }
+  return sum_s;
 }
 
 /// Each step is as long as its costs say: none of them hides a wait.
@@ -172,6 +182,10 @@ void expect_full(const testing::Case& tested, const CriticalPath& path) {
   for (const PathStep& step : path.steps) {
     if (step.part == Part::compute) {
       EXPECT_EQ(length_s(step), tested.costs.duration_s(step.action)) << to_string(step.action);
+      continue;
+    }
+    if (step.part == Part::launch) {
+      EXPECT_EQ(length_s(step), issued_s(tested, step)) << to_string(step.action);
       continue;
     }
     const double moves_s = tested.link.transfer_s(tested.costs.message_bytes(step.action));
@@ -182,18 +196,23 @@ void expect_full(const testing::Case& tested, const CriticalPath& path) {
 
 TEST(CriticalPath, OfRandomProgramsHasNoGapAndAddsUp) {
   std::map<Cause, int> causes;
+  std::map<Part, int> parts;
   for (unsigned seed = 0; seed < 600; ++seed) {
     const testing::Case tested = testing::make_case(seed);
     SCOPED_TRACE(testing::describe(tested, seed));
     const TracedRun result = run(tested.program, tested.costs, tested.link);
     expect_gapless(result);
     expect_full(tested, result.path);
-    for (const PathStep& step : result.path.steps) ++causes[step.cause];
+    for (const PathStep& step : result.path.steps) {
+      ++causes[step.cause];
+      ++parts[step.part];
+    }
     if (HasFailure()) return;
   }
   for (const Cause cause : {Cause::previous, Cause::message, Cause::channel, Cause::receive}) {
     EXPECT_GT(causes[cause], 100) << describe(cause);
   }
+  EXPECT_GT(parts[Part::launch], 20);
 }
 
 /// How often each stage runs that kind on the path.

@@ -32,6 +32,12 @@ Costs random_costs(int stages, const std::vector<Flow>& flows, std::mt19937& ran
     each.first_forward_s = time_s(random);
     each.saved_bytes = static_cast<int64_t>(random() % 1000);
     each.saved_weight_bytes = static_cast<int64_t>(random() % 1000);
+    if (random() % 3 == 0) {  // a host that runs ahead of its device
+      each.forward_host_s = time_s(random);
+      each.backward_host_s = time_s(random);
+      each.backward_input_host_s = time_s(random);
+      each.backward_weight_host_s = time_s(random);
+    }
     costs.stages.push_back(each);
   }
   for (const Flow& flow : flows) {

@@ -16,6 +16,7 @@ void expect_parts(const IdleParts& parts, const IdleParts& expected) {
   EXPECT_EQ(parts.ramp_s, expected.ramp_s);
   EXPECT_EQ(parts.imbalance_s, expected.imbalance_s);
   EXPECT_EQ(parts.transfers_s, expected.transfers_s);
+  EXPECT_EQ(parts.launch_s, expected.launch_s);
   EXPECT_EQ(parts.recompute_s, expected.recompute_s);
   EXPECT_EQ(parts.all_reduce_s, expected.all_reduce_s);
 }

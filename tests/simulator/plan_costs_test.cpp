@@ -79,6 +79,33 @@ TEST(PlanCosts, RecomputingKeepsOnlyTheInputAndRunsForwardAgain) {
   EXPECT_EQ(result.recompute_bytes, 1000);
 }
 
+// A host that needs 1 s for each operator's F and 3, 5 and 7 s for its B, I and W, and half a second of its
+// own for each action.
+TEST(PlanCosts, AHostIssuesWhatItsStageRuns) {
+  Profile measured = profile();
+  measured.action_host_s = 0.5;
+  for (OperatorCost& op : measured.microbatches[0].operators) {
+    op.times.forward.host_s = 1;
+    op.times.backward.host_s = 3;
+    op.times.backward_input.host_s = 5;
+    op.times.backward_weight.host_s = 7;
+  }
+  measured.microbatches[0].loss_forward.host_s = 2;
+  Slicing recomputing = stages();
+  recomputing.stages[1].recomputed = whole_stage(recomputing, 1);
+  const Costs kept = plan_costs(plan(), model(), stages(), measured);
+  const Costs again = plan_costs(plan(), model(), recomputing, measured);
+  EXPECT_EQ(kept.host_s({0, Kind::forward, 0}), 1.5);
+  EXPECT_EQ(kept.host_s({1, Kind::forward, 0}), 1.5 + 2);  // makes the loss
+  EXPECT_EQ(kept.host_s({1, Kind::backward, 0}), 3.5);
+  EXPECT_EQ(kept.host_s({1, Kind::backward_input, 0}), 5.5);
+  EXPECT_EQ(kept.host_s({1, Kind::backward_weight, 0}), 7.5);
+  EXPECT_EQ(kept.host_s({1, Kind::optimizer, 0}), 0);
+  EXPECT_EQ(again.host_s({1, Kind::backward, 0}), 3.5 + 1 + 2);
+  EXPECT_EQ(again.host_s({1, Kind::backward_input, 0}), 5.5 + 1 + 2);
+  EXPECT_EQ(costs().host_s({1, Kind::backward, 0}), 0);  // a CPU
+}
+
 // Both stages also read w0, which they hold once where they are on one rank.
 TEST(PlanCosts, ASharedParameterCountsOncePerRank) {
   Slicing slicing = stages();

@@ -103,7 +103,7 @@ class Reference {
 
   std::vector<Span> run_rank(size_t r) {
     std::vector<Span> spans(program_.ranks[r].size());
-    double now_s = 0;
+    double now_s = 0, issued_s = 0;
     for (size_t i = 0; i < spans.size(); ++i) {
       const Action& action = program_.ranks[r][i];
       if (is_receive(action.kind)) reached_s_[{r, i}] = now_s;  // it may wait for itself
@@ -119,7 +119,8 @@ class Reference {
         now_s = std::max(now_s, end_s_[{r, i}]);
       }
       if (is_compute(action.kind)) {
-        spans[i] = {now_s, now_s + costs_.duration_s(action)};
+        issued_s += costs_.host_s(action);
+        spans[i] = {now_s, std::max(now_s + costs_.duration_s(action), issued_s)};
         now_s = spans[i].end_s;
       }
     }
