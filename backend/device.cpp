@@ -27,6 +27,9 @@ class CpuDevice : public ComputeDevice {
  public:
   at::Device where() const override { return at::kCPU; }
   std::unique_ptr<Marks> make_marks() override { return std::make_unique<ClockMarks>(); }
+  bool runs_behind() const override { return false; }
+  KernelTrace* trace() override { return nullptr; }
+  std::string no_trace() const override { return ""; }
   int64_t held_bytes() const override { return memory::held_bytes(); }
   int64_t peak_bytes() const override { return memory::peak_bytes(); }
   void reset_peak() override { memory::reset_peak(); }

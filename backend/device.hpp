@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace penstock {
@@ -22,11 +23,35 @@ class Marks {
   virtual std::vector<double> times() = 0;
 };
 
+/// Something that a device ran, in seconds: a kernel, a copy, a fill.
+struct Kernel {
+  double issued_s = 0;  // by the host
+  double start_s = 0, end_s = 0;
+};
+
+/// The device's own records of what it runs.
+class KernelTrace {
+ public:
+  virtual ~KernelTrace() = default;
+  /// Records what is issued from now on, which makes issuing slower.
+  virtual void start() = 0;
+  /// On the clock of the records.
+  virtual double now_s() = 0;
+  /// Ends recording. All that was issued has run.
+  virtual std::vector<Kernel> stop() = 0;
+};
+
 class ComputeDevice {
  public:
   virtual ~ComputeDevice() = default;
   virtual at::Device where() const = 0;
   virtual std::unique_ptr<Marks> make_marks() = 0;
+  /// Is its work issued by a host that goes on before it has run?
+  virtual bool runs_behind() const = 0;
+  /// Null where what it runs is not recorded …
+  virtual KernelTrace* trace() = 0;
+  /// … and why, for a device whose driver refuses it.
+  virtual std::string no_trace() const = 0;
   /// Bytes of tensors held now, and the most since the last `reset_peak`.
   virtual int64_t held_bytes() const = 0;
   virtual int64_t peak_bytes() const = 0;

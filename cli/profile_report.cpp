@@ -20,16 +20,28 @@ double mean_s(const std::vector<UnitCost>& units, Measured ActionTimes::*action)
   });
 }
 
+/// The same of the host that issues it.
+double host_s(const std::vector<UnitCost>& units, Measured ActionTimes::*action) {
+  return std::accumulate(units.begin(), units.end(), 0.0, [&](double sum, const UnitCost& unit) {
+    return sum + (unit.times.*action).host_s;
+  });
+}
+
 /// Seconds of F and B of one microbatch through the whole model, with its loss.
 double pass_s(const MicrobatchCosts& costs) {
   return mean_s(costs.units, &ActionTimes::forward) + costs.loss_forward.mean_s +
          mean_s(costs.units, &ActionTimes::backward);
 }
 
+double issued_s(const MicrobatchCosts& costs) {
+  return host_s(costs.units, &ActionTimes::forward) + costs.loss_forward.host_s +
+         host_s(costs.units, &ActionTimes::backward);
+}
+
 /// A training step on one device: every microbatch, and the optimizer.
 double step_s(const Profile& profile, const MicrobatchCosts& costs, double parameter_bytes) {
   const double count = double(profile.job.global_batch) / double(costs.microbatch);
-  return count * (pass_s(costs) + costs.load_batch_s) +
+  return count * (std::max(pass_s(costs), issued_s(costs)) + costs.load_batch_s) +
          pass_s(costs) * costs.first_microbatch_excess +
          profile.optimizer_s_per_byte * parameter_bytes;
 }
@@ -75,6 +87,18 @@ void print_sizes(Out out, const Profile& profile, double parameter_bytes) {
                    format_seconds(mean_s(costs.units, &ActionTimes::backward_weight)), 100 * spread,
                    format_bytes(double(held)),
                    format_seconds(step_s(profile, costs, parameter_bytes)));
+  }
+}
+
+/// Of devices whose hosts run ahead: which of the two limits a stage of such microbatches.
+void print_hosts(Out out, const Profile& profile) {
+  for (const MicrobatchCosts& costs : profile.microbatches) {
+    const double issued = issued_s(costs), ran = pass_s(costs);
+    if (issued <= 0) continue;
+    fmt::format_to(
+        out, "{}microbatch {}: the host issues F and B in {}, the device runs them in {}{}\n",
+        &costs == &profile.microbatches.front() ? "\n" : "", costs.microbatch,
+        format_seconds(issued), format_seconds(ran), issued > ran ? ": it waits for its host" : "");
   }
 }
 
@@ -125,6 +149,7 @@ std::string profile_report(const Profile& profile, int64_t parameter_bytes, int 
   const Out out(text);
   print_device(out, profile);
   print_sizes(out, profile, double(parameter_bytes));
+  print_hosts(out, profile);
   text += size_fit_report(profile);
   if (!profile.microbatches.empty()) {
     const auto per_sample = [](const MicrobatchCosts& costs) {

@@ -8,6 +8,7 @@
 #include <chrono>
 
 #include "backend/cuda/call.hpp"
+#include "backend/cuda/trace.hpp"
 
 namespace penstock::cuda {
 
@@ -81,6 +82,12 @@ class CudaDevice : public ComputeDevice {
 
   at::Device where() const override { return where_; }
   std::unique_ptr<Marks> make_marks() override { return std::make_unique<EventMarks>(); }
+  bool runs_behind() const override { return true; }
+  KernelTrace* trace() override {
+    if (!trace_ && no_trace_.empty()) trace_ = make_trace(no_trace_);
+    return trace_.get();
+  }
+  std::string no_trace() const override { return no_trace_; }
   int64_t held_bytes() const override { return stats().allocated_bytes[kAll].current; }
   int64_t peak_bytes() const override { return stats().allocated_bytes[kAll].peak; }
   void reset_peak() override { allocator::resetPeakStats(where_.index()); }
@@ -105,6 +112,8 @@ class CudaDevice : public ComputeDevice {
   }
   DeviceStats stats() const { return allocator::getDeviceStats(where_.index()); }
   at::Device where_;
+  std::unique_ptr<KernelTrace> trace_;  // once asked for
+  std::string no_trace_;
 };
 
 }  // namespace

@@ -12,7 +12,8 @@ std::vector<int> all_ranks(const Communicator& communicator) {
 }
 
 void append(Measured& measured, std::vector<double*>& values) {
-  values.insert(values.end(), {&measured.mean_s, &measured.median_s, &measured.spread_s});
+  values.insert(values.end(),
+                {&measured.mean_s, &measured.median_s, &measured.spread_s, &measured.host_s});
 }
 
 void append(ActionTimes& times, std::vector<double*>& values) {

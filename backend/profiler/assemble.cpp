@@ -5,7 +5,6 @@
 #include <span>
 
 #include "backend/profiler/grouping.hpp"
-#include "backend/profiler/statistics.hpp"
 #include "graph/facts.hpp"
 #include "graph/flops.hpp"
 
@@ -61,7 +60,8 @@ void share_out(const Division& division, OperatorId begin, OperatorId end, const
     const size_t i = op - begin;
     const double share = sum > 0 ? shares[i] / sum : (i == 0 ? 1 : 0);
     OperatorCost cost = describe(division, op, batch);
-    cost.times = scaled(group.times, {share, share, share, share});
+    const Factor part{share, share};
+    cost.times = scaled(group.times, {part, part, part, part});
     cost.held.after_forward = forward[i];
     cost.held.after_input = input[i];
     if (share > 0) {
@@ -106,9 +106,12 @@ void add_operators(const Division& division, const UnitCost& unit,
 
 ScaleFactors scale_factors(const ActionTimes& whole, const std::vector<StageCost>& parts) {
   const auto factor = [&](Measured ActionTimes::*action) {
-    double sum = 0;
-    for (const StageCost& part : parts) sum += (part.times.*action).mean_s;
-    return ratio((whole.*action).mean_s, sum);
+    double device_s = 0, host_s = 0;
+    for (const StageCost& part : parts) {
+      device_s += (part.times.*action).mean_s;
+      host_s += (part.times.*action).host_s;
+    }
+    return Factor{ratio((whole.*action).mean_s, device_s), ratio((whole.*action).host_s, host_s)};
   };
   return {factor(&ActionTimes::forward), factor(&ActionTimes::backward),
           factor(&ActionTimes::backward_input), factor(&ActionTimes::backward_weight)};

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/profiler/samples.hpp"
+#include "backend/profiler/statistics.hpp"
 #include "graph/cuts.hpp"
 #include "pipeline/profile.hpp"
 
@@ -13,7 +14,7 @@ namespace penstock::profiler {
 
 /// Seconds of F and B of the whole by the seconds of its parts: what the parts were scaled by.
 struct ScaleFactors {
-  double forward = 1, backward = 1, backward_input = 1, backward_weight = 1;
+  Factor forward, backward, backward_input, backward_weight;
 };
 ScaleFactors scale_factors(const ActionTimes& whole, const std::vector<StageCost>& parts);
 ActionTimes scaled(const ActionTimes& times, const ScaleFactors& factors);
@@ -26,9 +27,9 @@ struct Division {
   const std::vector<OperatorId>& groups;  // first operators; every unit begins a group
 };
 
-/// Costs of units and operators. Guarantees that the mean times of the units add up to the whole,
-/// those of a unit's operators to the unit (to rounding), and the same, exactly, of the bytes held;
-/// the largest transient of a unit's operators is the unit's.
+/// Costs of units and operators. Guarantees that the mean times of the units, and those of their hosts,
+/// add up to the whole, those of a unit's operators to the unit (to rounding), and the same, exactly, of
+/// the bytes held; the largest transient of a unit's operators is the unit's.
 MicrobatchCosts assemble(const Division& division, int64_t microbatch, const StageCost& whole,
                          const std::vector<StageCost>& units, const std::vector<StageCost>& groups);
 

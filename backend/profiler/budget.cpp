@@ -19,7 +19,8 @@ void Budget::note(const MicrobatchCosts& costs) {
   double pass_s = costs.loss_forward.mean_s;
   int64_t held = 0, transient = 0;
   for (const UnitCost& unit : costs.units) {
-    pass_s += unit.times.forward.mean_s + unit.times.backward.mean_s;
+    for (const Measured& action : {unit.times.forward, unit.times.backward})
+      pass_s += std::max(action.mean_s, action.host_s);
     held += unit.held.after_forward;
     transient = std::max({transient, unit.held.transient_forward, unit.held.transient_backward});
   }

@@ -6,31 +6,21 @@
 
 namespace penstock::profiler {
 
-/// Runs `action` between two readings of clock and counter; `read_times` adds the seconds to
-/// `seconds`.
+/// Runs `action` between two readings of clock and counter; `seconds` is set when the run ends.
 template <class F>
-Chain::Level Chain::observe(double& seconds, F&& action) {
+Chain::Level Chain::observe(Seconds& seconds, F&& action) {
   device_.reset_peak();
   Level level{.before = device_.held_bytes()};
-  marks_->mark();
-  action();
-  marks_->mark();
-  timed_.push_back(&seconds);
+  watch_.time(seconds, action);
   level.after = device_.held_bytes();
   level.transient = device_.peak_bytes() - std::max(level.before, level.after);
   return level;
 }
 
-void Chain::read_times() {
-  const std::vector<double> times = marks_->times();
-  for (size_t i = 0; i < timed_.size(); ++i) *timed_[i] += times[2 * i + 1] - times[2 * i];
-  timed_.clear();
-}
-
 Chain::Chain(const Graph& graph, const Analysis& analysis, const std::vector<OperatorId>& begins,
              TensorStore& store, Loss loss, ComputeDevice& device)
     : device_(device),
-      marks_(device.make_marks()),
+      watch_(device),
       slicing_(
           slice(graph, analysis, interval_stages(graph, begins), static_cast<int>(begins.size()))),
       received_(begins.size()),
@@ -59,16 +49,16 @@ int Chain::loss_stage() const {
   return static_cast<int>(found - stages_.begin());
 }
 
-ChainRun Chain::run(const Batch& batch, const StepContext& context, bool split) {
-  marks_->times();  // of a run that failed
-  timed_.clear();
+ChainRun Chain::run(const Batch& batch, const StepContext& context, bool split, bool traced) {
+  watch_.begin(traced);
   ChainRun run{.times = std::vector<StageTimes>(stages_.size()),
-               .bytes = std::vector<StageBytes>(stages_.size())};
+               .bytes = std::vector<StageBytes>(stages_.size()),
+               .traced = watch_.traced()};
   forward(batch, context, run);
   backward(run, split);
   if (split) backward_weight(run);
   for (const auto& stage : stages_) stage->finish_step();
-  read_times();
+  watch_.finish();
   if (loss_.defined()) run.loss = std::exchange(loss_, {}).item<double>();
   return run;
 }
@@ -115,7 +105,7 @@ void Chain::backward(ChainRun& run, bool split) {
   for (int s = stages() - 1; s >= 0; --s) {
     const Values gradients = gradients_of(s, pending);
     Values inputs;
-    double& seconds = split ? run.times[s].backward_input : run.times[s].backward;
+    Seconds& seconds = split ? run.times[s].backward_input : run.times[s].backward;
     const Level level = observe(seconds, [&] {
       inputs =
           split ? stages_[s]->backward_input(0, gradients) : stages_[s]->backward(0, gradients);

@@ -1,6 +1,7 @@
 // The whole model as a chain of stages in one process, in training order, with the clock (on a GPU:
-// events in place, read at the end) and the memory counter read around every stage: F of all, then B in reverse, or I in reverse and then W
-// in reverse. A chain of one stage is the whole model at once.
+// events in place, read at the end, or the kernels' own records) and the memory counter read around
+// every stage: F of all, then B in reverse, or I in reverse and then W in reverse. A chain of one stage
+// is the whole model at once.
 #pragma once
 
 #include <memory>
@@ -8,13 +9,14 @@
 
 #include "backend/device.hpp"
 #include "backend/profiler/batch.hpp"
+#include "backend/profiler/stopwatch.hpp"
 #include "backend/stage.hpp"
 
 namespace penstock::profiler {
 
-/// What one microbatch took in one stage, in seconds; the backward whole or split.
+/// What one microbatch took in one stage; the backward whole or split.
 struct StageTimes {
-  double forward = 0, backward = 0, backward_input = 0, backward_weight = 0;
+  Seconds forward, backward, backward_input, backward_weight;
 };
 
 /// Bytes that one microbatch holds in one stage (as pipeline/profile.hpp says).
@@ -30,6 +32,7 @@ struct ChainRun {
   std::vector<StageTimes> times;
   std::vector<StageBytes> bytes;
   double loss = 0;
+  bool traced = false;
 };
 
 class Chain {
@@ -38,9 +41,9 @@ class Chain {
   Chain(const Graph& graph, const Analysis& analysis, const std::vector<OperatorId>& begins,
         TensorStore& store, Loss loss, ComputeDevice& device = cpu_device());
 
-  /// One microbatch, forward and backward; `split`: I and W instead of B. Gradients are added to
-  /// the store. Throws what the stages throw.
-  ChainRun run(const Batch& batch, const StepContext& context, bool split);
+  /// One microbatch, forward and backward; `split`: I and W instead of B; `traced`: by the records
+  /// of a device that has them. Gradients are added to the store. Throws what the stages throw.
+  ChainRun run(const Batch& batch, const StepContext& context, bool split, bool traced = false);
 
   int stages() const { return static_cast<int>(stages_.size()); }
   const Slicing& slicing() const { return slicing_; }
@@ -53,16 +56,14 @@ class Chain {
     int64_t before = 0, after = 0, transient = 0;
   };
   template <class F>
-  Level observe(double& seconds, F&& action);
-  void read_times();
+  Level observe(Seconds& seconds, F&& action);
   void forward(const Batch& batch, const StepContext& context, ChainRun& run);
   void backward(ChainRun& run, bool split);
   void backward_weight(ChainRun& run);
   Values gradients_of(int stage, Values& pending) const;
 
   ComputeDevice& device_;
-  std::unique_ptr<Marks> marks_;
-  std::vector<double*> timed_;  // where the seconds between each two marks are added
+  Stopwatch watch_;
   Slicing slicing_;
   std::vector<std::unique_ptr<Stage>> stages_;
   std::vector<std::vector<ValueId>> received_;  // per stage: values from earlier stages

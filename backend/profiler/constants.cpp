@@ -2,6 +2,7 @@
 
 #include "backend/dtype.hpp"
 #include "backend/loss.hpp"
+#include "backend/profiler/samples.hpp"
 #include "backend/profiler/statistics.hpp"
 
 namespace penstock::profiler {
@@ -87,14 +88,16 @@ double action_overhead_s(ComputeDevice& device) {
   const Slicing slicing = slice(graph, analysis, {0}, 1);
   Stage stage(graph, analysis, slicing, 0, store, Loss::output);
   const Values inputs{{0, at::ones({1, 1}, at::device(device.where()))}};
+  Stopwatch watch(device);
   constexpr int times = 50;
   std::vector<double> seconds;
   seconds.reserve(times);
   for (int i = 0; i < times; ++i) {
-    seconds.push_back(seconds_on(device, [&] {
+    const Seconds both = timed(watch, false, [&] {
       stage.forward(0, inputs, std::nullopt, {});
       stage.backward(0, {});
-    }));
+    });
+    seconds.push_back(device.runs_behind() ? both.host : both.device);
   }
   return summarize(seconds).median_s / 2;
 }
@@ -110,14 +113,18 @@ Measured loss_forward(const Subject& subject, int64_t microbatch, const Batch& b
   const auto options = at::TensorOptions(scalar_type(value.dtype)).device(subject.device.where());
   const at::Tensor prediction =  // the cast that `precision: bf16` adds is left out
       at::zeros(shape, options).set_requires_grad(is_floating(value.dtype));
-  std::vector<double> seconds;
-  seconds.reserve(repeated);
+  ActionSamples samples;
+  Stopwatch watch(subject.device);
   for (int i = 0; i < repeated; ++i) {
-    seconds.push_back(seconds_on(subject.device, [&] {
-      mean_loss(subject.job.loss, prediction, batch.target.value_or(at::Tensor()));
-    }));
+    for (const bool traced : {false, true}) {
+      if (traced && subject.device.trace() == nullptr) continue;
+      const Seconds seconds = timed(watch, traced, [&] {
+        mean_loss(subject.job.loss, prediction, batch.target.value_or(at::Tensor()));
+      });
+      samples.add(seconds, traced);
+    }
   }
-  return summarize(seconds);
+  return samples.measured();
 }
 
 }  // namespace penstock::profiler

@@ -26,7 +26,8 @@ StepContext context(const Subject& subject, int64_t microbatch, int repetition) 
 double total(const ChainRun& run) {
   double sum = 0;
   for (const StageTimes& t : run.times) {
-    sum += t.forward + t.backward + t.backward_input + t.backward_weight;
+    sum +=
+        t.forward.device + t.backward.device + t.backward_input.device + t.backward_weight.device;
   }
   return sum;
 }
@@ -42,6 +43,7 @@ std::vector<StageCost> without_loss(std::vector<StageCost> costs, int loss_stage
   const auto left = [](double all, double part) { return std::max(all - part, least * all); };
   forward.mean_s = left(forward.mean_s, loss.mean_s);
   forward.median_s = left(forward.median_s, loss.median_s);
+  forward.host_s = left(forward.host_s, loss.host_s);
   return costs;
 }
 
@@ -56,10 +58,12 @@ class Rounds {
         units_(subject.by_unit.stages()),
         groups_(subject.by_group.stages()) {}
 
-  /// Once F and B, once F, I and W.
-  void measure(Chain& chain, Samples& samples) {
+  /// Once F and B, once F, I and W; every other time by the device's records, where it has them.
+  void measure(int i, Chain& chain, Samples& samples) {
     for (const bool split : {false, true}) {
-      samples.add(chain.run(batch_, context(subject_, microbatch_, repetition_++), split), split);
+      samples.add(
+          chain.run(batch_, context(subject_, microbatch_, repetition_++), split, i % 2 == 1),
+          split);
     }
   }
   /// Microbatch 0 of a step: after OPT, its gradients are stored, not added.
@@ -77,9 +81,9 @@ class Rounds {
   }
   void round(int i, const Repetitions& repetitions) {
     if (i < first_microbatches) measure_first();
-    if (i < repetitions.whole) measure(subject_.whole, whole_);
-    if (i < repetitions.units) measure(subject_.by_unit, units_);
-    if (i < repetitions.operators) measure(subject_.by_group, groups_);
+    if (i < repetitions.whole) measure(i, subject_.whole, whole_);
+    if (i < repetitions.units) measure(i, subject_.by_unit, units_);
+    if (i < repetitions.operators) measure(i, subject_.by_group, groups_);
   }
 
   SizeResult result(double accumulation_s) const {
@@ -95,7 +99,7 @@ class Rounds {
     result.peak_bytes = whole.bytes.after_forward +
                         std::max(whole.bytes.transient_forward, whole.bytes.transient_backward);
     result.costs.loss_forward = loss;
-    result.pass_s = whole.times.forward.mean_s + whole.times.backward.mean_s + loss.mean_s;
+    result.pass_s = whole.pass_s;
     const double first = summarize(first_s_).mean_s + accumulation_s;
     result.costs.first_microbatch_excess = first / result.pass_s - 1;
     return result;

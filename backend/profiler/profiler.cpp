@@ -49,6 +49,7 @@ class Profiler {
     profile_.microbatches = resume(request_.partial, profile_);
     communicator_.barrier();  // before rank 0 writes the file that all have read
     choose_sizes(graph);
+    warn_of_host_times();
     tell("loading", 0);
     settle_clocks(device_);
     probe();
@@ -79,6 +80,14 @@ class Profiler {
   }
   void warn(const std::string& message) {
     if (communicator_.rank() == 0) emit_({{"event", "warning"}, {"message", message}});
+  }
+
+  void warn_of_host_times() {
+    if (!device_.runs_behind() || device_.trace() != nullptr) return;
+    warn(
+        fmt::format("{}. Times include what the GPU waits for its host, which is more than it "
+                    "will wait in a pipeline.",
+                    device_.no_trace()));
   }
 
   void save() {
@@ -115,10 +124,12 @@ class Profiler {
     profile_.optimizer_s_per_byte = optimizer_s_per_byte(subject);
     profile_.zero_s_per_byte = zero_s_per_byte(subject);
     profile_.hand_off_s_per_byte = hand_off_s_per_byte(device_);
-    profile_.action_overhead_s = action_overhead_s(device_);
+    // A host that runs ahead has the overhead instead of its device.
+    (device_.runs_behind() ? profile_.action_host_s : profile_.action_overhead_s) =
+        action_overhead_s(device_);
     mean_over_ranks(communicator_, {&profile_.accumulate_s_per_byte, &profile_.optimizer_s_per_byte,
                                     &profile_.zero_s_per_byte, &profile_.hand_off_s_per_byte,
-                                    &profile_.action_overhead_s});
+                                    &profile_.action_overhead_s, &profile_.action_host_s});
   }
 
   void measure_sizes(Subject& subject) {
@@ -154,9 +165,9 @@ class Profiler {
     budget_.note_pass(size, result.pass_s);
     budget_.note_bytes(size, result.peak_bytes);
     profile_.device.details[fmt::format("unit_scale.{}", size)] =
-        fmt::format("F {:.4f} B {:.4f} I {:.4f} W {:.4f}", result.unit_scale.forward,
-                    result.unit_scale.backward, result.unit_scale.backward_input,
-                    result.unit_scale.backward_weight);
+        fmt::format("F {:.4f} B {:.4f} I {:.4f} W {:.4f}", result.unit_scale.forward.device,
+                    result.unit_scale.backward.device, result.unit_scale.backward_input.device,
+                    result.unit_scale.backward_weight.device);
     auto& all = profile_.microbatches;
     all.insert(std::ranges::upper_bound(all, size, {}, &MicrobatchCosts::microbatch),
                std::move(result.costs));

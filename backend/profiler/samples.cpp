@@ -6,18 +6,31 @@
 
 namespace penstock::profiler {
 
+void ActionSamples::add(const Seconds& seconds, bool traced) {
+  (traced ? traced_ : device_).push_back(seconds.device);
+  if (!traced) host_.push_back(seconds.host);
+}
+
+Measured ActionSamples::measured() const {
+  Measured measured = summarize(traced_.empty() ? device_ : traced_);
+  measured.host_s = summarize(host_).mean_s;
+  return measured;
+}
+
+double ActionSamples::in_place_s() const { return summarize(device_).mean_s; }
+
 void Samples::add(const ChainRun& run, bool split) {
   for (size_t i = 0; i < stages_.size(); ++i) {
     const StageTimes& times = run.times[i];
     const StageBytes& bytes = run.bytes[i];
     Stage& stage = stages_[i];
-    stage.forward.push_back(times.forward);
+    stage.forward.add(times.forward, run.traced);
     if (split) {
-      stage.backward_input.push_back(times.backward_input);
-      stage.backward_weight.push_back(times.backward_weight);
+      stage.backward_input.add(times.backward_input, run.traced);
+      stage.backward_weight.add(times.backward_weight, run.traced);
       stage.bytes.after_input = bytes.after_input;
     } else {
-      stage.backward.push_back(times.backward);
+      stage.backward.add(times.backward, run.traced);
     }
     stage.bytes.after_forward = bytes.after_forward;
     stage.bytes.transient_forward = bytes.transient_forward;
@@ -29,11 +42,12 @@ void Samples::add(const ChainRun& run, bool split) {
 std::vector<StageCost> Samples::costs() const {
   std::vector<StageCost> costs;
   for (const Stage& stage : stages_) {
-    costs.push_back({.times = {.forward = summarize(stage.forward),
-                               .backward = summarize(stage.backward),
-                               .backward_input = summarize(stage.backward_input),
-                               .backward_weight = summarize(stage.backward_weight)},
-                     .bytes = stage.bytes});
+    costs.push_back({.times = {.forward = stage.forward.measured(),
+                               .backward = stage.backward.measured(),
+                               .backward_input = stage.backward_input.measured(),
+                               .backward_weight = stage.backward_weight.measured()},
+                     .bytes = stage.bytes,
+                     .pass_s = stage.forward.in_place_s() + stage.backward.in_place_s()});
   }
   return costs;
 }

@@ -1,4 +1,5 @@
-// The runs of one chain, gathered and summarized.
+// The runs of one chain, gathered and summarized. Where some were traced the device's times are theirs, and
+// the host's are of the others; without any, a device's times include what it waited for its host.
 #pragma once
 
 #include <vector>
@@ -12,6 +13,19 @@ namespace penstock::profiler {
 struct StageCost {
   ActionTimes times;
   StageBytes bytes;
+  double pass_s = 0;  // mean of F and B as they ran, waiting for a host included
+};
+
+/// Collects the times of one action.
+class ActionSamples {
+ public:
+  void add(const Seconds& seconds, bool traced);
+  Measured measured() const;
+  /// Mean of the device as it ran, waiting for a host included.
+  double in_place_s() const;
+
+ private:
+  std::vector<double> device_, host_, traced_;
 };
 
 /// Collects the runs of one chain.
@@ -24,7 +38,7 @@ class Samples {
 
  private:
   struct Stage {
-    std::vector<double> forward, backward, backward_input, backward_weight;
+    ActionSamples forward, backward, backward_input, backward_weight;
     StageBytes bytes;
   };
   std::vector<Stage> stages_;

@@ -27,11 +27,12 @@ Measured summarize(std::vector<double> samples) {
           .repetitions = static_cast<int>(samples.size())};
 }
 
-Measured scaled(const Measured& measured, double factor) {
-  return {.mean_s = measured.mean_s * factor,
-          .median_s = measured.median_s * factor,
-          .spread_s = measured.spread_s * factor,
-          .repetitions = measured.repetitions};
+Measured scaled(const Measured& measured, Factor factor) {
+  return {.mean_s = measured.mean_s * factor.device,
+          .median_s = measured.median_s * factor.device,
+          .spread_s = measured.spread_s * factor.device,
+          .repetitions = measured.repetitions,
+          .host_s = measured.host_s * factor.host};
 }
 
 double ratio(double whole, double parts) { return parts > 0 ? whole / parts : 1; }

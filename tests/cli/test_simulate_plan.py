@@ -74,3 +74,33 @@ def test_a_cluster_that_is_too_small_is_refused(planned):
     planned.write_text(planned.read_text() + "cluster: {path: small.yaml}\n")
     message = refused(planned)
     assert "2 ranks" in message and "small.yaml has 1" in message
+
+
+def test_a_step_is_no_shorter_than_hosts_that_are_behind_their_devices(planned):
+    profile = planned.parent / "profile.json"
+    costs = json.loads(profile.read_text())
+    for size in costs["microbatches"]:
+        for part in size["operators"] + size["units"]:
+            for action in part["times"].values():
+                action["host_s"] = 4 * action["mean_s"]
+    profile.write_text(json.dumps(costs))
+    done = subprocess.run([PENSTOCK, "plan", profile, "--ranks", "2", "--data-parallel", "1", "--schedule", "1f1b",
+                           "-o", planned], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "binding    launch: " in done.stdout
+    result = simulated(planned)
+    ran_s = sum(result["busy_s"])
+    assert result["critical_path"]["launch_s"] > 0
+    assert sum(rank["launch_s"] for rank in result["idle"]) > ran_s  # four times as long to issue as to run
+    assert result["step_s"] > 2 * ran_s / 2
+
+
+def test_a_host_time_below_zero_is_refused(planned):
+    profile = planned.parent / "profile.json"
+    costs = json.loads(profile.read_text())
+    costs["action_host_s"] = -1
+    profile.write_text(json.dumps(costs))
+    done = subprocess.run([PENSTOCK, "plan", profile, "--ranks", "2", "-o", planned], capture_output=True, text=True,
+                          timeout=120)
+    assert done.returncode == 2
+    assert "action_host_s" in done.stderr and "-1 is negative" in done.stderr

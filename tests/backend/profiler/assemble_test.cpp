@@ -95,6 +95,28 @@ TEST_F(Assemble, UnitsAddUpToTheWholeAndOperatorsToTheirUnit) {
             costs.units[1].held.after_forward);
 }
 
+/// With a host that takes so long for each F.
+StageCost issued(StageCost cost, double forward_s) {
+  cost.times.forward.host_s = forward_s;
+  return cost;
+}
+
+// The host's times are scaled on their own: here the device's parts are too long, the host's too short.
+TEST_F(Assemble, HostsOfUnitsAddUpToThatOfTheWhole) {
+  const Division division{graph_, analysis_, units_, groups_};
+  const MicrobatchCosts costs = assemble(
+      division, 4, issued(cost(8, 20, 1000), 12),
+      {issued(cost(8, 10, 500), 2), issued(cost(8, 10, 500), 4)},
+      {issued(cost(1, 2, 100), 1), issued(cost(1, 4, 100), 1), issued(cost(2, 5, 100), 5)});
+  EXPECT_DOUBLE_EQ(costs.units[0].times.forward.host_s, 4);
+  EXPECT_DOUBLE_EQ(costs.units[1].times.forward.host_s, 8);
+  EXPECT_DOUBLE_EQ(costs.units[0].times.forward.mean_s, 4);
+  EXPECT_DOUBLE_EQ(costs.operators[0].times.forward.host_s, 2);
+  EXPECT_DOUBLE_EQ(costs.operators[2].times.forward.host_s, 2);
+  EXPECT_DOUBLE_EQ(costs.operators[4].times.forward.host_s, 8);
+  EXPECT_EQ(costs.units[0].times.backward.host_s, 0);
+}
+
 TEST_F(Assemble, ViewsTakeNothing) {
   const Division division{graph_, analysis_, units_, groups_};
   const MicrobatchCosts costs =

@@ -1,0 +1,61 @@
+// How long actions take that are issued one after the other: read from the clock, on a GPU from events in
+// place, or from the device's own records, once all have run.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backend/device.hpp"
+#include "backend/profiler/kernel_times.hpp"
+
+namespace penstock::profiler {
+
+/// Of an action. On a GPU `device` includes what it waited for its host, but not where it is traced; there
+/// `host` says nothing.
+struct Seconds {
+  double device = 0;
+  double host = 0;  // that issued it; 0 where it is the device
+};
+
+class Stopwatch {
+ public:
+  explicit Stopwatch(ComputeDevice& device) : device_(device), marks_(device.make_marks()) {}
+
+  /// Forgets what was not finished. `traced`: by the records of a device that has them. Nothing may be
+  /// running on the device.
+  void begin(bool traced);
+  bool traced() const { return trace_ != nullptr; }
+  /// Runs the action; `seconds`, which has to stay, is set when all is finished.
+  template <class Action>
+  void time(Seconds& seconds, Action&& action) {
+    marks_->mark();
+    const double issued_s = host_s();
+    action();
+    windows_.push_back({issued_s, host_s()});
+    marks_->mark();
+    timed_.push_back(&seconds);
+  }
+  /// Waits for the device.
+  void finish();
+
+ private:
+  double host_s();
+
+  ComputeDevice& device_;
+  std::unique_ptr<Marks> marks_;
+  KernelTrace* trace_ = nullptr;
+  std::vector<Seconds*> timed_;       // what lies between each two marks
+  std::vector<IssueWindow> windows_;  // and when the host issued it
+};
+
+/// Of one action alone.
+template <class Action>
+Seconds timed(Stopwatch& watch, bool traced, Action&& action) {
+  Seconds seconds;
+  watch.begin(traced);
+  watch.time(seconds, action);
+  watch.finish();
+  return seconds;
+}
+
+}  // namespace penstock::profiler

@@ -1,0 +1,188 @@
+// Times of a device whose host issues ahead of it, or does not keep up: of hand-made records, and of a
+// device with a clock of its own.
+#include "backend/profiler/kernel_times.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "backend/profiler/samples.hpp"
+#include "backend/profiler/stopwatch.hpp"
+
+namespace penstock::profiler {
+namespace {
+
+// Issued long before it could run, so a gap of 0.5 s between two kernels is the device's own.
+TEST(KernelTimes, AGapBetweenKernelsThatWereIssuedInTimeIsTheDevices) {
+  const std::vector<Kernel> kernels{{.issued_s = 0, .start_s = 1, .end_s = 3},
+                                    {.issued_s = 0.5, .start_s = 3.5, .end_s = 5}};
+  EXPECT_EQ(running_s(kernels, {{0, 1}}), (std::vector<double>{2 + 2}));
+}
+
+// The second is issued at 4 s, a second after the device had nothing to do any more.
+TEST(KernelTimes, AGapBeforeAKernelThatCameLateIsTheHosts) {
+  const std::vector<Kernel> kernels{{.issued_s = 0, .start_s = 1, .end_s = 3},
+                                    {.issued_s = 4, .start_s = 4.5, .end_s = 6}};
+  EXPECT_EQ(running_s(kernels, {{0, 5}}), (std::vector<double>{2 + 1.5}));
+}
+
+TEST(KernelTimes, AKernelCountsWhereItWasIssuedNotWhereItRan) {
+  const std::vector<Kernel> kernels{{.issued_s = 2.5, .start_s = 9, .end_s = 11},
+                                    {.issued_s = 0.5, .start_s = 1, .end_s = 4},
+                                    {.issued_s = 1.5, .start_s = 4, .end_s = 9}};
+  EXPECT_EQ(running_s(kernels, {{0, 1}, {1, 2}, {2, 3}}), (std::vector<double>{3, 5, 2}));
+}
+
+TEST(KernelTimes, WhatNoWindowIssuedCountsNowhereButTakesItsTime) {
+  const std::vector<Kernel> kernels{{.issued_s = 0.5, .start_s = 1, .end_s = 4},
+                                    {.issued_s = 1.5, .start_s = 4, .end_s = 9},
+                                    {.issued_s = 2.5, .start_s = 9, .end_s = 11}};
+  EXPECT_EQ(running_s(kernels, {{0, 1}, {2, 3}, {7, 8}}), (std::vector<double>{3, 2, 0}));
+  EXPECT_EQ(running_s({}, {{0, 1}}), (std::vector<double>{0}));
+  EXPECT_TRUE(running_s(kernels, {}).empty());
+}
+
+// On two streams: the second begins while the first runs, and the third ends within it.
+TEST(KernelTimes, KernelsAtTheSameTimeCountOnce) {
+  const std::vector<Kernel> kernels{{.issued_s = 0, .start_s = 1, .end_s = 5},
+                                    {.issued_s = 0, .start_s = 2, .end_s = 7},
+                                    {.issued_s = 0, .start_s = 3, .end_s = 4}};
+  EXPECT_EQ(running_s(kernels, {{0, 1}}), (std::vector<double>{6}));
+}
+
+/// A device and its host, each with the time that it has come to; what it records costs the host a
+/// fourth more.
+class QueueDevice : public ComputeDevice {
+ public:
+  /// The host takes `host_s` to issue what runs for `device_s`.
+  void launch(double host_s, double device_s) {
+    const double issued_s = host_s_;
+    host_s_ += recording_ ? 1.25 * host_s : host_s;
+    const double start_s = std::max(issued_s, free_s_);
+    free_s_ = start_s + device_s;
+    if (recording_) kernels_.push_back({issued_s, start_s, free_s_});
+  }
+
+  at::Device where() const override { return at::kCPU; }
+  std::unique_ptr<Marks> make_marks() override { return std::make_unique<QueueMarks>(*this); }
+  bool runs_behind() const override { return true; }
+  KernelTrace* trace() override { return &trace_; }
+  std::string no_trace() const override { return ""; }
+  int64_t held_bytes() const override { return 0; }
+  int64_t peak_bytes() const override { return 0; }
+  void reset_peak() override {}
+  int64_t available_bytes() const override { return 0; }
+  int64_t other_bytes() const override { return 0; }
+  int64_t allocations() const override { return 0; }
+  void fail_without_memory(bool /*on*/) override {}
+
+ private:
+  class QueueMarks : public Marks {
+   public:
+    explicit QueueMarks(QueueDevice& device) : device_(device) {}
+    void mark() override { times_.push_back(std::max(device_.host_s_, device_.free_s_)); }
+    std::vector<double> times() override {
+      device_.host_s_ = std::max(device_.host_s_, device_.free_s_);
+      return std::exchange(times_, {});
+    }
+
+   private:
+    QueueDevice& device_;
+    std::vector<double> times_;
+  };
+  class QueueTrace : public KernelTrace {
+   public:
+    explicit QueueTrace(QueueDevice& device) : device_(device) {}
+    void start() override { device_.recording_ = true; }
+    double now_s() override { return device_.host_s_; }
+    std::vector<Kernel> stop() override {
+      device_.recording_ = false;
+      return std::exchange(device_.kernels_, {});
+    }
+
+   private:
+    QueueDevice& device_;
+  };
+
+  double host_s_ = 0, free_s_ = 0;
+  bool recording_ = false;
+  std::vector<Kernel> kernels_;
+  QueueTrace trace_{*this};
+};
+
+// The host takes 4 s for each of two actions that run for 1 s; then 1 s for one of 8 s.
+std::vector<Seconds> run_three(Stopwatch& watch, QueueDevice& device, bool traced) {
+  std::vector<Seconds> seconds(3);
+  watch.begin(traced);
+  for (int i = 0; i < 2; ++i) {
+    watch.time(seconds[static_cast<size_t>(i)], [&] {
+      device.launch(2, 0.5);
+      device.launch(2, 0.5);
+    });
+  }
+  watch.time(seconds[2], [&] { device.launch(1, 8); });
+  watch.finish();
+  return seconds;
+}
+
+TEST(Stopwatch, ReadsInPlaceWhatADeviceWaitedForItsHost) {
+  QueueDevice device;
+  Stopwatch watch(device);
+  const std::vector<Seconds> seconds = run_three(watch, device, false);
+  EXPECT_EQ(seconds[0].device, 4);
+  EXPECT_EQ(seconds[0].host, 4);
+  EXPECT_EQ(seconds[2].device, 8);
+  EXPECT_EQ(seconds[2].host, 1);
+}
+
+TEST(Stopwatch, ReadsFromRecordsWhatTheDeviceRan) {
+  QueueDevice device;
+  Stopwatch watch(device);
+  for (int i = 0; i < 2; ++i) {  // a second time from a clock that has gone on
+    const std::vector<Seconds> seconds = run_three(watch, device, true);
+    EXPECT_EQ(seconds[0].device, 1);
+    EXPECT_EQ(seconds[1].device, 1);
+    EXPECT_EQ(seconds[2].device, 8);
+  }
+}
+
+TEST(Stopwatch, ForgetsARunThatFailed) {
+  QueueDevice device;
+  Stopwatch watch(device);
+  Seconds lost, kept;
+  watch.begin(true);
+  EXPECT_THROW(watch.time(lost,
+                          [&] {
+                            device.launch(1, 1);
+                            throw std::runtime_error("out of memory");
+                          }),
+               std::runtime_error);
+  kept = timed(watch, true, [&] { device.launch(1, 3); });
+  EXPECT_EQ(kept.device, 3);
+  EXPECT_EQ(lost.device, 0);
+}
+
+// Recorded runs say what the device takes, the others what its host takes: recording makes it slower.
+TEST(ActionSamples, TakeTheDeviceFromRecordsAndTheHostFromTheOtherRuns) {
+  QueueDevice device;
+  Stopwatch watch(device);
+  ActionSamples samples;
+  for (const bool traced : {false, true, false, true}) {
+    samples.add(timed(watch, traced, [&] { device.launch(4, 1); }), traced);
+  }
+  const Measured measured = samples.measured();
+  EXPECT_EQ(measured.mean_s, 1);
+  EXPECT_EQ(measured.host_s, 4);
+  EXPECT_EQ(measured.repetitions, 2);
+  EXPECT_EQ(samples.in_place_s(), 4);
+}
+
+// Without records they include what it waited for.
+TEST(ActionSamples, TakeTheDeviceInPlaceWithoutRecords) {
+  ActionSamples samples;
+  samples.add({.device = 4, .host = 4}, false);
+  EXPECT_EQ(samples.measured().mean_s, 4);
+}
+
+}  // namespace
+}  // namespace penstock::profiler
