@@ -101,8 +101,16 @@ void profile(const WorkerTask& task, CudaModule* cuda) {
     request.ranks_per_device = task.ranks_per_device;
     std::vector<LaneKey> lanes;  // for the link that is measured
     if (task.world_size > 1) lanes = {{0, 1, false}, {1, 0, true}};
+    communicator->barrier();
+    const int64_t without = gpu->other_bytes();
+    communicator->barrier();
     communicator =
         make_nccl(*nccl, *store, std::move(communicator), lanes, {.device = gpu->where()});
+    communicator->barrier();
+    if (task.rank < 2 && !lanes.empty()) {  // ranks that share a GPU see the ends of both
+      request.lanes = static_cast<int>(lanes.size()) * std::min(task.ranks_per_device, 2);
+      request.lane_bytes = std::max<int64_t>(gpu->other_bytes() - without, 0) / request.lanes;
+    }
   }
   emit({{"event", "ready"}});
   profiler::run(request, *communicator, emit);

@@ -109,6 +109,7 @@ LinkCost read_link(const JsonValue& value) {
   link.sender_s_per_byte = amount(value, "sender_s_per_byte");
   link.receiver_s_per_byte = amount(value, "receiver_s_per_byte");
   link.residual = amount(value, "residual");
+  if (value.has("lane_bytes")) link.lane_bytes = bytes(value, "lane_bytes");
   for (const JsonValue& sample : value.list("samples")) {
     link.samples.emplace_back(bytes(sample, "bytes"), amount(sample, "seconds"));
   }

@@ -80,7 +80,8 @@ struct LinkCost {
   double latency_s = 0, bandwidth = 0;                    // bytes per second
   double sender_s_per_byte = 0, receiver_s_per_byte = 0;  // compute that a transfer costs its ranks
   double residual = 0;                                    // relative, of the fit
-  std::vector<std::pair<int64_t, double>> samples;        // (bytes, seconds)
+  int64_t lane_bytes = 0;  // that each end of a lane takes of its GPU's memory, for NCCL itself
+  std::vector<std::pair<int64_t, double>> samples;  // (bytes, seconds)
   bool operator==(const LinkCost&) const = default;
 };
 

@@ -69,6 +69,7 @@ Json json_of(const LinkCost& link) {
           {"sender_s_per_byte", finite(link.sender_s_per_byte)},
           {"receiver_s_per_byte", finite(link.receiver_s_per_byte)},
           {"residual", finite(link.residual)},
+          {"lane_bytes", link.lane_bytes},
           {"samples", std::move(samples)}};
 }
 

@@ -3,6 +3,7 @@
 #include "backend/profiler/agree.hpp"
 #include "backend/profiler/link.hpp"
 #include "backend/profiler/statistics.hpp"
+#include "backend/profiler/transfer_load.hpp"
 #include "pipeline/fit.hpp"
 
 namespace penstock::profiler {
@@ -54,6 +55,9 @@ std::vector<LinkCost> measure_gpu_links(Communicator& communicator, ComputeDevic
   link.latency_s = fit.latency_s;
   link.bandwidth = fit.bandwidth;
   link.residual = fit.residual;
+  const TransferLoad load = transfer_load(communicator, device, link, false);
+  link.sender_s_per_byte = load.sender_s_per_byte;
+  link.receiver_s_per_byte = load.receiver_s_per_byte;
   return {link};
 }
 

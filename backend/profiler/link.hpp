@@ -18,8 +18,8 @@ std::vector<LinkCost> measure_links(Communicator& communicator, int64_t largest,
                                     bool one_clock = true);
 
 /// The same between GPUs, through NCCL's lanes: one link, `nccl`, from messages that go to and fro
-/// without the host: events before and after tell the time. Lanes of activations from 0 to 1 and of
-/// gradients back are needed.
+/// without the host: events before and after tell the time; and what they cost the GPUs' computing.
+/// Lanes of activations from 0 to 1 and of gradients back are needed.
 std::vector<LinkCost> measure_gpu_links(Communicator& communicator, ComputeDevice& device,
                                         int64_t largest);
 

@@ -40,7 +40,7 @@ class Profiler {
       : request_(request), communicator_(communicator), emit_(emit), device_(*request.device) {}
 
   void run() {
-    profile_.base_memory_bytes = device_.other_bytes();
+    profile_.base_memory_bytes = device_.other_bytes() - request_.lanes * request_.lane_bytes;
     profile_.job = read_job(request_.job);
     budget_ = Budget(profile_.job.global_batch);
     const Graph graph = read_model(profile_.job);
@@ -59,12 +59,16 @@ class Profiler {
     tell("the link between two ranks", 0.97);
     profile_.links = gpu() ? measure_gpu_links(communicator_, device_, largest_message(subject))
                            : measure_links(communicator_, largest_message(subject));
+    for (LinkCost& link : profile_.links) link.lane_bytes = lane_bytes();
     probe();
     save();
   }
 
  private:
   bool gpu() const { return !device_.where().is_cpu(); }
+  int64_t lane_bytes() {
+    return std::llround(from_rank(communicator_, 0, static_cast<double>(request_.lane_bytes)));
+  }
   /// A GPU's own facts, with those of the process that drives it.
   DeviceInfo machine() const {
     DeviceInfo info = cpu_info(communicator_.size());

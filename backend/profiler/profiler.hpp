@@ -16,6 +16,8 @@ struct Request {
   ComputeDevice* device = &cpu_device();
   DeviceInfo gpu = {};  // what the profile says of it, where it is one
   int ranks_per_device = 1;
+  int64_t lane_bytes = 0;  // that each end of a lane takes of the device beside tensors
+  int lanes = 0;           // whose ends there are already
 };
 
 /// Told from rank 0: an event as pipeline/worker_protocol.hpp says. `progress` {what, share} and

@@ -66,8 +66,10 @@ Profile example(const std::filesystem::path& folder) {
                            next.real(),
                            next.real(),
                            next.real(),
+                           0,
                            {{4, next.real()}, {1 << 24, next.real()}}});
-  profile.links.push_back({"local", 0, 1e300, 0, 0, 0, {}});
+  profile.links.back().lane_bytes = next.bytes();
+  profile.links.push_back({"local", 0, 1e300, 0, 0, 0, 0, {}});
   profile.probe = {next.real(), next.real(), next.real()};
   return profile;
 }
