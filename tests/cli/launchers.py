@@ -14,7 +14,7 @@ import pytest
 from pipelines import clean_environment
 
 MARK = "PENSTOCK_TEST_MARK"
-RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "RANK", "SLURM_PROCID")
+RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID", "RANK", "SLURM_PROCID")
 PATIENCE_S = 300  # only what really hangs fails by it
 
 
@@ -110,6 +110,11 @@ def ranks_by_hand(commands, prefixes=None, address="127.0.0.1"):
 def mpirun(ranks):
     """The words before a command that Open MPI starts so many times."""
     return [need("mpirun"), *(["--allow-run-as-root"] if os.geteuid() == 0 else []), "--oversubscribe", "-np", ranks]
+
+
+def mpiexec(ranks):
+    """The same of MPICH."""
+    return [need("mpiexec.hydra"), "-n", ranks]
 
 
 class Slurm:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import launchers
-from launchers import (end_all, free_port, marked_environment, mpirun, processes_of, ranks_by_hand, start,
+from launchers import (end_all, free_port, marked_environment, mpiexec, mpirun, processes_of, ranks_by_hand, start,
                        wait_until_none_is_left)
 from pipelines import (PENSTOCK, TORCHRUN, execute_json, good_plan, model_path, needs_backend, torch, vectors,
                        write_plan)
@@ -28,6 +28,8 @@ def prefix_of(launcher, ranks, request):
     """The words before the command, and what the environment needs."""
     if launcher == "mpirun":
         return mpirun(ranks), {}
+    if launcher == "mpiexec":
+        return mpiexec(ranks), {}
     if launcher == "srun":
         slurm = request.getfixturevalue("slurm")
         return [slurm.srun, "-n", ranks], slurm.environment
@@ -45,7 +47,7 @@ def image_plan(folder, replicas, steps=3, **more):
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("launcher", ["mpirun", "srun"])
+@pytest.mark.parametrize("launcher", ["mpirun", "mpiexec", "srun"])
 def test_each_process_is_a_rank_and_trains_the_same(tmp_path, request, launcher, ranks):
     prefix, variables = prefix_of(launcher, ranks, request)
     plan = image_plan(tmp_path, ranks // 2)
@@ -91,8 +93,8 @@ def test_within_an_allocation_but_not_a_step_all_ranks_are_started_from_here(tmp
 
 
 @pytest.mark.parametrize("launcher, victim, program", [
-    ("mpirun", 1, "penstock"), ("srun", 1, "penstock"), ("srun", 2, "penstock-worker"), ("srun", 0, "penstock"),
-    ("torchrun", 1, "penstock")])
+    ("mpirun", 1, "penstock"), ("mpiexec", 1, "penstock"), ("srun", 1, "penstock"), ("srun", 2, "penstock-worker"),
+    ("srun", 0, "penstock"), ("torchrun", 1, "penstock")])
 def test_a_killed_rank_ends_all_and_is_named(tmp_path, request, launcher, victim, program):
     prefix, variables = prefix_of(launcher, 3, request)
     plan = write_plan(tmp_path, model_path("pippy"), vectors(tmp_path, "x", 512, torch.float32),
@@ -107,9 +109,12 @@ def test_a_killed_rank_ends_all_and_is_named(tmp_path, request, launcher, victim
     ranks = processes_of(environment, program)
     assert sorted(ranks) == [0, 1, 2], seen
     os.kill(ranks[victim], signal.SIGKILL)
-    (status, _, errors), = end_all([process])
+    (status, output, errors), = end_all([process])
     assert status != 0
-    assert re.search(rf"(rank|task)\s*:?\s*{victim}\b", errors), errors
+    if launcher == "mpiexec":  # which ends the others at once, and names any of them
+        assert "BAD TERMINATION" in output and "signal 9" in output, output + errors
+    else:
+        assert re.search(rf"(rank|task)\s*:?\s*{victim}\b", errors), errors
     if launcher == "srun":  # which lets the others run on: they end by themselves, and say why
         assert re.search(rf"(lost )?rank {victim}\b", errors), errors
         if victim == 1:
