@@ -11,6 +11,7 @@
 
 #include "graph/error.hpp"
 #include "pipeline/node_list.hpp"
+#include "pipeline/process_tree.hpp"
 
 namespace penstock {
 
@@ -32,7 +33,9 @@ constexpr std::array kLaunchers = {
     LauncherNames{"srun", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
                   "", "SLURM_NODEID"}};
 const LauncherNames& kTorchrun = kLaunchers[0];
+const LauncherNames& kMpiexec = kLaunchers[2];
 const LauncherNames& kSrun = kLaunchers[3];
+constexpr const char* kProxy = "PMI_PROXY";
 constexpr const char* kInteractiveStep = "4294967290";  // the shell that salloc gives
 
 /// Reads variables for one launcher.
@@ -103,14 +106,17 @@ void read_ranks(const LauncherReader& reader, const LauncherNames& names, Launch
 }
 
 /// What tells this run from others.
-std::string run_name(const LauncherReader& reader, const LauncherNames& names) {
+std::string run_name(const LauncherReader& reader, const LauncherNames& names,
+                     const Launcher& launcher) {
   if (&names == &kTorchrun) {
     return reader.optional("TORCHELASTIC_RUN_ID") + "/" +
            reader.optional("TORCHELASTIC_RESTART_COUNT");
   }
+  const bool one_node = launcher.local_size == launcher.world_size;
   const std::string job =
       &names == &kSrun ? reader.optional("SLURM_JOB_ID") + "." + reader.optional("SLURM_STEP_ID")
-                       : reader.optional("PMIX_NAMESPACE");
+      : &names == &kMpiexec ? reader.optional(one_node ? kProxy : "")
+                            : reader.optional("PMIX_NAMESPACE");
   return fmt::format("{}/{}", names.launcher, job);
 }
 
@@ -194,7 +200,7 @@ std::optional<Launcher> find_launcher(const Environment& variables) {
   Launcher launcher{
       .name = names->launcher, .size_variable = names->size, .own_variable = names->sign};
   read_ranks(reader, *names, launcher);
-  const std::string run = run_name(reader, *names);
+  const std::string run = run_name(reader, *names, launcher);
   launcher.prefix = run + "/";
   launcher.host = store_host(reader, *names, launcher);
   const bool given = names == &kTorchrun || !reader.optional("MASTER_PORT").empty();
@@ -211,6 +217,8 @@ Environment process_environment() {
     const size_t equals = text.find('=');
     if (equals != text.npos) variables[text.substr(0, equals)] = text.substr(equals + 1);
   }
+  if (!variables.contains(kMpiexec.sign)) return variables;
+  if (const auto proxy = process_above("pmi_proxy")) variables[kProxy] = std::to_string(*proxy);
   return variables;
 }
 

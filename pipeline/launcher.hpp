@@ -32,7 +32,8 @@ struct Launcher {
 /// that is half set or contradicts itself, with the variables and their values.
 std::optional<Launcher> find_launcher(const Environment& variables);
 
-/// Of this process.
+/// Of this process; and under mpiexec `PMI_PROXY`, the number of the process that has started all ranks of
+/// this machine, since nothing else tells two runs apart.
 Environment process_environment();
 
 /// A port below those that systems give out by themselves, the same for the same text.

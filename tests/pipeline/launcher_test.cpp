@@ -1,10 +1,14 @@
 // What each launcher says about a process, from the variables that it was seen to set.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
 
 #include "graph/error.hpp"
 #include "pipeline/launcher.hpp"
 #include "pipeline/node_list.hpp"
+#include "pipeline/process_tree.hpp"
 
 namespace penstock {
 namespace {
@@ -132,6 +136,24 @@ TEST(Launcher, MpiexecOfMpichAndIntel) {
   EXPECT_EQ(found.name, "mpiexec");
   EXPECT_EQ(found.rank, 1);
   EXPECT_EQ(found.local_rank, 1);
+}
+
+TEST(Launcher, RunsOfMpiexecOnOneMachineAreToldApartByWhatStartedThem) {
+  const auto one = find_launcher(with(kMpiexec, {{"PMI_PROXY", "812"}})).value();
+  const auto other = find_launcher(with(kMpiexec, {{"PMI_PROXY", "813"}})).value();
+  EXPECT_EQ(one.prefix, "mpiexec/812/");
+  EXPECT_NE(one.port, other.port);
+  // On two machines there is another for each, and the ranks have to meet.
+  const Environment two =
+      with(kMpiexec, {{"PMI_SIZE", "4"}, {"MASTER_ADDR", "node1"}, {"PMI_PROXY", "812"}});
+  EXPECT_EQ(find_launcher(two)->prefix, "mpiexec//");
+}
+
+TEST(ProcessTree, FindsTheNearestAboveWithThatName) {
+  std::string name;
+  std::ifstream("/proc/" + std::to_string(getppid()) + "/comm") >> name;
+  EXPECT_EQ(process_above(name), getppid());
+  EXPECT_FALSE(process_above("no process has this name"));
 }
 
 TEST(Launcher, TheInnermostOfTwoCounts) {
