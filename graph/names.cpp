@@ -95,8 +95,7 @@ OperatorId begin_position(const Graph& graph, const std::string& begin, const st
   if (const auto call = modules.find(begin); call != modules.end()) return call->second.begin;
   const OperatorId id = operator_named(graph, begin.substr(begin.starts_with('%') ? 1 : 0));
   if (id >= 0) return id;
-  if (auto marked = marker_positions(graph, begin, place); !marked.empty())
-    return marked.front();
+  if (auto marked = marker_positions(graph, begin, place); !marked.empty()) return marked.front();
   refuse_name(graph, modules, begin, place);
 }
 
