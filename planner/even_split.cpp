@@ -43,6 +43,7 @@ std::vector<int> even_split(const std::vector<double>& load, const std::vector<i
   };
   if (ranks == stages) {
     std::vector<double> shares;
+    shares.reserve(rank_of_stage.size());
     for (const int rank : rank_of_stage) shares.push_back(share(rank));
     return one_stage_per_rank(load, shares);
   }
