@@ -23,9 +23,9 @@ class Marks {
   virtual std::vector<double> times() = 0;
 };
 
-/// Something that a device ran, in seconds: a kernel, a copy, a fill.
+/// Something that a device ran: a kernel, a copy, a fill. Seconds on the steady clock.
 struct Kernel {
-  double issued_s = 0;  // by the host
+  double called_s = 0, issued_s = 0;  // begin and end of the host's call that issued it
   double start_s = 0, end_s = 0;
 };
 
@@ -35,9 +35,7 @@ class KernelTrace {
   virtual ~KernelTrace() = default;
   /// Records what is issued from now on, which makes issuing slower.
   virtual void start() = 0;
-  /// On the clock of the records.
-  virtual double now_s() = 0;
-  /// Ends recording. All that was issued has run.
+  /// Waits for the device and ends recording. Throws std::runtime_error where records are lost.
   virtual std::vector<Kernel> stop() = 0;
 };
 

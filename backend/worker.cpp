@@ -101,15 +101,14 @@ void profile(const WorkerTask& task, CudaModule* cuda) {
     request.ranks_per_device = task.ranks_per_device;
     std::vector<LaneKey> lanes;  // for the link that is measured
     if (task.world_size > 1) lanes = {{0, 1, false}, {1, 0, true}};
-    communicator->barrier();
-    const int64_t without = gpu->other_bytes();
-    communicator->barrier();
-    communicator =
-        make_nccl(*nccl, *store, std::move(communicator), lanes, {.device = gpu->where()});
-    communicator->barrier();
-    if (task.rank < 2 && !lanes.empty()) {  // ranks that share a GPU see the ends of both
-      request.lanes = static_cast<int>(lanes.size()) * std::min(task.ranks_per_device, 2);
-      request.lane_bytes = std::max<int64_t>(gpu->other_bytes() - without, 0) / request.lanes;
+    std::vector<int64_t> taken;  // after each lane: the first also loads what NCCL takes but once
+    NcclOptions options{.device = gpu->where()};
+    options.after_round = [&] { taken.push_back(gpu->other_bytes()); };
+    communicator = make_nccl(*nccl, *store, std::move(communicator), lanes, options);
+    if (task.rank < 2 && taken.size() == 2) {
+      const int sharing = std::min(task.ranks_per_device, 2);  // which see the ends of both
+      request.lanes = 2 * sharing;
+      request.lane_bytes = std::max<int64_t>(taken[1] - taken[0], 0) / sharing;
     }
   }
   emit({{"event", "ready"}});

@@ -152,7 +152,7 @@ EfficiencyFit fit_efficiency(const Profile& measured, const Graph& graph,
     fit.device.efficiency[optimizer_class] =
         optimizer_traffic(measured.job) / (device.bandwidth * measured.optimizer_s_per_byte);
   }
-  fit.device.action_s = measured.action_overhead_s + measured.action_host_s;
+  fit.device.action_s = measured.action_overhead_s;
   if (fit.device.links.empty()) fit.device.links = measured.links;
   return fit;
 }

@@ -122,7 +122,7 @@ class Compiler {
                 .message = awaited_.take(action, out_.messages)};
       owed_s = 0;
       if (action.kind == Kind::reduce_grad) reduce(action, task);
-      note_backward(action, task.duration_s);
+      note_backward(action, std::max(task.duration_s, task.host_s));
       if (action.kind == Kind::optimizer)
         publish_s += costs_.stages[static_cast<size_t>(action.stage)].publish_s;
       if (action.kind == Kind::optimizer && !agreed) {

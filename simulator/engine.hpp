@@ -21,7 +21,8 @@
 //     taken_k = max(the rank waits for it, end_k + propagation)
 //   A host that issues to a device such as a GPU runs ahead of it and waits for nothing up to OPT:
 //     issued = issued before + host,  end = max(start + duration, issued)
-//   since what it issues first may run while it issues the rest.
+//   since what it issues first may run while it issues the rest. How many launches a device can have
+//   waiting (some 1000 on a stream) is left out, and so is what transfers take of the host.
 #pragma once
 
 #include <vector>
@@ -36,7 +37,7 @@ struct RankTimes {
   double busy_s = 0;               // compute
   double first_s = 0, last_s = 0;  // start of its first compute, end of its last
   double reduced_s = 0;            // end of its last all-reduce beside compute
-  double issued_s = 0;             // its host has issued all computes up to here; 0: on a CPU
+  double issued_s = 0;             // its host has issued all computes before `next`
   int32_t next = 0;                // the task that it waits at; the end of its tasks when done
   int32_t waits_for = -1;          // a message, or `agreement`
   bool computed = false;

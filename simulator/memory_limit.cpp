@@ -41,6 +41,9 @@ MemoryLimit cluster_memory(const Cluster& cluster, int ranks, int64_t replicas) 
   return memory_limit(bytes, cluster.path);
 }
 
+/// Of a rank between two others, to and from which it has a lane each.
+int64_t lane_ends(int ranks) { return 2 * std::min(2, ranks - 1); }
+
 bool has_memory(const Cluster& cluster) {
   return cluster.memory_bytes > 0 ||
          std::ranges::any_of(cluster.nodes, [](const auto& node) { return node.memory_bytes > 0; });
@@ -75,8 +78,9 @@ MemoryLimit device_memory(const Profile& profile, const Cluster* cluster, int ra
   const std::string source =
       sharing > 1 ? fmt::format("{} of this machine, shared by {} ranks", format_bytes(device), all)
                   : fmt::format("{} of the profiled device", format_bytes(device));
-  return {.most = std::max<int64_t>(device / sharing - profile.base_memory_bytes, 0),
-          .source = source};
+  const int64_t lanes = profile.links.empty() ? 0 : profile.links.front().lane_bytes;
+  const int64_t taken = profile.base_memory_bytes + lane_ends(ranks) * lanes;
+  return {.most = std::max<int64_t>(device / sharing - taken, 0), .source = source};
 }
 
 std::string format(const MemoryLimit& limit) {

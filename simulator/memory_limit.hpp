@@ -29,7 +29,7 @@ MemoryLimit memory_limit(const std::vector<int64_t>& of_ranks, std::string sourc
 
 /// Of devices: the cluster's (a rank has what the least of its replicas has), or the profiled one.
 /// Ranks of a CPU run share the machine's memory; every worker also takes what it holds before it
-/// loads a stage.
+/// loads a stage, and on a GPU what its lanes take, to as many neighbours as a chain of stages has.
 MemoryLimit device_memory(const Profile& profile, const Cluster* cluster, int ranks,
                           int64_t replicas);
 

@@ -205,8 +205,7 @@ class PlanCosts {
   }
 
   /// Per channel: on the receiving rank the receives that are posted ahead, on the sending rank one
-  /// message that is still on its way, on both what its lane takes itself. A channel of several flows is
-  /// counted with its largest.
+  /// message that is still on its way. A channel of several flows is counted with its largest.
   std::vector<int64_t> message_buffers(const std::vector<FlowBytes>& flows) const {
     std::map<std::tuple<int, int, bool>, int64_t> largest;
     for (const FlowBytes& flow : flows) {
@@ -218,12 +217,10 @@ class PlanCosts {
       forward = std::max(forward, flow.forward_bytes);
       backward = std::max(backward, flow.backward_bytes);
     }
-    const int64_t lane_bytes = profile_.links.empty() ? 0 : profile_.links.front().lane_bytes;
     std::vector<int64_t> buffers(static_cast<size_t>(ranks_), 0);
     for (const auto& [channel, bytes] : largest) {
-      const int64_t lane = bytes > 0 ? lane_bytes : 0;
-      buffers[static_cast<size_t>(std::get<0>(channel))] += bytes + lane;
-      buffers[static_cast<size_t>(std::get<1>(channel))] += Link{}.receive_depth * bytes + lane;
+      buffers[static_cast<size_t>(std::get<0>(channel))] += bytes;
+      buffers[static_cast<size_t>(std::get<1>(channel))] += Link{}.receive_depth * bytes;
     }
     return buffers;
   }

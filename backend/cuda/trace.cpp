@@ -3,12 +3,15 @@
 #include <cupti.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <mutex>
 #include <stdexcept>
 #include <utility>
 #include <vector>
+
+#include "backend/cuda/call.hpp"
 
 namespace penstock::cuda {
 
@@ -27,7 +30,7 @@ std::string message(CUptiResult result) {
   return text == nullptr ? "CUPTI fails" : text;
 }
 
-void check(CUptiResult result) {
+void check_cupti(CUptiResult result) {
   if (result != CUPTI_SUCCESS) throw std::runtime_error("kernel times: " + message(result));
 }
 
@@ -55,22 +58,28 @@ class Records {
     dropped_ += count;
   }
 
-  /// All since the last time; a call of the runtime and the driver's call within it have one number.
+  /// All since the last time.
   std::vector<Kernel> take() {
     const std::lock_guard lock(mutex_);
-    for (auto& [call, kernel] : runs_) {
-      const auto found = issued_s_.find(call);
-      kernel.issued_s = found == issued_s_.end() ? kernel.start_s : found->second;
-    }
     std::vector<Kernel> kernels;
     kernels.reserve(runs_.size());
-    for (const auto& [call, kernel] : std::exchange(runs_, {})) kernels.push_back(kernel);
-    issued_s_.clear();
-    if (std::exchange(dropped_, 0) > 0) throw std::runtime_error("kernel times: records are lost");
+    bool lost = std::exchange(dropped_, 0) > 0;
+    for (auto& [number, kernel] : std::exchange(runs_, {})) {
+      const auto call = calls_.find(number);
+      kernel.called_s = call == calls_.end() ? kernel.start_s : call->second.begin_s;
+      kernel.issued_s = call == calls_.end() ? kernel.start_s : call->second.end_s;
+      lost |= kernel.end_s == 0;  // so CUPTI says that it has no time
+      kernels.push_back(kernel);
+    }
+    calls_.clear();
+    if (lost) throw std::runtime_error("kernel times: records are lost");
     return kernels;
   }
 
  private:
+  struct Call {
+    double begin_s = 0, end_s = 0;
+  };
   template <class Run>
   void add_run(const CUpti_Activity& record) {
     const auto& run = reinterpret_cast<const Run&>(record);
@@ -79,14 +88,16 @@ class Records {
   }
   void add_call(const CUpti_Activity& record) {
     const auto& call = reinterpret_cast<const CUpti_ActivityAPI&>(record);
-    const double start_s = seconds(call.start);
-    const auto [found, fresh] = issued_s_.try_emplace(call.correlationId, start_s);
-    if (!fresh) found->second = std::min(found->second, start_s);
+    const Call own{seconds(call.start), seconds(call.end)};
+    const auto [found, fresh] = calls_.try_emplace(call.correlationId, own);
+    if (fresh) return;  // else the runtime's call and the driver's within it
+    found->second.begin_s = std::min(found->second.begin_s, own.begin_s);
+    found->second.end_s = std::max(found->second.end_s, own.end_s);
   }
 
   std::mutex mutex_;
   std::vector<std::pair<uint32_t, Kernel>> runs_;  // with the number of the call that issued it
-  std::map<uint32_t, double> issued_s_;            // of each call
+  std::map<uint32_t, Call> calls_;
   size_t dropped_ = 0;
 };
 
@@ -110,21 +121,31 @@ void CUPTIAPI complete_buffer(CUcontext context, uint32_t stream, uint8_t* buffe
   std::free(buffer);
 }
 
+/// The clock of all our measurements, instead of one that may be set meanwhile.
+uint64_t CUPTIAPI steady_nanoseconds() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
 class CuptiTrace : public KernelTrace {
  public:
-  CuptiTrace() { check(cuptiActivityRegisterCallbacks(request_buffer, complete_buffer)); }
+  CuptiTrace() {
+    check_cupti(cuptiActivityRegisterTimestampCallback(steady_nanoseconds));
+    check_cupti(cuptiActivityRegisterCallbacks(request_buffer, complete_buffer));
+  }
 
   void start() override {
-    for (const CUpti_ActivityKind kind : recorded) check(cuptiActivityEnable(kind));
-  }
-  double now_s() override {
-    uint64_t now = 0;
-    check(cuptiGetTimestamp(&now));
-    return seconds(now);
+    try {
+      for (const CUpti_ActivityKind kind : recorded) check_cupti(cuptiActivityEnable(kind));
+    } catch (...) {
+      for (const CUpti_ActivityKind kind : recorded) cuptiActivityDisable(kind);
+      throw;
+    }
   }
   std::vector<Kernel> stop() override {
-    for (const CUpti_ActivityKind kind : recorded) check(cuptiActivityDisable(kind));
-    check(cuptiActivityFlushAll(0));
+    check(cudaDeviceSynchronize(), "the work that is recorded");
+    for (const CUpti_ActivityKind kind : recorded) check_cupti(cuptiActivityDisable(kind));
+    check_cupti(cuptiActivityFlushAll(0));
     return Records::all().take();
   }
 };

@@ -53,6 +53,10 @@ class Nccl : public Communicator {
         for (const LaneKey& lane : round) {
           if (lane.from == rank() || lane.to == rank()) open(lane);
         }
+        if (!options_.after_round) continue;
+        host_->barrier();
+        options_.after_round();
+        host_->barrier();
       }
     });
   }

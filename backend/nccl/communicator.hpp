@@ -11,6 +11,7 @@
 // - A failure ends everything under way on this rank, names the peer, and leaves nothing spinning.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct NcclOptions {
   at::Device device = at::kCPU;  // whose tensors move over NCCL
   int most_ctas = 4;             // of a communicator, which the computing does without
   double deadline_s = 600;       // for a peer to come to where a communicator is made
+  /// Called by all ranks at the same time, after each round of lanes.
+  std::function<void()> after_round = {};
 };
 
 /// All ranks call it with the same lanes of the run. `api` and `store` outlive what it returns.

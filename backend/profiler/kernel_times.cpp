@@ -22,7 +22,7 @@ std::vector<double> running_s(std::vector<Kernel> kernels,
   double free_s = -std::numeric_limits<double>::infinity();  // everything before has run
   for (const Kernel& kernel : kernels) {
     const double from_s = kernel.issued_s > free_s ? kernel.start_s : free_s;
-    const size_t window = window_of(kernel.issued_s, windows);
+    const size_t window = window_of(kernel.called_s, windows);
     if (window < windows.size()) seconds[window] += std::max(0.0, kernel.end_s - from_s);
     free_s = std::max(free_s, kernel.end_s);
   }

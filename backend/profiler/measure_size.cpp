@@ -58,12 +58,13 @@ class Rounds {
         units_(subject.by_unit.stages()),
         groups_(subject.by_group.stages()) {}
 
-  /// Once F and B, once F, I and W; every other time by the device's records, where it has them.
-  void measure(int i, Chain& chain, Samples& samples) {
+  /// Time `i` of so many: once F and B, once F, I and W. Every other time, and a single one, is by the
+  /// device's records, where it has them.
+  void measure(int i, int times, Chain& chain, Samples& samples) {
+    const bool traced = i % 2 == 1 || times == 1;
     for (const bool split : {false, true}) {
-      samples.add(
-          chain.run(batch_, context(subject_, microbatch_, repetition_++), split, i % 2 == 1),
-          split);
+      const StepContext here = context(subject_, microbatch_, repetition_++);
+      samples.add(chain.run(batch_, here, split, traced), split);
     }
   }
   /// Microbatch 0 of a step: after OPT, its gradients are stored, not added.
@@ -81,9 +82,9 @@ class Rounds {
   }
   void round(int i, const Repetitions& repetitions) {
     if (i < first_microbatches) measure_first();
-    if (i < repetitions.whole) measure(i, subject_.whole, whole_);
-    if (i < repetitions.units) measure(i, subject_.by_unit, units_);
-    if (i < repetitions.operators) measure(i, subject_.by_group, groups_);
+    if (i < repetitions.whole) measure(i, repetitions.whole, subject_.whole, whole_);
+    if (i < repetitions.units) measure(i, repetitions.units, subject_.by_unit, units_);
+    if (i < repetitions.operators) measure(i, repetitions.operators, subject_.by_group, groups_);
   }
 
   SizeResult result(double accumulation_s) const {

@@ -40,7 +40,8 @@ class Profiler {
       : request_(request), communicator_(communicator), emit_(emit), device_(*request.device) {}
 
   void run() {
-    profile_.base_memory_bytes = device_.other_bytes() - request_.lanes * request_.lane_bytes;
+    profile_.base_memory_bytes =
+        std::max<int64_t>(device_.other_bytes() - request_.lanes * request_.lane_bytes, 0);
     profile_.job = read_job(request_.job);
     budget_ = Budget(profile_.job.global_batch);
     const Graph graph = read_model(profile_.job);

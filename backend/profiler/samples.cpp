@@ -8,12 +8,12 @@ namespace penstock::profiler {
 
 void ActionSamples::add(const Seconds& seconds, bool traced) {
   (traced ? traced_ : device_).push_back(seconds.device);
-  if (!traced) host_.push_back(seconds.host);
+  (traced ? traced_host_ : host_).push_back(seconds.host);
 }
 
 Measured ActionSamples::measured() const {
   Measured measured = summarize(traced_.empty() ? device_ : traced_);
-  measured.host_s = summarize(host_).mean_s;
+  measured.host_s = summarize(host_.empty() ? traced_host_ : host_).mean_s;
   return measured;
 }
 

@@ -1,5 +1,6 @@
 // The runs of one chain, gathered and summarized. Where some were traced the device's times are theirs, and
-// the host's are of the others; without any, a device's times include what it waited for its host.
+// the host's are of the others, if there are any; without any traced, a device's times include what it
+// waited for its host.
 #pragma once
 
 #include <vector>
@@ -25,7 +26,7 @@ class ActionSamples {
   double in_place_s() const;
 
  private:
-  std::vector<double> device_, host_, traced_;
+  std::vector<double> device_, host_, traced_, traced_host_;
 };
 
 /// Collects the runs of one chain.

@@ -1,21 +1,25 @@
 #include "backend/profiler/stopwatch.hpp"
 
+#include <exception>
 #include <utility>
-
-#include "backend/profiler/clock.hpp"
 
 namespace penstock::profiler {
 
-double Stopwatch::host_s() {
-  KernelTrace* const trace = device_.trace();
-  return trace != nullptr ? trace->now_s() : now_s();
+Stopwatch::Stopwatch(ComputeDevice& device, std::function<double()> clock_s)
+    : device_(device), marks_(device.make_marks()), clock_s_(std::move(clock_s)) {}
+
+Stopwatch::~Stopwatch() {
+  try {
+    if (trace_ != nullptr) trace_->stop();
+  } catch (const std::exception&) {  // what it recorded is of no use any more
+  }
 }
 
 void Stopwatch::begin(bool traced) {
   marks_->times();
   timed_.clear();
   windows_.clear();
-  if (trace_ != nullptr) trace_->stop();
+  if (trace_ != nullptr) std::exchange(trace_, nullptr)->stop();
   trace_ = traced ? device_.trace() : nullptr;
   if (trace_ != nullptr) trace_->start();
 }

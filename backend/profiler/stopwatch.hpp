@@ -2,10 +2,12 @@
 // place, or from the device's own records, once all have run.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "backend/device.hpp"
+#include "backend/profiler/clock.hpp"
 #include "backend/profiler/kernel_times.hpp"
 
 namespace penstock::profiler {
@@ -19,7 +21,11 @@ struct Seconds {
 
 class Stopwatch {
  public:
-  explicit Stopwatch(ComputeDevice& device) : device_(device), marks_(device.make_marks()) {}
+  /// `clock_s`: seconds of the host, the steady clock but in tests.
+  explicit Stopwatch(ComputeDevice& device, std::function<double()> clock_s = now_s);
+  ~Stopwatch();
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
 
   /// Forgets what was not finished. `traced`: by the records of a device that has them. Nothing may be
   /// running on the device.
@@ -29,9 +35,9 @@ class Stopwatch {
   template <class Action>
   void time(Seconds& seconds, Action&& action) {
     marks_->mark();
-    const double issued_s = host_s();
+    const double begin_s = clock_s_();
     action();
-    windows_.push_back({issued_s, host_s()});
+    windows_.push_back({begin_s, clock_s_()});
     marks_->mark();
     timed_.push_back(&seconds);
   }
@@ -39,10 +45,9 @@ class Stopwatch {
   void finish();
 
  private:
-  double host_s();
-
   ComputeDevice& device_;
   std::unique_ptr<Marks> marks_;
+  std::function<double()> clock_s_;
   KernelTrace* trace_ = nullptr;
   std::vector<Seconds*> timed_;       // what lies between each two marks
   std::vector<IssueWindow> windows_;  // and when the host issued it

@@ -4,6 +4,7 @@ import json
 import subprocess
 
 import pytest
+import yaml
 
 from simulating import MODELS, PENSTOCK, SYNTHETIC, refused, run, simulated
 
@@ -89,10 +90,12 @@ def test_a_step_is_no_shorter_than_hosts_that_are_behind_their_devices(planned):
     assert done.returncode == 0, done.stderr
     assert "binding    launch: " in done.stdout
     result = simulated(planned)
-    ran_s = sum(result["busy_s"])
+    written = yaml.safe_load(planned.read_text())
+    size = next(size for size in costs["microbatches"] if size["microbatch"] == written["microbatch"])
+    issued_s = sum(op["times"][action]["host_s"] for op in size["operators"] for action in ("forward", "backward"))
+    assert result["step_s"] >= written["microbatches"] * issued_s / 2  # of two hosts, however they share it
     assert result["critical_path"]["launch_s"] > 0
-    assert sum(rank["launch_s"] for rank in result["idle"]) > ran_s  # four times as long to issue as to run
-    assert result["step_s"] > 2 * ran_s / 2
+    assert sum(rank["launch_s"] for rank in result["idle"]) > 0
 
 
 def test_a_host_time_below_zero_is_refused(planned):

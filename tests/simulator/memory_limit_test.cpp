@@ -53,5 +53,16 @@ TEST(MemoryLimit, IsTheProfiledDevicesWhereTheClusterSaysNothing) {
   EXPECT_EQ(device_memory(profile, nullptr, 2, 2).of(1), 5 * gigabyte) << "four ranks share it";
 }
 
+// A rank has a lane each to and from its neighbours: one neighbour of two ranks, two of more.
+TEST(MemoryLimit, LanesOfAGpuTakeTheirsFromIt) {
+  Profile profile;
+  profile.device = {.kind = "cuda", .memory_bytes = 80 * gigabyte};
+  profile.base_memory_bytes = gigabyte;
+  profile.links = {{.kind = "nccl", .lane_bytes = 3 * gigabyte}};
+  EXPECT_EQ(device_memory(profile, nullptr, 1, 1).of(0), 79 * gigabyte);
+  EXPECT_EQ(device_memory(profile, nullptr, 2, 1).of(0), (79 - 6) * gigabyte);
+  EXPECT_EQ(device_memory(profile, nullptr, 8, 1).of(5), (79 - 12) * gigabyte);
+}
+
 }  // namespace
 }  // namespace penstock

@@ -60,14 +60,6 @@ TEST(PlanCosts, ChannelsNeedBuffersAtBothEnds) {
   EXPECT_EQ(result.receive_buffer_bytes, (std::vector<int64_t>{576, 576}));
 }
 
-// A lane each way, with an end on either rank.
-TEST(PlanCosts, LanesTakeMemoryThemselvesAtBothEnds) {
-  Profile measured = profile();
-  measured.links.front().lane_bytes = 5000;
-  const Costs result = plan_costs(plan(), model(), stages(), measured);
-  EXPECT_EQ(result.receive_buffer_bytes, (std::vector<int64_t>{576 + 10000, 576 + 10000}));
-}
-
 TEST(PlanCosts, AValueWithoutAGradientGoesOneWay) {
   Slicing slicing = stages();
   slicing.edges[0].values[0].carries_gradient = false;

@@ -14,29 +14,29 @@ namespace {
 
 // Issued long before it could run, so a gap of 0.5 s between two kernels is the device's own.
 TEST(KernelTimes, AGapBetweenKernelsThatWereIssuedInTimeIsTheDevices) {
-  const std::vector<Kernel> kernels{{.issued_s = 0, .start_s = 1, .end_s = 3},
-                                    {.issued_s = 0.5, .start_s = 3.5, .end_s = 5}};
+  const std::vector<Kernel> kernels{{0, 0.5, 1, 3}, {0.5, 1, 3.5, 5}};
   EXPECT_EQ(running_s(kernels, {{0, 1}}), (std::vector<double>{2 + 2}));
 }
 
-// The second is issued at 4 s, a second after the device had nothing to do any more.
+// The second is called for at 4 s, a second after the device had nothing to do any more.
 TEST(KernelTimes, AGapBeforeAKernelThatCameLateIsTheHosts) {
-  const std::vector<Kernel> kernels{{.issued_s = 0, .start_s = 1, .end_s = 3},
-                                    {.issued_s = 4, .start_s = 4.5, .end_s = 6}};
+  const std::vector<Kernel> kernels{{0, 0.5, 1, 3}, {4, 4.25, 4.5, 6}};
   EXPECT_EQ(running_s(kernels, {{0, 5}}), (std::vector<double>{2 + 1.5}));
 }
 
-TEST(KernelTimes, AKernelCountsWhereItWasIssuedNotWhereItRan) {
-  const std::vector<Kernel> kernels{{.issued_s = 2.5, .start_s = 9, .end_s = 11},
-                                    {.issued_s = 0.5, .start_s = 1, .end_s = 4},
-                                    {.issued_s = 1.5, .start_s = 4, .end_s = 9}};
+// Its call begins while the first still runs, and returns only after that.
+TEST(KernelTimes, SoIsAGapThatACallTakesTheLongestPartOf) {
+  const std::vector<Kernel> kernels{{0, 4, 6, 8}, {6, 10, 12, 14}};
+  EXPECT_EQ(running_s(kernels, {{0, 10}}), (std::vector<double>{2 + 2}));
+}
+
+TEST(KernelTimes, AKernelCountsWhereItWasCalledForNotWhereItRan) {
+  const std::vector<Kernel> kernels{{2.5, 2.6, 9, 11}, {0.5, 0.6, 1, 4}, {1.5, 1.6, 4, 9}};
   EXPECT_EQ(running_s(kernels, {{0, 1}, {1, 2}, {2, 3}}), (std::vector<double>{3, 5, 2}));
 }
 
-TEST(KernelTimes, WhatNoWindowIssuedCountsNowhereButTakesItsTime) {
-  const std::vector<Kernel> kernels{{.issued_s = 0.5, .start_s = 1, .end_s = 4},
-                                    {.issued_s = 1.5, .start_s = 4, .end_s = 9},
-                                    {.issued_s = 2.5, .start_s = 9, .end_s = 11}};
+TEST(KernelTimes, WhatNoWindowCalledForCountsNowhereButTakesItsTime) {
+  const std::vector<Kernel> kernels{{0.5, 0.6, 1, 4}, {1.5, 1.6, 4, 9}, {2.5, 2.6, 9, 11}};
   EXPECT_EQ(running_s(kernels, {{0, 1}, {2, 3}, {7, 8}}), (std::vector<double>{3, 2, 0}));
   EXPECT_EQ(running_s({}, {{0, 1}}), (std::vector<double>{0}));
   EXPECT_TRUE(running_s(kernels, {}).empty());
@@ -44,23 +44,24 @@ TEST(KernelTimes, WhatNoWindowIssuedCountsNowhereButTakesItsTime) {
 
 // On two streams: the second begins while the first runs, and the third ends within it.
 TEST(KernelTimes, KernelsAtTheSameTimeCountOnce) {
-  const std::vector<Kernel> kernels{{.issued_s = 0, .start_s = 1, .end_s = 5},
-                                    {.issued_s = 0, .start_s = 2, .end_s = 7},
-                                    {.issued_s = 0, .start_s = 3, .end_s = 4}};
+  const std::vector<Kernel> kernels{{0, 0, 1, 5}, {0, 0, 2, 7}, {0, 0, 3, 4}};
   EXPECT_EQ(running_s(kernels, {{0, 1}}), (std::vector<double>{6}));
 }
 
-/// A device and its host, each with the time that it has come to; what it records costs the host a
-/// fourth more.
+/// A device and its host, each with the time that it has come to. A kernel starts an eighth of a second
+/// after its launch returns at the earliest; what is recorded costs the host a fourth more.
 class QueueDevice : public ComputeDevice {
  public:
   /// The host takes `host_s` to issue what runs for `device_s`.
   void launch(double host_s, double device_s) {
-    const double issued_s = host_s_;
+    const double called_s = host_s_;
     host_s_ += recording_ ? 1.25 * host_s : host_s;
-    const double start_s = std::max(issued_s, free_s_);
+    const double start_s = std::max(host_s_ + 0.125, free_s_);
     free_s_ = start_s + device_s;
-    if (recording_) kernels_.push_back({issued_s, start_s, free_s_});
+    if (recording_) kernels_.push_back({called_s, host_s_, start_s, free_s_});
+  }
+  Stopwatch watch() {
+    return Stopwatch(*this, [this] { return host_s_; });
   }
 
   at::Device where() const override { return at::kCPU; }
@@ -94,7 +95,6 @@ class QueueDevice : public ComputeDevice {
    public:
     explicit QueueTrace(QueueDevice& device) : device_(device) {}
     void start() override { device_.recording_ = true; }
-    double now_s() override { return device_.host_s_; }
     std::vector<Kernel> stop() override {
       device_.recording_ = false;
       return std::exchange(device_.kernels_, {});
@@ -127,17 +127,19 @@ std::vector<Seconds> run_three(Stopwatch& watch, QueueDevice& device, bool trace
 
 TEST(Stopwatch, ReadsInPlaceWhatADeviceWaitedForItsHost) {
   QueueDevice device;
-  Stopwatch watch(device);
+  Stopwatch watch = device.watch();
   const std::vector<Seconds> seconds = run_three(watch, device, false);
-  EXPECT_EQ(seconds[0].device, 4);
+  EXPECT_EQ(seconds[0].device, 4.625);  // 4 s, the launch's latency, the last kernel
   EXPECT_EQ(seconds[0].host, 4);
-  EXPECT_EQ(seconds[2].device, 8);
+  EXPECT_EQ(seconds[1].device, 4);
   EXPECT_EQ(seconds[2].host, 1);
+  EXPECT_EQ(seconds[2].device,
+            8 + 0.5);  // 1.125 s after it was called for, which the kernel before hid a part of
 }
 
 TEST(Stopwatch, ReadsFromRecordsWhatTheDeviceRan) {
   QueueDevice device;
-  Stopwatch watch(device);
+  Stopwatch watch = device.watch();
   for (int i = 0; i < 2; ++i) {  // a second time from a clock that has gone on
     const std::vector<Seconds> seconds = run_three(watch, device, true);
     EXPECT_EQ(seconds[0].device, 1);
@@ -148,7 +150,7 @@ TEST(Stopwatch, ReadsFromRecordsWhatTheDeviceRan) {
 
 TEST(Stopwatch, ForgetsARunThatFailed) {
   QueueDevice device;
-  Stopwatch watch(device);
+  Stopwatch watch = device.watch();
   Seconds lost, kept;
   watch.begin(true);
   EXPECT_THROW(watch.time(lost,
@@ -165,7 +167,7 @@ TEST(Stopwatch, ForgetsARunThatFailed) {
 // Recorded runs say what the device takes, the others what its host takes: recording makes it slower.
 TEST(ActionSamples, TakeTheDeviceFromRecordsAndTheHostFromTheOtherRuns) {
   QueueDevice device;
-  Stopwatch watch(device);
+  Stopwatch watch = device.watch();
   ActionSamples samples;
   for (const bool traced : {false, true, false, true}) {
     samples.add(timed(watch, traced, [&] { device.launch(4, 1); }), traced);
@@ -174,7 +176,14 @@ TEST(ActionSamples, TakeTheDeviceFromRecordsAndTheHostFromTheOtherRuns) {
   EXPECT_EQ(measured.mean_s, 1);
   EXPECT_EQ(measured.host_s, 4);
   EXPECT_EQ(measured.repetitions, 2);
-  EXPECT_EQ(samples.in_place_s(), 4);
+  EXPECT_EQ(samples.in_place_s(), 5.125);
+}
+
+TEST(ActionSamples, OfASingleRunThatWasRecordedTakeBoth) {
+  ActionSamples samples;
+  samples.add({.device = 1, .host = 5}, true);
+  EXPECT_EQ(samples.measured().mean_s, 1);
+  EXPECT_EQ(samples.measured().host_s, 5);
 }
 
 // Without records they include what it waited for.
