@@ -95,6 +95,7 @@ std::vector<std::string> differences(const std::map<int, Facts>& facts) {
     }
     if (holders.size() < 2) continue;
     std::vector<std::string> parts;
+    parts.reserve(holders.size());
     for (const auto& [value, ranks] : holders) {
       parts.push_back(fmt::format("{} on {}", value, name_ranks(ranks)));
     }
@@ -163,7 +164,8 @@ void shake_hands(const Seat& seat, const Facts& facts, double patience_s) {
   if (seat.rank == 0) {
     const json verdict = make_verdict(seat, facts, patience_s);
     seat.store.set("handshake/verdict", verdict.dump());
-    if (verdict.at("problem") != "") say_farewell(seat, verdict.at("missing"));
+    if (!verdict.at("problem").get<std::string>().empty())
+      say_farewell(seat, verdict.at("missing"));
     return obey(seat, verdict, facts);
   }
   const auto verdict = seat.store.get_within("handshake/verdict", patience_s + kSlowness_s);

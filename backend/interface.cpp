@@ -91,7 +91,7 @@ std::string address_towards(const std::string& host, int port) {
   const std::vector<InterfaceAddress> addresses = own_addresses();
   const char* const listed = std::getenv("GLOO_SOCKET_IFNAME");
   if (listed != nullptr && *listed != '\0') return address_of_listed(listed, addresses);
-  const std::string source = source_towards(host, port);
+  std::string source = source_towards(host, port);
   const auto own = std::ranges::find(addresses, source, &InterfaceAddress::address);
   if (own != addresses.end() && !own->loopback) return source;
   const auto other = std::ranges::find(addresses, false, &InterfaceAddress::loopback);

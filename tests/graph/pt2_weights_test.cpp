@@ -94,7 +94,7 @@ TEST(DescribedWeights, APartOfALargeStorageIsReadWithoutHoldingTheStorage) {
     const int64_t grown = peak_growth([&] {
       float values[3];
       WeightFile(file.path).read(tensor, std::as_writable_bytes(std::span(values)));
-      if (values[2] != static_cast<float>(count / 2 + 2 * stride)) std::abort();
+      if (values[2] != static_cast<float>(int64_t{count / 2} + 2 * stride)) std::abort();
     });
     EXPECT_LT(grown, 8 << 20) << "stride " << stride;  // buffers of libzip and pages of code
   }

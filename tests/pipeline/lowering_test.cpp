@@ -178,9 +178,10 @@ TEST(Lowering, RandomDataFlowsAreAcceptedByCheck) {
   for (int round = 0; round < 200; ++round) {
     const int ranks = 1 + static_cast<int>(random() % 5);
     const int stages = ranks + static_cast<int>(random() % 6);
-    std::vector<int> rank_of_stage;
+    std::vector<int> rank_of_stage(static_cast<size_t>(stages));
     for (int stage = 0; stage < stages; ++stage) {
-      rank_of_stage.push_back(stage < ranks ? stage : static_cast<int>(random() % 5) % ranks);
+      rank_of_stage[static_cast<size_t>(stage)] =
+          stage < ranks ? stage : static_cast<int>(random() % 5) % ranks;
     }
     std::ranges::shuffle(rank_of_stage, random);
     const auto flows = random_flows(stages, random);

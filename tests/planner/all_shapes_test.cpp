@@ -89,10 +89,9 @@ SearchResult search(const Chain& chain, const std::vector<Shape>& shapes, int64_
 std::vector<Shape> arranged(const std::vector<Shape>& shapes, std::mt19937_64& random) {
   const double slow = 0.2 + 0.1 * static_cast<double>(random() % 8);
   const auto less = static_cast<int64_t>(random() % 40'000);
-  std::vector<std::pair<double, int64_t>> devices;
-  for (int device = 0; device < 3; ++device) {
-    devices.emplace_back(random() % 2 == 0 ? std::pair(1.0, int64_t{0}) : std::pair(slow, less));
-  }
+  std::vector<std::pair<double, int64_t>> devices(3);
+  for (auto& device : devices)
+    device = random() % 2 == 0 ? std::pair(1.0, int64_t{0}) : std::pair(slow, less);
   std::vector<Shape> result;
   for (Shape shape : shapes) {
     std::set<std::vector<double>> seen;

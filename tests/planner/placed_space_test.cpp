@@ -55,8 +55,8 @@ int64_t expect_bounds_hold(const Chain& chain, const Shape& shape) {
 
 /// Some of them equal.
 std::vector<double> random_speeds(std::mt19937_64& random, int ranks) {
-  std::vector<double> speeds;
-  for (int rank = 0; rank < ranks; ++rank) speeds.push_back(1 - 0.15 * (random() % 6));
+  std::vector<double> speeds(static_cast<size_t>(ranks));
+  for (double& speed : speeds) speed = 1 - 0.15 * static_cast<double>(random() % 6);
   return speeds;
 }
 

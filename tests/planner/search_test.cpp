@@ -72,7 +72,7 @@ class Opened : public OpenSpace {
 };
 
 /// Bounded as `bounded` says, which is `problem` unless named.
-SearchResult search_as(const Problem& bounded, int64_t limit, SplitSearch how,
+SearchResult search_as(const Problem& bounded, int64_t limit, const SplitSearch& how,
                        const Simulate& simulate, bool placed = false) {
   std::vector<SearchSpace> spaces;
   for (size_t c = 0; c < bounded.candidates.size(); ++c) {

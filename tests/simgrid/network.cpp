@@ -23,6 +23,7 @@ sg4::Engine make_engine() {
       "--cfg=maxmin/precision:1e-9",
   };
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (std::string& word : words) pointers.push_back(word.data());
   int count = static_cast<int>(pointers.size());
   pointers.push_back(nullptr);

@@ -11,7 +11,7 @@
 namespace penstock {
 namespace {
 
-constexpr int64_t a_bytes = 8 * 4 * 1, b_bytes = 8 * 4 * 2;  // of the values that they make
+constexpr int64_t a_bytes = 8L * 4 * 1, b_bytes = 8L * 4 * 2;  // of the values that they make
 
 Value value(Value::Kind kind, int64_t width, OperatorId producer) {
   return {.kind = kind, .shape = {Expression::batch(), width}, .producer = producer};
