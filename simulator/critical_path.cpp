@@ -275,30 +275,6 @@ class Walk {
 
 }  // namespace
 
-std::string_view name(PathStep::Part part) {
-  switch (part) {
-    case Part::compute: return "compute";
-    case Part::reduce: return "all-reduce";
-    case Part::transfer: return "transfer";
-    case Part::launch: return "launch";
-    case Part::wait: return "wait";
-  }
-  return "";
-}
-
-std::string_view describe(Cause cause) {
-  switch (cause) {
-    case Cause::start: return "nothing: it begins the step";
-    case Cause::previous: return "the previous action of its rank";
-    case Cause::message: return "the message that it needs";
-    case Cause::channel: return "the message before it on the channel";
-    case Cause::receive: return "a receive to be posted";
-    case Cause::agreement: return "the last rank to come to OPT";
-    case Cause::unknown: return "something that is not recorded";
-  }
-  return "";
-}
-
 CriticalPath critical_path(const Program& program, const CompiledProgram& compiled,
                            const EngineResult& times, const Network& network) {
   if (!times.finished || times.start_s.size() != compiled.tasks.size()) {

@@ -1,46 +1,12 @@
-"""penstock plan: what it prints and writes, that simulating the file gives its prediction, and what it refuses."""
+"""penstock plan: what it prints and writes, that simulating the file gives its prediction."""
 
 import json
-import os
 import re
-import subprocess
-from pathlib import Path
 
 import pytest
 import yaml
 
-ROOT = Path(__file__).parents[2]
-BUILD = Path(os.environ.get("PENSTOCK_BUILD", ROOT / "build"))
-PENSTOCK = BUILD / "penstock"
-SYNTHETIC = BUILD / "tests" / "planner" / "synthetic-profile"
-MODELS = Path(os.environ.get("PENSTOCK_TEST_MODELS", BUILD / "tests" / "models"))
-
-
-def run(*command, cwd=None):
-    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, cwd=cwd)
-
-
-def make_profile(folder, name, batch=8, sizes=(1, 2, 4)):
-    """A made-up profile: the search only needs costs, not the hours to measure them."""
-    model = MODELS / f"{name}.pt2"
-    if not model.exists():
-        pytest.skip(f"{model} is missing: the tests export it with torch from .venv")
-    path = folder / f"{name}.json"
-    done = run(SYNTHETIC, model, path, batch, *sizes)
-    assert done.returncode == 0, done.stderr
-    return path
-
-
-def plan(folder, profile, *more, output="plan.yaml"):
-    return run(PENSTOCK, "plan", profile, *more, "-o", folder / output)
-
-
-def prediction(path, key):
-    return re.search(rf"{key}: ([^,}}]+)", path.read_text()).group(1)
-
-
-def begins(path):
-    return re.findall(r'begin: "?([^",]*)"?,', path.read_text())
+from planning import PENSTOCK, begins, make_profile, plan, prediction, run
 
 
 def test_prints_what_was_searched_the_stages_and_the_bound(tmp_path):
@@ -253,51 +219,3 @@ def test_takes_ranks_and_link_from_a_cluster(tmp_path):
     assert "cluster: {path: cluster.yaml, sha256: " in text
     assert float(json.loads(run(PENSTOCK, "simulate", tmp_path / "plan.yaml", "--json").stdout)["step_s"]) == \
         float(prediction(tmp_path / "plan.yaml", "step_s"))
-
-
-@pytest.mark.parametrize("flags, words", [
-    (["--schedule", "1f1"], ["--schedule", "1f1b"]),
-    (["--microbatches", "3"], ["3 microbatches", "2, 4"]),
-    (["--microbatches", "1", "--data-parallel", "1"], ["8 samples", "2, 4, 8"]),
-    (["--stages-per-rank", "50"], ["--stages-per-rank", "units"]),
-    (["--data-parallel", "5"], ["--data-parallel", "batch of 8", "4, 8"]),
-    (["--data-parallel", "4", "--ranks", "2"], ["--data-parallel", "--ranks 4"]),
-    (["--stages-per-rank", "none"], ["--stages-per-rank", "none", "auto"]),
-    (["--ranks", "0"], ["--ranks"]),
-    (["--ranks", "3", "--split", "layer0:end"], ["2 stages"]),
-    (["--split", "layer_0:end"], ["layer_0", "layer0"]),
-    (["--split", "layer0:end,layer1:beginning"], ["layer1:beginning", "no split"]),
-    (["--memory", "10kB"], ["no plan fits", "too much", "per rank"]),
-    (["--memory", "10 bananas"], ["bananas"]),
-    (["--cluster", "nowhere.yaml"], ["nowhere.yaml"]),
-    (["--schedule", "dualpipev", "--ranks", "2", "--microbatches", "2", "--data-parallel", "1"], ["dualpipev", "4"]),
-    (["--objective", "speed"], ["--objective", "speed", "throughput, memory, cost"]),
-])
-def test_a_mistake_is_one_message_and_nothing_is_written(tmp_path, flags, words):
-    done = plan(tmp_path, make_profile(tmp_path, "pippy"), *flags)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    for word in words:
-        assert word in done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["pippy.json"]
-
-
-def test_a_coupled_batch_needs_leave(tmp_path):
-    profile = make_profile(tmp_path, "transformer-f32")
-    refused = plan(tmp_path, profile)
-    assert refused.returncode == 2
-    assert "--allow-batch-coupling" in refused.stderr
-    assert not (tmp_path / "plan.yaml").exists()
-    for leave in (["--microbatches", "4"], ["--allow-batch-coupling"]):
-        allowed = plan(tmp_path, profile, *leave)
-        assert allowed.returncode == 0, allowed.stderr
-        assert "influence each other" in allowed.stderr
-
-
-def test_a_damaged_profile_is_named(tmp_path):
-    profile = make_profile(tmp_path, "pippy")
-    profile.write_text(profile.read_text()[:1000])
-    done = plan(tmp_path, profile)
-    assert done.returncode == 2
-    assert "pippy.json" in done.stderr
-    assert not (tmp_path / "plan.yaml").exists()

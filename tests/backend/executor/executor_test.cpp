@@ -1,16 +1,11 @@
 // A pipelined run equals the unsplit run of the same microbatches: losses, every gradient, the
 // parameters after several steps of the optimizer.
-//
-// Tolerances: relative 1e-5 in float32 and 1e-10 in float64, of each tensor's norm (or of 1e-5 of
-// the norm of all). The runs differ only in the order in which a few float additions are done (a
-// shared parameter's gradients, replicas): at most 16 roundings of 2^-24 = 6e-8 each, 1e-6 in all,
-// times a growth below 10 over the three steps of these small networks; in float64 the same with
-// 2^-53.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "backend/executor.hpp"
 #include "backend/safetensors.hpp"
+#include "tests/backend/executor/equal_runs.hpp"
 #include "tests/backend/executor/random_data.hpp"
 #include "tests/backend/executor/run.hpp"
 #include "tests/backend/support.hpp"
@@ -20,36 +15,18 @@ namespace penstock {
 namespace {
 
 using test::difference;
+using test::expect_equal;
+using test::kFloat32;
+using test::kFloat64;
 using test::plan_of;
 using test::run_plan;
 using test::RunResult;
-
-constexpr double kFloat32 = 1e-5, kFloat64 = 1e-10;
-
-/// 24 samples of standard normal `x` [width] with classes 0..9, for two different steps of 8 or 16.
-std::string vectors(const test::TemporaryFolder& folder, int64_t width, at::ScalarType type) {
-  at::manual_seed(3);
-  std::string path = folder / "data.safetensors";
-  write_tensors(
-      path, {{"x", at::randn({24, width}, type)}, {"target", at::randint(10, {24}, at::kLong)}});
-  return path;
-}
+using test::vectors;
 
 std::string text(const test::TemporaryFolder& folder) {
   std::string content;
   for (int i = 0; i < 2000; ++i) content += static_cast<char>((i * i + i / 7) % 64);
   return folder.write("text.txt", content);
-}
-
-void expect_equal(const RunResult& run, const RunResult& reference, double tolerance,
-                  const std::string& what) {
-  ASSERT_EQ(run.losses.size(), reference.losses.size());
-  for (size_t step = 0; step < run.losses.size(); ++step) {
-    EXPECT_NEAR(run.losses[step], reference.losses[step], tolerance * reference.losses[step])
-        << what << ", step " << step;
-  }
-  EXPECT_LE(difference(run.gradients, reference.gradients), tolerance) << what << ", gradients";
-  EXPECT_LE(difference(run.parameters, reference.parameters), tolerance) << what << ", parameters";
 }
 
 TEST(Executor, ThreeStagesEqualTheUnsplitNetwork) {
@@ -105,53 +82,6 @@ TEST(Executor, SharedWeightsStayEqualBitForBit) {
       EXPECT_FALSE(split.copies[3].contains("iter_block.0.weight"));
     }
   }
-}
-
-/// The plan of an unrolled loop with its shared block transmitted.
-Plan transmitting(Plan plan) {
-  for (const char* name : {"iter_block.0.weight", "iter_block.0.bias"})
-    plan.shared_parameters[name] = "transmit";
-  return plan;
-}
-
-TEST(Executor, TransmittedWeightsAreSteppedByTheirOwnerAndEqualEverywhere) {
-  PENSTOCK_MODEL(model, "iterative-f64");
-  const test::TemporaryFolder folder;
-  const std::string data = vectors(folder, 32, at::kDouble);
-  const std::vector<std::string> begins{"", "iter_block@1", "iter_block@2", "output_proj"};
-  for (const int replicas : {1, 2}) {
-    Plan alone = plan_of(model, data, {""}, 4 * replicas, 2);
-    Plan plan = transmitting(plan_of(model, data, begins, 4, 2, "1f1b"));
-    plan.data_parallel = replicas;
-    plan.job.global_batch *= replicas;
-    for (Plan* each : {&alone, &plan}) each->job.optimizer.clip_norm = 0.1;
-    const RunResult whole = run_plan(alone, 3);
-    for (const auto make : {make_in_process, test::make_gloo_threads}) {
-      const RunResult split = run_plan(plan, 3, false, make);
-      expect_equal(split, whole, kFloat64, "transmitted");
-      for (int rank = 0; rank < 4 * replicas; ++rank) {
-        const bool holder = rank % 4 < 3;
-        ASSERT_EQ(split.copies[rank].contains("iter_block.0.weight"), holder);
-        EXPECT_EQ(split.stepped[rank].contains("iter_block.0.weight"), rank % 4 == 0);
-        if (!holder) continue;
-        for (const char* name : {"iter_block.0.weight", "iter_block.0.bias"})
-          EXPECT_TRUE(split.copies[rank].at(name).equal(split.copies[0].at(name))) << rank;
-      }
-    }
-  }
-}
-
-/// Stages 0 and 3 on rank 0, stages 1 and 2 on rank 1: both have two stages of the loop.
-TEST(Executor, ARankOfSeveralStagesTransmitsTheirSum) {
-  PENSTOCK_MODEL(model, "iterative-f64");
-  const test::TemporaryFolder folder;
-  const std::string data = vectors(folder, 32, at::kDouble);
-  const RunResult whole = run_plan(plan_of(model, data, {""}, 4, 2), 3);
-  const std::vector<std::string> begins{"", "iter_block@1", "iter_block@2", "output_proj"};
-  const Plan plan = transmitting(plan_of(model, data, begins, 4, 2, "dualpipev", {0, 1, 1, 0}));
-  const RunResult split = run_plan(plan, 3);
-  expect_equal(split, whole, kFloat64, "dualpipev");
-  EXPECT_FALSE(split.stepped[1].contains("iter_block.0.weight"));
 }
 
 TEST(Executor, TheTransformerTrainsOnTextAsUnsplit) {
