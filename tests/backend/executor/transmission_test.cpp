@@ -20,7 +20,7 @@ TEST(Transmission, TransmittedWeightsAreSteppedByTheirOwnerAndEqualEverywhere) {
   const std::string data = vectors(folder, 32, at::kDouble);
   const std::vector<std::string> begins{"", "iter_block@1", "iter_block@2", "output_proj"};
   for (const int replicas : {1, 2}) {
-    Plan alone = plan_of(model, data, {""}, 4 * replicas, 2);
+    Plan alone = plan_of(model, data, {""}, int64_t{4} * replicas, 2);
     Plan plan = transmitting(plan_of(model, data, begins, 4, 2, "1f1b"));
     plan.data_parallel = replicas;
     plan.job.global_batch *= replicas;

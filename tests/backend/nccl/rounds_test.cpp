@@ -15,6 +15,7 @@ namespace {
 
 std::vector<std::string> names(const std::vector<LaneKey>& lanes) {
   std::vector<std::string> names;
+  names.reserve(lanes.size());
   for (const LaneKey& lane : lanes) names.push_back(to_string(lane));
   return names;
 }

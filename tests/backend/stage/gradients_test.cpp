@@ -51,8 +51,8 @@ struct Model : GraphBuilder {
   ValueId parameter6(const std::string& name, at::IntArrayRef sizes) {
     return parameter(name, numbers(name, sizes, at::kDouble));
   }
-  ValueId call(const std::string& target, Arguments arguments) {
-    return one(target, std::move(arguments), DType::float64);
+  ValueId call(const std::string& target, const Arguments& arguments) {
+    return one(target, arguments, DType::float64);
   }
   ValueId dense(const std::string& name, ValueId from) {
     return linear(*this, name, from, 6, 6, DType::float64);
