@@ -42,7 +42,7 @@ MemoryLimit cluster_memory(const Cluster& cluster, int ranks, int64_t replicas) 
 }
 
 /// Of a rank between two others, to and from which it has a lane each.
-int64_t lane_ends(int ranks) { return 2 * std::min(2, ranks - 1); }
+int64_t lane_ends(int ranks) { return int64_t{2} * std::min(2, ranks - 1); }
 
 bool has_memory(const Cluster& cluster) {
   return cluster.memory_bytes > 0 ||
