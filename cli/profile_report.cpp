@@ -14,28 +14,23 @@ namespace {
 
 using Out = std::back_insert_iterator<std::string>;
 
-double mean_s(const std::vector<UnitCost>& units, Measured ActionTimes::*action) {
+/// Of the device, or of the host that issues it.
+double sum_s(const std::vector<UnitCost>& units, Measured ActionTimes::*action,
+             double Measured::*time_s = &Measured::mean_s) {
   return std::accumulate(units.begin(), units.end(), 0.0, [&](double sum, const UnitCost& unit) {
-    return sum + (unit.times.*action).mean_s;
-  });
-}
-
-/// The same of the host that issues it.
-double host_s(const std::vector<UnitCost>& units, Measured ActionTimes::*action) {
-  return std::accumulate(units.begin(), units.end(), 0.0, [&](double sum, const UnitCost& unit) {
-    return sum + (unit.times.*action).host_s;
+    return sum + unit.times.*action.*time_s;
   });
 }
 
 /// Seconds of F and B of one microbatch through the whole model, with its loss.
 double pass_s(const MicrobatchCosts& costs) {
-  return mean_s(costs.units, &ActionTimes::forward) + costs.loss_forward.mean_s +
-         mean_s(costs.units, &ActionTimes::backward);
+  return sum_s(costs.units, &ActionTimes::forward) + costs.loss_forward.mean_s +
+         sum_s(costs.units, &ActionTimes::backward);
 }
 
 double issued_s(const MicrobatchCosts& costs) {
-  return host_s(costs.units, &ActionTimes::forward) + costs.loss_forward.host_s +
-         host_s(costs.units, &ActionTimes::backward);
+  return sum_s(costs.units, &ActionTimes::forward, &Measured::host_s) + costs.loss_forward.host_s +
+         sum_s(costs.units, &ActionTimes::backward, &Measured::host_s);
 }
 
 /// A training step on one device: every microbatch, and the optimizer.
@@ -70,7 +65,7 @@ void print_sizes(Out out, const Profile& profile, double parameter_bytes) {
   fmt::format_to(out, "\n{:>10} {:>10} {:>10} {:>10} {:>10} {:>7} {:>12} {:>11}\n", "microbatch",
                  "F", "B", "I", "W", "spread", "memory held", "step alone");
   for (const MicrobatchCosts& costs : profile.microbatches) {
-    const double spread = mean_s(costs.units, &ActionTimes::forward) > 0
+    const double spread = sum_s(costs.units, &ActionTimes::forward) > 0
                               ? std::accumulate(costs.units.begin(), costs.units.end(), 0.0,
                                                 [](double sum, const UnitCost& unit) {
                                                   return sum + unit.times.forward.spread_s +
@@ -81,10 +76,10 @@ void print_sizes(Out out, const Profile& profile, double parameter_bytes) {
     int64_t held = 0;
     for (const UnitCost& unit : costs.units) held += unit.held.after_forward;
     fmt::format_to(out, "{:>10} {:>10} {:>10} {:>10} {:>10} {:>5.1f} % {:>12} {:>11}\n",
-                   costs.microbatch, format_seconds(mean_s(costs.units, &ActionTimes::forward)),
-                   format_seconds(mean_s(costs.units, &ActionTimes::backward)),
-                   format_seconds(mean_s(costs.units, &ActionTimes::backward_input)),
-                   format_seconds(mean_s(costs.units, &ActionTimes::backward_weight)), 100 * spread,
+                   costs.microbatch, format_seconds(sum_s(costs.units, &ActionTimes::forward)),
+                   format_seconds(sum_s(costs.units, &ActionTimes::backward)),
+                   format_seconds(sum_s(costs.units, &ActionTimes::backward_input)),
+                   format_seconds(sum_s(costs.units, &ActionTimes::backward_weight)), 100 * spread,
                    format_bytes(double(held)),
                    format_seconds(step_s(profile, costs, parameter_bytes)));
   }

@@ -28,8 +28,9 @@ struct Launcher {
 ///   srun      SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID, SLURM_STEP_TASKS_PER_NODE,
 ///             SLURM_NODEID; in a batch script or an interactive shell of Slurm there is none
 /// MASTER_ADDR is otherwise 127.0.0.1 where all ranks are on one node, Slurm's first node, or has
-/// to be given; MASTER_PORT follows from the number of the job, of mpiexec from PMI_PROXY. Throws InputError for an environment
-/// that is half set or contradicts itself, with the variables and their values.
+/// to be given; MASTER_PORT follows from the number of the job, of mpiexec from PMI_PROXY. Throws
+/// InputError for an environment that is half set or contradicts itself, with the variables and their
+/// values.
 std::optional<Launcher> find_launcher(const Environment& variables);
 
 /// Of this process; and under mpiexec `PMI_PROXY`, the number of the process that has started all ranks of

@@ -12,8 +12,8 @@
 
 namespace penstock::profiler {
 
-/// Of an action. On a GPU `device` includes what it waited for its host, but not where it is traced; there
-/// `host` says nothing.
+/// Of an action. On a GPU `device` includes what it waited for its host, but not where it is traced, which
+/// makes `host` longer.
 struct Seconds {
   double device = 0;
   double host = 0;  // that issued it; 0 where it is the device

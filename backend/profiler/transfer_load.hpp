@@ -28,7 +28,7 @@ struct TransferLoad {
   double sender_s_per_byte = 0, receiver_s_per_byte = 0;
 };
 
-/// Of messages from one to the other, both computing; the others wait. All ranks call it and get the same
+/// Of messages from one to the other, while all ranks compute. All ranks call it and get the same
 /// result. `idle`: the link without computing. `sure`: what is measured counts even where it is less than
 /// its spread. Throws PeerError.
 TransferLoad transfer_load(Communicator& communicator, ComputeDevice& device, const LinkCost& idle,

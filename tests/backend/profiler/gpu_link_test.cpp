@@ -7,6 +7,7 @@
 #include "backend/profiler/link.hpp"
 #include "backend/profiler/transfer_load.hpp"
 #include "tests/backend/nccl/ranks.hpp"
+#include "tests/backend/profiler/scripted_device.hpp"
 
 namespace penstock::profiler {
 namespace {
@@ -55,21 +56,10 @@ TEST(GpuLink, OneRankHasNone) {
 
 /// A device on which computing takes a second for every send that its rank has called for, and next to
 /// nothing else.
-class SlowedBySends : public ComputeDevice {
+class SlowedBySends : public test::ScriptedDevice {
  public:
   explicit SlowedBySends(test::FakeNccl& api) : api_(api) {}
-  at::Device where() const override { return at::kCPU; }
   std::unique_ptr<Marks> make_marks() override { return std::make_unique<SendMarks>(api_); }
-  bool runs_behind() const override { return true; }
-  KernelTrace* trace() override { return nullptr; }
-  std::string no_trace() const override { return ""; }
-  int64_t held_bytes() const override { return 0; }
-  int64_t peak_bytes() const override { return 0; }
-  void reset_peak() override {}
-  int64_t available_bytes() const override { return 0; }
-  int64_t other_bytes() const override { return 0; }
-  int64_t allocations() const override { return 0; }
-  void fail_without_memory(bool /*on*/) override {}
 
  private:
   class SendMarks : public Marks {

@@ -8,6 +8,7 @@
 
 #include "backend/profiler/samples.hpp"
 #include "backend/profiler/stopwatch.hpp"
+#include "tests/backend/profiler/scripted_device.hpp"
 
 namespace penstock::profiler {
 namespace {
@@ -50,7 +51,7 @@ TEST(KernelTimes, KernelsAtTheSameTimeCountOnce) {
 
 /// A device and its host, each with the time that it has come to. A kernel starts an eighth of a second
 /// after its launch returns at the earliest; what is recorded costs the host a fourth more.
-class QueueDevice : public ComputeDevice {
+class QueueDevice : public test::ScriptedDevice {
  public:
   /// The host takes `host_s` to issue what runs for `device_s`.
   void launch(double host_s, double device_s) {
@@ -64,18 +65,8 @@ class QueueDevice : public ComputeDevice {
     return Stopwatch(*this, [this] { return host_s_; });
   }
 
-  at::Device where() const override { return at::kCPU; }
   std::unique_ptr<Marks> make_marks() override { return std::make_unique<QueueMarks>(*this); }
-  bool runs_behind() const override { return true; }
   KernelTrace* trace() override { return &trace_; }
-  std::string no_trace() const override { return ""; }
-  int64_t held_bytes() const override { return 0; }
-  int64_t peak_bytes() const override { return 0; }
-  void reset_peak() override {}
-  int64_t available_bytes() const override { return 0; }
-  int64_t other_bytes() const override { return 0; }
-  int64_t allocations() const override { return 0; }
-  void fail_without_memory(bool /*on*/) override {}
 
  private:
   class QueueMarks : public Marks {

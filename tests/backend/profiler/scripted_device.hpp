@@ -1,0 +1,23 @@
+// A device of which tests say how its time passes; it holds nothing.
+#pragma once
+
+#include "backend/device.hpp"
+
+namespace penstock::test {
+
+class ScriptedDevice : public ComputeDevice {
+ public:
+  at::Device where() const override { return at::kCPU; }
+  bool runs_behind() const override { return true; }
+  KernelTrace* trace() override { return nullptr; }
+  std::string no_trace() const override { return ""; }
+  int64_t held_bytes() const override { return 0; }
+  int64_t peak_bytes() const override { return 0; }
+  void reset_peak() override {}
+  int64_t available_bytes() const override { return 0; }
+  int64_t other_bytes() const override { return 0; }
+  int64_t allocations() const override { return 0; }
+  void fail_without_memory(bool /*on*/) override {}
+};
+
+}  // namespace penstock::test
