@@ -30,12 +30,14 @@ class CpuDevice : public ComputeDevice {
   bool runs_behind() const override { return false; }
   KernelTrace* trace() override { return nullptr; }
   std::string no_trace() const override { return ""; }
+  std::unique_ptr<Recorder> make_recorder() override { return nullptr; }
   int64_t held_bytes() const override { return memory::held_bytes(); }
   int64_t peak_bytes() const override { return memory::peak_bytes(); }
   void reset_peak() override { memory::reset_peak(); }
   int64_t available_bytes() const override { return profiler::available_bytes(); }
   int64_t other_bytes() const override { return profiler::resident_bytes(); }
   int64_t allocations() const override { return 0; }
+  void give_back_memory() override {}
   void fail_without_memory(bool /*on*/) override {}
 };
 

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "backend/recorder.hpp"
+
 namespace penstock {
 
 /// Points of a device's work in time. On a GPU that is when the work enqueued before has run, not
@@ -50,6 +52,8 @@ class ComputeDevice {
   virtual KernelTrace* trace() = 0;
   /// … and why, for a device whose driver refuses it.
   virtual std::string no_trace() const = 0;
+  /// Null where work cannot be recorded.
+  virtual std::unique_ptr<Recorder> make_recorder() = 0;
   /// Bytes of tensors held now, and the most since the last `reset_peak`.
   virtual int64_t held_bytes() const = 0;
   virtual int64_t peak_bytes() const = 0;
@@ -60,6 +64,8 @@ class ComputeDevice {
   virtual int64_t other_bytes() const = 0;
   /// How often tensor memory was asked of the driver, which stops a GPU for as long.
   virtual int64_t allocations() const = 0;
+  /// Gives memory that no tensor holds back to the driver. It waits until the device is idle.
+  virtual void give_back_memory() = 0;
   /// While it is on, memory that the device does not have is a failure at once. Otherwise its
   /// allocator first gives back what it keeps, for which it waits until the device is idle.
   virtual void fail_without_memory(bool on) = 0;

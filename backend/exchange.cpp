@@ -19,6 +19,7 @@ void Exchange::begin_step() {
   enqueued_ = 0;
   next_receive_.clear();
   received_.clear();
+  receives_.clear();
   sends_.clear();
   retired_.clear();
   for (const auto& [channel, positions] : transfers_.receives) post_due(channel);

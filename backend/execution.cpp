@@ -72,7 +72,7 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
   Collector collector(*loaded_, *communicator_);
   set_hooks(executor, collector);
   if (!task_.resume.empty()) load_checkpoint(task_.resume, *loaded_, executor);
-  if (gpu_) executor.warm_up(task_.first_step);
+  if (gpu_) warm_up(executor);
   communicator_->barrier();
   emit({{"event", "ready"}});
   const Probe before = run_probe(device());
@@ -82,12 +82,20 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
     watch_memory(task_.first_step + i);
     save(executor, i + 1);
   }
-  const int64_t peak = device().peak_bytes();
+  const int64_t peak = device().peak_bytes() + executor.recorded_bytes();
   if (!task_.output.empty()) collector.write_outputs(task_.output);
   communicator_->barrier();
   const Probe after = run_probe(device());
   if (task_.timeline) report_timeline();
   report_summary(peak, {before, after});
+}
+
+void Execution::warm_up(Executor& executor) {
+  replaying_ = executor.warm_up(task_.first_step, task_.cuda_graphs);
+  if (task_.cuda_graphs != CudaGraphs::always || replaying_.on) return;
+  throw InputError("--cuda-graphs on",
+                   "rank " + std::to_string(worker_.rank) + " has none: " + replaying_.why_not,
+                   "Leave it out: steps then run without them where they have to.");
 }
 
 void Execution::step(Executor& executor, Collector& collector, int64_t step) {
@@ -163,12 +171,24 @@ void Execution::report_timeline() {
         {"events", to_json(merged)}});
 }
 
+namespace {
+
+Json to_json(const Replaying& replaying) {
+  return {{"on", replaying.on},
+          {"why_not", replaying.why_not},
+          {"without_s", replaying.run_s},
+          {"with_s", replaying.replayed_s}};
+}
+
+}  // namespace
+
 void Execution::report_summary(int64_t peak_bytes, const std::vector<Probe>& probes) {
   Json own{{"peak_memory_bytes", peak_bytes}, {"gemm_s", 0.0}, {"copy_s", 0.0}};
   for (const Probe& probe : probes) {
     own["gemm_s"] = own["gemm_s"].get<double>() + probe.gemm_s / static_cast<double>(probes.size());
     own["copy_s"] = own["copy_s"].get<double>() + probe.copy_s / static_cast<double>(probes.size());
   }
+  if (gpu_) own["cuda_graphs"] = to_json(replaying_);
   Json ranks = Json::array();
   for (const std::string& text : gather(seat_, "summary", own.dump())) {
     ranks.push_back(Json::parse(text));

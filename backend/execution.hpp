@@ -33,6 +33,7 @@ class Execution {
  private:
   void open_gpu();
   ComputeDevice& device() { return gpu_ ? *gpu_ : cpu_device(); }
+  void warm_up(Executor& executor);
   void watch_memory(int64_t step);
   void set_hooks(Executor& executor, Collector& collector);
   void step(Executor& executor, Collector& collector, int64_t step);
@@ -48,6 +49,7 @@ class Execution {
   std::unique_ptr<ComputeDevice> gpu_;
   std::unique_ptr<NcclApi> nccl_;
   std::unique_ptr<Communicator> communicator_;
+  Replaying replaying_;
   int64_t allocations_ = 0;  // of the device, when last looked at
   std::optional<SharedProgress> progress_;
   SharedProgress::Place place_;

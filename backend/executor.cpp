@@ -85,8 +85,8 @@ Executor::Executor(const Model& model, const Data& data, Communicator& communica
     counted_ = first_held(model.graph, model.slicing, model.program.rank_of_stage, rank_);
   for (int stage = 0; stage < model.program.stage_count(); ++stage) {
     if (!mine(stage)) continue;
-    stages_[stage] = std::make_unique<SegmentedStage>(model.graph, model.analysis, model.slicing,
-                                                      stage, *store_, model.plan.job.loss);
+    stages_[stage] = std::make_unique<ReplayedStage>(std::make_unique<SegmentedStage>(
+        model.graph, model.analysis, model.slicing, stage, *store_, model.plan.job.loss));
   }
 }
 

@@ -18,9 +18,10 @@
 #include "backend/exchange.hpp"
 #include "backend/optimizer.hpp"
 #include "backend/reduction.hpp"
-#include "backend/segments.hpp"
+#include "backend/replayed_stage.hpp"
 #include "backend/store.hpp"
 #include "backend/transmission.hpp"
+#include "pipeline/execute_task.hpp"
 #include "pipeline/plan.hpp"
 #include "pipeline/timeline.hpp"
 
@@ -44,6 +45,14 @@ struct StepResult {
       outputs;  // of forwards only: by index in Graph::outputs, samples in order
 };
 
+/// Whether the steps replay what a warm-up recorded, and what it found.
+struct Replaying {
+  bool on = false;
+  std::string why_not;    // where it is off though it was asked for
+  double run_s = 0;       // a step's compute without transfers as it runs …
+  double replayed_s = 0;  // … and replayed; 0: not measured
+};
+
 /// The loss, or the norm that gradients are clipped by, is infinite or not a number; thrown on
 /// every rank, before OPT.
 class LossNotFinite : public std::runtime_error {
@@ -60,8 +69,9 @@ class Executor {
 
   /// Runs a step's compute without transfers, sums or OPT, on zeros where something is received, and
   /// leaves everything as it was: a GPU's memory is then asked for, and its kernels are loaded, while
-  /// no receive waits.
-  void warm_up(int64_t step);
+  /// no receive waits. With `graphs` the compute is then recorded, which only a GPU can (CUDA graphs);
+  /// `automatic` keeps the recordings where a step of them takes less time.
+  Replaying warm_up(int64_t step, CudaGraphs graphs = CudaGraphs::never);
 
   /// One step of training, or of forwards if the program has no backward.
   StepResult run_step(int64_t step);
@@ -75,6 +85,8 @@ class Executor {
   Optimizer& optimizer() { return optimizer_; }
   /// Does this rank update a parameter that it holds? Another may do so and transmit the value.
   bool steps(int tensor) const { return !received_.contains(tensor); }
+  /// Memory of the recordings that no tensor holds.
+  int64_t recorded_bytes() const { return recorder_ ? recorder_->unheld_bytes() : 0; }
 
  private:
   using Slot = std::pair<int, int>;  // stage, microbatch
@@ -87,6 +99,13 @@ class Executor {
   void reduce();
   void agree();
   void optimize(int stage);
+
+  void dry_actions(int64_t step);
+  double dry_step(int64_t step);
+  std::string no_recordings() const;
+  Replaying record(int64_t step, CudaGraphs graphs);
+  void record_step(int64_t step);
+  void forget_recordings();
 
   void begin(int64_t step);
   Timeline timeline(const std::vector<double>& times) const;
@@ -108,7 +127,9 @@ class Executor {
   std::unique_ptr<Marks> marks_;
   bool training_;
   std::unique_ptr<TensorStore> store_;
-  std::map<int, std::unique_ptr<SegmentedStage>> stages_;
+  std::map<int, std::unique_ptr<ReplayedStage>> stages_;
+  std::unique_ptr<Recorder> recorder_;            // while the stages replay
+  std::map<int, at::Tensor> replayed_gradients_;  // where replays leave those of parameters
   Exchange exchange_;
   std::vector<ReductionGroup> groups_;
   std::vector<Transmission> transmissions_;

@@ -17,7 +17,7 @@ Values Executor::inputs(int stage, int microbatch) {
 }
 
 void Executor::forward(const Action& action) {
-  SegmentedStage& stage = *stages_.at(action.stage);
+  ReplayedStage& stage = *stages_.at(action.stage);
   const Plan& plan = model_.plan;
   std::optional<at::Tensor> target;
   if (training_ && stage.needs_target()) {
@@ -54,7 +54,7 @@ void Executor::note_loss(const at::Tensor& loss, double scale) {
 }
 
 void Executor::backward(const Action& action) {
-  SegmentedStage& stage = *stages_.at(action.stage);
+  ReplayedStage& stage = *stages_.at(action.stage);
   const Values gradients = summed_gradients({action.stage, action.microbatch});
   const Values back = action.kind == Kind::backward
                           ? stage.backward(action.microbatch, gradients)
@@ -133,6 +133,7 @@ void Executor::reduce() {
   if (reduced_) return;
   reduced_ = true;
   for (auto& [index, stage] : stages_) stage->finish_step();
+  store_->set_gradients(replayed_gradients_);
   gather_gradients(transmissions_, *store_, communicator_);
   reduce_gradients(groups_, *store_, communicator_);
 }

@@ -121,7 +121,9 @@ std::optional<at::Tensor> ForwardPass::loss(const std::optional<at::Tensor>& tar
         "return the tensor that the loss is computed from first");
   }
   held_->loss = gradient_edge(loss);
-  held_->loss_seed = at::full({}, context_.loss_scale, loss.options());
+  held_->loss_seed = context_.recorded_loss_scale
+                         ? context_.recorded_loss_scale->to(loss.options())
+                         : at::full({}, context_.loss_scale, loss.options());
   return loss.detach();
 }
 

@@ -146,6 +146,16 @@ void SegmentedStage::finish_step() {
   for (const Part& part : parts_) part.stage->finish_step();
 }
 
+void SegmentedStage::reset() {
+  for (const Part& part : parts_) part.stage->reset();
+}
+
+bool SegmentedStage::has_random() const {
+  return std::ranges::any_of(parts_, [](const Part& part) { return part.stage->has_random(); });
+}
+
+at::Device SegmentedStage::device() const { return parts_.front().stage->device(); }
+
 bool SegmentedStage::needs_target() const {
   return std::ranges::any_of(parts_, [](const Part& part) { return part.stage->needs_target(); });
 }

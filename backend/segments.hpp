@@ -27,7 +27,13 @@ class SegmentedStage {
   void backward_weight(int microbatch);
   void finish_step();
 
+  /// As Stage::reset.
+  void reset();
+
   bool needs_target() const;
+  /// Does an operator draw random numbers?
+  bool has_random() const;
+  at::Device device() const;
 
  private:
   struct Part {

@@ -1,6 +1,7 @@
 #include "backend/stage.hpp"
 
 #include <c10/core/GradMode.h>
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -206,6 +207,10 @@ bool Stage::has_loss() const { return state_->recipe.has_loss; }
 bool Stage::needs_target() const {
   return has_loss() && penstock::needs_target(state_->recipe.loss);
 }
+bool Stage::has_random() const {
+  return std::ranges::any_of(state_->recipe.roles.operators, &StageOperator::random);
+}
+at::Device Stage::device() const { return state_->recipe.store.device(); }
 int Stage::index() const { return state_->recipe.stage; }
 
 }  // namespace penstock

@@ -26,6 +26,8 @@ struct StepContext {
   /// Multiplies each microbatch's mean loss: 1 / (microbatches x data_parallel), or its counted
   /// targets over those of the whole global batch.
   double loss_scale = 1;
+  /// Instead, where the stage's forward is recorded: a number in float64 on its device.
+  std::optional<at::Tensor> recorded_loss_scale;
   bool float32_loss = false;  // computed in float32 from what the model gives
   bool training = true;       // false: no autograd, nothing is saved
 };
@@ -75,6 +77,9 @@ class Stage {
 
   bool has_loss() const;
   bool needs_target() const;
+  /// Does an operator draw random numbers?
+  bool has_random() const;
+  at::Device device() const;
   int index() const;
 
  private:

@@ -129,4 +129,25 @@ void TensorStore::clear_gradients() {
   for (auto& [index, stored] : entries_) stored.fresh = true;
 }
 
+void TensorStore::drop_gradients() {
+  clear_gradients();
+  for (auto& [index, stored] : entries_) stored.gradient.reset();
+}
+
+std::map<int, at::Tensor> TensorStore::gradients() const {
+  std::map<int, at::Tensor> gradients;
+  for (const auto& [index, stored] : entries_) {
+    if (!stored.fresh) gradients[index] = stored.gradient;
+  }
+  return gradients;
+}
+
+void TensorStore::set_gradients(const std::map<int, at::Tensor>& gradients) {
+  for (const auto& [index, gradient] : gradients) {
+    Entry& stored = entry(index);
+    stored.gradient = gradient;
+    stored.fresh = false;
+  }
+}
+
 }  // namespace penstock

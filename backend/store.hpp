@@ -56,6 +56,12 @@ class TensorStore {
   at::Tensor& gradient(int index);
   /// The next gradient of each parameter replaces the old one; the bytes held stay the same.
   void clear_gradients();
+  /// Lets go of all gradients, whose memory is then free.
+  void drop_gradients();
+  /// The gradients that came since `clear_gradients`, not copied.
+  std::map<int, at::Tensor> gradients() const;
+  /// As if these were the gradients that came since `clear_gradients`; they are not copied.
+  void set_gradients(const std::map<int, at::Tensor>& gradients);
 
  private:
   struct Entry {

@@ -54,6 +54,7 @@ struct ExecuteOptions {
   std::optional<int64_t> steps;
   int64_t save_every = 0;
   int ranks_per_device = 1;
+  std::string cuda_graphs;  // auto, on, off; "": not said
   bool forward_only = false, json = false;
   double start_timeout_s = 600;  // for all ranks to start
 };

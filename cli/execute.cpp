@@ -54,6 +54,9 @@ class Listener {
     const auto count = static_cast<double>(ranks.size());
     for (const auto& rank : ranks) {
       result_.peak_memory_bytes.push_back(rank.at("peak_memory_bytes").get<int64_t>());
+      if (rank.contains("cuda_graphs")) {
+        result_.cuda_graphs.push_back(parse_graphs_used(rank.at("cuda_graphs")));
+      }
       result_.probe.gemm_s += rank.at("gemm_s").get<double>() / count;
       result_.probe.copy_s += rank.at("copy_s").get<double>() / count;
     }

@@ -25,11 +25,23 @@ void check_folder_of(const std::string& path) {
                    "Make it, or write elsewhere.");
 }
 
+CudaGraphs cuda_graphs(const std::string& when) {
+  if (when.empty() || when == "auto") return CudaGraphs::automatic;
+  if (when == "on") return CudaGraphs::always;
+  if (when == "off") return CudaGraphs::never;
+  throw InputError("--cuda-graphs", fmt::format("`{}` is none of auto, on, off", when),
+                   "Use auto, on or off.");
+}
+
 void check_flags(const ExecuteOptions& options) {
   const auto refuse = [](const char* flag, const char* problem, const char* cure) {
     throw InputError(flag, problem, cure);
   };
   check_device(options.device, options.ranks_per_device);
+  if (options.device == "cpu" && !options.cuda_graphs.empty()) {
+    refuse("--cuda-graphs", "is for GPUs", "Add --device cuda, or leave it out.");
+  }
+  cuda_graphs(options.cuda_graphs);
   if (options.forward_only && options.output.empty()) {
     refuse("--forward-only", "has nowhere to write the outputs", "Add --output OUT.safetensors.");
   }
@@ -132,6 +144,7 @@ ExecuteTask execute_task(const ExecuteOptions& options, const CheckedRun& checke
   }
   task.save_every = options.save_every;
   task.forward_only = options.forward_only;
+  task.cuda_graphs = cuda_graphs(options.cuda_graphs);
   task.timeline = !options.trace.empty();
   const auto absolute = [](const std::string& path) {
     return path.empty() ? path : std::filesystem::absolute(path).string();

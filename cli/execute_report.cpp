@@ -9,6 +9,10 @@
 
 namespace penstock::cli {
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GraphsUsed, on, why_not, without_s, with_s)
+
+GraphsUsed parse_graphs_used(const nlohmann::json& json) { return json.get<GraphsUsed>(); }
+
 namespace {
 
 std::vector<double> sorted_after_warm_up(const std::vector<double>& step_s) {
@@ -68,12 +72,26 @@ nlohmann::json report_json(const ExecuteResult& result, const std::optional<Pred
                       {"predicted_scaled_step_s", nullptr},
                       {"predicted_peak_memory_bytes", nullptr}};
   if (!result.gradient_norms.empty()) json["gradient_norms"] = result.gradient_norms;
+  if (!result.cuda_graphs.empty()) json["cuda_graphs"] = result.cuda_graphs;
   if (!predicted) return json;
   json["predicted_step_s"] = predicted->step_s;
   json["predicted_scaled_step_s"] = predicted->step_s * result.slowdown(*predicted);
   json["predicted_peak_memory_bytes"] = predicted->peak_memory_bytes;
   return json;
 }
+
+namespace {
+
+std::string describe(const GraphsUsed& graphs) {
+  std::string text = graphs.on ? "CUDA graphs" : "no CUDA graphs: " + graphs.why_not;
+  if (graphs.with_s > 0) {
+    text += fmt::format(" (a step's compute {} with, {} without)", format_seconds(graphs.with_s),
+                        format_seconds(graphs.without_s));
+  }
+  return text;
+}
+
+}  // namespace
 
 std::string report_text(const ExecuteResult& result, const std::optional<Predicted>& predicted,
                         const std::string& why_not_predicted) {
@@ -98,6 +116,11 @@ std::string report_text(const ExecuteResult& result, const std::optional<Predict
           fmt::format(", predicted {} ({:+.1f} %)", format_bytes(said), 100 * (said / peak - 1));
     }
     text += "\n";
+  }
+  for (size_t rank = 0; rank < result.cuda_graphs.size(); ++rank) {
+    const GraphsUsed& graphs = result.cuda_graphs[rank];
+    if (graphs.on || !graphs.why_not.empty())
+      text += fmt::format("rank {}: {}\n", rank, describe(graphs));
   }
   return text;
 }

@@ -12,12 +12,21 @@
 
 namespace penstock::cli {
 
+/// Whether a rank on a GPU replayed its steps as CUDA graphs, and what its warm-up measured: a step's
+/// compute with and without them, 0 where it did not come to that.
+struct GraphsUsed {
+  bool on = false;
+  std::string why_not;
+  double without_s = 0, with_s = 0;
+};
+
 /// What rank 0 reported.
 struct ExecuteResult {
   std::vector<double> losses;          // empty for forwards only
   std::vector<double> gradient_norms;  // where the job clips
   std::vector<double> step_s;
   std::vector<int64_t> peak_memory_bytes;  // per rank
+  std::vector<GraphsUsed> cuda_graphs;     // per rank, on GPUs
   Probe probe;                             // mean over ranks, before and after
 
   /// Median and interquartile range of the steps after the warm-up.
@@ -26,6 +35,9 @@ struct ExecuteResult {
   /// How much slower this machine computes now than when it was profiled.
   double slowdown(const Predicted& predicted) const;
 };
+
+/// Throws nlohmann::json::exception.
+GraphsUsed parse_graphs_used(const nlohmann::json& json);
 
 /// Each step's loss and time: drawn on a terminal, and as lines of their own, at most about 100 of
 /// a run, to standard error.

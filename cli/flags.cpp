@@ -185,6 +185,8 @@ std::function<int()> declare_execute(CLI::App& app) {
       app.add_option("--ranks-per-device", options->ranks_per_device,
                      "of cuda: so many local ranks share a GPU, to try a plan; never to time it"),
       1, 64);
+  add_text(app, "--cuda-graphs", options->cuda_graphs, "WHEN",
+           "of cuda: auto (replay a step's compute where that is faster), on, off; default: auto");
   app.add_flag("--forward-only", options->forward_only, "inference: forwards of the plan alone");
   add_file(app, "--output", options->output, "with --forward-only: outputs (.safetensors)");
   add_file(app, "--trace", options->trace,

@@ -2,9 +2,12 @@
 
 namespace penstock {
 
+NLOHMANN_JSON_SERIALIZE_ENUM(CudaGraphs, {{CudaGraphs::automatic, "auto"},
+                                          {CudaGraphs::always, "on"},
+                                          {CudaGraphs::never, "off"}})
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ExecuteTask, plan, plan_sha256, program, first_step, steps,
-                                   forward_only, timeline, output, dump_gradients, save, resume,
-                                   save_every)
+                                   forward_only, cuda_graphs, timeline, output, dump_gradients,
+                                   save, resume, save_every)
 
 nlohmann::json to_json(const ExecuteTask& task) {
   nlohmann::json json;

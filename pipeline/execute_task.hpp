@@ -7,6 +7,9 @@
 
 namespace penstock {
 
+/// Whether a GPU replays its steps as CUDA graphs: where that is faster, in any case, or not.
+enum class CudaGraphs { automatic, always, never };
+
 struct ExecuteTask {
   std::string plan;         // path; read again by every worker
   std::string plan_sha256;  // of what was checked before the workers were started
@@ -14,6 +17,7 @@ struct ExecuteTask {
   int64_t first_step = 0;   // not 0 where a checkpoint is resumed
   int64_t steps = 1;        // to run
   bool forward_only = false;
+  CudaGraphs cuda_graphs = CudaGraphs::automatic;
   bool timeline = false;  // tell the timeline of the median step
   std::string output;     // of forwards only: .safetensors, "" for none
   std::string dump_gradients;

@@ -8,6 +8,7 @@
 #include <chrono>
 
 #include "backend/cuda/call.hpp"
+#include "backend/cuda/recorder.hpp"
 #include "backend/cuda/trace.hpp"
 
 namespace penstock::cuda {
@@ -88,6 +89,7 @@ class CudaDevice : public ComputeDevice {
     return trace_.get();
   }
   std::string no_trace() const override { return no_trace_; }
+  std::unique_ptr<Recorder> make_recorder() override { return cuda::make_recorder(); }
   int64_t held_bytes() const override { return stats().allocated_bytes[kAll].current; }
   int64_t peak_bytes() const override { return stats().allocated_bytes[kAll].peak; }
   void reset_peak() override { allocator::resetPeakStats(where_.index()); }
@@ -99,6 +101,7 @@ class CudaDevice : public ComputeDevice {
     return memory().total - memory().free - stats().reserved_bytes[kAll].current;
   }
   int64_t allocations() const override { return stats().num_device_alloc; }
+  void give_back_memory() override { allocator::emptyCache(); }
   void fail_without_memory(bool on) override { fail_without_memory_on = on; }
 
  private:

@@ -74,6 +74,26 @@ def test_two_ranks_on_one_gpu_train_like_the_cpu(tmp_path, schedule):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("schedule", ["1f1b", "zb-h1", "interleaved-1f1b"])
+def test_cuda_graphs_train_as_without(tmp_path, schedule):
+    """The same kernels on the same numbers: not even a sum is in another order."""
+    data = vectors(tmp_path, "x", 32, torch.float64)
+    ranks = [0, 1, 0, 1] if schedule.startswith("interleaved") else None
+    begins = ["", "layer1", "layer2", "output_proj"] if ranks else ["", "layer2"]
+    plan = write_plan(tmp_path, model_path("pippy-f64"), data, begins, 4, 2, schedule=schedule, ranks=ranks)
+    runs, saved = {}, {}
+    for graphs in ("off", "on"):
+        folder = tmp_path / graphs
+        runs[graphs] = execute_json(plan, "--device", "cuda", "--ranks-per-device", "2", "--cuda-graphs", graphs,
+                                    "--steps", "5", "--save", folder)
+        saved[graphs] = {key: value for file in sorted(folder.glob("step-5/stage-*.safetensors"))
+                         for key, value in load_file(file).items()}
+        assert [rank["on"] for rank in runs[graphs]["cuda_graphs"]] == [graphs == "on"] * 2
+    assert runs["on"]["losses"] == runs["off"]["losses"]
+    assert all(torch.equal(value, saved["off"][key]) for key, value in saved["on"].items())
+
+
+@pytest.mark.gpu
 def test_a_gpu_is_profiled_and_planned_for(tmp_path):
     job = tmp_path / "job.yaml"
     job.write_text(yaml.safe_dump({"penstock": "job", "model": str(model_path("pippy")), "loss": "cross_entropy",

@@ -63,6 +63,7 @@ def test_garbage_is_no_plan(tmp_path, content):
     (["--forward-only"], "--output"), (["--output", "o.safetensors"], "--forward-only"), (["--steps", "0"], "step"),
     (["--forward-only", "--output", "/nowhere/o.safetensors"], "/nowhere"), (["--save-every", "2"], "--save"),
     (["--device", "quantum"], "cpu or cuda"), (["--ranks-per-device", "2"], "--device cuda"),
+    (["--cuda-graphs", "on"], "--device cuda"), (["--device", "cuda", "--cuda-graphs", "maybe"], "auto, on"),
 ])
 def test_flags_that_make_no_sense(tmp_path, flags, says):
     done = execute(good_plan(tmp_path), *flags)

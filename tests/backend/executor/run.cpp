@@ -5,7 +5,6 @@
 #include <mutex>
 #include <optional>
 
-#include "backend/executor.hpp"
 #include "pipeline/parameters.hpp"
 
 namespace penstock::test {
@@ -66,7 +65,9 @@ void keep_buffers(const Graph& graph, Executor& executor, Tensors& buffers) {
 
 }  // namespace
 
-RunResult run_plan(const Plan& plan, int64_t steps, bool forward_only, Communicators (*make)(int)) {
+RunResult run_plan(const Plan& plan, int64_t steps, bool forward_only, Communicators (*make)(int),
+                   const std::function<std::unique_ptr<ComputeDevice>()>& device,
+                   CudaGraphs graphs) {
   const Graph graph = read_model(plan.job);
   const Analysis analysis = analyse(graph);
   const Slicing slicing = slice(plan, graph, analysis);
@@ -79,7 +80,14 @@ RunResult run_plan(const Plan& plan, int64_t steps, bool forward_only, Communica
   result.buffers.resize(plan.data_parallel);
   std::mutex mutex;
   run_ranks(make(size), [&](Communicator& communicator) {
-    Executor executor({plan, graph, analysis, slicing, program}, data, communicator);
+    const auto own = device ? device() : nullptr;
+    Executor executor({plan, graph, analysis, slicing, program}, data, communicator, 2,
+                      own ? *own : cpu_device());
+    if (own) {
+      const Replaying replaying = executor.warm_up(0, graphs);
+      const std::scoped_lock lock(mutex);
+      result.replaying[communicator.rank()] = replaying;
+    }
     std::vector<double> losses;
     for (int64_t step = 0; step < steps; ++step) {
       const StepResult done = executor.run_step(step);

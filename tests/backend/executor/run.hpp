@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/executor.hpp"
 #include "pipeline/plan.hpp"
 #include "tests/backend/executor/ranks.hpp"
 
@@ -25,6 +26,7 @@ struct RunResult {
   std::vector<std::set<std::string>> stepped;  // and those that it keeps optimizer state of
   Tensors outputs;                             // forwards only
   std::vector<std::string> actions;            // executed on rank 0 in the last step
+  std::map<int, Replaying> replaying;          // by rank, where there is a device
 };
 
 /// A plan whose stages begin at `begins` (the first ""), one to a rank unless `ranks` says.
@@ -32,8 +34,11 @@ Plan plan_of(const std::string& model, const std::string& data,
              const std::vector<std::string>& begins, int64_t microbatches, int64_t microbatch,
              const std::string& schedule = "gpipe", const std::vector<int>& ranks = {});
 
+/// `device`: makes one for each rank, which then warms up with `graphs`.
 RunResult run_plan(const Plan& plan, int64_t steps, bool forward_only = false,
-                   Communicators (*make)(int) = make_in_process);
+                   Communicators (*make)(int) = make_in_process,
+                   const std::function<std::unique_ptr<ComputeDevice>()>& device = {},
+                   CudaGraphs graphs = CudaGraphs::always);
 
 /// Largest difference over the tensors: |a - b| / max(|b|, 1e-5 x norm of all b), Euclidean norms.
 double difference(const Tensors& a, const Tensors& b);

@@ -11,12 +11,14 @@ class ScriptedDevice : public ComputeDevice {
   bool runs_behind() const override { return true; }
   KernelTrace* trace() override { return nullptr; }
   std::string no_trace() const override { return ""; }
+  std::unique_ptr<Recorder> make_recorder() override { return nullptr; }
   int64_t held_bytes() const override { return 0; }
   int64_t peak_bytes() const override { return 0; }
   void reset_peak() override {}
   int64_t available_bytes() const override { return 0; }
   int64_t other_bytes() const override { return 0; }
   int64_t allocations() const override { return 0; }
+  void give_back_memory() override {}
   void fail_without_memory(bool /*on*/) override {}
 };
 

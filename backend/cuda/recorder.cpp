@@ -1,0 +1,104 @@
+#include "backend/cuda/recorder.hpp"
+
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "backend/cuda/call.hpp"
+
+namespace penstock::cuda {
+
+namespace {
+
+namespace allocator = c10::cuda::CUDACachingAllocator;
+
+/// The memory that all recordings of one recorder share; it goes back to the allocator with the last
+/// of them and of the tensors in it.
+struct Pool {
+  c10::DeviceIndex device;
+  c10::MempoolId_t id;
+};
+
+/// While it lives, memory that is asked for on the stream comes from the pool.
+class FromPool {
+ public:
+  FromPool(const Pool& pool, cudaStream_t stream) : pool_(pool) {
+    allocator::beginAllocateToPool(pool.device, pool.id,
+                                   [stream](cudaStream_t asking) { return asking == stream; });
+  }
+  FromPool(const FromPool&) = delete;
+  FromPool& operator=(const FromPool&) = delete;
+  ~FromPool() { allocator::endAllocateToPool(pool_.device, pool_.id); }
+
+ private:
+  Pool pool_;
+};
+
+class GraphRecording : public Recording {
+ public:
+  /// Takes over one use of the pool.
+  explicit GraphRecording(const Pool& pool) : pool_(pool) {}
+  GraphRecording(const GraphRecording&) = delete;
+  GraphRecording& operator=(const GraphRecording&) = delete;
+  ~GraphRecording() override {
+    if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
+    allocator::releasePool(pool_.device, pool_.id);
+  }
+
+  void make(cudaGraph_t graph) {
+    const cudaError_t made = cudaGraphInstantiate(&graph_, graph, 0);
+    cudaGraphDestroy(graph);
+    check(made, "making a CUDA graph");
+  }
+
+  void replay() override {
+    check(cudaGraphLaunch(graph_, c10::cuda::getCurrentCUDAStream().stream()), "a CUDA graph");
+  }
+
+ private:
+  Pool pool_;
+  cudaGraphExec_t graph_ = nullptr;
+};
+
+class GraphRecorder : public Recorder {
+ public:
+  GraphRecorder() : pool_{c10::cuda::current_device(), at::cuda::graph_pool_handle()} {}
+
+  std::unique_ptr<Recording> record(const std::function<void()>& work) override {
+    const cudaStream_t stream = c10::cuda::getCurrentCUDAStream().stream();
+    std::unique_ptr<GraphRecording> recording;  // goes after what sends memory to its pool
+    const FromPool from_pool(pool_, stream);
+    recording = std::make_unique<GraphRecording>(pool_);
+    // Autograd issues backwards from a thread of its own, NCCL works in others: what they do
+    // elsewhere must not end the recording.
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "a CUDA graph's begin");
+    cudaGraph_t graph = nullptr;
+    try {
+      work();
+    } catch (...) {
+      cudaStreamEndCapture(stream, &graph);
+      cudaGetLastError();
+      throw;
+    }
+    check(cudaStreamEndCapture(stream, &graph), "a CUDA graph");
+    recording->make(graph);
+    return recording;
+  }
+
+  int64_t unheld_bytes() const override {
+    int64_t bytes = 0;
+    for (const auto& segment : allocator::snapshot(pool_.id).segments)
+      bytes += static_cast<int64_t>(segment.total_size - segment.allocated_size);
+    return bytes;
+  }
+
+ private:
+  Pool pool_;
+};
+
+}  // namespace
+
+std::unique_ptr<Recorder> make_recorder() { return std::make_unique<GraphRecorder>(); }
+
+}  // namespace penstock::cuda
