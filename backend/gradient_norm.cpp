@@ -1,7 +1,9 @@
 #include "backend/gradient_norm.hpp"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/stack.h>
 
 namespace penstock {
 
@@ -23,13 +25,28 @@ std::set<int> first_held(const Graph& graph, const Slicing& slicing,
   return held;
 }
 
-double squared_norm(TensorStore& store, const std::set<int>& indices) {
-  const at::NoGradGuard no_grad;
-  double sum = 0;
+namespace {
+
+std::vector<at::Tensor> gradients_of(TensorStore& store, const std::set<int>& indices) {
+  std::vector<at::Tensor> gradients;
   for (const int index : indices) {
     const at::Tensor& gradient = store.gradient(index);
-    if (!gradient.defined()) continue;
-    const double norm = at::linalg_vector_norm(gradient, 2, {}, false, at::kDouble).item<double>();
+    if (gradient.defined()) gradients.push_back(gradient);
+  }
+  return gradients;
+}
+
+}  // namespace
+
+/// The host waits once for all of them.
+double squared_norm(TensorStore& store, const std::set<int>& indices) {
+  const at::NoGradGuard no_grad;
+  const std::vector<at::Tensor> gradients = gradients_of(store, indices);
+  if (gradients.empty()) return 0;
+  const at::Tensor norms = at::stack(at::_foreach_norm(gradients, 2, at::kDouble)).cpu();
+  double sum = 0;
+  for (int64_t i = 0; i < norms.numel(); ++i) {
+    const double norm = norms[i].item<double>();
     sum += norm * norm;
   }
   return sum;
@@ -39,10 +56,8 @@ void clip_gradients(TensorStore& store, double norm, double most) {
   const at::NoGradGuard no_grad;
   const double factor = most / (norm + kEpsilon);
   if (factor >= 1) return;
-  for (const int index : store.indices()) {
-    const at::Tensor& gradient = store.gradient(index);
-    if (gradient.defined()) gradient.mul_(factor);
-  }
+  const std::vector<at::Tensor> gradients = gradients_of(store, store.indices());
+  if (!gradients.empty()) at::_foreach_mul_(gradients, factor);
 }
 
 }  // namespace penstock

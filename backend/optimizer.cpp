@@ -1,7 +1,11 @@
 #include "backend/optimizer.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_copy.h>
+
 #include <cmath>
+
+#include "backend/fused_step.hpp"
 
 namespace penstock {
 
@@ -28,19 +32,33 @@ ParameterSettings Optimizer::settings(int index, double rate_factor) const {
 
 void Optimizer::step(TensorStore& store, const std::set<int>& indices, double rate_factor) {
   const at::NoGradGuard no_grad;
+  std::vector<Stepped> on_gpu;
+  std::vector<at::Tensor> rounded, masters;
   for (const int index : indices) {
     const at::Tensor& gradient = store.gradient(index);
     if (!gradient.defined()) continue;
     State& state = states_[index];
     ++state.steps;
-    const ParameterSettings own = settings(index, rate_factor);
-    const at::Tensor parameter = stepped(store.tensor(index), gradient, state);
-    if (spec_.kind == OptimizerSpec::Kind::sgd) {
-      sgd(parameter, gradient, own, state);
+    const Stepped tensor{stepped(store.tensor(index), gradient, state), gradient,
+                         settings(index, rate_factor), &state};
+    if (tensor.parameter.is_cpu()) {
+      single_step(tensor);
     } else {
-      adamw(parameter, gradient, own, state);
+      on_gpu.push_back(tensor);
     }
-    if (!parameter.is_same(store.tensor(index))) store.tensor(index).copy_(parameter);
+    if (tensor.parameter.is_same(store.tensor(index))) continue;
+    rounded.push_back(store.tensor(index));
+    masters.push_back(tensor.parameter);
+  }
+  fused_step(spec_, on_gpu);
+  if (!rounded.empty()) at::_foreach_copy_(rounded, masters);
+}
+
+void Optimizer::single_step(const Stepped& tensor) const {
+  if (spec_.kind == OptimizerSpec::Kind::sgd) {
+    sgd(tensor.parameter, tensor.gradient, tensor.settings, *tensor.state);
+  } else {
+    adamw(tensor.parameter, tensor.gradient, tensor.settings, *tensor.state);
   }
 }
 

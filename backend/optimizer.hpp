@@ -1,5 +1,5 @@
-// SGD and AdamW, operation by operation as torch.optim's single-tensor form runs them on the CPU:
-// equal gradients give equal parameters, bit for bit. A parameter of bfloat16 whose gradient is
+// SGD and AdamW. On the CPU operation by operation as torch.optim's single-tensor form runs them:
+// equal gradients give equal parameters, bit for bit. On a GPU in few launches (fused_step.hpp). A parameter of bfloat16 whose gradient is
 // float32 has a float32 copy, the master: that is stepped, and the parameter becomes it, rounded.
 #pragma once
 
@@ -14,6 +14,8 @@
 #include "pipeline/parameters.hpp"
 
 namespace penstock {
+
+struct Stepped;
 
 class Optimizer {
  public:
@@ -35,6 +37,7 @@ class Optimizer {
 
  private:
   ParameterSettings settings(int index, double rate_factor) const;
+  void single_step(const Stepped& tensor) const;
   void sgd(const at::Tensor& parameter, at::Tensor gradient, const ParameterSettings& own,
            State& state) const;
   void adamw(const at::Tensor& parameter, const at::Tensor& gradient, const ParameterSettings& own,

@@ -2,6 +2,7 @@
 // torch.optim's to the last bit is shown by tests/cli/test_execute.py.
 #include <gtest/gtest.h>
 
+#include "backend/fused_step.hpp"
 #include "backend/gradient_norm.hpp"
 #include "backend/optimizer.hpp"
 
@@ -120,6 +121,54 @@ TEST(Clipping, IsByTheNormOfAllGradientsAndOnlyAboveIt) {
   EXPECT_EQ(store.gradient(0).item<double>(), 3);
   clip_gradients(store, 5, 2.5);
   EXPECT_EQ(store.gradient(1).item<double>(), 4 * (2.5 / (5 + 1e-6)));
+}
+
+/// Steps tensors of two types, one with settings of its own and one that came a step later, in both
+/// ways. Each step rounds some ten times, by 2^-53 (float32: 2^-24) of numbers below 8: below 400 of
+/// that after five, with what is left of earlier ones.
+void expect_fused_as_single(const OptimizerSpec& spec) {
+  at::manual_seed(11);
+  const std::map<int, at::Tensor> begin{{0, at::randn({17}, at::kDouble)},
+                                        {1, at::randn({1}, at::kDouble)},
+                                        {2, at::randn({33}, at::kFloat)},
+                                        {3, at::randn({5}, at::kDouble)}};
+  std::map<int, at::Tensor> fused;
+  for (const auto& [index, tensor] : begin) fused[index] = tensor.clone();
+  TensorStore store(begin);
+  const ParameterSettings own{0.25, 0.125};
+  Optimizer optimizer(spec, {{1, own}});
+  std::map<int, Optimizer::State> states;
+  for (int step = 0; step < 5; ++step) {
+    store.clear_gradients();
+    std::vector<Stepped> stepped;
+    for (const auto& [index, tensor] : fused) {
+      if (index == 3 && step == 0) continue;
+      const at::Tensor gradient = at::randn_like(tensor);
+      store.accumulate(index, gradient.clone());
+      ++states[index].steps;
+      const ParameterSettings common{spec.learning_rate, spec.weight_decay};
+      stepped.push_back({tensor, gradient, index == 1 ? own : common, &states[index]});
+    }
+    optimizer.step(store, {0, 1, 2, 3});
+    fused_step(spec, stepped);
+  }
+  for (const auto& [index, tensor] : fused) {
+    const double rounding = tensor.scalar_type() == at::kDouble ? 0x1p-53 : 0x1p-24;
+    const auto distance = (store.tensor(index) - tensor).abs().max().item<double>();
+    EXPECT_LE(distance, 400 * 8 * rounding) << index;
+    EXPECT_EQ(states[index].tensors.size(), optimizer.states()[index].tensors.size());
+  }
+}
+
+/// The fused step runs on GPUs alone, but is the same on the CPU.
+TEST(FusedStep, IsTheSingleTensorsOne) {
+  expect_fused_as_single(sgd(0.0625, 0, 0));
+  expect_fused_as_single(sgd(0.0625, 0.5, 0.25));
+  OptimizerSpec adamw;
+  adamw.kind = OptimizerSpec::Kind::adamw;
+  adamw.learning_rate = 0.0625;
+  adamw.weight_decay = 0.5;
+  expect_fused_as_single(adamw);
 }
 
 TEST(Optimizer, LeavesParametersWithoutAGradientAlone) {
