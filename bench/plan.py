@@ -12,32 +12,22 @@ import os
 import platform
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from datetime import date
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-PENSTOCK = ROOT / "build" / "penstock"
+from reporting import PENSTOCK, ROOT, export, run, table
+
 CLUSTERS = ROOT / "configs" / "clusters"
 GPT3 = {"layers": 96, "hidden": 12288, "heads": 96, "sequence": 2048, "vocabulary": 50257, "dtype": "bfloat16"}
-
-
-def run(*command):
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}\n{done.stderr}")
-    return done.stdout
 
 
 def profile(folder, layers):
     """A profile of GPT-3 with so many of its layers, and the seconds that making it took."""
     model, job, path = (folder / f"gpt-{layers}.{end}" for end in ("pt2", "yaml", "json"))
-    sizes = [word for name, value in (GPT3 | {"layers": layers}).items() for word in ("--set", f"{name}={value}")]
-    run(sys.executable, ROOT / "tools" / "export_model.py", ROOT / "configs" / "models" / "gpt.py", "--meta", "-o", model,
-        *sizes)
+    export("gpt", model, "--meta", **(GPT3 | {"layers": layers}))
     text = (ROOT / "configs" / "jobs" / "gpt3.yaml").read_text()
     job.write_text(text.replace("../../build/models/gpt3.pt2", str(model)))
     begin = time.perf_counter()
@@ -62,15 +52,6 @@ def plan(profile_path, *options, repeat=1):
             "binds": binding[1] if binding else "-",
             "plan": re.search(r"^plan +(.*)", text, re.M)[1],
             "complete": "yes" if "search     complete" in text else "no"}
-
-
-def table(rows):
-    """Rows of equal keys, as Markdown."""
-    cells = [list(rows[0])] + [[str(value) for value in row.values()] for row in rows]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
-    lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |" for row in cells]
-    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    return "\n".join(lines)
 
 
 def growth(profiles, repeat):

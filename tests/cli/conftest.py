@@ -1,6 +1,8 @@
-"""Tests marked `gpu` need one, and are skipped where there is none; tools/test --gpu runs them alone."""
+"""Tests marked `gpu` need one, and are skipped where there is none. tools/test --gpu runs them, and those marked
+`any_device`, which otherwise run on the CPU, and no others."""
 
 import ctypes
+import os
 
 import pytest
 
@@ -25,11 +27,13 @@ def gpus():
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "gpu: needs a GPU")
+    config.addinivalue_line("markers", "any_device: runs on the device that PENSTOCK_TEST_DEVICE names")
 
 
 def pytest_collection_modifyitems(items):
-    if not any("gpu" in item.keywords for item in items) or gpus() > 0:
+    marks = {"gpu", "any_device"} if os.environ.get("PENSTOCK_TEST_DEVICE", "cpu") != "cpu" else {"gpu"}
+    need_one = [item for item in items if marks & set(item.keywords)]
+    if not need_one or gpus() > 0:
         return
-    for item in items:
-        if "gpu" in item.keywords:
-            item.add_marker(pytest.mark.skip(reason="this machine has no GPU"))
+    for item in need_one:
+        item.add_marker(pytest.mark.skip(reason="this machine has no GPU"))

@@ -22,6 +22,9 @@ sys.path.insert(0, str(ROOT / "tests" / "models"))
 
 from training import Training  # noqa: E402: found through the line above
 
+# What `tools/test --gpu` runs these on; elsewhere it is the CPU.
+DEVICE = os.environ.get("PENSTOCK_TEST_DEVICE", "cpu")
+any_device = pytest.mark.any_device
 needs_backend = pytest.mark.skipif(not (BUILD / "penstock-worker").exists(),
                                    reason="penstock-worker is not built: no LibTorch")
 
@@ -75,8 +78,18 @@ def clean_environment():
     return {key: value for key, value in os.environ.items() if key not in names and not key.startswith(launchers)}
 
 
+def device_flags(plan, options=()):
+    """All ranks on one GPU, where the tests run on one."""
+    if DEVICE == "cpu" or "--device" in options:
+        return []
+    plan = yaml.safe_load(Path(plan).read_text())
+    ranks = plan.get("data_parallel", 1) * (1 + max(stage["rank"] for stage in plan["stages"]))
+    return ["--device", DEVICE, "--ranks-per-device", str(ranks)]
+
+
 def execute(plan, *options, timeout=300, program=PENSTOCK):
-    return subprocess.run([str(program), "execute", str(plan), *map(str, options)], capture_output=True,
+    flags = [*map(str, options), *device_flags(plan, options)]
+    return subprocess.run([str(program), "execute", str(plan), *flags], capture_output=True,
                           text=True, errors="replace", timeout=timeout, env=clean_environment())
 
 

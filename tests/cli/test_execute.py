@@ -11,7 +11,7 @@ import subprocess
 import pytest
 import yaml
 
-from pipelines import (BUILD, PENSTOCK, Reference, difference, execute, execute_json, load_file, model_path,
+from pipelines import (BUILD, PENSTOCK, Reference, any_device, difference, execute, execute_json, load_file, model_path,
                        needs_backend, text_file, torch, vectors, write_plan)
 
 pytestmark = needs_backend
@@ -27,6 +27,7 @@ def check_against_pytorch(plan, folder, tolerance, steps=3):
     return run
 
 
+@any_device
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
 @pytest.mark.parametrize("name, tolerance", [("transformer-f32", FLOAT32), ("transformer-f64", FLOAT64)])
 def test_the_transformer_on_two_ranks(tmp_path, name, tolerance, schedule):
@@ -39,6 +40,7 @@ def test_the_transformer_on_two_ranks(tmp_path, name, tolerance, schedule):
 LOOP, V = [0, 1, 0, 1], [0, 1, 1, 0]
 
 
+@any_device
 @pytest.mark.parametrize("schedule, ranks", [
     ("looped-bfs", LOOP), ("interleaved-1f1b", LOOP), ("interleaved-zb", LOOP), ("zb-h1", [0, 1]), ("zb-h2", [0, 1]),
     ("zbv", V), ("dualpipev", V)])
@@ -49,6 +51,7 @@ def test_every_schedule_trains_the_transformer_as_pytorch(tmp_path, schedule, ra
     check_against_pytorch(plan, tmp_path, FLOAT64)
 
 
+@any_device
 @pytest.mark.parametrize("schedule, ranks, recompute", [("1f1b", [0, 1], True), ("1f1b", [0, 1], 1), ("zbv", V, True),
                                                         ("zbv", V, 1), ("zb-h1", [0, 1], 2)])
 def test_stages_that_recompute_train_as_pytorch(tmp_path, schedule, ranks, recompute):
@@ -83,6 +86,7 @@ def test_the_adaptive_schedule_is_made_from_the_profile_and_trains_as_pytorch(tm
     assert "blind.yaml" in done.stderr and "names no profile" in done.stderr
 
 
+@any_device
 @pytest.mark.parametrize("name, width, tolerance", [("pippy", 512, FLOAT32), ("pippy-f64", 32, FLOAT64)])
 def test_the_pippy_network_on_three_ranks(tmp_path, name, width, tolerance):
     dtype = torch.float64 if "f64" in name else torch.float32
@@ -98,6 +102,7 @@ def test_the_pippy_network_on_three_ranks(tmp_path, name, width, tolerance):
     assert difference({name: tensor}, {name: Reference(plan).outputs()}) <= tolerance
 
 
+@any_device
 @pytest.mark.parametrize("name, tolerance", [("iterative", FLOAT32), ("iterative-f64", FLOAT64)])
 def test_the_iterative_network_on_four_ranks_keeps_its_shared_weights_equal(tmp_path, name, tolerance):
     dtype = torch.float64 if "f64" in name else torch.float32
@@ -114,6 +119,7 @@ def test_the_iterative_network_on_four_ranks_keeps_its_shared_weights_equal(tmp_
         assert name not in stages[3]
 
 
+@any_device
 def test_the_image_classifier_prints_twenty_losses(tmp_path):
     data = vectors(tmp_path, "image", None, torch.float32, shape=[1, 28, 28])
     plan = write_plan(tmp_path, model_path("image_classifier"), data, ["", "stage1"], 2, 8, steps=20,
@@ -151,6 +157,7 @@ def test_optimizers_equal_pytorchs_bit_for_bit_also_over_resumed_runs(tmp_path, 
             assert torch.equal(saved[f"parameter.{name}"], parameter), (step, name)
 
 
+@any_device
 def test_a_run_resumed_under_another_split_goes_on_as_if_never_stopped(tmp_path):
     arguments = [model_path("pippy-f64"), vectors(tmp_path, "x", 32, torch.float64)]
     more = {"optimizer": {"kind": "adamw", "learning_rate": 0.01}, "steps": 5}
@@ -164,6 +171,7 @@ def test_a_run_resumed_under_another_split_goes_on_as_if_never_stopped(tmp_path)
     assert not [p for p in (tmp_path / "c").iterdir() if p.name.startswith(".")]
 
 
+@any_device
 def test_replicas_equal_one_pipeline(tmp_path):
     data = vectors(tmp_path, "x", 32, torch.float64)
     plan = write_plan(tmp_path, model_path("pippy-f64"), data, ["", "layer1"], 2, 4, data_parallel=2)
@@ -171,6 +179,7 @@ def test_replicas_equal_one_pipeline(tmp_path):
     assert run["ranks"] == 4
 
 
+@any_device
 def test_a_trace_holds_every_action_of_every_rank(tmp_path):
     plan = write_plan(tmp_path, model_path("pippy"), vectors(tmp_path, "x", 512, torch.float32),
                       ["", "layer1", "layer2"], 4, 4)
@@ -181,6 +190,7 @@ def test_a_trace_holds_every_action_of_every_rank(tmp_path):
         assert f'"{action}"' in text, action
 
 
+@any_device
 def test_dropout_gives_the_same_losses_on_one_two_and_four_ranks(tmp_path):
     losses = []
     for begins in [[""], ["", "layers.1"], ["", "layers.0.multihead_attn", "layers.1", "norm"]]:

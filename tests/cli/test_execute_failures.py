@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import PENSTOCK, clean_environment, model_path, needs_backend, torch, vectors, write_plan
+from pipelines import (PENSTOCK, any_device, clean_environment, device_flags, model_path, needs_backend, torch, vectors,
+                       write_plan)
 
 pytestmark = needs_backend
 
@@ -17,8 +18,8 @@ pytestmark = needs_backend
 def endless(folder):
     plan = write_plan(folder, model_path("pippy"), vectors(folder, "x", 512, torch.float32),
                       ["", "layer1", "layer2"], 4, 4, steps=10_000_000)
-    process = subprocess.Popen([str(PENSTOCK), "execute", str(plan)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               text=True, env=clean_environment(), start_new_session=True)
+    process = subprocess.Popen([str(PENSTOCK), "execute", str(plan), *device_flags(plan)], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, env=clean_environment(), start_new_session=True)
     for line in process.stderr:
         if line.startswith("step"):
             return process
@@ -48,6 +49,7 @@ def wait_until_gone(pids, patience_s=30):
     raise AssertionError(f"still running: {pids}")
 
 
+@any_device
 @pytest.mark.parametrize("victim", [0, 1, 2])
 def test_a_killed_worker_ends_the_run_and_is_named(tmp_path, victim):
     process = endless(tmp_path)
@@ -60,6 +62,7 @@ def test_a_killed_worker_ends_the_run_and_is_named(tmp_path, victim):
     wait_until_gone(workers)
 
 
+@any_device
 def test_a_stopped_worker_does_not_outlive_the_others(tmp_path):
     process = endless(tmp_path)
     workers = sorted(workers_of(process))
@@ -80,6 +83,7 @@ def test_an_interrupt_ends_all_workers(tmp_path, number, status):
     wait_until_gone(workers)
 
 
+@any_device
 def test_workers_do_not_outlive_a_killed_penstock(tmp_path):
     process = endless(tmp_path)
     workers = workers_of(process)

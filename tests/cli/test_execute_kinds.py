@@ -5,7 +5,8 @@ import zipfile
 
 import pytest
 
-from pipelines import Reference, difference, execute_json, load_file, model_path, needs_backend, save_file, torch, write_plan
+from pipelines import (Reference, any_device, difference, execute_json, load_file, model_path, needs_backend, save_file,
+                       torch, write_plan)
 
 
 def arguments(path):
@@ -48,6 +49,7 @@ class Structured(Reference):
         return super().loss(output["logits"], target)
 
 
+@any_device
 @needs_backend
 @pytest.mark.parametrize("begins", [["", "mix"], ["", "table", "mix"]])
 def test_they_train_as_pytorch(tmp_path, begins):

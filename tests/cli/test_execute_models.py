@@ -10,7 +10,8 @@ import zipfile
 
 import pytest
 
-from pipelines import ROOT, Reference, difference, execute_json, load_file, model_path, needs_backend, torch, write_plan
+from pipelines import (ROOT, Reference, any_device, difference, execute_json, load_file, model_path, needs_backend,
+                       torch, write_plan)
 
 sys.path.insert(0, str(ROOT / "tools"))
 
@@ -53,6 +54,7 @@ def check_training(folder, name, begins, tolerance, **plan):
 LOOP, V = [0, 1, 0, 1], [0, 1, 1, 0]
 
 
+@any_device
 @pytest.mark.parametrize("name, begins, schedule, ranks", [
     ("gpt2", ["", "transformer.h.1"], "1f1b", None),
     ("llama", ["", "model.layers.0.mlp", "model.layers.1", "lm_head"], "interleaved-1f1b", LOOP),
@@ -88,12 +90,14 @@ def behind(name, module):
     return operators
 
 
+@any_device
 def test_a_stage_along_a_branch_trains_as_its_module(tmp_path):
     later = behind("moe", "blocks.0.mixture.experts.1")
     assert later
     check_training(tmp_path, "moe", ["", [f"%{name}" for name in later]], FLOAT32, microbatches=4, schedule="1f1b")
 
 
+@any_device
 def test_replicas_keep_their_own_batch_norm_statistics_and_those_of_the_first_are_saved(tmp_path):
     saved = check_training(tmp_path, "resnet-f64", ["", "groups.1"], FLOAT64, microbatches=2, schedule="1f1b",
                            data_parallel=2)

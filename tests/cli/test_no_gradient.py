@@ -5,7 +5,8 @@ AdamW's weight decay, too, passes them by: in every split, by all holders, in al
 
 import pytest
 
-from pipelines import difference, execute_json, load_file, model_path, needs_backend, torch, vectors, write_plan
+from pipelines import (any_device, difference, execute_json, load_file, model_path, needs_backend, torch, vectors,
+                       write_plan)
 from recipes import Recipe
 from test_training import FLOAT64, STEPS, saved_tensors
 
@@ -19,6 +20,7 @@ class OfFirstOutput(Recipe):
         return super().loss(output["logits"], target)
 
 
+@any_device
 @pytest.mark.parametrize("begins, more", [
     ([""], {}),
     (["", "head"], {"schedule": "gpipe"}),

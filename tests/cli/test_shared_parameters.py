@@ -10,8 +10,8 @@ import subprocess
 import pytest
 import yaml
 
-from pipelines import (PENSTOCK, Reference, difference, execute, execute_json, load_file, model_path, needs_backend,
-                       torch, vectors, write_plan)
+from pipelines import (PENSTOCK, Reference, any_device, difference, execute, execute_json, load_file, model_path,
+                       needs_backend, torch, vectors, write_plan)
 from recipes import Recipe
 from test_execute_models import module_of
 from test_training import ADAMW, FLOAT32, FLOAT64, FOUR, MIXED, ONE, STEPS, TWO, check, mixed_plan, plan_of, \
@@ -27,6 +27,7 @@ STATES = {"optimizer.transformer.wte.weight.exp_avg", "optimizer.transformer.wte
 LOOP = ["", "iter_block@1", "iter_block@2", "output_proj"]
 
 
+@any_device
 @pytest.mark.parametrize("begins, more", [(TWO, {}), (FOUR, {"schedule": "zb-h1"}), (TWO, {"data_parallel": 2})],
                          ids=["two", "four", "replicas"])
 def test_a_tied_embedding_trains_as_in_pytorch(tmp_path, begins, more):
@@ -34,6 +35,7 @@ def test_a_tied_embedding_trains_as_in_pytorch(tmp_path, begins, more):
     check(tmp_path, plan, FLOAT64, Recipe(plan, module_of("gpt2-f64")))
 
 
+@any_device
 def test_and_in_float32(tmp_path):
     """With SGD, for the reason in test_training.test_float32_as_well."""
     recipe = {"kind": "sgd", "momentum": 0.5, "learning_rate": 0.05, "clip_norm": 0.5}
@@ -41,6 +43,7 @@ def test_and_in_float32(tmp_path):
     check(tmp_path, plan, FLOAT32, Recipe(plan, module_of("gpt2")))
 
 
+@any_device
 @pytest.mark.parametrize("name, begins, tolerance", [
     ("iterative", LOOP[:2], FLOAT32), ("iterative-f64", LOOP, FLOAT64)], ids=["two-float32", "four-float64"])
 def test_an_unrolled_loop_trains_as_in_pytorch(tmp_path, name, begins, tolerance):
@@ -102,6 +105,7 @@ def test_what_is_frozen_is_not_sent(tmp_path):
     assert losses[0] == losses[1]
 
 
+@any_device
 def test_forwards_and_weights_do_not_depend_on_it(tmp_path):
     plan = plan_of(tmp_path, "gpt2-f64", FOUR, CLIPPED, **TRANSMIT)
     outputs = tmp_path / "outputs.safetensors"

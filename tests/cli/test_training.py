@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from pipelines import (PENSTOCK, difference, execute, execute_json, load_file, model_path, needs_backend, save_file,
-                       torch, write_plan)
+from pipelines import (PENSTOCK, any_device, difference, execute, execute_json, load_file, model_path, needs_backend,
+                       save_file, torch, write_plan)
 from recipes import MixedRecipe, Recipe
 from test_execute_models import module_of
 
@@ -62,6 +62,7 @@ RECIPES = {
 }
 
 
+@any_device
 @pytest.mark.parametrize("recipe, begins, more", [
     ("frozen", ONE, {}),
     ("first-stages-frozen", FOUR, {"schedule": "zb-h1"}),
@@ -76,6 +77,7 @@ def test_a_recipe_trains_as_in_pytorch(tmp_path, recipe, begins, more):
     check(tmp_path, plan, FLOAT64, Recipe(plan, module_of("gpt2-f64")))
 
 
+@any_device
 def test_float32_as_well(tmp_path):
     """With SGD: AdamW divides by the gradients' own size, also where they are roundings of 0 (of attention's key
     biases), which it makes steps of the learning rate."""
@@ -152,6 +154,7 @@ def ignoring(folder, name):
     return folder / "data.safetensors"
 
 
+@any_device
 @pytest.mark.parametrize("begins, more", [(FOUR, {}), (TWO, {"data_parallel": 2})], ids=["four", "replicas"])
 def test_each_target_of_the_global_batch_counts_the_same(tmp_path, begins, more):
     """The reference takes the whole global batch at once."""
@@ -221,6 +224,7 @@ def test_bf16_gradients_of_a_tied_embedding_are_those_of_autograd_but_for_its_ro
     assert difference(found, expected) <= FLOAT32
 
 
+@any_device
 def test_bf16_does_not_depend_on_the_split_and_goes_on_when_resumed(tmp_path):
     losses = [execute_json(mixed_plan(tmp_path, "llama-bf16", begins, MIXED, name=f"{len(begins)}.yaml"))["losses"]
               for begins in ([""], ["", "model.layers.1"])]

@@ -1,0 +1,33 @@
+"""What the benches in Python share: running a command, and tables in Markdown."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PENSTOCK = Path(os.environ.get("PENSTOCK_BUILD", ROOT / "build")) / "penstock"
+
+
+def run(*command):
+    """What it prints; ends this program where it fails."""
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}\n{done.stderr}")
+    return done.stdout
+
+
+def export(model, output, *flags, **settings):
+    """configs/models/MODEL.py with these settings, as OUTPUT."""
+    given = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    run(sys.executable, ROOT / "tools" / "export_model.py", ROOT / "configs" / "models" / f"{model}.py", "-o", output,
+        *flags, *given)
+
+
+def table(rows):
+    """Rows of equal keys, as Markdown."""
+    cells = [list(rows[0])] + [[str(value) for value in row.values()] for row in rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |" for row in cells]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join(lines)
