@@ -72,10 +72,11 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
   Collector collector(*loaded_, *communicator_);
   set_hooks(executor, collector);
   if (!task_.resume.empty()) load_checkpoint(task_.resume, *loaded_, executor);
+  communicator_->barrier();
+  const Probe before = run_probe(device());
   if (gpu_) warm_up(executor);
   communicator_->barrier();
   emit({{"event", "ready"}});
-  const Probe before = run_probe(device());
   device().reset_peak();
   for (int64_t i = 0; i < task_.steps; ++i) {
     step(executor, collector, task_.first_step + i);
@@ -83,6 +84,7 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
     save(executor, i + 1);
   }
   const int64_t peak = device().peak_bytes() + executor.recorded_bytes();
+  executor.forget_recordings();
   if (!task_.output.empty()) collector.write_outputs(task_.output);
   communicator_->barrier();
   const Probe after = run_probe(device());

@@ -67,10 +67,10 @@ class Executor {
   Executor(const Model& model, const Data& data, Communicator& communicator, int receive_depth = 2,
            ComputeDevice& device = cpu_device());
 
-  /// Runs a step's compute without transfers, sums or OPT, on zeros where something is received, and
-  /// leaves everything as it was: a GPU's memory is then asked for, and its kernels are loaded, while
-  /// no receive waits. With `graphs` the compute is then recorded, which only a GPU can (CUDA graphs);
-  /// `automatic` keeps the recordings where a step of them takes less time.
+  /// Runs a step's compute without transfers, sums or OPT, on zeros where something is received,
+  /// and leaves everything as it was: a GPU's memory is then asked for, and its kernels are loaded,
+  /// while no receive waits. With `graphs` the compute is then recorded, which only a GPU can (CUDA
+  /// graphs); `automatic` keeps the recordings where a step of them takes less time.
   Replaying warm_up(int64_t step, CudaGraphs graphs = CudaGraphs::never);
 
   /// One step of training, or of forwards if the program has no backward.
@@ -87,6 +87,8 @@ class Executor {
   bool steps(int tensor) const { return !received_.contains(tensor); }
   /// Memory of the recordings that no tensor holds.
   int64_t recorded_bytes() const { return recorder_ ? recorder_->unheld_bytes() : 0; }
+  /// Gives their memory back; later steps run.
+  void forget_recordings();
 
  private:
   using Slot = std::pair<int, int>;  // stage, microbatch
@@ -104,8 +106,10 @@ class Executor {
   double dry_step(int64_t step);
   std::string no_recordings() const;
   Replaying record(int64_t step, CudaGraphs graphs);
+  std::string try_recordings(int64_t step, CudaGraphs graphs, Replaying& times);
   void record_step(int64_t step);
-  void forget_recordings();
+  double least_dry_step_s(int64_t step);
+  int64_t missing_state_bytes();
 
   void begin(int64_t step);
   Timeline timeline(const std::vector<double>& times) const;

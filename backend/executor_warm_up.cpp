@@ -2,10 +2,13 @@
 // recordings.
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "backend/dry.hpp"
 #include "backend/executor.hpp"
+#include "pipeline/parameters.hpp"
 
 namespace penstock {
 
@@ -52,6 +55,7 @@ double Executor::dry_step(int64_t step) {
 
 /// Why this rank's steps cannot be recorded; "" where they can be tried.
 std::string Executor::no_recordings() const {
+  if (!device_.make_recorder()) return "this device records nothing";
   for (const auto& [index, stage] : stages_) {
     if (!stage->has_random()) continue;
     return "stage " + std::to_string(index) + " draws random numbers, others in each step";
@@ -61,42 +65,62 @@ std::string Executor::no_recordings() const {
 
 Replaying Executor::record(int64_t step, CudaGraphs graphs) {
   Replaying result;
-  recorder_ = device_.make_recorder();
-  result.why_not = recorder_ ? no_recordings() : "this device records nothing";
-  if (!result.why_not.empty()) {
-    recorder_.reset();
-    return result;
-  }
-  double issued_s = 0;
-  result.run_s = seconds_on(device_, [&] { issued_s = dry_step(step); });
-  if (graphs == CudaGraphs::automatic && issued_s < result.run_s / 2) {
-    result.why_not = "the host is ahead of the GPU without them";
-    recorder_.reset();
-    return result;
-  }
-  try {
-    record_step(step);
-  } catch (const std::exception& error) {
-    result.why_not = error.what();
+  result.why_not = no_recordings();
+  if (result.why_not.empty()) result.why_not = try_recordings(step, graphs, result);
+  result.on = result.why_not.empty();
+  if (!result.on && recorder_) {
     forget_recordings();
-    dry_step(step);
-    return result;
-  }
-  dry_step(step);  // asks for the memory of what goes in and out
-  result.replayed_s = seconds_on(device_, [&] { dry_step(step); });
-  result.on = graphs == CudaGraphs::always || result.replayed_s < result.run_s;
-  if (!result.on) {
-    result.why_not = "a step of them takes longer";
-    forget_recordings();
-    dry_step(step);
+    dry_step(step);  // asks for the memory again that it takes without
   }
   return result;
+}
+
+/// Why the steps are not to be replayed; "" where they are.
+std::string Executor::try_recordings(int64_t step, CudaGraphs graphs, Replaying& times) {
+  const bool always = graphs == CudaGraphs::always;
+  double issued_s = 0;
+  times.run_s = seconds_on(device_, [&] { issued_s = dry_step(step); });
+  if (!always && issued_s < times.run_s / 2) return "the host is ahead of the GPU without them";
+  times.run_s = std::min(times.run_s, least_dry_step_s(step));
+  try {
+    record_step(step);
+    dry_step(step);  // asks for the memory of what goes in and out
+    times.replayed_s = least_dry_step_s(step);
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  if (always) return "";
+  if (times.replayed_s >= times.run_s) return "a step of them takes longer";
+  if (device_.available_bytes() < missing_state_bytes()) return "they leave OPT no memory";
+  return "";
+}
+
+double Executor::least_dry_step_s(int64_t step) {
+  double least_s = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 3; ++i)
+    least_s = std::min(least_s, seconds_on(device_, [&] { dry_step(step); }));
+  return least_s;
+}
+
+/// What the first OPT asks for.
+int64_t Executor::missing_state_bytes() {
+  int64_t bytes = 0;
+  for (const int tensor : store_->indices()) {
+    if (!trained_.contains(tensor) || !steps(tensor)) continue;
+    if (optimizer_.states().contains(tensor)) continue;
+    const StoredTensor& stored = model_.graph.tensors[tensor];
+    bytes += training_bytes(model_.plan.job, stored) - gradient_bytes(model_.plan.job, stored);
+  }
+  return bytes;
 }
 
 /// What the stages took when they ran is given back first: it is asked for again by the recordings.
 void Executor::record_step(int64_t step) {
   store_->drop_gradients();
   device_.give_back_memory();
+  recorder_ = device_.make_recorder();
   for (auto& [index, stage] : stages_) stage->record(*recorder_);
   dry_actions(step);
   replayed_gradients_ = store_->gradients();
@@ -104,6 +128,7 @@ void Executor::record_step(int64_t step) {
 }
 
 void Executor::forget_recordings() {
+  if (!recorder_) return;
   for (auto& [index, stage] : stages_) stage->run();
   replayed_gradients_.clear();
   store_->drop_gradients();

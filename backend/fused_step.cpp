@@ -38,7 +38,7 @@ void step(const OptimizerSpec& spec, const Key& key, const Batch& batch) {
   if (spec.kind == OptimizerSpec::Kind::sgd) {
     return at::_fused_sgd_(batch.parameters, batch.gradients, batch.first_states, decay,
                            spec.momentum, rate, /*dampening=*/0, /*nesterov=*/false,
-                           /*maximize=*/false, /*is_first_step=*/steps == 1);
+                           /*maximize=*/false, /*is_first_step=*/spec.momentum != 0 && steps == 1);
   }
   const at::Tensor count =
       at::full({}, steps, batch.parameters.front().options().dtype(at::kFloat));

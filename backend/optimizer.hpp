@@ -1,6 +1,7 @@
 // SGD and AdamW. On the CPU operation by operation as torch.optim's single-tensor form runs them:
-// equal gradients give equal parameters, bit for bit. On a GPU in few launches (fused_step.hpp). A parameter of bfloat16 whose gradient is
-// float32 has a float32 copy, the master: that is stepped, and the parameter becomes it, rounded.
+// equal gradients give equal parameters, bit for bit. On a GPU in few launches (fused_step.hpp). A
+// parameter of bfloat16 whose gradient is float32 has a float32 copy, the master: that is stepped,
+// and the parameter becomes it, rounded.
 #pragma once
 
 #include <ATen/ATen.h>

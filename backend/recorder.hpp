@@ -1,4 +1,5 @@
-// Work that a device notes instead of running it, to run it again and again as a whole: CUDA graphs.
+// Work that a device notes instead of running it, to run it again and again as a whole: CUDA
+// graphs.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +19,11 @@ class Recording {
 class Recorder {
  public:
   virtual ~Recorder() = default;
-  /// Notes what `work` issues on the computing stream; none of it runs. Memory that it asks for is the
-  /// recordings' own, and as soon as `work` lets go of it the next recording may use it: replay them in
-  /// the order in which they were recorded. Throws what `work` throws, and std::runtime_error where it
-  /// does what cannot be noted (waits for the device, reads a value); the recorder is then of no more
-  /// use, the device is.
+  /// Notes what `work` issues on the computing stream; none of it runs. Memory that it asks for is
+  /// the recordings' own, and as soon as `work` lets go of it the next recording may use it: replay
+  /// them in the order in which they were recorded. Throws what `work` throws, and
+  /// std::runtime_error where it does what cannot be noted (waits for the device, reads a value);
+  /// the recorder is then of no more use, the device is.
   virtual std::unique_ptr<Recording> record(const std::function<void()>& work) = 0;
   /// Of the recordings' memory: what no tensor holds now.
   virtual int64_t unheld_bytes() const = 0;

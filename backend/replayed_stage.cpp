@@ -75,12 +75,15 @@ Stage::Forward ReplayedStage::perform(Key key, const Given& given, Work work) {
 template <class Work>
 Stage::Forward ReplayedStage::record(Key key, const Given& given, Work work) {
   Action& action = actions_[key];
+  const auto fresh = [&](const at::Tensor& tensor) {
+    if (tensor.device() == stage_->device()) return at::empty_like(tensor);
+    throw std::runtime_error("the host hands a stage a value that it computed");
+  };
   const auto place = [&](const at::Tensor& tensor) {
     return tensor.device() == stage_->device() ? place_of(tensor) : tensor;
   };
   action.recording = recorder_->record([&] {
-    const Given own =
-        changed(given, [](const at::Tensor& tensor) { return at::empty_like(tensor); });
+    const Given own = changed(given, fresh);
     action.given = changed(own, place_of);
     action.results = changed(work(own), place);
   });
@@ -100,7 +103,7 @@ Stage::Forward ReplayedStage::forward(int microbatch, const Values& inputs,
                                       const std::optional<at::Tensor>& target,
                                       const StepContext& context) {
   Given given{inputs, target, {}};
-  if (context.training && (recorder_ != nullptr || replays_)) {
+  if (context.training && stage_->has_loss() && (recorder_ != nullptr || replays_)) {
     given.loss_scale =
         at::full({}, context.loss_scale, at::TensorOptions(at::kDouble).device(stage_->device()));
   }

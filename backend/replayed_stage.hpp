@@ -11,21 +11,24 @@
 
 namespace penstock {
 
-/// What SegmentedStage promises, with the same results whether it runs or replays. Each action of each
-/// microbatch has a recording of its own: replayed in the order of the program, they need no more
-/// memory together than the stage takes when it runs. What goes in and out is copied, on the computing
-/// stream, so that nothing outside of the recordings lies in their memory but gradients of parameters.
+/// What SegmentedStage promises, with the same results whether it runs or replays. Each action of
+/// each microbatch has a recording of its own: replayed in the order of the program, they need no
+/// more memory together than the stage takes when it runs. What goes in and out is copied, on the
+/// computing stream, so that nothing outside of the recordings lies in their memory but gradients
+/// of parameters.
 class ReplayedStage {
  public:
   /// Runs, at first.
   explicit ReplayedStage(std::unique_ptr<SegmentedStage> stage) : stage_(std::move(stage)) {}
 
-  /// From now on actions are recorded: their results have shapes but no values, and the gradients that
-  /// the store then gets are where replays leave them. Stages that share a recorder are recorded
-  /// together: a whole step, each action once. `recorder` outlives the recording.
+  /// From now on actions are recorded: their results have shapes but no values, and the gradients
+  /// that the store then gets are where replays leave them. Stages that share a recorder are
+  /// recorded together: a whole step, each action once. `recorder` outlives the recording. An action
+  /// throws what Recorder::record throws, and std::runtime_error where it is given a value of the
+  /// host.
   void record(Recorder& recorder);
-  /// From now on recordings are replayed; actions come in the order in which they were recorded. Throws
-  /// std::logic_error for an action that was not.
+  /// From now on recordings are replayed; actions come in the order in which they were recorded.
+  /// Throws std::logic_error for an action that was not.
   void replay();
   /// From now on it runs again; recordings and unfinished microbatches are forgotten.
   void run();

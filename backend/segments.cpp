@@ -156,6 +156,10 @@ bool SegmentedStage::has_random() const {
 
 at::Device SegmentedStage::device() const { return parts_.front().stage->device(); }
 
+bool SegmentedStage::has_loss() const {
+  return std::ranges::any_of(parts_, [](const Part& part) { return part.stage->has_loss(); });
+}
+
 bool SegmentedStage::needs_target() const {
   return std::ranges::any_of(parts_, [](const Part& part) { return part.stage->needs_target(); });
 }

@@ -30,6 +30,7 @@ class SegmentedStage {
   /// As Stage::reset.
   void reset();
 
+  bool has_loss() const;
   bool needs_target() const;
   /// Does an operator draw random numbers?
   bool has_random() const;

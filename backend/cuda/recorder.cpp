@@ -1,5 +1,6 @@
 #include "backend/cuda/recorder.hpp"
 
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -13,6 +14,8 @@ namespace {
 
 namespace allocator = c10::cuda::CUDACachingAllocator;
 
+at::HostAllocator& pinned() { return *at::getHostAllocator(at::kCUDA); }
+
 /// The memory that all recordings of one recorder share; it goes back to the allocator with the last
 /// of them and of the tensors in it.
 struct Pool {
@@ -20,16 +23,23 @@ struct Pool {
   c10::MempoolId_t id;
 };
 
-/// While it lives, memory that is asked for on the stream comes from the pool.
+/// While it lives, memory that is asked for on the stream comes from the pool, of the GPU and
+/// pinned of the host.
 class FromPool {
  public:
-  FromPool(const Pool& pool, cudaStream_t stream) : pool_(pool) {
-    allocator::beginAllocateToPool(pool.device, pool.id,
-                                   [stream](cudaStream_t asking) { return asking == stream; });
+  FromPool(const Pool& pool, c10::cuda::CUDAStream stream) : pool_(pool) {
+    allocator::beginAllocateToPool(
+        pool.device, pool.id,
+        [own = stream.stream()](cudaStream_t asking) { return asking == own; });
+    pinned().begin_allocate_to_pool(
+        pool.id, [own = stream.unwrap()](c10::Stream asking) { return asking == own; });
   }
   FromPool(const FromPool&) = delete;
   FromPool& operator=(const FromPool&) = delete;
-  ~FromPool() { allocator::endAllocateToPool(pool_.device, pool_.id); }
+  ~FromPool() {
+    allocator::endAllocateToPool(pool_.device, pool_.id);
+    pinned().end_allocate_to_pool(pool_.id);
+  }
 
  private:
   Pool pool_;
@@ -44,6 +54,7 @@ class GraphRecording : public Recording {
   ~GraphRecording() override {
     if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
     allocator::releasePool(pool_.device, pool_.id);
+    pinned().release_pool(pool_.id);
   }
 
   void make(cudaGraph_t graph) {
@@ -66,9 +77,10 @@ class GraphRecorder : public Recorder {
   GraphRecorder() : pool_{c10::cuda::current_device(), at::cuda::graph_pool_handle()} {}
 
   std::unique_ptr<Recording> record(const std::function<void()>& work) override {
-    const cudaStream_t stream = c10::cuda::getCurrentCUDAStream().stream();
+    const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream();
+    const cudaStream_t stream = current.stream();
     std::unique_ptr<GraphRecording> recording;  // goes after what sends memory to its pool
-    const FromPool from_pool(pool_, stream);
+    const FromPool from_pool(pool_, current);
     recording = std::make_unique<GraphRecording>(pool_);
     // Autograd issues backwards from a thread of its own, NCCL works in others: what they do
     // elsewhere must not end the recording.
@@ -78,6 +90,7 @@ class GraphRecorder : public Recorder {
       work();
     } catch (...) {
       cudaStreamEndCapture(stream, &graph);
+      if (graph != nullptr) cudaGraphDestroy(graph);
       cudaGetLastError();
       throw;
     }

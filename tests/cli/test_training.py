@@ -224,7 +224,6 @@ def test_bf16_gradients_of_a_tied_embedding_are_those_of_autograd_but_for_its_ro
     assert difference(found, expected) <= FLOAT32
 
 
-@any_device
 def test_bf16_does_not_depend_on_the_split_and_goes_on_when_resumed(tmp_path):
     losses = [execute_json(mixed_plan(tmp_path, "llama-bf16", begins, MIXED, name=f"{len(begins)}.yaml"))["losses"]
               for begins in ([""], ["", "model.layers.1"])]

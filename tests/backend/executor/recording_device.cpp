@@ -240,6 +240,7 @@ class ScriptedMarks : public Marks {
 class RecordingDevice : public ScriptedDevice {
  public:
   explicit RecordingDevice(RecordingOptions options) : options_(std::move(options)) {}
+  int64_t available_bytes() const override { return options_.available_bytes; }
   std::unique_ptr<Marks> make_marks() override {
     return std::make_unique<ScriptedMarks>(cpu_device().make_marks(), options_.measured_s);
   }

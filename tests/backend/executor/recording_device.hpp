@@ -13,6 +13,7 @@ struct RecordingOptions {
   int most_recordings = 1 << 30;
   /// What each measurement of the device gives, the last again and again. Empty: the clock's.
   std::vector<double> measured_s;
+  int64_t available_bytes = int64_t{1} << 40;
 };
 
 /// Notes the operators below autograd, each with the memory that it reads and writes. As on a GPU

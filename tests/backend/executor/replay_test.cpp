@@ -160,12 +160,14 @@ TEST_F(Replay, IsKeptWhereItIsFaster) {
   const Plan of = plan(model, {"", "layer2"});
   const RunResult reference = run_plan(of, kSteps);
   // Far below what issuing a step takes, so that the device waits for its host.
-  const RunResult faster = replayed(of, {.measured_s = {2e-9, 1e-9}}, CudaGraphs::automatic);
+  const RunResult faster =
+      replayed(of, {.measured_s = {2e-9, 2e-9, 2e-9, 2e-9, 1e-9}}, CudaGraphs::automatic);
   expect_on(faster);
   EXPECT_EQ(faster.replaying.at(0).run_s, 2e-9);
   EXPECT_EQ(faster.replaying.at(0).replayed_s, 1e-9);
   expect_same(faster, reference);
-  const RunResult slower = replayed(of, {.measured_s = {1e-9, 2e-9}}, CudaGraphs::automatic);
+  const RunResult slower =
+      replayed(of, {.measured_s = {1e-9, 1e-9, 1e-9, 1e-9, 2e-9}}, CudaGraphs::automatic);
   EXPECT_FALSE(slower.replaying.at(0).on);
   EXPECT_THAT(slower.replaying.at(0).why_not, HasSubstr("longer"));
   expect_same(slower, reference);
@@ -173,6 +175,13 @@ TEST_F(Replay, IsKeptWhereItIsFaster) {
   EXPECT_FALSE(ahead.replaying.at(0).on);
   EXPECT_THAT(ahead.replaying.at(0).why_not, HasSubstr("ahead"));
   expect_same(ahead, reference);
+  // A layer's momentum takes more than that.
+  const RunResult full =
+      replayed(of, {.measured_s = {2e-9, 2e-9, 2e-9, 2e-9, 1e-9}, .available_bytes = 8},
+               CudaGraphs::automatic);
+  EXPECT_FALSE(full.replaying.at(0).on);
+  EXPECT_THAT(full.replaying.at(0).why_not, HasSubstr("OPT"));
+  expect_same(full, reference);
   EXPECT_FALSE(replayed(of, {}, CudaGraphs::never).replaying.at(0).on);
 }
 
