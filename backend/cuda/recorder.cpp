@@ -101,7 +101,7 @@ class GraphRecorder : public Recorder {
 
   int64_t unheld_bytes() const override {
     int64_t bytes = 0;
-    for (const auto& segment : allocator::snapshot(pool_.id).segments)
+    for (const auto& segment : allocator::snapshot(pool_.id, /*include_traces=*/false).segments)
       bytes += static_cast<int64_t>(segment.total_size - segment.allocated_size);
     return bytes;
   }
