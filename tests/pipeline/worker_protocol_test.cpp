@@ -54,9 +54,10 @@ TEST(WorkerProtocol, AnExecuteTaskArrivesAsItWasSent) {
   task.save = "s";
   task.save_every = 2;
   task.resume = "r";
+  task.cuda_graphs = CudaGraphs::always;
   const auto sent = to_json(task);
   EXPECT_EQ(to_json(parse_execute_task(nlohmann::json::parse(sent.dump()))), sent);
-  EXPECT_EQ(sent.size(), 12u);
+  EXPECT_EQ(sent.size(), 13u);
 }
 
 TEST(WorkerProtocol, AnErrorNamesRankStepActionAndKind) {
