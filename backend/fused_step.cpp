@@ -10,7 +10,7 @@ namespace penstock {
 
 namespace {
 
-/// What one call takes: tensors of one type, as far, with the same settings.
+/// What one call takes: tensors of one type, stepped equally often, with the same settings.
 struct Batch {
   std::vector<at::Tensor> parameters, gradients, first_states, second_states;
 };

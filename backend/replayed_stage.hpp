@@ -12,10 +12,10 @@
 namespace penstock {
 
 /// What SegmentedStage promises, with the same results whether it runs or replays. Each action of
-/// each microbatch has a recording of its own: replayed in the order of the program, they need no
-/// more memory together than the stage takes when it runs. What goes in and out is copied, on the
-/// computing stream, so that nothing outside of the recordings lies in their memory but gradients
-/// of parameters.
+/// each microbatch has a recording of its own: replayed in the order of the program, they need
+/// together about the memory that the stage takes when it runs. What goes in and out is copied, on
+/// the computing stream, so that nothing outside of the recordings lies in their memory but
+/// gradients of parameters.
 class ReplayedStage {
  public:
   /// Runs, at first.
@@ -46,7 +46,7 @@ class ReplayedStage {
  private:
   enum class Part { forward, backward, backward_input, backward_weight, end };
   using Key = std::pair<Part, int>;  // and the microbatch
-  /// What an action is given, or gives: of a backward the gradients are the values.
+  /// What an action is given: a backward gradients as its values.
   struct Given {
     Values values;
     std::optional<at::Tensor> target;

@@ -4,7 +4,7 @@ profile predicts beside what is measured. Prints Markdown, and puts it into a pa
 
     .venv/bin/python bench/gpu.py [--write docs/gpu.md] [--steps N] [--device cpu --small]
 
-Needs build/penstock and .venv. All train the same weights on the same tokens with AdamW in float32. --device cpu
+Needs build/penstock and .venv. All train from random weights on the same tokens with AdamW in float32. --device cpu
 --small only shows that the bench itself works.
 """
 

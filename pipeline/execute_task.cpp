@@ -2,9 +2,6 @@
 
 namespace penstock {
 
-NLOHMANN_JSON_SERIALIZE_ENUM(CudaGraphs, {{CudaGraphs::automatic, "auto"},
-                                          {CudaGraphs::always, "on"},
-                                          {CudaGraphs::never, "off"}})
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ExecuteTask, plan, plan_sha256, program, first_step, steps,
                                    forward_only, cuda_graphs, timeline, output, dump_gradients,
                                    save, resume, save_every)

@@ -25,6 +25,7 @@ RunResult replayed(const Plan& plan, test::RecordingOptions options = {},
 }
 
 void expect_on(const RunResult& run) {
+  ASSERT_FALSE(run.replaying.empty());
   for (const auto& [rank, replaying] : run.replaying)
     EXPECT_TRUE(replaying.on) << rank << ": " << replaying.why_not;
 }
