@@ -9,6 +9,7 @@
 #include "backend/events.hpp"
 #include "backend/nccl/communicator.hpp"
 #include "backend/probe.hpp"
+#include "graph/error.hpp"
 
 namespace penstock {
 
