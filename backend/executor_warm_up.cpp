@@ -80,7 +80,7 @@ std::string Executor::try_recordings(int64_t step, CudaGraphs graphs, Replaying&
   const bool always = graphs == CudaGraphs::always;
   double issued_s = 0;
   times.run_s = seconds_on(device_, [&] { issued_s = dry_step(step); });
-  if (!always && issued_s < times.run_s / 2) return "the host is ahead of the GPU without them";
+  if (!always && !worth_recording(issued_s, times.run_s)) return "the host is ahead of the GPU without them";
   times.run_s = std::min(times.run_s, least_dry_step_s(step));
   try {
     record_step(step);

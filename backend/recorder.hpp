@@ -16,6 +16,10 @@ class Recording {
   virtual void replay() = 0;
 };
 
+/// Can it be faster to replay a step than to run it, where its host took `issued_s` to issue what
+/// took `run_s` in all?
+inline bool worth_recording(double issued_s, double run_s) { return issued_s >= run_s / 2; }
+
 class Recorder {
  public:
   virtual ~Recorder() = default;

@@ -29,7 +29,7 @@ import gpt2  # noqa: E402: found through the line above
 
 GPT2_SMALL = {"layers": 12, "hidden": 768, "heads": 12, "sequence": 1024, "vocabulary": 50257}
 TINY = {"layers": 2, "hidden": 32, "heads": 2, "sequence": 32, "vocabulary": 128}
-BATCH = 8
+BATCH = 16  # less, and a profile measures no CUDA graphs: that would take longer than a step
 ADAMW = {"kind": "adamw", "learning_rate": 1e-4, "weight_decay": 0.01}
 BEGIN, END = "<!-- measured by bench/gpu.py: begin -->", "<!-- end -->"
 
@@ -85,15 +85,22 @@ def milliseconds(seconds):
     return f"{1e3 * seconds:.2f} ms"
 
 
+def graph_settings(options):
+    return ["off", "auto"] if options.device == "cuda" else ["none"]
+
+
+def graph_flags(graphs):
+    return [] if graphs == "none" else ["--cuda-graphs", graphs]
+
+
 def speed(folder, job, options, sizes):
     for microbatch in (1, 2, 4, 8):
         flags = ["--device", options.device, "--steps", options.steps]
         eager = eager_step_s(folder, options.device, sizes, microbatch, options.steps)
         torch.cuda.empty_cache()  # others need it now
         row = {"microbatch": microbatch, "PyTorch eager": milliseconds(eager)}
-        for graphs in ("off", "auto") if options.device == "cuda" else ("none",):
-            more = ["--cuda-graphs", graphs] if options.device == "cuda" else []
-            done = penstock_step(folder, job, microbatch, *flags, *more)
+        for graphs in graph_settings(options):
+            done = penstock_step(folder, job, microbatch, *flags, *graph_flags(graphs))
             step = done["measured_step_s"]
             used = " (used)" if any(rank["on"] for rank in done.get("cuda_graphs", [])) else ""
             row |= {f"Penstock, graphs {graphs}": milliseconds(step) + used,
@@ -102,19 +109,23 @@ def speed(folder, job, options, sizes):
 
 
 def predicted(folder, options):
-    """Measured by profile and execute: a step of one stage with the plan's microbatch, and the peak of its memory."""
+    """By profile and execute: a step of one stage with the smallest microbatch and with the plan's, and its memory."""
     profile, plan = folder / "profile.json", folder / "planned.yaml"
     run(PENSTOCK, "profile", folder / "job.yaml", "--device", options.device, "-o", profile)
-    run(PENSTOCK, "plan", profile, "--ranks", 1, "-o", plan)
-    more = ["--cuda-graphs", "off"] if options.device == "cuda" else []
-    flags = ["--device", options.device, "--steps", options.steps, "--json", *more]
-    done = json.loads(run(PENSTOCK, "execute", plan, *flags))
-    pairs = {"step": (done["predicted_step_s"], done["measured_step_s"]),
-             "peak memory": (done["predicted_peak_memory_bytes"][0], done["peak_memory_bytes"][0])}
-    for name, (said, found) in pairs.items():
-        show = milliseconds if name == "step" else lambda bytes_: f"{bytes_ / 1e6:.0f} MB"
-        yield {"": name, "predicted": show(said), "measured": show(found),
-               "difference": f"{100 * (said / found - 1):+.1f} %"}
+    for microbatches in (BATCH, "auto"):
+        run(PENSTOCK, "plan", profile, "--ranks", 1, "--microbatches", microbatches, "-o", plan)
+        for graphs in graph_settings(options):
+            flags = ["--device", options.device, "--steps", options.steps, "--json", *graph_flags(graphs)]
+            done = json.loads(run(PENSTOCK, "execute", plan, *flags))
+            yield {"microbatch": yaml.safe_load(plan.read_text())["microbatch"], "graphs": graphs,
+                   **compared("step", done["predicted_step_s"], done["measured_step_s"], milliseconds),
+                   **compared("memory", done["predicted_peak_memory_bytes"][0], done["peak_memory_bytes"][0],
+                              lambda bytes_: f"{bytes_ / 1e6:.0f} MB")}
+
+
+def compared(what, said, found, show):
+    return {f"{what} predicted": show(said), f"{what} measured": show(found),
+            f"{what} off by": f"{100 * (said / found - 1):+.1f} %"}
 
 
 def machine(device):

@@ -24,6 +24,7 @@ int profile(const ProfileOptions& options);
 struct PlanOptions {
   std::string profile, cluster, output;
   std::string objective = "throughput", shared_parameters = "auto", html;
+  std::string cuda_graphs;             // auto, on, off; "": not said
   std::optional<int> ranks;            // absent: the cluster's, or the split's, or 2
   std::vector<std::string> schedules;  // empty: auto
   std::optional<int64_t> microbatches, data_parallel;  // absent: auto
@@ -43,6 +44,7 @@ struct SimulateOptions {
   std::string forward, backward, backward_input, backward_weight;
   std::string message, bandwidth, latency;
   std::string saved, saved_weight, memory;
+  std::string cuda_graphs;  // auto, on, off; "": not said
   std::string trace, html;
   bool json = false;
   int width = 0;  // columns of the drawing; 0: the terminal's

@@ -121,8 +121,8 @@ int execute(const ExecuteOptions& options) {
   or_tell_others(launcher, [&] { run = prepare(options, launcher); });
   const CheckedRun& checked = run->checked;
   std::string no_prediction;
-  const auto predicted =
-      predict(checked.plan, checked.graph, checked.slicing, checked.program, no_prediction);
+  const auto predicted = predict(checked.plan, checked.graph, checked.slicing, checked.program,
+                                 run->task.cuda_graphs, no_prediction);
   std::optional<Listener> listener(std::in_place, checked.plan, run->task, options.trace);
   const Program executed = delay_receives(checked.program);  // as the workers do
   Workers workers(run->workers, [&](int rank, int position) {

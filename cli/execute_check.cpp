@@ -25,13 +25,7 @@ void check_folder_of(const std::string& path) {
                    "Make it, or write elsewhere.");
 }
 
-CudaGraphs cuda_graphs(const std::string& when) {
-  if (when.empty() || when == "auto") return CudaGraphs::automatic;
-  if (when == "on") return CudaGraphs::always;
-  if (when == "off") return CudaGraphs::never;
-  throw InputError("--cuda-graphs", fmt::format("`{}` is none of auto, on, off", when),
-                   "Use auto, on or off.");
-}
+constexpr const char* kGraphsFlag = "--cuda-graphs";
 
 void check_flags(const ExecuteOptions& options) {
   const auto refuse = [](const char* flag, const char* problem, const char* cure) {
@@ -39,9 +33,9 @@ void check_flags(const ExecuteOptions& options) {
   };
   check_device(options.device, options.ranks_per_device);
   if (options.device == "cpu" && !options.cuda_graphs.empty()) {
-    refuse("--cuda-graphs", "is for GPUs", "Add --device cuda, or leave it out.");
+    refuse(kGraphsFlag, "is for GPUs", "Add --device cuda, or leave it out.");
   }
-  cuda_graphs(options.cuda_graphs);
+  parse_cuda_graphs(options.cuda_graphs, kGraphsFlag);
   if (options.forward_only && options.output.empty()) {
     refuse("--forward-only", "has nowhere to write the outputs", "Add --output OUT.safetensors.");
   }
@@ -120,7 +114,9 @@ CheckedRun check_execute(const ExecuteOptions& options) {
   check_model(checked.plan, checked.graph);
   check_written(options, checked.graph);
   checked.slicing = slice(checked.plan, checked.graph, analyse(checked.graph));
-  make_adaptive(checked.plan, checked.graph, checked.slicing);
+  const bool replayed = parse_cuda_graphs(options.cuda_graphs, kGraphsFlag) != CudaGraphs::never;
+  make_adaptive(checked.plan, checked.graph, checked.slicing,
+                replayed ? CudaGraphs::automatic : CudaGraphs::never);
   checked.program = lowered_program(checked.plan, checked.slicing, options.forward_only);
   open_dataset(checked.plan.job, checked.graph, !options.forward_only);
   return checked;
@@ -144,7 +140,7 @@ ExecuteTask execute_task(const ExecuteOptions& options, const CheckedRun& checke
   }
   task.save_every = options.save_every;
   task.forward_only = options.forward_only;
-  task.cuda_graphs = cuda_graphs(options.cuda_graphs);
+  task.cuda_graphs = parse_cuda_graphs(options.cuda_graphs, kGraphsFlag);
   task.timeline = !options.trace.empty();
   const auto absolute = [](const std::string& path) {
     return path.empty() ? path : std::filesystem::absolute(path).string();

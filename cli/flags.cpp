@@ -57,6 +57,12 @@ CLI::Option* add_file(CLI::App& app, const std::string& flag, std::string& value
   return add_text(app, flag, value, "FILE", help);
 }
 
+void add_graphs(CLI::App& app, std::string& when) {
+  add_text(app, "--cuda-graphs", when, "WHEN",
+           "of GPUs: auto (steps are replayed where the profile found that faster), on, off; "
+           "default: auto");
+}
+
 std::vector<std::string> schedule_names(const std::vector<std::string>& given) {
   if (given == std::vector<std::string>{"auto"}) return {};
   for (const std::string& name : given) check_schedule(name, "--schedule");
@@ -140,6 +146,7 @@ std::function<int()> declare_plan(CLI::App& app) {
            "of several ranks: replicate (each updates a copy), transmit (the first one updates it "
            "and sends its value) or auto")
       ->capture_default_str();
+  add_graphs(app, options->cuda_graphs);
   app.add_flag("--contiguous", options->contiguous,
                "stages that follow one another in the model, as other tools need them");
   app.add_flag("--allow-batch-coupling", options->allow_batch_coupling,
@@ -163,6 +170,7 @@ std::function<int()> declare_simulate(CLI::App& app) {
   add_text(app, "PLAN.yaml", options->plan, "", "the plan to simulate");
   declare_study(app, *options);
   add_text(app, "--memory", options->memory, "BYTES", "limit per rank to compare with");
+  add_graphs(app, options->cuda_graphs);
   add_file(app, "--trace", options->trace, "write the timeline for Perfetto and `compare` (JSON)");
   add_file(app, "--html", options->html, "write one page: timeline, memory, critical path");
   in_range(

@@ -21,6 +21,7 @@
 #include "planner/estimate.hpp"
 #include "simulator/explain.hpp"
 #include "simulator/html.hpp"
+#include "simulator/replays.hpp"
 
 namespace penstock::cli {
 
@@ -52,6 +53,7 @@ void make_absolute(std::optional<FileRef>& file) {
 void write_page(const PlanOptions& options) {
   SimulateOptions simulate;
   simulate.plan = options.output;
+  simulate.cuda_graphs = options.cuda_graphs;
   const Study study = plan_study(simulate);
   const Simulation run = penstock::simulate(study.program, study.costs, study.network, {});
   if (run.actions > most_explained_actions) {
@@ -68,7 +70,8 @@ void write_page(const PlanOptions& options) {
 
 int plan(const PlanOptions& options) {
   const PlanRequest request = plan_request(options);
-  const Profile profile = read_profile(options.profile);
+  const CudaGraphs graphs = parse_cuda_graphs(options.cuda_graphs, "--cuda-graphs");
+  const Profile profile = with_replays(read_profile(options.profile), graphs);
   const Graph model = read_model(profile.job);
   std::optional<Cluster> cluster;
   if (!options.cluster.empty()) cluster = read_cluster(options.cluster);

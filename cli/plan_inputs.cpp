@@ -12,6 +12,7 @@
 #include "simulator/adaptive.hpp"
 #include "simulator/memory_limit.hpp"
 #include "simulator/plan_costs.hpp"
+#include "simulator/replays.hpp"
 
 namespace penstock::cli {
 
@@ -92,8 +93,9 @@ MemoryLimit memory(const Plan& plan, const Profile& profile, const Cluster* clus
 
 }  // namespace
 
-PlanInputs plan_inputs(const Plan& plan, const Graph& model, const Slicing& slicing) {
-  const Profile profile = profile_of(plan);
+PlanInputs plan_inputs(const Plan& plan, const Graph& model, const Slicing& slicing,
+                       CudaGraphs graphs) {
+  const Profile profile = with_replays(profile_of(plan), graphs);
   const std::optional<Cluster> cluster = cluster_of(plan);
   const Cluster* on = cluster ? &*cluster : nullptr;
   return {.costs = plan_costs(plan, model, slicing, profile, on),
@@ -111,9 +113,9 @@ Program adaptive_program(const Plan& plan, const Slicing& slicing, const PlanInp
       adaptive_problem(plan, flows(slicing), inputs.costs, inputs.network, inputs.memory));
 }
 
-void make_adaptive(Plan& plan, const Graph& model, const Slicing& slicing) {
+void make_adaptive(Plan& plan, const Graph& model, const Slicing& slicing, CudaGraphs graphs) {
   if (!needs_adaptive(plan)) return;
-  plan.made = adaptive_program(plan, slicing, plan_inputs(plan, model, slicing));
+  plan.made = adaptive_program(plan, slicing, plan_inputs(plan, model, slicing, graphs));
 }
 
 }  // namespace penstock::cli

@@ -1,6 +1,7 @@
 // What a plan is simulated with, from the files that it names.
 #pragma once
 
+#include "pipeline/cuda_graphs.hpp"
 #include "pipeline/plan.hpp"
 #include "pipeline/profile.hpp"
 #include "simulator/costs.hpp"
@@ -16,9 +17,11 @@ struct PlanInputs {
   Probe probe;  // of the profile
 };
 
-/// Reads the plan's profile and cluster. Throws InputError where the plan names no profile, where a
-/// file is not the one that the plan was made from, and where the cluster has too few ranks.
-PlanInputs plan_inputs(const Plan& plan, const Graph& model, const Slicing& slicing);
+/// Reads the plan's profile and cluster. `graphs`: whether steps are to be replayed
+/// (simulator/replays.hpp). Throws InputError where the plan names no profile, where a file is not
+/// the one that the plan was made from, and where the cluster has too few ranks.
+PlanInputs plan_inputs(const Plan& plan, const Graph& model, const Slicing& slicing,
+                       CudaGraphs graphs = CudaGraphs::automatic);
 
 /// The plan's schedule is to be made for its costs (`adaptive`), and has not been.
 bool needs_adaptive(const Plan& plan);
@@ -28,6 +31,7 @@ bool needs_adaptive(const Plan& plan);
 Program adaptive_program(const Plan& plan, const Slicing& slicing, const PlanInputs& inputs);
 
 /// Fills in Plan::made of such a plan, reading its files; leaves others alone.
-void make_adaptive(Plan& plan, const Graph& model, const Slicing& slicing);
+void make_adaptive(Plan& plan, const Graph& model, const Slicing& slicing,
+                   CudaGraphs graphs = CudaGraphs::automatic);
 
 }  // namespace penstock::cli

@@ -7,13 +7,13 @@
 namespace penstock::cli {
 
 std::optional<Predicted> predict(const Plan& plan, const Graph& model, const Slicing& slicing,
-                                 const Program& lowered, std::string& reason) {
+                                 const Program& lowered, CudaGraphs graphs, std::string& reason) {
   if (!plan.profile) {
     reason = "the plan names no profile";
     return std::nullopt;
   }
   try {
-    const PlanInputs inputs = plan_inputs(plan, model, slicing);
+    const PlanInputs inputs = plan_inputs(plan, model, slicing, graphs);
     const Simulation simulation =
         penstock::simulate(lowered, inputs.costs, inputs.network, {false, false});
     return Predicted{simulation.makespan_s, simulation.peak_memory_bytes, inputs.probe};

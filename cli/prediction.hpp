@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "pipeline/cuda_graphs.hpp"
 #include "pipeline/plan.hpp"
 #include "pipeline/profile.hpp"
 
@@ -17,8 +18,8 @@ struct Predicted {
 };
 
 /// Nothing where the plan names no profile, or one whose file is gone, or which did not measure
-/// this plan's microbatch; `reason` then says which, for people.
+/// this plan's microbatch, or which has no replays where they are asked for; `reason` then says which, for people.
 std::optional<Predicted> predict(const Plan& plan, const Graph& model, const Slicing& slicing,
-                                 const Program& lowered, std::string& reason);
+                                 const Program& lowered, CudaGraphs graphs, std::string& reason);
 
 }  // namespace penstock::cli

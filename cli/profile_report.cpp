@@ -14,29 +14,18 @@ namespace {
 
 using Out = std::back_insert_iterator<std::string>;
 
-/// Of the device, or of the host that issues it.
-double sum_s(const std::vector<UnitCost>& units, Measured ActionTimes::*action,
-             double Measured::*time_s = &Measured::mean_s) {
-  return std::accumulate(units.begin(), units.end(), 0.0, [&](double sum, const UnitCost& unit) {
-    return sum + unit.times.*action.*time_s;
-  });
+double sum_s(const MicrobatchCosts& costs, Measured ActionTimes::*action) {
+  return std::accumulate(
+      costs.units.begin(), costs.units.end(), 0.0,
+      [&](double sum, const UnitCost& unit) { return sum + (unit.times.*action).mean_s; });
 }
 
-/// Seconds of F and B of one microbatch through the whole model, with its loss.
-double pass_s(const MicrobatchCosts& costs) {
-  return sum_s(costs.units, &ActionTimes::forward) + costs.loss_forward.mean_s +
-         sum_s(costs.units, &ActionTimes::backward);
-}
-
-double issued_s(const MicrobatchCosts& costs) {
-  return sum_s(costs.units, &ActionTimes::forward, &Measured::host_s) + costs.loss_forward.host_s +
-         sum_s(costs.units, &ActionTimes::backward, &Measured::host_s);
-}
+double pass_s(const MicrobatchCosts& costs) { return costs.pass().device_s; }
 
 /// A training step on one device: every microbatch, and the optimizer.
 double step_s(const Profile& profile, const MicrobatchCosts& costs, double parameter_bytes) {
   const double count = double(profile.job.global_batch) / double(costs.microbatch);
-  return count * (std::max(pass_s(costs), issued_s(costs)) + costs.load_batch_s) +
+  return count * (costs.pass().longer_s() + costs.load_batch_s) +
          pass_s(costs) * costs.first_microbatch_excess +
          profile.optimizer_s_per_byte * parameter_bytes;
 }
@@ -65,7 +54,7 @@ void print_sizes(Out out, const Profile& profile, double parameter_bytes) {
   fmt::format_to(out, "\n{:>10} {:>10} {:>10} {:>10} {:>10} {:>7} {:>12} {:>11}\n", "microbatch",
                  "F", "B", "I", "W", "spread", "memory held", "step alone");
   for (const MicrobatchCosts& costs : profile.microbatches) {
-    const double spread = sum_s(costs.units, &ActionTimes::forward) > 0
+    const double spread = sum_s(costs, &ActionTimes::forward) > 0
                               ? std::accumulate(costs.units.begin(), costs.units.end(), 0.0,
                                                 [](double sum, const UnitCost& unit) {
                                                   return sum + unit.times.forward.spread_s +
@@ -76,10 +65,10 @@ void print_sizes(Out out, const Profile& profile, double parameter_bytes) {
     int64_t held = 0;
     for (const UnitCost& unit : costs.units) held += unit.held.after_forward;
     fmt::format_to(out, "{:>10} {:>10} {:>10} {:>10} {:>10} {:>5.1f} % {:>12} {:>11}\n",
-                   costs.microbatch, format_seconds(sum_s(costs.units, &ActionTimes::forward)),
-                   format_seconds(sum_s(costs.units, &ActionTimes::backward)),
-                   format_seconds(sum_s(costs.units, &ActionTimes::backward_input)),
-                   format_seconds(sum_s(costs.units, &ActionTimes::backward_weight)), 100 * spread,
+                   costs.microbatch, format_seconds(sum_s(costs, &ActionTimes::forward)),
+                   format_seconds(sum_s(costs, &ActionTimes::backward)),
+                   format_seconds(sum_s(costs, &ActionTimes::backward_input)),
+                   format_seconds(sum_s(costs, &ActionTimes::backward_weight)), 100 * spread,
                    format_bytes(double(held)),
                    format_seconds(step_s(profile, costs, parameter_bytes)));
   }
@@ -88,13 +77,19 @@ void print_sizes(Out out, const Profile& profile, double parameter_bytes) {
 /// Of devices whose hosts run ahead: which of the two limits a stage of such microbatches.
 void print_hosts(Out out, const Profile& profile) {
   for (const MicrobatchCosts& costs : profile.microbatches) {
-    const double issued = issued_s(costs), ran = pass_s(costs);
+    const auto [ran, issued] = costs.pass();
     if (issued <= 0) continue;
     fmt::format_to(
         out, "{}microbatch {}: the host issues F and B in {}, the device runs them in {}{}\n",
         &costs == &profile.microbatches.front() ? "\n" : "", costs.microbatch,
         format_seconds(issued), format_seconds(ran), issued > ran ? ": it waits for its host" : "");
   }
+  if (!profile.replays) return;
+  const ActionTimes& times = profile.replays->times;
+  fmt::format_to(out, "{:>12}as CUDA graphs, at microbatch {}: {} and {}\n", "",
+                 profile.replays->microbatch,
+                 format_seconds(times.forward.host_s + times.backward.host_s),
+                 format_seconds(times.forward.mean_s + times.backward.mean_s));
 }
 
 double cost_s(const OperatorCost& op) { return op.times.forward.mean_s + op.times.backward.mean_s; }

@@ -12,7 +12,8 @@ Study plan_study(const SimulateOptions& options) {
   const Graph model = read_model(plan.job);
   check_fingerprint(plan, model);
   const Slicing slicing = slice(plan, model, analyse(model));
-  PlanInputs inputs = plan_inputs(plan, model, slicing);
+  const CudaGraphs graphs = parse_cuda_graphs(options.cuda_graphs, "--cuda-graphs");
+  PlanInputs inputs = plan_inputs(plan, model, slicing, graphs);
   if (!options.memory.empty()) inputs.memory = {.most = parse_bytes(options.memory, "--memory")};
   if (needs_adaptive(plan)) plan.made = adaptive_program(plan, slicing, inputs);
   Study study;

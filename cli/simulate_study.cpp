@@ -233,6 +233,8 @@ Study make_study(const SimulateOptions& options) {
                  "or study a --schedule.");
     return plan_study(options);
   }
+  refuse_flags({{"--cuda-graphs", !options.cuda_graphs.empty()}}, "is for plans",
+               "Give PLAN.yaml, whose profile says what replays cost, or leave it out.");
   Study study;
   study.title = options.schedule.empty() ? options.program : options.schedule;
   Program program = options.schedule.empty() ? from_file(options) : from_schedule(options);

@@ -5,10 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-namespace penstock {
+#include "pipeline/cuda_graphs.hpp"
 
-/// Whether a GPU replays its steps as CUDA graphs: where that is faster, in any case, or not.
-enum class CudaGraphs { automatic, always, never };
+namespace penstock {
 
 struct ExecuteTask {
   std::string plan;         // path; read again by every worker

@@ -3,6 +3,7 @@
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <stdexcept>
 #include <tuple>
 
@@ -27,11 +28,14 @@ double median_error(const LineFit& fit, const Samples& samples) {
   return median(std::move(errors));
 }
 
-/// With that offset, of those samples of which the slope makes up most; the line's own without any.
-double slope_of_large(const Samples& samples, const LineFit& line) {
+/// With that offset, of the largest samples, as far down as the slope makes up most of each; the
+/// line's own without any. Smaller ones that took long were held up by something else.
+double slope_of_large(Samples samples, const LineFit& line) {
+  std::ranges::sort(samples, std::greater());
   std::vector<std::pair<double, double>> rows;  // what is met where slope * first = second
   for (const auto& [x, y] : samples) {
-    if (y > 2 * line.offset) rows.emplace_back(x / y, (y - line.offset) / y);
+    if (y <= 2 * line.offset) break;
+    rows.emplace_back(x / y, (y - line.offset) / y);
   }
   if (rows.empty()) return line.slope;
   Eigen::MatrixXd a(static_cast<Eigen::Index>(rows.size()), 1);

@@ -26,8 +26,9 @@ struct LinkLine {
   double residual = 0;  // as LineFit's
 };
 /// The latency is that of fit_line, the bandwidth the one with the least sum of relative deviations
-/// of those messages that take more than twice as long: where a link lets a burst pass at once, the
-/// small messages do not show its rate. Throws as fit_line.
+/// of the largest messages, down to the first that takes no more than twice as long: where a link lets
+/// a burst pass at once, the small ones do not show its rate, and where something held these up they
+/// show nothing. Throws as fit_line.
 LinkLine fit_link_line(const std::vector<std::pair<int64_t, double>>& samples);
 
 }  // namespace penstock

@@ -127,6 +127,17 @@ DeviceInfo read_device(const JsonValue& value) {
   return device;
 }
 
+/// At one of the sizes that were measured.
+ReplayCosts read_replays(const JsonValue& value, const Profile& profile) {
+  const int64_t microbatch = value.integer("microbatch", 1, INT32_MAX);
+  if (!profile.at(microbatch)) {
+    value.at("microbatch")
+        .refuse(fmt::format("microbatch {} was not measured", microbatch),
+                "Profile the job again, or remove `replays`.");
+  }
+  return {microbatch, read_times(value.at("times"))};
+}
+
 void read_rates(const JsonValue& root, Profile& profile) {
   profile.accumulate_s_per_byte = amount(root, "accumulate_s_per_byte");
   profile.optimizer_s_per_byte = amount(root, "optimizer_s_per_byte");
@@ -138,6 +149,18 @@ void read_rates(const JsonValue& root, Profile& profile) {
 }
 
 }  // namespace
+
+WorkSeconds MicrobatchCosts::whole(Measured ActionTimes::*action) const {
+  WorkSeconds sum;
+  for (const UnitCost& unit : units)
+    sum = sum + WorkSeconds{(unit.times.*action).mean_s, (unit.times.*action).host_s};
+  if (action != &ActionTimes::forward) return sum;
+  return sum + WorkSeconds{loss_forward.mean_s, loss_forward.host_s};
+}
+
+WorkSeconds MicrobatchCosts::pass() const {
+  return whole(&ActionTimes::forward) + whole(&ActionTimes::backward);
+}
 
 const MicrobatchCosts* Profile::at(int64_t microbatch) const {
   const auto found = std::ranges::find(microbatches, microbatch, &MicrobatchCosts::microbatch);
@@ -162,6 +185,7 @@ Profile read_profile(const std::filesystem::path& path) {
   const JsonValue probe = root.at("probe");
   profile.probe = {amount(probe, "gemm_s"), amount(probe, "copy_s"), amount(probe, "spread")};
   profile.microbatches = read_microbatches(root);
+  if (root.has("replays")) profile.replays = read_replays(root.at("replays"), profile);
   return profile;
 }
 

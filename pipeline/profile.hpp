@@ -1,9 +1,11 @@
 // What one device and one link were measured to cost for a job, and the JSON file that holds it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,6 +63,17 @@ struct UnitCost {
   bool operator==(const UnitCost&) const = default;
 };
 
+/// Of a device, and of the host that issues its work (0 where the device is the host).
+struct WorkSeconds {
+  double device_s = 0, host_s = 0;
+
+  WorkSeconds operator+(const WorkSeconds& other) const {
+    return {device_s + other.device_s, host_s + other.host_s};
+  }
+  /// Of a host that runs ahead.
+  double longer_s() const { return std::max(device_s, host_s); }
+};
+
 /// All of the model at one microbatch size, in the state of a step: memory warm, gradients added to
 /// stored ones. The loss's backward and what it keeps are part of the operator that makes the
 /// model's first output, its forward is not.
@@ -71,6 +84,11 @@ struct MicrobatchCosts {
   Measured loss_forward;               // in training, where the model's first output is made
   double first_microbatch_excess = 0;  // share by which microbatch 0 of a step takes longer
   double load_batch_s = 0;             // reading one microbatch's inputs and targets
+
+  /// Of all units, and of the loss's forward where that is asked for.
+  WorkSeconds whole(Measured ActionTimes::*action) const;
+  /// F and B.
+  WorkSeconds pass() const;
   bool operator==(const MicrobatchCosts&) const = default;
 };
 
@@ -83,6 +101,13 @@ struct LinkCost {
   int64_t lane_bytes = 0;  // that each end of a lane takes of its GPU's memory, for NCCL itself
   std::vector<std::pair<int64_t, double>> samples;  // (bytes, seconds)
   bool operator==(const LinkCost&) const = default;
+};
+
+/// The whole model as one stage, its loss included, recorded once and replayed as CUDA graphs.
+struct ReplayCosts {
+  int64_t microbatch = 1;
+  ActionTimes times;
+  bool operator==(const ReplayCosts&) const = default;
 };
 
 struct DeviceInfo {
@@ -106,6 +131,7 @@ struct Profile {
   std::string model_sha256;
   DeviceInfo device;
   std::vector<MicrobatchCosts> microbatches;  // ascending by size
+  std::optional<ReplayCosts> replays;         // of a device that waits for its host without
   double accumulate_s_per_byte = 0;  // adding a gradient to a stored one, per parameter byte
   double optimizer_s_per_byte = 0;   // per parameter byte
   double zero_s_per_byte = 0;        // clearing gradients, per parameter byte

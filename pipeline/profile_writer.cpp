@@ -87,23 +87,28 @@ Json json_of(const DeviceInfo& device) {
 Json head(const Profile& profile, const std::filesystem::path& file) {
   Json links = Json::array();
   for (const LinkCost& link : profile.links) links.push_back(json_of(link));
-  return {{"penstock", "profile"},
-          {"version", profile_version},
-          {"job", job_keys(profile.job, file)},
-          {"model_sha256", profile.model_sha256},
-          {"device", json_of(profile.device)},
-          {"accumulate_s_per_byte", finite(profile.accumulate_s_per_byte)},
-          {"optimizer_s_per_byte", finite(profile.optimizer_s_per_byte)},
-          {"zero_s_per_byte", finite(profile.zero_s_per_byte)},
-          {"action_overhead_s", finite(profile.action_overhead_s)},
-          {"action_host_s", finite(profile.action_host_s)},
-          {"hand_off_s_per_byte", finite(profile.hand_off_s_per_byte)},
-          {"base_memory_bytes", profile.base_memory_bytes},
-          {"links", std::move(links)},
-          {"probe",
-           {{"gemm_s", finite(profile.probe.gemm_s)},
-            {"copy_s", finite(profile.probe.copy_s)},
-            {"spread", finite(profile.probe.spread)}}}};
+  Json json{{"penstock", "profile"},
+            {"version", profile_version},
+            {"job", job_keys(profile.job, file)},
+            {"model_sha256", profile.model_sha256},
+            {"device", json_of(profile.device)},
+            {"accumulate_s_per_byte", finite(profile.accumulate_s_per_byte)},
+            {"optimizer_s_per_byte", finite(profile.optimizer_s_per_byte)},
+            {"zero_s_per_byte", finite(profile.zero_s_per_byte)},
+            {"action_overhead_s", finite(profile.action_overhead_s)},
+            {"action_host_s", finite(profile.action_host_s)},
+            {"hand_off_s_per_byte", finite(profile.hand_off_s_per_byte)},
+            {"base_memory_bytes", profile.base_memory_bytes},
+            {"links", std::move(links)},
+            {"probe",
+             {{"gemm_s", finite(profile.probe.gemm_s)},
+              {"copy_s", finite(profile.probe.copy_s)},
+              {"spread", finite(profile.probe.spread)}}}};
+  if (profile.replays) {
+    json["replays"] = {{"microbatch", profile.replays->microbatch},
+                       {"times", json_of(profile.replays->times)}};
+  }
+  return json;
 }
 
 /// Text of device names and paths may hold any bytes; JSON holds UTF-8.

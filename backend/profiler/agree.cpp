@@ -46,6 +46,12 @@ void mean_over_ranks(Communicator& communicator, const std::vector<double*>& val
   for (size_t i = 0; i < values.size(); ++i) *values[i] = numbers[i] / communicator.size();
 }
 
+void mean_over_ranks(Communicator& communicator, ActionTimes& times) {
+  std::vector<double*> values;
+  append(times, values);
+  mean_over_ranks(communicator, values);
+}
+
 void mean_over_ranks(Communicator& communicator, MicrobatchCosts& costs) {
   std::vector<double*> values{&costs.first_microbatch_excess, &costs.load_batch_s};
   append(costs.loss_forward, values);

@@ -13,6 +13,8 @@ void mean_over_ranks(Communicator& communicator, const std::vector<double*>& val
 /// The largest over ranks.
 double largest_over_ranks(Communicator& communicator, double value);
 
+/// Every time becomes its mean over ranks.
+void mean_over_ranks(Communicator& communicator, ActionTimes& times);
 /// Every time of a microbatch size becomes its mean over ranks; sums stay sums.
 void mean_over_ranks(Communicator& communicator, MicrobatchCosts& costs);
 

@@ -14,15 +14,6 @@ namespace {
 /// longer.
 constexpr int first_microbatches = 2;
 
-StepContext context(const Subject& subject, int64_t microbatch, int repetition) {
-  StepContext context;
-  context.random = {.seed = subject.job.seed, .step = repetition, .microbatch = 0};
-  context.batch = microbatch;
-  context.float32_loss = subject.job.precision == Precision::bf16;
-  context.loss_scale = double(microbatch) / double(subject.job.global_batch);
-  return context;
-}
-
 double total(const ChainRun& run) {
   double sum = 0;
   for (const StageTimes& t : run.times) {
@@ -63,7 +54,7 @@ class Rounds {
   void measure(int i, int times, Chain& chain, Samples& samples) {
     const bool traced = i % 2 == 1 || times == 1;
     for (const bool split : {false, true}) {
-      const StepContext here = context(subject_, microbatch_, repetition_++);
+      const StepContext here = subject_.context(microbatch_, repetition_++);
       samples.add(chain.run(batch_, here, split, traced), split);
     }
   }
@@ -72,12 +63,12 @@ class Rounds {
     subject_.step_optimizer();
     subject_.store.clear_gradients();
     first_s_.push_back(
-        total(subject_.whole.run(batch_, context(subject_, microbatch_, repetition_++), false)));
+        total(subject_.whole.run(batch_, subject_.context(microbatch_, repetition_++), false)));
   }
   /// Constants are there, and the allocator has what the parts need.
   void warm_parts() {
     for (Chain* chain : {&subject_.by_unit, &subject_.by_group}) {
-      chain->run(batch_, context(subject_, microbatch_, repetition_++), false);
+      chain->run(batch_, subject_.context(microbatch_, repetition_++), false);
     }
   }
   void round(int i, const Repetitions& repetitions) {
@@ -130,7 +121,7 @@ double load_s(const Subject& subject, int64_t microbatch) {
 
 double warm_up(Subject& subject, int64_t microbatch) {
   const Batch batch = subject.batches.read(0, microbatch);
-  return total(subject.whole.run(batch, context(subject, microbatch, 0), false));
+  return total(subject.whole.run(batch, subject.context(microbatch, 0), false));
 }
 
 SizeResult measure_size(Subject& subject, int64_t microbatch, const Repetitions& repetitions,

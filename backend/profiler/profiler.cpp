@@ -14,6 +14,7 @@
 #include "backend/profiler/link.hpp"
 #include "backend/profiler/measure_size.hpp"
 #include "backend/profiler/probes.hpp"
+#include "backend/profiler/replays.hpp"
 #include "backend/profiler/resume.hpp"
 #include "graph/file.hpp"
 #include "pipeline/parameters.hpp"
@@ -57,6 +58,7 @@ class Profiler {
     Subject subject(profile_.job, graph, device_);
     measure_constants(subject);
     measure_sizes(subject);
+    measure_replays(subject);
     tell("the link between two ranks", 0.97);
     profile_.links = gpu() ? measure_gpu_links(communicator_, device_, largest_message(subject))
                            : measure_links(communicator_, largest_message(subject));
@@ -176,6 +178,25 @@ class Profiler {
     auto& all = profile_.microbatches;
     all.insert(std::ranges::upper_bound(all, size, {}, &MicrobatchCosts::microbatch),
                std::move(result.costs));
+  }
+
+  /// At the smallest size, where a device waits most for its host, if they take no more than a step.
+  void measure_replays(Subject& subject) {
+    const MicrobatchCosts& first = profile_.microbatches.front();
+    const WorkSeconds pass = first.pass();
+    if (!worth_recording(pass.host_s, pass.longer_s())) return;
+    if (first.microbatch * replay_passes > profile_.job.global_batch) return;
+    tell("CUDA graphs", 0.96);
+    communicator_.barrier();
+    Replays replays = profiler::measure_replays(subject, first.microbatch);
+    device_.give_back_memory();
+    if (!replays.times) {
+      warn(fmt::format("steps are predicted without CUDA graphs, which could not be measured: {}",
+                       replays.why_not));
+    }
+    if (largest_over_ranks(communicator_, replays.times ? 0 : 1) > 0) return;
+    mean_over_ranks(communicator_, *replays.times);
+    profile_.replays = {first.microbatch, *replays.times};
   }
 
   /// Does what this size will take leave room on the machine?

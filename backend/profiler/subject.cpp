@@ -58,6 +58,15 @@ void Subject::step_optimizer() {
   optimizer.step(store, parameters());
 }
 
+StepContext Subject::context(int64_t microbatch, int repetition) const {
+  StepContext context;
+  context.random = {.seed = job.seed, .step = repetition, .microbatch = 0};
+  context.batch = microbatch;
+  context.float32_loss = job.precision == Precision::bf16;
+  context.loss_scale = double(microbatch) / double(job.global_batch);
+  return context;
+}
+
 std::set<int> Subject::parameters() const {
   std::set<int> indices;
   for (int i = 0; i < static_cast<int>(graph.tensors.size()); ++i) {

@@ -20,6 +20,8 @@ struct Subject {
   /// Bytes of the trainable parameters, each once.
   int64_t parameter_bytes() const;
   std::set<int> parameters() const;
+  /// Of a microbatch that is measured.
+  StepContext context(int64_t microbatch, int repetition) const;
   /// What ends a step: clipping where the job clips, and the optimizer.
   void step_optimizer();
 

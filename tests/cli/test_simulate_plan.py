@@ -98,6 +98,63 @@ def test_a_step_is_no_shorter_than_hosts_that_are_behind_their_devices(planned):
     assert sum(rank["launch_s"] for rank in result["idle"]) > 0
 
 
+def sum_of(size, action, time):
+    whole = sum(unit["times"][action][time] for unit in size["units"])
+    return whole + (size["loss_forward"][time] if action == "forward" else 0)
+
+
+def with_replays(profile, host_s):
+    """As of a device that waits for its host, which takes four times as long; a replay takes as long as its kernels."""
+    costs = json.loads(profile.read_text())
+    for size in costs["microbatches"]:
+        for part in size["operators"] + size["units"]:
+            for action in part["times"].values():
+                action["host_s"] = 4 * action["mean_s"]
+    first = costs["microbatches"][0]
+    costs["replays"] = {"microbatch": first["microbatch"], "times": {
+        action: {"mean_s": sum_of(first, action, "mean_s"), "median_s": 0, "spread_s": 0, "repetitions": 2,
+                 "host_s": host_s} for action in ("forward", "backward", "backward_input", "backward_weight")}}
+    profile.write_text(json.dumps(costs))
+    return costs
+
+
+def test_steps_are_simulated_as_cuda_graphs_where_the_profile_found_these_faster(planned):
+    profile = planned.parent / "profile.json"
+    without = simulated(planned)["step_s"]
+    plan = yaml.safe_load(planned.read_text())
+    del plan["profile"]["sha256"]
+    planned.write_text(yaml.safe_dump(plan))
+    with_replays(profile, host_s=1e-9)
+    assert simulated(planned)["step_s"] == pytest.approx(without, rel=1e-9)  # hosts that are never behind cost nothing
+    assert simulated(planned, "--cuda-graphs", "on")["step_s"] == simulated(planned)["step_s"]
+    assert simulated(planned, "--cuda-graphs", "off")["step_s"] > 2 * without
+    with_replays(profile, host_s=1e3)
+    assert simulated(planned)["step_s"] == simulated(planned, "--cuda-graphs", "off")["step_s"]
+
+
+def test_plans_are_made_for_cuda_graphs_unless_they_are_off(planned):
+    profile, steps = planned.parent / "profile.json", {}
+    with_replays(profile, host_s=1e-9)
+    for graphs in ("auto", "off"):
+        done = subprocess.run([PENSTOCK, "plan", profile, "--ranks", "2", "--data-parallel", "1", "--schedule", "1f1b",
+                               "--cuda-graphs", graphs, "-o", planned], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        assert ("binding    launch: " in done.stdout) == (graphs == "off")
+        steps[graphs] = simulated(planned, "--cuda-graphs", graphs)["step_s"]
+    assert steps["auto"] < steps["off"] / 2
+
+
+def test_cuda_graphs_of_which_the_profile_says_nothing_are_refused(planned):
+    done = subprocess.run([PENSTOCK, "simulate", planned, "--cuda-graphs", "on"], capture_output=True, text=True,
+                          timeout=120)
+    assert done.returncode == 2
+    assert "the profile has no times of CUDA graphs" in done.stderr
+    done = subprocess.run([PENSTOCK, "simulate", planned, "--cuda-graphs", "maybe"], capture_output=True, text=True,
+                          timeout=120)
+    assert done.returncode == 2
+    assert "`maybe` is none of auto, on, off" in done.stderr
+
+
 def test_a_host_time_below_zero_is_refused(planned):
     profile = planned.parent / "profile.json"
     costs = json.loads(profile.read_text())

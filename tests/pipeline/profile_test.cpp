@@ -53,6 +53,7 @@ Profile example(const std::filesystem::path& folder) {
     costs.load_batch_s = next.real();
     profile.microbatches.push_back(costs);
   }
+  profile.replays = ReplayCosts{4, next.times()};
   profile.accumulate_s_per_byte = next.real() * 1e-12;
   profile.optimizer_s_per_byte = next.real() * 1e-12;
   profile.zero_s_per_byte = next.real() * 1e-300;
@@ -80,6 +81,15 @@ TEST(ProfileFile, IsReadBackEqual) {
   const std::string text = to_json(profile, profile.path);
   EXPECT_EQ(read_profile(folder.write("profile.json", text)), profile);
   EXPECT_EQ(to_json(read_profile(profile.path), profile.path), text);
+}
+
+TEST(ProfileFile, HasReplaysOnlyWhereTheyWereMeasured) {
+  const TemporaryFolder folder;
+  Profile profile = example(folder.path());
+  profile.replays.reset();
+  const std::string text = to_json(profile, profile.path);
+  EXPECT_FALSE(Json::parse(text).contains("replays"));
+  EXPECT_EQ(read_profile(folder.write("profile.json", text)), profile);
 }
 
 TEST(ProfileFile, PathsAreRelativeToIt) {
@@ -121,8 +131,8 @@ TEST_F(DamagedProfile, EveryMissingMemberIsNamedByItsPointer) {
   const Json leaves = document.flatten();
   for (const auto& [pointer, value] : leaves.items()) {
     const Json::json_pointer leaf(pointer);
-    // Details are free; of the job only some keys are required; list entries leave shorter lists; hosts
-    // and lanes are those of GPUs.
+    // Details are free; of the job only some keys are required; list entries leave shorter lists; hosts,
+    // lanes and replays are those of GPUs.
     const bool optional = pointer.starts_with("/job") || pointer.starts_with("/device/details") ||
                           pointer == "/penstock" || pointer.ends_with("host_s") ||
                           pointer.ends_with("lane_bytes");
@@ -165,6 +175,8 @@ TEST_F(DamagedProfile, WrongValuesAreNamedByTheirPointer) {
       {"/links", "none", "/links: \"none\" is not a list"},
       {"/microbatches/1/microbatch", 1, "1 does not come after 1"},
       {"/microbatches/0/microbatch", 0, "0 is out of range"},
+      {"/replays/microbatch", 2, "/replays/microbatch: microbatch 2 was not measured"},
+      {"/replays/times/backward/mean_s", -1, "/replays/times/backward/mean_s: -1 is negative"},
       {"/microbatches/0/units/1/begin", 1, "/microbatches/0/units/1/begin: 1 is out of range"},
       {"/microbatches/0/units/1/end", 4, "/units/1/end: 4 is out of range"},
       {"/microbatches/0/units/1", Json::array(), "/units/1: a list is not an object"},

@@ -1,0 +1,93 @@
+#include "backend/profiler/replays.hpp"
+
+#include <exception>
+
+#include "backend/profiler/samples.hpp"
+#include "backend/replayed_stage.hpp"
+
+namespace penstock::profiler {
+namespace {
+
+/// Of a pass, which is two microbatches: F and B, then F, I and W.
+constexpr int counted_passes = 2;
+
+/// The model as one stage.
+class WholeModel {
+ public:
+  explicit WholeModel(Subject& subject)
+      : subject_(subject),
+        watch_(subject.device),
+        slicing_(slice(subject.graph, subject.analysis, interval_stages(subject.graph, {0}), 1)),
+        stage_(std::make_unique<SegmentedStage>(subject.graph, subject.analysis, slicing_, 0,
+                                                subject.store, subject.job.loss)) {}
+
+  bool has_random() const { return stage_.has_random(); }
+
+  /// The first pass asks for constants and kernels.
+  ActionTimes replayed(int64_t microbatch, Recorder& recorder) {
+    const Batch batch = subject_.batches.read(0, microbatch);
+    const StepContext context = subject_.context(microbatch, 0);
+    const auto run = [](ActionSamples& /*samples*/, const auto& action) { action(); };
+    pass(batch, context, run);
+    stage_.record(recorder);
+    pass(batch, context, run);
+    stage_.replay();
+    for (int i = -1; i < counted_passes; ++i) timed_pass(batch, context, i >= 0);
+    return {forward_.measured(), backward_.measured(), backward_input_.measured(),
+            backward_weight_.measured()};
+  }
+
+ private:
+  void timed_pass(const Batch& batch, const StepContext& context, bool counts) {
+    std::vector<std::pair<ActionSamples*, Seconds>> times;
+    times.reserve(5);  // they stay where they are until the watch has finished
+    watch_.begin(false);
+    pass(batch, context, [&](ActionSamples& samples, const auto& action) {
+      watch_.time(times.emplace_back(&samples, Seconds()).second, action);
+    });
+    watch_.finish();
+    for (const auto& [samples, seconds] : times)
+      if (counts) samples->add(seconds, false);
+  }
+
+  template <class Perform>
+  void pass(const Batch& batch, const StepContext& context, Perform perform) {
+    for (const bool split : {false, true}) {
+      perform(forward_, [&] {
+        stage_.forward(split ? 1 : 0, batch.inputs,
+                       stage_.needs_target() ? batch.target : std::nullopt, context);
+      });
+      if (split) {
+        perform(backward_input_, [&] { stage_.backward_input(1, {}); });
+        perform(backward_weight_, [&] { stage_.backward_weight(1); });
+      } else {
+        perform(backward_, [&] { stage_.backward(0, {}); });
+      }
+    }
+    stage_.finish_step();
+  }
+
+  Subject& subject_;
+  Stopwatch watch_;
+  const Slicing slicing_;
+  ReplayedStage stage_;
+  ActionSamples forward_, backward_, backward_input_, backward_weight_;
+};
+
+}  // namespace
+
+Replays measure_replays(Subject& subject, int64_t microbatch) {
+  const std::unique_ptr<Recorder> recorder = subject.device.make_recorder();
+  if (!recorder) return {{}, "this device records nothing"};
+  WholeModel model(subject);
+  if (model.has_random()) return {{}, "the model draws random numbers, others in each step"};
+  try {
+    return {model.replayed(microbatch, *recorder), ""};
+  } catch (const c10::Error& error) {
+    return {{}, error.what_without_backtrace()};
+  } catch (const std::exception& error) {
+    return {{}, error.what()};
+  }
+}
+
+}  // namespace penstock::profiler
