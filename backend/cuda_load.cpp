@@ -19,6 +19,11 @@ std::string version_of(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
+/// A launcher gave each rank a GPU of its own (srun --gpus-per-task 1).
+bool has_own_gpu(const CudaMachine& machine, const WorkerTask& task) {
+  return task.launched && task.ranks_per_device == 1 && machine.chosen && machine.devices == 1;
+}
+
 int devices_needed(const WorkerTask& task) {
   return (task.local_size + task.ranks_per_device - 1) / task.ranks_per_device;
 }
@@ -39,7 +44,9 @@ void* open_module() {
 
 }  // namespace
 
-int cuda_device_of(const WorkerTask& task) { return task.local_rank / task.ranks_per_device; }
+int cuda_device_of(const CudaMachine& machine, const WorkerTask& task) {
+  return has_own_gpu(machine, task) ? 0 : task.local_rank / task.ranks_per_device;
+}
 
 std::map<std::string, std::string> cuda_environment(const WorkerTask& task) {
   std::map<std::string, std::string> variables{
@@ -52,7 +59,10 @@ std::map<std::string, std::string> cuda_environment(const WorkerTask& task) {
   if (task.ranks_per_device > 1) {
     variables["NCCL_HOSTID"] = fmt::format("penstock-{}", task.rank);
     variables["NCCL_MNNVL_ENABLE"] = "0";
-    if (task.one_machine) variables["NCCL_SOCKET_IFNAME"] = "lo";
+    if (task.one_machine) {
+      variables["NCCL_NET"] = "Socket";
+      variables["NCCL_SOCKET_IFNAME"] = "lo";
+    }
   }
   return variables;
 }
@@ -75,13 +85,13 @@ void check_cuda(const CudaMachine& machine, const WorkerTask& task) {
     throw InputError(kPlace, fmt::format("finds no GPU ({})", machine.problem),
                      fmt::format("See what nvidia-smi and CUDA_VISIBLE_DEVICES say, {}", kCpu));
   }
-  if (machine.devices >= devices_needed(task)) return;
+  if (machine.devices >= devices_needed(task) || has_own_gpu(machine, task)) return;
   throw InputError(
       kPlace,
       fmt::format("{} ranks with {} on each GPU need {}, and this machine has {}", task.local_size,
                   task.ranks_per_device, devices_needed(task), machine.devices),
       task.command == "profile"
-          ? "Give --ranks as many as there are GPUs."
+          ? "Give --ranks as many as there are GPUs, or several on each with --ranks-per-device."
           : fmt::format("Plan for fewer ranks, or try it with --ranks-per-device {}.",
                         (task.local_size + machine.devices - 1) / machine.devices));
 }

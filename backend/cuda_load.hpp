@@ -9,8 +9,9 @@
 
 namespace penstock {
 
-/// The GPU of a rank: local ranks take them in order, `ranks_per_device` on each.
-int cuda_device_of(const WorkerTask& task);
+/// The GPU of a rank: local ranks take them in order, `ranks_per_device` on each; or the only one that
+/// a launcher lets each of them see.
+int cuda_device_of(const CudaMachine& machine, const WorkerTask& task);
 
 /// What the environment must say before CUDA and NCCL are loaded. With several ranks on a GPU each is
 /// to NCCL a machine of its own: it refuses two ranks of one machine on one GPU.

@@ -18,6 +18,7 @@ struct CudaMachine {
   int driver_version = 0;   // the newest CUDA that the driver runs: 1000 x major + 10 x minor
   int runtime_version = 0;  // the CUDA that the module was built with
   int devices = 0;
+  bool chosen = false;  // by CUDA_VISIBLE_DEVICES
   std::string problem;  // what CUDA says where there are none
 };
 

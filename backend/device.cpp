@@ -33,6 +33,7 @@ class CpuDevice : public ComputeDevice {
   std::unique_ptr<Recorder> make_recorder() override { return nullptr; }
   int64_t held_bytes() const override { return memory::held_bytes(); }
   int64_t peak_bytes() const override { return memory::peak_bytes(); }
+  int64_t workspace_bytes() const override { return 0; }
   void reset_peak() override { memory::reset_peak(); }
   int64_t available_bytes() const override { return profiler::available_bytes(); }
   int64_t other_bytes() const override { return profiler::resident_bytes(); }

@@ -37,7 +37,8 @@ class KernelTrace {
   virtual ~KernelTrace() = default;
   /// Records what is issued from now on, which makes issuing slower.
   virtual void start() = 0;
-  /// Waits for the device and ends recording. Throws std::runtime_error where records are lost.
+  /// Waits for the device and ends recording. Throws std::runtime_error where records are lost; it
+  /// can be started again.
   virtual std::vector<Kernel> stop() = 0;
 };
 
@@ -54,9 +55,12 @@ class ComputeDevice {
   virtual std::string no_trace() const = 0;
   /// Null where work cannot be recorded.
   virtual std::unique_ptr<Recorder> make_recorder() = 0;
-  /// Bytes of tensors held now, and the most since the last `reset_peak`.
+  /// Bytes of tensors held now, and the most since the last `reset_peak`; without what libraries keep
+  /// for good …
   virtual int64_t held_bytes() const = 0;
   virtual int64_t peak_bytes() const = 0;
+  /// … which is this much, once they have been used (cuBLAS: a workspace for each thread).
+  virtual int64_t workspace_bytes() const = 0;
   virtual void reset_peak() = 0;
   /// Bytes that a tensor could still get: of the machine, or of the GPU.
   virtual int64_t available_bytes() const = 0;

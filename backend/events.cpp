@@ -1,5 +1,6 @@
 #include "backend/events.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,12 +12,24 @@
 
 namespace penstock {
 
+namespace {
+
+int output = STDOUT_FILENO;
+
+}  // namespace
+
+void keep_output_for_events() {
+  const int own = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+  if (own < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return;  // they share it then
+  output = own;
+}
+
 void emit(const nlohmann::json& event) {
   const std::string line =
       event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   std::string_view rest = line;
   while (!rest.empty()) {
-    const ssize_t written = write(STDOUT_FILENO, rest.data(), rest.size());
+    const ssize_t written = write(output, rest.data(), rest.size());
     if (written < 0 && errno != EINTR) _exit(1);
     if (written > 0) rest.remove_prefix(static_cast<size_t>(written));
   }

@@ -1,5 +1,5 @@
-// The worker's voice: one JSON object a line on standard output, read by the process that started
-// it.
+// The worker's voice: one JSON object a line on what was its standard output, read by the process
+// that started it.
 #pragma once
 
 #include <exception>
@@ -8,6 +8,10 @@
 #include "pipeline/worker_protocol.hpp"
 
 namespace penstock {
+
+/// From now on standard output is standard error: what libraries write there (NCCL_DEBUG) is for
+/// people, and must not come between events.
+void keep_output_for_events();
 
 /// Writes the event at once. Ends the process if nobody reads any more.
 void emit(const nlohmann::json& event);

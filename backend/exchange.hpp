@@ -24,6 +24,10 @@ class Exchange {
 
   /// From now on another one; between steps.
   void use(Communicator& communicator) { communicator_ = &communicator; }
+  /// Are there receives that occupy the device until they have come?
+  bool receives_spin() const {
+    return communicator_->receives_spin() && !transfers_.receives.empty();
+  }
   /// Posts the first receives of a step.
   void begin_step();
   /// The action at `position` is enqueued: posts the receives that needed it.

@@ -1,5 +1,7 @@
 #include "backend/execution.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -8,6 +10,7 @@
 #include "backend/cuda_load.hpp"
 #include "backend/events.hpp"
 #include "backend/nccl/communicator.hpp"
+#include "backend/nccl/shared_memory.hpp"
 #include "backend/probe.hpp"
 #include "graph/error.hpp"
 
@@ -30,12 +33,17 @@ Facts Execution::facts() const {
 
 /// Tensors of the GPU move over NCCL, those of the host go on moving over Gloo.
 void Execution::open_gpu() {
-  gpu_ = cuda_->open(cuda_device_of(worker_));
+  gpu_ = cuda_->open(cuda_device_of(cuda_->look(), worker_));
   nccl_ = cuda_->nccl();
   const std::vector<LaneKey> lanes =
       lanes_of(loaded_->program, static_cast<int>(loaded_->plan.data_parallel), loaded_->slicing);
+  if (worker_.ranks_per_device > 1) check_shared_memory(ends_of(lanes), free_shared_memory());
   NcclOptions options;
   options.device = gpu_->where();
+  options.deadline_s = worker_.start_timeout_s;
+  options.on_stall = [this](const std::string& text) {
+    emit({{"event", "warning"}, {"message", fmt::format("rank {}: {}", worker_.rank, text)}});
+  };
   options.most_ctas = worker_.ranks_per_device > 1 ? 1 : ctas_of(lanes);
   communicator_ = make_nccl(*nccl_, seat_.store, std::move(communicator_), lanes, options);
 }

@@ -148,7 +148,7 @@ void Executor::begin(int64_t step) {
   sent_early_.clear();
   store_->clear_gradients();
   plan_losses();
-  device_.fail_without_memory(true);  // to the end of its receives
+  device_.fail_without_memory(exchange_.receives_spin());  // to the end of its receives
   exchange_.begin_step();
 }
 

@@ -102,6 +102,8 @@ class Executor {
   void agree();
   void optimize(int stage);
 
+  void ask_for_memory(int64_t step);
+  std::vector<at::Tensor> pin_inputs() const;
   void dry_actions(int64_t step);
   double dry_step(int64_t step);
   std::string no_recordings() const;

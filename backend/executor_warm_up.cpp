@@ -20,13 +20,44 @@ Replaying Executor::warm_up(int64_t step, CudaGraphs graphs) {
   }
   const auto dry = make_dry(communicator_);
   exchange_.use(*dry);
-  dry_step(step);
+  ask_for_memory(step);
   Replaying replaying;
   if (graphs != CudaGraphs::never) replaying = record(step, graphs);
   exchange_.use(communicator_);
   const at::NoGradGuard no_grad;
   for (const auto& [index, kept] : buffers) store_->tensor(index).copy_(kept);
   return replaying;
+}
+
+/// Dry steps until one asks for no more: blocks that the allocator has divided may not fit again.
+void Executor::ask_for_memory(int64_t step) {
+  constexpr int most = 4;
+  step_ = step;
+  const std::vector<at::Tensor> pinned = pin_inputs();
+  for (int i = 0; i < most; ++i) {
+    const int64_t before = device_.allocations();
+    dry_step(step);
+    if (device_.allocations() == before) return;
+  }
+}
+
+/// The inputs of all microbatches at once, in memory from which a GPU reads: a host that runs ahead fills
+/// as much before the first is read, and to ask for it then would wait for receives that spin.
+std::vector<at::Tensor> Executor::pin_inputs() const {
+  std::vector<at::Tensor> pinned;
+  if (device_.where().is_cpu()) return pinned;
+  const int64_t size = model_.plan.microbatch;
+  for (int microbatch = 0; microbatch < model_.plan.microbatches; ++microbatch) {
+    const auto pin = [&](const std::string& name) {
+      pinned.push_back(data_.read(name, first_sample(microbatch), size).pin_memory());
+    };
+    for (const auto& [index, stage] : stages_) {
+      for (const ValueId input : model_.slicing.stages[index].user_inputs)
+        pin(model_.graph.values[input].name);
+      if (training_ && stage->needs_target()) pin(kTarget);
+    }
+  }
+  return pinned;
 }
 
 void Executor::dry_actions(int64_t step) {
@@ -80,7 +111,8 @@ std::string Executor::try_recordings(int64_t step, CudaGraphs graphs, Replaying&
   const bool always = graphs == CudaGraphs::always;
   double issued_s = 0;
   times.run_s = seconds_on(device_, [&] { issued_s = dry_step(step); });
-  if (!always && !worth_recording(issued_s, times.run_s)) return "the host is ahead of the GPU without them";
+  if (!always && !worth_recording(issued_s, times.run_s))
+    return "the host is ahead of the GPU without them";
   times.run_s = std::min(times.run_s, least_dry_step_s(step));
   try {
     record_step(step);
@@ -93,7 +125,9 @@ std::string Executor::try_recordings(int64_t step, CudaGraphs graphs, Replaying&
   }
   if (always) return "";
   if (times.replayed_s >= times.run_s) return "a step of them takes longer";
-  if (device_.available_bytes() < missing_state_bytes()) return "they leave OPT no memory";
+  // The recordings' own memory is of no use to others.
+  if (device_.available_bytes() - recorder_->unheld_bytes() < missing_state_bytes())
+    return "they leave OPT no memory";
   return "";
 }
 

@@ -86,8 +86,10 @@ int settle_process(const WorkerTask& task, SharedStore& store) {
   for (const CoreClaim& claim : claims) all.insert(claim.allowed.begin(), claim.allowed.end());
   const std::vector<int> own = cores_of_rank(describe_cores(all), claims, task.local_rank);
   if (!own.empty()) pin(own);
+  // What computes here is not to be taken off its core by what wakes for a moment. A GPU's host is
+  // what wakes, and NCCL's threads, which would be the same.
   const sched_param parameter{};
-  sched_setscheduler(0, SCHED_BATCH, &parameter);
+  if (task.device == "cpu") sched_setscheduler(0, SCHED_BATCH, &parameter);
   const int threads = std::max(1, static_cast<int>(own.size()));
   at::set_num_threads(threads);
   at::set_num_interop_threads(1);

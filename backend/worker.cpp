@@ -15,6 +15,7 @@
 #include "backend/interface.hpp"
 #include "backend/memory.hpp"
 #include "backend/nccl/communicator.hpp"
+#include "backend/nccl/shared_memory.hpp"
 #include "backend/process.hpp"
 #include "backend/profiler/link.hpp"
 #include "backend/profiler/profiler.hpp"
@@ -93,7 +94,7 @@ void profile(const WorkerTask& task, CudaModule* cuda) {
   std::unique_ptr<NcclApi> nccl;
   auto communicator = meet(task, *store, {});
   if (cuda != nullptr) {
-    const int index = cuda_device_of(task);
+    const int index = cuda_device_of(cuda->look(), task);
     gpu = cuda->open(index);
     nccl = cuda->nccl();
     request.device = gpu.get();
@@ -101,8 +102,9 @@ void profile(const WorkerTask& task, CudaModule* cuda) {
     request.ranks_per_device = task.ranks_per_device;
     std::vector<LaneKey> lanes;  // for the link that is measured
     if (task.world_size > 1) lanes = {{0, 1, false}, {1, 0, true}};
+    if (task.ranks_per_device > 1) check_shared_memory(ends_of(lanes), free_shared_memory());
     std::vector<int64_t> taken;  // after each lane: the first also loads what NCCL takes but once
-    NcclOptions options{.device = gpu->where()};
+    NcclOptions options{.device = gpu->where(), .deadline_s = task.start_timeout_s};
     options.after_round = [&] { taken.push_back(gpu->other_bytes()); };
     communicator = make_nccl(*nccl, *store, std::move(communicator), lanes, options);
     if (task.rank < 2 && taken.size() == 2) {
@@ -135,6 +137,11 @@ void link(const WorkerTask& task, CudaModule*) {
   gather(seat_of_process(task, *store), "done", "");
 }
 
+/// How many GPUs there are.
+void devices(const WorkerTask& /*task*/, CudaModule* cuda) {
+  emit({{"event", "devices"}, {"count", cuda == nullptr ? 0 : cuda->look().devices}});
+}
+
 /// This rank will not run, and tells the others why.
 void refuse(const WorkerTask& task, CudaModule*) {
   const auto store = join_store(task);
@@ -142,13 +149,18 @@ void refuse(const WorkerTask& task, CudaModule*) {
 }
 
 const std::map<std::string, void (*)(const WorkerTask&, CudaModule*)> kCommands{
-    {"execute", execute}, {"profile", profile}, {"link", link}, {"refuse", refuse}};
+    {"execute", execute},
+    {"profile", profile},
+    {"link", link},
+    {"devices", devices},
+    {"refuse", refuse}};
 
 }  // namespace
 
 void run_worker() {
   WorkerError where;
   try {
+    keep_output_for_events();
     c10::initLogging();  // reads TORCH_CPP_LOG_LEVEL, which penstock sets
     const WorkerTask task = parse_task(read_line());
     where.rank = task.rank;

@@ -14,9 +14,11 @@ struct ProfileOptions {
   std::string job;
   std::string device = "cpu";
   std::string spec, fit;  // of --device estimate: the device's figures, a profile measured on it
-  int ranks = 2;          // local ranks that will compute at the same time
-  int top = 10;           // operators to print
-  bool link = false;      // only the link, as a cluster file; no job
+  std::optional<int>
+      ranks;  // local ranks that compute at the same time; absent: 2, or of one GPU 1
+  int ranks_per_device = 1;
+  int top = 10;       // operators to print
+  bool link = false;  // only the link, as a cluster file; no job
   std::string output;
 };
 int profile(const ProfileOptions& options);

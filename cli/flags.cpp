@@ -99,10 +99,13 @@ std::function<int()> declare_profile(CLI::App& app) {
   add_file(app, "--spec", options->spec, "of an estimate: the device's figures (YAML)");
   add_file(app, "--fit", options->fit,
            "of an estimate: a profile measured on that device, which tells its efficiency");
-  in_range(
-      app.add_option("--ranks", options->ranks, "local ranks that will compute at the same time"),
-      1, 1024)
-      ->capture_default_str();
+  in_range(app.add_option("--ranks", options->ranks,
+                          "local ranks that will compute at the same time; default: 2, or 1 where "
+                          "there is one GPU"),
+           1, 1024);
+  in_range(app.add_option("--ranks-per-device", options->ranks_per_device,
+                          "of cuda: so many of them share a GPU, to try; never to time it"),
+           1, 64);
   in_range(
       app.add_option("--top", options->top, "how many of the most expensive operators to print"), 0,
       1 << 20)

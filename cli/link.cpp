@@ -47,7 +47,7 @@ std::string cluster_file(const nlohmann::json& link, int ranks) {
 
 int measure_link(const ProfileOptions& options) {
   const std::optional<Launcher> launcher = find_launcher(process_environment());
-  const int ranks = launcher ? launcher->world_size : options.ranks;
+  const int ranks = launcher ? launcher->world_size : options.ranks.value_or(2);
   std::vector<WorkerTask> tasks;
   or_tell_others(launcher, [&] {
     check_link(options, ranks);

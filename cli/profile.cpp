@@ -3,9 +3,11 @@
 // the output as PROFILE.json.partial until all is done.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <variant>
 
 #include "cli/commands.hpp"
 #include "cli/device.hpp"
@@ -28,7 +30,7 @@ namespace fs = std::filesystem;
 
 void check_flags(const ProfileOptions& options) {
   if (options.device == "estimate") return;
-  check_device(options.device, 1);
+  check_device(options.device, options.ranks_per_device);
   for (const auto& [flag, value] : {std::pair{"--spec", &options.spec}, {"--fit", &options.fit}}) {
     if (value->empty()) continue;
     throw InputError(flag, "belongs to estimates, and this profile is measured",
@@ -38,10 +40,6 @@ void check_flags(const ProfileOptions& options) {
 
 void check(const ProfileOptions& options) {
   check_flags(options);
-  if (options.ranks < 1) {
-    throw InputError("--ranks", fmt::format("{} ranks cannot measure", options.ranks),
-                     "Give the number of local ranks that will train: 1 or more.");
-  }
   const fs::path folder = fs::absolute(options.output).parent_path();
   if (!fs::is_directory(folder)) {
     throw InputError(options.output, fmt::format("{} is not a folder", folder.string()),
@@ -69,16 +67,35 @@ int64_t parameter_bytes(const Graph& model) {
   return bytes;
 }
 
-std::vector<WorkerTask> tasks(const ProfileOptions& options, const std::string& partial) {
+/// A failure, or how many ranks measure: two share a link, for which there must be GPUs enough.
+std::variant<int, WorkersFailure> count_ranks(const ProfileOptions& options) {
+  if (options.ranks) return *options.ranks;
+  if (options.device == "cpu") return 2;
+  Workers worker(with_device(make_tasks({.rank_of_process = as_numbered(1), .command = "devices"}),
+                             options.device, 1),
+                 [](int, int) { return std::string(); });
+  int count = 0;
+  const auto failure = worker.run([&](size_t, const nlohmann::json& event) {
+    if (event["event"] == "devices") count = event.at("count").get<int>();
+  });
+  if (failure) return *failure;
+  return std::min(2, count * options.ranks_per_device);
+}
+
+std::vector<WorkerTask> tasks(const ProfileOptions& options, int ranks,
+                              const std::string& partial) {
   return make_tasks(
-      {.rank_of_process = as_numbered(options.ranks),
+      {.rank_of_process = as_numbered(ranks),
        .command = "profile",
        .arguments = {{"job", fs::absolute(options.job).string()}, {"partial", partial}}});
 }
 
 std::optional<WorkersFailure> measure(const ProfileOptions& options, const std::string& partial) {
+  const auto ranks = count_ranks(options);
+  if (const auto* failure = std::get_if<WorkersFailure>(&ranks)) return *failure;
   ProgressLine line;
-  Workers workers(with_device(tasks(options, partial), options.device, 1),
+  Workers workers(with_device(tasks(options, std::get<int>(ranks), partial), options.device,
+                              options.ranks_per_device),
                   [](int, int) { return std::string(); });
   return workers.run([&](size_t, const nlohmann::json& event) {
     if (event["event"] == "progress") {

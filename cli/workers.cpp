@@ -22,7 +22,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto kGrace = 300ms;     // for the others to say what they saw, which may be the cause
+constexpr auto kGrace = 300ms;  // for the others to say what they saw, which may be the cause
+// A rank that others have lost knows best why; a GPU takes seconds to let go of its process.
+constexpr auto kLostGrace = 5s;
 constexpr auto kPatience = 700ms;  // from SIGTERM to SIGKILL
 // Under a launcher the only worker asks the other ranks what happened before it ends,
 constexpr auto kLaunchedGrace = 3s;
@@ -190,13 +192,29 @@ void Workers::take_signal() {
 void Workers::end_survivors() {
   if (!failed_at_) return;
   const auto waited = Clock::now() - *failed_at_;
-  const int signal_number = waited >= grace_ + kPatience ? SIGKILL : SIGTERM;
+  const auto grace = !interrupted_ && waits_for_cause() ? Clock::duration(kLostGrace) : grace_;
+  const int signal_number = waited >= grace + kPatience ? SIGKILL : SIGTERM;
   bool& sent = signal_number == SIGKILL ? killed_ : asked_to_end_;
-  if (waited < grace_ || sent) return;
+  if (waited < grace || sent) return;
   sent = true;
   for (const Worker& worker : workers_) {
     if (!worker.ended) kill(worker.process, signal_number);
   }
+}
+
+/// All that is known is that a rank is lost which has not ended yet.
+bool Workers::waits_for_cause() const {
+  const auto lost_peer = [](const Worker& worker) {
+    return worker.error && worker.error->kind == FailureKind::peer;
+  };
+  const auto is_lost = [&](const Worker& suspect) {
+    return !suspect.ended && std::ranges::any_of(workers_, [&](const Worker& worker) {
+      return lost_peer(worker) && worker.error->lost == suspect.task.rank;
+    });
+  };
+  const bool known = std::ranges::any_of(
+      workers_, [&](const Worker& worker) { return worker.order != 0 && !lost_peer(worker); });
+  return !known && std::ranges::any_of(workers_, is_lost);
 }
 
 WorkersFailure Workers::root_cause() const {

@@ -68,6 +68,7 @@ class Workers {
   bool running() const;
   void poll_once(const Listener& listener);
   void take_signal();
+  bool waits_for_cause() const;
   WorkersFailure root_cause() const;
   std::string describe(const Worker& worker) const;
 

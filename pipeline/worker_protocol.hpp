@@ -8,6 +8,7 @@
 //   timeline  {step, events: [[rank, action, start_s, end_s, bytes], …]}   from rank 0
 //   summary   {…}                          from rank 0, last
 //   link      {latency_s, …, samples}      from rank 0, of the command `link`
+//   devices   {count}                      of the command `devices`
 //   warning   {message}
 //   error     {kind, rank, step, action, message}
 #pragma once
@@ -30,7 +31,7 @@ using Facts = std::map<std::string, std::string>;
 inline constexpr double kStartTimeout_s = 600;
 
 struct WorkerTask {
-  std::string command = "execute";  // or `profile`, `link`, `refuse`
+  std::string command = "execute";  // or `profile`, `link`, `devices`, `refuse`
   int rank = 0, world_size = 1;
   int process =
       0;  // its number among the processes, by which they meet; rank_of_process (plan.hpp)

@@ -25,7 +25,8 @@ Network plan_network(const Profile& profile, const Cluster* cluster) {
   if (cluster) return Network(*cluster);
   if (profile.links.empty()) {
     throw InputError(profile.path, "no link between ranks was measured",
-                     "Name a cluster whose link is described: --cluster CLUSTER.yaml.");
+                     "Profile with --ranks 2, or name a cluster whose link is described: --cluster "
+                     "CLUSTER.yaml.");
   }
   const LinkCost measured = link_during_step(profile);
   // Gloo moves no byte before the receiver has posted, and NCCL's sends wait for their peer's

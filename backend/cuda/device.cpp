@@ -1,11 +1,14 @@
 #include "backend/cuda/device.hpp"
 
+#include <ATen/cuda/CUDAContextLight.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include <atomic>
 #include <chrono>
+#include <shared_mutex>
+#include <utility>
 
 #include "backend/cuda/call.hpp"
 #include "backend/cuda/recorder.hpp"
@@ -78,7 +81,6 @@ class CudaDevice : public ComputeDevice {
     at::globalContext().lazyInitDevice(at::kCUDA);  // allocator and generators
     c10::cuda::set_device(where_.index());
     c10::cuda::setCurrentCUDAStream(c10::cuda::getStreamFromPool(false, where_.index()));
-    allocator::attachAllocatorTraceTracker(refuse_to_free);
   }
 
   at::Device where() const override { return where_; }
@@ -90,8 +92,22 @@ class CudaDevice : public ComputeDevice {
   }
   std::string no_trace() const override { return no_trace_; }
   std::unique_ptr<Recorder> make_recorder() override { return cuda::make_recorder(); }
-  int64_t held_bytes() const override { return stats().allocated_bytes[kAll].current; }
-  int64_t peak_bytes() const override { return stats().allocated_bytes[kAll].peak; }
+  int64_t held_bytes() const override {
+    return stats().allocated_bytes[kAll].current - workspace_bytes();
+  }
+  int64_t peak_bytes() const override {
+    return stats().allocated_bytes[kAll].peak - workspace_bytes();
+  }
+  int64_t workspace_bytes() const override {
+    const auto bytes_of = [](at::cuda::WorkspaceMapWithMutex& workspaces, size_t each) {
+      const std::shared_lock lock(workspaces.mutex);
+      return static_cast<int64_t>(workspaces.map.size() * each);
+    };
+    return bytes_of(at::cuda::cublas_handle_stream_to_workspace(),
+                    at::cuda::getChosenWorkspaceSize()) +
+           bytes_of(at::cuda::cublaslt_handle_stream_to_workspace(),
+                    at::cuda::getCUDABlasLtWorkspaceSize());
+  }
   void reset_peak() override { allocator::resetPeakStats(where_.index()); }
   int64_t available_bytes() const override {
     const auto now = stats();
@@ -102,7 +118,12 @@ class CudaDevice : public ComputeDevice {
   }
   int64_t allocations() const override { return stats().num_device_alloc; }
   void give_back_memory() override { allocator::emptyCache(); }
-  void fail_without_memory(bool on) override { fail_without_memory_on = on; }
+  /// Asked for once, the allocator tells of everything that it does, which takes time.
+  void fail_without_memory(bool on) override {
+    if (on && !std::exchange(watches_allocator_, true))
+      allocator::attachAllocatorTraceTracker(refuse_to_free);
+    fail_without_memory_on = on;
+  }
 
  private:
   struct Memory {
@@ -117,6 +138,7 @@ class CudaDevice : public ComputeDevice {
   at::Device where_;
   std::unique_ptr<KernelTrace> trace_;  // once asked for
   std::string no_trace_;
+  bool watches_allocator_ = false;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <nccl.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "backend/cuda/call.hpp"
 #include "backend/cuda/device.hpp"
@@ -30,6 +31,7 @@ class Module : public CudaModule {
     machine.driver = dlopen("libcuda.so.1", RTLD_NOW) != nullptr;
     if (!machine.driver) return machine;
     cudaDriverGetVersion(&machine.driver_version);
+    machine.chosen = std::getenv("CUDA_VISIBLE_DEVICES") != nullptr;
     const cudaError_t found = cudaGetDeviceCount(&machine.devices);
     if (found == cudaSuccess) return machine;
     cudaGetLastError();

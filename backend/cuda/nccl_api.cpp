@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <cstring>
+#include <future>
+#include <memory>
 #include <thread>
 
 #include "backend/cuda/call.hpp"
@@ -41,6 +43,11 @@ ncclDataType_t type_of(at::ScalarType type) {
       throw std::runtime_error(std::string("NCCL cannot sum tensors of ") + c10::toString(type));
   }
 }
+
+/// The thread of one that takes longer runs on until the process ends.
+constexpr std::chrono::seconds most_for_abort(5);
+/// A call of NCCL is mostly done before a thread could sleep and wake.
+constexpr double sleepless_s = 1e-3;
 
 class Nccl : public NcclApi {
  public:
@@ -87,14 +94,22 @@ class Nccl : public NcclApi {
     const char* text = ncclGetLastError(comm_of(comm));
     return text == nullptr ? "" : text;
   }
-  void revoke(Comm comm) noexcept override {
-    ncclCommRevoke(comm_of(comm), NCCL_REVOKE_DEFAULT);  // a refusal leaves it to abort
-  }
   void abort(const std::vector<Comm>& comms) noexcept override {
-    // One group: a communicator whose memory is freed waits for the kernels of the others.
-    ncclGroupStart();
-    for (const Comm comm : comms) ncclCommAbort(comm_of(comm));
-    ncclGroupEnd();
+    try {
+      auto done = std::make_shared<std::promise<void>>();
+      const std::future<void> freed = done->get_future();
+      std::thread([comms, done] {
+        // In one group all are told to stop before one is freed, which waits for the kernels of the
+        // others. Not by ncclCommRevoke: in 2.28 it reads what a communicator that was never made
+        // does not have, and after an error of CUDA's the abort that follows it never ends.
+        ncclGroupStart();
+        for (const Comm comm : comms) ncclCommAbort(comm_of(comm));
+        ncclGroupEnd();
+        done->set_value();
+      }).detach();
+      freed.wait_for(most_for_abort);
+    } catch (const std::exception&) {  // no thread: the process ends them
+    }
   }
 
   Stream compute_stream() override { return c10::cuda::getCurrentCUDAStream().stream(); }
@@ -121,7 +136,10 @@ class Nccl : public NcclApi {
   }
   bool passed(Event event) override {
     const cudaError_t state = cudaEventQuery(event_of(event));
-    if (state == cudaErrorNotReady) return false;
+    if (state == cudaErrorNotReady) {
+      (void)cudaGetLastError();  // or a later call would be told
+      return false;
+    }
     check(state, "the GPU's work");
     return true;
   }
@@ -130,7 +148,10 @@ class Nccl : public NcclApi {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
         .count();
   }
-  void pause() override { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
+  void pause(double waited_s) override {
+    if (waited_s < sleepless_s) return std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
 };
 
 }  // namespace

@@ -1,12 +1,16 @@
 #include "backend/cuda/trace.hpp"
 
+#include <ATen/ops/zeros.h>
 #include <cupti.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -22,7 +26,10 @@ constexpr CUpti_ActivityKind recorded[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL
                                            CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET,
                                            CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_DRIVER};
 
-double seconds(uint64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
+/// What all our times are of.
+double steady_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 std::string message(CUptiResult result) {
   const char* text = nullptr;
@@ -33,6 +40,45 @@ std::string message(CUptiResult result) {
 void check_cupti(CUptiResult result) {
   if (result != CUPTI_SUCCESS) throw std::runtime_error("kernel times: " + message(result));
 }
+
+/// CUPTI's clock beside the steady one. (A clock of our own, by cuptiActivityRegisterTimestampCallback,
+/// makes CUPTI 13.0 lose the times of kernels.)
+class Clock {
+ public:
+  /// Of the closest of some looks at both.
+  static Clock read() {
+    Clock clock;
+    double closest_s = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < 5; ++i) {
+      const double before_s = steady_s();
+      uint64_t own = 0;
+      check_cupti(cuptiGetTimestamp(&own));
+      const double after_s = steady_s();
+      if (after_s - before_s >= closest_s) continue;
+      closest_s = after_s - before_s;
+      clock = {own, (before_s + after_s) / 2};
+    }
+    return clock;
+  }
+  /// Of CUPTI's nanoseconds.
+  double seconds(uint64_t nanoseconds) const {
+    return steady_s_ + static_cast<double>(static_cast<int64_t>(nanoseconds - own_)) * 1e-9;
+  }
+  double apart_s(const Clock& other) const {
+    return std::abs(seconds(other.own_) - other.steady_s_);
+  }
+
+ private:
+  Clock() = default;
+  Clock(uint64_t own, double steady) : own_(own), steady_s_(steady) {}
+  uint64_t own_ = 0;
+  double steady_s_ = 0;
+};
+
+/// Clocks that went apart by more were set meanwhile.
+constexpr double most_apart_s = 20e-6;
+/// No kernel starts before its call but by what reading the clocks is off.
+constexpr double most_early_s = 50e-6;
 
 /// CUPTI's callbacks have no argument of the caller's, so there is one for the process.
 class Records {
@@ -58,17 +104,21 @@ class Records {
     dropped_ += count;
   }
 
-  /// All since the last time.
-  std::vector<Kernel> take() {
+  /// All since the last time, by that clock.
+  std::vector<Kernel> take(const Clock& clock) {
     const std::lock_guard lock(mutex_);
     std::vector<Kernel> kernels;
     kernels.reserve(runs_.size());
     bool lost = std::exchange(dropped_, 0) > 0;
-    for (auto& [number, kernel] : std::exchange(runs_, {})) {
-      const auto call = calls_.find(number);
-      kernel.called_s = call == calls_.end() ? kernel.start_s : call->second.begin_s;
-      kernel.issued_s = call == calls_.end() ? kernel.start_s : call->second.end_s;
-      lost |= kernel.end_s == 0;  // so CUPTI says that it has no time
+    for (const auto& [number, run] : std::exchange(runs_, {})) {
+      Kernel kernel{.start_s = clock.seconds(run.begin), .end_s = clock.seconds(run.end)};
+      const auto found = calls_.find(number);
+      const Span call = found == calls_.end() ? Span{run.begin, run.begin} : found->second;
+      kernel.called_s = clock.seconds(call.begin);
+      kernel.issued_s = clock.seconds(call.end);
+      // So CUPTI says that it has no time.
+      lost |= run.begin == 0 || run.end == 0 || run.end < run.begin ||
+              kernel.start_s < kernel.called_s - most_early_s;
       kernels.push_back(kernel);
     }
     calls_.clear();
@@ -77,27 +127,26 @@ class Records {
   }
 
  private:
-  struct Call {
-    double begin_s = 0, end_s = 0;
+  struct Span {  // nanoseconds of CUPTI's clock
+    uint64_t begin = 0, end = 0;
   };
   template <class Run>
   void add_run(const CUpti_Activity& record) {
     const auto& run = reinterpret_cast<const Run&>(record);
-    runs_.emplace_back(run.correlationId,
-                       Kernel{.start_s = seconds(run.start), .end_s = seconds(run.end)});
+    runs_.emplace_back(run.correlationId, Span{run.start, run.end});
   }
   void add_call(const CUpti_Activity& record) {
     const auto& call = reinterpret_cast<const CUpti_ActivityAPI&>(record);
-    const Call own{seconds(call.start), seconds(call.end)};
+    const Span own{call.start, call.end};
     const auto [found, fresh] = calls_.try_emplace(call.correlationId, own);
     if (fresh) return;  // else the runtime's call and the driver's within it
-    found->second.begin_s = std::min(found->second.begin_s, own.begin_s);
-    found->second.end_s = std::max(found->second.end_s, own.end_s);
+    found->second.begin = std::min(found->second.begin, own.begin);
+    found->second.end = std::max(found->second.end, own.end);
   }
 
   std::mutex mutex_;
-  std::vector<std::pair<uint32_t, Kernel>> runs_;  // with the number of the call that issued it
-  std::map<uint32_t, Call> calls_;
+  std::vector<std::pair<uint32_t, Span>> runs_;  // with the number of the call that issued it
+  std::map<uint32_t, Span> calls_;
   size_t dropped_ = 0;
 };
 
@@ -121,22 +170,14 @@ void CUPTIAPI complete_buffer(CUcontext context, uint32_t stream, uint8_t* buffe
   std::free(buffer);
 }
 
-/// The clock of all our measurements, instead of one that may be set meanwhile.
-uint64_t CUPTIAPI steady_nanoseconds() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
-}
-
 class CuptiTrace : public KernelTrace {
  public:
-  CuptiTrace() {
-    check_cupti(cuptiActivityRegisterTimestampCallback(steady_nanoseconds));
-    check_cupti(cuptiActivityRegisterCallbacks(request_buffer, complete_buffer));
-  }
+  CuptiTrace() { check_cupti(cuptiActivityRegisterCallbacks(request_buffer, complete_buffer)); }
 
   void start() override {
     try {
       for (const CUpti_ActivityKind kind : recorded) check_cupti(cuptiActivityEnable(kind));
+      clock_ = Clock::read();
     } catch (...) {
       for (const CUpti_ActivityKind kind : recorded) cuptiActivityDisable(kind);
       throw;
@@ -145,18 +186,41 @@ class CuptiTrace : public KernelTrace {
   std::vector<Kernel> stop() override {
     check(cudaDeviceSynchronize(), "the work that is recorded");
     for (const CUpti_ActivityKind kind : recorded) check_cupti(cuptiActivityDisable(kind));
-    check_cupti(cuptiActivityFlushAll(0));
-    return Records::all().take();
+    // Nothing is under way, and without force buffers may be kept back.
+    check_cupti(cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED));
+    std::vector<Kernel> kernels = Records::all().take(*clock_);
+    if (clock_->apart_s(Clock::read()) > most_apart_s)
+      throw std::runtime_error("kernel times: the clock was set meanwhile");
+    return kernels;
   }
+
+ private:
+  std::optional<Clock> clock_;
 };
+
+/// One fill of memory has to be recorded, where and when it was.
+void try_out(KernelTrace& trace) {
+  const double before_s = steady_s();
+  trace.start();
+  at::zeros({1024}, at::kCUDA).fill_(1);
+  const std::vector<Kernel> kernels = trace.stop();
+  const double after_s = steady_s();
+  const bool seen = std::ranges::any_of(kernels, [&](const Kernel& kernel) {
+    return before_s <= kernel.called_s && kernel.end_s <= after_s;
+  });
+  if (!seen) throw std::runtime_error("kernel times: CUPTI records nothing");
+}
 
 }  // namespace
 
 std::unique_ptr<KernelTrace> make_trace(std::string& problem) {
   try {
     auto trace = std::make_unique<CuptiTrace>();
-    trace->start();
-    trace->stop();
+    try {
+      try_out(*trace);
+    } catch (const std::runtime_error&) {
+      try_out(*trace);  // a first session may be without times
+    }
     return trace;
   } catch (const std::runtime_error& error) {
     problem = error.what();

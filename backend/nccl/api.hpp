@@ -32,10 +32,10 @@ class NcclApi {
                             Stream stream) = 0;
   /// Of the last call and of all that is under way.
   virtual Status status(Comm comm) = 0;
+  /// In NCCL's words; `comm` may be null, where none was made.
   virtual std::string last_error(Comm comm) = 0;
-  /// Ends what is under way; does not wait and does not throw.
-  virtual void revoke(Comm comm) noexcept = 0;
-  /// Ends and frees all of them at once; does not throw.
+  /// Tells all of them to end what is under way, then frees them; does not throw. Waits some seconds at
+  /// most: NCCL may free nothing before the peers' communicators are aborted as well.
   virtual void abort(const std::vector<Comm>& comms) noexcept = 0;
 
   /// The one that tensors are computed on.
@@ -50,9 +50,9 @@ class NcclApi {
   virtual void wait(Stream stream, Event event) = 0;
   virtual bool passed(Event event) = 0;
 
-  /// Seconds of a monotonic clock, for deadlines; and a short rest between two questions.
+  /// Seconds of a monotonic clock, for deadlines; and a rest between two questions, short at first.
   virtual double now_s() = 0;
-  virtual void pause() = 0;
+  virtual void pause(double waited_s) = 0;
 };
 
 }  // namespace penstock

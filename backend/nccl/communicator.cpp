@@ -19,6 +19,9 @@ namespace {
 /// another, which may spin. Four are left for computing, copies and sums.
 constexpr size_t kMostLanes = 28;
 
+/// No step that goes on takes so long.
+constexpr double kStall_s = 60;
+
 class Nccl;
 
 /// Keeps its tensor until the computing stream has been told to wait.
@@ -125,13 +128,11 @@ class Nccl : public Communicator {
     }
   }
 
-  /// First all are told to stop: one that is freed waits for the kernels of the others.
   void end() noexcept {
     ended_ = true;
     std::vector<NcclApi::Comm> comms;
     for_each_lane([&](Lane& lane) {
       if (lane.comm() == nullptr) return;
-      api_.revoke(lane.comm());
       comms.push_back(lane.comm());
       lane.forget();
     });
@@ -193,14 +194,28 @@ class Nccl : public Communicator {
   /// new lane has a deadline; `peer` is -1 otherwise.
   void wait_on_host(const EventPool::Event& event, int peer, const std::string& name) {
     const double start_s = api_.now_s();
+    double told_s = 0;
     while (!api_.passed(event.get())) {
       for_each_lane([](Lane& lane) { lane.check("a transfer"); });
-      if (peer >= 0 && api_.now_s() - start_s > options_.deadline_s) {
+      const double waited_s = api_.now_s() - start_s;
+      if (peer >= 0 && waited_s > options_.deadline_s) {
         throw PeerError(peer, fmt::format("lane {}: rank {} did not answer in {:.0f} s", name, peer,
                                           options_.deadline_s));
       }
-      api_.pause();
+      if (peer < 0 && waited_s - told_s > kStall_s) tell_stall(told_s = waited_s);
+      api_.pause(waited_s);
     }
+  }
+
+  void tell_stall(double waited_s) {
+    if (!options_.on_stall) return;
+    std::vector<std::string> names;
+    for_each_lane([&](Lane& lane) {
+      if (lane.under_way()) names.push_back(lane.name());
+    });
+    options_.on_stall(
+        fmt::format("has waited {:.0f} s for its GPU; under way: {}", waited_s,
+                    names.empty() ? "no transfer" : fmt::format("{}", fmt::join(names, ", "))));
   }
 
   NcclApi& api_;

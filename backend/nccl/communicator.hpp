@@ -13,6 +13,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "backend/communicator.hpp"
@@ -28,6 +29,8 @@ struct NcclOptions {
   double deadline_s = 600;       // for a peer to come to where a communicator is made
   /// Called by all ranks at the same time, after each round of lanes.
   std::function<void()> after_round = {};
+  /// Called whenever the host has waited another minute for its GPU, with what is under way.
+  std::function<void(const std::string&)> on_stall = {};
 };
 
 /// All ranks call it with the same lanes of the run. `api` and `store` outlive what it returns.

@@ -58,19 +58,20 @@ void Lane::wait_for_compute(EventPool& events) {
 void Lane::settle(NcclApi::Status status, const char* what, double deadline_s) {
   const double start_s = api_.now_s();
   while (status == NcclApi::Status::in_progress) {
-    if (api_.now_s() - start_s > deadline_s) {
+    const double waited_s = api_.now_s() - start_s;
+    if (waited_s > deadline_s) {
       throw PeerError(peer_,
                       fmt::format("lane {}: {} took more than {:.0f} s{}", name_, what, deadline_s,
                                   peer_ < 0 ? "" : fmt::format("; rank {} did not come", peer_)));
     }
-    api_.pause();
+    api_.pause(waited_s);
     status = api_.status(comm_);
   }
   if (status != NcclApi::Status::done) fail(status, what);
 }
 
 void Lane::fail(NcclApi::Status status, const char* what) {
-  const std::string said = comm_ == nullptr ? "" : api_.last_error(comm_);
+  const std::string said = api_.last_error(comm_);
   const std::string text = fmt::format("lane {}: {} failed: {}", name_, what,
                                        said.empty() ? "NCCL does not say why" : said);
   if (status == NcclApi::Status::failed) throw std::runtime_error(text);

@@ -45,11 +45,14 @@ class Lane {
   EventPool::Event enqueue(EventPool& events, const char* what, double deadline_s, Call call) {
     wait_for_compute(events);
     settle(call(comm_, stream_), what, deadline_s);
-    return events.record(stream_);
+    return last_ = events.record(stream_);
   }
 
   /// Throws where something under way has failed: PeerError, if the peer is the reason.
   void check(const char* what);
+  const std::string& name() const { return name_; }
+  /// Is what was enqueued last not done?
+  bool under_way() const { return last_ && !api_.passed(last_.get()); }
   NcclApi::Comm comm() const { return comm_; }
   /// The communicator is aborted: nothing is left to free but the stream.
   void forget() { comm_ = nullptr; }
@@ -64,6 +67,7 @@ class Lane {
   int peer_;
   NcclApi::Comm comm_ = nullptr;
   NcclApi::Stream stream_ = nullptr;
+  EventPool::Event last_;
 };
 
 }  // namespace penstock

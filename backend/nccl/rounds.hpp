@@ -24,6 +24,9 @@ std::string to_string(const LaneKey& lane);
 /// transmitted, ascending.
 std::vector<LaneKey> lanes_of(const Program& lowered, int replicas, const Slicing& slicing = {});
 
+/// Each has two.
+inline int ends_of(const std::vector<LaneKey>& lanes) { return 2 * static_cast<int>(lanes.size()); }
+
 /// An edge colouring of the graph of ranks and lanes: every lane in one round, no rank twice in a
 /// round. Made round after round, in this order on every rank, no rank ever waits in two. Greedy in
 /// ascending order, so there are fewer than twice as many rounds as lanes at the busiest rank.

@@ -59,6 +59,7 @@ ChainRun Chain::run(const Batch& batch, const StepContext& context, bool split, 
   if (split) backward_weight(run);
   for (const auto& stage : stages_) stage->finish_step();
   watch_.finish();
+  run.recorded = watch_.recorded();
   if (loss_.defined()) run.loss = std::exchange(loss_, {}).item<double>();
   return run;
 }

@@ -32,7 +32,8 @@ struct ChainRun {
   std::vector<StageTimes> times;
   std::vector<StageBytes> bytes;
   double loss = 0;
-  bool traced = false;
+  bool traced = false;    // the device recorded, which slows its host
+  bool recorded = false;  // and its records are where the times come from
 };
 
 class Chain {
@@ -47,6 +48,8 @@ class Chain {
 
   int stages() const { return static_cast<int>(stages_.size()); }
   const Slicing& slicing() const { return slicing_; }
+  /// How often the device's records were lost.
+  int lost() const { return watch_.lost(); }
   /// The stage that computes the loss.
   int loss_stage() const;
 

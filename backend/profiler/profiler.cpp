@@ -35,6 +35,21 @@ void settle_clocks(ComputeDevice& device) {
   }
 }
 
+void scale_hosts(ActionTimes& times, double scale) {
+  for (Measured* measured :
+       {&times.forward, &times.backward, &times.backward_input, &times.backward_weight})
+    measured->host_s *= scale;
+}
+
+void scale_hosts(MicrobatchCosts& costs, double scale) {
+  for (OperatorCost& op : costs.operators) scale_hosts(op.times, scale);
+  for (UnitCost& unit : costs.units) scale_hosts(unit.times, scale);
+  costs.loss_forward.host_s *= scale;
+}
+
+/// A GPU's allocator gives out no less than blocks of 2 MiB, and never the last of its memory.
+constexpr double gpu_margin = 1.1;
+
 class Profiler {
  public:
   Profiler(const Request& request, Communicator& communicator, const Emit& emit)
@@ -51,14 +66,16 @@ class Profiler {
     profile_.microbatches = resume(request_.partial, profile_);
     communicator_.barrier();  // before rank 0 writes the file that all have read
     choose_sizes(graph);
-    warn_of_host_times();
     tell("loading", 0);
     settle_clocks(device_);
     probe();
     Subject subject(profile_.job, graph, device_);
     measure_constants(subject);
+    attach_records(subject);
     measure_sizes(subject);
     measure_replays(subject);
+    warn_of_lost_records(subject);
+    profile_.base_memory_bytes += device_.workspace_bytes();
     tell("the link between two ranks", 0.97);
     profile_.links = gpu() ? measure_gpu_links(communicator_, device_, largest_message(subject))
                            : measure_links(communicator_, largest_message(subject));
@@ -89,12 +106,30 @@ class Profiler {
     if (communicator_.rank() == 0) emit_({{"event", "warning"}, {"message", message}});
   }
 
-  void warn_of_host_times() {
-    if (!device_.runs_behind() || device_.trace() != nullptr) return;
+  /// Once a device can record what it runs, its host takes longer for everything that it issues, recorded
+  /// or not. Execution never asks for records, so what hosts take is scaled to what it was before.
+  void attach_records(Subject& subject) {
+    if (!device_.runs_behind()) return;
+    const double before_s = issue_s(subject, sizes_.front());
+    if (device_.trace() == nullptr) {
+      warn(
+          fmt::format("{}. Times include what the GPU waits for its host, which is more than it "
+                      "will wait in a pipeline.",
+                      device_.no_trace()));
+    } else {
+      host_scale_ = std::min(1.0, before_s / issue_s(subject, sizes_.front()));
+    }
+    mean_over_ranks(communicator_, {&host_scale_});
+    profile_.device.details["host_scale"] = fmt::format("{:.4f}", host_scale_);
+  }
+
+  void warn_of_lost_records(const Subject& subject) {
+    const int lost = subject.whole.lost() + subject.by_unit.lost() + subject.by_group.lost();
+    if (lost == 0) return;
     warn(
-        fmt::format("{}. Times include what the GPU waits for its host, which is more than it "
-                    "will wait in a pipeline.",
-                    device_.no_trace()));
+        fmt::format("the GPU's records of {} repetitions are lost: their times include what it "
+                    "waited for its host",
+                    lost));
   }
 
   void save() {
@@ -169,6 +204,7 @@ class Profiler {
     const Repetitions planned = repetitions(allowed_s / pass_s);
     SizeResult result = measure_size(subject, size, planned, profile_.accumulate_s_per_byte,
                                      communicator_, progress);
+    scale_hosts(result.costs, host_scale_);
     budget_.note_pass(size, result.pass_s);
     budget_.note_bytes(size, result.peak_bytes);
     profile_.device.details[fmt::format("unit_scale.{}", size)] =
@@ -196,13 +232,14 @@ class Profiler {
     }
     if (largest_over_ranks(communicator_, replays.times ? 0 : 1) > 0) return;
     mean_over_ranks(communicator_, *replays.times);
+    scale_hosts(*replays.times, host_scale_);
     profile_.replays = {first.microbatch, *replays.times};
   }
 
   /// Does what this size will take leave room on the machine?
   bool fits(int64_t size) {
     const int sharing = gpu() ? request_.ranks_per_device : communicator_.size();
-    const double needed = budget_.bytes(size) * sharing;
+    const double needed = budget_.bytes(size) * sharing * (gpu() ? gpu_margin : 1);
     const double available = from_rank(communicator_, 0, double(device_.available_bytes()));
     if (needed <= available) return true;
     warn(fmt::format("microbatch {} is not measured: it would take {} and {} are free", size,
@@ -230,6 +267,7 @@ class Profiler {
   std::vector<int64_t> sizes_;
   std::vector<Probe> probes_;
   Budget budget_{0};
+  double host_scale_ = 1;
 };
 
 }  // namespace

@@ -29,6 +29,7 @@ class WholeModel {
     const StepContext context = subject_.context(microbatch, 0);
     const auto run = [](ActionSamples& /*samples*/, const auto& action) { action(); };
     pass(batch, context, run);
+    subject_.device.give_back_memory();  // recordings cannot use what the allocator keeps
     stage_.record(recorder);
     pass(batch, context, run);
     stage_.replay();
@@ -47,7 +48,7 @@ class WholeModel {
     });
     watch_.finish();
     for (const auto& [samples, seconds] : times)
-      if (counts) samples->add(seconds, false);
+      if (counts) samples->add(seconds, false, false);
   }
 
   template <class Perform>

@@ -6,13 +6,13 @@
 
 namespace penstock::profiler {
 
-void ActionSamples::add(const Seconds& seconds, bool traced) {
-  (traced ? traced_ : device_).push_back(seconds.device);
+void ActionSamples::add(const Seconds& seconds, bool recorded, bool traced) {
+  (recorded ? recorded_ : device_).push_back(seconds.device);
   (traced ? traced_host_ : host_).push_back(seconds.host);
 }
 
 Measured ActionSamples::measured() const {
-  Measured measured = summarize(traced_.empty() ? device_ : traced_);
+  Measured measured = summarize(recorded_.empty() ? device_ : recorded_);
   measured.host_s = summarize(host_.empty() ? traced_host_ : host_).mean_s;
   return measured;
 }
@@ -24,13 +24,13 @@ void Samples::add(const ChainRun& run, bool split) {
     const StageTimes& times = run.times[i];
     const StageBytes& bytes = run.bytes[i];
     Stage& stage = stages_[i];
-    stage.forward.add(times.forward, run.traced);
+    stage.forward.add(times.forward, run.recorded, run.traced);
     if (split) {
-      stage.backward_input.add(times.backward_input, run.traced);
-      stage.backward_weight.add(times.backward_weight, run.traced);
+      stage.backward_input.add(times.backward_input, run.recorded, run.traced);
+      stage.backward_weight.add(times.backward_weight, run.recorded, run.traced);
       stage.bytes.after_input = bytes.after_input;
     } else {
-      stage.backward.add(times.backward, run.traced);
+      stage.backward.add(times.backward, run.recorded, run.traced);
     }
     stage.bytes.after_forward = bytes.after_forward;
     stage.bytes.transient_forward = bytes.transient_forward;

@@ -20,13 +20,15 @@ struct StageCost {
 /// Collects the times of one action.
 class ActionSamples {
  public:
-  void add(const Seconds& seconds, bool traced);
+  /// `recorded`: the device's time is by its records; `traced`: these were made, which slowed the
+  /// host.
+  void add(const Seconds& seconds, bool recorded, bool traced);
   Measured measured() const;
   /// Mean of the device as it ran, waiting for a host included.
   double in_place_s() const;
 
  private:
-  std::vector<double> device_, host_, traced_, traced_host_;
+  std::vector<double> device_, host_, recorded_, traced_host_;
 };
 
 /// Collects the runs of one chain.

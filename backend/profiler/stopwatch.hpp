@@ -31,6 +31,10 @@ class Stopwatch {
   /// running on the device.
   void begin(bool traced);
   bool traced() const { return trace_ != nullptr; }
+  /// Were the device's records there, at the last `finish`?
+  bool recorded() const { return recorded_; }
+  /// How often they were lost.
+  int lost() const { return lost_; }
   /// Runs the action; `seconds`, which has to stay, is set when all is finished.
   template <class Action>
   void time(Seconds& seconds, Action&& action) {
@@ -41,14 +45,20 @@ class Stopwatch {
     marks_->mark();
     timed_.push_back(&seconds);
   }
-  /// Waits for the device.
+  /// Waits for the device. Where its records are lost, or say what cannot be, times are those in
+  /// place.
   void finish();
 
  private:
+  void forget_records() noexcept;
+  std::vector<double> running_by_records();
+
   ComputeDevice& device_;
   std::unique_ptr<Marks> marks_;
   std::function<double()> clock_s_;
   KernelTrace* trace_ = nullptr;
+  bool recorded_ = false;
+  int lost_ = 0;
   std::vector<Seconds*> timed_;       // what lies between each two marks
   std::vector<IssueWindow> windows_;  // and when the host issued it
 };

@@ -30,14 +30,35 @@ CudaMachine machine_of(int devices) {
   return machine;
 }
 
+std::string refusal(const CudaMachine& machine, const WorkerTask& task) {
+  try {
+    check_cuda(machine, task);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
 TEST(CudaLoad, LocalRanksTakeTheGpusInOrder) {
   std::vector<int> alone, shared;
   for (int rank = 0; rank < 5; ++rank) {
-    alone.push_back(cuda_device_of(task_of(rank, 5, 1)));
-    shared.push_back(cuda_device_of(task_of(rank, 5, 2)));
+    alone.push_back(cuda_device_of(machine_of(5), task_of(rank, 5, 1)));
+    shared.push_back(cuda_device_of(machine_of(3), task_of(rank, 5, 2)));
   }
   EXPECT_THAT(alone, ::testing::ElementsAre(0, 1, 2, 3, 4));
   EXPECT_THAT(shared, ::testing::ElementsAre(0, 0, 1, 1, 2));
+}
+
+TEST(CudaLoad, ALauncherMayGiveEachRankTheOnlyGpuThatItSees) {
+  CudaMachine machine = machine_of(1);
+  machine.chosen = true;
+  WorkerTask task = task_of(3, 4, 1);
+  EXPECT_THAT(refusal(machine, task), HasSubstr("need 4")) << "nobody gave it one";
+  task.launched = true;
+  EXPECT_EQ(refusal(machine, task), "");
+  EXPECT_EQ(cuda_device_of(machine, task), 0);
+  machine.chosen = false;
+  EXPECT_THAT(refusal(machine, task), HasSubstr("need 4")) << "all ranks see the same one";
 }
 
 TEST(CudaLoad, KernelsAreLoadedBeforeAReceiveSpins) {
@@ -52,6 +73,7 @@ TEST(CudaLoad, RanksThatShareAGpuAreMachinesToNccl) {
   for (int rank = 0; rank < 4; ++rank) {
     const auto variables = cuda_environment(task_of(rank, 4, 2));
     hosts.insert(variables.at("NCCL_HOSTID"));
+    EXPECT_EQ(variables.at("NCCL_NET"), "Socket");
     EXPECT_EQ(variables.at("NCCL_SOCKET_IFNAME"), "lo");
     EXPECT_EQ(variables.at("NCCL_MNNVL_ENABLE"), "0");
   }
@@ -59,15 +81,6 @@ TEST(CudaLoad, RanksThatShareAGpuAreMachinesToNccl) {
   WorkerTask elsewhere = task_of(0, 2, 2);
   elsewhere.one_machine = false;
   EXPECT_FALSE(cuda_environment(elsewhere).contains("NCCL_SOCKET_IFNAME"));
-}
-
-std::string refusal(const CudaMachine& machine, const WorkerTask& task) {
-  try {
-    check_cuda(machine, task);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
 }
 
 TEST(CudaLoad, SaysWhatIsMissingAndWhatToDo) {

@@ -174,6 +174,32 @@ TEST(NcclCommunicator, APeerThatDoesNotComeIsNamedAfterTheDeadline) {
   }
 }
 
+// Rank 1 sends only when rank 0 has said, after more than a minute by its clock, what it waits for.
+TEST(NcclCommunicator, AHostThatWaitsForLongSaysWhatIsUnderWay) {
+  FakeRanks ranks(2, kBothWays, FakeRanks::computes_on_device);
+  std::string said;
+  ranks.on_stall = [&](const std::string& text) {
+    if (!said.empty()) return;
+    said = text;
+    ranks.api(0).pause_s = 0;  // from now on it waits for what happens
+    ranks.meet();
+  };
+  ranks.run([&](Communicator& own, FakeNccl& api) {
+    at::Tensor tensor = at::ones({2});
+    if (own.rank() == 1) {
+      ranks.meet();
+      own.send({0, true}, tensor, 0)->wait();
+      own.synchronise();
+      return;
+    }
+    const auto receiving = own.receive({1, true}, tensor, 0);
+    receiving->wait();
+    api.pause_s = 10;
+    own.synchronise();
+  });
+  EXPECT_EQ(said, "has waited 70 s for its GPU; under way: 1-0-gradients");
+}
+
 TEST(NcclCommunicator, TooManyLanesForAGpuAreAMistake) {
   std::vector<LaneKey> lanes;
   for (int peer = 1; peer < 30; ++peer) lanes.push_back({0, peer, false});

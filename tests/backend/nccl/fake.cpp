@@ -174,15 +174,8 @@ NcclApi::Status FakeNccl::status(Comm comm) {
 }
 
 std::string FakeNccl::last_error(Comm comm) {
+  if (comm == nullptr) return "the fake's reason in none";
   return "the fake's reason in " + std::to_string(static_cast<FakeComm*>(comm)->number);
-}
-
-void FakeNccl::revoke(Comm comm) noexcept {
-  const std::scoped_lock lock(world_->mutex);
-  auto* const own = static_cast<FakeComm*>(comm);
-  own->stopped = true;
-  calls.push_back("revoke " + std::to_string(own->number));
-  world_->changed.notify_all();
 }
 
 void FakeNccl::abort(const std::vector<Comm>& comms) noexcept {
@@ -243,7 +236,7 @@ bool FakeNccl::passed(Event event) {
   return *static_cast<FakeEvent*>(event)->passed;
 }
 
-void FakeNccl::pause() {
+void FakeNccl::pause(double /*waited_s*/) {
   std::unique_lock lock(world_->mutex);
   ++pauses;
   clock_s_ += pause_s;

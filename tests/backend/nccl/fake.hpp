@@ -80,7 +80,6 @@ class FakeNccl : public NcclApi {
                     Stream stream) override;
   Status status(Comm comm) override;
   std::string last_error(Comm comm) override;
-  void revoke(Comm comm) noexcept override;
   void abort(const std::vector<Comm>& comms) noexcept override;
   Stream compute_stream() override { return &compute_; }
   Stream make_stream() override;
@@ -91,7 +90,7 @@ class FakeNccl : public NcclApi {
   void wait(Stream stream, Event event) override;
   bool passed(Event event) override;
   double now_s() override { return clock_s_; }
-  void pause() override;
+  void pause(double waited_s) override;
 
  private:
   using Operation = std::function<bool()>;  // true when it has ended

@@ -27,6 +27,8 @@ class FakeRanks {
     }
   }
 
+  std::function<void(const std::string&)> on_stall;  // of rank 0
+
   FakeNccl& api(int rank) { return *apis_[rank]; }
   MemoryStore& store() { return store_; }
   void meet() { meeting_.arrive_and_wait(); }
@@ -67,6 +69,7 @@ class FakeRanks {
   std::unique_ptr<Communicator> connect(size_t rank) {
     NcclOptions options;
     options.deadline_s = 1e9;  // its clock stands still
+    if (rank == 0) options.on_stall = on_stall;
     return make_nccl(*apis_[rank], store_, std::move(host_[rank]), lanes_, options);
   }
 

@@ -53,6 +53,9 @@ TEST(KernelTimes, KernelsAtTheSameTimeCountOnce) {
 /// after its launch returns at the earliest; what is recorded costs the host a fourth more.
 class QueueDevice : public test::ScriptedDevice {
  public:
+  enum class Records { whole, lost, none, too_long };
+  Records records = Records::whole;
+
   /// The host takes `host_s` to issue what runs for `device_s`.
   void launch(double host_s, double device_s) {
     const double called_s = host_s_;
@@ -88,7 +91,11 @@ class QueueDevice : public test::ScriptedDevice {
     void start() override { device_.recording_ = true; }
     std::vector<Kernel> stop() override {
       device_.recording_ = false;
-      return std::exchange(device_.kernels_, {});
+      std::vector<Kernel> kernels = std::exchange(device_.kernels_, {});
+      if (device_.records == Records::lost) throw std::runtime_error("records are lost");
+      if (device_.records == Records::none) kernels.clear();
+      if (device_.records == Records::too_long) kernels.back().end_s += 1000;
+      return kernels;
     }
 
    private:
@@ -139,6 +146,22 @@ TEST(Stopwatch, ReadsFromRecordsWhatTheDeviceRan) {
   }
 }
 
+TEST(Stopwatch, ReadsInPlaceWhereRecordsAreLostOrCannotBe) {
+  QueueDevice device;
+  Stopwatch watch = device.watch();
+  for (const auto records :
+       {QueueDevice::Records::lost, QueueDevice::Records::none, QueueDevice::Records::too_long}) {
+    device.records = records;
+    EXPECT_GT(run_three(watch, device, true)[0].device, 4);  // with what it waited for its host
+    EXPECT_FALSE(watch.recorded());
+  }
+  EXPECT_EQ(watch.lost(), 3);
+  device.records = QueueDevice::Records::whole;
+  EXPECT_EQ(run_three(watch, device, true)[0].device, 1);
+  EXPECT_TRUE(watch.recorded());
+  EXPECT_EQ(watch.lost(), 3);
+}
+
 TEST(Stopwatch, ForgetsARunThatFailed) {
   QueueDevice device;
   Stopwatch watch = device.watch();
@@ -161,7 +184,8 @@ TEST(ActionSamples, TakeTheDeviceFromRecordsAndTheHostFromTheOtherRuns) {
   Stopwatch watch = device.watch();
   ActionSamples samples;
   for (const bool traced : {false, true, false, true}) {
-    samples.add(timed(watch, traced, [&] { device.launch(4, 1); }), traced);
+    const Seconds seconds = timed(watch, traced, [&] { device.launch(4, 1); });
+    samples.add(seconds, watch.recorded(), traced);
   }
   const Measured measured = samples.measured();
   EXPECT_EQ(measured.mean_s, 1);
@@ -172,7 +196,7 @@ TEST(ActionSamples, TakeTheDeviceFromRecordsAndTheHostFromTheOtherRuns) {
 
 TEST(ActionSamples, OfASingleRunThatWasRecordedTakeBoth) {
   ActionSamples samples;
-  samples.add({.device = 1, .host = 5}, true);
+  samples.add({.device = 1, .host = 5}, true, true);
   EXPECT_EQ(samples.measured().mean_s, 1);
   EXPECT_EQ(samples.measured().host_s, 5);
 }
@@ -180,7 +204,7 @@ TEST(ActionSamples, OfASingleRunThatWasRecordedTakeBoth) {
 // Without records they include what it waited for.
 TEST(ActionSamples, TakeTheDeviceInPlaceWithoutRecords) {
   ActionSamples samples;
-  samples.add({.device = 4, .host = 4}, false);
+  samples.add({.device = 4, .host = 4}, false, false);
   EXPECT_EQ(samples.measured().mean_s, 4);
 }
 

@@ -4,10 +4,27 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <string>
 
 #include "graph/error.hpp"
 
 namespace penstock::test {
+
+at::Device test_device() {
+  const char* name = std::getenv("PENSTOCK_TEST_DEVICE");
+  return name != nullptr && std::string(name) == "cuda" ? at::Device(at::kCUDA, 0) : at::kCPU;
+}
+
+at::Tensor on_test_device(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.to(test_device()) : tensor;
+}
+
+std::map<int, at::Tensor> on_test_device(const std::map<int, at::Tensor>& tensors) {
+  std::map<int, at::Tensor> moved;
+  for (const auto& [index, tensor] : tensors) moved[index] = on_test_device(tensor);
+  return moved;
+}
 
 StageRow::StageRow(const Graph& graph, const std::map<int, at::Tensor>& tensors,
                    const std::vector<OperatorId>& begins, Loss loss, bool recompute)
@@ -17,7 +34,8 @@ StageRow::StageRow(const Graph& graph, const std::map<int, at::Tensor>& tensors,
                      static_cast<int>(begins.size()))) {
   for (size_t s = 0; s < begins.size(); ++s) {
     std::map<int, at::Tensor> own;
-    for (const int index : slicing_.stages[s].tensors) own[index] = tensors.at(index).clone();
+    for (const int index : slicing_.stages[s].tensors)
+      own[index] = on_test_device(tensors.at(index).clone());
     stores_.push_back(std::make_unique<TensorStore>(own));
     stages_.push_back(std::make_unique<Stage>(graph, analysis_, slicing_, static_cast<int>(s),
                                               *stores_.back(), loss, recompute));
@@ -31,11 +49,12 @@ double StageRow::forward(const Batch& batch, int microbatch, bool training) {
   context.batch = batch.size;
   context.loss_scale = scale_ = 1.0 / static_cast<double>(batch.inputs.size());
   context.training = training;
-  Values values = batch.inputs[m];
+  Values values = on_test_device(batch.inputs[m]);
+  const at::Tensor target = on_test_device(batch.targets[m]);
   double loss = 0;
   outputs.clear();
   for (auto& stage : stages_) {
-    Stage::Forward result = stage->forward(microbatch, values, batch.targets[m], context);
+    Stage::Forward result = stage->forward(microbatch, values, target, context);
     for (auto& [value, tensor] : result.sent) {
       EXPECT_TRUE(tensor.is_contiguous() && !tensor.requires_grad());
       values[value] = std::move(tensor);
@@ -159,7 +178,12 @@ void expect_identical_gradients(const StepOutcome& actual, const StepOutcome& ex
   ASSERT_EQ(actual.gradients.size(), expected.gradients.size());
   for (const auto& [index, gradient] : expected.gradients) {
     ASSERT_TRUE(actual.gradients.contains(index));
-    EXPECT_TRUE(at::equal(actual.gradients.at(index), gradient))
+    const at::Tensor& found = actual.gradients.at(index);
+    const double tolerance = gradient.scalar_type() == at::kDouble ? 1e-10 : 1e-5;
+    const auto close = [&] {
+      return (found - gradient).norm().item<double>() <= tolerance * gradient.norm().item<double>();
+    };
+    EXPECT_TRUE(test_device().is_cpu() ? at::equal(found, gradient) : close())
         << graph.tensors[static_cast<size_t>(index)].name;
   }
 }

@@ -11,8 +11,8 @@ namespace {
 class Reference {
  public:
   Reference(const Graph& graph, const std::map<int, at::Tensor>& tensors)
-      : graph_(graph), tensors_(clones(tensors)) {
-    for (const Operator& op : graph.operators) prepared_.emplace_back(graph, op, at::kCPU);
+      : graph_(graph), tensors_(on_test_device(clones(tensors))) {
+    for (const Operator& op : graph.operators) prepared_.emplace_back(graph, op, test_device());
     for (auto& [index, tensor] : tensors_) {
       if (!graph.tensors[static_cast<size_t>(index)].requires_grad) continue;
       tensor.requires_grad_();
@@ -26,11 +26,12 @@ class Reference {
       if (graph_.values[v].kind == Value::Kind::tensor) values[v] = stored(graph_.values[v].tensor);
     }
     for (const auto& [value, tensor] : batch.inputs[m]) {
-      values[static_cast<size_t>(value)] = tensor.clone();
+      values[static_cast<size_t>(value)] = on_test_device(tensor.clone());
     }
     run(values, batch.size, static_cast<int64_t>(m));
     const auto first = std::get<TensorRef>(graph_.outputs[0].value).value;
-    const at::Tensor loss = mean_loss(kind, values[static_cast<size_t>(first)], batch.targets[m]);
+    const at::Tensor loss =
+        mean_loss(kind, values[static_cast<size_t>(first)], on_test_device(batch.targets[m]));
     outcome.losses.push_back(loss.item().toDouble());
     add_gradients(loss / static_cast<double>(batch.inputs.size()), outcome);
     const at::NoGradGuard no_grad;
@@ -56,7 +57,7 @@ class Reference {
     for (size_t k = 0; k < prepared_.size(); ++k) {
       const auto id = static_cast<OperatorId>(k);
       const RandomKey key{.seed = 7, .step = 3, .microbatch = microbatch};
-      const SeededGenerator generator(at::kCPU, operator_seed(key, id));
+      const SeededGenerator generator(test_device(), operator_seed(key, id));
       prepared_[k].run(values, batch);
     }
   }
