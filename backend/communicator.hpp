@@ -45,6 +45,11 @@ class Communicator {
   virtual std::unique_ptr<Transfer> receive(Channel channel, at::Tensor& tensor, int tag) = 0;
   /// In-place sum over `ranks` (ascending, this rank among them). All of them call it in one order.
   virtual void all_reduce(at::Tensor& tensor, const std::vector<int>& ranks) = 0;
+  /// The same of each of them; to ask for all at once may take less of the host.
+  virtual void all_reduce_each(const std::vector<at::Tensor>& tensors,
+                               const std::vector<int>& ranks) {
+    for (at::Tensor tensor : tensors) all_reduce(tensor, ranks);
+  }
   virtual void barrier() = 0;
   /// Returns when everything that this rank has enqueued has run. On a CPU nothing is enqueued.
   virtual void synchronise() {}

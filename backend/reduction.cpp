@@ -49,11 +49,14 @@ std::vector<ReductionGroup> reduction_groups(const Graph& graph, const Slicing& 
 void reduce_gradients(const std::vector<ReductionGroup>& groups, TensorStore& store,
                       Communicator& communicator) {
   for (const ReductionGroup& group : groups) {
+    std::vector<at::Tensor> gradients;
+    gradients.reserve(group.tensors.size());
     for (const int tensor : group.tensors) {
       if (!store.gradient(tensor).defined())
         store.accumulate(tensor, at::zeros_like(store.tensor(tensor)));
-      communicator.all_reduce(store.gradient(tensor), group.ranks);
+      gradients.push_back(store.gradient(tensor));
     }
+    communicator.all_reduce_each(gradients, group.ranks);
   }
 }
 

@@ -21,17 +21,19 @@ from pathlib import Path
 from reporting import PENSTOCK, ROOT, export, run, table
 
 CLUSTERS = ROOT / "configs" / "clusters"
+TIMEOUT_S = 1800  # of a command; the longest search takes minutes
 GPT3 = {"layers": 96, "hidden": 12288, "heads": 96, "sequence": 2048, "vocabulary": 50257, "dtype": "bfloat16"}
 
 
 def profile(folder, layers):
     """A profile of GPT-3 with so many of its layers, and the seconds that making it took."""
     model, job, path = (folder / f"gpt-{layers}.{end}" for end in ("pt2", "yaml", "json"))
-    export("gpt", model, "--meta", **(GPT3 | {"layers": layers}))
+    export("gpt", model, "--meta", timeout=TIMEOUT_S, **(GPT3 | {"layers": layers}))
     text = (ROOT / "configs" / "jobs" / "gpt3.yaml").read_text()
     job.write_text(text.replace("../../build/models/gpt3.pt2", str(model)))
     begin = time.perf_counter()
-    run(PENSTOCK, "profile", job, "--device", "estimate", "--spec", ROOT / "configs" / "devices" / "h100.yaml", "-o", path)
+    spec = ROOT / "configs" / "devices" / "h100.yaml"
+    run(PENSTOCK, "profile", job, "--device", "estimate", "--spec", spec, "-o", path, timeout=TIMEOUT_S)
     return path, time.perf_counter() - begin
 
 
@@ -41,7 +43,7 @@ def plan(profile_path, *options, repeat=1):
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(repeat):
             begin = time.perf_counter()
-            text = run(PENSTOCK, "plan", profile_path, "-o", Path(folder) / "plan.yaml", *options)
+            text = run(PENSTOCK, "plan", profile_path, "-o", Path(folder) / "plan.yaml", *options, timeout=TIMEOUT_S)
             seconds.append(time.perf_counter() - begin)
     searched = re.search(r"searched +(\d+)?.* on \d+ ranks: (\d+) layouts?, \d+ looked into, (\d+)", text)
     binding = re.search(r"^binding +(\w+)", text, re.M)

@@ -9,19 +9,23 @@ ROOT = Path(__file__).resolve().parents[1]
 PENSTOCK = Path(os.environ.get("PENSTOCK_BUILD", ROOT / "build")) / "penstock"
 
 
-def run(*command):
-    """What it prints; ends this program where it fails."""
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+def run(*command, timeout=None):
+    """What it prints; ends this program where it fails, or takes more than `timeout` seconds."""
+    told = " ".join(map(str, command))
+    try:
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        sys.exit(f"{told}\ntook more than {timeout} s")
     if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}\n{done.stderr}")
+        sys.exit(f"{told}\n{done.stderr}")
     return done.stdout
 
 
-def export(model, output, *flags, **settings):
+def export(model, output, *flags, timeout=None, **settings):
     """configs/models/MODEL.py with these settings, as OUTPUT."""
     given = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     run(sys.executable, ROOT / "tools" / "export_model.py", ROOT / "configs" / "models" / f"{model}.py", "-o", output,
-        *flags, *given)
+        *flags, *given, timeout=timeout)
 
 
 def table(rows):

@@ -214,7 +214,8 @@ std::function<int()> declare_execute(CLI::App& app) {
          [options](const std::string& text) {
            options->start_timeout_s = parse_seconds(text, "--start-timeout");
          },
-         "for all ranks to start, where a launcher starts them; default: 600s")
+         "for all ranks to start, where a launcher starts them, and for GPUs to connect; default: "
+         "600s")
       ->type_name("TIME");
   app.add_flag("--json", options->json, "print one JSON object");
   app.footer("Example:\n  penstock execute plan.yaml --steps 20 --trace actual.json");

@@ -3,8 +3,8 @@
 
 The last line is `N passed, N failed, N skipped`, and every failed test is named above it. A test
 program that crashed, was killed or ran out of time wrote no report, and counts as one failed test;
-so does a pytest that ended before its tests did. The exit status is 0 where at least one test
-passed and none failed, and 1 otherwise.
+so does a pytest that ended before its tests did, and each other step that --failed names. The exit
+status is 0 where at least one test passed and none failed, and 1 otherwise.
 """
 
 import argparse
@@ -96,6 +96,11 @@ def read_pytest(report, status):
     return count
 
 
+def read_failed(names):
+    """Steps that are no test programs: what they said was printed when they ran."""
+    return Count(failures=[(name, "failed; what it said stands above") for name in names])
+
+
 def print_failures(failures):
     for name, text in failures:
         print(f"FAILED {name}")
@@ -111,9 +116,12 @@ def main():
     parser.add_argument("--gtest", required=True, help="folder of GoogleTest's XML reports")
     parser.add_argument("--pytest", required=True, help="pytest's XML report")
     parser.add_argument("--pytest-status", type=int, required=True)
+    parser.add_argument("--failed", action="append", default=[], metavar="NAME",
+                        help="another step that failed; may be given again")
     options = parser.parse_args()
     total = read_meson(options.meson_log, options.gtest) if options.meson_log else Count()
     total.add(read_pytest(options.pytest, options.pytest_status))
+    total.add(read_failed(options.failed))
     sys.stdout.flush()
     print_failures(total.failures)
     if not total.passed and not total.failures:

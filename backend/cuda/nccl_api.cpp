@@ -79,10 +79,19 @@ class Nccl : public NcclApi {
   Status receive(Comm comm, void* data, size_t bytes, int peer, Stream stream) override {
     return status_of(ncclRecv(data, bytes, ncclUint8, peer, comm_of(comm), stream_of(stream)));
   }
-  Status all_reduce(Comm comm, void* data, size_t count, at::ScalarType type,
-                    Stream stream) override {
-    return status_of(
-        ncclAllReduce(data, data, count, type_of(type), ncclSum, comm_of(comm), stream_of(stream)));
+  Status all_reduce(Comm comm, const std::vector<Numbers>& sums, Stream stream) override {
+    std::vector<ncclDataType_t> types;  // before the group: what throws within would leave it open
+    types.reserve(sums.size());
+    for (const Numbers& each : sums) types.push_back(type_of(each.type));
+    ncclGroupStart();
+    ncclResult_t result = ncclSuccess;
+    for (size_t i = 0; i < sums.size() && status_of(result) != Status::failed; ++i) {
+      const auto& [data, count, type] = sums[i];
+      result =
+          ncclAllReduce(data, data, count, types[i], ncclSum, comm_of(comm), stream_of(stream));
+    }
+    const ncclResult_t all = ncclGroupEnd();
+    return status_of(result == ncclSuccess || result == ncclInProgress ? all : result);
   }
 
   Status status(Comm comm) override {

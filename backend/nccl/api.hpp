@@ -18,6 +18,11 @@ class NcclApi {
   using Stream = void*;
   using Event = void*;
   enum class Status { done, in_progress, peer_lost, failed };
+  struct Numbers {
+    void* data;
+    size_t count;
+    at::ScalarType type;
+  };
 
   virtual ~NcclApi() = default;
 
@@ -28,8 +33,8 @@ class NcclApi {
   /// These enqueue. Until `status` is no longer `in_progress`, nothing else may be asked of `comm`.
   virtual Status send(Comm comm, const void* data, size_t bytes, int peer, Stream stream) = 0;
   virtual Status receive(Comm comm, void* data, size_t bytes, int peer, Stream stream) = 0;
-  virtual Status all_reduce(Comm comm, void* data, size_t count, at::ScalarType type,
-                            Stream stream) = 0;
+  /// One after the other, in one call of the device where that can be.
+  virtual Status all_reduce(Comm comm, const std::vector<Numbers>& sums, Stream stream) = 0;
   /// Of the last call and of all that is under way.
   virtual Status status(Comm comm) = 0;
   /// In NCCL's words; `comm` may be null, where none was made.

@@ -85,17 +85,26 @@ class Nccl : public Communicator {
   }
 
   void all_reduce(at::Tensor& tensor, const std::vector<int>& ranks) override {
-    if (ranks.size() < 2) return;
-    if (tensor.device() != options_.device) return host_->all_reduce(tensor, ranks);
-    TORCH_CHECK(tensor.is_contiguous(), "a sum of a tensor that is not contiguous");
+    all_reduce_each({tensor}, ranks);
+  }
+
+  void all_reduce_each(const std::vector<at::Tensor>& tensors,
+                       const std::vector<int>& ranks) override {
+    if (ranks.size() < 2 || tensors.empty()) return;
+    if (tensors.front().device() != options_.device) return host_->all_reduce_each(tensors, ranks);
+    std::vector<NcclApi::Numbers> sums;
+    sums.reserve(tensors.size());
+    for (const at::Tensor& tensor : tensors) {
+      TORCH_CHECK(tensor.is_contiguous() && tensor.device() == options_.device,
+                  "a sum of a tensor that is not contiguous, or elsewhere");
+      sums.push_back(
+          {tensor.mutable_data_ptr(), static_cast<size_t>(tensor.numel()), tensor.scalar_type()});
+    }
     guard([&] {
-      const auto done =
-          sum_lane(ranks).enqueue(events_, "a sum over ranks", options_.deadline_s,
-                                  [&](NcclApi::Comm comm, NcclApi::Stream stream) {
-                                    return api_.all_reduce(comm, tensor.mutable_data_ptr(),
-                                                           static_cast<size_t>(tensor.numel()),
-                                                           tensor.scalar_type(), stream);
-                                  });
+      const auto done = sum_lane(ranks).enqueue(events_, "a sum over ranks", options_.deadline_s,
+                                                [&](NcclApi::Comm comm, NcclApi::Stream stream) {
+                                                  return api_.all_reduce(comm, sums, stream);
+                                                });
       api_.wait(api_.compute_stream(), done.get());
     });
   }

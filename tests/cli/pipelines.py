@@ -79,22 +79,26 @@ def clean_environment():
 
 
 def device_flags(plan, options=()):
-    """All ranks on one GPU, where the tests run on one."""
-    if DEVICE == "cpu" or "--device" in options:
-        return []
+    """All ranks on one GPU, where the tests run on one. There a peer that does not come is given up before the test."""
+    device = options[options.index("--device") + 1] if "--device" in options else DEVICE
+    flags = ["--start-timeout", "60s"] if device == "cuda" and "--start-timeout" not in options else []
+    if device == "cpu" or "--device" in options:
+        return flags
     plan = yaml.safe_load(Path(plan).read_text())
     ranks = plan.get("data_parallel", 1) * (1 + max(stage["rank"] for stage in plan["stages"]))
-    return ["--device", DEVICE, "--ranks-per-device", str(ranks)]
+    return ["--device", DEVICE, "--ranks-per-device", str(ranks), *flags]
 
 
-def execute(plan, *options, timeout=300, program=PENSTOCK):
+def execute(plan, *options, timeout=None, program=PENSTOCK):
+    """Ends after `timeout` seconds, which are fewer on a GPU, where a run may hang and a good one takes some ten."""
     flags = [*map(str, options), *device_flags(plan, options)]
+    timeout = timeout or (120 if "cuda" in flags else 300)
     return subprocess.run([str(program), "execute", str(plan), *flags], capture_output=True,
                           text=True, errors="replace", timeout=timeout, env=clean_environment())
 
 
-def execute_json(plan, *options):
-    done = execute(plan, "--json", *options)
+def execute_json(plan, *options, **how):
+    done = execute(plan, "--json", *options, **how)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

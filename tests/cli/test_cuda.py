@@ -90,24 +90,50 @@ def test_cuda_graphs_train_as_without(tmp_path, schedule):
                          for key, value in load_file(file).items()}
         assert [rank["on"] for rank in runs[graphs]["cuda_graphs"]] == [graphs == "on"] * 2
     assert runs["on"]["losses"] == runs["off"]["losses"]
+    assert saved["on"] and saved["on"].keys() == saved["off"].keys()
     assert all(torch.equal(value, saved["off"][key]) for key, value in saved["on"].items())
+
+
+def profiled(folder, device, *flags):
+    """The profile of a job that can be trained, and where it is."""
+    job, profile = folder / "job.yaml", folder / "profile.json"
+    job.write_text(yaml.safe_dump({
+        "penstock": "job", "model": str(model_path("pippy")), "loss": "cross_entropy",
+        "data": str(vectors(folder, "x", 512, torch.float32)), "global_batch": 16,
+        "optimizer": {"kind": "sgd", "learning_rate": 0.05}}))
+    done = subprocess.run([BUILD / "penstock", "profile", job, "--device", device, *flags, "-o", profile],
+                          capture_output=True, text=True, timeout=300, env=clean_environment())
+    assert done.returncode == 0, done.stderr
+    return json.loads(profile.read_text()), profile
+
+
+def check_one_stage_is_predicted(folder, profile, device):
+    """A plan of one rank needs no link, so none has to be in the profile."""
+    plan = folder / "plan.yaml"
+    done = subprocess.run([BUILD / "penstock", "plan", profile, "--ranks", "1", "-o", plan], capture_output=True,
+                          text=True, timeout=120, env=clean_environment())
+    assert done.returncode == 0, done.stderr
+    run = execute_json(plan, "--device", device, "--steps", "5")
+    assert run["predicted_step_s"] > 0 and run["predicted_peak_memory_bytes"][0] > 0
+
+
+def test_a_profile_of_one_rank_is_enough_for_a_plan_of_one(tmp_path):
+    measured, profile = profiled(tmp_path, "cpu", "--ranks", "1")
+    assert measured["links"] == []
+    check_one_stage_is_predicted(tmp_path, profile, "cpu")
 
 
 @pytest.mark.gpu
 def test_a_gpu_is_profiled_and_planned_for(tmp_path):
-    job = tmp_path / "job.yaml"
-    job.write_text(yaml.safe_dump({"penstock": "job", "model": str(model_path("pippy")), "loss": "cross_entropy",
-                                   "optimizer": {"kind": "sgd", "learning_rate": 0.05}, "global_batch": 16}))
-    profile = tmp_path / "profile.json"
-    done = subprocess.run([BUILD / "penstock", "profile", job, "--device", "cuda", "-o", profile],
-                          capture_output=True, text=True, timeout=600, env=clean_environment())
-    assert done.returncode == 0, done.stderr
-    measured = json.loads(profile.read_text())
+    measured, profile = profiled(tmp_path, "cuda")
     assert measured["device"]["kind"] == "cuda" and measured["device"]["memory_bytes"] > 2**30
-    done = subprocess.run([BUILD / "penstock", "plan", profile, "--ranks", "1", "-o", tmp_path / "plan.yaml"],
-                          capture_output=True, text=True, timeout=600, env=clean_environment())
-    assert done.returncode == 0, done.stderr
-    assert execute_json(tmp_path / "plan.yaml", "--device", "cuda", "--steps", "5")["predicted_step_s"] > 0
+    check_one_stage_is_predicted(tmp_path, profile, "cuda")
+
+
+@pytest.mark.gpu
+def test_two_ranks_on_one_gpu_are_profiled_with_their_link(tmp_path):
+    measured, _ = profiled(tmp_path, "cuda", "--ranks", "2", "--ranks-per-device", "2")
+    assert "nccl" in [link["kind"] for link in measured["links"]]
 
 
 @pytest.mark.gpu

@@ -37,6 +37,13 @@ def test_the_transformer_on_two_ranks(tmp_path, name, tolerance, schedule):
     assert len(run["step_s"]) == 3 and all(s > 0 for s in run["step_s"])
 
 
+def synthetic_profile(folder, model, batch, *sizes):
+    profile = folder / "profile.json"
+    program = BUILD / "tests" / "planner" / "synthetic-profile"
+    assert subprocess.run([program, model, profile, *map(str, (batch, *sizes))], check=False).returncode == 0
+    return profile
+
+
 LOOP, V = [0, 1, 0, 1], [0, 1, 1, 0]
 
 
@@ -49,6 +56,26 @@ def test_every_schedule_trains_the_transformer_as_pytorch(tmp_path, schedule, ra
     plan = write_plan(tmp_path, model_path("transformer-f64"), text_file(tmp_path), begins, 4, 2, schedule,
                       sequence=16, ranks=ranks)
     check_against_pytorch(plan, tmp_path, FLOAT64)
+
+
+LAYERS = ["", "layers.1", "layers.2", "layers.3"]
+HALVES = [begin for layer, first in enumerate(LAYERS) for begin in (first, f"layers.{layer}.multihead_attn")]
+LOOP_OF_FOUR, V_OF_FOUR = [0, 1, 2, 3, 0, 1, 2, 3], [0, 1, 2, 3, 3, 2, 1, 0]
+
+
+@any_device
+@pytest.mark.parametrize("schedule, ranks", [
+    ("gpipe", None), ("1f1b", None), ("zb-h1", None), ("zb-h2", None), ("looped-bfs", LOOP_OF_FOUR),
+    ("interleaved-1f1b", LOOP_OF_FOUR), ("interleaved-zb", LOOP_OF_FOUR), ("zbv", V_OF_FOUR),
+    ("dualpipev", V_OF_FOUR), ("adaptive", LOOP_OF_FOUR)])
+def test_every_schedule_trains_the_transformer_on_four_ranks_in_float32(tmp_path, schedule, ranks):
+    """With 8 microbatches, which DualPipeV needs at least."""
+    model, more = model_path("transformer-f32"), {}
+    if schedule == "adaptive":
+        more["profile"] = {"path": str(synthetic_profile(tmp_path, model, 8, 1))}
+    plan = write_plan(tmp_path, model, text_file(tmp_path), HALVES if ranks else LAYERS, 8, 1, schedule, sequence=16,
+                      ranks=ranks, **more)
+    assert check_against_pytorch(plan, tmp_path, FLOAT32)["ranks"] == 4
 
 
 @any_device
@@ -67,9 +94,7 @@ def test_stages_that_recompute_train_as_pytorch(tmp_path, schedule, ranks, recom
 
 def test_the_adaptive_schedule_is_made_from_the_profile_and_trains_as_pytorch(tmp_path):
     model = model_path("pippy-f64")
-    profile = tmp_path / "profile.json"
-    assert subprocess.run([BUILD / "tests" / "planner" / "synthetic-profile", model, profile, "8", "1", "2"],
-                          check=False).returncode == 0
+    profile = synthetic_profile(tmp_path, model, 8, 1, 2)
     arguments = [model, vectors(tmp_path, "x", 32, torch.float64), ["", "layer1", "layer2", "output_proj"], 4, 2,
                  "adaptive"]
     plan = write_plan(tmp_path, *arguments, ranks=LOOP, profile={"path": str(profile)})

@@ -224,6 +224,53 @@ def test_bf16_gradients_of_a_tied_embedding_are_those_of_autograd_but_for_its_ro
     assert difference(found, expected) <= FLOAT32
 
 
+def error(found, exact):
+    """The root mean square over the tensors of ‖found - exact‖ / ‖exact‖, and the largest."""
+    errors = [float((found[name].double() - tensor.double()).norm() / tensor.double().norm())
+              for name, tensor in exact.items()]
+    return (sum(e * e for e in errors) / len(errors)) ** 0.5, max(errors)
+
+
+# How much larger the errors of another device's kernels in bfloat16 may be. Both are sums of the same many roundings
+# to 8 bits, whose signs are by chance, so they are as roundings are in the root mean square. One to the nearest is by
+# at most half a unit in the last place, anywhere between: 1/2 / sqrt(3) units. A kernel that adds up in another
+# order, or with less care, is off by up to a whole unit, at the very worst always: 1 unit, 2 sqrt(3) times as much.
+OTHER_KERNELS = 2 * 3**0.5
+
+
+@any_device
+def test_bf16_is_as_exact_as_pytorchs_on_any_device(tmp_path):
+    """Measured from the same weights in float32, the errors of the first step's gradients are at most OTHER_KERNELS
+    times those of PyTorch's bf16 on the CPU.
+
+    A loss is a mean over tokens of a function of their logits, whose gradient is a difference of two distributions,
+    so of a length of at most sqrt(2): by Cauchy and Schwarz it is off by no more than sqrt(2) times the root mean
+    square of the logits' errors, token by token. That is of first order: squares of errors, at most 1/4 of theirs
+    each, are far below. AdamW steps the masters on these gradients in float32, by some 20 roundings of 2^-24.
+    """
+    plan = mixed_plan(tmp_path, "llama-bf16", ["", "model.layers.1"], ADAMW)
+    exact, own = Recipe(plan, module_of("llama-bf16").float()), MixedRecipe(plan)
+    logits = exact.outputs()
+    off = (own.outputs().double() - logits.double()).norm(dim=-1).pow(2).mean().sqrt()
+    losses, gradients, _ = exact.train(1)
+    largest = error(own.train(1)[1], gradients)
+    file, saved = tmp_path / "gradients.safetensors", tmp_path / "saved"
+    run = execute_json(plan, "--steps", 1, "--dump-gradients", file, "--save", saved)
+    found = load_file(file)
+    assert found.keys() == gradients.keys()
+    for mine, theirs in zip(error(found, gradients), largest):
+        assert 0 < mine <= OTHER_KERNELS * theirs
+    assert abs(run["losses"][0] - losses[0]) <= OTHER_KERNELS * 2**0.5 * off
+    stepper = MixedRecipe(plan)
+    for name, master in stepper.stepped.items():
+        master.grad = found[name].float()
+    stepper.optimizer().step()
+    tensors = saved_tensors(saved / "step-1")
+    masters = {name: tensors[f"optimizer.{name}.master"] for name in stepper.stepped}
+    assert difference(masters, {name: master.detach() for name, master in stepper.stepped.items()}) <= 20 * 2**-24
+    assert all(torch.equal(master.bfloat16(), tensors[f"parameter.{name}"]) for name, master in masters.items())
+
+
 def test_bf16_does_not_depend_on_the_split_and_goes_on_when_resumed(tmp_path):
     losses = [execute_json(mixed_plan(tmp_path, "llama-bf16", begins, MIXED, name=f"{len(begins)}.yaml"))["losses"]
               for begins in ([""], ["", "model.layers.1"])]

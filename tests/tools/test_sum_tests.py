@@ -25,7 +25,7 @@ EMPTY = "<testsuites><testsuite/></testsuites>"
 def total(tmp_path):
     """Runs the tool on programs [(name, result, report or None)] and a pytest report."""
 
-    def run(programs=(), report=PASSING, status=0, log=True):
+    def run(programs=(), report=PASSING, status=0, log=True, failed=()):
         lines = []
         for name, result, xml in programs:
             lines.append(json.dumps({"name": f"suite / {name}", "result": result, "returncode": 11,
@@ -38,7 +38,8 @@ def total(tmp_path):
             (tmp_path / "pytest.xml").write_text(report)
         done = subprocess.run(
             [sys.executable, TOOL, "--meson-log", tmp_path / "testlog.json", "--gtest", tmp_path,
-             "--pytest", tmp_path / "pytest.xml", "--pytest-status", str(status)],
+             "--pytest", tmp_path / "pytest.xml", "--pytest-status", str(status),
+             *(word for name in failed for word in ("--failed", name))],
             capture_output=True, text=True)
         assert done.stderr == ""
         return done.returncode, done.stdout.splitlines()
@@ -98,6 +99,12 @@ def test_an_internal_error_of_pytest_is_a_failure_although_its_report_is_clean(t
 
 def test_a_missing_log_of_meson_is_a_failure(total):
     assert total(log=False)[1][-1] == "1 passed, 1 failed, 0 skipped"
+
+
+def test_each_other_step_that_failed_is_named_and_counted(total):
+    code, lines = total(failed=["bench/gpu.py", "torch.cuda.is_available()"])
+    assert (code, lines[-1]) == (1, "1 passed, 2 failed, 0 skipped")
+    assert {"FAILED bench/gpu.py", "FAILED torch.cuda.is_available()"} <= set(lines)
 
 
 def test_no_test_at_all_is_no_success(total):

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "graph/error.hpp"
 #include "tests/backend/executor/ranks.hpp"
 #include "tests/backend/nccl/ranks.hpp"
@@ -112,6 +114,19 @@ TEST(NcclCommunicator, SumsOverOverlappingGroups) {
     rank.all_reduce(all, {0, 1, 2});
     EXPECT_TRUE(all.equal(at::full({2}, 6.0)));
     EXPECT_TRUE(some.equal(at::full({3}, rank.rank() > 0 ? 5.0 : 1.0)));
+    rank.barrier();
+  });
+}
+
+TEST(NcclCommunicator, SumsSeveralTensorsInOneCall) {
+  FakeRanks ranks(2, {});
+  ranks.run([](Communicator& rank, FakeNccl& api) {
+    at::Tensor few = at::full({2}, rank.rank() + 1.0), many = at::full({3, 4}, rank.rank() + 2);
+    rank.all_reduce_each({few, many}, {0, 1});
+    EXPECT_TRUE(few.equal(at::full({2}, 3.0)));
+    EXPECT_TRUE(many.equal(at::full({3, 4}, 5)));
+    EXPECT_EQ(std::ranges::count(api.calls, "all_reduce 1 on 1"), 1);
+    EXPECT_THROW(rank.all_reduce_each({few, many.t()}, {0, 1}), c10::Error);
     rank.barrier();
   });
 }

@@ -34,6 +34,10 @@ class Forwarding : public Communicator {
   void all_reduce(at::Tensor& tensor, const std::vector<int>& ranks) override {
     inner().all_reduce(tensor, ranks);
   }
+  void all_reduce_each(const std::vector<at::Tensor>& tensors,
+                       const std::vector<int>& ranks) override {
+    inner().all_reduce_each(tensors, ranks);
+  }
   void barrier() override { inner().barrier(); }
   void synchronise() override { inner().synchronise(); }
   bool receives_spin() const override { return inner().receives_spin(); }

@@ -147,20 +147,24 @@ NcclApi::Status FakeNccl::receive(Comm comm, void* data, size_t bytes, int peer,
 }
 
 /// Added in ascending order of the members: the same bits as between threads.
-NcclApi::Status FakeNccl::all_reduce(Comm comm, void* data, size_t count, at::ScalarType type,
-                                     Stream stream) {
+NcclApi::Status FakeNccl::all_reduce(Comm comm, const std::vector<Numbers>& sums, Stream stream) {
   auto* const own = static_cast<FakeComm*>(comm);
-  const at::Tensor tensor = at::from_blob(data, {static_cast<int64_t>(count)}, type);
-  return enqueue("all_reduce", comm, stream, [this, own, tensor, number = own->sums++] {
+  std::vector<at::Tensor> tensors;
+  for (const auto& [data, count, type] : sums)
+    tensors.push_back(at::from_blob(data, {static_cast<int64_t>(count)}, type));
+  return enqueue("all_reduce", comm, stream, [this, own, tensors, number = own->sums++] {
     auto& parts = own->group->sums[number];
     if (!parts.contains(own->rank)) {
-      parts[own->rank] = tensor.clone();
+      for (const at::Tensor& tensor : tensors) parts[own->rank].push_back(tensor.clone());
       world_->changed.notify_all();
     }
     if (static_cast<int>(parts.size()) < own->group->size) return false;
-    at::Tensor sum = parts.begin()->second.clone();
-    for (auto part = std::next(parts.begin()); part != parts.end(); ++part) sum.add_(part->second);
-    tensor.copy_(sum);
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      at::Tensor sum = parts.begin()->second.at(i).clone();
+      for (auto part = std::next(parts.begin()); part != parts.end(); ++part)
+        sum.add_(part->second.at(i));
+      at::Tensor(tensors[i]).copy_(sum);
+    }
     return true;
   });
 }
