@@ -7,6 +7,7 @@
 
 #include "backend/boxing.hpp"
 #include "backend/dtype.hpp"
+#include "backend/out_of_memory.hpp"
 #include "graph/error.hpp"
 #include "graph/facts.hpp"
 
@@ -165,6 +166,8 @@ void PreparedOperator::run(Environment& environment, int64_t batch) const {
     }
     handle_.callBoxed(stack);
     store_results(stack, environment);
+  } catch (const c10::OutOfMemoryError& error) {
+    throw OutOfMemory(describe(*op_) + ": " + error.what_without_backtrace());
   } catch (const c10::Error& error) {
     throw std::runtime_error(describe(*op_) + ": " + error.what_without_backtrace());
   } catch (const std::exception& error) {

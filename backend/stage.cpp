@@ -8,6 +8,7 @@
 
 #include "backend/forward.hpp"
 #include "backend/loss.hpp"
+#include "backend/out_of_memory.hpp"
 
 namespace penstock {
 
@@ -123,8 +124,10 @@ auto Stage::State::in_backward(int microbatch, Action action) {
     }
     return action(of);
   } catch (const c10::Error& error) {
-    throw std::runtime_error("backward of stage " + std::to_string(recipe.stage) + ", microbatch " +
-                             std::to_string(microbatch) + ": " + error.what_without_backtrace());
+    const std::string text = "backward of stage " + std::to_string(recipe.stage) + ", microbatch " +
+                             std::to_string(microbatch) + ": " + error.what_without_backtrace();
+    if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) throw OutOfMemory(text);
+    throw std::runtime_error(text);
   }
 }
 

@@ -64,6 +64,11 @@ ChainRun Chain::run(const Batch& batch, const StepContext& context, bool split, 
   return run;
 }
 
+void Chain::reset() {
+  for (const auto& stage : stages_) stage->reset();
+  loss_.reset();
+}
+
 void Chain::forward(const Batch& batch, const StepContext& context, ChainRun& run) {
   Values live;
   std::vector<int> uses = consumers_;

@@ -46,6 +46,9 @@ class Chain {
   /// of a device that has them. Gradients are added to the store. Throws what the stages throw.
   ChainRun run(const Batch& batch, const StepContext& context, bool split, bool traced = false);
 
+  /// Forgets a run that failed.
+  void reset();
+
   int stages() const { return static_cast<int>(stages_.size()); }
   const Slicing& slicing() const { return slicing_; }
   /// How often the device's records were lost.

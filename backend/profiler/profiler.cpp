@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 
+#include "backend/out_of_memory.hpp"
 #include "backend/probe.hpp"
 #include "backend/profiler/agree.hpp"
 #include "backend/profiler/budget.hpp"
@@ -180,8 +183,7 @@ class Profiler {
       const double part = allowed_steps(sizes_, i, profile_.job.global_batch) / budget_steps;
       if (profile_.at(sizes_[i]) != nullptr) {
         budget_.note(*profile_.at(sizes_[i]));
-      } else if (fits(sizes_[i])) {
-        measure(subject, i, done, part);
+      } else if (sizes_[i] < too_large_ && fits(sizes_[i]) && measure(subject, i, done, part)) {
         save();
         probe();
       }
@@ -189,19 +191,39 @@ class Profiler {
     }
   }
 
-  void measure(Subject& subject, size_t i, double done, double part) {
+  /// With the memory of this size. Nothing where a rank has too little.
+  std::optional<double> first_pass_s(Subject& subject, int64_t size) {
+    communicator_.barrier();
+    double pass_s = 0;
+    bool full = false;
+    try {
+      pass_s = warm_up(subject, size);
+    } catch (const OutOfMemory&) {
+      full = true;
+      subject.whole.reset();
+      device_.give_back_memory();
+    }
+    if (largest_over_ranks(communicator_, full ? 1 : 0) > 0) return std::nullopt;
+    mean_over_ranks(communicator_, {&pass_s});
+    return pass_s;
+  }
+
+  /// False where the memory is full.
+  bool measure(Subject& subject, size_t i, double done, double part) {
     const int64_t size = sizes_[i];
     const std::string what = fmt::format("microbatch {}", size);
     const auto progress = [&](double share) { tell(what, 0.03 + 0.94 * (done + part * share)); };
     progress(0);
-    communicator_.barrier();
-    const double first = warm_up(subject, size);  // with the memory of this size
-    double pass_s = first;
-    mean_over_ranks(communicator_, {&pass_s});
-    budget_.note_pass(size, pass_s);
+    const std::optional<double> pass_s = first_pass_s(subject, size);
+    if (!pass_s) {
+      too_large_ = size;
+      warn(fmt::format("microbatch {} and larger ones are not measured: the memory is full", size));
+      return false;
+    }
+    budget_.note_pass(size, *pass_s);
     const double allowed_s =
         std::max(allowed_steps(sizes_, i, profile_.job.global_batch) * budget_.step_s(), 0.2);
-    const Repetitions planned = repetitions(allowed_s / pass_s);
+    const Repetitions planned = repetitions(allowed_s / *pass_s);
     SizeResult result = measure_size(subject, size, planned, profile_.accumulate_s_per_byte,
                                      communicator_, progress);
     scale_hosts(result.costs, host_scale_);
@@ -214,6 +236,7 @@ class Profiler {
     auto& all = profile_.microbatches;
     all.insert(std::ranges::upper_bound(all, size, {}, &MicrobatchCosts::microbatch),
                std::move(result.costs));
+    return true;
   }
 
   /// At the smallest size, where a device waits most for its host, if they take no more than a step.
@@ -268,6 +291,8 @@ class Profiler {
   std::vector<Probe> probes_;
   Budget budget_{0};
   double host_scale_ = 1;
+  int64_t too_large_ =
+      std::numeric_limits<int64_t>::max();  // a microbatch for which there is no memory
 };
 
 }  // namespace

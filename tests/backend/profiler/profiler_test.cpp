@@ -13,12 +13,14 @@
 #include <span>
 
 #include "backend/memory.hpp"
+#include "backend/out_of_memory.hpp"
 #include "backend/profiler/chain.hpp"
 #include "backend/profiler/sizes.hpp"
 #include "backend/profiler/subject.hpp"
 #include "graph/error.hpp"
 #include "graph/facts.hpp"
 #include "graph/file.hpp"
+#include "tests/backend/profiler/scripted_device.hpp"
 #include "tests/models/models.hpp"
 
 namespace penstock::profiler {
@@ -251,6 +253,36 @@ TEST_F(ProfilerTest, StartsAnewFromAFileThatIsCutShort) {
   PENSTOCK_MODEL(model, "pippy");
   write_file(partial_, "{\"penstock\": \"profile\", \"version\"");
   EXPECT_EQ(profile(write_job(model, "cross_entropy", 2)).microbatches.size(), 2u);
+}
+
+/// The CPU, whose memory is full when it is told so.
+class FullDevice : public test::ScriptedDevice {
+ public:
+  bool runs_behind() const override { return false; }
+  std::unique_ptr<Marks> make_marks() override { return cpu_device().make_marks(); }
+  int64_t available_bytes() const override { return int64_t{1} << 40; }
+  void reset_peak() override {
+    if (full) throw OutOfMemory("no memory left");
+  }
+  void give_back_memory() override { full = false; }
+  bool full = false;
+};
+
+TEST_F(ProfilerTest, EndsWithTheLargestMicrobatchForWhichThereIsMemory) {
+  PENSTOCK_MODEL(model, "pippy");
+  FullDevice device;
+  const auto communicators = make_in_process(1);
+  std::string warnings;
+  run({.job = write_job(model, "cross_entropy", 16), .partial = partial_, .device = &device},
+      *communicators[0], [&](const Json& event) {
+        if (event.at("event") == "warning") warnings += event.at("message").get<std::string>();
+        if (event.value("what", "") == "microbatch 4") device.full = true;
+      });
+  std::vector<int64_t> sizes;
+  for (const MicrobatchCosts& costs : read_profile(partial_).microbatches)
+    sizes.push_back(costs.microbatch);
+  EXPECT_THAT(sizes, ElementsAre(1, 2));
+  EXPECT_EQ(warnings, "microbatch 4 and larger ones are not measured: the memory is full");
 }
 
 TEST_F(ProfilerTest, MeasuresTheJobsOptimizer) {
