@@ -12,6 +12,7 @@
 #include "backend/nccl/communicator.hpp"
 #include "backend/nccl/shared_memory.hpp"
 #include "backend/probe.hpp"
+#include "backend/reduction.hpp"
 #include "graph/error.hpp"
 
 namespace penstock {
@@ -37,7 +38,10 @@ void Execution::open_gpu() {
   nccl_ = cuda_->nccl();
   const std::vector<LaneKey> lanes =
       lanes_of(loaded_->program, static_cast<int>(loaded_->plan.data_parallel), loaded_->slicing);
-  if (worker_.ranks_per_device > 1) check_shared_memory(ends_of(lanes), free_shared_memory());
+  if (worker_.ranks_per_device > 1 && worker_.one_machine) {
+    check_shared_memory(ends_of(lanes) + ends_of_sums(), free_shared_memory());
+    communicator_->barrier();  // nobody takes of it before all have looked
+  }
   NcclOptions options;
   options.device = gpu_->where();
   options.deadline_s = worker_.start_timeout_s;
@@ -46,6 +50,17 @@ void Execution::open_gpu() {
   };
   options.most_ctas = worker_.ranks_per_device > 1 ? 1 : ctas_of(lanes);
   communicator_ = make_nccl(*nccl_, seat_.store, std::move(communicator_), lanes, options);
+}
+
+/// Of the communicators that sum gradients, over all ranks.
+int Execution::ends_of_sums() const {
+  size_t ends = 0;
+  for (int rank = 0; rank < worker_.world_size; ++rank) {
+    ends += reduction_groups(loaded_->graph, loaded_->slicing, loaded_->program.rank_of_stage,
+                             static_cast<int>(loaded_->plan.data_parallel), rank)
+                .size();
+  }
+  return static_cast<int>(ends);
 }
 
 WorkerError Execution::place() const {

@@ -32,6 +32,7 @@ class Execution {
 
  private:
   void open_gpu();
+  int ends_of_sums() const;
   ComputeDevice& device() { return gpu_ ? *gpu_ : cpu_device(); }
   void warm_up(Executor& executor);
   void watch_memory(int64_t step);

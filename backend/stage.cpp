@@ -78,6 +78,10 @@ Stage::Forward Stage::State::pass(const Values& inputs, const std::optional<at::
   const bool had_step_chain = !router.step_chain().empty();
   try {
     return ForwardPass(recipe, constants, router, context, held).run(inputs, target, commit);
+  } catch (const c10::OutOfMemoryError& error) {
+    if (!had_step_chain) router.step_chain().clear();
+    throw OutOfMemory("forward of stage " + std::to_string(recipe.stage) + ": " +
+                      error.what_without_backtrace());
   } catch (...) {
     if (!had_step_chain) router.step_chain().clear();
     throw;

@@ -103,6 +103,7 @@ void profile(const WorkerTask& task, CudaModule* cuda) {
     std::vector<LaneKey> lanes;  // for the link that is measured
     if (task.world_size > 1) lanes = {{0, 1, false}, {1, 0, true}};
     if (task.ranks_per_device > 1) check_shared_memory(ends_of(lanes), free_shared_memory());
+    communicator->barrier();     // nobody takes of it before all have looked
     std::vector<int64_t> taken;  // after each lane: the first also loads what NCCL takes but once
     NcclOptions options{.device = gpu->where(), .deadline_s = task.start_timeout_s};
     options.after_round = [&] { taken.push_back(gpu->other_bytes()); };

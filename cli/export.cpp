@@ -147,7 +147,7 @@ int export_plan(const ExportOptions& options) {
   if (format.make == nullptr) return export_weights(plan, model, options);
   const Analysis analysis = analyse(model);
   const Slicing slicing = slice(plan, model, analysis);
-  make_adaptive(plan, model, slicing);
+  make_adaptive(plan, model, slicing, CudaGraphs::never);  // which the other tools have not
   const Program compute = compute_program(plan, flows(slicing));
   const Exported exported = format.make({plan, model, analysis, slicing}, compute, options);
   if (!exported.schedule_file.empty()) write_file(exported.schedule_file, exported.schedule);

@@ -29,7 +29,10 @@ namespace {
 namespace fs = std::filesystem;
 
 void check_flags(const ProfileOptions& options) {
-  if (options.device == "estimate") return;
+  if (options.device == "estimate") {
+    if (options.ranks_per_device == 1) return;
+    throw InputError("--ranks-per-device", "an estimate is of one rank", "Leave it out.");
+  }
   check_device(options.device, options.ranks_per_device);
   for (const auto& [flag, value] : {std::pair{"--spec", &options.spec}, {"--fit", &options.fit}}) {
     if (value->empty()) continue;

@@ -175,7 +175,7 @@ void Workers::collect(Worker& worker) {
 }
 
 void Workers::note_failure(Worker& worker) {
-  if (worker.order != 0 || asked_to_end_ || interrupted_) return;
+  if (worker.order != 0 || asked_at_ || interrupted_) return;
   worker.order = ++failures_;
   if (!failed_at_) failed_at_ = Clock::now();
 }
@@ -189,16 +189,24 @@ void Workers::take_signal() {
   failed_at_ = Clock::now() - grace_ + (at_once ? 0ms : kLastWords);
 }
 
+/// What ends when it was asked to, or is killed for not doing so, is no cause.
 void Workers::end_survivors() {
   if (!failed_at_) return;
-  const auto waited = Clock::now() - *failed_at_;
-  const auto grace = !interrupted_ && waits_for_cause() ? Clock::duration(kLostGrace) : grace_;
-  const int signal_number = waited >= grace + kPatience ? SIGKILL : SIGTERM;
-  bool& sent = signal_number == SIGKILL ? killed_ : asked_to_end_;
-  if (waited < grace || sent) return;
-  sent = true;
+  const auto now = Clock::now();
+  if (!asked_at_) {
+    const bool waits = !interrupted_ && waits_for_cause();
+    if (now - *failed_at_ < (waits ? Clock::duration(kLostGrace) : grace_)) return;
+    asked_at_ = now;
+    signal_survivors(SIGTERM);
+  } else if (!killed_ && now - *asked_at_ >= kPatience) {
+    killed_ = true;
+    signal_survivors(SIGKILL);
+  }
+}
+
+void Workers::signal_survivors(int number) const {
   for (const Worker& worker : workers_) {
-    if (!worker.ended) kill(worker.process, signal_number);
+    if (!worker.ended) kill(worker.process, number);
   }
 }
 

@@ -65,6 +65,7 @@ class Workers {
   void collect(Worker& worker);
   void note_failure(Worker& worker);
   void end_survivors();
+  void signal_survivors(int number) const;
   bool running() const;
   void poll_once(const Listener& listener);
   void take_signal();
@@ -78,7 +79,8 @@ class Workers {
   std::optional<int> interrupted_;  // by that signal
   std::optional<Clock::time_point> failed_at_;
   size_t failures_ = 0;
-  bool asked_to_end_ = false, killed_ = false;
+  std::optional<Clock::time_point> asked_at_;  // to end, by SIGTERM
+  bool killed_ = false;
   bool launched_ = false;    // by torchrun, srun, mpirun: one worker, which is one of many ranks
   Clock::duration grace_{};  // from the first failure to SIGTERM
 };

@@ -44,8 +44,6 @@ ncclDataType_t type_of(at::ScalarType type) {
   }
 }
 
-/// The thread of one that takes longer runs on until the process ends.
-constexpr std::chrono::seconds most_for_abort(5);
 /// A call of NCCL is mostly done before a thread could sleep and wake.
 constexpr double sleepless_s = 1e-3;
 
@@ -103,7 +101,7 @@ class Nccl : public NcclApi {
     const char* text = ncclGetLastError(comm_of(comm));
     return text == nullptr ? "" : text;
   }
-  void abort(const std::vector<Comm>& comms) noexcept override {
+  void abort(const std::vector<Comm>& comms, double patience_s) noexcept override {
     try {
       auto done = std::make_shared<std::promise<void>>();
       const std::future<void> freed = done->get_future();
@@ -116,7 +114,7 @@ class Nccl : public NcclApi {
         ncclGroupEnd();
         done->set_value();
       }).detach();
-      freed.wait_for(most_for_abort);
+      freed.wait_for(std::chrono::duration<double>(patience_s));
     } catch (const std::exception&) {  // no thread: the process ends them
     }
   }

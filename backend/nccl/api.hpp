@@ -39,9 +39,9 @@ class NcclApi {
   virtual Status status(Comm comm) = 0;
   /// In NCCL's words; `comm` may be null, where none was made.
   virtual std::string last_error(Comm comm) = 0;
-  /// Tells all of them to end what is under way, then frees them; does not throw. Waits some seconds at
-  /// most: NCCL may free nothing before the peers' communicators are aborted as well.
-  virtual void abort(const std::vector<Comm>& comms) noexcept = 0;
+  /// Tells all of them to end what is under way, then frees them; does not throw. Waits for that so
+  /// long at most: NCCL may free nothing before the peers' communicators are aborted as well.
+  virtual void abort(const std::vector<Comm>& comms, double patience_s) noexcept = 0;
 
   /// The one that tensors are computed on.
   virtual Stream compute_stream() = 0;

@@ -19,6 +19,9 @@ namespace {
 /// another, which may spin. Four are left for computing, copies and sums.
 constexpr size_t kMostLanes = 28;
 
+/// For NCCL to free what it has, where nothing has failed.
+constexpr double kEnd_s = 5;
+
 /// No step that goes on takes so long.
 constexpr double kStall_s = 60;
 
@@ -38,7 +41,7 @@ class NcclTransfer : public Transfer {
   EventPool::Event done_;
 };
 
-class Nccl : public Communicator {
+class Nccl final : public Communicator {
  public:
   Nccl(NcclApi& api, SharedStore& store, std::unique_ptr<Communicator> host,
        const std::vector<LaneKey>& lanes, const NcclOptions& options)
@@ -63,7 +66,7 @@ class Nccl : public Communicator {
       }
     });
   }
-  ~Nccl() override { end(); }
+  ~Nccl() override { end(kEnd_s); }
   Nccl(const Nccl&) = delete;
   Nccl& operator=(const Nccl&) = delete;
 
@@ -132,12 +135,12 @@ class Nccl : public Communicator {
     try {
       return action();
     } catch (...) {
-      end();
+      end(0);  // the failure is to be told at once, and then the process ends
       throw;
     }
   }
 
-  void end() noexcept {
+  void end(double patience_s) noexcept {
     ended_ = true;
     std::vector<NcclApi::Comm> comms;
     for_each_lane([&](Lane& lane) {
@@ -145,7 +148,7 @@ class Nccl : public Communicator {
       comms.push_back(lane.comm());
       lane.forget();
     });
-    if (!comms.empty()) api_.abort(comms);
+    if (!comms.empty()) api_.abort(comms, patience_s);
   }
 
   template <class Action>

@@ -25,7 +25,7 @@ Lane::Lane(NcclApi& api, std::string name, int peer)
     : api_(api), name_(std::move(name)), peer_(peer) {}
 
 Lane::~Lane() {
-  if (comm_ != nullptr) api_.abort({comm_});
+  if (comm_ != nullptr) api_.abort({comm_}, 0);
   if (stream_ != nullptr) api_.drop_stream(stream_);
 }
 

@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "backend/out_of_memory.hpp"
+
 namespace penstock::profiler {
 namespace {
 
@@ -44,6 +46,17 @@ void mean_over_ranks(Communicator& communicator, const std::vector<double*>& val
   for (size_t i = 0; i < values.size(); ++i) numbers[i] = *values[i];
   communicator.all_reduce(sum, all_ranks(communicator));
   for (size_t i = 0; i < values.size(); ++i) *values[i] = numbers[i] / communicator.size();
+}
+
+bool fits_everywhere(Communicator& communicator, const std::function<void()>& action) {
+  bool fits = false;
+  try {
+    action();
+    fits = true;
+  } catch (const OutOfMemory&) {
+  } catch (const c10::OutOfMemoryError&) {
+  }
+  return largest_over_ranks(communicator, fits ? 0 : 1) == 0;
 }
 
 void mean_over_ranks(Communicator& communicator, ActionTimes& times) {

@@ -1,6 +1,9 @@
 // All ranks come to the same numbers. Every rank calls these at the same point.
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "backend/communicator.hpp"
 #include "pipeline/profile.hpp"
 
@@ -12,6 +15,9 @@ double from_rank(Communicator& communicator, int rank, double value);
 void mean_over_ranks(Communicator& communicator, const std::vector<double*>& values);
 /// The largest over ranks.
 double largest_over_ranks(Communicator& communicator, double value);
+
+/// Runs `action`, in which ranks do not wait for each other. False where a rank has no memory for it.
+bool fits_everywhere(Communicator& communicator, const std::function<void()>& action);
 
 /// Every time becomes its mean over ranks.
 void mean_over_ranks(Communicator& communicator, ActionTimes& times);

@@ -128,29 +128,37 @@ double warm_up(Subject& subject, int64_t microbatch) {
 double issue_s(Subject& subject, int64_t microbatch) {
   const Batch batch = subject.batches.read(0, microbatch);
   double least_s = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < issue_passes; ++i) {
     const ChainRun run = subject.whole.run(batch, subject.context(microbatch, i), false);
     least_s = std::min(least_s, run.times.front().forward.host + run.times.front().backward.host);
   }
   return least_s;
 }
 
-SizeResult measure_size(Subject& subject, int64_t microbatch, const Repetitions& repetitions,
-                        double accumulate_s_per_byte, Communicator& communicator,
-                        const std::function<void(double)>& progress) {
-  Rounds rounds(subject, microbatch);
-  if (repetitions.warm_parts()) rounds.warm_parts();
+std::optional<SizeResult> measure_size(Subject& subject, int64_t microbatch,
+                                       const Repetitions& repetitions, double accumulate_s_per_byte,
+                                       Communicator& communicator,
+                                       const std::function<void(double)>& progress) {
+  std::optional<Rounds> rounds;
+  std::optional<SizeResult> result;
+  const bool warm = fits_everywhere(communicator, [&] {
+    rounds.emplace(subject, microbatch);
+    if (repetitions.warm_parts()) rounds->warm_parts();
+  });
+  if (!warm) return std::nullopt;
   const int count = std::max({repetitions.whole, repetitions.units, repetitions.operators});
   for (int i = 0; i < count; ++i) {
-    communicator.barrier();
-    rounds.round(i, repetitions);
+    if (!fits_everywhere(communicator, [&] { rounds->round(i, repetitions); })) return std::nullopt;
     progress(double(i + 1) / count);
   }
-  SizeResult result = rounds.result(accumulate_s_per_byte * double(subject.parameter_bytes()));
-  result.repetitions = repetitions;
-  result.costs.load_batch_s = load_s(subject, microbatch);
-  mean_over_ranks(communicator, result.costs);
-  mean_over_ranks(communicator, {&result.pass_s});
+  const bool done = fits_everywhere(communicator, [&] {
+    result = rounds->result(accumulate_s_per_byte * double(subject.parameter_bytes()));
+  });
+  if (!done) return std::nullopt;
+  result->repetitions = repetitions;
+  result->costs.load_batch_s = load_s(subject, microbatch);
+  mean_over_ranks(communicator, result->costs);
+  mean_over_ranks(communicator, {&result->pass_s});
   return result;
 }
 

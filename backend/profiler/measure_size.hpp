@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "backend/communicator.hpp"
 #include "backend/profiler/sizes.hpp"
@@ -20,13 +21,16 @@ struct SizeResult {
 /// Seconds of F and B of one microbatch, once; the allocator and the gradients are warm after it.
 double warm_up(Subject& subject, int64_t microbatch);
 
-/// Seconds that the host takes to issue F and B of one microbatch: the least of some.
+/// Seconds that the host takes to issue F and B of one microbatch: the least of so many.
+constexpr int issue_passes = 3;
 double issue_s(Subject& subject, int64_t microbatch);
 
 /// Measures in rounds: the whole, the units and the groups take turns, so that a slow drift of the
 /// machine meets all of them. Ranks begin every round together. `progress` is told the share done.
-SizeResult measure_size(Subject& subject, int64_t microbatch, const Repetitions& repetitions,
-                        double accumulate_s_per_byte, Communicator& communicator,
-                        const std::function<void(double)>& progress);
+/// Nothing where a rank has no memory for it.
+std::optional<SizeResult> measure_size(Subject& subject, int64_t microbatch,
+                                       const Repetitions& repetitions, double accumulate_s_per_byte,
+                                       Communicator& communicator,
+                                       const std::function<void(double)>& progress);
 
 }  // namespace penstock::profiler

@@ -19,6 +19,7 @@
 #include "backend/profiler/probes.hpp"
 #include "backend/profiler/replays.hpp"
 #include "backend/profiler/resume.hpp"
+#include "graph/error.hpp"
 #include "graph/file.hpp"
 #include "pipeline/parameters.hpp"
 #include "pipeline/quantity.hpp"
@@ -99,6 +100,7 @@ class Profiler {
     DeviceInfo found = request_.gpu;
     found.threads = info.threads;
     found.details.merge(info.details);
+    found.details["ranks_per_device"] = std::to_string(request_.ranks_per_device);
     return found;
   }
 
@@ -113,13 +115,14 @@ class Profiler {
   /// or not. Execution never asks for records, so what hosts take is scaled to what it was before.
   void attach_records(Subject& subject) {
     if (!device_.runs_behind()) return;
-    const double before_s = issue_s(subject, sizes_.front());
+    const bool affordable = 2 * issue_passes * sizes_.front() <= profile_.job.global_batch;
+    const double before_s = affordable ? issue_s(subject, sizes_.front()) : 0;
     if (device_.trace() == nullptr) {
       warn(
           fmt::format("{}. Times include what the GPU waits for its host, which is more than it "
                       "will wait in a pipeline.",
                       device_.no_trace()));
-    } else {
+    } else if (affordable) {
       host_scale_ = std::min(1.0, before_s / issue_s(subject, sizes_.front()));
     }
     mean_over_ranks(communicator_, {&host_scale_});
@@ -189,23 +192,24 @@ class Profiler {
       }
       done += part;
     }
+    if (!profile_.microbatches.empty()) return;
+    throw InputError(request_.job, "there is no memory for a microbatch of the smallest size",
+                     "Profile with fewer ranks on the device, or on one with more memory.");
   }
 
-  /// With the memory of this size. Nothing where a rank has too little.
-  std::optional<double> first_pass_s(Subject& subject, int64_t size) {
-    communicator_.barrier();
+  /// Nothing where a rank has no memory for it.
+  std::optional<SizeResult> measured(Subject& subject, size_t i,
+                                     const std::function<void(double)>& progress) {
+    const int64_t size = sizes_[i];
     double pass_s = 0;
-    bool full = false;
-    try {
-      pass_s = warm_up(subject, size);
-    } catch (const OutOfMemory&) {
-      full = true;
-      subject.whole.reset();
-      device_.give_back_memory();
-    }
-    if (largest_over_ranks(communicator_, full ? 1 : 0) > 0) return std::nullopt;
+    if (!fits_everywhere(communicator_, [&] { pass_s = warm_up(subject, size); }))
+      return std::nullopt;
     mean_over_ranks(communicator_, {&pass_s});
-    return pass_s;
+    budget_.note_pass(size, pass_s);
+    const double allowed_s =
+        std::max(allowed_steps(sizes_, i, profile_.job.global_batch) * budget_.step_s(), 0.2);
+    return measure_size(subject, size, repetitions(allowed_s / pass_s),
+                        profile_.accumulate_s_per_byte, communicator_, progress);
   }
 
   /// False where the memory is full.
@@ -214,28 +218,25 @@ class Profiler {
     const std::string what = fmt::format("microbatch {}", size);
     const auto progress = [&](double share) { tell(what, 0.03 + 0.94 * (done + part * share)); };
     progress(0);
-    const std::optional<double> pass_s = first_pass_s(subject, size);
-    if (!pass_s) {
+    communicator_.barrier();
+    std::optional<SizeResult> result = measured(subject, i, progress);
+    if (!result) {
       too_large_ = size;
+      for (Chain* chain : {&subject.whole, &subject.by_unit, &subject.by_group}) chain->reset();
+      device_.give_back_memory();
       warn(fmt::format("microbatch {} and larger ones are not measured: the memory is full", size));
       return false;
     }
-    budget_.note_pass(size, *pass_s);
-    const double allowed_s =
-        std::max(allowed_steps(sizes_, i, profile_.job.global_batch) * budget_.step_s(), 0.2);
-    const Repetitions planned = repetitions(allowed_s / *pass_s);
-    SizeResult result = measure_size(subject, size, planned, profile_.accumulate_s_per_byte,
-                                     communicator_, progress);
-    scale_hosts(result.costs, host_scale_);
-    budget_.note_pass(size, result.pass_s);
-    budget_.note_bytes(size, result.peak_bytes);
+    scale_hosts(result->costs, host_scale_);
+    budget_.note_pass(size, result->pass_s);
+    budget_.note_bytes(size, result->peak_bytes);
     profile_.device.details[fmt::format("unit_scale.{}", size)] =
-        fmt::format("F {:.4f} B {:.4f} I {:.4f} W {:.4f}", result.unit_scale.forward.device,
-                    result.unit_scale.backward.device, result.unit_scale.backward_input.device,
-                    result.unit_scale.backward_weight.device);
+        fmt::format("F {:.4f} B {:.4f} I {:.4f} W {:.4f}", result->unit_scale.forward.device,
+                    result->unit_scale.backward.device, result->unit_scale.backward_input.device,
+                    result->unit_scale.backward_weight.device);
     auto& all = profile_.microbatches;
     all.insert(std::ranges::upper_bound(all, size, {}, &MicrobatchCosts::microbatch),
-               std::move(result.costs));
+               std::move(result->costs));
     return true;
   }
 
@@ -249,11 +250,11 @@ class Profiler {
     communicator_.barrier();
     Replays replays = profiler::measure_replays(subject, first.microbatch);
     device_.give_back_memory();
-    if (!replays.times) {
+    if (largest_over_ranks(communicator_, replays.times ? 0 : 1) > 0) {
       warn(fmt::format("steps are predicted without CUDA graphs, which could not be measured: {}",
-                       replays.why_not));
+                       replays.times ? "another rank failed" : replays.why_not));
+      return;
     }
-    if (largest_over_ranks(communicator_, replays.times ? 0 : 1) > 0) return;
     mean_over_ranks(communicator_, *replays.times);
     scale_hosts(*replays.times, host_scale_);
     profile_.replays = {first.microbatch, *replays.times};
@@ -262,7 +263,8 @@ class Profiler {
   /// Does what this size will take leave room on the machine?
   bool fits(int64_t size) {
     const int sharing = gpu() ? request_.ranks_per_device : communicator_.size();
-    const double needed = budget_.bytes(size) * sharing * (gpu() ? gpu_margin : 1);
+    const double needed =
+        largest_over_ranks(communicator_, budget_.bytes(size)) * sharing * (gpu() ? gpu_margin : 1);
     const double available = from_rank(communicator_, 0, double(device_.available_bytes()));
     if (needed <= available) return true;
     warn(fmt::format("microbatch {} is not measured: it would take {} and {} are free", size,

@@ -33,22 +33,29 @@ class WholeModel {
     stage_.record(recorder);
     pass(batch, context, run);
     stage_.replay();
-    for (int i = -1; i < counted_passes; ++i) timed_pass(batch, context, i >= 0);
+    time_passes(batch, context);
     return {forward_.measured(), backward_.measured(), backward_input_.measured(),
             backward_weight_.measured()};
   }
 
  private:
-  void timed_pass(const Batch& batch, const StepContext& context, bool counts) {
+  /// One after the other without a wait, and the first does not count: a device that has nothing to do
+  /// yet would wait for its host.
+  void time_passes(const Batch& batch, const StepContext& context) {
     std::vector<std::pair<ActionSamples*, Seconds>> times;
-    times.reserve(5);  // they stay where they are until the watch has finished
+    times.reserve(5 *
+                  (1 + counted_passes));  // they stay where they are until the watch has finished
     watch_.begin(false);
-    pass(batch, context, [&](ActionSamples& samples, const auto& action) {
-      watch_.time(times.emplace_back(&samples, Seconds()).second, action);
-    });
+    size_t uncounted = 0;
+    for (int i = 0; i <= counted_passes; ++i) {
+      pass(batch, context, [&](ActionSamples& samples, const auto& action) {
+        watch_.time(times.emplace_back(&samples, Seconds()).second, action);
+      });
+      if (i == 0) uncounted = times.size();
+    }
     watch_.finish();
-    for (const auto& [samples, seconds] : times)
-      if (counts) samples->add(seconds, false, false);
+    for (size_t i = uncounted; i < times.size(); ++i)
+      times[i].first->add(times[i].second, false, false);
   }
 
   template <class Perform>

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from pipelines import BUILD, clean_environment, good_plan, needs_backend
+from pipelines import (BUILD, clean_environment, good_plan, model_path, needs_backend, torch, vectors, write_plan)
 
 pytestmark = needs_backend  # plans are written for its models
 
@@ -64,6 +64,26 @@ def test_a_rank_that_is_lost_but_does_not_end_is_not_waited_for_for_good(penstoc
     done = run(penstock(LOST.format(seconds=60)), "execute", good_plan(tmp_path))
     assert done.returncode == 1
     assert "rank 0 failed in step 3: lost rank 1: its socket closed" in done.stderr
+
+
+MUTUAL = SCRIPT + """
+if task["rank"] < 2:
+    time.sleep(2 * task["rank"])
+    say(event="error", kind="peer", rank=task["rank"], lost=1 - task["rank"], step=3, action="",
+        message=f"lost rank {1 - task['rank']}")
+    sys.exit(1)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+time.sleep(60)
+"""
+
+
+def test_a_rank_that_had_to_be_killed_is_not_the_cause(penstock, tmp_path):
+    """Two lose each other, two seconds apart; the third has nothing to do with it."""
+    plan = write_plan(tmp_path, model_path("pippy"), vectors(tmp_path, "x", 512, torch.float32),
+                      ["", "layer1", "layer2"], 4, 4)
+    done = run(penstock(MUTUAL), "execute", plan)
+    assert done.returncode == 1
+    assert "rank 0 failed in step 3: lost rank 1" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("flags, count, ranks", [([], 1, 1), ([], 2, 2), ([], 8, 2), (["--ranks", "4"], 8, 4),

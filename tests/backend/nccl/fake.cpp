@@ -150,6 +150,7 @@ NcclApi::Status FakeNccl::receive(Comm comm, void* data, size_t bytes, int peer,
 NcclApi::Status FakeNccl::all_reduce(Comm comm, const std::vector<Numbers>& sums, Stream stream) {
   auto* const own = static_cast<FakeComm*>(comm);
   std::vector<at::Tensor> tensors;
+  tensors.reserve(sums.size());
   for (const auto& [data, count, type] : sums)
     tensors.push_back(at::from_blob(data, {static_cast<int64_t>(count)}, type));
   return enqueue("all_reduce", comm, stream, [this, own, tensors, number = own->sums++] {
@@ -182,7 +183,7 @@ std::string FakeNccl::last_error(Comm comm) {
   return "the fake's reason in " + std::to_string(static_cast<FakeComm*>(comm)->number);
 }
 
-void FakeNccl::abort(const std::vector<Comm>& comms) noexcept {
+void FakeNccl::abort(const std::vector<Comm>& comms, double /*patience_s*/) noexcept {
   const std::scoped_lock lock(world_->mutex);
   for (const Comm comm : comms) {
     auto* const own = static_cast<FakeComm*>(comm);

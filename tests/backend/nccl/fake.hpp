@@ -79,7 +79,7 @@ class FakeNccl : public NcclApi {
   Status all_reduce(Comm comm, const std::vector<Numbers>& sums, Stream stream) override;
   Status status(Comm comm) override;
   std::string last_error(Comm comm) override;
-  void abort(const std::vector<Comm>& comms) noexcept override;
+  void abort(const std::vector<Comm>& comms, double patience_s) noexcept override;
   Stream compute_stream() override { return &compute_; }
   Stream make_stream() override;
   void drop_stream(Stream stream) noexcept override;

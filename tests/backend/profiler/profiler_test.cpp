@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <filesystem>
 #include <set>
@@ -20,6 +21,7 @@
 #include "graph/error.hpp"
 #include "graph/facts.hpp"
 #include "graph/file.hpp"
+#include "tests/backend/executor/ranks.hpp"
 #include "tests/backend/profiler/scripted_device.hpp"
 #include "tests/models/models.hpp"
 
@@ -262,27 +264,35 @@ class FullDevice : public test::ScriptedDevice {
   std::unique_ptr<Marks> make_marks() override { return cpu_device().make_marks(); }
   int64_t available_bytes() const override { return int64_t{1} << 40; }
   void reset_peak() override {
-    if (full) throw OutOfMemory("no memory left");
+    if (left >= 0 && left-- == 0) throw OutOfMemory("no memory left");
   }
-  void give_back_memory() override { full = false; }
-  bool full = false;
+  std::atomic<int> left = -1;  // so many actions before it is full; -1: all
 };
 
-TEST_F(ProfilerTest, EndsWithTheLargestMicrobatchForWhichThereIsMemory) {
+/// Whichever of two ranks it is, in whichever pass of the size.
+TEST_F(ProfilerTest, EndsWithTheLargestMicrobatchForWhichAllRanksHaveMemory) {
   PENSTOCK_MODEL(model, "pippy");
-  FullDevice device;
-  const auto communicators = make_in_process(1);
-  std::string warnings;
-  run({.job = write_job(model, "cross_entropy", 16), .partial = partial_, .device = &device},
-      *communicators[0], [&](const Json& event) {
-        if (event.at("event") == "warning") warnings += event.at("message").get<std::string>();
-        if (event.value("what", "") == "microbatch 4") device.full = true;
+  const std::string job = write_job(model, "cross_entropy", 16);
+  for (const int which : {0, 1}) {
+    for (const int before : {0, 8}) {
+      std::filesystem::remove(partial_);
+      FullDevice devices[2];
+      std::string warnings;
+      test::run_ranks(make_in_process(2), [&](Communicator& own) {
+        FullDevice& device = devices[own.rank()];
+        run({.job = job, .partial = partial_, .device = &device}, own, [&](const Json& event) {
+          if (event.at("event") == "warning") warnings += event.at("message").get<std::string>();
+          if (event.value("what", "") == "microbatch 4" && devices[which].left < 0)
+            devices[which].left = before;
+        });
       });
-  std::vector<int64_t> sizes;
-  for (const MicrobatchCosts& costs : read_profile(partial_).microbatches)
-    sizes.push_back(costs.microbatch);
-  EXPECT_THAT(sizes, ElementsAre(1, 2));
-  EXPECT_EQ(warnings, "microbatch 4 and larger ones are not measured: the memory is full");
+      std::vector<int64_t> sizes;
+      for (const MicrobatchCosts& costs : read_profile(partial_).microbatches)
+        sizes.push_back(costs.microbatch);
+      EXPECT_THAT(sizes, ElementsAre(1, 2)) << which << " after " << before;
+      EXPECT_EQ(warnings, "microbatch 4 and larger ones are not measured: the memory is full");
+    }
+  }
 }
 
 TEST_F(ProfilerTest, MeasuresTheJobsOptimizer) {

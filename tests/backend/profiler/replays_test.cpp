@@ -28,7 +28,7 @@ class ReplaysTest : public ::testing::Test {
 
   /// Of a subject with gradients, as the profiler has measured before.
   Replays measure(const std::string& model, test::RecordingOptions options = {}) {
-    const auto device = test::make_recording_device(options);
+    const auto device = test::make_recording_device(std::move(options));
     const Job job = read_job(write_job(model, 16));
     const Graph graph = read_pt2(model);
     Subject subject(job, graph, *device);
@@ -37,7 +37,7 @@ class ReplaysTest : public ::testing::Test {
   }
 
   Profile profile(const std::string& model, int batch, test::RecordingOptions options = {}) {
-    const auto device = test::make_recording_device(options);
+    const auto device = test::make_recording_device(std::move(options));
     const auto communicators = make_in_process(1);
     const std::string partial = folder_ / "profile.json";
     const Request request{

@@ -173,17 +173,22 @@ void expect_close(const StepOutcome& actual, const StepOutcome& expected, double
   }
 }
 
+namespace {
+
+bool close(const at::Tensor& found, const at::Tensor& gradient) {
+  const double tolerance = gradient.scalar_type() == at::kDouble ? 1e-10 : 1e-5;
+  return (found - gradient).norm().item<double>() <= tolerance * gradient.norm().item<double>();
+}
+
+}  // namespace
+
 void expect_identical_gradients(const StepOutcome& actual, const StepOutcome& expected,
                                 const Graph& graph) {
   ASSERT_EQ(actual.gradients.size(), expected.gradients.size());
   for (const auto& [index, gradient] : expected.gradients) {
     ASSERT_TRUE(actual.gradients.contains(index));
     const at::Tensor& found = actual.gradients.at(index);
-    const double tolerance = gradient.scalar_type() == at::kDouble ? 1e-10 : 1e-5;
-    const auto close = [&] {
-      return (found - gradient).norm().item<double>() <= tolerance * gradient.norm().item<double>();
-    };
-    EXPECT_TRUE(test_device().is_cpu() ? at::equal(found, gradient) : close())
+    EXPECT_TRUE(test_device().is_cpu() ? at::equal(found, gradient) : close(found, gradient))
         << graph.tensors[static_cast<size_t>(index)].name;
   }
 }

@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <torch/library.h>
+
 #include "backend/memory.hpp"
+#include "backend/out_of_memory.hpp"
 #include "graph/error.hpp"
 #include "tests/backend/stage/driver.hpp"
 #include "tests/backend/stage/graph_builder.hpp"
@@ -233,6 +236,41 @@ TEST(Stage, AFailedForwardLeavesNothingBehind) {
   row.forward(right, 0);
   row.backward(0, Backward::split);
   EXPECT_EQ(memory::held_bytes() - before, (36 + 6) * 4);  // the gradients
+}
+
+at::Tensor full_in_forward(const at::Tensor& /*x*/) {
+  C10_THROW_ERROR(OutOfMemoryError, "there are 2 GiB and no more");
+}
+at::Tensor full_in_backward(const at::Tensor& x) {
+  at::Tensor y = x * 2;
+  if (y.requires_grad()) {
+    y.register_hook([](const at::Tensor& /*gradient*/) -> at::Tensor {
+      C10_THROW_ERROR(OutOfMemoryError, "there are 2 GiB and no more");
+    });
+  }
+  return y;
+}
+
+TORCH_LIBRARY(penstock_test, library) {
+  library.def("full_in_forward(Tensor x) -> Tensor", full_in_forward);
+  library.def("full_in_backward(Tensor x) -> Tensor", full_in_backward);
+}
+
+TEST(Stage, SaysWhenThereIsNoMemory) {
+  for (const std::string name : {"full_in_forward", "full_in_backward"}) {
+    GraphBuilder b;
+    const ValueId x = b.input("x", DType::float32, {Expression::batch(), 6});
+    const ValueId h = linear(b, "a", x, 6, 6);
+    const Graph graph = b.finish({b.one("penstock_test::" + name, {{"x", ref(h)}})});
+    StageRow row(graph, b.tensors, {0}, Loss::output);
+    const Batch batch{.inputs = {{{x, numbers("x", {6, 6})}}}, .targets = {{}}, .size = 6};
+    EXPECT_THAT(message_of<OutOfMemory>([&] {
+                  row.forward(batch, 0);
+                  row.backward(0, Backward::whole);
+                }),
+                HasSubstr("there are 2 GiB and no more"))
+        << name;
+  }
 }
 
 TEST(Stage, RefusesActionsOutOfOrder) {
