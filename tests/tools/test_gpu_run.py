@@ -56,7 +56,7 @@ def test_tests_and_bench_that_pass_end_with_0(tools):
     code, lines, ran = tools()
     assert (code, lines[-1]) == (0, "1 passed, 0 failed, 0 skipped")
     assert [line.split()[0] for line in ran] == ["meson", "pytest", "bench"]
-    assert ran[0] == "meson *StageGradients.**:*Models.**:*EveryCut.**:*RandomNetworks.**:"
+    assert ran[0] == "meson StageGradients.**:*/Models.**:*/EveryCut.**:*/RandomNetworks.**:"
     assert "-m gpu or any_device --maxfail=5" in ran[1]
 
 
