@@ -1,7 +1,6 @@
 #include "backend/profiler/measure_size.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include "backend/profiler/agree.hpp"
 #include "backend/profiler/clock.hpp"
@@ -123,16 +122,6 @@ double load_s(const Subject& subject, int64_t microbatch) {
 double warm_up(Subject& subject, int64_t microbatch) {
   const Batch batch = subject.batches.read(0, microbatch);
   return total(subject.whole.run(batch, subject.context(microbatch, 0), false));
-}
-
-double issue_s(Subject& subject, int64_t microbatch) {
-  const Batch batch = subject.batches.read(0, microbatch);
-  double least_s = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < issue_passes; ++i) {
-    const ChainRun run = subject.whole.run(batch, subject.context(microbatch, i), false);
-    least_s = std::min(least_s, run.times.front().forward.host + run.times.front().backward.host);
-  }
-  return least_s;
 }
 
 std::optional<SizeResult> measure_size(Subject& subject, int64_t microbatch,

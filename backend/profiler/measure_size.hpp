@@ -21,10 +21,6 @@ struct SizeResult {
 /// Seconds of F and B of one microbatch, once; the allocator and the gradients are warm after it.
 double warm_up(Subject& subject, int64_t microbatch);
 
-/// Seconds that the host takes to issue F and B of one microbatch: the least of so many.
-constexpr int issue_passes = 3;
-double issue_s(Subject& subject, int64_t microbatch);
-
 /// Measures in rounds: the whole, the units and the groups take turns, so that a slow drift of the
 /// machine meets all of them. Ranks begin every round together. `progress` is told the share done.
 /// Nothing where a rank has no memory for it.

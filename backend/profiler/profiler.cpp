@@ -14,6 +14,7 @@
 #include "backend/profiler/budget.hpp"
 #include "backend/profiler/constants.hpp"
 #include "backend/profiler/device.hpp"
+#include "backend/profiler/hosts.hpp"
 #include "backend/profiler/link.hpp"
 #include "backend/profiler/measure_size.hpp"
 #include "backend/profiler/probes.hpp"
@@ -37,18 +38,6 @@ void settle_clocks(ComputeDevice& device) {
     if (std::abs(now - before) <= 0.02 * now) return;
     before = now;
   }
-}
-
-void scale_hosts(ActionTimes& times, double scale) {
-  for (Measured* measured :
-       {&times.forward, &times.backward, &times.backward_input, &times.backward_weight})
-    measured->host_s *= scale;
-}
-
-void scale_hosts(MicrobatchCosts& costs, double scale) {
-  for (OperatorCost& op : costs.operators) scale_hosts(op.times, scale);
-  for (UnitCost& unit : costs.units) scale_hosts(unit.times, scale);
-  costs.loss_forward.host_s *= scale;
 }
 
 /// A GPU's allocator gives out no less than blocks of 2 MiB, and never the last of its memory.
