@@ -104,7 +104,7 @@ class Profiler {
   /// or not. Execution never asks for records, so what hosts take is scaled to what it was before.
   void attach_records(Subject& subject) {
     if (!device_.runs_behind()) return;
-    const bool affordable = 2 * issue_passes * sizes_.front() <= profile_.job.global_batch;
+    const bool affordable = int64_t{2} * issue_passes * sizes_.front() <= profile_.job.global_batch;
     const double before_s = affordable ? issue_s(subject, sizes_.front()) : 0;
     if (device_.trace() == nullptr) {
       warn(

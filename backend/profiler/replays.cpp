@@ -43,8 +43,8 @@ class WholeModel {
   /// yet would wait for its host.
   void time_passes(const Batch& batch, const StepContext& context) {
     std::vector<std::pair<ActionSamples*, Seconds>> times;
-    times.reserve(5 *
-                  (1 + counted_passes));  // they stay where they are until the watch has finished
+    // They stay where they are until the watch has finished.
+    times.reserve(size_t{5} * (1 + counted_passes));
     watch_.begin(false);
     size_t uncounted = 0;
     for (int i = 0; i <= counted_passes; ++i) {
