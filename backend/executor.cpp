@@ -31,6 +31,9 @@ int reduction_point(const std::vector<Action>& actions) {
   return point;
 }
 
+/// Which sign something that is no number has depends on the processor.
+std::string text_of(double value) { return std::isnan(value) ? "nan" : std::to_string(value); }
+
 int last_optimizer(const std::vector<Action>& actions) {
   int last = -1;
   for (size_t i = 0; i < actions.size(); ++i) {
@@ -209,8 +212,7 @@ void Executor::agree() {
   communicator_.all_reduce(sums, all);
   loss_ = sums[0].item<double>();
   if (!std::isfinite(loss_)) {
-    throw LossNotFinite("the loss of step " + std::to_string(step_) + " is " +
-                        std::to_string(loss_) +
+    throw LossNotFinite("the loss of step " + std::to_string(step_) + " is " + text_of(loss_) +
                         "; the parameters were not changed by it. "
                         "Lower the learning rate, or look for bad values in the data.");
   }
@@ -223,7 +225,7 @@ void Executor::clip(double squared_norm) {
   gradient_norm_ = std::sqrt(squared_norm);
   if (!std::isfinite(squared_norm)) {
     throw LossNotFinite("the norm of the gradients of step " + std::to_string(step_) + " is " +
-                        std::to_string(*gradient_norm_) +
+                        text_of(*gradient_norm_) +
                         "; the parameters were not changed by it. "
                         "Lower the learning rate, or look for bad values in the data.");
   }
