@@ -81,15 +81,17 @@ class Nccl : public NcclApi {
     std::vector<ncclDataType_t> types;  // before the group: what throws within would leave it open
     types.reserve(sums.size());
     for (const Numbers& each : sums) types.push_back(type_of(each.type));
+    const auto is_well = [](ncclResult_t result) {
+      return result == ncclSuccess || result == ncclInProgress;
+    };
     ncclGroupStart();
-    ncclResult_t result = ncclSuccess;
-    for (size_t i = 0; i < sums.size() && status_of(result) != Status::failed; ++i) {
+    ncclResult_t last = ncclSuccess;
+    for (size_t i = 0; i < sums.size() && is_well(last); ++i) {
       const auto& [data, count, type] = sums[i];
-      result =
-          ncclAllReduce(data, data, count, types[i], ncclSum, comm_of(comm), stream_of(stream));
+      last = ncclAllReduce(data, data, count, types[i], ncclSum, comm_of(comm), stream_of(stream));
     }
     const ncclResult_t all = ncclGroupEnd();
-    return status_of(result == ncclSuccess || result == ncclInProgress ? all : result);
+    return status_of(is_well(last) ? all : last);
   }
 
   Status status(Comm comm) override {

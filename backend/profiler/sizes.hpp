@@ -26,7 +26,7 @@ struct Repetitions {
 };
 
 /// Profiling takes less than 30 training steps; this many are spread over the microbatch sizes, the
-/// rest is for links, probes and the optimizer.
+/// rest is for links, probes and the optimizer, and of GPUs for hosts and CUDA graphs.
 constexpr double budget_steps = 27;
 
 /// Those of `sizes`, in order, for which the least repetitions fit into the budget; a microbatch of
