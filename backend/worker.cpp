@@ -1,5 +1,6 @@
 #include "backend/worker.hpp"
 
+#include <ATen/ATen.h>
 #include <c10/util/Logging.h>
 #include <unistd.h>
 
@@ -143,6 +144,12 @@ void devices(const WorkerTask& /*task*/, CudaModule* cuda) {
   emit({{"event", "devices"}, {"count", cuda == nullptr ? 0 : cuda->look().devices}});
 }
 
+/// Whether this processor can is seen by trying.
+void multiply_bf16(const WorkerTask& /*task*/, CudaModule*) {
+  const at::Tensor ones = at::ones({32, 32}, at::kBFloat16);
+  at::addmm(ones, ones, ones);
+}
+
 /// This rank will not run, and tells the others why.
 void refuse(const WorkerTask& task, CudaModule*) {
   const auto store = join_store(task);
@@ -154,6 +161,7 @@ const std::map<std::string, void (*)(const WorkerTask&, CudaModule*)> kCommands{
     {"profile", profile},
     {"link", link},
     {"devices", devices},
+    {"multiply_bf16", multiply_bf16},
     {"refuse", refuse}};
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "cli/execute_check.hpp"
 #include "cli/execute_report.hpp"
 #include "cli/launch.hpp"
+#include "cli/onednn_isa.hpp"
 #include "cli/workers.hpp"
 #include "graph/file.hpp"
 #include "pipeline/timeline.hpp"
@@ -120,6 +121,9 @@ int execute(const ExecuteOptions& options) {
   std::optional<PreparedRun> run;
   or_tell_others(launcher, [&] { run = prepare(options, launcher); });
   const CheckedRun& checked = run->checked;
+  if (options.device == "cpu") {
+    limit_onednn(checked.graph, launcher && launcher->local_rank != 0);
+  }
   std::string no_prediction;
   const auto predicted = predict(checked.plan, checked.graph, checked.slicing, checked.program,
                                  run->task.cuda_graphs, no_prediction);

@@ -14,6 +14,7 @@
 #include "cli/estimate.hpp"
 #include "cli/launch.hpp"
 #include "cli/link.hpp"
+#include "cli/onednn_isa.hpp"
 #include "cli/profile_report.hpp"
 #include "cli/progress_line.hpp"
 #include "cli/workers.hpp"
@@ -135,6 +136,7 @@ int profile(const ProfileOptions& options) {
   const Job job = read_job(options.job);
   const Graph model = read_model(job);
   check_weights(model);
+  if (options.device == "cpu") limit_onednn(model, false);
   const std::string partial = fs::absolute(options.output).string() + ".partial";
   if (const auto failure = measure(options, partial)) {
     fmt::print(stderr, "penstock: {}\n", failure->message);

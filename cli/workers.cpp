@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "cli/onednn_isa.hpp"
 #include "cli/process.hpp"
 #include "graph/error.hpp"
 
@@ -255,6 +256,12 @@ std::string Workers::describe(const Worker& worker) const {
                                  worker.process, where, describe_wait_status(status));
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
     text += "\n  If nobody did that, the system ran out of memory.";
+  }
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGILL) {
+    text += fmt::format(
+        "\n  The processor refused an instruction that it reports to have. {}=AVX512_CORE_FP16, or "
+        "AVX2, keeps oneDNN from using the newest.",
+        kOnednnVariable);
   }
   return text;
 }

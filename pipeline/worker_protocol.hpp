@@ -31,7 +31,7 @@ using Facts = std::map<std::string, std::string>;
 inline constexpr double kStartTimeout_s = 600;
 
 struct WorkerTask {
-  std::string command = "execute";  // or `profile`, `link`, `devices`, `refuse`
+  std::string command = "execute";  // or `profile`, `link`, `devices`, `multiply_bf16`, `refuse`
   int rank = 0, world_size = 1;
   int process =
       0;  // its number among the processes, by which they meet; rank_of_process (plan.hpp)

@@ -18,6 +18,7 @@ mistake of the user ends with exit status 2 and one message.
 import argparse
 import sys
 
+from penstock_export.cpu import limit_onednn
 from penstock_export.errors import UserError
 
 
@@ -43,11 +44,12 @@ def parse_arguments(arguments):
 
 def main(arguments=None):
     options = parse_arguments(arguments)
+    limit = limit_onednn()  # before the user's file, or we, import torch
     try:
         from penstock_export.source import Source
         source = Source.load(options.file, options.settings)
         from penstock_export.export import run  # imports torch, which takes seconds
-        print(run(source, options))
+        print(run(source, options, limit))
     except UserError as error:
         print(f"export_model.py: error: {error}", file=sys.stderr)
         return 2

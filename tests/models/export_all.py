@@ -12,7 +12,9 @@ NAME.replicated.safetensors on two replicas. `stamp` is written last.
 import argparse
 import copy
 import multiprocessing
+import multiprocessing.connection
 import os
+import signal
 import sys
 import time
 import warnings
@@ -21,7 +23,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tools"))
 
-import torch  # noqa: E402: found through the line above, like those below
+from penstock_export.cpu import limit_onednn  # noqa: E402: found through the line above, like those below
+
+LIMIT = limit_onednn()  # before torch is loaded
+import torch  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
 from penstock_export.export import build, run  # noqa: E402
 from penstock_export.source import Source  # noqa: E402
@@ -118,7 +123,7 @@ def export(name, file, settings, flags, folder):
     options = argparse.Namespace(output=output, static=False, decompose=False, meta=False, dtype=None, seed=0)
     vars(options).update(flags)
     began = time.monotonic()
-    line = export_foreign(source, output) if "foreign" in flags else run(source, options)
+    line = export_foreign(source, output) if "foreign" in flags else run(source, options, LIMIT)
     if name.removesuffix("-f64") in TRAINED:
         write_training(source, options, os.path.join(folder, name))
     print(f"{line} in {time.monotonic() - began:.1f} s", flush=True)
@@ -179,11 +184,42 @@ def save_state(name, folder):
     save_file(tensors, os.path.join(folder, name + ".safetensors"))
 
 
+def export_each(models, folder, at_once=2):
+    """A process for each model, `at_once` of them at a time; the first that fails ends this one, named."""
+    context = multiprocessing.get_context("fork")  # torch is imported once, then copied
+    waiting, running = list(reversed(models)), {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                process = context.Process(target=export, args=(*waiting[-1], folder), name=waiting.pop()[0])
+                process.start()
+                running[process.sentinel] = process
+            for sentinel in multiprocessing.connection.wait(list(running)):
+                process = running.pop(sentinel)
+                process.join()
+                if process.exitcode:
+                    sys.exit(f"export_all.py: the export of {process.name} {ending(process.exitcode)}")
+    finally:
+        for process in running.values():
+            process.kill()
+            process.join()
+
+
+def ending(exitcode):
+    if exitcode > 0:
+        return f"failed with exit status {exitcode}; what it said stands above"
+    name = signal.Signals(-exitcode).name
+    cure = ""
+    if -exitcode == signal.SIGILL:
+        cure = ("\n  The processor refused an instruction that it reports to have. "
+                "ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16, or AVX2, keeps oneDNN from using the newest.")
+    return f"was killed by signal {-exitcode} ({name}){cure}"
+
+
 def main(folder):
     os.makedirs(folder, exist_ok=True)
     torch.set_num_threads(1)  # the models are tiny
-    with multiprocessing.get_context("fork").Pool(2) as pool:  # torch is imported once, then copied
-        pool.starmap(export, [(*model, folder) for model in MODELS], chunksize=1)
+    export_each(MODELS, folder)
     for name in STATES:
         save_state(name, folder)
     with open(os.path.join(folder, "stamp"), "w", encoding="utf-8") as stamp:

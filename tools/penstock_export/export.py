@@ -17,8 +17,11 @@ from .errors import UserError
 from .randomness import random_operators
 
 
-def run(source, options):
-    """Exports what `source` defines to options.output; returns the line to print."""
+def run(source, options, limit=None):
+    """Exports what `source` defines to options.output; returns the line to print.
+
+    `limit` is what to say where the program computes in bfloat16.
+    """
     check_output(options.output)
     quiet_torch()
     model, args, kwargs = build(source, options)
@@ -26,6 +29,8 @@ def run(source, options):
     say(f"exporting {source.path}" + ("" if model.training else " in evaluation mode, as built"))
     program = programs.export(model, args, kwargs, options)
     splits = markers.take_out(program)
+    if limit and not options.meta and programs.computes_in_bf16(program):
+        say(limit)
     coupled = None
     if options.meta:
         say("without weights there are no numbers: outputs, gradients, buffers and batch coupling "

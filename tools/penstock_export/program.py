@@ -119,6 +119,12 @@ def operators(program):
             if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)]
 
 
+def computes_in_bf16(program):
+    values = (node.meta.get("val") for module in graph_modules(program) for node in module.graph.nodes)
+    return any(isinstance(leaf, torch.Tensor) and leaf.dtype == torch.bfloat16
+               for value in values for leaf in pytree.tree_leaves(value))
+
+
 def refuse_mutation(program):
     for spec in program.graph_signature.output_specs:
         if spec.kind in (OutputKind.USER_OUTPUT, OutputKind.BUFFER_MUTATION):
