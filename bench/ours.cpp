@@ -1,8 +1,8 @@
 // Penstock's own simulator.
 #include "bench/measure.hpp"
 #include "bench/program.hpp"
-#include "pipeline/lowering.hpp"
-#include "simulator/simulate.hpp"
+#include "pipeline/program/lowering.hpp"
+#include "simulator/engine/simulate.hpp"
 #include "tests/simgrid/child.hpp"
 
 namespace penstock::bench {

@@ -1,7 +1,7 @@
 #include "bench/program.hpp"
 
-#include "pipeline/lowering.hpp"
-#include "pipeline/schedule.hpp"
+#include "pipeline/program/lowering.hpp"
+#include "pipeline/program/schedule.hpp"
 
 namespace penstock::bench {
 

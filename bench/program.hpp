@@ -2,9 +2,9 @@
 #pragma once
 
 #include "bench/measure.hpp"
-#include "pipeline/program.hpp"
-#include "simulator/costs.hpp"
-#include "simulator/network.hpp"
+#include "pipeline/program/program.hpp"
+#include "simulator/engine/costs.hpp"
+#include "simulator/network/network.hpp"
 
 namespace penstock::bench {
 

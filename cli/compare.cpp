@@ -6,11 +6,11 @@
 #include <map>
 #include <set>
 
-#include "cli/commands.hpp"
-#include "cli/table.hpp"
-#include "graph/error.hpp"
-#include "pipeline/quantity.hpp"
-#include "pipeline/timeline.hpp"
+#include "base/error.hpp"
+#include "base/quantity.hpp"
+#include "cli/command_line/commands.hpp"
+#include "cli/report/table.hpp"
+#include "pipeline/program/timeline.hpp"
 
 namespace penstock::cli {
 

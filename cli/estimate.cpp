@@ -5,13 +5,13 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "cli/estimate_report.hpp"
-#include "cli/profile_report.hpp"
-#include "graph/error.hpp"
-#include "graph/file.hpp"
-#include "pipeline/parameters.hpp"
-#include "planner/estimate.hpp"
-#include "planner/estimate_fit.hpp"
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "cli/report/estimate_report.hpp"
+#include "cli/report/profile_report.hpp"
+#include "estimate/estimate.hpp"
+#include "estimate/fit.hpp"
+#include "pipeline/job/parameters.hpp"
 
 namespace penstock::cli {
 

@@ -1,7 +1,7 @@
 // `penstock profile --device estimate`: a profile from the figures of a device, without one.
 #pragma once
 
-#include "cli/commands.hpp"
+#include "cli/command_line/commands.hpp"
 
 namespace penstock::cli {
 

@@ -1,19 +1,19 @@
 // penstock execute: trains a plan, or runs its forwards, on workers of this machine; under
-// torchrun, srun or mpirun it is one of the ranks. Everything that can be checked without LibTorch is checked
-// before a worker starts.
+// torchrun, srun or mpirun it is one of the ranks. Everything that can be checked without LibTorch
+// is checked before a worker starts.
 #include <fmt/format.h>
 
 #include <cstdio>
 #include <iostream>
 
-#include "cli/device.hpp"
-#include "cli/execute_check.hpp"
-#include "cli/execute_report.hpp"
-#include "cli/launch.hpp"
-#include "cli/onednn_isa.hpp"
-#include "cli/workers.hpp"
-#include "graph/file.hpp"
-#include "pipeline/timeline.hpp"
+#include "base/file.hpp"
+#include "cli/inputs/execute_check.hpp"
+#include "cli/report/execute_report.hpp"
+#include "cli/workers/device.hpp"
+#include "cli/workers/launch.hpp"
+#include "cli/workers/onednn_isa.hpp"
+#include "cli/workers/workers.hpp"
+#include "pipeline/program/timeline.hpp"
 
 namespace penstock::cli {
 

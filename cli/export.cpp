@@ -6,17 +6,17 @@
 #include <iterator>
 #include <optional>
 
-#include "cli/commands.hpp"
-#include "cli/plan_inputs.hpp"
-#include "graph/analysis.hpp"
-#include "graph/error.hpp"
-#include "graph/file.hpp"
-#include "pipeline/checkpoint.hpp"
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "cli/command_line/commands.hpp"
+#include "cli/inputs/plan_inputs.hpp"
+#include "graph/analysis/analysis.hpp"
+#include "pipeline/checkpoint/checkpoint.hpp"
+#include "pipeline/checkpoint/state_dict.hpp"
 #include "pipeline/exports/exports.hpp"
-#include "pipeline/parameters.hpp"
-#include "pipeline/plan.hpp"
-#include "pipeline/state_dict.hpp"
-#include "pipeline/torch_csv.hpp"
+#include "pipeline/job/parameters.hpp"
+#include "pipeline/plan/plan.hpp"
+#include "pipeline/program/torch_csv.hpp"
 
 namespace penstock::cli {
 

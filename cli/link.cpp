@@ -4,11 +4,11 @@
 
 #include <cstdio>
 
-#include "cli/launch.hpp"
-#include "cli/workers.hpp"
-#include "graph/error.hpp"
-#include "graph/file.hpp"
-#include "pipeline/quantity.hpp"
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "base/quantity.hpp"
+#include "cli/workers/launch.hpp"
+#include "cli/workers/workers.hpp"
 
 namespace penstock::cli {
 

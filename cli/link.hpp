@@ -1,7 +1,7 @@
 // penstock profile --link: what a message between two ranks costs, as a cluster file.
 #pragma once
 
-#include "cli/commands.hpp"
+#include "cli/command_line/commands.hpp"
 
 namespace penstock::cli {
 

@@ -1,3 +1,3 @@
-#include "cli/commands.hpp"
+#include "cli/command_line/commands.hpp"
 
 int main(int argc, char** argv) { return penstock::cli::run(argc, argv); }

@@ -9,19 +9,19 @@
 #include <functional>
 #include <optional>
 
-#include "cli/commands.hpp"
-#include "cli/plan_report.hpp"
-#include "cli/plan_request.hpp"
-#include "cli/progress_line.hpp"
-#include "cli/simulate_study.hpp"
-#include "cli/what_if.hpp"
-#include "graph/error.hpp"
-#include "graph/file.hpp"
-#include "pipeline/parameters.hpp"
-#include "planner/estimate.hpp"
-#include "simulator/explain.hpp"
-#include "simulator/html.hpp"
-#include "simulator/replays.hpp"
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "cli/command_line/commands.hpp"
+#include "cli/inputs/plan_request.hpp"
+#include "cli/predict/simulate_study.hpp"
+#include "cli/predict/what_if.hpp"
+#include "cli/report/plan_report.hpp"
+#include "cli/report/progress_line.hpp"
+#include "estimate/estimate.hpp"
+#include "pipeline/job/parameters.hpp"
+#include "simulator/costs/replays.hpp"
+#include "simulator/explain/explain.hpp"
+#include "simulator/explain/html.hpp"
 
 namespace penstock::cli {
 

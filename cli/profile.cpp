@@ -9,19 +9,19 @@
 #include <optional>
 #include <variant>
 
-#include "cli/commands.hpp"
-#include "cli/device.hpp"
+#include "base/error.hpp"
+#include "cli/command_line/commands.hpp"
 #include "cli/estimate.hpp"
-#include "cli/launch.hpp"
 #include "cli/link.hpp"
-#include "cli/onednn_isa.hpp"
-#include "cli/profile_report.hpp"
-#include "cli/progress_line.hpp"
-#include "cli/workers.hpp"
-#include "graph/error.hpp"
-#include "pipeline/job.hpp"
-#include "pipeline/parameters.hpp"
-#include "pipeline/profile.hpp"
+#include "cli/report/profile_report.hpp"
+#include "cli/report/progress_line.hpp"
+#include "cli/workers/device.hpp"
+#include "cli/workers/launch.hpp"
+#include "cli/workers/onednn_isa.hpp"
+#include "cli/workers/workers.hpp"
+#include "pipeline/job/job.hpp"
+#include "pipeline/job/parameters.hpp"
+#include "pipeline/profile/profile.hpp"
 
 namespace penstock::cli {
 

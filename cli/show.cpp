@@ -4,13 +4,13 @@
 #include <filesystem>
 #include <optional>
 
-#include "cli/commands.hpp"
-#include "cli/plan_inputs.hpp"
-#include "cli/show_text.hpp"
-#include "graph/error.hpp"
-#include "graph/pt2.hpp"
-#include "pipeline/parameters.hpp"
-#include "planner/request.hpp"
+#include "base/error.hpp"
+#include "cli/command_line/commands.hpp"
+#include "cli/inputs/plan_inputs.hpp"
+#include "cli/report/show_text.hpp"
+#include "graph/pt2/pt2.hpp"
+#include "pipeline/job/parameters.hpp"
+#include "planner/layouts/request.hpp"
 
 namespace penstock::cli {
 

@@ -2,10 +2,10 @@
 
 #include <iterator>
 
-#include "cli/module_tree.hpp"
-#include "cli/show_text.hpp"
-#include "graph/cuts.hpp"
-#include "pipeline/quantity.hpp"
+#include "base/quantity.hpp"
+#include "cli/report/module_tree.hpp"
+#include "cli/report/show_text.hpp"
+#include "graph/cuts/cuts.hpp"
 
 namespace penstock::cli {
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <iterator>
 
-#include "cli/show_text.hpp"
-#include "cli/stage_names.hpp"
-#include "cli/table.hpp"
-#include "graph/flops.hpp"
-#include "pipeline/quantity.hpp"
+#include "base/quantity.hpp"
+#include "cli/report/show_text.hpp"
+#include "cli/report/stage_names.hpp"
+#include "cli/report/table.hpp"
+#include "graph/operators/flops.hpp"
 
 namespace penstock::cli {
 

@@ -9,14 +9,14 @@
 #include <cstdlib>
 #include <optional>
 
-#include "cli/commands.hpp"
-#include "cli/simulate_report.hpp"
-#include "cli/simulate_study.hpp"
-#include "graph/error.hpp"
-#include "graph/file.hpp"
-#include "pipeline/timeline.hpp"
-#include "simulator/draw.hpp"
-#include "simulator/html.hpp"
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "cli/command_line/commands.hpp"
+#include "cli/predict/simulate_study.hpp"
+#include "cli/report/simulate_report.hpp"
+#include "pipeline/program/timeline.hpp"
+#include "simulator/explain/draw.hpp"
+#include "simulator/explain/html.hpp"
 
 namespace penstock::cli {
 

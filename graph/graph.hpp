@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
-#include "graph/dtype.hpp"
-#include "graph/expression.hpp"
+#include "base/dtype.hpp"
+#include "graph/expressions/expression.hpp"
 
 namespace penstock {
 

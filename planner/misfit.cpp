@@ -4,8 +4,8 @@
 
 #include <optional>
 
-#include "pipeline/quantity.hpp"
-#include "planner/layout_search.hpp"
+#include "base/quantity.hpp"
+#include "planner/layouts/layout_search.hpp"
 
 namespace penstock {
 

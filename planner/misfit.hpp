@@ -1,9 +1,9 @@
 // What to tell someone whose model does not fit: by how much, and what would make it fit.
 #pragma once
 
-#include "graph/error.hpp"
-#include "planner/evaluate.hpp"
-#include "planner/model_chain.hpp"
+#include "base/error.hpp"
+#include "planner/layouts/evaluate.hpp"
+#include "planner/model/model_chain.hpp"
 #include "planner/plan.hpp"
 
 namespace penstock {

@@ -6,15 +6,15 @@
 #include <set>
 #include <tuple>
 
-#include "graph/error.hpp"
-#include "graph/file.hpp"
-#include "pipeline/quantity.hpp"
-#include "pipeline/sharing.hpp"
-#include "planner/layout_search.hpp"
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "base/quantity.hpp"
+#include "pipeline/plan/sharing.hpp"
+#include "planner/layouts/layout_search.hpp"
+#include "planner/layouts/request.hpp"
 #include "planner/misfit.hpp"
-#include "planner/request.hpp"
-#include "simulator/explain.hpp"
-#include "simulator/plan_costs.hpp"
+#include "simulator/costs/plan_costs.hpp"
+#include "simulator/explain/explain.hpp"
 
 namespace penstock {
 

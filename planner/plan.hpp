@@ -6,45 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "graph/cuts.hpp"
-#include "pipeline/plan.hpp"
-#include "pipeline/profile.hpp"
+#include "graph/cuts/cuts.hpp"
+#include "pipeline/plan/plan.hpp"
+#include "pipeline/profile/profile.hpp"
+#include "planner/layouts/request.hpp"
 #include "planner/time_parts.hpp"
-#include "simulator/cluster.hpp"
-#include "simulator/memory_limit.hpp"
-#include "simulator/simulate.hpp"
+#include "simulator/costs/memory_limit.hpp"
+#include "simulator/engine/simulate.hpp"
+#include "simulator/network/cluster.hpp"
 
 namespace penstock {
-
-enum class PlanObjective {
-  throughput,  // the shortest step
-  memory,      // the least memory on the fullest rank
-  cost         // the fewest device seconds per step
-};
-
-enum class PlanSharing { automatic, replicate, transmit };
-
-/// What is not named is searched.
-struct PlanRequest {
-  std::optional<int> ranks;             // in all, at most; absent: the split's, the cluster's, or 2
-  std::vector<std::string> schedules;   // empty: every one
-  std::optional<int64_t> microbatches;  // of one replica; absent: all sizes that were measured
-  std::optional<int> stages_per_rank;
-  std::optional<int64_t> data_parallel;
-  std::optional<int64_t> memory_bytes;  // per rank; absent: the cluster's or the device's
-  int64_t more_memory_bytes = 0;        // on top of either, where there is a limit
-  std::vector<std::string> split;       // manual split points: one stage per rank, one replica,
-                                        // unless named
-  PlanObjective objective = PlanObjective::throughput;
-  /// How ranks share parameters (pipeline/sharing.hpp), each plan's all alike; automatic: as its
-  /// step gets shorter, of those ways that fit.
-  PlanSharing sharing = PlanSharing::automatic;
-  bool contiguous = false;  // stages are intervals of the model
-  bool allow_batch_coupling = false;
-  size_t alternatives = 0;      // how many to explain
-  int threads = 1;              // the plan is the same for any number
-  int64_t effort = 40'000'000;  // after which a search stops: some seconds on one core
-};
 
 /// One layout that was looked at.
 struct Searched {
@@ -98,12 +69,13 @@ struct Planned {
 using Progress = std::function<void(const std::string& what, double share_done)>;
 
 /// Searches every layout (layout.hpp) and every contiguous split of the chain of units: layouts and
-/// splits are taken best lower bound first and simulated until the bound reaches the best found, or,
-/// where that would take too long, until a fixed effort is spent (`complete` says which). Memory is a
-/// hard limit; ranks that would not fit recompute. Equal steps (to the nanosecond) go by key: less
-/// memory on the fullest rank, then the order of layouts, earlier cuts. The step predicted is what
-/// simulating the plan gives, to the last bit. Throws InputError where nothing fits (by how much, and
-/// what would make it fit), for a coupled batch without leave, for shapes that nothing runs.
+/// splits are taken best lower bound first and simulated until the bound reaches the best found,
+/// or, where that would take too long, until a fixed effort is spent (`complete` says which).
+/// Memory is a hard limit; ranks that would not fit recompute. Equal steps (to the nanosecond) go
+/// by key: less memory on the fullest rank, then the order of layouts, earlier cuts. The step
+/// predicted is what simulating the plan gives, to the last bit. Throws InputError where nothing
+/// fits (by how much, and what would make it fit), for a coupled batch without leave, for shapes
+/// that nothing runs.
 Planned make_plan(const Profile& profile, const Graph& model, const Cluster* cluster,
                   const PlanRequest& request, const Progress& progress = {});
 

@@ -1,9 +1,9 @@
 // Where the time of a plan's ranks goes, and so what keeps its step from the bound.
 #pragma once
 
-#include "pipeline/plan.hpp"
-#include "simulator/idle.hpp"
-#include "simulator/simulate.hpp"
+#include "pipeline/plan/plan.hpp"
+#include "simulator/engine/simulate.hpp"
+#include "simulator/explain/idle.hpp"
 
 namespace penstock {
 
@@ -14,8 +14,8 @@ struct TimeParts {
   IdleParts idle;
 
   double total_s() const { return work_s + recompute_s + idle.total_s(); }
-  /// What is lost to filling, emptying and unequal stages; to too little memory; to links; to hosts that issue
-  /// their devices' work more slowly than it runs.
+  /// What is lost to filling, emptying and unequal stages; to too little memory; to links; to hosts
+  /// that issue their devices' work more slowly than it runs.
   double lost_to_compute_s() const { return idle.ramp_s + idle.imbalance_s; }
   double lost_to_memory_s() const { return recompute_s + idle.recompute_s; }
   double lost_to_network_s() const { return idle.transfers_s + idle.all_reduce_s; }

@@ -5,8 +5,8 @@
 #include <span>
 
 #include "backend/profiler/grouping.hpp"
-#include "graph/facts.hpp"
-#include "graph/flops.hpp"
+#include "graph/operators/facts.hpp"
+#include "graph/operators/flops.hpp"
 
 namespace penstock::profiler {
 namespace {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "backend/profiler/samples.hpp"
-#include "backend/profiler/statistics.hpp"
-#include "graph/cuts.hpp"
-#include "pipeline/profile.hpp"
+#include "backend/profiler/timing/statistics.hpp"
+#include "graph/cuts/cuts.hpp"
+#include "pipeline/profile/profile.hpp"
 
 namespace penstock::profiler {
 
@@ -27,9 +27,9 @@ struct Division {
   const std::vector<OperatorId>& groups;  // first operators; every unit begins a group
 };
 
-/// Costs of units and operators. Guarantees that the mean times of the units, and those of their hosts,
-/// add up to the whole, those of a unit's operators to the unit (to rounding), and the same, exactly, of
-/// the bytes held; the largest transient of a unit's operators is the unit's.
+/// Costs of units and operators. Guarantees that the mean times of the units, and those of their
+/// hosts, add up to the whole, those of a unit's operators to the unit (to rounding), and the same,
+/// exactly, of the bytes held; the largest transient of a unit's operators is the unit's.
 MicrobatchCosts assemble(const Division& division, int64_t microbatch, const StageCost& whole,
                          const std::vector<StageCost>& units, const std::vector<StageCost>& groups);
 

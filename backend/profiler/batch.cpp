@@ -2,8 +2,8 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
-#include "backend/device.hpp"
-#include "backend/dtype.hpp"
+#include "backend/device/device.hpp"
+#include "backend/operators/dtype.hpp"
 
 namespace penstock::profiler {
 namespace {

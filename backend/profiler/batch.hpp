@@ -4,8 +4,8 @@
 #include <memory>
 #include <optional>
 
-#include "backend/data.hpp"
-#include "backend/stage.hpp"
+#include "backend/data/data.hpp"
+#include "backend/stage/stage.hpp"
 
 namespace penstock::profiler {
 

@@ -1,16 +1,16 @@
 // The whole model as a chain of stages in one process, in training order, with the clock (on a GPU:
 // events in place, read at the end, or the kernels' own records) and the memory counter read around
-// every stage: F of all, then B in reverse, or I in reverse and then W in reverse. A chain of one stage
-// is the whole model at once.
+// every stage: F of all, then B in reverse, or I in reverse and then W in reverse. A chain of one
+// stage is the whole model at once.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "backend/device.hpp"
+#include "backend/device/device.hpp"
 #include "backend/profiler/batch.hpp"
-#include "backend/profiler/stopwatch.hpp"
-#include "backend/stage.hpp"
+#include "backend/profiler/timing/stopwatch.hpp"
+#include "backend/stage/stage.hpp"
 
 namespace penstock::profiler {
 
@@ -19,7 +19,7 @@ struct StageTimes {
   Seconds forward, backward, backward_input, backward_weight;
 };
 
-/// Bytes that one microbatch holds in one stage (as pipeline/profile.hpp says).
+/// Bytes that one microbatch holds in one stage (as pipeline/profile/profile.hpp says).
 struct StageBytes {
   int64_t after_forward = 0;  // allocated by F and still held when all stages have run F
   int64_t after_input = 0;    // what W sets free
@@ -38,7 +38,7 @@ struct ChainRun {
 
 class Chain {
  public:
-  /// `begins` as graph/slice.hpp: interval_stages takes them. The store outlives the chain.
+  /// `begins` as graph/cuts/slice.hpp: interval_stages takes them. The store outlives the chain.
   Chain(const Graph& graph, const Analysis& analysis, const std::vector<OperatorId>& begins,
         TensorStore& store, Loss loss, ComputeDevice& device = cpu_device());
 

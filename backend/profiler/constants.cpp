@@ -1,9 +1,9 @@
 #include "backend/profiler/constants.hpp"
 
-#include "backend/dtype.hpp"
-#include "backend/loss.hpp"
+#include "backend/operators/dtype.hpp"
 #include "backend/profiler/samples.hpp"
-#include "backend/profiler/statistics.hpp"
+#include "backend/profiler/timing/statistics.hpp"
+#include "backend/stage/loss.hpp"
 
 namespace penstock::profiler {
 namespace {
@@ -30,8 +30,8 @@ Graph smallest_model() {
 }
 
 /// Seconds of adding one gradient to what each parameter has, or of storing it; each gradient has
-/// just been written, as in a backward. Of a device that runs behind its host all at once: one alone
-/// would be a launch's time.
+/// just been written, as in a backward. Of a device that runs behind its host all at once: one
+/// alone would be a launch's time.
 double gradients_s(Subject& subject, bool clear) {
   if (clear) subject.store.clear_gradients();
   const std::set<int> indices = subject.parameters();

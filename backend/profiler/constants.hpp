@@ -15,8 +15,8 @@ double optimizer_s_per_byte(Subject& subject);
 double zero_s_per_byte(Subject& subject);
 /// Per byte: handing a tensor to another stage of the same rank.
 double hand_off_s_per_byte(ComputeDevice& device);
-/// F or B of a stage that computes next to nothing: what every action costs beside its operators, the
-/// host where it runs ahead.
+/// F or B of a stage that computes next to nothing: what every action costs beside its operators,
+/// the host where it runs ahead.
 double action_overhead_s(ComputeDevice& device);
 /// F of the loss alone, at the shapes of the model's first output.
 Measured loss_forward(const Subject& subject, int64_t microbatch, const Batch& batch);

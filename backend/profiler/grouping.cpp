@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "graph/facts.hpp"
-#include "graph/flops.hpp"
+#include "graph/operators/facts.hpp"
+#include "graph/operators/flops.hpp"
 
 namespace penstock::profiler {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "graph/cuts.hpp"
+#include "graph/cuts/cuts.hpp"
 
 namespace penstock::profiler {
 
@@ -14,7 +14,7 @@ bool costs_time(const Graph& graph, const Analysis& analysis, OperatorId op);
 /// First operators of the groups, ascending from 0. A group lies inside one unit and ends with an
 /// operator that costs time, so that views fall to the operator that reads them. At most `most`
 /// groups (but no fewer than units): in a larger graph, groups take several such operators.
-/// Positions where no stage can begin (graph/cuts.hpp: allowed_cuts) lie inside a group.
+/// Positions where no stage can begin (graph/cuts/cuts.hpp: allowed_cuts) lie inside a group.
 std::vector<OperatorId> group_begins(const Graph& graph, const Analysis& analysis,
                                      const std::vector<Unit>& units, int most = 1000);
 

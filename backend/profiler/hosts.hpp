@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backend/profiler/subject.hpp"
-#include "pipeline/profile.hpp"
+#include "pipeline/profile/profile.hpp"
 
 namespace penstock::profiler {
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "backend/profiler/agree.hpp"
-#include "backend/profiler/clock.hpp"
 #include "backend/profiler/constants.hpp"
-#include "backend/profiler/statistics.hpp"
+#include "backend/profiler/timing/agree.hpp"
+#include "backend/profiler/timing/clock.hpp"
+#include "backend/profiler/timing/statistics.hpp"
 
 namespace penstock::profiler {
 namespace {
@@ -49,8 +49,8 @@ class Rounds {
         units_(subject.by_unit.stages()),
         groups_(subject.by_group.stages()) {}
 
-  /// Time `i` of so many: once F and B, once F, I and W. Every other time, and a single one, is by the
-  /// device's records, where it has them.
+  /// Time `i` of so many: once F and B, once F, I and W. Every other time, and a single one, is by
+  /// the device's records, where it has them.
   void measure(int i, int times, Chain& chain, Samples& samples) {
     const bool traced = i % 2 == 1 || times == 1;
     for (const bool split : {false, true}) {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <optional>
 
-#include "backend/communicator.hpp"
+#include "backend/communication/communicator.hpp"
 #include "backend/profiler/sizes.hpp"
 #include "backend/profiler/subject.hpp"
 

@@ -8,22 +8,22 @@
 #include <limits>
 #include <optional>
 
-#include "backend/out_of_memory.hpp"
-#include "backend/probe.hpp"
-#include "backend/profiler/agree.hpp"
-#include "backend/profiler/budget.hpp"
+#include "backend/device/description.hpp"
+#include "backend/device/out_of_memory.hpp"
+#include "backend/device/probe.hpp"
 #include "backend/profiler/constants.hpp"
-#include "backend/profiler/device.hpp"
 #include "backend/profiler/hosts.hpp"
-#include "backend/profiler/link.hpp"
+#include "backend/profiler/links/link.hpp"
 #include "backend/profiler/measure_size.hpp"
-#include "backend/profiler/probes.hpp"
 #include "backend/profiler/replays.hpp"
 #include "backend/profiler/resume.hpp"
-#include "graph/error.hpp"
-#include "graph/file.hpp"
-#include "pipeline/parameters.hpp"
-#include "pipeline/quantity.hpp"
+#include "backend/profiler/timing/agree.hpp"
+#include "backend/profiler/timing/budget.hpp"
+#include "backend/profiler/timing/probes.hpp"
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "base/quantity.hpp"
+#include "pipeline/job/parameters.hpp"
 
 namespace penstock::profiler {
 namespace {
@@ -100,8 +100,9 @@ class Profiler {
     if (communicator_.rank() == 0) emit_({{"event", "warning"}, {"message", message}});
   }
 
-  /// Once a device can record what it runs, its host takes longer for everything that it issues, recorded
-  /// or not. Execution never asks for records, so what hosts take is scaled to what it was before.
+  /// Once a device can record what it runs, its host takes longer for everything that it issues,
+  /// recorded or not. Execution never asks for records, so what hosts take is scaled to what it was
+  /// before.
   void attach_records(Subject& subject) {
     if (!device_.runs_behind()) return;
     const bool affordable = int64_t{2} * issue_passes * sizes_.front() <= profile_.job.global_batch;
@@ -229,7 +230,8 @@ class Profiler {
     return true;
   }
 
-  /// At the smallest size, where a device waits most for its host, if they take no more than a step.
+  /// At the smallest size, where a device waits most for its host, if they take no more than a
+  /// step.
   void measure_replays(Subject& subject) {
     const MicrobatchCosts& first = profile_.microbatches.front();
     const WorkSeconds pass = first.pass();

@@ -4,9 +4,9 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "backend/communicator.hpp"
-#include "backend/device.hpp"
-#include "pipeline/profile.hpp"
+#include "backend/communication/communicator.hpp"
+#include "backend/device/device.hpp"
+#include "pipeline/profile/profile.hpp"
 
 namespace penstock::profiler {
 
@@ -20,7 +20,7 @@ struct Request {
   int lanes = 0;           // whose ends there are already
 };
 
-/// Told from rank 0: an event as pipeline/worker_protocol.hpp says. `progress` {what, share} and
+/// Told from rank 0: an event as launch/worker_protocol.hpp says. `progress` {what, share} and
 /// `warning` {message}.
 using Emit = std::function<void(const nlohmann::json&)>;
 

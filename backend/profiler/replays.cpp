@@ -3,7 +3,7 @@
 #include <exception>
 
 #include "backend/profiler/samples.hpp"
-#include "backend/replayed_stage.hpp"
+#include "backend/stage/replayed_stage.hpp"
 
 namespace penstock::profiler {
 namespace {
@@ -39,8 +39,8 @@ class WholeModel {
   }
 
  private:
-  /// One after the other without a wait, and the first does not count: a device that has nothing to do
-  /// yet would wait for its host.
+  /// One after the other without a wait, and the first does not count: a device that has nothing to
+  /// do yet would wait for its host.
   void time_passes(const Batch& batch, const StepContext& context) {
     std::vector<std::pair<ActionSamples*, Seconds>> times;
     // They stay where they are until the watch has finished.

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "graph/error.hpp"
+#include "base/error.hpp"
 
 namespace penstock::profiler {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/profile.hpp"
+#include "pipeline/profile/profile.hpp"
 
 namespace penstock::profiler {
 

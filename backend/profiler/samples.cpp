@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backend/profiler/statistics.hpp"
+#include "backend/profiler/timing/statistics.hpp"
 
 namespace penstock::profiler {
 

@@ -1,12 +1,12 @@
-// The runs of one chain, gathered and summarized. Where some were traced the device's times are theirs, and
-// the host's are of the others, if there are any; without any traced, a device's times include what it
-// waited for its host.
+// The runs of one chain, gathered and summarized. Where some were traced the device's times are
+// theirs, and the host's are of the others, if there are any; without any traced, a device's times
+// include what it waited for its host.
 #pragma once
 
 #include <vector>
 
 #include "backend/profiler/chain.hpp"
-#include "pipeline/profile.hpp"
+#include "pipeline/profile/profile.hpp"
 
 namespace penstock::profiler {
 

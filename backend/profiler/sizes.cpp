@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "graph/error.hpp"
+#include "base/error.hpp"
 
 namespace penstock::profiler {
 

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <set>
 
-#include "backend/gradient_norm.hpp"
+#include "backend/executor/gradient_norm.hpp"
 #include "backend/profiler/grouping.hpp"
 
 namespace penstock::profiler {

@@ -3,11 +3,11 @@
 
 #include <vector>
 
-#include "backend/optimizer.hpp"
+#include "backend/executor/optimizer.hpp"
 #include "backend/profiler/assemble.hpp"
 #include "backend/profiler/batch.hpp"
 #include "backend/profiler/chain.hpp"
-#include "backend/store.hpp"
+#include "backend/stage/recipe/store.hpp"
 
 namespace penstock::profiler {
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "planner/downsets.hpp"
-#include "planner/importers/layer_graph.hpp"
+#include "bench/planner/importers/layer_graph.hpp"
+#include "planner/model/downsets.hpp"
 
 namespace penstock::bench {
 

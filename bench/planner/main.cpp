@@ -16,11 +16,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
+#include "base/quantity.hpp"
 #include "bench/machine.hpp"
 #include "bench/planner/published.hpp"
 #include "bench/planner/report.hpp"
-#include "graph/error.hpp"
-#include "pipeline/quantity.hpp"
 
 namespace penstock::bench {
 namespace {

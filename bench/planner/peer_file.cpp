@@ -6,15 +6,15 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
-#include "bench/planner/dapple.hpp"
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "base/json.hpp"
+#include "bench/planner/dapple/dapple.hpp"
 #include "bench/planner/layers.hpp"
-#include "bench/planner/max_load.hpp"
+#include "bench/planner/max_load/max_load.hpp"
 #include "bench/planner/pipedream.hpp"
-#include "bench/planner/piper.hpp"
+#include "bench/planner/piper/piper.hpp"
 #include "bench/planner/published.hpp"
-#include "graph/error.hpp"
-#include "graph/file.hpp"
-#include "pipeline/json.hpp"
 
 namespace penstock::bench {
 

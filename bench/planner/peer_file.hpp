@@ -5,10 +5,10 @@
 #include <variant>
 #include <vector>
 
+#include "bench/planner/importers/device_placement.hpp"
+#include "bench/planner/importers/layer_graph.hpp"
+#include "bench/planner/importers/piper.hpp"
 #include "bench/planner/settings.hpp"
-#include "planner/importers/device_placement.hpp"
-#include "planner/importers/layer_graph.hpp"
-#include "planner/importers/piper.hpp"
 
 namespace penstock::bench {
 

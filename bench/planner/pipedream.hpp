@@ -13,7 +13,7 @@
 
 #include <vector>
 
-#include "planner/importers/layer_graph.hpp"
+#include "bench/planner/importers/layer_graph.hpp"
 
 namespace penstock::bench {
 

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "graph/error.hpp"
-#include "pipeline/quantity.hpp"
+#include "base/error.hpp"
+#include "base/quantity.hpp"
 
 namespace penstock::bench {
 

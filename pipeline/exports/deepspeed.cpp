@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "graph/cuts.hpp"
-#include "graph/error.hpp"
+#include "base/error.hpp"
+#include "graph/cuts/cuts.hpp"
 #include "pipeline/exports/export_checks.hpp"
 #include "pipeline/exports/module_cuts.hpp"
 

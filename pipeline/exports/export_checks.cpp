@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "graph/error.hpp"
+#include "base/error.hpp"
 #include "pipeline/exports/module_cuts.hpp"
 
 namespace penstock {

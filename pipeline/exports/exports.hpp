@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "graph/analysis.hpp"
-#include "pipeline/plan.hpp"
+#include "graph/analysis/analysis.hpp"
+#include "pipeline/plan/plan.hpp"
 
 namespace penstock {
 
@@ -22,22 +22,22 @@ struct ExportSource {
 /// each module with which a stage begins, the first stage's left out, to "BEGINNING".
 std::string to_torch_split(const ExportSource& source);
 
-/// The schedule's name in torch.distributed.pipelining (2.11); "" where it has none of that name, or
-/// none that takes so few microbatches: a schedule file is needed.
+/// The schedule's name in torch.distributed.pipelining (2.11); "" where it has none of that name,
+/// or none that takes so few microbatches: a schedule file is needed.
 std::string_view torch_schedule_name(const Plan& plan);
 
-/// TOML, the tables [parallelism], [training] and [activation_checkpoint] of TorchTitan's job config
-/// (0.2): the modules of each stage, schedule, degrees and batch sizes. `schedule_file` is read by
-/// TorchTitan where torch_schedule_name has none.
+/// TOML, the tables [parallelism], [training] and [activation_checkpoint] of TorchTitan's job
+/// config (0.2): the modules of each stage, schedule, degrees and batch sizes. `schedule_file` is
+/// read by TorchTitan where torch_schedule_name has none.
 std::string to_torchtitan(const ExportSource& source, const std::string& schedule_file);
 
 /// Arguments of Megatron-LM on one line, for a shell: layout, pipeline size, layers, batch sizes,
 /// recomputation.
 std::string to_megatron(const ExportSource& source);
 
-/// JSON for DeepSpeed's PipelineModule: `layers`, each a list of module paths and operators that run
-/// one after the other; `parts`, the layer with which each stage begins, and their number at the
-/// end; `activation_checkpoint_interval`; and `config`, the batch sizes of DeepSpeed's config.
+/// JSON for DeepSpeed's PipelineModule: `layers`, each a list of module paths and operators that
+/// run one after the other; `parts`, the layer with which each stage begins, and their number at
+/// the end; `activation_checkpoint_interval`; and `config`, the batch sizes of DeepSpeed's config.
 std::string to_deepspeed(const ExportSource& source);
 
 }  // namespace penstock

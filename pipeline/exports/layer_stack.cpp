@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "graph/error.hpp"
+#include "base/error.hpp"
 
 namespace penstock {
 

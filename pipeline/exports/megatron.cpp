@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "graph/error.hpp"
+#include "base/error.hpp"
 #include "pipeline/exports/export_checks.hpp"
 #include "pipeline/exports/layer_stack.hpp"
 #include "pipeline/exports/module_cuts.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "graph/error.hpp"
+#include "base/error.hpp"
 
 namespace penstock {
 

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "graph/cuts.hpp"
-#include "graph/error.hpp"
+#include "base/error.hpp"
+#include "graph/cuts/cuts.hpp"
 #include "pipeline/exports/export_checks.hpp"
 #include "pipeline/exports/module_cuts.hpp"
 
@@ -36,9 +36,9 @@ void require_no_recomputation(const Plan& plan) {
   }
 }
 
-/// What torch 2.11 does not send: values without gradient, inputs of the model, which the first stage
-/// alone is given, and, with several stages on a rank, values for another than the next stage: two
-/// ranks tell their messages apart by their order alone.
+/// What torch 2.11 does not send: values without gradient, inputs of the model, which the first
+/// stage alone is given, and, with several stages on a rank, values for another than the next
+/// stage: two ranks tell their messages apart by their order alone.
 std::string why_not_sent(const Plan& plan, const Value& value, size_t from, size_t to) {
   if (value.kind == Value::Kind::user_input)
     return "an input of the model, which torch gives to stage 0 alone";

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "graph/error.hpp"
+#include "base/error.hpp"
 #include "pipeline/exports/export_checks.hpp"
 #include "pipeline/exports/module_cuts.hpp"
 

@@ -1,6 +1,7 @@
 // Counts tensor memory from the start, as a worker does. One thread for each rank: the models are
-// tiny, and where other processes have the cores, threads that wait for each other take minutes. With
-// PENSTOCK_TEST_DEVICE=cuda it opens the first GPU, for the tests of stages (stage/driver.hpp).
+// tiny, and where other processes have the cores, threads that wait for each other take minutes.
+// With PENSTOCK_TEST_DEVICE=cuda it opens the first GPU, for the tests of stages
+// (stage/driver.hpp).
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -8,8 +9,8 @@
 #include <filesystem>
 #include <iostream>
 
-#include "backend/cuda_module.hpp"
-#include "backend/memory.hpp"
+#include "backend/device/cuda_module.hpp"
+#include "backend/device/memory.hpp"
 #include "tests/backend/stage/driver.hpp"
 
 namespace {

@@ -38,7 +38,7 @@ def tokens(folder, samples=8, sequence=16, vocabulary=64):
 def run_cases(root, script, cases):
     """Two ranks of a script of this folder with the cases, which `root` keeps; returns `root`."""
     (root / "cases.json").write_text(json.dumps(cases))
-    done = subprocess.run([TORCHRUN, "--standalone", "--nproc-per-node", "2", Path(__file__).with_name(script),
+    done = subprocess.run([TORCHRUN, "--standalone", "--nproc-per-node", "2", Path(__file__).parent / "export" / script,
                            root / "cases.json"],
                           capture_output=True, text=True, timeout=300, check=False, env=clean_environment())
     assert done.returncode == 0, done.stderr[-4000:]

@@ -1,5 +1,5 @@
 // Actions: what is accepted prints as a text that parses as the same action.
-#include "pipeline/action.hpp"
+#include "pipeline/program/action.hpp"
 
 #include "tests/fuzz/fuzz.hpp"
 

@@ -1,7 +1,7 @@
 // Clusters: what is accepted has links on which any message takes a time that is finite.
 #include <cmath>
 
-#include "simulator/cluster.hpp"
+#include "simulator/network/cluster.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 using namespace penstock;

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "graph/error.hpp"
+#include "base/error.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 

@@ -1,5 +1,5 @@
 // Jobs: what is accepted is written as a job that reads as the same.
-#include "pipeline/job.hpp"
+#include "pipeline/job/job.hpp"
 
 #include "tests/fuzz/fuzz.hpp"
 

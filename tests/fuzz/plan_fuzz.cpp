@@ -1,5 +1,5 @@
 // Plans: what is accepted is written as a plan that reads as the same.
-#include "pipeline/plan.hpp"
+#include "pipeline/plan/plan.hpp"
 
 #include "tests/fuzz/fuzz.hpp"
 

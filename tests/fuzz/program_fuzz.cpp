@@ -1,8 +1,8 @@
 // Programs as CSV, and all that `simulate --program` does with one: lowering, checks, simulation.
-#include "pipeline/check.hpp"
-#include "pipeline/lowering.hpp"
-#include "pipeline/program.hpp"
-#include "simulator/simulate.hpp"
+#include "pipeline/program/check.hpp"
+#include "pipeline/program/lowering.hpp"
+#include "pipeline/program/program.hpp"
+#include "simulator/engine/simulate.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 using namespace penstock;

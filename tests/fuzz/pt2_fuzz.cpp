@@ -1,16 +1,16 @@
 // A whole `.pt2`, zip and all, as the reader has it from a file: graph, weights, and what slicing
 // makes of the graph. pt2_mutator.cpp makes inputs that get beyond the zip's checksums.
-#include "graph/pt2.hpp"
+#include "graph/pt2/pt2.hpp"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 
-#include "graph/analysis.hpp"
-#include "graph/cuts.hpp"
-#include "graph/facts.hpp"
-#include "graph/slice.hpp"
+#include "graph/analysis/analysis.hpp"
+#include "graph/cuts/cuts.hpp"
+#include "graph/cuts/slice.hpp"
+#include "graph/operators/facts.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 using namespace penstock;

@@ -1,5 +1,5 @@
 // Numbers with units: what is accepted is finite and not negative, and can be printed.
-#include "pipeline/quantity.hpp"
+#include "base/quantity.hpp"
 
 #include <cmath>
 

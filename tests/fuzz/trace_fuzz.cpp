@@ -1,7 +1,7 @@
 // Traces, as `compare` reads them: what is accepted is written as a trace that reads as the same.
 #include <cmath>
 
-#include "pipeline/timeline.hpp"
+#include "pipeline/program/timeline.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 using namespace penstock;

@@ -7,13 +7,13 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "graph/cuts.hpp"
-#include "graph/error.hpp"
-#include "graph/facts.hpp"
-#include "graph/file.hpp"
-#include "graph/flops.hpp"
-#include "graph/pt2.hpp"
-#include "graph/slice.hpp"
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "graph/cuts/cuts.hpp"
+#include "graph/cuts/slice.hpp"
+#include "graph/operators/facts.hpp"
+#include "graph/operators/flops.hpp"
+#include "graph/pt2/pt2.hpp"
 #include "tests/models/models.hpp"
 
 namespace penstock {

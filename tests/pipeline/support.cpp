@@ -1,68 +1,20 @@
 #include "tests/pipeline/support.hpp"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <cctype>
-#include <fstream>
 #include <map>
 #include <optional>
-#include <random>
-#include <stdexcept>
 
-#include "graph/error.hpp"
+#include "tests/base/support.hpp"
 
 namespace penstock {
-
-std::string input_error(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
-}
 
 Slicing sliced(const Plan& plan, const Graph& model) { return slice(plan, model, analyse(model)); }
 
 std::string refusal(const Plan& plan, const Graph& model) {
   return input_error([&] { sliced(plan, model); });
-}
-
-std::vector<std::string> damaged(const std::string& text, int count) {
-  static constexpr std::string_view odd = "{}[]:,-#&*!|>'\"%@`\n\t 09az~?";
-  std::mt19937 random(11);
-  std::vector<std::string> result;
-  for (int i = 0; i < count; ++i) {
-    std::string version = text;
-    if (i % 3 == 0) version.resize(random() % text.size());
-    for (int change = 0; change < i % 4 && !version.empty(); ++change) {
-      const size_t at = random() % version.size();
-      const char by = odd[random() % odd.size()];
-      if (random() % 3 == 0) version.insert(at, 1, by);
-      if (random() % 3 == 0) version.erase(at, 1);
-      if (at < version.size()) version[at] = by;
-    }
-    result.push_back(version);
-  }
-  return result;
-}
-
-TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "penstock-XXXXXX").string();
-  if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
-  path_ = std::filesystem::canonical(pattern);
-}
-
-TemporaryFolder::~TemporaryFolder() { std::filesystem::remove_all(path_); }
-
-std::filesystem::path TemporaryFolder::write(const std::string& name,
-                                             std::string_view content) const {
-  std::filesystem::path file = path_ / name;
-  std::filesystem::create_directories(file.parent_path());
-  std::ofstream(file, std::ios::binary) << content;
-  return file;
 }
 
 namespace {
@@ -151,7 +103,7 @@ class Chart {
 
 std::string draw(const Program& program) { return Chart(program).text(); }
 
-int most_held(const std::vector<Action>& actions) {
+int max_held(const std::vector<Action>& actions) {
   int held = 0;
   int most = 0;
   for (const Action& action : actions) {

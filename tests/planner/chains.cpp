@@ -1,10 +1,10 @@
-#include "chains.hpp"
+#include "tests/planner/chains.hpp"
 
 #include <numeric>
 
-#include "pipeline/lowering.hpp"
-#include "pipeline/schedule.hpp"
-#include "planner/launch_space.hpp"
+#include "pipeline/program/lowering.hpp"
+#include "pipeline/program/schedule.hpp"
+#include "planner/splits/launch_space.hpp"
 
 namespace penstock::test {
 

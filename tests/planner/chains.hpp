@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/program.hpp"
-#include "planner/chain_bound.hpp"
-#include "planner/placed_space.hpp"
-#include "planner/rank_speeds.hpp"
-#include "simulator/simulate.hpp"
+#include "pipeline/program/program.hpp"
+#include "planner/bounds/chain_bound.hpp"
+#include "planner/model/rank_speeds.hpp"
+#include "planner/splits/placed_space.hpp"
+#include "simulator/engine/simulate.hpp"
 
 namespace penstock::test {
 
@@ -43,8 +43,8 @@ Chain random_chain(uint64_t seed, const ChainKind& kind);
 /// All splits of `units` into exactly `ranks` stages, ascending.
 std::vector<std::vector<int>> all_splits(int units, int ranks);
 
-/// Costs of the stages of a split: what plan_costs does for a plan whose schedule runs backwards whole,
-/// or in two parts.
+/// Costs of the stages of a split: what plan_costs does for a plan whose schedule runs backwards
+/// whole, or in two parts.
 Costs stage_costs(const Chain& chain, const std::vector<int>& begins, bool split = false);
 
 /// The schedule's compute program. Throws InputError for a shape that it does not run.

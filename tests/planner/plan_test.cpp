@@ -8,9 +8,9 @@
 #include <set>
 #include <string>
 
-#include "graph/error.hpp"
-#include "graph/file.hpp"
-#include "simulator/plan_costs.hpp"
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "simulator/costs/plan_costs.hpp"
 #include "tests/models/models.hpp"
 #include "tests/planner/profiled_model.hpp"
 

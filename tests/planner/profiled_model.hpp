@@ -3,10 +3,10 @@
 
 #include <string>
 
-#include "graph/pt2.hpp"
+#include "graph/pt2/pt2.hpp"
 #include "planner/plan.hpp"
-#include "synthetic_profile.hpp"
 #include "tests/pipeline/support.hpp"
+#include "tests/planner/synthetic_profile.hpp"
 
 namespace penstock::test {
 

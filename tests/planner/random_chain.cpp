@@ -1,7 +1,7 @@
 // Random chains: every case follows from its seed.
 #include <random>
 
-#include "chains.hpp"
+#include "tests/planner/chains.hpp"
 
 namespace penstock::test {
 

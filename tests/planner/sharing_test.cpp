@@ -1,17 +1,18 @@
-// How the planner shares parameters: both ways of every split are compared, within the memory there is.
+// How the planner shares parameters: both ways of every split are compared, within the memory there
+// is.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 
-#include "graph/pt2.hpp"
+#include "graph/pt2/pt2.hpp"
 #include "planner/plan.hpp"
-#include "simulator/plan_costs.hpp"
-#include "synthetic_profile.hpp"
+#include "simulator/costs/plan_costs.hpp"
 #include "tests/models/models.hpp"
 #include "tests/pipeline/support.hpp"
-#include "try_all.hpp"
+#include "tests/planner/splits/try_all.hpp"
+#include "tests/planner/synthetic_profile.hpp"
 
 namespace penstock::test {
 namespace {

@@ -1,12 +1,12 @@
-#include "synthetic_profile.hpp"
+#include "tests/planner/synthetic_profile.hpp"
 
 #include <algorithm>
 
-#include "graph/analysis.hpp"
-#include "graph/cuts.hpp"
-#include "graph/facts.hpp"
-#include "graph/file.hpp"
-#include "graph/flops.hpp"
+#include "base/file.hpp"
+#include "graph/analysis/analysis.hpp"
+#include "graph/cuts/cuts.hpp"
+#include "graph/operators/facts.hpp"
+#include "graph/operators/flops.hpp"
 
 namespace penstock::test {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/graph.hpp"
-#include "pipeline/profile.hpp"
+#include "pipeline/profile/profile.hpp"
 
 namespace penstock::test {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/pt2.hpp"
-#include "synthetic_profile.hpp"
+#include "graph/pt2/pt2.hpp"
+#include "tests/planner/synthetic_profile.hpp"
 
 int main(int argc, char** argv) {
   if (argc < 5) {

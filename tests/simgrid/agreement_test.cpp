@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "simulator/simulate.hpp"
+#include "simulator/engine/simulate.hpp"
 #include "tests/simgrid/simgrid_run.hpp"
 #include "tests/simulator/settings.hpp"
 

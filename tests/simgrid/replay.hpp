@@ -32,12 +32,12 @@
 // grows until it meets its own wire's bandwidth or a shared link that is full; what bounded flows
 // leave is shared among the others of that link. With weight-S:0 flows that compete are weighted by
 // 1 / latency of their routes, as TCP would by round-trip time, and only flows without latency
-// equally. Plain max-min fairness therefore needs the latency apart from the route: where anything is
-// shared the channel's actor sleeps for it and transfers over wires without latency.
+// equally. Plain max-min fairness therefore needs the latency apart from the route: where anything
+// is shared the channel's actor sleeps for it and transfers over wires without latency.
 #pragma once
 
-#include "pipeline/program.hpp"
-#include "simulator/costs.hpp"
+#include "pipeline/program/program.hpp"
+#include "simulator/engine/costs.hpp"
 #include "tests/simgrid/platform.hpp"
 
 namespace penstock::testing {

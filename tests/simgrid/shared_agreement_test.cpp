@@ -15,7 +15,7 @@
 #include <cmath>
 #include <random>
 
-#include "simulator/simulate.hpp"
+#include "simulator/engine/simulate.hpp"
 #include "tests/simgrid/simgrid_run.hpp"
 #include "tests/simulator/settings.hpp"
 

@@ -14,8 +14,8 @@
 #include <map>
 #include <string>
 
-#include "graph/error.hpp"
-#include "pipeline/schedule.hpp"
+#include "base/error.hpp"
+#include "pipeline/program/schedule.hpp"
 #include "tests/simgrid/replay.hpp"
 
 namespace penstock::testing {

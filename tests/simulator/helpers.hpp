@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/lowering.hpp"
-#include "pipeline/program.hpp"
-#include "pipeline/schedule.hpp"
-#include "simulator/costs.hpp"
-#include "simulator/simulate.hpp"
+#include "pipeline/program/lowering.hpp"
+#include "pipeline/program/program.hpp"
+#include "pipeline/program/schedule.hpp"
+#include "simulator/engine/costs.hpp"
+#include "simulator/engine/simulate.hpp"
 
 namespace penstock::testing {
 

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <random>
 
-#include "graph/error.hpp"
+#include "base/error.hpp"
 
 namespace penstock::testing {
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/schedule.hpp"
-#include "simulator/cluster.hpp"
-#include "simulator/costs.hpp"
+#include "pipeline/program/schedule.hpp"
+#include "simulator/engine/costs.hpp"
+#include "simulator/network/cluster.hpp"
 
 namespace penstock::testing {
 

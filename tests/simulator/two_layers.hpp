@@ -3,9 +3,9 @@
 //   x [batch, 4] ── op 0 (w0: 4 x 6) ── y [batch, 6] ── op 1 (w1: 6 x 2) ── z [batch, 2]
 #pragma once
 
-#include "pipeline/plan.hpp"
-#include "pipeline/profile.hpp"
-#include "simulator/plan_costs.hpp"
+#include "pipeline/plan/plan.hpp"
+#include "pipeline/profile/profile.hpp"
+#include "simulator/costs/plan_costs.hpp"
 
 namespace penstock::two_layers {
 

@@ -13,7 +13,7 @@ import sys
 
 VARIABLE = "ONEDNN_MAX_CPU_ISA"
 PRODUCT = "import torch; a = torch.ones(32, 32, dtype=torch.bfloat16); torch.addmm(a, a, a)"
-# Limits from the mildest on: its name, what traps without it, what is left with it. Also in cli/onednn_isa.cpp.
+# Limits from the mildest on: its name, what traps without it, what is left with it. Also in cli/workers/onednn_isa.cpp.
 LIMITS = [("AVX512_CORE_FP16", "AMX", "AVX-512"),
           ("AVX512_CORE", "AVX512-BF16", "AVX-512 in float32"),
           ("AVX2", "AVX-512", "AVX2")]

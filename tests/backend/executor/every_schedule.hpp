@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/schedule.hpp"
+#include "pipeline/program/schedule.hpp"
 #include "tests/backend/executor/random_data.hpp"
 #include "tests/backend/executor/run.hpp"
 

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "backend/executor.hpp"
-#include "backend/safetensors.hpp"
+#include "backend/data/safetensors.hpp"
+#include "backend/executor/executor.hpp"
 #include "tests/backend/executor/equal_runs.hpp"
 #include "tests/backend/executor/random_data.hpp"
 #include "tests/backend/executor/run.hpp"

@@ -1,10 +1,10 @@
 // The optimizers' own arithmetic on cases small enough to work out by hand. That it equals
-// torch.optim's to the last bit is shown by tests/cli/test_execute.py.
+// torch.optim's to the last bit is shown by tests/cli/execute/test_execute.py.
 #include <gtest/gtest.h>
 
-#include "backend/fused_step.hpp"
-#include "backend/gradient_norm.hpp"
-#include "backend/optimizer.hpp"
+#include "backend/executor/fused_step.hpp"
+#include "backend/executor/gradient_norm.hpp"
+#include "backend/executor/optimizer.hpp"
 
 namespace penstock {
 namespace {
@@ -124,8 +124,8 @@ TEST(Clipping, IsByTheNormOfAllGradientsAndOnlyAboveIt) {
 }
 
 /// Steps tensors of two types, one with settings of its own and one that came a step later, in both
-/// ways. Each step rounds some ten times, by 2^-53 (float32: 2^-24) of numbers below 8: below 400 of
-/// that after five, with what is left of earlier ones.
+/// ways. Each step rounds some ten times, by 2^-53 (float32: 2^-24) of numbers below 8: below 400
+/// of that after five, with what is left of earlier ones.
 void expect_fused_as_single(const OptimizerSpec& spec) {
   at::manual_seed(11);
   const std::map<int, at::Tensor> begin{{0, at::randn({17}, at::kDouble)},

@@ -4,9 +4,9 @@
 #include <map>
 #include <utility>
 
-#include "backend/executor.hpp"
-#include "graph/analysis.hpp"
-#include "graph/pt2.hpp"
+#include "backend/executor/executor.hpp"
+#include "graph/analysis/analysis.hpp"
+#include "graph/pt2/pt2.hpp"
 #include "tests/backend/executor/random_data.hpp"
 #include "tests/backend/executor/run.hpp"
 #include "tests/models/models.hpp"

@@ -8,17 +8,17 @@
 // sums alone: over the uses of a tied parameter, over the consumers of a value, and inside kernels
 // that another memory layout (what is received is contiguous) or number of threads chooses. Each
 // such sum has at most some hundred terms of 2^-24 = 6e-8 (float32) or 2^-53 each, and errors of
-// either sign: 6e-7 and 1e-15; five steps of SGD at 0.05 let them grow by less than ten. The largest
-// differences measured were 1.3e-6 and 2.6e-15.
+// either sign: 6e-7 and 1e-15; five steps of SGD at 0.05 let them grow by less than ten. The
+// largest differences measured were 1.3e-6 and 2.6e-15.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "backend/safetensors.hpp"
-#include "graph/cuts.hpp"
-#include "graph/pt2.hpp"
-#include "pipeline/schedule.hpp"
+#include "backend/data/safetensors.hpp"
+#include "graph/cuts/cuts.hpp"
+#include "graph/pt2/pt2.hpp"
+#include "pipeline/program/schedule.hpp"
 #include "tests/backend/executor/run.hpp"
 #include "tests/backend/stage/driver.hpp"
 #include "tests/models/models.hpp"

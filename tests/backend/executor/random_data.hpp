@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "backend/safetensors.hpp"
-#include "graph/pt2.hpp"
-#include "pipeline/dataset.hpp"
+#include "backend/data/safetensors.hpp"
+#include "graph/pt2/pt2.hpp"
+#include "pipeline/job/dataset.hpp"
 #include "tests/backend/support.hpp"
 
 namespace penstock::test {

@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "backend/communicator.hpp"
-#include "backend/gloo.hpp"
+#include "backend/communication/communicator.hpp"
+#include "backend/communication/gloo.hpp"
 
 namespace penstock::test {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "backend/device.hpp"
+#include "backend/device/device.hpp"
 
 namespace penstock::test {
 
@@ -17,9 +17,9 @@ struct RecordingOptions {
 };
 
 /// Notes the operators below autograd, each with the memory that it reads and writes. As on a GPU
-/// nothing of a recording has run: what it gave is spoiled (not a number, or 0). What a replay may use
-/// again, memory of other recordings that nobody held when this one began, is spoiled before it. An
-/// operator that reads a value for the host cannot be recorded, unless it is a count.
+/// nothing of a recording has run: what it gave is spoiled (not a number, or 0). What a replay may
+/// use again, memory of other recordings that nobody held when this one began, is spoiled before
+/// it. An operator that reads a value for the host cannot be recorded, unless it is a count.
 std::unique_ptr<ComputeDevice> make_recording_device(RecordingOptions options = {});
 
 }  // namespace penstock::test

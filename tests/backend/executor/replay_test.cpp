@@ -1,5 +1,6 @@
 // A run that replays what its warm-up recorded trains as one that does not: on a device that spoils
-// everything that a replay does not write, and all that another recording's memory is used again for.
+// everything that a replay does not write, and all that another recording's memory is used again
+// for.
 #include <gmock/gmock.h>
 
 #include "tests/backend/executor/every_schedule.hpp"

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <optional>
 
-#include "pipeline/parameters.hpp"
+#include "pipeline/job/parameters.hpp"
 
 namespace penstock::test {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/executor.hpp"
-#include "pipeline/plan.hpp"
+#include "backend/executor/executor.hpp"
+#include "pipeline/plan/plan.hpp"
 #include "tests/backend/executor/ranks.hpp"
 
 namespace penstock::test {

@@ -2,10 +2,10 @@
 // hand.
 #include <gtest/gtest.h>
 
-#include "backend/reduction.hpp"
-#include "backend/transfers.hpp"
-#include "pipeline/lowering.hpp"
-#include "pipeline/schedule.hpp"
+#include "backend/executor/reduction.hpp"
+#include "backend/executor/transfers.hpp"
+#include "pipeline/program/lowering.hpp"
+#include "pipeline/program/schedule.hpp"
 
 namespace penstock {
 namespace {

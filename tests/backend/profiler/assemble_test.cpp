@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "backend/profiler/grouping.hpp"
-#include "backend/profiler/statistics.hpp"
+#include "backend/profiler/timing/statistics.hpp"
 
 namespace penstock::profiler {
 namespace {
@@ -101,7 +101,8 @@ StageCost issued(StageCost cost, double forward_s) {
   return cost;
 }
 
-// The host's times are scaled on their own: here the device's parts are too long, the host's too short.
+// The host's times are scaled on their own: here the device's parts are too long, the host's too
+// short.
 TEST_F(Assemble, HostsOfUnitsAddUpToThatOfTheWhole) {
   const Division division{graph_, analysis_, units_, groups_};
   const MicrobatchCosts costs = assemble(

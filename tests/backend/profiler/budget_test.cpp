@@ -1,9 +1,9 @@
 // Guarantees of what is concluded from the sizes measured so far, and of many probes as one.
-#include "backend/profiler/budget.hpp"
+#include "backend/profiler/timing/budget.hpp"
 
 #include <gmock/gmock.h>
 
-#include "backend/profiler/probes.hpp"
+#include "backend/profiler/timing/probes.hpp"
 
 namespace penstock::profiler {
 namespace {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <mutex>
 
-#include "backend/profiler/link.hpp"
-#include "backend/profiler/transfer_load.hpp"
-#include "tests/backend/nccl/ranks.hpp"
+#include "backend/profiler/links/link.hpp"
+#include "backend/profiler/links/transfer_load.hpp"
+#include "tests/backend/communication/nccl/ranks.hpp"
 #include "tests/backend/profiler/scripted_device.hpp"
 
 namespace penstock::profiler {
@@ -54,8 +54,8 @@ TEST(GpuLink, OneRankHasNone) {
   EXPECT_TRUE(links.at(0).empty());
 }
 
-/// A device on which computing takes a second for every send that its rank has called for, and next to
-/// nothing else.
+/// A device on which computing takes a second for every send that its rank has called for, and next
+/// to nothing else.
 class SlowedBySends : public test::ScriptedDevice {
  public:
   explicit SlowedBySends(test::FakeNccl& api) : api_(api) {}
@@ -80,7 +80,8 @@ class SlowedBySends : public test::ScriptedDevice {
   test::FakeNccl& api_;
 };
 
-// Eight messages of an eighth of 50 ms each, in whole floats: 8 s by 8 x 6248 bytes, to the sender alone.
+// Eight messages of an eighth of 50 ms each, in whole floats: 8 s by 8 x 6248 bytes, to the sender
+// alone.
 TEST(TransferLoad, IsWhatComputingTakesLongerByTheByteForEachOfTheTwo) {
   const LinkCost slow{.latency_s = 1e-6, .bandwidth = 1e6};
   const auto loads =

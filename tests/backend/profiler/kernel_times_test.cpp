@@ -1,13 +1,13 @@
-// Times of a device whose host issues ahead of it, or does not keep up: of hand-made records, and of a
-// device with a clock of its own.
-#include "backend/profiler/kernel_times.hpp"
+// Times of a device whose host issues ahead of it, or does not keep up: of hand-made records, and
+// of a device with a clock of its own.
+#include "backend/profiler/timing/kernel_times.hpp"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
 #include "backend/profiler/samples.hpp"
-#include "backend/profiler/stopwatch.hpp"
+#include "backend/profiler/timing/stopwatch.hpp"
 #include "tests/backend/profiler/scripted_device.hpp"
 
 namespace penstock::profiler {
@@ -49,8 +49,8 @@ TEST(KernelTimes, KernelsAtTheSameTimeCountOnce) {
   EXPECT_EQ(running_s(kernels, {{0, 1}}), (std::vector<double>{6}));
 }
 
-/// A device and its host, each with the time that it has come to. A kernel starts an eighth of a second
-/// after its launch returns at the earliest; what is recorded costs the host a fourth more.
+/// A device and its host, each with the time that it has come to. A kernel starts an eighth of a
+/// second after its launch returns at the earliest; what is recorded costs the host a fourth more.
 class QueueDevice : public test::ScriptedDevice {
  public:
   enum class Records { whole, lost, none, too_long };
@@ -178,7 +178,8 @@ TEST(Stopwatch, ForgetsARunThatFailed) {
   EXPECT_EQ(lost.device, 0);
 }
 
-// Recorded runs say what the device takes, the others what its host takes: recording makes it slower.
+// Recorded runs say what the device takes, the others what its host takes: recording makes it
+// slower.
 TEST(ActionSamples, TakeTheDeviceFromRecordsAndTheHostFromTheOtherRuns) {
   QueueDevice device;
   Stopwatch watch = device.watch();

@@ -13,14 +13,14 @@
 #include <set>
 #include <span>
 
-#include "backend/memory.hpp"
-#include "backend/out_of_memory.hpp"
+#include "backend/device/memory.hpp"
+#include "backend/device/out_of_memory.hpp"
 #include "backend/profiler/chain.hpp"
 #include "backend/profiler/sizes.hpp"
 #include "backend/profiler/subject.hpp"
-#include "graph/error.hpp"
-#include "graph/facts.hpp"
-#include "graph/file.hpp"
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "graph/operators/facts.hpp"
 #include "tests/backend/executor/ranks.hpp"
 #include "tests/backend/profiler/scripted_device.hpp"
 #include "tests/models/models.hpp"

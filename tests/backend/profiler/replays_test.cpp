@@ -1,10 +1,11 @@
-// What the profiler measures of a model that is recorded and replayed, on the CPU as a device that records.
+// What the profiler measures of a model that is recorded and replayed, on the CPU as a device that
+// records.
 #include "backend/profiler/replays.hpp"
 
 #include <gmock/gmock.h>
 
 #include "backend/profiler/profiler.hpp"
-#include "pipeline/parameters.hpp"
+#include "pipeline/job/parameters.hpp"
 #include "tests/backend/executor/recording_device.hpp"
 #include "tests/backend/support.hpp"
 #include "tests/models/models.hpp"

@@ -1,7 +1,7 @@
 // A device of which tests say how its time passes; it holds nothing.
 #pragma once
 
-#include "backend/device.hpp"
+#include "backend/device/device.hpp"
 
 namespace penstock::test {
 

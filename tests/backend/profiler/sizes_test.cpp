@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-#include "graph/error.hpp"
+#include "base/error.hpp"
 
 namespace penstock::profiler {
 namespace {

@@ -1,6 +1,6 @@
 // Guarantees of the arithmetic on measurements: summaries, shares that add up, a line through
 // points.
-#include "backend/profiler/statistics.hpp"
+#include "backend/profiler/timing/statistics.hpp"
 
 #include <gmock/gmock.h>
 

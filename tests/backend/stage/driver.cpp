@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "graph/error.hpp"
+#include "base/error.hpp"
 
 namespace penstock::test {
 

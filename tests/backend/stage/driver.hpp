@@ -5,14 +5,14 @@
 #include <memory>
 #include <vector>
 
-#include "backend/stage.hpp"
-#include "graph/analysis.hpp"
-#include "graph/slice.hpp"
+#include "backend/stage/stage.hpp"
+#include "graph/analysis/analysis.hpp"
+#include "graph/cuts/slice.hpp"
 
 namespace penstock::test {
 
-/// Where stages and their reference compute: the CPU, or with PENSTOCK_TEST_DEVICE=cuda a GPU, which
-/// main.cpp has opened.
+/// Where stages and their reference compute: the CPU, or with PENSTOCK_TEST_DEVICE=cuda a GPU,
+/// which main.cpp has opened.
 at::Device test_device();
 at::Tensor on_test_device(const at::Tensor& tensor);
 std::map<int, at::Tensor> on_test_device(const std::map<int, at::Tensor>& tensors);
@@ -76,8 +76,8 @@ std::vector<OperatorId> even_begins(const Graph& graph, int stages);
 /// rounding).
 void expect_close(const StepOutcome& actual, const StepOutcome& expected, double tolerance,
                   const Graph& graph);
-/// Fails unless both have the same gradients, bit for bit; on a GPU, of which some kernels add in any
-/// order, within 1e-10 of their norm, 1e-5 in lower precisions than float64.
+/// Fails unless both have the same gradients, bit for bit; on a GPU, of which some kernels add in
+/// any order, within 1e-10 of their norm, 1e-5 in lower precisions than float64.
 void expect_identical_gradients(const StepOutcome& actual, const StepOutcome& expected,
                                 const Graph& graph);
 

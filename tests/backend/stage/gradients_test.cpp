@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "graph/error.hpp"
+#include "base/error.hpp"
 #include "tests/backend/stage/driver.hpp"
 #include "tests/backend/stage/graph_builder.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "backend/dtype.hpp"
+#include "backend/operators/dtype.hpp"
 
 namespace penstock::test {
 

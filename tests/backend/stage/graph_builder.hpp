@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/store.hpp"
+#include "backend/stage/recipe/store.hpp"
 #include "graph/graph.hpp"
 
 namespace penstock::test {

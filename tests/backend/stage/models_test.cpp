@@ -1,9 +1,9 @@
 // Exported models, split in every even way, equal the unsplit graph under LibTorch's own autograd.
 #include <gtest/gtest.h>
 
-#include "backend/dtype.hpp"
-#include "graph/cuts.hpp"
-#include "graph/pt2.hpp"
+#include "backend/operators/dtype.hpp"
+#include "graph/cuts/cuts.hpp"
+#include "graph/pt2/pt2.hpp"
 #include "tests/backend/stage/driver.hpp"
 #include "tests/backend/stage/graph_builder.hpp"
 #include "tests/models/models.hpp"

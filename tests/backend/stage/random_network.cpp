@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "graph/cuts.hpp"
+#include "graph/cuts/cuts.hpp"
 
 namespace penstock::test {
 namespace {

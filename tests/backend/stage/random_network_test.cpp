@@ -7,7 +7,7 @@
 // with slopes up to ten may enlarge. 1e-10 is what the project promises for float64.
 #include <gtest/gtest.h>
 
-#include "graph/cuts.hpp"
+#include "graph/cuts/cuts.hpp"
 #include "tests/backend/stage/random_network.hpp"
 
 namespace penstock::test {

@@ -1,8 +1,8 @@
 // The reference of driver.hpp: one graph, plain parameters, torch.autograd.grad.
 #include <torch/csrc/autograd/autograd.h>
 
-#include "backend/loss.hpp"
-#include "graph/facts.hpp"
+#include "backend/stage/loss.hpp"
+#include "graph/operators/facts.hpp"
 #include "tests/backend/stage/driver.hpp"
 
 namespace penstock::test {

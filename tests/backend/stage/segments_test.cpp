@@ -1,11 +1,11 @@
 // A stage in parts: what it holds, and the same loss and gradients as undivided. The gradients of
-// whole models in parts: tests/cli/test_execute.py.
-#include "backend/segments.hpp"
+// whole models in parts: tests/cli/execute/test_execute.py.
+#include "backend/stage/segments.hpp"
 
 #include <gtest/gtest.h>
 
-#include "backend/memory.hpp"
-#include "graph/segments.hpp"
+#include "backend/device/memory.hpp"
+#include "graph/cuts/segments.hpp"
 #include "tests/backend/stage/graph_builder.hpp"
 #include "tests/backend/support.hpp"
 

@@ -4,9 +4,9 @@
 
 #include <torch/library.h>
 
-#include "backend/memory.hpp"
-#include "backend/out_of_memory.hpp"
-#include "graph/error.hpp"
+#include "backend/device/memory.hpp"
+#include "backend/device/out_of_memory.hpp"
+#include "base/error.hpp"
 #include "tests/backend/stage/driver.hpp"
 #include "tests/backend/stage/graph_builder.hpp"
 #include "tests/backend/support.hpp"

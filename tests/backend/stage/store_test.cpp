@@ -4,11 +4,11 @@
 
 #include <set>
 
-#include "backend/loss.hpp"
-#include "backend/memory.hpp"
-#include "backend/random.hpp"
-#include "backend/store.hpp"
-#include "graph/error.hpp"
+#include "backend/device/memory.hpp"
+#include "backend/operators/random.hpp"
+#include "backend/stage/loss.hpp"
+#include "backend/stage/recipe/store.hpp"
+#include "base/error.hpp"
 #include "tests/backend/stage/graph_builder.hpp"
 
 namespace penstock::test {

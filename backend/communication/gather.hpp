@@ -1,0 +1,25 @@
+// Brings tensors that different ranks hold to rank 0.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <vector>
+
+#include "backend/communication/communicator.hpp"
+
+namespace penstock {
+
+/// A tensor that one rank holds; all ranks list the same ones in the same order.
+struct Piece {
+  int owner = 0;
+  std::vector<int64_t> shape;
+  at::ScalarType type = at::kFloat;
+};
+
+/// On rank 0 all of them, in order; nothing on the others. `own(i)` gives piece i of this rank.
+/// Uses the tags from `first_tag` on. Throws PeerError.
+std::vector<at::Tensor> gather_tensors(Communicator& communicator, const std::vector<Piece>& pieces,
+                                       int first_tag, const std::function<at::Tensor(size_t)>& own);
+
+}  // namespace penstock

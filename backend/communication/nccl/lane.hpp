@@ -1,0 +1,73 @@
+// One NCCL communicator with its stream, and the events that order it with the computing.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/communication/nccl/api.hpp"
+#include "backend/communication/shared_store.hpp"
+
+namespace penstock {
+
+/// Events that are used again. A user has one to itself until it drops it.
+class EventPool {
+ public:
+  explicit EventPool(NcclApi& api) : api_(api) {}
+  ~EventPool();
+  EventPool(const EventPool&) = delete;
+  EventPool& operator=(const EventPool&) = delete;
+
+  using Event = std::shared_ptr<void>;
+  /// Recorded on `stream` now. It must not outlive the pool.
+  Event record(NcclApi::Stream stream);
+
+ private:
+  NcclApi& api_;
+  std::vector<NcclApi::Event> free_;
+};
+
+class Lane {
+ public:
+  /// `peer` is for messages: a rank of the run, -1 where there are several.
+  Lane(NcclApi& api, std::string name, int peer);
+  ~Lane();
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  /// Joins the `size` ranks that call it, as number `self`; number 0 shares an id under
+  /// `comm/<name>`. Throws PeerError after `deadline_s`.
+  void connect(SharedStore& store, int size, int self, int most_ctas, double deadline_s);
+
+  /// Enqueues: `call` gets communicator and stream, and runs after what the computing stream has so
+  /// far. Returns an event that passes when it is done.
+  template <class Call>
+  EventPool::Event enqueue(EventPool& events, const char* what, double deadline_s, Call call) {
+    wait_for_compute(events);
+    settle(call(comm_, stream_), what, deadline_s);
+    return last_ = events.record(stream_);
+  }
+
+  /// Throws where something under way has failed: PeerError, if the peer is the reason.
+  void check(const char* what);
+  const std::string& name() const { return name_; }
+  /// Is what was enqueued last not done?
+  bool under_way() const { return last_ && !api_.passed(last_.get()); }
+  NcclApi::Comm comm() const { return comm_; }
+  /// The communicator is aborted: nothing is left to free but the stream.
+  void forget() { comm_ = nullptr; }
+
+ private:
+  void wait_for_compute(EventPool& events);
+  void settle(NcclApi::Status status, const char* what, double deadline_s);
+  [[noreturn]] void fail(NcclApi::Status status, const char* what);
+
+  NcclApi& api_;
+  std::string name_;
+  int peer_;
+  NcclApi::Comm comm_ = nullptr;
+  NcclApi::Stream stream_ = nullptr;
+  EventPool::Event last_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,170 @@
+#include "backend/device/cuda/nccl_api.hpp"
+
+#include <c10/cuda/CUDAStream.h>
+#include <nccl.h>
+
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <memory>
+#include <thread>
+
+#include "backend/device/cuda/call.hpp"
+
+namespace penstock::cuda {
+
+namespace {
+
+cudaStream_t stream_of(NcclApi::Stream stream) { return static_cast<cudaStream_t>(stream); }
+cudaEvent_t event_of(NcclApi::Event event) { return static_cast<cudaEvent_t>(event); }
+ncclComm_t comm_of(NcclApi::Comm comm) { return static_cast<ncclComm_t>(comm); }
+
+NcclApi::Status status_of(ncclResult_t result) {
+  switch (result) {
+    case ncclSuccess: return NcclApi::Status::done;
+    case ncclInProgress: return NcclApi::Status::in_progress;
+    case ncclRemoteError:
+    case ncclSystemError: return NcclApi::Status::peer_lost;  // a socket that closed, mostly
+    default: return NcclApi::Status::failed;
+  }
+}
+
+ncclDataType_t type_of(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat: return ncclFloat32;
+    case at::kDouble: return ncclFloat64;
+    case at::kHalf: return ncclFloat16;
+    case at::kBFloat16: return ncclBfloat16;
+    case at::kInt: return ncclInt32;
+    case at::kLong: return ncclInt64;
+    case at::kChar: return ncclInt8;
+    case at::kByte: return ncclUint8;
+    default:
+      throw std::runtime_error(std::string("NCCL cannot sum tensors of ") + c10::toString(type));
+  }
+}
+
+/// A call of NCCL is mostly done before a thread could sleep and wake.
+constexpr double sleepless_s = 1e-3;
+
+class Nccl : public NcclApi {
+ public:
+  std::string unique_id() override {
+    ncclUniqueId id{};
+    if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess) {
+      throw std::runtime_error(std::string("NCCL gave no id: ") + ncclGetLastError(nullptr));
+    }
+    return {id.internal, sizeof id.internal};
+  }
+
+  Status init(Comm& comm, int size, int rank, const std::string& id, int most_ctas) override {
+    ncclUniqueId unique{};
+    if (id.size() != sizeof unique.internal) return Status::failed;
+    std::memcpy(unique.internal, id.data(), id.size());
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    config.minCTAs = 1;
+    config.maxCTAs = most_ctas;
+    ncclComm_t made = nullptr;
+    const ncclResult_t result = ncclCommInitRankConfig(&made, size, unique, rank, &config);
+    comm = made;
+    return status_of(result);
+  }
+
+  Status send(Comm comm, const void* data, size_t bytes, int peer, Stream stream) override {
+    return status_of(ncclSend(data, bytes, ncclUint8, peer, comm_of(comm), stream_of(stream)));
+  }
+  Status receive(Comm comm, void* data, size_t bytes, int peer, Stream stream) override {
+    return status_of(ncclRecv(data, bytes, ncclUint8, peer, comm_of(comm), stream_of(stream)));
+  }
+  Status all_reduce(Comm comm, const std::vector<Numbers>& sums, Stream stream) override {
+    std::vector<ncclDataType_t> types;  // before the group: what throws within would leave it open
+    types.reserve(sums.size());
+    for (const Numbers& each : sums) types.push_back(type_of(each.type));
+    const auto is_well = [](ncclResult_t result) {
+      return result == ncclSuccess || result == ncclInProgress;
+    };
+    ncclGroupStart();
+    ncclResult_t last = ncclSuccess;
+    for (size_t i = 0; i < sums.size() && is_well(last); ++i) {
+      const auto& [data, count, type] = sums[i];
+      last = ncclAllReduce(data, data, count, types[i], ncclSum, comm_of(comm), stream_of(stream));
+    }
+    const ncclResult_t all = ncclGroupEnd();
+    return status_of(is_well(last) ? all : last);
+  }
+
+  Status status(Comm comm) override {
+    ncclResult_t state = ncclSuccess;
+    const ncclResult_t asked = ncclCommGetAsyncError(comm_of(comm), &state);
+    return status_of(asked == ncclSuccess ? state : asked);
+  }
+  std::string last_error(Comm comm) override {
+    const char* text = ncclGetLastError(comm_of(comm));
+    return text == nullptr ? "" : text;
+  }
+  void abort(const std::vector<Comm>& comms, double patience_s) noexcept override {
+    try {
+      auto done = std::make_shared<std::promise<void>>();
+      const std::future<void> freed = done->get_future();
+      std::thread([comms, done] {
+        // In one group all are told to stop before one is freed, which waits for the kernels of the
+        // others. Not by ncclCommRevoke: in 2.28 it reads what a communicator that was never made
+        // does not have, and after an error of CUDA's the abort that follows it never ends.
+        ncclGroupStart();
+        for (const Comm comm : comms) ncclCommAbort(comm_of(comm));
+        ncclGroupEnd();
+        done->set_value();
+      }).detach();
+      freed.wait_for(std::chrono::duration<double>(patience_s));
+    } catch (const std::exception&) {  // no thread: the process ends them
+    }
+  }
+
+  Stream compute_stream() override { return c10::cuda::getCurrentCUDAStream().stream(); }
+  Stream make_stream() override {
+    cudaStream_t stream = nullptr;
+    int least = 0, greatest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "priorities of streams");
+    // Before compute that was enqueued later: a peer may wait for it.
+    check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest), "a stream");
+    return stream;
+  }
+  void drop_stream(Stream stream) noexcept override { cudaStreamDestroy(stream_of(stream)); }
+  Event make_event() override {
+    cudaEvent_t event = nullptr;
+    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "an event");
+    return event;
+  }
+  void drop_event(Event event) noexcept override { cudaEventDestroy(event_of(event)); }
+  void record(Event event, Stream stream) override {
+    check(cudaEventRecord(event_of(event), stream_of(stream)), "recording an event");
+  }
+  void wait(Stream stream, Event event) override {
+    check(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0), "waiting for an event");
+  }
+  bool passed(Event event) override {
+    const cudaError_t state = cudaEventQuery(event_of(event));
+    if (state == cudaErrorNotReady) {
+      (void)cudaGetLastError();  // or a later call would be told
+      return false;
+    }
+    check(state, "the GPU's work");
+    return true;
+  }
+
+  double now_s() override {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  }
+  void pause(double waited_s) override {
+    if (waited_s < sleepless_s) return std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<NcclApi> make_nccl_api() { return std::make_unique<Nccl>(); }
+
+}  // namespace penstock::cuda

@@ -1,0 +1,13 @@
+// NCCL itself.
+#pragma once
+
+#include <memory>
+
+#include "backend/communication/nccl/api.hpp"
+
+namespace penstock::cuda {
+
+/// Of this process's current device.
+std::unique_ptr<NcclApi> make_nccl_api();
+
+}  // namespace penstock::cuda

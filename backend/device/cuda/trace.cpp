@@ -1,0 +1,232 @@
+#include "backend/device/cuda/trace.hpp"
+
+#include <ATen/ops/zeros.h>
+#include <cupti.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "backend/device/cuda/call.hpp"
+
+namespace penstock::cuda {
+
+namespace {
+
+/// What the device ran, and the calls that issued it.
+constexpr CUpti_ActivityKind recorded[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+                                           CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET,
+                                           CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_DRIVER};
+
+/// What all our times are of.
+double steady_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string message(CUptiResult result) {
+  const char* text = nullptr;
+  cuptiGetResultString(result, &text);
+  return text == nullptr ? "CUPTI fails" : text;
+}
+
+void check_cupti(CUptiResult result) {
+  if (result != CUPTI_SUCCESS) throw std::runtime_error("kernel times: " + message(result));
+}
+
+/// CUPTI's clock beside the steady one. (A clock of our own, by
+/// cuptiActivityRegisterTimestampCallback, makes CUPTI 13.0 lose the times of kernels.)
+class Clock {
+ public:
+  /// Of the closest of some looks at both.
+  static Clock read() {
+    Clock clock;
+    double closest_s = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < 5; ++i) {
+      const double before_s = steady_s();
+      uint64_t own = 0;
+      check_cupti(cuptiGetTimestamp(&own));
+      const double after_s = steady_s();
+      if (after_s - before_s >= closest_s) continue;
+      closest_s = after_s - before_s;
+      clock = {own, (before_s + after_s) / 2};
+    }
+    return clock;
+  }
+  /// Of CUPTI's nanoseconds.
+  double seconds(uint64_t nanoseconds) const {
+    return steady_s_ + static_cast<double>(static_cast<int64_t>(nanoseconds - own_)) * 1e-9;
+  }
+  /// Did both clocks go on alike from here to `later`? They are read to some microseconds, and may
+  /// drift by as much as clocks of computers do; one that was set is further off.
+  bool keeps_up(const Clock& later) const {
+    const double off_s = std::abs(seconds(later.own_) - later.steady_s_);
+    return off_s <= 20e-6 + 1e-4 * (later.steady_s_ - steady_s_);
+  }
+
+ private:
+  Clock() = default;
+  Clock(uint64_t own, double steady) : own_(own), steady_s_(steady) {}
+  uint64_t own_ = 0;
+  double steady_s_ = 0;
+};
+
+/// No kernel starts before its call but by what reading the clocks is off.
+constexpr double most_early_s = 50e-6;
+
+/// CUPTI's callbacks have no argument of the caller's, so there is one for the process.
+class Records {
+ public:
+  static Records& all() {
+    static Records records;
+    return records;
+  }
+
+  void add(const CUpti_Activity& record) {
+    const std::lock_guard lock(mutex_);
+    switch (record.kind) {
+      case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: add_run<CUpti_ActivityKernel10>(record); break;
+      case CUPTI_ACTIVITY_KIND_MEMCPY: add_run<CUpti_ActivityMemcpy6>(record); break;
+      case CUPTI_ACTIVITY_KIND_MEMSET: add_run<CUpti_ActivityMemset4>(record); break;
+      case CUPTI_ACTIVITY_KIND_RUNTIME:
+      case CUPTI_ACTIVITY_KIND_DRIVER: add_call(record); break;
+      default: break;
+    }
+  }
+  void drop(size_t count) {
+    const std::lock_guard lock(mutex_);
+    dropped_ += count;
+  }
+
+  /// All since the last time, by that clock.
+  std::vector<Kernel> take(const Clock& clock) {
+    const std::lock_guard lock(mutex_);
+    std::vector<Kernel> kernels;
+    kernels.reserve(runs_.size());
+    bool lost = std::exchange(dropped_, 0) > 0;
+    for (const auto& [number, run] : std::exchange(runs_, {})) {
+      Kernel kernel{.start_s = clock.seconds(run.begin), .end_s = clock.seconds(run.end)};
+      const auto found = calls_.find(number);
+      const Span call = found == calls_.end() ? Span{run.begin, run.begin} : found->second;
+      kernel.called_s = clock.seconds(call.begin);
+      kernel.issued_s = clock.seconds(call.end);
+      // So CUPTI says that it has no time.
+      lost |= run.begin == 0 || run.end == 0 || run.end < run.begin ||
+              kernel.start_s < kernel.called_s - most_early_s;
+      kernels.push_back(kernel);
+    }
+    calls_.clear();
+    if (lost) throw std::runtime_error("kernel times: records are lost");
+    return kernels;
+  }
+
+ private:
+  struct Span {  // nanoseconds of CUPTI's clock
+    uint64_t begin = 0, end = 0;
+  };
+  template <class Run>
+  void add_run(const CUpti_Activity& record) {
+    const auto& run = reinterpret_cast<const Run&>(record);
+    runs_.emplace_back(run.correlationId, Span{run.start, run.end});
+  }
+  void add_call(const CUpti_Activity& record) {
+    const auto& call = reinterpret_cast<const CUpti_ActivityAPI&>(record);
+    const Span own{call.start, call.end};
+    const auto [found, fresh] = calls_.try_emplace(call.correlationId, own);
+    if (fresh) return;  // else the runtime's call and the driver's within it
+    found->second.begin = std::min(found->second.begin, own.begin);
+    found->second.end = std::max(found->second.end, own.end);
+  }
+
+  std::mutex mutex_;
+  std::vector<std::pair<uint32_t, Span>> runs_;  // with the number of the call that issued it
+  std::map<uint32_t, Span> calls_;
+  size_t dropped_ = 0;
+};
+
+constexpr size_t buffer_bytes = size_t{4} << 20, alignment = 8;
+
+void CUPTIAPI request_buffer(uint8_t** buffer, size_t* size, size_t* most_records) {
+  *buffer = static_cast<uint8_t*>(std::aligned_alloc(alignment, buffer_bytes));
+  *size = *buffer == nullptr ? 0 : buffer_bytes;
+  *most_records = 0;  // as many as it holds
+}
+
+void CUPTIAPI complete_buffer(CUcontext context, uint32_t stream, uint8_t* buffer, size_t /*size*/,
+                              size_t valid_bytes) {
+  CUpti_Activity* record = nullptr;
+  while (cuptiActivityGetNextRecord(buffer, valid_bytes, &record) == CUPTI_SUCCESS) {
+    Records::all().add(*record);
+  }
+  size_t dropped = 0;
+  cuptiActivityGetNumDroppedRecords(context, stream, &dropped);
+  Records::all().drop(dropped);
+  std::free(buffer);
+}
+
+class CuptiTrace : public KernelTrace {
+ public:
+  CuptiTrace() { check_cupti(cuptiActivityRegisterCallbacks(request_buffer, complete_buffer)); }
+
+  void start() override {
+    try {
+      for (const CUpti_ActivityKind kind : recorded) check_cupti(cuptiActivityEnable(kind));
+      clock_ = Clock::read();
+    } catch (...) {
+      for (const CUpti_ActivityKind kind : recorded) cuptiActivityDisable(kind);
+      throw;
+    }
+  }
+  std::vector<Kernel> stop() override {
+    check(cudaDeviceSynchronize(), "the work that is recorded");
+    for (const CUpti_ActivityKind kind : recorded) check_cupti(cuptiActivityDisable(kind));
+    // Nothing is under way, and without force buffers may be kept back.
+    check_cupti(cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED));
+    std::vector<Kernel> kernels = Records::all().take(*clock_);
+    if (!clock_->keeps_up(Clock::read()))
+      throw std::runtime_error("kernel times: the clock was set meanwhile");
+    return kernels;
+  }
+
+ private:
+  std::optional<Clock> clock_;
+};
+
+/// One fill of memory has to be recorded, where and when it was.
+void try_out(KernelTrace& trace) {
+  const double before_s = steady_s();
+  trace.start();
+  at::zeros({1024}, at::kCUDA).fill_(1);
+  const std::vector<Kernel> kernels = trace.stop();
+  const double after_s = steady_s();
+  const bool seen = std::ranges::any_of(kernels, [&](const Kernel& kernel) {
+    return before_s <= kernel.called_s && kernel.end_s <= after_s;
+  });
+  if (!seen) throw std::runtime_error("kernel times: CUPTI records nothing");
+}
+
+}  // namespace
+
+std::unique_ptr<KernelTrace> make_trace(std::string& problem) {
+  try {
+    auto trace = std::make_unique<CuptiTrace>();
+    try {
+      try_out(*trace);
+    } catch (const std::runtime_error&) {
+      try_out(*trace);  // a first session may be without times
+    }
+    return trace;
+  } catch (const std::runtime_error& error) {
+    problem = error.what();
+    return nullptr;
+  }
+}
+
+}  // namespace penstock::cuda

@@ -1,0 +1,67 @@
+// Moves the values of one rank's transfers: receives are posted ahead, sends never wait.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "backend/executor/transfers.hpp"
+#include "backend/stage/stage.hpp"
+
+namespace penstock {
+
+class Exchange {
+ public:
+  /// `depth` RECVs of every channel are posted ahead. `batch` gives the sizes, which are never
+  /// sent. Where receives spin, none is posted before everything that its message needs of this
+  /// rank is enqueued.
+  Exchange(Communicator& communicator, RankTransfers transfers, const Graph& graph, int64_t batch,
+           int depth, at::Device where = at::kCPU);
+  ~Exchange();
+
+  /// From now on another one; between steps.
+  void use(Communicator& communicator) { communicator_ = &communicator; }
+  /// Are there receives that occupy the device until they have come?
+  bool receives_spin() const {
+    return communicator_->receives_spin() && !transfers_.receives.empty();
+  }
+  /// Posts the first receives of a step.
+  void begin_step();
+  /// The action at `position` is enqueued: posts the receives that needed it.
+  void enqueued(size_t position);
+  /// The values of the RECV at `position` of the rank's program; waits for them.
+  Values receive(size_t position);
+  /// Starts the SEND at `position`; its tensors are kept until they have arrived.
+  void send(size_t position, const Values& values);
+  /// Waits for the sends of the step that are still under way.
+  void finish_step();
+  /// Bytes that the transfer at `position` moves.
+  int64_t bytes(size_t position) const;
+
+ private:
+  struct Posted {
+    Values values;
+    std::vector<std::unique_ptr<Transfer>> transfers;
+  };
+  void post_due(Channel channel);
+  void post(Channel channel, size_t position);
+  void retire(Channel channel, size_t count);
+
+  Communicator* communicator_;
+  RankTransfers transfers_;
+  const Graph& graph_;
+  int64_t batch_;
+  int depth_;
+  at::Device where_;
+  size_t enqueued_ = 0;                     // so many of the rank's actions
+  std::map<Channel, size_t> next_receive_;  // how many of a channel's receives are posted
+  std::map<Channel, size_t> received_;      // and how many have come
+  std::map<size_t, Posted> receives_;       // by position
+  std::map<Channel, std::vector<std::vector<std::unique_ptr<Transfer>>>> sends_;
+  std::map<Channel, size_t> retired_;  // how many of a channel's sends are waited for
+};
+
+}  // namespace penstock

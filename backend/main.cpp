@@ -1,3 +1,0 @@
-#include "backend/worker.hpp"
-
-int main() { penstock::run_worker(); }

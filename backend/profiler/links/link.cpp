@@ -1,0 +1,100 @@
+#include "backend/profiler/links/link.hpp"
+
+#include <algorithm>
+
+#include "backend/profiler/links/transfer_load.hpp"
+#include "backend/profiler/timing/agree.hpp"
+#include "backend/profiler/timing/clock.hpp"
+#include "backend/profiler/timing/statistics.hpp"
+#include "pipeline/profile/fit.hpp"
+
+namespace penstock::profiler {
+namespace {
+
+constexpr int64_t smallest = 16;        // bytes: a time stamp fits
+constexpr double long_message_s = 0.5;  // larger ones tell nothing new
+
+int round_trips(int64_t bytes) { return bytes <= 1 << 16 ? 20 : bytes <= 1 << 20 ? 9 : 5; }
+
+/// The sender's part of one timed message: once the receiver has posted, the time goes first.
+void send_stamped(Communicator& communicator, const at::Tensor& message, BusyWork* work) {
+  at::Tensor ready = at::zeros({1}, at::kDouble);
+  communicator.receive({receiver, true}, ready, 1)->wait();
+  message[0] = now_s();
+  const auto transfer = communicator.send({receiver, false}, message, 0);
+  // Longer than any message takes: the sender is busy until well after the arrival.
+  if (work) {
+    const double until = now_s() + 2e-3 + static_cast<double>(message.nbytes()) / 0.3e9;
+    while (now_s() < until) work->run();
+  }
+  transfer->wait();
+}
+
+/// The receiver's part, for the way of one message.
+struct Arrival {
+  double since_stamp_s = 0;  // by both ranks' clocks
+  double since_asked_s = 0;  // by the receiver's alone: with the way of the word that it has posted
+};
+
+Arrival receive_stamped(Communicator& communicator, at::Tensor& message) {
+  const auto transfer = communicator.receive({sender, false}, message, 0);
+  const double asked = now_s();
+  communicator.send({sender, true}, at::zeros({1}, at::kDouble), 1)->wait();
+  transfer->wait();
+  const double arrived = now_s();
+  return {arrived - message[0].item<double>(), arrived - asked};
+}
+
+/// Half of the smallest message's round trip, where the ranks' clocks cannot be compared: what the
+/// word that the receiver has posted takes.
+double word_s(Communicator& communicator) {
+  std::vector<double> seconds;
+  at::Tensor message = at::zeros({smallest / 8}, at::kDouble);
+  for (int i = 0; i < round_trips(smallest); ++i) {
+    if (communicator.rank() == sender) send_stamped(communicator, message, nullptr);
+    if (communicator.rank() == receiver) {
+      seconds.push_back(receive_stamped(communicator, message).since_asked_s);
+    }
+  }
+  return summarize(seconds).median_s / 2;
+}
+
+LinkCost measure_link(Communicator& communicator, int64_t largest, bool one_clock, bool busy) {
+  LinkCost link{.kind = busy ? "gloo-busy" : "gloo"};
+  BusyWork work(cpu_device());
+  const double word = one_clock ? 0 : word_s(communicator);
+  for (int64_t bytes = smallest; bytes <= largest; bytes *= 8) {
+    at::Tensor message = at::zeros({bytes / 8}, at::kDouble);
+    std::vector<double> seconds;
+    for (int i = 0; i < round_trips(bytes); ++i) {
+      if (communicator.rank() == sender)
+        send_stamped(communicator, message, busy ? &work : nullptr);
+      if (communicator.rank() != receiver) continue;
+      const Arrival arrival = receive_stamped(communicator, message);
+      seconds.push_back(one_clock ? arrival.since_stamp_s
+                                  : std::max(arrival.since_asked_s - word, word));
+    }
+    link.samples.emplace_back(bytes,
+                              from_rank(communicator, receiver, summarize(seconds).median_s));
+    if (link.samples.back().second > long_message_s) break;
+  }
+  const LinkLine fit = fit_link_line(link.samples);
+  link.latency_s = fit.latency_s;
+  link.bandwidth = fit.bandwidth;
+  link.residual = fit.residual;
+  return link;
+}
+
+}  // namespace
+
+std::vector<LinkCost> measure_links(Communicator& communicator, int64_t largest, bool one_clock) {
+  if (communicator.size() < 2) return {};
+  LinkCost idle = measure_link(communicator, largest, one_clock, false);
+  LinkCost busy = measure_link(communicator, largest, one_clock, true);
+  const TransferLoad load = transfer_load(communicator, cpu_device(), idle, one_clock);
+  idle.sender_s_per_byte = busy.sender_s_per_byte = load.sender_s_per_byte;
+  idle.receiver_s_per_byte = busy.receiver_s_per_byte = load.receiver_s_per_byte;
+  return {idle, busy};
+}
+
+}  // namespace penstock::profiler

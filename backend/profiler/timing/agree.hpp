@@ -1,0 +1,28 @@
+// All ranks come to the same numbers. Every rank calls these at the same point.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "backend/communication/communicator.hpp"
+#include "pipeline/profile/profile.hpp"
+
+namespace penstock::profiler {
+
+/// The number that `rank` has.
+double from_rank(Communicator& communicator, int rank, double value);
+/// The mean over ranks of each number.
+void mean_over_ranks(Communicator& communicator, const std::vector<double*>& values);
+/// The largest over ranks.
+double largest_over_ranks(Communicator& communicator, double value);
+
+/// Runs `action`, in which ranks do not wait for each other. False where a rank has no memory for
+/// it.
+bool fits_everywhere(Communicator& communicator, const std::function<void()>& action);
+
+/// Every time becomes its mean over ranks.
+void mean_over_ranks(Communicator& communicator, ActionTimes& times);
+/// Every time of a microbatch size becomes its mean over ranks; sums stay sums.
+void mean_over_ranks(Communicator& communicator, MicrobatchCosts& costs);
+
+}  // namespace penstock::profiler

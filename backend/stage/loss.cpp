@@ -1,0 +1,81 @@
+#include "backend/stage/loss.hpp"
+
+#include <sstream>
+
+#include "base/error.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr int64_t kIgnored = -100;
+
+std::string shape_of(const at::Tensor& tensor) {
+  std::ostringstream text;
+  text << tensor.scalar_type() << ' ' << tensor.sizes();
+  return text.str();
+}
+
+[[noreturn]] void refuse(std::string_view loss, const at::Tensor& output, const at::Tensor& target,
+                         std::string_view cure) {
+  throw InputError(std::string("loss: ") + std::string(loss),
+                   "the model's first output is " + shape_of(output) + ", the target " +
+                       (target.defined() ? shape_of(target) : "absent"),
+                   cure);
+}
+
+at::Tensor cross_entropy(const at::Tensor& output, const at::Tensor& target) {
+  const char* name = "cross_entropy";
+  if (!target.defined() || target.scalar_type() != at::kLong || output.dim() < 1 ||
+      !output.is_floating_point() || target.sizes() != output.sizes().slice(0, output.dim() - 1)) {
+    refuse(name, output, target,
+           "the target is int64, shaped like the output without its last "
+           "dimension");
+  }
+  const int64_t classes = output.size(-1);
+  if (!target.is_cpu()) {  // nobody waits for the device to count
+    return at::cross_entropy_loss(output.reshape({-1, classes}), target.reshape({-1}), {},
+                                  at::Reduction::Sum, kIgnored) /
+           (target != kIgnored).sum().clamp_min(1);
+  }
+  const auto reduction =
+      counted_targets(Loss::cross_entropy, target) > 0 ? at::Reduction::Mean : at::Reduction::Sum;
+  try {
+    return at::cross_entropy_loss(output.reshape({-1, classes}), target.reshape({-1}), {},
+                                  reduction, kIgnored);
+  } catch (const c10::IndexError& error) {
+    throw InputError(std::string("loss: ") + name, error.what_without_backtrace(),
+                     "targets are class numbers from 0 to " + std::to_string(classes - 1) +
+                         ", or -100 for one that does not count");
+  }
+}
+
+at::Tensor mean_squared_error(const at::Tensor& output, const at::Tensor& target) {
+  if (!target.defined() || target.sizes() != output.sizes() || !output.is_floating_point() ||
+      target.scalar_type() != output.scalar_type()) {
+    refuse("mse", output, target, "the target has the shape and type of the output");
+  }
+  return at::mse_loss(output, target);
+}
+
+}  // namespace
+
+bool needs_target(Loss loss) { return loss != Loss::output; }
+
+at::Tensor mean_loss(Loss loss, const at::Tensor& output, const at::Tensor& target) {
+  switch (loss) {
+    case Loss::cross_entropy: return cross_entropy(output, target);
+    case Loss::mse: return mean_squared_error(output, target);
+    case Loss::output: break;
+  }
+  if (!output.is_floating_point()) {
+    refuse("output", output, target, "a loss is a floating-point number");
+  }
+  return output.dim() == 0 ? output : output.mean();
+}
+
+int64_t counted_targets(Loss loss, const at::Tensor& target) {
+  if (loss != Loss::cross_entropy) return target.defined() ? target.numel() : 1;
+  return target.numel() - (target == kIgnored).sum().item<int64_t>();
+}
+
+}  // namespace penstock

@@ -1,0 +1,45 @@
+#include "backend/stage/recipe/constants.hpp"
+
+#include <ATen/core/grad_mode.h>
+
+namespace penstock {
+
+Constants::Constants(const Recipe& recipe) : recipe_(recipe) {
+  const auto want = [&](ValueId v) {
+    const bool computed = recipe.value(v).kind == Value::Kind::intermediate;
+    if (computed && recipe.role(v) == ValueRole::constant) wanted_.insert(v);
+  };
+  for (const StageOperator& op : recipe.roles.operators) {
+    if (op.role == ValueRole::constant) continue;
+    for (const ValueId v : op.prepared.op().reads()) want(v);
+  }
+  for (const auto& [tensor, value] : recipe.roles.updates) want(value);
+  for (const auto& [value, gradient] : recipe.sent) want(value);
+  for (const Output& output : recipe.graph.outputs) {
+    if (const auto* ref = std::get_if<TensorRef>(&output.value)) want(ref->value);
+  }
+}
+
+const std::map<ValueId, at::Tensor>& Constants::at(int64_t batch) {
+  const auto found = by_batch_.find(batch);
+  return found != by_batch_.end() ? found->second : by_batch_[batch] = compute(batch);
+}
+
+std::map<ValueId, at::Tensor> Constants::compute(int64_t batch) const {
+  const at::NoGradGuard no_grad;
+  Environment environment(recipe_.graph.values.size());
+  for (const ValueId v : recipe_.stored) {
+    environment[static_cast<size_t>(v)] = recipe_.store.tensor(recipe_.value(v).tensor);
+  }
+  for (const StageOperator& op : recipe_.roles.operators) {
+    if (op.role == ValueRole::constant) op.prepared.run(environment, batch);
+  }
+  std::map<ValueId, at::Tensor> result;
+  for (const ValueId v : wanted_) {
+    at::Tensor& value = environment[static_cast<size_t>(v)];
+    if (value.defined()) result[v] = value;
+  }
+  return result;
+}
+
+}  // namespace penstock

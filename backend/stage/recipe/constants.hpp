@@ -1,0 +1,24 @@
+// Values that depend on nothing but the batch size, computed once for each and kept.
+#pragma once
+
+#include <map>
+
+#include "backend/stage/recipe/recipe.hpp"
+
+namespace penstock {
+
+class Constants {
+ public:
+  explicit Constants(const Recipe& recipe);
+  /// Those that other operators, outputs or updates of the stage read. Not to be written to.
+  const std::map<ValueId, at::Tensor>& at(int64_t batch);
+  void clear() { by_batch_.clear(); }
+
+ private:
+  std::map<ValueId, at::Tensor> compute(int64_t batch) const;
+  const Recipe& recipe_;
+  std::set<ValueId> wanted_;
+  std::map<int64_t, std::map<ValueId, at::Tensor>> by_batch_;
+};
+
+}  // namespace penstock

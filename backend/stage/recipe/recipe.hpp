@@ -1,0 +1,42 @@
+// What a stage does in every microbatch, worked out once.
+#pragma once
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "backend/stage/recipe/roles.hpp"
+#include "backend/stage/recipe/store.hpp"
+#include "graph/cuts/slice.hpp"
+#include "pipeline/job/job.hpp"
+
+namespace penstock {
+
+struct Recipe {
+  /// Throws as `assign_roles` does. `part_of`: the stage to name in messages; -1: this one.
+  Recipe(const Graph& graph, const Analysis& analysis, const Slicing& slicing, int stage,
+         TensorStore& store, Loss loss, int part_of = -1);
+
+  const Graph& graph;
+  const StageSlice& slice;
+  TensorStore& store;
+  const int stage;  // of messages
+  const Loss loss;
+  StageRoles roles;
+  std::map<ValueId, bool> sent, received;  // does it carry a gradient?
+  std::vector<ValueId> stored;             // values of the stored tensors that it reads or updates
+  /// After each of `roles.operators` the values that nothing reads any more.
+  std::vector<std::vector<ValueId>> released;
+  bool has_loss = false;
+
+  const Value& value(ValueId id) const { return graph.values[static_cast<size_t>(id)]; }
+  ValueRole role(ValueId id) const { return roles.of[static_cast<size_t>(id)]; }
+  /// The value of the model's first output. Throws InputError if it is not a tensor.
+  ValueId first_output() const;
+
+ private:
+  std::set<ValueId> needed_at_end() const;
+  void plan_releases();
+};
+
+}  // namespace penstock

@@ -1,0 +1,227 @@
+#include "backend/worker/execution.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "backend/communication/nccl/communicator.hpp"
+#include "backend/communication/nccl/shared_memory.hpp"
+#include "backend/device/cuda_load.hpp"
+#include "backend/device/probe.hpp"
+#include "backend/executor/reduction.hpp"
+#include "backend/worker/checkpoint.hpp"
+#include "backend/worker/events.hpp"
+#include "base/error.hpp"
+
+namespace penstock {
+
+using Json = nlohmann::json;
+
+Execution::Execution(const WorkerTask& task, SharedStore& store, CudaModule* cuda)
+    : worker_(task),
+      task_(parse_execute_task(task.arguments)),
+      loaded_(load_plan(task_)),
+      seat_(seat_of_rank(task, store)),
+      cuda_(cuda) {
+  if (task.progress >= 0) progress_.emplace(task.progress);
+}
+
+Facts Execution::facts() const {
+  return {{"plan sha256", task_.plan_sha256}, {"model sha256", loaded_->graph.sha256}};
+}
+
+/// Tensors of the GPU move over NCCL, those of the host go on moving over Gloo.
+void Execution::open_gpu() {
+  gpu_ = cuda_->open(cuda_device_of(cuda_->look(), worker_));
+  nccl_ = cuda_->nccl();
+  const std::vector<LaneKey> lanes =
+      lanes_of(loaded_->program, static_cast<int>(loaded_->plan.data_parallel), loaded_->slicing);
+  if (worker_.ranks_per_device > 1 && worker_.one_machine) {
+    check_shared_memory(ends_of(lanes) + ends_of_sums(), free_shared_memory());
+    communicator_->barrier();  // nobody takes of it before all have looked
+  }
+  NcclOptions options;
+  options.device = gpu_->where();
+  options.deadline_s = worker_.start_timeout_s;
+  options.on_stall = [this](const std::string& text) {
+    emit({{"event", "warning"}, {"message", fmt::format("rank {}: {}", worker_.rank, text)}});
+  };
+  options.most_ctas = worker_.ranks_per_device > 1 ? 1 : ctas_of(lanes);
+  communicator_ = make_nccl(*nccl_, seat_.store, std::move(communicator_), lanes, options);
+}
+
+/// Of the communicators that sum gradients, over all ranks.
+int Execution::ends_of_sums() const {
+  size_t ends = 0;
+  for (int rank = 0; rank < worker_.world_size; ++rank) {
+    ends += reduction_groups(loaded_->graph, loaded_->slicing, loaded_->program.rank_of_stage,
+                             static_cast<int>(loaded_->plan.data_parallel), rank)
+                .size();
+  }
+  return static_cast<int>(ends);
+}
+
+WorkerError Execution::place() const {
+  WorkerError error;
+  error.rank = worker_.rank;
+  error.step = place_.step;
+  if (place_.position >= 0) {
+    const int rank = worker_.rank % loaded_->plan.ranks();
+    error.action = to_string(loaded_->program.ranks[rank][place_.position]);
+  }
+  return error;
+}
+
+void Execution::set_hooks(Executor& executor, Collector& collector) {
+  executor.on_action = [this](int64_t step, int position) {
+    place_ = {step, position};
+    if (progress_) progress_->set(place_);
+  };
+  if (task_.dump_gradients.empty()) return;
+  executor.on_gradients = [&](int64_t step) {
+    if (step == task_.first_step) collector.write_gradients(executor.store(), task_.dump_gradients);
+  };
+}
+
+void Execution::run(std::unique_ptr<Communicator> communicator) {
+  communicator_ = std::move(communicator);
+  if (cuda_ != nullptr) open_gpu();
+  clock_offset_s_ = clock_offset_s(seat_);
+  const Data data(loaded_->plan.job, loaded_->graph, !task_.forward_only);
+  Executor executor(
+      {loaded_->plan, loaded_->graph, loaded_->analysis, loaded_->slicing, loaded_->program}, data,
+      *communicator_, /*receive_depth=*/2, device());
+  Collector collector(*loaded_, *communicator_);
+  set_hooks(executor, collector);
+  if (!task_.resume.empty()) load_checkpoint(task_.resume, *loaded_, executor);
+  communicator_->barrier();
+  const Probe before = run_probe(device());
+  if (gpu_) warm_up(executor);
+  communicator_->barrier();
+  emit({{"event", "ready"}});
+  device().reset_peak();
+  for (int64_t i = 0; i < task_.steps; ++i) {
+    step(executor, collector, task_.first_step + i);
+    watch_memory(task_.first_step + i);
+    save(executor, i + 1);
+  }
+  const int64_t peak = device().peak_bytes() + executor.recorded_bytes();
+  executor.forget_recordings();
+  if (!task_.output.empty()) collector.write_outputs(task_.output);
+  communicator_->barrier();
+  const Probe after = run_probe(device());
+  if (task_.timeline) report_timeline();
+  report_summary(peak, {before, after});
+}
+
+void Execution::warm_up(Executor& executor) {
+  replaying_ = executor.warm_up(task_.first_step, task_.cuda_graphs);
+  if (task_.cuda_graphs != CudaGraphs::always || replaying_.on) return;
+  throw InputError("--cuda-graphs on",
+                   "rank " + std::to_string(worker_.rank) + " has none: " + replaying_.why_not,
+                   "Leave it out: steps then run without them where they have to.");
+}
+
+void Execution::step(Executor& executor, Collector& collector, int64_t step) {
+  StepResult result = executor.run_step(step);
+  step_s_.push_back(result.step_s);
+  if (task_.timeline) timelines_.push_back(std::move(result.timeline));
+  if (!task_.output.empty()) collector.add_outputs(result.outputs);
+  if (worker_.rank != 0) return;
+  Json event{{"event", "step"}, {"step", step}, {"step_s", result.step_s}};
+  if (!task_.forward_only) event["loss"] = result.loss;
+  if (result.gradient_norm) event["gradient_norm"] = *result.gradient_norm;
+  emit(event);
+}
+
+/// The first step makes the optimizer's state; after it a GPU's memory is not asked for again.
+void Execution::watch_memory(int64_t step) {
+  const int64_t before = std::exchange(allocations_, device().allocations());
+  if (step == task_.first_step || allocations_ == before) return;
+  emit({{"event", "warning"},
+        {"message", "rank " + std::to_string(worker_.rank) + ", step " + std::to_string(step) +
+                        ": the GPU's memory had to be extended " +
+                        std::to_string(allocations_ - before) +
+                        " times, which stops it each time"}});
+}
+
+/// After so many steps of this run: at the end, and every so often where asked for.
+void Execution::save(Executor& executor, int64_t done) {
+  const bool due = done == task_.steps || (task_.save_every > 0 && done % task_.save_every == 0);
+  if (task_.save.empty() || !due) return;
+  save_checkpoint(task_.save, task_.first_step + done, *loaded_, executor, *communicator_, seat_);
+}
+
+namespace {
+
+/// The step of median length among those after the warm-up.
+size_t median_step(const std::vector<double>& step_s) {
+  const size_t skipped = std::min<size_t>(kWarmUpSteps, step_s.size() - 1);
+  std::vector<size_t> order(step_s.size() - skipped);
+  std::iota(order.begin(), order.end(), skipped);
+  const auto middle = order.begin() + static_cast<std::ptrdiff_t>(order.size() / 2);
+  std::nth_element(order.begin(), middle, order.end(),
+                   [&](size_t a, size_t b) { return step_s[a] < step_s[b]; });
+  return *middle;
+}
+
+}  // namespace
+
+/// The timelines of all ranks for one step, which rank 0 chooses, in rank 0's time.
+void Execution::report_timeline() {
+  if (worker_.rank == 0) seat_.store.set("timeline/step", std::to_string(median_step(step_s_)));
+  const auto step = static_cast<size_t>(std::stoull(seat_.store.get("timeline/step")));
+  Timeline own = timelines_.at(step);
+  for (TimelineEvent& event : own) {
+    event.start_s += clock_offset_s_;
+    event.end_s += clock_offset_s_;
+  }
+  Timeline merged;
+  for (const std::string& text : gather(seat_, "timeline", to_json(own).dump())) {
+    const Timeline part = parse_timeline(Json::parse(text));
+    merged.insert(merged.end(), part.begin(), part.end());
+  }
+  if (worker_.rank != 0) return;
+  std::stable_sort(merged.begin(), merged.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.start_s, a.rank) < std::pair(b.start_s, b.rank);
+  });
+  const double start_s = merged.front().start_s;
+  for (TimelineEvent& event : merged) {
+    event.start_s -= start_s;
+    event.end_s -= start_s;
+  }
+  emit({{"event", "timeline"},
+        {"step", task_.first_step + static_cast<int64_t>(step)},
+        {"events", to_json(merged)}});
+}
+
+namespace {
+
+Json to_json(const Replaying& replaying) {
+  return {{"on", replaying.on},
+          {"why_not", replaying.why_not},
+          {"without_s", replaying.run_s},
+          {"with_s", replaying.replayed_s}};
+}
+
+}  // namespace
+
+void Execution::report_summary(int64_t peak_bytes, const std::vector<Probe>& probes) {
+  Json own{{"peak_memory_bytes", peak_bytes}, {"gemm_s", 0.0}, {"copy_s", 0.0}};
+  for (const Probe& probe : probes) {
+    own["gemm_s"] = own["gemm_s"].get<double>() + probe.gemm_s / static_cast<double>(probes.size());
+    own["copy_s"] = own["copy_s"].get<double>() + probe.copy_s / static_cast<double>(probes.size());
+  }
+  if (gpu_) own["cuda_graphs"] = to_json(replaying_);
+  Json ranks = Json::array();
+  for (const std::string& text : gather(seat_, "summary", own.dump())) {
+    ranks.push_back(Json::parse(text));
+  }
+  if (worker_.rank == 0) emit({{"event", "summary"}, {"ranks", ranks}});
+  // Whoever has the store stays until all others have said all they had to.
+  gather(seat_of_process(worker_, seat_.store), "done", "");
+}
+
+}  // namespace penstock

@@ -1,0 +1,62 @@
+// A worker's run of a plan: trains step by step, and reports to rank 0.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "backend/communication/rendezvous.hpp"
+#include "backend/device/cuda_module.hpp"
+#include "backend/executor/executor.hpp"
+#include "backend/worker/collector.hpp"
+#include "launch/execute_task.hpp"
+#include "launch/progress.hpp"
+#include "launch/worker_protocol.hpp"
+#include "pipeline/profile/profile.hpp"
+
+namespace penstock {
+
+class Execution {
+ public:
+  /// Loads the plan. `cuda`: the module, where the task asks for GPUs. Throws InputError.
+  Execution(const WorkerTask& task, SharedStore& store, CudaModule* cuda);
+
+  /// What the other ranks must have loaded as well.
+  Facts facts() const;
+  /// Once the ranks have met.
+  void run(std::unique_ptr<Communicator> communicator);
+  /// Of process 0.
+  int rank_with_store() const { return rank_of_process(loaded_->plan).front(); }
+  /// Where this rank is now, for a message.
+  WorkerError place() const;
+
+ private:
+  void open_gpu();
+  int ends_of_sums() const;
+  ComputeDevice& device() { return gpu_ ? *gpu_ : cpu_device(); }
+  void warm_up(Executor& executor);
+  void watch_memory(int64_t step);
+  void set_hooks(Executor& executor, Collector& collector);
+  void step(Executor& executor, Collector& collector, int64_t step);
+  void save(Executor& executor, int64_t done);
+  void report_timeline();
+  void report_summary(int64_t peak_bytes, const std::vector<Probe>& probes);
+
+  WorkerTask worker_;
+  ExecuteTask task_;
+  std::unique_ptr<LoadedPlan> loaded_;
+  Seat seat_;
+  CudaModule* cuda_;
+  std::unique_ptr<ComputeDevice> gpu_;
+  std::unique_ptr<NcclApi> nccl_;
+  std::unique_ptr<Communicator> communicator_;
+  Replaying replaying_;
+  int64_t allocations_ = 0;  // of the device, when last looked at
+  std::optional<SharedProgress> progress_;
+  SharedProgress::Place place_;
+  double clock_offset_s_ = 0;
+  std::vector<double> step_s_;
+  std::vector<Timeline> timelines_;  // where they are wanted
+};
+
+}  // namespace penstock

@@ -1,0 +1,28 @@
+#include "backend/worker/loaded_plan.hpp"
+
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "pipeline/job/parameters.hpp"
+
+namespace penstock {
+
+std::unique_ptr<LoadedPlan> load_plan(const ExecuteTask& task) {
+  if (const std::string found = sha256_of_file(task.plan); found != task.plan_sha256) {
+    throw InputError(
+        task.plan,
+        "was changed while the run started (sha256 " + found + ", not " + task.plan_sha256 + ")",
+        "Start it again.");
+  }
+  auto loaded = std::make_unique<LoadedPlan>();
+  loaded->plan = read_plan(task.plan);
+  if (!task.program.empty()) loaded->plan.made = parse_csv(task.program, task.plan);
+  loaded->graph = read_model(loaded->plan.job);
+  check_fingerprint(loaded->plan, loaded->graph);
+  loaded->analysis = analyse(loaded->graph);
+  loaded->slicing = slice(loaded->plan, loaded->graph, loaded->analysis);
+  loaded->program =
+      delay_receives(lowered_program(loaded->plan, loaded->slicing, task.forward_only));
+  return loaded;
+}
+
+}  // namespace penstock

@@ -1,0 +1,3 @@
+#include "backend/worker/worker.hpp"
+
+int main() { penstock::run_worker(); }

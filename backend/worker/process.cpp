@@ -1,0 +1,99 @@
+#include "backend/worker/process.hpp"
+
+#include <ATen/Parallel.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "launch/placement.hpp"
+
+namespace penstock {
+
+namespace {
+
+std::set<int> allowed_cores() {
+  cpu_set_t set;
+  std::set<int> cores;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.insert(core);
+  }
+  return cores;
+}
+
+int number_in(const std::filesystem::path& path, int otherwise) {
+  int number = otherwise;
+  std::ifstream(path) >> number;
+  return number;
+}
+
+/// A core's folder links to that of its node.
+int node_of_core(const std::filesystem::path& folder) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename();
+    if (name.size() > 4 && name.starts_with("node")) return std::stoi(name.substr(4));
+  }
+  return 0;
+}
+
+/// As Linux describes these cores; what it does not say is taken to be one node of single cores.
+std::vector<LogicalCore> describe_cores(const std::set<int>& ids) {
+  std::vector<LogicalCore> cores;
+  for (const int id : ids) {
+    const std::filesystem::path folder = "/sys/devices/system/cpu/cpu" + std::to_string(id);
+    const int package = number_in(folder / "topology/physical_package_id", 0);
+    const int core = number_in(folder / "topology/core_id", id);
+    cores.push_back({id, package * (1 << 16) + core, node_of_core(folder)});
+  }
+  return cores;
+}
+
+/// What each rank of this machine may use. A machine is known by its name and the launcher's
+/// number.
+std::vector<CoreClaim> claims_of_machine(const WorkerTask& task, SharedStore& store,
+                                         const std::set<int>& own) {
+  std::vector<CoreClaim> claims(static_cast<size_t>(task.local_size), CoreClaim{own});
+  if (!task.launched || task.local_size < 2) return claims;
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  const std::string place = std::string("cores/") + name + "/" + std::to_string(task.node) + "/";
+  store.set(place + std::to_string(task.local_rank), nlohmann::json(own).dump());
+  for (int rank = 0; rank < task.local_size; ++rank) {
+    const std::string text = store.get(place + std::to_string(rank));
+    claims[static_cast<size_t>(rank)].allowed = nlohmann::json::parse(text).get<std::set<int>>();
+  }
+  return claims;
+}
+
+void pin(const std::vector<int>& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) CPU_SET(core, &set);
+  sched_setaffinity(0, sizeof set, &set);  // a refusal costs speed, nothing else
+}
+
+}  // namespace
+
+int settle_process(const WorkerTask& task, SharedStore& store) {
+  const std::vector<CoreClaim> claims = claims_of_machine(task, store, allowed_cores());
+  std::set<int> all;
+  for (const CoreClaim& claim : claims) all.insert(claim.allowed.begin(), claim.allowed.end());
+  const std::vector<int> own = cores_of_rank(describe_cores(all), claims, task.local_rank);
+  if (!own.empty()) pin(own);
+  // What computes here is not to be taken off its core by what wakes for a moment. A GPU's host is
+  // what wakes, and NCCL's threads, which would be the same.
+  const sched_param parameter{};
+  if (task.device == "cpu") sched_setscheduler(0, SCHED_BATCH, &parameter);
+  const int threads = std::max(1, static_cast<int>(own.size()));
+  at::set_num_threads(threads);
+  at::set_num_interop_threads(1);
+  return threads;
+}
+
+}  // namespace penstock

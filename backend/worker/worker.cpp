@@ -1,0 +1,185 @@
+#include "backend/worker/worker.hpp"
+
+#include <ATen/ATen.h>
+#include <c10/util/Logging.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <map>
+#include <string>
+
+#include "backend/communication/cause.hpp"
+#include "backend/communication/gloo.hpp"
+#include "backend/communication/interface.hpp"
+#include "backend/communication/nccl/communicator.hpp"
+#include "backend/communication/nccl/shared_memory.hpp"
+#include "backend/device/cuda_load.hpp"
+#include "backend/device/memory.hpp"
+#include "backend/profiler/links/link.hpp"
+#include "backend/profiler/profiler.hpp"
+#include "backend/worker/events.hpp"
+#include "backend/worker/execution.hpp"
+#include "backend/worker/process.hpp"
+#include "base/error.hpp"
+
+namespace penstock {
+
+namespace {
+
+nlohmann::json read_line() {
+  std::string line;
+  if (!std::getline(std::cin, line)) {
+    throw std::runtime_error("penstock-worker is started by penstock, which gives it its task");
+  }
+  return nlohmann::json::parse(line);
+}
+
+/// Hosts the store, or learns where it is.
+std::unique_ptr<SharedStore> join_store(const WorkerTask& task) {
+  StoreAddress address{task.store_host, task.store_port, task.store_serve, task.store_prefix,
+                       task.start_timeout_s};
+  if (address.port == 0 && !address.serve) address.port = read_line().at("port").get<int>();
+  auto store = open_tcp_store(address);
+  if (address.serve) emit({{"event", "port"}, {"port", address.port}});
+  return store;
+}
+
+/// A mistake that this rank finds before it has met the others ends them too.
+template <typename Load>
+auto load_or_refuse(const WorkerTask& task, SharedStore& store, const Load& load) {
+  try {
+    return load();
+  } catch (const InputError& error) {
+    if (task.launched) refuse_to_run(seat_of_process(task, store), error.what());
+    throw;
+  }
+}
+
+/// The loopback is enough for one machine.
+std::string own_address(const WorkerTask& task) {
+  return task.one_machine ? "127.0.0.1" : address_towards(task.store_host, task.store_port);
+}
+
+/// The ranks compare what they are to run, take their cores, and connect.
+std::unique_ptr<Communicator> meet(const WorkerTask& task, SharedStore& store, const Facts& own) {
+  const std::string address = load_or_refuse(task, store, [&] { return own_address(task); });
+  Facts facts = task.facts;
+  facts.insert(own.begin(), own.end());
+  facts["protocol"] = kProtocolVersion;
+  facts["number of ranks"] = std::to_string(task.world_size);
+  shake_hands(seat_of_process(task, store), facts, task.start_timeout_s);
+  settle_process(task, store);
+  return make_gloo(store, task.rank, task.world_size, address);
+}
+
+void execute(const WorkerTask& task, CudaModule* cuda) {
+  const auto store = join_store(task);
+  const auto execution =
+      load_or_refuse(task, *store, [&] { return std::make_unique<Execution>(task, *store, cuda); });
+  auto communicator = meet(task, *store, execution->facts());
+  try {
+    execution->run(std::move(communicator));
+  } catch (...) {
+    const WorkerError error = describe_failure(std::current_exception(), execution->place());
+    if (!task.launched) fail(error);  // the process that started all ranks knows the cause
+    emit(to_json(error));             // the launcher may end this process any moment
+    fail(find_cause(seat_of_process(task, *store), error, execution->rank_with_store()));
+  }
+}
+
+void profile(const WorkerTask& task, CudaModule* cuda) {
+  const auto store = join_store(task);
+  profiler::Request request{.job = task.arguments.at("job"),
+                            .partial = task.arguments.at("partial")};
+  std::unique_ptr<ComputeDevice> gpu;
+  std::unique_ptr<NcclApi> nccl;
+  auto communicator = meet(task, *store, {});
+  if (cuda != nullptr) {
+    const int index = cuda_device_of(cuda->look(), task);
+    gpu = cuda->open(index);
+    nccl = cuda->nccl();
+    request.device = gpu.get();
+    request.gpu = cuda->describe(index);
+    request.ranks_per_device = task.ranks_per_device;
+    std::vector<LaneKey> lanes;  // for the link that is measured
+    if (task.world_size > 1) lanes = {{0, 1, false}, {1, 0, true}};
+    if (task.ranks_per_device > 1) check_shared_memory(ends_of(lanes), free_shared_memory());
+    communicator->barrier();     // nobody takes of it before all have looked
+    std::vector<int64_t> taken;  // after each lane: the first also loads what NCCL takes but once
+    NcclOptions options{.device = gpu->where(), .deadline_s = task.start_timeout_s};
+    options.after_round = [&] { taken.push_back(gpu->other_bytes()); };
+    communicator = make_nccl(*nccl, *store, std::move(communicator), lanes, options);
+    if (task.rank < 2 && taken.size() == 2) {
+      const int sharing = std::min(task.ranks_per_device, 2);  // which see the ends of both
+      request.lanes = 2 * sharing;
+      request.lane_bytes = std::max<int64_t>(taken[1] - taken[0], 0) / sharing;
+    }
+  }
+  emit({{"event", "ready"}});
+  profiler::run(request, *communicator, emit);
+}
+
+/// The link between ranks 0 and 1 alone.
+void link(const WorkerTask& task, CudaModule*) {
+  constexpr int64_t largest = 16 << 20;
+  const auto store = join_store(task);
+  const auto communicator = meet(task, *store, {});
+  const auto links = profiler::measure_links(*communicator, largest, task.one_machine);
+  communicator->barrier();
+  if (task.rank == 0) {
+    const LinkCost& idle = links.at(0);
+    emit({{"event", "link"},
+          {"latency_s", idle.latency_s},
+          {"bandwidth", idle.bandwidth},
+          {"sender_s_per_byte", idle.sender_s_per_byte},
+          {"receiver_s_per_byte", idle.receiver_s_per_byte},
+          {"residual", idle.residual},
+          {"samples", idle.samples}});
+  }
+  gather(seat_of_process(task, *store), "done", "");
+}
+
+/// How many GPUs there are.
+void devices(const WorkerTask& /*task*/, CudaModule* cuda) {
+  emit({{"event", "devices"}, {"count", cuda == nullptr ? 0 : cuda->look().devices}});
+}
+
+/// Whether this processor can is seen by trying.
+void multiply_bf16(const WorkerTask& /*task*/, CudaModule*) {
+  const at::Tensor ones = at::ones({32, 32}, at::kBFloat16);
+  at::addmm(ones, ones, ones);
+}
+
+/// This rank will not run, and tells the others why.
+void refuse(const WorkerTask& task, CudaModule*) {
+  const auto store = join_store(task);
+  refuse_to_run(seat_of_process(task, *store), task.arguments.at("message"));
+}
+
+const std::map<std::string, void (*)(const WorkerTask&, CudaModule*)> kCommands{
+    {"execute", execute},
+    {"profile", profile},
+    {"link", link},
+    {"devices", devices},
+    {"multiply_bf16", multiply_bf16},
+    {"refuse", refuse}};
+
+}  // namespace
+
+void run_worker() {
+  WorkerError where;
+  try {
+    keep_output_for_events();
+    c10::initLogging();  // reads TORCH_CPP_LOG_LEVEL, which penstock sets
+    const WorkerTask task = parse_task(read_line());
+    where.rank = task.rank;
+    CudaModule* const cuda = task.device == "cuda" ? &load_cuda(task) : nullptr;
+    memory::count_cpu();
+    kCommands.at(task.command)(task, cuda);
+  } catch (...) {
+    fail(std::current_exception(), where);
+  }
+  _exit(0);  // Gloo's threads need no goodbye
+}
+
+}  // namespace penstock

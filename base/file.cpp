@@ -1,0 +1,137 @@
+#include "base/file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <openssl/evp.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "base/error.hpp"
+
+namespace penstock {
+namespace {
+
+std::ifstream open(const std::filesystem::path& path) {
+  std::error_code problem;
+  if (std::filesystem::is_directory(path, problem))
+    throw InputError(path.string(), "is a folder", "Give the name of a file.");
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    throw InputError(path.string(), fmt::format("cannot be read: {}", std::strerror(errno)),
+                     "Check the path.");
+  return file;
+}
+
+[[noreturn]] void cannot_write(const std::filesystem::path& path, int error) {
+  throw InputError(path.string(), fmt::format("cannot be written: {}", std::strerror(error)),
+                   "Give a path in a folder that exists and that you may write to.");
+}
+
+/// Removes the unfinished file unless it was renamed.
+struct Unfinished {
+  std::string path;
+  bool renamed = false;
+  ~Unfinished() {
+    if (!renamed) ::unlink(path.c_str());
+  }
+};
+
+/// Returns 0 or the error number. Also flushes, so that a rename never precedes the content.
+int write_all(int descriptor, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t written = ::write(descriptor, content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    content.remove_prefix(static_cast<size_t>(written));
+  }
+  return ::fsync(descriptor) == 0 || errno == EINVAL || errno == EROFS ? 0 : errno;
+}
+
+/// A pipe, a terminal, /dev/null: what cannot be replaced by renaming.
+void write_device(const std::filesystem::path& path, std::string_view content) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (descriptor < 0) cannot_write(path, errno);
+  int error = write_all(descriptor, content);
+  if (::close(descriptor) != 0 && error == 0) error = errno;
+  if (error != 0) cannot_write(path, error);
+}
+
+/// SHA-256 as OpenSSL's libcrypto computes it.
+class Sha256 {
+ public:
+  Sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
+    check(context_ && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1);
+  }
+  void add(std::string_view bytes) {
+    check(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1);
+  }
+  std::string hexadecimal() {
+    std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+    unsigned int size = 0;
+    check(EVP_DigestFinal_ex(context_.get(), digest.data(), &size) == 1);
+    std::string text;
+    for (unsigned int i = 0; i < size; ++i) text += fmt::format("{:02x}", digest[i]);
+    return text;
+  }
+
+ private:
+  static void check(bool succeeded) {
+    if (!succeeded) throw std::runtime_error("libcrypto cannot compute SHA-256");
+  }
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
+};
+
+}  // namespace
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file = open(path);
+  std::string content(std::istreambuf_iterator<char>(file), {});
+  if (file.bad()) throw InputError(path.string(), "cannot be read to its end");
+  return content;
+}
+
+void write_file(const std::filesystem::path& path, std::string_view content) {
+  std::error_code problem;
+  const auto status = std::filesystem::status(path, problem);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    return write_device(path, content);  // renaming would put a file in its place
+  Unfinished unfinished{fmt::format("{}.{}.unfinished", path.string(), ::getpid())};
+  const int descriptor =
+      ::open(unfinished.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor < 0) cannot_write(path, errno);
+  int error = write_all(descriptor, content);
+  if (::close(descriptor) != 0 && error == 0) error = errno;
+  if (error != 0) cannot_write(path, error);
+  if (::rename(unfinished.path.c_str(), path.c_str()) != 0) cannot_write(path, errno);
+  unfinished.renamed = true;
+}
+
+std::string sha256_of_file(const std::filesystem::path& path) {
+  std::ifstream file = open(path);
+  Sha256 hash;
+  std::string piece(1 << 20, '\0');
+  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())) || file.gcount() > 0)
+    hash.add({piece.data(), static_cast<size_t>(file.gcount())});
+  if (file.bad()) throw InputError(path.string(), "cannot be read to its end");
+  return hash.hexadecimal();
+}
+
+std::string sha256(std::string_view bytes) {
+  Sha256 hash;
+  hash.add(bytes);
+  return hash.hexadecimal();
+}
+
+std::filesystem::path relative_to_file(const std::filesystem::path& file, const std::string& path) {
+  const std::filesystem::path given(path);
+  return given.is_absolute() ? given : (file.parent_path() / given).lexically_normal();
+}
+
+}  // namespace penstock

@@ -1,0 +1,224 @@
+#include "base/safetensors.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "base/error.hpp"
+
+namespace penstock {
+
+static_assert(std::endian::native == std::endian::little, ".safetensors is little-endian");
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr uint64_t kMaxHeader = 100'000'000;  // the limit of the reference implementation
+constexpr const char* kCure = "Write the file again, for example with safetensors.torch.save_file.";
+
+std::string read_header(const InputFile& file) {
+  uint64_t length = 0;
+  if (file.size_bytes() < 8) throw InputError(file.path(), "too short for .safetensors", kCure);
+  file.read(0, std::as_writable_bytes(std::span(&length, 1)));
+  const auto rest = static_cast<uint64_t>(file.size_bytes() - 8);
+  if (length > kMaxHeader || length > rest) {
+    throw InputError(file.path(),
+                     fmt::format("not a .safetensors file, or truncated: a header of {} bytes in a "
+                                 "file of {}",
+                                 length, file.size_bytes()),
+                     kCure);
+  }
+  std::string text(length, '\0');
+  file.read(8, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+/// Bytes of `shape` elements, or -1 if they do not fit an int64.
+int64_t shape_bytes(const std::vector<int64_t>& shape, int64_t element) {
+  int64_t bytes = element;
+  for (const int64_t size : shape) {
+    if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) return -1;
+  }
+  return bytes;
+}
+
+std::string listed(const std::vector<int64_t>& numbers) {
+  std::string text;
+  for (const int64_t number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
+  return "[" + text + "]";
+}
+
+SafetensorsEntry parse_entry(const Json& json, const std::string& place, int64_t data,
+                             int64_t file_bytes) {
+  SafetensorsEntry entry;
+  std::vector<int64_t> offsets;
+  std::string dtype;
+  try {
+    dtype = json.at("dtype").get<std::string>();
+    entry.shape = json.at("shape").get<std::vector<int64_t>>();
+    offsets = json.at("data_offsets").get<std::vector<int64_t>>();
+  } catch (const Json::exception& error) {
+    throw InputError(place, fmt::format("broken header: {}", error.what()), kCure);
+  }
+  entry.dtype = from_safetensors_name(dtype);
+  if (entry.dtype == DType::unknown) {
+    throw InputError(place, fmt::format("unknown dtype {}", dtype), kCure);
+  }
+  if (offsets.size() != 2 || offsets[0] < 0 || offsets[1] < offsets[0] ||
+      offsets[1] > file_bytes - data) {
+    throw InputError(
+        place,
+        fmt::format("its bytes {} lie outside the file of {} bytes", listed(offsets), file_bytes),
+        kCure);
+  }
+  if (shape_bytes(entry.shape, size_bytes(entry.dtype)) != offsets[1] - offsets[0]) {
+    throw InputError(place,
+                     fmt::format("shape {} of {} does not take {} bytes", listed(entry.shape),
+                                 dtype, offsets[1] - offsets[0]),
+                     kCure);
+  }
+  entry.begin = data + offsets[0];
+  entry.end = data + offsets[1];
+  return entry;
+}
+
+}  // namespace
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path) {
+  const std::string text = read_header(file_);
+  const Json header = Json::parse(text, nullptr, false);
+  if (!header.is_object()) throw InputError(file_.path(), "its header is not JSON", kCure);
+  const int64_t data = 8 + static_cast<int64_t>(text.size());
+  for (const auto& [name, json] : header.items()) {
+    if (name == "__metadata__") {
+      if (!json.is_object()) continue;
+      for (const auto& [key, value] : json.items()) {
+        if (value.is_string()) metadata_[key] = value.get<std::string>();
+      }
+      continue;
+    }
+    entries_[name] = parse_entry(json, file_.path() + ": " + name, data, file_.size_bytes());
+  }
+}
+
+const SafetensorsEntry& SafetensorsFile::entry(const std::string& name) const {
+  const auto found = entries_.find(name);
+  if (found != entries_.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& [key, unused] : entries_) names.push_back(key);
+  throw InputError(path(),
+                   fmt::format("has no tensor {}; it has: {}", name, fmt::join(names, ", ")),
+                   did_you_mean(name, names));
+}
+
+void SafetensorsFile::read(const SafetensorsEntry& entry, int64_t offset,
+                           std::span<std::byte> destination) const {
+  file_.read(entry.begin + offset, destination);
+}
+
+void require_storable(const std::string& place, const std::string& tensor, DType dtype) {
+  if (!safetensors_name(dtype).empty()) return;
+  throw InputError(
+      place, fmt::format("{} is {}, which .safetensors does not have", tensor, name(dtype)),
+      "Hold it in another type in the model: complex numbers as pairs of real ones, with "
+      "torch.view_as_complex where they are used.");
+}
+
+namespace {
+
+struct HeaderEntry {
+  std::string name;
+  DType dtype;
+  const std::vector<int64_t>& shape;
+  size_t bytes;
+};
+
+std::string make_header(const std::filesystem::path& path, const std::vector<HeaderEntry>& entries,
+                        const std::map<std::string, std::string>& metadata) {
+  Json header = Json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  size_t offset = 0;
+  for (const HeaderEntry& entry : entries) {
+    require_storable(path.string(), entry.name, entry.dtype);
+    header[entry.name] = {{"dtype", safetensors_name(entry.dtype)},
+                          {"shape", entry.shape},
+                          {"data_offsets", {offset, offset + entry.bytes}}};
+    offset += entry.bytes;
+  }
+  std::string text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');  // the data starts aligned to 8 bytes
+  return text;
+}
+
+/// `data` writes what follows the header. Leaves nothing where it throws or the disk is full.
+void write_whole(const std::filesystem::path& path, const std::string& header,
+                 const std::function<void(std::ostream&)>& data) {
+  const uint64_t length = header.size();
+  std::filesystem::path temporary = path;
+  temporary += ".tmp" + std::to_string(getpid());
+  std::error_code ignored;
+  std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
+  const int reason = errno;
+  stream.write(reinterpret_cast<const char*>(&length), sizeof length) << header;
+  try {
+    data(stream);
+  } catch (...) {
+    std::filesystem::remove(temporary, ignored);
+    throw;
+  }
+  stream.close();
+  std::error_code error;
+  if (stream) std::filesystem::rename(temporary, path, error);
+  if (stream && !error) return;
+  std::filesystem::remove(temporary, ignored);
+  throw InputError(path.string(),
+                   fmt::format("cannot write: {}", error ? error.message() : std::strerror(reason)),
+                   "Give a path in a folder that exists, with space left.");
+}
+
+void put(std::ostream& stream, std::span<const std::byte> bytes) {
+  stream.write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+}
+
+}  // namespace
+
+void write_safetensors(const std::filesystem::path& path,
+                       const std::vector<SafetensorsTensor>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  std::vector<HeaderEntry> entries;
+  entries.reserve(tensors.size());
+  for (const SafetensorsTensor& tensor : tensors) {
+    entries.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.bytes.size()});
+  }
+  write_whole(path, make_header(path, entries, metadata), [&](std::ostream& stream) {
+    for (const SafetensorsTensor& tensor : tensors) put(stream, tensor.bytes);
+  });
+}
+
+void write_safetensors(const std::filesystem::path& path,
+                       const std::vector<SafetensorsSource>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  std::vector<HeaderEntry> entries;
+  entries.reserve(tensors.size());
+  for (const SafetensorsSource& tensor : tensors) {
+    const int64_t bytes = shape_bytes(tensor.shape, size_bytes(tensor.dtype));
+    entries.push_back({tensor.name, tensor.dtype, tensor.shape, static_cast<size_t>(bytes)});
+  }
+  write_whole(path, make_header(path, entries, metadata), [&](std::ostream& stream) {
+    std::vector<std::byte> bytes;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      bytes.resize(entries[i].bytes);
+      tensors[i].read(bytes);
+      put(stream, bytes);
+    }
+  });
+}
+
+}  // namespace penstock

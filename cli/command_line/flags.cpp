@@ -1,0 +1,255 @@
+#include "cli/command_line/flags.hpp"
+
+#include "base/error.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/quantity.hpp"
+#include "cli/command_line/commands.hpp"
+#include "pipeline/program/schedule.hpp"
+
+namespace penstock::cli {
+namespace {
+
+/// `auto` leaves the value absent.
+template <class Number>
+void add_auto_number(CLI::App& app, const std::string& flag, std::optional<Number>& value,
+                     const std::string& help) {
+  app.add_option_function<std::string>(
+         flag,
+         [flag, &value](const std::string& text) {
+           if (text == "auto") return value.reset();
+           Number number{};
+           if (!CLI::detail::lexical_cast(text, number) || number < 1) {
+             throw InputError(flag, fmt::format("`{}` is not a number of 1 or more", text),
+                              "Give a number, or `auto`.");
+           }
+           value = number;
+         },
+         help)
+      ->type_name("N");
+}
+
+/// The range is told when it is left, not on the help page.
+template <class Number>
+CLI::Option* in_range(CLI::Option* option, Number least, Number most) {
+  return option->type_name("N")->check(CLI::Range(least, most).description(""));
+}
+
+template <class Number>
+void add_count(CLI::App& app, const std::string& flag, std::optional<Number>& value,
+               const std::string& help) {
+  in_range(app.add_option(flag, value, help), Number{1}, Number{1} << 24);
+}
+
+/// An option whose text the command itself parses; `type` says what it is.
+CLI::Option* add_text(CLI::App& app, const std::string& flag, std::string& value,
+                      const std::string& type, const std::string& help) {
+  return app.add_option(flag, value, help)->type_name(type);
+}
+
+CLI::Option* add_file(CLI::App& app, const std::string& flag, std::string& value,
+                      const std::string& help) {
+  return add_text(app, flag, value, "FILE", help);
+}
+
+void add_graphs(CLI::App& app, std::string& when) {
+  add_text(app, "--cuda-graphs", when, "WHEN",
+           "of GPUs: auto (steps are replayed where the profile found that faster), on, off; "
+           "default: auto");
+}
+
+std::vector<std::string> schedule_names(const std::vector<std::string>& given) {
+  if (given == std::vector<std::string>{"auto"}) return {};
+  for (const std::string& name : given) check_schedule(name, "--schedule");
+  return given;
+}
+
+void declare_study(CLI::App& app, SimulateOptions& options) {
+  const auto add = [&](const char* flag, std::string& value, const char* type, const char* help) {
+    add_text(app, flag, value, type, help);
+  };
+  add("--program", options.program, "FILE", "a program (CSV) instead of a plan");
+  add("--schedule", options.schedule, "NAME", "a schedule instead of a plan, with the flags below");
+  add_count(app, "--ranks", options.ranks, "pipeline ranks");
+  add_count(app, "--stages-per-rank", options.stages_per_rank, "stages per rank; default 1");
+  add_count(app, "--microbatches", options.microbatches, "microbatches per step");
+  add("--forward", options.forward, "TIME", "of a stage, per microbatch, like 1ms");
+  add("--backward", options.backward, "TIME", "whole backward of a stage");
+  add("--backward-input", options.backward_input, "TIME", "or its halves: for the input");
+  add("--backward-weight", options.backward_weight, "TIME", "and for the weight");
+  add("--message", options.message, "BYTES", "that a stage sends per microbatch, like 16MB");
+  add("--bandwidth", options.bandwidth, "RATE", "of a link, like 25GB/s; default: no limit");
+  add("--latency", options.latency, "TIME", "of a link, like 10us; default: none");
+  add("--saved", options.saved, "BYTES", "a stage holds per microbatch from F to B (or I)");
+  add("--saved-weight", options.saved_weight, "BYTES", "and from there to the end of W");
+}
+
+}  // namespace
+
+std::function<int()> declare_profile(CLI::App& app) {
+  auto options = std::make_shared<ProfileOptions>();
+  add_text(app, "JOB.yaml", options->job, "", "the job");
+  add_text(app, "--device", options->device, "NAME", "cpu, cuda, or estimate: no device is needed")
+      ->capture_default_str();
+  add_file(app, "--spec", options->spec, "of an estimate: the device's figures (YAML)");
+  add_file(app, "--fit", options->fit,
+           "of an estimate: a profile measured on that device, which tells its efficiency");
+  in_range(app.add_option("--ranks", options->ranks,
+                          "local ranks that will compute at the same time; default: 2, or 1 where "
+                          "there is one GPU"),
+           1, 1024);
+  in_range(app.add_option("--ranks-per-device", options->ranks_per_device,
+                          "of cuda: so many of them share a GPU, to try; never to time it"),
+           1, 64);
+  in_range(
+      app.add_option("--top", options->top, "how many of the most expensive operators to print"), 0,
+      1 << 20)
+      ->capture_default_str();
+  app.add_flag(
+      "--link", options->link,
+      "measure only the link between ranks 0 and 1, here or where torchrun, srun or mpirun "
+      "started them, and write a cluster (YAML)");
+  add_file(app, "-o,--output", options->output, "the profile to write (JSON)")->required();
+  app.footer(
+      "Examples:\n  penstock profile configs/jobs/transformer.yaml -o profile.json\n"
+      "  penstock profile configs/jobs/gpt3.yaml --device estimate "
+      "--spec configs/devices/h100.yaml -o gpt3.json\n"
+      "  srun --nodes 2 --ntasks-per-node 1 penstock profile --link -o cluster.yaml");
+  return [options] { return profile(*options); };
+}
+
+std::function<int()> declare_plan(CLI::App& app) {
+  auto options = std::make_shared<PlanOptions>();
+  auto memory = std::make_shared<std::string>();
+  add_text(app, "PROFILE.json", options->profile, "", "what `penstock profile` wrote")->required();
+  add_file(app, "--cluster", options->cluster, "the devices and links to plan for (YAML)");
+  add_count(app, "--ranks", options->ranks,
+            "ranks in all, at most; default: the cluster's, else 2");
+  app.add_option("--schedule", options->schedules, "NAME[,NAME] or auto")
+      ->delimiter(',')
+      ->type_name("NAME");
+  add_auto_number(app, "--microbatches", options->microbatches, "of one replica: N or auto");
+  add_auto_number(app, "--stages-per-rank", options->stages_per_rank, "N or auto");
+  add_auto_number(app, "--data-parallel", options->data_parallel, "replicas: N or auto");
+  add_text(app, "--memory", *memory, "BYTES", "limit per rank, like 16GiB");
+  add_text(app, "--objective", options->objective, "NAME",
+           "throughput, memory (least on the fullest rank) or cost (device seconds)")
+      ->capture_default_str();
+  app.add_option("--split", options->split,
+                 "split by hand: PATH:beginning|PATH:end[,…], or pipe_split where the model calls "
+                 "it; default: searched")
+      ->delimiter(',')
+      ->type_name("POINT");
+  add_text(app, "--shared-parameters", options->shared_parameters, "WAY",
+           "of several ranks: replicate (each updates a copy), transmit (the first one updates it "
+           "and sends its value) or auto")
+      ->capture_default_str();
+  add_graphs(app, options->cuda_graphs);
+  app.add_flag("--contiguous", options->contiguous,
+               "stages that follow one another in the model, as other tools need them");
+  app.add_flag("--allow-batch-coupling", options->allow_batch_coupling,
+               "choose the microbatches even where samples of a batch influence each other");
+  app.add_flag("--explain", options->explain,
+               "also why the best alternatives lost, and what more memory or bandwidth would give");
+  add_file(app, "--html", options->html, "also write a page with the plan's timeline");
+  add_file(app, "-o,--output", options->output, "the plan to write (YAML)")->required();
+  app.footer(
+      "Examples:\n  penstock plan profile.json --ranks 2 -o plan.yaml\n"
+      "  penstock plan profile.json --split layers.3:end --schedule gpipe -o plan.yaml");
+  return [options, memory] {
+    options->schedules = schedule_names(options->schedules);
+    if (!memory->empty()) options->memory_bytes = parse_bytes(*memory, "--memory");
+    return plan(*options);
+  };
+}
+
+std::function<int()> declare_simulate(CLI::App& app) {
+  auto options = std::make_shared<SimulateOptions>();
+  add_text(app, "PLAN.yaml", options->plan, "", "the plan to simulate");
+  declare_study(app, *options);
+  add_text(app, "--memory", options->memory, "BYTES", "limit per rank to compare with");
+  add_graphs(app, options->cuda_graphs);
+  add_file(app, "--trace", options->trace, "write the timeline for Perfetto and `compare` (JSON)");
+  add_file(app, "--html", options->html, "write one page: timeline, memory, critical path");
+  in_range(
+      app.add_option("--width", options->width, "columns of the drawing; default: the terminal's"),
+      0, 10000);
+  app.add_flag("--json", options->json, "print one JSON object");
+  app.footer(
+      "Examples:\n  penstock simulate plan.yaml --trace predicted.json\n"
+      "  penstock simulate --schedule 1f1b --ranks 4 --microbatches 8 --forward 1ms "
+      "--backward 2ms");
+  return [options] { return simulate(*options); };
+}
+
+std::function<int()> declare_execute(CLI::App& app) {
+  auto options = std::make_shared<ExecuteOptions>();
+  add_text(app, "PLAN.yaml", options->plan, "", "the plan to train")->required();
+  add_count(app, "--steps", options->steps, "training steps; default: the job's");
+  add_text(app, "--device", options->device, "NAME", "cpu or cuda")->capture_default_str();
+  in_range(
+      app.add_option("--ranks-per-device", options->ranks_per_device,
+                     "of cuda: so many local ranks share a GPU, to try a plan; never to time it"),
+      1, 64);
+  add_text(app, "--cuda-graphs", options->cuda_graphs, "WHEN",
+           "of cuda: auto (replay a step's compute where that is faster), on, off; default: auto");
+  app.add_flag("--forward-only", options->forward_only, "inference: forwards of the plan alone");
+  add_file(app, "--output", options->output, "with --forward-only: outputs (.safetensors)");
+  add_file(app, "--trace", options->trace,
+           "write the median step's timeline for Perfetto and `compare` (JSON)");
+  add_file(app, "--dump-gradients", options->dump_gradients,
+           "write the first step's gradients (.safetensors)");
+  add_text(app, "--save", options->save, "DIR", "write a checkpoint DIR/step-N at the end");
+  in_range(app.add_option("--save-every", options->save_every, "and after every N steps"),
+           int64_t{1}, int64_t{1} << 40);
+  add_text(app, "--resume", options->resume, "DIR",
+           "go on from a checkpoint, or from the latest in DIR; the split may be another");
+  app.add_option_function<std::string>(
+         "--start-timeout",
+         [options](const std::string& text) {
+           options->start_timeout_s = parse_seconds(text, "--start-timeout");
+         },
+         "for all ranks to start, where a launcher starts them, and for GPUs to connect; default: "
+         "600s")
+      ->type_name("TIME");
+  app.add_flag("--json", options->json, "print one JSON object");
+  app.footer("Example:\n  penstock execute plan.yaml --steps 20 --trace actual.json");
+  return [options] { return execute(*options); };
+}
+
+std::function<int()> declare_compare(CLI::App& app) {
+  auto options = std::make_shared<CompareOptions>();
+  add_text(app, "PREDICTED.json", options->predicted, "", "from `simulate --trace`")->required();
+  add_text(app, "ACTUAL.json", options->actual, "", "from `execute --trace`")->required();
+  return [options] { return compare(*options); };
+}
+
+std::function<int()> declare_export(CLI::App& app) {
+  auto options = std::make_shared<ExportOptions>();
+  add_text(app, "PLAN.yaml", options->plan, "", "the plan to export")->required();
+  add_text(app, "--format", options->format, "NAME", "one of those below")->required();
+  add_text(app, "--lowered", options->lowered, "VERSION",
+           "torch-csv with transfers, in the form of that torch; default: compute alone");
+  add_text(app, "--checkpoint", options->checkpoint, "DIR",
+           "state-dict of what `execute --save DIR` wrote; default: the weights as exported");
+  add_file(app, "-o,--output", options->output, "the file to write")->required();
+  app.footer("Formats:\n" + export_formats() +
+             "Example:\n  penstock export plan.yaml --format torch-csv -o schedule.csv");
+  return [options] { return export_plan(*options); };
+}
+
+std::function<int()> declare_show(CLI::App& app) {
+  auto options = std::make_shared<ShowOptions>();
+  add_text(app, "FILE", options->path, "", "a model (.pt2) or a plan (.yaml)")->required();
+  add_file(app, "--profile", options->profile, "of a model: also the times that were measured");
+  return [options] { return show(*options); };
+}
+
+}  // namespace penstock::cli

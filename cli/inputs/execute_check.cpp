@@ -1,0 +1,154 @@
+#include "cli/inputs/execute_check.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "base/safetensors.hpp"
+#include "cli/inputs/plan_inputs.hpp"
+#include "cli/workers/device.hpp"
+#include "pipeline/checkpoint/checkpoint.hpp"
+#include "pipeline/job/dataset.hpp"
+#include "pipeline/job/parameters.hpp"
+
+namespace penstock::cli {
+
+namespace {
+
+/// A file or folder at `path` can be made.
+void check_folder_of(const std::string& path) {
+  const auto folder = std::filesystem::absolute(path).parent_path();
+  if (std::filesystem::is_directory(folder)) return;
+  throw InputError(path, fmt::format("{} is not a folder", folder.string()),
+                   "Make it, or write elsewhere.");
+}
+
+constexpr const char* kGraphsFlag = "--cuda-graphs";
+
+void check_flags(const ExecuteOptions& options) {
+  const auto refuse = [](const char* flag, const char* problem, const char* cure) {
+    throw InputError(flag, problem, cure);
+  };
+  check_device(options.device, options.ranks_per_device);
+  if (options.device == "cpu" && !options.cuda_graphs.empty()) {
+    refuse(kGraphsFlag, "is for GPUs", "Add --device cuda, or leave it out.");
+  }
+  parse_cuda_graphs(options.cuda_graphs, kGraphsFlag);
+  if (options.forward_only && options.output.empty()) {
+    refuse("--forward-only", "has nowhere to write the outputs", "Add --output OUT.safetensors.");
+  }
+  if (!options.forward_only && !options.output.empty()) {
+    refuse("--output", "is for outputs of forwards", "Add --forward-only, or leave it out.");
+  }
+  if (options.forward_only && !options.dump_gradients.empty()) {
+    refuse("--dump-gradients", "forwards have no gradients", "Leave out --forward-only.");
+  }
+  if (options.steps && *options.steps < 1) {
+    throw InputError("--steps", fmt::format("{} steps", *options.steps), "Give at least 1.");
+  }
+  if (options.forward_only && !(options.save + options.resume).empty()) {
+    refuse("--save, --resume", "are for training", "Leave out --forward-only.");
+  }
+  if (options.save_every < 0 || (options.save_every > 0 && options.save.empty())) {
+    refuse("--save-every", "needs --save DIR, and a number of steps", "Add --save DIR.");
+  }
+  for (const std::string& path :
+       {options.output, options.dump_gradients, options.trace, options.save}) {
+    if (!path.empty()) check_folder_of(path);
+  }
+}
+
+void check_model(const Plan& plan, const Graph& graph) {
+  check_fingerprint(plan, graph);
+  for (const StoredTensor& tensor : graph.tensors) {
+    if (tensor.file.empty() && tensor.elements() > 0) {
+      throw InputError(graph.path,
+                       fmt::format("has no weights ({}): it was exported with --meta", tensor.name),
+                       "Export it again without --meta.");
+    }
+  }
+  const int64_t batch = plan.microbatch;
+  const bool fits = graph.dynamic_batch ? batch >= graph.min_batch && batch <= graph.max_batch
+                                        : batch == graph.example_batch;
+  if (fits) return;
+  throw InputError(
+      plan.path,
+      fmt::format("microbatch {}, but {} was exported for {}", batch, graph.path,
+                  graph.dynamic_batch
+                      ? fmt::format("{} to {} samples", graph.min_batch, graph.max_batch)
+                      : fmt::format("exactly {}", graph.example_batch)),
+      "Choose another microbatch, or export the model with a dynamic batch.");
+}
+
+/// What is asked for can be written at the end.
+void check_written(const ExecuteOptions& options, const Graph& graph) {
+  const auto check = [](const char* flag, const std::string& path, const std::string& tensor,
+                        DType dtype) {
+    if (!path.empty()) require_storable(flag, tensor, dtype);
+  };
+  for (const StoredTensor& tensor : graph.tensors) {
+    if (!tensor.requires_grad) continue;
+    check("--save", options.save, tensor.name, tensor.dtype);
+    check("--dump-gradients", options.dump_gradients, tensor.name, tensor.dtype);
+  }
+  for (const BufferUpdate& update : graph.updates) {
+    const StoredTensor& buffer = graph.tensors[update.tensor];
+    check("--save", options.save, buffer.name, buffer.dtype);
+  }
+  for (const Output& output : graph.outputs) {
+    const auto* tensor = std::get_if<TensorRef>(&output.value);
+    if (!tensor) continue;
+    check("--output", options.output, "output " + output.name, graph.values[tensor->value].dtype);
+  }
+}
+
+}  // namespace
+
+CheckedRun check_execute(const ExecuteOptions& options) {
+  check_flags(options);
+  CheckedRun checked;
+  checked.plan = read_plan(options.plan);
+  checked.graph = read_model(checked.plan.job);
+  check_model(checked.plan, checked.graph);
+  check_written(options, checked.graph);
+  checked.slicing = slice(checked.plan, checked.graph, analyse(checked.graph));
+  const bool replayed = parse_cuda_graphs(options.cuda_graphs, kGraphsFlag) != CudaGraphs::never;
+  make_adaptive(checked.plan, checked.graph, checked.slicing,
+                replayed ? CudaGraphs::automatic : CudaGraphs::never);
+  checked.program = lowered_program(checked.plan, checked.slicing, options.forward_only);
+  open_dataset(checked.plan.job, checked.graph, !options.forward_only);
+  return checked;
+}
+
+ExecuteTask execute_task(const ExecuteOptions& options, const CheckedRun& checked) {
+  const Plan& plan = checked.plan;
+  ExecuteTask task;
+  task.plan = std::filesystem::absolute(options.plan).string();
+  task.plan_sha256 = sha256_of_file(options.plan);
+  if (plan.made) task.program = to_csv(*plan.made);
+  if (!options.resume.empty()) {
+    const auto checkpoint = find_checkpoint(std::filesystem::absolute(options.resume));
+    task.first_step = read_checkpoint(checkpoint, plan, checked.graph.sha256).step;
+    task.resume = checkpoint.string();
+  }
+  task.steps = options.steps.value_or(options.forward_only ? 1 : plan.job.steps - task.first_step);
+  if (task.steps < 1) {
+    throw InputError(task.resume, fmt::format("has done all {} steps of the job", plan.job.steps),
+                     "Give --steps N to train N more.");
+  }
+  task.save_every = options.save_every;
+  task.forward_only = options.forward_only;
+  task.cuda_graphs = parse_cuda_graphs(options.cuda_graphs, kGraphsFlag);
+  task.timeline = !options.trace.empty();
+  const auto absolute = [](const std::string& path) {
+    return path.empty() ? path : std::filesystem::absolute(path).string();
+  };
+  task.save = absolute(options.save);
+  task.output = absolute(options.output);
+  task.dump_gradients = absolute(options.dump_gradients);
+  return task;
+}
+
+}  // namespace penstock::cli

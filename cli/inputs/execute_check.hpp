@@ -1,0 +1,24 @@
+// Everything about a run that can be checked without LibTorch, before a worker starts.
+#pragma once
+
+#include "cli/command_line/commands.hpp"
+#include "launch/execute_task.hpp"
+#include "pipeline/plan/plan.hpp"
+
+namespace penstock::cli {
+
+/// The plan with all that follows from it, checked.
+struct CheckedRun {
+  Plan plan;
+  Graph graph;
+  Slicing slicing;
+  Program program;
+};
+
+/// Reads the plan, its model and its data, and checks them and the flags. Throws InputError.
+CheckedRun check_execute(const ExecuteOptions& options);
+
+/// What the workers are told. Reads the checkpoint that is resumed. Throws InputError.
+ExecuteTask execute_task(const ExecuteOptions& options, const CheckedRun& checked);
+
+}  // namespace penstock::cli

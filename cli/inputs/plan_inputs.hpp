@@ -1,0 +1,37 @@
+// What a plan is simulated with, from the files that it names.
+#pragma once
+
+#include "pipeline/plan/cuda_graphs.hpp"
+#include "pipeline/plan/plan.hpp"
+#include "pipeline/profile/profile.hpp"
+#include "simulator/costs/memory_limit.hpp"
+#include "simulator/engine/costs.hpp"
+#include "simulator/network/network.hpp"
+
+namespace penstock::cli {
+
+struct PlanInputs {
+  Costs costs;
+  Network network;
+  MemoryLimit memory;
+  Probe probe;  // of the profile
+};
+
+/// Reads the plan's profile and cluster. `graphs`: whether steps are to be replayed
+/// (simulator/costs/replays.hpp). Throws InputError where the plan names no profile, where a file
+/// is not the one that the plan was made from, and where the cluster has too few ranks.
+PlanInputs plan_inputs(const Plan& plan, const Graph& model, const Slicing& slicing,
+                       CudaGraphs graphs = CudaGraphs::automatic);
+
+/// The plan's schedule is to be made for its costs (`adaptive`), and has not been.
+bool needs_adaptive(const Plan& plan);
+
+/// The adaptive program of such a plan, with that much memory per rank. Throws InputError where
+/// nothing fits.
+Program adaptive_program(const Plan& plan, const Slicing& slicing, const PlanInputs& inputs);
+
+/// Fills in Plan::made of such a plan, reading its files; leaves others alone.
+void make_adaptive(Plan& plan, const Graph& model, const Slicing& slicing,
+                   CudaGraphs graphs = CudaGraphs::automatic);
+
+}  // namespace penstock::cli

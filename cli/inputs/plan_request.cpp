@@ -1,0 +1,55 @@
+#include "cli/inputs/plan_request.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/error.hpp"
+#include "pipeline/plan/sharing.hpp"
+
+namespace penstock::cli {
+
+namespace {
+
+constexpr size_t explained_alternatives = 6;
+
+PlanObjective objective(const std::string& name) {
+  if (name == "throughput") return PlanObjective::throughput;
+  if (name == "memory") return PlanObjective::memory;
+  if (name == "cost") return PlanObjective::cost;
+  throw InputError("--objective", fmt::format("there is no objective `{}`", name),
+                   "Objectives: throughput, memory, cost. " +
+                       did_you_mean(name, {"throughput", "memory", "cost"}));
+}
+
+PlanSharing sharing(const std::string& name) {
+  if (name == "auto") return PlanSharing::automatic;
+  if (name == way_replicate) return PlanSharing::replicate;
+  if (name == way_transmit) return PlanSharing::transmit;
+  throw InputError(
+      "--shared-parameters", fmt::format("`{}` is no way to share a parameter", name),
+      "Ways: replicate, transmit, auto. " + did_you_mean(name, {"replicate", "transmit", "auto"}));
+}
+
+}  // namespace
+
+PlanRequest plan_request(const PlanOptions& options) {
+  PlanRequest request;
+  request.ranks = options.ranks;
+  request.schedules = options.schedules;
+  request.microbatches = options.microbatches;
+  request.stages_per_rank = options.stages_per_rank;
+  request.data_parallel = options.data_parallel;
+  request.memory_bytes = options.memory_bytes;
+  request.split = options.split;
+  request.objective = objective(options.objective);
+  request.sharing = sharing(options.shared_parameters);
+  request.contiguous = options.contiguous;
+  request.allow_batch_coupling = options.allow_batch_coupling;
+  request.alternatives = options.explain ? explained_alternatives : 0;
+  request.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return request;
+}
+
+}  // namespace penstock::cli

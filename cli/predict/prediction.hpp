@@ -1,0 +1,26 @@
+// What the simulator says of a plan, from the profile that the plan names.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "pipeline/plan/cuda_graphs.hpp"
+#include "pipeline/plan/plan.hpp"
+#include "pipeline/profile/profile.hpp"
+
+namespace penstock::cli {
+
+struct Predicted {
+  double step_s = 0;
+  std::vector<int64_t> peak_memory_bytes;  // per rank
+  Probe probe;                             // of the profile
+};
+
+/// Nothing where the plan names no profile, or one whose file is gone, or which did not measure
+/// this plan's microbatch, or which has no replays where they are asked for; `reason` then says
+/// which, for people.
+std::optional<Predicted> predict(const Plan& plan, const Graph& model, const Slicing& slicing,
+                                 const Program& lowered, CudaGraphs graphs, std::string& reason);
+
+}  // namespace penstock::cli

@@ -1,0 +1,28 @@
+// Studies of a plan: its program along the model's real data flow, its profile's costs.
+#include "base/quantity.hpp"
+#include "cli/inputs/plan_inputs.hpp"
+#include "cli/predict/simulate_study.hpp"
+#include "pipeline/job/parameters.hpp"
+#include "pipeline/plan/plan.hpp"
+
+namespace penstock::cli {
+
+Study plan_study(const SimulateOptions& options) {
+  Plan plan = read_plan(options.plan);
+  const Graph model = read_model(plan.job);
+  check_fingerprint(plan, model);
+  const Slicing slicing = slice(plan, model, analyse(model));
+  const CudaGraphs graphs = parse_cuda_graphs(options.cuda_graphs, "--cuda-graphs");
+  PlanInputs inputs = plan_inputs(plan, model, slicing, graphs);
+  if (!options.memory.empty()) inputs.memory = {.most = parse_bytes(options.memory, "--memory")};
+  if (needs_adaptive(plan)) plan.made = adaptive_program(plan, slicing, inputs);
+  Study study;
+  study.title = options.plan;
+  study.program = lowered_program(plan, slicing);
+  study.costs = std::move(inputs.costs);
+  study.network = std::move(inputs.network);
+  study.memory = std::move(inputs.memory);
+  return study;
+}
+
+}  // namespace penstock::cli

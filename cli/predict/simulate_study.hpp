@@ -1,0 +1,33 @@
+// What `penstock simulate` is asked to run: a plan, a schedule by name, or a program from a file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/command_line/commands.hpp"
+#include "pipeline/program/lowering.hpp"
+#include "pipeline/program/program.hpp"
+#include "simulator/costs/memory_limit.hpp"
+#include "simulator/engine/costs.hpp"
+#include "simulator/network/network.hpp"
+
+namespace penstock::cli {
+
+struct Study {
+  std::string title;        // `1f1b`, or the file
+  Program program;          // lowered and checked, or of a named schedule: compute alone
+  std::vector<Flow> flows;  // of a compute-only program
+  Costs costs;
+  Network network;
+  MemoryLimit memory;
+};
+
+/// Throws InputError for flags that are missing or do not go together, each with its cure.
+Study make_study(const SimulateOptions& options);
+
+/// Of a plan: costs from its profile, the link from its cluster or profile. Throws InputError, also
+/// where a file is not the one that the plan was made from.
+Study plan_study(const SimulateOptions& options);
+
+}  // namespace penstock::cli

@@ -1,0 +1,128 @@
+#include "cli/report/execute_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/quantity.hpp"
+#include "launch/execute_task.hpp"
+
+namespace penstock::cli {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GraphsUsed, on, why_not, without_s, with_s)
+
+GraphsUsed parse_graphs_used(const nlohmann::json& json) { return json.get<GraphsUsed>(); }
+
+namespace {
+
+std::vector<double> sorted_after_warm_up(const std::vector<double>& step_s) {
+  const size_t skipped = std::min<size_t>(kWarmUpSteps, step_s.size() - 1);
+  std::vector<double> times(step_s.begin() + static_cast<std::ptrdiff_t>(skipped), step_s.end());
+  std::sort(times.begin(), times.end());
+  return times;
+}
+
+}  // namespace
+
+double ExecuteResult::measured_step_s() const {
+  const std::vector<double> times = sorted_after_warm_up(step_s);
+  return times[times.size() / 2];
+}
+
+double ExecuteResult::spread_s() const {
+  const std::vector<double> times = sorted_after_warm_up(step_s);
+  return times[times.size() * 3 / 4] - times[times.size() / 4];
+}
+
+double ExecuteResult::slowdown(const Predicted& predicted) const {
+  return (probe.gemm_s + probe.copy_s) / (predicted.probe.gemm_s + predicted.probe.copy_s);
+}
+
+StepProgress::StepProgress(const Plan& plan, int64_t first_step, int64_t steps)
+    : first_step_(first_step),
+      end_(first_step + steps),
+      every_(std::max<int64_t>(1, steps / 100)),
+      per_step_(plan.job.global_batch * std::max<int64_t>(1, plan.job.sequence)),
+      unit_(plan.job.sequence > 0 ? "tokens" : "samples") {}
+
+void StepProgress::show(int64_t step, std::optional<double> loss, std::optional<double> norm,
+                        double step_s) {
+  std::string text = fmt::format("step {:>{}}/{}", step + 1, std::to_string(end_).size(), end_);
+  if (loss) text += fmt::format("   loss {:<9.6g}", *loss);
+  if (norm) text += fmt::format("   gradient {:<9.4g}", *norm);
+  text += fmt::format("   {}/step   {:.0f} {}/s", format_seconds(step_s),
+                      static_cast<double>(per_step_) / step_s, unit_);
+  const bool last = step + 1 == end_;
+  if ((step - first_step_) % every_ == 0 || last) line_.message(text);
+  if (last) return;
+  line_.show(static_cast<double>(step + 1 - first_step_) / static_cast<double>(end_ - first_step_),
+             text);
+}
+
+nlohmann::json report_json(const ExecuteResult& result, const std::optional<Predicted>& predicted) {
+  nlohmann::json json{{"losses", result.losses},
+                      {"step_s", result.step_s},
+                      {"measured_step_s", result.measured_step_s()},
+                      {"spread_s", result.spread_s()},
+                      {"peak_memory_bytes", result.peak_memory_bytes},
+                      {"ranks", result.peak_memory_bytes.size()},
+                      {"steps", result.step_s.size()},
+                      {"probe", {{"gemm_s", result.probe.gemm_s}, {"copy_s", result.probe.copy_s}}},
+                      {"predicted_step_s", nullptr},
+                      {"predicted_scaled_step_s", nullptr},
+                      {"predicted_peak_memory_bytes", nullptr}};
+  if (!result.gradient_norms.empty()) json["gradient_norms"] = result.gradient_norms;
+  if (!result.cuda_graphs.empty()) json["cuda_graphs"] = result.cuda_graphs;
+  if (!predicted) return json;
+  json["predicted_step_s"] = predicted->step_s;
+  json["predicted_scaled_step_s"] = predicted->step_s * result.slowdown(*predicted);
+  json["predicted_peak_memory_bytes"] = predicted->peak_memory_bytes;
+  return json;
+}
+
+namespace {
+
+std::string describe(const GraphsUsed& graphs) {
+  std::string text = graphs.on ? "CUDA graphs" : "no CUDA graphs: " + graphs.why_not;
+  if (graphs.with_s > 0) {
+    text += fmt::format(" (a step's compute {} with, {} without)", format_seconds(graphs.with_s),
+                        format_seconds(graphs.without_s));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string report_text(const ExecuteResult& result, const std::optional<Predicted>& predicted,
+                        const std::string& why_not_predicted) {
+  const double measured = result.measured_step_s();
+  std::string text =
+      fmt::format("step time: measured {} (median after {} steps, spread {})\n",
+                  format_seconds(measured), kWarmUpSteps, format_seconds(result.spread_s()));
+  if (predicted) {
+    const double scaled = predicted->step_s * result.slowdown(*predicted);
+    text += fmt::format("           predicted {} ({:+.1f} %), scaled by the probe {} ({:+.1f} %)\n",
+                        format_seconds(predicted->step_s), 100 * (predicted->step_s / measured - 1),
+                        format_seconds(scaled), 100 * (scaled / measured - 1));
+  } else {
+    text += fmt::format("           no prediction: {}\n", why_not_predicted);
+  }
+  for (size_t rank = 0; rank < result.peak_memory_bytes.size(); ++rank) {
+    const auto peak = static_cast<double>(result.peak_memory_bytes[rank]);
+    text += fmt::format("rank {}: peak memory measured {}", rank, format_bytes(peak));
+    if (predicted && rank < predicted->peak_memory_bytes.size()) {
+      const auto said = static_cast<double>(predicted->peak_memory_bytes[rank]);
+      text +=
+          fmt::format(", predicted {} ({:+.1f} %)", format_bytes(said), 100 * (said / peak - 1));
+    }
+    text += "\n";
+  }
+  for (size_t rank = 0; rank < result.cuda_graphs.size(); ++rank) {
+    const GraphsUsed& graphs = result.cuda_graphs[rank];
+    if (graphs.on || !graphs.why_not.empty())
+      text += fmt::format("rank {}: {}\n", rank, describe(graphs));
+  }
+  return text;
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,61 @@
+// What `penstock execute` shows while it runs, and at the end.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/predict/prediction.hpp"
+#include "cli/report/progress_line.hpp"
+#include "pipeline/plan/plan.hpp"
+
+namespace penstock::cli {
+
+/// Whether a rank on a GPU replayed its steps as CUDA graphs, and what its warm-up measured: a
+/// step's compute with and without them, 0 where it did not come to that.
+struct GraphsUsed {
+  bool on = false;
+  std::string why_not;
+  double without_s = 0, with_s = 0;
+};
+
+/// What rank 0 reported.
+struct ExecuteResult {
+  std::vector<double> losses;          // empty for forwards only
+  std::vector<double> gradient_norms;  // where the job clips
+  std::vector<double> step_s;
+  std::vector<int64_t> peak_memory_bytes;  // per rank
+  std::vector<GraphsUsed> cuda_graphs;     // per rank, on GPUs
+  Probe probe;                             // mean over ranks, before and after
+
+  /// Median and interquartile range of the steps after the warm-up.
+  double measured_step_s() const;
+  double spread_s() const;
+  /// How much slower this machine computes now than when it was profiled.
+  double slowdown(const Predicted& predicted) const;
+};
+
+/// Throws nlohmann::json::exception.
+GraphsUsed parse_graphs_used(const nlohmann::json& json);
+
+/// Each step's loss and time: drawn on a terminal, and as lines of their own, at most about 100 of
+/// a run, to standard error.
+class StepProgress {
+ public:
+  StepProgress(const Plan& plan, int64_t first_step, int64_t steps);
+  void show(int64_t step, std::optional<double> loss, std::optional<double> norm, double step_s);
+
+ private:
+  ProgressLine line_;
+  int64_t first_step_, end_, every_;
+  int64_t per_step_;  // tokens or samples
+  const char* unit_;
+};
+
+nlohmann::json report_json(const ExecuteResult& result, const std::optional<Predicted>& predicted);
+/// Predicted beside measured; ends with a newline.
+std::string report_text(const ExecuteResult& result, const std::optional<Predicted>& predicted,
+                        const std::string& why_not_predicted);
+
+}  // namespace penstock::cli

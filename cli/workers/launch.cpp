@@ -1,0 +1,103 @@
+#include "cli/workers/launch.hpp"
+
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "base/error.hpp"
+#include "cli/workers/workers.hpp"
+
+namespace penstock::cli {
+
+namespace {
+
+constexpr double kPatienceToTell_s = 10;
+
+WorkerTask launched_task(const Launcher& launcher, int rank) {
+  WorkerTask task;
+  task.launched = true;
+  task.rank = rank;
+  task.process = launcher.rank;
+  task.world_size = launcher.world_size;
+  task.local_rank = launcher.local_rank;
+  task.local_size = launcher.local_size;
+  task.node = launcher.node;
+  task.store_host = launcher.host;
+  task.store_port = launcher.port;
+  task.store_prefix = launcher.prefix;
+  task.store_serve = launcher.rank == 0 && !launcher.hosts_store;
+  task.one_machine = launcher.local_size == launcher.world_size;
+  return task;
+}
+
+std::vector<WorkerTask> local_tasks(const std::vector<int>& rank_of_process) {
+  const auto processes = static_cast<int>(rank_of_process.size());
+  std::vector<WorkerTask> tasks(rank_of_process.size());
+  for (int process = 0; process < processes; ++process) {
+    WorkerTask& task = tasks[static_cast<size_t>(process)];
+    task.rank = rank_of_process[static_cast<size_t>(process)];
+    task.process = task.local_rank = process;
+    task.world_size = task.local_size = processes;
+    task.store_serve = process == 0;
+  }
+  return tasks;
+}
+
+void check_size(const Launcher& launcher, int ranks) {
+  if (launcher.world_size == ranks) return;
+  throw InputError(
+      launcher.size_variable,
+      fmt::format("is {}, but the plan has {} ranks", launcher.world_size, ranks),
+      fmt::format("Start {} processes with {}, or plan for {}; or unset {} to start all "
+                  "ranks from here.",
+                  ranks, launcher.name, launcher.world_size, launcher.own_variable));
+}
+
+void tell_others(const Launcher& launcher, const std::string& message) {
+  WorkerTask task = launched_task(launcher, launcher.rank);
+  task.command = "refuse";
+  task.arguments = {{"message", message}};
+  task.start_timeout_s = kPatienceToTell_s;
+  try {
+    Workers workers({task}, [](int, int) { return std::string(); });
+    workers.run([](size_t, const nlohmann::json&) {});
+  } catch (const InputError&) {  // penstock-worker is not built: the others have none either
+  }
+}
+
+}  // namespace
+
+std::vector<int> as_numbered(int ranks) {
+  std::vector<int> rank_of_process(static_cast<size_t>(ranks));
+  std::iota(rank_of_process.begin(), rank_of_process.end(), 0);
+  return rank_of_process;
+}
+
+std::vector<WorkerTask> make_tasks(const Launch& launch) {
+  std::vector<WorkerTask> tasks;
+  if (launch.launcher) {
+    check_size(*launch.launcher, static_cast<int>(launch.rank_of_process.size()));
+    tasks.push_back(launched_task(
+        *launch.launcher, launch.rank_of_process[static_cast<size_t>(launch.launcher->rank)]));
+  } else {
+    tasks = local_tasks(launch.rank_of_process);
+  }
+  for (WorkerTask& task : tasks) {
+    task.command = launch.command;
+    task.arguments = launch.arguments;
+    task.facts = launch.facts;
+    task.start_timeout_s = launch.start_timeout_s;
+  }
+  return tasks;
+}
+
+void or_tell_others(const std::optional<Launcher>& launcher, const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const InputError& error) {
+    if (launcher && launcher->world_size > 1) tell_others(*launcher, error.what());
+    throw;
+  }
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,36 @@
+// Who starts the ranks: this program, one worker each, or a launcher (launch/launcher.hpp), for
+// which it is one rank.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/launcher.hpp"
+#include "launch/worker_protocol.hpp"
+
+namespace penstock::cli {
+
+/// What every task of a run has in common.
+struct Launch {
+  std::optional<Launcher> launcher;
+  std::vector<int> rank_of_process;  // one for each process of the run
+  std::string command;
+  nlohmann::json arguments;
+  Facts facts;
+  double start_timeout_s = kStartTimeout_s;
+};
+
+/// Process i is rank i.
+std::vector<int> as_numbered(int ranks);
+
+/// One task for each worker that this process starts. Throws InputError where the launcher started
+/// another number of processes.
+std::vector<WorkerTask> make_tasks(const Launch& launch);
+
+/// Runs `body`. Where that throws InputError under a launcher, the other ranks are told, so that
+/// they need not wait for this one; then it is thrown on.
+void or_tell_others(const std::optional<Launcher>& launcher, const std::function<void()>& body);
+
+}  // namespace penstock::cli

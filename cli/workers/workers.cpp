@@ -1,0 +1,269 @@
+#include "cli/workers/workers.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+#include "base/error.hpp"
+#include "cli/workers/onednn_isa.hpp"
+#include "cli/workers/process.hpp"
+
+namespace penstock::cli {
+
+using Json = nlohmann::json;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto kGrace = 300ms;  // for the others to say what they saw, which may be the cause
+// A rank that others have lost knows best why; a GPU takes seconds to let go of its process.
+constexpr auto kLostGrace = 5s;
+constexpr auto kPatience = 700ms;  // from SIGTERM to SIGKILL
+// Under a launcher the only worker asks the other ranks what happened before it ends,
+constexpr auto kLaunchedGrace = 3s;
+// but mpirun kills what still runs a second after its SIGTERM.
+constexpr auto kLastWords = 600ms;
+
+sigset_t ending_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  return set;
+}
+
+std::string worker_program() {
+  std::string path = program_folder() + "/penstock-worker";
+  if (access(path.c_str(), X_OK) != 0) {
+    throw InputError(path, "is not there", "Build Penstock with LibTorch: tools/build does.");
+  }
+  return path;
+}
+
+}  // namespace
+
+Workers::Workers(std::vector<WorkerTask> tasks, ActionName action_name)
+    : action_name_(std::move(action_name)) {
+  const std::string program = worker_program();
+  signal(SIGPIPE, SIG_IGN);  // a worker that died shows when its output ends
+  const sigset_t set = ending_signals();
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  signals_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (signals_ < 0) throw std::system_error(errno, std::generic_category(), "signalfd");
+  launched_ = !tasks.empty() && tasks.front().launched;
+  grace_ = launched_ ? kLaunchedGrace : Clock::duration(kGrace);
+  for (WorkerTask& task : tasks) workers_.push_back({std::move(task), SharedProgress()});
+  for (Worker& worker : workers_) start(worker, program);
+}
+
+Workers::~Workers() {
+  for (Worker& worker : workers_) {
+    if (worker.process > 0 && !worker.ended) {
+      kill(worker.process, SIGKILL);
+      collect(worker);
+    }
+    if (worker.input >= 0) close(worker.input);
+    if (worker.output >= 0) close(worker.output);
+  }
+  if (signals_ >= 0) close(signals_);
+  const sigset_t set = ending_signals();
+  sigprocmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+void Workers::start(Worker& worker, const std::string& program) {
+  worker.task.progress = worker.progress.descriptor();
+  const ChildProcess child = start_child(program, worker.task.progress);
+  worker.process = child.process;
+  worker.input = child.input;
+  worker.output = child.output;
+  write_line(worker, to_json(worker.task));
+}
+
+void Workers::write_line(Worker& worker, const Json& line) {
+  const std::string text = line.dump() + "\n";
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const ssize_t written = write(worker.input, rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return;  // it has died
+    rest.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+bool Workers::running() const {
+  return std::ranges::any_of(workers_, [](const Worker& worker) { return !worker.ended; });
+}
+
+std::optional<WorkersFailure> Workers::run(const Listener& listener) {
+  while (running()) {
+    poll_once(listener);
+    end_survivors();
+  }
+  if (interrupted_) {
+    std::string message = fmt::format("ended by SIG{}", sigabbrev_np(*interrupted_));
+    for (const Worker& worker : workers_) {
+      if (launched_ && worker.error) message += "; " + describe(worker);
+    }
+    return WorkersFailure{128 + *interrupted_, message};
+  }
+  if (failures_ == 0) return std::nullopt;
+  return root_cause();
+}
+
+void Workers::poll_once(const Listener& listener) {
+  std::vector<pollfd> watched{{signals_, POLLIN, 0}};
+  std::vector<size_t> indices;
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i].ended) continue;
+    watched.push_back({workers_[i].output, POLLIN, 0});
+    indices.push_back(i);
+  }
+  const int timeout_ms = failed_at_ ? 20 : -1;
+  if (poll(watched.data(), watched.size(), timeout_ms) <= 0) return;
+  if (watched[0].revents != 0) take_signal();
+  for (size_t i = 0; i < indices.size(); ++i) {
+    if ((watched[i + 1].revents & POLLIN) != 0) read_output(indices[i], listener);
+  }
+  for (size_t i = 0; i < indices.size(); ++i) {  // what they say comes before that they ended
+    const short events = watched[i + 1].revents;
+    if ((events & POLLHUP) != 0 && (events & POLLIN) == 0) collect(workers_[indices[i]]);
+  }
+}
+
+void Workers::read_output(size_t index, const Listener& listener) {
+  Worker& worker = workers_[index];
+  std::array<char, 65536> buffer;
+  const ssize_t got = read(worker.output, buffer.data(), buffer.size());
+  if (got <= 0) return;
+  worker.unread.append(buffer.data(), static_cast<size_t>(got));
+  size_t begin = 0;
+  for (size_t end; (end = worker.unread.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    take_line(index, worker.unread.substr(begin, end - begin), listener);
+  }
+  worker.unread.erase(0, begin);
+}
+
+void Workers::take_line(size_t index, const std::string& line, const Listener& listener) {
+  const Json event = Json::parse(line, nullptr, false);
+  if (!event.is_object() || !event.contains("event")) return;  // a library wrote to its output
+  if (event["event"] == "error") {
+    workers_[index].error = parse_error(event);
+    note_failure(workers_[index]);
+  } else if (event["event"] == "port") {
+    for (Worker& worker : workers_) {
+      if (!worker.task.store_serve) write_line(worker, {{"port", event.at("port")}});
+    }
+  } else {
+    listener(index, event);
+  }
+}
+
+/// The worker's output has ended, so it has or is about to.
+void Workers::collect(Worker& worker) {
+  int status = 0;
+  while (waitpid(worker.process, &status, 0) < 0 && errno == EINTR) {
+  }
+  worker.ended = status;
+  if (status != 0) note_failure(worker);
+}
+
+void Workers::note_failure(Worker& worker) {
+  if (worker.order != 0 || asked_at_ || interrupted_) return;
+  worker.order = ++failures_;
+  if (!failed_at_) failed_at_ = Clock::now();
+}
+
+void Workers::take_signal() {
+  signalfd_siginfo info{};
+  if (read(signals_, &info, sizeof info) != sizeof info) return;
+  const bool at_once = interrupted_ || !launched_ || info.ssi_signo != SIGTERM;
+  if (interrupted_) killed_ = false;  // again
+  interrupted_ = static_cast<int>(info.ssi_signo);
+  failed_at_ = Clock::now() - grace_ + (at_once ? 0ms : kLastWords);
+}
+
+/// What ends when it was asked to, or is killed for not doing so, is no cause.
+void Workers::end_survivors() {
+  if (!failed_at_) return;
+  const auto now = Clock::now();
+  if (!asked_at_) {
+    const bool waits = !interrupted_ && waits_for_cause();
+    if (now - *failed_at_ < (waits ? Clock::duration(kLostGrace) : grace_)) return;
+    asked_at_ = now;
+    signal_survivors(SIGTERM);
+  } else if (!killed_ && now - *asked_at_ >= kPatience) {
+    killed_ = true;
+    signal_survivors(SIGKILL);
+  }
+}
+
+void Workers::signal_survivors(int number) const {
+  for (const Worker& worker : workers_) {
+    if (!worker.ended) kill(worker.process, number);
+  }
+}
+
+/// All that is known is that a rank is lost which has not ended yet.
+bool Workers::waits_for_cause() const {
+  const auto lost_peer = [](const Worker& worker) {
+    return worker.error && worker.error->kind == FailureKind::peer;
+  };
+  const auto is_lost = [&](const Worker& suspect) {
+    return !suspect.ended && std::ranges::any_of(workers_, [&](const Worker& worker) {
+      return lost_peer(worker) && worker.error->lost == suspect.task.rank;
+    });
+  };
+  const bool known = std::ranges::any_of(
+      workers_, [&](const Worker& worker) { return worker.order != 0 && !lost_peer(worker); });
+  return !known && std::ranges::any_of(workers_, is_lost);
+}
+
+WorkersFailure Workers::root_cause() const {
+  const Worker* cause = nullptr;
+  const auto rank = [](const Worker& worker) {
+    const bool lost_peer = worker.error && worker.error->kind == FailureKind::peer;
+    return std::pair(lost_peer, worker.order);
+  };
+  for (const Worker& worker : workers_) {
+    if (worker.order != 0 && (cause == nullptr || rank(worker) < rank(*cause))) cause = &worker;
+  }
+  const bool input = cause->error && cause->error->kind == FailureKind::input;
+  return {input ? 2 : 1, describe(*cause)};
+}
+
+std::string Workers::describe(const Worker& worker) const {
+  SharedProgress::Place at = worker.progress.get();
+  std::string action = at.position < 0 ? "" : action_name_(worker.task.rank, at.position);
+  if (worker.error && worker.error->kind == FailureKind::input) return worker.error->message;
+  if (worker.error) {
+    at.step = worker.error->step;
+    action = worker.error->action;
+  }
+  std::string where = at.step < 0 ? "before its first step" : fmt::format("in step {}", at.step);
+  if (!action.empty()) where += " at " + action;
+  if (worker.error)
+    return fmt::format("rank {} failed {}: {}", worker.task.rank, where, worker.error->message);
+  const int status = *worker.ended;
+  std::string text = fmt::format("rank {} (process {}) ended {}: {}", worker.task.rank,
+                                 worker.process, where, describe_wait_status(status));
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+    text += "\n  If nobody did that, the system ran out of memory.";
+  }
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGILL) {
+    text += fmt::format(
+        "\n  The processor refused an instruction that it reports to have. {}=AVX512_CORE_FP16, or "
+        "AVX2, keeps oneDNN from using the newest.",
+        kOnednnVariable);
+  }
+  return text;
+}
+
+}  // namespace penstock::cli

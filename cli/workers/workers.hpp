@@ -1,0 +1,88 @@
+// Starts penstock-worker processes of this machine, listens to them, and never leaves one behind.
+//
+// A worker dies with this process (PR_SET_PDEATHSIG), even if that is killed. When one fails, the
+// others are ended within two seconds and the root cause is told: the first worker that failed by
+// itself, rather than the ones that then lost their peer. Under a launcher there is one worker, and
+// it is given a few seconds to find out from the other ranks why it failed.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/progress.hpp"
+#include "launch/worker_protocol.hpp"
+
+namespace penstock::cli {
+
+/// Why a run of workers ended badly.
+struct WorkersFailure {
+  int status = 1;  // for the process: 1, 2 for a user's mistake, 128 + signal when interrupted
+  std::string message;
+};
+
+class Workers {
+ public:
+  /// The name of an action by rank and position in its program, for messages.
+  using ActionName = std::function<std::string(int rank, int position)>;
+  /// The worker's index among the tasks, and the event.
+  using Listener = std::function<void(size_t worker, const nlohmann::json& event)>;
+
+  /// Starts one worker for each task. Throws InputError where penstock-worker is not beside this
+  /// program. Where a task's store has no port, the port that worker 0 reports is passed on.
+  Workers(std::vector<WorkerTask> tasks, ActionName action_name);
+  /// Kills those that still run.
+  ~Workers();
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  /// Returns when all have ended; what went wrong, if anything did. SIGINT and SIGTERM end them.
+  std::optional<WorkersFailure> run(const Listener& listener);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Worker {
+    WorkerTask task;
+    SharedProgress progress;
+    pid_t process = -1;
+    int input = -1, output = -1;  // our ends of its pipes
+    std::string unread;           // an unfinished line
+    std::optional<WorkerError> error;
+    std::optional<int> ended;  // its wait status
+    size_t order = 0;          // of the first sign of its failure
+  };
+
+  void start(Worker& worker, const std::string& program);
+  void write_line(Worker& worker, const nlohmann::json& line);
+  void read_output(size_t index, const Listener& listener);
+  void take_line(size_t index, const std::string& line, const Listener& listener);
+  void collect(Worker& worker);
+  void note_failure(Worker& worker);
+  void end_survivors();
+  void signal_survivors(int number) const;
+  bool running() const;
+  void poll_once(const Listener& listener);
+  void take_signal();
+  bool waits_for_cause() const;
+  WorkersFailure root_cause() const;
+  std::string describe(const Worker& worker) const;
+
+  std::deque<Worker> workers_;
+  ActionName action_name_;
+  int signals_ = -1;                // signalfd of SIGINT and SIGTERM
+  std::optional<int> interrupted_;  // by that signal
+  std::optional<Clock::time_point> failed_at_;
+  size_t failures_ = 0;
+  std::optional<Clock::time_point> asked_at_;  // to end, by SIGTERM
+  bool killed_ = false;
+  bool launched_ = false;    // by torchrun, srun, mpirun: one worker, which is one of many ranks
+  Clock::duration grace_{};  // from the first failure to SIGTERM
+};
+
+}  // namespace penstock::cli

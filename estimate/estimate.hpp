@@ -1,0 +1,28 @@
+// A profile without a device: what a model costs on hardware that is known by its figures.
+#pragma once
+
+#include <string>
+
+#include "estimate/device.hpp"
+#include "graph/graph.hpp"
+#include "pipeline/profile/profile.hpp"
+
+namespace penstock {
+
+/// Roofline (Williams, Waterman, Patterson, "Roofline", CACM 52, 2009) for each operator and
+/// action: the longer of FLOPs at the class's efficiency of the peak and bytes at that of the
+/// bandwidth, and a launch (estimate_work.hpp says of what); bytes held as estimate_memory.hpp
+/// says. For every divisor of the global batch that the model allows and of which every unit alone,
+/// with parameters, gradients and optimizer state, fits in the device's memory. The optimizer,
+/// accumulation and clearing move bytes at the class's efficiency. Reading data, hand-offs and the
+/// first microbatch's excess are taken as free. The same arguments give the same profile to the
+/// last bit; `device.details` says `source: estimate` and the efficiencies.
+/// Throws InputError for a dtype that the device has no figure for, a batch without a divisor that
+/// the model allows, a unit that is larger than the device.
+Profile estimate(const Graph& graph, const Job& job, const DeviceSpec& device);
+
+/// What `profile` and `plan` say of an estimated profile: from which figures, and how far off the
+/// fit was; empty for a measured one.
+std::string estimate_note(const Profile& profile);
+
+}  // namespace penstock

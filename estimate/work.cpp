@@ -1,0 +1,251 @@
+#include "estimate/work.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "estimate/saved.hpp"
+#include "graph/operators/facts.hpp"
+#include "graph/operators/flops.hpp"
+
+namespace penstock {
+
+namespace {
+
+struct ClassRule {
+  std::string_view part;  // of the target's name
+  OperatorClass kind;
+};
+
+/// The first that the name holds: `_log_softmax_backward` is a softmax.
+constexpr ClassRule class_rules[] = {
+    {"attention", OperatorClass::attention},
+    {"conv", OperatorClass::convolution},
+    {"norm", OperatorClass::normalisation},
+    {"softmax", OperatorClass::normalisation},
+    {"cross_entropy", OperatorClass::normalisation},
+    {"embedding", OperatorClass::lookup},
+    {"index", OperatorClass::lookup},
+    {"gather", OperatorClass::lookup},
+    {"scatter", OperatorClass::lookup},
+};
+
+constexpr std::string_view products[] = {"linear",   "matmul", "mm",      "bmm",      "mv",
+                                         "dot",      "addmm",  "baddbmm", "addbmm",   "addmv",
+                                         "bilinear", "lstm",   "gru",     "rnn_tanh", "rnn_relu"};
+constexpr std::string_view reductions[] = {"sum",    "mean",   "amax", "amin", "max",
+                                           "min",    "var",    "std",  "prod", "argmax",
+                                           "argmin", "cumsum", "norm"};
+/// The gradient of each operand is the result's, or a part or a sum of it.
+constexpr std::string_view passes_on[] = {"add",   "sub",        "cat", "stack",
+                                          "clone", "contiguous", "sum", "mean"};
+
+constexpr double attention_backward = 2.5;
+
+std::string_view without_space(const Operator& op) {
+  const std::string_view target = op.target;
+  const size_t colons = target.find("::");
+  return colons == std::string_view::npos ? target : target.substr(colons + 2);
+}
+
+template <typename List>
+bool has(const List& list, std::string_view text) {
+  return std::ranges::find(list, text) != std::end(list);
+}
+
+/// Works out one operator.
+class Worker {
+ public:
+  Worker(const EstimateModel& model, const Operator& op, int64_t batch, bool cuda)
+      : model_(model),
+        op_(op),
+        batch_(batch),
+        saved_(saved_for_backward(model, op, batch, cuda)),
+        kind_(class_of(op)),
+        forward_flops_(forward_flops(model.graph(), op, batch)) {
+    for (const ValueId output : op.outputs)
+      if (output >= 0) gradient_bytes_ += model.requires_grad(output) ? bytes(output) : 0;
+  }
+
+  OperatorWork run() {
+    if (model_.works(op_)) {
+      work_.forward.push_back({kind_, dtype(), forward_flops_,
+                               static_cast<double>(forward_bytes(model_.graph(), op_, batch_))});
+      if (model_.differentiated(op_)) backward();
+    }
+    if (model_.differentiated(op_)) add_up_gradients();
+    return std::move(work_);
+  }
+
+ private:
+  double bytes(ValueId id) const { return static_cast<double>(model_.value(id).bytes(batch_)); }
+  double elements(ValueId id) const {
+    return static_cast<double>(model_.value(id).elements(batch_));
+  }
+  /// The first that is a tensor.
+  ValueId output() const {
+    return *std::ranges::find_if(op_.outputs, [](ValueId id) { return id >= 0; });
+  }
+  DType dtype() const {
+    for (const ValueId id : op_.outputs)
+      if (id >= 0) return model_.value(id).dtype;
+    return DType::float32;
+  }
+  double saved_bytes() const {
+    double sum = static_cast<double>(saved_.own_bytes);
+    for (const ValueId id : saved_.values) sum += bytes(id);
+    return sum;
+  }
+
+  void backward() {
+    for (const ValueId operand : model_.data_operands(op_)) gradient_of(operand, work_.input);
+    const std::vector<ValueId> parameters = model_.parameter_operands(op_);
+    for (const ValueId operand : parameters) gradient_of(operand, work_.weight);
+    double stored = 0;
+    for (const ValueId operand : parameters) stored += bytes(operand);
+    if (stored > 0)
+      work_.weight.push_back({OperatorClass::elementwise, dtype(), 0, accumulate_traffic * stored});
+  }
+
+  /// What it takes to get from the gradient of the result to the operand's.
+  void gradient_of(ValueId operand, std::vector<Work>& work) {
+    const double own = bytes(operand);
+    switch (kind_) {
+      case OperatorClass::gemm:
+      case OperatorClass::convolution: return gradient_of_factor(operand, work);
+      case OperatorClass::attention:
+        if (work.empty())  // of all three at once
+          work.push_back({kind_, dtype(), attention_backward * forward_flops_,
+                          gradient_bytes_ + 2 * saved_bytes()});
+        return;
+      case OperatorClass::normalisation:
+        if (&work == &work_.input || work.empty())  // scale and shift at once
+          work.push_back({kind_, dtype(), forward_flops_, gradient_bytes_ + saved_bytes() + own});
+        return;
+      case OperatorClass::lookup:
+        work.push_back({kind_, dtype(), 0, own + 3 * gradient_bytes_});
+        return;
+      default: return gradient_of_others(operand, work);
+    }
+  }
+
+  /// The other factors times the result's gradient; a bias gets a sum.
+  void gradient_of_factor(ValueId operand, std::vector<Work>& work) {
+    const bool added = model_.value(operand).shape.size() <= 1 && model_.of_parameters(operand);
+    if (added) {
+      work.push_back({OperatorClass::reduction, dtype(), elements(output()),
+                      gradient_bytes_ + bytes(operand)});
+      return;
+    }
+    double moved = gradient_bytes_ + bytes(operand);
+    for (const ValueId read : op_.reads())
+      if (read != operand && model_.value(read).shape.size() > 1) moved += bytes(read);
+    work.push_back({kind_, dtype(), forward_flops_ * share_of_product(operand), moved});
+  }
+
+  /// A recurrent layer multiplies with several matrices, each once: its part of them.
+  double share_of_product(ValueId operand) const {
+    if (!model_.of_parameters(operand)) return 1;
+    double all = 0;
+    for (const ValueId read : op_.reads())
+      if (model_.of_parameters(read) && model_.value(read).shape.size() > 1) all += elements(read);
+    return elements(operand) / all;
+  }
+
+  void gradient_of_others(ValueId operand, std::vector<Work>& work) {
+    const bool sums = kind_ == OperatorClass::reduction;  // each element gets its row's gradient
+    const bool broadcast = !sums && elements(operand) < elements(output());
+    const bool passed = has(passes_on, without_space(op_)) && !broadcast;
+    if (passed) return;
+    work.push_back({broadcast ? OperatorClass::reduction : kind_, dtype(),
+                    std::max(elements(operand), elements(output())),
+                    gradient_bytes_ + saved_bytes() + bytes(operand)});
+  }
+
+  void add_up_gradients() {
+    for (const ValueId id : op_.outputs) {
+      if (id < 0) continue;
+      for (int further = 1; further < model_.gradients(id); ++further)
+        work_.input.push_back({OperatorClass::elementwise, model_.value(id).dtype, elements(id),
+                               accumulate_traffic * bytes(id)});
+    }
+  }
+
+  const EstimateModel& model_;
+  const Operator& op_;
+  const int64_t batch_;
+  const SavedForBackward saved_;
+  const OperatorClass kind_;
+  const double forward_flops_;
+  double gradient_bytes_ = 0;  // of the results
+  OperatorWork work_;
+};
+
+}  // namespace
+
+OperatorClass class_of(const Operator& op) {
+  const std::string_view target = without_space(op);
+  if (has(products, target)) return OperatorClass::gemm;
+  if (has(reductions, target)) return OperatorClass::reduction;
+  for (const ClassRule& rule : class_rules)
+    if (target.find(rule.part) != std::string_view::npos) return rule.kind;
+  return OperatorClass::elementwise;
+}
+
+OperatorWork work_of(const EstimateModel& model, const Operator& op, int64_t batch, bool cuda) {
+  return Worker(model, op, batch, cuda).run();
+}
+
+ValueId loss_input(const EstimateModel& model) {
+  if (model.graph().outputs.empty()) return -1;
+  const auto* ref = std::get_if<TensorRef>(&model.graph().outputs.front().value);
+  return ref ? ref->value : -1;
+}
+
+OperatorWork work_of_loss(const EstimateModel& model, Loss loss, int64_t batch) {
+  const ValueId id = loss_input(model);
+  if (id < 0) return {};
+  const Value& output = model.value(id);
+  const auto bytes = static_cast<double>(output.bytes(batch));
+  const auto elements = static_cast<double>(output.elements(batch));
+  const auto piece = [&](OperatorClass kind, double flops, double traffic) {
+    return Work{kind, output.dtype, flops * elements, traffic * bytes};
+  };
+  switch (loss) {
+    case Loss::cross_entropy:  // log-softmax; then a gradient filled in, and its way back
+      return {{piece(OperatorClass::normalisation, 5, 2)},
+              {piece(OperatorClass::elementwise, 0, 1), piece(OperatorClass::normalisation, 5, 3)},
+              {}};
+    case Loss::mse:
+      return {
+          {piece(OperatorClass::reduction, 3, 2)}, {piece(OperatorClass::elementwise, 2, 3)}, {}};
+    case Loss::output: break;
+  }
+  return {{piece(OperatorClass::reduction, 1, 1)}, {piece(OperatorClass::elementwise, 0, 1)}, {}};
+}
+
+int64_t saved_by_loss(const EstimateModel& model, Loss loss, int64_t batch) {
+  const ValueId id = loss_input(model);
+  return id >= 0 && loss == Loss::cross_entropy ? model.value(id).bytes(batch) : 0;
+}
+
+double optimizer_traffic(const Job& job) {
+  const bool masters = job.precision == Precision::bf16;
+  const double wide = masters ? 2 : 1;  // bytes of float32 for each of the parameter's
+  const double clipping = job.optimizer.clip_norm > 0 ? 3 : 0;
+  return wide * (3 + clipping + 2 * job.optimizer.state_per_parameter()) + (masters ? 1 : 0);
+}
+
+double ideal_s(const DeviceSpec& device, const Work& work) {
+  const double compute_s = work.flops > 0 ? work.flops / device.peak(work.kind, work.dtype) : 0;
+  return std::max(compute_s, work.bytes / device.bandwidth);
+}
+
+double seconds(const DeviceSpec& device, const std::vector<Work>& work) {
+  double sum_s = 0;
+  for (const Work& piece : work)
+    sum_s += ideal_s(device, piece) / device.efficiency[static_cast<size_t>(piece.kind)] +
+             device.launch_s;
+  return sum_s;
+}
+
+}  // namespace penstock

@@ -1,0 +1,210 @@
+// Formulas, with one multiply-add counted as two FLOPs, as Kaplan et al., "Scaling Laws for Neural
+// Language Models" (2020), count them. Attention is 4*B*H*Tq*Tk*D: a matrix product for the scores,
+// one for the result; a causal mask is not taken off, as the kernels differ in what they skip.
+#include "graph/operators/flops.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "graph/operators/facts.hpp"
+
+namespace penstock {
+namespace {
+
+/// The shapes of an operator for one batch.
+struct Shapes {
+  const Graph& graph;
+  const Operator& op;
+  int64_t batch;
+
+  const Value* value(const std::string& name) const {
+    const ArgumentValue* found = argument(op, name);
+    const auto* tensor = found ? std::get_if<TensorRef>(found) : nullptr;
+    return tensor ? &graph.values[tensor->value] : nullptr;
+  }
+  double elements(const std::string& name) const {
+    const Value* found = value(name);
+    return found ? static_cast<double>(found->elements(batch)) : 0;
+  }
+  /// Dimension `dim` of argument `name`, from the end where negative; 1 where there is none.
+  double size(const std::string& name, int dim) const {
+    const Value* found = value(name);
+    if (!found) return 1;
+    const int rank = static_cast<int>(found->shape.size()), at = dim < 0 ? dim + rank : dim;
+    return at < 0 || at >= rank ? 1 : static_cast<double>(found->shape[at].at(batch));
+  }
+  double output() const {
+    double count = 0;
+    for (const ValueId id : op.outputs)
+      if (id >= 0) count = std::max(count, static_cast<double>(graph.values[id].elements(batch)));
+    return count;
+  }
+};
+
+/// self [.., n, k] @ other [k, m]: two FLOPs for each of k terms of each output element.
+double product_of(const Shapes& s, const std::string& left) {
+  return 2 * s.output() * s.size(left, -1);
+}
+
+double linear(const Shapes& s) {
+  return product_of(s, "input") + (s.value("bias") ? s.output() : 0);
+}
+double self_product(const Shapes& s) { return product_of(s, "self"); }
+double added_product(const Shapes& s) { return product_of(s, "mat1") + 2 * s.output(); }
+double added_batched_product(const Shapes& s) { return product_of(s, "batch1") + 2 * s.output(); }
+double added_vector_product(const Shapes& s) { return product_of(s, "mat") + 2 * s.output(); }
+double bilinear(const Shapes& s) {
+  return 2 * s.output() * s.size("input1", -1) * (s.size("input2", -1) + 1);
+}
+
+/// Each output element is a dot product over one group's input channels and the kernel: the weight
+/// [out, in/groups, kernel…] without its first dimension.
+double forward_convolution(const Shapes& s) {
+  const double terms = s.elements("weight") / std::max(1.0, s.size("weight", 0));
+  return 2 * s.output() * terms + (s.value("bias") ? s.output() : 0);
+}
+/// Each input element is spread over the outputs of its group: the weight [in, out/groups,
+/// kernel…].
+double transposed_convolution(const Shapes& s) {
+  const double terms = s.elements("weight") / std::max(1.0, s.size("weight", 0));
+  return 2 * s.elements("input") * terms + (s.value("bias") ? s.output() : 0);
+}
+double convolution(const Shapes& s) {
+  return flag(s.op, "transposed", false) ? transposed_convolution(s) : forward_convolution(s);
+}
+
+/// query [.., Tq, D], key [.., Tk, D], value [.., Tk, Dv]; heads of key and value may be repeated.
+double attention(const Shapes& s) {
+  const double rows = s.elements("query") / std::max(1.0, s.size("query", -1));
+  return 2 * rows * s.size("key", -2) * (s.size("query", -1) + s.size("value", -1));
+}
+
+/// Every weight matrix multiplies the features once for each sample and time step.
+double recurrent(const Shapes& s) {
+  const Value* input = s.value("input");
+  const ArgumentValue* parameters = argument(s.op, "params");
+  const auto* list = parameters ? std::get_if<TensorList>(parameters) : nullptr;
+  if (!input || !list) return s.output();
+  const double steps = s.elements("input") / std::max(1.0, s.size("input", -1));
+  double terms = 0;
+  for (const auto& id : list->values)
+    if (id && s.graph.values[*id].shape.size() == 2)
+      terms += static_cast<double>(s.graph.values[*id].elements(s.batch));
+  return 2 * steps * terms + s.output();
+}
+
+/// A sum over the input: one addition for each of its elements.
+double reduction(const Shapes& s) { return std::max(s.elements("self"), s.elements("input")); }
+/// A mean, a variance, a difference, a quotient, scale and shift for each element.
+double normalisation(const Shapes& s) {
+  return 8 * std::max(s.elements("input"), s.elements("self"));
+}
+/// Maximum, difference, exponential, sum and quotient for each element.
+double softmax(const Shapes& s) { return 5 * std::max(s.elements("self"), s.elements("input")); }
+double nothing(const Shapes&) { return 0; }
+
+struct Formula {
+  std::string_view target;
+  double (*flops)(const Shapes&);
+};
+
+constexpr Formula formulas[] = {
+    {"aten::linear", linear},
+    {"aten::matmul", self_product},
+    {"aten::mm", self_product},
+    {"aten::bmm", self_product},
+    {"aten::mv", self_product},
+    {"aten::dot", self_product},
+    {"aten::addmm", added_product},
+    {"aten::baddbmm", added_batched_product},
+    {"aten::addbmm", added_batched_product},
+    {"aten::addmv", added_vector_product},
+    {"aten::bilinear", bilinear},
+    {"aten::conv1d", forward_convolution},
+    {"aten::conv2d", forward_convolution},
+    {"aten::conv3d", forward_convolution},
+    {"aten::conv_transpose1d", transposed_convolution},
+    {"aten::conv_transpose2d", transposed_convolution},
+    {"aten::conv_transpose3d", transposed_convolution},
+    {"aten::convolution", convolution},
+    {"aten::_convolution", convolution},
+    {"aten::scaled_dot_product_attention", attention},
+    {"aten::_scaled_dot_product_flash_attention", attention},
+    {"aten::_scaled_dot_product_flash_attention_for_cpu", attention},
+    {"aten::_scaled_dot_product_efficient_attention", attention},
+    {"aten::_scaled_dot_product_cudnn_attention", attention},
+    {"aten::lstm", recurrent},
+    {"aten::gru", recurrent},
+    {"aten::rnn_tanh", recurrent},
+    {"aten::rnn_relu", recurrent},
+    {"aten::layer_norm", normalisation},
+    {"aten::native_layer_norm", normalisation},
+    {"aten::rms_norm", normalisation},
+    {"aten::group_norm", normalisation},
+    {"aten::native_group_norm", normalisation},
+    {"aten::batch_norm", normalisation},
+    {"aten::instance_norm", normalisation},
+    {"aten::_native_batch_norm_legit", normalisation},
+    {"aten::_native_batch_norm_legit_functional", normalisation},
+    {"aten::_native_batch_norm_legit_no_training", normalisation},
+    {"aten::softmax", softmax},
+    {"aten::_softmax", softmax},
+    {"aten::log_softmax", softmax},
+    {"aten::_log_softmax", softmax},
+    {"aten::cross_entropy_loss", softmax},
+    {"aten::sum", reduction},
+    {"aten::mean", reduction},
+    {"aten::amax", reduction},
+    {"aten::amin", reduction},
+    {"aten::max", reduction},
+    {"aten::min", reduction},
+    {"aten::var", reduction},
+    {"aten::std", reduction},
+    {"aten::prod", reduction},
+    {"aten::argmax", reduction},
+    {"aten::argmin", reduction},
+    {"aten::embedding", nothing},
+    {"aten::embedding_bag",
+     [](const Shapes& s) { return s.elements("indices") * s.size("weight", -1); }},
+    {"aten::index_select", nothing},
+    {"aten::index", nothing},
+    {"aten::gather", nothing},
+    {"aten::clone", nothing},
+    {"aten::contiguous", nothing},
+    {"aten::cat", nothing},
+    {"aten::stack", nothing},
+    {"aten::full", nothing},
+    {"aten::zeros", nothing},
+    {"aten::ones", nothing},
+    {"aten::empty", nothing},
+    {"aten::lift_fresh_copy", nothing},
+};
+
+/// Read only those rows of their first tensor that they return.
+constexpr std::string_view lookups[] = {"aten::embedding", "aten::index_select", "aten::index",
+                                        "aten::gather"};
+
+}  // namespace
+
+double forward_flops(const Graph& graph, const Operator& op, int64_t batch) {
+  if (is_view(op) || is_assertion(op)) return 0;
+  const Shapes shapes{graph, op, batch};
+  for (const Formula& formula : formulas)
+    if (formula.target == op.target) return formula.flops(shapes);
+  return shapes.output();
+}
+
+int64_t forward_bytes(const Graph& graph, const Operator& op, int64_t batch) {
+  if (is_view(op) || is_assertion(op)) return 0;
+  int64_t written = 0, read = 0;
+  for (const ValueId output : op.outputs)
+    if (output >= 0) written += graph.values[output].bytes(batch);
+  const bool lookup = std::ranges::find(lookups, op.target) != std::end(lookups);
+  for (const ValueId source : op.reads()) {
+    const int64_t whole = graph.values[source].bytes(batch);
+    read += lookup && source == op.reads().front() ? std::min(whole, written) : whole;
+  }
+  return read + written;
+}
+
+}  // namespace penstock

@@ -1,0 +1,35 @@
+// What a worker is told to execute: the arguments of a task whose command is `execute`.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "pipeline/plan/cuda_graphs.hpp"
+
+namespace penstock {
+
+struct ExecuteTask {
+  std::string plan;         // path; read again by every worker
+  std::string plan_sha256;  // of what was checked before the workers were started
+  std::string program;      // of schedule `adaptive`: its compute actions as CSV
+  int64_t first_step = 0;   // not 0 where a checkpoint is resumed
+  int64_t steps = 1;        // to run
+  bool forward_only = false;
+  CudaGraphs cuda_graphs = CudaGraphs::automatic;
+  bool timeline = false;  // tell the timeline of the median step
+  std::string output;     // of forwards only: .safetensors, "" for none
+  std::string dump_gradients;
+  std::string save;        // folder for checkpoints, "" for none
+  int64_t save_every = 0;  // steps; 0: at the end only
+  std::string resume;      // the checkpoint to start from, "" for none
+};
+
+nlohmann::json to_json(const ExecuteTask& task);
+/// Throws nlohmann::json::exception.
+ExecuteTask parse_execute_task(const nlohmann::json& json);
+
+/// The first steps are slower: a measured step is the median of those after them.
+inline constexpr int64_t kWarmUpSteps = 3;
+
+}  // namespace penstock

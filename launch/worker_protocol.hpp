@@ -1,0 +1,76 @@
+// What `penstock` and `penstock-worker` say to each other: JSON, one object a line.
+//
+// To the worker's standard input: first its task, then, where the task's store has no port yet, the
+// line {"port": N}. From its standard output events: {"event": NAME, …}, the names being
+//   port      {port}                       rank 0 hosts the store there
+//   ready     {}                           loaded and connected
+//   step      {step, loss, step_s}         from rank 0
+//   timeline  {step, events: [[rank, action, start_s, end_s, bytes], …]}   from rank 0
+//   summary   {…}                          from rank 0, last
+//   link      {latency_s, …, samples}      from rank 0, of the command `link`
+//   devices   {count}                      of the command `devices`
+//   warning   {message}
+//   error     {kind, rank, step, action, message}
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "pipeline/program/timeline.hpp"
+
+namespace penstock {
+
+/// Ranks of different versions do not run together.
+inline constexpr const char* kProtocolVersion = "1";
+
+/// What all ranks of a run must have alike, by name: `plan sha256` and so on.
+using Facts = std::map<std::string, std::string>;
+
+inline constexpr double kStartTimeout_s = 600;
+
+struct WorkerTask {
+  std::string command = "execute";  // or `profile`, `link`, `devices`, `multiply_bf16`, `refuse`
+  int rank = 0, world_size = 1;
+  int process =
+      0;  // its number among the processes, by which they meet; rank_of_process (plan.hpp)
+  int local_rank = 0, local_size = 1;  // on this machine: for cores and threads
+  int node = 0;                        // as the launcher counts them, 0 where it does not
+  bool launched = false;               // by torchrun, srun, mpirun: this is the only worker here
+  std::string store_host = "127.0.0.1", store_prefix;
+  int store_port = 0;                        // 0: a free one, told by the `port` event
+  bool store_serve = false;                  // this worker hosts the store
+  bool one_machine = true;                   // all ranks are on this machine
+  int progress = -1;                         // descriptor of a SharedProgress, or -1
+  double start_timeout_s = kStartTimeout_s;  // for all ranks to come
+  Facts facts;                               // compared when the ranks meet
+  nlohmann::json arguments;                  // of the command
+  /// `cpu` or `cuda`; of the latter so many local ranks share a GPU.
+  std::string device = "cpu";
+  int ranks_per_device = 1;
+};
+
+nlohmann::json to_json(const WorkerTask& task);
+/// Throws nlohmann::json::exception.
+WorkerTask parse_task(const nlohmann::json& json);
+
+/// Why a worker failed. A lost peer is rarely the root cause.
+enum class FailureKind { input, failure, peer };
+
+struct WorkerError {
+  FailureKind kind = FailureKind::failure;
+  int rank = 0;
+  int lost = -1;       // of kind peer: the rank that is gone, or -1 where that is not known
+  int64_t step = -1;   // -1: before the first
+  std::string action;  // "" outside of one
+  std::string message;
+};
+
+nlohmann::json to_json(const WorkerError& error);
+WorkerError parse_error(const nlohmann::json& json);
+
+nlohmann::json to_json(const Timeline& timeline);
+Timeline parse_timeline(const nlohmann::json& json);
+
+}  // namespace penstock

@@ -1,0 +1,123 @@
+// Reads and writes jobs.
+#include "pipeline/job/job.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/paths.hpp"
+
+namespace penstock {
+
+namespace {
+
+constexpr int64_t most_steps = 1'000'000'000'000;
+constexpr std::array loss_names{"cross_entropy", "mse", "output"};
+
+Loss parse_loss(YamlMap& map) {
+  const std::string text = map.text("loss");
+  const auto found = std::ranges::find(loss_names, text);
+  if (found == loss_names.end()) {
+    throw InputError(map.place("loss"), fmt::format("there is no loss `{}`", text),
+                     "Write cross_entropy, mse, or output (the model's first output is the loss).");
+  }
+  return static_cast<Loss>(found - loss_names.begin());
+}
+
+Precision parse_precision(YamlMap& map) {
+  if (!map.has("precision")) return Precision::model;
+  const std::string text = map.text("precision");
+  if (text == "bf16") return Precision::bf16;
+  throw InputError(map.place("precision"), fmt::format("there is no precision `{}`", text),
+                   "Write bf16, or remove the key: the model's own type is used.");
+}
+
+/// A run that ends within its warm-up never reaches its learning rate.
+void require_warmup_ends(const Job& job, const std::string& place) {
+  if (job.optimizer.warmup_steps <= job.steps) return;
+  throw InputError(place,
+                   fmt::format("{} steps of warm-up, but the job has {} steps",
+                               job.optimizer.warmup_steps, job.steps),
+                   "Warm up for fewer steps.");
+}
+
+/// Text (bytes) and `.bin` tokens are cut into windows of `sequence`; `.safetensors` holds samples.
+void parse_data(YamlMap& map, const std::filesystem::path& file, Job& job) {
+  job.sequence = map.integer("sequence", 1, most_samples, 0);
+  if (!map.has("data")) return;
+  const auto extension = [](const std::string& path) {
+    const std::string text = std::filesystem::path(path).extension().string();
+    return text == ".safetensors" || text == ".bin" ? text : "text";
+  };
+  for (const std::string& path : map.texts("data")) job.data.push_back(absolute_path(file, path));
+  if (job.data.empty()) {
+    throw InputError(map.place("data"), "the list is empty", "Name a file, or remove the key.");
+  }
+  const std::string kind = extension(job.data.front());
+  for (const std::string& path : job.data) {
+    if (extension(path) == kind) continue;
+    throw InputError(map.place("data"),
+                     fmt::format("`{}` and `{}` are of different kinds", job.data.front(), path),
+                     "Use one .safetensors file, or only .bin files of tokens, or only texts.");
+  }
+  const bool samples = kind == ".safetensors";
+  if (samples && job.data.size() > 1) {
+    throw InputError(map.place("data"), fmt::format("{} .safetensors files", job.data.size()),
+                     "Put the samples into one file.");
+  }
+  if (samples && job.sequence > 0) {
+    throw InputError(map.place("sequence"),
+                     "samples of a .safetensors file are not cut into windows", "Remove the key.");
+  }
+  if (!samples && job.sequence == 0) {
+    throw InputError(map.place("sequence"), "missing",
+                     "Text and tokens are cut into windows: add `sequence: 128`.");
+  }
+}
+
+}  // namespace
+
+std::string_view name(Loss loss) { return loss_names[static_cast<size_t>(loss)]; }
+
+Job parse_job(YamlMap map, const std::filesystem::path& file) {
+  Job job;
+  job.model = absolute_path(file, map.text("model"));
+  job.loss = parse_loss(map);
+  job.optimizer = parse_optimizer(map.map("optimizer"));
+  job.precision = parse_precision(map);
+  parse_data(map, file, job);
+  job.global_batch = map.integer("global_batch", 1, most_samples);
+  job.steps = map.integer("steps", 1, most_steps, 1);
+  job.seed = static_cast<uint64_t>(map.integer("seed", 0, INT64_MAX, 0));
+  require_warmup_ends(job, map.place("optimizer") + ".warmup_steps");
+  map.finish();
+  return job;
+}
+
+Job read_job(const std::filesystem::path& path) { return parse_job(read_yaml(path, "job"), path); }
+
+nlohmann::ordered_json job_keys(const Job& job, const std::filesystem::path& file) {
+  nlohmann::ordered_json keys;
+  keys["model"] = relative_path(file, job.model);
+  keys["loss"] = name(job.loss);
+  keys["optimizer"] = optimizer_keys(job.optimizer);
+  if (job.precision == Precision::bf16) keys["precision"] = "bf16";
+  std::vector<std::string> data;
+  for (const std::string& path : job.data) data.push_back(relative_path(file, path));
+  if (data.size() == 1) keys["data"] = data.front();
+  if (data.size() > 1) keys["data"] = data;
+  if (job.sequence > 0) keys["sequence"] = job.sequence;
+  keys["global_batch"] = job.global_batch;
+  keys["steps"] = job.steps;
+  keys["seed"] = job.seed;
+  return keys;
+}
+
+std::string to_yaml(const Job& job, const std::filesystem::path& file) {
+  return "penstock: job\n" + yaml_text(job_keys(job, file));
+}
+
+}  // namespace penstock

@@ -1,0 +1,49 @@
+// A training job: model, loss, optimizer, data, batch, steps.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/yaml.hpp"
+#include "pipeline/job/optimizer_spec.hpp"
+
+namespace penstock {
+
+enum class Loss { cross_entropy, mse, output };
+/// `cross_entropy`, as in a job file.
+std::string_view name(Loss loss);
+
+/// `bf16`: a model of bfloat16 computes in it, but float32 are the sums of its gradients, its loss,
+/// and what the optimizer steps. Otherwise everything is of the model's own type.
+enum class Precision { model, bf16 };
+
+/// In a global batch, a microbatch, or a window of text.
+inline constexpr int64_t most_samples = 1'000'000'000;
+
+struct Job {
+  std::string model;  // paths are absolute after reading
+  Loss loss = Loss::cross_entropy;
+  OptimizerSpec optimizer;
+  Precision precision = Precision::model;
+  std::vector<std::string> data;  // empty: only profiling is possible, on made-up data
+  int64_t sequence = 0;           // window of text data; 0 for .safetensors
+  int64_t global_batch = 1;
+  int64_t steps = 1;
+  uint64_t seed = 0;
+  bool operator==(const Job&) const = default;
+};
+
+/// A job file begins with `penstock: job`. Whether model and data exist is found by who opens them.
+/// Throws InputError.
+Job read_job(const std::filesystem::path& path);
+/// The same keys inside a plan; paths relative to `file`.
+Job parse_job(YamlMap map, const std::filesystem::path& file);
+/// Paths as seen from the folder of `file`.
+std::string to_yaml(const Job& job, const std::filesystem::path& file);
+/// The same keys without `penstock: job`, as a plan or a profile holds them.
+nlohmann::ordered_json job_keys(const Job& job, const std::filesystem::path& file);
+
+}  // namespace penstock

@@ -1,0 +1,221 @@
+// Reads plans.
+#include "pipeline/plan/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "base/paths.hpp"
+#include "pipeline/job/batch.hpp"
+#include "pipeline/plan/sharing.hpp"
+#include "pipeline/program/schedule.hpp"
+
+namespace penstock {
+
+namespace {
+
+constexpr int64_t most_microbatches = 1'000'000;
+constexpr int64_t most_recomputed_units = 1'000'000;
+constexpr int64_t most_replicas = 1'000'000;
+constexpr int64_t most_devices = 1 << 20;  // as in a cluster
+constexpr double most_seconds = 1e18;
+
+std::string parse_sha256(YamlMap& map, const std::string& key) {
+  std::string text = map.text(key, "");
+  const bool digest = text.size() == 64 && text.find_first_not_of("0123456789abcdef") == text.npos;
+  if (!text.empty() && !digest) {
+    throw InputError(map.place(key), fmt::format("`{}` is not a SHA-256", text),
+                     "Write its 64 lower-case hexadecimal digits, as sha256sum prints them, or "
+                     "remove the key.");
+  }
+  return text;
+}
+
+std::optional<FileRef> parse_file(YamlMap& map, const std::string& key,
+                                  const std::filesystem::path& file) {
+  if (!map.has(key)) return std::nullopt;
+  YamlMap entry = map.map(key);
+  FileRef result{absolute_path(file, entry.text("path")), parse_sha256(entry, "sha256")};
+  entry.finish();
+  return result;
+}
+
+Recompute parse_recompute(YamlMap& map) {
+  if (!map.has("recompute")) return {};
+  const std::string text = map.text("recompute");
+  if (text == "true" || text == "false") return {.whole = map.boolean("recompute", false)};
+  if (!text.empty() && text.find_first_not_of("0123456789") == std::string::npos) {
+    return {.units = static_cast<int>(map.integer("recompute", 1, most_recomputed_units))};
+  }
+  throw InputError(map.place("recompute"), fmt::format("`{}` says not what to recompute", text),
+                   "Write false, true for the whole stage, or how many of its units.");
+}
+
+StagePlan parse_stage(YamlMap map, int stages) {
+  StagePlan stage;
+  stage.rank = static_cast<int>(map.integer("rank", 0, stages - 1));
+  stage.recompute = parse_recompute(map);
+  if (map.has("modules") && map.has("begin")) {
+    throw InputError(map.place("modules"), "a stage has `begin` or `modules`, not both",
+                     "Keep `begin` for an interval of the model, `modules` for anything else.");
+  }
+  if (map.has("modules")) {
+    stage.modules = map.texts("modules");
+    if (stage.modules.empty()) {
+      throw InputError(map.place("modules"), "the list is empty", "Name the stage's modules.");
+    }
+  } else {
+    stage.begin = map.text("begin");
+  }
+  map.finish();
+  return stage;
+}
+
+/// Ranks 0..P-1 each have a stage; the first interval begins where the model does.
+void check_stages(const YamlMap& map, const std::vector<StagePlan>& stages) {
+  std::vector<bool> used(stages.size());
+  int ranks = 0;
+  for (const StagePlan& stage : stages) {
+    used[static_cast<size_t>(stage.rank)] = true;
+    ranks = std::max(ranks, stage.rank + 1);
+  }
+  const auto idle = std::find(used.begin(), used.begin() + ranks, false) - used.begin();
+  if (idle < ranks) {
+    throw InputError(map.place("stages"), fmt::format("rank {} has no stage", idle),
+                     fmt::format("Use the ranks 0..{} without a gap.", ranks - 2));
+  }
+  const auto interval =
+      std::ranges::find_if(stages, [](const StagePlan& stage) { return stage.modules.empty(); });
+  if (interval != stages.end() && !interval->begin.empty()) {
+    throw InputError(map.place("stages"),
+                     fmt::format("stage {} begins at `{}`, and nothing runs what comes before",
+                                 interval - stages.begin(), interval->begin),
+                     "The first stage begins with the model: write `begin: \"\"`.");
+  }
+}
+
+std::vector<StagePlan> parse_stages(YamlMap& map) {
+  const std::vector<YamlMap> entries = map.maps("stages");
+  if (entries.empty()) {
+    throw InputError(map.place("stages"), "the list is empty",
+                     "Write at least `- {rank: 0, begin: \"\"}`.");
+  }
+  std::vector<StagePlan> stages;
+  stages.reserve(entries.size());
+  for (const YamlMap& entry : entries) {
+    stages.push_back(parse_stage(entry, static_cast<int>(entries.size())));
+  }
+  check_stages(map, stages);
+  return stages;
+}
+
+/// One for each rank of each replica, none twice.
+std::vector<int> parse_devices(YamlMap& map, int64_t ranks) {
+  if (!map.has("devices")) return {};
+  const std::vector<int64_t> listed = map.integers("devices", 0, most_devices - 1);
+  if (static_cast<int64_t>(listed.size()) != ranks) {
+    throw InputError(map.place("devices"),
+                     fmt::format("{} devices for {} ranks", listed.size(), ranks),
+                     "Name one for each rank of each replica, replica after replica.");
+  }
+  std::set<int64_t> seen;
+  for (const int64_t device : listed) {
+    if (seen.insert(device).second) continue;
+    throw InputError(map.place("devices"), fmt::format("device {} is named twice", device),
+                     "Each rank has a device of its own.");
+  }
+  return {listed.begin(), listed.end()};
+}
+
+std::map<std::string, std::string> parse_shared(YamlMap& map) {
+  std::map<std::string, std::string> result;
+  if (!map.has("shared_parameters")) return result;
+  YamlMap shared = map.map("shared_parameters");
+  for (const std::string& name : shared.keys()) {
+    const std::string way = shared.text(name);
+    if (way != way_replicate && way != way_transmit) {
+      throw InputError(shared.place(name), fmt::format("`{}` is no way to share a parameter", way),
+                       "Write replicate (each rank that uses it updates a copy) or transmit (the "
+                       "first one updates it and sends the others its value).");
+    }
+    result[name] = way;
+  }
+  return result;
+}
+
+std::optional<Prediction> parse_prediction(YamlMap& map) {
+  if (!map.has("prediction")) return std::nullopt;
+  YamlMap entry = map.map("prediction");
+  Prediction prediction;
+  prediction.step_s = entry.number("step_s", 0, most_seconds, 0);
+  prediction.lower_bound_s = entry.number("lower_bound_s", 0, most_seconds, 0);
+  prediction.bubble = entry.number("bubble", -1, 1, 0);
+  if (entry.has("peak_memory_bytes")) {
+    prediction.peak_memory_bytes = entry.integers("peak_memory_bytes", 0, INT64_MAX);
+  }
+  entry.finish();
+  return prediction;
+}
+
+void parse_schedule(YamlMap& map, const std::filesystem::path& file, Plan& plan) {
+  plan.schedule.clear();
+  if (map.has("program")) plan.program = absolute_path(file, map.text("program"));
+  if (!map.has("schedule") && !plan.program.empty()) return;
+  plan.schedule = map.text("schedule");
+  check_schedule(plan.schedule, map.place("schedule"));
+  if (plan.program.empty()) return;
+  throw InputError(map.place("program"), "a plan has `schedule` or `program`, not both",
+                   "Remove one of them.");
+}
+
+}  // namespace
+
+int Plan::ranks() const {
+  int ranks = 0;
+  for (const StagePlan& stage : stages) ranks = std::max(ranks, stage.rank + 1);
+  return ranks;
+}
+
+std::vector<int> rank_of_process(const Plan& plan) {
+  std::vector<int> ranks(static_cast<size_t>(plan.ranks() * plan.data_parallel));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  if (plan.devices.empty()) return ranks;
+  std::ranges::sort(ranks, {}, [&](int rank) { return plan.devices[static_cast<size_t>(rank)]; });
+  return ranks;
+}
+
+Plan read_plan(const std::filesystem::path& path) { return parse_plan(read_file(path), path); }
+
+Plan parse_plan(const std::string& text, const std::filesystem::path& path) {
+  YamlMap map = parse_yaml(text, path, "plan");
+  const int64_t version = map.integer("version", 0, INT64_MAX);
+  if (version != plan_version) {
+    throw InputError(map.place("version"), fmt::format("version {} is unknown", version),
+                     fmt::format("This Penstock reads version {}.", plan_version));
+  }
+  Plan plan;
+  plan.path = path.string();
+  plan.job = parse_job(map.map("job"), path);
+  plan.model_sha256 = parse_sha256(map, "model_sha256");
+  plan.profile = parse_file(map, "profile", path);
+  plan.cluster = parse_file(map, "cluster", path);
+  parse_schedule(map, path, plan);
+  plan.microbatches = map.integer("microbatches", 1, most_microbatches);
+  plan.microbatch = map.integer("microbatch", 1, most_samples);
+  plan.data_parallel = map.integer("data_parallel", 1, most_replicas, 1);
+  plan.stages = parse_stages(map);
+  plan.devices = parse_devices(map, plan.ranks() * plan.data_parallel);
+  plan.shared_parameters = parse_shared(map);
+  plan.memory_bytes = map.has("memory_bytes") ? map.integer("memory_bytes", 1, INT64_MAX) : 0;
+  plan.prediction = parse_prediction(map);
+  map.finish();
+  check_batch({plan.job.global_batch, plan.data_parallel, plan.microbatches, plan.microbatch},
+              map.place("microbatches"));
+  return plan;
+}
+
+}  // namespace penstock

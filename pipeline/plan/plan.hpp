@@ -1,0 +1,103 @@
+// The plan file, the contract between planner, simulator and executor.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/cuts/slice.hpp"
+#include "pipeline/job/job.hpp"
+#include "pipeline/program/lowering.hpp"
+#include "pipeline/program/program.hpp"
+
+namespace penstock {
+
+/// Of the file's form; read_plan refuses others.
+inline constexpr int64_t plan_version = 1;
+
+/// What a stage recomputes: nothing, all of it at once, or the first so many of its units, each by
+/// itself (graph/cuts/segments.hpp). In the file false, true or a number.
+struct Recompute {
+  bool whole = false;
+  int units = 0;
+  bool any() const { return whole || units > 0; }
+  bool operator==(const Recompute&) const = default;
+};
+
+struct StagePlan {
+  int rank = 0;
+  std::string begin;                 // graph/cuts/cuts.hpp: begin_position
+  std::vector<std::string> modules;  // instead of begin, for a stage that is not an interval
+  Recompute recompute;
+};
+
+/// A file that the plan was made from; relative to the plan's folder when written.
+struct FileRef {
+  std::string path;
+  std::string sha256;
+};
+
+/// What the planner said; never an input.
+struct Prediction {
+  double step_s = 0, lower_bound_s = 0, bubble = 0;
+  std::vector<int64_t> peak_memory_bytes;  // per rank
+};
+
+struct Plan {
+  std::string path;  // the file it was read from, "" otherwise
+  Job job;
+  std::string model_sha256;
+  std::optional<FileRef> profile, cluster;
+  /// Of the cluster, numbered as listed: that of rank r of replica d at d * ranks() + r. Empty:
+  /// rank by rank as listed.
+  std::vector<int> devices;
+  std::string schedule = "1f1b";  // or "" where program is given
+  std::string program;            // a CSV file, absolute after reading
+  std::optional<Program> made;    // of schedule `adaptive`: its compute actions; never in the file
+  int64_t microbatches = 1, microbatch = 1, data_parallel = 1;
+  std::vector<StagePlan> stages;
+  std::map<std::string, std::string> shared_parameters;  // name -> sharing.hpp: shared_ways
+  int64_t memory_bytes = 0;  // limit per rank that was asked for; 0: what the device has
+  std::optional<Prediction> prediction;
+
+  int ranks() const;  // of one replica
+};
+
+/// Throws InputError: unknown keys, numbers out of range, a batch that the microbatches do not
+/// divide (naming the nearest that do), ranks that are not 0..P-1.
+Plan read_plan(const std::filesystem::path& path);
+/// The same from the file's text.
+Plan parse_plan(const std::string& text, const std::filesystem::path& path);
+std::string to_yaml(const Plan& plan, const std::filesystem::path& file);
+
+/// Which rank each process is, all replicas counted. Processes are numbered along the devices as
+/// the cluster lists them, which is how launchers go from node to node, and leave out those that
+/// the plan does not use.
+std::vector<int> rank_of_process(const Plan& plan);
+
+/// Throws InputError if the model is not the one that the plan was made for.
+void check_fingerprint(const Plan& plan, const Graph& model);
+
+/// The stages that a plan describes. Throws InputError for a cut that does not exist (suggesting
+/// the nearest name), a stage without operators, an order that is not acyclic, a stage that is to
+/// recompute more units than it has, a shared parameter that is none (sharing.hpp).
+Slicing slice(const Plan& plan, const Graph& model, const Analysis& analysis);
+/// Notes what the plan's stages recompute; part of `slice`. `unit_begins` as in
+/// graph/cuts/segments.hpp.
+void note_recompute(const Plan& plan, const std::vector<OperatorId>& unit_begins, Slicing& slicing);
+
+/// Flows between stages, for lowering.
+std::vector<Flow> flows(const Slicing& slicing);
+
+/// The compute actions of the plan's schedule, generated or read. Throws InputError if they do not
+/// fit the plan, or could not run along `flows`.
+Program compute_program(const Plan& plan, const std::vector<Flow>& flows);
+
+/// The plan's schedule, generated or read, lowered along `slicing` and checked; with REDUCE_GRAD
+/// for stages that share parameters or have replicas, and OPT, unless `forward_only`.
+Program lowered_program(const Plan& plan, const Slicing& slicing, bool forward_only = false);
+
+}  // namespace penstock

@@ -1,0 +1,65 @@
+// Writes plans, in the order in which people read them.
+#include <nlohmann/json.hpp>
+
+#include "base/paths.hpp"
+#include "pipeline/plan/plan.hpp"
+
+namespace penstock {
+
+namespace {
+
+nlohmann::ordered_json file_keys(const FileRef& ref, const std::filesystem::path& file) {
+  nlohmann::ordered_json keys = {{"path", relative_path(file, ref.path)}};
+  if (!ref.sha256.empty()) keys["sha256"] = ref.sha256;
+  return keys;
+}
+
+nlohmann::ordered_json stage_keys(const StagePlan& stage) {
+  nlohmann::ordered_json keys = {{"rank", stage.rank}};
+  if (stage.modules.empty()) {
+    keys["begin"] = stage.begin;
+  } else {
+    keys["modules"] = stage.modules;
+  }
+  if (stage.recompute.units > 0) {
+    keys["recompute"] = stage.recompute.units;
+  } else {
+    keys["recompute"] = stage.recompute.whole;
+  }
+  return keys;
+}
+
+nlohmann::ordered_json prediction_keys(const Prediction& prediction) {
+  return {{"step_s", prediction.step_s},
+          {"lower_bound_s", prediction.lower_bound_s},
+          {"bubble", prediction.bubble},
+          {"peak_memory_bytes", prediction.peak_memory_bytes}};
+}
+
+}  // namespace
+
+std::string to_yaml(const Plan& plan, const std::filesystem::path& file) {
+  nlohmann::ordered_json keys;
+  keys["penstock"] = "plan";
+  keys["version"] = plan_version;
+  keys["job"] = job_keys(plan.job, file);
+  if (!plan.model_sha256.empty()) keys["model_sha256"] = plan.model_sha256;
+  if (plan.profile) keys["profile"] = file_keys(*plan.profile, file);
+  if (plan.cluster) keys["cluster"] = file_keys(*plan.cluster, file);
+  if (!plan.devices.empty()) keys["devices"] = plan.devices;
+  if (plan.program.empty()) {
+    keys["schedule"] = plan.schedule;
+  } else {
+    keys["program"] = relative_path(file, plan.program);
+  }
+  keys["microbatches"] = plan.microbatches;
+  keys["microbatch"] = plan.microbatch;
+  keys["data_parallel"] = plan.data_parallel;
+  for (const StagePlan& stage : plan.stages) keys["stages"].push_back(stage_keys(stage));
+  if (!plan.shared_parameters.empty()) keys["shared_parameters"] = plan.shared_parameters;
+  if (plan.memory_bytes > 0) keys["memory_bytes"] = plan.memory_bytes;
+  if (plan.prediction) keys["prediction"] = prediction_keys(*plan.prediction);
+  return yaml_text(keys);
+}
+
+}  // namespace penstock

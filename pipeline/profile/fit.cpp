@@ -1,0 +1,78 @@
+#include "pipeline/profile/fit.hpp"
+
+#include <Eigen/Core>
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <stdexcept>
+#include <tuple>
+
+#include "pipeline/profile/least_deviations.hpp"
+
+namespace penstock {
+
+namespace {
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  const size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+using Samples = std::vector<std::pair<double, double>>;
+
+double median_error(const LineFit& fit, const Samples& samples) {
+  std::vector<double> errors;
+  errors.reserve(samples.size());
+  for (const auto& [x, y] : samples) errors.push_back(std::abs(fit.at(x) - y) / y);
+  return median(std::move(errors));
+}
+
+/// With that offset, of the largest samples, as far down as the slope makes up most of each; the
+/// line's own without any. Smaller ones that took long were held up by something else.
+double slope_of_large(Samples samples, const LineFit& line) {
+  std::ranges::sort(samples, std::greater());
+  std::vector<std::pair<double, double>> rows;  // what is met where slope * first = second
+  for (const auto& [x, y] : samples) {
+    if (y <= 2 * line.offset) break;
+    rows.emplace_back(x / y, (y - line.offset) / y);
+  }
+  if (rows.empty()) return line.slope;
+  Eigen::MatrixXd a(static_cast<Eigen::Index>(rows.size()), 1);
+  Eigen::VectorXd right(a.rows());
+  for (Eigen::Index i = 0; i < a.rows(); ++i) {
+    std::tie(a(i, 0), right(i)) = rows[static_cast<size_t>(i)];
+  }
+  return least_absolute_deviations(a, right)(0);
+}
+
+}  // namespace
+
+LineFit fit_line(const Samples& samples) {
+  const auto rows = static_cast<Eigen::Index>(samples.size());
+  Eigen::MatrixXd a(rows, 2);
+  double least_x = samples.empty() ? 0 : samples.front().first, most_x = least_x;
+  for (Eigen::Index i = 0; i < rows; ++i) {
+    const auto& [x, y] = samples[static_cast<size_t>(i)];
+    if (y <= 0) throw std::invalid_argument("a line through a sample of 0");
+    a.row(i) << 1 / y, x / y;
+    least_x = std::min(least_x, x), most_x = std::max(most_x, x);
+  }
+  if (least_x == most_x) throw std::invalid_argument("a line through one point");
+  const Eigen::VectorXd x = least_absolute_deviations(a, Eigen::VectorXd::Ones(rows));
+  LineFit fit{x(0), x(1), 0};
+  fit.residual = median_error(fit, samples);
+  return fit;
+}
+
+LinkLine fit_link_line(const std::vector<std::pair<int64_t, double>>& samples) {
+  Samples points;
+  points.reserve(samples.size());
+  for (const auto& [bytes, seconds] : samples)
+    points.emplace_back(static_cast<double>(bytes), seconds);
+  LineFit line = fit_line(points);
+  line.slope = slope_of_large(points, line);
+  return {line.offset, line.slope > 0 ? 1 / line.slope : 0, median_error(line, points)};
+}
+
+}  // namespace penstock

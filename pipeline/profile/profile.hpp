@@ -1,0 +1,154 @@
+// What one device and one link were measured to cost for a job, and the JSON file that holds it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pipeline/job/job.hpp"
+
+namespace penstock {
+
+/// Of the file's form; read_profile refuses others.
+inline constexpr int64_t profile_version = 1;
+
+/// Repeated measurements of one action, in seconds.
+struct Measured {
+  double mean_s = 0, median_s = 0;  // of the device
+  double spread_s = 0;              // interquartile range
+  int repetitions = 0;
+  double host_s = 0;  // mean of a host that issues it ahead of its device, such as a GPU
+  bool operator==(const Measured&) const = default;
+};
+
+/// The four actions of a stage: B does both I and W at once.
+struct ActionTimes {
+  Measured forward, backward, backward_input, backward_weight;
+  bool operator==(const ActionTimes&) const = default;
+};
+
+/// Memory of one operator or unit for one microbatch, in bytes. A value that is kept counts where
+/// it is produced, whoever keeps it; what the whole model is given (inputs, targets) counts
+/// nowhere.
+struct HeldBytes {
+  int64_t output = 0;         // of the values that it produces; of a unit: that later ones use
+  int64_t after_forward = 0;  // kept from F to B or I
+  int64_t after_input = 0;    // what W sets free: kept from I to W (after B or W nothing is)
+  int64_t transient_forward = 0,
+          transient_backward = 0;  // largest extra inside F; inside B, I or W
+  bool operator==(const HeldBytes&) const = default;
+};
+
+/// One operator of the graph, in its order. Times are scaled so that a unit's operators add up to
+/// it, and so are bytes; the largest transient of a unit's operators is the unit's.
+struct OperatorCost {
+  std::string name, target, module;
+  double flops = 0;
+  int64_t bytes = 0;
+  ActionTimes times;
+  HeldBytes held;
+  bool operator==(const OperatorCost&) const = default;
+};
+
+/// A run of operators measured as a whole, in training order: the truth.
+struct UnitCost {
+  std::string label;
+  int begin = 0, end = 0;  // operators [begin, end)
+  ActionTimes times;
+  HeldBytes held;
+  bool operator==(const UnitCost&) const = default;
+};
+
+/// Of a device, and of the host that issues its work (0 where the device is the host).
+struct WorkSeconds {
+  double device_s = 0, host_s = 0;
+
+  WorkSeconds operator+(const WorkSeconds& other) const {
+    return {device_s + other.device_s, host_s + other.host_s};
+  }
+  /// Of a host that runs ahead.
+  double longer_s() const { return std::max(device_s, host_s); }
+};
+
+/// All of the model at one microbatch size, in the state of a step: memory warm, gradients added to
+/// stored ones. The loss's backward and what it keeps are part of the operator that makes the
+/// model's first output, its forward is not.
+struct MicrobatchCosts {
+  int64_t microbatch = 1;
+  std::vector<OperatorCost> operators;
+  std::vector<UnitCost> units;
+  Measured loss_forward;               // in training, where the model's first output is made
+  double first_microbatch_excess = 0;  // share by which microbatch 0 of a step takes longer
+  double load_batch_s = 0;             // reading one microbatch's inputs and targets
+
+  /// Of all units, and of the loss's forward where that is asked for.
+  WorkSeconds whole(Measured ActionTimes::*action) const;
+  /// F and B.
+  WorkSeconds pass() const;
+  bool operator==(const MicrobatchCosts&) const = default;
+};
+
+/// A link between two ranks, by the executor's own channel: latency_s + bytes / bandwidth.
+struct LinkCost {
+  std::string kind;                                       // `gloo`, `nccl`, `local`
+  double latency_s = 0, bandwidth = 0;                    // bytes per second
+  double sender_s_per_byte = 0, receiver_s_per_byte = 0;  // compute that a transfer costs its ranks
+  double residual = 0;                                    // relative, of the fit
+  int64_t lane_bytes = 0;  // that each end of a lane takes of its GPU's memory, for NCCL itself
+  std::vector<std::pair<int64_t, double>> samples;  // (bytes, seconds)
+  bool operator==(const LinkCost&) const = default;
+};
+
+/// The whole model as one stage, its loss included, recorded once and replayed as CUDA graphs.
+struct ReplayCosts {
+  int64_t microbatch = 1;
+  ActionTimes times;
+  bool operator==(const ReplayCosts&) const = default;
+};
+
+struct DeviceInfo {
+  std::string kind = "cpu", name;
+  int64_t memory_bytes = 0;
+  int threads = 1;
+  std::map<std::string, std::string> details;  // clocks, driver, library versions
+  bool operator==(const DeviceInfo&) const = default;
+};
+
+/// One GEMM and one copy of fixed size, timed before, between and after the measurements.
+struct Probe {
+  double gemm_s = 0, copy_s = 0;
+  double spread = 0;  // relative, over the repetitions
+  bool operator==(const Probe&) const = default;
+};
+
+struct Profile {
+  std::string path;
+  Job job;
+  std::string model_sha256;
+  DeviceInfo device;
+  std::vector<MicrobatchCosts> microbatches;  // ascending by size
+  std::optional<ReplayCosts> replays;         // of a device that waits for its host without
+  double accumulate_s_per_byte = 0;  // adding a gradient to a stored one, per parameter byte
+  double optimizer_s_per_byte = 0;   // per parameter byte
+  double zero_s_per_byte = 0;        // clearing gradients, per parameter byte
+  double action_overhead_s = 0;      // executor's own time per action
+  double action_host_s = 0;          // and that of a host that runs ahead of its device
+  double hand_off_s_per_byte = 0;    // to a stage on the same rank
+  int64_t base_memory_bytes = 0;     // of a worker before it loads a stage; not counted in peaks
+  std::vector<LinkCost> links;
+  Probe probe;
+
+  /// The costs at that size, or null.
+  const MicrobatchCosts* at(int64_t microbatch) const;
+  bool operator==(const Profile&) const = default;
+};
+
+/// Throws InputError naming the file and the member that is missing or wrong.
+Profile read_profile(const std::filesystem::path& path);
+std::string to_json(const Profile& profile, const std::filesystem::path& file);
+
+}  // namespace penstock

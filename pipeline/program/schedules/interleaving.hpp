@@ -1,0 +1,40 @@
+// The order in which interleaved schedules visit a rank's stages: rounds of K microbatches, each
+// round through all v stages of the rank.
+//
+//   v = 2, K = 2     forwards   a a b b a a b b …
+//                    backwards  b b a a b b a a …
+//
+// M microbatches make max(1, M / P) rounds of equal size, after torch.distributed.pipelining;
+// Narayanan et al. (2021) have K = P.
+#pragma once
+
+#include <string_view>
+
+#include "pipeline/program/schedule.hpp"
+
+namespace penstock {
+
+class Interleaving {
+ public:
+  /// Throws InputError where the rounds do not divide the microbatches, naming the nearest counts.
+  Interleaving(std::string_view schedule, const ScheduleShape& shape);
+
+  /// Stage of the i-th forward and of the i-th backward of a rank, from 0.
+  int forward_stage(int rank, int i) const { return local(i) * shape_.ranks + rank; }
+  int backward_stage(int rank, int i) const {
+    return (shape_.stages_per_rank - 1 - local(i)) * shape_.ranks + rank;
+  }
+  /// Forwards before a rank's first backward, where each rank further from the end has `per_hop`
+  /// more.
+  int warm_up(int rank, int per_hop) const;
+  /// Forwards of a rank in all.
+  int total() const { return shape_.microbatches * shape_.stages_per_rank; }
+
+ private:
+  int local(int i) const { return (i / per_round_) % shape_.stages_per_rank; }
+
+  ScheduleShape shape_;
+  int per_round_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,52 @@
+#include "planner/bounds/placement.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// Counts what one rank holds along its actions.
+class Holding {
+ public:
+  explicit Holding(Placement& placement)
+      : placement_(placement), now_(placement.rank_of_stage.size(), 0) {}
+
+  void run(const std::vector<Action>& actions) {
+    for (const Action& action : actions) {
+      for_each_part(action, [&](const Action& part) { take(part); });
+    }
+  }
+
+ private:
+  void take(const Action& action) {
+    const auto stage = static_cast<size_t>(action.stage);
+    if (action.kind == Kind::forward) {
+      ++now_[stage];
+      if (++total_ <= most_) return;
+      most_ = total_;
+      for (size_t s = 0; s < now_.size(); ++s) {
+        if (placement_.rank_of_stage[s] == placement_.rank_of_stage[stage]) {
+          placement_.held[s] = now_[s];
+        }
+      }
+    }
+    if (is_input_backward(action.kind)) {
+      --now_[stage];
+      --total_;
+    }
+  }
+
+  Placement& placement_;
+  std::vector<int> now_;  // by stage
+  int total_ = 0, most_ = 0;
+};
+
+}  // namespace
+
+Placement placement(const Program& compute) {
+  Placement result{compute.rank_count(), compute.microbatches, compute.rank_of_stage,
+                   std::vector<int>(compute.rank_of_stage.size(), 0)};
+  for (const std::vector<Action>& actions : compute.ranks) Holding(result).run(actions);
+  return result;
+}
+
+}  // namespace penstock

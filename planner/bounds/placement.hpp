@@ -1,0 +1,20 @@
+// How the stages of a split lie on the ranks, and what a rank holds at once when it holds most.
+#pragma once
+
+#include <vector>
+
+#include "pipeline/program/program.hpp"
+
+namespace penstock {
+
+struct Placement {
+  int ranks = 1, microbatches = 1;
+  std::vector<int> rank_of_stage;
+  std::vector<int> held;  // by stage: its microbatches at a moment when its rank holds most in all
+  bool one_stage_per_rank() const { return static_cast<int>(rank_of_stage.size()) == ranks; }
+};
+
+/// Of a schedule's compute actions. A microbatch is held from the start of F to the end of B or I.
+Placement placement(const Program& compute);
+
+}  // namespace penstock

@@ -1,0 +1,120 @@
+#include "planner/layouts/arrangement.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <tuple>
+
+namespace penstock {
+
+namespace {
+
+constexpr size_t most_permuted = 4;
+
+bool same_kind(NodeKind a, const NodeKind& b) {
+  a.count = b.count;
+  return a == b;
+}
+
+/// The kinds of device, each once, in the order listed; and the devices of each.
+struct Kinds {
+  std::vector<const NodeKind*> of;
+  std::vector<std::vector<int>> devices;
+};
+
+Kinds kinds_of(const Cluster& cluster) {
+  Kinds kinds;
+  int device = 0;
+  for (const NodeKind& node : cluster.nodes) {
+    const auto known =
+        std::ranges::find_if(kinds.of, [&](const NodeKind* one) { return same_kind(*one, node); });
+    const auto kind = static_cast<size_t>(known - kinds.of.begin());
+    if (known == kinds.of.end()) {
+      kinds.of.push_back(&node);
+      kinds.devices.emplace_back();
+    }
+    for (int i = 0; i < node.count * node.devices; ++i) kinds.devices[kind].push_back(device++);
+  }
+  return kinds;
+}
+
+/// In which kinds follow one another.
+std::vector<std::vector<size_t>> orders(const Kinds& kinds) {
+  std::vector<size_t> order(kinds.of.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::vector<std::vector<size_t>> all;
+  if (order.size() <= most_permuted) {
+    do all.push_back(order);
+    while (std::ranges::next_permutation(order).found);
+    return all;
+  }
+  all.push_back(order);
+  const auto speed = [&](size_t kind) { return kinds.of[kind]->speed; };
+  std::ranges::stable_sort(order, std::greater{}, speed);
+  all.push_back(order);
+  std::ranges::reverse(order);
+  all.push_back(order);
+  return all;
+}
+
+/// What a layout sees of its devices: of each rank the kind, and which ranks share a node and a
+/// card.
+using Signature = std::vector<std::tuple<const NodeKind*, int, int>>;
+
+Signature signature(const Cluster& cluster, const Kinds& kinds, const std::vector<int>& devices) {
+  Cluster used = cluster;
+  used.devices = devices;
+  std::map<int, int> node_names;
+  std::map<std::pair<int, int>, int> card_names;
+  Signature result;
+  for (int rank = 0; rank < static_cast<int>(devices.size()); ++rank) {
+    const Cluster::Place place = used.place(rank);
+    const auto kind = std::ranges::find_if(
+        kinds.of, [&](const NodeKind* one) { return same_kind(*one, *place.kind); });
+    const int node =
+        node_names.try_emplace(place.node, static_cast<int>(node_names.size())).first->second;
+    const int card = place.device * place.kind->cards / place.kind->devices;
+    const int name =
+        card_names.try_emplace({node, card}, static_cast<int>(card_names.size())).first->second;
+    result.emplace_back(*kind, node, name);
+  }
+  // Cards carry what goes to other nodes.
+  if (node_names.size() < 2) {
+    for (auto& [kind, node, card] : result) card = 0;
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<std::vector<int>> arrangements(const Cluster& cluster, int ranks, int64_t replicas) {
+  std::vector<std::vector<int>> result{{}};
+  if (cluster.nodes.empty()) return result;
+  const auto count = static_cast<size_t>(ranks * replicas);
+  const Kinds kinds = kinds_of(cluster);
+  std::vector<int> listed(count);
+  std::iota(listed.begin(), listed.end(), 0);
+  std::set<Signature> seen{signature(cluster, kinds, listed)};
+  const auto add = [&](const std::vector<int>& devices) {
+    if (seen.insert(signature(cluster, kinds, devices)).second) result.push_back(devices);
+  };
+  for (const std::vector<size_t>& order : orders(kinds)) {
+    std::vector<int> apart;
+    for (const size_t kind : order) {
+      apart.insert(apart.end(), kinds.devices[kind].begin(), kinds.devices[kind].end());
+    }
+    apart.resize(count);
+    add(apart);
+    std::vector<int> together;
+    for (int64_t replica = 0; replica < replicas; ++replica) {
+      for (int64_t rank = 0; rank < ranks; ++rank) {
+        together.push_back(apart[static_cast<size_t>(rank * replicas + replica)]);
+      }
+    }
+    add(together);
+  }
+  return result;
+}
+
+}  // namespace penstock

@@ -1,0 +1,63 @@
+// One split carried through everything that a plan file goes through when it is simulated.
+#pragma once
+
+#include <vector>
+
+#include "graph/analysis/analysis.hpp"
+#include "pipeline/plan/plan.hpp"
+#include "planner/layouts/layout.hpp"
+#include "simulator/costs/plan_costs.hpp"
+#include "simulator/engine/simulate.hpp"
+
+namespace penstock {
+
+/// What a search evaluates with; all of it outlives the search.
+struct PlanningInputs {
+  const Graph& model;
+  const Analysis& analysis;
+  const Profile& profile;
+  const Cluster* cluster;  // or null
+  Network network;
+  std::vector<OperatorId> units;  // the first operators of the model's units
+};
+
+/// Costs, program and simulation come from the functions that `simulate` calls for a plan file, so
+/// the numbers are the same to the last bit. Keeps programs that it has lowered: for one thread.
+class Evaluator {
+ public:
+  explicit Evaluator(const PlanningInputs& inputs) : inputs_(inputs) {}
+
+  struct Evaluated {
+    Slicing slicing;
+    Costs costs;
+    Simulation simulation;
+  };
+  /// The plan of stages without names, on these ranks; the rest follows from the layout.
+  /// `memory_bytes` as in a plan.
+  Plan plan(const PipelineLayout& layout, const std::vector<int>& rank_of_stage,
+            int64_t memory_bytes) const;
+  Slicing slicing(std::vector<int> stage_of_operator, int stages) const;
+  /// Of a plan with the slicing of its stages, in which it notes what they recompute.
+  Costs costs(const Plan& plan, Slicing& slicing) const;
+  /// Bytes on each rank. Not for `adaptive`, whose actions depend on the costs.
+  std::vector<int64_t> peaks(const Plan& plan, const Slicing& slicing, const Costs& costs);
+  /// The same with times. The limit is for `adaptive`, which fills in plan.made.
+  Evaluated evaluate(Plan& plan, Slicing slicing, Costs costs, const MemoryLimit& limit,
+                     const SimulationOptions& options);
+
+ private:
+  const Program& program(const Plan& plan, const Slicing& slicing);
+
+  const PlanningInputs& inputs_;
+
+  /// Most splits of a layout have the same flows, so that their programs are equal.
+  struct Lowered {
+    std::vector<Flow> flows;
+    std::vector<std::vector<int>> shared;
+    Program program;
+  };
+  std::vector<Lowered> lowered_;
+  Program made_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,57 @@
+// What the planner chooses from beside the split: schedule, ranks, stages per rank, replicas,
+// microbatches.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "pipeline/profile/profile.hpp"
+#include "pipeline/program/schedule.hpp"
+#include "planner/layouts/request.hpp"
+#include "planner/model/rank_speeds.hpp"
+#include "simulator/costs/memory_limit.hpp"
+
+namespace penstock {
+
+/// Which devices the ranks of all replicas use.
+struct LayoutDevices {
+  std::optional<Cluster> cluster;  // arranged for them
+  RankSpeeds speeds;
+};
+
+struct PipelineLayout {
+  const Schedule* schedule = nullptr;  // null: adaptive
+  int ranks = 1, stages_per_rank = 1;
+  int64_t data_parallel = 1, microbatches = 1;  // microbatches of one replica
+  const MicrobatchCosts* measured = nullptr;    // at their size
+  std::shared_ptr<const LayoutDevices> devices;
+  bool branches = false;  // split along the model's branches, not its chain
+
+  int stages() const { return ranks * stages_per_rank; }
+  std::string_view name() const { return schedule ? schedule->name : adaptive_schedule; }
+  const Cluster* cluster() const { return devices->cluster ? &*devices->cluster : nullptr; }
+  const RankSpeeds& speeds() const { return devices->speeds; }
+  /// Throws InputError for a shape that the schedule does not run; not for `adaptive`, whose stages
+  /// loop over the ranks.
+  Program compute() const;
+};
+
+/// All that a request allows on that many devices, a model of so many units: ranks x replicas <=
+/// devices, replicas x microbatches x size = the global batch, sizes that were measured. In the
+/// order that decides ties: along the chain before along branches (only with `branches`); fewer
+/// ranks, fewer replicas, fewer stages per rank, the schedule table's order with `adaptive` last,
+/// fewer microbatches, devices as in arrangement.hpp (of `cluster`, or null). Shapes that a
+/// schedule does not run are among them. Throws InputError for a schedule that does not exist and
+/// for numbers that nothing fits (naming the nearest that something does).
+std::vector<PipelineLayout> layouts(const Profile& profile, const PlanRequest& request,
+                                    const Cluster* cluster, int devices, int units,
+                                    bool branches = false);
+
+/// As asked for, or what the layout's devices have; and what the request has on top.
+MemoryLimit memory_limit(const Profile& profile, const PlanRequest& request,
+                         const PipelineLayout& layout);
+
+}  // namespace penstock

@@ -1,0 +1,39 @@
+// The least that any split of a layout takes, from sums over the chain: cheap, for the many layouts
+// that a search never has to come to.
+//
+// Valid for any schedule and any way to lay stages on ranks (an ideal that real schedules
+// approach): the ranks share the work, so their largest load is at least the mean; the k-th rank to
+// begin has at least k units before it; every unit is on some rank; one microbatch passes all
+// units; hosts share what they issue as ranks share the work. Transfers, recompute and memory are
+// left out.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/bounds/bounds.hpp"
+#include "planner/model/rank_speeds.hpp"
+
+namespace penstock {
+
+class LayoutBound {
+ public:
+  /// `costs` with backwards of either kind: what holds for them holds for all schedules.
+  explicit LayoutBound(const ChainCosts& costs);
+
+  /// In seconds, of a step with so many microbatches; `costs` are for the fastest rank.
+  double step_s(const RankSpeeds& speeds, int64_t microbatches) const;
+
+ private:
+  double one_s_ = 0;                     // F and I of one microbatch
+  double weights_s_ = 0;                 // W
+  double through_s_ = 0;                 // from the first unit to the last and back
+  double first_s_ = 0;                   // what microbatch 0 takes longer
+  double most_s_ = 0;                    // of a unit: all but what microbatch 0 takes longer
+  double host_s_ = 0, most_host_s_ = 0;  // of hosts, for one microbatch; of a unit
+  double optimizer_s_ = 0, reduce_s_ = 0;
+  std::vector<double> before_s_;  // F and I of the units before unit i, whichever microbatch
+  std::vector<double> fill_s_;    // the sum of these for the first i ranks
+};
+
+}  // namespace penstock

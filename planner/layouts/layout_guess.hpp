@@ -1,0 +1,32 @@
+// About how long the best split of a layout takes: which layouts to look into first. It bounds
+// nothing, and nothing is left out for it.
+//
+// Ranks share the work evenly; filling and emptying takes what each family of schedules publishes
+// (GPipe and 1F1B (P - 1) stages of F and B; interleaved stages a v-th of that; zero bubble a third
+// of it; V shapes next to nothing); the first rank holds what it publishes, and what does not fit
+// is recomputed.
+#pragma once
+
+#include "planner/bounds/bounds.hpp"
+#include "planner/bounds/chain_memory.hpp"
+#include "planner/layouts/layout.hpp"
+
+namespace penstock {
+
+class LayoutGuess {
+ public:
+  /// `costs` of microbatches of one size; `all`: of the whole model as one stage; `fixed_bytes` of
+  /// it: parameters, gradients, states.
+  LayoutGuess(const ChainCosts& costs, const StageBytes& all, int64_t fixed_bytes);
+
+  /// Seconds; infinite where even recompute would hardly fit. `costs` are for the fastest rank.
+  double step_s(const PipelineLayout& layout, int64_t limit_bytes) const;
+
+ private:
+  double forward_s_ = 0, backward_s_ = 0;  // of a microbatch, W included
+  double host_s_ = 0;                      // of the hosts, for one microbatch
+  double once_s_ = 0;                      // of a step
+  double kept_bytes_, given_bytes_, fixed_bytes_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,158 @@
+#include "planner/layouts/layout_search.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include "base/error.hpp"
+#include "pipeline/job/parameters.hpp"
+#include "planner/layouts/layout_bound.hpp"
+#include "planner/layouts/layout_guess.hpp"
+#include "planner/splits/in_parallel.hpp"
+
+namespace penstock {
+
+namespace {
+
+using Tables = std::map<int64_t, std::shared_ptr<const StageTable>>;
+
+/// Of every microbatch size, once for all layouts.
+Tables tables(const PlanningInputs& inputs, const ModelChain& chain,
+              const std::vector<PipelineLayout>& layouts, SharingWays ways, int threads) {
+  Tables tables;
+  for (const PipelineLayout& layout : layouts) tables[layout.measured->microbatch];
+  std::vector<Tables::iterator> each;
+  for (auto size = tables.begin(); size != tables.end(); ++size) each.push_back(size);
+  in_parallel(each.size(), threads, [&](size_t i) {
+    const MicrobatchCosts& measured = *inputs.profile.at(each[i]->first);
+    each[i]->second = std::make_shared<StageTable>(chain.bytes(inputs.profile, measured, ways));
+  });
+  return tables;
+}
+
+/// Its place in the schedule table; behind it for `adaptive`.
+size_t schedule_number(const PipelineLayout& layout) {
+  const auto& all = schedules();
+  return layout.schedule ? static_cast<size_t>(layout.schedule - &*all.begin()) : all.size();
+}
+
+SearchObjective objective_of(const PlanRequest& request) {
+  return request.objective == PlanObjective::memory ? SearchObjective::memory
+                                                    : SearchObjective::step;
+}
+
+SharingWays ways_of(const PlanRequest& request) {
+  return {.replicate = request.sharing != PlanSharing::transmit,
+          .transmit = request.sharing != PlanSharing::replicate};
+}
+
+/// Not where the split is given or has to be of intervals; nor for the least memory, of which their
+/// bounds know nothing.
+bool searches_branches(const PlanRequest& request) {
+  return request.split.empty() && !request.contiguous && request.objective != PlanObjective::memory;
+}
+
+/// Null where there are none, or none are searched.
+std::shared_ptr<const Branches> branches_for(const PlanningInputs& inputs,
+                                             const PlanRequest& request) {
+  if (!searches_branches(request)) return nullptr;
+  auto found = std::make_shared<const Branches>(inputs.model, inputs.analysis, inputs.profile);
+  return found->any() ? found : nullptr;
+}
+
+/// As of units that nothing is sure to cross between.
+ChainCosts unlinked(ChainCosts costs) {
+  costs.linked.assign(static_cast<size_t>(std::max(0, costs.units() - 1)), 0);
+  return costs;
+}
+
+int64_t together(const std::vector<int64_t>& bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
+}
+
+}  // namespace
+
+LayoutSearch::LayoutSearch(const PlanningInputs& inputs, const ModelChain& chain,
+                           const PlanRequest& request, int devices)
+    : inputs_(inputs),
+      chain_(chain),
+      request_(request),
+      branches_(branches_for(inputs, request)),
+      layouts_(penstock::layouts(inputs.profile, request, inputs.cluster, devices, chain.units(),
+                                 branches_ != nullptr)),
+      context_{inputs,
+               chain,
+               branches_,
+               inputs.network.link(),
+               reduce_link(inputs.profile, inputs.cluster),
+               request.memory_bytes.value_or(0),
+               request.objective == PlanObjective::memory,
+               ways_of(request),
+               tables(inputs, chain, layouts_, ways_of(request), request.threads)} {
+  for (const StoredTensor& tensor : inputs.model.tensors)
+    fixed_bytes_ += tensor.bytes() + training_bytes(inputs.profile.job, tensor);
+}
+
+MemoryLimit LayoutSearch::limit(size_t layout) const {
+  return memory_limit(inputs_.profile, request_, layouts_[layout]);
+}
+
+std::unique_ptr<LayoutSpace> LayoutSearch::open(size_t layout) const {
+  try {
+    return std::make_unique<LayoutSpace>(context_, layouts_[layout], limit(layout));
+  } catch (const InputError&) {
+    return nullptr;
+  }
+}
+
+void LayoutSearch::require_some() const {
+  for (size_t layout = 0; layout < layouts_.size(); ++layout) {
+    if (open(layout)) return;
+  }
+  LayoutSpace(context_, layouts_.front(), limit(0));
+}
+
+double LayoutSearch::weight(const PipelineLayout& layout) const {
+  if (request_.objective != PlanObjective::cost) return 1;
+  return static_cast<double>(layout.ranks) * static_cast<double>(layout.data_parallel);
+}
+
+std::vector<SearchSpace> LayoutSearch::spaces() const {
+  std::vector<SearchSpace> spaces;
+  struct Quick {
+    LayoutBound bound;
+    LayoutGuess guess;
+  };
+  std::map<std::tuple<int64_t, int64_t, double, bool>, Quick> quick;  // by all that they depend on
+  for (size_t i = 0; i < layouts_.size(); ++i) {
+    const PipelineLayout& layout = layouts_[i];
+    const auto key = std::tuple(layout.measured->microbatch, layout.data_parallel,
+                                layout.speeds().fastest(), layout.branches);
+    if (!quick.contains(key)) {
+      const ChainCosts costs = layout_costs(context_, layout);
+      const StageBytes& all = context_.bytes.at(layout.measured->microbatch)->at(0, costs.units());
+      quick.emplace(key, Quick{LayoutBound(layout.branches ? unlinked(costs) : costs),
+                               LayoutGuess(costs, all, fixed_bytes_)});
+    }
+    const Quick& of = quick.at(key);
+    const MemoryLimit limit = this->limit(i);
+    spaces.push_back({.bound_s = of.bound.step_s(layout.speeds(), layout.microbatches),
+                      .guess_s = of.guess.step_s(layout, limit.most),
+                      .group = schedule_number(layout),
+                      .bytes = (fixed_bytes_ + together(limit.less)) / layout.ranks,
+                      .memory_limit = limit.most,
+                      .weight = weight(layout),
+                      .open = [this, i] { return open(i); }});
+  }
+  return spaces;
+}
+
+SearchResult LayoutSearch::run(const Progress& progress) const {
+  return search_splits(spaces(), {.objective = objective_of(request_),
+                                  .effort = request_.effort,
+                                  .threads = request_.threads,
+                                  .progress = progress});
+}
+
+}  // namespace penstock

@@ -1,0 +1,234 @@
+#include "planner/layouts/layout_space.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/error.hpp"
+#include "graph/cuts/segments.hpp"
+#include "pipeline/plan/module_names.hpp"
+#include "pipeline/plan/sharing.hpp"
+#include "planner/model/refine_cuts.hpp"
+#include "planner/splits/even_split.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// What a simulated split costs beside its actions, in actions: slicing and adding up operators,
+/// and the programs that `adaptive` chooses from.
+constexpr int64_t effort_per_operator = 8, programs_of_adaptive = 60;
+/// Where messages share links, each that begins or ends changes the speed of the others.
+constexpr int64_t programs_of_sharing = 3;
+/// … and lowering the first.
+constexpr int64_t programs_of_lowering = 3;
+
+/// Of a step, for which a plan that other tools can read may be given up.
+constexpr double least_gain = 1e-3;
+
+PlanningInputs inputs_for(const PlanningInputs& all, const PipelineLayout& layout) {
+  const Cluster* cluster = layout.cluster();
+  if (!cluster || cluster->devices.empty()) return all;
+  return {all.model, all.analysis, all.profile, cluster, Network(*cluster), all.units};
+}
+
+bool shares_across_ranks(const Slicing& slicing, const std::vector<int>& rank_of_stage) {
+  return std::ranges::any_of(slicing.shared, [&](const Slicing::Shared& shared) {
+    return !holders_of(shared, rank_of_stage).others.empty();
+  });
+}
+
+/// All that several ranks hold.
+void transmit_all(Slicing& slicing, const std::vector<int>& rank_of_stage) {
+  for (Slicing::Shared& shared : slicing.shared)
+    shared.transmitted = !holders_of(shared, rank_of_stage).others.empty();
+}
+
+/// Nothing where `adaptive` finds nothing that fits.
+template <class Run>
+std::optional<LayoutSpace::Result> attempt(const Run& run) {
+  try {
+    return run();
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+LayoutSpace::LayoutSpace(const LayoutContext& context, const PipelineLayout& layout,
+                         MemoryLimit limit)
+    : context_(context),
+      layout_(layout),
+      inputs_(inputs_for(context.inputs, layout)),
+      limit_(std::move(limit)),
+      evaluator_(inputs_) {
+  const Program compute = layout.compute();
+  placement_ = placement(compute);
+  placement_.microbatches = static_cast<int>(layout.microbatches);
+  ChainCosts costs = layout_costs(context, layout, backward_of(layout, compute));
+  for (size_t unit = 0; unit < costs.forward_s.size(); ++unit) {
+    const double weight_s = costs.weight_s.empty() ? 0 : costs.weight_s[unit];
+    const double device_s = costs.forward_s[unit] + costs.backward_s[unit] + weight_s;
+    load_.push_back(std::max(device_s, costs.host_s[unit]));
+  }
+  splits_ = layout_splits(context, layout, compute, placement_, limit_, std::move(costs));
+}
+
+std::vector<int> LayoutSpace::proposal() const {
+  if (layout_.branches) return {};
+  return even_split(load_, placement_.rank_of_stage, layout_.speeds());
+}
+
+RecomputeLevels LayoutSpace::levels(const Slicing& slicing) const {
+  return {placement_.rank_of_stage, units_of_stages(slicing, context_.inputs.units)};
+}
+
+/// Makes ranks fit that would not, or hold as little as they can. Counts how often it had to look.
+Costs LayoutSpace::fit(Plan& plan, Slicing& slicing, int& looked) {
+  const RecomputeLevels of = levels(slicing);
+  std::vector<int> noted;
+  Costs costs;
+  const auto peaks = [&](const std::vector<int>& levels) {
+    noted = levels;
+    of.note(levels, plan);
+    costs = evaluator_.costs(plan, slicing);
+    ++looked;
+    return evaluator_.peaks(plan, slicing, costs);
+  };
+  const std::vector<int> chosen =
+      context_.least_memory ? lowest_levels(of, peaks) : least_levels(of, limit_, peaks);
+  if (chosen == noted) return costs;
+  of.note(chosen, plan);
+  ++looked;
+  return evaluator_.costs(plan, slicing);
+}
+
+/// Of `adaptive`, which fails where it finds nothing that fits: all ranks alike.
+Evaluator::Evaluated LayoutSpace::adapt(Plan& plan, const Slicing& slicing,
+                                        const SimulationOptions& options) {
+  const RecomputeLevels of = levels(slicing);
+  const auto evaluated = [&](const std::vector<int>& levels) {
+    of.note(levels, plan);
+    Slicing own = slicing;
+    Costs costs = evaluator_.costs(plan, own);
+    return evaluator_.evaluate(plan, std::move(own), std::move(costs), limit_, options);
+  };
+  std::vector<int> all_units, whole;
+  for (int rank = 0; rank < of.ranks(); ++rank) {
+    all_units.push_back(of.all_units(rank));
+    whole.push_back(of.whole(rank));
+  }
+  if (context_.least_memory) return evaluated(whole);
+  for (const std::vector<int>& levels : {std::vector<int>(whole.size(), 0), all_units}) {
+    try {
+      return evaluated(levels);
+    } catch (const InputError&) {
+    }
+  }
+  return evaluated(whole);
+}
+
+/// The stage of each operator.
+std::vector<int> LayoutSpace::owners(const std::vector<int>& begins) const {
+  if (layout_.branches) {
+    const Branches& branches = *context_.branches;
+    return branches.units().operators(branches.stage_of_unit(begins));
+  }
+  return context_.chain.operators(context_.chain.stage_of_unit(begins));
+}
+
+LayoutSpace::Result LayoutSpace::plan(const std::vector<int>& begins,
+                                      const SimulationOptions& options) {
+  Result result = run(owners(begins), options);
+  name_stages(inputs_.model, result.evaluated.slicing.stage_of_operator, result.plan);
+  return result;
+}
+
+std::optional<LayoutSpace::Result> LayoutSpace::refined(const Result& found) {
+  const Slicing& slicing = found.evaluated.slicing;
+  std::vector<int> stages =
+      refined_stages(inputs_.model, inputs_.analysis, slicing, *layout_.measured);
+  if (stages == slicing.stage_of_operator) return std::nullopt;
+  try {
+    Result result = run(std::move(stages), {});
+    const Simulation& run = result.evaluated.simulation;
+    const bool fits = limit_.fullest(run.peak_memory_bytes) <= limit_.most;
+    const double most_s = found.evaluated.simulation.makespan_s * (1 - least_gain);
+    if (!fits || run.makespan_s >= most_s) return std::nullopt;
+    name_stages(inputs_.model, result.evaluated.slicing.stage_of_operator, result.plan);
+    return result;
+  } catch (const InputError&) {
+    return std::nullopt;  // a stage without operators, or buffers that it would tear apart
+  }
+}
+
+LayoutSpace::Result LayoutSpace::run(std::vector<int> stage_of_operator,
+                                     const SimulationOptions& options) {
+  Slicing slicing = evaluator_.slicing(std::move(stage_of_operator), layout_.stages());
+  const SharingWays ways = context_.ways;
+  if (!ways.transmit || !shares_across_ranks(slicing, placement_.rank_of_stage))
+    return run_shared(std::move(slicing), false, options);
+  if (!ways.replicate) return run_shared(std::move(slicing), true, options);
+  std::optional<Result> replicated = attempt([&] { return run_shared(slicing, false, options); });
+  if (!replicated) return run_shared(std::move(slicing), true, options);
+  std::optional<Result> transmitted = attempt([&] { return run_shared(slicing, true, options); });
+  if (!transmitted) return std::move(*replicated);
+  const int looked = replicated->looked + transmitted->looked;
+  Result best =
+      better(*transmitted, *replicated) ? std::move(*transmitted) : std::move(*replicated);
+  best.looked = looked;
+  best.simulated = 2;
+  return best;
+}
+
+/// What fits is better than what does not; then as plans are compared.
+bool LayoutSpace::better(const Result& one, const Result& other) const {
+  const auto key = [&](const Result& of) {
+    const Simulation& run = of.evaluated.simulation;
+    const int64_t peak = limit_.fullest(run.peak_memory_bytes);
+    const auto objective = context_.least_memory ? SearchObjective::memory : SearchObjective::step;
+    return std::pair(peak > limit_.most, key_rank(run.makespan_s, peak, objective));
+  };
+  return key(one) < key(other);
+}
+
+LayoutSpace::Result LayoutSpace::run_shared(Slicing slicing, bool transmitted,
+                                            const SimulationOptions& options) {
+  if (transmitted) transmit_all(slicing, placement_.rank_of_stage);
+  Result result{evaluator_.plan(layout_, placement_.rank_of_stage, context_.memory_bytes), {}};
+  if (!layout_.schedule) {
+    result.looked = 1;
+    result.evaluated = adapt(result.plan, slicing, options);
+    return result;
+  }
+  Costs costs;
+  if (may_recompute(context_, limit_)) {
+    costs = fit(result.plan, slicing, result.looked);
+  } else {
+    costs = evaluator_.costs(result.plan, slicing);
+    result.looked = 1;
+  }
+  result.evaluated =
+      evaluator_.evaluate(result.plan, std::move(slicing), std::move(costs), limit_, options);
+  return result;
+}
+
+SplitOutcome LayoutSpace::simulate(const std::vector<int>& begins) {
+  constexpr double never = std::numeric_limits<double>::infinity();
+  try {
+    const Result result = run(owners(begins), {false, false});
+    const Simulation& run = result.evaluated.simulation;
+    const auto operators = static_cast<int64_t>(context_.inputs.model.operators.size());
+    const int64_t programs = (layout_.schedule ? 1 : programs_of_adaptive) +
+                             (inputs_.network.capacity().empty() ? 0 : programs_of_sharing) +
+                             (std::exchange(lowered_, true) ? 0 : programs_of_lowering);
+    return {run.makespan_s, limit_.fullest(run.peak_memory_bytes),
+            run.actions * programs * result.simulated +
+                operators * effort_per_operator * result.looked};
+  } catch (const InputError&) {
+    return {never, INT64_MAX, 0};
+  }
+}
+
+}  // namespace penstock

@@ -1,0 +1,66 @@
+// The splits of one layout of a model: bounds (layout_splits.hpp) and outcomes from the simulator.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "planner/bounds/placement.hpp"
+#include "planner/bounds/recompute.hpp"
+#include "planner/layouts/evaluate.hpp"
+#include "planner/layouts/layout_splits.hpp"
+#include "planner/splits/search.hpp"
+#include "simulator/costs/memory_limit.hpp"
+
+namespace penstock {
+
+class LayoutSpace : public OpenSpace {
+ public:
+  /// Throws InputError for a shape that the schedule does not run.
+  LayoutSpace(const LayoutContext& context, const PipelineLayout& layout, MemoryLimit limit);
+
+  const SplitSpace& splits() const override { return *splits_; }
+  /// Ranks that would not fit recompute, or all of them where memory is the objective:
+  /// recompute.hpp.
+  SplitOutcome simulate(const std::vector<int>& begins) override;
+
+  /// Stages of about equal load.
+  std::vector<int> proposal() const override;
+
+  /// Between the layout's ranks.
+  const Network& network() const { return inputs_.network; }
+
+  struct Result {
+    Plan plan;
+    Evaluator::Evaluated evaluated;
+    int looked = 0;     // how often operators were added up
+    int simulated = 1;  // once for each way to share parameters
+  };
+  /// The plan of a split, with its simulation.
+  Result plan(const std::vector<int>& begins, const SimulationOptions& options);
+  /// The same with narrower cuts (refine_cuts.hpp), where that makes a step more than 0.1 %
+  /// shorter.
+  std::optional<Result> refined(const Result& found);
+
+ private:
+  /// Of operators' stages; without the stages' names. Where ranks share parameters the better way.
+  Result run(std::vector<int> stage_of_operator, const SimulationOptions& options);
+  Result run_shared(Slicing slicing, bool transmitted, const SimulationOptions& options);
+  bool better(const Result& one, const Result& other) const;
+  std::vector<int> owners(const std::vector<int>& begins) const;
+  RecomputeLevels levels(const Slicing& slicing) const;
+  Costs fit(Plan& plan, Slicing& slicing, int& looked);
+  Evaluator::Evaluated adapt(Plan& plan, const Slicing& slicing, const SimulationOptions& options);
+
+  const LayoutContext& context_;
+  const PipelineLayout layout_;
+  const PlanningInputs inputs_;  // with the layout's devices
+  const MemoryLimit limit_;
+  Placement placement_;
+  Evaluator evaluator_;
+  std::unique_ptr<const SplitSpace> splits_;
+  std::vector<double> load_;  // of each unit, per microbatch
+  bool lowered_ = false;      // a split was simulated
+};
+
+}  // namespace penstock

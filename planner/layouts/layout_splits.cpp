@@ -1,0 +1,140 @@
+#include "planner/layouts/layout_splits.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "planner/bounds/in_flight.hpp"
+#include "planner/splits/chain_space.hpp"
+#include "planner/splits/downset_space.hpp"
+#include "planner/splits/launch_space.hpp"
+#include "planner/splits/placed_space.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// Steps of a dynamic programme over ranks and pairs of units, beyond which the sharper bounds cost
+/// more than they save.
+constexpr int64_t most_chain_steps = 400'000;
+
+/// As on a device of that speed.
+void hasten(ChainCosts& costs, double speed) {
+  for (std::vector<double> ChainCosts::*times :
+       {&ChainCosts::forward_s, &ChainCosts::backward_s, &ChainCosts::weight_s,
+        &ChainCosts::first_forward_s, &ChainCosts::first_backward_s, &ChainCosts::optimizer_s}) {
+    for (double& time_s : costs.*times) time_s /= speed;
+  }
+  for (double ChainCosts::*time_s :
+       {&ChainCosts::action_s, &ChainCosts::first_action_s, &ChainCosts::weight_action_s}) {
+    costs.*time_s /= speed;
+  }
+}
+
+/// What forwards take that run again, and what they free at most.
+RecomputeBound recompute_bound(const PlanningInputs& inputs, const PipelineLayout& layout) {
+  const double times =
+      (static_cast<double>(layout.microbatches) + layout.measured->first_microbatch_excess) /
+      layout.speeds().fastest();
+  std::vector<RecomputeBound::Unit> units;
+  OperatorId next = 0;
+  for (OperatorId op = 0; op < static_cast<OperatorId>(inputs.model.operators.size()); ++op) {
+    if (next < static_cast<OperatorId>(inputs.units.size()) &&
+        op == inputs.units[static_cast<size_t>(next)]) {
+      units.emplace_back();
+      ++next;
+    }
+    const auto at = static_cast<size_t>(op);
+    const OperatorCost& cost = layout.measured->operators[at];
+    units.back().bytes += static_cast<double>(cost.held.after_forward);
+    if (is_recomputed(inputs.model.operators[at], inputs.analysis)) continue;
+    units.back().forward_s += times * cost.times.forward.mean_s;
+  }
+  return RecomputeBound(std::move(units));
+}
+
+}  // namespace
+
+ModelChain::Backward backward_of(const PipelineLayout& layout, const Program& compute) {
+  if (!layout.schedule) return ModelChain::Backward::either;
+  if (!layout.schedule->split_backward) return ModelChain::Backward::whole;
+  bool whole = false;
+  for (const std::vector<Action>& actions : compute.ranks) {
+    for (const Action& action : actions) {
+      for_each_part(action, [&](const Action& part) { whole |= part.kind == Kind::backward; });
+    }
+  }
+  return whole ? ModelChain::Backward::either : ModelChain::Backward::split;
+}
+
+ChainCosts layout_costs(const LayoutContext& context, const PipelineLayout& layout,
+                        ModelChain::Backward backward) {
+  const PlanningInputs& inputs = context.inputs;
+  const ModelChain& units = layout.branches ? context.branches->units() : context.chain;
+  ChainCosts costs = units.costs(inputs.profile, *layout.measured, context.link,
+                                 context.reduce_link, layout.stages(), backward, context.ways);
+  hasten(costs, layout.speeds().fastest());
+  if (layout.stages_per_rank > 1) costs.reduce_s = 0;  // one rank may hold all that share
+  const AllReduce how = inputs.cluster ? inputs.cluster->all_reduce : AllReduce{};
+  if (layout.data_parallel == 1 || how.overlap || context.reduce_link.bandwidth <= 0) return costs;
+  // Every rank sends and receives so much of what it sums, whatever the algorithm.
+  const auto replicas = static_cast<double>(layout.data_parallel);
+  const double share = 2 * (replicas - 1) / replicas / context.reduce_link.bandwidth;
+  for (const int64_t bytes : units.gradient_bytes(inputs.profile.job, context.ways)) {
+    costs.unit_reduce_s.push_back(share * static_cast<double>(bytes));
+  }
+  return costs;
+}
+
+bool may_recompute(const LayoutContext& context, const MemoryLimit& limit) {
+  return context.least_memory || limit.any();
+}
+
+namespace {
+
+/// As if hosts were never behind.
+std::unique_ptr<const SplitSpace> device_splits(const LayoutContext& context,
+                                                const PipelineLayout& layout,
+                                                const Program& compute, const Placement& placement,
+                                                const MemoryLimit& limit, ChainCosts costs) {
+  if (layout.branches)
+    return std::make_unique<DownsetSpace>(costs, context.branches, placement, layout.speeds());
+  const auto& bytes = context.bytes.at(layout.measured->microbatch);
+  const int64_t units = costs.units();
+  const bool chain = layout.schedule && layout.stages_per_rank == 1 && costs.weight_s.empty() &&
+                     costs.unit_reduce_s.empty() && layout.speeds().equal() && limit.less.empty();
+  if (chain && layout.ranks * units * units <= most_chain_steps) {
+    std::vector<int> held = in_flight(compute);
+    return std::make_unique<ChainSpace>(
+        ChainBound(std::move(costs), layout.ranks, static_cast<int>(layout.microbatches), held),
+        ChainMemory(bytes, layout.ranks, held, may_recompute(context, limit)));
+  }
+  if (!may_recompute(context, limit))
+    return std::make_unique<PlacedSpace>(std::move(costs), bytes, placement, layout.speeds(),
+                                         limit.less);
+  return std::make_unique<PlacedSpace>(
+      std::move(costs), bytes, placement, layout.speeds(), limit.less,
+      PlacedSpace::Recompute{limit.most, recompute_bound(context.inputs, layout)});
+}
+
+bool has_hosts(const ChainCosts& costs) {
+  return costs.host_actions_s > 0 ||
+         std::ranges::any_of(costs.host_s, [](double host_s) { return host_s > 0; });
+}
+
+}  // namespace
+
+std::unique_ptr<const SplitSpace> layout_splits(const LayoutContext& context,
+                                                const PipelineLayout& layout,
+                                                const Program& compute, const Placement& placement,
+                                                const MemoryLimit& limit, ChainCosts costs) {
+  if (!has_hosts(costs))
+    return device_splits(context, layout, compute, placement, limit, std::move(costs));
+  WorkSums hosts(costs, placement.microbatches,
+                 layout.branches ? context.branches->grown() : WorkSums::prefixes(costs.units()));
+  return std::make_unique<LaunchSpace>(
+      device_splits(context, layout, compute, placement, limit, std::move(costs)), std::move(hosts),
+      placement);
+}
+
+}  // namespace penstock

@@ -1,0 +1,44 @@
+// The splits of one layout of a model with their bounds, from what the model's units take there.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "planner/bounds/placement.hpp"
+#include "planner/layouts/evaluate.hpp"
+#include "planner/model/branches.hpp"
+#include "planner/model/model_chain.hpp"
+#include "planner/splits/split_space.hpp"
+#include "simulator/costs/memory_limit.hpp"
+
+namespace penstock {
+
+/// What all layouts of a model share.
+struct LayoutContext {
+  const PlanningInputs& inputs;
+  const ModelChain& chain;
+  std::shared_ptr<const Branches> branches;                    // or null
+  Link link, reduce_link;                                      // the best between any two ranks
+  int64_t memory_bytes = 0;                                    // of the plans: as asked for, or 0
+  bool least_memory = false;                                   // ranks recompute all that helps
+  SharingWays ways;                                            // that are tried for each split
+  std::map<int64_t, std::shared_ptr<const StageTable>> bytes;  // by microbatch size
+};
+
+/// Of the units for that layout, its all-reduces over replicas included.
+ChainCosts layout_costs(const LayoutContext& context, const PipelineLayout& layout,
+                        ModelChain::Backward backward = ModelChain::Backward::either);
+/// As the layout's schedule runs its backwards; `compute`: its actions.
+ModelChain::Backward backward_of(const PipelineLayout& layout, const Program& compute);
+
+/// May ranks recompute under that limit?
+bool may_recompute(const LayoutContext& context, const MemoryLimit& limit);
+
+/// `costs` as above, for the schedule's backwards.
+std::unique_ptr<const SplitSpace> layout_splits(const LayoutContext& context,
+                                                const PipelineLayout& layout,
+                                                const Program& compute, const Placement& placement,
+                                                const MemoryLimit& limit, ChainCosts costs);
+
+}  // namespace penstock

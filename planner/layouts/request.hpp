@@ -1,0 +1,66 @@
+// What is asked of the planner, and whether it can be planned.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/graph.hpp"
+#include "pipeline/profile/profile.hpp"
+#include "simulator/network/cluster.hpp"
+
+namespace penstock {
+
+enum class PlanObjective {
+  throughput,  // the shortest step
+  memory,      // the least memory on the fullest rank
+  cost         // the fewest device seconds per step
+};
+
+enum class PlanSharing { automatic, replicate, transmit };
+
+/// What is not named is searched.
+struct PlanRequest {
+  std::optional<int> ranks;             // in all, at most; absent: the split's, the cluster's, or 2
+  std::vector<std::string> schedules;   // empty: every one
+  std::optional<int64_t> microbatches;  // of one replica; absent: all sizes that were measured
+  std::optional<int> stages_per_rank;
+  std::optional<int64_t> data_parallel;
+  std::optional<int64_t> memory_bytes;  // per rank; absent: the cluster's or the device's
+  int64_t more_memory_bytes = 0;        // on top of either, where there is a limit
+  std::vector<std::string> split;       // manual split points: one stage per rank, one replica,
+                                        // unless named
+  PlanObjective objective = PlanObjective::throughput;
+  /// How ranks share parameters (pipeline/plan/sharing.hpp), each plan's all alike; automatic: as
+  /// its step gets shorter, of those ways that fit.
+  PlanSharing sharing = PlanSharing::automatic;
+  bool contiguous = false;  // stages are intervals of the model
+  bool allow_batch_coupling = false;
+  size_t alternatives = 0;      // how many to explain
+  int threads = 1;              // the plan is the same for any number
+  int64_t effort = 40'000'000;  // after which a search stops: some seconds on one core
+};
+
+// Each of these throws InputError, place: the flag or file.
+
+/// The profile is of this model, whole.
+void check_model(const Profile& profile, const Graph& model);
+
+/// Where the split points that were asked for divide the model; the first stage begins at 0.
+std::vector<OperatorId> manual_begins(const Graph& model, const std::vector<std::string>& split);
+
+/// With what a manual split implies: one stage per rank, or as many as the schedule always runs,
+/// and one replica, unless they are named. Throws InputError for a schedule that does not exist.
+PlanRequest completed(PlanRequest request);
+
+/// How many ranks a plan may use in all: as asked for, or the split's, or the cluster's, or 2.
+int choose_devices(const PlanRequest& request, const Cluster* cluster, int chain_units);
+
+/// Where the samples of a batch influence each other the number of microbatches changes the
+/// training: it is chosen only with leave, and with a warning; likewise a warning where nobody
+/// knows.
+void check_coupling(const Graph& model, const PlanRequest& request,
+                    std::vector<std::string>& warnings);
+
+}  // namespace penstock

@@ -1,0 +1,90 @@
+// A model as a chain of units, as the search sees it: costs and bytes from the profile, with the
+// arithmetic of simulator/costs/plan_costs.hpp, so that the bounds of a split are never above its
+// simulation.
+//
+// Times count an operator once, in its own unit; a constant or parameter-derived value, which
+// stages compute where they need it, only if that unit needs it. A parameter is updated in the
+// first unit that uses it, and saves microbatch 0 its accumulation in each. Of what crosses a cut
+// only the values made in the unit before it and used in the unit behind it are sure to cross it
+// whatever the other cuts are; where there are none, or none that carries a gradient, the cut is
+// not linked.
+#pragma once
+
+#include <vector>
+
+#include "graph/analysis/analysis.hpp"
+#include "graph/cuts/cuts.hpp"
+#include "graph/cuts/slice.hpp"
+#include "pipeline/profile/profile.hpp"
+#include "planner/bounds/bounds.hpp"
+#include "planner/bounds/chain_memory.hpp"
+#include "simulator/network/cluster.hpp"
+
+namespace penstock {
+
+/// The ways (pipeline/plan/sharing.hpp) in which plans may share parameters; bounds hold for all of
+/// them.
+struct SharingWays {
+  bool replicate = true, transmit = false;
+};
+
+class ModelChain {
+ public:
+  /// `begins`: first operator of each unit, begins[0] = 0, ascending. The model must stay.
+  ModelChain(const Graph& model, const Analysis& analysis, std::vector<OperatorId> begins);
+  /// Of units that are no intervals, the unit of each operator; begins() is then empty.
+  ModelChain(const Graph& model, const Analysis& analysis, std::vector<int> unit_of_operator,
+             int units);
+
+  int units() const { return static_cast<int>(slicing_.stages.size()); }
+  const std::vector<OperatorId>& begins() const { return begins_; }
+  /// Each unit as a stage.
+  const Slicing& slicing() const { return slicing_; }
+  /// The stage of each unit, from the first units of the stages …
+  std::vector<int> stage_of_unit(const std::vector<int>& first_units) const;
+  /// … and the stage of each operator, from those of the units.
+  std::vector<int> operators(const std::vector<int>& stage_of_unit) const;
+
+  /// How a schedule runs backwards: whole, in two parts, or each as it likes.
+  enum class Backward { whole, split, either };
+  /// For splits into `stages`, with the best links between ranks: for values, for sums.
+  ChainCosts costs(const Profile& profile, const MicrobatchCosts& measured, const Link& link,
+                   const Link& reduce, int stages, Backward backward = Backward::whole,
+                   SharingWays ways = {}) const;
+  /// Bytes of the gradients of the parameters that a unit is the first to use and surely the owner
+  /// of.
+  std::vector<int64_t> gradient_bytes(const Job& job, SharingWays ways = {}) const;
+  /// Exact but for values that several later stages use, which count once, and where parameters may
+  /// be transmitted.
+  StageTable bytes(const Profile& profile, const MicrobatchCosts& measured,
+                   SharingWays ways = {}) const;
+
+ private:
+  struct Holdings;  // of a stage that grows unit by unit
+  struct Outgoing;
+  Outgoing outgoing(int begin, int end, const std::vector<int64_t>& sizes) const;
+  void add_unit(const Job& job, int unit, int stage_begin, const MicrobatchCosts& measured,
+                const std::vector<int64_t>& sizes, SharingWays ways, Holdings& stage) const;
+
+  void add_operators(int unit, const MicrobatchCosts& measured, ChainCosts& costs) const;
+  void add_hosts(const Profile& profile, const MicrobatchCosts& measured, Backward backward,
+                 ChainCosts& costs) const;
+  void add_parameters(const Profile& profile, SharingWays ways, ChainCosts& costs) const;
+  double reduce_s(const Job& job, const Link& link, int stages, SharingWays ways) const;
+  double shared_s(const Link& link, int64_t bytes, int ranks, SharingWays ways) const;
+  bool owner_unknown(int tensor, SharingWays ways) const;
+  void take_the_faster(const MicrobatchCosts& measured, ChainCosts& costs) const;
+  void add_inputs(const MicrobatchCosts& measured, ChainCosts& costs) const;
+  void add_cut(int cut, int64_t microbatch, const Link& link, ChainCosts& costs) const;
+  bool makes_loss(int unit) const;
+
+  void count_users();
+
+  const Graph& model_;
+  std::vector<OperatorId> begins_;
+  Slicing slicing_;               // each unit a stage
+  std::vector<int> units_using_;  // of each tensor
+  std::vector<int> first_using_;  // of each tensor: the first of these
+};
+
+}  // namespace penstock

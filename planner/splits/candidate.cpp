@@ -1,0 +1,59 @@
+#include "planner/splits/candidate.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// Nodes that a round opens at most.
+constexpr int64_t round_nodes = 4096;
+/// With more a space begins with the split that it proposes, and waits.
+constexpr int64_t few_splits = 10'000;
+
+}  // namespace
+
+bool Candidate::waits() const { return result.splits > few_splits; }
+
+Candidate::Step Candidate::advance(const KeyRank* incumbent) {
+  if (!result.opened) {
+    open();
+    if (const std::vector<int> begins = proposal(); !begins.empty()) return simulated(begins);
+  }
+  Step step;
+  const int64_t end = effort + round_nodes;
+  while (frontier_ && !frontier_->empty() && effort < end) {
+    const int64_t before = frontier_->looked_at();
+    step.bound_s = frontier_->bound_s();
+    const auto begins = frontier_->step(incumbent);
+    effort += frontier_->looked_at() - before;
+    if (!begins) continue;
+    const double bound_s = step.bound_s;
+    step = simulated(*begins);
+    step.bound_s = bound_s;
+    break;
+  }
+  return step;
+}
+
+Candidate::Step Candidate::simulated(const std::vector<int>& begins) {
+  Step step{begins, 0, opened_->simulate(begins)};
+  effort += step.outcome.effort;
+  return step;
+}
+
+std::vector<int> Candidate::proposal() const {
+  return opened_ && waits() ? opened_->proposal() : std::vector<int>{};
+}
+
+void Candidate::open() {
+  result.opened = true;
+  opened_ = space_.open();
+  if (!opened_) return;
+  const SplitSpace& splits = opened_->splits();
+  result.bound_s = std::max(result.bound_s, splits.least_s());
+  result.bytes = std::max(result.bytes, splits.least_bytes());
+  result.splits = splits.splits();
+  frontier_ =
+      std::make_unique<Frontier>(splits, search_.objective, space_.memory_limit, space_.weight);
+}
+
+}  // namespace penstock

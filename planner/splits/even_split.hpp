@@ -1,0 +1,17 @@
+// A split to begin a search with.
+#pragma once
+
+#include <vector>
+
+#include "planner/model/rank_speeds.hpp"
+
+namespace penstock {
+
+/// First units of stages on these ranks such that ranks have about the same load; at least one unit
+/// for each stage, so there are no more stages than units. Stages of one rank make up for one
+/// another: a stage ends where its rank comes nearest to what it should have by then. A rank's load
+/// is divided by its speed.
+std::vector<int> even_split(const std::vector<double>& load, const std::vector<int>& rank_of_stage,
+                            const RankSpeeds& speeds);
+
+}  // namespace penstock

@@ -1,0 +1,204 @@
+#include "planner/splits/search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+
+#include "planner/splits/candidate.hpp"
+#include "planner/splits/in_parallel.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// Spaces that a round looks at. Fixed, whatever the number of threads.
+constexpr size_t round_width = 8;
+/// Of these those taken by their bounds, and groups, while there are others that look promising.
+constexpr size_t round_of_bounds = 1, round_of_groups = 4;
+/// What a guess is taken to have been off by where the split does not even fit.
+constexpr double misfit_correction = 2;
+
+class Searcher {
+ public:
+  Searcher(const std::vector<SearchSpace>& spaces, const SplitSearch& search) : search_(search) {
+    candidates_.reserve(spaces.size());
+    for (const SearchSpace& space : spaces) {
+      if (space.bytes <= space.memory_limit) open_.push_back(candidates_.size());
+      candidates_.emplace_back(space, search);
+    }
+  }
+
+  SearchResult run() {
+    for (std::vector<size_t> round = next(); !round.empty(); round = next()) {
+      if (effort_ > search_.effort && result_.best) break;
+      advance(round);
+    }
+    conclude();
+    return std::move(result_);
+  }
+
+ private:
+  /// Spaces that may hold something better than the best found: those with the best open nodes, and
+  /// the most promising that were not looked into.
+  std::vector<size_t> next() {
+    std::erase_if(open_, [&](size_t space) {
+      const bool done = candidates_[space].closed() || certain(space);
+      if (done) candidates_[space].close();
+      return done;
+    });
+    const size_t width = std::min(round_width, open_.size());
+    std::ranges::partial_sort(open_, open_.begin() + static_cast<std::ptrdiff_t>(width), {},
+                              [&](size_t space) {
+                                const Candidate& of = candidates_[space];
+                                return std::tuple(of.waits(), of.top(), space);
+                              });
+    std::vector<size_t> round;
+    const auto add = [&](size_t space, size_t most) {
+      if (round.size() < most && std::ranges::find(round, space) == round.end())
+        round.push_back(space);
+    };
+    for (size_t i = 0; i < width; ++i) add(open_[i], std::min(width, round_of_bounds));
+    for (const size_t space : promising()) add(space, width);
+    for (size_t i = 0; i < width; ++i) add(open_[i], width);
+    return round;
+  }
+
+  /// Of those not looked into: the least guess of each of some groups, those never tried first, and
+  /// then the least guesses of all.
+  std::vector<size_t> promising() const {
+    using Guess = std::tuple<double, KeyRank, size_t>;
+    std::map<size_t, Guess> best;
+    std::vector<Guess> all;
+    for (const size_t space : open_) {
+      const Candidate& of = candidates_[space];
+      if (of.result.opened) continue;
+      all.emplace_back(of.guess_s() * correction(of.group()), of.top(), space);
+      const auto [found, fresh] = best.try_emplace(of.group(), all.back());
+      if (!fresh) found->second = std::min(found->second, all.back());
+    }
+    std::vector<Guess> order;
+    order.reserve(best.size() + round_width);
+    for (const bool tried : {false, true}) {
+      const auto from = static_cast<std::ptrdiff_t>(order.size());
+      for (const auto& [group, guess] : best) {
+        if (groups_.contains(group) == tried) order.push_back(guess);
+      }
+      std::sort(order.begin() + from, order.end());
+    }
+    order.resize(std::min(order.size(), round_of_groups));
+    const size_t width = std::min(round_width, all.size());
+    std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(width));
+    order.insert(order.end(), all.begin(), all.begin() + static_cast<std::ptrdiff_t>(width));
+    std::vector<size_t> spaces;
+    spaces.reserve(order.size());
+    for (const Guess& guess : order) spaces.push_back(std::get<size_t>(guess));
+    return spaces;
+  }
+
+  /// The mean of what the group's splits took, by what was guessed; 1 of a group not yet tried.
+  double correction(size_t group) const {
+    const auto seen = groups_.find(group);
+    return seen == groups_.end() ? 1
+                                 : seen->second.first / static_cast<double>(seen->second.second);
+  }
+
+  void learn(size_t space, const SplitOutcome& outcome, bool fits) {
+    const Candidate& of = candidates_[space];
+    if (of.result.simulated > 1 || !(of.guess_s() > 0) || std::isinf(of.guess_s())) return;
+    auto& [sum, count] = groups_[of.group()];
+    sum += fits ? of.weighted(outcome.step_s) / of.guess_s() : misfit_correction;
+    ++count;
+  }
+
+  /// Is every open split of the space worse than the best found?
+  bool certain(size_t space) const {
+    if (!result_.best) return false;
+    const KeyRank top = candidates_[space].top();
+    if (top != rank_) return top > rank_;
+    const size_t found = result_.best->space;
+    return space != found ? space > found : candidates_[space].loses(result_.best->begins);
+  }
+
+  void advance(const std::vector<size_t>& round) {
+    std::vector<Candidate::Step> steps(round.size());
+    const KeyRank incumbent = rank_;
+    const KeyRank* known = result_.best ? &incumbent : nullptr;
+    in_parallel(round.size(), search_.threads,
+                [&](size_t i) { steps[i] = candidates_[round[i]].advance(known); });
+    for (size_t i = 0; i < round.size(); ++i) {
+      if (!steps[i].begins.empty()) take(round[i], steps[i]);
+    }
+    effort_ = 0;
+    for (const Candidate& candidate : candidates_) effort_ += candidate.effort;
+    report(round.front());
+  }
+
+  void take(size_t space, const Candidate::Step& step) {
+    const SplitOutcome& outcome = step.outcome;
+    const bool fits = outcome.peak_bytes <= candidates_[space].memory_limit();
+    if (fits && outcome.step_s < step.bound_s * (1 - bound_rounding)) {
+      throw std::logic_error(
+          fmt::format("a split is simulated in {} s, faster than its bound of {} s", outcome.step_s,
+                      step.bound_s));
+    }
+    ++simulated_;
+    SearchResult::Space& seen = candidates_[space].result;
+    ++seen.simulated;
+    learn(space, outcome, fits);
+    if (!fits) return;
+    const FoundSplit found{space, step.begins, outcome};
+    if (better(found, seen.best)) seen.best = found;
+    if (!better(found, result_.best)) return;
+    result_.best = found;
+    rank_ = candidates_[space].rank_of(outcome);
+  }
+
+  bool better(const FoundSplit& a, const std::optional<FoundSplit>& b) const {
+    if (!b) return true;
+    const KeyRank x = candidates_[a.space].rank_of(a.outcome);
+    const KeyRank y = candidates_[b->space].rank_of(b->outcome);
+    return std::tie(x, a.space, a.begins) < std::tie(y, b->space, b->begins);
+  }
+
+  void report(size_t front) {
+    if (!search_.progress) return;
+    const double allowed = static_cast<double>(search_.effort);
+    const Candidate& candidate = candidates_[front];
+    search_.progress({.simulated = simulated_,
+                      .bound_s = candidate.closed() ? 0 : candidate.bound_s(),
+                      .best_s = result_.best ? result_.best->outcome.step_s : 0,
+                      .effort = static_cast<double>(effort_) / allowed});
+  }
+
+  void conclude() {
+    result_.complete = open_.empty();
+    for (const size_t space : open_) {
+      const double bound_s = candidates_[space].bound_s();
+      if (result_.open_bound_s == 0 || bound_s < result_.open_bound_s) {
+        result_.open_bound_s = bound_s;
+      }
+    }
+    for (Candidate& candidate : candidates_) result_.spaces.push_back(std::move(candidate.result));
+  }
+
+  const SplitSearch& search_;
+  std::vector<Candidate> candidates_;
+  std::vector<size_t> open_;
+  std::map<size_t, std::pair<double, int64_t>> groups_;  // ratios and their number
+  SearchResult result_;
+  int64_t simulated_ = 0, effort_ = 0;
+  KeyRank rank_;  // of the best
+};
+
+}  // namespace
+
+SearchResult search_splits(const std::vector<SearchSpace>& spaces, const SplitSearch& search) {
+  return Searcher(spaces, search).run();
+}
+
+}  // namespace penstock

@@ -1,0 +1,90 @@
+// Exact search over many spaces of splits at once: best lower bound first, simulated until the next
+// bound is no better than the best found. Deterministic, for any number of threads: a round takes a
+// fixed number of spaces, what its threads find is looked at in the order of the spaces, and equal
+// steps are decided by key, never by order of arrival.
+//
+// Steps are compared in whole nanoseconds, far below what a measurement can tell, so that plans
+// whose sums differ in rounding alone are ties. A key is (step, peak memory, space, split), each
+// the less the better; peak memory comes first where memory is the objective.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "planner/splits/frontier.hpp"
+#include "planner/splits/split_space.hpp"
+
+namespace penstock {
+
+/// What the simulator says of a split.
+struct SplitOutcome {
+  double step_s = 0;
+  int64_t peak_bytes = 0;  // of the fullest rank; of unlike ones MemoryLimit::fullest
+  int64_t effort = 0;      // of the simulation, in actions
+};
+
+/// A space that the search has come to. Used by one thread at a time.
+class OpenSpace {
+ public:
+  virtual ~OpenSpace() = default;
+  virtual const SplitSpace& splits() const = 0;
+  virtual SplitOutcome simulate(const std::vector<int>& begins) = 0;
+  /// A split to begin with where there are too many to find a good one by bounds; empty: none.
+  virtual std::vector<int> proposal() const { return {}; }
+};
+
+/// Spaces are listed in the order that decides ties.
+struct SearchSpace {
+  double bound_s = 0;  // no split of it is faster
+  /// What its best may take: the promising are looked into early. Guesses of a group are corrected
+  /// by what its spaces turned out to take.
+  double guess_s = 0;
+  size_t group = 0;
+  int64_t bytes = 0;                 // or has a fullest rank with less
+  int64_t memory_limit = INT64_MAX;  // of the fullest rank
+  double weight = 1;                 // steps of its splits compare as weight x seconds
+  /// Null where there turns out to be nothing in it.
+  std::function<std::unique_ptr<OpenSpace>()> open;
+};
+
+struct FoundSplit {
+  size_t space = 0;
+  std::vector<int> begins;
+  SplitOutcome outcome;
+};
+
+struct SearchState {
+  int64_t simulated = 0;
+  double bound_s = 0;  // no split that is still open is faster
+  double best_s = 0;   // 0: nothing yet
+  double effort = 0;   // share of the effort allowed
+};
+
+struct SplitSearch {
+  SearchObjective objective = SearchObjective::step;
+  /// Nodes looked at, splits bounded and actions simulated, added up, after which it stops.
+  int64_t effort = INT64_MAX;
+  int threads = 1;
+  std::function<void(const SearchState&)> progress;  // now and then; may be empty
+};
+
+struct SearchResult {
+  std::optional<FoundSplit> best;  // absent where nothing fits
+  bool complete = true;            // every split was simulated or cannot be better
+  double open_bound_s = 0;         // where not: none of those left is faster
+  struct Space {
+    bool opened = false;
+    double bound_s = 0;  // of all its splits
+    int64_t bytes = 0, splits = 0, simulated = 0;
+    std::optional<FoundSplit> best;  // of those simulated that fit
+  };
+  std::vector<Space> spaces;
+};
+
+/// Throws std::logic_error if a split that fits is simulated to be faster than its bound.
+SearchResult search_splits(const std::vector<SearchSpace>& spaces, const SplitSearch& search);
+
+}  // namespace penstock

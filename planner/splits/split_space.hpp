@@ -1,0 +1,59 @@
+// The splits of one layout, bounded from below: what the search asks of them.
+//
+// A split is followed from its first stage on. What is known of one whose first stages are given is
+// a value, Known, that grows stage by stage; every bound of it holds for all ways to go on with
+// which every rank fits into its memory.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/bounds/chain_bound.hpp"
+
+namespace penstock {
+
+class SplitSpace {
+ public:
+  /// Of the stages of one rank that are known so far. Seconds of a whole step.
+  struct RankLoad {
+    bool begun = false;
+    double head_s = 0;     // before the rank can begin
+    double ends_s = 0;     // the same and what follows its last F or I
+    double inputs_s = 0;   // its F and I, or F and B
+    double weights_s = 0;  // its W
+    double optimizer_s = 0;
+    int64_t bytes = 0;       // at least, whatever it recomputes
+    int64_t kept_bytes = 0;  // without recompute
+    int held = 0;            // microbatches of the stage that holds most of them
+  };
+  struct Known {
+    ChainBound::Prefix path;
+    double head_s = 0;             // of the next stage
+    int64_t bytes = 0;             // of the fullest rank so far (MemoryLimit::fullest)
+    std::vector<RankLoad> ranks;   // where stages share ranks
+    std::vector<double> issued_s;  // by rank: what its host takes for a step (launch_space.hpp)
+  };
+
+  virtual ~SplitSpace() = default;
+  /// What a split's last stage ends with; `begins` and ends are numbers up to it, the first is 0.
+  virtual int units() const = 0;
+  virtual int stages() const = 0;
+  /// Where a stage may end that begins with `begin`, of `left` stages from it on; ascending.
+  virtual std::vector<int> ends(int begin, int left) const;
+
+  /// Adds stage [begin, end), with `left` stages from it on. begin = 0: the first of all.
+  virtual Known extend(const Known& known, int begin, int end, int left) const = 0;
+  /// No split that goes on with unit `begin` in `left` more stages is faster, in seconds,
+  virtual double least_s(const Known& known, int begin, int left) const = 0;
+  /// … or has a fullest rank with less.
+  virtual int64_t least_bytes(const Known& known, int begin, int left) const = 0;
+  /// Of one split; never below least_s of its stages.
+  virtual double split_s(const std::vector<int>& begins) const = 0;
+
+  double least_s() const { return least_s(Known{}, 0, stages()); }
+  int64_t least_bytes() const { return least_bytes(Known{}, 0, stages()); }
+  /// How many there are, C(units - 1, stages - 1) of a chain; the largest int64_t where it is more.
+  virtual int64_t splits() const;
+};
+
+}  // namespace penstock

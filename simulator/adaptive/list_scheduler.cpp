@@ -1,0 +1,218 @@
+#include "simulator/adaptive/list_scheduler.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "pipeline/program/flow_table.hpp"
+
+namespace penstock {
+
+namespace {
+
+constexpr double never = std::numeric_limits<double>::infinity();
+
+class ListScheduler {
+ public:
+  ListScheduler(const AdaptiveProblem& problem, const ListRule& rule)
+      : problem_(problem),
+        rule_(rule),
+        flows_(problem.flows, problem.rank_of_stage),
+        stages_(problem.rank_of_stage.size()),
+        ranks_(static_cast<size_t>(problem.ranks)) {
+    program_.rank_of_stage = problem.rank_of_stage;
+    program_.microbatches = problem.microbatches;
+    program_.ranks.resize(ranks_.size());
+    const auto microbatches = static_cast<size_t>(problem.microbatches);
+    for (size_t stage = 0; stage < stages_.size(); ++stage) {
+      auto& arrivals = stages_[stage];
+      arrivals.activation_s.assign(microbatches, 0);
+      arrivals.gradient_s.assign(microbatches, 0);
+      arrivals.activations_missing.assign(microbatches, inputs(static_cast<int>(stage)));
+      arrivals.gradients_missing.assign(microbatches, gradients(static_cast<int>(stage)));
+      Rank& rank = ranks_[static_cast<size_t>(problem.rank_of_stage[stage])];
+      rank.stages.push_back(static_cast<int>(stage));
+      rank.held_bytes += problem.costs.stages[stage].fixed_bytes;
+    }
+    for (int rank = 0; rank < problem.ranks; ++rank) {
+      ranks_[static_cast<size_t>(rank)].limit_bytes = problem.memory.of(rank);
+    }
+    for (size_t rank = 0; rank < problem.costs.receive_buffer_bytes.size(); ++rank) {
+      ranks_[rank].held_bytes += problem.costs.receive_buffer_bytes[rank];
+    }
+  }
+
+  std::optional<Program> run() {
+    for (int rank = 0; rank < problem_.ranks; ++rank) offer(rank);
+    while (!queue_.empty()) {
+      const auto [start_s, rank] = *queue_.begin();
+      queue_.erase(queue_.begin());
+      take(rank, ranks_[static_cast<size_t>(rank)].choice, start_s);
+      offer(rank);
+    }
+    const size_t wanted = 3 * stages_.size() * static_cast<size_t>(problem_.microbatches);
+    return taken_ == wanted ? std::optional(std::move(program_)) : std::nullopt;
+  }
+
+ private:
+  struct StageState {
+    int forwards = 0, inputs = 0, weights = 0;     // done so far, each in order of microbatches
+    std::vector<double> activation_s, gradient_s;  // when all that came so far was there
+    std::vector<int> activations_missing, gradients_missing;
+  };
+  struct Rank {
+    int64_t limit_bytes = INT64_MAX;
+    std::vector<int> stages;
+    double free_s = 0;
+    int64_t held_bytes = 0;
+    int ahead = 0;  // forwards without their I
+    Action choice;
+    double choice_s = never;  // in the queue with this start
+  };
+
+  StageState& state(int stage) { return stages_[static_cast<size_t>(stage)]; }
+  const StageCosts& costs(int stage) const {
+    return problem_.costs.stages[static_cast<size_t>(stage)];
+  }
+  int rank_of(int stage) const { return problem_.rank_of_stage[static_cast<size_t>(stage)]; }
+  int inputs(int stage) const { return static_cast<int>(flows_.into(stage).size()); }
+  int gradients(int stage) const {
+    return static_cast<int>(std::ranges::count_if(flows_.out_of(stage),
+                                                  [&](int flow) { return flows_[flow].gradient; }));
+  }
+
+  /// When the action could start: `never` where it is not known yet or not allowed.
+  double start_s(const Rank& rank, int stage, Kind kind) {
+    const StageState& at = state(stage);
+    if (kind == Kind::backward_weight) return at.weights < at.inputs ? rank.free_s : never;
+    const int m = kind == Kind::forward ? at.forwards : at.inputs;
+    if (m == problem_.microbatches) return never;
+    const auto cell = static_cast<size_t>(m);
+    if (kind == Kind::forward) {
+      const bool waits = at.activations_missing[cell] > 0 || !may_run_ahead(rank, stage);
+      return waits ? never : std::max(rank.free_s, at.activation_s[cell]);
+    }
+    const bool waits =
+        at.gradients_missing[cell] > 0 || at.forwards <= m || !fits_input(rank, stage);
+    return waits ? never : std::max(rank.free_s, at.gradient_s[cell]);
+  }
+
+  bool may_run_ahead(const Rank& rank, int stage) const {
+    const StageCosts& cost = costs(stage);
+    const int64_t needed = rank.held_bytes + cost.saved_bytes +
+                           std::max({cost.transient_forward_bytes, cost.transient_backward_bytes,
+                                     cost.saved_weight_bytes - cost.saved_bytes});
+    if (needed > rank.limit_bytes) return false;
+    if (rule_.ahead <= 0) return true;
+    const auto left = static_cast<double>(stages_.size()) - rank.stages.front();
+    return rank.ahead < std::ceil(rule_.ahead * left);
+  }
+
+  /// Without W the memory of I may have to wait.
+  bool fits_input(const Rank& rank, int stage) const {
+    const StageCosts& cost = costs(stage);
+    const int64_t after = rank.held_bytes + cost.saved_weight_bytes - cost.saved_bytes;
+    const int64_t needed = std::max(rank.held_bytes + cost.transient_backward_bytes, after);
+    return needed <= rank.limit_bytes;
+  }
+
+  int preference(Kind kind) const {
+    static constexpr Kind orders[3][3] = {
+        {Kind::backward_input, Kind::forward, Kind::backward_weight},
+        {Kind::backward_input, Kind::backward_weight, Kind::forward},
+        {Kind::forward, Kind::backward_input, Kind::backward_weight}};
+    const auto& order = orders[static_cast<int>(rule_.order)];
+    return static_cast<int>(std::find(order, order + 3, kind) - order);
+  }
+
+  /// Puts the rank into the queue with what it would do next.
+  void offer(int id) {
+    Rank& rank = ranks_[static_cast<size_t>(id)];
+    if (rank.choice_s < never) queue_.erase({rank.choice_s, id});
+    rank.choice_s = never;
+    for (size_t i = 0; i < rank.stages.size(); ++i) {
+      const int stage = rank.stages[rule_.deepest_first ? rank.stages.size() - 1 - i : i];
+      for (const Kind kind : {Kind::forward, Kind::backward_input, Kind::backward_weight}) {
+        const double start = start_s(rank, stage, kind);
+        const bool better =
+            start < rank.choice_s || (start == rank.choice_s && start < never &&
+                                      preference(kind) < preference(rank.choice.kind));
+        if (!better) continue;
+        rank.choice_s = start;
+        rank.choice = {stage, kind, next_microbatch(stage, kind)};
+      }
+    }
+    if (rank.choice_s < never) queue_.insert({rank.choice_s, id});
+  }
+
+  int next_microbatch(int stage, Kind kind) {
+    const StageState& at = state(stage);
+    return kind == Kind::forward          ? at.forwards
+           : kind == Kind::backward_input ? at.inputs
+                                          : at.weights;
+  }
+
+  void take(int id, const Action& action, double start_s) {
+    Rank& rank = ranks_[static_cast<size_t>(id)];
+    rank.choice_s = never;
+    rank.free_s = start_s + problem_.costs.duration_s(action);
+    program_.ranks[static_cast<size_t>(id)].push_back(action);
+    ++taken_;
+    StageState& at = state(action.stage);
+    const StageCosts& cost = costs(action.stage);
+    if (action.kind == Kind::forward) {
+      ++at.forwards;
+      ++rank.ahead;
+      rank.held_bytes += cost.saved_bytes;
+      for (const int flow : flows_.out_of(action.stage)) send(action, flows_[flow].to, rank.free_s);
+    } else if (action.kind == Kind::backward_input) {
+      ++at.inputs;
+      --rank.ahead;
+      rank.held_bytes += cost.saved_weight_bytes - cost.saved_bytes;
+      for (const int flow : flows_.into(action.stage)) {
+        if (flows_[flow].gradient) send(action, flows_[flow].from, rank.free_s);
+      }
+    } else {
+      ++at.weights;
+      rank.held_bytes -= cost.saved_weight_bytes;
+    }
+  }
+
+  void send(const Action& from, int to, double sent_s) {
+    const bool forward = from.kind == Kind::forward;
+    const int sender = rank_of(from.stage), receiver = rank_of(to);
+    double arrival_s = sent_s;
+    if (sender != receiver) {
+      const Route route = problem_.network.route(sender, receiver);
+      const Action transfer{from.stage, forward ? Kind::send_forward : Kind::send_backward,
+                            from.microbatch, to};
+      const auto bytes = static_cast<double>(problem_.costs.message_bytes(transfer));
+      arrival_s += route.latency_s + route.propagation_s +
+                   (route.bandwidth > 0 ? bytes / route.bandwidth : 0);
+    }
+    StageState& at = state(to);
+    const auto cell = static_cast<size_t>(from.microbatch);
+    double& there_s = (forward ? at.activation_s : at.gradient_s)[cell];
+    there_s = std::max(there_s, arrival_s);
+    --(forward ? at.activations_missing : at.gradients_missing)[cell];
+    if (receiver != sender) offer(receiver);
+  }
+
+  const AdaptiveProblem& problem_;
+  const ListRule rule_;
+  const FlowTable flows_;
+  std::vector<StageState> stages_;
+  std::vector<Rank> ranks_;
+  std::set<std::pair<double, int>> queue_;  // start of its choice, rank: ties go to the lower rank
+  Program program_;
+  size_t taken_ = 0;
+};
+
+}  // namespace
+
+std::optional<Program> list_schedule(const AdaptiveProblem& problem, const ListRule& rule) {
+  return ListScheduler(problem, rule).run();
+}
+
+}  // namespace penstock

@@ -1,0 +1,23 @@
+// How long it takes replicas to sum their gradients.
+#pragma once
+
+#include <cstdint>
+
+#include "simulator/network/cluster.hpp"
+
+namespace penstock {
+
+/// Sums `bytes` over `ranks` joined by such links. Ring: each rank moves 2 (n - 1) / n of them in
+/// 2 (n - 1) rounds (Patarasuk and Yuan, 2009). Tree: up and down a binary tree, 2 ceil(log2 n)
+/// rounds of all bytes (Thakur, Rabenseifner and Gropp, 2005). 0 for one rank.
+double all_reduce_s(AllReduce::Algorithm algorithm, const Link& link, int64_t bytes, int64_t ranks);
+
+/// A stage's gradients in buckets, one all-reduce after the other.
+struct BucketedAllReduce {
+  int buckets = 1;
+  double bucket_s = 0;  // each; the last one may be smaller, and is counted as full
+};
+BucketedAllReduce bucketed_all_reduce(const AllReduce& how, const Link& link, int64_t bytes,
+                                      int64_t ranks);
+
+}  // namespace penstock

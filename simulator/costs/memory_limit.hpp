@@ -1,0 +1,39 @@
+// How much memory ranks may use.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pipeline/profile/profile.hpp"
+#include "simulator/network/cluster.hpp"
+
+namespace penstock {
+
+/// Of each rank's predicted peak.
+struct MemoryLimit {
+  int64_t most = INT64_MAX;        // of the ranks that may use most; INT64_MAX: none
+  std::vector<int64_t> less = {};  // by rank: how much less it may use; empty: all the same
+  std::string source = {};         // for people
+
+  bool any() const { return most != INT64_MAX; }
+  int64_t less_of(int rank) const { return less.empty() ? 0 : less[static_cast<size_t>(rank)]; }
+  int64_t of(int rank) const { return most - less_of(rank); }
+  /// Bytes on the fullest rank, where what a rank may not use counts as used: what fits has at most
+  /// `most`.
+  int64_t fullest(const std::vector<int64_t>& peaks) const;
+};
+
+/// Of ranks that may use so many bytes; INT64_MAX: any number.
+MemoryLimit memory_limit(const std::vector<int64_t>& of_ranks, std::string source = {});
+
+/// Of devices: the cluster's (a rank has what the least of its replicas has), or the profiled one.
+/// Ranks of a CPU run share the machine's memory; every worker also takes what it holds before it
+/// loads a stage, and on a GPU what its lanes take, to as many neighbours as a chain of stages has.
+MemoryLimit device_memory(const Profile& profile, const Cluster* cluster, int ranks,
+                          int64_t replicas);
+
+/// `80.0 GB`, or `40.0 GB to 80.0 GB`.
+std::string format(const MemoryLimit& limit);
+
+}  // namespace penstock

@@ -1,0 +1,271 @@
+#include "simulator/costs/plan_costs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <tuple>
+
+#include "base/error.hpp"
+#include "pipeline/job/parameters.hpp"
+#include "pipeline/plan/sharing.hpp"
+#include "pipeline/program/schedule.hpp"
+#include "simulator/costs/recompute_costs.hpp"
+#include "simulator/costs/reduce_costs.hpp"
+
+namespace penstock {
+
+namespace {
+
+const MicrobatchCosts& measured(const Plan& plan, const Graph& model, const Profile& profile) {
+  if (profile.model_sha256 != model.sha256) {
+    throw InputError(profile.path,
+                     fmt::format("the profile is of a model with SHA-256 {}, but {} has {}",
+                                 profile.model_sha256, model.path, model.sha256),
+                     "Profile this model again.");
+  }
+  const MicrobatchCosts* costs = profile.at(plan.microbatch);
+  if (!costs) {
+    std::string sizes;
+    for (const MicrobatchCosts& size : profile.microbatches) {
+      sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", size.microbatch);
+    }
+    throw InputError(profile.path, fmt::format("microbatch {} was not measured", plan.microbatch),
+                     fmt::format("Measured: {}. Choose one of them, or profile again.", sizes));
+  }
+  if (costs->operators.size() != model.operators.size()) {
+    throw InputError(profile.path,
+                     fmt::format("{} operators were measured, but {} has {}",
+                                 costs->operators.size(), model.path, model.operators.size()),
+                     "Profile this model again.");
+  }
+  return *costs;
+}
+
+/// W follows I in this plan's program (where that is known by the schedule's name).
+bool splits_backward(const Plan& plan) {
+  if (plan.schedule == adaptive_schedule) return true;
+  return plan.program.empty() && !plan.schedule.empty() &&
+         find_schedule(plan.schedule, plan.path).split_backward;
+}
+
+class PlanCosts {
+ public:
+  PlanCosts(const Plan& plan, const Graph& model, const Slicing& slicing, const Profile& profile,
+            const Cluster* cluster)
+      : plan_(plan),
+        ranks_(plan.ranks()),
+        model_(model),
+        slicing_(slicing),
+        profile_(profile),
+        cluster_(cluster),
+        measured_(measured(plan, model, profile)),
+        reductions_(plan, model, slicing, profile, cluster) {}
+
+  Costs run() {
+    Costs costs;
+    for (size_t stage = 0; stage < slicing_.stages.size(); ++stage) {
+      costs.stages.push_back(stage_costs(stage));
+    }
+    for (const StageEdge& edge : slicing_.edges) costs.flows.push_back(flow(edge));
+    costs.receive_buffer_bytes = message_buffers(costs.flows);
+    return costs;
+  }
+
+ private:
+  struct Trained {
+    int64_t parameter_bytes = 0, gradient_bytes = 0;  // the latter: that replicas sum
+  };
+
+  StageCosts stage_costs(size_t stage) {
+    StageCosts costs;
+    add_operators(slicing_.stages[stage], costs);
+    add_inputs(stage, costs);
+    const auto [trainable_bytes, gradient_bytes] = add_tensors(stage, costs);
+    if (!slicing_.stages[stage].recomputed.empty()) recompute(stage, costs);
+    const double excess = measured_.first_microbatch_excess;
+    const double backward_s = splits_backward(plan_)
+                                  ? costs.backward_input_s + costs.backward_weight_s
+                                  : costs.backward_s;
+    costs.first_forward_s = costs.forward_s * excess;
+    // Microbatch 0 stores its gradients where the others add theirs. Where backwards may be split
+    // some may be whole, too: neither takes less than no time.
+    costs.first_backward_s = std::max(
+        backward_s * excess - profile_.accumulate_s_per_byte * static_cast<double>(trainable_bytes),
+        -(splits_backward(plan_) ? std::min(costs.backward_input_s, costs.backward_s)
+                                 : costs.backward_s));
+    if (cluster_) slow_down(costs, slowest_replica(plan_.stages[stage].rank));
+    reductions_.add(static_cast<int>(stage), gradient_bytes, costs);
+    return costs;
+  }
+
+  void add_operators(const StageSlice& slice, StageCosts& costs) const {
+    const double overhead_s = profile_.action_overhead_s, host_s = profile_.action_host_s;
+    costs.forward_host_s = costs.backward_host_s = costs.backward_input_host_s =
+        costs.backward_weight_host_s = host_s;
+    costs.forward_s = costs.backward_s = costs.backward_input_s = costs.backward_weight_s =
+        overhead_s;
+    for (const OperatorId id : slice.operators) {
+      const OperatorCost& cost = measured_.operators[static_cast<size_t>(id)];
+      costs.forward_s += cost.times.forward.mean_s;
+      costs.backward_s += cost.times.backward.mean_s;
+      costs.backward_input_s += cost.times.backward_input.mean_s;
+      costs.backward_weight_s += cost.times.backward_weight.mean_s;
+      costs.forward_host_s += cost.times.forward.host_s;
+      costs.backward_host_s += cost.times.backward.host_s;
+      costs.backward_input_host_s += cost.times.backward_input.host_s;
+      costs.backward_weight_host_s += cost.times.backward_weight.host_s;
+      costs.saved_bytes += cost.held.after_forward;
+      costs.saved_weight_bytes += cost.held.after_input;
+      costs.transient_forward_bytes =
+          std::max(costs.transient_forward_bytes, cost.held.transient_forward);
+      costs.transient_backward_bytes =
+          std::max(costs.transient_backward_bytes, cost.held.transient_backward);
+    }
+    if (makes_loss(slice)) {
+      costs.forward_s += measured_.loss_forward.mean_s;
+      costs.forward_host_s += measured_.loss_forward.host_s;
+    }
+  }
+
+  static bool makes_loss(const StageSlice& slice) {
+    return std::ranges::find(slice.outputs, 0) != slice.outputs.end();
+  }
+
+  /// What F is given is held as long as what it saves. Reading a microbatch from the data is shared
+  /// out over those who read: one part per input, one for the target.
+  void add_inputs(size_t stage, StageCosts& costs) const {
+    const StageSlice& slice = slicing_.stages[stage];
+    const size_t reads = slice.user_inputs.size() + (makes_loss(slice) ? 1 : 0);
+    costs.forward_s += measured_.load_batch_s * static_cast<double>(reads) /
+                       static_cast<double>(model_.inputs.size() + 1);
+    costs.saved_bytes += input_bytes(stage);
+  }
+
+  int64_t input_bytes(size_t stage) const {
+    int64_t bytes = 0;
+    for (const ValueId input : slicing_.stages[stage].user_inputs) bytes += value_bytes(input);
+    for (const StageEdge& edge : slicing_.edges) {
+      if (edge.consumer != static_cast<int>(stage)) continue;
+      for (const Crossing& crossing : edge.values) bytes += value_bytes(crossing.value);
+    }
+    return bytes;
+  }
+
+  /// Tensors, gradients and optimizer state, each once per rank: a later stage of the same rank
+  /// shares them. Of what another rank owns and transmits only the tensor and its gradient. Returns
+  /// the bytes of what is trained and this stage's own.
+  Trained add_tensors(size_t stage, StageCosts& costs) {
+    Trained trained;
+    int64_t stepped_bytes = 0;
+    const int rank = plan_.stages[stage].rank;
+    std::set<int>& seen = tensors_of_rank_[rank];
+    for (const int index : slicing_.stages[stage].tensors) {
+      if (!seen.insert(index).second) continue;
+      const StoredTensor& tensor = model_.tensors[static_cast<size_t>(index)];
+      if (tensor.requires_grad) trained.parameter_bytes += tensor.bytes();
+      if (reductions_.steps(index, rank)) {
+        costs.fixed_bytes += tensor.bytes() + training_bytes(plan_.job, tensor);
+        if (tensor.requires_grad) stepped_bytes += tensor.bytes();
+        trained.gradient_bytes += gradient_bytes(plan_.job, tensor);
+      } else {
+        costs.fixed_bytes += tensor.bytes() + gradient_bytes(plan_.job, tensor);
+      }
+    }
+    costs.optimizer_s =
+        (profile_.optimizer_s_per_byte + profile_.zero_s_per_byte) *
+            static_cast<double>(stepped_bytes) +
+        profile_.zero_s_per_byte * static_cast<double>(trained.parameter_bytes - stepped_bytes);
+    return trained;
+  }
+
+  void recompute(size_t stage, StageCosts& costs) const {
+    const RecomputeCosts again = recompute_costs(model_, slicing_, static_cast<int>(stage),
+                                                 measured_, splits_backward(plan_));
+    costs.backward_s += again.forward_s;
+    costs.backward_input_s += again.forward_s;
+    costs.backward_host_s += again.forward_host_s;
+    costs.backward_input_host_s += again.forward_host_s;
+    costs.recompute_s = again.forward_s;
+    costs.recompute_bytes = again.remade_bytes;
+    costs.saved_bytes = input_bytes(stage) + again.saved_bytes;
+    costs.transient_forward_bytes = again.transient_forward_bytes;
+    costs.transient_backward_bytes = again.transient_backward_bytes;
+  }
+
+  FlowBytes flow(const StageEdge& edge) const {
+    FlowBytes bytes{.from = edge.producer, .to = edge.consumer};
+    for (const Crossing& crossing : edge.values) {
+      bytes.forward_bytes += value_bytes(crossing.value);
+      if (crossing.carries_gradient) bytes.backward_bytes += value_bytes(crossing.value);
+    }
+    return bytes;
+  }
+
+  /// Per channel: on the receiving rank the receives that are posted ahead, on the sending rank one
+  /// message that is still on its way. A channel of several flows is counted with its largest.
+  std::vector<int64_t> message_buffers(const std::vector<FlowBytes>& flows) const {
+    std::map<std::tuple<int, int, bool>, int64_t> largest;
+    for (const FlowBytes& flow : flows) {
+      const int from = plan_.stages[static_cast<size_t>(flow.from)].rank;
+      const int to = plan_.stages[static_cast<size_t>(flow.to)].rank;
+      if (from == to) continue;
+      int64_t& forward = largest[{from, to, false}];
+      int64_t& backward = largest[{to, from, true}];
+      forward = std::max(forward, flow.forward_bytes);
+      backward = std::max(backward, flow.backward_bytes);
+    }
+    std::vector<int64_t> buffers(static_cast<size_t>(ranks_), 0);
+    for (const auto& [channel, bytes] : largest) {
+      buffers[static_cast<size_t>(std::get<0>(channel))] += bytes;
+      buffers[static_cast<size_t>(std::get<1>(channel))] += Link{}.receive_depth * bytes;
+    }
+    return buffers;
+  }
+
+  /// Replicas wait for one another at the end of each step.
+  double slowest_replica(int rank) const {
+    double slowest = cluster_->speed(rank);
+    for (int replica = 1; replica < plan_.data_parallel; ++replica) {
+      slowest = std::min(slowest, cluster_->speed(replica * ranks_ + rank));
+    }
+    return slowest;
+  }
+
+  static void slow_down(StageCosts& costs, double speed) {
+    for (double StageCosts::*time_s :
+         {&StageCosts::forward_s, &StageCosts::backward_s, &StageCosts::backward_input_s,
+          &StageCosts::backward_weight_s, &StageCosts::first_forward_s,
+          &StageCosts::first_backward_s, &StageCosts::optimizer_s, &StageCosts::recompute_s}) {
+      costs.*time_s /= speed;
+    }
+  }
+
+  int64_t value_bytes(ValueId id) const {
+    return model_.values[static_cast<size_t>(id)].bytes(plan_.microbatch);
+  }
+
+  const Plan& plan_;
+  const int ranks_;
+  const Graph& model_;
+  const Slicing& slicing_;
+  const Profile& profile_;
+  const Cluster* cluster_;
+  const MicrobatchCosts& measured_;
+  ReduceCosts reductions_;
+  std::map<int, std::set<int>> tensors_of_rank_;
+};
+
+}  // namespace
+
+Costs plan_costs(const Plan& plan, const Graph& model, const Slicing& slicing,
+                 const Profile& profile, const Cluster* cluster) {
+  if (plan.stages.size() != slicing.stages.size()) {
+    throw std::invalid_argument("plan_costs: the slicing is not of this plan");
+  }
+  return PlanCosts(plan, model, slicing, profile, cluster).run();
+}
+
+}  // namespace penstock

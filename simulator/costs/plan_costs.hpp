@@ -1,0 +1,28 @@
+// From a profile to the costs of a plan's stages.
+#pragma once
+
+#include "graph/cuts/slice.hpp"
+#include "pipeline/plan/plan.hpp"
+#include "pipeline/profile/profile.hpp"
+#include "simulator/engine/costs.hpp"
+#include "simulator/network/network.hpp"
+
+namespace penstock {
+
+/// Costs of the stages of `slicing` at plan.microbatch: sums over the measured operators plus
+/// accumulation, loss, overheads, optimizer; memory of parameters, gradients, optimizer state and
+/// receive buffers. Times are those of the profiled device, divided by the speed of the cluster's
+/// (of replicas the slowest); replicas sum their gradients as the cluster says. Throws InputError
+/// if the profile is of another model or did not measure that microbatch size (naming those it
+/// did).
+Costs plan_costs(const Plan& plan, const Graph& model, const Slicing& slicing,
+                 const Profile& profile, const Cluster* cluster = nullptr);
+
+/// The cluster's where given, else equal links like the one between ranks that the profile
+/// measured, beside compute where it has that. Throws InputError where there is neither.
+Network plan_network(const Profile& profile, const Cluster* cluster);
+
+/// The best link over which any two ranks sum gradients; free where none is known.
+Link reduce_link(const Profile& profile, const Cluster* cluster);
+
+}  // namespace penstock

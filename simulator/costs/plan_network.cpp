@@ -1,0 +1,48 @@
+// The network as the cluster describes it or as the profile measured it.
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "simulator/costs/plan_costs.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// As it is during a step: `gloo-busy`, measured beside compute, where the profile has it. A fit
+/// without a slope (small messages, a noisy machine) takes the bandwidth of the idle link.
+LinkCost link_during_step(const Profile& profile) {
+  const LinkCost& idle = profile.links.front();
+  const auto busy = std::ranges::find(profile.links, idle.kind + "-busy", &LinkCost::kind);
+  if (busy == profile.links.end()) return idle;
+  LinkCost link = *busy;
+  if (link.bandwidth <= 0) link.bandwidth = idle.bandwidth;
+  return link;
+}
+
+}  // namespace
+
+Network plan_network(const Profile& profile, const Cluster* cluster) {
+  if (cluster) return Network(*cluster);
+  if (profile.links.empty()) {
+    throw InputError(profile.path, "no link between ranks was measured",
+                     "Profile with --ranks 2, or name a cluster whose link is described: --cluster "
+                     "CLUSTER.yaml.");
+  }
+  const LinkCost measured = link_during_step(profile);
+  // Gloo moves no byte before the receiver has posted, and NCCL's sends wait for their peer's
+  // kernel.
+  return Link{.latency_s = measured.latency_s,
+              .bandwidth = measured.bandwidth,
+              .sender_s_per_byte = measured.sender_s_per_byte,
+              .receiver_s_per_byte = measured.receiver_s_per_byte,
+              .mode = measured.kind == "local" ? SendMode::eager : SendMode::posted};
+}
+
+Link reduce_link(const Profile& profile, const Cluster* cluster) {
+  if (cluster) return Network(*cluster).link();
+  if (profile.links.empty()) return {};
+  return {.latency_s = profile.links.front().latency_s,
+          .bandwidth = profile.links.front().bandwidth};
+}
+
+}  // namespace penstock

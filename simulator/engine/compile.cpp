@@ -1,0 +1,263 @@
+#include "simulator/engine/compile.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+
+#include "base/error.hpp"
+#include "simulator/engine/awaited.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// A transfer as the channel sees it: from which stage to which.
+struct Way {
+  int from, to;
+  bool backward;
+};
+
+Way way_of(const Action& action) {
+  const int peer = peer_stage(action);
+  const bool backward = action.kind == Kind::send_backward || action.kind == Kind::recv_backward;
+  return is_send(action.kind) ? Way{action.stage, peer, backward}
+                              : Way{peer, action.stage, backward};
+}
+
+double transfer_s(const Route& route, int64_t bytes) {
+  return route.latency_s +
+         (route.bandwidth > 0 ? static_cast<double>(bytes) / route.bandwidth : 0.0);
+}
+
+bool is_transfer(Kind kind) { return is_send(kind) || is_receive(kind); }
+
+class Compiler {
+ public:
+  Compiler(const Program& program, const Costs& costs, const Network& network)
+      : program_(program), costs_(costs), network_(network), link_(network.link()) {
+    if (costs.stages.size() < program.rank_of_stage.size()) {
+      throw std::invalid_argument("compile: a stage of the program has no costs");
+    }
+    doors_.resize(program.rank_of_stage.size());
+    last_backward_s_.resize(program.rank_of_stage.size());
+  }
+
+  CompiledProgram run() {
+    count_messages();
+    for (int rank = 0; rank < program_.rank_count(); ++rank) add_tasks(rank);
+    out_.rank_begin.push_back(static_cast<int32_t>(out_.tasks.size()));
+    return std::move(out_);
+  }
+
+ private:
+  /// What one stage knows of a route that begins or ends in it.
+  struct Door {
+    Kind kind;
+    int peer;
+    int32_t channel;
+    int64_t bytes;
+  };
+  struct Counts {
+    int32_t sends = 0, receives = 0;
+  };
+
+  void count_messages() {
+    size_t actions = 0;
+    int microbatches = 0;  // of those that are transferred
+    for (const auto& rank : program_.ranks) {
+      actions += rank.size();
+      for (const Action& action : rank) {
+        if (!is_transfer(action.kind)) continue;
+        microbatches = std::max(microbatches, action.microbatch + 1);
+        Counts& counts = counts_[door(action).channel];
+        ++(is_send(action.kind) ? counts.sends : counts.receives);
+      }
+    }
+    out_.tasks.reserve(actions);
+    int32_t first = 0;
+    for (size_t c = 0; c < out_.channels.size(); ++c) {
+      Channel& channel = out_.channels[c];
+      channel.first = first;
+      channel.count = std::max(counts_[c].sends, counts_[c].receives);
+      first += channel.count;
+      counts_[c] = {};
+    }
+    out_.messages.resize(static_cast<size_t>(first));
+    forget_roomy_links();
+    awaited_ = Awaited(program_.stage_count(), microbatches);
+  }
+
+  /// What all channels through it together can never fill slows nobody.
+  void forget_roomy_links() {
+    std::vector<double> demand(network_.capacity().size(), 0);
+    for (const Channel& channel : out_.channels) {
+      for (const int shared : channel.route.shared) {
+        demand[static_cast<size_t>(shared)] += channel.route.bandwidth;
+      }
+    }
+    for (Channel& channel : out_.channels) {
+      std::erase_if(channel.route.shared, [&](int shared) {
+        const auto s = static_cast<size_t>(shared);
+        return demand[s] <= network_.capacity()[s];
+      });
+    }
+  }
+
+  void add_tasks(int rank) {
+    out_.rank_begin.push_back(static_cast<int32_t>(out_.tasks.size()));
+    double& publish_s = out_.publish_s.emplace_back(0);
+    double owed_s = 0;  // compute that transfers cost this rank and no task has taken yet
+    bool agreed = false;
+    for (const Action& action : program_.ranks[static_cast<size_t>(rank)]) {
+      if (is_transfer(action.kind)) {
+        owed_s += add_transfer(action);
+        continue;
+      }
+      Task task{.duration_s = costs_.duration_s(action) + owed_s,
+                .host_s = costs_.host_s(action),
+                .message = awaited_.take(action, out_.messages)};
+      owed_s = 0;
+      if (action.kind == Kind::reduce_grad) reduce(action, task);
+      note_backward(action, std::max(task.duration_s, task.host_s));
+      if (action.kind == Kind::optimizer)
+        publish_s += costs_.stages[static_cast<size_t>(action.stage)].publish_s;
+      if (action.kind == Kind::optimizer && !agreed) {
+        task.op = Task::Op::agree;
+        agreed = true;
+        ++out_.agreeing_ranks;
+      }
+      out_.tasks.push_back(task);
+    }
+    for (const int32_t id : awaited_.take_rest(out_.messages)) {
+      const int32_t receive = out_.messages[static_cast<size_t>(id)].receive_task;
+      out_.tasks[static_cast<size_t>(receive)].op = Task::Op::receive;
+    }
+  }
+
+  void note_backward(const Action& action, double duration_s) {
+    for_each_part(action, [&](const Action& part) {
+      if (part.kind == Kind::backward || part.kind == Kind::backward_weight) {
+        last_backward_s_[static_cast<size_t>(part.stage)] = duration_s;
+      }
+    });
+  }
+
+  void reduce(const Action& action, Task& task) {
+    const StageCosts& stage = costs_.stages[static_cast<size_t>(action.stage)];
+    task.op = Task::Op::reduce;
+    if (stage.reduce_buckets == 0) return;
+    task.op = Task::Op::reduce_beside;
+    task.message = static_cast<int32_t>(out_.reductions.size());
+    out_.reductions.push_back({stage.reduce_buckets, stage.reduce_s / stage.reduce_buckets,
+                               last_backward_s_[static_cast<size_t>(action.stage)]});
+  }
+
+  /// Returns the compute time that the transfer costs the rank.
+  double add_transfer(const Action& action) {
+    const Door& at = door(action);
+    const bool send = is_send(action.kind);
+    Counts& counts = counts_[static_cast<size_t>(at.channel)];
+    const Channel& channel = out_.channels[static_cast<size_t>(at.channel)];
+    const int32_t id = channel.first + (send ? counts.sends++ : counts.receives++);
+    Message& message = out_.messages[static_cast<size_t>(id)];
+    message.channel = at.channel;
+    message.bytes = at.bytes;
+    message.transfer_s = transfer_s(channel.route, at.bytes);
+    (send ? message.send_task : message.receive_task) = static_cast<int32_t>(out_.tasks.size());
+    out_.tasks.push_back({.message = id, .op = send ? Task::Op::send : Task::Op::post});
+    if (!send) awaited_.add(action, id, out_.messages);
+    return static_cast<double>(at.bytes) *
+           (send ? link_.sender_s_per_byte : link_.receiver_s_per_byte);
+  }
+
+  const Door& door(const Action& action) {
+    const int stages = program_.stage_count();
+    const int peer = peer_stage(action);
+    if (action.stage < 0 || action.stage >= stages || peer < 0 || peer >= stages) {
+      throw InputError("program",
+                       fmt::format("{} is a transfer between stages {} and {}", to_string(action),
+                                   action.stage, peer),
+                       fmt::format("The program has stages 0 to {}.", stages - 1));
+    }
+    auto& doors = doors_[static_cast<size_t>(action.stage)];
+    for (const Door& known : doors) {
+      if (known.kind == action.kind && known.peer == peer) return known;
+    }
+    return doors.emplace_back(
+        Door{action.kind, peer, channel_of(action), costs_.message_bytes(action)});
+  }
+
+  int32_t channel_of(const Action& action) {
+    const Way way = way_of(action);
+    const int sender = program_.rank_of_stage[static_cast<size_t>(way.from)];
+    const int receiver = program_.rank_of_stage[static_cast<size_t>(way.to)];
+    if (sender == receiver) {
+      throw InputError(
+          "program",
+          fmt::format("{} is a transfer between two stages of rank {}", to_string(action), sender),
+          "Leave it out: stages of one rank hand over in memory.");
+    }
+    const auto [at, added] = channel_ids_.try_emplace(std::tuple(sender, receiver, way.backward),
+                                                      static_cast<int32_t>(out_.channels.size()));
+    if (added) {
+      out_.channels.push_back({.sender = sender,
+                               .receiver = receiver,
+                               .backward = way.backward,
+                               .route = network_.route(sender, receiver)});
+      counts_.emplace_back();
+    }
+    return at->second;
+  }
+
+  const Program& program_;
+  const Costs& costs_;
+  const Network& network_;
+  const Link& link_;
+  CompiledProgram out_;
+  std::vector<std::vector<Door>> doors_;  // per stage
+  std::map<std::tuple<int, int, bool>, int32_t> channel_ids_;
+  std::vector<Counts> counts_;           // per channel
+  std::vector<double> last_backward_s_;  // per stage: of the latest B or W so far
+  Awaited awaited_;
+};
+
+/// The k-th SEND of a channel has to be the one that its k-th RECV expects.
+void check_pairs(const Program& program, const CompiledProgram& compiled) {
+  for (const Message& message : compiled.messages) {
+    if (message.send_task < 0 || message.receive_task < 0) continue;
+    const Action& send = action_of_task(program, compiled, message.send_task);
+    const Action& receive = action_of_task(program, compiled, message.receive_task);
+    const Way out = way_of(send), in = way_of(receive);
+    if (out.from == in.from && out.to == in.to && send.microbatch == receive.microbatch) continue;
+    const Channel& channel = compiled.channels[static_cast<size_t>(message.channel)];
+    throw InputError("program",
+                     fmt::format("rank {} sends {} where rank {} receives {}", channel.sender,
+                                 to_string(send), channel.receiver, to_string(receive)),
+                     "Both ranks must list the transfers between them in the same order.");
+  }
+}
+
+}  // namespace
+
+int CompiledProgram::rank_of_task(int32_t task) const {
+  const auto next = std::upper_bound(rank_begin.begin(), rank_begin.end() - 1, task);
+  return static_cast<int>(next - rank_begin.begin()) - 1;
+}
+
+const Action& action_of_task(const Program& program, const CompiledProgram& compiled,
+                             int32_t task) {
+  const auto rank = static_cast<size_t>(compiled.rank_of_task(task));
+  return program.ranks[rank][static_cast<size_t>(task - compiled.rank_begin[rank])];
+}
+
+CompiledProgram compile(const Program& program, const Costs& costs, const Network& network) {
+  CompiledProgram compiled = Compiler(program, costs, network).run();
+  check_pairs(program, compiled);
+  return compiled;
+}
+
+}  // namespace penstock

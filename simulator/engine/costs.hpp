@@ -1,0 +1,57 @@
+// What the actions of a program cost: the simulator's input beside the program.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pipeline/program/action.hpp"
+#include "pipeline/program/lowering.hpp"
+
+namespace penstock {
+
+/// Of one stage. Times per microbatch, in seconds, and what microbatch 0 takes longer.
+struct StageCosts {
+  double forward_s = 0, backward_s = 0, backward_input_s = 0, backward_weight_s = 0;
+  double first_forward_s = 0, first_backward_s = 0;  // added to F, and to B or I, of microbatch 0
+  // What its host takes to issue them, where it runs ahead of a device such as a GPU.
+  double forward_host_s = 0, backward_host_s = 0, backward_input_host_s = 0,
+         backward_weight_host_s = 0;
+  double optimizer_s = 0, reduce_s = 0;  // once per step
+  double publish_s = 0;    // OPT takes so much longer: new values on their way between ranks
+  int reduce_buckets = 0;  // 0: REDUCE_GRAD ends when it is done; else it runs beside later actions
+                           // in so many all-reduces, which begin while the last backward runs
+  double recompute_s = 0;  // the F again that B and I begin with; part of their times
+  int64_t saved_bytes = 0;         // held from the start of F to the end of B or I
+  int64_t saved_weight_bytes = 0;  // held from there to the end of W
+  int64_t transient_forward_bytes = 0,
+          transient_backward_bytes = 0;  // while F; while B, I or W runs
+  int64_t transient_reduce_bytes = 0;    // while REDUCE_GRAD: another rank's gradient
+  int64_t recompute_bytes = 0;  // what that F makes again; part of transient_backward_bytes
+  int64_t fixed_bytes = 0;      // parameters, gradients, optimizer state, buffers, constants
+};
+
+/// Bytes that stage `from` sends to stage `to` per microbatch.
+struct FlowBytes {
+  int from = 0, to = 0;
+  int64_t forward_bytes = 0, backward_bytes = 0;
+};
+
+struct Costs {
+  std::vector<StageCosts> stages;
+  std::vector<FlowBytes> flows;
+  std::vector<int64_t> receive_buffer_bytes;  // per rank, or empty
+
+  /// Compute time of an action, in seconds. Transfers cost nothing here; an OVERLAP_F_B takes as
+  /// long as its parts.
+  double duration_s(const Action& action) const;
+  /// What the host takes to issue it, in seconds.
+  double host_s(const Action& action) const;
+  /// Bytes that a SEND or RECV moves; 0 for a flow that is not listed.
+  int64_t message_bytes(const Action& action) const;
+};
+
+/// `count` stages that cost the same, and the same bytes on every flow in both directions.
+Costs equal_stages(int count, const StageCosts& each, const std::vector<Flow>& flows,
+                   int64_t message_bytes);
+
+}  // namespace penstock

@@ -1,0 +1,53 @@
+// Memory of each rank along its program: what stages hold all the time, what is held for a stage
+// and microbatch, and the transient of the running action.
+//
+//   F        + saved_bytes at its start; transient_forward while it runs
+//   B        - saved_bytes at its end;   transient_backward while it runs
+//   I        - saved_bytes + saved_weight_bytes at its end; transient_backward while it runs
+//   W        - saved_weight_bytes at its end;               transient_backward while it runs
+//   REDUCE_GRAD                                            transient_reduce while it runs
+//
+// A stage without any backward in the program (inference) lets go at the end of F. The parts of an
+// OVERLAP_F_B run one after the other: first its forward, then its backward.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pipeline/program/program.hpp"
+#include "pipeline/program/timeline.hpp"
+#include "simulator/engine/costs.hpp"
+#include "simulator/engine/engine.hpp"
+
+namespace penstock {
+
+/// What the bytes of a moment are.
+struct MemoryParts {
+  int64_t fixed_bytes = 0;           // parameters, gradients, optimizer state, buffers, constants
+  int64_t receive_buffer_bytes = 0;  // messages posted ahead or on their way
+  int64_t saved_bytes = 0;           // activations: what F saved for B or I
+  int64_t saved_weight_bytes = 0;    // what I kept for W
+  int64_t recomputed_bytes = 0;      // activations that the running backward made again
+  int64_t transient_bytes = 0;       // the rest of what the running action needs for itself
+
+  int64_t total() const {
+    return fixed_bytes + receive_buffer_bytes + saved_bytes + saved_weight_bytes +
+           recomputed_bytes + transient_bytes;
+  }
+  bool operator==(const MemoryParts&) const = default;
+};
+
+struct RankMemory {
+  int64_t peak_bytes = 0;
+  MemoryParts peak;  // when the peak is first reached; its total is peak_bytes
+  int peak_activations =
+      0;  // (stage, microbatch) held at once: from the start of F to the end of B or W
+  std::vector<MemorySample> samples;  // ascending in time; empty without times
+};
+
+/// A rank's peak follows from the order of its actions alone; samples also need `times`, as
+/// recorded by the engine, which may be null.
+RankMemory rank_memory(const Program& program, int rank, const Costs& costs,
+                       const CompiledProgram* compiled, const EngineResult* times);
+
+}  // namespace penstock

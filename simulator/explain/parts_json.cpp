@@ -1,0 +1,20 @@
+#include "simulator/explain/parts_json.hpp"
+
+namespace penstock {
+
+nlohmann::ordered_json to_json(const IdleParts& parts) {
+  return {{"ramp_s", parts.ramp_s},           {"imbalance_s", parts.imbalance_s},
+          {"transfers_s", parts.transfers_s}, {"launch_s", parts.launch_s},
+          {"recompute_s", parts.recompute_s}, {"all_reduce_s", parts.all_reduce_s}};
+}
+
+nlohmann::ordered_json to_json(const MemoryParts& parts) {
+  return {{"fixed_bytes", parts.fixed_bytes},
+          {"receive_buffer_bytes", parts.receive_buffer_bytes},
+          {"saved_bytes", parts.saved_bytes},
+          {"saved_weight_bytes", parts.saved_weight_bytes},
+          {"recomputed_bytes", parts.recomputed_bytes},
+          {"transient_bytes", parts.transient_bytes}};
+}
+
+}  // namespace penstock

@@ -1,0 +1,36 @@
+#include "simulator/network/cluster.hpp"
+
+#include <stdexcept>
+#include <utility>
+
+namespace penstock {
+
+double Link::transfer_s(int64_t bytes) const {
+  return latency_s + (bandwidth > 0 ? static_cast<double>(bytes) / bandwidth : 0.0);
+}
+
+double Cluster::speed(int rank) const { return nodes.empty() ? 1 : place(rank).kind->speed; }
+
+int64_t Cluster::memory(int rank) const {
+  return nodes.empty() ? memory_bytes : place(rank).kind->memory_bytes;
+}
+
+Cluster::Place Cluster::place(int rank) const {
+  int device = devices.empty() ? rank : devices.at(static_cast<size_t>(rank));
+  int node = 0;
+  for (const NodeKind& kind : nodes) {
+    const int of_kind = kind.count * kind.devices;
+    if (device < of_kind) return {&kind, node + device / kind.devices, device % kind.devices};
+    device -= of_kind;
+    node += kind.count;
+  }
+  throw std::out_of_range("Cluster::place: no such rank");
+}
+
+Cluster on_devices(Cluster cluster, std::vector<int> devices) {
+  cluster.devices = std::move(devices);
+  cluster.ranks = static_cast<int>(cluster.devices.size());
+  return cluster;
+}
+
+}  // namespace penstock

@@ -1,0 +1,227 @@
+// What the NCCL communicator guarantees, over a fake of the calls that it makes.
+#include "backend/communication/nccl/communicator.hpp"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "tests/backend/communication/nccl/ranks.hpp"
+#include "tests/backend/executor/ranks.hpp"
+
+namespace penstock {
+namespace {
+
+using test::FakeNccl;
+using test::FakeRanks;
+using test::kBothWays;
+
+TEST(NcclCommunicator, MovesEveryTypeAsItsBytes) {
+  FakeRanks ranks(2, kBothWays);
+  ranks.run([](Communicator& rank, FakeNccl&) {
+    const auto whole = at::arange(12, at::kLong).view({3, 4});
+    for (const auto type : {at::kBool, at::kByte, at::kHalf, at::kBFloat16, at::kFloat, at::kDouble,
+                            at::kLong, at::kComplexFloat}) {
+      const at::Tensor sent = type == at::kBool ? whole.remainder(3).eq(0) : whole.to(type);
+      at::Tensor received = at::zeros({3, 4}, type);
+      if (rank.rank() == 0) {
+        rank.send({1, false}, sent, 0)->wait();
+      } else {
+        rank.receive({0, false}, received, 0)->wait();
+        EXPECT_TRUE(received.equal(sent)) << type;
+      }
+      rank.barrier();
+    }
+  });
+}
+
+TEST(NcclCommunicator, LanesDoNotWaitForEachOther) {
+  // Rank 0's receive of a gradient is ahead of its send, which that gradient needs.
+  FakeRanks ranks(2, kBothWays);
+  ranks.run([](Communicator& rank, FakeNccl& api) {
+    at::Tensor activation = at::full({4}, 3.0), gradient = at::zeros({4});
+    if (rank.rank() == 0) {
+      const auto receiving = rank.receive({1, true}, gradient, 1);
+      rank.send({1, false}, activation, 0)->wait();
+      receiving->wait();
+      EXPECT_TRUE(gradient.equal(at::full({4}, 6.0)));
+    } else {
+      at::Tensor received = at::zeros({4});
+      rank.receive({0, false}, received, 0)->wait();
+      rank.send({0, true}, received * 2, 1)->wait();
+    }
+    // A communicator and a stream each; the first two are the bytes of the start.
+    EXPECT_THAT(api.calls, ::testing::Contains(::testing::HasSubstr(" 1 on 1")));
+    EXPECT_THAT(api.calls, ::testing::Contains(::testing::HasSubstr(" 2 on 2")));
+    EXPECT_THAT(api.calls, ::testing::Not(::testing::Contains(::testing::HasSubstr(" 1 on 2"))));
+    rank.barrier();
+  });
+}
+
+TEST(NcclCommunicator, NothingMakesTheHostWait) {
+  FakeRanks ranks(2, kBothWays, FakeRanks::computes_on_device);
+  ranks.run([&](Communicator& rank, FakeNccl& api) {
+    at::Tensor activation = at::full({4}, 3.0), gradient = at::zeros({4});
+    rank.barrier();
+    ranks.pause(true);
+    rank.barrier();
+    const int before = api.pauses;
+    if (rank.rank() == 0) {
+      const auto receiving = rank.receive({1, true}, gradient, 1);
+      const auto sending = rank.send({1, false}, activation, 0);
+      sending->wait();
+      receiving->wait();
+    } else {
+      const auto receiving = rank.receive({0, false}, activation, 0);
+      receiving->wait();
+      rank.send({0, true}, activation, 1)->wait();
+    }
+    EXPECT_EQ(api.pauses, before);
+    EXPECT_GT(api.running(), 0);
+    rank.barrier();
+    ranks.pause(false);
+    rank.synchronise();  // this does wait
+    EXPECT_EQ(api.running(), 0);
+    rank.barrier();
+  });
+}
+
+TEST(NcclCommunicator, ConnectsALaneWithAByteBeforeTheNextOne) {
+  // In a ring every rank is in four lanes: with another order somewhere they would wait in a
+  // circle.
+  std::vector<LaneKey> ring;
+  for (int rank = 0; rank < 5; ++rank) {
+    ring.push_back({rank, (rank + 1) % 5, false});
+    ring.push_back({(rank + 1) % 5, rank, true});
+  }
+  FakeRanks ranks(5, ring);
+  ranks.run([](Communicator&, FakeNccl& api) {
+    ASSERT_EQ(api.calls.size(), 8U);
+    for (size_t lane = 0; lane < 4; ++lane) {
+      const std::string number = std::to_string(lane + 1);
+      EXPECT_EQ(api.calls[2 * lane], "init " + number);
+      EXPECT_THAT(api.calls[2 * lane + 1], ::testing::HasSubstr(" " + number + " on " + number));
+    }
+  });
+  for (const LaneKey& lane : ring) EXPECT_TRUE(ranks.store().has("comm/" + to_string(lane)));
+}
+
+TEST(NcclCommunicator, SumsOverOverlappingGroups) {
+  FakeRanks ranks(3, {});
+  ranks.run([](Communicator& rank, FakeNccl&) {
+    const double own = rank.rank() + 1;
+    at::Tensor all = at::full({2}, own), some = at::full({3}, own);
+    if (rank.rank() > 0) rank.all_reduce(some, {1, 2});
+    rank.all_reduce(all, {0, 1, 2});
+    EXPECT_TRUE(all.equal(at::full({2}, 6.0)));
+    EXPECT_TRUE(some.equal(at::full({3}, rank.rank() > 0 ? 5.0 : 1.0)));
+    rank.barrier();
+  });
+}
+
+TEST(NcclCommunicator, SumsSeveralTensorsInOneCall) {
+  FakeRanks ranks(2, {});
+  ranks.run([](Communicator& rank, FakeNccl& api) {
+    at::Tensor few = at::full({2}, rank.rank() + 1.0), many = at::full({3, 4}, rank.rank() + 2);
+    rank.all_reduce_each({few, many}, {0, 1});
+    EXPECT_TRUE(few.equal(at::full({2}, 3.0)));
+    EXPECT_TRUE(many.equal(at::full({3, 4}, 5)));
+    EXPECT_EQ(std::ranges::count(api.calls, "all_reduce 1 on 1"), 1);
+    EXPECT_THROW(rank.all_reduce_each({few, many.t()}, {0, 1}), c10::Error);
+    rank.barrier();
+  });
+}
+
+TEST(NcclCommunicator, AMessageOfAnotherLaneIsRefused) {
+  FakeRanks ranks(2, kBothWays);
+  ranks.run([](Communicator& rank, FakeNccl&) {
+    rank.barrier();
+    if (rank.rank() == 0) {
+      EXPECT_THROW(rank.send({1, true}, at::zeros({1}), 0), c10::Error);
+    }
+  });
+}
+
+TEST(NcclCommunicator, LeavesNoHandleBehind) {
+  FakeRanks ranks(3, {{0, 1, false}, {1, 2, false}, {2, 1, true}, {1, 0, true}});
+  ranks.run([](Communicator& rank, FakeNccl& api) {
+    at::Tensor tensor = at::ones({2});
+    rank.all_reduce(tensor, {0, 1, 2});
+    if (rank.rank() == 0) rank.send({1, false}, tensor, 0)->wait();
+    if (rank.rank() == 1) rank.receive({0, false}, tensor, 0)->wait();
+    EXPECT_GT(api.live_events, 0);
+    EXPECT_GT(api.live_comms, 1);
+    rank.barrier();
+  });
+  for (int rank = 0; rank < 3; ++rank) ranks.expect_no_handles(rank);
+}
+
+/// A rank alone, whose peer has left an id and nothing else.
+class Alone {
+ public:
+  explicit Alone(double pause_s) : api(std::make_shared<test::FakeWorld>(), false) {
+    api.pause_s = pause_s;
+    store.set("comm/1-0-gradients", "id of rank 1");
+  }
+  std::unique_ptr<Communicator> connect(const std::vector<LaneKey>& lanes) {
+    NcclOptions options;
+    options.deadline_s = 30;
+    host = make_in_process(2);
+    return make_nccl(api, store, std::move(host[0]), lanes, options);
+  }
+  FakeNccl api;
+  test::MemoryStore store;
+  test::Communicators host;
+};
+
+TEST(NcclCommunicator, APeerThatDoesNotComeIsNamedAfterTheDeadline) {
+  for (const LaneKey& lane : kBothWays) {
+    Alone alone(1);
+    try {
+      alone.connect({lane});
+      ADD_FAILURE() << "connected to nobody";
+    } catch (const PeerError& error) {
+      EXPECT_EQ(error.peer, 1);
+      EXPECT_THAT(error.what(), ::testing::AllOf(::testing::HasSubstr(to_string(lane)),
+                                                 ::testing::HasSubstr("rank 1 did not come")));
+    }
+    EXPECT_EQ(alone.api.pauses, 31);  // a second each
+    EXPECT_EQ(alone.api.live_comms + alone.api.live_streams + alone.api.live_events, 0);
+  }
+}
+
+// Rank 1 sends only when rank 0 has said, after more than a minute by its clock, what it waits for.
+TEST(NcclCommunicator, AHostThatWaitsForLongSaysWhatIsUnderWay) {
+  FakeRanks ranks(2, kBothWays, FakeRanks::computes_on_device);
+  std::string said;
+  ranks.on_stall = [&](const std::string& text) {
+    if (!said.empty()) return;
+    said = text;
+    ranks.api(0).pause_s = 0;  // from now on it waits for what happens
+    ranks.meet();
+  };
+  ranks.run([&](Communicator& own, FakeNccl& api) {
+    at::Tensor tensor = at::ones({2});
+    if (own.rank() == 1) {
+      ranks.meet();
+      own.send({0, true}, tensor, 0)->wait();
+      own.synchronise();
+      return;
+    }
+    const auto receiving = own.receive({1, true}, tensor, 0);
+    receiving->wait();
+    api.pause_s = 10;
+    own.synchronise();
+  });
+  EXPECT_EQ(said, "has waited 70 s for its GPU; under way: 1-0-gradients");
+}
+
+TEST(NcclCommunicator, TooManyLanesForAGpuAreAMistake) {
+  std::vector<LaneKey> lanes;
+  for (int peer = 1; peer < 30; ++peer) lanes.push_back({0, peer, false});
+  Alone alone(1);
+  EXPECT_THROW(alone.connect(lanes), InputError);
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,241 @@
+// Training over the NCCL communicator, on a fake of NCCL that moves real tensors.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+
+#include "backend/executor/executor.hpp"
+#include "graph/pt2/pt2.hpp"
+#include "pipeline/program/lowering.hpp"
+#include "pipeline/program/schedule.hpp"
+#include "tests/backend/communication/nccl/ranks.hpp"
+#include "tests/backend/executor/random_data.hpp"
+#include "tests/backend/executor/run.hpp"
+#include "tests/models/models.hpp"
+
+namespace penstock {
+namespace {
+
+using test::plan_of;
+using test::run_plan;
+
+/// Passes everything on.
+class Forwarding : public Communicator {
+ public:
+  int rank() const override { return inner().rank(); }
+  int size() const override { return inner().size(); }
+  std::unique_ptr<Transfer> send(Channel channel, const at::Tensor& tensor, int tag) override {
+    return inner().send(channel, tensor, tag);
+  }
+  std::unique_ptr<Transfer> receive(Channel channel, at::Tensor& tensor, int tag) override {
+    return inner().receive(channel, tensor, tag);
+  }
+  void all_reduce(at::Tensor& tensor, const std::vector<int>& ranks) override {
+    inner().all_reduce(tensor, ranks);
+  }
+  void all_reduce_each(const std::vector<at::Tensor>& tensors,
+                       const std::vector<int>& ranks) override {
+    inner().all_reduce_each(tensors, ranks);
+  }
+  void barrier() override { inner().barrier(); }
+  void synchronise() override { inner().synchronise(); }
+  bool receives_spin() const override { return inner().receives_spin(); }
+
+ private:
+  virtual Communicator& inner() const = 0;
+};
+
+/// Leaves when all do: a rank that is gone is an error to those that look.
+class LeavingTogether : public Forwarding {
+ public:
+  LeavingTogether(std::shared_ptr<test::FakeRanks> ranks, std::unique_ptr<Communicator> own)
+      : ranks_(std::move(ranks)), own_(std::move(own)) {}
+  ~LeavingTogether() override { ranks_->meet(); }
+
+ private:
+  Communicator& inner() const override { return *own_; }
+  std::shared_ptr<test::FakeRanks> ranks_;
+  std::unique_ptr<Communicator> own_;
+};
+
+test::Communicators make_fake_nccl(int size) {
+  std::vector<LaneKey> lanes;
+  for (int from = 0; from < size; ++from) {
+    for (int to = 0; to < size; ++to) {
+      if (from != to) lanes.insert(lanes.end(), {{from, to, false}, {from, to, true}});
+    }
+  }
+  auto ranks = std::make_shared<test::FakeRanks>(size, lanes);
+  test::Communicators communicators(size);
+  ranks->run_lossy([&](const test::FakeRanks::Connect& connect, test::FakeNccl&, int rank) {
+    communicators[rank] = std::make_unique<LeavingTogether>(ranks, connect());
+  });
+  return communicators;
+}
+
+struct Case {
+  const char* schedule;
+  std::vector<std::string> begins;
+  std::vector<int> ranks;
+  int replicas;
+};
+
+class NcclTraining : public ::testing::TestWithParam<Case> {};
+
+const std::vector<std::string> kFour{"", "layer1", "layer2", "output_proj"};
+INSTANTIATE_TEST_SUITE_P(Each, NcclTraining,
+                         ::testing::Values(Case{"1f1b", {"", "layer1"}, {0, 1}, 2},
+                                           Case{"zb-h1", kFour, {0, 1, 2, 3}, 1},
+                                           Case{"interleaved-1f1b", kFour, {0, 1, 0, 1}, 1},
+                                           Case{"dualpipev", kFour, {0, 1, 1, 0}, 1}),
+                         [](const auto& instance) {
+                           std::string name = instance.param.schedule;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+TEST_P(NcclTraining, GivesTheSameBitsAsThreadsThatShareMemory) {
+  PENSTOCK_MODEL(model, "pippy-f64");
+  const test::TemporaryFolder folder;
+  const std::string data = test::random_data(folder, model, Loss::cross_entropy);
+  Plan plan = plan_of(model, data, GetParam().begins, 4, 2, GetParam().schedule, GetParam().ranks);
+  plan.data_parallel = GetParam().replicas;
+  plan.job.global_batch *= plan.data_parallel;
+  const auto expected = run_plan(plan, 2);
+  const auto run = run_plan(plan, 2, false, make_fake_nccl);
+  EXPECT_EQ(run.losses, expected.losses);
+  EXPECT_EQ(test::difference(run.gradients, expected.gradients), 0);
+  EXPECT_EQ(test::difference(run.parameters, expected.parameters), 0);
+}
+
+TEST(NcclSharing, TransmitsSharedParametersWithTheSameBits) {
+  PENSTOCK_MODEL(model, "iterative-f64");
+  const test::TemporaryFolder folder;
+  const std::string data = test::random_data(folder, model, Loss::cross_entropy);
+  Plan plan = plan_of(model, data, {"", "iter_block@1", "iter_block@2"}, 4, 2, "1f1b");
+  plan.shared_parameters = {{"iter_block.0.weight", "transmit"}};  // and the bias replicated
+  const auto expected = run_plan(plan, 3);
+  const auto run = run_plan(plan, 3, false, make_fake_nccl);
+  EXPECT_EQ(run.losses, expected.losses);
+  EXPECT_EQ(test::difference(run.parameters, expected.parameters), 0);
+  for (const int rank : {1, 2}) {
+    EXPECT_FALSE(run.stepped[rank].contains("iter_block.0.weight"));
+    EXPECT_TRUE(run.stepped[rank].contains("iter_block.0.bias"));
+    EXPECT_TRUE(
+        run.copies[rank].at("iter_block.0.weight").equal(run.copies[0].at("iter_block.0.weight")));
+  }
+}
+
+/// Notes how many actions are enqueued when each receive of a step is posted.
+class Noting : public Forwarding {
+ public:
+  Noting(Communicator& inner, bool spins) : inner_(inner), spins_(spins) {}
+  std::unique_ptr<Transfer> receive(Channel channel, at::Tensor& tensor, int tag) override {
+    posted[tag] = static_cast<size_t>(position);
+    return Forwarding::receive(channel, tensor, tag);
+  }
+  bool receives_spin() const override { return spins_; }
+
+  int position = 0;              // of the action that runs: those before it are enqueued
+  std::map<int, size_t> posted;  // by tag
+
+ private:
+  Communicator& inner() const override { return inner_; }
+  Communicator& inner_;
+  bool spins_;
+};
+
+/// Receives of a step of 1F1B that were posted before all that their messages need was enqueued.
+int early_receives(const std::string& model, bool spins) {
+  const test::TemporaryFolder folder;
+  const Plan plan = plan_of(model, test::random_data(folder, model, Loss::cross_entropy), kFour, 6,
+                            2, "1f1b", {0, 1, 2, 3});
+  const Graph graph = read_pt2(model);
+  const Analysis analysis = analyse(graph);
+  const Slicing slicing = slice(plan, graph, analysis);
+  const Program program = delay_receives(lowered_program(plan, slicing));
+  const Data data(plan.job, graph);
+  std::atomic<int> early = 0;
+  test::run_ranks(make_in_process(4), [&](Communicator& inner) {
+    Noting noting(inner, spins);
+    Executor executor({plan, graph, analysis, slicing, program}, data, noting);
+    executor.on_action = [&](int64_t, int position) {
+      if (position >= 0) noting.position = position;
+    };
+    executor.run_step(0);
+    const RankTransfers transfers = resolve_transfers(program, slicing, inner.rank());
+    for (const auto& [channel, positions] : transfers.receives) {
+      for (const size_t position : positions) {
+        const ResolvedTransfer& received = transfers.actions.at(position);
+        // An action's own receives are posted when it has run.
+        const size_t enqueued = noting.posted.at(received.messages.front().tag) + 1;
+        if (enqueued < received.needs) ++early;
+      }
+    }
+  });
+  return early;
+}
+
+TEST(NcclReceives, AreNotPostedBeforeWhatTheirMessageNeeds) {
+  PENSTOCK_MODEL(model, "pippy-f64");
+  EXPECT_EQ(early_receives(model, true), 0);
+  EXPECT_GT(early_receives(model, false), 0) << "where nothing spins they are posted ahead";
+}
+
+TEST(NcclReceives, NeedWhatTheirSenderWaitsFor) {
+  // Rank 0: F0 SEND F1 SEND RECV B0 RECV B1; the gradient of microbatch 0 needs its activation.
+  const Program program = lower(gpipe({2, 1, 2}), {{0, 1}});
+  Slicing slicing;
+  slicing.stages.resize(2);
+  slicing.edges = {{0, 1, {{7, true}}}};
+  const RankTransfers zero = resolve_transfers(program, slicing, 0);
+  const std::vector<size_t> positions = zero.receives.at({1, true});
+  const std::vector<size_t> sends = zero.sends.at({1, false});
+  for (size_t m = 0; m < 2; ++m) {
+    // GPipe's first gradient leaves rank 1 when all activations have come.
+    EXPECT_EQ(zero.actions.at(positions[m]).needs, sends[1] + 1);
+  }
+  const RankTransfers one = resolve_transfers(program, slicing, 1);
+  for (const size_t position : one.receives.at({0, false})) {
+    EXPECT_EQ(one.actions.at(position).needs, 0U) << "an activation needs nothing of rank 1";
+  }
+}
+
+/// Parameters, buffers and loss after a step.
+test::Tensors after_a_step(const std::string& model, const std::string& data_file, bool warm_up) {
+  const Plan plan = plan_of(model, data_file, {"", "middle"}, 2, 2, "1f1b");
+  const Graph graph = read_pt2(model);
+  const Analysis analysis = analyse(graph);
+  Plan with_loss = plan;
+  with_loss.job.loss = Loss::mse;
+  const Slicing slicing = slice(with_loss, graph, analysis);
+  const Program program = delay_receives(lowered_program(with_loss, slicing));
+  const Data data(with_loss.job, graph);
+  test::Tensors result;
+  std::mutex mutex;
+  test::run_ranks(make_in_process(2), [&](Communicator& communicator) {
+    Executor executor({with_loss, graph, analysis, slicing, program}, data, communicator);
+    if (warm_up) executor.warm_up(0);
+    const double loss = executor.run_step(0).loss;
+    const std::scoped_lock lock(mutex);
+    result["loss"] = at::full({1}, loss, at::kDouble);
+    for (const int index : executor.store().indices()) {
+      result[graph.tensors[index].name] = executor.store().tensor(index).clone();
+    }
+  });
+  return result;
+}
+
+TEST(WarmUp, LeavesParametersBuffersAndLossAsTheyWere) {
+  PENSTOCK_MODEL(model, "unet-f64");
+  const test::TemporaryFolder folder;
+  const std::string data = test::random_data(folder, model, Loss::mse);
+  ASSERT_FALSE(read_pt2(model).updates.empty()) << "no buffer is updated";
+  const auto cold = after_a_step(model, data, false), warm = after_a_step(model, data, true);
+  ASSERT_EQ(cold.size(), warm.size());
+  for (const auto& [name, tensor] : cold) EXPECT_TRUE(warm.at(name).equal(tensor)) << name;
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,251 @@
+#include "tests/backend/communication/nccl/fake.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+namespace penstock::test {
+
+void MemoryStore::set(const std::string& key, const std::string& value) {
+  const std::scoped_lock lock(mutex_);
+  values_[key] = value;
+  changed_.notify_all();
+}
+
+std::string MemoryStore::get(const std::string& key) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return values_.contains(key); });
+  return values_.at(key);
+}
+
+std::optional<std::string> MemoryStore::get_within(const std::string& key, double seconds) {
+  std::unique_lock lock(mutex_);
+  const std::chrono::duration<double> patience(seconds);
+  if (!changed_.wait_for(lock, patience, [&] { return values_.contains(key); }))
+    return std::nullopt;
+  return values_.at(key);
+}
+
+void MemoryStore::append(const std::string& key, const std::string& value) {
+  const std::scoped_lock lock(mutex_);
+  values_[key] += value;
+  changed_.notify_all();
+}
+
+bool MemoryStore::has(const std::string& key) {
+  const std::scoped_lock lock(mutex_);
+  return values_.contains(key);
+}
+
+FakeNccl::FakeNccl(std::shared_ptr<FakeWorld> world, bool host_computes)
+    : world_(std::move(world)), host_computes_(host_computes), device_([this] { work(); }) {}
+
+FakeNccl::~FakeNccl() {
+  {
+    const std::scoped_lock lock(world_->mutex);
+    end_ = true;
+    world_->changed.notify_all();
+  }
+  device_.join();
+}
+
+void FakeNccl::work() {
+  std::unique_lock lock(world_->mutex);
+  while (!end_) {
+    if (!world_->paused && step()) {
+      world_->changed.notify_all();
+    } else {
+      world_->changed.wait(lock);
+    }
+  }
+}
+
+bool FakeNccl::step() {
+  bool moved = false;
+  const auto advance = [&](FakeStream& stream) {
+    while (!stream.queue.empty() && stream.queue.front()()) {
+      stream.queue.pop_front();
+      moved = true;
+    }
+  };
+  advance(compute_);
+  for (const auto& stream : streams_) advance(*stream);
+  return moved;
+}
+
+int FakeNccl::running() {
+  const std::scoped_lock lock(world_->mutex);
+  size_t count = compute_.queue.size();
+  for (const auto& stream : streams_) count += stream->queue.size();
+  return static_cast<int>(count);
+}
+
+NcclApi::Status FakeNccl::outcome(const std::string& name, Status otherwise) {
+  const auto found = failing.find(name);
+  return found == failing.end() ? otherwise : found->second;
+}
+
+std::string FakeNccl::unique_id() {
+  const std::scoped_lock lock(world_->mutex);
+  return "id" + std::to_string(world_->ids++);
+}
+
+NcclApi::Status FakeNccl::init(Comm& comm, int size, int rank, const std::string& id,
+                               int /*most_ctas*/) {
+  const std::scoped_lock lock(world_->mutex);
+  auto& group = world_->groups[id];
+  if (!group) group = std::make_shared<FakeWorld::Group>();
+  group->size = size;
+  group->joined.insert(rank);
+  comms_.push_back(std::make_unique<FakeComm>());
+  *comms_.back() = {++made_, rank, 0, false, group};
+  comm = comms_.back().get();
+  ++live_comms;
+  calls.push_back("init " + std::to_string(made_));
+  world_->changed.notify_all();
+  return outcome("init", Status::in_progress);
+}
+
+NcclApi::Status FakeNccl::enqueue(const char* name, Comm comm, Stream stream,
+                                  const Operation& operation) {
+  const std::scoped_lock lock(world_->mutex);
+  auto* const own = static_cast<FakeComm*>(comm);
+  auto* const queue = static_cast<FakeStream*>(stream);
+  calls.push_back(std::string(name) + " " + std::to_string(own->number) + " on " +
+                  std::to_string(queue->number));
+  if (const Status given = outcome(name, Status::done); given != Status::done) return given;
+  queue->queue.emplace_back([own, operation] { return own->stopped || operation(); });
+  world_->changed.notify_all();
+  return Status::done;
+}
+
+NcclApi::Status FakeNccl::send(Comm comm, const void* data, size_t bytes, int peer, Stream stream) {
+  auto* const own = static_cast<FakeComm*>(comm);
+  auto taken = std::make_shared<bool>(false);
+  auto posted = std::make_shared<bool>(false);
+  return enqueue("send", comm, stream, [=, this] {
+    if (!*posted) {
+      own->group->mail[{own->rank, peer}].push_back({data, bytes, taken});
+      *posted = true;
+      world_->changed.notify_all();
+    }
+    return *taken;
+  });
+}
+
+NcclApi::Status FakeNccl::receive(Comm comm, void* data, size_t bytes, int peer, Stream stream) {
+  auto* const own = static_cast<FakeComm*>(comm);
+  return enqueue("receive", comm, stream, [=] {
+    auto& mail = own->group->mail[{peer, own->rank}];
+    if (mail.empty()) return false;
+    TORCH_CHECK(mail.front().bytes == bytes, "sent ", mail.front().bytes, " bytes, not ", bytes);
+    std::memcpy(data, mail.front().data, bytes);
+    *mail.front().taken = true;
+    mail.pop_front();
+    return true;
+  });
+}
+
+/// Added in ascending order of the members: the same bits as between threads.
+NcclApi::Status FakeNccl::all_reduce(Comm comm, const std::vector<Numbers>& sums, Stream stream) {
+  auto* const own = static_cast<FakeComm*>(comm);
+  std::vector<at::Tensor> tensors;
+  tensors.reserve(sums.size());
+  for (const auto& [data, count, type] : sums)
+    tensors.push_back(at::from_blob(data, {static_cast<int64_t>(count)}, type));
+  return enqueue("all_reduce", comm, stream, [this, own, tensors, number = own->sums++] {
+    auto& parts = own->group->sums[number];
+    if (!parts.contains(own->rank)) {
+      for (const at::Tensor& tensor : tensors) parts[own->rank].push_back(tensor.clone());
+      world_->changed.notify_all();
+    }
+    if (static_cast<int>(parts.size()) < own->group->size) return false;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      at::Tensor sum = parts.begin()->second.at(i).clone();
+      for (auto part = std::next(parts.begin()); part != parts.end(); ++part)
+        sum.add_(part->second.at(i));
+      at::Tensor(tensors[i]).copy_(sum);
+    }
+    return true;
+  });
+}
+
+NcclApi::Status FakeNccl::status(Comm comm) {
+  const std::scoped_lock lock(world_->mutex);
+  const auto& group = *static_cast<FakeComm*>(comm)->group;
+  if (group.lost) return Status::peer_lost;
+  const bool complete = static_cast<int>(group.joined.size()) == group.size;
+  return outcome("status", complete ? Status::done : Status::in_progress);
+}
+
+std::string FakeNccl::last_error(Comm comm) {
+  if (comm == nullptr) return "the fake's reason in none";
+  return "the fake's reason in " + std::to_string(static_cast<FakeComm*>(comm)->number);
+}
+
+void FakeNccl::abort(const std::vector<Comm>& comms, double /*patience_s*/) noexcept {
+  const std::scoped_lock lock(world_->mutex);
+  for (const Comm comm : comms) {
+    auto* const own = static_cast<FakeComm*>(comm);
+    own->stopped = own->group->lost = true;
+    --live_comms;
+    calls.push_back("abort " + std::to_string(own->number));
+  }
+  while (step()) {
+  }
+  world_->changed.notify_all();
+}
+
+NcclApi::Stream FakeNccl::make_stream() {
+  const std::scoped_lock lock(world_->mutex);
+  streams_.push_back(std::make_unique<FakeStream>());
+  streams_.back()->number = static_cast<int>(streams_.size());
+  ++live_streams;
+  return streams_.back().get();
+}
+
+void FakeNccl::drop_stream(Stream /*stream*/) noexcept { --live_streams; }
+
+NcclApi::Event FakeNccl::make_event() {
+  ++live_events;
+  return new FakeEvent;
+}
+
+void FakeNccl::drop_event(Event event) noexcept {
+  --live_events;
+  delete static_cast<FakeEvent*>(event);
+}
+
+void FakeNccl::record(Event event, Stream stream) {
+  const std::scoped_lock lock(world_->mutex);
+  auto passed = std::make_shared<bool>(host_computes_ && stream == &compute_);
+  static_cast<FakeEvent*>(event)->passed = passed;
+  if (*passed) return;
+  static_cast<FakeStream*>(stream)->queue.emplace_back([passed] { return *passed = true; });
+  world_->changed.notify_all();
+}
+
+void FakeNccl::wait(Stream stream, Event event) {
+  std::unique_lock lock(world_->mutex);
+  const auto passed = static_cast<FakeEvent*>(event)->passed;
+  if (host_computes_ && stream == &compute_) {
+    world_->changed.wait(lock, [&] { return *passed; });
+  } else {
+    static_cast<FakeStream*>(stream)->queue.emplace_back([passed] { return *passed; });
+    world_->changed.notify_all();
+  }
+}
+
+bool FakeNccl::passed(Event event) {
+  const std::scoped_lock lock(world_->mutex);
+  return *static_cast<FakeEvent*>(event)->passed;
+}
+
+void FakeNccl::pause(double /*waited_s*/) {
+  std::unique_lock lock(world_->mutex);
+  ++pauses;
+  clock_s_ += pause_s;
+  if (pause_s == 0) world_->changed.wait_for(lock, std::chrono::milliseconds(1));
+}
+
+}  // namespace penstock::test

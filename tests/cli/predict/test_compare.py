@@ -1,0 +1,67 @@
+"""penstock compare: where two timelines of one plan differ."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+BUILD = Path(os.environ.get("PENSTOCK_BUILD", ROOT / "build"))
+PENSTOCK = BUILD / "penstock"
+
+
+def run(*arguments):
+    return subprocess.run([str(PENSTOCK), *map(str, arguments)], capture_output=True, text=True, timeout=120)
+
+
+def trace(path, *more, ranks=2, forward="1ms", backward="2ms"):
+    done = run("simulate", "--schedule", "gpipe", "--ranks", ranks, "--microbatches", 2, "--forward", forward,
+               "--backward", backward, "--message", "1MB", "--trace", path, "--json", *more)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def test_the_error_is_told_by_step_action_rank_and_transfer(tmp_path):
+    predicted = trace(tmp_path / "predicted.json")
+    actual = trace(tmp_path / "actual.json", "--latency", "1ms", forward="1.5ms")
+    before = sorted(tmp_path.iterdir())
+    done = run("compare", predicted, actual)
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    # GPipe, two microbatches: (2 + 1)(F + B), and two transfers of 1 ms more: 9 ms and 12.5 ms.
+    assert "step predicted 9.00 ms, measured 12.5 ms: -28.0 %" in " ".join(lines[0])
+    assert ["F", "4", "1.00", "ms", "1.50", "ms", "-33.3", "%", "-1.00", "ms"] in lines
+    assert ["B", "4", "2.00", "ms", "2.00", "ms", "+0.0", "%", "0", "s"] in lines
+    # Each rank: 2 F and 2 B.
+    assert ["0", "6.00", "ms", "7.00", "ms", "-14.3", "%", "3.00", "ms", "5.50", "ms"] in lines
+    transfers = [line for line in lines if line[1:2] == ["to"]]
+    assert [line[:4] for line in transfers] == [["0", "to", "1", "activations"], ["1", "to", "0", "gradients"]]
+    assert sorted(tmp_path.iterdir()) == before  # nothing is written
+
+
+def test_a_timeline_agrees_with_itself(tmp_path):
+    predicted = trace(tmp_path / "predicted.json")
+    done = run("compare", predicted, predicted)
+    assert done.returncode == 0
+    assert "+0.0 %" in done.stdout.splitlines()[0]
+
+
+@pytest.mark.parametrize("content, text", [
+    (None, "No such file"), ("", "JSON"), ("{}", "penstock"), ('{"traceEvents": []}', "penstock"), ("[1, 2", "JSON")])
+def test_what_is_no_trace_is_refused(tmp_path, content, text):
+    predicted = trace(tmp_path / "predicted.json")
+    foreign = tmp_path / "foreign.json"
+    if content is not None:
+        foreign.write_text(content)
+    for pair in [(predicted, foreign), (foreign, predicted)]:
+        done = run("compare", *pair)
+        assert done.returncode == 2
+        assert done.stdout == ""
+        assert "foreign.json" in done.stderr and text in done.stderr
+
+
+def test_traces_of_different_plans_are_refused(tmp_path):
+    done = run("compare", trace(tmp_path / "two.json"), trace(tmp_path / "three.json", ranks=3))
+    assert done.returncode == 2
+    assert "never runs" in done.stderr and "same plan" in done.stderr

@@ -1,0 +1,240 @@
+"""penstock profile: two workers measure together, mistakes end with one message, nothing half-done stays."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+BUILD = Path(os.environ.get("PENSTOCK_BUILD", ROOT / "build"))
+PENSTOCK = BUILD / "penstock"
+MODELS = Path(os.environ.get("PENSTOCK_TEST_MODELS", BUILD / "tests" / "models"))
+ACTIONS = ["forward", "backward", "backward_input", "backward_weight"]
+
+pytestmark = pytest.mark.skipif(not (BUILD / "penstock-worker").exists(),
+                                reason="penstock-worker is not built: it needs LibTorch")
+
+
+def model(name):
+    path = MODELS / f"{name}.pt2"
+    if not path.exists():
+        pytest.skip(f"{path} is missing: the tests export it with torch from .venv")
+    return path
+
+
+def write_job(folder, name="pippy", loss="cross_entropy", batch=4, model_path=None):
+    path = folder / "job.yaml"
+    path.write_text(f"penstock: job\nmodel: {model_path or model(name)}\nloss: {loss}\n"
+                    f"optimizer: {{kind: sgd, learning_rate: 0.1}}\nglobal_batch: {batch}\n")
+    return path
+
+
+def arguments(folder, job, *more):
+    return [PENSTOCK, "profile", job, "-o", folder / "profile.json", *more]
+
+
+def run(folder, job, *more):
+    return subprocess.run(list(map(str, arguments(folder, job, *more))), capture_output=True, text=True,
+                          timeout=300)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def workers_of(process):
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return [int(child) for child in children]
+
+
+def wait_until(condition, what, seconds=120):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return
+        time.sleep(0.01)
+    pytest.fail(f"{what} did not happen")
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """One profile of two ranks for the tests that only look at it."""
+    folder = tmp_path_factory.mktemp("profile")
+    result = run(folder, write_job(folder, "transformer-text"), "--ranks", "2")
+    assert result.returncode == 0, result.stderr
+    return folder, result, json.loads((folder / "profile.json").read_text())
+
+
+def test_leaves_the_profile_and_nothing_else(measured):
+    assert names(measured[0]) == ["job.yaml", "profile.json"]
+
+
+def test_measures_every_divisor_of_the_batch(measured):
+    assert [size["microbatch"] for size in measured[2]["microbatches"]] == [1, 2, 4]
+
+
+def test_operators_add_up_to_their_unit(measured):
+    for size in measured[2]["microbatches"]:
+        for unit in size["units"]:
+            own = size["operators"][unit["begin"]:unit["end"]]
+            for action in ACTIONS:
+                whole = unit["times"][action]["mean_s"]
+                # Sums of fewer than 1000 doubles, each rounded by at most 2^-53.
+                assert sum(op["times"][action]["mean_s"] for op in own) == pytest.approx(whole, rel=1e-12)
+            for held in ["after_forward", "after_input"]:
+                assert sum(op["held_bytes"][held] for op in own) == unit["held_bytes"][held]
+
+
+def test_measures_the_link_between_the_ranks(measured):
+    links = measured[2]["links"]
+    assert [link["kind"] for link in links] == ["gloo", "gloo-busy"]
+    for link in links:
+        assert link["latency_s"] > 0 or link["bandwidth_bytes_per_s"] > 0
+        sizes = [sample["bytes"] for sample in link["samples"]]
+        assert sizes == sorted(sizes) and sizes[0] <= 16 and sizes[-1] >= 2**18
+        assert all(sample["seconds"] > 0 for sample in link["samples"])
+
+
+def test_prints_the_most_expensive_operators(measured):
+    text = measured[1].stdout
+    assert "most expensive of" in text and "aten::linear" in text
+    assert "probe" in text and "link gloo" in text
+    assert measured[1].stderr == ""  # progress is drawn on a terminal alone
+
+
+def test_one_rank_has_no_link(tmp_path):
+    result = run(tmp_path, write_job(tmp_path, batch=1), "--ranks", "1")
+    assert result.returncode == 0, result.stderr
+    assert json.loads((tmp_path / "profile.json").read_text())["links"] == []
+
+
+def refused(folder, result, *parts):
+    assert result.returncode == 2, result.stderr
+    for part in parts:
+        assert part in result.stderr
+    assert names(folder) == sorted({"job.yaml"} & set(names(folder)))
+
+
+def test_refuses_a_job_that_is_not_there(tmp_path):
+    refused(tmp_path, run(tmp_path, tmp_path / "none.yaml"), "none.yaml")
+
+
+def test_refuses_an_unknown_key(tmp_path):
+    job = write_job(tmp_path)
+    job.write_text(job.read_text() + "learning: 3\n")
+    refused(tmp_path, run(tmp_path, job), "learning")
+
+
+def test_refuses_a_model_that_is_not_there(tmp_path):
+    refused(tmp_path, run(tmp_path, write_job(tmp_path, model_path=tmp_path / "none.pt2")), "none.pt2")
+
+
+def test_refuses_a_model_without_weights(tmp_path):
+    refused(tmp_path, run(tmp_path, write_job(tmp_path, "transformer-meta")), "weights", "--meta")
+
+
+def test_refuses_data_that_does_not_fit(tmp_path):
+    job = write_job(tmp_path)
+    job.write_text(job.read_text() + f"data: [{job}]\nsequence: 4\n")
+    refused(tmp_path, run(tmp_path, job), "input")
+
+
+@pytest.mark.parametrize("more", [["--ranks", "0"], ["--device", "quantum"]])
+def test_refuses_flags(tmp_path, more):
+    refused(tmp_path, run(tmp_path, write_job(tmp_path), *more), more[0])
+
+
+def test_refuses_a_folder_that_is_not_there(tmp_path):
+    job = write_job(tmp_path)
+    result = subprocess.run([str(PENSTOCK), "profile", str(job), "-o", str(tmp_path / "none" / "p.json")],
+                            capture_output=True, text=True, timeout=60)
+    refused(tmp_path, result, "none")
+
+
+def start(folder, batch=64):
+    """A profile that takes a while, once its first microbatch size is measured."""
+    job = write_job(folder, "transformer-f32", batch=batch)
+    process = subprocess.Popen(list(map(str, arguments(folder, job, "--ranks", "2"))),
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: (folder / "profile.json.partial").exists() or process.poll() is not None,
+               "a first microbatch size")
+    assert process.poll() is None, process.stderr.read()
+    return process
+
+
+def test_a_killed_worker_ends_all(tmp_path):
+    process = start(tmp_path)
+    workers = workers_of(process)
+    assert len(workers) == 2
+    os.kill(workers[1], signal.SIGKILL)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "rank 1" in errors and "SIGKILL" in errors
+    assert not any(alive(worker) for worker in workers)
+    assert not (tmp_path / "profile.json").exists()
+
+
+def test_goes_on_after_an_interruption(tmp_path):
+    process = start(tmp_path)
+    workers = workers_of(process)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert not any(alive(worker) for worker in workers)
+    assert names(tmp_path) == ["job.yaml", "profile.json.partial"]
+    assert "partial" in errors
+    before = json.loads((tmp_path / "profile.json.partial").read_text())["microbatches"]
+    result = run(tmp_path, tmp_path / "job.yaml", "--ranks", "2")
+    assert result.returncode == 0, result.stderr
+    after = json.loads((tmp_path / "profile.json").read_text())["microbatches"]
+    assert [size["microbatch"] for size in after] == [1, 2, 4, 8, 16, 32, 64]
+    assert after[:len(before)] == before  # to the last digit: not measured again
+    assert names(tmp_path) == ["job.yaml", "profile.json"]
+
+
+def boundary_bytes(plan_text):
+    """Of the value between the two halves of transformer-text: [microbatch, 16, 32] float32."""
+    microbatch = int(next(line for line in plan_text.splitlines() if line.startswith("microbatch:")).split()[1])
+    return microbatch * 16 * 32 * 4
+
+
+@pytest.mark.parametrize("schedule, microbatches", [("gpipe", 2), ("gpipe", 4), ("1f1b", 2), ("1f1b", 4)])
+def test_predicts_the_memory_that_a_run_needs(measured, tmp_path, schedule, microbatches):
+    """The simulator counts everything that a microbatch keeps as held from the start of its F to the
+    end of its B, and the largest transient of a stage as if it came when all is held: it may say up to
+    twice that transient too much. What it may miss or count twice are values on their way: two posted
+    receives and a sent value each way, and one value per microbatch that the sender keeps until it
+    knows that it arrived."""
+    (tmp_path / "tokens.bin").write_bytes(bytes(sum(([i * 7 % 64, 0] for i in range(4 * 16 + 1)), [])))
+    job = write_job(tmp_path, "transformer-text")
+    job.write_text(job.read_text() + "data: tokens.bin\nsequence: 16\nsteps: 3\n")
+    profile = json.loads((measured[0] / "profile.json").read_text())
+    profile["job"].update({"data": [str(tmp_path / "tokens.bin")], "sequence": 16, "steps": 3})
+    (tmp_path / "profile.json").write_text(json.dumps(profile))
+    plan = tmp_path / "plan.yaml"
+    for command in [["plan", tmp_path / "profile.json", "--ranks", "2", "--schedule", schedule,
+                     "--microbatches", microbatches, "--split", "layers.0:end", "-o", plan],
+                    ["execute", plan, "--steps", "3", "--json"]]:
+        result = subprocess.run([str(PENSTOCK), *map(str, command)], capture_output=True, text=True,
+                                timeout=300)
+        assert result.returncode == 0, result.stderr
+    run = json.loads(result.stdout)
+    size = next(size for size in profile["microbatches"] if size["microbatch"] == 4 // microbatches)
+    transient = max(max(op["held_bytes"]["transient_forward"], op["held_bytes"]["transient_backward"])
+                    for op in size["operators"])
+    tolerance = 2 * transient + (6 + microbatches) * boundary_bytes(plan.read_text())
+    for predicted, needed in zip(run["predicted_peak_memory_bytes"], run["peak_memory_bytes"]):
+        print(f"{schedule} {microbatches}: predicted {predicted}, needed {needed}, "
+              f"{100 * (predicted / needed - 1):+.1f} %, tolerance {100 * tolerance / needed:.1f} %")
+        assert abs(predicted - needed) <= tolerance

@@ -1,0 +1,195 @@
+#include "pipeline/job/job.hpp"
+
+#include <gmock/gmock.h>
+
+#include "base/paths.hpp"
+#include "tests/pipeline/support.hpp"
+
+namespace penstock {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const std::string text_job =
+    "penstock: job\n"
+    "model: models/gpt2.pt2\n"
+    "loss: cross_entropy\n"
+    "optimizer: {kind: adamw, learning_rate: 3e-4}\n"
+    "data: [a.txt, ../b.txt]\n"
+    "sequence: 128\n"
+    "global_batch: 32\n"
+    "steps: 100\n"
+    "seed: 7\n";
+
+/// text_job with one line replaced (or, by "", removed).
+std::string changed(const std::string& line, const std::string& by) {
+  std::string text = text_job;
+  const size_t at = text.find(line);
+  EXPECT_NE(at, std::string::npos) << line;
+  return text.replace(at, line.size(), by);
+}
+
+class JobFile : public ::testing::Test {
+ protected:
+  Job read(const std::string& text) { return read_job(folder_.write("sub/job.yaml", text)); }
+  std::string refusal(const std::string& text) {
+    return input_error([&] { read(text); });
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(JobFile, IsReadWithPathsRelativeToIt) {
+  const Job job = read(text_job);
+  EXPECT_EQ(job.model, folder_.path() / "sub/models/gpt2.pt2");
+  EXPECT_EQ(job.loss, Loss::cross_entropy);
+  EXPECT_EQ(job.optimizer.kind, OptimizerSpec::Kind::adamw);
+  EXPECT_EQ(job.optimizer.learning_rate, 3e-4);
+  EXPECT_EQ(job.optimizer.weight_decay, 0.01) << "PyTorch's default for AdamW";
+  EXPECT_THAT(job.data, ElementsAre(folder_.path() / "sub/a.txt", folder_.path() / "b.txt"));
+  EXPECT_EQ(job.sequence, 128);
+  EXPECT_EQ(job.global_batch, 32);
+  EXPECT_EQ(job.steps, 100);
+  EXPECT_EQ(job.seed, 7u);
+}
+
+TEST_F(JobFile, DefaultsAreOneStepSeed0AndNoData) {
+  const Job job = read(
+      "penstock: job\nmodel: m.pt2\nloss: mse\n"
+      "optimizer: {kind: sgd, learning_rate: 0.1}\nglobal_batch: 8\n");
+  EXPECT_EQ(job.steps, 1);
+  EXPECT_EQ(job.seed, 0u);
+  EXPECT_TRUE(job.data.empty());
+  EXPECT_EQ(job.optimizer.weight_decay, 0);
+}
+
+TEST_F(JobFile, StatePerParameter) {
+  EXPECT_EQ((OptimizerSpec{.kind = OptimizerSpec::Kind::sgd}).state_per_parameter(), 0);
+  EXPECT_EQ(
+      (OptimizerSpec{.kind = OptimizerSpec::Kind::sgd, .momentum = 0.9}).state_per_parameter(), 1);
+  EXPECT_EQ((OptimizerSpec{.kind = OptimizerSpec::Kind::adamw}).state_per_parameter(), 2);
+}
+
+TEST_F(JobFile, WrittenJobsAreReadBackEqual) {
+  const std::string jobs[] = {
+      text_job,
+      changed("{kind: adamw, learning_rate: 3e-4}",
+              "{kind: sgd, learning_rate: 0.1, momentum: 0.9, weight_decay: 1e-5}"),
+      changed(
+          "{kind: adamw, learning_rate: 3e-4}",
+          "{kind: adamw, learning_rate: 0.3, betas: [0.1, 0.2], epsilon: 1e-7, weight_decay: 0}"),
+      changed("data: [a.txt, ../b.txt]\nsequence: 128", "data: /x/y z.safetensors"),
+      changed("loss: cross_entropy", "loss: output")};
+  for (const std::string& text : jobs) {
+    const Job job = read(text);
+    const auto other = folder_.path() / "deep/er/copy.yaml";
+    const std::string written = to_yaml(job, other);
+    EXPECT_EQ(read_job(folder_.write("deep/er/copy.yaml", written)), job) << written;
+    EXPECT_EQ(to_yaml(read_job(other), other), written);
+  }
+}
+
+TEST_F(JobFile, IsWrittenForPeople) {
+  EXPECT_EQ(
+      to_yaml(read(text_job), folder_.path() / "sub/job.yaml"),
+      "penstock: job\n"
+      "model: models/gpt2.pt2\n"
+      "loss: cross_entropy\n"
+      "optimizer: {kind: adamw, learning_rate: 0.0003, weight_decay: 0.01, betas: [0.9, 0.999], "
+      "epsilon: 1e-08}\n"
+      "data: [a.txt, ../b.txt]\n"
+      "sequence: 128\n"
+      "global_batch: 32\n"
+      "steps: 100\n"
+      "seed: 7\n");
+}
+
+TEST_F(JobFile, MistakesAreRefusedWithPlaceValueAndCure) {
+  const std::string sgd = "{kind: sgd, learning_rate: 0.1";
+  const std::string adamw = "{kind: adamw, learning_rate: 3e-4}";
+  struct Case {
+    std::string text, place, problem, cure;
+  };
+  const Case cases[] = {
+      {changed("model: models", "modle: models"), "model", "missing", "Is `modle` a misspelling"},
+      {text_job + "step: 4\n", "job.yaml:10: step", "unknown key", "Did you mean steps?"},
+      {text_job + "steps: 4\n", "job.yaml:10", "`steps` is given twice, first in line 8",
+       "Keep one"},
+      {changed("loss: cross_entropy", "loss: nll"), "job.yaml:3: loss", "no loss `nll`",
+       "cross_entropy, mse"},
+      {changed("kind: adamw", "kind: adam"), "job.yaml:4: optimizer.kind", "no optimizer `adam`",
+       "sgd or adamw"},
+      {changed("3e-4}", "3e-4, momentum: 0.9}"), "optimizer.momentum", "adamw has no `momentum`",
+       "kind: sgd"},
+      {changed(adamw, sgd + ", betas: [0.9, 0.9]}"), "optimizer.betas", "sgd has no `betas`",
+       "kind: adamw"},
+      {changed(adamw, sgd + ", epsilon: 0.1}"), "optimizer.epsilon", "sgd has no `epsilon`",
+       "Remove it"},
+      {changed("3e-4}", "3e-4, betas: [0.9]}"), "optimizer.betas", "[0.9] is not two numbers",
+       "[0.9, 0.999]"},
+      {changed("3e-4}", "3e-4, betas: [0.9, 1]}"), "optimizer.betas",
+       "[0.9, 1] is not two numbers from 0 to below 1", "betas:"},
+      {changed("3e-4}", "3e-4, betas: [0.9x, 0.9]}"), "optimizer.betas",
+       "`0.9x` is not a number in 0..1", "Write"},
+      {changed("3e-4}", "3e-4, nesterov: true}"), "optimizer.nesterov", "unknown key",
+       "Keys here are"},
+      {changed("3e-4", "-3e-4"), "optimizer.learning_rate", "`-3e-4` is not a number in 0..1000",
+       "Write"},
+      {changed("learning_rate: 3e-4", "lr: 1"), "optimizer.learning_rate", "missing", "Add"},
+      {changed("global_batch: 32", "global_batch: 0"), "global_batch",
+       "`0` is not an integer in 1..", "Write"},
+      {changed("global_batch: 32\n", ""), "global_batch", "missing", "Add `global_batch: …`"},
+      {changed("seed: 7", "seed: -1"), "job.yaml:9: seed", "`-1` is not", "Write"},
+      {changed("sequence: 128\n", ""), "sequence", "missing", "add `sequence: 128`"},
+      {changed("[a.txt, ../b.txt]", "x.safetensors"), "sequence", "not cut into windows", "Remove"},
+      {changed("[a.txt, ../b.txt]", "[a.safetensors, b.safetensors]"), "data", "2 .safetensors",
+       "one file"},
+      {changed("../b.txt", "b.bin"), "data", "of different kinds", "only texts"},
+      {changed("[a.txt, ../b.txt]", "[]"), "data", "the list is empty", "Name a file"},
+      {changed("penstock: job", "penstock: jobs"), "job.yaml:1: penstock", "`jobs` where `job`",
+       "begin with"},
+  };
+  for (const Case& each : cases) {
+    EXPECT_THAT(refusal(each.text),
+                AllOf(HasSubstr(each.place), HasSubstr(each.problem), HasSubstr(each.cure)));
+  }
+}
+
+TEST(Paths, FollowTheFileSystemThroughLinks) {
+  const TemporaryFolder folder;
+  folder.write("real/deep/plan.yaml", "");
+  folder.write("real/model.pt2", "");
+  std::filesystem::create_directory_symlink(folder.path() / "real/deep", folder.path() / "link");
+  const auto file = folder.path() / "link/plan.yaml";
+  // From the link `..` is real/, as for every program that opens `link/../model.pt2`.
+  EXPECT_EQ(absolute_path(file, "../model.pt2"), folder.path() / "real/model.pt2");
+  EXPECT_EQ(relative_path(file, folder.path() / "real/model.pt2"), "../model.pt2");
+}
+
+TEST(Paths, ALinkedFileKeepsItsName) {
+  const TemporaryFolder folder;
+  folder.write("blobs/1234", "");
+  std::filesystem::create_symlink(folder.path() / "blobs/1234", folder.path() / "data.safetensors");
+  EXPECT_EQ(absolute_path(folder.path() / "job.yaml", "data.safetensors"),
+            folder.path() / "data.safetensors");
+}
+
+// These once ended as failures of the system, or named another file.
+TEST(Paths, WhatCannotBeLookedUpIsRefusedNamingTheFile) {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("loop", folder.path() / "loop");
+  const std::string file = folder.path() / "job.yaml";
+  const auto refusal = [&](const std::string& text) {
+    return input_error([&] { absolute_path(file, text); });
+  };
+  for (const std::string& text : {std::string(300, 'a') + "/m.pt2", std::string("loop/m.pt2")}) {
+    EXPECT_THAT(refusal(text), StartsWith(file + ": the path `" + text + "`: "));
+  }
+  EXPECT_THAT(refusal(std::string("m\0.pt2", 6)),
+              StartsWith(file + ": the path `m\\x00.pt2`: a zero byte in it"));
+}
+
+}  // namespace
+}  // namespace penstock

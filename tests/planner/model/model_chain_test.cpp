@@ -1,0 +1,297 @@
+// Every split of real models: bounds and closed-form memory against plan_costs and the simulator,
+// and the search against trying all.
+#include "planner/model/model_chain.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+
+#include "graph/pt2/pt2.hpp"
+#include "planner/bounds/in_flight.hpp"
+#include "planner/layouts/layout_search.hpp"
+#include "simulator/costs/plan_costs.hpp"
+#include "tests/models/models.hpp"
+#include "tests/planner/chains.hpp"
+#include "tests/planner/splits/try_all.hpp"
+#include "tests/planner/synthetic_profile.hpp"
+
+namespace penstock::test {
+namespace {
+
+constexpr int64_t most_splits = 300;  // per (schedule, microbatches); more are thinned out evenly
+
+/// Every operator a unit of its own, but for those that must stay together: most cuts then are
+/// crossed by several values, or by none that is sure to.
+std::vector<OperatorId> fine_begins(const Graph& graph) {
+  std::vector<OperatorId> begins;
+  begins.reserve(graph.operators.size());
+  for (OperatorId id = 0; id < static_cast<OperatorId>(graph.operators.size()); ++id)
+    begins.push_back(id);
+  return allowed_begins(graph, std::move(begins));
+}
+
+struct Model {
+  explicit Model(const std::string& path, bool fine = false, const SyntheticDevice& device = {})
+      : graph(read_pt2(path)),
+        analysis(analyse(graph)),
+        profile(synthetic_profile(graph, {1, 2, 4}, 8, device)),
+        link(plan_network(profile, nullptr).link()),
+        reduce(reduce_link(profile, nullptr)),
+        chain(graph, analysis, fine ? fine_begins(graph) : unit_begins(graph, analysis)) {}
+
+  PlanningInputs inputs() const {
+    return {graph, analysis, profile, nullptr, plan_network(profile, nullptr), chain.begins()};
+  }
+
+  Graph graph;
+  Analysis analysis;
+  Profile profile;
+  Link link, reduce;
+  ModelChain chain;
+};
+
+std::vector<std::vector<int>> some_splits(int units, int ranks, int64_t most = most_splits) {
+  std::vector<std::vector<int>> all = all_splits(units, ranks), kept;
+  const size_t stride = all.size() / static_cast<size_t>(most) + 1;
+  for (size_t i = 0; i < all.size(); i += stride) kept.push_back(all[i]);
+  return kept;
+}
+
+/// Of plans with one stage per rank, one replica and whole backwards, on exactly that many ranks.
+std::vector<PipelineLayout> simple_layouts(const Model& m, int ranks) {
+  const PlanRequest request{
+      .schedules = {"gpipe", "1f1b"}, .stages_per_rank = 1, .data_parallel = 1};
+  std::vector<PipelineLayout> all = layouts(m.profile, request, nullptr, ranks, m.chain.units());
+  std::erase_if(all, [&](const PipelineLayout& layout) { return layout.ranks != ranks; });
+  return all;
+}
+
+void expect_bounds_hold(const Model& m) {
+  const PlanningInputs inputs = m.inputs();
+  for (int ranks = 1; ranks <= std::min(m.chain.units(), 4); ++ranks) {
+    for (const PipelineLayout& layout : simple_layouts(m, ranks)) {
+      Evaluator evaluator(inputs);
+      const Program compute = layout.compute();
+      const ChainCosts costs = m.chain.costs(m.profile, *layout.measured, m.link, m.reduce, ranks);
+      const int count = static_cast<int>(layout.microbatches);
+      const ChainBound bound(costs, ranks, count, in_flight(compute));
+      const ChainMemory memory(
+          std::make_shared<StageTable>(m.chain.bytes(m.profile, *layout.measured)), ranks,
+          in_flight(compute));
+      const double any_s = chain_lower_bound_s(costs, ranks, count);
+      for (const std::vector<int>& units : some_splits(m.chain.units(), ranks)) {
+        Plan plan = evaluator.plan(layout, compute.rank_of_stage, 0);
+        Slicing slicing = evaluator.slicing(m.chain.operators(m.chain.stage_of_unit(units)), ranks);
+        const Costs stage_costs = evaluator.costs(plan, slicing);
+        const Simulation run =
+            evaluator.evaluate(plan, slicing, stage_costs, {}, {false, false}).simulation;
+        const double room = run.makespan_s * (1 + rounding);
+        ASSERT_LE(bound.split(units), room);
+        ASSERT_LE(bound.chain(), room);
+        ASSERT_LE(any_s, room);
+        for (int rank = 0; rank < ranks; ++rank) {
+          const int end = rank + 1 < ranks ? units[rank + 1] : m.chain.units();
+          ASSERT_LE(memory.stage(units[rank], end, ranks - rank), run.peak_memory_bytes[rank]);
+        }
+        ASSERT_LE(memory.chain(), *std::ranges::max_element(run.peak_memory_bytes));
+      }
+    }
+  }
+}
+
+/// Every layout on up to three ranks, `adaptive` and replicas included.
+/// Returns how many splits fitted.
+int64_t expect_layout_bounds_hold(const Model& m, const PlanRequest& request) {
+  int64_t fit = 0;
+  const PlanningInputs inputs = m.inputs();
+  const LayoutSearch search(inputs, m.chain, request, 3);
+  const std::vector<SearchSpace> spaces = search.spaces();
+  for (size_t i = 0; i < spaces.size(); ++i) {
+    const auto space = search.open(i);
+    if (!space) continue;
+    const SplitSpace& splits = space->splits();
+    const bool branches = search.layouts()[i].branches;
+    if (branches && splits.splits() > 1000) continue;
+    for (const std::vector<int>& units :
+         branches ? all_begins(splits) : some_splits(splits.units(), splits.stages(), 12)) {
+      const SplitOutcome run = space->simulate(units);
+      if (run.peak_bytes > search.limit(i).most) continue;
+      ++fit;
+      const PipelineLayout& layout = search.layouts()[i];
+      SCOPED_TRACE(::testing::Message() << layout.name() << " on " << layout.data_parallel << " x "
+                                        << layout.ranks << " x " << layout.stages_per_rank << ", "
+                                        << layout.microbatches << " microbatches");
+      const double room = run.step_s * (1 + rounding);
+      EXPECT_LE(spaces[i].bound_s, room);
+      EXPECT_LE(spaces[i].bytes, run.peak_bytes);
+      EXPECT_LE(splits.least_s(), room);
+      EXPECT_LE(splits.least_bytes(), run.peak_bytes);
+      EXPECT_LE(splits.split_s(units), room);
+    }
+  }
+  return fit;
+}
+
+class EveryModel : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(EveryModel, BoundsAndClosedFormMemoryAreNeverAboveTheSimulation) {
+  PENSTOCK_MODEL(path, GetParam());
+  expect_bounds_hold(Model(path, false, {.link_bytes_per_s = 3e7}));
+}
+
+TEST_P(EveryModel, BoundsHoldForCutsBetweenAnyOperators) {
+  PENSTOCK_MODEL(path, GetParam());
+  expect_bounds_hold(Model(path, true, {.link_bytes_per_s = 3e7}));
+}
+
+void expect_bounds_of_all_layouts_hold(const Model& m) {
+  if (m.chain.units() <= 6) {  // with `adaptive`, and any stages per rank
+    expect_layout_bounds_hold(m, {});
+    return;
+  }
+  const std::pair<const char*, int> some[] = {
+      {"1f1b", 1}, {"zb-h1", 1}, {"interleaved-1f1b", 2}, {"zbv", 2}, {"dualpipev", 2}};
+  for (const auto& [schedule, each] : some) {
+    expect_layout_bounds_hold(m, {.schedules = {schedule}, .stages_per_rank = each});
+  }
+}
+
+/// What hosts of GPUs take to issue an operator, from ahead of their devices to far behind.
+constexpr double hosts_s[] = {0, 1e-6, 1e-5, 1e-4};
+
+TEST_P(EveryModel, BoundsOfAllLayoutsAreNeverAboveTheSimulation) {
+  PENSTOCK_MODEL(path, GetParam());
+  for (const double host_s : hosts_s) {
+    expect_bounds_of_all_layouts_hold(
+        Model(path, false, {.link_bytes_per_s = 3e7, .host_s = host_s}));
+  }
+}
+
+TEST_P(EveryModel, TheyHoldWithSoLittleMemoryThatSomeRanksRecompute) {
+  PENSTOCK_MODEL(path, GetParam());
+  const Model m(path);
+  const PlanningInputs inputs = m.inputs();
+  for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
+    const PlanRequest least{.schedules = {schedule},
+                            .data_parallel = 1,
+                            .memory_bytes = INT64_MAX,
+                            .objective = PlanObjective::memory,
+                            .effort = 1'000'000};
+    const auto found = LayoutSearch(inputs, m.chain, least, 2).run().best;
+    ASSERT_TRUE(found);
+    int64_t fit = 0;
+    for (const int percent : {110, 95, 80}) {
+      fit +=
+          expect_layout_bounds_hold(m, {.schedules = {schedule},
+                                        .data_parallel = 1,
+                                        .memory_bytes = found->outcome.peak_bytes * percent / 100});
+    }
+    EXPECT_GT(fit, 0);
+  }
+}
+
+void expect_search_finds_what_trying_all_finds(const Model& m) {
+  const PlanningInputs inputs = m.inputs();
+  for (const Schedule& schedule : schedules()) {
+    const int each = std::max(schedule.stages_per_rank, schedule.stages_per_rank == 0 ? 2 : 1);
+    const int ranks = m.chain.units() > 10 ? 2 : 3;
+    if (ranks * each > m.chain.units() || (m.chain.units() > 20 && each > 1)) continue;
+    const PlanRequest request{
+        .schedules = {std::string(schedule.name)}, .stages_per_rank = each, .effort = INT64_MAX};
+    const LayoutSearch search(inputs, m.chain, request, ranks);
+    const SearchResult result = search.run();
+    EXPECT_TRUE(result.complete);
+    const auto expected = try_all(search);
+    ASSERT_EQ(result.best.has_value(), expected.has_value()) << schedule.name;
+    if (!expected) continue;
+    EXPECT_EQ(key(*result.best), *expected) << schedule.name;
+  }
+}
+
+TEST_P(EveryModel, SearchFindsWhatTryingAllLayoutsAndSplitsFinds) {
+  PENSTOCK_MODEL(path, GetParam());
+  for (const double host_s : hosts_s) {
+    expect_search_finds_what_trying_all_finds(
+        Model(path, false, {.link_bytes_per_s = 3e8, .host_s = host_s}));
+  }
+}
+
+std::string memory_key(std::mt19937_64& random, int64_t bytes) {
+  if (bytes == 0) return "";
+  return fmt::format(", memory: {}",
+                     bytes / 2 + static_cast<int64_t>(random() % static_cast<uint64_t>(bytes)));
+}
+
+/// Two kinds of node, of one or two devices each, with half to three halves of so many bytes (0:
+/// not limited).
+Cluster random_cluster(std::mt19937_64& random, int64_t bytes) {
+  std::string text = "penstock: cluster\nnodes:\n";
+  const int large = static_cast<int>(random() % 2);
+  for (int kind = 0; kind < 2; ++kind) {
+    text += fmt::format(
+        "  - {{devices: {}, speed: {:.1f}, link: {{latency: 1us, bandwidth: {}GB/s}},\n"
+        "     network: {{cards: 1, bandwidth: {}GB/s}}{}}}\n",
+        kind == large ? 2 : 1, 0.3 + 0.1 * static_cast<double>(random() % 10), 1 + random() % 4,
+        1 + random() % 2, memory_key(random, bytes));
+  }
+  return parse_cluster(text + "network: {latency: 5us}\nsend: posted\n", "mixed.yaml");
+}
+
+void expect_fits(const LayoutSearch& search, const FoundSplit& found, const Cluster& cluster) {
+  const PipelineLayout& layout = search.layouts()[found.space];
+  const Cluster used = layout.cluster()->devices.empty() ? cluster : *layout.cluster();
+  const auto run = search.open(found.space)->plan(found.begins, {});
+  for (int rank = 0; rank < layout.ranks; ++rank) {
+    const int64_t peak = run.evaluated.simulation.peak_memory_bytes[static_cast<size_t>(rank)];
+    for (int replica = 0; replica < layout.data_parallel; ++replica) {
+      EXPECT_LE(peak, used.memory(replica * layout.ranks + rank)) << "rank " << rank;
+    }
+  }
+}
+
+/// The fullest rank of the best, or 0 where nothing fits.
+int64_t expect_what_trying_all_finds(const Model& m, const Cluster& cluster,
+                                     const PlanRequest& request) {
+  const PlanningInputs inputs{
+      m.graph,         m.analysis, m.profile, &cluster, plan_network(m.profile, &cluster),
+      m.chain.begins()};
+  const LayoutSearch search(inputs, m.chain, request, 3);
+  const auto found = search.run().best;
+  const auto expected = try_all(search);
+  EXPECT_EQ(found.has_value(), expected.has_value());
+  if (!found || !expected) return 0;
+  EXPECT_EQ(key(*found), *expected);
+  if (search.limit(found->space).any()) expect_fits(search, *found, cluster);
+  return found->outcome.peak_bytes;
+}
+
+TEST_P(EveryModel, ItFindsItOnGeneratedClustersOfUnlikeDevicesAndMemories) {
+  PENSTOCK_MODEL(path, GetParam());
+  Model m(path);
+  if (m.chain.units() > 20) return;
+  m.profile.device.memory_bytes = 0;
+  std::mt19937_64 random(1);
+  for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
+    SCOPED_TRACE(schedule);
+    const PlanRequest request{.schedules = {schedule}, .stages_per_rank = 1, .effort = INT64_MAX};
+    const int64_t bytes = expect_what_trying_all_finds(m, random_cluster(random, 0), request);
+    ASSERT_GT(bytes, 0);
+    expect_what_trying_all_finds(m, random_cluster(random, bytes), request);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, EveryModel,
+                         ::testing::Values("pippy", "iterative", "image_classifier", "everything",
+                                           "unet", "lstm", "parameters", "outputs",
+                                           "transformer-text", "transformer-f32", "vit"),
+                         [](const auto& model) {
+                           std::string name = model.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace penstock::test

@@ -1,0 +1,146 @@
+// Bounds of splits in any placement, and of layouts, against the real simulator: every schedule,
+// every split of hundreds of small random chains.
+#include "planner/splits/placed_space.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+
+#include "base/error.hpp"
+#include "planner/layouts/layout_bound.hpp"
+#include "tests/planner/chains.hpp"
+
+namespace penstock::test {
+namespace {
+
+/// Bounds of every prefix of the split; the last is the split's own.
+std::vector<double> bounds_of(const SplitSpace& space, const std::vector<int>& begins) {
+  std::vector<double> bounds{space.least_s()};
+  SplitSpace::Known known;
+  for (size_t stage = 0; stage < begins.size(); ++stage) {
+    const int end = stage + 1 < begins.size() ? begins[stage + 1] : space.units();
+    const int left = static_cast<int>(begins.size() - stage);
+    known = space.extend(known, begins[stage], end, left);
+    bounds.push_back(space.least_s(known, end, left - 1));
+  }
+  return bounds;
+}
+
+int64_t expect_bounds_hold(const Chain& chain, const Shape& shape) {
+  Program compute;
+  try {
+    compute =
+        compute_program(shape.schedule, shape.ranks, shape.microbatches, shape.stages_per_rank);
+  } catch (const InputError&) {
+    return 0;  // a shape that this schedule does not run
+  }
+  const auto owned = split_space(chain, shape.schedule, compute, shape.speeds);
+  const SplitSpace& space = *owned;
+  const LayoutBound any(split_costs(chain, true));
+  const double any_s = any.step_s(RankSpeeds(shape.speeds), shape.microbatches);
+  int64_t checked = 0;
+  for (const std::vector<int>& begins : all_splits(chain.costs.units(), space.stages())) {
+    const Simulation run = simulate_program(chain, begins, compute, shape.speeds);
+    const double room = run.makespan_s * (1 + rounding);
+    for (const double bound : bounds_of(space, begins)) EXPECT_LE(bound, room);
+    EXPECT_LE(space.split_s(begins), room);
+    EXPECT_LE(any_s, room);
+    EXPECT_LE(space.least_bytes(), *std::ranges::max_element(run.peak_memory_bytes));
+    ++checked;
+  }
+  return checked;
+}
+
+/// Some of them equal.
+std::vector<double> random_speeds(std::mt19937_64& random, int ranks) {
+  std::vector<double> speeds(static_cast<size_t>(ranks));
+  for (double& speed : speeds) speed = 1 - 0.15 * static_cast<double>(random() % 6);
+  return speeds;
+}
+
+void expect_bounds_hold(uint64_t from, uint64_t to, bool breaks, bool equal_ranks = true) {
+  int64_t checked = 0;
+  std::mt19937_64 random(from);
+  for (uint64_t seed = from; seed < to; ++seed) {
+    const Chain chain = small_chain(seed, breaks);
+    for (Shape& shape : shapes(chain.costs.units(), 1 + static_cast<int>(seed / 3 % 8))) {
+      if (!equal_ranks) shape.speeds = random_speeds(random, shape.ranks);
+      SCOPED_TRACE(::testing::Message()
+                   << "seed " << seed << ", " << shape.schedule << " on " << shape.ranks << " x "
+                   << shape.stages_per_rank << ", " << shape.microbatches << " microbatches");
+      checked += expect_bounds_hold(chain, shape);
+      if (::testing::Test::HasFailure()) return;
+    }
+  }
+  EXPECT_GT(checked, 5000);
+}
+
+TEST(PlacedSpace, BoundsOfEveryPrefixAreNeverAboveTheSimulation) {
+  expect_bounds_hold(0, 150, false);
+}
+
+TEST(PlacedSpace, TheyHoldWhereNothingOrNoGradientCrossesSomeCuts) {
+  expect_bounds_hold(1000, 1100, true);
+}
+
+TEST(PlacedSpace, TheyHoldOnRanksOfUnequalSpeed) { expect_bounds_hold(2000, 2150, false, false); }
+
+/// Backwards may be whole or in two parts, and microbatch 0 takes half a second less for B or for I
+/// with W. Alone the units' I take less than that; of the stage W pays the rest where it runs B.
+TEST(PlacedSpace, TheyHoldWhereMicrobatch0TakesLessThanItsInputsAlone) {
+  Chain chain = random_chain(1, {.units = 3, .extras = false});
+  chain.costs.backward_s = {0.6, 0.1, 0.5};
+  chain.input_s = {0.1, 0.5, 0.5};
+  chain.weight_s = {0.5, 0, 0};
+  chain.costs.first_forward_s = {0, 0, 0};
+  chain.costs.first_backward_s = {-0.3, -0.2, 0};
+  const Program compute = compute_program("1f1b", 2, 1);
+  const PlacedSpace either(split_costs(chain, true), bytes_of(chain), placement(compute),
+                           equal_ranks(2));
+  const double room = simulate_program(chain, {0, 2}, compute).makespan_s * (1 + rounding);
+  for (const double bound : bounds_of(either, {0, 2})) EXPECT_LE(bound, room);
+}
+
+TEST(PlacedSpace, IsExactForEqualStagesAndFreeTransfers) {
+  // 1F1B: (M + P - 1)(F + B), as published.
+  Chain chain = random_chain(1, {.units = 4, .equal = true, .extras = false, .transfer_scale = 0});
+  for (double& s : chain.costs.cut_forward_s) s = 0;
+  for (double& s : chain.costs.cut_backward_s) s = 0;
+  const Program compute = compute_program("1f1b", 4, 8);
+  const double each_s = chain.costs.forward_s[0] + chain.costs.backward_s[0];
+  EXPECT_NEAR(placed_space(chain, "1f1b", compute).least_s(), 11 * each_s, rounding * 11 * each_s);
+}
+
+// Of four microbatches three fit: a quarter of what a rank keeps must be made again.
+TEST(PlacedSpace, WhatDoesNotFitIsMadeAgainAtTheLeastCost) {
+  Chain chain = random_chain(1, {.units = 2, .equal = true, .extras = false, .transfer_scale = 0});
+  const Program compute = compute_program("gpipe", 2, 4);
+  const auto bytes = bytes_of(chain);
+  const auto per_microbatch = static_cast<double>(bytes->at(0, 1).per_microbatch);
+  const int64_t limit = bytes->at(0, 1).kept(3) - bytes->at(0, 1).transient;
+  const double again_s = 4 * chain.costs.forward_s[0];
+  const RecomputeBound recompute({{again_s, per_microbatch}, {again_s, per_microbatch}});
+  const PlacedSpace free(chain.costs, bytes, placement(compute), equal_ranks(2));
+  const PlacedSpace tight(chain.costs, bytes, placement(compute), equal_ranks(2), {},
+                          PlacedSpace::Recompute{limit, recompute});
+  EXPECT_NEAR(tight.split_s({0, 1}) - free.split_s({0, 1}), again_s / 4,
+              rounding * free.split_s({0, 1}));
+}
+
+TEST(Placement, HoldsWhatTheSchedulePublishesAsHeldAtOnce) {
+  EXPECT_EQ(placement(compute_program("1f1b", 4, 8)).held, (std::vector<int>{4, 3, 2, 1}));
+  EXPECT_EQ(placement(compute_program("gpipe", 2, 8)).held, (std::vector<int>{8, 8}));
+  for (const int ranks : {2, 4}) {
+    // ZB-V: 2P stages x microbatches on every rank.
+    const Placement zbv = placement(compute_program("zbv", ranks, 4 * ranks, 2));
+    std::vector<int> held(static_cast<size_t>(ranks), 0);
+    for (size_t stage = 0; stage < zbv.held.size(); ++stage)
+      held[static_cast<size_t>(zbv.rank_of_stage[stage])] += zbv.held[stage];
+    EXPECT_EQ(held, std::vector<int>(static_cast<size_t>(ranks), 2 * ranks));
+  }
+}
+
+}  // namespace
+}  // namespace penstock::test

@@ -1,0 +1,80 @@
+// The page as text: nothing from outside, nothing lost, nothing that leaves its place.
+#include "simulator/explain/html.hpp"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/simulator/helpers.hpp"
+
+namespace penstock {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string page(const std::string& title) {
+  const Program program = testing::lowered(one_f_one_b, 2, 3);
+  const Costs costs = testing::chain_costs(2, 1, 2, 1);
+  const Link link{.latency_s = 0.5};
+  return to_html({title, program, simulate(program, costs, link), explain(program, costs, link)});
+}
+
+/// What the page's script reads.
+nlohmann::json data_of(const std::string& html) {
+  const std::string begin = "id=\"data\">";
+  const size_t at = html.find(begin) + begin.size();
+  return nlohmann::json::parse(html.substr(at, html.find("</script>", at) - at));
+}
+
+TEST(Html, HoldsEveryEventAndSampleOfTheSimulation) {
+  const nlohmann::json data = data_of(page("1f1b"));
+  size_t events = 0;
+  for (const auto& rank : data["ranks"]) events += rank["events"].size();
+  EXPECT_EQ(events, 2u * 3 * 2 + 3 * 2 * 2);
+  // F0 of rank 0 takes the first second.
+  EXPECT_EQ(data["ranks"][0]["events"][0], nlohmann::json({0, "0F0", 0.0, 1.0, 0, -1}));
+  EXPECT_EQ(data["kinds"][0], "F");
+  EXPECT_EQ(data["ranks"][1]["curve"][0], nlohmann::json({0.0, 0}));
+  EXPECT_EQ(data["path"]["steps"].back()[6], data["makespan_s"]);
+}
+
+TEST(Html, KindsAreListedInTheOrderOfTheirNumbers) {
+  const nlohmann::json data = data_of(page("1f1b"));
+  for (const auto& rank : data["ranks"]) {
+    for (const auto& event : rank["events"]) {
+      const Action action = parse_action(event[1].get<std::string>(), "");
+      EXPECT_EQ(data["kinds"][event[0].get<size_t>()], name(action.kind));
+    }
+  }
+  for (const auto& step : data["path"]["steps"]) {
+    const bool send = is_send(parse_action(step[4].get<std::string>(), "").kind);
+    EXPECT_EQ(data["path"]["parts"][step[0].get<size_t>()], send ? "transfer" : "compute");
+    EXPECT_EQ(step[3].get<int>() >= 0, send) << "only transfers have a receiver";
+  }
+}
+
+TEST(Html, ATitleCannotLeaveItsPlace) {
+  const std::string title = "</script><script>alert(1)</script>\xe2\x80\xa8<!-- \xff";
+  const std::string html = page(title);
+  EXPECT_THAT(html, Not(HasSubstr("<script>alert")));
+  EXPECT_THAT(html, Not(HasSubstr("<!-- ")));
+  EXPECT_THAT(html, HasSubstr("<title>&lt;/script&gt;"));
+  EXPECT_THAT(data_of(html)["title"].get<std::string>(),
+              HasSubstr("</script><script>alert(1)</script>\xe2\x80\xa8<!-- "));
+  // Marks of the frame are text when they come from outside.
+  EXPECT_THAT(data_of(page("@data@@script@"))["title"], "@data@@script@");
+}
+
+TEST(Html, AsksForNothingFromAnywhereElse) {
+  const std::string html = page("1f1b");
+  EXPECT_THAT(html, Not(HasSubstr("http://")));
+  EXPECT_THAT(html, Not(HasSubstr("https://")));
+  EXPECT_THAT(html, Not(HasSubstr("src=")));
+  EXPECT_THAT(html, HasSubstr("default-src 'none'"));
+}
+
+TEST(Html, IsTheSameForTheSameInput) { EXPECT_EQ(page("1f1b"), page("1f1b")); }
+
+}  // namespace
+}  // namespace penstock
