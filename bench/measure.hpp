@@ -1,4 +1,4 @@
-// What every row of the table is measured by: the same tasks, seconds and bytes for each simulator.
+// Measures a row of the table: the same tasks, seconds and bytes for each simulator.
 #pragma once
 
 #include <functional>

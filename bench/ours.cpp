@@ -9,7 +9,7 @@ namespace penstock::bench {
 
 namespace {
 
-/// What `penstock simulate --json` does between arguments and result.
+/// The work of `penstock simulate --json` between arguments and result.
 double simulate_once(const Study& study) {
   const Program program = build_compute(study);
   return simulate_compute(program, chain_flows(program.stage_count()), build_costs(program),

@@ -10,7 +10,7 @@ namespace penstock::bench {
 
 namespace {
 
-/// What a shell command prints; "" if it fails.
+/// The output of a shell command; "" if it fails.
 std::string output_of(const std::string& command) {
   std::FILE* pipe = popen(command.c_str(), "r");
   if (!pipe) return "";

@@ -80,7 +80,7 @@ std::string seconds(double value) {
   return value < 0 ? "-" + format_seconds(-value) : format_seconds(value);
 }
 
-/// Of the prediction, relative to what was measured.
+/// The prediction's error, relative to what was measured.
 std::string error(Pair pair) {
   if (pair.measured <= 0) return "";
   return fmt::format("{:+.1f} %", 100 * (pair.predicted / pair.measured - 1));

@@ -72,8 +72,8 @@ class Listener {
 
 namespace {
 
-/// What the ranks compare when they meet: the plan's main figures, so that a message tells them,
-/// and the fingerprints, which tell all the rest.
+/// Facts that the ranks compare when they meet: the plan's main figures, so that a message tells
+/// them, and the fingerprints, which tell all the rest.
 Facts facts_of(const CheckedRun& checked, const ExecuteTask& task) {
   const Plan& plan = checked.plan;
   return {{"command", "execute"},

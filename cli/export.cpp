@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* lowered_version = "2.11";
 
-/// What is written, and what the report says beyond that.
+/// The file to write, and what the report says beyond that.
 struct Exported {
   std::string text;
   std::string schedule_file, schedule;  // a file beside it, "" where none is needed

@@ -44,7 +44,7 @@ class SearchProgress {
   Clock::time_point next_ = Clock::now() + std::chrono::seconds(1);
 };
 
-/// What the plan refers to is written relative to its folder, wherever the command runs.
+/// Paths in the plan are written relative to its folder, wherever the command runs.
 void make_absolute(std::optional<FileRef>& file) {
   if (file) file->path = std::filesystem::absolute(file->path).lexically_normal().string();
 }

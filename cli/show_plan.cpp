@@ -15,7 +15,7 @@ namespace {
 
 using Out = std::back_insert_iterator<std::string>;
 
-/// Of the parameters of a stage.
+/// Sizes of a stage's parameters.
 struct Weights {
   int64_t elements = 0, bytes = 0;
 };

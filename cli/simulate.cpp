@@ -22,7 +22,7 @@ namespace penstock::cli {
 
 namespace {
 
-constexpr int most_drawn = 32;  // a drawing with more ranks is not looked at
+constexpr int kMaxDrawn = 32;  // a drawing with more ranks is not looked at
 
 int terminal_columns() {
   winsize size{};
@@ -61,7 +61,7 @@ void check_size(const SimulateOptions& options, int64_t actions) {
 void print(const SimulateOptions& options, const Study& study, const Simulation& simulation,
            const Explanation* explanation) {
   fmt::print("{}", simulation_summary(study, simulation, explanation));
-  if (study.program.rank_count() > most_drawn) return;
+  if (study.program.rank_count() > kMaxDrawn) return;
   constexpr int margin = 10;  // the ranks' names
   const int width = options.width > 0 ? options.width : std::max(20, terminal_columns() - margin);
   fmt::print("\n{}", draw(simulation.timeline, study.program.rank_count(), {width, colours()}));

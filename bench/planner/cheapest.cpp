@@ -38,12 +38,12 @@ Choice choose(const std::vector<std::vector<Variant>>& items, double Variant::*w
 /// All ways to go on with one more item, of which no other is both smaller and faster, and which
 /// leave at least `rest_bytes` for the items behind.
 std::vector<Partial> extended(const std::vector<Partial>& front,
-                              const std::vector<Variant>& variants, double most_bytes) {
+                              const std::vector<Variant>& variants, double max_bytes) {
   std::vector<Partial> all;
   for (int before = 0; before < static_cast<int>(front.size()); ++before)
     for (int variant = 0; variant < static_cast<int>(variants.size()); ++variant) {
       const double bytes = front[before].bytes + variants[variant].bytes;
-      if (bytes <= most_bytes)
+      if (bytes <= max_bytes)
         all.push_back({bytes, front[before].time_s + variants[variant].time_s, before, variant});
     }
   std::ranges::sort(all, [](const Partial& a, const Partial& b) {

@@ -1,4 +1,4 @@
-// What a plan that does not exist costs.
+// The cost of a plan that does not exist.
 #pragma once
 
 #include <limits>

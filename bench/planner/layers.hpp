@@ -12,7 +12,7 @@ namespace penstock::bench {
 /// described as `__getitem__…`, which nobody uses.
 LayerGraph without_ends(const LayerGraph& graph);
 
-/// What a set of layers adds up to, and what it hands on.
+/// The sums over a set of layers, and what it hands on.
 struct LayerSums {
   double compute_s = 0;  // forward and backward
   double parameter_bytes = 0;
@@ -21,7 +21,7 @@ struct LayerSums {
 
 LayerSums sums(const LayerGraph& graph, const std::vector<bool>& set);
 
-/// Of every downset.
+/// The sums of every downset.
 std::vector<LayerSums> sums(const LayerGraph& graph, const Downsets& downsets);
 
 }  // namespace penstock::bench

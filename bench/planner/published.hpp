@@ -1,4 +1,4 @@
-// What the authors' own programs printed for their files. Files are known by their content.
+// The results that the authors' own programs printed for their files, known by their content.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ struct Published {
 /// Nothing for a file of another SHA-256.
 std::vector<Published> published(std::string_view sha256);
 
-/// What was published for that file and setting.
+/// The published result for that file and setting.
 std::optional<double> published(std::string_view sha256, const Setting& setting);
 
 }  // namespace penstock::bench

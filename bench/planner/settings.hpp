@@ -21,7 +21,7 @@ struct Setting {
   bool operator==(const Setting&) const = default;
 };
 
-/// What the command line says instead of the file or the published setting.
+/// Settings of the command line, which replace those of the file or the publication.
 struct SettingOptions {
   std::optional<int> devices, batch, profile_batch;
   std::optional<double> memory_bytes, bytes_per_s;
@@ -35,7 +35,7 @@ Setting with(Setting setting, const SettingOptions& options, const std::string& 
 
 /// `DAPPLE speedup`.
 const char* name(Objective objective);
-/// Of the value: `ms`, `s`, or nothing for a speedup.
+/// The value's unit: `ms`, `s`, or nothing for a speedup.
 const char* unit(Objective objective);
 /// Whether a larger value is a better one.
 bool larger_is_better(Objective objective);

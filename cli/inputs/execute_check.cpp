@@ -82,7 +82,7 @@ void check_model(const Plan& plan, const Graph& graph) {
       "Choose another microbatch, or export the model with a dynamic batch.");
 }
 
-/// What is asked for can be written at the end.
+/// The outputs that are asked for can be written at the end.
 void check_written(const ExecuteOptions& options, const Graph& graph) {
   const auto check = [](const char* flag, const std::string& path, const std::string& tensor,
                         DType dtype) {

@@ -18,7 +18,7 @@ struct CheckedRun {
 /// Reads the plan, its model and its data, and checks them and the flags. Throws InputError.
 CheckedRun check_execute(const ExecuteOptions& options);
 
-/// What the workers are told. Reads the checkpoint that is resumed. Throws InputError.
+/// The task of the workers. Reads the checkpoint that is resumed. Throws InputError.
 ExecuteTask execute_task(const ExecuteOptions& options, const CheckedRun& checked);
 
 }  // namespace penstock::cli

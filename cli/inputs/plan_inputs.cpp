@@ -54,7 +54,7 @@ Profile profile_of(const Plan& plan) {
   return profile;
 }
 
-/// Of all replicas.
+/// The ranks of all replicas.
 int64_t all_ranks(const Plan& plan) { return plan.ranks() * plan.data_parallel; }
 
 Cluster on_devices(const Plan& plan, Cluster cluster) {

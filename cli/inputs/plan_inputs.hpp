@@ -1,4 +1,4 @@
-// What a plan is simulated with, from the files that it names.
+// Inputs of a plan's simulation, from the files that the plan names.
 #pragma once
 
 #include "pipeline/plan/cuda_graphs.hpp"

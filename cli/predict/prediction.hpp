@@ -1,4 +1,4 @@
-// What the simulator says of a plan, from the profile that the plan names.
+// The prediction of a plan, from the profile that the plan names.
 #pragma once
 
 #include <cstdint>

@@ -25,7 +25,7 @@ namespace {
 constexpr const char* usage =
     "Give PLAN.yaml, or --program FILE.csv, or --schedule NAME --ranks P --microbatches M.";
 /// Pairs of stage and microbatch; beyond it a simulation would not fit into an ordinary memory.
-constexpr int64_t most_pairs = 20'000'000;
+constexpr int64_t kMaxPairs = 20'000'000;
 
 struct Flag {
   const char* name;
@@ -62,9 +62,9 @@ std::string first_of(const Program& program, Kind kind) {
 }
 
 double seconds(const std::string& text, const char* flag) {
-  constexpr double most_s = 1e9;
+  constexpr double longest_s = 1e9;
   const double value = parse_seconds(text, flag);
-  if (value <= most_s) return value;
+  if (value <= longest_s) return value;
   throw InputError(flag, fmt::format("`{}` is out of range", text), "Give at most 1e9 seconds.");
 }
 
@@ -180,10 +180,10 @@ Program from_schedule(const SimulateOptions& options) {
   const int stages_per_rank =
       options.stages_per_rank.value_or(std::max(1, schedule.stages_per_rank));
   const int64_t stages = int64_t{*options.ranks} * stages_per_rank;
-  if (stages > most_pairs / *options.microbatches) {
+  if (stages > kMaxPairs / *options.microbatches) {
     throw InputError("--microbatches",
                      fmt::format("{} stages x {} microbatches are more than {}", stages,
-                                 *options.microbatches, most_pairs),
+                                 *options.microbatches, kMaxPairs),
                      "Simulate fewer: the steady state repeats.");
   }
   const ScheduleShape shape{.ranks = *options.ranks,

@@ -1,4 +1,5 @@
-// What `penstock simulate` is asked to run: a plan, a schedule by name, or a program from a file.
+// The study that `penstock simulate` is asked for: a plan, a schedule by name, or a program in a
+// file.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,8 @@ struct Study {
 /// Throws InputError for flags that are missing or do not go together, each with its cure.
 Study make_study(const SimulateOptions& options);
 
-/// Of a plan: costs from its profile, the link from its cluster or profile. Throws InputError, also
-/// where a file is not the one that the plan was made from.
+/// The study of a plan: costs from its profile, the link from its cluster or profile. Throws
+/// InputError, also where a file is not the one that the plan was made from.
 Study plan_study(const SimulateOptions& options);
 
 }  // namespace penstock::cli

@@ -1,4 +1,4 @@
-// What more memory or faster links would give a plan.
+// The step of a plan with more memory or faster links.
 #pragma once
 
 #include <string>

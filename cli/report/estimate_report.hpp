@@ -1,4 +1,4 @@
-// What is printed of estimates.
+// The report of estimates.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What `penstock execute` shows while it runs, and at the end.
+// The report of `penstock execute`, while it runs and at the end.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ struct GraphsUsed {
   double without_s = 0, with_s = 0;
 };
 
-/// What rank 0 reported.
+/// A run as rank 0 reported it.
 struct ExecuteResult {
   std::vector<double> losses;          // empty for forwards only
   std::vector<double> gradient_norms;  // where the job clips

@@ -16,13 +16,13 @@ namespace {
 
 using Out = std::back_insert_iterator<std::string>;
 
-constexpr size_t most_rows = 12;
+constexpr size_t kMaxRows = 12;
 
 std::string plural(int64_t count, const char* one, const char* many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
-/// Of one layout.
+/// The row of one layout.
 std::string best_step(const Searched& one) {
   if (one.best_s > 0) return format_seconds(one.best_s);
   const bool fits = one.least_memory_bytes <= one.most_memory_bytes;
@@ -65,7 +65,7 @@ void print_searched(Out out, const Planned& planned) {
   Table table({"<", "<schedule", "replicas x ranks", "stages/rank", "microbatches", "samples",
                "splits", "simulated", "best found", "bound", "least memory"});
   for (const Searched& one : planned.searched) {
-    if (&one - planned.searched.data() == most_rows) break;
+    if (&one - planned.searched.data() == kMaxRows) break;
     table.row({is_chosen(one, planned) ? "*" : " ", schedule(one), shape(one),
                fmt::to_string(one.stages_per_rank), fmt::to_string(one.microbatches),
                fmt::to_string(one.microbatch), splits(one), fmt::to_string(one.simulated),
@@ -73,8 +73,8 @@ void print_searched(Out out, const Planned& planned) {
                format_bytes(one.least_memory_bytes)});
   }
   fmt::format_to(out, "\n\n{}", table.text());
-  if (planned.searched.size() > most_rows)
-    fmt::format_to(out, "   … and {} more\n", planned.searched.size() - most_rows);
+  if (planned.searched.size() > kMaxRows)
+    fmt::format_to(out, "   … and {} more\n", planned.searched.size() - kMaxRows);
 }
 
 int64_t parameters(const Graph& model, const StageSlice& stage) {
@@ -111,7 +111,7 @@ std::string devices_of_rank(const Cluster& cluster, const Plan& plan, int rank) 
   return text;
 }
 
-/// Of a plan that does not take the cluster's devices as listed.
+/// The devices of a plan that does not take the cluster's as listed.
 void print_devices(Out out, const Planned& planned) {
   const Plan& plan = planned.plan;
   if (plan.devices.empty()) return;
@@ -122,7 +122,7 @@ void print_devices(Out out, const Planned& planned) {
   fmt::format_to(out, "\n{}", table.text());
 }
 
-/// Those that are updated in one way; nothing where there are none.
+/// The shared parameters that are updated in one way; nothing where there are none.
 void print_shared_parameters(Out out, const Plan& plan, std::string_view way, const char* meaning) {
   int64_t count = 0;
   std::string first;
@@ -191,7 +191,7 @@ std::string causes(const std::optional<TimeParts>& time) {
                         {"all-reduce", idle.all_reduce_s}});
 }
 
-/// What keeps the step from the bound, the most first.
+/// The causes that keep the step from the bound, the largest first.
 void print_binding(Out out, const TimeParts& time) {
   std::vector<std::pair<const char*, double>> lost{{"compute", time.lost_to_compute_s()},
                                                    {"memory", time.lost_to_memory_s()},

@@ -1,4 +1,4 @@
-// What `penstock plan` prints: what was searched, the plan's stages, and how good it is.
+// The report of `penstock plan`: what was searched, the plan's stages, and how good it is.
 #pragma once
 
 #include <string>

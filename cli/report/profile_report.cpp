@@ -74,7 +74,7 @@ void print_sizes(Out out, const Profile& profile, double parameter_bytes) {
   }
 }
 
-/// Of devices whose hosts run ahead: which of the two limits a stage of such microbatches.
+/// For devices whose hosts run ahead: which of the two limits a stage of such microbatches.
 void print_hosts(Out out, const Profile& profile) {
   for (const MicrobatchCosts& costs : profile.microbatches) {
     const auto [ran, issued] = costs.pass();

@@ -1,4 +1,4 @@
-// What `penstock profile` prints of a profile.
+// The report of `penstock profile`.
 #pragma once
 
 #include <string>

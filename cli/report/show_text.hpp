@@ -1,4 +1,4 @@
-// What `penstock show` says, as text.
+// The text of `penstock show`.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// What `penstock simulate` says: for people a summary and a drawing, for programs one JSON object.
+// The report of `penstock simulate`: for people a summary and a drawing, for programs one JSON
+// object.
 #pragma once
 
 #include <string>

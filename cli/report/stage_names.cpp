@@ -12,9 +12,9 @@ namespace penstock::cli {
 
 namespace {
 
-constexpr size_t most_names = 6;   // of a stage
-constexpr size_t most_parts = 2;   // of a divided module, by their whole names
-constexpr size_t most_inside = 4;  // of a divided module, in braces
+constexpr size_t kMaxNames = 6;   // of a stage
+constexpr size_t kMaxParts = 2;   // of a divided module, by their whole names
+constexpr size_t kMaxInside = 4;  // of a divided module, in braces
 
 /// First and last stage in which a module has operators.
 using Extent = std::map<std::string, std::pair<int, int>>;
@@ -79,7 +79,7 @@ std::vector<std::string> draw_together(const std::vector<std::string>& names) {
   return result;
 }
 
-/// Of more than `most` the beginning and the last.
+/// The beginning and the last where there are more than `most`.
 std::vector<std::string> shortened(std::vector<std::string> names, size_t most) {
   if (names.size() <= most) return names;
   names.erase(names.begin() + static_cast<std::ptrdiff_t>(most) - 2, names.end() - 1);
@@ -105,7 +105,7 @@ class StageNames {
         if (std::find(names.begin(), names.end(), name) == names.end())
           names.push_back(std::move(name));
     }
-    return fmt::format("{}", fmt::join(shortened(std::move(names), most_names), ", "));
+    return fmt::format("{}", fmt::join(shortened(std::move(names), kMaxNames), ", "));
   }
 
  private:
@@ -116,7 +116,7 @@ class StageNames {
     /// `alone`: nothing stands before them.
     std::vector<std::string> names(bool alone) const {
       std::vector<std::string> here = draw_together(modules.empty() ? loose : modules);
-      const bool many = here.size() > most_parts && !around.empty();
+      const bool many = here.size() > kMaxParts && !around.empty();
       if (!many && modules.empty() && !alone) return {};  // an addition between modules
       if (!many) return here;
       return {modules.empty() ? "part of " + around : in_braces()};
@@ -126,7 +126,7 @@ class StageNames {
       std::vector<std::string> inside;
       for (const std::string& name : modules)
         inside.push_back(name.starts_with(around + ".") ? name.substr(around.size() + 1) : name);
-      inside = shortened(draw_together(inside), most_inside);
+      inside = shortened(draw_together(inside), kMaxInside);
       return fmt::format("{}.{{{}}}", around, fmt::join(inside, ", "));
     }
   };

@@ -1,4 +1,4 @@
-// What a stage holds, as a person would say it.
+// Names of stages by the modules that they hold, as a person would say them.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ namespace penstock::cli {
 std::vector<std::string> stage_names(const Graph& model, const std::vector<int>& stage_of_operator,
                                      int stages);
 
-/// What follows a stage's name: ` (recomputed)`, ` (2 units recomputed)` or nothing.
+/// The remark after a stage's name: ` (recomputed)`, ` (2 units recomputed)` or nothing.
 std::string recompute_note(const Recompute& recompute);
 
 }  // namespace penstock::cli

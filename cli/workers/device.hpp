@@ -1,4 +1,4 @@
-// What workers compute on, as the flags of `execute` and `profile` say.
+// The device that workers compute on, as the flags of `execute` and `profile` say.
 #pragma once
 
 #include <string>

@@ -12,7 +12,7 @@
 
 namespace penstock::cli {
 
-/// What every task of a run has in common.
+/// The part that all tasks of a run have in common.
 struct Launch {
   std::optional<Launcher> launcher;
   std::vector<int> rank_of_process;  // one for each process of the run

@@ -48,7 +48,7 @@ Pipe make_pipe() {
 }  // namespace
 
 ChildProcess start_child(const std::string& program, int inherited) {
-  // What a worker has to say comes as an event; LibTorch's own log is for who asks for it.
+  // Workers speak in events; LibTorch's own log is for who asks for it.
   setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);
   const Pipe input = make_pipe();
   const Pipe output = make_pipe();

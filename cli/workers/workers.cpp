@@ -190,7 +190,7 @@ void Workers::take_signal() {
   failed_at_ = Clock::now() - grace_ + (at_once ? 0ms : kLastWords);
 }
 
-/// What ends when it was asked to, or is killed for not doing so, is no cause.
+/// A worker that ends when it was asked to, or is killed for not doing so, is no cause.
 void Workers::end_survivors() {
   if (!failed_at_) return;
   const auto now = Clock::now();

@@ -1,4 +1,4 @@
-// What every fuzz target shares. libFuzzer (a part of clang) calls LLVMFuzzerTestOneInput with
+// Shared by the fuzz targets. libFuzzer (a part of clang) calls LLVMFuzzerTestOneInput with
 // made-up input; a target must accept any. What it finds: an exception other than InputError, a
 // report of ASan or UBSan, a broken promise (`require`), memory or time that a small input must not
 // take.
@@ -25,7 +25,8 @@ inline void require(bool holds, const char* promise) {
   std::abort();
 }
 
-/// What `parse` returns, or nothing where it refuses the input. A refusal begins with `place`.
+/// The value that `parse` returns, or nothing where it refuses the input. A refusal begins with
+/// `place`.
 template <typename Parse>
 auto accepted(std::string_view place, Parse parse) -> std::optional<decltype(parse())> {
   try {

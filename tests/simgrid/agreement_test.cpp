@@ -67,7 +67,7 @@ TEST(SimGrid, GivesTheWorkedValues) {
   EXPECT_NEAR(worked_s(64, 512, platform), 2.460800, six_decimals_s);
 }
 
-// What is set apart from the route for fairness takes the same time as a latency of the route.
+// A latency that is set apart from the route for fairness takes the same time as one of the route.
 TEST(SimGrid, TakesTheSameTimeWhereSharedLinksAreWide) {
   Platform platform = Platform::plain({10e-6, 25e9});
   const double alone_s = worked_s(4, 16, platform);

@@ -36,7 +36,7 @@ class Network {
   sg4::Link* add_link(double bandwidth, double latency_s);
   /// The link that all channels through the same thing share, made at first use.
   sg4::Link* shared_link(const std::string& kind, int number, double capacity);
-  /// What a channel shares with others, each once.
+  /// The links that a channel shares with others, each once.
   std::vector<sg4::Link*> shared_links(int sender, int receiver);
 
   const Platform platform_;

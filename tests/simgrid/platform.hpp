@@ -14,7 +14,7 @@ struct Wire {
   double propagation_s = 0;
 };
 
-/// What channels share, in bytes per second; 0: no limit.
+/// The bandwidth that channels share, in bytes per second; 0: no limit.
 struct Capacity {
   double out = 0, in = 0;
   bool half_duplex = false;  // `out` is for both ways together

@@ -13,7 +13,7 @@
 // round to SimGrid's unit of work), a transfer is a Comm on a route through the channel's wire and
 // whatever it shares. Hand-overs between actors are semaphores and take no time.
 //
-// What SimGrid 3.32 makes of a transfer, found by small experiments (shared_links_test.cpp has
+// A transfer in SimGrid 3.32, found by small experiments (shared_links_test.cpp has
 // them) and set so that `latency + bytes / bandwidth` results:
 //
 //   network/model:CM02           the fluid max-min model; the default LV08 is the same model with

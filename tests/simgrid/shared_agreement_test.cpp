@@ -71,7 +71,7 @@ Platform platform_of(const Cluster& cluster) {
 
 double narrowest(double a, double b) { return a > 0 && b > 0 ? std::min(a, b) : std::max(a, b); }
 
-/// What it would take without contention: each channel has a wire as wide as its route.
+/// The time without contention: each channel has a wire as wide as its route.
 Platform unshared(Platform platform) {
   platform.inside.bandwidth = narrowest(platform.inside.bandwidth, platform.bus.out);
   platform.between.bandwidth = narrowest(platform.card.out, platform.switch_capacity);

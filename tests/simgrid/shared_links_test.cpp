@@ -1,4 +1,4 @@
-// What SimGrid makes of links that channels share, on cases small enough to work out by hand.
+// SimGrid's links that channels share, on cases small enough to work out by hand.
 //
 // Stages 0 and 1 are on ranks 0 and 1 of node 0 and send to stages 2 and 3 on node 1; compute takes
 // no time, so the makespan is when the last of the messages has come. Sizes and rates are such that

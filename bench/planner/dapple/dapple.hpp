@@ -68,12 +68,12 @@ std::vector<std::vector<int>> dapple_placements(const std::vector<int>& machines
 struct DappleResult {
   double speedup = 0;
   DapplePlan plan;
-  bool exact = true;  // false: the search was given up after `most_steps` and this is its best
+  bool exact = true;  // false: the search was given up after `max_steps` and this is its best
 };
 
 /// Over all numbers of devices n = 2 .. all for a pipeline (1 if there is one device), with
 /// r = floor(all / n) replicas.
 DappleResult solve_dapple(const DappleModel& model, const DappleSetting& setting,
-                          long most_steps = 20'000'000);
+                          long max_steps = 20'000'000);
 
 }  // namespace penstock::bench

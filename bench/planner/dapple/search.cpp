@@ -10,12 +10,12 @@ namespace {
 
 class PlanSearch {
  public:
-  PlanSearch(const DappleModel& model, const DappleSetting& setting, long most_steps)
-      : model_(model), setting_(setting), steps_left_(most_steps) {}
+  PlanSearch(const DappleModel& model, const DappleSetting& setting, long max_steps)
+      : model_(model), setting_(setting), steps_left_(max_steps) {}
 
-  void search(int devices, int replicas, size_t most_stages) {
+  void search(int devices, int replicas, size_t max_stages) {
     plan_ = {.replicas = replicas};
-    most_stages_ = most_stages;
+    max_stages_ = max_stages;
     microbatches_ = setting_.batch / replicas / setting_.profile_batch;
     if (microbatches_ == 0) return;
     extend(0, devices, std::vector<int>(setting_.machines.size()), {});
@@ -51,7 +51,7 @@ class PlanSearch {
   }
 
   void extend(int begin, int devices, const std::vector<int>& used, const Sums& sums) {
-    const bool is_last = plan_.stages.size() + 1 == most_stages_ || devices == 1;
+    const bool is_last = plan_.stages.size() + 1 == max_stages_ || devices == 1;
     for (int end = is_last ? model_.layers() : begin + 1; end <= model_.layers(); ++end) {
       const bool all = end == model_.layers();
       for (int count = all ? devices : 1; count <= devices - (all ? 0 : 1); ++count) {
@@ -100,7 +100,7 @@ class PlanSearch {
   const DappleModel& model_;
   const DappleSetting& setting_;
   long steps_left_;
-  size_t most_stages_ = 0;
+  size_t max_stages_ = 0;
   int microbatches_ = 0;
   DapplePlan plan_;
   DappleResult best_;
@@ -108,8 +108,8 @@ class PlanSearch {
 
 }  // namespace
 
-DappleResult solve_dapple(const DappleModel& model, const DappleSetting& setting, long most_steps) {
-  PlanSearch search(model, setting, most_steps);
+DappleResult solve_dapple(const DappleModel& model, const DappleSetting& setting, long max_steps) {
+  PlanSearch search(model, setting, max_steps);
   const int all = device_count(setting.machines);
   // Plans of few stages first: they are few, and good ones among them shorten the rest.
   for (const size_t stages : {size_t{2}, static_cast<size_t>(std::max(all, 2))})

@@ -72,8 +72,8 @@ PlacementGraph parse_placement_graph(std::string_view text, std::string_view fil
   const nlohmann::json document = parse_json(text, file);
   const JsonValue root(document, file);
   PlacementGraph graph;
-  graph.accelerators = root.integer("maxFPGAs", 0, most_peer_devices);
-  graph.cpus = root.integer("maxCPUs", 0, most_peer_devices);
+  graph.accelerators = root.integer("maxFPGAs", 0, kMaxPeerDevices);
+  graph.cpus = root.integer("maxCPUs", 0, kMaxPeerDevices);
   graph.accelerator_bytes = nonnegative(root, "maxSizePerFPGA");
   if (graph.accelerators + graph.cpus == 0) root.refuse("no devices", "Raise maxFPGAs or maxCPUs.");
   NodeNames names;

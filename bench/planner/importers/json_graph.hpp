@@ -1,4 +1,4 @@
-// What the JSON of the two planners by Tarnawski et al. has in common.
+// The common part of the JSON of the two planners by Tarnawski et al.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-constexpr int most_peer_devices = 1'000'000;
+constexpr int kMaxPeerDevices = 1'000'000;
 
 /// A member that is a number and not below 0. Throws InputError at its JSON pointer.
 double nonnegative(const JsonValue& value, const std::string& key);

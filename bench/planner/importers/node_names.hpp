@@ -1,4 +1,4 @@
-// What the readers of other planners' graphs share: nodes found by the names that a file gives
+// Shared by the readers of other planners' graphs: nodes found by the names that a file gives
 // them, and the mistakes that only the whole graph shows.
 #pragma once
 

@@ -26,7 +26,7 @@ int degree(const JsonValue& value, const std::string& key) {
   int number = 0;
   const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), number);
   if (error != std::errc() || end != key.data() + key.size() || number < 1 ||
-      number > most_peer_devices) {
+      number > kMaxPeerDevices) {
     value.at(key).refuse("no tensor parallel degree", "Name the lists of TMPCs 1, 2, 4, …");
   }
   return number;
@@ -93,10 +93,10 @@ PiperGraph parse_piper_graph(std::string_view text, std::string_view file) {
   const nlohmann::json document = parse_json(text, file);
   const JsonValue root(document, file);
   PiperGraph graph;
-  graph.devices = root.integer("maxDevices", 1, most_peer_devices);
+  graph.devices = root.integer("maxDevices", 1, kMaxPeerDevices);
   graph.device_bytes = positive(root, "maxMemoryPerDevice");
   graph.bytes_per_s = positive(root, "bandwidth");
-  graph.batch = root.integer("mbsInBatch", 1, most_peer_devices);
+  graph.batch = root.integer("mbsInBatch", 1, kMaxPeerDevices);
   NodeNames names;
   for (const JsonValue& node : root.list("nodes"))
     names.add(std::to_string(node.integer("id")), node.at("id").place());

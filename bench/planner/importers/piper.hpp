@@ -28,7 +28,7 @@ struct PiperVariant {
   double parameter_bytes = 0;
   double bytes_per_sample = 0;  // held for each sample in flight
   double bytes = 0;             // held always
-  // What tensor parallelism adds to the transfer of an edge in or out, by the node at its end.
+  // Transfer time that tensor parallelism adds to an edge in or out, by the node at its end.
   std::map<int, double> sync_in_bytes, sync_out_bytes;
 };
 

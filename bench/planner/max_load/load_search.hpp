@@ -24,7 +24,7 @@ class LoadSearch {
     int from, to;  // downsets
     bool cpu;
   };
-  /// Of what solve() found, in order.
+  /// The stages that solve() found, in order.
   std::vector<Stage> stages() const;
 
  private:

@@ -9,7 +9,7 @@ namespace penstock::bench {
 
 namespace {
 
-/// What a split along one order reaches. Within it there are far fewer stages to look at.
+/// The best split along one order. Within it there are far fewer stages to look at.
 double chain_load_s(const PlacementGraph& graph, const PlacementUnits& units) {
   // Sums along another way through the downsets differ in the last bits, which must not cost the
   // bound's own plan: at most some thousand additions, each off by 2^-53.

@@ -1,4 +1,4 @@
-// What a set of units loads a device with, kept up to date as units come and go.
+// The load of a set of units on a device, kept up to date as units come and go.
 #pragma once
 
 #include <vector>

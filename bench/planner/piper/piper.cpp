@@ -14,7 +14,7 @@ namespace penstock::bench {
 namespace {
 
 /// No plan is as fast: the nodes' device time, each in its best variant, spread over all devices.
-double least_s(const PiperGraph& graph) {
+double min_s(const PiperGraph& graph) {
   double device_s = 0;
   for (const PiperNode& node : graph.nodes) {
     double node_s = infinite;
@@ -32,7 +32,7 @@ PiperPlan solve_piper(const PiperGraph& graph, size_t downset_limit) {
   PiperPlan plan{.downsets = downsets.count(), .exact = downsets.complete()};
   PiperSearch search(graph, downsets);
   // From below: the larger the bound, the more stages there are to look at.
-  double failed_s = least_s(graph), found_s = infinite;
+  double failed_s = min_s(graph), found_s = infinite;
   for (int i = 0; i < 40 && failed_s > 0 && found_s == infinite; ++i) {
     found_s = search.find(1.25 * failed_s);
     if (found_s == infinite) failed_s *= 1.25;

@@ -34,7 +34,7 @@ struct PiperPlan {
 
 PiperPlan solve_piper(const PiperGraph& graph, size_t downset_limit = 250);
 
-/// Of stages in order; infinite where a device holds too much.
+/// The cost of stages in order; infinite where a device holds too much.
 double piper_sample_s(const PiperGraph& graph, const std::vector<PiperStage>& stages);
 
 }  // namespace penstock::bench

@@ -10,9 +10,9 @@ int samples_in_flight(int samples, int d) { return (samples + d - 1) / d; }
 
 PiperSearch::PiperSearch(const PiperGraph& graph, Downsets& downsets)
     : graph_(graph),
-      most_samples_(std::min(graph.batch, graph.devices)),
+      max_samples_(std::min(graph.batch, graph.devices)),
       behind_(downsets.count()) {
-  for (int d = 1; d <= most_samples_; ++d)
+  for (int d = 1; d <= max_samples_; ++d)
     if (graph.batch % d == 0) degrees_.push_back(d);
   std::set<int> tensor_parallel;
   for (const PiperNode& node : graph.nodes)
@@ -76,7 +76,7 @@ void PiperSearch::extend(int from, int candidate, double bound_s) {
       const int samples = plan.samples + degrees_[i];
       const int64_t devices =
           plan.devices + static_cast<int64_t>(degrees_[i]) * option.tensor_parallel();
-      if (samples > most_samples_ || devices > graph_.devices) break;
+      if (samples > max_samples_ || devices > graph_.devices) break;
       if (option.unlimited_s(i) > bound_s) continue;
       const double time_s = option.time_s(i, samples_in_flight(samples, degrees_[i]));
       if (time_s > bound_s) continue;

@@ -21,7 +21,7 @@ class PiperSearch {
 
   /// The longest stage's time in a plan with all of them within the bound; infinite if none is.
   double find(double bound_s);
-  /// Of what find() found, in order.
+  /// The stages that find() found, in order.
   std::vector<PiperStage> stages() const;
 
  private:
@@ -42,7 +42,7 @@ class PiperSearch {
   static void keep(std::vector<Behind>& plans, const Behind& plan);
 
   const PiperGraph& graph_;
-  int most_samples_;
+  int max_samples_;
   std::vector<int> degrees_;                        // that d can have
   std::vector<std::vector<Candidate>> candidates_;  // by the downset before the stage
   std::vector<std::vector<Behind>> behind_;         // by downset

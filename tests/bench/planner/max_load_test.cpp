@@ -91,7 +91,7 @@ double load_s(const PlacementGraph& graph, const std::vector<int>& device, int w
   return !cpu && bytes > graph.accelerator_bytes ? std::numeric_limits<double>::infinity() : load_s;
 }
 
-double least_load_s(const PlacementGraph& graph) {
+double min_load_s(const PlacementGraph& graph) {
   double best_s = std::numeric_limits<double>::infinity();
   const int devices = graph.accelerators + graph.cpus;
   test::for_all(graph.dag.nodes, devices, [&](const std::vector<int>& device) {
@@ -99,10 +99,10 @@ double least_load_s(const PlacementGraph& graph) {
       for (int j = 0; j < i; ++j)
         if (graph.nodes[i].colour == graph.nodes[j].colour && device[i] != device[j]) return;
     if (!contiguous(graph, device, devices)) return;
-    double most_s = 0;
+    double max_s = 0;
     for (int which = 0; which < devices; ++which)
-      most_s = std::max(most_s, load_s(graph, device, which));
-    best_s = std::min(best_s, most_s);
+      max_s = std::max(max_s, load_s(graph, device, which));
+    best_s = std::min(best_s, max_s);
   });
   return best_s;
 }
@@ -113,7 +113,7 @@ TEST(MaxLoad, IsTheLeastOfAllPlacements) {
     SCOPED_TRACE(seed);
     const PlacementGraph graph = random_placements(seed);
     ASSERT_TRUE(nodes_in_cycle(graph.dag).empty());
-    const double expected_s = least_load_s(graph);
+    const double expected_s = min_load_s(graph);
     const MaxLoadPlan plan = solve_max_load(graph);
     EXPECT_TRUE(plan.exact);
     if (expected_s > 1e300) {

@@ -61,7 +61,7 @@ double batch_s(const Split& split, int which, int stages, double q, double bytes
   return time_s;
 }
 
-double least_batch_s(const LayerGraph& graph, const PipeDreamSetting& setting) {
+double min_batch_s(const LayerGraph& graph, const PipeDreamSetting& setting) {
   double best_s = std::numeric_limits<double>::infinity();
   test::for_all_stages(graph.dag, [&](const std::vector<int>& stage, int stages) {
     test::for_all(stages, setting.workers, [&](const std::vector<int>& more) {
@@ -83,7 +83,7 @@ TEST(PipeDream, IsTheLeastOfAllSplitsAndReplications) {
     SCOPED_TRACE(seed);
     const LayerGraph graph = random_layers(seed);
     const PipeDreamSetting setting{1 + static_cast<int>(seed % 5), seed % 2 == 0 ? 3.0 : 20.0};
-    const double expected_s = least_batch_s(graph, setting);
+    const double expected_s = min_batch_s(graph, setting);
     const PipeDreamPlan plan = solve_pipedream(graph, setting);
     ASSERT_NEAR(plan.batch_s, expected_s, test::rounding * expected_s);
     EXPECT_TRUE(plan.exact);

@@ -88,7 +88,7 @@ double plan_s(const PiperGraph& graph, const Plan& plan) {
   return longest_s;
 }
 
-double least_sample_s(const PiperGraph& graph) {
+double min_sample_s(const PiperGraph& graph) {
   double best_s = none;
   test::for_all_stages(graph.dag, [&](const std::vector<int>& stage, int stages) {
     if (stages > graph.devices) return;
@@ -115,7 +115,7 @@ TEST(Piper, IsTheLeastOfAllPlans) {
   for (uint64_t seed = 0; seed < 1500; ++seed) {
     SCOPED_TRACE(seed);
     const PiperGraph graph = random_piper(seed);
-    const double expected_s = least_sample_s(graph);
+    const double expected_s = min_sample_s(graph);
     const PiperPlan plan = solve_piper(graph);
     EXPECT_TRUE(plan.exact);
     if (expected_s == none) {
