@@ -28,7 +28,7 @@ from reporting import PENSTOCK, ROOT, export, run, table
 
 sys.path.insert(0, str(ROOT / "configs" / "models"))
 
-import gpt  # noqa: E402: found through the line above
+import gpt
 
 GPT2_SMALL = {"layers": 12, "hidden": 768, "heads": 12, "vocabulary": 50257, "tied": True}
 TINY = {"layers": 2, "hidden": 32, "heads": 2, "vocabulary": 128, "tied": True}

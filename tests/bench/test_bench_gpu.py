@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[2]
 BUILD = Path(os.environ.get("PENSTOCK_BUILD", ROOT / "build"))
 sys.path.insert(0, str(ROOT / "bench"))
 
-import gpu  # noqa: E402: found through the line above
-import reporting  # noqa: E402
+import gpu
+import reporting
 
 
 def parts(text):

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 torch = pytest.importorskip("torch")
-from safetensors.torch import load_file, save_file  # noqa: E402: needs torch
+from safetensors.torch import load_file, save_file
 
 ROOT = Path(__file__).parents[2]
 BUILD = Path(os.environ.get("PENSTOCK_BUILD", ROOT / "build"))
@@ -20,7 +20,7 @@ MODELS = Path(os.environ.get("PENSTOCK_TEST_MODELS", BUILD / "tests" / "models")
 TORCHRUN = Path(sys.executable).with_name("torchrun")
 sys.path.insert(0, str(ROOT / "tests" / "models"))
 
-from training import Training  # noqa: E402: found through the line above
+from training import Training
 
 # What `tools/test --gpu` runs these on; elsewhere it is the CPU.
 DEVICE = os.environ.get("PENSTOCK_TEST_DEVICE", "cpu")

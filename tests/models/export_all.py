@@ -23,14 +23,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tools"))
 
-from penstock_export.cpu import limit_onednn  # noqa: E402: found through the line above, like those below
+from penstock_export.cpu import limit_onednn
 
 LIMIT = limit_onednn()  # before torch is loaded
-import torch  # noqa: E402
-from safetensors.torch import save_file  # noqa: E402
-from penstock_export.export import build, run  # noqa: E402
-from penstock_export.source import Source  # noqa: E402
-from training import Training  # noqa: E402: beside this file
+import torch
+from safetensors.torch import save_file
+from penstock_export.export import build, run
+from penstock_export.source import Source
+from training import Training
 
 SMALL = ["dim=32", "heads=4", "vocabulary=64", "sequence=16", "feedforward=64"]
 FOUR, TWO = SMALL + ["layers=4"], SMALL + ["layers=2"]

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).parent))
 
-import export_all  # noqa: E402: found through the line above
+import export_all
 
 KILLS = """import faulthandler, os, signal, torch
 faulthandler.disable()

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from penstock_export import cpu  # noqa: E402: found through the line above
+from penstock_export import cpu
 
 # Dies of SIGILL unless the limit is one of those; counts its calls.
 TRAPS = """import os, signal, sys

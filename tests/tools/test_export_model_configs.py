@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from exporter import export, refused, run_export  # noqa: F401: export is a fixture
+from exporter import export, refused, run_export  # noqa: F401 (export is a fixture)
 
 SMALL = ["layers=2", "heads=2", "dim=16", "feedforward=32", "vocabulary=20", "sequence=6"]
 TEXT = ["batch_first=true", "causal=true", "positions=true", "dropout=0"]

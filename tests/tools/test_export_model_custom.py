@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from exporter import export, refused, user_file  # noqa: F401: fixtures
+from exporter import export, refused, user_file  # noqa: F401 (fixtures)
 
 # A torch.library.custom_op with a backward of its own, as authors of kernels write them.
 SWISH = """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from exporter import export, refused, user_file  # noqa: F401: fixtures
+from exporter import export, refused, user_file  # noqa: F401 (fixtures)
 
 
 def test_a_mutated_input_is_refused_by_name(export, user_file):

@@ -5,7 +5,7 @@ import sys
 
 import torch
 
-from exporter import export, user_file  # noqa: F401: fixtures
+from exporter import export, user_file  # noqa: F401 (fixtures)
 
 
 def test_batch_norm_becomes_functional_and_its_buffers_are_outputs(export, user_file):

@@ -17,7 +17,7 @@ FITTED = ["pippy", "iterative", "image_classifier", "bert", "t5", "resnet", "vit
 TEXTS = ["transformer", "gpt2", "llama", "moe"]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "configs" / "models")]
 
-import byte_entropy  # noqa: E402
+import byte_entropy
 
 
 def make(folder):

@@ -15,7 +15,7 @@ from pipelines import (DEVICE, ROOT, Reference, any_device, difference, execute_
 
 sys.path.insert(0, str(ROOT / "tools"))
 
-from penstock_export.source import Source  # noqa: E402: found through the line above
+from penstock_export.source import Source
 
 pytestmark = needs_backend
 FLOAT32, FLOAT64 = 1e-5, 1e-10

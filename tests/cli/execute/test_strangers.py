@@ -13,10 +13,10 @@ from pipelines import ROOT, Reference, assert_trains_as, needs_backend, save_fil
 
 sys.path.insert(0, str(ROOT / "tools"))
 
-from torch.utils import _pytree as pytree  # noqa: E402: after the check that torch is there
+from torch.utils import _pytree as pytree
 
-from penstock_export.export import build, run  # noqa: E402: found through the line above
-from penstock_export.source import Source  # noqa: E402
+from penstock_export.export import build, run
+from penstock_export.source import Source
 
 pytestmark = needs_backend
 FLOAT64 = 1e-10

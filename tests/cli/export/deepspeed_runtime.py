@@ -15,14 +15,14 @@ import sys
 from pathlib import Path
 
 os.environ["DS_ACCELERATOR"] = "cpu"
-import deepspeed  # noqa: E402: reads the line above
-import torch  # noqa: E402
-from deepspeed.pipe import PipelineModule  # noqa: E402
-from deepspeed.runtime.pipe.schedule import BackwardPass, ForwardPass, TrainSchedule  # noqa: E402
-from safetensors.torch import load_file, save_file  # noqa: E402
+import deepspeed  # reads the line above
+import torch
+from deepspeed.pipe import PipelineModule
+from deepspeed.runtime.pipe.schedule import BackwardPass, ForwardPass, TrainSchedule
+from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "configs" / "models"))
-import pippy  # noqa: E402: found through the line above
+import pippy
 
 
 class Planned(PipelineModule):

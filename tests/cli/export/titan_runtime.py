@@ -19,14 +19,14 @@ from torchtitan.config import ConfigManager
 from torchtitan.protocols.model import BaseModelArgs
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "configs" / "models"))
-import transformer  # noqa: E402: found through the line above
+import transformer
 
 # pipeline_parallel.py names two types of train_spec.py in annotations, and no more; that module would want TorchTitan's
 # datasets and tokenizers.
 names = types.ModuleType("torchtitan.protocols.train_spec")
 names.BaseModelArgs, names.ParallelizeFunction = BaseModelArgs, Callable
 sys.modules[names.__name__] = names
-from torchtitan.distributed.pipeline_parallel import build_pipeline_schedule, pipeline_module_split  # noqa: E402
+from torchtitan.distributed.pipeline_parallel import build_pipeline_schedule, pipeline_module_split
 
 
 def forward(self, h):

@@ -19,7 +19,7 @@ from torch.distributed.pipelining import PipelineStage
 from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "configs" / "models"))
-import pippy  # noqa: E402: found through the line above
+import pippy
 
 
 class Stage(torch.nn.Module):

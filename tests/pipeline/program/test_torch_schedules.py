@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch")
-from torch.distributed.pipelining import schedules  # noqa: E402: needs torch
-from torch.distributed.pipelining._utils import generate_stage_to_rank_mapping  # noqa: E402
+from torch.distributed.pipelining import schedules
+from torch.distributed.pipelining._utils import generate_stage_to_rank_mapping
 
 ROOT = Path(__file__).parents[3]
 BUILD = Path(os.environ.get("PENSTOCK_BUILD", ROOT / "build"))
