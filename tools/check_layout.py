@@ -20,20 +20,24 @@ import re
 import subprocess
 import sys
 
-FOLDERS = ("base", "graph", "pipeline", "launch", "estimate", "simulator", "planner", "backend", "cli")
+FOLDERS = ("base", "graph", "pipeline", "launch", "estimate", "simulator", "planner", "backend",
+           "cli")
 CODE = (".cpp", ".hpp", ".py", ".sh", ".js", ".css", ".build")
 MAX_FILES, MAX_COLUMNS = 16, 100
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 LIBTORCH = re.compile(r"^#include [<\"](torch|ATen|c10)/", re.M)
 # A path with a folder, or a bare name, of a kind of file that a checkout has.
-NAMED = re.compile(r"(?<![\w./*$<>{}-])((?:[\w-]+/)*[\w-]+\.(?:cpp|hpp|py|md|js|css|build))(?![\w*/(])")
+NAMED = re.compile(
+    r"(?<![\w./*$<>{}-])((?:[\w-]+/)*[\w-]+\.(?:cpp|hpp|py|md|js|css|build))(?![\w*/(])")
 # Named in docs and comments, and nobody's file here: what a user writes, what a tool makes.
-FOREIGN = {"my_model.py", "module.py", "train.py", "OUT.pt2", "pipe.py", "page_files.hpp", "FILE.py", "NAME.py"}
+FOREIGN = {"my_model.py", "module.py", "train.py", "OUT.pt2", "pipe.py", "page_files.hpp",
+           "FILE.py", "NAME.py"}
 
 
 def tracked(root):
-    names = subprocess.run(["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard"],
-                           capture_output=True, text=True, check=True).stdout.split("\n")
+    names = subprocess.run(["git", "-C", root, "ls-files", "--cached", "--others",
+                            "--exclude-standard"], capture_output=True, text=True,
+                           check=True).stdout.split("\n")
     return [name for name in names if name and os.path.exists(os.path.join(root, name))]
 
 
@@ -47,7 +51,8 @@ def folder(name):
 
 
 def arrows(texts):
-    """For each folder those that its files include from, with one file of each end as the evidence."""
+    """For each folder those that its files include from, with one file of each end as the
+    evidence."""
     found = collections.defaultdict(dict)
     for name, text in texts.items():
         for included in INCLUDE.findall(text):
@@ -58,11 +63,14 @@ def arrows(texts):
 
 
 def levels(nodes):
-    """The graphs that must have no circle: all folders, and the parts of each folder that has folders."""
+    """The graphs that must have no circle: all folders, and the parts of each folder that has
+    folders."""
     yield "", {node: node for node in nodes}
-    for parent in sorted({"/".join(node.split("/")[:depth]) for node in nodes for depth in range(node.count("/") + 1)}):
+    for parent in sorted({"/".join(node.split("/")[:depth]) for node in nodes
+                          for depth in range(node.count("/") + 1)}):
         depth = parent.count("/") + 1 if parent else 0
-        inside = [node for node in nodes if not parent or node == parent or node.startswith(parent + "/")]
+        inside = [node for node in nodes if not parent or node == parent
+                  or node.startswith(parent + "/")]
         yield parent or ".", {node: "/".join(node.split("/")[:depth + 1]) for node in inside}
 
 
@@ -79,7 +87,8 @@ def circles(found):
         circle = find_circle(edges)
         if circle and frozenset(circle) not in reported:
             reported.add(frozenset(circle))
-            ways = [f"{edges[a][b][0]} includes {edges[a][b][1]}" for a, b in zip(circle, circle[1:] + circle[:1])]
+            ways = [f"{edges[a][b][0]} includes {edges[a][b][1]}"
+                    for a, b in zip(circle, circle[1:] + circle[:1])]
             yield f"a circle of folders: {' -> '.join(circle)}: {'; '.join(ways)}"
 
 
@@ -134,11 +143,13 @@ def comments(name, text):
 
 def missing_files(names, all_texts):
     known = set(names) | {os.path.basename(name) for name in names}
-    known |= {"/".join(parts[i:]) for parts in (name.split("/") for name in names) for i in range(len(parts))}
+    known |= {"/".join(parts[i:]) for parts in (name.split("/") for name in names)
+              for i in range(len(parts))}
     for name, text in all_texts.items():
         for mentioned in sorted(set(NAMED.findall(comments(name, text)))):
             beside = os.path.normpath(os.path.join(folder(name), mentioned))
-            if mentioned not in known and beside not in known and os.path.basename(mentioned) not in FOREIGN:
+            if mentioned not in known and beside not in known and os.path.basename(
+                    mentioned) not in FOREIGN:
                 yield f"{name}: names {mentioned}, which is not there"
 
 
@@ -148,7 +159,8 @@ def long_lines(all_texts):
             continue
         for number, line in enumerate(text.split("\n"), 1):
             if len(line) > MAX_COLUMNS:
-                yield f"{name}:{number}: has {len(line)} columns, at most {MAX_COLUMNS} fit beside another window"
+                yield (f"{name}:{number}: has {len(line)} columns, at most {MAX_COLUMNS} fit "
+                       "beside another window")
 
 
 def problems(root):
@@ -156,7 +168,8 @@ def problems(root):
     code = {name: read(root, name) for name in names
             if name.endswith((*CODE, ".md")) or (name.startswith("tools/") and "." not in name)}
     texts = {name: text for name, text in code.items()
-             if name.startswith(tuple(place + "/" for place in FOLDERS)) and name.endswith((".cpp", ".hpp"))}
+             if name.startswith(tuple(place + "/"
+                                      for place in FOLDERS)) and name.endswith((".cpp", ".hpp"))}
     map_of_code = code.get("docs/architecture.md", "")
     yield from circles(arrows(texts))
     yield from libtorch_outside(texts)
@@ -168,7 +181,8 @@ def problems(root):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("root", nargs="?", default=os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    parser.add_argument("root", nargs="?",
+                        default=os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     found = list(problems(parser.parse_args().root))
     print("\n".join(found), end="\n" if found else "")
     return 1 if found else 0

@@ -1,4 +1,5 @@
-"""tools/test --gpu: nothing that went wrong is lost. The build, Python, torch and the bench are stand-ins."""
+"""tools/test --gpu: nothing that went wrong is lost. The build, Python, torch and the bench are
+stand-ins."""
 
 import shutil
 import subprocess
@@ -24,7 +25,8 @@ case "$*" in
   */sum_tests.py*) exec "$REAL" "$@" ;;
 esac
 """
-CASE = '<testsuites><testsuite><testcase classname="t" name="ok">{}</testcase></testsuite></testsuites>'
+CASE = ('<testsuites><testsuite><testcase classname="t" '
+        'name="ok">{}</testcase></testsuite></testsuites>')
 
 
 @pytest.fixture
@@ -42,11 +44,12 @@ def tools(tmp_path):
     def run(*arguments, torch=0, tests=0, bench=0):
         notes = tmp_path / "notes"
         notes.write_text("")
-        environment = {"PATH": "/usr/bin:/bin", "REAL": sys.executable, "NOTES": str(notes), "TORCH": str(torch),
-                       "LOGS": str(tmp_path / "build" / "meson-logs"), "PYTEST": str(tests), "BENCH": str(bench),
+        environment = {"PATH": "/usr/bin:/bin", "REAL": sys.executable, "NOTES": str(notes),
+                       "TORCH": str(torch), "LOGS": str(tmp_path / "build" / "meson-logs"),
+                       "PYTEST": str(tests), "BENCH": str(bench),
                        "REPORT": CASE.format("<failure>no</failure>" if tests else "")}
-        done = subprocess.run([tmp_path / "tools" / "test", "--gpu", *arguments], env=environment, capture_output=True,
-                              text=True)
+        done = subprocess.run([tmp_path / "tools" / "test", "--gpu", *arguments], env=environment,
+                              capture_output=True, text=True)
         return done.returncode, done.stdout.splitlines(), notes.read_text().splitlines()
 
     return run
