@@ -205,12 +205,12 @@ def show_prediction(row):
     shown = {key: row[key] for key in ("sequence", "microbatch", "graphs")}
     step = row["step"][1]
     shown |= {"step measured": milliseconds(step),
-              "sum of operators": f"{milliseconds(row['operators'][0])} "
-              f"({percent(*row['operators'])})",
+              "sum of operators": (f"{milliseconds(row['operators'][0])} "
+                                   f"({percent(*row['operators'])})"),
               "step predicted": f"{milliseconds(row['step'][0])} ({percent(*row['step'])})"}
     return shown | {"memory measured": megabytes(row["memory"][1]),
-                    "memory predicted": f"{megabytes(row['memory'][0])} "
-                    f"({percent(*row['memory'])})"}
+                    "memory predicted": (f"{megabytes(row['memory'][0])} "
+                                         f"({percent(*row['memory'])})")}
 
 
 def place(row):

@@ -92,8 +92,8 @@ def gpt3(path, repeat):
     tensor8 = ["--cluster", CLUSTERS / "h100_128_nodes_tensor8.yaml"]
     cases = {"1024 devices, our plan": ["--cluster", CLUSTERS / "h100_128_nodes.yaml"],
              "128 devices of 8, our plan": tensor8,
-             "128 devices of 8, interleaved 1F1B only": tensor8 + ["--schedule",
-                                                                   "interleaved-1f1b"],
+             "128 devices of 8, interleaved 1F1B only": [*tensor8, "--schedule",
+                                                         "interleaved-1f1b"],
              "128 devices of 8, the published layout": published()}
     for name, options in cases.items():
         found = plan(path, *options, repeat=repeat)

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Installs what Penstock needs: the Debian packages of packages.txt (with --tests those of
 # packages-test.txt as well, as far as the distribution has them) and, in .venv, the Python packages
-# of requirements.txt (with --tests those of requirements-test.txt). Does nothing where everything is
-# there (well under a second). Safe to call from two terminals at once: the second waits. Run it, or
-# call tools/build, tools/test or tools/quickstart, which begin with it. Ends with 2 where something
-# is missing that it may not install.
+# of requirements.txt (with --tests those of requirements-test.txt). Does nothing where everything
+# is there (well under a second). Safe to call from two terminals at once: the second waits. Run it,
+# or call tools/build, tools/test or tools/quickstart, which begin with it. Ends with 2 where
+# something is missing that it may not install.
 set -euo pipefail
 
 root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)

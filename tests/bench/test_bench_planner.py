@@ -25,9 +25,12 @@ FILES = [
 ]
 
 LAYERS = """\
-a -- Input0 -- forward_compute_time=0.0, backward_compute_time=0.0, activation_size=0, parameter_size=0
-b -- Linear -- forward_compute_time=1.0, backward_compute_time=2.0, activation_size=[500.0; 500.0], parameter_size=0
-c -- Linear -- forward_compute_time=1.0, backward_compute_time=2.0, activation_size=1000, parameter_size=0
+a -- Input0 -- forward_compute_time=0.0, backward_compute_time=0.0, \
+activation_size=0, parameter_size=0
+b -- Linear -- forward_compute_time=1.0, backward_compute_time=2.0, \
+activation_size=[500.0; 500.0], parameter_size=0
+c -- Linear -- forward_compute_time=1.0, backward_compute_time=2.0, \
+activation_size=1000, parameter_size=0
 \ta -- b
 \tb -- c
 """

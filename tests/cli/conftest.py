@@ -20,8 +20,8 @@ def has_driver():
 
 def gpus():
     library, count = driver(), ctypes.c_int(0)
-    if library is None or library.cuInit(0) != 0 or library.cuDeviceGetCount(
-            ctypes.byref(count)) != 0:
+    if (library is None or library.cuInit(0) != 0
+            or library.cuDeviceGetCount(ctypes.byref(count)) != 0):
         return 0
     return count.value
 
@@ -33,8 +33,8 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    marks = {"gpu",
-             "any_device"} if os.environ.get("PENSTOCK_TEST_DEVICE", "cpu") != "cpu" else {"gpu"}
+    on_a_gpu = os.environ.get("PENSTOCK_TEST_DEVICE", "cpu") != "cpu"
+    marks = {"gpu", "any_device"} if on_a_gpu else {"gpu"}
     need_one = [item for item in items if marks & set(item.keywords)]
     if not need_one or gpus() > 0:
         return

@@ -85,8 +85,8 @@ def device_flags(plan, options=()):
     """All ranks on one GPU, where the tests run on one. There a peer that does not come is given up
     before the test."""
     device = options[options.index("--device") + 1] if "--device" in options else DEVICE
-    flags = ["--start-timeout",
-             "60s"] if device == "cuda" and "--start-timeout" not in options else []
+    waits = device == "cuda" and "--start-timeout" not in options
+    flags = ["--start-timeout", "60s"] if waits else []
     if device == "cpu" or "--device" in options:
         return flags
     plan = yaml.safe_load(Path(plan).read_text())

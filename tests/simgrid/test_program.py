@@ -16,8 +16,8 @@ pytestmark = pytest.mark.skipif(not SIMGRID.exists(),
 
 
 def output(*command):
-    return subprocess.run([str(word)
-                           for word in command], capture_output=True, text=True, check=True).stdout
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True,
+                          check=True).stdout
 
 
 def penstock_s(*arguments):

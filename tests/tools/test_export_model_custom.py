@@ -112,7 +112,7 @@ def test_a_custom_operator_that_writes_to_its_argument_is_refused(export, user_f
         refused(export(path, options=options), "writing.bump", "writes to its arguments")
 
 
-@pytest.mark.parametrize("body", ["return torch.cond(x.sum() > 0, lambda v: v + 1, lambda v: v - "
-                                  "1, (self.linear(x),))"])
+@pytest.mark.parametrize("body", ["return torch.cond(x.sum() > 0, lambda v: v + 1, "
+                                  "lambda v: v - 1, (self.linear(x),))"])
 def test_control_flow_in_the_graph_is_refused_by_name(export, user_file, body):
     refused(export(user_file(body)), "operator cond", "piece by piece")

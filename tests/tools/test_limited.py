@@ -12,8 +12,8 @@ TOOL = Path(__file__).parents[2] / "tools" / "limited"
 
 @pytest.mark.parametrize("status", [0, 3])
 def test_a_step_that_ends_in_time_keeps_its_status(status):
-    assert subprocess.run([TOOL, "step", "60", "sh",
-                           "-c", f"exit {status}"], timeout=60).returncode == status
+    done = subprocess.run([TOOL, "step", "60", "sh", "-c", f"exit {status}"], timeout=60)
+    assert done.returncode == status
 
 
 def test_a_step_that_hangs_is_ended_and_named():

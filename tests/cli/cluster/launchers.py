@@ -70,8 +70,7 @@ def processes_of(environment, program):
 def wait_until_none_is_left(environment):
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
-        if not processes_of(environment,
-                            "penstock") and not processes_of(environment, "penstock-worker"):
+        if not any(processes_of(environment, name) for name in ("penstock", "penstock-worker")):
             return
         time.sleep(0.05)
     raise AssertionError(f"still running: {processes_of(environment, 'penstock')} "

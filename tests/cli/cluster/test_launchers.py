@@ -102,9 +102,9 @@ def test_within_an_allocation_but_not_a_step_all_ranks_are_started_from_here(tmp
     plan = image_plan(tmp_path, 1, steps=1)
     script = tmp_path / "batch.sh"
     script.write_text(f"#!/bin/sh\nexec {PENSTOCK} execute {plan} --json\n")
-    (status, _, errors), = end_all([start([slurm.srun.replace("srun", "sbatch"), "--wait",
-                                           "-n", "2", "-o", tmp_path / "out", script],
-                                          marked_environment(**slurm.environment))])
+    sbatch = slurm.srun.replace("srun", "sbatch")
+    (status, _, errors), = end_all([start([sbatch, "--wait", "-n", "2", "-o", tmp_path / "out",
+                                           script], marked_environment(**slurm.environment))])
     assert status == 0, errors + (tmp_path / "out").read_text()
     assert '"ranks": 2' in (tmp_path / "out").read_text()
 
@@ -199,8 +199,8 @@ def test_a_job_is_profiled_by_one_process(tmp_path):
 
 def test_a_link_between_two_ranks_is_measured_and_a_plan_is_simulated_with_it(tmp_path):
     cluster = tmp_path / "cluster.yaml"
-    (status, output,
-     errors), (other, _, _) = ranks_by_hand([[PENSTOCK, "profile", "--link", "-o", cluster]] * 2)
+    first, (other, _, _) = ranks_by_hand([[PENSTOCK, "profile", "--link", "-o", cluster]] * 2)
+    status, output, errors = first
     assert (status, other) == (0, 0), errors
     assert "link between ranks 0 and 1" in output
     link = yaml.safe_load(cluster.read_text())["link"]

@@ -57,8 +57,11 @@ def rank_of(worker, workers):
 def wait_until_gone(pids, patience_s=30):
     """A generous limit, so that only a process that really stays fails the test."""
     end = time.monotonic() + patience_s
-    alive = lambda pid: Path(f"/proc/{pid}").exists() and " Z " not in Path(
-        f"/proc/{pid}/stat").read_text()
+
+    def alive(pid):
+        folder = Path(f"/proc/{pid}")
+        return folder.exists() and " Z " not in (folder / "stat").read_text()
+
     while time.monotonic() < end:
         try:
             if not any(alive(pid) for pid in pids):

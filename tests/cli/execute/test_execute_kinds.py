@@ -45,8 +45,8 @@ class Structured(Reference):
 
     def microbatch(self, step, index):
         inputs, target = super().microbatch(step, index)
-        return {"image": inputs["image"], "text": {"ids": inputs["text_ids"],
-                                                   "valid": inputs["text_valid"]},
+        return {"image": inputs["image"],
+                "text": {"ids": inputs["text_ids"], "valid": inputs["text_valid"]},
                 "pair": (inputs["pair_0"], inputs["pair_1"])}, target
 
     def loss(self, output, target):

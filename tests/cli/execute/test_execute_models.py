@@ -111,8 +111,8 @@ def names_in(value):
 def behind(name, module):
     """The operators of NAME.pt2 that run in a module or need what those made, by name."""
     with zipfile.ZipFile(model_path(name)) as archive:
-        nodes = (
-            json.loads(archive.read(f"{name}/models/model.json"))["graph_module"]["graph"]["nodes"])
+        program = json.loads(archive.read(f"{name}/models/model.json"))
+    nodes = program["graph_module"]["graph"]["nodes"]
     made, operators = set(), []
     for node in nodes:
         inside = f",{module}," in node["metadata"].get("nn_module_stack", "")

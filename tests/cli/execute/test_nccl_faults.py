@@ -27,7 +27,9 @@ int ncclCommInitRankConfig(void** comm, int size, UniqueId id, int rank, void* c
 }
 int ncclSend(const void* data, unsigned long count) { return data || count != 5 ? 9 : 0; }
 int ncclRecv(void* data, unsigned long count) { return data || count != 5 ? 9 : 0; }
-int ncclAllReduce(const void* from, void* to, unsigned long count) { return from || to || count != 5 ? 9 : 0; }
+int ncclAllReduce(const void* from, void* to, unsigned long count) {
+  return from || to || count != 5 ? 9 : 0;
+}
 """
 # As penstock-cuda.so: loaded by dlopen, linked to NCCL. Each answers 0 where NCCL got what it was
 # given.
@@ -37,7 +39,11 @@ int ncclCommInitRankConfig(void**, int, UniqueId, int, void*);
 int ncclSend(const void*, unsigned long, int, int, void*, void*);
 int ncclRecv(void*, unsigned long, int, int, void*, void*);
 int ncclAllReduce(const void*, void*, unsigned long, int, int, void*, void*);
-int call_connect(void) { UniqueId id = {{0}}; id.internal[127] = 7; return ncclCommInitRankConfig(0, 2, id, 1, 0); }
+int call_connect(void) {
+  UniqueId id = {{0}};
+  id.internal[127] = 7;
+  return ncclCommInitRankConfig(0, 2, id, 1, 0);
+}
 int call_send(void) { return ncclSend(0, 5, 0, 0, 0, 0); }
 int call_receive(void) { return ncclRecv(0, 5, 0, 0, 0, 0); }
 int call_all_reduce(void) { return ncclAllReduce(0, 0, 5, 0, 0, 0, 0); }
@@ -80,8 +86,8 @@ def called(tmp_path):
                               env=fault_environment(tmp_path, fault), capture_output=True,
                               text=True, timeout=60)
         lines = [line.split() for line in done.stdout.splitlines()]
-        return done.returncode, [(name.replace("_", "-"),
-                                  int(result)) for name, result in lines], done.stderr
+        results = [(name.replace("_", "-"), int(result)) for name, result in lines]
+        return done.returncode, results, done.stderr
 
     return run
 

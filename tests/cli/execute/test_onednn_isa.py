@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 
-from pipelines import BUILD, clean_environment, model_path, needs_backend, torch, vectors, write_plan
+from pipelines import (BUILD, clean_environment, model_path, needs_backend, torch, vectors,
+                       write_plan)
 
 pytestmark = needs_backend  # plans are written for its models
 
@@ -21,7 +22,8 @@ with open({calls!r}, "a") as calls:
 if limit not in {works!r}:
     os.kill(os.getpid(), signal.SIGILL)
 if task["command"] != "multiply_bf16":
-    print(json.dumps(dict(event="error", kind="input", rank=0, lost=-1, step=-1, action="", message="here")), flush=True)
+    print(json.dumps(dict(event="error", kind="input", rank=0, lost=-1, step=-1, action="",
+                          message="here")), flush=True)
     sys.exit(2)
 """
 AMX = "this machine traps in AMX: bf16 uses AVX-512 (ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16)"
@@ -52,8 +54,7 @@ def run(tmp_path):
 
 def plan_of(model, folder):
     data = (model_path("llama").with_name("llama.data.safetensors") if model.startswith("llama")
-            else
-            vectors(folder, "x", 512, torch.float32))
+            else vectors(folder, "x", 512, torch.float32))
     return write_plan(folder, model_path(model), data, [""], 1, 4)
 
 

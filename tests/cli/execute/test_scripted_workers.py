@@ -19,7 +19,8 @@ def say(**event):
 """
 LOST = SCRIPT + """
 if task["rank"] == 0:
-    say(event="error", kind="peer", rank=0, lost=1, step=3, action="", message="lost rank 1: its socket closed")
+    say(event="error", kind="peer", rank=0, lost=1, step=3, action="",
+        message="lost rank 1: its socket closed")
     time.sleep(60)
 time.sleep({seconds})
 os.kill(os.getpid(), signal.SIGKILL)
@@ -28,7 +29,8 @@ COUNTED = SCRIPT + """
 if task["command"] == "devices":
     say(event="devices", count={count})
 else:
-    say(event="error", kind="input", rank=0, lost=-1, step=-1, action="", message=f"{{task['world_size']}} ranks here")
+    say(event="error", kind="input", rank=0, lost=-1, step=-1, action="",
+        message=f"{{task['world_size']}} ranks here")
     sys.exit(2)
 """
 

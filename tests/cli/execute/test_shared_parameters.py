@@ -15,8 +15,8 @@ from pipelines import (PENSTOCK, Reference, any_device, difference, execute, exe
                        load_file, model_path, needs_backend, torch, vectors, write_plan)
 from recipes import Recipe
 from test_execute_models import module_of
-from test_training import ADAMW, FLOAT32, FLOAT64, FOUR, MIXED, ONE, STEPS, TWO, check, mixed_plan, plan_of, \
-    saved_tensors
+from test_training import (ADAMW, FLOAT32, FLOAT64, FOUR, MIXED, ONE, STEPS, TWO, check, mixed_plan,
+                           plan_of, saved_tensors)
 
 pytestmark = needs_backend
 
@@ -86,9 +86,9 @@ def test_a_checkpoint_goes_on_whichever_way_it_was_shared(tmp_path, first, then)
     found, saved = [], tmp_path / "saved"
     for begins, shared in ((TWO, first), (FOUR, then)):
         plan = plan_of(tmp_path, "gpt2-f64", begins, CLIPPED, **shared)
-        found += execute_json(plan, "--steps", STEPS // 2, "--save", saved,
-                              *(["--resume", saved] if found else []))[
-            "losses"]
+        resume = ["--resume", saved] if found else []
+        run = execute_json(plan, "--steps", STEPS // 2, "--save", saved, *resume)
+        found += run["losses"]
     assert found == pytest.approx(whole, rel=FLOAT64)
 
 
@@ -110,9 +110,9 @@ def test_in_bf16_the_owner_alone_has_the_master(tmp_path):
 def test_what_is_frozen_is_not_sent(tmp_path):
     """The token embedding; the rest trains as if nothing were said of it."""
     recipe = ADAMW | {"frozen": TIED}
-    losses = [execute_json(plan_of(tmp_path, "gpt2-f64", TWO, recipe,
-                                   **shared), "--steps", 3)["losses"] for shared in (TRANSMIT, {})]
-    assert losses[0] == losses[1]
+    runs = [execute_json(plan_of(tmp_path, "gpt2-f64", TWO, recipe, **shared), "--steps", 3)
+            for shared in (TRANSMIT, {})]
+    assert runs[0]["losses"] == runs[1]["losses"]
 
 
 @any_device
@@ -152,7 +152,7 @@ def test_mistakes_are_refused(tmp_path, shared, words):
 
 def test_a_plan_by_hand_says_which_in_show(tmp_path):
     plan = plan_of(tmp_path, "gpt2-f64", TWO, ADAMW, **TRANSMIT)
-    shown = subprocess.run([PENSTOCK, "show",
-                            plan], check=True, capture_output=True, text=True).stdout
+    shown = subprocess.run([PENSTOCK, "show", plan], check=True, capture_output=True,
+                           text=True).stdout
     assert f"{TIED}" in shown and "stages 0, 1, transmitted" in shown
     assert yaml.safe_load(plan.read_text())["shared_parameters"] == {TIED: "transmit"}

@@ -72,8 +72,8 @@ def prepare(folder, file, kind):
 def thirds(path):
     """Where stages of about as many operators begin."""
     names = [node.name for node in torch.export.load(path).graph.nodes
-             if isinstance(node.target, torch._ops.OpOverload) and isinstance(node.meta.get("val"),
-                                                                              torch.Tensor)]
+             if isinstance(node.target, torch._ops.OpOverload)
+             and isinstance(node.meta.get("val"), torch.Tensor)]
     return ["", names[len(names) // 3], names[2 * len(names) // 3]]
 
 

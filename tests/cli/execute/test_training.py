@@ -61,9 +61,9 @@ RECIPES = {
                        "groups": [{"parameters": ["transformer.h.0"], "learning_rate": 0.002,
                                    "weight_decay": 0.3},
                                   {"parameters": ["*.weight"], "weight_decay": 0.2}]},
-    "everything": ADAMW | {"warmup_steps": 1,
-                           "decay": "cosine", "final_learning_rate": 0.001, "clip_norm": 0.5,
-                           "no_decay": "norms_and_biases", "frozen": ["transformer.h.0.ln_1"],
+    "everything": ADAMW | {"warmup_steps": 1, "decay": "cosine", "final_learning_rate": 0.001,
+                           "clip_norm": 0.5, "no_decay": "norms_and_biases",
+                           "frozen": ["transformer.h.0.ln_1"],
                            "groups": [{"parameters": ["transformer.wpe"], "learning_rate": 0.001}]},
 }
 
@@ -118,8 +118,8 @@ def test_what_was_trained_before_it_was_frozen_stays_so(tmp_path):
     before, after = (saved_tensors(tmp_path / "saved" / f"step-{step}") for step in (1, 3))
     parameters = [key for key in before if key.startswith("parameter.")]
     for key in parameters:
-        assert torch.equal(before[key],
-                           after[key]) == key.startswith("parameter.transformer.h.0"), key
+        stays = key.startswith("parameter.transformer.h.0")
+        assert torch.equal(before[key], after[key]) == stays, key
 
 
 def test_a_checkpoint_of_more_frozen_parameters_is_refused_with_the_way_to_go_on(tmp_path):
@@ -252,8 +252,8 @@ def error(found, exact):
 
 # How much larger the errors of another device's kernels in bfloat16 may be. Both are sums of the
 # same many roundings to 8 bits, whose signs are by chance, so they are as roundings are in the root
-# mean square. One to the nearest is by at most half a unit in the last place, anywhere between: 1/2
-# / sqrt(3) units. A kernel that adds up in another order, or with less care, is off by up to a
+# mean square. One to the nearest is by at most half a unit in the last place, anywhere between:
+# 1/2 / sqrt(3) units. A kernel that adds up in another order, or with less care, is off by up to a
 # whole unit, at the very worst always: 1 unit, 2 sqrt(3) times as much.
 OTHER_KERNELS = 2 * 3**0.5
 

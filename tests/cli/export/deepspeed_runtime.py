@@ -61,15 +61,15 @@ def run(case):
                                             data["target"].split(size)))))
     save_file(gradients, out / f"gradients-{engine.global_rank}.safetensors")
     (out / f"rank-{engine.global_rank}.json").write_text(json.dumps({
-        "parts": module.parts, "layers": sorted(int(name) for name, _ in module.named_children()
-                                                if name.isdigit()), "loss": float(loss)}))
+        "parts": module.parts, "loss": float(loss),
+        "layers": sorted(int(name) for name, _ in module.named_children() if name.isdigit())}))
 
 
 def order(stages, microbatches, stage):
     """F and B of a stage; each kind goes through the microbatches in order."""
     done, actions = {"F": 0, "B": 0}, []
-    for instructions in TrainSchedule(micro_batches=microbatches, stages=stages,
-                                      stage_id=stage).steps():
+    schedule = TrainSchedule(micro_batches=microbatches, stages=stages, stage_id=stage)
+    for instructions in schedule.steps():
         for instruction in instructions:
             kind = {ForwardPass: "F", BackwardPass: "B"}.get(type(instruction))
             if kind:

@@ -70,8 +70,8 @@ def test_an_exported_file_is_a_program_for_us_as_well(tmp_path, options):
     assert export(plan, "torch-csv", file, *options).returncode == 0
     from_file = tmp_path / "from_file.yaml"
     from_file.write_text(plan.read_text().replace("schedule: interleaved-zb", f"program: {file}"))
-    assert execute_json(from_file,
-                        "--steps", 2)["losses"] == execute_json(plan, "--steps", 2)["losses"]
+    assert (execute_json(from_file, "--steps", 2)["losses"]
+            == execute_json(plan, "--steps", 2)["losses"])
     times = ["--forward", "1ms", "--backward-input", "1ms", "--backward-weight", "1ms", "--json"]
     done = subprocess.run([PENSTOCK, "simulate", "--program", file, *times], capture_output=True,
                           text=True, check=True)
@@ -168,6 +168,6 @@ def test_an_export_is_the_same_every_time_and_help_names_its_format(tmp_path, fo
         assert done.returncode == 0, done.stderr
         assert done.stdout.startswith(f"wrote {tmp_path / name}: 2 ranks, 2 stages, 4 microbatches")
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
-    usage = subprocess.run([PENSTOCK, "export",
-                            "--help"], capture_output=True, text=True, check=True).stdout
-    assert f"  {form} " in usage
+    usage = subprocess.run([PENSTOCK, "export", "--help"], capture_output=True, text=True,
+                           check=True)
+    assert f"  {form} " in usage.stdout

@@ -14,7 +14,8 @@ require_package("megatron")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Megatron's, about kernels that are not installed
     from megatron.core import parallel_state
-    from megatron.core.pipeline_parallel.schedules import get_pp_rank_microbatches, get_schedule_table
+    from megatron.core.pipeline_parallel.schedules import (get_pp_rank_microbatches,
+                                                           get_schedule_table)
     from megatron.core.transformer.enums import LayerType
     from megatron.core.transformer.pipeline_parallel_layer_layout import PipelineParallelLayerLayout
     from megatron.core.transformer.transformer_config import TransformerConfig

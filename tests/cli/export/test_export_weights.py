@@ -4,8 +4,7 @@ import pytest
 
 from exporting import export
 from pipelines import (Reference, difference, execute_json, load_file, model_path, needs_backend,
-                       torch,
-                       write_plan)
+                       torch, write_plan)
 from test_execute_models import FLOAT32, module_of
 
 STEPS = 3
@@ -19,10 +18,9 @@ def plan_of(folder, name, begins):
 
 
 @needs_backend
-# its embedding is tied
-@pytest.mark.parametrize("name, begins", [("gpt2", ["", "transformer.h.1"]),
-                                          # its batch norms have statistics
-                                          ("resnet", ["", "groups.1"])])
+@pytest.mark.parametrize("name, begins", [
+    ("gpt2", ["", "transformer.h.1"]),  # its embedding is tied
+    ("resnet", ["", "groups.1"])])  # its batch norms have statistics
 def test_a_trained_model_gives_the_same_outputs_in_python(tmp_path, name, begins):
     plan, weights = plan_of(tmp_path, name, begins), tmp_path / "weights.safetensors"
     execute_json(plan, "--steps", STEPS, "--save", tmp_path / "saved")

@@ -63,12 +63,12 @@ def run(case, mesh):
     # torch opens connections by a number to each neighbour; Gloo has none to its own rank
     for stage in stages:
         stage._get_init_p2p_neighbors_ops = list
-    microbatches = (
-        config.training.local_batch_size // config.parallelism.pipeline_parallel_microbatch_size)
+    microbatches = (config.training.local_batch_size
+                    // config.parallelism.pipeline_parallel_microbatch_size)
 
     def loss(output, target):  # TorchTitan leaves the mean over microbatches to the loss
-        return torch.nn.functional.cross_entropy(output.flatten(0, -2),
-                                                 target.flatten()) / microbatches
+        mean = torch.nn.functional.cross_entropy(output.flatten(0, -2), target.flatten())
+        return mean / microbatches
 
     schedule = build_pipeline_schedule(config, stages, loss)
     first, last = any(stage.is_first for stage in stages), any(stage.is_last for stage in stages)

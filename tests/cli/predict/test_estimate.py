@@ -204,8 +204,8 @@ def test_refuses_a_type_without_a_figure(tmp_path):
 
 def test_refuses_a_device_that_is_smaller_than_a_unit(tmp_path):
     spec = tmp_path / "d.yaml"
-    spec.write_text(H100.read_text().replace("memory: 80GB",
-                                             "memory: 4KiB").replace("reserved: 1GB\n", ""))
+    small = H100.read_text().replace("memory: 80GB", "memory: 4KiB")
+    spec.write_text(small.replace("reserved: 1GB\n", ""))
     done = estimate(tmp_path, spec=spec)
     assert done.returncode == 2 and "4.00 KiB" in done.stderr and "microbatch" in done.stderr
 

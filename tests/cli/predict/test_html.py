@@ -19,9 +19,9 @@ PENSTOCK = Path(os.environ.get("PENSTOCK_BUILD", ROOT / "build")) / "penstock"
 DRIVER = shutil.which("chromedriver")
 BROWSER = shutil.which("chromium")
 
-pytestmark = pytest.mark.skipif(not (DRIVER and BROWSER),
-                                reason="no Chromium: the packages chromium and chromium-driver are "
-                                "missing")
+pytestmark = pytest.mark.skipif(
+    not (DRIVER and BROWSER),
+    reason="no Chromium: the packages chromium and chromium-driver are missing")
 
 STUDY = ["--schedule", "1f1b", "--ranks", 4, "--microbatches", 8, "--forward", "1ms",
          "--backward", "2ms", "--message", "16MB", "--bandwidth", "100GB/s", "--latency", "40us",
@@ -81,8 +81,8 @@ def shown(page):
 def frame(page):
     """Waits until what was asked for is drawn."""
     page.execute_async_script(
-        "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => "
-        "done()));")
+        "const done = arguments[0]; "
+        "requestAnimationFrame(() => requestAnimationFrame(() => done()));")
 
 
 def pixel(page, x, y):
@@ -90,8 +90,8 @@ def pixel(page, x, y):
     return page.execute_script("""
         const canvas = document.getElementById("canvas"), box = canvas.getBoundingClientRect();
         const ratio = canvas.width / box.width;
-        return [...canvas.getContext("2d").getImageData((arguments[0] - box.left) * ratio,
-                                                        (arguments[1] - box.top) * ratio, 1, 1).data];""", x, y)
+        const x = (arguments[0] - box.left) * ratio, y = (arguments[1] - box.top) * ratio;
+        return [...canvas.getContext("2d").getImageData(x, y, 1, 1).data];""", x, y)
 
 
 def place(page, rank, name):
@@ -182,8 +182,8 @@ def test_the_critical_path_is_listed_without_gaps_and_adds_up_to_the_step(page, 
         step["makespan_s"], rel=0, abs=tolerance)
     assert page.find_element(By.ID, "path-total").text == f"{step['makespan_s'] * 1e3:.1f} ms"
     path = step["critical_path"]
-    assert path["compute_s"] + path["transfer_s"] + path["reduce_s"] + path["wait_s"] == pytest.approx(
-        step["makespan_s"], rel=0, abs=tolerance)
+    total = path["compute_s"] + path["transfer_s"] + path["reduce_s"] + path["wait_s"]
+    assert total == pytest.approx(step["makespan_s"], rel=0, abs=tolerance)
     assert "0F0" in lines[0].text and "0B7" in lines[-1].text
     assert any("transfer" in line.text and "0 → 1" in line.text for line in lines)
     assert any("the message that it needs" in line.text for line in lines)
@@ -227,8 +227,8 @@ def test_dark_mode_changes_the_page_and_the_drawing(page):
                          {"features": [{"name": "prefers-color-scheme", "value": "dark"}]})
     try:
         frame(page)
-        assert page.find_element(By.TAG_NAME,
-                                 "body").value_of_css_property("background-color") != ground
+        body = page.find_element(By.TAG_NAME, "body")
+        assert body.value_of_css_property("background-color") != ground
         assert pixel(page, place(page, 3, "3F0")["x"] - 60, place(page, 3, "3F0")["y"]) != lane
     finally:
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
@@ -241,8 +241,8 @@ def test_a_long_path_is_listed_as_far_as_it_is_in_sight(browser, tmp_path):
     steps = json.loads(done.stdout)["critical_path"]["steps"]
     browser.get(path.as_uri())
     assert 0 < len(browser.find_elements(By.CSS_SELECTOR, "#path-rows tr[data-step]")) < steps
-    browser.execute_script("const list = document.getElementById('path-list'); list.scrollTop = "
-                           "list.scrollHeight;")
+    browser.execute_script("const list = document.getElementById('path-list'); "
+                           "list.scrollTop = list.scrollHeight;")
     frame(browser)
     last = browser.find_elements(By.CSS_SELECTOR, "#path-rows tr[data-step]")[-1]
     assert int(last.get_attribute("data-step")) == steps - 1 and "0B511" in last.text

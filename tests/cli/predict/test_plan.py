@@ -228,5 +228,5 @@ def test_takes_ranks_and_link_from_a_cluster(tmp_path):
     text = (tmp_path / "plan.yaml").read_text()
     assert len(begins(tmp_path / "plan.yaml")) == 3
     assert "cluster: {path: cluster.yaml, sha256: " in text
-    assert float(json.loads(run(PENSTOCK, "simulate", tmp_path / "plan.yaml", "--json").stdout)["step_s"]) == \
-        float(prediction(tmp_path / "plan.yaml", "step_s"))
+    simulated = json.loads(run(PENSTOCK, "simulate", tmp_path / "plan.yaml", "--json").stdout)
+    assert float(simulated["step_s"]) == float(prediction(tmp_path / "plan.yaml", "step_s"))

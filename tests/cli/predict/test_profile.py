@@ -93,8 +93,8 @@ def test_operators_add_up_to_their_unit(measured):
             for action in ACTIONS:
                 whole = unit["times"][action]["mean_s"]
                 # Sums of fewer than 1000 doubles, each rounded by at most 2^-53.
-                assert sum(op["times"][action]["mean_s"] for op in own) == pytest.approx(whole,
-                                                                                         rel=1e-12)
+                parts = sum(op["times"][action]["mean_s"] for op in own)
+                assert parts == pytest.approx(whole, rel=1e-12)
             for held in ["after_forward", "after_input"]:
                 assert sum(op["held_bytes"][held] for op in own) == unit["held_bytes"][held]
 
@@ -210,9 +210,8 @@ def test_goes_on_after_an_interruption(tmp_path):
 
 def boundary_bytes(plan_text):
     """Of the value between the two halves of transformer-text: [microbatch, 16, 32] float32."""
-    microbatch = int(
-        next(line for line in plan_text.splitlines() if line.startswith("microbatch:")).split()[1])
-    return microbatch * 16 * 32 * 4
+    line = next(line for line in plan_text.splitlines() if line.startswith("microbatch:"))
+    return int(line.split()[1]) * 16 * 32 * 4
 
 
 @pytest.mark.parametrize("schedule, microbatches",
@@ -223,8 +222,8 @@ def test_predicts_the_memory_that_a_run_needs(measured, tmp_path, schedule, micr
     say up to twice that transient too much. What it may miss or count twice are values on their
     way: two posted receives and a sent value each way, and one value per microbatch that the sender
     keeps until it knows that it arrived."""
-    (tmp_path / "tokens.bin").write_bytes(bytes(sum(([i * 7 % 64, 0] for i in range(4 * 16 + 1)),
-                                                    [])))
+    tokens = sum(([i * 7 % 64, 0] for i in range(4 * 16 + 1)), [])
+    (tmp_path / "tokens.bin").write_bytes(bytes(tokens))
     job = write_job(tmp_path, "transformer-text")
     job.write_text(job.read_text() + "data: tokens.bin\nsequence: 16\nsteps: 3\n")
     profile = json.loads((measured[0] / "profile.json").read_text())

@@ -97,10 +97,14 @@ PLAN: 1f1b on 3 ranks, 4 microbatches of 2 samples
 
 Stages; FLOPs and times of one microbatch; memory held throughout and per microbatch
 
-  stage  rank  modules        operators  parameters     bytes   FLOPs  forward  backward      held  per microbatch
-      0     0  first                  4      1.07 k  8.38 KiB  4.29 k  33.1 us   36.2 us  33.5 KiB        1.75 KiB
-      1     1  twice                  4      1.07 k  8.38 KiB  4.29 k  23.1 us   36.2 us  33.5 KiB        1.75 KiB
-      2     2  twice@1, head          5      1.24 k  9.70 KiB  4.95 k  45.9 us   41.8 us  38.8 KiB        1.91 KiB
+  stage  rank  modules        operators  parameters     bytes   FLOPs  forward  backward      held\
+  per microbatch
+      0     0  first                  4      1.07 k  8.38 KiB  4.29 k  33.1 us   36.2 us  33.5 KiB\
+        1.75 KiB
+      1     1  twice                  4      1.07 k  8.38 KiB  4.29 k  23.1 us   36.2 us  33.5 KiB\
+        1.75 KiB
+      2     2  twice@1, head          5      1.24 k  9.70 KiB  4.95 k  45.9 us   41.8 us  38.8 KiB\
+        1.91 KiB
 
 What crosses between stages, per microbatch
 
@@ -123,8 +127,7 @@ def markers_plan(folder):
     """A profile and a plan of the network with markers: blocks of 16 x 32 and 32 x 16 doubles,
     AdamW."""
     path = model("markers-f64")
-    assert subprocess.run([SYNTHETIC, path, folder / "profile.json", "8",
-                           "2"], check=False).returncode == 0
+    subprocess.run([SYNTHETIC, path, folder / "profile.json", "8", "2"], check=True)
     done = subprocess.run([PENSTOCK, "plan", folder / "profile.json",
                            "--split", "pipe_split@0,twice@1:beginning", "--schedule", "1f1b",
                            "--microbatches", "4", "-o", folder / "plan.yaml"], capture_output=True,

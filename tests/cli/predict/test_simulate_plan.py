@@ -63,8 +63,8 @@ def test_a_slower_cluster_makes_the_step_longer(planned):
 
 def test_replicas_count_among_the_ranks_of_a_cluster(planned):
     cluster = planned.parent / "small.yaml"
-    cluster.write_text("penstock: cluster\nnodes:\n  "
-                       "- {count: 1, devices: 2, link: {latency: 1us, bandwidth: 1GB/s},\n"
+    cluster.write_text("penstock: cluster\nnodes:\n"
+                       "  - {count: 1, devices: 2, link: {latency: 1us, bandwidth: 1GB/s},\n"
                        "     network: {cards: 1, bandwidth: 1GB/s}}\nnetwork: {latency: 1us}\n")
     text = planned.read_text().replace("data_parallel: 1", "data_parallel: 2", 1)
     microbatches = int(text.split("microbatches: ")[1].split("\n")[0])
@@ -95,8 +95,8 @@ def test_a_step_is_no_shorter_than_hosts_that_are_behind_their_devices(planned):
     assert "binding    launch: " in done.stdout
     result = simulated(planned)
     written = yaml.safe_load(planned.read_text())
-    size = next(size
-                for size in costs["microbatches"] if size["microbatch"] == written["microbatch"])
+    size = next(size for size in costs["microbatches"]
+                if size["microbatch"] == written["microbatch"])
     issued_s = sum(op["times"][action]["host_s"] for op in size["operators"]
                    for action in ("forward", "backward"))
     # of two hosts, however they share it

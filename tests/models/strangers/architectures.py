@@ -28,11 +28,11 @@ class Rotary(nn.Module):
         length = ids.shape[1]
         q, k, v = (layer(x).unflatten(-1, (self.heads, -1))
                    for layer in (self.query, self.key, self.value))
-        scores = torch.einsum("blhd,bmhd->bhlm", self.turned(q),
-                              self.turned(k)) / q.shape[-1] ** 0.5
+        scores = (torch.einsum("blhd,bmhd->bhlm", self.turned(q), self.turned(k))
+                  / q.shape[-1] ** 0.5)
         scores = scores + torch.full((length, length), float("-inf")).triu(1)
-        return self.head(x + torch.einsum("bhlm,bmhd->blhd", scores.softmax(-1).type_as(v),
-                                          v).flatten(2))
+        attention = scores.softmax(-1).type_as(v)
+        return self.head(x + torch.einsum("bhlm,bmhd->blhd", attention, v).flatten(2))
 
     @staticmethod
     def inputs():
@@ -84,8 +84,8 @@ class Messages(nn.Module):
         h = self.enter(nodes).flatten(0, 1)
         for message, update in zip(self.messages, self.updates):
             sent = F.relu(message(torch.cat([h[begin], h[end]], -1)))
-            degree = torch.zeros_like(h[:, 0]).index_add_(0, end,
-                                                          torch.ones_like(sent[:, 0])).clamp(min=1)
+            ones = torch.ones_like(sent[:, 0])
+            degree = torch.zeros_like(h[:, 0]).index_add_(0, end, ones).clamp(min=1)
             mean = torch.zeros_like(h).index_add(0, end, sent) / degree[:, None]
             most = torch.full_like(h, -10).scatter_reduce(0, end[:, None].expand_as(sent), sent,
                                                           "amax")

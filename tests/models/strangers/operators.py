@@ -35,8 +35,8 @@ class Pictures(nn.Module):
     def __init__(self):
         super().__init__()
         self.enter, self.group = nn.Conv2d(2, 8, 3, padding=1), nn.GroupNorm(2, 8)
-        self.down, self.up = nn.Conv2d(8, 8, 3, stride=2, groups=4), nn.ConvTranspose2d(8, 8, 4,
-                                                                                        stride=2)
+        self.down = nn.Conv2d(8, 8, 3, stride=2, groups=4)
+        self.up = nn.ConvTranspose2d(8, 8, 4, stride=2)
         self.affine, self.plain = nn.InstanceNorm2d(8, affine=True), nn.InstanceNorm2d(8)
         self.head = nn.Linear(8, 3)
 
@@ -71,8 +71,8 @@ class Scatters(nn.Module):
         z = torch.where(z > 0, z, z * 0.1)
         z = (torch.einsum("bi,ij->bj", z, self.mixes[0] * self.lower) * self.scales["scale"]
              + self.scales["shift"])
-        z = torch.cumsum(z, 1).masked_fill(places == 0, 0.5).index_select(1,
-                                                                          torch.arange(7, -1, -1))
+        z = torch.cumsum(z, 1).masked_fill(places == 0, 0.5)
+        z = z.index_select(1, torch.arange(7, -1, -1))
         z = torch.stack([z, h]).mean(0) @ self.mixes[1]
         z[:, 0] = h[:, 1] * 2
         z[:, 2:4] += 1

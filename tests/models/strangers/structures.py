@@ -87,8 +87,8 @@ class Universal(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.embed, self.block, self.head = nn.Embedding(7, 8), Attention(8), nn.Linear(8, 7,
-                                                                                        bias=False)
+        self.embed, self.block = nn.Embedding(7, 8), Attention(8)
+        self.head = nn.Linear(8, 7, bias=False)
         self.head.weight = self.embed.weight
 
     def forward(self, ids):
