@@ -67,7 +67,7 @@ def write_plan(folder, model, data, begins, microbatches, microbatch, schedule="
     plan = {"penstock": "plan", "version": 1, "job": job, "schedule": schedule,
             "microbatches": microbatches, "microbatch": microbatch,
             "stages": [{"rank": rank, "begin" if isinstance(begin, str) else "modules": begin}
-                       for rank, begin in zip(ranks or range(len(begins)), begins)],
+                       for rank, begin in zip(ranks or range(len(begins)), begins, strict=True)],
             **more}
     path = folder / name
     path.write_text(yaml.safe_dump(plan, sort_keys=False))

@@ -23,7 +23,7 @@ def need(*programs):
     """Skips the test where one is missing; /usr/sbin may not be in the path."""
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
     found = [shutil.which(program, path=path) for program in programs]
-    for program, place in zip(programs, found):
+    for program, place in zip(programs, found, strict=True):
         if place is None:
             pytest.skip(f"{program} is not installed (tools/packages-test.txt)")
     return found[0] if len(found) == 1 else found

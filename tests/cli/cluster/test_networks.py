@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from launchers import end_all, free_port, marked_environment, need, need_root, ranks_by_hand, start
-from pipelines import (BUILD, PENSTOCK, TORCHRUN, execute_json, good_plan, model_path,
-                       needs_backend, torch, vectors, write_plan)
+from pipelines import (PENSTOCK, TORCHRUN, execute_json, good_plan, model_path, needs_backend,
+                       torch, vectors, write_plan)
 
 pytestmark = needs_backend
 RATE = 50e6 / 8        # bytes per second, with the packets' headers
@@ -45,7 +45,7 @@ class Network:
                 pytest.skip(f"this machine allows no network namespaces: {problem}")
         self._must(self.ip, "link", "add", self.devices[0], "netns", self.names[0], "type", "veth",
                    "peer", "name", self.devices[1], "netns", self.names[1])
-        for name, device, address in zip(self.names, self.devices, self.addresses):
+        for name, device, address in zip(self.names, self.devices, self.addresses, strict=True):
             self._must(self.ip, "-n", name, "address", "add", f"{address}/30", "dev", device)
             for up in ("lo", device):
                 self._must(self.ip, "-n", name, "link", "set", up, "up")
@@ -56,7 +56,7 @@ class Network:
 
     def delay(self, milliseconds):
         """In each direction. Skips the test where the kernel cannot."""
-        for name, device in zip(self.names, self.devices):
+        for name, device in zip(self.names, self.devices, strict=True):
             if problem := self._run(self.tc, "-n", name, "qdisc", "add", "dev", device, "parent",
                                     "1:", "netem", "delay", f"{milliseconds}ms"):
                 pytest.skip(f"this kernel has no netem: {problem}")
@@ -93,7 +93,7 @@ def link(network, tmp_path_factory):
 def on_both(network, *command, own=({}, {})):
     """`own`: more variables of each rank's environment."""
     prefixes = [[*prefix, "env", *(f"{name}={value}" for name, value in more.items())]
-                for prefix, more in zip(network.prefixes(), own)]
+                for prefix, more in zip(network.prefixes(), own, strict=True)]
     return ranks_by_hand([list(command)] * 2, prefixes=prefixes, address=network.addresses[0])
 
 

@@ -279,7 +279,7 @@ def test_bf16_is_as_exact_as_pytorchs_on_any_device(tmp_path):
     run = execute_json(plan, "--steps", 1, "--dump-gradients", file, "--save", saved)
     found = load_file(file)
     assert found.keys() == gradients.keys()
-    for mine, theirs in zip(error(found, gradients), largest):
+    for mine, theirs in zip(error(found, gradients), largest, strict=True):
         assert 0 < mine <= OTHER_KERNELS * theirs
     assert abs(run["losses"][0] - losses[0]) <= OTHER_KERNELS * 2**0.5 * off
     stepper = MixedRecipe(plan)

@@ -4,8 +4,6 @@ others'."""
 import shutil
 import sys
 
-import pytest
-
 from pipelines import BUILD, execute, needs_backend, save_file, torch, write_plan
 
 pytestmark = needs_backend

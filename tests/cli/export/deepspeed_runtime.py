@@ -57,8 +57,8 @@ def run(case):
         {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}))
     engine, *_ = deepspeed.initialize(model=module, config=plan["config"], optimizer=optimizer)
     data, size = load_file(case["data"]), plan["config"]["train_micro_batch_size_per_gpu"]
-    loss = engine.train_batch(iter(list(zip(data["x"].float().split(size),
-                                            data["target"].split(size)))))
+    loss = engine.train_batch(zip(data["x"].float().split(size), data["target"].split(size),
+                                  strict=True))
     save_file(gradients, out / f"gradients-{engine.global_rank}.safetensors")
     (out / f"rank-{engine.global_rank}.json").write_text(json.dumps({
         "parts": module.parts, "loss": float(loss),

@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import itertools
 import shlex
 import warnings
 
@@ -71,7 +72,7 @@ def planned_stages(begins):
     starts = {"": 0, "norm": 1 + LAYERS} | {f"layers.{i}": 1 + i for i in range(LAYERS)}
     pieces = ["embedding", *range(LAYERS), "loss"]
     bounds = [starts[begin] for begin in begins] + [len(pieces)]
-    return [pieces[first:end] for first, end in zip(bounds, bounds[1:])]
+    return [pieces[first:end] for first, end in itertools.pairwise(bounds)]
 
 
 def megatron_stages(layout, ranks):

@@ -23,8 +23,8 @@ from torchtitan.protocols.model import BaseModelArgs
 sys.path.insert(0, str(Path(__file__).parents[3] / "configs" / "models"))
 import transformer
 
-# pipeline_parallel.py names two types of train_spec.py in annotations, and no more; that module
-# would want TorchTitan's datasets and tokenizers.
+# TorchTitan's pipeline_parallel names two types of its train_spec in annotations, and no more; that
+# module would want its datasets and tokenizers.
 names = types.ModuleType("torchtitan.protocols.train_spec")
 names.BaseModelArgs, names.ParallelizeFunction = BaseModelArgs, Callable
 sys.modules[names.__name__] = names
@@ -75,7 +75,7 @@ def run(case, mesh):
     losses = []
     schedule.step(*([data["tokens"]] if first else []),
                   **({"target": data["target"], "losses": losses} if last else {}))
-    for stage, part in zip(stages, parts):
+    for stage, part in zip(stages, parts, strict=True):
         save_file({name: p.grad for name, p in part.named_parameters()},
                   out / f"gradients-{stage.stage_index}.safetensors")
     if last:

@@ -105,8 +105,8 @@ def test_a_faster_memory_is_never_slower(tmp_path):
     spec = tmp_path / "fast.yaml"
     spec.write_text(H100.read_text().replace("bandwidth: 3.35TB/s", "bandwidth: 6.7TB/s"))
     fast = profile_of(tmp_path, spec=spec)
-    for before, after in zip(slow["microbatches"], fast["microbatches"]):
-        for old, new in zip(before["operators"], after["operators"]):
+    for before, after in zip(slow["microbatches"], fast["microbatches"], strict=True):
+        for old, new in zip(before["operators"], after["operators"], strict=True):
             for action in ACTIONS:
                 assert new["times"][action]["mean_s"] <= old["times"][action]["mean_s"]
 
@@ -243,7 +243,7 @@ def test_holds_what_a_run_was_measured_to_hold(measured):
     units."""
     scalars = 3 * 4
     real, fitted = measured
-    for size, estimated in zip(real["microbatches"], fitted["microbatches"]):
-        for unit, guess in zip(size["units"], estimated["units"]):
+    for size, estimated in zip(real["microbatches"], fitted["microbatches"], strict=True):
+        for unit, guess in zip(size["units"], estimated["units"], strict=True):
             for held in ["after_forward", "after_input"]:
                 assert abs(unit["held_bytes"][held] - guess["held_bytes"][held]) <= scalars

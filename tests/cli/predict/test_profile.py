@@ -241,7 +241,8 @@ def test_predicts_the_memory_that_a_run_needs(measured, tmp_path, schedule, micr
     transient = max(max(op["held_bytes"]["transient_forward"],
                         op["held_bytes"]["transient_backward"]) for op in size["operators"])
     tolerance = 2 * transient + (6 + microbatches) * boundary_bytes(plan.read_text())
-    for predicted, needed in zip(run["predicted_peak_memory_bytes"], run["peak_memory_bytes"]):
+    for predicted, needed in zip(run["predicted_peak_memory_bytes"],
+                                 run["peak_memory_bytes"], strict=True):
         print(f"{schedule} {microbatches}: predicted {predicted}, needed {needed}, "
               f"{100 * (predicted / needed - 1):+.1f} %, tolerance "
               f"{100 * tolerance / needed:.1f} %")

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from simulating import PENSTOCK, STUDY, TIMES, refused, run
+from simulating import PENSTOCK, STUDY, TIMES, refused
 
 
 @pytest.mark.parametrize("arguments, texts", [

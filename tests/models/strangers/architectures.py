@@ -82,7 +82,7 @@ class Messages(nn.Module):
         first = torch.arange(graphs)[:, None, None] * count
         begin, end = (edges + first).flatten(0, 1).unbind(-1)
         h = self.enter(nodes).flatten(0, 1)
-        for message, update in zip(self.messages, self.updates):
+        for message, update in zip(self.messages, self.updates, strict=True):
             sent = F.relu(message(torch.cat([h[begin], h[end]], -1)))
             ones = torch.ones_like(sent[:, 0])
             degree = torch.zeros_like(h[:, 0]).index_add_(0, end, ones).clamp(min=1)

@@ -37,7 +37,7 @@ class Pair(nn.Module):
         self.left, self.right, self.head = nn.Linear(6, 8), nn.Linear(6, 8), nn.Linear(8, 3)
 
     def forward(self, pair, *, scale):
-        h = [torch.tanh(side(x)) for side, x in zip((self.left, self.right), pair)]
+        h = [torch.tanh(side(x)) for side, x in zip((self.left, self.right), pair, strict=True)]
         return self.head(h[0] * h[1] * scale.unsqueeze(-1).to(h[0].dtype))
 
     @staticmethod
