@@ -140,8 +140,8 @@ class Bench:
     def operators_s(self, profile, microbatch):
         """F and B of all operators and the loss's F for each microbatch, and the optimizer's
         step."""
-        costs = next(costs
-                     for costs in profile["microbatches"] if costs["microbatch"] == microbatch)
+        costs = next(costs for costs in profile["microbatches"]
+                     if costs["microbatch"] == microbatch)
         times = [operator["times"][action]["mean_s"] for operator in costs["operators"]
                  for action in ("forward", "backward")]
         once = sum(times) + costs["loss_forward"]["mean_s"]

@@ -43,8 +43,8 @@ def test_it_measures_a_tiny_model_on_the_cpu_and_replaces_only_its_part_of_the_p
     assert (before[0], before[2]) == (after[0], after[2])
     assert done.stdout.strip() in after[1]
     assert "float32, TF32 off" in after[1] and "torch" in after[1]
-    rows = [[cell.strip() for cell in line.split("|")]
-            for line in after[1].splitlines() if line.startswith("|")]
+    rows = [[cell.strip() for cell in line.split("|")] for line in after[1].splitlines()
+            if line.startswith("|")]
     found = [row[1:] for row in rows if row[1].isdigit()]
     assert [tuple(row[:2]) for row in found[:5]] == [("16", "1"), ("16", "8"), ("8", "1"),
                                                      ("8", "8"), ("16", "1")]
@@ -139,8 +139,8 @@ def test_a_part_that_fails_is_told_and_the_others_are_written(monkeypatch, capsy
     inside = parts(page.read_text())[1]
     assert (f"**{kind} at sequence 16 failed: penstock execute plan.yaml penstock: rank 0 is lost**"
             in inside)
-    assert sum(line.split("|")[1].strip().isdigit()
-               for line in inside.splitlines() if line.startswith("|")) == rows
+    assert sum(line.split("|")[1].strip().isdigit() for line in inside.splitlines()
+               if line.startswith("|")) == rows
 
 
 def test_a_command_that_takes_too_long_ends_with_its_name():

@@ -66,8 +66,8 @@ class Recipe(Reference):
         for step in range(steps):
             losses.append(self.backward(step))
             if step == 0:
-                gradients = {name: p.grad.clone()
-                             for name, p in self.stepped.items() if p.grad is not None}
+                gradients = {name: p.grad.clone() for name, p in self.stepped.items()
+                             if p.grad is not None}
             if "clip_norm" in self.recipe:
                 norms.append(float(torch.nn.utils.clip_grad_norm_(
                     self.stepped.values(), self.recipe["clip_norm"], error_if_nonfinite=True)))

@@ -47,11 +47,11 @@ def check_training(folder, name, begins, tolerance, **plan):
     assert difference(load_file(gradients), expected) <= tolerance
     tensors = {key: value for file in sorted((saved / f"step-{STEPS}").glob("stage-*.safetensors"))
                for key, value in load_file(file).items()}
-    found = {key: value
-             for key, value in tensors.items() if key.startswith(("parameter.", "buffer."))}
+    found = {key: value for key, value in tensors.items()
+             if key.startswith(("parameter.", "buffer."))}
     wanted = {f"parameter.{name}": value.detach() for name, value in reference.parameters.items()}
-    wanted |= {key: reference.buffers[0][key.removeprefix("buffer.")]
-               for key in found if key.startswith("buffer.")}
+    wanted |= {key: reference.buffers[0][key.removeprefix("buffer.")] for key in found
+               if key.startswith("buffer.")}
     assert difference(found, wanted) <= tolerance
     return found
 

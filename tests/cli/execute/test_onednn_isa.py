@@ -42,8 +42,8 @@ def run(tmp_path):
         worker.write_text(WORKER.format(calls=str(calls), works=works))
         worker.chmod(0o755)
         calls.unlink(missing_ok=True)
-        inherited = {key: value
-                     for key, value in clean_environment().items() if key != "ONEDNN_MAX_CPU_ISA"}
+        inherited = {key: value for key, value in clean_environment().items()
+                     if key != "ONEDNN_MAX_CPU_ISA"}
         done = subprocess.run([programs / "penstock", "execute", plan_of(model, tmp_path)],
                               capture_output=True, text=True, timeout=120,
                               env={**inherited, "XDG_CACHE_HOME": str(tmp_path / "cache"),
@@ -92,8 +92,8 @@ def test_a_real_worker_multiplies(tmp_path):
     environment = {**clean_environment(), "XDG_CACHE_HOME": str(tmp_path)}
     subprocess.run([BUILD / "penstock", "execute", plan_of("llama-bf16", tmp_path)],
                    capture_output=True, timeout=300,
-                   env={key: value
-                        for key, value in environment.items() if key != "ONEDNN_MAX_CPU_ISA"})
+                   env={key: value for key, value in environment.items()
+                        if key != "ONEDNN_MAX_CPU_ISA"})
     answer, = os.listdir(tmp_path / "penstock")
     assert (tmp_path / "penstock" / answer).read_text() in ("ALL\n", "AVX512_CORE_FP16\n",
                                                             "AVX512_CORE\n", "AVX2\n")

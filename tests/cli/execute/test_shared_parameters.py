@@ -131,8 +131,8 @@ def test_forwards_and_weights_do_not_depend_on_it(tmp_path):
     reference.train(2)
     state = load_file(weights)
     assert torch.equal(state[TIED], state["lm_head.weight"])
-    expected = {name: tensor
-                for name, tensor in reference.module.state_dict().items() if name in state}
+    expected = {name: tensor for name, tensor in reference.module.state_dict().items()
+                if name in state}
     assert difference({name: state[name] for name in expected}, expected) <= FLOAT64
 
 

@@ -67,8 +67,8 @@ def page(browser, study):
 
 def complaints(browser):
     """Errors and refused requests. That `pixel` reads the canvas slowly is no fault of the page."""
-    return [entry["message"]
-            for entry in browser.get_log("browser") if "getImageData" not in entry["message"]]
+    return [entry["message"] for entry in browser.get_log("browser")
+            if "getImageData" not in entry["message"]]
 
 
 def shown(page):
