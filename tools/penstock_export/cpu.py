@@ -3,8 +3,8 @@
 
 Some virtual machines report AMX and trap on oneDNN's bfloat16 kernels that use it: only trying
 tells. A child process tries one product, once a boot; ONEDNN_MAX_CPU_ISA overrides the answer.
-oneDNN reads that variable when torch is loaded, so call limit_onednn() before the first `import
-torch`. Run as a program it prints the limit, if any.
+oneDNN reads that variable when torch is loaded, so call limit_onednn() before the first
+`import torch`. Run as a program it prints the limit, if any.
 """
 
 import os
