@@ -130,9 +130,9 @@ class Bench:
                 microbatch = yaml.safe_load(plan.read_text())["microbatch"]
                 done = self.execute(plan, graphs)
                 step = done["measured_step_s"]
+                operators = self.operators_s(json.loads(profile.read_text()), microbatch)
                 yield {"sequence": self.sequence, "microbatch": microbatch, "graphs": graphs,
-                       "operators": (self.operators_s(json.loads(profile.read_text()), microbatch),
-                                     step),
+                       "operators": (operators, step),
                        "step": (done["predicted_step_s"], step),
                        "memory": (done["predicted_peak_memory_bytes"][0],
                                   done["peak_memory_bytes"][0])}
@@ -343,8 +343,8 @@ def parse(arguments):
 def main(arguments=None):
     options = parse(arguments)
     if options.device == "cuda" and not torch.cuda.is_available():
-        sys.exit("bench/gpu.py: torch finds no GPU; --device cpu --small shows that the bench "
-                 "works")
+        sys.exit("bench/gpu.py: torch finds no GPU; "
+                 "--device cpu --small shows that the bench works")
     torch.set_float32_matmul_precision("highest")  # no TF32
     with tempfile.TemporaryDirectory() as folder:
         report = measure(Path(folder), options)

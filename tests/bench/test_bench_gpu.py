@@ -117,8 +117,8 @@ def test_a_run_within_its_limits_ends_with_0(monkeypatch, capsys, page):
       "sequence 8, microbatch 1: CUDA graphs (used (3.00 ms with, 4.00 ms without)) make a step "
       "1.263 of what it was, it is to be below 1"]),
 ], ids=["step", "operators", "memory", "graphs", "eager"])
-def test_each_missed_limit_is_a_line_and_the_page_is_written(monkeypatch, capsys, page, measured,
-                                                             says):
+def test_each_missed_limit_is_a_line_and_the_page_is_written(
+        monkeypatch, capsys, page, measured, says):
     before = page.read_text()
     status, lines = bench(monkeypatch, capsys, "--write", page, *STRICT, **measured)
     assert (status, lines) == (1, [f"bench/gpu.py: {line}" for line in says])
@@ -131,8 +131,8 @@ def test_without_a_gpu_only_limits_that_are_given_count(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("kind, rows", [("speeds", 7), ("predictions", 6)])
-def test_a_part_that_fails_is_told_and_the_others_are_written(monkeypatch, capsys, page, kind,
-                                                              rows):
+def test_a_part_that_fails_is_told_and_the_others_are_written(
+        monkeypatch, capsys, page, kind, rows):
     status, lines = bench(monkeypatch, capsys, "--write", page, fails=[(kind, 16)])
     assert (status, lines[0]) == (1, f"bench/gpu.py: {kind} at sequence 16 failed: penstock "
                                   "execute plan.yaml")

@@ -35,8 +35,8 @@ def simgrid_s(*arguments):
 
 @pytest.mark.parametrize("schedule,ranks,stages,microbatches",
                          [("1f1b", 4, 1, 10), ("zbv", 3, 2, 7)])
-def test_a_csv_file_and_its_schedule_take_as_long_in_both(tmp_path, schedule, ranks, stages,
-                                                          microbatches):
+def test_a_csv_file_and_its_schedule_take_as_long_in_both(
+        tmp_path, schedule, ranks, stages, microbatches):
     csv = tmp_path / "program.csv"
     csv.write_text(output(BUILD / "tests" / "pipeline" / "print-schedule", schedule, ranks, stages,
                           microbatches, "lowered"))

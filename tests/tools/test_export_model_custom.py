@@ -58,8 +58,8 @@ def test_a_custom_operator_is_refused_by_name_with_the_cure(export, user_file):
             "--decompose")
 
 
-def test_decompose_replaces_a_custom_operator_by_its_body_and_keeps_the_others_whole(export,
-                                                                                     user_file):
+def test_decompose_replaces_a_custom_operator_by_its_body_and_keeps_the_others_whole(
+        export, user_file):
     result = export(swish_model(user_file, "replaced"), options=["--decompose"])
     assert result.code == 0, result.messages
     assert "outputs, gradients and buffers equal the module's" in result.messages
@@ -92,8 +92,8 @@ def test_a_composite_kernel_of_a_library_is_a_decomposition(export, user_file):
                                                                "aten.add.Tensor"}
 
 
-def test_a_registered_decomposition_is_taken_and_without_one_the_operator_is_refused(export,
-                                                                                     user_file):
+def test_a_registered_decomposition_is_taken_and_without_one_the_operator_is_refused(
+        export, user_file):
     body = "return self.linear(torch.ops.{}.triple(x))"
     path = with_operators(user_file(body.format("bare")), LIBRARY.format(space="bare", more=""))
     refused(export(path, options=["--decompose"]), "operator bare.triple.default",

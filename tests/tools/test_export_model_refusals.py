@@ -61,8 +61,8 @@ def test_what_torch_cannot_export_is_refused_with_its_reason(export, user_file, 
     ("rows = x[:, 0].nonzero().squeeze(1)\ny = self.linear(x)\n"
      "return y.index_add(0, rows, x[rows])", "aten.nonzero"),
     ("return self.linear(x) * x.sum().item()", "aten.item")])
-def test_sizes_and_numbers_that_depend_on_values_are_refused_with_the_operator(export, user_file,
-                                                                               body, operator):
+def test_sizes_and_numbers_that_depend_on_values_are_refused_with_the_operator(
+        export, user_file, body, operator):
     refused(export(user_file(body)), f"operator {operator}", "depends on the values", "moe.py")
 
 

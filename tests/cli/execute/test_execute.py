@@ -137,8 +137,8 @@ def test_the_pippy_network_on_three_ranks(tmp_path, name, width, tolerance):
 
 @any_device
 @pytest.mark.parametrize("name, tolerance", [("iterative", FLOAT32), ("iterative-f64", FLOAT64)])
-def test_the_iterative_network_on_four_ranks_keeps_its_shared_weights_equal(tmp_path, name,
-                                                                            tolerance):
+def test_the_iterative_network_on_four_ranks_keeps_its_shared_weights_equal(
+        tmp_path, name, tolerance):
     dtype = torch.float64 if "f64" in name else torch.float32
     data = vectors(tmp_path, "x", 32, dtype)
     plan = write_plan(tmp_path, model_path(name), data,

@@ -56,8 +56,8 @@ def run(*command):
 
 
 @pytest.mark.parametrize("seconds", [0, 2])
-def test_a_rank_that_was_killed_is_the_cause_however_long_it_takes_to_end(penstock, tmp_path,
-                                                                          seconds):
+def test_a_rank_that_was_killed_is_the_cause_however_long_it_takes_to_end(
+        penstock, tmp_path, seconds):
     """A GPU's driver may need seconds to let go of a process whose sockets are closed already."""
     done = run(penstock(LOST.format(seconds=seconds)), "execute", good_plan(tmp_path))
     assert done.returncode == 1
@@ -93,8 +93,8 @@ def test_a_rank_that_had_to_be_killed_is_not_the_cause(penstock, tmp_path):
 @pytest.mark.parametrize("flags, count, ranks",
                          [([], 1, 1), ([], 2, 2), ([], 8, 2), (["--ranks", "4"], 8, 4),
                           (["--ranks-per-device", "2"], 1, 2)])
-def test_a_profile_is_measured_by_two_ranks_where_there_are_gpus_for_them(penstock, tmp_path, flags,
-                                                                          count, ranks):
+def test_a_profile_is_measured_by_two_ranks_where_there_are_gpus_for_them(
+        penstock, tmp_path, flags, count, ranks):
     job = tmp_path / "job.yaml"
     job.write_text(f"penstock: job\nmodel: {BUILD}/tests/models/pippy.pt2\nloss: cross_entropy\n"
                    "optimizer: {kind: sgd, learning_rate: 0.1}\nglobal_batch: 4\n")

@@ -140,8 +140,8 @@ def test_what_a_format_cannot_say_is_refused_and_nothing_written(tmp_path, case)
 
 @pytest.mark.parametrize("form", ["torchtitan", "megatron", "deepspeed"])
 def test_recomputation_of_some_stages_is_refused(tmp_path, form):
-    plan = write_plan(tmp_path, model_path("gpt"), tmp_path / "no.safetensors", ["", "blocks.1"], 4,
-                      2)
+    plan = write_plan(tmp_path, model_path("gpt"), tmp_path / "no.safetensors",
+                      ["", "blocks.1"], 4, 2)
     plan.write_text(plan.read_text().replace("rank: 1", "recompute: true\n  rank: 1"))
     done = export(plan, form, tmp_path / "out")
     assert done.returncode == 2 and not (tmp_path / "out").exists()
@@ -161,8 +161,8 @@ def test_a_schedule_file_is_not_written_over_the_config(tmp_path):
 @pytest.mark.parametrize("form",
                          ["torch-csv", "torch-split", "torchtitan", "megatron", "deepspeed"])
 def test_an_export_is_the_same_every_time_and_help_names_its_format(tmp_path, form):
-    plan = write_plan(tmp_path, model_path("gpt"), tmp_path / "no.safetensors", ["", "blocks.1"], 4,
-                      2)
+    plan = write_plan(tmp_path, model_path("gpt"), tmp_path / "no.safetensors",
+                      ["", "blocks.1"], 4, 2)
     for name in ("first", "second"):
         done = export(plan, form, tmp_path / name)
         assert done.returncode == 0, done.stderr

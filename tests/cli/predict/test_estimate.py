@@ -230,8 +230,8 @@ def total(profile):
 def test_the_fitted_estimate_is_no_further_off_than_its_residual(measured):
     """By the triangle inequality, whatever was measured; 6 digits of the residual are kept."""
     real, fitted = measured
-    assert [s["microbatch"] for s in fitted["microbatches"]] == [s["microbatch"]
-                                                                 for s in real["microbatches"]]
+    assert ([s["microbatch"] for s in fitted["microbatches"]]
+            == [s["microbatch"] for s in real["microbatches"]])
     residual = float(fitted["device"]["details"]["fit.residual"])
     assert abs(total(fitted) / total(real) - 1) <= residual * (1 + 1e-5) + 1e-9
 

@@ -153,8 +153,8 @@ def test_keys_buttons_wheel_and_drag_change_what_is_shown(page, study):
     assert shown(page) == (0, end)
 
     at = place(page, 0, "0F3")
-    wheel = webdriver.common.actions.wheel_input.ScrollOrigin.from_viewport(round(at["x"]),
-                                                                            round(at["y"]))
+    wheel = webdriver.common.actions.wheel_input.ScrollOrigin.from_viewport(
+        round(at["x"]), round(at["y"]))
     ActionChains(page).scroll_from_origin(wheel, 0, -500).perform()
     zoomed = shown(page)
     assert zoomed[0] < at["start"] < zoomed[1] and zoomed[1] - zoomed[0] < end

@@ -94,8 +94,8 @@ def test_searches_the_schedules_asked_for(tmp_path, schedules):
     rows = re.findall(r"^ *\*? +(\S+) +1 x \d ", done.stdout, re.M)
     assert set(rows) == set(schedules)
     simulated = run(PENSTOCK, "simulate", tmp_path / "plan.yaml", "--json")
-    assert json.loads(simulated.stdout)["step_s"] == float(prediction(tmp_path / "plan.yaml",
-                                                                      "step_s"))
+    assert (json.loads(simulated.stdout)["step_s"]
+            == float(prediction(tmp_path / "plan.yaml", "step_s")))
 
 
 def test_a_manual_split_goes_with_a_schedule_of_two_stages_per_rank(tmp_path):

@@ -50,8 +50,8 @@ def torch_schedule(name, ranks, stages_per_rank, microbatches):
     schedule.number_of_rounds = max(1, microbatches // ranks)
     schedule.microbatches_per_round = microbatches // schedule.number_of_rounds
     style = "v" if name in V_SHAPED else "loop"
-    schedule.stage_index_to_group_rank = generate_stage_to_rank_mapping(ranks, schedule._num_stages,
-                                                                        style=style)
+    schedule.stage_index_to_group_rank = generate_stage_to_rank_mapping(
+        ranks, schedule._num_stages, style=style)
     return schedule
 
 
