@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""One GPU: GPT-2 small's step under Penstock, with and without CUDA graphs, beside PyTorch's eager step; and what a
-profile predicts beside what is measured. Prints Markdown, and puts it into a page with --write.
+"""One GPU: GPT-2 small's step under Penstock, with and without CUDA graphs, beside PyTorch's eager
+step; and what a profile predicts beside what is measured. Prints Markdown, and puts it into a page
+with --write.
 
     .venv/bin/python bench/gpu.py [--write docs/gpu.md] [--steps N] [--device cpu --small]
 
-Needs build/penstock and .venv. All train configs/models/gpt.py from random weights on the same tokens with AdamW in
-float32. Page and output have what was measured even where a part failed. Ends with 1 where one did, and where a figure
-misses its limit (the options below; without a GPU only those that are given count). --device cpu --small only shows
-that the bench itself works.
+Needs build/penstock and .venv. All train configs/models/gpt.py from random weights on the same
+tokens with AdamW in float32. Page and output have what was measured even where a part failed. Ends
+with 1 where one did, and where a figure misses its limit (the options below; without a GPU only
+those that are given count). --device cpu --small only shows that the bench itself works.
 """
 
 import argparse
@@ -28,11 +29,12 @@ from reporting import PENSTOCK, ROOT, export, run, table
 
 sys.path.insert(0, str(ROOT / "configs" / "models"))
 
-import gpt  # noqa: E402: found through the line above
+import gpt
 
 GPT2_SMALL = {"layers": 12, "hidden": 768, "heads": 12, "vocabulary": 50257, "tied": True}
 TINY = {"layers": 2, "hidden": 32, "heads": 2, "vocabulary": 128, "tied": True}
-# The GPU computes throughout at the first length; at the second its kernels are shorter than their launches.
+# The GPU computes throughout at the first length; at the second its kernels are shorter than their
+# launches.
 SEQUENCES, TINY_SEQUENCES = (1024, 128), (16, 8)
 BATCH = 16  # less, and a profile measures no CUDA graphs: that would take longer than a step
 MICROBATCHES, TINY_MICROBATCHES = (1, 2, 4, 8), (1, 8)
@@ -50,7 +52,8 @@ class Bench:
         self.settings = (TINY if options.small else GPT2_SMALL) | {"sequence": sequence}
         folder.mkdir(exist_ok=True)
         export("gpt", folder / "gpt.pt2", timeout=TIMEOUT_S, **self.settings)
-        tokens = np.random.default_rng(0).integers(self.settings["vocabulary"], size=4 * BATCH * sequence + 1)
+        tokens = np.random.default_rng(0).integers(self.settings["vocabulary"],
+                                                   size=4 * BATCH * sequence + 1)
         tokens.astype(np.uint16).tofile(folder / "tokens.bin")
         self.job = {"model": str(folder / "gpt.pt2"), "loss": "cross_entropy", "optimizer": ADAMW,
                     "data": str(folder / "tokens.bin"), "sequence": sequence, "global_batch": BATCH,
@@ -61,15 +64,16 @@ class Bench:
         return run(PENSTOCK, command, *flags, timeout=TIMEOUT_S)
 
     def execute(self, plan, graphs):
-        return json.loads(self.penstock("execute", plan, "--json", "--device", self.options.device, "--steps",
-                                        self.options.steps, *graph_flags(graphs)))
+        return json.loads(self.penstock("execute", plan, "--json", "--device", self.options.device,
+                                        "--steps", self.options.steps, *graph_flags(graphs)))
 
     def one_stage(self, microbatch, graphs):
         """What `execute` reports of it."""
         plan = self.folder / "plan.yaml"
         plan.write_text(yaml.safe_dump({
-            "penstock": "plan", "version": 1, "job": self.job, "schedule": "1f1b", "microbatches": BATCH // microbatch,
-            "microbatch": microbatch, "stages": [{"rank": 0, "begin": ""}]}))
+            "penstock": "plan", "version": 1, "job": self.job, "schedule": "1f1b",
+            "microbatches": BATCH // microbatch, "microbatch": microbatch,
+            "stages": [{"rank": 0, "begin": ""}]}))
         return self.execute(plan, graphs)
 
     def eager_s(self, microbatch, fused):
@@ -77,8 +81,10 @@ class Bench:
         device = self.options.device
         module = gpt.model(**self.settings).to(device)
         optimizer = torch.optim.AdamW(module.parameters(), lr=ADAMW["learning_rate"],
-                                      weight_decay=ADAMW["weight_decay"], fused=True if fused else None)
-        tokens = torch.from_numpy(np.fromfile(self.folder / "tokens.bin", dtype=np.uint16).astype(np.int64))
+                                      weight_decay=ADAMW["weight_decay"],
+                                      fused=True if fused else None)
+        tokens = torch.from_numpy(np.fromfile(self.folder / "tokens.bin",
+                                              dtype=np.uint16).astype(np.int64))
         tokens = tokens.pin_memory() if device == "cuda" else tokens
         length, seconds = self.sequence, []
         for step in range(self.options.steps):
@@ -103,35 +109,44 @@ class Bench:
             eager = {fused: self.eager_s(microbatch, fused) for fused in (False, True)}
             if self.options.device == "cuda":
                 torch.cuda.empty_cache()  # others need it now
-            done = {graphs: self.one_stage(microbatch, graphs) for graphs in graph_settings(self.options)}
-            yield {"sequence": self.sequence, "microbatch": microbatch, "eager": eager[False], "fused": eager[True],
+            done = {graphs: self.one_stage(microbatch, graphs)
+                    for graphs in graph_settings(self.options)}
+            yield {"sequence": self.sequence, "microbatch": microbatch, "eager": eager[False],
+                   "fused": eager[True],
                    "steps": {graphs: run_["measured_step_s"] for graphs, run_ in done.items()},
                    "graphs": done["auto"]["cuda_graphs"][0] if "auto" in done else None}
 
     def predictions(self):
-        """(predicted, measured) by profile and execute: a step of one stage with the smallest microbatch and with the
-        one that the planner takes, its memory, and the step as the sum of the times of its operators."""
+        """(predicted, measured) by profile and execute: a step of one stage with the smallest
+        microbatch and with the one that the planner takes, its memory, and the step as the sum of
+        the times of its operators."""
         profile, plan = self.folder / "profile.json", self.folder / "planned.yaml"
-        self.penstock("profile", self.folder / "job.yaml", "--device", self.options.device, "--ranks", 1, "-o", profile)
+        self.penstock("profile", self.folder / "job.yaml", "--device", self.options.device,
+                      "--ranks", 1, "-o", profile)
         for microbatches in (BATCH, "auto"):
             for graphs in graph_settings(self.options):
-                self.penstock("plan", profile, "--ranks", 1, "--microbatches", microbatches, *graph_flags(graphs), "-o",
-                              plan)
+                self.penstock("plan", profile, "--ranks", 1, "--microbatches", microbatches,
+                              *graph_flags(graphs), "-o", plan)
                 microbatch = yaml.safe_load(plan.read_text())["microbatch"]
                 done = self.execute(plan, graphs)
                 step = done["measured_step_s"]
+                operators = self.operators_s(json.loads(profile.read_text()), microbatch)
                 yield {"sequence": self.sequence, "microbatch": microbatch, "graphs": graphs,
-                       "operators": (self.operators_s(json.loads(profile.read_text()), microbatch), step),
+                       "operators": (operators, step),
                        "step": (done["predicted_step_s"], step),
-                       "memory": (done["predicted_peak_memory_bytes"][0], done["peak_memory_bytes"][0])}
+                       "memory": (done["predicted_peak_memory_bytes"][0],
+                                  done["peak_memory_bytes"][0])}
 
     def operators_s(self, profile, microbatch):
-        """F and B of all operators and the loss's F for each microbatch, and the optimizer's step."""
-        costs = next(costs for costs in profile["microbatches"] if costs["microbatch"] == microbatch)
+        """F and B of all operators and the loss's F for each microbatch, and the optimizer's
+        step."""
+        costs = next(costs for costs in profile["microbatches"]
+                     if costs["microbatch"] == microbatch)
         times = [operator["times"][action]["mean_s"] for operator in costs["operators"]
                  for action in ("forward", "backward")]
         once = sum(times) + costs["loss_forward"]["mean_s"]
-        parameter_bytes = sum(p.numel() * p.element_size() for p in gpt.model(**self.settings).parameters())
+        parameter_bytes = sum(p.numel() * p.element_size()
+                              for p in gpt.model(**self.settings).parameters())
         stepping = (profile["optimizer_s_per_byte"] + profile["zero_s_per_byte"]) * parameter_bytes
         return BATCH // microbatch * once + stepping
 
@@ -166,12 +181,14 @@ def best_eager_s(row):
 
 
 def show_graphs(graphs):
-    """Whether a run used them, and why not; what its warm-up measured of a step's compute, where it did."""
+    """Whether a run used them, and why not; what its warm-up measured of a step's compute, where it
+    did."""
     if graphs is None:
         return "-"
     text = "used" if graphs["on"] else f"not used: {graphs['why_not']}"
     if graphs["with_s"] > 0:
-        text += f" ({milliseconds(graphs['with_s'])} with, {milliseconds(graphs['without_s'])} without)"
+        text += (f" ({milliseconds(graphs['with_s'])} with, {milliseconds(graphs['without_s'])} "
+                 "without)")
     return text
 
 
@@ -188,10 +205,12 @@ def show_prediction(row):
     shown = {key: row[key] for key in ("sequence", "microbatch", "graphs")}
     step = row["step"][1]
     shown |= {"step measured": milliseconds(step),
-              "sum of operators": f"{milliseconds(row['operators'][0])} ({percent(*row['operators'])})",
+              "sum of operators": (f"{milliseconds(row['operators'][0])} "
+                                   f"({percent(*row['operators'])})"),
               "step predicted": f"{milliseconds(row['step'][0])} ({percent(*row['step'])})"}
     return shown | {"memory measured": megabytes(row["memory"][1]),
-                    "memory predicted": f"{megabytes(row['memory'][0])} ({percent(*row['memory'])})"}
+                    "memory predicted": (f"{megabytes(row['memory'][0])} "
+                                         f"({percent(*row['memory'])})")}
 
 
 def place(row):
@@ -202,17 +221,19 @@ def missed_by_speed(row, limits, sequences):
     """Penstock, by itself, is not slower than eager; short kernels are faster by CUDA graphs."""
     step, eager = list(row["steps"].values())[-1], best_eager_s(row)
     if limits["eager"] is not None and step > limits["eager"] * eager:
-        yield f"{place(row)}: a step takes {step / eager:.3f} of PyTorch's eager one, the limit is {limits['eager']:g}"
+        yield (f"{place(row)}: a step takes {step / eager:.3f} of PyTorch's eager one, the limit "
+               f"is {limits['eager']:g}")
     if row["graphs"] is None or row["sequence"] != sequences[-1] or row["microbatch"] != 1:
         return
     ratio = row["steps"]["auto"] / row["steps"]["off"]
     if limits["graphs"] is not None and ratio >= limits["graphs"]:
-        yield (f"{place(row)}: CUDA graphs ({show_graphs(row['graphs'])}) make a step {ratio:.3f} of what it was, "
-               f"it is to be below {limits['graphs']:g}")
+        yield (f"{place(row)}: CUDA graphs ({show_graphs(row['graphs'])}) make a step {ratio:.3f} "
+               f"of what it was, it is to be below {limits['graphs']:g}")
 
 
 def missed_by_prediction(row, limits, sequences):
-    """Without CUDA graphs, and where the device does not wait for its host: else the kernels are not all."""
+    """Without CUDA graphs, and where the device does not wait for its host: else the kernels are
+    not all."""
     if row["graphs"] == "auto" or row["sequence"] != sequences[0]:
         return
     for key, name, limit in (("operators", "the sum of the operators", limits["step"]),
@@ -220,7 +241,8 @@ def missed_by_prediction(row, limits, sequences):
                              ("memory", "the predicted memory", limits["memory"])):
         said, found = row[key]
         if limit is not None and abs(said / found - 1) > limit:
-            yield f"{place(row)}: {name} is off by {percent(said, found)}, the limit is {100 * limit:g} %"
+            yield (f"{place(row)}: {name} is off by {percent(said, found)}, the limit is "
+                   f"{100 * limit:g} %")
 
 
 class Report:
@@ -270,8 +292,8 @@ def header(options):
     machine = "CPU: only to show that the bench works"
     if options.device == "cuda":
         machine = f"{torch.cuda.get_device_name()}, driver {driver()}, CUDA {torch.version.cuda}"
-    return (f"{model} in float32, TF32 off, AdamW; {machine}, torch {torch.__version__}, {date.today()}; medians of "
-            f"{options.steps - 3} steps of {BATCH} samples.")
+    return (f"{model} in float32, TF32 off, AdamW; {machine}, torch {torch.__version__}, "
+            f"{date.today()}; medians of {options.steps - 3} steps of {BATCH} samples.")
 
 
 def measure(folder, options):
@@ -281,7 +303,8 @@ def measure(folder, options):
     benches = {}
 
     def rows(kind, sequence):
-        """Exports the model when its first row is asked for: what fails is a failure of that part."""
+        """Exports the model when its first row is asked for: what fails is a failure of that
+        part."""
         if sequence not in benches:
             benches[sequence] = Bench(folder / str(sequence), options, sequence)
         yield from getattr(benches[sequence], kind)()
@@ -295,16 +318,20 @@ def measure(folder, options):
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--small", action="store_true", help="a tiny model")
-    parser.add_argument("--steps", type=int, default=23, help="of which the first three do not count")
+    parser.add_argument("--steps", type=int, default=23,
+                        help="of which the first three do not count")
     parser.add_argument("--write", type=Path, help="the page whose marked part is replaced")
     helps = {"step": "relative, of the predicted step and of the sum over operators",
-             "memory": "relative, of the predicted memory", "eager": "of Penstock's step to PyTorch's eager one",
+             "memory": "relative, of the predicted memory",
+             "eager": "of Penstock's step to PyTorch's eager one",
              "graphs": "of a step with CUDA graphs to one without, of small kernels"}
     for name, text in helps.items():
-        parser.add_argument(f"--{name}-limit", type=float, help=f"{text}; of a GPU: {LIMITS[name]:g}")
+        parser.add_argument(f"--{name}-limit", type=float,
+                            help=f"{text}; of a GPU: {LIMITS[name]:g}")
     options = parser.parse_args(arguments)
     if options.device == "cuda":
         for name, limit in LIMITS.items():
@@ -316,7 +343,8 @@ def parse(arguments):
 def main(arguments=None):
     options = parse(arguments)
     if options.device == "cuda" and not torch.cuda.is_available():
-        sys.exit("bench/gpu.py: torch finds no GPU; --device cpu --small shows that the bench works")
+        sys.exit("bench/gpu.py: torch finds no GPU; "
+                 "--device cpu --small shows that the bench works")
     torch.set_float32_matmul_precision("highest")  # no TF32
     with tempfile.TemporaryDirectory() as folder:
         report = measure(Path(folder), options)

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""How long planning takes and how good its plans are: GPTs of growing depth, growing clusters, one schedule and all,
-and GPT-3 175B against the layout that Megatron published for it. Prints Markdown; needs build/penstock and .venv.
+"""How long planning takes and how good its plans are: GPTs of growing depth, growing clusters, one
+schedule and all, and GPT-3 175B against the layout that Megatron published for it. Prints Markdown;
+needs build/penstock and .venv.
 
     .venv/bin/python bench/plan.py [--repeat N] [--layers N ...]
 
-Models are exported without weights and estimated (configs/devices/h100.yaml): nothing is run on a device.
+Models are exported without weights and estimated (configs/devices/h100.yaml): nothing is run on a
+device.
 """
 
 import argparse
@@ -22,7 +24,8 @@ from reporting import PENSTOCK, ROOT, export, run, table
 
 CLUSTERS = ROOT / "configs" / "clusters"
 TIMEOUT_S = 1800  # of a command; the longest search takes minutes
-GPT3 = {"layers": 96, "hidden": 12288, "heads": 96, "sequence": 2048, "vocabulary": 50257, "dtype": "bfloat16"}
+GPT3 = {"layers": 96, "hidden": 12288, "heads": 96, "sequence": 2048, "vocabulary": 50257,
+        "dtype": "bfloat16"}
 
 
 def profile(folder, layers):
@@ -33,7 +36,8 @@ def profile(folder, layers):
     job.write_text(text.replace("../../build/models/gpt3.pt2", str(model)))
     begin = time.perf_counter()
     spec = ROOT / "configs" / "devices" / "h100.yaml"
-    run(PENSTOCK, "profile", job, "--device", "estimate", "--spec", spec, "-o", path, timeout=TIMEOUT_S)
+    run(PENSTOCK, "profile", job, "--device", "estimate", "--spec", spec, "-o", path,
+        timeout=TIMEOUT_S)
     return path, time.perf_counter() - begin
 
 
@@ -43,12 +47,14 @@ def plan(profile_path, *options, repeat=1):
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(repeat):
             begin = time.perf_counter()
-            text = run(PENSTOCK, "plan", profile_path, "-o", Path(folder) / "plan.yaml", *options, timeout=TIMEOUT_S)
+            text = run(PENSTOCK, "plan", profile_path, "-o", Path(folder) / "plan.yaml", *options,
+                       timeout=TIMEOUT_S)
             seconds.append(time.perf_counter() - begin)
-    searched = re.search(r"searched +(\d+)?.* on \d+ ranks: (\d+) layouts?, \d+ looked into, (\d+)", text)
+    searched = re.search(r"searched +(\d+)?.* on \d+ ranks: (\d+) layouts?, \d+ looked into, (\d+)",
+                         text)
     binding = re.search(r"^binding +(\w+)", text, re.M)
-    return {"seconds": statistics.median(seconds), "units": searched[1] or "given", "layouts": searched[2],
-            "simulated": searched[3],
+    return {"seconds": statistics.median(seconds), "units": searched[1] or "given",
+            "layouts": searched[2], "simulated": searched[3],
             "step": re.search(r"^step +([\d.]+ \w+)", text, re.M)[1],
             "gap": re.search(r"this one is ([\d.]+) % above", text)[1],
             "binds": binding[1] if binding else "-",
@@ -66,17 +72,19 @@ def growth(profiles, repeat):
         options = ["--ranks", ranks, "--memory", "640GB"]
         options += ["--schedule", schedules] if schedules else []
         found = plan(profiles[layers], *options, repeat=repeat)
-        yield {"layers": layers, "units": found["units"], "ranks": ranks, "schedules": schedules or "all",
-               "layouts": found["layouts"], "simulated": found["simulated"], "complete": found["complete"],
+        yield {"layers": layers, "units": found["units"], "ranks": ranks,
+               "schedules": schedules or "all", "layouts": found["layouts"],
+               "simulated": found["simulated"], "complete": found["complete"],
                "seconds": f"{found['seconds']:.2f}", "above the bound": f"{found['gap']} %"}
 
 
 def published():
-    """Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (2022), table 3: 175B, tensor
-    parallel 8, pipeline 8, interleaved with 3 stages per rank, microbatches of one sample."""
+    """Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (2022),
+    table 3: 175B, tensor parallel 8, pipeline 8, interleaved with 3 stages per rank, microbatches
+    of one sample."""
     cuts = ",".join(f"blocks.{layer}:beginning" for layer in range(4, 96, 4))
-    return ["--cluster", CLUSTERS / "h100_128_nodes_tensor8.yaml", "--schedule", "interleaved-1f1b", "--stages-per-rank", 3,
-            "--data-parallel", 16, "--microbatches", 96, "--split", cuts]
+    return ["--cluster", CLUSTERS / "h100_128_nodes_tensor8.yaml", "--schedule", "interleaved-1f1b",
+            "--stages-per-rank", 3, "--data-parallel", 16, "--microbatches", 96, "--split", cuts]
 
 
 def gpt3(path, repeat):
@@ -84,12 +92,14 @@ def gpt3(path, repeat):
     tensor8 = ["--cluster", CLUSTERS / "h100_128_nodes_tensor8.yaml"]
     cases = {"1024 devices, our plan": ["--cluster", CLUSTERS / "h100_128_nodes.yaml"],
              "128 devices of 8, our plan": tensor8,
-             "128 devices of 8, interleaved 1F1B only": tensor8 + ["--schedule", "interleaved-1f1b"],
+             "128 devices of 8, interleaved 1F1B only": [*tensor8, "--schedule",
+                                                         "interleaved-1f1b"],
              "128 devices of 8, the published layout": published()}
     for name, options in cases.items():
         found = plan(path, *options, repeat=repeat)
         yield {"GPT-3 175B on 1024 H100": name, "plan": found["plan"], "step": found["step"],
-               "above the bound": f"{found['gap']} %", "binds": found["binds"], "seconds": f"{found['seconds']:.1f}"}
+               "above the bound": f"{found['gap']} %", "binds": found["binds"],
+               "seconds": f"{found['seconds']:.1f}"}
 
 
 def processor():
@@ -98,11 +108,13 @@ def processor():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=3, help="times are medians of so many runs")
     parser.add_argument("--layers", type=int, nargs="+", default=[12, 24, 48, 96])
     options = parser.parse_args()
-    print(f"{os.cpu_count()} cores of {processor()}, medians of {options.repeat} runs, {date.today()}\n")
+    print(f"{os.cpu_count()} cores of {processor()}, medians of {options.repeat} runs, "
+          f"{date.today()}\n")
     with tempfile.TemporaryDirectory() as folder:
         profiles = {}
         for layers in options.layers:

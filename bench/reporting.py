@@ -13,7 +13,8 @@ def run(*command, timeout=None):
     """What it prints; ends this program where it fails, or takes more than `timeout` seconds."""
     told = " ".join(map(str, command))
     try:
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, timeout=timeout)
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False,
+                              timeout=timeout)
     except subprocess.TimeoutExpired:
         sys.exit(f"{told}\ntook more than {timeout} s")
     if done.returncode != 0:
@@ -24,14 +25,15 @@ def run(*command, timeout=None):
 def export(model, output, *flags, timeout=None, **settings):
     """configs/models/MODEL.py with these settings, as OUTPUT."""
     given = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-    run(sys.executable, ROOT / "tools" / "export_model.py", ROOT / "configs" / "models" / f"{model}.py", "-o", output,
-        *flags, *given, timeout=timeout)
+    run(sys.executable, ROOT / "tools" / "export_model.py",
+        ROOT / "configs" / "models" / f"{model}.py", "-o", output, *flags, *given, timeout=timeout)
 
 
 def table(rows):
     """Rows of equal keys, as Markdown."""
     cells = [list(rows[0])] + [[str(value) for value in row.values()] for row in rows]
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
-    lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |" for row in cells]
+    padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in cells]
+    lines = ["| " + " | ".join(row) + " |" for row in padded]
     lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
     return "\n".join(lines)

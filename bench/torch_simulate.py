@@ -1,9 +1,11 @@
-"""Times torch's own schedule simulator on 1F1B: python torch_simulate.py RANKS MICROBATCHES REPETITIONS
+"""Times torch's own schedule simulator on 1F1B: python torch_simulate.py RANKS MICROBATCHES
+REPETITIONS
 
-Prints one JSON object: torch's version, `tasks` (compute actions and messages), `actions` (torch's own count,
-which has a SEND and a RECV per message), `seconds` per repetition (the schedule, its lowering and its simulation)
-and of these `simulate_seconds` (the simulation alone), `cpu_seconds` (the processor's part of `seconds`), `steps` (simulated steps: torch's simulator knows no times)
-and `peak_bytes` (memory that the first repetition added).
+Prints one JSON object: torch's version, `tasks` (compute actions and messages), `actions` (torch's
+own count, which has a SEND and a RECV per message), `seconds` per repetition (the schedule, its
+lowering and its simulation) and of these `simulate_seconds` (the simulation alone), `cpu_seconds`
+(the processor's part of `seconds`), `steps` (simulated steps: torch's simulator knows no times) and
+`peak_bytes` (memory that the first repetition added).
 """
 
 import json
@@ -16,11 +18,13 @@ from torch.distributed.pipelining import schedules
 
 
 def one_f_one_b(ranks, microbatches):
-    """Each rank's compute actions: warm-up forwards, then a backward and a forward in turn, then the rest."""
+    """Each rank's compute actions: warm-up forwards, then a backward and a forward in turn, then
+    the rest."""
     order = {}
     for rank in range(ranks):
         forwards = [schedules._Action(rank, schedules.FORWARD, m) for m in range(microbatches)]
-        backwards = [schedules._Action(rank, schedules.FULL_BACKWARD, m) for m in range(microbatches)]
+        backwards = [schedules._Action(rank, schedules.FULL_BACKWARD, m)
+                     for m in range(microbatches)]
         warmup = min(microbatches, ranks - rank)
         order[rank] = forwards[:warmup]
         for m in range(microbatches):
@@ -30,14 +34,16 @@ def one_f_one_b(ranks, microbatches):
 
 
 def simulate_once(ranks, microbatches):
-    """Seconds in all, of the simulation alone, of the processor; the lowered program; simulated steps."""
+    """Seconds in all, of the simulation alone, of the processor; the lowered program; simulated
+    steps."""
     cpu = time.process_time()
     start = time.perf_counter()
     lowered = schedules._add_send_recv(one_f_one_b(ranks, microbatches), lambda stage: stage, ranks)
     built = time.perf_counter()
     steps = schedules._simulate_comms_compute(lowered, lambda stage: stage, ranks)
     end = time.perf_counter()
-    return (end - start, end - built, time.process_time() - cpu), lowered, max(len(row) for row in steps.values())
+    return ((end - start, end - built, time.process_time() - cpu), lowered,
+            max(len(row) for row in steps.values()))
 
 
 def memory_bytes(key):
@@ -48,7 +54,8 @@ def memory_bytes(key):
 
 def main():
     ranks, microbatches, repetitions = map(int, sys.argv[1:])
-    Path("/proc/self/clear_refs").write_text("5")  # VmHWM starts anew: the import's peak does not count
+    # VmHWM starts anew: the import's peak does not count
+    Path("/proc/self/clear_refs").write_text("5")
     before = memory_bytes("VmRSS")
     lowered, steps = simulate_once(ranks, microbatches)[1:]
     added = memory_bytes("VmHWM") - before

@@ -11,7 +11,7 @@ namespace penstock {
 
 /// Roofline (Williams, Waterman, Patterson, "Roofline", CACM 52, 2009) for each operator and
 /// action: the longer of FLOPs at the class's efficiency of the peak and bytes at that of the
-/// bandwidth, and a launch (estimate_work.hpp says of what); bytes held as estimate_memory.hpp
+/// bandwidth, and a launch (estimate/work.hpp says of what); bytes held as estimate/memory.hpp
 /// says. For every divisor of the global batch that the model allows and of which every unit alone,
 /// with parameters, gradients and optimizer state, fits in the device's memory. The optimizer,
 /// accumulation and clearing move bytes at the class's efficiency. Reading data, hand-offs and the

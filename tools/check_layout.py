@@ -14,27 +14,33 @@ Prints what is wrong, a line each, and ends with 1 if anything is.
 """
 
 import argparse
+import ast
 import collections
+import io
 import os
 import re
 import subprocess
 import sys
+import tokenize
 
-FOLDERS = ("base", "graph", "pipeline", "launch", "estimate", "simulator", "planner", "backend", "cli")
+FOLDERS = ("base", "graph", "pipeline", "launch", "estimate", "simulator", "planner", "backend",
+           "cli")
 CODE = (".cpp", ".hpp", ".py", ".sh", ".js", ".css", ".build")
 MAX_FILES, MAX_COLUMNS = 16, 100
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 LIBTORCH = re.compile(r"^#include [<\"](torch|ATen|c10)/", re.M)
 # A path with a folder, or a bare name, of a kind of file that a checkout has.
-NAMED = re.compile(r"(?<![\w./*$<>{}-])((?:[\w-]+/)*[\w-]+\.(?:cpp|hpp|py|md|js|css|build))(?![\w*/(])")
-# Named in docs and comments, and nobody's file here: what a user writes, what a tool makes.
-FOREIGN = {"my_model.py", "module.py", "train.py", "OUT.pt2", "pipe.py", "page_files.hpp", "FILE.py", "NAME.py"}
+NAMED = re.compile(
+    r"(?<![\w./*$<>{}-])((?:[\w-]+/)*[\w-]+\.(?:cpp|hpp|py|md|js|css|build))(?![\w*/(])")
+# Named in docs and comments, and no file here: what a user writes, what a tool makes. A name in
+# capitals (OUT.py) stands for any.
+FOREIGN = {"my_model.py", "module.py", "train.py", "pipe.py", "page_files.hpp"}
 
 
 def tracked(root):
-    names = subprocess.run(["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard"],
-                           capture_output=True, text=True, check=True).stdout.split("\n")
-    return [name for name in names if name and os.path.exists(os.path.join(root, name))]
+    command = ["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")
+    return [name for name in names if os.path.isfile(os.path.join(root, name))]
 
 
 def read(root, name):
@@ -47,7 +53,7 @@ def folder(name):
 
 
 def arrows(texts):
-    """For each folder those that its files include from, with one file of each end as the evidence."""
+    """The folders that each folder's files include from, with a file of each end as evidence."""
     found = collections.defaultdict(dict)
     for name, text in texts.items():
         for included in INCLUDE.findall(text):
@@ -58,18 +64,21 @@ def arrows(texts):
 
 
 def levels(nodes):
-    """The graphs that must have no circle: all folders, and the parts of each folder that has folders."""
-    yield "", {node: node for node in nodes}
-    for parent in sorted({"/".join(node.split("/")[:depth]) for node in nodes for depth in range(node.count("/") + 1)}):
-        depth = parent.count("/") + 1 if parent else 0
-        inside = [node for node in nodes if not parent or node == parent or node.startswith(parent + "/")]
-        yield parent or ".", {node: "/".join(node.split("/")[:depth + 1]) for node in inside}
+    """The graphs that must have no circle: all folders, and the parts of each folder that has
+    folders; each as {folder: the part that it belongs to}."""
+    yield {node: node for node in nodes}
+    parents = {node.rsplit("/", depth)[0] for node in nodes
+               for depth in range(1, node.count("/") + 1)}
+    for parent in ["", *sorted(parents)]:
+        inside = [node for node in nodes if (node + "/").startswith(parent and parent + "/")]
+        depth = len(parent.split("/")) + 1 if parent else 1
+        yield {node: "/".join(node.split("/")[:depth]) for node in inside}
 
 
 def circles(found):
     nodes = set(found) | {target for targets in found.values() for target in targets}
     reported = set()
-    for parent, part_of in levels(nodes):
+    for part_of in levels(nodes):
         edges = collections.defaultdict(dict)
         for source, targets in found.items():
             for target, files in targets.items():
@@ -79,7 +88,8 @@ def circles(found):
         circle = find_circle(edges)
         if circle and frozenset(circle) not in reported:
             reported.add(frozenset(circle))
-            ways = [f"{edges[a][b][0]} includes {edges[a][b][1]}" for a, b in zip(circle, circle[1:] + circle[:1])]
+            ways = [f"{edges[a][b][0]} includes {edges[a][b][1]}"
+                    for a, b in zip(circle, circle[1:] + circle[:1], strict=True)]
             yield f"a circle of folders: {' -> '.join(circle)}: {'; '.join(ways)}"
 
 
@@ -122,11 +132,19 @@ def undescribed(texts, map_of_code):
             yield f"{place}/: docs/architecture.md does not say what it is"
 
 
+def python_comments(text):
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    nodes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, documented))
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return "\n".join([*(ast.get_docstring(node) or "" for node in nodes),
+                      *(token.string for token in tokens if token.type == tokenize.COMMENT)])
+
+
 def comments(name, text):
     if name.endswith((".cpp", ".hpp", ".js")):
         return "\n".join(re.findall(r"//.*", text))
     if name.endswith(".py"):
-        return "\n".join(re.findall(r"#.*|\"\"\".*?\"\"\"", text, re.S if '"""' in text else 0))
+        return python_comments(text)
     if name.endswith(".md"):
         return text
     return "\n".join(re.findall(r"#.*", text))
@@ -134,11 +152,14 @@ def comments(name, text):
 
 def missing_files(names, all_texts):
     known = set(names) | {os.path.basename(name) for name in names}
-    known |= {"/".join(parts[i:]) for parts in (name.split("/") for name in names) for i in range(len(parts))}
+    known |= {"/".join(parts[i:]) for parts in (name.split("/") for name in names)
+              for i in range(len(parts))}
     for name, text in all_texts.items():
         for mentioned in sorted(set(NAMED.findall(comments(name, text)))):
             beside = os.path.normpath(os.path.join(folder(name), mentioned))
-            if mentioned not in known and beside not in known and os.path.basename(mentioned) not in FOREIGN:
+            base = os.path.basename(mentioned)
+            foreign = base in FOREIGN or os.path.splitext(base)[0].isupper()
+            if not foreign and mentioned not in known and beside not in known:
                 yield f"{name}: names {mentioned}, which is not there"
 
 
@@ -148,7 +169,7 @@ def long_lines(all_texts):
             continue
         for number, line in enumerate(text.split("\n"), 1):
             if len(line) > MAX_COLUMNS:
-                yield f"{name}:{number}: has {len(line)} columns, at most {MAX_COLUMNS} fit beside another window"
+                yield f"{name}:{number}: has {len(line)} columns, {MAX_COLUMNS} are the most"
 
 
 def problems(root):
@@ -156,7 +177,7 @@ def problems(root):
     code = {name: read(root, name) for name in names
             if name.endswith((*CODE, ".md")) or (name.startswith("tools/") and "." not in name)}
     texts = {name: text for name, text in code.items()
-             if name.startswith(tuple(place + "/" for place in FOLDERS)) and name.endswith((".cpp", ".hpp"))}
+             if name.split("/")[0] in FOLDERS and name.endswith((".cpp", ".hpp"))}
     map_of_code = code.get("docs/architecture.md", "")
     yield from circles(arrows(texts))
     yield from libtorch_outside(texts)
@@ -168,7 +189,8 @@ def problems(root):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("root", nargs="?", default=os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    parser.add_argument("root", nargs="?", default=here)
     found = list(problems(parser.parse_args().root))
     print("\n".join(found), end="\n" if found else "")
     return 1 if found else 0

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Installs what Penstock needs: the Debian packages of packages.txt (with --tests those of
 # packages-test.txt as well, as far as the distribution has them) and, in .venv, the Python packages
-# of requirements.txt (with --tests those of requirements-test.txt). Does nothing where everything is
-# there (well under a second). Safe to call from two terminals at once: the second waits. Run it, or
-# call tools/build, tools/test or tools/quickstart, which begin with it. Ends with 2 where something
-# is missing that it may not install.
+# of requirements.txt (with --tests those of requirements-test.txt). Does nothing where everything
+# is there (well under a second). Safe to call from two terminals at once: the second waits. Run it,
+# or call tools/build, tools/test or tools/quickstart, which begin with it. Ends with 2 where
+# something is missing that it may not install.
 set -euo pipefail
 
 root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
@@ -123,7 +123,7 @@ main() {
     "LibTorch is some 3 GB, the first time takes minutes"
   # deepspeed looks for torch and CUDA when it is installed: it must see .venv, and no CUDA.
   [ -z "$tests" ] || DS_ACCELERATOR=cpu DS_BUILD_OPS=0 TORCH_CUDA_ARCH_LIST=8.0 \
-    install_python_packages requirements-test.txt "9 MB" --quiet --no-deps --no-build-isolation
+    install_python_packages requirements-test.txt "20 MB" --quiet --no-deps --no-build-isolation
   [ -z "$tests" ] || cp "$list" "$asked"
 }
 

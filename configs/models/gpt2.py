@@ -6,8 +6,8 @@ both ways. GPT-2 small, 124 million parameters:
 
     --set layers=12 --set hidden=768 --set heads=12 --set sequence=1024 --set vocabulary=50257
 
-`--set weights=FILE.safetensors` takes a state dictionary of GPT2LMHeadModel in place of random weights,
-such as `penstock export --format state-dict` writes.
+`--set weights=FILE.safetensors` takes a state dictionary of GPT2LMHeadModel in place of random
+weights, such as `penstock export --format state-dict` writes.
 """
 
 import torch

@@ -2,8 +2,8 @@
 level and up again, each level's result also handed over to its counterpart, so that several values
 cross every cut and the outermost one crosses the whole model.
 
-Levels are `down.0` …, `middle`, `up.0` … (`up.0` the innermost). Each pixel gets a class. Batch norm
-couples the samples of a microbatch. Weights are stored channels last.
+Levels are `down.0` …, `middle`, `up.0` … (`up.0` the innermost). Each pixel gets a class. Batch
+norm couples the samples of a microbatch. Weights are stored channels last.
 """
 
 import itertools

@@ -50,7 +50,7 @@ struct Reader {
   static std::string unique(const std::string& name, std::unordered_map<std::string, int>& taken);
 };
 
-// pt2_json.cpp: the only place that parses, since that is what takes long to compile.
+// json.cpp: the only place that parses, since that is what takes long to compile.
 Json parse(const std::string& text);
 /// A number that is whole; nlohmann-json alone would also take what no integer can be, 1e300.
 int64_t whole(const Json& value);
@@ -60,7 +60,7 @@ int small(const Json& value);
 /// forget.
 std::pair<Json, std::vector<std::string>> parse_config(const std::string& text);
 
-// pt2_tensors.cpp: weights and constants.
+// tensors.cpp: weights and constants.
 /// Every tensor that the two configurations describe, and which of them are tied.
 struct Payloads {
   std::vector<StoredTensor> tensors;                 // one for each name, in the order of the files
@@ -74,7 +74,7 @@ void tie(Payloads& payloads, const std::vector<std::vector<std::string>>& named)
 int find_tensor(Reader& reader, const Payloads& payloads, const std::string& name,
                 StoredTensor::Kind kind);
 
-// pt2_sizes.cpp
+// sizes.cpp
 /// An integer or float that may be an expression: `{"as_int": 3}`, `{"as_expr": {…}}`.
 Expression read_size(Reader& reader, const Json& size);
 /// The expression that a name stands for in this scope.
@@ -84,7 +84,7 @@ Expression read_size_argument(Reader& reader, Scope& scope, const Json& argument
 /// If the node computes a size, remembers its expression and returns true.
 bool take_size_operator(Reader& reader, Scope& scope, const Json& node);
 
-// pt2_arguments.cpp
+// arguments.cpp
 ArgumentValue read_argument(Reader& reader, Scope& scope, const Json& argument);
 /// The member `{"as_int": 3}` of a union: its tag and its value.
 std::pair<std::string, const Json*> member(const Json& tagged);
@@ -94,20 +94,20 @@ double real(const Json& value);
 /// What the export calls the node; before torch 2.11 nothing but its first output says that.
 std::string node_name(const Json& node);
 
-// pt2_signature.cpp
+// signature.cpp
 /// Binds the graph's inputs, finds the batch symbol and its range.
 void read_inputs(Reader& reader, Scope& scope, const Json& model, const Payloads& payloads);
 void read_outputs(Reader& reader, Scope& scope, const Json& model);
-// pt2_output_names.cpp
+// output_names.cpp
 /// The names of the user outputs from the exporter's tree of outputs: keys and positions.
 std::vector<std::string> output_names(const Json& model, size_t count);
 
-// pt2_graph.cpp
+// graph.cpp
 /// A value described by the graph's table; -1 if the table does not know it.
 ValueId add_value(Reader& reader, Scope& scope, const std::string& name, Value::Kind kind);
 /// Appends the operators of a graph; nested graphs are put in place.
 void read_nodes(Reader& reader, Scope& scope);
-// pt2_nested.cpp
+// nested.cpp
 /// If the node wraps a nested graph, puts its operators in place and returns true.
 bool take_nested_graph(Reader& reader, Scope& scope, const Json& node);
 

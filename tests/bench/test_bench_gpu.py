@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[2]
 BUILD = Path(os.environ.get("PENSTOCK_BUILD", ROOT / "build"))
 sys.path.insert(0, str(ROOT / "bench"))
 
-import gpu  # noqa: E402: found through the line above
-import reporting  # noqa: E402
+import gpu
+import reporting
 
 
 def parts(text):
@@ -29,23 +29,28 @@ def page(tmp_path):
     return Path(shutil.copy(ROOT / "docs" / "gpu.md", tmp_path))
 
 
-@pytest.mark.skipif(not (BUILD / "penstock-worker").exists(), reason="penstock-worker is not built: no LibTorch")
+@pytest.mark.skipif(not (BUILD / "penstock-worker").exists(),
+                    reason="penstock-worker is not built: no LibTorch")
 def test_it_measures_a_tiny_model_on_the_cpu_and_replaces_only_its_part_of_the_page(page):
     """On one thread: how long it takes does not depend on who else computes here."""
     before = parts(page.read_text())
-    done = subprocess.run([sys.executable, ROOT / "bench" / "gpu.py", "--device", "cpu", "--small", "--steps", "4",
-                           "--write", page], capture_output=True, text=True, timeout=500,
+    done = subprocess.run([sys.executable, ROOT / "bench" / "gpu.py", "--device", "cpu", "--small",
+                           "--steps", "4", "--write", page], capture_output=True, text=True,
+                          timeout=500,
                           env=os.environ | {"OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
     after = parts(page.read_text())
     assert (before[0], before[2]) == (after[0], after[2])
     assert done.stdout.strip() in after[1]
     assert "float32, TF32 off" in after[1] and "torch" in after[1]
-    rows = [[cell.strip() for cell in line.split("|")] for line in after[1].splitlines() if line.startswith("|")]
+    rows = [[cell.strip() for cell in line.split("|")] for line in after[1].splitlines()
+            if line.startswith("|")]
     found = [row[1:] for row in rows if row[1].isdigit()]
-    assert [tuple(row[:2]) for row in found[:5]] == [("16", "1"), ("16", "8"), ("8", "1"), ("8", "8"), ("16", "1")]
+    assert [tuple(row[:2]) for row in found[:5]] == [("16", "1"), ("16", "8"), ("8", "1"),
+                                                     ("8", "8"), ("16", "1")]
     assert len(found) == 8
-    assert all(row[4].endswith(" %)") and row[5].endswith(" %)") and row[7].endswith(" %)") for row in found[4:])
+    assert all(row[4].endswith(" %)") and row[5].endswith(" %)") and row[7].endswith(" %)")
+               for row in found[4:])
 
 
 GRAPHS = {"on": True, "why_not": "", "without_s": 0.004, "with_s": 0.003}
@@ -76,7 +81,8 @@ class Measured:
         row = {"sequence": self.sequence, "microbatch": 1}
         yield row | {"graphs": "off", "step": (self.step, 1.0), "operators": (self.operators, 1.0),
                      "memory": (self.memory, 1.0)}
-        yield row | {"graphs": "auto", "step": (2.0, 1.0), "operators": (2.0, 1.0), "memory": (2.0, 1.0)}
+        yield row | {"graphs": "auto", "step": (2.0, 1.0), "operators": (2.0, 1.0),
+                     "memory": (2.0, 1.0)}
 
 
 STRICT = [word for name, limit in {**gpu.LIMITS, "step": 0.0301, "memory": 0.0201}.items()
@@ -97,18 +103,22 @@ def test_a_run_within_its_limits_ends_with_0(monkeypatch, capsys, page):
 
 
 @pytest.mark.parametrize("measured, says", [
-    ({"step": 1.04}, ["sequence 16, microbatch 1: the predicted step is off by +4.0 %, the limit is 3.01 %"]),
+    ({"step": 1.04},
+     ["sequence 16, microbatch 1: the predicted step is off by +4.0 %, the limit is 3.01 %"]),
     ({"operators": 0.96},
      ["sequence 16, microbatch 1: the sum of the operators is off by -4.0 %, the limit is 3.01 %"]),
-    ({"memory": 1.05}, ["sequence 16, microbatch 1: the predicted memory is off by +5.0 %, the limit is 2.01 %"]),
-    ({"auto": 0.955}, ["sequence 8, microbatch 1: CUDA graphs (used (3.00 ms with, 4.00 ms without)) make a step 1.005 "
-                       "of what it was, it is to be below 1"]),
-    ({"auto": 1.2}, ["sequence 16, microbatch 1: a step takes 1.250 of PyTorch's eager one, the limit is 1",
-                     "sequence 8, microbatch 1: a step takes 1.250 of PyTorch's eager one, the limit is 1",
-                     "sequence 8, microbatch 1: CUDA graphs (used (3.00 ms with, 4.00 ms without)) make a step 1.263 "
-                     "of what it was, it is to be below 1"]),
+    ({"memory": 1.05},
+     ["sequence 16, microbatch 1: the predicted memory is off by +5.0 %, the limit is 2.01 %"]),
+    ({"auto": 0.955}, ["sequence 8, microbatch 1: CUDA graphs (used (3.00 ms with, 4.00 ms "
+                       "without)) make a step 1.005 of what it was, it is to be below 1"]),
+    ({"auto": 1.2},
+     ["sequence 16, microbatch 1: a step takes 1.250 of PyTorch's eager one, the limit is 1",
+      "sequence 8, microbatch 1: a step takes 1.250 of PyTorch's eager one, the limit is 1",
+      "sequence 8, microbatch 1: CUDA graphs (used (3.00 ms with, 4.00 ms without)) make a step "
+      "1.263 of what it was, it is to be below 1"]),
 ], ids=["step", "operators", "memory", "graphs", "eager"])
-def test_each_missed_limit_is_a_line_and_the_page_is_written(monkeypatch, capsys, page, measured, says):
+def test_each_missed_limit_is_a_line_and_the_page_is_written(
+        monkeypatch, capsys, page, measured, says):
     before = page.read_text()
     status, lines = bench(monkeypatch, capsys, "--write", page, *STRICT, **measured)
     assert (status, lines) == (1, [f"bench/gpu.py: {line}" for line in says])
@@ -121,12 +131,16 @@ def test_without_a_gpu_only_limits_that_are_given_count(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("kind, rows", [("speeds", 7), ("predictions", 6)])
-def test_a_part_that_fails_is_told_and_the_others_are_written(monkeypatch, capsys, page, kind, rows):
+def test_a_part_that_fails_is_told_and_the_others_are_written(
+        monkeypatch, capsys, page, kind, rows):
     status, lines = bench(monkeypatch, capsys, "--write", page, fails=[(kind, 16)])
-    assert (status, lines[0]) == (1, f"bench/gpu.py: {kind} at sequence 16 failed: penstock execute plan.yaml")
+    assert (status, lines[0]) == (1, f"bench/gpu.py: {kind} at sequence 16 failed: penstock "
+                                  "execute plan.yaml")
     inside = parts(page.read_text())[1]
-    assert f"**{kind} at sequence 16 failed: penstock execute plan.yaml penstock: rank 0 is lost**" in inside
-    assert sum(line.split("|")[1].strip().isdigit() for line in inside.splitlines() if line.startswith("|")) == rows
+    assert (f"**{kind} at sequence 16 failed: penstock execute plan.yaml penstock: rank 0 is lost**"
+            in inside)
+    assert sum(line.split("|")[1].strip().isdigit() for line in inside.splitlines()
+               if line.startswith("|")) == rows
 
 
 def test_a_command_that_takes_too_long_ends_with_its_name():

@@ -25,9 +25,12 @@ FILES = [
 ]
 
 LAYERS = """\
-a -- Input0 -- forward_compute_time=0.0, backward_compute_time=0.0, activation_size=0, parameter_size=0
-b -- Linear -- forward_compute_time=1.0, backward_compute_time=2.0, activation_size=[500.0; 500.0], parameter_size=0
-c -- Linear -- forward_compute_time=1.0, backward_compute_time=2.0, activation_size=1000, parameter_size=0
+a -- Input0 -- forward_compute_time=0.0, backward_compute_time=0.0, \
+activation_size=0, parameter_size=0
+b -- Linear -- forward_compute_time=1.0, backward_compute_time=2.0, \
+activation_size=[500.0; 500.0], parameter_size=0
+c -- Linear -- forward_compute_time=1.0, backward_compute_time=2.0, \
+activation_size=1000, parameter_size=0
 \ta -- b
 \tb -- c
 """
@@ -76,8 +79,8 @@ def written(tmp_path):
 
 
 def half_a_digit(row):
-    """What rounding to the digits that were printed can have taken or added. (None of them ends in a
-    zero, which JSON would lose.)"""
+    """What rounding to the digits that were printed can have taken or added. (None of them ends in
+    a zero, which JSON would lose.)"""
     return 0.5 * 10.0 ** Decimal(str(row["published"])).as_tuple().exponent
 
 
@@ -123,7 +126,8 @@ def test_every_format_is_recognised_and_solved(written):
 def test_options_change_the_setting(written):
     layers = written("graph.txt", LAYERS)
     # Two workers: either both replicate, or 2 x 1000 bytes at 100 kB/s are on their way 20 ms.
-    assert solved(layers, "--devices", 2, "--bandwidth", "100kB/s")[0]["value"] == pytest.approx(3e-3)
+    assert (solved(layers, "--devices", 2, "--bandwidth", "100kB/s")[0]["value"]
+            == pytest.approx(3e-3))
     [dapple] = solved(layers, "--profile-batch", 1, "--batch", 8, "--devices", 1)
     assert dapple["objective"].startswith("DAPPLE") and dapple["value"] == pytest.approx(1)
     piper = written("piper.json", PIPER)
@@ -150,7 +154,8 @@ def test_mistakes_are_told_before_anything_is_solved(written):
     assert "maxFPGAs" in refused(good, written("other.json", {}))
     assert "good.txt" in (message := refused(good, "--memory", "1GB")) and "--memory" in message
     assert "circle through b, c" in refused(written("circle.txt", LAYERS + "\tc -- b\n"))
-    assert "circle.txt:6: there is no node x" in refused(written("circle.txt", LAYERS + "\tc -- x\n"))
+    assert "circle.txt:6: there is no node x" in refused(written("circle.txt",
+                                                                 LAYERS + "\tc -- x\n"))
 
 
 def test_wrong_options_are_refused(written):

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-BENCH = Path(os.environ.get("PENSTOCK_BUILD", Path(__file__).parents[2] / "build")) / "bench-simulate"
+BENCH = Path(os.environ.get("PENSTOCK_BUILD",
+                            Path(__file__).parents[2] / "build")) / "bench-simulate"
 
 
 def bench(*arguments):
@@ -19,7 +20,8 @@ def rows():
     done = bench("--json", "--only", "1f1b P=8 M=512", "--repetitions", "1")
     assert done.returncode == 0, done.stderr
     machine, *rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [row["links"] for row in rows] == ["eager", "posted", "shared", "eager", "eager"], done.stdout
+    assert [row["links"] for row in rows] == ["eager", "posted", "shared", "eager",
+                                              "eager"], done.stdout
     assert machine["cores"] >= 1 and machine["date"]
     assert rows[2]["makespan_s"] > rows[1]["makespan_s"] == rows[0]["makespan_s"]
     return {row["simulator"].split()[0]: row for row in rows if row["links"] == "eager"}
@@ -41,7 +43,8 @@ def test_the_work_is_4096_forwards_and_backwards_and_3584_messages_each_way(rows
 def test_makespans_agree_to_six_decimals(rows):
     if "skipped" in rows["SimGrid"]:
         pytest.skip(rows["SimGrid"]["skipped"])
-    assert rows["penstock"]["makespan_s"] == pytest.approx(rows["SimGrid"]["makespan_s"], abs=0.5e-6)
+    assert rows["penstock"]["makespan_s"] == pytest.approx(rows["SimGrid"]["makespan_s"],
+                                                           abs=0.5e-6)
 
 
 def test_a_python_without_torch_is_a_visible_skip():

@@ -1,5 +1,5 @@
-"""Tests marked `gpu` need one, and are skipped where there is none. tools/test --gpu runs them, and those marked
-`any_device`, which otherwise run on the CPU, and no others."""
+"""Tests marked `gpu` need one, and are skipped where there is none. tools/test --gpu runs them, and
+those marked `any_device`, which otherwise run on the CPU, and no others."""
 
 import ctypes
 import os
@@ -20,18 +20,21 @@ def has_driver():
 
 def gpus():
     library, count = driver(), ctypes.c_int(0)
-    if library is None or library.cuInit(0) != 0 or library.cuDeviceGetCount(ctypes.byref(count)) != 0:
+    if (library is None or library.cuInit(0) != 0
+            or library.cuDeviceGetCount(ctypes.byref(count)) != 0):
         return 0
     return count.value
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "gpu: needs a GPU")
-    config.addinivalue_line("markers", "any_device: runs on the device that PENSTOCK_TEST_DEVICE names")
+    config.addinivalue_line("markers",
+                            "any_device: runs on the device that PENSTOCK_TEST_DEVICE names")
 
 
 def pytest_collection_modifyitems(items):
-    marks = {"gpu", "any_device"} if os.environ.get("PENSTOCK_TEST_DEVICE", "cpu") != "cpu" else {"gpu"}
+    on_a_gpu = os.environ.get("PENSTOCK_TEST_DEVICE", "cpu") != "cpu"
+    marks = {"gpu", "any_device"} if on_a_gpu else {"gpu"}
     need_one = [item for item in items if marks & set(item.keywords)]
     if not need_one or gpus() > 0:
         return

@@ -1,4 +1,5 @@
-"""What the tests of `penstock execute` share: plans, data, runs, and the same training in plain PyTorch."""
+"""What the tests of `penstock execute` share: plans, data, runs, and the same training in plain
+PyTorch."""
 
 import json
 import os
@@ -11,7 +12,7 @@ import pytest
 import yaml
 
 torch = pytest.importorskip("torch")
-from safetensors.torch import load_file, save_file  # noqa: E402: needs torch
+from safetensors.torch import load_file, save_file
 
 ROOT = Path(__file__).parents[2]
 BUILD = Path(os.environ.get("PENSTOCK_BUILD", ROOT / "build"))
@@ -20,7 +21,7 @@ MODELS = Path(os.environ.get("PENSTOCK_TEST_MODELS", BUILD / "tests" / "models")
 TORCHRUN = Path(sys.executable).with_name("torchrun")
 sys.path.insert(0, str(ROOT / "tests" / "models"))
 
-from training import Training  # noqa: E402: found through the line above
+from training import Training
 
 # What `tools/test --gpu` runs these on; elsewhere it is the CPU.
 DEVICE = os.environ.get("PENSTOCK_TEST_DEVICE", "cpu")
@@ -55,17 +56,18 @@ def text_file(folder, letters=64, size=4000):
     return folder / "text.txt"
 
 
-def write_plan(folder, model, data, begins, microbatches, microbatch, schedule="1f1b", name="plan.yaml",
-               optimizer=None, sequence=None, steps=3, loss="cross_entropy", seed=0, ranks=None, **more):
+def write_plan(folder, model, data, begins, microbatches, microbatch, schedule="1f1b",
+               name="plan.yaml", optimizer=None, sequence=None, steps=3, loss="cross_entropy",
+               seed=0, ranks=None, **more):
     job = {"model": str(model), "loss": loss, "data": str(data), "steps": steps, "seed": seed,
            "global_batch": microbatches * microbatch * more.get("data_parallel", 1),
            "optimizer": optimizer or {"kind": "sgd", "learning_rate": 0.05}}
     if sequence:
         job["sequence"] = sequence
-    plan = {"penstock": "plan", "version": 1, "job": job, "schedule": schedule, "microbatches": microbatches,
-            "microbatch": microbatch,
+    plan = {"penstock": "plan", "version": 1, "job": job, "schedule": schedule,
+            "microbatches": microbatches, "microbatch": microbatch,
             "stages": [{"rank": rank, "begin" if isinstance(begin, str) else "modules": begin}
-                       for rank, begin in zip(ranks or range(len(begins)), begins)],
+                       for rank, begin in zip(ranks or range(len(begins)), begins, strict=True)],
             **more}
     path = folder / name
     path.write_text(yaml.safe_dump(plan, sort_keys=False))
@@ -75,13 +77,16 @@ def write_plan(folder, model, data, begins, microbatches, microbatch, schedule="
 def clean_environment():
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     launchers = ("OMPI_", "PMI", "SLURM_", "MPI_LOCAL")
-    return {key: value for key, value in os.environ.items() if key not in names and not key.startswith(launchers)}
+    return {key: value for key, value in os.environ.items() if key not in names
+            and not key.startswith(launchers)}
 
 
 def device_flags(plan, options=()):
-    """All ranks on one GPU, where the tests run on one. There a peer that does not come is given up before the test."""
+    """All ranks on one GPU, where the tests run on one. There a peer that does not come is given up
+    before the test."""
     device = options[options.index("--device") + 1] if "--device" in options else DEVICE
-    flags = ["--start-timeout", "60s"] if device == "cuda" and "--start-timeout" not in options else []
+    waits = device == "cuda" and "--start-timeout" not in options
+    flags = ["--start-timeout", "60s"] if waits else []
     if device == "cpu" or "--device" in options:
         return flags
     plan = yaml.safe_load(Path(plan).read_text())
@@ -90,7 +95,8 @@ def device_flags(plan, options=()):
 
 
 def execute(plan, *options, timeout=None, program=PENSTOCK):
-    """Ends after `timeout` seconds, which are fewer on a GPU, where a run may hang and a good one takes some ten."""
+    """Ends after `timeout` seconds, which are fewer on a GPU, where a run may hang and a good one
+    takes some ten."""
     flags = [*map(str, options), *device_flags(plan, options)]
     timeout = timeout or (120 if "cuda" in flags else 300)
     return subprocess.run([str(program), "execute", str(plan), *flags], capture_output=True,
@@ -104,7 +110,8 @@ def execute_json(plan, *options, **how):
 
 
 class Reference(Training):
-    """The model of a plan trained by PyTorch: as its .pt2 has it, or as the Python module that it came from."""
+    """The model of a plan trained by PyTorch: as its .pt2 has it, or as the Python module that it
+    came from."""
 
     def __init__(self, plan, module=None):
         plan = yaml.safe_load(Path(plan).read_text())
@@ -143,11 +150,13 @@ def difference(found, expected):
     norm = sum(tensor.double().norm() ** 2 for tensor in expected.values()) ** 0.5
     assert found.keys() == expected.keys()
     return max((float((found[name].double() - tensor.double()).norm() /
-                      max(tensor.double().norm(), 1e-5 * norm))) for name, tensor in expected.items())
+                      max(tensor.double().norm(), 1e-5 * norm)))
+               for name, tensor in expected.items())
 
 
 def assert_trains_as(reference, plan, steps, tolerance):
-    """Losses, the first gradients, and what is saved after the steps: parameters, and buffers that change."""
+    """Losses, the first gradients, and what is saved after the steps: parameters, and buffers that
+    change."""
     folder = Path(plan).parent
     gradients, saved = folder / "gradients.safetensors", folder / "saved"
     before = {name: value.clone() for name, value in reference.buffers[0].items()}
@@ -156,7 +165,8 @@ def assert_trains_as(reference, plan, steps, tolerance):
     assert found["losses"] == pytest.approx(losses, rel=tolerance)
     assert difference(load_file(gradients), expected) <= tolerance
     tensors = {key: value for file in (saved / f"step-{steps}").glob("stage-*.safetensors")
-               for key, value in load_file(file).items() if key.startswith(("parameter.", "buffer."))}
+               for key, value in load_file(file).items()
+               if key.startswith(("parameter.", "buffer."))}
     wanted = {f"parameter.{name}": value.detach() for name, value in reference.parameters.items()}
     wanted |= {f"buffer.{name}": value for name, value in reference.buffers[0].items()
                if f"buffer.{name}" in tensors or not value.equal(before[name])}
@@ -165,5 +175,5 @@ def assert_trains_as(reference, plan, steps, tolerance):
 
 def good_plan(folder, **more):
     """The PiPPy network on two ranks."""
-    return write_plan(folder, model_path("pippy"), vectors(folder, "x", 512, torch.float32), ["", "layer1"], 2, 4,
-                      **more)
+    return write_plan(folder, model_path("pippy"), vectors(folder, "x", 512, torch.float32),
+                      ["", "layer1"], 2, 4, **more)

@@ -1,5 +1,5 @@
-"""Parameters that the loss does not depend on: of an output that nothing is made of, in one stage, sent to another, and
-shared by both."""
+"""Parameters that the loss does not depend on: of an output that nothing is made of, in one stage,
+sent to another, and shared by both."""
 
 import torch
 from torch import nn

@@ -1,8 +1,8 @@
 """What a splitter has to get right, in one small model.
 
 Tied weights at both ends, a block called twice (its batch norm updates its statistics twice), a
-non-persistent buffer, a mask computed on the way, and a skip connection from the embedding over both
-calls.
+non-persistent buffer, a mask computed on the way, and a skip connection from the embedding over
+both calls.
 """
 
 import torch
@@ -19,7 +19,8 @@ class Block(nn.Module):
     def forward(self, h):
         mask = nn.Transformer.generate_square_subsequent_mask(
             h.shape[1], device=h.device, dtype=h.dtype)
-        return self.bn(h + self.layer(h, h, tgt_mask=mask)) + self.ids.to(h.dtype)[None, :, None] / 10
+        return (self.bn(h + self.layer(h, h, tgt_mask=mask))
+                + self.ids.to(h.dtype)[None, :, None] / 10)
 
 
 class Everything(nn.Module):

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Exports every model of the table below into a folder, in two processes: the tests read them there.
+"""Exports every model of the table below into a folder, in two processes: the tests read them
+there.
 
     export_all.py OUT_FOLDER
 
-It goes through the functions of tools/export_model.py, so that each file was compared with its module.
-A model is the file NAME.py here or in configs/models. Those of TRAINED come with NAME.data.safetensors
-and with what plain PyTorch makes of the module with this data: NAME.trained.safetensors, and
-NAME.replicated.safetensors on two replicas. `stamp` is written last.
+It goes through the functions of tools/export_model.py, so that each file was compared with its
+module. A model is the file NAME.py here or in configs/models. Those of TRAINED come with
+NAME.data.safetensors and with what plain PyTorch makes of the module with this data:
+NAME.trained.safetensors, and NAME.replicated.safetensors on two replicas. `stamp` is written last.
 """
 
 import argparse
@@ -23,14 +24,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tools"))
 
-from penstock_export.cpu import limit_onednn  # noqa: E402: found through the line above, like those below
+from penstock_export.cpu import limit_onednn
 
 LIMIT = limit_onednn()  # before torch is loaded
-import torch  # noqa: E402
-from safetensors.torch import save_file  # noqa: E402
-from penstock_export.export import build, run  # noqa: E402
-from penstock_export.source import Source  # noqa: E402
-from training import Training  # noqa: E402: beside this file
+import torch
+from safetensors.torch import save_file
+from penstock_export.export import build, run
+from penstock_export.source import Source
+from training import Training
 
 SMALL = ["dim=32", "heads=4", "vocabulary=64", "sequence=16", "feedforward=64"]
 FOUR, TWO = SMALL + ["layers=4"], SMALL + ["layers=2"]
@@ -54,8 +55,9 @@ MODELS = [
     ("gpt", "gpt", GPT, {}),
     ("gpt-meta", "gpt", GPT + ["tied=true", "dtype=bfloat16"], {"meta": True}),
     # GPT-3 175B: without weights, but all of its graph.
-    ("gpt3-meta", "gpt", ["layers=96", "hidden=12288", "heads=96", "sequence=2048", "vocabulary=50257",
-                          "dtype=bfloat16"], {"meta": True}),
+    ("gpt3-meta", "gpt",
+     ["layers=96", "hidden=12288", "heads=96", "sequence=2048", "vocabulary=50257",
+      "dtype=bfloat16"], {"meta": True}),
     ("pippy", "pippy", [], {}),
     ("pippy-f64", "pippy", ["width=32", "hidden=48", "narrow=24"], {"dtype": "float64"}),
     ("iterative", "iterative", ["width=32"], {}),
@@ -71,7 +73,8 @@ MODELS = [
     # One parameter used twice, and through t(), expand, weight norm and a cast.
     ("parameters", "parameters", [], {}),
     ("parameters-f64", "parameters", [], {"dtype": "float64"}),
-    # Two inputs, several outputs (a dictionary; an input, a size and None among them), the loss first.
+    # Two inputs, several outputs (a dictionary; an input, a size and None among them), the loss
+    # first.
     ("outputs", "outputs", [], {}),
     # Parameters that the loss does not depend on.
     ("aside-f64", "aside", [], {"dtype": "float64"}),
@@ -120,7 +123,8 @@ def export(name, file, settings, flags, folder):
                 if os.path.exists(p))
     source = Source.load(path, settings)
     output = os.path.join(folder, name + ".pt2")
-    options = argparse.Namespace(output=output, static=False, decompose=False, meta=False, dtype=None, seed=0)
+    options = argparse.Namespace(output=output, static=False, decompose=False, meta=False,
+                                 dtype=None, seed=0)
     vars(options).update(flags)
     began = time.monotonic()
     line = export_foreign(source, output) if "foreign" in flags else run(source, options, LIMIT)
@@ -180,25 +184,29 @@ def save_state(name, folder):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own, about its reader
         program = torch.export.load(os.path.join(folder, name + ".pt2"))
-    tensors = {key: value.detach().contiguous().clone() for key, value in program.state_dict.items()}
+    tensors = {key: value.detach().contiguous().clone()
+               for key, value in program.state_dict.items()}
     save_file(tensors, os.path.join(folder, name + ".safetensors"))
 
 
 def export_each(models, folder, at_once=2):
-    """A process for each model, `at_once` of them at a time; the first that fails ends this one, named."""
+    """A process for each model, `at_once` of them at a time; the first that fails ends this one,
+    named."""
     context = multiprocessing.get_context("fork")  # torch is imported once, then copied
     waiting, running = list(reversed(models)), {}
     try:
         while waiting or running:
             while waiting and len(running) < at_once:
-                process = context.Process(target=export, args=(*waiting[-1], folder), name=waiting.pop()[0])
+                process = context.Process(target=export, args=(*waiting[-1], folder),
+                                          name=waiting.pop()[0])
                 process.start()
                 running[process.sentinel] = process
             for sentinel in multiprocessing.connection.wait(list(running)):
                 process = running.pop(sentinel)
                 process.join()
                 if process.exitcode:
-                    sys.exit(f"export_all.py: the export of {process.name} {ending(process.exitcode)}")
+                    sys.exit(f"export_all.py: the export of {process.name} "
+                             f"{ending(process.exitcode)}")
     finally:
         for process in running.values():
             process.kill()

@@ -1,4 +1,5 @@
-"""Operators that write to their input, as torch.export leaves them: on activations, through views, on buffers."""
+"""Operators that write to their input, as torch.export leaves them: on activations, through views,
+on buffers."""
 
 import torch
 from torch import nn

@@ -37,11 +37,13 @@ class Kinds(nn.Module):
         few, noise = pair
         h = self.picture(image) + self.words(text["ids"], text["valid"])
         h = h * self.scale + few.double().mean(1, keepdim=True) / 16    # from uint8
-        h = h + noise.to(h.dtype)[:, :1] * (image.shape[0] / 8)         # from bfloat16; size as float
+        # from bfloat16; size as float
+        h = h + noise.to(h.dtype)[:, :1] * (image.shape[0] / 8)
         first, second = h.reshape(image.shape[0], 2, -1).unbind(1)      # list of results
         h = torch.stack([first, second], 1).flatten(1)
         h = h + torch.zeros(image.shape[0], 1, dtype=h.dtype) + torch.arange(2.0).sum()
-        return {"logits": self.head(torch.tanh(self.mix(h))), "calls": (self.calls + 0, h.argmax(1))}
+        return {"logits": self.head(torch.tanh(self.mix(h))),
+                "calls": (self.calls + 0, h.argmax(1))}
 
 
 def model(channels=8, classes=10):
@@ -49,6 +51,9 @@ def model(channels=8, classes=10):
 
 
 def example_inputs(batch=4, side=8, length=6):
-    text = {"ids": torch.randint(5, (batch, length), dtype=torch.int16), "valid": torch.rand(batch, length) < 0.9}
-    pair = (torch.randint(200, (batch, 3), dtype=torch.uint8), torch.randn(batch, 2, dtype=torch.bfloat16))
-    return {"image": torch.randn(batch, 3, side, side, dtype=torch.float64), "text": text, "pair": pair}
+    text = {"ids": torch.randint(5, (batch, length), dtype=torch.int16),
+            "valid": torch.rand(batch, length) < 0.9}
+    pair = (torch.randint(200, (batch, 3), dtype=torch.uint8),
+            torch.randn(batch, 2, dtype=torch.bfloat16))
+    return {"image": torch.randn(batch, 3, side, side, dtype=torch.float64), "text": text,
+            "pair": pair}

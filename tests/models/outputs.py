@@ -1,5 +1,5 @@
-"""Two inputs and a dictionary of outputs: the loss, a tensor, an input, a parameter, a size, a number
-and None."""
+"""Two inputs and a dictionary of outputs: the loss, a tensor, an input, a parameter, a size, a
+number and None."""
 
 import torch
 from torch import nn

@@ -1,8 +1,8 @@
 """Parameters that reach operators in roundabout ways.
 
 `shared` is used as it is in one layer and transposed in another; `scale` is expanded; `normed` goes
-through weight norm; `small` is cast down and up; `frozen` takes no gradient; `pair` holds two disjoint
-views of one storage, which are not tied.
+through weight norm; `small` is cast down and up; `frozen` takes no gradient; `pair` holds two
+disjoint views of one storage, which are not tied.
 """
 
 import torch

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).parent))
 
-import export_all  # noqa: E402: found through the line above
+import export_all
 
 KILLS = """import faulthandler, os, signal, torch
 faulthandler.disable()
@@ -28,7 +28,8 @@ def killed_by(tmp_path, monkeypatch):
         monkeypatch.setattr(export_all, "HERE", str(tmp_path))
         (tmp_path / "kills.py").write_text(KILLS.format(signal=name))
         (tmp_path / "sleeps.py").write_text("import time\ntime.sleep(500)\n")
-        models = [("sleeping", "sleeps", [], {}), ("killing", "kills", [], {}), ("never", "pippy", [], {})]
+        models = [("sleeping", "sleeps", [], {}), ("killing", "kills", [], {}),
+                  ("never", "pippy", [], {})]
         with pytest.raises(SystemExit) as ended:
             export_all.export_each(models, str(tmp_path))
         return str(ended.value)

@@ -16,7 +16,7 @@ TOOL = ROOT / "tools" / "export_model.py"
 MODELS = ROOT / "configs" / "models"
 sys.path.insert(0, str(ROOT / "tools"))
 
-import export_model  # noqa: E402
+import export_model
 
 class Result:
     def __init__(self, code, output, captured):

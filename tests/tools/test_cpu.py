@@ -1,4 +1,5 @@
-"""oneDNN is limited where bfloat16 traps, which a probe that is told to trap shows on any processor."""
+"""oneDNN is limited where bfloat16 traps, which a probe that is told to trap shows on any
+processor."""
 
 import os
 import re
@@ -11,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from penstock_export import cpu  # noqa: E402: found through the line above
+from penstock_export import cpu
 
 # Dies of SIGILL unless the limit is one of those; counts its calls.
 TRAPS = """import os, signal, sys
@@ -85,7 +86,7 @@ def test_this_machine_multiplies_in_bf16_within_the_limit_that_is_found():
 
 
 def test_the_limits_are_those_of_penstock():
-    source = (ROOT / "cli" / "onednn_isa.cpp").read_text()
+    source = (ROOT / "cli" / "workers" / "onednn_isa.cpp").read_text()
     assert re.findall(r'\{+"(\w+)", "([^"]+)", "([^"]+)"\}', source) == cpu.LIMITS
 
 
@@ -93,8 +94,8 @@ def test_the_exporter_says_it_where_the_model_computes_in_bf16(tmp_path):
     pytest.importorskip("torch")
     cpu.remember("AVX512_CORE_FP16")
     for dtype, told in (("bfloat16", True), ("float32", False)):
-        done = subprocess.run([sys.executable, ROOT / "tools" / "export_model.py", ROOT / "configs/models/pippy.py",
-                               "--dtype", dtype, "-o", tmp_path / "model.pt2"], capture_output=True, text=True,
-                              timeout=300)
+        done = subprocess.run([sys.executable, ROOT / "tools" / "export_model.py",
+                               ROOT / "configs/models/pippy.py", "--dtype", dtype, "-o",
+                               tmp_path / "model.pt2"], capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
         assert ("this machine traps in AMX: bf16 uses AVX-512" in done.stderr) == told

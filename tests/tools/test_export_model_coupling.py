@@ -2,7 +2,7 @@
 
 import pytest
 
-from exporter import export, user_file  # noqa: F401: fixtures
+from exporter import export, user_file  # noqa: F401 (fixtures)
 
 
 def test_a_loss_as_output_does_not_count_as_coupled(export, user_file):

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from exporter import export, refused, user_file  # noqa: F401: fixtures
+from exporter import export, refused, user_file  # noqa: F401 (fixtures)
 
 # A torch.library.custom_op with a backward of its own, as authors of kernels write them.
 SWISH = """
@@ -54,10 +54,12 @@ def swish_model(user_file, space, body="x * torch.sigmoid(beta * x)", factor="1"
 
 
 def test_a_custom_operator_is_refused_by_name_with_the_cure(export, user_file):
-    refused(export(swish_model(user_file, "refusing")), "operator refusing.swish.default ('swish')", "--decompose")
+    refused(export(swish_model(user_file, "refusing")), "operator refusing.swish.default ('swish')",
+            "--decompose")
 
 
-def test_decompose_replaces_a_custom_operator_by_its_body_and_keeps_the_others_whole(export, user_file):
+def test_decompose_replaces_a_custom_operator_by_its_body_and_keeps_the_others_whole(
+        export, user_file):
     result = export(swish_model(user_file, "replaced"), options=["--decompose"])
     assert result.code == 0, result.messages
     assert "outputs, gradients and buffers equal the module's" in result.messages
@@ -71,7 +73,8 @@ def test_torch_reads_a_decomposed_program_without_the_operators_library(export, 
 
 
 def test_a_gradient_other_than_the_decompositions_is_refused(export, user_file):
-    """Its author's backward is half the true one: the decomposed program would train another model."""
+    """Its author's backward is half the true one: the decomposed program would train another
+    model."""
     refused(export(swish_model(user_file, "halved", factor="0.5"), options=["--decompose"]),
             "differs from the module in", "gradients")
 
@@ -85,16 +88,20 @@ def test_a_body_that_is_no_torch_code_is_refused(export, user_file):
 def test_a_composite_kernel_of_a_library_is_a_decomposition(export, user_file):
     path = with_operators(user_file("return torch.ops.composite.double(self.linear(x))"),
                           LIBRARY.format(space="composite", more=""))
-    assert export(path, options=["--decompose"]).targets() == {"aten.linear.default", "aten.add.Tensor"}
+    assert export(path, options=["--decompose"]).targets() == {"aten.linear.default",
+                                                               "aten.add.Tensor"}
 
 
-def test_a_registered_decomposition_is_taken_and_without_one_the_operator_is_refused(export, user_file):
+def test_a_registered_decomposition_is_taken_and_without_one_the_operator_is_refused(
+        export, user_file):
     body = "return self.linear(torch.ops.{}.triple(x))"
     path = with_operators(user_file(body.format("bare")), LIBRARY.format(space="bare", more=""))
-    refused(export(path, options=["--decompose"]), "operator bare.triple.default", "has no decomposition")
+    refused(export(path, options=["--decompose"]), "operator bare.triple.default",
+            "has no decomposition")
     more = "register_decomposition(torch.ops.known.triple.default)(lambda x: x + x + x)"
     path = with_operators(user_file(body.format("known")), LIBRARY.format(space="known", more=more))
-    assert export(path, options=["--decompose"]).targets() == {"aten.linear.default", "aten.add.Tensor"}
+    assert export(path, options=["--decompose"]).targets() == {"aten.linear.default",
+                                                               "aten.add.Tensor"}
 
 
 def test_a_custom_operator_that_writes_to_its_argument_is_refused(export, user_file):
@@ -105,6 +112,7 @@ def test_a_custom_operator_that_writes_to_its_argument_is_refused(export, user_f
         refused(export(path, options=options), "writing.bump", "writes to its arguments")
 
 
-@pytest.mark.parametrize("body", ["return torch.cond(x.sum() > 0, lambda v: v + 1, lambda v: v - 1, (self.linear(x),))"])
+@pytest.mark.parametrize("body", ["return torch.cond(x.sum() > 0, lambda v: v + 1, "
+                                  "lambda v: v - 1, (self.linear(x),))"])
 def test_control_flow_in_the_graph_is_refused_by_name(export, user_file, body):
     refused(export(user_file(body)), "operator cond", "piece by piece")

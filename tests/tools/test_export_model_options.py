@@ -7,7 +7,8 @@ import zipfile
 import pytest
 import torch
 
-from exporter import MODELS, ROOT, TOOL, export, refused, run_export  # noqa: F401: export is a fixture
+from exporter import (MODELS, ROOT, TOOL, export, refused,  # noqa: F401 (export is a fixture)
+                      run_export)
 
 SMALL = ["layers=2", "heads=2", "dim=16", "feedforward=32", "vocabulary=20", "sequence=6"]
 TEXT = ["batch_first=true", "causal=true", "positions=true", "dropout=0"]

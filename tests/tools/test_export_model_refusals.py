@@ -2,7 +2,7 @@
 
 import pytest
 
-from exporter import export, refused, user_file  # noqa: F401: fixtures
+from exporter import export, refused, user_file  # noqa: F401 (fixtures)
 
 
 def test_a_mutated_input_is_refused_by_name(export, user_file):
@@ -11,7 +11,8 @@ def test_a_mutated_input_is_refused_by_name(export, user_file):
 
 
 def test_an_instance_norm_with_running_statistics_is_refused(export, user_file):
-    path = user_file("return self.norm(self.linear(x))", "self.norm = nn.InstanceNorm1d(4, track_running_stats=True)",
+    path = user_file("return self.norm(self.linear(x))",
+                     "self.norm = nn.InstanceNorm1d(4, track_running_stats=True)",
                      inputs="(torch.randn(6, 4, 3),)")
     refused(export(path), "operator aten.instance_norm", "track_running_stats=False")
 
@@ -35,8 +36,10 @@ def test_no_grad_inside_autocast_which_torch_forgets_is_refused(export, user_fil
 
 def test_a_backward_of_ones_own_which_torch_forgets_is_refused(export, user_file):
     path = user_file("return Straight.apply(self.linear(x))")
-    straight = ("class Straight(torch.autograd.Function):\n    @staticmethod\n    def forward(context, x):\n"
-                "        return x.round()\n    @staticmethod\n    def backward(context, gradient):\n"
+    straight = ("class Straight(torch.autograd.Function):\n    @staticmethod\n"
+                "    def forward(context, x):\n"
+                "        return x.round()\n    @staticmethod\n"
+                "    def backward(context, gradient):\n"
                 "        return gradient\n")
     path.write_text(path.read_text().replace("class Net", straight + "class Net"))
     refused(export(path), "gradients", "torch.autograd.Function")
@@ -45,7 +48,8 @@ def test_a_backward_of_ones_own_which_torch_forgets_is_refused(export, user_file
 @pytest.mark.parametrize("body, words", [
     ("return self.linear(x) if x.sum() > 0 else x", ["torch.export cannot export the model"]),
     ("return self.linear(x).view(4, 3)[:x.shape[0]]", ["torch.export cannot export", "--static"]),
-    ("return self.linear(x) + sum(x[row] for row in x[:, 0].nonzero())", ["data-dependent", "moe.py"]),
+    ("return self.linear(x) + sum(x[row] for row in x[:, 0].nonzero())",
+     ["data-dependent", "moe.py"]),
 ])
 def test_what_torch_cannot_export_is_refused_with_its_reason(export, user_file, body, words):
     result = export(user_file(body))
@@ -54,15 +58,18 @@ def test_what_torch_cannot_export_is_refused_with_its_reason(export, user_file, 
 
 
 @pytest.mark.parametrize("body, operator", [
-    ("rows = x[:, 0].nonzero().squeeze(1)\ny = self.linear(x)\nreturn y.index_add(0, rows, x[rows])", "aten.nonzero"),
+    ("rows = x[:, 0].nonzero().squeeze(1)\ny = self.linear(x)\n"
+     "return y.index_add(0, rows, x[rows])", "aten.nonzero"),
     ("return self.linear(x) * x.sum().item()", "aten.item")])
-def test_sizes_and_numbers_that_depend_on_values_are_refused_with_the_operator(export, user_file, body, operator):
+def test_sizes_and_numbers_that_depend_on_values_are_refused_with_the_operator(
+        export, user_file, body, operator):
     refused(export(user_file(body)), f"operator {operator}", "depends on the values", "moe.py")
 
 
 def test_a_model_that_cannot_be_trained_itself_is_refused_with_torchs_reason(export, user_file):
     body = "y = self.linear(x).tanh()\ny[:, 0] = 1\nreturn y"
-    refused(export(user_file(body)), "the model cannot be trained", "modified by an inplace operation")
+    refused(export(user_file(body)), "the model cannot be trained",
+            "modified by an inplace operation")
 
 
 def test_what_the_model_says_on_standard_error_is_kept(export, user_file):

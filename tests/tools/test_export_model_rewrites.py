@@ -5,7 +5,7 @@ import sys
 
 import torch
 
-from exporter import export, user_file  # noqa: F401: fixtures
+from exporter import export, user_file  # noqa: F401 (fixtures)
 
 
 def test_batch_norm_becomes_functional_and_its_buffers_are_outputs(export, user_file):
@@ -23,16 +23,18 @@ def test_batch_norm_becomes_functional_and_its_buffers_are_outputs(export, user_
 def test_the_last_states_of_an_lstm_have_their_shapes(export, user_file):
     """torch.export alone adds a dimension to both, and so to all that follows from them."""
     body = "y, (h, c) = self.lstm(x)\nreturn h.transpose(0, 1), self.linear(x), c[-1]"
-    result = export(user_file(body, "self.lstm = nn.LSTM(3, 4, num_layers=2, bidirectional=True, batch_first=True)",
-                              inputs="(torch.randn(4, 2, 3),)"))
+    result = export(user_file(body, "self.lstm = nn.LSTM(3, 4, num_layers=2, bidirectional=True, "
+                              "batch_first=True)", inputs="(torch.randn(4, 2, 3),)"))
     assert result.code == 0, result.messages
     states = [node.meta["val"] for node in result.program.graph.output_node().args[0]]
     assert [value.dim() for value in states] == [3, 3, 2]
 
 
 def test_complex_numbers_keep_both_parts_in_another_precision(export, user_file):
-    body = "z = torch.view_as_complex(self.linear(x)[:, :2].contiguous()) * self.turn\nreturn torch.view_as_real(z), z"
-    init = "self.turn = nn.Parameter(torch.tensor([1 + 2j]))\nself.register_buffer('unit', torch.tensor([1j]))"
+    body = ("z = torch.view_as_complex(self.linear(x)[:, :2].contiguous()) * self.turn\n"
+            "return torch.view_as_real(z), z")
+    init = ("self.turn = nn.Parameter(torch.tensor([1 + 2j]))\n"
+            "self.register_buffer('unit', torch.tensor([1j]))")
     result = export(user_file(body, init), options=["--dtype", "float64"])
     assert result.code == 0, result.messages
     state = result.program.state_dict
@@ -51,7 +53,8 @@ def test_weight_norm_of_both_kinds_is_exported(export, user_file):
 
 def test_norms_without_running_statistics_stay_as_they_are(export, user_file):
     body = "h = self.linear(self.norm(x))\nreturn self.instance(h.unsqueeze(1).expand(-1, 2, -1))"
-    init = "self.norm = nn.BatchNorm1d(3, track_running_stats=False)\nself.instance = nn.InstanceNorm1d(2, affine=True)"
+    init = ("self.norm = nn.BatchNorm1d(3, track_running_stats=False)\n"
+            "self.instance = nn.InstanceNorm1d(2, affine=True)")
     result = export(user_file(body, init))
     assert result.code == 0, result.messages
     assert "aten.instance_norm.default" in result.targets()
@@ -66,7 +69,8 @@ def test_in_place_operators_become_functional(export, user_file):
 
 
 def test_writes_of_what_needs_a_gradient_pass_it_on(export, user_file):
-    """Of one element, of less than is written, of another type, of another layout; aten::copy has no derivative."""
+    """Of one element, of less than is written, of another type, of another layout; aten::copy has
+    no derivative."""
     body = ("h = self.linear(x)\nz = torch.zeros(x.shape[0], 3, dtype=torch.float64)\n"
             "z[:, 0] = h[:, 1] * 2\nz[:, 1:] = h[:, :1]\n"
             "turned = torch.empty(3, x.shape[0])\nturned.copy_(h.t())\n"
@@ -118,10 +122,12 @@ def test_autocast_becomes_casts(export, user_file):
 
 
 def test_pipe_split_is_taken_out_and_named_by_the_operator_that_follows(export, user_file):
-    path = user_file("y = self.linear(x)\npipe_split()\ny = y.relu()\npipe_split()\npipe_split()\nreturn self.linear(y)")
+    path = user_file("y = self.linear(x)\npipe_split()\ny = y.relu()\npipe_split()\npipe_split()\n"
+                     "return self.linear(y)")
     path.write_text("from penstock_export import pipe_split\n" + path.read_text())
     result = export(path)
     assert result.facts["splits"] == ["relu", "linear_1"]
     # torch reads the file without torch.distributed.pipelining, where the marker is at home.
-    load = f"import sys, torch; torch.export.load('{result.path}'); assert 'torch.distributed.pipelining' not in sys.modules"
+    load = (f"import sys, torch; torch.export.load('{result.path}'); assert "
+            "'torch.distributed.pipelining' not in sys.modules")
     assert subprocess.run([sys.executable, "-W", "ignore", "-c", load], check=False).returncode == 0

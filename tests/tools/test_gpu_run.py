@@ -1,4 +1,5 @@
-"""tools/test --gpu: nothing that went wrong is lost. The build, Python, torch and the bench are stand-ins."""
+"""tools/test --gpu: nothing that went wrong is lost. The build, Python, torch and the bench are
+stand-ins."""
 
 import shutil
 import subprocess
@@ -20,11 +21,12 @@ case "$*" in
     echo "pytest $*" >>$NOTES
     for word; do case $word in --junitxml=*) echo "$REPORT" >"${word#*=}" ;; esac; done
     exit $PYTEST ;;
-  */bench/gpu.py*) echo "bench $*" >>$NOTES; echo "what the bench said"; exit $BENCH ;;
+  "bench/gpu.py "*) echo "bench $*" >>$NOTES; echo "what the bench said"; exit $BENCH ;;
   */sum_tests.py*) exec "$REAL" "$@" ;;
 esac
 """
-CASE = '<testsuites><testsuite><testcase classname="t" name="ok">{}</testcase></testsuite></testsuites>'
+CASE = ('<testsuites><testsuite><testcase classname="t" '
+        'name="ok">{}</testcase></testsuite></testsuites>')
 
 
 @pytest.fixture
@@ -32,7 +34,7 @@ def tools(tmp_path):
     """Runs a copy of tools/test; returns its exit status, its lines, and what was run."""
     for folder in ("tools", ".venv/bin"):
         (tmp_path / folder).mkdir(parents=True)
-    for name in ("test", "sum_tests.py"):
+    for name in ("test", "limited", "sum_tests.py"):
         shutil.copy(ROOT / "tools" / name, tmp_path / "tools")
     (tmp_path / "tools" / "build").write_text("#!/bin/bash\n")
     (tmp_path / ".venv" / "bin" / "python").write_text(PYTHON)
@@ -42,11 +44,12 @@ def tools(tmp_path):
     def run(*arguments, torch=0, tests=0, bench=0):
         notes = tmp_path / "notes"
         notes.write_text("")
-        environment = {"PATH": "/usr/bin:/bin", "REAL": sys.executable, "NOTES": str(notes), "TORCH": str(torch),
-                       "LOGS": str(tmp_path / "build" / "meson-logs"), "PYTEST": str(tests), "BENCH": str(bench),
+        environment = {"PATH": "/usr/bin:/bin", "REAL": sys.executable, "NOTES": str(notes),
+                       "TORCH": str(torch), "LOGS": str(tmp_path / "build" / "meson-logs"),
+                       "PYTEST": str(tests), "BENCH": str(bench),
                        "REPORT": CASE.format("<failure>no</failure>" if tests else "")}
-        done = subprocess.run([tmp_path / "tools" / "test", "--gpu", *arguments], env=environment, capture_output=True,
-                              text=True)
+        done = subprocess.run([tmp_path / "tools" / "test", "--gpu", *arguments], env=environment,
+                              capture_output=True, text=True)
         return done.returncode, done.stdout.splitlines(), notes.read_text().splitlines()
 
     return run

@@ -12,11 +12,13 @@ TOOL = Path(__file__).parents[2] / "tools" / "limited"
 
 @pytest.mark.parametrize("status", [0, 3])
 def test_a_step_that_ends_in_time_keeps_its_status(status):
-    assert subprocess.run([TOOL, "step", "60", "sh", "-c", f"exit {status}"], timeout=60).returncode == status
+    done = subprocess.run([TOOL, "step", "60", "sh", "-c", f"exit {status}"], timeout=60)
+    assert done.returncode == status
 
 
 def test_a_step_that_hangs_is_ended_and_named():
-    done = subprocess.run([TOOL, "pytest", "1", "sleep", "60"], capture_output=True, text=True, timeout=50)
+    done = subprocess.run([TOOL, "pytest", "1", "sleep", "60"], capture_output=True, text=True,
+                          timeout=50)
     assert done.returncode == 124
     assert "pytest took longer than 0 min 1 s and was ended" in done.stderr
 
@@ -24,7 +26,8 @@ def test_a_step_that_hangs_is_ended_and_named():
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_what_the_step_has_started(tmp_path, number):
     started = tmp_path / "started"
-    process = subprocess.Popen([TOOL, "step", "60", "sh", "-c", f"sleep 50 & echo $! > {started}; wait"])
+    process = subprocess.Popen([TOOL, "step", "60", "sh",
+                                "-c", f"sleep 50 & echo $! > {started}; wait"])
     while not (started.exists() and started.read_text().strip()):
         time.sleep(0.01)
     process.send_signal(number)

@@ -13,11 +13,12 @@ from safetensors.torch import load_file
 
 ROOT = Path(__file__).parents[2]
 JOBS = ROOT / "configs" / "jobs"
-FITTED = ["pippy", "iterative", "image_classifier", "bert", "t5", "resnet", "vit", "unet"]  # jobs with made data
+# jobs with made data
+FITTED = ["pippy", "iterative", "image_classifier", "bert", "t5", "resnet", "vit", "unet"]
 TEXTS = ["transformer", "gpt2", "llama", "moe"]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "configs" / "models")]
 
-import byte_entropy  # noqa: E402
+import byte_entropy
 
 
 def make(folder):

@@ -12,7 +12,8 @@ GTEST = """<?xml version="1.0"?>
 <testsuites tests="4" failures="1"><testsuite name="Cuts" tests="4">
   <testcase name="Good" status="run" result="completed" classname="Cuts" />
   <testcase name="Bad" status="run" result="completed" classname="Cuts">
-    <failure message="short" type=""><![CDATA[cut_test.cpp:7 Expected 3, got 4]]></failure></testcase>
+    <failure message="short" type=""><![CDATA[cut_test.cpp:7 Expected 3, got 4]]></failure>
+  </testcase>
   <testcase name="Later" status="run" result="skipped" classname="Cuts">
     <skipped message="no GPU" /></testcase>
   <testcase name="DISABLED_Off" status="notrun" result="suppressed" classname="Cuts" />

@@ -34,7 +34,8 @@ def check(program, args, kwargs):
         whole, first, second = [forward(runner, args, kwargs, part) for part in parts]
     except Exception as error:
         return None, f"half the example batch does not run: {reason(error, 200)}"
-    pairs = [(w, join(w, a, b, (size // 2) / size)) for w, a, b in zip(whole, first, second)]
+    pairs = [(w, join(w, a, b, (size // 2) / size))
+             for w, a, b in zip(whole, first, second, strict=True)]
     if not pairs:
         return None, "no output of floating type"
     return any(coupled(*pair) for pair in pairs), ""
@@ -62,7 +63,7 @@ def join(whole, first, second, share):
         return None
     if whole.shape == first.shape == second.shape:
         return first * share + second * (1 - share)
-    grown = [d for d, sizes in enumerate(zip(whole.shape, first.shape, second.shape))
+    grown = [d for d, sizes in enumerate(zip(whole.shape, first.shape, second.shape, strict=True))
              if len(set(sizes)) > 1]
     if len(grown) > 1 or first.shape[grown[0]] + second.shape[grown[0]] != whole.shape[grown[0]]:
         return None

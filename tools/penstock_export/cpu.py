@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Limits oneDNN to the instructions that work here, where the processor promises more than it does.
 
-Some virtual machines report AMX and trap on oneDNN's bfloat16 kernels that use it: only trying tells. A child process
-tries one product, once a boot; ONEDNN_MAX_CPU_ISA overrides the answer. oneDNN reads that variable when torch is
-loaded, so call limit_onednn() before the first `import torch`. Run as a program it prints the limit, if any.
+Some virtual machines report AMX and trap on oneDNN's bfloat16 kernels that use it: only trying
+tells. A child process tries one product, once a boot; ONEDNN_MAX_CPU_ISA overrides the answer.
+oneDNN reads that variable when torch is loaded, so call limit_onednn() before the first
+`import torch`. Run as a program it prints the limit, if any.
 """
 
 import os
@@ -13,7 +14,8 @@ import sys
 
 VARIABLE = "ONEDNN_MAX_CPU_ISA"
 PRODUCT = "import torch; a = torch.ones(32, 32, dtype=torch.bfloat16); torch.addmm(a, a, a)"
-# Limits from the mildest on: its name, what traps without it, what is left with it. Also in cli/workers/onednn_isa.cpp.
+# Limits from the mildest on: its name, what traps without it, what is left with it. Also in
+# cli/workers/onednn_isa.cpp.
 LIMITS = [("AVX512_CORE_FP16", "AMX", "AVX-512"),
           ("AVX512_CORE", "AVX512-BF16", "AVX-512 in float32"),
           ("AVX2", "AVX-512", "AVX2")]
@@ -22,7 +24,8 @@ PATIENCE_S = 120
 
 
 def limit_onednn(probe=(sys.executable, "-c", PRODUCT)):
-    """Sets the variable for this process and its children where that is needed; returns the line that says so."""
+    """Sets the variable for this process and its children where that is needed; returns the line
+    that says so."""
     if VARIABLE in os.environ:
         return None
     limit = cached() or remember(find(probe))
@@ -34,14 +37,17 @@ def limit_onednn(probe=(sys.executable, "-c", PRODUCT)):
 
 
 def find(probe):
-    """The mildest limit under which the probe succeeds; none where none helps, for then something else is wrong."""
-    return next((limit for limit in (UNLIMITED, *(row[0] for row in LIMITS)) if succeeds(probe, limit)), UNLIMITED)
+    """The mildest limit under which the probe succeeds; none where none helps, for then something
+    else is wrong."""
+    return next((limit for limit in (UNLIMITED, *(row[0] for row in LIMITS))
+                 if succeeds(probe, limit)), UNLIMITED)
 
 
 def succeeds(probe, limit):
     try:
-        return subprocess.run(probe, env={**os.environ, VARIABLE: limit}, stdin=subprocess.DEVNULL, timeout=PATIENCE_S,
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
+        return subprocess.run(probe, env={**os.environ, VARIABLE: limit}, stdin=subprocess.DEVNULL,
+                              timeout=PATIENCE_S, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL, check=False).returncode == 0
     except subprocess.TimeoutExpired:
         return False
 

@@ -39,7 +39,8 @@ def export(model, args, kwargs, options):
         with quiet_unless_done(), recurrent.right_shapes():
             program = torch.export.export(model, args, kwargs, dynamic_shapes=shapes)
             detach_no_grad_regions(program)
-            program = program.run_decompositions({torch.ops.aten.copy.default: copy_with_derivative})
+            program = program.run_decompositions(
+                {torch.ops.aten.copy.default: copy_with_derivative})
     except GuardOnDataDependentSymNode as error:
         raise UserError(f"torch.export cannot export the model: {reason(error, 200)}\n  "
                         f"{FIXED_SIZES}") from error
@@ -120,7 +121,8 @@ def operators(program):
 
 
 def computes_in_bf16(program):
-    values = (node.meta.get("val") for module in graph_modules(program) for node in module.graph.nodes)
+    values = (node.meta.get("val") for module in graph_modules(program)
+              for node in module.graph.nodes)
     return any(isinstance(leaf, torch.Tensor) and leaf.dtype == torch.bfloat16
                for value in values for leaf in pytree.tree_leaves(value))
 

@@ -1,8 +1,8 @@
 """The shapes of an LSTM's last states.
 
-torch.export records h_n and c_n of nn.LSTM with a dimension too many, and with them all that follows
-from them: its decomposition, which gives the shapes, squeezes another dimension than the one that it
-added. What runs is the operator itself, whose states are right.
+torch.export records h_n and c_n of nn.LSTM with a dimension too many, and with them all that
+follows from them: its decomposition, which gives the shapes, squeezes another dimension than the
+one that it added. What runs is the operator itself, whose states are right.
 """
 
 import contextlib
@@ -13,7 +13,8 @@ from torch._decomp import decompositions
 
 @contextlib.contextmanager
 def right_shapes():
-    """While it lasts, programs are traced with the states as they are: [layers, batch, features]."""
+    """While it lasts, programs are traced with the states as they are: [layers, batch,
+    features]."""
     layer = decompositions.one_layer_lstm
 
     def squeezed(*args, **kwargs):

@@ -6,7 +6,6 @@ is about to be saved and breaks a backward that saved the old ones. Here they ar
 
 import copy
 
-import torch
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 

@@ -18,8 +18,8 @@ def literal(path):
 
 
 def main(output, frame, style, *scripts):
-    lines = ["// Written by simulator/explain/page/embed.py.", "#pragma once", "", "#include <string_view>", "",
-             "namespace penstock::page_files {", "",
+    lines = ["// Written by simulator/explain/page/embed.py.", "#pragma once", "",
+             "#include <string_view>", "", "namespace penstock::page_files {", "",
              f"inline constexpr std::string_view frame = {literal(frame)};",
              f"inline constexpr std::string_view style = {literal(style)};",
              "inline constexpr std::string_view scripts[] = {",

@@ -18,7 +18,7 @@ function formatSeconds(seconds) {
   return threeDigits(seconds * 1e9, ["ns", "µs", "ms", "s"], 1000);
 }
 
-/** A moment in the unit for a range of `span` seconds, with the digits that tell `resolution` apart. */
+/** A moment in the unit for a range of `span` seconds, with digits that tell `resolution` apart. */
 function formatMoment(seconds, span, resolution = span / 100) {
   const [scale, unit] = span >= 2 ? [1, "s"] :
       span >= 2e-3                ? [1e3, "ms"] :

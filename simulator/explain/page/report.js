@@ -83,7 +83,8 @@ function kindLegend() {
 
 function fillPath() {
   byId("path-lead").textContent =
-      "The chain of work and transfers that the step consists of: nothing on it could begin earlier, and only what is on it makes the step shorter.";
+      "The chain of work and transfers that the step consists of: nothing on it could begin " +
+      "earlier, and only what is on it makes the step shorter.";
   const parts = pathParts();
   byId("path-bar").replaceWith(Object.assign(stackedBar(parts, data.makespan_s), {id: "path-bar"}));
   fillLegend(

@@ -26,8 +26,9 @@ constexpr const char* layers_text =
     "parameter_size=0\n"
     "\ta -- b\n";
 constexpr const char* placement_text = R"({"maxFPGAs": 2, "maxCPUs": 0, "maxSizePerFPGA": 10,
-  "nodes": [{"id": 1, "supportedOnFpga": 1, "cpuLatency": 9, "fpgaLatency": 3, "isBackwardNode": 0},
-            {"id": 2, "supportedOnFpga": 1, "cpuLatency": 9, "fpgaLatency": 2, "isBackwardNode": 0}],
+  "nodes": [
+    {"id": 1, "supportedOnFpga": 1, "cpuLatency": 9, "fpgaLatency": 3, "isBackwardNode": 0},
+    {"id": 2, "supportedOnFpga": 1, "cpuLatency": 9, "fpgaLatency": 2, "isBackwardNode": 0}],
   "edges": [{"sourceId": 1, "destId": 2, "cost": 0.5}]})";
 constexpr const char* piper_text = R"({"maxDevices": 2, "maxMemoryPerDevice": 10, "bandwidth": 4,
   "mbsInBatch": 4, "nodes": [{"id": 0, "TMPCs": {"1": [{"id": "vanilla", "timePerSample": 3,

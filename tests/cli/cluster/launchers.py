@@ -1,4 +1,5 @@
-"""Real launchers for the tests of `penstock execute`: ranks by hand, Open MPI, a Slurm of one machine."""
+"""Real launchers for the tests of `penstock execute`: ranks by hand, Open MPI, a Slurm of one
+machine."""
 
 import os
 import shutil
@@ -22,7 +23,7 @@ def need(*programs):
     """Skips the test where one is missing; /usr/sbin may not be in the path."""
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
     found = [shutil.which(program, path=path) for program in programs]
-    for program, place in zip(programs, found):
+    for program, place in zip(programs, found, strict=True):
         if place is None:
             pytest.skip(f"{program} is not installed (tools/packages-test.txt)")
     return found[0] if len(found) == 1 else found
@@ -41,11 +42,13 @@ def free_port():
 
 def marked_environment(**more):
     """By the mark its processes are found again, whoever started them."""
-    return {**clean_environment(), MARK: uuid.uuid4().hex, **{name: str(value) for name, value in more.items()}}
+    return {**clean_environment(), MARK: uuid.uuid4().hex,
+            **{name: str(value) for name, value in more.items()}}
 
 
 def processes_of(environment, program):
-    """{rank: process id} of the living processes of that program that carry the environment's mark."""
+    """{rank: process id} of the living processes of that program that carry the environment's
+    mark."""
     found = {}
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
@@ -67,7 +70,7 @@ def processes_of(environment, program):
 def wait_until_none_is_left(environment):
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
-        if not processes_of(environment, "penstock") and not processes_of(environment, "penstock-worker"):
+        if not any(processes_of(environment, name) for name in ("penstock", "penstock-worker")):
             return
         time.sleep(0.05)
     raise AssertionError(f"still running: {processes_of(environment, 'penstock')} "
@@ -75,8 +78,8 @@ def wait_until_none_is_left(environment):
 
 
 def start(command, environment):
-    return subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            text=True, errors="replace", env=environment)
+    return subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, errors="replace", env=environment)
 
 
 def end_all(processes):
@@ -93,23 +96,25 @@ def end_all(processes):
 
 
 def ranks_by_hand(commands, prefixes=None, address="127.0.0.1"):
-    """One process for each rank with torchrun's variables; commands[i] is rank i's, None where it does not come.
-    With prefixes (`ip netns exec …`) each is on a machine of its own."""
+    """One process for each rank with torchrun's variables; commands[i] is rank i's, None where it
+    does not come. With prefixes (`ip netns exec …`) each is on a machine of its own."""
     world, port = len(commands), free_port()
     processes = []
     for rank, command in enumerate(commands):
         if command is None:
             continue
         local_rank, local_size = (0, 1) if prefixes else (rank, world)
-        environment = marked_environment(RANK=rank, WORLD_SIZE=world, MASTER_ADDR=address, MASTER_PORT=port,
-                                         LOCAL_RANK=local_rank, LOCAL_WORLD_SIZE=local_size)
+        environment = marked_environment(RANK=rank, WORLD_SIZE=world, MASTER_ADDR=address,
+                                         MASTER_PORT=port, LOCAL_RANK=local_rank,
+                                         LOCAL_WORLD_SIZE=local_size)
         processes.append(start([*(prefixes[rank] if prefixes else []), *command], environment))
     return end_all(processes)
 
 
 def mpirun(ranks):
     """The words before a command that Open MPI starts so many times."""
-    return [need("mpirun"), *(["--allow-run-as-root"] if os.geteuid() == 0 else []), "--oversubscribe", "-np", ranks]
+    return [need("mpirun"), *(["--allow-run-as-root"] if os.geteuid() == 0 else []),
+            "--oversubscribe", "-np", ranks]
 
 
 def mpiexec(ranks):
@@ -123,14 +128,15 @@ class Slurm:
     def __init__(self, folder, cores=8):
         need_root("a Slurm of our own")
         self.folder = folder
-        munged, controller, node, self.srun, self.sinfo = need("munged", "slurmctld", "slurmd", "srun", "sinfo")
+        munged, controller, node, self.srun, self.sinfo = need("munged", "slurmctld", "slurmd",
+                                                               "srun", "sinfo")
         self.environment = {"SLURM_CONF": str(folder / "slurm.conf")}
         self.daemons = []
         try:
             self._write(cores)
-            self._start([munged, "--force", "--foreground", f"--socket={folder}/munge", f"--key-file={folder}/key",
-                         f"--log-file={folder}/munged.log", f"--pid-file={folder}/munged.pid",
-                         f"--seed-file={folder}/munge.seed"])
+            self._start([munged, "--force", "--foreground", f"--socket={folder}/munge",
+                         f"--key-file={folder}/key", f"--log-file={folder}/munged.log",
+                         f"--pid-file={folder}/munged.pid", f"--seed-file={folder}/munge.seed"])
             self._start([controller, "-D", "-f", folder / "slurm.conf"])
             self._start([node, "-D", "-f", folder / "slurm.conf"])
             self._wait_until_idle()
@@ -171,8 +177,9 @@ PartitionName=all Nodes={host} Default=YES MaxTime=INFINITE State=UP
 
     def _start(self, command):
         log = open(self.folder / f"{Path(str(command[0])).name}.out", "w")
-        self.daemons.append(subprocess.Popen([str(word) for word in command], stdout=log, stderr=log,
-                                             stdin=subprocess.DEVNULL, env={**os.environ, **self.environment}))
+        self.daemons.append(subprocess.Popen([str(word) for word in command], stdout=log,
+                                             stderr=log, stdin=subprocess.DEVNULL,
+                                             env={**os.environ, **self.environment}))
 
     def _wait_until_idle(self):
         end = time.monotonic() + PATIENCE_S

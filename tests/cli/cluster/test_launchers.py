@@ -1,4 +1,5 @@
-"""penstock execute as a rank of real launchers: it trains as when it starts its workers itself, and ends as a whole."""
+"""penstock execute as a rank of real launchers: it trains as when it starts its workers itself, and
+ends as a whole."""
 
 import json
 import os
@@ -9,10 +10,10 @@ import pytest
 import yaml
 
 import launchers
-from launchers import (end_all, free_port, marked_environment, mpiexec, mpirun, processes_of, ranks_by_hand, start,
-                       wait_until_none_is_left)
-from pipelines import (PENSTOCK, TORCHRUN, execute_json, good_plan, model_path, needs_backend, torch, vectors,
-                       write_plan)
+from launchers import (end_all, free_port, marked_environment, mpiexec, mpirun, processes_of,
+                       ranks_by_hand, start, wait_until_none_is_left)
+from pipelines import (PENSTOCK, TORCHRUN, execute_json, good_plan, model_path, needs_backend,
+                       torch, vectors, write_plan)
 
 pytestmark = needs_backend
 
@@ -35,15 +36,15 @@ def prefix_of(launcher, ranks, request):
         return [slurm.srun, "-n", ranks], slurm.environment
     if not TORCHRUN.exists():
         pytest.skip("torchrun is not beside the Python that runs the tests")
-    return [TORCHRUN, "--no-python", "--nproc-per-node", ranks, "--master-port", "0", "--rdzv-backend", "c10d",
-            "--rdzv-endpoint", "localhost:0"], {}
+    return [TORCHRUN, "--no-python", "--nproc-per-node", ranks, "--master-port", "0",
+            "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"], {}
 
 
 def image_plan(folder, replicas, steps=3, **more):
     """The image classifier: two stages, as many replicas as asked for."""
     data = vectors(folder, "image", None, torch.float32, shape=[1, 28, 28])
-    return write_plan(folder, model_path("image_classifier"), data, ["", "stage1"], 2, 8, steps=steps,
-                      data_parallel=replicas, **more)
+    return write_plan(folder, model_path("image_classifier"), data, ["", "stage1"], 2, 8,
+                      steps=steps, data_parallel=replicas, **more)
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
@@ -59,11 +60,13 @@ def test_each_process_is_a_rank_and_trains_the_same(tmp_path, request, launcher,
 
 @pytest.mark.parametrize("launcher", ["mpirun", "mpiexec"])
 def test_runs_at_the_same_time_do_not_meet(tmp_path, request, launcher):
-    """mpiexec says nothing that differs between runs; a shell between it and the rank changes nothing."""
+    """mpiexec says nothing that differs between runs; a shell between it and the rank changes
+    nothing."""
     prefix, variables = prefix_of(launcher, 2, request)
     plans = [image_plan(tmp_path, 1, name=f"{steps}.yaml", steps=steps) for steps in (3, 5)]
     command = [*prefix, "sh", "-c", '"$0" "$@"; exit $?', PENSTOCK, "execute"]
-    results = end_all([start([*command, plan, "--json"], marked_environment(**variables)) for plan in plans])
+    results = end_all([start([*command, plan, "--json"], marked_environment(**variables))
+                       for plan in plans])
     assert [status for status, _, _ in results] == [0, 0], results
     losses = [json.loads(output)["losses"] for _, output, _ in results]
     assert losses == [execute_json(plan)["losses"] for plan in plans]
@@ -83,9 +86,10 @@ def test_each_process_is_the_rank_whose_device_it_is_on(tmp_path):
 def test_a_killed_process_is_named_by_its_rank(tmp_path):
     """Process 1 is rank 0 of the plan; process 0, which has the store, finds out."""
     plan = image_plan(tmp_path, 1, steps=10_000_000, devices=[1, 0])
-    common = marked_environment(WORLD_SIZE=2, LOCAL_WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
-    left, victim = (start([PENSTOCK, "execute", plan], {**common, "RANK": str(i), "LOCAL_RANK": str(i)})
-                    for i in (0, 1))
+    common = marked_environment(WORLD_SIZE=2, LOCAL_WORLD_SIZE=2, MASTER_ADDR="127.0.0.1",
+                                MASTER_PORT=free_port())
+    left, victim = (start([PENSTOCK, "execute", plan],
+                          {**common, "RANK": str(i), "LOCAL_RANK": str(i)}) for i in (0, 1))
     seen = next((line for line in victim.stderr if re.search(r"step +\d+/", line)), None)
     assert seen, end_all([victim, left])
     victim.kill()
@@ -98,14 +102,16 @@ def test_within_an_allocation_but_not_a_step_all_ranks_are_started_from_here(tmp
     plan = image_plan(tmp_path, 1, steps=1)
     script = tmp_path / "batch.sh"
     script.write_text(f"#!/bin/sh\nexec {PENSTOCK} execute {plan} --json\n")
-    (status, _, errors), = end_all([start([slurm.srun.replace("srun", "sbatch"), "--wait", "-n", "2", "-o",
-                                           tmp_path / "out", script], marked_environment(**slurm.environment))])
+    sbatch = slurm.srun.replace("srun", "sbatch")
+    (status, _, errors), = end_all([start([sbatch, "--wait", "-n", "2", "-o", tmp_path / "out",
+                                           script], marked_environment(**slurm.environment))])
     assert status == 0, errors + (tmp_path / "out").read_text()
     assert '"ranks": 2' in (tmp_path / "out").read_text()
 
 
 @pytest.mark.parametrize("launcher, victim, program", [
-    ("mpirun", 1, "penstock"), ("mpiexec", 1, "penstock"), ("srun", 1, "penstock"), ("srun", 2, "penstock-worker"),
+    ("mpirun", 1, "penstock"), ("mpiexec", 1, "penstock"), ("srun", 1, "penstock"),
+    ("srun", 2, "penstock-worker"),
     ("srun", 0, "penstock"), ("torchrun", 1, "penstock")])
 def test_a_killed_rank_ends_all_and_is_named(tmp_path, request, launcher, victim, program):
     prefix, variables = prefix_of(launcher, 3, request)
@@ -153,7 +159,8 @@ def test_ranks_of_different_plans_end_at_once_with_both_values(tmp_path):
 
 def test_ranks_with_different_flags_end_at_once_with_both_values(tmp_path):
     plan = good_plan(tmp_path)
-    results = ranks_by_hand([[PENSTOCK, "execute", plan], [PENSTOCK, "execute", plan, "--steps", "2"]])
+    results = ranks_by_hand([[PENSTOCK, "execute", plan],
+                             [PENSTOCK, "execute", plan, "--steps", "2"]])
     for status, _, errors in results:
         assert status == 2 and "steps: 3 on rank 0; 2 on rank 1" in errors, errors
 
@@ -177,20 +184,23 @@ def test_ranks_that_do_not_come_are_named(tmp_path):
 
 
 def test_without_rank_0_the_others_say_where_they_looked_for_it(tmp_path):
-    (status, _, errors), = ranks_by_hand([None, [PENSTOCK, "execute", good_plan(tmp_path), "--start-timeout", "1s"]])
+    (status, _, errors), = ranks_by_hand([None, [PENSTOCK, "execute", good_plan(tmp_path),
+                                                 "--start-timeout", "1s"]])
     assert status == 1 and "no store at 127.0.0.1:" in errors and "MASTER_ADDR" in errors, errors
 
 
 def test_a_job_is_profiled_by_one_process(tmp_path):
     profile = tmp_path / "profile.json"
-    for status, _, errors in ranks_by_hand([[PENSTOCK, "profile", tmp_path / "job.yaml", "-o", profile]] * 2):
+    for status, _, errors in ranks_by_hand(
+            [[PENSTOCK, "profile", tmp_path / "job.yaml", "-o", profile]] * 2):
         assert status == 2 and "WORLD_SIZE" in errors and "without torchrun" in errors
     assert not profile.exists()
 
 
 def test_a_link_between_two_ranks_is_measured_and_a_plan_is_simulated_with_it(tmp_path):
     cluster = tmp_path / "cluster.yaml"
-    (status, output, errors), (other, _, _) = ranks_by_hand([[PENSTOCK, "profile", "--link", "-o", cluster]] * 2)
+    first, (other, _, _) = ranks_by_hand([[PENSTOCK, "profile", "--link", "-o", cluster]] * 2)
+    status, output, errors = first
     assert (status, other) == (0, 0), errors
     assert "link between ranks 0 and 1" in output
     link = yaml.safe_load(cluster.read_text())["link"]

@@ -13,9 +13,10 @@ pytestmark = needs_backend
 def torchrun(plan, processes, *options):
     if not TORCHRUN.exists():
         pytest.skip("torchrun is not beside the Python that runs the tests")
-    return subprocess.run([str(TORCHRUN), "--no-python", "--nproc-per-node", str(processes), "--master-port", "0",
-                           "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", str(PENSTOCK), "execute",
-                           str(plan), *options], capture_output=True, text=True, timeout=300, env=clean_environment())
+    return subprocess.run([str(TORCHRUN), "--no-python", "--nproc-per-node", str(processes),
+                           "--master-port", "0", "--rdzv-backend", "c10d", "--rdzv-endpoint",
+                           "localhost:0", str(PENSTOCK), "execute", str(plan), *options],
+                          capture_output=True, text=True, timeout=300, env=clean_environment())
 
 
 def test_under_torchrun_each_process_is_a_rank(tmp_path):
@@ -32,6 +33,6 @@ def test_under_torchrun_the_number_of_processes_must_fit(tmp_path):
 
 
 def test_a_launchers_environment_without_its_rest_is_named(tmp_path):
-    done = subprocess.run([str(PENSTOCK), "execute", str(good_plan(tmp_path))], capture_output=True, text=True,
-                          env={**clean_environment(), "RANK": "0"})
+    done = subprocess.run([str(PENSTOCK), "execute", str(good_plan(tmp_path))], capture_output=True,
+                          text=True, env={**clean_environment(), "RANK": "0"})
     assert done.returncode == 2 and "WORLD_SIZE" in done.stderr

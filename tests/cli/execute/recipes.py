@@ -1,4 +1,5 @@
-"""A job's whole recipe in plain PyTorch: frozen parameters, groups, clipping, schedules of transformers, bf16."""
+"""A job's whole recipe in plain PyTorch: frozen parameters, groups, clipping, schedules of
+transformers, bf16."""
 
 import fnmatch
 import functools
@@ -65,7 +66,8 @@ class Recipe(Reference):
         for step in range(steps):
             losses.append(self.backward(step))
             if step == 0:
-                gradients = {name: p.grad.clone() for name, p in self.stepped.items() if p.grad is not None}
+                gradients = {name: p.grad.clone() for name, p in self.stepped.items()
+                             if p.grad is not None}
             if "clip_norm" in self.recipe:
                 norms.append(float(torch.nn.utils.clip_grad_norm_(
                     self.stepped.values(), self.recipe["clip_norm"], error_if_nonfinite=True)))
@@ -76,13 +78,15 @@ class Recipe(Reference):
 
 
 def leaves_of(module, apart):
-    """Puts leaves of one memory in place of an exported module's parameters: one for each operator that reads them, or
-    one for all. Returns them under the first of the parameter's names, those read first before."""
+    """Puts leaves of one memory in place of an exported module's parameters: one for each operator
+    that reads them, or one for all. Returns them under the first of the parameter's names, those
+    read first before."""
     leaves, first = {}, {}
     for name, parameter in list(module.named_parameters()):
         leaves.setdefault(first.setdefault(parameter.data_ptr(), name), [])
     for node in [node for node in module.graph.nodes if node.op == "get_attr"]:
-        memory = module.get_parameter(node.target) if node.target in dict(module.named_parameters()) else None
+        memory = (module.get_parameter(node.target)
+                  if node.target in dict(module.named_parameters()) else None)
         if memory is None:
             continue
         own = leaves[first[memory.data_ptr()]]
@@ -97,9 +101,10 @@ def leaves_of(module, apart):
 
 
 class MixedRecipe(Recipe):
-    """A module of bfloat16: its gradients are added up in float32 microbatch by microbatch, the loss is that of its
-    output in float32, and the optimizer steps float32 copies of the parameters, which they then become, rounded.
-    `apart`: those of a parameter's several uses are added up in float32 too, and not in bfloat16 by autograd."""
+    """A module of bfloat16: its gradients are added up in float32 microbatch by microbatch, the
+    loss is that of its output in float32, and the optimizer steps float32 copies of the parameters,
+    which they then become, rounded. `apart`: those of a parameter's several uses are added up in
+    float32 too, and not in bfloat16 by autograd."""
 
     def __init__(self, plan, apart=True):
         super().__init__(plan)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import (PENSTOCK, any_device, clean_environment, device_flags, model_path, needs_backend, torch, vectors,
-                       write_plan)
+from pipelines import (PENSTOCK, any_device, clean_environment, device_flags, model_path,
+                       needs_backend, torch, vectors, write_plan)
 
 pytestmark = needs_backend
 
@@ -29,8 +29,9 @@ def endless(tmp_path):
     """A run of three ranks that has made its first step. Nothing of it outlives the test."""
     plan = write_plan(tmp_path, model_path("pippy"), vectors(tmp_path, "x", 512, torch.float32),
                       ["", "layer1", "layer2"], 4, 4, steps=10_000_000)
-    process = subprocess.Popen([str(PENSTOCK), "execute", str(plan), *device_flags(plan)], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True, env=clean_environment(), start_new_session=True)
+    process = subprocess.Popen([str(PENSTOCK), "execute", str(plan), *device_flags(plan)],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env=clean_environment(), start_new_session=True)
     hung = threading.Timer(120, end_group, [process])
     hung.start()
     try:
@@ -56,7 +57,11 @@ def rank_of(worker, workers):
 def wait_until_gone(pids, patience_s=30):
     """A generous limit, so that only a process that really stays fails the test."""
     end = time.monotonic() + patience_s
-    alive = lambda pid: Path(f"/proc/{pid}").exists() and " Z " not in Path(f"/proc/{pid}/stat").read_text()
+
+    def alive(pid):
+        folder = Path(f"/proc/{pid}")
+        return folder.exists() and " Z " not in (folder / "stat").read_text()
+
     while time.monotonic() < end:
         try:
             if not any(alive(pid) for pid in pids):
@@ -75,7 +80,8 @@ def test_a_killed_worker_ends_the_run_and_is_named(endless, victim):
     os.kill(sorted(workers)[victim], signal.SIGKILL)
     _, errors = endless.communicate(timeout=60)
     assert endless.returncode == 1
-    assert re.search(rf"rank {victim} \(process {sorted(workers)[victim]}\) ended in step \d+.*SIGKILL", errors)
+    assert re.search(rf"rank {victim} \(process {sorted(workers)[victim]}\) ended in step "
+                     rf"\d+.*SIGKILL", errors)
     wait_until_gone(workers)
 
 

@@ -1,12 +1,13 @@
-"""Arguments of every kind, inputs of many types, structured inputs and outputs: equal to plain PyTorch."""
+"""Arguments of every kind, inputs of many types, structured inputs and outputs: equal to plain
+PyTorch."""
 
 import json
 import zipfile
 
 import pytest
 
-from pipelines import (Reference, any_device, difference, execute_json, load_file, model_path, needs_backend, save_file,
-                       torch, write_plan)
+from pipelines import (Reference, any_device, difference, execute_json, load_file, model_path,
+                       needs_backend, save_file, torch, write_plan)
 
 
 def arguments(path):
@@ -18,13 +19,15 @@ def arguments(path):
 
 
 def test_the_model_has_arguments_of_every_kind_that_training_meets():
-    assert {"as_tensor", "as_tensors", "as_optional_tensors", "as_none", "as_int", "as_ints", "as_sym_int",
-            "as_sym_ints", "as_float", "as_bool", "as_string", "as_scalar_type", "as_memory_format",
+    assert {"as_tensor", "as_tensors", "as_optional_tensors", "as_none", "as_int", "as_ints",
+            "as_sym_int", "as_sym_ints", "as_float", "as_bool", "as_string", "as_scalar_type",
+            "as_memory_format",
             "as_device", "as_complex"} <= arguments(model_path("kinds"))
 
 
 def data(folder, samples=16):
-    """Tensors named as the export flattens the inputs: of a dictionary by key, of a tuple by position."""
+    """Tensors named as the export flattens the inputs: of a dictionary by key, of a tuple by
+    position."""
     generator = torch.Generator().manual_seed(3)
     tensors = {"image": torch.randn(samples, 3, 8, 8, generator=generator, dtype=torch.float64),
                "text_ids": torch.randint(5, (samples, 6), generator=generator, dtype=torch.int16),
@@ -42,7 +45,8 @@ class Structured(Reference):
 
     def microbatch(self, step, index):
         inputs, target = super().microbatch(step, index)
-        return {"image": inputs["image"], "text": {"ids": inputs["text_ids"], "valid": inputs["text_valid"]},
+        return {"image": inputs["image"],
+                "text": {"ids": inputs["text_ids"], "valid": inputs["text_valid"]},
                 "pair": (inputs["pair_0"], inputs["pair_1"])}, target
 
     def loss(self, output, target):

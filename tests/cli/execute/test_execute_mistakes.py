@@ -3,8 +3,8 @@
 import pytest
 import yaml
 
-from pipelines import (execute, execute_json, good_plan, load_file, model_path, needs_backend, save_file, text_file,
-                       torch, vectors, write_plan)
+from pipelines import (execute, execute_json, good_plan, load_file, model_path, needs_backend,
+                       save_file, text_file, torch, vectors, write_plan)
 
 pytestmark = needs_backend
 
@@ -52,7 +52,8 @@ def test_data_that_does_not_fit_is_named(tmp_path, tensors, says):
     assert not (tmp_path / "c").exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00", b"[[[", b"penstock: plan\n", b"&a [*a]", b"\xff" * 64])
+@pytest.mark.parametrize("content",
+                         [b"", b"\x00", b"[[[", b"penstock: plan\n", b"&a [*a]", b"\xff" * 64])
 def test_garbage_is_no_plan(tmp_path, content):
     (tmp_path / "plan.yaml").write_bytes(content)
     done = execute(tmp_path / "plan.yaml")
@@ -60,10 +61,13 @@ def test_garbage_is_no_plan(tmp_path, content):
 
 
 @pytest.mark.parametrize("flags, says", [
-    (["--forward-only"], "--output"), (["--output", "o.safetensors"], "--forward-only"), (["--steps", "0"], "step"),
-    (["--forward-only", "--output", "/nowhere/o.safetensors"], "/nowhere"), (["--save-every", "2"], "--save"),
+    (["--forward-only"], "--output"), (["--output", "o.safetensors"], "--forward-only"),
+    (["--steps", "0"], "step"),
+    (["--forward-only", "--output", "/nowhere/o.safetensors"], "/nowhere"),
+    (["--save-every", "2"], "--save"),
     (["--device", "quantum"], "cpu or cuda"), (["--ranks-per-device", "2"], "--device cuda"),
-    (["--cuda-graphs", "on"], "--device cuda"), (["--device", "cuda", "--cuda-graphs", "maybe"], "auto, on"),
+    (["--cuda-graphs", "on"], "--device cuda"),
+    (["--device", "cuda", "--cuda-graphs", "maybe"], "auto, on"),
 ])
 def test_flags_that_make_no_sense(tmp_path, flags, says):
     done = execute(good_plan(tmp_path), *flags)
@@ -71,7 +75,8 @@ def test_flags_that_make_no_sense(tmp_path, flags, says):
 
 
 def test_a_model_without_weights_cannot_be_trained(tmp_path):
-    plan = write_plan(tmp_path, model_path("transformer-meta"), text_file(tmp_path), [""], 1, 2, sequence=16)
+    plan = write_plan(tmp_path, model_path("transformer-meta"), text_file(tmp_path), [""], 1, 2,
+                      sequence=16)
     done = execute(plan)
     assert done.returncode == 2 and "--meta" in done.stderr
 
@@ -90,7 +95,8 @@ class Phases(torch.nn.Module):
 
 def test_what_safetensors_cannot_hold_is_refused_before_anything_runs(tmp_path):
     x = torch.randn(8, 4, dtype=torch.float64)
-    torch.export.save(torch.export.export(Phases(), (x,), dynamic_shapes=({0: torch.export.Dim("batch")},)),
+    torch.export.save(torch.export.export(Phases(), (x,),
+                                          dynamic_shapes=({0: torch.export.Dim("batch")},)),
                       tmp_path / "model.pt2")
     save_file({"x": x, "target": torch.randint(4, (8,))}, tmp_path / "data.safetensors")
     plan = write_plan(tmp_path, tmp_path / "model.pt2", tmp_path / "data.safetensors", [""], 2, 2)
@@ -99,7 +105,8 @@ def test_what_safetensors_cannot_hold_is_refused_before_anything_runs(tmp_path):
                           (["--forward-only", "--output"], "output 1")):
         done = execute(plan, *flags, tmp_path / "out")
         assert done.returncode == 2, done.stderr
-        assert f"{flags[-1]}: {tensor} is complex128" in done.stderr and "view_as_complex" in done.stderr
+        assert (f"{flags[-1]}: {tensor} is complex128" in done.stderr
+                and "view_as_complex" in done.stderr)
         assert sorted(tmp_path.iterdir()) == before
     execute_json(plan, "--steps", 1)
 
@@ -116,7 +123,8 @@ def test_an_infinite_loss_ends_the_run_before_the_optimizer(tmp_path):
 
 
 def test_a_damaged_checkpoint_is_refused(tmp_path):
-    plan = write_plan(tmp_path, model_path("pippy"), vectors(tmp_path, "x", 512, torch.float32), ["", "layer2"], 2, 4)
+    plan = write_plan(tmp_path, model_path("pippy"), vectors(tmp_path, "x", 512, torch.float32),
+                      ["", "layer2"], 2, 4)
     execute_json(plan, "--steps", 1, "--save", tmp_path / "c")
     file = tmp_path / "c" / "step-1" / "stage-1.safetensors"
     content = bytearray(file.read_bytes())

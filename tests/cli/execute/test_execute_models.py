@@ -1,7 +1,9 @@
-"""penstock execute trains the models of configs/models over real processes as their modules train in plain PyTorch.
+"""penstock execute trains the models of configs/models over real processes as their modules train
+in plain PyTorch.
 
-Losses, the first gradients, and what is saved after five steps: parameters and the buffers of replica 0. Every model
-with every schedule and more stages, also in float64, is in tests/backend/executor/pytorch_test.cpp.
+Losses, the first gradients, and what is saved after five steps: parameters and the buffers of
+replica 0. Every model with every schedule and more stages, also in float64, is in
+tests/backend/executor/pytorch_test.cpp.
 """
 
 import json
@@ -10,12 +12,12 @@ import zipfile
 
 import pytest
 
-from pipelines import (DEVICE, ROOT, Reference, any_device, difference, execute_json, load_file, model_path,
-                       needs_backend, torch, write_plan)
+from pipelines import (DEVICE, ROOT, Reference, any_device, difference, execute_json, load_file,
+                       model_path, needs_backend, torch, write_plan)
 
 sys.path.insert(0, str(ROOT / "tools"))
 
-from penstock_export.source import Source  # noqa: E402: found through the line above
+from penstock_export.source import Source
 
 pytestmark = needs_backend
 FLOAT32, FLOAT64 = 1e-5, 1e-10
@@ -45,9 +47,11 @@ def check_training(folder, name, begins, tolerance, **plan):
     assert difference(load_file(gradients), expected) <= tolerance
     tensors = {key: value for file in sorted((saved / f"step-{STEPS}").glob("stage-*.safetensors"))
                for key, value in load_file(file).items()}
-    found = {key: value for key, value in tensors.items() if key.startswith(("parameter.", "buffer."))}
+    found = {key: value for key, value in tensors.items()
+             if key.startswith(("parameter.", "buffer."))}
     wanted = {f"parameter.{name}": value.detach() for name, value in reference.parameters.items()}
-    wanted |= {key: reference.buffers[0][key.removeprefix("buffer.")] for key in found if key.startswith("buffer.")}
+    wanted |= {key: reference.buffers[0][key.removeprefix("buffer.")] for key in found
+               if key.startswith("buffer.")}
     assert difference(found, wanted) <= tolerance
     return found
 
@@ -55,13 +59,15 @@ def check_training(folder, name, begins, tolerance, **plan):
 def check_models(folder, name, begins, **plan):
     """In float32; on a GPU, whose sums are in another order than PyTorch's on the CPU, in float64.
 
-    Models that compute a part in float32 all the same are as exact as that part: a float32 that is rounded the other
-    way moves what follows by 2^-23 of itself, a thousand times the tolerance of float64. They get that of float32.
+    Models that compute a part in float32 all the same are as exact as that part: a float32 that is
+    rounded the other way moves what follows by 2^-23 of itself, a thousand times the tolerance of
+    float64. They get that of float32.
     """
     if DEVICE == "cpu":
         check_training(folder, name, begins, FLOAT32, **plan)
     else:
-        check_training(folder, f"{name}-f64", begins, FLOAT32 if name in FLOAT32_INSIDE else FLOAT64, **plan)
+        check_training(folder, f"{name}-f64", begins,
+                       FLOAT32 if name in FLOAT32_INSIDE else FLOAT64, **plan)
 
 
 FLOAT = 7  # as torch.export writes float32
@@ -97,14 +103,16 @@ def names_in(value):
     """The names of all values in a part of an exported graph."""
     if isinstance(value, dict):
         own = [value["name"]] if isinstance(value.get("name"), str) else []
-        return own + [name for key, part in value.items() if key != "name" for name in names_in(part)]
+        return own + [name for key, part in value.items() if key != "name"
+                      for name in names_in(part)]
     return [name for part in value for name in names_in(part)] if isinstance(value, list) else []
 
 
 def behind(name, module):
     """The operators of NAME.pt2 that run in a module or need what those made, by name."""
     with zipfile.ZipFile(model_path(name)) as archive:
-        nodes = json.loads(archive.read(f"{name}/models/model.json"))["graph_module"]["graph"]["nodes"]
+        program = json.loads(archive.read(f"{name}/models/model.json"))
+    nodes = program["graph_module"]["graph"]["nodes"]
     made, operators = set(), []
     for node in nodes:
         inside = f",{module}," in node["metadata"].get("nn_module_stack", "")
@@ -119,12 +127,14 @@ def behind(name, module):
 def test_a_stage_along_a_branch_trains_as_its_module(tmp_path):
     later = behind("moe", "blocks.0.mixture.experts.1")
     assert later
-    check_models(tmp_path, "moe", ["", [f"%{name}" for name in later]], microbatches=4, schedule="1f1b")
+    check_models(tmp_path, "moe", ["", [f"%{name}" for name in later]], microbatches=4,
+                 schedule="1f1b")
 
 
 @any_device
 def test_replicas_keep_their_own_batch_norm_statistics_and_those_of_the_first_are_saved(tmp_path):
-    saved = check_training(tmp_path, "resnet-f64", ["", "groups.1"], FLOAT64, microbatches=2, schedule="1f1b",
-                           data_parallel=2)
+    saved = check_training(tmp_path, "resnet-f64", ["", "groups.1"], FLOAT64, microbatches=2,
+                           schedule="1f1b", data_parallel=2)
     means = [key for key in saved if key.endswith("running_mean")]
-    assert len(means) == sum(isinstance(m, torch.nn.BatchNorm2d) for m in module_of("resnet-f64").modules())
+    assert len(means) == sum(isinstance(m, torch.nn.BatchNorm2d)
+                             for m in module_of("resnet-f64").modules())

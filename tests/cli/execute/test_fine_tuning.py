@@ -1,4 +1,5 @@
-"""A fine-tuning run from end to end: a small GPT-2 on real text through four stages, and its weights back in Python."""
+"""A fine-tuning run from end to end: a small GPT-2 on real text through four stages, and its
+weights back in Python."""
 
 from pathlib import Path
 
@@ -12,18 +13,20 @@ from test_execute_models import module_of
 pytestmark = needs_backend
 LICENSES = Path("/usr/share/common-licenses")
 STEPS = 16
-OPTIMIZER = {"kind": "adamw", "learning_rate": 0.01, "weight_decay": 0.1, "betas": [0.9, 0.95], "warmup_steps": 4,
-             "decay": "cosine", "final_learning_rate": 0.001, "clip_norm": 1.0, "no_decay": "norms_and_biases",
-             "frozen": ["transformer.wpe"]}
-# Both sides add the same float32 numbers in other orders: at most 16 roundings of 2^-24, 1e-6, in a gradient, and as
-# much in the step that AdamW makes of it, which is a share 0.01 of the parameters' size; 16 of them may add up.
+OPTIMIZER = {"kind": "adamw", "learning_rate": 0.01, "weight_decay": 0.1, "betas": [0.9, 0.95],
+             "warmup_steps": 4, "decay": "cosine", "final_learning_rate": 0.001, "clip_norm": 1.0,
+             "no_decay": "norms_and_biases", "frozen": ["transformer.wpe"]}
+# Both sides add the same float32 numbers in other orders: at most 16 roundings of 2^-24, 1e-6, in a
+# gradient, and as much in the step that AdamW makes of it, which is a share 0.01 of the parameters'
+# size; 16 of them may add up.
 TOLERANCE = 1e-5
 
 
 def text_loss(model, tokens):
     with torch.no_grad():
         logits = model(input_ids=tokens).logits
-    return torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()).item()
+    return torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1),
+                                             tokens[:, 1:].flatten()).item()
 
 
 def as_bytes(text, length=32):
@@ -35,13 +38,14 @@ def test_gpt2_learns_a_license_over_four_stages_and_goes_on_in_python(tmp_path):
     text = tmp_path / "text.txt"
     text.write_bytes((LICENSES / "Apache-2.0").read_bytes())
     plan = write_plan(tmp_path, model_path("gpt2-bytes"), text,
-                      ["", "transformer.h.1", "transformer.h.2", "transformer.h.3"], 4, 4, sequence=32,
-                      optimizer=OPTIMIZER, steps=STEPS)
+                      ["", "transformer.h.1", "transformer.h.2", "transformer.h.3"], 4, 4,
+                      sequence=32, optimizer=OPTIMIZER, steps=STEPS)
     run = execute_json(plan, "--save", tmp_path / "saved")
     reference = Recipe(plan, module_of("gpt2-bytes"))
     losses, _, norms = reference.train(STEPS)
     assert run["losses"] == pytest.approx(losses, rel=TOLERANCE)
-    assert run["gradient_norms"] == pytest.approx(norms, rel=100 * TOLERANCE)  # of a gradient, not of its mean
+    # of a gradient, not of its mean
+    assert run["gradient_norms"] == pytest.approx(norms, rel=100 * TOLERANCE)
     assert run["losses"][-1] < run["losses"][0]
 
     weights = tmp_path / "weights.safetensors"

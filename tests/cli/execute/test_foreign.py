@@ -1,7 +1,8 @@
-"""Files as torch.export.save writes them, without tools/export_model.py: they train as their modules do in plain PyTorch.
+"""Files as torch.export.save writes them, without tools/export_model.py: they train as their
+modules do in plain PyTorch.
 
-Losses, the first gradients, and parameters and buffers after five steps, on two to four stages. The reference is the
-Python module itself. Tolerance: that of tests/cli/execute/test_execute_models.py.
+Losses, the first gradients, and parameters and buffers after five steps, on two to four stages. The
+reference is the Python module itself. Tolerance: that of tests/cli/execute/test_execute_models.py.
 """
 
 import copy
@@ -38,12 +39,13 @@ def check(folder, name, begins, **settings):
     with torch.no_grad():
         classes = copy.deepcopy(module)(**data).shape[-1]
     save_file(data | {"target": torch.randint(classes, (24,))}, folder / "data.safetensors")
-    plan = write_plan(folder, path, folder / "data.safetensors", begins, microbatches=4, microbatch=3)
+    plan = write_plan(folder, path, folder / "data.safetensors", begins, microbatches=4,
+                      microbatch=3)
     assert_trains_as(Reference(plan, module), plan, STEPS, FLOAT32)
 
 
-@pytest.mark.parametrize("begins", [["", "mix"], ["", "blocks.0", "blocks.1"], ["", "tanh", "mul_", "slice_9"]],
-                         ids=len)
+@pytest.mark.parametrize("begins", [["", "mix"], ["", "blocks.0", "blocks.1"],
+                                    ["", "tanh", "mul_", "slice_9"]], ids=len)
 def test_writes_to_activations_views_and_buffers_are_seen_by_later_stages(tmp_path, begins):
     check(tmp_path, "inplace", begins)
 

@@ -1,12 +1,13 @@
-"""Parameters that the loss does not depend on stay as they are, as in PyTorch, which leaves their gradient None.
+"""Parameters that the loss does not depend on stay as they are, as in PyTorch, which leaves their
+gradient None.
 
 AdamW's weight decay, too, passes them by: in every split, by all holders, in all replicas.
 """
 
 import pytest
 
-from pipelines import (any_device, difference, execute_json, load_file, model_path, needs_backend, torch, vectors,
-                       write_plan)
+from pipelines import (any_device, difference, execute_json, load_file, model_path, needs_backend,
+                       torch, vectors, write_plan)
 from recipes import Recipe
 from test_training import FLOAT64, STEPS, saved_tensors
 
@@ -30,8 +31,8 @@ class OfFirstOutput(Recipe):
 ], ids=["one", "two", "transmitted", "replicas", "four"])
 def test_what_the_loss_does_not_depend_on_is_not_decayed(tmp_path, begins, more):
     data = vectors(tmp_path, "x", 8, torch.float64, classes=5)
-    plan = write_plan(tmp_path, model_path("aside-f64"), data, begins, 4 // more.get("data_parallel", 1), 2,
-                      optimizer=ADAMW, steps=STEPS, **more)
+    plan = write_plan(tmp_path, model_path("aside-f64"), data, begins,
+                      4 // more.get("data_parallel", 1), 2, optimizer=ADAMW, steps=STEPS, **more)
     gradients, saved = tmp_path / "gradients.safetensors", tmp_path / "saved"
     run = execute_json(plan, "--dump-gradients", gradients, "--save", saved)
     reference = OfFirstOutput(plan)
@@ -45,7 +46,8 @@ def test_what_the_loss_does_not_depend_on_is_not_decayed(tmp_path, begins, more)
     assert not any(dumped[name].any() for name in ASIDE)
     tensors = saved_tensors(saved / f"step-{STEPS}")
     found = {name: tensors[f"parameter.{name}"] for name in before}
-    assert difference(found, {name: p.detach() for name, p in reference.parameters.items()}) <= FLOAT64
+    assert (difference(found, {name: p.detach() for name, p in reference.parameters.items()})
+            <= FLOAT64)
     for name in ASIDE:
         assert torch.equal(found[name], before[name]), name
         assert f"steps.{name}" not in tensors

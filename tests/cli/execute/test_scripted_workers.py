@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from pipelines import (BUILD, clean_environment, good_plan, model_path, needs_backend, torch, vectors, write_plan)
+from pipelines import (BUILD, clean_environment, good_plan, model_path, needs_backend, torch,
+                       vectors, write_plan)
 
 pytestmark = needs_backend  # plans are written for its models
 
@@ -18,7 +19,8 @@ def say(**event):
 """
 LOST = SCRIPT + """
 if task["rank"] == 0:
-    say(event="error", kind="peer", rank=0, lost=1, step=3, action="", message="lost rank 1: its socket closed")
+    say(event="error", kind="peer", rank=0, lost=1, step=3, action="",
+        message="lost rank 1: its socket closed")
     time.sleep(60)
 time.sleep({seconds})
 os.kill(os.getpid(), signal.SIGKILL)
@@ -27,7 +29,8 @@ COUNTED = SCRIPT + """
 if task["command"] == "devices":
     say(event="devices", count={count})
 else:
-    say(event="error", kind="input", rank=0, lost=-1, step=-1, action="", message=f"{{task['world_size']}} ranks here")
+    say(event="error", kind="input", rank=0, lost=-1, step=-1, action="",
+        message=f"{{task['world_size']}} ranks here")
     sys.exit(2)
 """
 
@@ -48,12 +51,13 @@ def penstock(tmp_path):
 
 
 def run(*command):
-    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120,
-                          env=clean_environment())
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                          timeout=120, env=clean_environment())
 
 
 @pytest.mark.parametrize("seconds", [0, 2])
-def test_a_rank_that_was_killed_is_the_cause_however_long_it_takes_to_end(penstock, tmp_path, seconds):
+def test_a_rank_that_was_killed_is_the_cause_however_long_it_takes_to_end(
+        penstock, tmp_path, seconds):
     """A GPU's driver may need seconds to let go of a process whose sockets are closed already."""
     done = run(penstock(LOST.format(seconds=seconds)), "execute", good_plan(tmp_path))
     assert done.returncode == 1
@@ -86,9 +90,11 @@ def test_a_rank_that_had_to_be_killed_is_not_the_cause(penstock, tmp_path):
     assert "rank 0 failed in step 3: lost rank 1" in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("flags, count, ranks", [([], 1, 1), ([], 2, 2), ([], 8, 2), (["--ranks", "4"], 8, 4),
-                                                 (["--ranks-per-device", "2"], 1, 2)])
-def test_a_profile_is_measured_by_two_ranks_where_there_are_gpus_for_them(penstock, tmp_path, flags, count, ranks):
+@pytest.mark.parametrize("flags, count, ranks",
+                         [([], 1, 1), ([], 2, 2), ([], 8, 2), (["--ranks", "4"], 8, 4),
+                          (["--ranks-per-device", "2"], 1, 2)])
+def test_a_profile_is_measured_by_two_ranks_where_there_are_gpus_for_them(
+        penstock, tmp_path, flags, count, ranks):
     job = tmp_path / "job.yaml"
     job.write_text(f"penstock: job\nmodel: {BUILD}/tests/models/pippy.pt2\nloss: cross_entropy\n"
                    "optimizer: {kind: sgd, learning_rate: 0.1}\nglobal_batch: 4\n")

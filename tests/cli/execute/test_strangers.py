@@ -1,7 +1,9 @@
-"""Models of a stranger's making (tests/models/strangers) are exported and train over three processes as in PyTorch.
+"""Models of a stranger's making (tests/models/strangers) are exported and train over three
+processes as in PyTorch.
 
-The reference is the Python module itself, in float64; the tolerance is that of tests/cli/execute/test_execute_models.py.
-Stages begin where a third of the operators lies behind, wherever that is.
+The reference is the Python module itself, in float64; the tolerance is that of
+tests/cli/execute/test_execute_models.py. Stages begin where a third of the operators lies behind,
+wherever that is.
 """
 
 import argparse
@@ -13,10 +15,10 @@ from pipelines import ROOT, Reference, assert_trains_as, needs_backend, save_fil
 
 sys.path.insert(0, str(ROOT / "tools"))
 
-from torch.utils import _pytree as pytree  # noqa: E402: after the check that torch is there
+from torch.utils import _pytree as pytree
 
-from penstock_export.export import build, run  # noqa: E402: found through the line above
-from penstock_export.source import Source  # noqa: E402
+from penstock_export.export import build, run
+from penstock_export.source import Source
 
 pytestmark = needs_backend
 FLOAT64 = 1e-10
@@ -25,7 +27,8 @@ BEGINS = {"statistics": ["", "first", "mix"]}  # a buffer is read and updated in
 
 
 class Stranger(Reference):
-    """The module with inputs in the structure that it takes; the loss is of the first tensor that it returns."""
+    """The module with inputs in the structure that it takes; the loss is of the first tensor that
+    it returns."""
 
     def __init__(self, plan, module, example):
         self.structure = pytree.tree_structure(example)
@@ -46,14 +49,17 @@ class Stranger(Reference):
 
 def prepare(folder, file, kind):
     """Exports a model and makes data for it; returns its file, its module and an example."""
-    source = Source.load(str(ROOT / "tests" / "models" / "strangers" / f"{file}.py"), [f"kind={kind}"])
+    source = Source.load(str(ROOT / "tests" / "models" / "strangers" / f"{file}.py"),
+                         [f"kind={kind}"])
     path = folder / "model.pt2"
-    options = argparse.Namespace(output=str(path), static=False, decompose=False, meta=False, dtype="float64", seed=3)
+    options = argparse.Namespace(output=str(path), static=False, decompose=False, meta=False,
+                                 dtype="float64", seed=3)
     run(source, options)
     module, _, example = build(source, options)
     parts = [example] + [build(source, options)[2] for options.seed in range(4, 9)]
     names = torch.export.load(path).graph_signature.user_inputs
-    data = {name: torch.cat(leaf) for name, *leaf in zip(names, *map(pytree.tree_leaves, parts), strict=True)}
+    data = {name: torch.cat(leaf)
+            for name, *leaf in zip(names, *map(pytree.tree_leaves, parts), strict=True)}
     with torch.no_grad():
         output = pytree.tree_leaves(module(**example))[0]
     samples = len(next(iter(data.values())))
@@ -66,20 +72,25 @@ def prepare(folder, file, kind):
 def thirds(path):
     """Where stages of about as many operators begin."""
     names = [node.name for node in torch.export.load(path).graph.nodes
-             if isinstance(node.target, torch._ops.OpOverload) and isinstance(node.meta.get("val"), torch.Tensor)]
+             if isinstance(node.target, torch._ops.OpOverload)
+             and isinstance(node.meta.get("val"), torch.Tensor)]
     return ["", names[len(names) // 3], names[2 * len(names) // 3]]
 
 
 @pytest.mark.parametrize("file, kind, schedule", [
-    ("structures", "dictionary", "1f1b"), ("structures", "pair", "gpipe"), ("structures", "indices", "1f1b"),
+    ("structures", "dictionary", "1f1b"), ("structures", "pair", "gpipe"),
+    ("structures", "indices", "1f1b"),
     ("structures", "universal", "gpipe"), ("structures", "checkpointed", "1f1b"),
-    ("operators", "statistics", "gpipe"), ("operators", "pictures", "1f1b"), ("operators", "scatters", "gpipe"),
-    ("operators", "distances", "1f1b"), ("operators", "recurrent", "gpipe"), ("operators", "reparametrised", "1f1b"),
+    ("operators", "statistics", "gpipe"), ("operators", "pictures", "1f1b"),
+    ("operators", "scatters", "gpipe"),
+    ("operators", "distances", "1f1b"), ("operators", "recurrent", "gpipe"),
+    ("operators", "reparametrised", "1f1b"),
     ("architectures", "rotary", "gpipe"), ("architectures", "selectivescan", "1f1b"),
     ("architectures", "messages", "gpipe"), ("architectures", "windows", "1f1b"),
     ("architectures", "masked", "gpipe")])
 def test_a_strangers_model_trains_as_in_pytorch(tmp_path, file, kind, schedule):
     path, module, example = prepare(tmp_path, file, kind)
     begins = BEGINS.get(kind) or thirds(path)
-    plan = write_plan(tmp_path, path, tmp_path / "data.safetensors", begins, 4, 2, schedule=schedule)
+    plan = write_plan(tmp_path, path, tmp_path / "data.safetensors", begins, 4, 2,
+                      schedule=schedule)
     assert_trains_as(Stranger(plan, module, example), plan, STEPS, FLOAT64)

@@ -1,9 +1,8 @@
-"""What a worker process holds of a model: the weights of its own stages, and none of the others'."""
+"""What a worker process holds of a model: the weights of its own stages, and none of the
+others'."""
 
 import shutil
 import sys
-
-import pytest
 
 from pipelines import BUILD, execute, needs_backend, save_file, torch, write_plan
 
@@ -29,7 +28,8 @@ def measured_programs(folder):
     sizes.mkdir()
     shutil.copy(BUILD / "penstock", folder)
     worker = folder / "penstock-worker"
-    worker.write_text(MEASURED_WORKER.format(python=sys.executable, worker=str(BUILD / "penstock-worker"),
+    worker.write_text(MEASURED_WORKER.format(python=sys.executable,
+                                             worker=str(BUILD / "penstock-worker"),
                                              folder=str(sizes)))
     worker.chmod(0o755)
     return folder / "penstock", sizes
@@ -38,12 +38,15 @@ def measured_programs(folder):
 def uneven_plan(folder, wide):
     """Two stages on two ranks: the first has 16 x 65536 weights, the second 65536 x `wide`."""
     folder.mkdir()
-    module = torch.nn.Sequential(torch.nn.Linear(16, 65536, bias=False), torch.nn.Linear(65536, wide, bias=False))
+    module = torch.nn.Sequential(torch.nn.Linear(16, 65536, bias=False),
+                                 torch.nn.Linear(65536, wide, bias=False))
     batch = torch.export.Dim("batch")
     program = torch.export.export(module, (torch.randn(2, 16),), dynamic_shapes=({0: batch},))
     torch.export.save(program, folder / "model.pt2")
-    save_file({"input": torch.randn(2, 16), "target": torch.zeros(2, dtype=torch.int64)}, folder / "data.safetensors")
-    return write_plan(folder, folder / "model.pt2", folder / "data.safetensors", ["", "1"], 2, 1, schedule="gpipe")
+    save_file({"input": torch.randn(2, 16), "target": torch.zeros(2, dtype=torch.int64)},
+              folder / "data.safetensors")
+    return write_plan(folder, folder / "model.pt2", folder / "data.safetensors", ["", "1"], 2, 1,
+                      schedule="gpipe")
 
 
 def resident_bytes(folder, wide):
@@ -56,8 +59,9 @@ def resident_bytes(folder, wide):
 
 
 def test_a_worker_reads_the_weights_of_its_own_stage_alone(tmp_path):
-    """The stage of 4 MiB beside one of 4 MiB, then beside one of 80 MiB: its process must not see a difference. Sizes
-    of processes vary by what the system maps of LibTorch; half of those 80 MiB tells holding them from not."""
+    """The stage of 4 MiB beside one of 4 MiB, then beside one of 80 MiB: its process must not see a
+    difference. Sizes of processes vary by what the system maps of LibTorch; half of those 80 MiB
+    tells holding them from not."""
     equal, uneven = resident_bytes(tmp_path, 16), resident_bytes(tmp_path, 320)
     others = 65536 * 320 * 4
     assert uneven[1] - uneven[0] > others / 2  # the measure sees them where they are

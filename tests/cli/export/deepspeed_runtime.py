@@ -1,12 +1,13 @@
-"""DeepSpeed builds its PipelineModule of exported layers and parts and trains a step; torchrun starts a process per
-rank.
+"""DeepSpeed builds its PipelineModule of exported layers and parts and trains a step; torchrun
+starts a process per rank.
 
 deepspeed_runtime.py CASES.json: {train: a list of {plan, model, data, folder},
                                   schedules: [[stages, microbatches], …], orders: FILE}
 
-The model is configs/models/pippy.py, `model` its export, which has the weights. Each rank writes into `folder`
-`rank-R.json` (parts, its layers, the loss) and `gradients-R.safetensors`, under the names of the model. Into `orders`
-go, for each of the schedules, the forwards and backwards of every stage as DeepSpeed runs them.
+The model is configs/models/pippy.py, `model` its export, which has the weights. Each rank writes
+into `folder` `rank-R.json` (parts, its layers, the loss) and `gradients-R.safetensors`, under the
+names of the model. Into `orders` go, for each of the schedules, the forwards and backwards of every
+stage as DeepSpeed runs them.
 """
 
 import json
@@ -15,14 +16,14 @@ import sys
 from pathlib import Path
 
 os.environ["DS_ACCELERATOR"] = "cpu"
-import deepspeed  # noqa: E402: reads the line above
-import torch  # noqa: E402
-from deepspeed.pipe import PipelineModule  # noqa: E402
-from deepspeed.runtime.pipe.schedule import BackwardPass, ForwardPass, TrainSchedule  # noqa: E402
-from safetensors.torch import load_file, save_file  # noqa: E402
+import deepspeed  # reads the line above
+import torch
+from deepspeed.pipe import PipelineModule
+from deepspeed.runtime.pipe.schedule import BackwardPass, ForwardPass, TrainSchedule
+from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "configs" / "models"))
-import pippy  # noqa: E402: found through the line above
+import pippy
 
 
 class Planned(PipelineModule):
@@ -31,7 +32,8 @@ class Planned(PipelineModule):
     def __init__(self, layers, plan, **options):
         self.planned_parts = plan["parts"]
         super().__init__(layers, num_stages=plan["num_stages"],
-                         activation_checkpoint_interval=plan["activation_checkpoint_interval"], **options)
+                         activation_checkpoint_interval=plan["activation_checkpoint_interval"],
+                         **options)
 
     def _partition_layers(self, method):
         self.parts = self.planned_parts
@@ -39,13 +41,15 @@ class Planned(PipelineModule):
 
 
 def original(case):
-    module = pippy.model(width=32, hidden=48, narrow=24)  # DeepSpeed reduces no gradients of float64
+    # DeepSpeed reduces no gradients of float64
+    module = pippy.model(width=32, hidden=48, narrow=24)
     module.load_state_dict(torch.export.load(case["model"]).state_dict)
     return module
 
 
 def run(case):
-    out, plan, model = Path(case["folder"]), json.loads(Path(case["plan"]).read_text()), original(case)
+    out, plan, model = (Path(case["folder"]), json.loads(Path(case["plan"]).read_text()),
+                        original(case))
     layers = [torch.nn.Sequential(*map(model.get_submodule, names)) for names in plan["layers"]]
     module = Planned(layers, plan, loss_fn=torch.nn.functional.cross_entropy)
     optimizer, gradients = torch.optim.SGD(module.parameters(), lr=0.1), {}
@@ -53,17 +57,19 @@ def run(case):
         {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}))
     engine, *_ = deepspeed.initialize(model=module, config=plan["config"], optimizer=optimizer)
     data, size = load_file(case["data"]), plan["config"]["train_micro_batch_size_per_gpu"]
-    loss = engine.train_batch(iter(list(zip(data["x"].float().split(size), data["target"].split(size)))))
+    loss = engine.train_batch(zip(data["x"].float().split(size), data["target"].split(size),
+                                  strict=True))
     save_file(gradients, out / f"gradients-{engine.global_rank}.safetensors")
     (out / f"rank-{engine.global_rank}.json").write_text(json.dumps({
-        "parts": module.parts, "layers": sorted(int(name) for name, _ in module.named_children() if name.isdigit()),
-        "loss": float(loss)}))
+        "parts": module.parts, "loss": float(loss),
+        "layers": sorted(int(name) for name, _ in module.named_children() if name.isdigit())}))
 
 
 def order(stages, microbatches, stage):
     """F and B of a stage; each kind goes through the microbatches in order."""
     done, actions = {"F": 0, "B": 0}, []
-    for instructions in TrainSchedule(micro_batches=microbatches, stages=stages, stage_id=stage).steps():
+    schedule = TrainSchedule(micro_batches=microbatches, stages=stages, stage_id=stage)
+    for instructions in schedule.steps():
         for instruction in instructions:
             kind = {ForwardPass: "F", BackwardPass: "B"}.get(type(instruction))
             if kind:
@@ -73,7 +79,8 @@ def order(stages, microbatches, stage):
 
 
 def main(file):
-    deepspeed.ops.__compatible_ops__.clear()  # else it compiles transfers of its own, where there is a compiler
+    # else it compiles transfers of its own, where there is a compiler
+    deepspeed.ops.__compatible_ops__.clear()
     deepspeed.init_distributed(dist_backend="gloo")
     cases = json.loads(Path(file).read_text())
     for case in cases["train"]:

@@ -1,10 +1,11 @@
-"""torch's own pipeline() cuts modules at exported split points and trains a step of exported schedules;
-torchrun starts a process per rank.
+"""torch's own pipeline() cuts modules at exported split points and trains a step of exported
+schedules; torchrun starts a process per rank.
 
-split_runtime.py CASES.json: a list of {python, settings, model, split, schedule, data, input, microbatches, folder}
+split_runtime.py CASES.json: a list of {python, settings, model, split, schedule, data, input,
+microbatches, folder}
 
-`python` is a file of configs/models, `model` its export, which has the weights. Each rank writes the gradients of
-its stages into `folder`, the one with the last stage the loss as well.
+`python` is a file of configs/models, `model` its export, which has the weights. Each rank writes
+the gradients of its stages into `folder`, the one with the last stage the loss as well.
 """
 
 import importlib
@@ -32,11 +33,13 @@ def run(case):
     example = load_file(case["data"])[case["input"]].chunk(case["microbatches"])[0]
 
     points = json.loads(Path(case["split"]).read_text())
-    pipe = pipeline(original(case), (example,), split_spec={path: SplitPoint[at] for path, at in points.items()})
+    pipe = pipeline(original(case), (example,),
+                    split_spec={path: SplitPoint[at] for path, at in points.items()})
 
     mine = stages_of_rank(case["schedule"], dist.get_rank())
     stages = [pipe.build_stage(i, torch.device("cpu")) for i in mine]
-    for stage in stages:  # torch opens connections by a number to each neighbour; Gloo has none to its own rank
+    # torch opens connections by a number to each neighbour; Gloo has none to its own rank
+    for stage in stages:
         stage._get_init_p2p_neighbors_ops = list
     train_step(case, stages, pipe.num_stages, [stage.submod for stage in stages], case["input"])
 

@@ -1,4 +1,5 @@
-"""penstock export --format deepspeed: DeepSpeed's PipelineModule takes layers and parts, and trains the same step."""
+"""penstock export --format deepspeed: DeepSpeed's PipelineModule takes layers and parts, and trains
+the same step."""
 
 import csv
 import json
@@ -12,7 +13,8 @@ require_package("deepspeed")
 
 LAYERS = [["layer0"], ["layer1"], ["layer2"], ["output_proj"]]
 SCHEDULES = [(2, 4), (4, 8), (4, 4), (4, 2), (3, 1)]  # stages, microbatches
-CASES = {"plain": (["", "layer1"], [0, 1, 4], False), "recomputed": (["", "output_proj"], [0, 3, 4], True)}
+CASES = {"plain": (["", "layer1"], [0, 1, 4], False),
+         "recomputed": (["", "output_proj"], [0, 3, 4], True)}
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +38,13 @@ def deepspeed_folder(tmp_path_factory):
 @pytest.mark.parametrize("case", CASES)
 def test_deepspeed_gives_each_rank_the_layers_that_the_plan_has(deepspeed_folder, case):
     begins, parts, _ = CASES[case]
-    ranks = [json.loads((deepspeed_folder / case / f"rank-{rank}.json").read_text()) for rank in range(2)]
+    ranks = [json.loads((deepspeed_folder / case / f"rank-{rank}.json").read_text())
+             for rank in range(2)]
     assert [rank["parts"] for rank in ranks] == [parts, parts]
     layers = json.loads((deepspeed_folder / case / "deepspeed.json").read_text())["layers"]
     assert layers == LAYERS and layers[parts[1]] == begins[1:]
-    assert [rank["layers"] for rank in ranks] == [list(range(parts[0], parts[1])), list(range(parts[1], parts[2]))]
+    assert [rank["layers"] for rank in ranks] == [list(range(parts[0], parts[1])),
+                                                  list(range(parts[1], parts[2]))]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -48,11 +52,14 @@ def test_deepspeed_trains_the_same_step_as_the_unsplit_model(deepspeed_folder, c
     folder = deepspeed_folder / case
     reference = Reference(folder / "plan.yaml")
     loss = reference.backward(0)
-    theirs = load_file(folder / "gradients-0.safetensors") | load_file(folder / "gradients-1.safetensors")
-    # float32 against float64: a gradient goes through sums of 32, 32, 48 and 24 products forwards, as many backwards
-    # and 8 samples, and four layers of weights twice: 288 roundings of at most 2^-24
+    theirs = (load_file(folder / "gradients-0.safetensors")
+              | load_file(folder / "gradients-1.safetensors"))
+    # float32 against float64: a gradient goes through sums of 32, 32, 48 and 24 products forwards,
+    # as many backwards and 8 samples, and four layers of weights twice: 288 roundings of at most
+    # 2^-24
     bound = 288 * 2**-24
-    assert json.loads((folder / "rank-1.json").read_text())["loss"] == pytest.approx(loss, rel=bound)
+    trained = json.loads((folder / "rank-1.json").read_text())["loss"]
+    assert trained == pytest.approx(loss, rel=bound)
     assert difference(theirs, {name: p.grad for name, p in reference.parameters.items()}) <= bound
 
 
@@ -64,5 +71,6 @@ def test_deepspeed_runs_the_schedule_of_the_plan(deepspeed_folder, tmp_path, num
     plan = write_plan(tmp_path, model_path("pippy-f64"), data, begins, microbatches, 1)
     assert export(plan, "deepspeed", tmp_path / "deepspeed.json").returncode == 0
     assert export(plan, "torch-csv", tmp_path / "schedule.csv").returncode == 0
-    ours = [[cell for cell in row if cell] for row in csv.reader((tmp_path / "schedule.csv").open())]
+    ours = [[cell for cell in row if cell]
+            for row in csv.reader((tmp_path / "schedule.csv").open())]
     assert ours == json.loads((deepspeed_folder / "orders.json").read_text())[number]

@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import itertools
 import shlex
 import warnings
 
@@ -14,7 +15,8 @@ require_package("megatron")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Megatron's, about kernels that are not installed
     from megatron.core import parallel_state
-    from megatron.core.pipeline_parallel.schedules import get_pp_rank_microbatches, get_schedule_table
+    from megatron.core.pipeline_parallel.schedules import (get_pp_rank_microbatches,
+                                                           get_schedule_table)
     from megatron.core.transformer.enums import LayerType
     from megatron.core.transformer.pipeline_parallel_layer_layout import PipelineParallelLayerLayout
     from megatron.core.transformer.transformer_config import TransformerConfig
@@ -30,19 +32,21 @@ CASES = {"uneven": ("1f1b", 2, 8, ["", "layers.1"]),
 
 def plan_of(folder, case, **more):
     schedule, ranks, microbatches, begins = CASES[case]
-    return write_plan(folder, model_path("transformer-f64"), tokens(folder), begins, microbatches, 2, schedule,
-                      ranks=[stage % ranks for stage in range(len(begins))], **more)
+    return write_plan(folder, model_path("transformer-f64"), tokens(folder), begins, microbatches,
+                      2, schedule, ranks=[stage % ranks for stage in range(len(begins))], **more)
 
 
 def arguments(plan, out):
-    """The exported line as Megatron-LM's parser reads it: these names, types and defaults are its own."""
+    """The exported line as Megatron-LM's parser reads it: these names, types and defaults are its
+    own."""
     done = export(plan, "megatron", out)
     assert done.returncode == 0, done.stderr
     line = out.read_text()
     assert line.count("\n") == 1 and line in done.stdout + "\n"
     parser = argparse.ArgumentParser(allow_abbrev=False)
-    for name in ("pipeline-model-parallel-size", "num-layers", "micro-batch-size", "global-batch-size",
-                 "recompute-num-layers", "microbatch-group-size-per-virtual-pipeline-stage"):
+    for name in ("pipeline-model-parallel-size", "num-layers",
+                 "micro-batch-size", "global-batch-size", "recompute-num-layers",
+                 "microbatch-group-size-per-virtual-pipeline-stage"):
         parser.add_argument(f"--{name}", type=int)
     parser.add_argument("--pipeline-model-parallel-layout")
     parser.add_argument("--recompute-granularity", choices=["full", "selective"])
@@ -54,7 +58,8 @@ def arguments(plan, out):
 def config_of(args):
     """Megatron's config, which checks the layout against the rest."""
     return TransformerConfig(
-        num_layers=args.num_layers, hidden_size=32, num_attention_heads=4, pipeline_dtype=torch.float64,
+        num_layers=args.num_layers, hidden_size=32, num_attention_heads=4,
+        pipeline_dtype=torch.float64,
         pipeline_model_parallel_size=args.pipeline_model_parallel_size,
         pipeline_model_parallel_layout=args.pipeline_model_parallel_layout,
         microbatch_group_size_per_vp_stage=args.microbatch_group_size_per_virtual_pipeline_stage,
@@ -67,7 +72,7 @@ def planned_stages(begins):
     starts = {"": 0, "norm": 1 + LAYERS} | {f"layers.{i}": 1 + i for i in range(LAYERS)}
     pieces = ["embedding", *range(LAYERS), "loss"]
     bounds = [starts[begin] for begin in begins] + [len(pieces)]
-    return [pieces[first:end] for first, end in zip(bounds, bounds[1:])]
+    return [pieces[first:end] for first, end in itertools.pairwise(bounds)]
 
 
 def megatron_stages(layout, ranks):
@@ -131,8 +136,8 @@ def test_megatron_runs_the_schedule_of_the_plan(tmp_path, case):
 
 def test_recomputation_is_in_chunks_that_fit_the_layers_of_every_stage(tmp_path):
     schedule, _, microbatches, _ = CASES["uneven"]
-    plan = write_plan(tmp_path, model_path("transformer-f64"), tokens(tmp_path), ["", "layers.2"], microbatches, 2,
-                      schedule)
+    plan = write_plan(tmp_path, model_path("transformer-f64"), tokens(tmp_path), ["", "layers.2"],
+                      microbatches, 2, schedule)
     plan.write_text(plan.read_text().replace("rank:", "recompute: true\n  rank:"))
     config = config_of(arguments(plan, tmp_path / "megatron.txt"))
     assert (config.recompute_granularity, config.recompute_method) == ("full", "uniform")

@@ -1,4 +1,5 @@
-"""penstock export --format torchtitan: TorchTitan reads the file, splits the model as planned, trains the same step."""
+"""penstock export --format torchtitan: TorchTitan reads the file, splits the model as planned,
+trains the same step."""
 
 import json
 
@@ -17,12 +18,14 @@ CASES = {"text": (TEXT, "1f1b", "1F1B", [0, 1], TWO),
          "interleaved": (REFERENCE, "interleaved-1f1b", "Interleaved1F1B", LOOP, FOUR),
          "v": (REFERENCE, "zbv", "ZBVZeroBubble", V, FOUR),
          "file": (REFERENCE, "zb-h1", "PipelineScheduleMulti", [0, 1], TWO)}
-PARTS = {0: {"tok_embeddings", "layers.0"}, 1: {"layers.1"}, 2: {"layers.2", "layers.3"}, 3: {"norm", "output"}}
+PARTS = {0: {"tok_embeddings", "layers.0"}, 1: {"layers.1"}, 2: {"layers.2", "layers.3"},
+         3: {"norm", "output"}}
 
 
 @pytest.fixture(scope="module")
 def titan_folder(tmp_path_factory):
-    """A folder for each case with our plan, and the loss and gradients that TorchTitan got from its export."""
+    """A folder for each case with our plan, and the loss and gradients that TorchTitan got from its
+    export."""
     root, cases = tmp_path_factory.mktemp("titan"), []
     for case, (model, schedule, name, ranks, begins) in CASES.items():
         folder = root / case
@@ -61,5 +64,6 @@ def test_torchtitan_gives_each_stage_the_modules_that_the_plan_has(titan_folder,
     stages = stage_gradients(titan_folder / case)
     assert len(stages) == 4
     for stage, gradients in enumerate(stages):
-        modules = {".".join(name.split(".")[:2 if name.startswith("layers") else 1]) for name in gradients}
+        modules = {".".join(name.split(".")[:2 if name.startswith("layers") else 1])
+                   for name in gradients}
         assert modules == PARTS[stage]

@@ -1,9 +1,11 @@
-"""TorchTitan reads exported configs, splits a model as they say and trains a step; torchrun starts a process per rank.
+"""TorchTitan reads exported configs, splits a model as they say and trains a step; torchrun starts
+a process per rank.
 
 titan_runtime.py CASES.json: a list of {config, model, settings, data, folder}
 
-The model is configs/models/transformer.py, `model` its export, which has the weights. Each rank writes the gradients
-of its stages into `folder`, by stage, the one with the last stage the loss as well.
+The model is configs/models/transformer.py, `model` its export, which has the weights. Each rank
+writes the gradients of its stages into `folder`, by stage, the one with the last stage the loss as
+well.
 """
 
 import json
@@ -19,14 +21,14 @@ from torchtitan.config import ConfigManager
 from torchtitan.protocols.model import BaseModelArgs
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "configs" / "models"))
-import transformer  # noqa: E402: found through the line above
+import transformer
 
-# pipeline_parallel.py names two types of train_spec.py in annotations, and no more; that module would want TorchTitan's
-# datasets and tokenizers.
+# TorchTitan's pipeline_parallel names two types of its train_spec in annotations, and no more; that
+# module would want its datasets and tokenizers.
 names = types.ModuleType("torchtitan.protocols.train_spec")
 names.BaseModelArgs, names.ParallelizeFunction = BaseModelArgs, Callable
 sys.modules[names.__name__] = names
-from torchtitan.distributed.pipeline_parallel import build_pipeline_schedule, pipeline_module_split  # noqa: E402
+from torchtitan.distributed.pipeline_parallel import build_pipeline_schedule, pipeline_module_split
 
 
 def forward(self, h):
@@ -52,23 +54,28 @@ def run(case, mesh):
     out, data = Path(case["folder"]), load_file(case["data"])
     config = ConfigManager().parse_args([f"--job.config_file={case['config']}"])
     assert config.parallelism.pipeline_parallel_degree == mesh.size()
-    stages, parts = pipeline_module_split(original(case), mesh, config.parallelism.pipeline_parallel_schedule,
-                                          torch.device("cpu"), config.parallelism.module_fqns_per_model_part)
+    stages, parts = pipeline_module_split(original(case), mesh,
+                                          config.parallelism.pipeline_parallel_schedule,
+                                          torch.device("cpu"),
+                                          config.parallelism.module_fqns_per_model_part)
     for part in parts:  # copies of the method still belong to the whole
         part.forward = types.MethodType(forward, part)
-    for stage in stages:  # torch opens connections by a number to each neighbour; Gloo has none to its own rank
+    # torch opens connections by a number to each neighbour; Gloo has none to its own rank
+    for stage in stages:
         stage._get_init_p2p_neighbors_ops = list
-    microbatches = config.training.local_batch_size // config.parallelism.pipeline_parallel_microbatch_size
+    microbatches = (config.training.local_batch_size
+                    // config.parallelism.pipeline_parallel_microbatch_size)
 
     def loss(output, target):  # TorchTitan leaves the mean over microbatches to the loss
-        return torch.nn.functional.cross_entropy(output.flatten(0, -2), target.flatten()) / microbatches
+        mean = torch.nn.functional.cross_entropy(output.flatten(0, -2), target.flatten())
+        return mean / microbatches
 
     schedule = build_pipeline_schedule(config, stages, loss)
     first, last = any(stage.is_first for stage in stages), any(stage.is_last for stage in stages)
     losses = []
     schedule.step(*([data["tokens"]] if first else []),
                   **({"target": data["target"], "losses": losses} if last else {}))
-    for stage, part in zip(stages, parts):
+    for stage, part in zip(stages, parts, strict=True):
         save_file({name: p.grad for name, p in part.named_parameters()},
                   out / f"gradients-{stage.stage_index}.safetensors")
     if last:
@@ -77,7 +84,8 @@ def run(case, mesh):
 
 def main(cases):
     dist.init_process_group("gloo")
-    mesh = dist.device_mesh.init_device_mesh("cpu", (dist.get_world_size(),), mesh_dim_names=("pp",))
+    mesh = dist.device_mesh.init_device_mesh("cpu", (dist.get_world_size(),),
+                                             mesh_dim_names=("pp",))
     for case in json.loads(Path(cases).read_text()):
         run(case, mesh)
     dist.destroy_process_group()

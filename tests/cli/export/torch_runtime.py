@@ -2,8 +2,8 @@
 
 torch_runtime.py CASES.json: a list of {schedule, format, model, data, microbatches, begins, folder}
 
-The model is pippy-f64; `begins` are its modules with which the stages begin. Each rank writes the gradients
-of its stages into `folder`, the one with the last stage the loss as well.
+The model is pippy-f64; `begins` are its modules with which the stages begin. Each rank writes the
+gradients of its stages into `folder`, the one with the last stage the loss as well.
 """
 
 import csv
@@ -19,7 +19,7 @@ from torch.distributed.pipelining import PipelineStage
 from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "configs" / "models"))
-import pippy  # noqa: E402: found through the line above
+import pippy
 
 
 class Stage(torch.nn.Module):
@@ -37,7 +37,8 @@ class Stage(torch.nn.Module):
 
 
 class GlooStage(PipelineStage):
-    """torch opens connections by sending a number to each neighbour; Gloo has none to its own rank."""
+    """torch opens connections by sending a number to each neighbour; Gloo has none to its own
+    rank."""
 
     def _get_init_p2p_neighbors_ops(self):
         return []
@@ -64,7 +65,8 @@ def loss(output, target):
 
 
 def train_step(case, stages, count, modules, input_name="x", form="compute_only"):
-    """Runs the case's schedule on this rank's stages, of `count` in all, and writes what `modules` got of it."""
+    """Runs the case's schedule on this rank's stages, of `count` in all, and writes what `modules`
+    got of it."""
     rank, out = dist.get_rank(), Path(case["folder"])
     mine = {stage.stage_index for stage in stages}
     schedule = _PipelineScheduleRuntime(stages, case["microbatches"], loss_fn=loss)

@@ -15,7 +15,8 @@ MODELS = Path(os.environ.get("PENSTOCK_TEST_MODELS", BUILD / "tests" / "models")
 
 
 def run(*command, cwd=None):
-    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, cwd=cwd)
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120,
+                          cwd=cwd)
 
 
 def make_profile(folder, name, batch=8, sizes=(1, 2, 4)):

@@ -12,12 +12,14 @@ PENSTOCK = BUILD / "penstock"
 
 
 def run(*arguments):
-    return subprocess.run([str(PENSTOCK), *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    return subprocess.run([str(PENSTOCK), *map(str, arguments)], capture_output=True, text=True,
+                          timeout=120)
 
 
 def trace(path, *more, ranks=2, forward="1ms", backward="2ms"):
-    done = run("simulate", "--schedule", "gpipe", "--ranks", ranks, "--microbatches", 2, "--forward", forward,
-               "--backward", backward, "--message", "1MB", "--trace", path, "--json", *more)
+    done = run("simulate", "--schedule", "gpipe", "--ranks", ranks, "--microbatches", 2,
+               "--forward", forward, "--backward", backward, "--message", "1MB", "--trace", path,
+               "--json", *more)
     assert done.returncode == 0, done.stderr
     return path
 
@@ -36,7 +38,8 @@ def test_the_error_is_told_by_step_action_rank_and_transfer(tmp_path):
     # Each rank: 2 F and 2 B.
     assert ["0", "6.00", "ms", "7.00", "ms", "-14.3", "%", "3.00", "ms", "5.50", "ms"] in lines
     transfers = [line for line in lines if line[1:2] == ["to"]]
-    assert [line[:4] for line in transfers] == [["0", "to", "1", "activations"], ["1", "to", "0", "gradients"]]
+    assert [line[:4] for line in transfers] == [["0", "to", "1", "activations"],
+                                                ["1", "to", "0", "gradients"]]
     assert sorted(tmp_path.iterdir()) == before  # nothing is written
 
 
@@ -48,7 +51,8 @@ def test_a_timeline_agrees_with_itself(tmp_path):
 
 
 @pytest.mark.parametrize("content, text", [
-    (None, "No such file"), ("", "JSON"), ("{}", "penstock"), ('{"traceEvents": []}', "penstock"), ("[1, 2", "JSON")])
+    (None, "No such file"), ("", "JSON"), ("{}", "penstock"), ('{"traceEvents": []}', "penstock"),
+    ("[1, 2", "JSON")])
 def test_what_is_no_trace_is_refused(tmp_path, content, text):
     predicted = trace(tmp_path / "predicted.json")
     foreign = tmp_path / "foreign.json"

@@ -1,4 +1,5 @@
-"""penstock profile --device estimate: plans without a device, fits to a measured profile, and what is refused."""
+"""penstock profile --device estimate: plans without a device, fits to a measured profile, and what
+is refused."""
 
 import json
 import os
@@ -34,7 +35,8 @@ def write_job(folder, name="gpt-meta", batch=8, loss="cross_entropy"):
 
 
 def run(*arguments):
-    return subprocess.run([str(PENSTOCK), *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    return subprocess.run([str(PENSTOCK), *map(str, arguments)], capture_output=True, text=True,
+                          timeout=120)
 
 
 def estimate(folder, *more, spec=H100, output="profile.json", **job):
@@ -52,13 +54,15 @@ def test_a_model_without_weights_is_planned_and_simulated_on_a_device_that_is_no
     done = estimate(tmp_path)
     assert done.returncode == 0, done.stderr
     assert "estimated from the figures of NVIDIA H100 SXM" in done.stdout and done.stderr == ""
-    plan = run("plan", tmp_path / "profile.json", "--ranks", 2, "--microbatches", 4, "-o", tmp_path / "plan.yaml")
+    plan = run("plan", tmp_path / "profile.json", "--ranks", 2, "--microbatches", 4,
+               "-o", tmp_path / "plan.yaml")
     assert plan.returncode == 0, plan.stderr
     assert "costs      estimated from the figures of NVIDIA H100 SXM, not measured" in plan.stdout
     simulated = run("simulate", tmp_path / "plan.yaml", "--json")
     assert simulated.returncode == 0, simulated.stderr
     step_s = json.loads(simulated.stdout)["step_s"]
-    predicted = next(line for line in (tmp_path / "plan.yaml").read_text().splitlines() if "step_s" in line)
+    predicted = next(line for line in (tmp_path / "plan.yaml").read_text().splitlines()
+                     if "step_s" in line)
     assert f"{step_s:.6g}"[:6] in predicted and step_s > 0
 
 
@@ -78,7 +82,8 @@ def test_units_are_the_sums_of_their_operators(tmp_path):
             own = size["operators"][unit["begin"]:unit["end"]]
             for action in ACTIONS:
                 # The same additions in the same order.
-                assert sum(op["times"][action]["mean_s"] for op in own) == unit["times"][action]["mean_s"]
+                assert (sum(op["times"][action]["mean_s"] for op in own)
+                        == unit["times"][action]["mean_s"])
             for held in ["after_forward", "after_input"]:
                 assert sum(op["held_bytes"][held] for op in own) == unit["held_bytes"][held]
 
@@ -100,16 +105,18 @@ def test_a_faster_memory_is_never_slower(tmp_path):
     spec = tmp_path / "fast.yaml"
     spec.write_text(H100.read_text().replace("bandwidth: 3.35TB/s", "bandwidth: 6.7TB/s"))
     fast = profile_of(tmp_path, spec=spec)
-    for before, after in zip(slow["microbatches"], fast["microbatches"]):
-        for old, new in zip(before["operators"], after["operators"]):
+    for before, after in zip(slow["microbatches"], fast["microbatches"], strict=True):
+        for old, new in zip(before["operators"], after["operators"], strict=True):
             for action in ACTIONS:
                 assert new["times"][action]["mean_s"] <= old["times"][action]["mean_s"]
 
 
 def test_a_link_of_samples_keeps_its_residual(tmp_path):
-    samples = ", ".join(f"{{bytes: {8 ** i}, seconds: {1e-5 + 8 ** i / 1e9:.6g}}}" for i in range(1, 9))
+    samples = ", ".join(f"{{bytes: {8 ** i}, seconds: {1e-5 + 8 ** i / 1e9:.6g}}}"
+                        for i in range(1, 9))
     spec = tmp_path / "d.yaml"
-    spec.write_text(H100.read_text().replace("latency: 5us, bandwidth: 450GB/s", f"samples: [{samples}]"))
+    spec.write_text(H100.read_text().replace("latency: 5us, bandwidth: 450GB/s",
+                                             f"samples: [{samples}]"))
     link = profile_of(tmp_path, spec=spec)["links"][0]
     assert len(link["samples"]) == 8
     # Samples are written with 6 digits, of which the two that the line goes through lose 5e-7 each.
@@ -132,7 +139,8 @@ def as_measured(folder, spec=H100, **job):
 def test_a_fit_finds_the_efficiencies_that_a_profile_was_made_with(tmp_path):
     other = tmp_path / "other.yaml"
     text = H100.read_text()
-    for old, new in [("gemm: 0.7", "gemm: 0.3"), ("elementwise: 0.85", "elementwise: 0.5"), ("launch: 4us", "launch: 1us")]:
+    for old, new in [("gemm: 0.7", "gemm: 0.3"), ("elementwise: 0.85", "elementwise: 0.5"),
+                     ("launch: 4us", "launch: 1us")]:
         assert old in text
         text = text.replace(old, new)
     other.write_text(text)
@@ -143,7 +151,8 @@ def test_a_fit_finds_the_efficiencies_that_a_profile_was_made_with(tmp_path):
     assert float(details["fit.residual"]) < 1e-6  # written with 6 digits
     assert details["launch_s"] == "4e-06"
     assert "fitted to" in done.stdout and "residual    0.0 %" in done.stdout
-    plan = run("plan", tmp_path / "profile.json", "--ranks", 2, "--microbatches", 4, "-o", tmp_path / "plan.yaml")
+    plan = run("plan", tmp_path / "profile.json", "--ranks", 2, "--microbatches", 4,
+               "-o", tmp_path / "plan.yaml")
     assert "the fit to what was measured on it is off by 0.0 %" in plan.stdout
 
 
@@ -152,9 +161,11 @@ MISTAKES = [
     (["--device", "estimate", "--spec", "none.yaml"], ["none.yaml"]),
     (["--device", "estimate", "--spec", "job.yaml"], ["job.yaml", "device"]),
     (["--device", "estimate", "--spec", "broken.yaml"], ["broken.yaml", "memory"]),
-    (["--device", "estimate", "--spec", str(DEVICES / "l4.yaml"), "--fit", "none.json"], ["none.json"]),
+    (["--device", "estimate", "--spec", str(DEVICES / "l4.yaml"), "--fit", "none.json"],
+     ["none.json"]),
     (["--device", "estimate", "--spec", str(H100), "--fit", "job.yaml"], ["job.yaml"]),
-    (["--device", "estimate", "--spec", str(H100), "--fit", "estimated.json"], ["estimated.json", "estimate"]),
+    (["--device", "estimate", "--spec", str(H100), "--fit", "estimated.json"],
+     ["estimated.json", "estimate"]),
     (["--device", "estimate", "--spec", str(DEVICES / "xeon_core.yaml"), "--fit", "measured.json"],
      ["measured.json", "cuda", "cpu"]),
     (["--device", "cpu", "--spec", str(H100)], ["--spec", "--device estimate"]),
@@ -175,8 +186,8 @@ def files(tmp_path_factory):
 @pytest.mark.parametrize("arguments, parts", MISTAKES, ids=[" ".join(a)[-40:] for a, _ in MISTAKES])
 def test_a_mistake_ends_with_one_message_and_nothing_written(files, arguments, parts):
     before = sorted(files.iterdir())
-    done = subprocess.run([str(PENSTOCK), "profile", "job.yaml", *arguments, "-o", "out.json"], cwd=files,
-                          capture_output=True, text=True, timeout=60)
+    done = subprocess.run([str(PENSTOCK), "profile", "job.yaml", *arguments, "-o", "out.json"],
+                          cwd=files, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2, done.stderr
     for part in parts:
         assert part in done.stderr
@@ -193,7 +204,8 @@ def test_refuses_a_type_without_a_figure(tmp_path):
 
 def test_refuses_a_device_that_is_smaller_than_a_unit(tmp_path):
     spec = tmp_path / "d.yaml"
-    spec.write_text(H100.read_text().replace("memory: 80GB", "memory: 4KiB").replace("reserved: 1GB\n", ""))
+    small = H100.read_text().replace("memory: 80GB", "memory: 4KiB")
+    spec.write_text(small.replace("reserved: 1GB\n", ""))
     done = estimate(tmp_path, spec=spec)
     assert done.returncode == 2 and "4.00 KiB" in done.stderr and "microbatch" in done.stderr
 
@@ -204,31 +216,34 @@ def measured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("measured")
     done = run("profile", write_job(folder, "gpt"), "--ranks", 2, "-o", folder / "measured.json")
     assert done.returncode == 0, done.stderr
-    fitted = profile_of(folder, "--fit", folder / "measured.json", spec=DEVICES / "xeon_core.yaml", name="gpt")
+    fitted = profile_of(folder, "--fit", folder / "measured.json", spec=DEVICES / "xeon_core.yaml",
+                        name="gpt")
     return json.loads((folder / "measured.json").read_text()), fitted
 
 
 def total(profile):
-    return sum(op["times"][action]["mean_s"] for size in profile["microbatches"] for op in size["operators"]
-               for action in ["forward", "backward"])
+    return sum(op["times"][action]["mean_s"] for size in profile["microbatches"]
+               for op in size["operators"] for action in ["forward", "backward"])
 
 
 @needs_worker
 def test_the_fitted_estimate_is_no_further_off_than_its_residual(measured):
     """By the triangle inequality, whatever was measured; 6 digits of the residual are kept."""
     real, fitted = measured
-    assert [s["microbatch"] for s in fitted["microbatches"]] == [s["microbatch"] for s in real["microbatches"]]
+    assert ([s["microbatch"] for s in fitted["microbatches"]]
+            == [s["microbatch"] for s in real["microbatches"]])
     residual = float(fitted["device"]["details"]["fit.residual"])
     assert abs(total(fitted) / total(real) - 1) <= residual * (1 + 1e-5) + 1e-9
 
 
 @needs_worker
 def test_holds_what_a_run_was_measured_to_hold(measured):
-    """To the byte, but for the loss's own scalars: its value, the sum of its targets' weights, its seed.
-    A run sometimes frees one of them only in W, and the profile shares it out over the units."""
+    """To the byte, but for the loss's own scalars: its value, the sum of its targets' weights, its
+    seed. A run sometimes frees one of them only in W, and the profile shares it out over the
+    units."""
     scalars = 3 * 4
     real, fitted = measured
-    for size, estimated in zip(real["microbatches"], fitted["microbatches"]):
-        for unit, guess in zip(size["units"], estimated["units"]):
+    for size, estimated in zip(real["microbatches"], fitted["microbatches"], strict=True):
+        for unit, guess in zip(size["units"], estimated["units"], strict=True):
             for held in ["after_forward", "after_input"]:
                 assert abs(unit["held_bytes"][held] - guess["held_bytes"][held]) <= scalars

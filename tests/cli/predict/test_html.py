@@ -1,4 +1,5 @@
-"""The page of penstock simulate --html in headless Chromium: it draws, zooms, answers the mouse, adds up."""
+"""The page of penstock simulate --html in headless Chromium: it draws, zooms, answers the mouse,
+adds up."""
 
 import json
 import os
@@ -9,32 +10,35 @@ from pathlib import Path
 import pytest
 
 webdriver = pytest.importorskip("selenium.webdriver")
-from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402: needs selenium
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
 ROOT = Path(__file__).parents[3]
 PENSTOCK = Path(os.environ.get("PENSTOCK_BUILD", ROOT / "build")) / "penstock"
 DRIVER = shutil.which("chromedriver")
 BROWSER = shutil.which("chromium")
 
-pytestmark = pytest.mark.skipif(not (DRIVER and BROWSER),
-                                reason="no Chromium: the packages chromium and chromium-driver are missing")
+pytestmark = pytest.mark.skipif(
+    not (DRIVER and BROWSER),
+    reason="no Chromium: the packages chromium and chromium-driver are missing")
 
-STUDY = ["--schedule", "1f1b", "--ranks", 4, "--microbatches", 8, "--forward", "1ms", "--backward", "2ms",
-         "--message", "16MB", "--bandwidth", "100GB/s", "--latency", "40us", "--saved", "64MB"]
+STUDY = ["--schedule", "1f1b", "--ranks", 4, "--microbatches", 8, "--forward", "1ms",
+         "--backward", "2ms", "--message", "16MB", "--bandwidth", "100GB/s", "--latency", "40us",
+         "--saved", "64MB"]
 
 
 def simulate(*arguments):
-    return subprocess.run([str(PENSTOCK), "simulate", *map(str, arguments)], capture_output=True, text=True,
-                          timeout=120)
+    return subprocess.run([str(PENSTOCK), "simulate", *map(str, arguments)], capture_output=True,
+                          text=True, timeout=120)
 
 
 @pytest.fixture(scope="module")
 def browser():
     options = webdriver.ChromeOptions()
     options.binary_location = BROWSER
-    for flag in ["--headless=new", "--window-size=1400,1000", "--disable-dev-shm-usage", "--hide-scrollbars"]:
+    for flag in ["--headless=new", "--window-size=1400,1000", "--disable-dev-shm-usage",
+                 "--hide-scrollbars"]:
         options.add_argument(flag)
     if os.geteuid() == 0:
         options.add_argument("--no-sandbox")  # Chromium's sandbox does not start for root
@@ -63,7 +67,8 @@ def page(browser, study):
 
 def complaints(browser):
     """Errors and refused requests. That `pixel` reads the canvas slowly is no fault of the page."""
-    return [entry["message"] for entry in browser.get_log("browser") if "getImageData" not in entry["message"]]
+    return [entry["message"] for entry in browser.get_log("browser")
+            if "getImageData" not in entry["message"]]
 
 
 def shown(page):
@@ -76,7 +81,8 @@ def shown(page):
 def frame(page):
     """Waits until what was asked for is drawn."""
     page.execute_async_script(
-        "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()));")
+        "const done = arguments[0]; "
+        "requestAnimationFrame(() => requestAnimationFrame(() => done()));")
 
 
 def pixel(page, x, y):
@@ -84,8 +90,8 @@ def pixel(page, x, y):
     return page.execute_script("""
         const canvas = document.getElementById("canvas"), box = canvas.getBoundingClientRect();
         const ratio = canvas.width / box.width;
-        return [...canvas.getContext("2d").getImageData((arguments[0] - box.left) * ratio,
-                                                        (arguments[1] - box.top) * ratio, 1, 1).data];""", x, y)
+        const x = (arguments[0] - box.left) * ratio, y = (arguments[1] - box.top) * ratio;
+        return [...canvas.getContext("2d").getImageData(x, y, 1, 1).data];""", x, y)
 
 
 def place(page, rank, name):
@@ -147,7 +153,8 @@ def test_keys_buttons_wheel_and_drag_change_what_is_shown(page, study):
     assert shown(page) == (0, end)
 
     at = place(page, 0, "0F3")
-    wheel = webdriver.common.actions.wheel_input.ScrollOrigin.from_viewport(round(at["x"]), round(at["y"]))
+    wheel = webdriver.common.actions.wheel_input.ScrollOrigin.from_viewport(
+        round(at["x"]), round(at["y"]))
     ActionChains(page).scroll_from_origin(wheel, 0, -500).perform()
     zoomed = shown(page)
     assert zoomed[0] < at["start"] < zoomed[1] and zoomed[1] - zoomed[0] < end
@@ -168,14 +175,15 @@ def test_the_critical_path_is_listed_without_gaps_and_adds_up_to_the_step(page, 
     step = study[1]
     lines = page.find_elements(By.CSS_SELECTOR, "#path-rows tr[data-step]")
     assert len(lines) == step["critical_path"]["steps"]
-    # Each difference of two times is rounded, and so is each sum: 2 halves of an ulp of the step each.
+    # Each difference of two times is rounded, and so is each sum: 2 halves of an ulp of the step
+    # each.
     tolerance = 2 * len(lines) * 2.0 ** -52 * step["makespan_s"]
     assert sum(float(line.get_attribute("data-seconds")) for line in lines) == pytest.approx(
         step["makespan_s"], rel=0, abs=tolerance)
     assert page.find_element(By.ID, "path-total").text == f"{step['makespan_s'] * 1e3:.1f} ms"
     path = step["critical_path"]
-    assert path["compute_s"] + path["transfer_s"] + path["reduce_s"] + path["wait_s"] == pytest.approx(
-        step["makespan_s"], rel=0, abs=tolerance)
+    total = path["compute_s"] + path["transfer_s"] + path["reduce_s"] + path["wait_s"]
+    assert total == pytest.approx(step["makespan_s"], rel=0, abs=tolerance)
     assert "0F0" in lines[0].text and "0B7" in lines[-1].text
     assert any("transfer" in line.text and "0 → 1" in line.text for line in lines)
     assert any("the message that it needs" in line.text for line in lines)
@@ -219,7 +227,8 @@ def test_dark_mode_changes_the_page_and_the_drawing(page):
                          {"features": [{"name": "prefers-color-scheme", "value": "dark"}]})
     try:
         frame(page)
-        assert page.find_element(By.TAG_NAME, "body").value_of_css_property("background-color") != ground
+        body = page.find_element(By.TAG_NAME, "body")
+        assert body.value_of_css_property("background-color") != ground
         assert pixel(page, place(page, 3, "3F0")["x"] - 60, place(page, 3, "3F0")["y"]) != lane
     finally:
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
@@ -227,12 +236,13 @@ def test_dark_mode_changes_the_page_and_the_drawing(page):
 
 def test_a_long_path_is_listed_as_far_as_it_is_in_sight(browser, tmp_path):
     path = tmp_path / "long.html"
-    done = simulate("--schedule", "1f1b", "--ranks", 8, "--microbatches", 512, "--forward", "1ms", "--backward",
-                    "2ms", "--html", path, "--json")
+    done = simulate("--schedule", "1f1b", "--ranks", 8, "--microbatches", 512, "--forward", "1ms",
+                    "--backward", "2ms", "--html", path, "--json")
     steps = json.loads(done.stdout)["critical_path"]["steps"]
     browser.get(path.as_uri())
     assert 0 < len(browser.find_elements(By.CSS_SELECTOR, "#path-rows tr[data-step]")) < steps
-    browser.execute_script("const list = document.getElementById('path-list'); list.scrollTop = list.scrollHeight;")
+    browser.execute_script("const list = document.getElementById('path-list'); "
+                           "list.scrollTop = list.scrollHeight;")
     frame(browser)
     last = browser.find_elements(By.CSS_SELECTOR, "#path-rows tr[data-step]")[-1]
     assert int(last.get_attribute("data-step")) == steps - 1 and "0B511" in last.text

@@ -13,8 +13,8 @@ def test_prints_what_was_searched_the_stages_and_the_bound(tmp_path):
     done = plan(tmp_path, make_profile(tmp_path, "transformer-text"), "--ranks", 2)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    for text in ["searched", "gpipe", "1f1b", "least memory", "rank  modules", "tok_embeddings", "output",
-                 "predicted", "samples/s", "bubble", "bound", "written"]:
+    for text in ["searched", "gpipe", "1f1b", "least memory", "rank  modules", "tok_embeddings",
+                 "output", "predicted", "samples/s", "bubble", "bound", "written"]:
         assert text in done.stdout
     assert len(re.findall(r"^ *\* ", done.stdout, re.M)) == 1  # the chosen one
 
@@ -71,7 +71,8 @@ def test_paths_are_relative_to_the_plan_wherever_the_command_runs(tmp_path):
 @pytest.mark.parametrize("name, split, expected", [
     ("pippy", ["--split", "layer0:end,layer1:end"], ["", "layer1", "layer2"]),
     ("pippy", ["--split", "layer0:end", "--split", "layer2:beginning"], ["", "layer1", "layer2"]),
-    ("iterative", ["--split", "iter_block:end"], ["", "iter_block@1", "iter_block@2", "output_proj"]),
+    ("iterative", ["--split", "iter_block:end"],
+     ["", "iter_block@1", "iter_block@2", "output_proj"]),
     ("iterative", ["--split", "iter_block@1:end"], ["", "iter_block@2"]),
 ])
 def test_manual_splits(tmp_path, name, split, expected):
@@ -84,15 +85,17 @@ def test_manual_splits(tmp_path, name, split, expected):
     assert ("shared_parameters" in (tmp_path / "plan.yaml").read_text()) == (name == "iterative")
 
 
-@pytest.mark.parametrize("schedules", [["gpipe"], ["1f1b", "gpipe"], ["zbv", "interleaved-1f1b"], ["adaptive"]])
+@pytest.mark.parametrize("schedules",
+                         [["gpipe"], ["1f1b", "gpipe"], ["zbv", "interleaved-1f1b"], ["adaptive"]])
 def test_searches_the_schedules_asked_for(tmp_path, schedules):
-    done = plan(tmp_path, make_profile(tmp_path, "pippy"), "--schedule", ",".join(schedules), "--data-parallel", 1,
-                "--microbatches", "auto")
+    done = plan(tmp_path, make_profile(tmp_path, "pippy"), "--schedule", ",".join(schedules),
+                "--data-parallel", 1, "--microbatches", "auto")
     assert done.returncode == 0, done.stderr
     rows = re.findall(r"^ *\*? +(\S+) +1 x \d ", done.stdout, re.M)
     assert set(rows) == set(schedules)
     simulated = run(PENSTOCK, "simulate", tmp_path / "plan.yaml", "--json")
-    assert json.loads(simulated.stdout)["step_s"] == float(prediction(tmp_path / "plan.yaml", "step_s"))
+    assert (json.loads(simulated.stdout)["step_s"]
+            == float(prediction(tmp_path / "plan.yaml", "step_s")))
 
 
 def test_a_manual_split_goes_with_a_schedule_of_two_stages_per_rank(tmp_path):
@@ -109,7 +112,8 @@ def test_a_manual_split_goes_with_a_schedule_of_two_stages_per_rank(tmp_path):
 def test_uses_no_more_than_was_asked_for(tmp_path):
     profile = make_profile(tmp_path, "transformer-text")
     for flags, ranks, replicas, stages in [
-            (["--data-parallel", 3, "--ranks", 3], 1, 3, 1), (["--data-parallel", 1, "--ranks", 1], 1, 1, 1),
+            (["--data-parallel", 3, "--ranks", 3], 1, 3, 1),
+            (["--data-parallel", 1, "--ranks", 1], 1, 1, 1),
             (["--stages-per-rank", 2, "--data-parallel", 1, "--ranks", 2], 2, 1, 4)]:
         done = plan(tmp_path, profile, *flags, "--microbatches", "auto") if replicas != 3 else \
             plan(tmp_path, make_profile(tmp_path, "transformer-text", 12), *flags)
@@ -137,23 +141,26 @@ def test_each_objective_is_best_at_its_own(tmp_path):
 
 
 def test_explains_why_the_alternatives_lost_and_what_would_help(tmp_path):
-    done = plan(tmp_path, make_profile(tmp_path, "transformer-text"), "--ranks", 2, "--data-parallel", 1, "--explain",
-                "--schedule", "gpipe,1f1b,zb-h1")
+    done = plan(tmp_path, make_profile(tmp_path, "transformer-text"), "--ranks", 2,
+                "--data-parallel", 1, "--explain", "--schedule", "gpipe,1f1b,zb-h1")
     assert done.returncode == 0, done.stderr
     step = float(prediction(tmp_path / "plan.yaml", "step_s"))
     for words in ("alternative", "slower", "lost to", "ramp", "with links of twice the bandwidth",
                   "with 1 GB more memory per rank"):
         assert words in done.stdout, words
     changes = [float(x) for x in re.findall(r"with .*?\(([-+][\d.]+) %\)", done.stdout)]
-    assert len(changes) == 2 and all(change <= 0.005 for change in changes)  # printed with two digits
+    # printed with two digits
+    assert len(changes) == 2 and all(change <= 0.005 for change in changes)
     assert step > 0
 
 
 def test_says_what_keeps_a_step_from_its_bound(tmp_path):
-    done = plan(tmp_path, make_profile(tmp_path, "transformer-text"), "--ranks", 3, "--schedule", "zbv")
+    done = plan(tmp_path, make_profile(tmp_path, "transformer-text"), "--ranks", 3,
+                "--schedule", "zbv")
     assert done.returncode == 0, done.stderr
     line = next(line for line in done.stdout.splitlines() if line.startswith("binding"))
-    assert re.match(r"binding    compute: of the ranks' time [\d.]+ % is work; .*ramp [\d.]+ %", line)
+    assert re.match(r"binding    compute: of the ranks' time [\d.]+ % is work; .*ramp [\d.]+ %",
+                    line)
     shares = [float(share) for share in re.findall(r"(-?[\d.]+) %", line)]
     assert abs(sum(shares) - 100) < 0.3, line  # each rounded to 0.05, and those below that left out
 
@@ -161,17 +168,20 @@ def test_says_what_keeps_a_step_from_its_bound(tmp_path):
 def test_the_page_of_a_plan_is_that_of_its_simulation(tmp_path):
     page = tmp_path / "plan.html"
     assert plan(tmp_path, make_profile(tmp_path, "pippy"), "--html", page).returncode == 0
-    assert run(PENSTOCK, "simulate", tmp_path / "plan.yaml", "--html", tmp_path / "same.html").returncode == 0
+    assert run(PENSTOCK, "simulate", tmp_path / "plan.yaml",
+               "--html", tmp_path / "same.html").returncode == 0
     assert page.read_bytes() == (tmp_path / "same.html").read_bytes()
 
 
 def test_memory_takes_units_and_limits_every_rank(tmp_path):
     profile = make_profile(tmp_path, "transformer-text")
     assert plan(tmp_path, profile, "--memory", "1MiB").returncode == 0
-    free = json.loads(re.search(r"peak_memory_bytes: (\[.*?\])", (tmp_path / "plan.yaml").read_text()).group(1))
+    free = json.loads(re.search(r"peak_memory_bytes: (\[.*?\])",
+                                (tmp_path / "plan.yaml").read_text()).group(1))
     limit = max(free) - 1
     assert plan(tmp_path, profile, "--memory", limit).returncode == 0
-    less = json.loads(re.search(r"peak_memory_bytes: (\[.*?\])", (tmp_path / "plan.yaml").read_text()).group(1))
+    less = json.loads(re.search(r"peak_memory_bytes: (\[.*?\])",
+                                (tmp_path / "plan.yaml").read_text()).group(1))
     assert max(less) <= limit
 
 
@@ -211,11 +221,12 @@ def test_simulate_refuses_devices_that_the_cluster_has_not(tmp_path):
 
 def test_takes_ranks_and_link_from_a_cluster(tmp_path):
     cluster = tmp_path / "cluster.yaml"
-    cluster.write_text("penstock: cluster\nranks: 3\nmemory: 1GiB\nlink: {latency: 1us, bandwidth: 10GB/s}\n")
+    cluster.write_text("penstock: cluster\nranks: 3\nmemory: 1GiB\n"
+                       "link: {latency: 1us, bandwidth: 10GB/s}\n")
     done = plan(tmp_path, make_profile(tmp_path, "pippy"), "--cluster", cluster)
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "plan.yaml").read_text()
     assert len(begins(tmp_path / "plan.yaml")) == 3
     assert "cluster: {path: cluster.yaml, sha256: " in text
-    assert float(json.loads(run(PENSTOCK, "simulate", tmp_path / "plan.yaml", "--json").stdout)["step_s"]) == \
-        float(prediction(tmp_path / "plan.yaml", "step_s"))
+    simulated = json.loads(run(PENSTOCK, "simulate", tmp_path / "plan.yaml", "--json").stdout)
+    assert float(simulated["step_s"]) == float(prediction(tmp_path / "plan.yaml", "step_s"))

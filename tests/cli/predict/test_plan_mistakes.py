@@ -20,7 +20,8 @@ from planning import make_profile, plan
     (["--memory", "10kB"], ["no plan fits", "too much", "per rank"]),
     (["--memory", "10 bananas"], ["bananas"]),
     (["--cluster", "nowhere.yaml"], ["nowhere.yaml"]),
-    (["--schedule", "dualpipev", "--ranks", "2", "--microbatches", "2", "--data-parallel", "1"], ["dualpipev", "4"]),
+    (["--schedule", "dualpipev", "--ranks", "2", "--microbatches", "2", "--data-parallel", "1"],
+     ["dualpipev", "4"]),
     (["--objective", "speed"], ["--objective", "speed", "throughput, memory, cost"]),
 ])
 def test_a_mistake_is_one_message_and_nothing_is_written(tmp_path, flags, words):

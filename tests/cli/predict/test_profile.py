@@ -1,4 +1,5 @@
-"""penstock profile: two workers measure together, mistakes end with one message, nothing half-done stays."""
+"""penstock profile: two workers measure together, mistakes end with one message, nothing half-done
+stays."""
 
 import json
 import os
@@ -38,7 +39,8 @@ def arguments(folder, job, *more):
 
 
 def run(folder, job, *more):
-    return subprocess.run(list(map(str, arguments(folder, job, *more))), capture_output=True, text=True,
+    return subprocess.run(list(map(str, arguments(folder, job, *more))), capture_output=True,
+                          text=True,
                           timeout=300)
 
 
@@ -91,7 +93,8 @@ def test_operators_add_up_to_their_unit(measured):
             for action in ACTIONS:
                 whole = unit["times"][action]["mean_s"]
                 # Sums of fewer than 1000 doubles, each rounded by at most 2^-53.
-                assert sum(op["times"][action]["mean_s"] for op in own) == pytest.approx(whole, rel=1e-12)
+                parts = sum(op["times"][action]["mean_s"] for op in own)
+                assert parts == pytest.approx(whole, rel=1e-12)
             for held in ["after_forward", "after_input"]:
                 assert sum(op["held_bytes"][held] for op in own) == unit["held_bytes"][held]
 
@@ -137,7 +140,8 @@ def test_refuses_an_unknown_key(tmp_path):
 
 
 def test_refuses_a_model_that_is_not_there(tmp_path):
-    refused(tmp_path, run(tmp_path, write_job(tmp_path, model_path=tmp_path / "none.pt2")), "none.pt2")
+    refused(tmp_path, run(tmp_path, write_job(tmp_path, model_path=tmp_path / "none.pt2")),
+            "none.pt2")
 
 
 def test_refuses_a_model_without_weights(tmp_path):
@@ -157,8 +161,9 @@ def test_refuses_flags(tmp_path, more):
 
 def test_refuses_a_folder_that_is_not_there(tmp_path):
     job = write_job(tmp_path)
-    result = subprocess.run([str(PENSTOCK), "profile", str(job), "-o", str(tmp_path / "none" / "p.json")],
-                            capture_output=True, text=True, timeout=60)
+    result = subprocess.run([str(PENSTOCK), "profile", str(job),
+                             "-o", str(tmp_path / "none" / "p.json")], capture_output=True,
+                            text=True, timeout=60)
     refused(tmp_path, result, "none")
 
 
@@ -205,18 +210,20 @@ def test_goes_on_after_an_interruption(tmp_path):
 
 def boundary_bytes(plan_text):
     """Of the value between the two halves of transformer-text: [microbatch, 16, 32] float32."""
-    microbatch = int(next(line for line in plan_text.splitlines() if line.startswith("microbatch:")).split()[1])
-    return microbatch * 16 * 32 * 4
+    line = next(line for line in plan_text.splitlines() if line.startswith("microbatch:"))
+    return int(line.split()[1]) * 16 * 32 * 4
 
 
-@pytest.mark.parametrize("schedule, microbatches", [("gpipe", 2), ("gpipe", 4), ("1f1b", 2), ("1f1b", 4)])
+@pytest.mark.parametrize("schedule, microbatches",
+                         [("gpipe", 2), ("gpipe", 4), ("1f1b", 2), ("1f1b", 4)])
 def test_predicts_the_memory_that_a_run_needs(measured, tmp_path, schedule, microbatches):
-    """The simulator counts everything that a microbatch keeps as held from the start of its F to the
-    end of its B, and the largest transient of a stage as if it came when all is held: it may say up to
-    twice that transient too much. What it may miss or count twice are values on their way: two posted
-    receives and a sent value each way, and one value per microbatch that the sender keeps until it
-    knows that it arrived."""
-    (tmp_path / "tokens.bin").write_bytes(bytes(sum(([i * 7 % 64, 0] for i in range(4 * 16 + 1)), [])))
+    """The simulator counts everything that a microbatch keeps as held from the start of its F to
+    the end of its B, and the largest transient of a stage as if it came when all is held: it may
+    say up to twice that transient too much. What it may miss or count twice are values on their
+    way: two posted receives and a sent value each way, and one value per microbatch that the sender
+    keeps until it knows that it arrived."""
+    tokens = sum(([i * 7 % 64, 0] for i in range(4 * 16 + 1)), [])
+    (tmp_path / "tokens.bin").write_bytes(bytes(tokens))
     job = write_job(tmp_path, "transformer-text")
     job.write_text(job.read_text() + "data: tokens.bin\nsequence: 16\nsteps: 3\n")
     profile = json.loads((measured[0] / "profile.json").read_text())
@@ -231,10 +238,12 @@ def test_predicts_the_memory_that_a_run_needs(measured, tmp_path, schedule, micr
         assert result.returncode == 0, result.stderr
     run = json.loads(result.stdout)
     size = next(size for size in profile["microbatches"] if size["microbatch"] == 4 // microbatches)
-    transient = max(max(op["held_bytes"]["transient_forward"], op["held_bytes"]["transient_backward"])
-                    for op in size["operators"])
+    transient = max(max(op["held_bytes"]["transient_forward"],
+                        op["held_bytes"]["transient_backward"]) for op in size["operators"])
     tolerance = 2 * transient + (6 + microbatches) * boundary_bytes(plan.read_text())
-    for predicted, needed in zip(run["predicted_peak_memory_bytes"], run["peak_memory_bytes"]):
+    for predicted, needed in zip(run["predicted_peak_memory_bytes"],
+                                 run["peak_memory_bytes"], strict=True):
         print(f"{schedule} {microbatches}: predicted {predicted}, needed {needed}, "
-              f"{100 * (predicted / needed - 1):+.1f} %, tolerance {100 * tolerance / needed:.1f} %")
+              f"{100 * (predicted / needed - 1):+.1f} %, tolerance "
+              f"{100 * tolerance / needed:.1f} %")
         assert abs(predicted - needed) <= tolerance

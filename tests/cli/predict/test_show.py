@@ -15,7 +15,8 @@ MODELS = Path(os.environ.get("PENSTOCK_TEST_MODELS", BUILD / "tests" / "models")
 
 
 def show(path, *options):
-    return subprocess.run([str(PENSTOCK), "show", str(path), *map(str, options)], capture_output=True, text=True, timeout=120)
+    return subprocess.run([str(PENSTOCK), "show", str(path), *map(str, options)],
+                          capture_output=True, text=True, timeout=120)
 
 
 def model(name):
@@ -39,7 +40,8 @@ def row(text, name):
 
 def test_the_modules_of_the_pippy_network(tmp_path):
     text = shown(model("pippy"))
-    # 512*512 + 512 = 262,656; 512*1024 + 1024 = 525,312; 1024*256 + 256 = 262,400; 256*10 + 10 = 2,570
+    # 512*512 + 512 = 262,656; 512*1024 + 1024 = 525,312; 1024*256 + 256 = 262,400; 256*10 + 10 =
+    # 2,570
     assert "parameters  1.05 M in 8 tensors" in text
     assert row(text, "layer1")[1:3] == ["525", "k"]
     # A linear layer is (2 * 256 + 1) * 10 FLOPs a sample, the one for the bias.
@@ -62,8 +64,9 @@ def test_equal_layers_are_drawn_together():
 def test_a_plan_shows_its_stages_and_what_crosses_them(tmp_path):
     path = model("pippy")
     assert subprocess.run([SYNTHETIC, path, tmp_path / "profile.json", "32", "8"]).returncode == 0
-    done = subprocess.run([PENSTOCK, "plan", tmp_path / "profile.json", "--split", "layer0:end,layer1:end",
-                           "--microbatches", "4", "-o", tmp_path / "plan.yaml"], capture_output=True, text=True)
+    done = subprocess.run([PENSTOCK, "plan", tmp_path / "profile.json",
+                           "--split", "layer0:end,layer1:end", "--microbatches", "4",
+                           "-o", tmp_path / "plan.yaml"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     text = shown(tmp_path / "plan.yaml")
     assert "on 3 ranks, 4 microbatches of 8 samples" in text
@@ -73,13 +76,15 @@ def test_a_plan_shows_its_stages_and_what_crosses_them(tmp_path):
     crossing = [line for line in lines if line[1:2] == ["to"]]
     # 8 samples of 512 floats are 16 KiB, of 1024 floats 32 KiB; the gradients are as large.
     assert [line[:3] + line[-4:] for line in crossing] == [
-        ["0", "to", "1", "16.0", "KiB", "16.0", "KiB"], ["1", "to", "2", "32.0", "KiB", "32.0", "KiB"]]
+        ["0", "to", "1", "16.0", "KiB", "16.0", "KiB"],
+        ["1", "to", "2", "32.0", "KiB", "32.0", "KiB"]]
 
 
 def test_what_a_stage_has_of_a_divided_module_is_named(tmp_path):
     profile, plan = tmp_path / "profile.json", tmp_path / "plan.yaml"
     assert subprocess.run([SYNTHETIC, model("gpt2"), profile, "8", "2"]).returncode == 0
-    assert subprocess.run([PENSTOCK, "plan", profile, "--split", "transformer.h.1:beginning,transformer.ln_f:beginning",
+    assert subprocess.run([PENSTOCK, "plan", profile,
+                           "--split", "transformer.h.1:beginning,transformer.ln_f:beginning",
                            "--microbatches", "4", "-o", plan], capture_output=True).returncode == 0
     text = shown(plan)
     assert "  transformer.{wte, wpe, h.0}  " in text
@@ -92,10 +97,14 @@ PLAN: 1f1b on 3 ranks, 4 microbatches of 2 samples
 
 Stages; FLOPs and times of one microbatch; memory held throughout and per microbatch
 
-  stage  rank  modules        operators  parameters     bytes   FLOPs  forward  backward      held  per microbatch
-      0     0  first                  4      1.07 k  8.38 KiB  4.29 k  33.1 us   36.2 us  33.5 KiB        1.75 KiB
-      1     1  twice                  4      1.07 k  8.38 KiB  4.29 k  23.1 us   36.2 us  33.5 KiB        1.75 KiB
-      2     2  twice@1, head          5      1.24 k  9.70 KiB  4.95 k  45.9 us   41.8 us  38.8 KiB        1.91 KiB
+  stage  rank  modules        operators  parameters     bytes   FLOPs  forward  backward      held\
+  per microbatch
+      0     0  first                  4      1.07 k  8.38 KiB  4.29 k  33.1 us   36.2 us  33.5 KiB\
+        1.75 KiB
+      1     1  twice                  4      1.07 k  8.38 KiB  4.29 k  23.1 us   36.2 us  33.5 KiB\
+        1.75 KiB
+      2     2  twice@1, head          5      1.24 k  9.70 KiB  4.95 k  45.9 us   41.8 us  38.8 KiB\
+        1.91 KiB
 
 What crosses between stages, per microbatch
 
@@ -115,19 +124,22 @@ Predicted when planned: 1.14 ms per step, bubble 74.5 %
 
 
 def markers_plan(folder):
-    """A profile and a plan of the network with markers: blocks of 16 x 32 and 32 x 16 doubles, AdamW."""
+    """A profile and a plan of the network with markers: blocks of 16 x 32 and 32 x 16 doubles,
+    AdamW."""
     path = model("markers-f64")
-    assert subprocess.run([SYNTHETIC, path, folder / "profile.json", "8", "2"], check=False).returncode == 0
-    done = subprocess.run([PENSTOCK, "plan", folder / "profile.json", "--split", "pipe_split@0,twice@1:beginning",
-                           "--schedule", "1f1b", "--microbatches", "4", "-o", folder / "plan.yaml"],
-                          capture_output=True, text=True, check=False)
+    subprocess.run([SYNTHETIC, path, folder / "profile.json", "8", "2"], check=True)
+    done = subprocess.run([PENSTOCK, "plan", folder / "profile.json",
+                           "--split", "pipe_split@0,twice@1:beginning", "--schedule", "1f1b",
+                           "--microbatches", "4", "-o", folder / "plan.yaml"], capture_output=True,
+                          text=True, check=False)
     assert done.returncode == 0, done.stderr
     return folder / "plan.yaml"
 
 
 def test_a_plan_shows_every_stage_with_what_it_takes_and_what_crosses_every_cut(tmp_path):
-    """By hand: 16*32 + 32 + 32*16 + 16 = 1072 parameters of 8 bytes, held four times (value, gradient, AdamW's two);
-    2 samples x 16 doubles are 256 bytes. FLOPs 2 x ((2*16+1)*32 + 32 + (2*32+1)*16 + 16) = 4288."""
+    """By hand: 16*32 + 32 + 32*16 + 16 = 1072 parameters of 8 bytes, held four times (value,
+    gradient, AdamW's two); 2 samples x 16 doubles are 256 bytes. FLOPs 2 x ((2*16+1)*32 + 32 +
+    (2*32+1)*16 + 16) = 4288."""
     plan = markers_plan(tmp_path)
     assert shown(plan).replace(str(plan), "PLAN") == PLAN
 
@@ -160,7 +172,8 @@ def test_a_model_with_its_profile_shows_measured_times_in_the_tree_and_its_marke
     text = shown(path, "--profile", tmp_path / "profile.json")
     assert text.endswith(MODULES)
     assert "of a microbatch of 2, as profiled" in text
-    for line in ["@0 before twice (linear_2)", "@1 before twice.down (linear_3)", "@2 before twice.down@1 (linear_5)"]:
+    for line in ["@0 before twice (linear_2)", "@1 before twice.down (linear_3)",
+                 "@2 before twice.down@1 (linear_5)"]:
         assert "pipe_split  " + line in text
     done = show(model("pippy"), "--profile", tmp_path / "profile.json")
     assert done.returncode == 2 and "not of the model" in done.stderr
@@ -173,8 +186,8 @@ def test_gpt3_is_read_in_a_fraction_of_its_memory_limit():
                "subprocess.run(sys.argv[1:], check=True)\n"
                "used = resource.getrusage(resource.RUSAGE_CHILDREN)\n"
                "print(used.ru_maxrss, used.ru_utime + used.ru_stime, file=sys.stderr)")
-    done = subprocess.run([sys.executable, "-c", measure, PENSTOCK, "show", model("gpt3-meta")], capture_output=True,
-                          text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", measure, PENSTOCK, "show", model("gpt3-meta")],
+                          capture_output=True, text=True, check=True)
     assert "parameters  175 G in 1157 tensors" in done.stdout and "0-95, each" in done.stdout
     kibibytes, seconds = done.stderr.split()
     print(f"{int(kibibytes) / 1000:.0f} MB, {float(seconds):.2f} s of processor time")

@@ -12,7 +12,8 @@ from simulating import HALVES, PENSTOCK, STUDY, TIMES, refused, run, simulated
 @pytest.mark.parametrize("ranks, microbatches, makespan_s", [
     (8, 512, "2.147200"), (8, 4096, "16.976000"), (64, 512, "2.460800"), (64, 4096, "17.799200")])
 def test_the_worked_values_of_1f1b_to_six_decimals(ranks, microbatches, makespan_s):
-    result = simulated("--schedule", "1f1b", "--ranks", ranks, "--microbatches", microbatches, *TIMES,
+    result = simulated("--schedule", "1f1b", "--ranks", ranks, "--microbatches", microbatches,
+                       *TIMES,
                        "--message", "16MB", "--bandwidth", "25GB/s", "--latency", "10us")
     assert f"{result['makespan_s']:.6f}" == makespan_s
 
@@ -42,7 +43,8 @@ def test_the_json_has_every_promised_member():
 
 
 def test_gpipe_holds_every_microbatch():
-    assert simulated("--schedule", "gpipe", "--ranks", 2, "--microbatches", 6, *TIMES)["peak_activations"] == [6, 6]
+    assert simulated("--schedule", "gpipe", "--ranks", 2, "--microbatches", 6,
+                     *TIMES)["peak_activations"] == [6, 6]
 
 
 def test_two_runs_print_the_same_but_for_the_time_they_took():
@@ -90,7 +92,8 @@ def test_people_see_what_a_memory_peak_is_made_of_where_it_is_more_than_one_thin
 def test_a_program_that_takes_seconds_to_explain_is_not_explained_and_says_so():
     done = run("--schedule", "gpipe", "--ranks", 64, "--microbatches", 2700, *TIMES)
     assert done.returncode == 0 and "not worked out for more than 1000000 actions" in done.stdout
-    assert "limiting_rank" not in simulated("--schedule", "gpipe", "--ranks", 64, "--microbatches", 2700, *TIMES)
+    assert "limiting_rank" not in simulated("--schedule", "gpipe", "--ranks", 64,
+                                            "--microbatches", 2700, *TIMES)
 
 
 def terminal_output(env):

@@ -15,10 +15,11 @@ def planned(tmp_path):
     model = MODELS / "transformer-text.pt2"
     if not model.exists():
         pytest.skip(f"{model} is missing: the tests export it with torch from .venv")
-    assert subprocess.run([SYNTHETIC, model, tmp_path / "profile.json", "8", "1", "2"]).returncode == 0
+    assert (subprocess.run([SYNTHETIC, model, tmp_path / "profile.json", "8", "1", "2"]).returncode
+            == 0)
     plan = tmp_path / "plan.yaml"
-    done = subprocess.run([PENSTOCK, "plan", tmp_path / "profile.json", "--ranks", "2", "--data-parallel", "1",
-                           "--schedule", "1f1b,gpipe", "-o", plan],
+    done = subprocess.run([PENSTOCK, "plan", tmp_path / "profile.json", "--ranks", "2",
+                           "--data-parallel", "1", "--schedule", "1f1b,gpipe", "-o", plan],
                           capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return plan
@@ -50,7 +51,8 @@ def test_a_plan_without_a_profile_is_refused(planned):
 
 def test_a_slower_cluster_makes_the_step_longer(planned):
     (planned.parent / "slow.yaml").write_text(
-        "penstock: cluster\nranks: 2\nmemory: 1KiB\nlink: {latency: 1s, bandwidth: 1MB/s, send: eager}\n")
+        "penstock: cluster\nranks: 2\nmemory: 1KiB\n"
+        "link: {latency: 1s, bandwidth: 1MB/s, send: eager}\n")
     before = simulated(planned)["step_s"]
     planned.write_text(planned.read_text() + "cluster: {path: slow.yaml}\n")
     done = run(planned, "--json")
@@ -61,7 +63,8 @@ def test_a_slower_cluster_makes_the_step_longer(planned):
 
 def test_replicas_count_among_the_ranks_of_a_cluster(planned):
     cluster = planned.parent / "small.yaml"
-    cluster.write_text("penstock: cluster\nnodes:\n  - {count: 1, devices: 2, link: {latency: 1us, bandwidth: 1GB/s},\n"
+    cluster.write_text("penstock: cluster\nnodes:\n"
+                       "  - {count: 1, devices: 2, link: {latency: 1us, bandwidth: 1GB/s},\n"
                        "     network: {cards: 1, bandwidth: 1GB/s}}\nnetwork: {latency: 1us}\n")
     text = planned.read_text().replace("data_parallel: 1", "data_parallel: 2", 1)
     microbatches = int(text.split("microbatches: ")[1].split("\n")[0])
@@ -85,15 +88,19 @@ def test_a_step_is_no_shorter_than_hosts_that_are_behind_their_devices(planned):
             for action in part["times"].values():
                 action["host_s"] = 4 * action["mean_s"]
     profile.write_text(json.dumps(costs))
-    done = subprocess.run([PENSTOCK, "plan", profile, "--ranks", "2", "--data-parallel", "1", "--schedule", "1f1b",
-                           "-o", planned], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([PENSTOCK, "plan", profile, "--ranks", "2", "--data-parallel", "1",
+                           "--schedule", "1f1b", "-o", planned], capture_output=True, text=True,
+                          timeout=120)
     assert done.returncode == 0, done.stderr
     assert "binding    launch: " in done.stdout
     result = simulated(planned)
     written = yaml.safe_load(planned.read_text())
-    size = next(size for size in costs["microbatches"] if size["microbatch"] == written["microbatch"])
-    issued_s = sum(op["times"][action]["host_s"] for op in size["operators"] for action in ("forward", "backward"))
-    assert result["step_s"] >= written["microbatches"] * issued_s / 2  # of two hosts, however they share it
+    size = next(size for size in costs["microbatches"]
+                if size["microbatch"] == written["microbatch"])
+    issued_s = sum(op["times"][action]["host_s"] for op in size["operators"]
+                   for action in ("forward", "backward"))
+    # of two hosts, however they share it
+    assert result["step_s"] >= written["microbatches"] * issued_s / 2
     assert result["critical_path"]["launch_s"] > 0
     assert sum(rank["launch_s"] for rank in result["idle"]) > 0
 
@@ -104,7 +111,8 @@ def sum_of(size, action, time):
 
 
 def with_replays(profile, host_s):
-    """As of a device that waits for its host, which takes four times as long; a replay takes as long as its kernels."""
+    """As of a device that waits for its host, which takes four times as long; a replay takes as
+    long as its kernels."""
     costs = json.loads(profile.read_text())
     for size in costs["microbatches"]:
         for part in size["operators"] + size["units"]:
@@ -112,8 +120,9 @@ def with_replays(profile, host_s):
                 action["host_s"] = 4 * action["mean_s"]
     first = costs["microbatches"][0]
     costs["replays"] = {"microbatch": first["microbatch"], "times": {
-        action: {"mean_s": sum_of(first, action, "mean_s"), "median_s": 0, "spread_s": 0, "repetitions": 2,
-                 "host_s": host_s} for action in ("forward", "backward", "backward_input", "backward_weight")}}
+        action: {"mean_s": sum_of(first, action, "mean_s"), "median_s": 0, "spread_s": 0,
+                 "repetitions": 2, "host_s": host_s}
+        for action in ("forward", "backward", "backward_input", "backward_weight")}}
     profile.write_text(json.dumps(costs))
     return costs
 
@@ -125,7 +134,8 @@ def test_steps_are_simulated_as_cuda_graphs_where_the_profile_found_these_faster
     del plan["profile"]["sha256"]
     planned.write_text(yaml.safe_dump(plan))
     with_replays(profile, host_s=1e-9)
-    assert simulated(planned)["step_s"] == pytest.approx(without, rel=1e-9)  # hosts that are never behind cost nothing
+    # hosts that are never behind cost nothing
+    assert simulated(planned)["step_s"] == pytest.approx(without, rel=1e-9)
     assert simulated(planned, "--cuda-graphs", "on")["step_s"] == simulated(planned)["step_s"]
     assert simulated(planned, "--cuda-graphs", "off")["step_s"] > 2 * without
     with_replays(profile, host_s=1e3)
@@ -136,8 +146,9 @@ def test_plans_are_made_for_cuda_graphs_unless_they_are_off(planned):
     profile, steps = planned.parent / "profile.json", {}
     with_replays(profile, host_s=1e-9)
     for graphs in ("auto", "off"):
-        done = subprocess.run([PENSTOCK, "plan", profile, "--ranks", "2", "--data-parallel", "1", "--schedule", "1f1b",
-                               "--cuda-graphs", graphs, "-o", planned], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([PENSTOCK, "plan", profile, "--ranks", "2", "--data-parallel", "1",
+                               "--schedule", "1f1b", "--cuda-graphs", graphs, "-o", planned],
+                              capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         assert ("binding    launch: " in done.stdout) == (graphs == "off")
         steps[graphs] = simulated(planned, "--cuda-graphs", graphs)["step_s"]
@@ -145,12 +156,12 @@ def test_plans_are_made_for_cuda_graphs_unless_they_are_off(planned):
 
 
 def test_cuda_graphs_of_which_the_profile_says_nothing_are_refused(planned):
-    done = subprocess.run([PENSTOCK, "simulate", planned, "--cuda-graphs", "on"], capture_output=True, text=True,
-                          timeout=120)
+    done = subprocess.run([PENSTOCK, "simulate", planned, "--cuda-graphs", "on"],
+                          capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert "the profile has no times of CUDA graphs" in done.stderr
-    done = subprocess.run([PENSTOCK, "simulate", planned, "--cuda-graphs", "maybe"], capture_output=True, text=True,
-                          timeout=120)
+    done = subprocess.run([PENSTOCK, "simulate", planned, "--cuda-graphs", "maybe"],
+                          capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert "`maybe` is none of auto, on, off" in done.stderr
 
@@ -160,7 +171,7 @@ def test_a_host_time_below_zero_is_refused(planned):
     costs = json.loads(profile.read_text())
     costs["action_host_s"] = -1
     profile.write_text(json.dumps(costs))
-    done = subprocess.run([PENSTOCK, "plan", profile, "--ranks", "2", "-o", planned], capture_output=True, text=True,
-                          timeout=120)
+    done = subprocess.run([PENSTOCK, "plan", profile, "--ranks", "2", "-o", planned],
+                          capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert "action_host_s" in done.stderr and "-1 is negative" in done.stderr

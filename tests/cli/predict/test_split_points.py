@@ -1,20 +1,22 @@
-"""Split points of every form, down to the training: modules, their calls, and pipe_split() in the model's code."""
+"""Split points of every form, down to the training: modules, their calls, and pipe_split() in the
+model's code."""
 
 import subprocess
 
 import pytest
 import yaml
 
-from pipelines import (BUILD, PENSTOCK, Reference, difference, execute_json, load_file, model_path, needs_backend,
-                       torch, vectors)
+from pipelines import (BUILD, PENSTOCK, Reference, difference, execute_json, load_file, model_path,
+                       needs_backend, torch, vectors)
 
 
 def plan(folder, model, points):
     """Plans four microbatches of two samples, split at `points`; returns the run of the planner."""
     synthetic = BUILD / "tests" / "planner" / "synthetic-profile"
-    assert subprocess.run([synthetic, model_path(model), folder / "profile.json", "8", "2"], check=False).returncode == 0
-    return subprocess.run([PENSTOCK, "plan", folder / "profile.json", "--split", points, "--microbatches", "4",
-                           "-o", folder / "plan.yaml"], capture_output=True, text=True, check=False)
+    subprocess.run([synthetic, model_path(model), folder / "profile.json", "8", "2"], check=True)
+    return subprocess.run([PENSTOCK, "plan", folder / "profile.json", "--split", points,
+                           "--microbatches", "4", "-o", folder / "plan.yaml"], capture_output=True,
+                          text=True, check=False)
 
 
 FORMS = [("pipe_split", ["", "twice", "twice.down", "twice.down@1"]),
@@ -33,7 +35,8 @@ def test_every_form_of_split_point_becomes_the_begin_of_a_stage(tmp_path, points
 
 @needs_backend
 def test_a_model_split_at_its_markers_trains_as_pytorch(tmp_path):
-    """The module's own forward, pipe_split() included, is the reference: 1e-10, as the project promises."""
+    """The module's own forward, pipe_split() included, is the reference: 1e-10, as the project
+    promises."""
     assert plan(tmp_path, "markers-f64", "pipe_split").returncode == 0
     path = tmp_path / "plan.yaml"
     content = yaml.safe_load(path.read_text())

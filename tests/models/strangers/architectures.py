@@ -1,4 +1,5 @@
-"""Models as others write them: the heart of some that people know, by other means than those of configs/."""
+"""Models as others write them: the heart of some that people know, by other means than those of
+configs/."""
 
 import torch
 from torch import nn
@@ -7,14 +8,16 @@ from torch.nn.utils import parametrizations
 
 
 class Rotary(nn.Module):
-    """Llama's attention as Meta wrote it: positions turn complex numbers, einsum, a mask made in forward."""
+    """Llama's attention as Meta wrote it: positions turn complex numbers, einsum, a mask made in
+    forward."""
 
     def __init__(self, dim=8, heads=2):
         super().__init__()
         self.embed, self.head, self.heads = nn.Embedding(13, dim), nn.Linear(dim, 13), heads
         self.query, self.key, self.value = (nn.Linear(dim, dim, bias=False) for _ in range(3))
         angles = torch.outer(torch.arange(16.0), 0.1 ** torch.arange(0, 1, 2 * heads / dim))
-        self.register_buffer("turns", torch.polar(torch.ones_like(angles), angles), persistent=False)
+        self.register_buffer("turns", torch.polar(torch.ones_like(angles), angles),
+                             persistent=False)
 
     def turned(self, x):
         pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)))
@@ -23,10 +26,13 @@ class Rotary(nn.Module):
     def forward(self, ids):
         x = self.embed(ids)
         length = ids.shape[1]
-        q, k, v = (layer(x).unflatten(-1, (self.heads, -1)) for layer in (self.query, self.key, self.value))
-        scores = torch.einsum("blhd,bmhd->bhlm", self.turned(q), self.turned(k)) / q.shape[-1] ** 0.5
+        q, k, v = (layer(x).unflatten(-1, (self.heads, -1))
+                   for layer in (self.query, self.key, self.value))
+        scores = (torch.einsum("blhd,bmhd->bhlm", self.turned(q), self.turned(k))
+                  / q.shape[-1] ** 0.5)
         scores = scores + torch.full((length, length), float("-inf")).triu(1)
-        return self.head(x + torch.einsum("bhlm,bmhd->blhd", scores.softmax(-1).type_as(v), v).flatten(2))
+        attention = scores.softmax(-1).type_as(v)
+        return self.head(x + torch.einsum("bhlm,bmhd->blhd", attention, v).flatten(2))
 
     @staticmethod
     def inputs():
@@ -62,7 +68,8 @@ class SelectiveScan(nn.Module):
 
 
 class Messages(nn.Module):
-    """A graph network: all graphs of a batch as one, sums and maxima of what edges bring to nodes."""
+    """A graph network: all graphs of a batch as one, sums and maxima of what edges bring to
+    nodes."""
 
     def __init__(self):
         super().__init__()
@@ -75,11 +82,13 @@ class Messages(nn.Module):
         first = torch.arange(graphs)[:, None, None] * count
         begin, end = (edges + first).flatten(0, 1).unbind(-1)
         h = self.enter(nodes).flatten(0, 1)
-        for message, update in zip(self.messages, self.updates):
+        for message, update in zip(self.messages, self.updates, strict=True):
             sent = F.relu(message(torch.cat([h[begin], h[end]], -1)))
-            degree = torch.zeros_like(h[:, 0]).index_add_(0, end, torch.ones_like(sent[:, 0])).clamp(min=1)
+            ones = torch.ones_like(sent[:, 0])
+            degree = torch.zeros_like(h[:, 0]).index_add_(0, end, ones).clamp(min=1)
             mean = torch.zeros_like(h).index_add(0, end, sent) / degree[:, None]
-            most = torch.full_like(h, -10).scatter_reduce(0, end[:, None].expand_as(sent), sent, "amax")
+            most = torch.full_like(h, -10).scatter_reduce(0, end[:, None].expand_as(sent), sent,
+                                                          "amax")
             h = update(mean + 0.1 * most, h)
         return self.head(h.unflatten(0, (-1, count)).amax(1))
 
@@ -121,7 +130,8 @@ class Windows(nn.Module):
 
 
 class Masked(nn.Module):
-    """torch's own encoder and attention, samples of different lengths, a spectral norm with its buffers."""
+    """torch's own encoder and attention, samples of different lengths, a spectral norm with its
+    buffers."""
 
     def __init__(self):
         super().__init__()
@@ -139,10 +149,12 @@ class Masked(nn.Module):
 
     @staticmethod
     def inputs():
-        return {"x": torch.randn(4, 6, 5), "padding": torch.arange(6) >= torch.randint(2, 7, (4, 1))}
+        return {"x": torch.randn(4, 6, 5),
+                "padding": torch.arange(6) >= torch.randint(2, 7, (4, 1))}
 
 
-MODELS = {kind.__name__.lower(): kind for kind in (Rotary, SelectiveScan, Messages, Windows, Masked)}
+MODELS = {kind.__name__.lower(): kind
+          for kind in (Rotary, SelectiveScan, Messages, Windows, Masked)}
 
 
 def model(kind):

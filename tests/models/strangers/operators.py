@@ -1,4 +1,5 @@
-"""Models as others write them: operators, norms and statistics that the models of configs/ do without."""
+"""Models as others write them: operators, norms and statistics that the models of configs/ do
+without."""
 
 import torch
 from torch import nn
@@ -28,12 +29,14 @@ class Statistics(nn.Module):
 
 
 class Pictures(nn.Module):
-    """Grouped and transposed convolutions, group and instance norms, unpooling, interpolation, reflections."""
+    """Grouped and transposed convolutions, group and instance norms, unpooling, interpolation,
+    reflections."""
 
     def __init__(self):
         super().__init__()
         self.enter, self.group = nn.Conv2d(2, 8, 3, padding=1), nn.GroupNorm(2, 8)
-        self.down, self.up = nn.Conv2d(8, 8, 3, stride=2, groups=4), nn.ConvTranspose2d(8, 8, 4, stride=2)
+        self.down = nn.Conv2d(8, 8, 3, stride=2, groups=4)
+        self.up = nn.ConvTranspose2d(8, 8, 4, stride=2)
         self.affine, self.plain = nn.InstanceNorm2d(8, affine=True), nn.InstanceNorm2d(8)
         self.head = nn.Linear(8, 3)
 
@@ -51,12 +54,14 @@ class Pictures(nn.Module):
 
 
 class Scatters(nn.Module):
-    """Parameters in a list and a dictionary; writes through indices, into slices, and past a mask."""
+    """Parameters in a list and a dictionary; writes through indices, into slices, and past a
+    mask."""
 
     def __init__(self):
         super().__init__()
         self.enter, self.head = nn.Linear(6, 8), nn.Linear(8, 3)
-        self.scales = nn.ParameterDict({"scale": nn.Parameter(torch.randn(())), "shift": nn.Parameter(torch.randn(8))})
+        self.scales = nn.ParameterDict({"scale": nn.Parameter(torch.randn(())),
+                                        "shift": nn.Parameter(torch.randn(8))})
         self.mixes = nn.ParameterList([nn.Parameter(torch.randn(8, 8)) for _ in range(2)])
         self.register_buffer("lower", torch.tril(torch.ones(8, 8)), persistent=False)
 
@@ -64,8 +69,10 @@ class Scatters(nn.Module):
         h = self.enter(x)
         z = torch.zeros_like(h).scatter_add(1, places, h)
         z = torch.where(z > 0, z, z * 0.1)
-        z = torch.einsum("bi,ij->bj", z, self.mixes[0] * self.lower) * self.scales["scale"] + self.scales["shift"]
-        z = torch.cumsum(z, 1).masked_fill(places == 0, 0.5).index_select(1, torch.arange(7, -1, -1))
+        z = (torch.einsum("bi,ij->bj", z, self.mixes[0] * self.lower) * self.scales["scale"]
+             + self.scales["shift"])
+        z = torch.cumsum(z, 1).masked_fill(places == 0, 0.5)
+        z = z.index_select(1, torch.arange(7, -1, -1))
         z = torch.stack([z, h]).mean(0) @ self.mixes[1]
         z[:, 0] = h[:, 1] * 2
         z[:, 2:4] += 1
@@ -98,12 +105,14 @@ class Distances(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """A bidirectional LSTM of two layers, of which the last states are used, a GRU and a cell in a loop."""
+    """A bidirectional LSTM of two layers, of which the last states are used, a GRU and a cell in a
+    loop."""
 
     def __init__(self):
         super().__init__()
         self.lstm = nn.LSTM(5, 6, num_layers=2, bidirectional=True, batch_first=True)
-        self.gru, self.cell, self.head = nn.GRU(12, 6, batch_first=True), nn.LSTMCell(6, 6), nn.Linear(12, 3)
+        self.gru, self.cell, self.head = (nn.GRU(12, 6, batch_first=True), nn.LSTMCell(6, 6),
+                                          nn.Linear(12, 3))
 
     def forward(self, x):
         y, (states, _) = self.lstm(x)

@@ -1,4 +1,5 @@
-"""Models as others write them: how they pass things along, call their modules and return results."""
+"""Models as others write them: how they pass things along, call their modules and return
+results."""
 
 import torch
 from torch import nn
@@ -7,7 +8,8 @@ from torch.utils.checkpoint import checkpoint
 
 
 class Dictionary(nn.Module):
-    """One input, a dictionary of tensors of three types; a dictionary with a size in it comes back."""
+    """One input, a dictionary of tensors of three types; a dictionary with a size in it comes
+    back."""
 
     def __init__(self):
         super().__init__()
@@ -35,7 +37,7 @@ class Pair(nn.Module):
         self.left, self.right, self.head = nn.Linear(6, 8), nn.Linear(6, 8), nn.Linear(8, 3)
 
     def forward(self, pair, *, scale):
-        h = [torch.tanh(side(x)) for side, x in zip((self.left, self.right), pair)]
+        h = [torch.tanh(side(x)) for side, x in zip((self.left, self.right), pair, strict=True)]
         return self.head(h[0] * h[1] * scale.unsqueeze(-1).to(h[0].dtype))
 
     @staticmethod
@@ -45,7 +47,8 @@ class Pair(nn.Module):
 
 
 class Indices(nn.Module):
-    """Integers that one stage computes and others index with; a module called twice between them."""
+    """Integers that one stage computes and others index with; a module called twice between
+    them."""
 
     def __init__(self):
         super().__init__()
@@ -58,7 +61,8 @@ class Indices(nn.Module):
         order = h.argsort(dim=-1)
         h = torch.tanh(self.mix(torch.tanh(self.mix(h))))
         first = F.one_hot(best[:, 0], 9).to(h.dtype)
-        return self.head(self.embed(best).sum(1) + h.gather(1, order) + values.sum(-1, keepdim=True) + first)
+        return self.head(self.embed(best).sum(1) + h.gather(1, order) + values.sum(-1, keepdim=True)
+                         + first)
 
     @staticmethod
     def inputs():
@@ -68,7 +72,8 @@ class Indices(nn.Module):
 class Attention(nn.Module):
     def __init__(self, dim):
         super().__init__()
-        self.norm, self.qkv, self.out = nn.LayerNorm(dim), nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+        self.norm, self.qkv, self.out = (nn.LayerNorm(dim), nn.Linear(dim, 3 * dim),
+                                         nn.Linear(dim, dim))
 
     def forward(self, x):
         q, k, v = self.qkv(self.norm(x)).unflatten(-1, (3, 2, -1)).permute(2, 0, 3, 1, 4)
@@ -77,11 +82,13 @@ class Attention(nn.Module):
 
 
 class Universal(nn.Module):
-    """One block called three times, the embedding tied to the head: parameters of several stages."""
+    """One block called three times, the embedding tied to the head: parameters of several
+    stages."""
 
     def __init__(self):
         super().__init__()
-        self.embed, self.block, self.head = nn.Embedding(7, 8), Attention(8), nn.Linear(8, 7, bias=False)
+        self.embed, self.block = nn.Embedding(7, 8), Attention(8)
+        self.head = nn.Linear(8, 7, bias=False)
         self.head.weight = self.embed.weight
 
     def forward(self, ids):
@@ -113,7 +120,8 @@ class Checkpointed(nn.Module):
         return {"x": torch.randn(4, 6)}
 
 
-MODELS = {kind.__name__.lower(): kind for kind in (Dictionary, Pair, Indices, Universal, Checkpointed)}
+MODELS = {kind.__name__.lower(): kind
+          for kind in (Dictionary, Pair, Indices, Universal, Checkpointed)}
 
 
 def model(kind):
