@@ -20,8 +20,6 @@ struct OperatorWork {
   std::vector<Work> forward, input, weight;
 };
 
-OperatorClass class_of(const Operator& op);
-
 /// The forward is graph/operators/flops.hpp's. Backward:
 /// - a product takes as much for each factor that gets a gradient: I for data, W for parameters;
 /// - fused attention takes 2.5 times its forward in I: it multiplies five times where the forward

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "graph/functional/functional_builder.hpp"
 #include "graph/operators/facts.hpp"
+#include "graph/operators/table.hpp"
 
 namespace penstock {
 namespace {
@@ -144,7 +145,8 @@ class Functional {
       writes.emplace_back(target->value, -1);
     }
     for (Argument& argument : form->op.arguments) renew(argument.value);
-    if (op.target == "aten::copy_" && copied_whole(op, *form, writes)) return;
+    const bool copies = traits_of(op).writes == OperatorTraits::Writes::copy;
+    if (copies && copied_whole(op, *form, writes)) return;
     for (size_t i = 0; i < writes.size(); ++i)
       writes[i].second = output_of(*form, form->written[i].second, writes[i].first);
     emit_form(*form);
@@ -248,7 +250,7 @@ class Functional {
     if (memory_[part].view < 0) return memory_[part].now;
     const Operator& view = old()[memory_[part].view];
     const bool stored = graph_.values[root(whole)].kind == Value::Kind::tensor;
-    if (view.target == "aten::detach" && stored) return memory_[part].now;
+    if (is_view(view) && stops_gradient(view) && stored) return memory_[part].now;
     if (may_be_view(view)) return std::nullopt;
     auto op = put_back(graph_, view, memory_[whole].now, memory_[part].now);
     if (!op) return std::nullopt;

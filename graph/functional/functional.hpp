@@ -31,8 +31,6 @@ struct FunctionalForm {
 /// Nothing for an operator that is not known to have one.
 std::optional<FunctionalForm> functional_form(const Graph& graph, const Operator& op);
 
-/// Does it give its input, a view of it, or something new, depending on strides and the like?
-bool may_be_view(const Operator& op);
 /// The operator that gives `base` with `part` in place of what `view` takes of it; nothing where
 /// that is not known. Without `name`, `modules` and `outputs`.
 std::optional<Operator> put_back(const Graph& graph, const Operator& view, ValueId base,

@@ -13,6 +13,7 @@
 #include "graph/cuts/slice.hpp"
 #include "graph/operators/facts.hpp"
 #include "graph/operators/flops.hpp"
+#include "graph/operators/table.hpp"
 #include "graph/pt2/pt2.hpp"
 #include "tests/models/models.hpp"
 
@@ -42,6 +43,15 @@ TEST_P(EveryModel, IsConsistent) {
     EXPECT_GE(forward_flops(graph, op, graph.example_batch), 0);
   }
   EXPECT_THAT(graph.outputs, Not(IsEmpty()));
+}
+
+TEST_P(EveryModel, HasOperatorsOfTheTable) {
+  PENSTOCK_MODEL(path, GetParam());
+  for (const Operator& op : read_pt2(path).operators) {
+    const std::string_view target = op.target;
+    ASSERT_TRUE(target.starts_with("aten::")) << target;
+    EXPECT_NE(find_traits(target.substr(6)), nullptr) << target;
+  }
 }
 
 TEST_P(EveryModel, HasUnitsThatCoverIt) {
