@@ -1,4 +1,4 @@
-// What a device is said to do by its maker, and the share of that which kinds of operators reach:
+// The figures that a device's maker gives, and the share of them that classes of operators reach:
 // configs/devices/*.yaml. docs/files.md describes the file.
 #pragma once
 

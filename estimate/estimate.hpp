@@ -1,4 +1,5 @@
-// A profile without a device: what a model costs on hardware that is known by its figures.
+// Estimating a profile without a device: costs of a model on hardware of which only the figures
+// are known.
 #pragma once
 
 #include <string>
@@ -11,7 +12,7 @@ namespace penstock {
 
 /// Roofline (Williams, Waterman, Patterson, "Roofline", CACM 52, 2009) for each operator and
 /// action: the longer of FLOPs at the class's efficiency of the peak and bytes at that of the
-/// bandwidth, and a launch (estimate_work.hpp says of what); bytes held as estimate_memory.hpp
+/// bandwidth, and a launch (estimate/work.hpp says of what); bytes held as estimate/memory.hpp
 /// says. For every divisor of the global batch that the model allows and of which every unit alone,
 /// with parameters, gradients and optimizer state, fits in the device's memory. The optimizer,
 /// accumulation and clearing move bytes at the class's efficiency. Reading data, hand-offs and the
@@ -21,8 +22,8 @@ namespace penstock {
 /// the model allows, a unit that is larger than the device.
 Profile estimate(const Graph& graph, const Job& job, const DeviceSpec& device);
 
-/// What `profile` and `plan` say of an estimated profile: from which figures, and how far off the
-/// fit was; empty for a measured one.
+/// The note that `profile` and `plan` print on an estimated profile: from which figures, and how
+/// far off the fit was; empty for a measured one.
 std::string estimate_note(const Profile& profile);
 
 }  // namespace penstock

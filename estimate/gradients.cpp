@@ -8,7 +8,7 @@ namespace penstock {
 
 namespace {
 
-/// Its reader in a backward, where it has exactly one.
+/// For each value its reader in a backward, where it has exactly one.
 std::vector<OperatorId> only_readers(const EstimateModel& model) {
   std::vector<OperatorId> readers(model.graph().values.size(), -1);
   for (OperatorId id = 0; id < model.operators(); ++id) {
@@ -57,8 +57,8 @@ void LiveGradients::release(int storage) {
   if (--released.users == 0) bytes_ -= released.bytes;
 }
 
-void LiveGradients::enter(ValueId value, bool made) {
-  const int storage = make(made ? model_.value(value).bytes(batch_) : 0);
+void LiveGradients::enter(ValueId value, bool allocated) {
+  const int storage = make(allocated ? model_.value(value).bytes(batch_) : 0);
   ++storages_[static_cast<size_t>(storage)].users;
   storage_of_[value] = storage;
 }

@@ -12,9 +12,9 @@ namespace {
 
 using Saved = OperatorTraits::Saved;
 
-class Keeper {
+class SavedCollector {
  public:
-  Keeper(const EstimateModel& model, const Operator& op, int64_t batch, bool cuda)
+  SavedCollector(const EstimateModel& model, const Operator& op, int64_t batch, bool cuda)
       : model_(model),
         op_(op),
         batch_(batch),
@@ -72,7 +72,7 @@ class Keeper {
     const auto* ref = found ? std::get_if<TensorRef>(found) : nullptr;
     return ref ? ref->value : -1;
   }
-  /// What is multiplied: not what is added.
+  /// The operands that are multiplied, without an addend.
   std::vector<ValueId> factors() const {
     const bool adds = traits_.flops == OperatorTraits::Flops::added_product;
     const ValueId added = adds ? tensor("self") : tensor("bias");
@@ -105,7 +105,7 @@ class Keeper {
     const Value& query = model_.value(reads_.front());
     return query.elements(batch_) / std::max<int64_t>(query.shape.back().at(batch_), 1);
   }
-  /// That have a mean of their own.
+  /// Rows, groups or channels that have a mean of their own.
   int64_t rows() const {
     const Value& input = model_.value(reads_.front());
     if (const ArgumentValue* shape = argument(op_, "normalized_shape")) {
@@ -135,7 +135,7 @@ SavedForBackward saved_for_backward(const EstimateModel& model, const Operator& 
                                     bool cuda) {
   const bool nothing =
       !model.works(op) || !model.differentiated(op) || op.reads().empty() || op.outputs.front() < 0;
-  return nothing ? SavedForBackward{} : Keeper(model, op, batch, cuda).run();
+  return nothing ? SavedForBackward{} : SavedCollector(model, op, batch, cuda).run();
 }
 
 }  // namespace penstock

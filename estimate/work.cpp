@@ -12,10 +12,10 @@ namespace {
 
 constexpr double attention_backward = 2.5;
 
-/// Works out one operator.
-class Worker {
+/// Counts the work of one operator.
+class WorkCounter {
  public:
-  Worker(const EstimateModel& model, const Operator& op, int64_t batch, bool cuda)
+  WorkCounter(const EstimateModel& model, const Operator& op, int64_t batch, bool cuda)
       : model_(model),
         op_(op),
         batch_(batch),
@@ -41,7 +41,7 @@ class Worker {
   double elements(ValueId id) const {
     return static_cast<double>(model_.value(id).elements(batch_));
   }
-  /// The first that is a tensor.
+  /// The first output that is a tensor.
   ValueId output() const {
     return *std::ranges::find_if(op_.outputs, [](ValueId id) { return id >= 0; });
   }
@@ -66,7 +66,7 @@ class Worker {
       work_.weight.push_back({OperatorClass::elementwise, dtype(), 0, accumulate_traffic * stored});
   }
 
-  /// What it takes to get from the gradient of the result to the operand's.
+  /// Work from the gradient of the result to the operand's.
   void gradient_of(ValueId operand, std::vector<Work>& work) {
     const double own = bytes(operand);
     switch (kind_) {
@@ -149,7 +149,7 @@ class Worker {
 }  // namespace
 
 OperatorWork work_of(const EstimateModel& model, const Operator& op, int64_t batch, bool cuda) {
-  return Worker(model, op, batch, cuda).run();
+  return WorkCounter(model, op, batch, cuda).run();
 }
 
 ValueId loss_input(const EstimateModel& model) {

@@ -1,4 +1,4 @@
-// Operators that write, and views: what says the same without writing (functional.hpp).
+// Functional forms of operators that write, and the inverses of views.
 #include <algorithm>
 #include <string_view>
 
@@ -32,7 +32,7 @@ bool is_comparison(std::string_view name) {
   return traits && traits->comparison;
 }
 
-/// Its result is of the type that its operands have in common.
+/// The result has the type that the operands are promoted to, another than `self` has.
 bool promotes(const Graph& graph, const Operator& op, ValueId self) {
   for (const char* name : {"other", "tensor1", "tensor2", "end", "exponent"}) {
     const ArgumentValue* value = argument(op, name);

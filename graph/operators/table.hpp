@@ -101,7 +101,7 @@ struct OperatorTraits {
   Writes writes = Writes::by_name;
   bool assertion = false;   // computes nothing; can be left out where nothing reads its outputs
   bool comparison = false;  // its result is a truth value
-  /// What does the same without writing, where that is not the name without its `_`.
+  /// The operator that does the same without writing, where that is not the name without its `_`.
   std::string_view functional;
   Gradient gradient = Gradient::computed;
   Flops flops = Flops::per_element;
@@ -120,7 +120,7 @@ std::span<const OperatorGroup> operator_table();
 
 /// By name without namespace; null for an operator that is in no entry.
 const OperatorTraits* find_traits(std::string_view name);
-/// Of an operator of ATen; others have the traits of an unknown one.
+/// Traits of an operator of ATen; any other has those of an unknown one.
 const OperatorTraits& traits_of(const Operator& op);
 /// The same of operators of ATen and of prims, which share names for what has the same effects.
 const OperatorTraits& effects_of(const Operator& op);

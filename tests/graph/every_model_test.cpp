@@ -1,4 +1,4 @@
-// What holds for any model that torch exported, and weights against what torch reads.
+// Properties of every exported model, and weights compared with what torch reads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-/// What must hold for any model.
+/// Properties of any model.
 class EveryModel : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(EveryModel, IsConsistent) {
