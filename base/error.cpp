@@ -55,11 +55,11 @@ InputError::InputError(std::string_view place, std::string_view problem, std::st
 
 std::string nearest(std::string_view name, const std::vector<std::string>& candidates) {
   std::string best;
-  size_t least = std::max<size_t>(2, name.size() / 3) + 1;
+  size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
     const size_t distance = edit_distance(name, candidate);
-    if (distance < least) {
-      least = distance;
+    if (distance < best_distance) {
+      best_distance = distance;
       best = candidate;
     }
   }

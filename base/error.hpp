@@ -1,5 +1,8 @@
-// The one exception for a user's mistake. A command that meets it prints the message, writes
-// nothing and ends with exit status 2. Any other exception is a failure while running (status 1).
+// Basics that every other folder uses: errors, files, JSON, YAML, units, element types.
+//
+// This file has the one exception for a user's mistake. A command that meets it prints the message,
+// writes nothing and ends with exit status 2. Any other exception is a failure while running
+// (status 1).
 #pragma once
 
 #include <stdexcept>

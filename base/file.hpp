@@ -1,4 +1,4 @@
-// Files at the edge: whole reads, fingerprints, and writes that are never seen half-done.
+// Files: whole reads, fingerprints, and writes that are never seen half-done.
 #pragma once
 
 #include <filesystem>

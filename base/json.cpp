@@ -87,12 +87,12 @@ int64_t JsonValue::integer() const {
   return value_->get<int64_t>();
 }
 
-int JsonValue::integer(const std::string& key, int least, int most) const {
+int JsonValue::integer(const std::string& key, int min, int max) const {
   const JsonValue value = at(key);
   const int64_t integer = value.integer();
-  if (integer < least || integer > most) {
+  if (integer < min || integer > max) {
     value.refuse(fmt::format("{} is out of range", integer),
-                 fmt::format("It must be {}..{}.", least, most));
+                 fmt::format("It must be {}..{}.", min, max));
   }
   return static_cast<int>(integer);
 }

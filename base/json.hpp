@@ -31,7 +31,7 @@ class JsonValue {
 
   double number(const std::string& key) const { return at(key).number(); }
   int64_t integer(const std::string& key) const { return at(key).integer(); }
-  int integer(const std::string& key, int least, int most) const;
+  int integer(const std::string& key, int min, int max) const;
   std::string text(const std::string& key) const { return at(key).text(); }
 
   /// `file: /links/0/latency_s`

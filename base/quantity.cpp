@@ -67,8 +67,8 @@ Quantity split(std::string_view text, std::string_view place, std::string_view c
 
 double factor_of(std::string_view unit, std::span<const NamedUnit> units) {
   if (unit.empty()) return 1;
-  for (const NamedUnit& known : units) {
-    if (known.name == unit) return known.factor;
+  for (const NamedUnit& named : units) {
+    if (named.name == unit) return named.factor;
   }
   return 0;
 }

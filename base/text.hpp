@@ -1,4 +1,4 @@
-// Small things about text.
+// Helpers for text.
 #pragma once
 
 #include <string_view>

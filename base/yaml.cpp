@@ -57,7 +57,7 @@ std::string YamlMap::place(const std::string& key) const {
 }
 
 bool YamlMap::has(const std::string& key) {
-  if (std::ranges::find(known_, key) == known_.end()) known_.push_back(key);
+  if (std::ranges::find(asked_for_, key) == asked_for_.end()) asked_for_.push_back(key);
   return std::as_const(node_)[key].IsDefined();
 }
 
@@ -69,7 +69,7 @@ YAML::Node YamlMap::child(const std::string& key) {
 void YamlMap::refuse_missing(const std::string& key) const {
   std::vector<std::string> unread;
   for (const std::string& other : keys()) {
-    if (std::ranges::find(known_, other) == known_.end()) unread.push_back(other);
+    if (std::ranges::find(asked_for_, other) == asked_for_.end()) unread.push_back(other);
   }
   const std::string similar = nearest(key, unread);
   throw InputError(place(key), "missing",
@@ -111,14 +111,14 @@ std::string YamlMap::scalar(const std::string& key, const YAML::Node& node, std:
 }
 
 template <typename Number>
-Number YamlMap::in_range(const std::string& key, const YAML::Node& node, Number least,
-                         Number most) const {
-  const std::string wanted = fmt::format(
-      "{} in {}..{}", std::is_integral_v<Number> ? "an integer" : "a number", least, most);
+Number YamlMap::in_range(const std::string& key, const YAML::Node& node, Number min,
+                         Number max) const {
+  const std::string wanted =
+      fmt::format("{} in {}..{}", std::is_integral_v<Number> ? "an integer" : "a number", min, max);
   const std::string text = scalar(key, node, wanted, true);
   Number value = 0;
   const bool good = read_all(text, value) && std::isfinite(static_cast<double>(value));
-  if (good && value >= least && value <= most) return value;
+  if (good && value >= min && value <= max) return value;
   throw InputError(place(key), fmt::format("`{}` is not {}", text, wanted),
                    fmt::format("Write {}.", wanted));
 }
@@ -131,31 +131,31 @@ std::string YamlMap::text(const std::string& key, const std::string& otherwise) 
   return has(key) ? text(key) : otherwise;
 }
 
-int64_t YamlMap::integer(const std::string& key, int64_t least, int64_t most) {
-  return in_range(key, child(key), least, most);
+int64_t YamlMap::integer(const std::string& key, int64_t min, int64_t max) {
+  return in_range(key, child(key), min, max);
 }
 
-int64_t YamlMap::integer(const std::string& key, int64_t least, int64_t most, int64_t otherwise) {
-  return has(key) ? integer(key, least, most) : otherwise;
+int64_t YamlMap::integer(const std::string& key, int64_t min, int64_t max, int64_t otherwise) {
+  return has(key) ? integer(key, min, max) : otherwise;
 }
 
-double YamlMap::number(const std::string& key, double least, double most) {
-  return in_range(key, child(key), least, most);
+double YamlMap::number(const std::string& key, double min, double max) {
+  return in_range(key, child(key), min, max);
 }
 
-double YamlMap::number(const std::string& key, double least, double most, double otherwise) {
-  return has(key) ? number(key, least, most) : otherwise;
+double YamlMap::number(const std::string& key, double min, double max, double otherwise) {
+  return has(key) ? number(key, min, max) : otherwise;
 }
 
-std::vector<int64_t> YamlMap::integers(const std::string& key, int64_t least, int64_t most) {
+std::vector<int64_t> YamlMap::integers(const std::string& key, int64_t min, int64_t max) {
   std::vector<int64_t> result;
-  for (const YAML::Node& entry : list(key)) result.push_back(in_range(key, entry, least, most));
+  for (const YAML::Node& entry : list(key)) result.push_back(in_range(key, entry, min, max));
   return result;
 }
 
-std::vector<double> YamlMap::numbers(const std::string& key, double least, double most) {
+std::vector<double> YamlMap::numbers(const std::string& key, double min, double max) {
   std::vector<double> result;
-  for (const YAML::Node& entry : list(key)) result.push_back(in_range(key, entry, least, most));
+  for (const YAML::Node& entry : list(key)) result.push_back(in_range(key, entry, min, max));
   return result;
 }
 
@@ -184,11 +184,11 @@ std::vector<std::string> YamlMap::keys() const {
 
 void YamlMap::finish() const {
   for (const std::string& key : keys()) {
-    if (std::ranges::find(known_, key) != known_.end()) continue;
-    const std::string suggestion = did_you_mean(key, known_);
+    if (std::ranges::find(asked_for_, key) != asked_for_.end()) continue;
+    const std::string suggestion = did_you_mean(key, asked_for_);
     throw InputError(
         place(key), "unknown key",
-        suggestion.empty() ? fmt::format("Keys here are: {}.", joined(known_)) : suggestion);
+        suggestion.empty() ? fmt::format("Keys here are: {}.", joined(asked_for_)) : suggestion);
   }
 }
 

@@ -25,15 +25,15 @@ class YamlMap {
   YamlMap map(const std::string& key);
   std::string text(const std::string& key);
   std::string text(const std::string& key, const std::string& otherwise);
-  int64_t integer(const std::string& key, int64_t least, int64_t most);
-  int64_t integer(const std::string& key, int64_t least, int64_t most, int64_t otherwise);
-  double number(const std::string& key, double least, double most);
-  double number(const std::string& key, double least, double most, double otherwise);
+  int64_t integer(const std::string& key, int64_t min, int64_t max);
+  int64_t integer(const std::string& key, int64_t min, int64_t max, int64_t otherwise);
+  double number(const std::string& key, double min, double max);
+  double number(const std::string& key, double min, double max, double otherwise);
   bool boolean(const std::string& key, bool otherwise);
   std::vector<std::string> texts(const std::string& key);  // a list, or one text
   std::vector<YamlMap> maps(const std::string& key);       // a list of mappings
-  std::vector<int64_t> integers(const std::string& key, int64_t least, int64_t most);
-  std::vector<double> numbers(const std::string& key, double least, double most);
+  std::vector<int64_t> integers(const std::string& key, int64_t min, int64_t max);
+  std::vector<double> numbers(const std::string& key, double min, double max);
   std::vector<std::string> keys() const;
   /// Throws InputError for a key that was never asked for.
   void finish() const;
@@ -48,12 +48,12 @@ class YamlMap {
   std::string scalar(const std::string& key, const YAML::Node& node, std::string_view wanted,
                      bool plain) const;
   template <typename Number>
-  Number in_range(const std::string& key, const YAML::Node& node, Number least, Number most) const;
+  Number in_range(const std::string& key, const YAML::Node& node, Number min, Number max) const;
   YAML::Node list(const std::string& key);
 
   YAML::Node node_;
   std::string file_, path_;
-  std::vector<std::string> known_;
+  std::vector<std::string> asked_for_;
 };
 
 /// The root of a file whose `penstock:` key must be `kind`. Throws InputError.

@@ -15,7 +15,7 @@ namespace penstock {
 
 namespace {
 
-constexpr size_t deepest = 32;  // a plan needs 4
+constexpr size_t max_depth = 32;  // a plan needs 4
 
 /// yaml-cpp takes the end of the file for a missing closing quote. A comment put after the text
 /// lies inside such a text, and nowhere else.
@@ -101,8 +101,8 @@ class StrictEvents : public YAML::EventHandler {
   void open(const YAML::Mark& mark, const std::string& tag, bool mapping) {
     require_untagged(mark, tag);
     value(mark, "");
-    if (open_.size() == deepest) {
-      refuse(mark, fmt::format("more than {} levels of nesting", deepest), "Nest less deeply.");
+    if (open_.size() == max_depth) {
+      refuse(mark, fmt::format("more than {} levels of nesting", max_depth), "Nest less deeply.");
     }
     open_.push_back({mapping});
   }

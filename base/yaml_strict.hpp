@@ -1,4 +1,4 @@
-// The first pass over a YAML text: refuses what yaml-cpp would take but a person cannot mean.
+// The first pass over a YAML text: refuses texts that yaml-cpp would take but a person cannot mean.
 #pragma once
 
 #include <string>

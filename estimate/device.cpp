@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, operator_classes> class_names = {
 constexpr std::array peak_types = {DType::float64, DType::float32, DType::float16, DType::bfloat16};
 
 /// Nothing faster is built, and a factor of that size is a slip of the pen.
-constexpr double most_flops = 1e20, most_efficiency = 100;
+constexpr double max_flops = 1e20, max_efficiency = 100;
 
 double above_zero(double value, const std::string& place, const char* cure) {
   if (value > 0) return value;
@@ -41,7 +41,7 @@ std::map<DType, double> read_peaks(YamlMap map) {
   for (const DType dtype : peak_types) {
     const std::string key(name(dtype));
     if (!map.has(key)) continue;
-    peaks[dtype] = above_zero(map.number(key, 0, most_flops), map.place(key),
+    peaks[dtype] = above_zero(map.number(key, 0, max_flops), map.place(key),
                               "Give FLOPs per second, or leave the type out.");
   }
   map.finish();
@@ -52,7 +52,7 @@ PerClass read_efficiency(YamlMap map) {
   PerClass efficiency{};
   for (size_t kind = 0; kind < class_names.size(); ++kind) {
     const std::string key(class_names[kind]);
-    efficiency[kind] = above_zero(map.number(key, 0, most_efficiency), map.place(key),
+    efficiency[kind] = above_zero(map.number(key, 0, max_efficiency), map.place(key),
                                   "Give the share of the peak that is reached, as in 0.7.");
   }
   map.finish();
@@ -69,8 +69,8 @@ void fit_samples(YamlMap& map, LinkCost& link) {
     sample.finish();
   }
   const auto size = [](const auto& sample) { return sample.first; };
-  const auto [least, most] = std::ranges::minmax_element(link.samples, {}, size);
-  if (link.samples.empty() || least->first == most->first) {
+  const auto [smallest, largest] = std::ranges::minmax_element(link.samples, {}, size);
+  if (link.samples.empty() || smallest->first == largest->first) {
     throw InputError(map.place("samples"), "are of fewer than two sizes",
                      "Measure a small and a large message at least.");
   }

@@ -1,4 +1,4 @@
-// What a device is said to do by its maker, and the share of that which kinds of operators reach:
+// The figures that a device's maker gives, and the share of them that classes of operators reach:
 // configs/devices/*.yaml. docs/files.md describes the file.
 #pragma once
 
@@ -10,22 +10,11 @@
 #include <vector>
 
 #include "base/dtype.hpp"
+#include "graph/operators/table.hpp"
 #include "pipeline/profile/profile.hpp"
 
 namespace penstock {
 
-/// Operators that come equally near to what a device can do.
-enum class OperatorClass {
-  gemm,       // linear, matmul, …; recurrent layers
-  attention,  // fused
-  convolution,
-  normalisation,  // layer, batch, group norm; softmax
-  elementwise,    // and whatever moves or fills memory
-  reduction,
-  lookup,     // embedding, index, gather
-  optimizer,  // its step, adding gradients up, clearing them
-};
-inline constexpr int operator_classes = 8;
 /// `gemm`, as a device file names it.
 std::string_view name(OperatorClass kind);
 /// Do these operators run on the units for matrix products?

@@ -108,7 +108,7 @@ class Estimator {
             .held = held};
   }
 
-  /// Its backward is part of the operator that makes the model's first output.
+  /// The loss; its backward is part of the operator that makes the model's first output.
   void add_loss(MicrobatchCosts& costs) const {
     const ValueId input = loss_input(model_);
     const ActionTimes times = times_of(device_, work_of_loss(model_, job_.loss, costs.microbatch));

@@ -1,4 +1,5 @@
-// A profile without a device: what a model costs on hardware that is known by its figures.
+// Estimating a profile without a device: costs of a model on hardware of which only the figures
+// are known.
 #pragma once
 
 #include <string>
@@ -21,8 +22,8 @@ namespace penstock {
 /// the model allows, a unit that is larger than the device.
 Profile estimate(const Graph& graph, const Job& job, const DeviceSpec& device);
 
-/// What `profile` and `plan` say of an estimated profile: from which figures, and how far off the
-/// fit was; empty for a measured one.
+/// The note that `profile` and `plan` print on an estimated profile: from which figures, and how
+/// far off the fit was; empty for a measured one.
 std::string estimate_note(const Profile& profile);
 
 }  // namespace penstock

@@ -14,18 +14,18 @@ namespace penstock {
 
 namespace {
 
-/// Ideal seconds by class, then launches: what one measured time is made of.
-using Row = std::array<double, operator_classes + 1>;
+/// Ideal seconds by class, then launches: the parts of one measured time.
+using TimeRow = std::array<double, operator_classes + 1>;
 constexpr size_t launches = operator_classes;
 constexpr auto optimizer_class = static_cast<size_t>(OperatorClass::optimizer);
 
-struct Sample {
-  Row row{};
+struct TimeSample {
+  TimeRow row{};
   double measured_s = 0;
-  bool whole = false;  // F or B: what a step is made of
+  bool whole = false;  // F or B, which a step consists of
 };
 
-void add_work(const DeviceSpec& device, const std::vector<Work>& work, Row& row) {
+void add_work(const DeviceSpec& device, const std::vector<Work>& work, TimeRow& row) {
   for (const Work& piece : work) {
     row[static_cast<size_t>(piece.kind)] += ideal_s(device, piece);
     row[launches] += 1;
@@ -33,8 +33,8 @@ void add_work(const DeviceSpec& device, const std::vector<Work>& work, Row& row)
 }
 
 void add_samples(const DeviceSpec& device, const OperatorWork& work, const ActionTimes& times,
-                 std::vector<Sample>& samples) {
-  Sample forward, backward, input, weight;
+                 std::vector<TimeSample>& samples) {
+  TimeSample forward, backward, input, weight;
   add_work(device, work.forward, forward.row);
   add_work(device, work.input, input.row);
   add_work(device, work.weight, weight.row);
@@ -45,9 +45,9 @@ void add_samples(const DeviceSpec& device, const OperatorWork& work, const Actio
   samples.insert(samples.end(), {forward, backward, input, weight});
 }
 
-std::vector<Sample> samples_of(const Profile& measured, const EstimateModel& model,
-                               const DeviceSpec& device) {
-  std::vector<Sample> samples;
+std::vector<TimeSample> samples_of(const Profile& measured, const EstimateModel& model,
+                                   const DeviceSpec& device) {
+  std::vector<TimeSample> samples;
   const ValueId input = loss_input(model);
   const OperatorId loss_operator = input < 0 ? -1 : model.value(input).producer;
   for (const MicrobatchCosts& costs : measured.microbatches) {
@@ -93,29 +93,29 @@ void check_profile(const Profile& measured, const Graph& graph, const DeviceSpec
 }
 
 /// 1 / efficiency by class, then seconds of a launch; 0 where nothing is known.
-Eigen::VectorXd solve(const std::vector<Sample>& samples) {
+Eigen::VectorXd solve(const std::vector<TimeSample>& samples) {
   const auto rows = static_cast<Eigen::Index>(samples.size());
   Eigen::MatrixXd a(rows, operator_classes + 1);
   Eigen::VectorXd y(rows);
   for (Eigen::Index i = 0; i < rows; ++i) {
-    const Sample& sample = samples[static_cast<size_t>(i)];
+    const TimeSample& sample = samples[static_cast<size_t>(i)];
     y(i) = sample.measured_s;
     for (size_t k = 0; k <= launches; ++k) a(i, static_cast<Eigen::Index>(k)) = sample.row[k];
   }
   return least_absolute_deviations(a, y);
 }
 
-double estimated_s(const DeviceSpec& device, const Row& row) {
+double estimated_s(const DeviceSpec& device, const TimeRow& row) {
   double sum_s = row[launches] * device.launch_s;
   for (size_t kind = 0; kind < operator_classes; ++kind)
     sum_s += row[kind] / device.efficiency[kind];
   return sum_s;
 }
 
-/// What the fit leaves of the measured times.
-void judge(const std::vector<Sample>& samples, EfficiencyFit& fit) {
+/// Residuals of the fit, and the share of each class.
+void judge(const std::vector<TimeSample>& samples, EfficiencyFit& fit) {
   double deviation_s = 0;
-  for (const Sample& sample : samples) {
+  for (const TimeSample& sample : samples) {
     for (size_t kind = 0; kind < operator_classes; ++kind) {
       if (sample.row[kind] <= 0) continue;
       ++fit.samples[kind];
@@ -138,8 +138,9 @@ EfficiencyFit fit_efficiency(const Profile& measured, const Graph& graph,
                              const DeviceSpec& device) {
   check_profile(measured, graph, device);
   const EstimateModel model(graph);
-  std::vector<Sample> samples = samples_of(measured, model, device);
-  std::erase_if(samples, [](const Sample& s) { return s.row[launches] == 0 && s.measured_s == 0; });
+  std::vector<TimeSample> samples = samples_of(measured, model, device);
+  std::erase_if(samples,
+                [](const TimeSample& s) { return s.row[launches] == 0 && s.measured_s == 0; });
   EfficiencyFit fit{.device = device};
   const Eigen::VectorXd solved = solve(samples);
   for (size_t kind = 0; kind < operator_classes; ++kind) {

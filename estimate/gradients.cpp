@@ -1,16 +1,14 @@
 #include "estimate/gradients.hpp"
 
-#include <algorithm>
 #include <numeric>
-#include <string_view>
+
+#include "graph/operators/table.hpp"
 
 namespace penstock {
 
 namespace {
 
-constexpr std::string_view hand_on[] = {"aten::add", "aten::clone", "aten::contiguous"};
-
-/// Its reader in a backward, where it has exactly one.
+/// For each value its reader in a backward, where it has exactly one.
 std::vector<OperatorId> only_readers(const EstimateModel& model) {
   std::vector<OperatorId> readers(model.graph().values.size(), -1);
   for (OperatorId id = 0; id < model.operators(); ++id) {
@@ -27,7 +25,7 @@ bool passes_on_gradient(const EstimateModel& model, const Operator& op, ValueId 
                         int64_t batch) {
   if (op.outputs.size() != 1 || op.outputs.front() < 0) return false;
   const bool hands =
-      EstimateModel::is_alias(op) || std::ranges::find(hand_on, op.target) != std::end(hand_on);
+      EstimateModel::is_alias(op) || traits_of(op).gradient == OperatorTraits::Gradient::shared;
   const Value& from = model.value(op.outputs.front());
   return hands && from.elements(batch) == model.value(operand).elements(batch);
 }
@@ -59,8 +57,8 @@ void LiveGradients::release(int storage) {
   if (--released.users == 0) bytes_ -= released.bytes;
 }
 
-void LiveGradients::enter(ValueId value, bool made) {
-  const int storage = make(made ? model_.value(value).bytes(batch_) : 0);
+void LiveGradients::enter(ValueId value, bool allocated) {
+  const int storage = make(allocated ? model_.value(value).bytes(batch_) : 0);
   ++storages_[static_cast<size_t>(storage)].users;
   storage_of_[value] = storage;
 }

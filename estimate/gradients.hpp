@@ -21,12 +21,13 @@ class LiveGradients {
  public:
   LiveGradients(const EstimateModel& model, int64_t batch) : model_(model), batch_(batch) {}
 
-  /// A gradient that comes from outside costs nothing here, one that is made its value's bytes.
-  void enter(ValueId value, bool made);
+  /// A gradient that comes from outside costs nothing here; one that is allocated, its value's
+  /// bytes.
+  void enter(ValueId value, bool allocated);
   bool has(ValueId value) const { return storage_of_.contains(value); }
   /// Makes the gradients of the operands from those of the results, which stay.
   void make_operands(const Operator& op);
-  /// Drops what sums have replaced, and the gradients of the results.
+  /// Drops the gradients that sums have replaced, and those of the results.
   void drop_results(const Operator& op);
   int64_t bytes() const { return bytes_; }
 

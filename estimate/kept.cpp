@@ -41,7 +41,7 @@ void KeptMemory::enter_loss(Loss loss, int64_t batch) {
     first_keeper_[static_cast<size_t>(root)] = model_.operators();
 }
 
-std::vector<ValueId> KeptMemory::made(const Operator& op) const {
+std::vector<ValueId> KeptMemory::allocated(const Operator& op) const {
   std::vector<ValueId> values;
   if (!model_.works(op)) return values;
   for (const ValueId output : op.outputs)

@@ -1,4 +1,4 @@
-// Which memory of a microbatch is kept for the backward, and by whom.
+// Memory of a microbatch that is kept for the backward, and the operators that keep it.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,7 @@ class KeptMemory {
   KeptMemory(const EstimateModel& model, Loss loss, int64_t batch, bool cuda,
              bool float32_loss = false);
 
-  /// What one operator keeps: memory of values, each once, and bytes of its own beside them.
+  /// Memory that one operator keeps: of values, each once, and bytes of its own beside them.
   struct Kept {
     std::vector<ValueId> roots;
     int64_t own_bytes = 0;
@@ -26,10 +26,10 @@ class KeptMemory {
   bool is_kept(ValueId root) const { return first_keeper(root) >= 0; }
   /// The last operator that reads this memory, through whatever view, or -1.
   OperatorId last_reader(ValueId root) const { return last_reader_[static_cast<size_t>(root)]; }
-  /// Values of an operator that take memory of their own.
-  std::vector<ValueId> made(const Operator& op) const;
+  /// Outputs of an operator that take memory of their own.
+  std::vector<ValueId> allocated(const Operator& op) const;
 
-  /// Of what the loss keeps itself, where this operator makes the model's first output; or 0.
+  /// Bytes that the loss keeps itself, where this operator makes the model's first output; or 0.
   int64_t loss_bytes(OperatorId id) const { return id == loss_operator_ ? loss_bytes_ : 0; }
   bool makes_loss(OperatorId id) const { return id == loss_operator_; }
 

@@ -17,12 +17,12 @@ void count_forward(const EstimateModel& model, const KeptMemory& kept, int64_t b
     for (const ValueId output : model.op(id).outputs)
       if (output >= 0) own.output += model.value(output).bytes(batch);
     own.after_forward = kept.of(id).own_bytes + kept.loss_bytes(id);
-    for (const ValueId value : kept.made(model.op(id)))
+    for (const ValueId value : kept.allocated(model.op(id)))
       if (kept.is_kept(value)) own.after_forward += model.value(value).bytes(batch);
   }
 }
 
-/// From the first operator on, so that each tensor counts at the last W.
+/// Counts from the first operator on, so that each tensor counts at the last W.
 void count_input(const EstimateModel& model, const KeptMemory& kept, int64_t batch,
                  std::vector<HeldBytes>& held) {
   const std::vector<ValueId> gradient_of = gradient_roots(model, batch);

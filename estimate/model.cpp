@@ -7,13 +7,6 @@
 
 namespace penstock {
 
-namespace {
-
-constexpr std::string_view dropouts_of_functions[] = {
-    "aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout"};
-
-}  // namespace
-
 EstimateModel::EstimateModel(const Graph& graph)
     : graph_(graph),
       analysis_(analyse(graph)),
@@ -38,11 +31,7 @@ EstimateModel::EstimateModel(const Graph& graph)
       last_readers_[static_cast<size_t>(ref->value)] = operators();
 }
 
-bool EstimateModel::is_alias(const Operator& op) {
-  if (is_view(op)) return true;
-  return !is_random(op) &&
-         std::ranges::find(dropouts_of_functions, op.target) != std::end(dropouts_of_functions);
-}
+bool EstimateModel::is_alias(const Operator& op) { return is_view(op) || is_inactive_dropout(op); }
 
 bool EstimateModel::works(const Operator& op) const {
   return !is_alias(op) && !is_assertion(op) && !is_recomputed(op, analysis_);

@@ -1,4 +1,4 @@
-// What estimates ask of a graph again and again, worked out once.
+// Facts about a graph that all estimates need, derived once.
 #pragma once
 
 #include <vector>
@@ -20,7 +20,7 @@ class EstimateModel {
   int operators() const { return static_cast<int>(graph_.operators.size()); }
   bool requires_grad(ValueId id) const { return analysis_.requires_grad[static_cast<size_t>(id)]; }
 
-  /// Its first output shares memory with its first input: a view, or a dropout that drops nothing.
+  /// The first output shares memory with its first input: a view, or a dropout that drops nothing.
   static bool is_alias(const Operator& op);
   /// Runs in every microbatch and does something: no alias, no assertion, no constant, nothing
   /// that is computed from parameters alone (these are computed once per step).
@@ -28,7 +28,7 @@ class EstimateModel {
   /// Has a backward: works or is an alias, and an output requires a gradient.
   bool differentiated(const Operator& op) const;
 
-  /// A parameter or what is computed from parameters alone.
+  /// A parameter, or computed from parameters alone.
   bool of_parameters(ValueId id) const;
   /// Values read that get a gradient: data (I computes it), and parameters (W does).
   std::vector<ValueId> data_operands(const Operator& op) const;

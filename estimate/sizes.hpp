@@ -1,4 +1,4 @@
-// Which microbatch sizes are estimated.
+// The microbatch sizes that are estimated.
 #pragma once
 
 #include <string>

@@ -21,7 +21,7 @@ class UnitMemory {
     std::vector<int64_t> levels;
     for (OperatorId id = unit_.begin; id < unit_.end; ++id) {
       level += kept_.of(id).own_bytes + kept_.loss_bytes(id);
-      for (const ValueId value : kept_.made(model_.op(id))) level += bytes(value);
+      for (const ValueId value : kept_.allocated(model_.op(id))) level += bytes(value);
       levels.push_back(level);
       level -= dropped_after(id);
     }
@@ -38,17 +38,17 @@ class UnitMemory {
     std::vector<int64_t> levels(static_cast<size_t>(unit_.end - unit_.begin), 0);
     for (OperatorId id = unit_.end - 1; id >= unit_.begin; --id) {
       const Operator& op = model_.op(id);
-      int64_t& most = levels[static_cast<size_t>(id - unit_.begin)];
+      int64_t& level = levels[static_cast<size_t>(id - unit_.begin)];
       if (kept_.makes_loss(id)) {
         gradients.enter(loss_input(model_), true);
-        // What nll_loss fills, until log_softmax has made its own of it.
+        // The gradient that nll_loss fills, until log_softmax has computed its own from it.
         const int64_t filled = loss == Loss::cross_entropy ? bytes(loss_input(model_)) : 0;
-        most = gradients.bytes() + filled - freed;
+        level = gradients.bytes() + filled - freed;
         freed += kept_.loss_bytes(id);
       }
       if (!model_.differentiated(op)) continue;
       gradients.make_operands(op);
-      most = std::max(most, gradients.bytes() - freed + weight_gradient_bytes(op));
+      level = std::max(level, gradients.bytes() - freed + weight_gradient_bytes(op));
       gradients.drop_results(op);
       freed += freed_by(id);
     }
@@ -64,11 +64,11 @@ class UnitMemory {
     return levels;
   }
 
-  /// Of this unit's values those that are read for the last time here, or never, and not kept.
+  /// Bytes of this unit's values that are read for the last time here, or never, and not kept.
   int64_t dropped_after(OperatorId id) const {
     std::set<ValueId> candidates;
     for (const ValueId read : model_.op(id).reads()) candidates.insert(model_.root(read));
-    for (const ValueId value : kept_.made(model_.op(id))) candidates.insert(value);
+    for (const ValueId value : kept_.allocated(model_.op(id))) candidates.insert(value);
     int64_t sum = 0;
     for (const ValueId root : candidates) {
       const OperatorId producer = model_.value(root).producer;

@@ -1,4 +1,4 @@
-// The memory that a unit needs for a moment while it runs.
+// Transient memory: what a unit needs only while it runs.
 #pragma once
 
 #include <vector>

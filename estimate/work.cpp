@@ -1,61 +1,21 @@
 #include "estimate/work.hpp"
 
 #include <algorithm>
-#include <string_view>
 
 #include "estimate/saved.hpp"
-#include "graph/operators/facts.hpp"
 #include "graph/operators/flops.hpp"
+#include "graph/operators/table.hpp"
 
 namespace penstock {
 
 namespace {
 
-struct ClassRule {
-  std::string_view part;  // of the target's name
-  OperatorClass kind;
-};
-
-/// The first that the name holds: `_log_softmax_backward` is a softmax.
-constexpr ClassRule class_rules[] = {
-    {"attention", OperatorClass::attention},
-    {"conv", OperatorClass::convolution},
-    {"norm", OperatorClass::normalisation},
-    {"softmax", OperatorClass::normalisation},
-    {"cross_entropy", OperatorClass::normalisation},
-    {"embedding", OperatorClass::lookup},
-    {"index", OperatorClass::lookup},
-    {"gather", OperatorClass::lookup},
-    {"scatter", OperatorClass::lookup},
-};
-
-constexpr std::string_view products[] = {"linear",   "matmul", "mm",      "bmm",      "mv",
-                                         "dot",      "addmm",  "baddbmm", "addbmm",   "addmv",
-                                         "bilinear", "lstm",   "gru",     "rnn_tanh", "rnn_relu"};
-constexpr std::string_view reductions[] = {"sum",    "mean",   "amax", "amin", "max",
-                                           "min",    "var",    "std",  "prod", "argmax",
-                                           "argmin", "cumsum", "norm"};
-/// The gradient of each operand is the result's, or a part or a sum of it.
-constexpr std::string_view passes_on[] = {"add",   "sub",        "cat", "stack",
-                                          "clone", "contiguous", "sum", "mean"};
-
 constexpr double attention_backward = 2.5;
 
-std::string_view without_space(const Operator& op) {
-  const std::string_view target = op.target;
-  const size_t colons = target.find("::");
-  return colons == std::string_view::npos ? target : target.substr(colons + 2);
-}
-
-template <typename List>
-bool has(const List& list, std::string_view text) {
-  return std::ranges::find(list, text) != std::end(list);
-}
-
-/// Works out one operator.
-class Worker {
+/// Counts the work of one operator.
+class WorkCounter {
  public:
-  Worker(const EstimateModel& model, const Operator& op, int64_t batch, bool cuda)
+  WorkCounter(const EstimateModel& model, const Operator& op, int64_t batch, bool cuda)
       : model_(model),
         op_(op),
         batch_(batch),
@@ -81,7 +41,7 @@ class Worker {
   double elements(ValueId id) const {
     return static_cast<double>(model_.value(id).elements(batch_));
   }
-  /// The first that is a tensor.
+  /// The first output that is a tensor.
   ValueId output() const {
     return *std::ranges::find_if(op_.outputs, [](ValueId id) { return id >= 0; });
   }
@@ -106,7 +66,7 @@ class Worker {
       work_.weight.push_back({OperatorClass::elementwise, dtype(), 0, accumulate_traffic * stored});
   }
 
-  /// What it takes to get from the gradient of the result to the operand's.
+  /// Work from the gradient of the result to the operand's.
   void gradient_of(ValueId operand, std::vector<Work>& work) {
     const double own = bytes(operand);
     switch (kind_) {
@@ -154,11 +114,17 @@ class Worker {
   void gradient_of_others(ValueId operand, std::vector<Work>& work) {
     const bool sums = kind_ == OperatorClass::reduction;  // each element gets its row's gradient
     const bool broadcast = !sums && elements(operand) < elements(output());
-    const bool passed = has(passes_on, without_space(op_)) && !broadcast;
+    const bool passed = passes_gradient() && !broadcast;
     if (passed) return;
     work.push_back({broadcast ? OperatorClass::reduction : kind_, dtype(),
                     std::max(elements(operand), elements(output())),
                     gradient_bytes_ + saved_bytes() + bytes(operand)});
+  }
+
+  bool passes_gradient() const {
+    const OperatorTraits::Gradient gradient = namesake_of(op_).gradient;
+    return gradient == OperatorTraits::Gradient::passed ||
+           gradient == OperatorTraits::Gradient::shared;
   }
 
   void add_up_gradients() {
@@ -182,17 +148,8 @@ class Worker {
 
 }  // namespace
 
-OperatorClass class_of(const Operator& op) {
-  const std::string_view target = without_space(op);
-  if (has(products, target)) return OperatorClass::gemm;
-  if (has(reductions, target)) return OperatorClass::reduction;
-  for (const ClassRule& rule : class_rules)
-    if (target.find(rule.part) != std::string_view::npos) return rule.kind;
-  return OperatorClass::elementwise;
-}
-
 OperatorWork work_of(const EstimateModel& model, const Operator& op, int64_t batch, bool cuda) {
-  return Worker(model, op, batch, cuda).run();
+  return WorkCounter(model, op, batch, cuda).run();
 }
 
 ValueId loss_input(const EstimateModel& model) {

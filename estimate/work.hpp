@@ -1,4 +1,4 @@
-// How much each operator computes and moves, forward and backward.
+// FLOPs and bytes that each operator computes and moves, forward and backward.
 #pragma once
 
 #include <vector>
@@ -20,8 +20,6 @@ struct OperatorWork {
   std::vector<Work> forward, input, weight;
 };
 
-OperatorClass class_of(const Operator& op);
-
 /// The forward is graph/operators/flops.hpp's. Backward:
 /// - a product takes as much for each factor that gets a gradient: I for data, W for parameters;
 /// - fused attention takes 2.5 times its forward in I: it multiplies five times where the forward
@@ -35,7 +33,7 @@ OperatorClass class_of(const Operator& op);
 /// Aliases, constants and what is computed from parameters alone cost nothing.
 OperatorWork work_of(const EstimateModel& model, const Operator& op, int64_t batch, bool cuda);
 
-/// Of the loss on the model's first output: forward, and backward as `input`.
+/// Work of the loss on the model's first output: forward, and backward as `input`.
 OperatorWork work_of_loss(const EstimateModel& model, Loss loss, int64_t batch);
 /// Bytes that the loss keeps of its own from F to its backward.
 int64_t saved_by_loss(const EstimateModel& model, Loss loss, int64_t batch);

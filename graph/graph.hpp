@@ -1,4 +1,6 @@
-// The operator graph of a model: what a `.pt2` says, without its weights and without LibTorch.
+// The operator graph of a model, read from a `.pt2` without LibTorch, and the analyses of it.
+//
+// This file has the graph itself, without weights.
 #pragma once
 
 #include <complex>
@@ -17,7 +19,7 @@ namespace penstock {
 using ValueId = int;
 using OperatorId = int;
 
-/// A tensor that the graph computes, reads or is given.
+/// A tensor that the graph computes, reads or is given as input.
 struct Value {
   enum class Kind { user_input, tensor, intermediate };
   std::string name;  // `linear_3`, unique in the graph

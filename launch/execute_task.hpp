@@ -1,4 +1,4 @@
-// What a worker is told to execute: the arguments of a task whose command is `execute`.
+// The arguments of a worker's task whose command is `execute`.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 namespace penstock {
 
 struct ExecuteTask {
-  std::string plan;         // path; read again by every worker
-  std::string plan_sha256;  // of what was checked before the workers were started
+  std::string plan;         // path; every worker reads it
+  std::string plan_sha256;  // of the plan that was checked before the workers were started
   std::string program;      // of schedule `adaptive`: its compute actions as CSV
   int64_t first_step = 0;   // not 0 where a checkpoint is resumed
   int64_t steps = 1;        // to run

@@ -17,7 +17,7 @@ namespace penstock {
 
 namespace {
 
-/// What a launcher calls things; "" where it does not say.
+/// Names of a launcher's variables; "" where it sets none.
 struct LauncherNames {
   const char *launcher, *sign, *rank, *size, *local_rank, *local_size, *node;
 };
@@ -41,7 +41,7 @@ constexpr const char* kInteractiveStep = "4294967290";  // the shell that salloc
 /// Reads variables for one launcher.
 class LauncherReader {
  public:
-  LauncherReader(const Environment& variables, const LauncherNames& names)
+  LauncherReader(const EnvironmentVariables& variables, const LauncherNames& names)
       : variables_(variables), names_(names) {}
 
   std::string optional(const std::string& name) const {
@@ -57,16 +57,16 @@ class LauncherReader {
         fmt::format("{} sets both; unset {} to start all ranks from here.", names_.launcher, sign));
   }
 
-  /// From `least` to `most`, which `reason` explains where it is not empty.
-  int number(const std::string& name, int least, int most, const std::string& reason = "") const {
+  /// From `min` to `max`, which `reason` explains where it is not empty.
+  int number(const std::string& name, int min, int max, const std::string& reason = "") const {
     const std::string value_text = text(name);
     int value = 0;
     const char* const end = value_text.data() + value_text.size();
     const auto [stop, error] = std::from_chars(value_text.data(), end, value);
-    if (error == std::errc() && stop == end && value >= least && value <= most) return value;
+    if (error == std::errc() && stop == end && value >= min && value <= max) return value;
     throw InputError("environment",
-                     fmt::format("{}={} is not a number from {} to {}{}", name, value_text, least,
-                                 most, reason.empty() ? "" : ", though " + reason),
+                     fmt::format("{}={} is not a number from {} to {}{}", name, value_text, min,
+                                 max, reason.empty() ? "" : ", though " + reason),
                      fmt::format("Start it with {} anew; unset {} to start all ranks from here.",
                                  names_.launcher, names_.sign));
   }
@@ -74,7 +74,7 @@ class LauncherReader {
   std::string show(const std::string& name) const { return name + "=" + optional(name); }
 
  private:
-  const Environment& variables_;
+  const EnvironmentVariables& variables_;
   const LauncherNames& names_;
 };
 
@@ -105,7 +105,7 @@ void read_ranks(const LauncherReader& reader, const LauncherNames& names, Launch
                     fmt::format("{} ranks are on this node", launcher.local_size));
 }
 
-/// What tells this run from others.
+/// A name that tells this run from others.
 std::string run_name(const LauncherReader& reader, const LauncherNames& names,
                      const Launcher& launcher) {
   if (&names == &kTorchrun) {
@@ -142,7 +142,7 @@ std::string store_host(const LauncherReader& reader, const LauncherNames& names,
                    "Unset the one that does not count.");
 }
 
-bool present(const Environment& variables, const LauncherNames& names) {
+bool present(const EnvironmentVariables& variables, const LauncherNames& names) {
   const auto sign = variables.find(names.sign);
   return sign != variables.end() && sign->second != kInteractiveStep;
 }
@@ -161,7 +161,7 @@ void check_agreement(const LauncherReader& reader, const LauncherNames& inner,
 }
 
 /// torchrun under another launcher counts for itself; anything else must agree with it.
-void check_nesting(const Environment& variables, const LauncherNames& inner) {
+void check_nesting(const EnvironmentVariables& variables, const LauncherNames& inner) {
   const LauncherReader reader(variables, inner);
   if (&inner == &kTorchrun && !reader.optional("TORCHELASTIC_RUN_ID").empty()) return;
   for (const LauncherNames& outer : kLaunchers) {
@@ -170,7 +170,7 @@ void check_nesting(const Environment& variables, const LauncherNames& inner) {
   }
 }
 
-const LauncherNames* innermost(const Environment& variables) {
+const LauncherNames* innermost(const EnvironmentVariables& variables) {
   for (const LauncherNames& names : kLaunchers) {
     if (present(variables, names)) return &names;
   }
@@ -188,11 +188,12 @@ const LauncherNames* innermost(const Environment& variables) {
 
 int port_from(const std::string& job) {
   uint32_t hash = 2166136261u;  // FNV-1a
-  for (const char letter : job) hash = (hash ^ static_cast<unsigned char>(letter)) * 16777619u;
+  for (const char character : job)
+    hash = (hash ^ static_cast<unsigned char>(character)) * 16777619u;
   return 10000 + static_cast<int>(hash % 20000);
 }
 
-std::optional<Launcher> find_launcher(const Environment& variables) {
+std::optional<Launcher> find_launcher(const EnvironmentVariables& variables) {
   const LauncherNames* const names = innermost(variables);
   if (names == nullptr) return std::nullopt;
   check_nesting(variables, *names);
@@ -210,8 +211,8 @@ std::optional<Launcher> find_launcher(const Environment& variables) {
   return launcher;
 }
 
-Environment process_environment() {
-  Environment variables;
+EnvironmentVariables process_environment() {
+  EnvironmentVariables variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
     const size_t equals = text.find('=');

@@ -1,5 +1,7 @@
-// A process's place in a run that torchrun, srun or mpirun has started, read from the variables
-// that these set.
+// Starting ranks as processes, placing them on cores and devices, and talking to them.
+//
+// This file reads a process's place in a run that torchrun, srun or mpirun has started from the
+// variables that these set.
 #pragma once
 
 #include <map>
@@ -8,11 +10,11 @@
 
 namespace penstock {
 
-using Environment = std::map<std::string, std::string>;
+using EnvironmentVariables = std::map<std::string, std::string>;
 
 struct Launcher {
   std::string name;           // `torchrun`, `mpirun`, `mpiexec`, `srun`
-  std::string size_variable;  // the one that told world_size
+  std::string size_variable;  // that world_size was read from
   std::string own_variable;   // without it this process would start all ranks itself
   int rank = 0, world_size = 1, local_rank = 0, local_size = 1, node = 0;
   std::string host;  // of the store
@@ -31,11 +33,11 @@ struct Launcher {
 /// to be given; MASTER_PORT follows from the number of the job, of mpiexec from PMI_PROXY. Throws
 /// InputError for an environment that is half set or contradicts itself, with the variables and
 /// their values.
-std::optional<Launcher> find_launcher(const Environment& variables);
+std::optional<Launcher> find_launcher(const EnvironmentVariables& variables);
 
-/// Of this process; and under mpiexec `PMI_PROXY`, the number of the process that has started all
-/// ranks of this machine, since nothing else tells two runs apart.
-Environment process_environment();
+/// The variables of this process; and under mpiexec `PMI_PROXY`, the number of the process that has
+/// started all ranks of this machine, since nothing else tells two runs apart.
+EnvironmentVariables process_environment();
 
 /// A port below those that systems give out by themselves, the same for the same text.
 int port_from(const std::string& job);

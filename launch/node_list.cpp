@@ -11,7 +11,7 @@ namespace penstock {
 
 namespace {
 
-constexpr size_t kMostHosts = 1 << 20;
+constexpr size_t kMaxHosts = 1 << 20;
 
 [[noreturn]] void refuse_list(std::string_view place, std::string_view list, const char* form) {
   throw InputError(place, fmt::format("`{}` is not of the form {}", list, form),
@@ -50,7 +50,7 @@ std::optional<std::vector<std::string>> expand_range(std::string_view range) {
   const auto first = whole_number(low);
   const auto last = dash == range.npos ? first : whole_number(range.substr(dash + 1));
   if (!first || !last || *last < *first) return std::nullopt;
-  if (static_cast<size_t>(*last - *first) >= kMostHosts) return std::nullopt;
+  if (static_cast<size_t>(*last - *first) >= kMaxHosts) return std::nullopt;
   std::vector<std::string> numbers;
   for (int n = *first; n <= *last; ++n) numbers.push_back(fmt::format("{:0{}}", n, low.size()));
   return numbers;
@@ -67,7 +67,7 @@ std::optional<std::vector<std::string>> expand_name(std::string_view name) {
     if (close == name.npos || close < open) return std::nullopt;
     for (std::string_view range : split_outside_brackets(name.substr(open + 1, close - open - 1))) {
       const auto numbers = expand_range(range);
-      if (!numbers || hosts.size() * numbers->size() > kMostHosts) return std::nullopt;
+      if (!numbers || hosts.size() * numbers->size() > kMaxHosts) return std::nullopt;
       choices.insert(choices.end(), numbers->begin(), numbers->end());
     }
     std::vector<std::string> longer;
@@ -102,7 +102,7 @@ std::vector<int> expand_counts(std::string_view list, std::string_view place) {
       nodes = part.ends_with(')') ? whole_number(part.substr(open + 2, part.size() - open - 3))
                                   : std::nullopt;
     }
-    if (!tasks || !nodes || static_cast<size_t>(*nodes) > kMostHosts) {
+    if (!tasks || !nodes || static_cast<size_t>(*nodes) > kMaxHosts) {
       refuse_list(place, list, kCountForm);
     }
     counts.insert(counts.end(), static_cast<size_t>(*nodes), *tasks);

@@ -1,5 +1,5 @@
-// Which cores and which device a rank of a machine computes on: pure functions over a description
-// of the machine.
+// Placement of ranks on the cores and devices of a machine: pure functions over a description of
+// it.
 #pragma once
 
 #include <set>
@@ -12,7 +12,7 @@ struct LogicalCore {
   int id = 0, core = 0, node = 0;
 };
 
-/// What a local rank may use.
+/// Cores that a local rank may use.
 struct CoreClaim {
   std::set<int> allowed;  // ids, as its launcher left them
   int near_node = -1;     // where its device is attached, or -1

@@ -1,5 +1,5 @@
-// Where a worker is, in memory that it shares with the process that started it: still readable
-// after the worker was killed, and costs it one store per action.
+// Progress of a worker, in memory that it shares with the process that started it: still readable
+// after the worker was killed, at the cost of one store per action.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@ class SharedProgress {
  public:
   /// A new one; a child process inherits `descriptor()`. Throws std::system_error.
   SharedProgress();
-  /// The one of that descriptor, in the child.
+  /// Maps the memory of that descriptor, in the child.
   explicit SharedProgress(int descriptor);
   SharedProgress(SharedProgress&& other) noexcept;
   SharedProgress(const SharedProgress&) = delete;

@@ -1,4 +1,4 @@
-// What `penstock` and `penstock-worker` say to each other: JSON, one object a line.
+// The protocol between `penstock` and `penstock-worker`: JSON, one object a line.
 //
 // To the worker's standard input: first its task, then, where the task's store has no port yet, the
 // line {"port": N}. From its standard output events: {"event": NAME, …}, the names being
@@ -25,7 +25,7 @@ namespace penstock {
 /// Ranks of different versions do not run together.
 inline constexpr const char* kProtocolVersion = "1";
 
-/// What all ranks of a run must have alike, by name: `plan sha256` and so on.
+/// Facts that all ranks of a run must agree on, by name: `plan sha256` and so on.
 using Facts = std::map<std::string, std::string>;
 
 inline constexpr double kStartTimeout_s = 600;
@@ -33,8 +33,8 @@ inline constexpr double kStartTimeout_s = 600;
 struct WorkerTask {
   std::string command = "execute";  // or `profile`, `link`, `devices`, `multiply_bf16`, `refuse`
   int rank = 0, world_size = 1;
-  int process =
-      0;  // its number among the processes, by which they meet; rank_of_process (plan.hpp)
+  /// The worker's number among the processes, by which they meet; rank_of_process (plan.hpp).
+  int process = 0;
   int local_rank = 0, local_size = 1;  // on this machine: for cores and threads
   int node = 0;                        // as the launcher counts them, 0 where it does not
   bool launched = false;               // by torchrun, srun, mpirun: this is the only worker here
@@ -61,7 +61,7 @@ enum class FailureKind { input, failure, peer };
 struct WorkerError {
   FailureKind kind = FailureKind::failure;
   int rank = 0;
-  int lost = -1;       // of kind peer: the rank that is gone, or -1 where that is not known
+  int lost = -1;       // of kind peer: the rank that is gone, or -1 where unknown
   int64_t step = -1;   // -1: before the first
   std::string action;  // "" outside of one
   std::string message;

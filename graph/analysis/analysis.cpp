@@ -26,7 +26,7 @@ bool is_trainable(const StoredTensor& tensor) {
   return tensor.kind == StoredTensor::Kind::parameter && tensor.requires_grad;
 }
 
-/// What a value is computed from, each bit joined along the data flow.
+/// Sources that a value is computed from, each bit joined along the data flow.
 struct Origins {
   bool outside = false;    // a user input, an updated buffer, a random number
   bool parameter = false;  // a trainable parameter

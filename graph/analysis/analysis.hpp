@@ -1,4 +1,5 @@
-// What each value of a graph depends on: decides what is sent, recomputed, and differentiated.
+// Data-flow analysis of a graph: what each value depends on, which decides what is sent,
+// recomputed and differentiated.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// What of a model its loss depends on.
+// Tensors the loss depends on.
 #pragma once
 
 #include <set>
@@ -9,8 +9,8 @@ namespace penstock {
 
 /// Trainable tensors, by index in Graph::tensors, from which operators pass gradients on to the
 /// first output, which the loss is made of. The others get none, as in PyTorch, where `grad` stays
-/// None. All of them where operators write to their inputs: what follows from what is not looked
-/// into there.
+/// None. All of them where operators write to their inputs: dependences are not followed
+/// there.
 std::set<int> tensors_of_loss(const Graph& graph, const Analysis& analysis);
 
 }  // namespace penstock

@@ -1,4 +1,5 @@
-// Where a model may be cut: positions in the export's order, and the units between good ones.
+// Cutting a model into stages: the positions in the export's order where it may be cut, and the
+// units between good ones.
 #pragma once
 
 #include <string>
@@ -41,7 +42,7 @@ struct Unit {
 /// model's FLOPs) join their neighbour. FLOPs are those of the example batch.
 std::vector<Unit> units(const Graph& graph, const Analysis& analysis);
 
-/// Those of the positions that do not part the operators which read and update one buffer (a
+/// The positions that do not separate the operators which read and update one buffer (a
 /// normalisation called twice).
 std::vector<OperatorId> allowed_begins(const Graph& model, std::vector<OperatorId> begins);
 

@@ -1,4 +1,4 @@
-// How a plan and `--split` name positions: module paths, their calls, and operators.
+// Names of positions in a plan and in `--split`: module paths, their calls, and operators.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -59,7 +59,7 @@ bool is_module(const Graph& graph, const std::string& name) {
   });
 }
 
-std::vector<std::string> known_names(const Graph& graph, const Modules& modules) {
+std::vector<std::string> candidate_names(const Graph& graph, const Modules& modules) {
   std::vector<std::string> names;
   for (const auto& [name, extent] : modules) names.push_back(name);
   for (const Operator& op : graph.operators) names.push_back(op.name);
@@ -68,7 +68,7 @@ std::vector<std::string> known_names(const Graph& graph, const Modules& modules)
 
 [[noreturn]] void refuse_name(const Graph& graph, const Modules& modules, const std::string& name,
                               const std::string& place) {
-  std::string cure = did_you_mean(name, known_names(graph, modules));
+  std::string cure = did_you_mean(name, candidate_names(graph, modules));
   if (cure.empty()) cure = fmt::format("`penstock show {}` lists the modules.", graph.path);
   throw InputError(place, fmt::format("the model has no module or operator '{}'", name), cure);
 }

@@ -1,5 +1,5 @@
-// Which parts of a stage are recomputed (activation checkpointing): their forward keeps only what
-// it was given, and their backward runs it again first.
+// Segments of a stage that are recomputed (activation checkpointing): their forward keeps only its
+// inputs, and their backward runs it again first.
 #pragma once
 
 #include <vector>
@@ -17,7 +17,7 @@ std::vector<Segment> whole_stage(const Slicing& slicing, int stage);
 std::vector<Segment> first_units(const Slicing& slicing, int stage,
                                  const std::vector<OperatorId>& unit_begins, int count);
 
-/// How many units each stage has operators of.
+/// The number of units that each stage has operators of.
 std::vector<int> units_of_stages(const Slicing& slicing,
                                  const std::vector<OperatorId>& unit_begins);
 

@@ -46,8 +46,9 @@ class Cutter {
   }
 
  private:
-  /// How many module calls the operators on both sides of the position have in common, from the
-  /// root inwards: 0 between two top-level modules. no_boundary if no call begins or ends there.
+  /// The number of module calls that the operators on both sides of the position have in common,
+  /// from the root inwards: 0 between two top-level modules. no_boundary if no call begins or ends
+  /// there.
   static int boundary_depth(const Graph& graph, OperatorId id) {
     if (id == 0) return 0;
     const auto& before = graph.operators[id - 1].modules;
@@ -70,7 +71,7 @@ class Cutter {
     return std::tuple(depth_[a], bytes_[a], a) < std::tuple(depth_[b], bytes_[b], b);
   }
 
-  /// Of cuts with next to nothing between them only the best is kept; none is kept that has next to
+  /// Keeps only the best of cuts with next to nothing between them, and none that has next to
   /// nothing before or after it.
   std::vector<OperatorId> join_negligible(const std::vector<OperatorId>& cuts) const {
     std::vector<OperatorId> kept;

@@ -28,10 +28,10 @@ Expression Expression::batch() {
 }
 
 Expression Expression::apply(std::string_view function, std::vector<Expression> arguments) {
-  const SizeFunction& known = size_function(function, arguments.size());
+  const SizeFunction& applied = size_function(function, arguments.size());
   bool depends = false;
   for (const Expression& argument : arguments) depends |= argument.depends_on_batch();
-  Expression whole(std::make_shared<const Node>(Node{&known, std::move(arguments), 0, false}));
+  Expression whole(std::make_shared<const Node>(Node{&applied, std::move(arguments), 0, false}));
   if (depends) return whole;
   const Number value = whole.evaluate(1);
   if (const auto* integer = std::get_if<int64_t>(&value)) return Expression(*integer);

@@ -1,4 +1,5 @@
-// An integer or floating-point expression in the batch size: a tensor's dimension or an argument.
+// Symbolic sizes: integer and floating-point expressions in the batch size, for tensors' dimensions
+// and arguments.
 #pragma once
 
 #include <cstdint>

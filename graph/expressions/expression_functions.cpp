@@ -151,11 +151,11 @@ constexpr std::array functions = {
 }  // namespace
 
 const SizeFunction& size_function(std::string_view name, size_t arguments) {
-  for (const SizeFunction& known : functions) {
-    if (known.name != name) continue;
-    if (arguments < known.least || arguments > known.most)
+  for (const SizeFunction& function : functions) {
+    if (function.name != name) continue;
+    if (arguments < function.min_arguments || arguments > function.max_arguments)
       throw InputError("size expression", fmt::format("{} with {} arguments", name, arguments));
-    return known;
+    return function;
   }
   throw InputError("size expression", fmt::format("the function {} is not known", name),
                    "Export with --static, which leaves no size open.");

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "graph/functional/functional_builder.hpp"
 #include "graph/operators/facts.hpp"
+#include "graph/operators/table.hpp"
 
 namespace penstock {
 namespace {
@@ -42,7 +43,7 @@ class Functional {
 
  private:
   struct Memory {
-    ValueId now;           // what is in it
+    ValueId now;           // its content
     ValueId parent = -1;   // what it is a view of; or the same memory, if there is no `view`
     OperatorId view = -1;  // of the operators given
     int seen = 0;          // the version of the whole memory that `now` is of
@@ -66,7 +67,7 @@ class Functional {
     return v;
   }
 
-  /// The value that has what is in this memory now; views are made again where it was written.
+  /// The value that has what is in this memory now; views are rebuilt where it was written.
   ValueId fresh(ValueId v) {
     Memory& own = memory_[v];
     if (own.lost >= 0)
@@ -76,7 +77,7 @@ class Functional {
     if (own.parent < 0 || own.seen == version) return own.now;
     const ValueId source = fresh(own.parent);
     if (own.view >= 0) {
-      make_again(old()[own.view]);
+      rebuild_view(old()[own.view]);
       return memory_[v].now;
     }
     own.now = source;
@@ -84,20 +85,20 @@ class Functional {
     return source;
   }
 
-  void make_again(const Operator& view) {
+  void rebuild_view(const Operator& view) {
     if (may_be_view(view))
       refuse(view, fmt::format("gives a view or a copy, and {} reads it after a write",
                                new_.at_work().name));
-    Operator again = view;
-    for (Argument& argument : again.arguments) renew(argument.value);
-    for (ValueId& output : again.outputs) {
+    Operator rebuilt = view;
+    for (Argument& argument : rebuilt.arguments) renew(argument.value);
+    for (ValueId& output : rebuilt.outputs) {
       if (output < 0) continue;
-      const ValueId made = new_.add_value(graph_.values[output]);
-      memory_[output].now = made;
+      const ValueId replacement = new_.add_value(graph_.values[output]);
+      memory_[output].now = replacement;
       memory_[output].seen = memory_[root(output)].version;
-      output = made;
+      output = replacement;
     }
-    new_.emit_helper(std::move(again));
+    new_.emit_helper(std::move(rebuilt));
   }
 
   void renew(ArgumentValue& value) {
@@ -110,9 +111,9 @@ class Functional {
   /// An operator that does not write.
   void take(const Operator& op) {
     note_views(op);
-    Operator made = op;
-    for (Argument& argument : made.arguments) renew(argument.value);
-    new_.emit(std::move(made));
+    Operator taken = op;
+    for (Argument& argument : taken.arguments) renew(argument.value);
+    new_.emit(std::move(taken));
   }
 
   void note_views(const Operator& op) {
@@ -144,7 +145,8 @@ class Functional {
       writes.emplace_back(target->value, -1);
     }
     for (Argument& argument : form->op.arguments) renew(argument.value);
-    if (op.target == "aten::copy_" && copied_whole(op, *form, writes)) return;
+    const bool copies = traits_of(op).writes == OperatorTraits::Writes::copy;
+    if (copies && copied_whole(op, *form, writes)) return;
     for (size_t i = 0; i < writes.size(); ++i)
       writes[i].second = output_of(*form, form->written[i].second, writes[i].first);
     emit_form(*form);
@@ -248,7 +250,7 @@ class Functional {
     if (memory_[part].view < 0) return memory_[part].now;
     const Operator& view = old()[memory_[part].view];
     const bool stored = graph_.values[root(whole)].kind == Value::Kind::tensor;
-    if (view.target == "aten::detach" && stored) return memory_[part].now;
+    if (is_view(view) && stops_gradient(view) && stored) return memory_[part].now;
     if (may_be_view(view)) return std::nullopt;
     auto op = put_back(graph_, view, memory_[whole].now, memory_[part].now);
     if (!op) return std::nullopt;
@@ -271,8 +273,8 @@ class Functional {
       if (value.kind != Value::Kind::tensor || memory_[v].version == 0) continue;
       const int tensor = value.tensor;
       const ValueId now = fresh(v);
-      const auto known = [&](const BufferUpdate& update) { return update.tensor == tensor; };
-      if (now != v && std::ranges::none_of(graph_.updates, known))
+      const auto is_of_tensor = [&](const BufferUpdate& update) { return update.tensor == tensor; };
+      if (now != v && std::ranges::none_of(graph_.updates, is_of_tensor))
         graph_.updates.push_back({tensor, now});
     }
   }

@@ -1,4 +1,4 @@
-// The normal form of a graph: no operator writes to its input.
+// Functionalisation: the normal form of a graph, in which no operator writes to its input.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 namespace penstock {
 
 /// Replaces each operator that writes to its input by one that gives a new value, and lets whatever
-/// reads that memory afterwards read the new value: a view of it is made again, a tensor that it is
+/// reads that memory afterwards read the new value: a view of it is rebuilt, a tensor that it is
 /// a view of gets it put in its place. Buffers that were written become updates. A graph without
 /// such operators stays as it is.
 ///
@@ -20,19 +20,18 @@ namespace penstock {
 /// may not give a view where the rest of its memory is read again.
 void make_functional(Graph& graph);
 
-// functional_forms.cpp
-/// An operator that says the same without writing.
+// The forms of single operators, in functional_forms.cpp.
+
+/// An operator that computes the same without writing.
 struct FunctionalForm {
   Operator op;  // its own outputs still, as far as it had any
-  /// What it does not write: an argument, and the output that takes its place.
+  /// Arguments that it does not write, each with the output that takes its place.
   std::vector<std::pair<std::string, size_t>> written;
   bool changes_type = false;  // the output may be of another type than the argument
 };
-/// Nothing for an operator that is not known to have one.
+/// Nothing for an operator without one.
 std::optional<FunctionalForm> functional_form(const Graph& graph, const Operator& op);
 
-/// Does it give its input, a view of it, or something new, depending on strides and the like?
-bool may_be_view(const Operator& op);
 /// The operator that gives `base` with `part` in place of what `view` takes of it; nothing where
 /// that is not known. Without `name`, `modules` and `outputs`.
 std::optional<Operator> put_back(const Graph& graph, const Operator& view, ValueId base,

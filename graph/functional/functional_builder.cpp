@@ -46,49 +46,49 @@ void FunctionalBuilder::emit(Operator op) {
       gradient_[output] =
           gradient && !stops_gradient(op, i) && is_floating(graph_.values[output].dtype);
   }
-  made_.push_back(std::move(op));
-  made_for_.push_back(at);
+  emitted_.push_back(std::move(op));
+  emitted_for_.push_back(at);
 }
 
 void FunctionalBuilder::emit_helper(Operator op) {
   op.modules = at_work().modules;
   op.name = unique(at_work().name);
   emit(std::move(op));
-  helpers_.insert(made_.size() - 1);
+  helpers_.insert(emitted_.size() - 1);
 }
 
 void FunctionalBuilder::finish() {
   drop_unused();
-  graph_.operators = std::move(made_);
+  graph_.operators = std::move(emitted_);
   move_markers();
   renumber();
 }
 
-/// Of what was added: what nobody reads.
+/// Drops the helpers that nobody reads.
 void FunctionalBuilder::drop_unused() {
   std::vector<bool> used(graph_.values.size(), false);
   const auto use = [&](ValueId v) { used[static_cast<size_t>(v)] = true; };
   for (const Output& output : graph_.outputs)
     if (const auto* tensor = std::get_if<TensorRef>(&output.value)) use(tensor->value);
   for (const BufferUpdate& update : graph_.updates) use(update.value);
-  for (size_t id = made_.size(); id-- > 0;) {
+  for (size_t id = emitted_.size(); id-- > 0;) {
     const auto read = [&](ValueId v) { return v >= 0 && used[static_cast<size_t>(v)]; };
-    if (helpers_.contains(id) && std::ranges::none_of(made_[id].outputs, read)) {
-      made_.erase(made_.begin() + static_cast<std::ptrdiff_t>(id));
-      made_for_.erase(made_for_.begin() + static_cast<std::ptrdiff_t>(id));
+    if (helpers_.contains(id) && std::ranges::none_of(emitted_[id].outputs, read)) {
+      emitted_.erase(emitted_.begin() + static_cast<std::ptrdiff_t>(id));
+      emitted_for_.erase(emitted_for_.begin() + static_cast<std::ptrdiff_t>(id));
     } else {
-      for (const ValueId v : made_[id].reads()) use(v);
+      for (const ValueId v : emitted_[id].reads()) use(v);
     }
   }
 }
 
 void FunctionalBuilder::move_markers() {
   for (OperatorId& marker : graph_.markers)
-    marker =
-        static_cast<OperatorId>(std::ranges::lower_bound(made_for_, marker) - made_for_.begin());
+    marker = static_cast<OperatorId>(std::ranges::lower_bound(emitted_for_, marker) -
+                                     emitted_for_.begin());
 }
 
-/// Leaves out the values that no operator gives any more, and says who gives the others.
+/// Leaves out values without a producer, and numbers the others and their producers anew.
 void FunctionalBuilder::renumber() {
   for (Value& value : graph_.values) value.producer = -1;
   for (size_t id = 0; id < graph_.operators.size(); ++id)

@@ -14,9 +14,9 @@ class FunctionalBuilder {
   /// Takes the operators out of `graph`, whose values stay and get more.
   explicit FunctionalBuilder(Graph& graph);
 
-  /// Those that were taken out.
+  /// The operators that were taken out.
   const std::vector<Operator>& old() const { return old_; }
-  /// The one of them whose turn it is; what is emitted now is there for it.
+  /// The old operator whose turn it is; what is emitted now replaces it.
   OperatorId at = 0;
   const Operator& at_work() const { return old_[static_cast<size_t>(at)]; }
 
@@ -42,9 +42,9 @@ class FunctionalBuilder {
   const std::vector<Operator> old_;
   std::vector<bool> gradient_;   // by value
   std::set<std::string> names_;  // taken
-  std::vector<Operator> made_;
-  std::vector<OperatorId> made_for_;  // of old_, ascending
-  std::set<size_t> helpers_;          // of made_
+  std::vector<Operator> emitted_;
+  std::vector<OperatorId> emitted_for_;  // of old_, ascending
+  std::set<size_t> helpers_;             // of emitted_
 };
 
 }  // namespace penstock

@@ -1,48 +1,38 @@
-// Operators that write, and views: what says the same without writing (functional.hpp).
+// Functional forms of operators that write, and the inverses of views.
 #include <algorithm>
-#include <initializer_list>
 #include <string_view>
 
 #include "graph/functional/functional.hpp"
 #include "graph/operators/facts.hpp"
+#include "graph/operators/table.hpp"
 
 namespace penstock {
 namespace {
 
-constexpr std::string_view space = "aten::";
+using View = OperatorTraits::View;
+using Writes = OperatorTraits::Writes;
 
-bool is_one_of(std::string_view name, std::initializer_list<std::string_view> list) {
-  return std::ranges::find(list, name) != list.end();
-}
+constexpr std::string_view aten = "aten::";
 
 std::string_view short_name(const Operator& op) {
   const std::string_view target = op.target;
-  return target.starts_with(space) ? target.substr(space.size()) : std::string_view();
-}
-
-/// Change what a tensor is, not what is in it, or more than their first argument.
-bool writes_otherwise(std::string_view name) {
-  return name.starts_with("_foreach") || name.starts_with("_fused") ||
-         is_one_of(name,
-                   {"set_", "resize_", "resize_as_", "unsqueeze_", "squeeze_", "t_", "transpose_",
-                    "swapaxes_", "swapdims_", "as_strided_", "detach_", "requires_grad_", "rename_",
-                    "rrelu_with_noise_", "embedding_renorm_", "instance_norm"});
+  return target.starts_with(aten) ? target.substr(aten.size()) : std::string_view();
 }
 
 /// `add_` is `add`, `__ior__` is `__or__`; few have a name of their own.
-std::string functional_name(std::string_view name) {
-  if (name == "normal_") return "aten::normal_functional";
-  if (name.starts_with("__i")) return "aten::__" + std::string(name.substr(3));
-  return std::string(space) + std::string(name.substr(0, name.size() - 1));
+std::string functional_name(const Operator& op) {
+  const std::string_view name = short_name(op), own = traits_of(op).functional;
+  if (!own.empty()) return std::string(own);
+  if (name.starts_with("__i")) return "__" + std::string(name.substr(3));
+  return std::string(name.substr(0, name.size() - 1));
 }
 
 bool is_comparison(std::string_view name) {
-  return is_one_of(name, {"eq_", "ne_", "lt_", "le_", "gt_", "ge_", "logical_and_", "logical_or_",
-                          "logical_xor_", "logical_not_", "not_equal_", "less_", "less_equal_",
-                          "greater_", "greater_equal_"});
+  const OperatorTraits* traits = find_traits(name);
+  return traits && traits->comparison;
 }
 
-/// Its result is of the type that its operands have in common.
+/// The result has the type that the operands are promoted to, another than `self` has.
 bool promotes(const Graph& graph, const Operator& op, ValueId self) {
   for (const char* name : {"other", "tensor1", "tensor2", "end", "exponent"}) {
     const ArgumentValue* value = argument(op, name);
@@ -55,7 +45,7 @@ bool promotes(const Graph& graph, const Operator& op, ValueId self) {
 /// A batch norm that updates its running statistics.
 std::optional<FunctionalForm> batch_norm(const Operator& op) {
   FunctionalForm form{op, {{"running_mean", 3}, {"running_var", 4}}};
-  form.op.target = "aten::_native_batch_norm_legit_functional";
+  form.op.target = std::string(aten) + functional_name(op);
   form.op.outputs.resize(3, -1);
   std::erase_if(form.op.arguments, [](const Argument& a) { return a.name == "cudnn_enabled"; });
   return form;
@@ -90,6 +80,26 @@ std::optional<std::vector<Expression>> inverse(const std::vector<Expression>& or
   return std::vector<Expression>(back.begin(), back.end());
 }
 
+std::optional<Operator> reshape(const Graph& graph, ValueId base, ValueId part) {
+  if (graph.values[base].dtype != graph.values[part].dtype) return std::nullopt;
+  return make("aten::reshape", {{"self", TensorRef{part}}, {"shape", graph.values[base].shape}});
+}
+
+Operator swap(const Operator& view, ValueId part) {
+  Operator op = view;
+  op.arguments[0].value = TensorRef{part};
+  op.outputs.clear();
+  return op;
+}
+
+std::optional<Operator> inverse_permutation(const Operator& view, ValueId part) {
+  const ArgumentValue* dims = argument(view, "dims");
+  const auto* order = dims ? std::get_if<std::vector<Expression>>(dims) : nullptr;
+  const auto back = order ? inverse(*order) : std::nullopt;
+  if (!back) return std::nullopt;
+  return make(view.target, {{"self", TensorRef{part}}, {"dims", *back}});
+}
+
 /// `aten::copy` has no derivative: what is copied is expanded, and then cast where it has to be.
 std::optional<FunctionalForm> copy(const Graph& graph, const Operator& op, ValueId self) {
   const ArgumentValue* source = argument(op, "src");
@@ -107,81 +117,38 @@ std::optional<FunctionalForm> copy(const Graph& graph, const Operator& op, Value
 
 std::optional<FunctionalForm> functional_form(const Graph& graph, const Operator& op) {
   const std::string_view name = short_name(op);
-  if (name == "batch_norm" || (name == "_native_batch_norm_legit" && op.overload.empty()))
+  const OperatorTraits& traits = traits_of(op);
+  if (traits.writes == Writes::statistics && !traits.functional.empty() && op.overload.empty())
     return batch_norm(op);
   const auto* self =
       op.arguments.empty() ? nullptr : std::get_if<TensorRef>(&op.arguments[0].value);
   const bool own_output = op.overload == "out" || op.overload.ends_with("_out");
   const bool in_place = name.starts_with("__i") || name.ends_with('_');
-  if (!self || !in_place || own_output || op.outputs.size() > 1 || writes_otherwise(name))
+  if (!self || !in_place || own_output || op.outputs.size() > 1 || !has_functional_form(name))
     return std::nullopt;
-  if (name == "copy_") return copy(graph, op, self->value);
+  if (traits.writes == Writes::copy) return copy(graph, op, self->value);
   FunctionalForm form{op, {{op.arguments[0].name, 0}}};
-  form.op.target = functional_name(name);
+  const std::string functional = functional_name(op);
+  form.op.target = std::string(aten) + functional;
   form.op.outputs.resize(1, -1);
-  form.changes_type = is_comparison(name) || promotes(graph, op, self->value);
+  form.changes_type = is_comparison(functional) || promotes(graph, op, self->value);
   if (name == "bernoulli_" && op.overload == "float") form.op.overload = "p";
   return form;
 }
 
-bool may_be_view(const Operator& op) {
-  if (is_random(op)) return false;  // a dropout that drops
-  return is_one_of(short_name(op), {"reshape",
-                                    "reshape_as",
-                                    "flatten",
-                                    "ravel",
-                                    "contiguous",
-                                    "to",
-                                    "type_as",
-                                    "cpu",
-                                    "dropout",
-                                    "feature_dropout",
-                                    "alpha_dropout",
-                                    "feature_alpha_dropout",
-                                    "sum_to_size",
-                                    "conj",
-                                    "conj_physical",
-                                    "resolve_conj",
-                                    "resolve_neg",
-                                    "_autocast_to_reduced_precision",
-                                    "_autocast_to_full_precision",
-                                    "atleast_1d",
-                                    "atleast_2d",
-                                    "atleast_3d",
-                                    "linalg_diagonal",
-                                    "broadcast_tensors",
-                                    "meshgrid",
-                                    "einsum",
-                                    "pixel_shuffle",
-                                    "pixel_unshuffle"});
-}
-
 std::optional<Operator> put_back(const Graph& graph, const Operator& view, ValueId base,
                                  ValueId part) {
-  const std::string_view name = short_name(view);
   if (view.outputs.size() != 1 || view.arguments.empty()) return std::nullopt;
-  const Argument self{"self", TensorRef{part}};
-  if (is_one_of(name, {"view", "_unsafe_view", "_reshape_alias", "view_as", "alias", "squeeze",
-                       "unsqueeze", "unflatten"})) {
-    if (graph.values[base].dtype != graph.values[part].dtype) return std::nullopt;
-    return make("aten::reshape", {self, {"shape", graph.values[base].shape}});
+  switch (traits_of(view).view) {
+    case View::shape: return reshape(graph, base, part);
+    case View::swap: return swap(view, part);
+    case View::permutation: return inverse_permutation(view, part);
+    case View::part: return scatter(view, view.target + "_scatter", base, part);
+    case View::never:
+    case View::perhaps:
+    case View::shape_or_copy:
+    case View::other: break;
   }
-  if (is_one_of(name, {"t", "transpose", "swapaxes", "swapdims"})) {
-    Operator op = view;
-    op.arguments[0].value = TensorRef{part};
-    op.outputs.clear();
-    return op;
-  }
-  if (name == "permute") {
-    const ArgumentValue* dims = argument(view, "dims");
-    const auto* order = dims ? std::get_if<std::vector<Expression>>(dims) : nullptr;
-    const auto back = order ? inverse(*order) : std::nullopt;
-    if (!back) return std::nullopt;
-    return make("aten::permute", {self, {"dims", *back}});
-  }
-  if (name == "select") return scatter(view, "aten::select_scatter", base, part);
-  if (name == "slice") return scatter(view, "aten::slice_scatter", base, part);
-  if (name == "diagonal") return scatter(view, "aten::diagonal_scatter", base, part);
   return std::nullopt;
 }
 

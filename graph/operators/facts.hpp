@@ -1,4 +1,4 @@
-// Facts about ATen operators that follow from their name and arguments, without LibTorch.
+// Facts about operators that follow from their entries in the table and from their arguments.
 #pragma once
 
 #include "graph/graph.hpp"
@@ -7,6 +7,10 @@ namespace penstock {
 
 /// The output shares memory with an input (view, transpose, expand, …).
 bool is_view(const Operator& op);
+/// Gives its input, a view of it, or something new, depending on strides and the like.
+bool may_be_view(const Operator& op);
+/// A dropout that drops nothing and gives its input.
+bool is_inactive_dropout(const Operator& op);
 /// Draws random numbers when it runs (dropout with train=true and p>0, attention with dropout,
 /// rand…).
 bool is_random(const Operator& op);

@@ -4,9 +4,9 @@
 #include "graph/operators/flops.hpp"
 
 #include <algorithm>
-#include <string_view>
 
 #include "graph/operators/facts.hpp"
+#include "graph/operators/table.hpp"
 
 namespace penstock {
 namespace {
@@ -49,17 +49,18 @@ double product_of(const Shapes& s, const std::string& left) {
 double linear(const Shapes& s) {
   return product_of(s, "input") + (s.value("bias") ? s.output() : 0);
 }
-double self_product(const Shapes& s) { return product_of(s, "self"); }
-double added_product(const Shapes& s) { return product_of(s, "mat1") + 2 * s.output(); }
-double added_batched_product(const Shapes& s) { return product_of(s, "batch1") + 2 * s.output(); }
-double added_vector_product(const Shapes& s) { return product_of(s, "mat") + 2 * s.output(); }
+/// addmm, baddbmm and addbmm, addmv call the left factor differently.
+double added_product(const Shapes& s) {
+  const char* left = s.value("mat1") ? "mat1" : s.value("batch1") ? "batch1" : "mat";
+  return product_of(s, left) + 2 * s.output();
+}
 double bilinear(const Shapes& s) {
   return 2 * s.output() * s.size("input1", -1) * (s.size("input2", -1) + 1);
 }
 
 /// Each output element is a dot product over one group's input channels and the kernel: the weight
 /// [out, in/groups, kernel…] without its first dimension.
-double forward_convolution(const Shapes& s) {
+double plain_convolution(const Shapes& s) {
   const double terms = s.elements("weight") / std::max(1.0, s.size("weight", 0));
   return 2 * s.output() * terms + (s.value("bias") ? s.output() : 0);
 }
@@ -69,8 +70,9 @@ double transposed_convolution(const Shapes& s) {
   const double terms = s.elements("weight") / std::max(1.0, s.size("weight", 0));
   return 2 * s.elements("input") * terms + (s.value("bias") ? s.output() : 0);
 }
+
 double convolution(const Shapes& s) {
-  return flag(s.op, "transposed", false) ? transposed_convolution(s) : forward_convolution(s);
+  return flag(s.op, "transposed", false) ? transposed_convolution(s) : plain_convolution(s);
 }
 
 /// query [.., Tq, D], key [.., Tk, D], value [.., Tk, Dv]; heads of key and value may be repeated.
@@ -101,97 +103,35 @@ double normalisation(const Shapes& s) {
 }
 /// Maximum, difference, exponential, sum and quotient for each element.
 double softmax(const Shapes& s) { return 5 * std::max(s.elements("self"), s.elements("input")); }
-double nothing(const Shapes&) { return 0; }
+double embedding_bag(const Shapes& s) { return s.elements("indices") * s.size("weight", -1); }
 
-struct Formula {
-  std::string_view target;
-  double (*flops)(const Shapes&);
-};
-
-constexpr Formula formulas[] = {
-    {"aten::linear", linear},
-    {"aten::matmul", self_product},
-    {"aten::mm", self_product},
-    {"aten::bmm", self_product},
-    {"aten::mv", self_product},
-    {"aten::dot", self_product},
-    {"aten::addmm", added_product},
-    {"aten::baddbmm", added_batched_product},
-    {"aten::addbmm", added_batched_product},
-    {"aten::addmv", added_vector_product},
-    {"aten::bilinear", bilinear},
-    {"aten::conv1d", forward_convolution},
-    {"aten::conv2d", forward_convolution},
-    {"aten::conv3d", forward_convolution},
-    {"aten::conv_transpose1d", transposed_convolution},
-    {"aten::conv_transpose2d", transposed_convolution},
-    {"aten::conv_transpose3d", transposed_convolution},
-    {"aten::convolution", convolution},
-    {"aten::_convolution", convolution},
-    {"aten::scaled_dot_product_attention", attention},
-    {"aten::_scaled_dot_product_flash_attention", attention},
-    {"aten::_scaled_dot_product_flash_attention_for_cpu", attention},
-    {"aten::_scaled_dot_product_efficient_attention", attention},
-    {"aten::_scaled_dot_product_cudnn_attention", attention},
-    {"aten::lstm", recurrent},
-    {"aten::gru", recurrent},
-    {"aten::rnn_tanh", recurrent},
-    {"aten::rnn_relu", recurrent},
-    {"aten::layer_norm", normalisation},
-    {"aten::native_layer_norm", normalisation},
-    {"aten::rms_norm", normalisation},
-    {"aten::group_norm", normalisation},
-    {"aten::native_group_norm", normalisation},
-    {"aten::batch_norm", normalisation},
-    {"aten::instance_norm", normalisation},
-    {"aten::_native_batch_norm_legit", normalisation},
-    {"aten::_native_batch_norm_legit_functional", normalisation},
-    {"aten::_native_batch_norm_legit_no_training", normalisation},
-    {"aten::softmax", softmax},
-    {"aten::_softmax", softmax},
-    {"aten::log_softmax", softmax},
-    {"aten::_log_softmax", softmax},
-    {"aten::cross_entropy_loss", softmax},
-    {"aten::sum", reduction},
-    {"aten::mean", reduction},
-    {"aten::amax", reduction},
-    {"aten::amin", reduction},
-    {"aten::max", reduction},
-    {"aten::min", reduction},
-    {"aten::var", reduction},
-    {"aten::std", reduction},
-    {"aten::prod", reduction},
-    {"aten::argmax", reduction},
-    {"aten::argmin", reduction},
-    {"aten::embedding", nothing},
-    {"aten::embedding_bag",
-     [](const Shapes& s) { return s.elements("indices") * s.size("weight", -1); }},
-    {"aten::index_select", nothing},
-    {"aten::index", nothing},
-    {"aten::gather", nothing},
-    {"aten::clone", nothing},
-    {"aten::contiguous", nothing},
-    {"aten::cat", nothing},
-    {"aten::stack", nothing},
-    {"aten::full", nothing},
-    {"aten::zeros", nothing},
-    {"aten::ones", nothing},
-    {"aten::empty", nothing},
-    {"aten::lift_fresh_copy", nothing},
-};
-
-/// Read only those rows of their first tensor that they return.
-constexpr std::string_view lookups[] = {"aten::embedding", "aten::index_select", "aten::index",
-                                        "aten::gather"};
+double flops_of(OperatorTraits::Flops kind, const Shapes& shapes) {
+  using Flops = OperatorTraits::Flops;
+  switch (kind) {
+    case Flops::per_element: return shapes.output();
+    case Flops::none:
+    case Flops::lookup: return 0;
+    case Flops::linear: return linear(shapes);
+    case Flops::product: return product_of(shapes, "self");
+    case Flops::added_product: return added_product(shapes);
+    case Flops::bilinear: return bilinear(shapes);
+    case Flops::convolution: return convolution(shapes);
+    case Flops::transposed_convolution: return transposed_convolution(shapes);
+    case Flops::attention: return attention(shapes);
+    case Flops::recurrent: return recurrent(shapes);
+    case Flops::normalisation: return normalisation(shapes);
+    case Flops::softmax: return softmax(shapes);
+    case Flops::reduction: return reduction(shapes);
+    case Flops::embedding_bag: return embedding_bag(shapes);
+  }
+  return 0;
+}
 
 }  // namespace
 
 double forward_flops(const Graph& graph, const Operator& op, int64_t batch) {
   if (is_view(op) || is_assertion(op)) return 0;
-  const Shapes shapes{graph, op, batch};
-  for (const Formula& formula : formulas)
-    if (formula.target == op.target) return formula.flops(shapes);
-  return shapes.output();
+  return flops_of(traits_of(op).flops, {graph, op, batch});
 }
 
 int64_t forward_bytes(const Graph& graph, const Operator& op, int64_t batch) {
@@ -199,7 +139,7 @@ int64_t forward_bytes(const Graph& graph, const Operator& op, int64_t batch) {
   int64_t written = 0, read = 0;
   for (const ValueId output : op.outputs)
     if (output >= 0) written += graph.values[output].bytes(batch);
-  const bool lookup = std::ranges::find(lookups, op.target) != std::end(lookups);
+  const bool lookup = traits_of(op).flops == OperatorTraits::Flops::lookup;
   for (const ValueId source : op.reads()) {
     const int64_t whole = graph.values[source].bytes(batch);
     read += lookup && source == op.reads().front() ? std::min(whole, written) : whole;

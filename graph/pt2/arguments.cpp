@@ -14,7 +14,7 @@ std::vector<Element> list(const Json& values) {
   return values.get<std::vector<Element>>();
 }
 
-ValueId tensor(Reader& reader, const Scope& scope, const Json& named) {
+ValueId tensor(ModelReader& reader, const Scope& scope, const Json& named) {
   const auto& name = named.at("name").get_ref<const std::string&>();
   const auto found = scope.tensors.find(name);
   if (found == scope.tensors.end())
@@ -22,7 +22,7 @@ ValueId tensor(Reader& reader, const Scope& scope, const Json& named) {
   return found->second;
 }
 
-TensorList tensors(Reader& reader, const Scope& scope, const Json& values) {
+TensorList tensors(ModelReader& reader, const Scope& scope, const Json& values) {
   TensorList result;
   for (const Json& entry : values) {
     const Json* named = entry.contains("name") ? &entry : nullptr;
@@ -32,13 +32,13 @@ TensorList tensors(Reader& reader, const Scope& scope, const Json& values) {
   return result;
 }
 
-Expression size(Reader& reader, Scope& scope, const Json& entry) {
+Expression size(ModelReader& reader, Scope& scope, const Json& entry) {
   const auto [tag, value] = member(entry);
   return tag == "as_name" ? size_named(reader, scope, value->get<std::string>())
                           : read_size(reader, entry);
 }
 
-std::vector<Expression> sizes(Reader& reader, Scope& scope, const Json& values) {
+std::vector<Expression> sizes(ModelReader& reader, Scope& scope, const Json& values) {
   std::vector<Expression> result;
   for (const Json& entry : values) result.push_back(size(reader, scope, entry));
   return result;
@@ -53,7 +53,7 @@ ArgumentValue plain(const Expression& expression) {
 }
 
 /// True or false; the export's own comparison of sizes would have to be repeated for every batch.
-bool truth(Reader& reader, const Json& value) {
+bool truth(ModelReader& reader, const Json& value) {
   const auto [tag, content] = member(value);
   if (tag == "as_bool") return content->get<bool>();
   reader.refuse(fmt::format("{}a truth value ('{}') depends on the size of the batch",
@@ -67,14 +67,14 @@ std::vector<Expression> integers(const Json& values) {
   return {plain_values.begin(), plain_values.end()};
 }
 
-/// Numbers of the schema's enumerations; one that is not known would be run as something else.
-int enumerated(Reader& reader, const Json& value, int most, const char* kind) {
+/// Numbers of the schema's enumerations; an unknown one would be run as something else.
+int enumerated(ModelReader& reader, const Json& value, int max, const char* kind) {
   const int number = small(value);
-  if (number < 0 || number > most) reader.refuse(fmt::format("{} {} is not known", kind, number));
+  if (number < 0 || number > max) reader.refuse(fmt::format("{} {} is not known", kind, number));
   return number;
 }
 
-DType element_type(Reader& reader, const Json& value) {
+DType element_type(ModelReader& reader, const Json& value) {
   const auto dtype = static_cast<DType>(small(value));
   if (size_bytes(dtype) == 0)
     reader.refuse(fmt::format("element type {} is not known", small(value)));
@@ -87,67 +87,69 @@ std::vector<double> reals(const Json& values) {
   return result;
 }
 
-using Read = ArgumentValue (*)(Reader&, Scope&, const Json&);
-struct Kind {
+using Read = ArgumentValue (*)(ModelReader&, Scope&, const Json&);
+struct ArgumentReader {
   std::string_view tag;
   Read read;
 };
 
 /// One line for each member of the schema's union that Penstock takes.
-const Kind kinds[] = {
-    {"as_none", [](Reader&, Scope&, const Json&) -> ArgumentValue { return None{}; }},
+const ArgumentReader readers[] = {
+    {"as_none", [](ModelReader&, Scope&, const Json&) -> ArgumentValue { return None{}; }},
     {"as_tensor",
-     [](Reader& r, Scope& s, const Json& v) -> ArgumentValue {
+     [](ModelReader& r, Scope& s, const Json& v) -> ArgumentValue {
        return TensorRef{tensor(r, s, v)};
      }},
     {"as_optional_tensor",
-     [](Reader& r, Scope& s, const Json& v) -> ArgumentValue {
+     [](ModelReader& r, Scope& s, const Json& v) -> ArgumentValue {
        if (v.contains("as_none")) return None{};
        return TensorRef{tensor(r, s, v.at("as_tensor"))};
      }},
     {"as_tensors",
-     [](Reader& r, Scope& s, const Json& v) -> ArgumentValue { return tensors(r, s, v); }},
+     [](ModelReader& r, Scope& s, const Json& v) -> ArgumentValue { return tensors(r, s, v); }},
     {"as_optional_tensors",
-     [](Reader& r, Scope& s, const Json& v) -> ArgumentValue { return tensors(r, s, v); }},
-    {"as_bool", [](Reader&, Scope&, const Json& v) -> ArgumentValue { return v.get<bool>(); }},
-    {"as_int", [](Reader&, Scope&, const Json& v) -> ArgumentValue { return whole(v); }},
-    {"as_float", [](Reader&, Scope&, const Json& v) -> ArgumentValue { return real(v); }},
+     [](ModelReader& r, Scope& s, const Json& v) -> ArgumentValue { return tensors(r, s, v); }},
+    {"as_bool", [](ModelReader&, Scope&, const Json& v) -> ArgumentValue { return v.get<bool>(); }},
+    {"as_int", [](ModelReader&, Scope&, const Json& v) -> ArgumentValue { return whole(v); }},
+    {"as_float", [](ModelReader&, Scope&, const Json& v) -> ArgumentValue { return real(v); }},
     {"as_complex",
-     [](Reader&, Scope&, const Json& v) -> ArgumentValue {
+     [](ModelReader&, Scope&, const Json& v) -> ArgumentValue {
        return std::complex<double>(real(v.at("real")), real(v.at("imag")));
      }},
-    {"as_sym_int", [](Reader& r, Scope& s, const Json& v) { return plain(size(r, s, v)); }},
-    {"as_sym_float", [](Reader& r, Scope& s, const Json& v) { return plain(size(r, s, v)); }},
-    {"as_sym_bool", [](Reader& r, Scope&, const Json& v) -> ArgumentValue { return truth(r, v); }},
+    {"as_sym_int", [](ModelReader& r, Scope& s, const Json& v) { return plain(size(r, s, v)); }},
+    {"as_sym_float", [](ModelReader& r, Scope& s, const Json& v) { return plain(size(r, s, v)); }},
+    {"as_sym_bool",
+     [](ModelReader& r, Scope&, const Json& v) -> ArgumentValue { return truth(r, v); }},
     {"as_sym_bools",
-     [](Reader& r, Scope&, const Json& v) -> ArgumentValue {
+     [](ModelReader& r, Scope&, const Json& v) -> ArgumentValue {
        std::vector<bool> result;
        for (const Json& entry : v) result.push_back(truth(r, entry));
        return result;
      }},
     {"as_string",
-     [](Reader&, Scope&, const Json& v) -> ArgumentValue { return v.get<std::string>(); }},
-    {"as_ints", [](Reader&, Scope&, const Json& v) -> ArgumentValue { return integers(v); }},
+     [](ModelReader&, Scope&, const Json& v) -> ArgumentValue { return v.get<std::string>(); }},
+    {"as_ints", [](ModelReader&, Scope&, const Json& v) -> ArgumentValue { return integers(v); }},
     {"as_sym_ints",
-     [](Reader& r, Scope& s, const Json& v) -> ArgumentValue { return sizes(r, s, v); }},
-    {"as_floats", [](Reader&, Scope&, const Json& v) -> ArgumentValue { return reals(v); }},
+     [](ModelReader& r, Scope& s, const Json& v) -> ArgumentValue { return sizes(r, s, v); }},
+    {"as_floats", [](ModelReader&, Scope&, const Json& v) -> ArgumentValue { return reals(v); }},
     {"as_sym_floats",
-     [](Reader& r, Scope& s, const Json& v) -> ArgumentValue { return sizes(r, s, v); }},
-    {"as_bools", [](Reader&, Scope&, const Json& v) -> ArgumentValue { return list<bool>(v); }},
+     [](ModelReader& r, Scope& s, const Json& v) -> ArgumentValue { return sizes(r, s, v); }},
+    {"as_bools",
+     [](ModelReader&, Scope&, const Json& v) -> ArgumentValue { return list<bool>(v); }},
     {"as_strings",
-     [](Reader&, Scope&, const Json& v) -> ArgumentValue { return list<std::string>(v); }},
+     [](ModelReader&, Scope&, const Json& v) -> ArgumentValue { return list<std::string>(v); }},
     {"as_scalar_type",
-     [](Reader& r, Scope&, const Json& v) -> ArgumentValue { return element_type(r, v); }},
+     [](ModelReader& r, Scope&, const Json& v) -> ArgumentValue { return element_type(r, v); }},
     {"as_memory_format",
-     [](Reader& r, Scope&, const Json& v) -> ArgumentValue {
+     [](ModelReader& r, Scope&, const Json& v) -> ArgumentValue {
        return MemoryFormat{enumerated(r, v, 4, "memory format")};
      }},
     {"as_layout",
-     [](Reader& r, Scope&, const Json& v) -> ArgumentValue {
+     [](ModelReader& r, Scope&, const Json& v) -> ArgumentValue {
        return Layout{enumerated(r, v, 7, "layout")};
      }},
     {"as_device",
-     [](Reader&, Scope&, const Json& v) -> ArgumentValue {
+     [](ModelReader&, Scope&, const Json& v) -> ArgumentValue {
        return Device{v.at("type").get<std::string>()};
      }},
 };
@@ -179,9 +181,9 @@ std::pair<std::string, const Json*> member(const Json& tagged) {
   return {first->first, &first->second};
 }
 
-ArgumentValue read_argument(Reader& reader, Scope& scope, const Json& argument) {
+ArgumentValue read_argument(ModelReader& reader, Scope& scope, const Json& argument) {
   const auto [tag, value] = member(argument);
-  for (const Kind& kind : kinds)
+  for (const ArgumentReader& kind : readers)
     if (kind.tag == tag) return kind.read(reader, scope, *value);
   reader.refuse(fmt::format("{}an argument of kind '{}' is not taken", reader.at_work(), tag),
                 "No operator of PyTorch's own has one: Penstock takes tensors, numbers, sizes, "

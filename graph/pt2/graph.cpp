@@ -9,7 +9,7 @@ namespace penstock::pt2 {
 namespace {
 
 /// `torch.ops.aten.add.Tensor` is `aten::add` with overload `Tensor`.
-void split_target(Reader& reader, const std::string& target, Operator& op) {
+void split_target(ModelReader& reader, const std::string& target, Operator& op) {
   constexpr std::string_view prefix = "torch.ops.";
   const size_t space = target.find('.', prefix.size());
   const size_t overload = target.rfind('.');
@@ -47,7 +47,7 @@ std::vector<std::string> module_calls(const Json& node) {
   return calls;
 }
 
-void add_output(Reader& reader, Scope& scope, const Json& named, Operator& op) {
+void add_output(ModelReader& reader, Scope& scope, const Json& named, Operator& op) {
   const auto name = named.at("name").get<std::string>();
   const ValueId value = add_value(reader, scope, name, Value::Kind::intermediate);
   if (value >= 0)
@@ -55,7 +55,7 @@ void add_output(Reader& reader, Scope& scope, const Json& named, Operator& op) {
   op.outputs.push_back(value);
 }
 
-void add_outputs(Reader& reader, Scope& scope, const Json& node, Operator& op) {
+void add_outputs(ModelReader& reader, Scope& scope, const Json& node, Operator& op) {
   for (const Json& output : node.at("outputs")) {
     const auto [tag, value] = member(output);
     if (tag == "as_tensor") {
@@ -70,7 +70,7 @@ void add_outputs(Reader& reader, Scope& scope, const Json& node, Operator& op) {
 }
 
 /// LibTorch has PyTorch's own operators alone.
-void refuse_custom(Reader& reader, const Operator& op, const Json& node) {
+void refuse_custom(ModelReader& reader, const Operator& op, const Json& node) {
   for (const char* own : {"aten::", "prims::"})
     if (op.target.starts_with(own)) return;
   reader.refuse(fmt::format("operator {} ({}) is a custom operator, which LibTorch does not have",
@@ -79,7 +79,7 @@ void refuse_custom(Reader& reader, const Operator& op, const Json& node) {
                 "torch operators that it consists of.");
 }
 
-void read_operator(Reader& reader, Scope& scope, const Json& node) {
+void read_operator(ModelReader& reader, Scope& scope, const Json& node) {
   Operator op;
   split_target(reader, node.at("target").get<std::string>(), op);
   if (is_assertion(op)) return;
@@ -100,7 +100,7 @@ void read_operator(Reader& reader, Scope& scope, const Json& node) {
 constexpr std::string_view marker = "torch.ops.pippy._pipe_split.default";
 
 /// Notes a split point before the node; true if the node is nothing else.
-bool take_marker(Reader& reader, const Scope& scope, const Json& node) {
+bool take_marker(ModelReader& reader, const Scope& scope, const Json& node) {
   const bool is_marker = node.at("target").get_ref<const std::string&>() == marker;
   const bool named =
       scope.depth == 0 && !reader.marked.empty() && reader.marked.contains(node_name(node));
@@ -112,7 +112,7 @@ bool take_marker(Reader& reader, const Scope& scope, const Json& node) {
 
 }  // namespace
 
-ValueId add_value(Reader& reader, Scope& scope, const std::string& name, Value::Kind kind) {
+ValueId add_value(ModelReader& reader, Scope& scope, const std::string& name, Value::Kind kind) {
   const Json& table = scope.graph.at("tensor_values");
   const auto meta = table.find(name);
   if (meta == table.end()) return -1;
@@ -132,7 +132,7 @@ ValueId add_value(Reader& reader, Scope& scope, const std::string& name, Value::
   return id;
 }
 
-void read_nodes(Reader& reader, Scope& scope) {
+void read_nodes(ModelReader& reader, Scope& scope) {
   for (const Json& node : scope.graph.at("nodes")) {
     reader.node = &node;
     if (take_marker(reader, scope, node)) continue;

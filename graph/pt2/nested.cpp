@@ -8,17 +8,17 @@ namespace penstock::pt2 {
 namespace {
 
 constexpr std::string_view higher_order = "torch.ops.higher_order.";
-constexpr int most_nested_graphs = 64;
+constexpr int max_nested_graphs = 64;
 
 /// The position of the nested graph among the node's arguments; the operands follow it.
-size_t graph_position(Reader& reader, const Json& inputs, const std::string& target) {
+size_t graph_position(ModelReader& reader, const Json& inputs, const std::string& target) {
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i].at("arg").contains("as_graph")) return i;
   reader.refuse(fmt::format("operator {} has no nested graph", target));
 }
 
-/// What an autocast region of the exporter's says: device, type, whether it is enabled.
-std::optional<Autocast> autocast_inside(Reader& reader, const Json& inputs) {
+/// An autocast region as the exporter writes it: device, type, whether it is enabled.
+std::optional<Autocast> autocast_inside(ModelReader& reader, const Json& inputs) {
   const auto value = [&](size_t i, const char* tag) { return inputs.at(i).at("arg").at(tag); };
   if (!value(2, "as_bool").get<bool>()) return std::nullopt;
   Autocast region{value(0, "as_string").get<std::string>(), std::nullopt};
@@ -31,8 +31,8 @@ std::optional<Autocast> autocast_inside(Reader& reader, const Json& inputs) {
   return region;
 }
 
-/// What holds inside: gradients or none, autocast or none.
-void enter(Reader& reader, const Json& inputs, const std::string& kind, Scope& inner) {
+/// The region inside: with gradients or without, with autocast or without.
+void enter(ModelReader& reader, const Json& inputs, const std::string& kind, Scope& inner) {
   if (kind == "wrap_with_set_grad_enabled")
     inner.grad_enabled = inputs.at(0).at("arg").at("as_bool").get<bool>();
   else if (kind == "wrap_with_autocast")
@@ -43,7 +43,7 @@ void enter(Reader& reader, const Json& inputs, const std::string& kind, Scope& i
 }
 
 /// A nested graph may call sizes and tensors by other names than the outer one.
-void bind(Reader& reader, Scope& outer, Scope& inner, const Json& inputs, size_t first) {
+void bind(ModelReader& reader, Scope& outer, Scope& inner, const Json& inputs, size_t first) {
   const Json& formal = inner.graph.at("inputs");
   if (formal.size() != inputs.size() - first)
     reader.refuse(fmt::format("a nested graph with {} inputs is given {}", formal.size(),
@@ -75,7 +75,7 @@ std::vector<std::pair<std::string, const Json*>> results(const Json& outputs) {
   return list;
 }
 
-void return_values(Reader& reader, Scope& outer, Scope& inner, const Json& node) {
+void return_values(ModelReader& reader, Scope& outer, Scope& inner, const Json& node) {
   const auto outside = results(node.at("outputs"));
   const Json& inside = inner.graph.at("outputs");
   if (outside.size() != inside.size())
@@ -96,7 +96,7 @@ void return_values(Reader& reader, Scope& outer, Scope& inner, const Json& node)
 
 }  // namespace
 
-bool take_nested_graph(Reader& reader, Scope& scope, const Json& node) {
+bool take_nested_graph(ModelReader& reader, Scope& scope, const Json& node) {
   const auto& target = node.at("target").get_ref<const std::string&>();
   if (!target.starts_with(higher_order)) return false;
   const std::string kind = target.substr(higher_order.size());
@@ -106,7 +106,7 @@ bool take_nested_graph(Reader& reader, Scope& scope, const Json& node) {
   const size_t position = graph_position(reader, inputs, target);
   const Json& graph = inputs[position].at("arg").at("as_graph").at("graph");
   Scope inner{graph, {}, {}, around.grad_enabled, around.depth, around.autocast};
-  if (inner.depth > most_nested_graphs) reader.refuse("graphs are nested too deeply");
+  if (inner.depth > max_nested_graphs) reader.refuse("graphs are nested too deeply");
   bind(reader, scope, inner, inputs, position + 1);
   read_nodes(reader, inner);
   return_values(reader, scope, inner, node);

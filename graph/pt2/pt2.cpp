@@ -13,17 +13,18 @@
 namespace penstock {
 namespace pt2 {
 
-void Reader::refuse(const std::string& problem, const std::string& cure) const {
+void ModelReader::refuse(const std::string& problem, const std::string& cure) const {
   throw InputError(place, problem, cure);
 }
 
-std::string Reader::at_work() const {
+std::string ModelReader::at_work() const {
   if (node == nullptr) return "";
   return fmt::format("operator {} ({}): ", node->value("target", std::string("?")),
                      node_name(*node));
 }
 
-std::string Reader::unique(const std::string& name, std::unordered_map<std::string, int>& taken) {
+std::string ModelReader::unique(const std::string& name,
+                                std::unordered_map<std::string, int>& taken) {
   if (taken[name]++ == 0) return name;
   std::string candidate;
   do candidate = fmt::format("{}_{}", name, taken[name]++);
@@ -34,42 +35,42 @@ std::string Reader::unique(const std::string& name, std::unordered_map<std::stri
 
 namespace {
 
-constexpr const char* export_again =
+constexpr const char* export_cure =
     "Export it with tools/export_model.py and the torch of Penstock's .venv.";
 
 /// Each minor version adds to the one before: 8.14 is torch 2.9's, 8.15 2.10's, 8.17 2.11's, 8.20
-/// 2.15's. Older ones lay the archive out differently, newer ones may say what is not known here.
+/// 2.15's. Older ones lay the archive out differently, newer ones may hold what is not read here.
 constexpr int schema_major = 8, oldest_minor = 14, newest_minor = 20;
 
-void check_version(const Json& version, const Reader& reader) {
+void check_version(const Json& version, const ModelReader& reader) {
   const int major = small(version.at("major")), minor = small(version.at("minor"));
   if (major == schema_major && oldest_minor <= minor && minor <= newest_minor) return;
   reader.refuse(fmt::format("has schema version {}.{}, Penstock reads {}.{} to {}.{} (torch 2.9 to "
                             "2.15)",
                             major, minor, schema_major, oldest_minor, schema_major, newest_minor),
-                export_again);
+                export_cure);
 }
 
 /// The one model of the archive; an archive may hold several, Penstock takes one.
-Json read_model(const Zip& zip, const Reader& reader) {
+Json read_model(const Zip& zip, const ModelReader& reader) {
   const auto names = zip.find("models/", ".json");
   if (names.size() != 1)
-    reader.refuse(fmt::format("holds {} models instead of one", names.size()), export_again);
+    reader.refuse(fmt::format("holds {} models instead of one", names.size()), export_cure);
   if (const std::string order = zip.full("byteorder");
       zip.has(order) && zip.read(order) != "little")
-    reader.refuse("was written on a machine with another byte order", export_again);
+    reader.refuse("was written on a machine with another byte order", export_cure);
   Json model = parse(zip.read(names.front()));
   check_version(model.at("schema_version"), reader);
   return model;
 }
 
-/// What tools/export_model.py found out about the model; absent in files of other exporters.
+/// Facts that tools/export_model.py found out about the model; absent in files of other exporters.
 Json read_facts(const Zip& zip) {
   const std::string member = zip.full("extra/penstock.json");
   return zip.has(member) ? parse(zip.read(member)) : Json::object();
 }
 
-void apply_facts(const Json& facts, Reader& reader, Payloads& payloads) {
+void apply_facts(const Json& facts, ModelReader& reader, Payloads& payloads) {
   reader.marked = facts.value("splits", std::set<std::string>{});
   const auto coupled = facts.find("batch_coupled");
   if (coupled != facts.end() && !coupled->is_null())
@@ -79,7 +80,7 @@ void apply_facts(const Json& facts, Reader& reader, Payloads& payloads) {
 
 /// torch.export gives an LSTM's last states a dimension too many, and so all that follows from
 /// them; where nothing does, it makes no difference.
-void refuse_wrong_states(const Reader& reader) {
+void refuse_wrong_states(const ModelReader& reader) {
   const Graph& graph = reader.graph;
   const auto returned = [&](ValueId value) {
     return std::ranges::any_of(graph.outputs, [&](const Output& output) {
@@ -104,7 +105,7 @@ void refuse_wrong_states(const Reader& reader) {
 
 void read_into(Graph& graph, const std::string& path) {
   const Zip zip(path);
-  Reader reader(path, graph);
+  ModelReader reader(path, graph);
   const Json model = read_model(zip, reader);
   Payloads payloads = read_payloads(zip, reader);
   apply_facts(read_facts(zip), reader, payloads);
@@ -130,9 +131,9 @@ Graph read_pt2(const std::string& path) {
     pt2::read_into(graph, path);
   } catch (const nlohmann::json::exception& error) {
     throw InputError(path, fmt::format("is not what torch.export writes ({})", error.what()),
-                     pt2::export_again);
+                     pt2::export_cure);
   } catch (const std::bad_alloc&) {
-    throw InputError(path, "does not fit in memory", pt2::export_again);
+    throw InputError(path, "does not fit in memory", pt2::export_cure);
   }
   graph.sha256 = sha256_of_file(path);
   return graph;

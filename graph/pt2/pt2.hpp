@@ -1,4 +1,5 @@
-// Reads what torch.export.save of torch 2.9 to 2.15 writes (schema 8.14 to 8.20), without LibTorch.
+// Reading `.pt2` files as torch.export.save of torch 2.9 to 2.15 writes them (schema 8.14 to 8.20),
+// without LibTorch.
 #pragma once
 
 #include <memory>

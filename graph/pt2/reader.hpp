@@ -26,9 +26,9 @@ struct Scope {
   std::optional<Autocast> autocast;
 };
 
-/// What the pieces share.
-struct Reader {
-  Reader(const std::string& path, Graph& into) : place(path), graph(into) {}
+/// State that the pieces share.
+struct ModelReader {
+  ModelReader(const std::string& path, Graph& into) : place(path), graph(into) {}
 
   std::string place;           // the file, for messages
   const Json* node = nullptr;  // the operator at work, for messages
@@ -51,6 +51,7 @@ struct Reader {
 };
 
 // json.cpp: the only place that parses, since that is what takes long to compile.
+
 Json parse(const std::string& text);
 /// A number that is whole; nlohmann-json alone would also take what no integer can be, 1e300.
 int64_t whole(const Json& value);
@@ -61,54 +62,61 @@ int small(const Json& value);
 std::pair<Json, std::vector<std::string>> parse_config(const std::string& text);
 
 // tensors.cpp: weights and constants.
+
 /// Every tensor that the two configurations describe, and which of them are tied.
 struct Payloads {
   std::vector<StoredTensor> tensors;                 // one for each name, in the order of the files
   std::vector<std::vector<size_t>> groups;           // indices of tensors that are one tensor
   std::unordered_map<std::string, size_t> group_of;  // by name
 };
-Payloads read_payloads(const Zip& zip, const Reader& reader);
+Payloads read_payloads(const Zip& zip, const ModelReader& reader);
 /// Groups tied tensors: those at one location, and the groups of names in `named`.
 void tie(Payloads& payloads, const std::vector<std::vector<std::string>>& named);
 /// The index in graph.tensors of the tensor called `name`; added when it is first asked for.
-int find_tensor(Reader& reader, const Payloads& payloads, const std::string& name,
+int find_tensor(ModelReader& reader, const Payloads& payloads, const std::string& name,
                 StoredTensor::Kind kind);
 
 // sizes.cpp
+
 /// An integer or float that may be an expression: `{"as_int": 3}`, `{"as_expr": {…}}`.
-Expression read_size(Reader& reader, const Json& size);
+Expression read_size(ModelReader& reader, const Json& size);
 /// The expression that a name stands for in this scope.
-Expression size_named(Reader& reader, Scope& scope, const std::string& name);
+Expression size_named(ModelReader& reader, Scope& scope, const std::string& name);
 /// An argument that is a size or a number, by name or by value.
-Expression read_size_argument(Reader& reader, Scope& scope, const Json& argument);
+Expression read_size_argument(ModelReader& reader, Scope& scope, const Json& argument);
 /// If the node computes a size, remembers its expression and returns true.
-bool take_size_operator(Reader& reader, Scope& scope, const Json& node);
+bool take_size_operator(ModelReader& reader, Scope& scope, const Json& node);
 
 // arguments.cpp
-ArgumentValue read_argument(Reader& reader, Scope& scope, const Json& argument);
+
+ArgumentValue read_argument(ModelReader& reader, Scope& scope, const Json& argument);
 /// The member `{"as_int": 3}` of a union: its tag and its value.
 std::pair<std::string, const Json*> member(const Json& tagged);
 
 /// A float; the JSON has strings for infinities and NaN.
 double real(const Json& value);
-/// What the export calls the node; before torch 2.11 nothing but its first output says that.
+/// The name that the export gives the node; before torch 2.11 only its first output has it.
 std::string node_name(const Json& node);
 
 // signature.cpp
+
 /// Binds the graph's inputs, finds the batch symbol and its range.
-void read_inputs(Reader& reader, Scope& scope, const Json& model, const Payloads& payloads);
-void read_outputs(Reader& reader, Scope& scope, const Json& model);
+void read_inputs(ModelReader& reader, Scope& scope, const Json& model, const Payloads& payloads);
+void read_outputs(ModelReader& reader, Scope& scope, const Json& model);
 // output_names.cpp
+
 /// The names of the user outputs from the exporter's tree of outputs: keys and positions.
 std::vector<std::string> output_names(const Json& model, size_t count);
 
 // graph.cpp
+
 /// A value described by the graph's table; -1 if the table does not know it.
-ValueId add_value(Reader& reader, Scope& scope, const std::string& name, Value::Kind kind);
+ValueId add_value(ModelReader& reader, Scope& scope, const std::string& name, Value::Kind kind);
 /// Appends the operators of a graph; nested graphs are put in place.
-void read_nodes(Reader& reader, Scope& scope);
+void read_nodes(ModelReader& reader, Scope& scope);
 // nested.cpp
+
 /// If the node wraps a nested graph, puts its operators in place and returns true.
-bool take_nested_graph(Reader& reader, Scope& scope, const Json& node);
+bool take_nested_graph(ModelReader& reader, Scope& scope, const Json& node);
 
 }  // namespace penstock::pt2

@@ -21,7 +21,7 @@ std::string symbol_of(const Json& size) {
 }
 
 /// The batch symbol is the open first size of a user input; the example batch is its hint.
-void find_batch(Reader& reader, const std::string& name, const Json& sizes) {
+void find_batch(ModelReader& reader, const std::string& name, const Json& sizes) {
   Graph& graph = reader.graph;
   for (size_t dim = 0; dim < sizes.size(); ++dim) {
     const Json& size = sizes[dim];
@@ -47,7 +47,7 @@ void find_static_batch(Graph& graph, const std::vector<const Json*>& shapes) {
   }
 }
 
-void read_range(Reader& reader, const Json& model) {
+void read_range(ModelReader& reader, const Json& model) {
   const auto ranges = model.find("range_constraints");
   if (ranges == model.end() || !ranges->contains(reader.batch_symbol)) return;
   const Json& range = ranges->at(reader.batch_symbol);
@@ -60,7 +60,7 @@ void read_range(Reader& reader, const Json& model) {
 }
 
 /// (name, sizes) of the user inputs that are tensors, before anything is bound.
-void read_batch(Reader& reader, const Scope& scope, const Json& model, const Json& specs) {
+void read_batch(ModelReader& reader, const Scope& scope, const Json& model, const Json& specs) {
   std::vector<const Json*> shapes;
   for (const Json& spec : specs) {
     const auto input = spec.find("user_input");
@@ -79,14 +79,14 @@ void read_batch(Reader& reader, const Scope& scope, const Json& model, const Jso
 }
 
 /// A value that the graph is given; its table has to describe it.
-ValueId add_input(Reader& reader, Scope& scope, const std::string& name, Value::Kind kind) {
+ValueId add_input(ModelReader& reader, Scope& scope, const std::string& name, Value::Kind kind) {
   const ValueId id = add_value(reader, scope, name, kind);
   if (id < 0) reader.refuse(fmt::format("the input '{}' is not described", name));
   return id;
 }
 
 /// Values of one tensor are one value, whatever its names.
-void bind_tensor(Reader& reader, Scope& scope, const std::string& name, int tensor) {
+void bind_tensor(ModelReader& reader, Scope& scope, const std::string& name, int tensor) {
   for (const Value& value : reader.graph.values)
     if (value.kind == Value::Kind::tensor && value.tensor == tensor) {
       scope.tensors[name] = static_cast<ValueId>(&value - reader.graph.values.data());
@@ -96,7 +96,7 @@ void bind_tensor(Reader& reader, Scope& scope, const std::string& name, int tens
   reader.graph.values[id].tensor = tensor;
 }
 
-void bind_user_input(Reader& reader, Scope& scope, const Json& argument) {
+void bind_user_input(ModelReader& reader, Scope& scope, const Json& argument) {
   const auto [tag, value] = member(argument);
   if (tag == "as_sym_int" || tag == "as_sym_float" || tag == "as_sym_bool" ||
       tag == "as_custom_obj")
@@ -106,7 +106,7 @@ void bind_user_input(Reader& reader, Scope& scope, const Json& argument) {
   reader.graph.inputs.push_back(add_input(reader, scope, name, Value::Kind::user_input));
 }
 
-void bind_input(Reader& reader, Scope& scope, const Json& spec, const Payloads& payloads) {
+void bind_input(ModelReader& reader, Scope& scope, const Json& spec, const Payloads& payloads) {
   const auto [kind, content] = member(spec);
   const auto bind = [&, content = content](const char* key, StoredTensor::Kind as) {
     const int tensor = find_tensor(reader, payloads, content->at(key).get<std::string>(), as);
@@ -129,7 +129,7 @@ void bind_input(Reader& reader, Scope& scope, const Json& spec, const Payloads& 
   }
 }
 
-void read_update(Reader& reader, Scope& scope, const Json& spec) {
+void read_update(ModelReader& reader, Scope& scope, const Json& spec) {
   const auto buffer = spec.at("buffer_name").get<std::string>();
   const auto tensor = reader.tensors.find(buffer);
   if (tensor == reader.tensors.end())
@@ -139,7 +139,7 @@ void read_update(Reader& reader, Scope& scope, const Json& spec) {
 }
 
 /// Returns true for a user output.
-bool read_output(Reader& reader, Scope& scope, const Json& spec) {
+bool read_output(ModelReader& reader, Scope& scope, const Json& spec) {
   const auto [kind, content] = member(spec);
   if (kind == "user_output") {
     reader.graph.outputs.push_back({"", read_argument(reader, scope, content->at("arg"))});
@@ -158,13 +158,13 @@ bool read_output(Reader& reader, Scope& scope, const Json& spec) {
 
 }  // namespace
 
-void read_inputs(Reader& reader, Scope& scope, const Json& model, const Payloads& payloads) {
+void read_inputs(ModelReader& reader, Scope& scope, const Json& model, const Payloads& payloads) {
   const Json& specs = model.at("graph_module").at("signature").at("input_specs");
   read_batch(reader, scope, model, specs);
   for (const Json& spec : specs) bind_input(reader, scope, spec, payloads);
 }
 
-void read_outputs(Reader& reader, Scope& scope, const Json& model) {
+void read_outputs(ModelReader& reader, Scope& scope, const Json& model) {
   for (const Json& spec : model.at("graph_module").at("signature").at("output_specs"))
     read_output(reader, scope, spec);
   auto& outputs = reader.graph.outputs;

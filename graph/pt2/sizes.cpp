@@ -11,7 +11,7 @@ namespace penstock::pt2 {
 namespace {
 
 /// The hint is the value for the example batch: a difference means that we misread the expression.
-void check_hint(const Reader& reader, const Expression& expression, const Json& written) {
+void check_hint(const ModelReader& reader, const Expression& expression, const Json& written) {
   const auto hint = written.find("hint");
   if (hint == written.end() || hint->is_null() || !hint->contains("as_int")) return;
   const Expression::Number value = expression.evaluate(reader.graph.example_batch);
@@ -22,10 +22,10 @@ void check_hint(const Reader& reader, const Expression& expression, const Json& 
                               expression.str(), expected, reader.graph.example_batch));
 }
 
-Expression parse(Reader& reader, const Json& written) {
+Expression parse(ModelReader& reader, const Json& written) {
   const auto& text = written.at("expr_str").get_ref<const std::string&>();
-  const auto known = reader.expressions.find(text);
-  if (known != reader.expressions.end()) return known->second;
+  const auto found = reader.expressions.find(text);
+  if (found != reader.expressions.end()) return found->second;
   try {
     const Expression expression = Expression::parse(text, reader.batch_symbol);
     check_hint(reader, expression, written);
@@ -59,9 +59,9 @@ constexpr std::array python_operators = {
     PythonOperator{"builtins.round", "RoundToInt"},
 };
 
-const Expression* from_table(Reader& reader, Scope& scope, const std::string& name) {
-  const auto known = scope.sizes.find(name);
-  if (known != scope.sizes.end()) return &known->second;
+const Expression* from_table(ModelReader& reader, Scope& scope, const std::string& name) {
+  const auto found = scope.sizes.find(name);
+  if (found != scope.sizes.end()) return &found->second;
   for (const char* table : {"sym_int_values", "sym_float_values"}) {
     const auto values = scope.graph.find(table);
     if (values == scope.graph.end()) continue;
@@ -73,7 +73,7 @@ const Expression* from_table(Reader& reader, Scope& scope, const std::string& na
 }
 
 /// sym_size.int(self, dim) and sym_numel(self): from the shape of a tensor.
-Expression of_shape(Reader& reader, Scope& scope, const Json& node, bool all) {
+Expression of_shape(ModelReader& reader, Scope& scope, const Json& node, bool all) {
   const Json& inputs = node.at("inputs");
   const auto name = inputs.at(0).at("arg").at("as_tensor").at("name").get<std::string>();
   const Json& sizes = scope.graph.at("tensor_values").at(name).at("sizes");
@@ -88,15 +88,15 @@ Expression of_shape(Reader& reader, Scope& scope, const Json& node, bool all) {
   return Expression::apply("Mul", factors);
 }
 
-Expression compute(Reader& reader, Scope& scope, const Json& node, const std::string& target) {
+Expression compute(ModelReader& reader, Scope& scope, const Json& node, const std::string& target) {
   if (target == "torch.ops.aten.sym_size.int") return of_shape(reader, scope, node, false);
   if (target == "torch.ops.aten.sym_numel.default") return of_shape(reader, scope, node, true);
-  for (const PythonOperator& known : python_operators) {
-    if (known.target != target) continue;
+  for (const PythonOperator& op : python_operators) {
+    if (op.target != target) continue;
     std::vector<Expression> arguments;
     for (const Json& input : node.at("inputs"))
       arguments.push_back(read_size_argument(reader, scope, input.at("arg")));
-    return Expression::apply(known.function, arguments);
+    return Expression::apply(op.function, arguments);
   }
   reader.refuse(fmt::format("operator {} computes a size or number that does not follow from the "
                             "batch",
@@ -113,7 +113,7 @@ bool only_truth(const Json& node) {
 
 }  // namespace
 
-Expression read_size(Reader& reader, const Json& size) {
+Expression read_size(ModelReader& reader, const Json& size) {
   const auto [tag, value] = member(size);
   if (tag == "as_int") return Expression(whole(*value));
   if (tag == "as_float") return Expression::constant(real(*value));
@@ -121,12 +121,12 @@ Expression read_size(Reader& reader, const Json& size) {
   reader.refuse(fmt::format("a size of kind {} is not known", tag));
 }
 
-Expression size_named(Reader& reader, Scope& scope, const std::string& name) {
-  if (const Expression* known = from_table(reader, scope, name)) return *known;
+Expression size_named(ModelReader& reader, Scope& scope, const std::string& name) {
+  if (const Expression* found = from_table(reader, scope, name)) return *found;
   reader.refuse(fmt::format("the size '{}' is read before it is computed", name));
 }
 
-Expression read_size_argument(Reader& reader, Scope& scope, const Json& argument) {
+Expression read_size_argument(ModelReader& reader, Scope& scope, const Json& argument) {
   const auto [tag, value] = member(argument);
   if (tag == "as_int" || tag == "as_float") return read_size(reader, argument);
   if (tag == "as_sym_int" || tag == "as_sym_float") {
@@ -137,7 +137,7 @@ Expression read_size_argument(Reader& reader, Scope& scope, const Json& argument
   reader.refuse(fmt::format("a size is computed from an argument of kind {}", tag));
 }
 
-bool take_size_operator(Reader& reader, Scope& scope, const Json& node) {
+bool take_size_operator(ModelReader& reader, Scope& scope, const Json& node) {
   if (only_truth(node)) return true;
   const Json& outputs = node.at("outputs");
   if (outputs.size() != 1) return false;

@@ -18,7 +18,7 @@ std::vector<int64_t> plain_integers(const Json& list) {
 }
 
 /// Elements of the storage that the tensor reaches; refuses negative and overflowing ones.
-int64_t extent(const StoredTensor& tensor, const Reader& reader) {
+int64_t extent(const StoredTensor& tensor, const ModelReader& reader) {
   int64_t last = tensor.storage_offset;
   bool sound = last >= 0 && tensor.sizes.size() == tensor.strides.size();
   for (size_t i = 0; sound && i < tensor.sizes.size(); ++i) {
@@ -33,7 +33,7 @@ int64_t extent(const StoredTensor& tensor, const Reader& reader) {
   return tensor.elements() == 0 ? 0 : last + 1;
 }
 
-StoredTensor describe(const std::string& name, const Json& payload, const Reader& reader) {
+StoredTensor describe(const std::string& name, const Json& payload, const ModelReader& reader) {
   const Json& meta = payload.at("tensor_meta");
   StoredTensor tensor;
   tensor.name = name;
@@ -50,7 +50,8 @@ StoredTensor describe(const std::string& name, const Json& payload, const Reader
 }
 
 /// Fills tensor.file unless the storage is empty, as the meta device leaves it.
-void locate(StoredTensor& tensor, const std::string& member, const Zip& zip, const Reader& reader) {
+void locate(StoredTensor& tensor, const std::string& member, const Zip& zip,
+            const ModelReader& reader) {
   const int64_t needed = extent(tensor, reader) * size_bytes(tensor.dtype),
                 there = zip.size(member);
   if (there == 0 && needed > 0) return;
@@ -60,7 +61,7 @@ void locate(StoredTensor& tensor, const std::string& member, const Zip& zip, con
   tensor.file = member;
 }
 
-void add_payloads(Payloads& payloads, const Zip& zip, const Reader& reader,
+void add_payloads(Payloads& payloads, const Zip& zip, const ModelReader& reader,
                   const std::string& folder, const std::string& config) {
   const std::string member = zip.full(folder + config);
   if (!zip.has(member)) return;
@@ -86,7 +87,7 @@ std::string location(const StoredTensor& tensor) {
 
 }  // namespace
 
-Payloads read_payloads(const Zip& zip, const Reader& reader) {
+Payloads read_payloads(const Zip& zip, const ModelReader& reader) {
   Payloads payloads;
   add_payloads(payloads, zip, reader, "data/weights/", "model_weights_config.json");
   add_payloads(payloads, zip, reader, "data/constants/", "model_constants_config.json");
@@ -109,10 +110,10 @@ void tie(Payloads& payloads, const std::vector<std::vector<std::string>>& named)
   }
 }
 
-int find_tensor(Reader& reader, const Payloads& payloads, const std::string& name,
+int find_tensor(ModelReader& reader, const Payloads& payloads, const std::string& name,
                 StoredTensor::Kind kind) {
-  const auto known = reader.tensors.find(name);
-  if (known != reader.tensors.end()) return known->second;
+  const auto found = reader.tensors.find(name);
+  if (found != reader.tensors.end()) return found->second;
   const auto group = payloads.group_of.find(name);
   if (group == payloads.group_of.end())
     reader.refuse(fmt::format("has no values for '{}' that Penstock can read", name),

@@ -1,4 +1,4 @@
-// What people write is read strictly: each mistake is refused with file, line, value and cure.
+// YAML that people write is read strictly: each mistake is refused with file, line, value and cure.
 #include "base/yaml.hpp"
 
 #include <gmock/gmock.h>

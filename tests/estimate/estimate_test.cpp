@@ -1,4 +1,4 @@
-// What holds of every estimate. Those of single operators: work_test.cpp.
+// Properties of every estimate; single operators are in work_test.cpp.
 #include "estimate/estimate.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Efficiencies are found again in a profile that was made with them.
+// Fitting recovers the efficiencies that a profile was computed with.
 #include "estimate/fit.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What holds for any model that torch exported, and weights against what torch reads.
+// Properties of every exported model, and weights compared with what torch reads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +13,7 @@
 #include "graph/cuts/slice.hpp"
 #include "graph/operators/facts.hpp"
 #include "graph/operators/flops.hpp"
+#include "graph/operators/table.hpp"
 #include "graph/pt2/pt2.hpp"
 #include "tests/models/models.hpp"
 
@@ -22,7 +23,7 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-/// What must hold for any model.
+/// Properties of any model.
 class EveryModel : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(EveryModel, IsConsistent) {
@@ -42,6 +43,15 @@ TEST_P(EveryModel, IsConsistent) {
     EXPECT_GE(forward_flops(graph, op, graph.example_batch), 0);
   }
   EXPECT_THAT(graph.outputs, Not(IsEmpty()));
+}
+
+TEST_P(EveryModel, HasOperatorsOfTheTable) {
+  PENSTOCK_MODEL(path, GetParam());
+  for (const Operator& op : read_pt2(path).operators) {
+    const std::string_view target = op.target;
+    ASSERT_TRUE(target.starts_with("aten::")) << target;
+    EXPECT_NE(find_traits(target.substr(6)), nullptr) << target;
+  }
 }
 
 TEST_P(EveryModel, HasUnitsThatCoverIt) {

@@ -1,4 +1,4 @@
-// What each launcher says about a process, from the variables that it was seen to set.
+// The place of a process in its run, from the variables that each launcher was seen to set.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -17,43 +17,43 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const Environment kTorchrun{{"RANK", "3"},
-                            {"WORLD_SIZE", "4"},
-                            {"LOCAL_RANK", "1"},
-                            {"LOCAL_WORLD_SIZE", "2"},
-                            {"GROUP_RANK", "1"},
-                            {"MASTER_ADDR", "node7"},
-                            {"MASTER_PORT", "29500"},
-                            {"TORCHELASTIC_RUN_ID", "run"},
-                            {"TORCHELASTIC_RESTART_COUNT", "2"}};
-const Environment kSrun{{"SLURM_JOB_ID", "77"},
-                        {"SLURM_STEP_ID", "0"},
-                        {"SLURM_PROCID", "3"},
-                        {"SLURM_STEP_NUM_TASKS", "5"},
-                        {"SLURM_LOCALID", "1"},
-                        {"SLURM_NODEID", "1"},
-                        {"SLURM_NTASKS", "5"},
-                        {"SLURM_STEP_TASKS_PER_NODE", "2(x2),1"},
-                        {"SLURM_STEP_NODELIST", "n[01-02],gpu7"}};
-const Environment kMpirun{{"OMPI_COMM_WORLD_RANK", "1"},
-                          {"OMPI_COMM_WORLD_SIZE", "2"},
-                          {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
-                          {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
-                          {"PMIX_NAMESPACE", "1670643713"}};
-const Environment kMpiexec{
+const EnvironmentVariables kTorchrun{{"RANK", "3"},
+                                     {"WORLD_SIZE", "4"},
+                                     {"LOCAL_RANK", "1"},
+                                     {"LOCAL_WORLD_SIZE", "2"},
+                                     {"GROUP_RANK", "1"},
+                                     {"MASTER_ADDR", "node7"},
+                                     {"MASTER_PORT", "29500"},
+                                     {"TORCHELASTIC_RUN_ID", "run"},
+                                     {"TORCHELASTIC_RESTART_COUNT", "2"}};
+const EnvironmentVariables kSrun{{"SLURM_JOB_ID", "77"},
+                                 {"SLURM_STEP_ID", "0"},
+                                 {"SLURM_PROCID", "3"},
+                                 {"SLURM_STEP_NUM_TASKS", "5"},
+                                 {"SLURM_LOCALID", "1"},
+                                 {"SLURM_NODEID", "1"},
+                                 {"SLURM_NTASKS", "5"},
+                                 {"SLURM_STEP_TASKS_PER_NODE", "2(x2),1"},
+                                 {"SLURM_STEP_NODELIST", "n[01-02],gpu7"}};
+const EnvironmentVariables kMpirun{{"OMPI_COMM_WORLD_RANK", "1"},
+                                   {"OMPI_COMM_WORLD_SIZE", "2"},
+                                   {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                                   {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                                   {"PMIX_NAMESPACE", "1670643713"}};
+const EnvironmentVariables kMpiexec{
     {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
 
-Environment with(Environment variables, const Environment& more) {
+EnvironmentVariables with(EnvironmentVariables variables, const EnvironmentVariables& more) {
   for (const auto& [name, value] : more) variables[name] = value;
   return variables;
 }
 
-Environment without(Environment variables, const std::string& name) {
+EnvironmentVariables without(EnvironmentVariables variables, const std::string& name) {
   variables.erase(name);
   return variables;
 }
 
-std::string refusal(const Environment& variables) {
+std::string refusal(const EnvironmentVariables& variables) {
   try {
     find_launcher(variables);
   } catch (const InputError& error) {
@@ -111,7 +111,7 @@ TEST(Launcher, StepsOfOneJobHavePortsOfTheirOwn) {
 }
 
 TEST(Launcher, ABatchScriptAndAnInteractiveShellOfSlurmAreNoRanks) {
-  const Environment batch = without(kSrun, "SLURM_STEP_ID");  // it has SLURM_PROCID=0
+  const EnvironmentVariables batch = without(kSrun, "SLURM_STEP_ID");  // it has SLURM_PROCID=0
   EXPECT_FALSE(find_launcher(batch));
   EXPECT_FALSE(find_launcher(with(kSrun, {{"SLURM_STEP_ID", "4294967290"}})));
 }
@@ -144,7 +144,7 @@ TEST(Launcher, RunsOfMpiexecOnOneMachineAreToldApartByWhatStartedThem) {
   EXPECT_EQ(one.prefix, "mpiexec/812/");
   EXPECT_NE(one.port, other.port);
   // On two machines there is another for each, and the ranks have to meet.
-  const Environment two =
+  const EnvironmentVariables two =
       with(kMpiexec, {{"PMI_SIZE", "4"}, {"MASTER_ADDR", "node1"}, {"PMI_PROXY", "812"}});
   EXPECT_EQ(find_launcher(two)->prefix, "mpiexec//");
 }

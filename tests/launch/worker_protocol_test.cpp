@@ -1,4 +1,4 @@
-// What penstock and its workers say to each other survives the way there and back.
+// Messages between penstock and its workers survive the way there and back.
 #include <gtest/gtest.h>
 
 #include <sys/wait.h>

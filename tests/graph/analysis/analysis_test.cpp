@@ -1,4 +1,4 @@
-// What is constant, what is derived from parameters, and what requires a gradient.
+// Values that are constant, derived from parameters, or require a gradient.
 #include "graph/analysis/analysis.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Which parameters a loss gives a gradient.
+// Parameters that get a gradient from the loss.
 #include "graph/analysis/loss.hpp"
 
 #include <gtest/gtest.h>

@@ -59,7 +59,7 @@ class RandomGraph {
   std::vector<ValueId> pool_;
 };
 
-/// What stage `stage` starts with: its user inputs, its tensors, what it receives.
+/// Values that stage `stage` starts with: its user inputs, its tensors, what it receives.
 std::set<ValueId> given(const Graph& graph, const Slicing& slicing, int stage) {
   const StageSlice& slice = slicing.stages[static_cast<size_t>(stage)];
   std::set<ValueId> values(slice.user_inputs.begin(), slice.user_inputs.end());

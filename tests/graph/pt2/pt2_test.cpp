@@ -1,5 +1,5 @@
-// The reader on files written by hand: every kind of argument, size and signature. What it refuses:
-// refusal_test.cpp.
+// The reader on files written by hand: every kind of argument, size and signature. Refusals are
+// in refusal_test.cpp.
 #include "graph/pt2/pt2.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What the reader refuses of files written by hand.
+// Files written by hand that the reader refuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,0 +1,198 @@
+#include "graph/operators/table.hpp"
+
+namespace penstock {
+namespace {
+
+using View = OperatorTraits::View;
+using Random = OperatorTraits::Random;
+using Writes = OperatorTraits::Writes;
+using Gradient = OperatorTraits::Gradient;
+using Flops = OperatorTraits::Flops;
+using Saved = OperatorTraits::Saved;
+using Time = OperatorClass;
+
+constexpr OperatorGroup groups[] = {
+    // Matrix products
+    {"linear", {.flops = Flops::linear, .saved = Saved::factors, .time = Time::gemm}},
+    {"matmul mm bmm mv dot",
+     {.flops = Flops::product, .saved = Saved::factors, .time = Time::gemm}},
+    {"addmm baddbmm addbmm addmv",
+     {.flops = Flops::added_product, .saved = Saved::factors, .time = Time::gemm}},
+    {"bilinear", {.flops = Flops::bilinear, .saved = Saved::factors, .time = Time::gemm}},
+    {"lstm gru rnn_tanh rnn_relu",
+     {.random = Random::recurrent_dropout, .flops = Flops::recurrent, .time = Time::gemm}},
+
+    // Convolutions
+    {"conv1d conv2d conv3d convolution _convolution",
+     {.flops = Flops::convolution, .saved = Saved::factors, .time = Time::convolution}},
+    {"conv_transpose1d conv_transpose2d conv_transpose3d",
+     {.flops = Flops::transposed_convolution, .saved = Saved::factors, .time = Time::convolution}},
+
+    // Attention
+    {"scaled_dot_product_attention",
+     {.random = Random::attention_dropout,
+      .flops = Flops::attention,
+      .saved = Saved::attention,
+      .time = Time::attention}},
+    {"_scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_for_cpu "
+     "_scaled_dot_product_efficient_attention _scaled_dot_product_cudnn_attention",
+     {.random = Random::attention_dropout,
+      .gradient = Gradient::first_output_only,
+      .flops = Flops::attention,
+      .saved = Saved::attention,
+      .time = Time::attention}},
+    {"_flash_attention_forward _efficient_attention_forward",
+     {.gradient = Gradient::first_output_only, .time = Time::attention}},
+
+    // Normalisations
+    {"layer_norm rms_norm",
+     {.flops = Flops::normalisation, .saved = Saved::norm, .time = Time::normalisation}},
+    {"group_norm",
+     {.flops = Flops::normalisation, .saved = Saved::group_norm, .time = Time::normalisation}},
+    {"batch_norm",
+     {.writes = Writes::statistics,
+      .functional = "_native_batch_norm_legit_functional",
+      .flops = Flops::normalisation,
+      .saved = Saved::norm,
+      .time = Time::normalisation}},
+    {"instance_norm",
+     {.writes = Writes::instance_statistics,
+      .flops = Flops::normalisation,
+      .saved = Saved::norm,
+      .time = Time::normalisation}},
+    {"native_layer_norm _native_batch_norm_legit_functional _native_batch_norm_legit_no_training",
+     {.gradient = Gradient::first_output_only,
+      .flops = Flops::normalisation,
+      .saved = Saved::norm,
+      .time = Time::normalisation}},
+    {"native_group_norm",
+     {.gradient = Gradient::first_output_only,
+      .flops = Flops::normalisation,
+      .saved = Saved::group_norm,
+      .time = Time::normalisation}},
+    {"_native_batch_norm_legit",
+     {.writes = Writes::statistics,
+      .functional = "_native_batch_norm_legit_functional",
+      .gradient = Gradient::first_output_only,
+      .flops = Flops::normalisation,
+      .saved = Saved::norm,
+      .time = Time::normalisation}},
+    {"native_batch_norm",
+     {.writes = Writes::statistics,
+      .gradient = Gradient::first_output_only,
+      .saved = Saved::norm,
+      .time = Time::normalisation}},
+    {"_batch_norm_with_update_functional _fused_rms_norm",
+     {.gradient = Gradient::first_output_only, .saved = Saved::norm, .time = Time::normalisation}},
+    {"_batch_norm_impl_index cudnn_batch_norm",
+     {.writes = Writes::statistics,
+      .gradient = Gradient::first_output_only,
+      .time = Time::normalisation}},
+    {"miopen_batch_norm", {.writes = Writes::statistics, .time = Time::normalisation}},
+    {"_batch_norm_with_update _batch_norm_no_update batch_norm_stats _weight_norm_interface",
+     {.gradient = Gradient::first_output_only, .time = Time::normalisation}},
+    {"_weight_norm", {.time = Time::normalisation}},
+    {"softmax _softmax log_softmax _log_softmax",
+     {.flops = Flops::softmax, .saved = Saved::result, .time = Time::normalisation}},
+    {"cross_entropy_loss", {.flops = Flops::softmax, .time = Time::normalisation}},
+    {"nll_loss_forward nll_loss2d_forward", {.gradient = Gradient::first_output_only}},
+
+    // Lookups
+    {"embedding index_select index gather",
+     {.flops = Flops::lookup, .saved = Saved::nothing, .time = Time::lookup}},
+    {"embedding_bag", {.flops = Flops::embedding_bag, .time = Time::lookup}},
+    {"_embedding_bag", {.gradient = Gradient::first_output_only, .time = Time::lookup}},
+
+    // Reductions
+    {"sum mean",
+     {.gradient = Gradient::passed,
+      .flops = Flops::reduction,
+      .saved = Saved::nothing,
+      .time = Time::reduction}},
+    {"amax amin max min var std prod", {.flops = Flops::reduction, .time = Time::reduction}},
+    {"argmax argmin",
+     {.gradient = Gradient::stopped, .flops = Flops::reduction, .time = Time::reduction}},
+    {"cumsum norm", {.time = Time::reduction}},
+
+    // Element by element
+    {"gelu silu pow log sin cos abs diff triu", {}},
+    {"add", {.gradient = Gradient::shared, .saved = Saved::nothing}},
+    {"sub", {.gradient = Gradient::passed, .saved = Saved::nothing}},
+    {"rsub neg where masked_fill", {.saved = Saved::nothing}},
+    {"mul", {.saved = Saved::factors}},
+    {"div", {.saved = Saved::divisor}},
+    {"relu sigmoid tanh exp sqrt rsqrt reciprocal", {.saved = Saved::result}},
+    {"max_pool1d max_pool2d max_pool3d max_pool2d_with_indices", {.saved = Saved::positions}},
+
+    // Moving memory
+    {"clone", {.gradient = Gradient::shared, .flops = Flops::none, .saved = Saved::nothing}},
+    {"contiguous",
+     {.view = View::perhaps,
+      .gradient = Gradient::shared,
+      .flops = Flops::none,
+      .saved = Saved::nothing}},
+    {"cat stack", {.gradient = Gradient::passed, .flops = Flops::none, .saved = Saved::nothing}},
+    {"_to_copy repeat roll flip constant_pad_nd pad upsample_nearest2d upsample_bilinear2d",
+     {.saved = Saved::nothing}},
+    {"to", {.view = View::perhaps, .saved = Saved::nothing}},
+    {"type_as cpu sum_to_size conj conj_physical resolve_conj resolve_neg atleast_1d atleast_2d "
+     "atleast_3d linalg_diagonal broadcast_tensors meshgrid einsum pixel_shuffle pixel_unshuffle "
+     "_autocast_to_reduced_precision _autocast_to_full_precision",
+     {.view = View::perhaps}},
+    {"copy_", {.writes = Writes::copy}},
+
+    // Views
+    {"alias view view_as _unsafe_view _reshape_alias unflatten squeeze unsqueeze",
+     {.view = View::shape}},
+    {"reshape reshape_as flatten ravel", {.view = View::shape_or_copy}},
+    {"t transpose swapaxes swapdims", {.view = View::swap}},
+    {"permute", {.view = View::permutation}},
+    {"select slice diagonal", {.view = View::part}},
+    {"as_strided positive unfold movedim moveaxis numpy_T mT mH adjoint matrix_H expand expand_as "
+     "broadcast_to narrow chunk split split_with_sizes tensor_split hsplit vsplit dsplit unbind "
+     "real imag view_as_real view_as_complex",
+     {.view = View::other}},
+    {"detach", {.view = View::other, .gradient = Gradient::stopped}},
+
+    // Randomness
+    {"dropout feature_dropout",
+     {.view = View::perhaps, .random = Random::dropout, .saved = Saved::mask}},
+    {"alpha_dropout feature_alpha_dropout", {.view = View::perhaps, .random = Random::dropout}},
+    {"native_dropout",
+     {.random = Random::dropout, .gradient = Gradient::first_output_only, .saved = Saved::mask}},
+    {"rrelu rrelu_with_noise rrelu_with_noise_functional", {.random = Random::training}},
+    {"bernoulli cauchy exponential geometric log_normal normal poisson rand randint randn random "
+     "randperm "
+     "normal_functional binomial uniform _standard_gamma _sample_dirichlet _fused_dropout",
+     {.random = Random::always}},
+    {"multinomial rand_like randint_like randn_like",
+     {.random = Random::always, .gradient = Gradient::stopped}},
+
+    // Without gradients: new tensors, truth values, integers
+    {"full zeros ones empty lift_fresh_copy", {.flops = Flops::none}},
+    {"arange __and__ bitwise_not", {}},
+    {"zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty "
+     "new_empty_strided detach_copy isnan isinf isfinite isin isclose argsort bucketize "
+     "searchsorted one_hot floor_divide histc nonzero signbit",
+     {.gradient = Gradient::stopped}},
+    {"eq ne lt le gt ge logical_and logical_or logical_not logical_xor",
+     {.comparison = true, .gradient = Gradient::stopped}},
+    {"not_equal less less_equal greater greater_equal", {.comparison = true}},
+    {"_assert_async _assert_scalar _assert_tensor_metadata _functional_assert_async "
+     "_functional_assert_scalar _functional_sym_constrain_range "
+     "_functional_sym_constrain_range_for_size _print sym_constrain_range "
+     "sym_constrain_range_for_size",
+     {.assertion = true}},
+
+    // In place: another name does the same without writing, or none does
+    {"normal_", {.functional = "normal_functional"}},
+    {"set_ resize_ resize_as_ unsqueeze_ squeeze_ t_ transpose_ swapaxes_ swapdims_ as_strided_ "
+     "detach_ requires_grad_ rename_ rrelu_with_noise_ embedding_renorm_",
+     {.writes = Writes::unlike_functional}},
+};
+
+}  // namespace
+
+std::span<const OperatorGroup> operator_table() { return groups; }
+
+}  // namespace penstock
