@@ -19,8 +19,8 @@ struct EfficiencyFit {
 /// Times of an operator are launches, and for each class of its work the ideal time by the class's
 /// efficiency: linear in 1 / efficiency and in the launch, and fitted to all measured F, B, I and W
 /// by least absolute deviations (pipeline/profile/least_deviations.hpp). Classes that the model
-/// does not have, or whose time came out as 0, keep the device's own factor. The optimizer's follows
-/// from its measured rate.
+/// does not have, or whose time came out as 0, keep the device's own factor. The optimizer's
+/// follows from its measured rate.
 /// Throws InputError where the profile is itself an estimate, is of another model or another kind
 /// of device, or measured nothing.
 EfficiencyFit fit_efficiency(const Profile& measured, const Graph& graph, const DeviceSpec& device);

@@ -13,8 +13,8 @@ namespace penstock {
 /// One entry per operator. After F: values that some backward keeps, each where it is produced, and
 /// what the operator keeps beside values. After I: what operators with parameters keep, and the
 /// gradients of their results, each at the first of those operators that needs it (the last to run
-/// its W). Transients: the peak that a unit's F or B needs while the operator runs, above the larger
-/// of what it holds before and after; gradients that are passed on unchanged count once.
+/// its W). Transients: the peak that a unit's F or B needs while the operator runs, above the
+/// larger of what it holds before and after; gradients that are passed on unchanged count once.
 std::vector<HeldBytes> held_bytes(const EstimateModel& model, const std::vector<Unit>& units,
                                   Loss loss, int64_t batch, bool cuda, bool float32_loss = false);
 
