@@ -7,32 +7,17 @@ tests/backend/executor/pytorch_test.cpp.
 """
 
 import json
-import sys
 import zipfile
 
 import pytest
 
-from pipelines import (DEVICE, ROOT, Reference, any_device, difference, execute_json, load_file,
-                       model_path, needs_backend, torch, write_plan)
-
-sys.path.insert(0, str(ROOT / "tools"))
-
-from penstock_export.source import Source
+from pipelines import (DEVICE, Reference, any_device, difference, execute_json, load_file,
+                       model_path, needs_backend, write_plan)
+from trainings import FLOAT32, FLOAT64, module_of
 
 pytestmark = needs_backend
-FLOAT32, FLOAT64 = 1e-5, 1e-10
 FLOAT32_INSIDE = {"llama", "t5"}  # norms, softmax and positions, also where the model is of float64
 STEPS = 5
-
-
-def module_of(name):
-    """The module that NAME.pt2 was exported from, with other weights."""
-    path = model_path(name)
-    with zipfile.ZipFile(path) as archive:
-        facts = json.loads(archive.read(f"{name}/extra/penstock.json"))
-    source = Source.load(str(ROOT / "configs" / "models" / f"{name.split('-')[0]}.py"), [])
-    source.given = facts["settings"]
-    return source.call(source.model).to(getattr(torch, facts["dtype"]))
 
 
 def check_training(folder, name, begins, tolerance, **plan):

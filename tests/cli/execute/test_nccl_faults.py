@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from pipelines import PENSTOCK, clean_environment, device_flags, needs_backend
-from test_training import TWO, plan_of
+from trainings import TWO, plan_of
 
 SOURCE = Path(__file__).with_name("nccl_fault.c")
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="cc is not installed")

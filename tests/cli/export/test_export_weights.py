@@ -5,7 +5,7 @@ import pytest
 from exporting import export
 from pipelines import (Reference, difference, execute_json, load_file, model_path, needs_backend,
                        torch, write_plan)
-from test_execute_models import FLOAT32, module_of
+from trainings import FLOAT32, module_of
 
 STEPS = 3
 

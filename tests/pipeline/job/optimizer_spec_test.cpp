@@ -1,5 +1,5 @@
 // The keys under `optimizer` that a training run adds, and the schedule of its learning rate. That
-// the rates are Hugging Face's is shown by tests/cli/execute/test_training.py.
+// the rates are Hugging Face's is shown by tests/cli/training/test_training.py.
 #include "pipeline/job/optimizer_spec.hpp"
 
 #include <gmock/gmock.h>

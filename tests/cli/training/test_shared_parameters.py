@@ -14,9 +14,8 @@ import yaml
 from pipelines import (PENSTOCK, Reference, any_device, difference, execute, execute_json,
                        load_file, model_path, needs_backend, torch, vectors, write_plan)
 from recipes import Recipe
-from test_execute_models import module_of
-from test_training import (ADAMW, FLOAT32, FLOAT64, FOUR, MIXED, ONE, STEPS, TWO, check, mixed_plan,
-                           plan_of, saved_tensors)
+from trainings import (ADAMW, FLOAT32, FLOAT64, FOUR, MIXED, ONE, STEPS, TWO, check, mixed_plan,
+                       module_of, plan_of, saved_tensors)
 
 pytestmark = needs_backend
 

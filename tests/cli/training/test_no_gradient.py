@@ -9,7 +9,7 @@ import pytest
 from pipelines import (any_device, difference, execute_json, load_file, model_path, needs_backend,
                        torch, vectors, write_plan)
 from recipes import Recipe
-from test_training import FLOAT64, STEPS, saved_tensors
+from trainings import FLOAT64, STEPS, saved_tensors
 
 pytestmark = needs_backend
 ASIDE = ("sideways.weight", "sideways.bias", "auxiliary.weight", "auxiliary.bias")

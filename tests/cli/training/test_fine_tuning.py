@@ -8,7 +8,7 @@ import pytest
 from exporting import export
 from pipelines import execute_json, load_file, model_path, needs_backend, torch, write_plan
 from recipes import Recipe, transformers
-from test_execute_models import module_of
+from trainings import module_of
 
 pytestmark = needs_backend
 LICENSES = Path("/usr/share/common-licenses")

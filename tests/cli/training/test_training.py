@@ -11,46 +11,12 @@ import subprocess
 import pytest
 
 from pipelines import (PENSTOCK, any_device, difference, execute, execute_json, load_file,
-                       model_path, needs_backend, save_file, torch, write_plan)
+                       model_path, needs_backend, save_file, torch)
 from recipes import MixedRecipe, Recipe
-from test_execute_models import module_of
+from trainings import (ADAMW, FLOAT32, FLOAT64, FOUR, MIXED, ONE, STEPS, TWO, check, mixed_plan,
+                       module_of, plan_of, saved_tensors)
 
 pytestmark = needs_backend
-FLOAT32, FLOAT64 = 1e-5, 1e-10
-STEPS = 6
-
-ONE, TWO = [""], ["", "transformer.h.1"]
-FOUR = ["", "transformer.h.0.mlp", "transformer.h.1", "transformer.h.1.mlp"]
-ADAMW = {"kind": "adamw", "learning_rate": 0.01, "weight_decay": 0.1}
-
-
-def plan_of(folder, model, begins, optimizer, data=None, microbatches=4, microbatch=2, **more):
-    data = data or model_path(model).with_name(f"{model.removesuffix('-bf16')}.data.safetensors")
-    replicas = more.get("data_parallel", 1)
-    return write_plan(folder, model_path(model), data, begins, microbatches // replicas, microbatch,
-                      optimizer=optimizer, steps=STEPS, **more)
-
-
-def saved_tensors(folder):
-    return {key: value for file in sorted(folder.glob("stage-*.safetensors"))
-            for key, value in load_file(file).items()}
-
-
-def check(folder, plan, tolerance, reference):
-    """Trains with both and compares; returns what Penstock saved."""
-    gradients, saved = folder / "gradients.safetensors", folder / "saved"
-    run = execute_json(plan, "--dump-gradients", gradients, "--save", saved)
-    losses, expected, norms = reference.train(STEPS)
-    assert run["losses"] == pytest.approx(losses, rel=tolerance)
-    assert run.get("gradient_norms", []) == pytest.approx(norms, rel=tolerance)
-    assert difference(load_file(gradients), expected) <= tolerance
-    tensors = saved_tensors(saved / f"step-{STEPS}")
-    found = {key: value for key, value in tensors.items() if key.startswith("parameter.")}
-    wanted = {f"parameter.{name}": value.detach() for name, value in reference.trained.items()}
-    assert difference(found, wanted) <= tolerance
-    return tensors
-
-
 RECIPES = {
     "frozen": {"kind": "sgd", "learning_rate": 0.05, "momentum": 0.5,
                "frozen": ["transformer.h.0", "*.ln_2.bias"]},
@@ -186,14 +152,7 @@ def test_each_target_of_the_global_batch_counts_the_same(tmp_path, begins, more)
 # kernels, whose roundings are of 2^-8). Both sides run the same kernels on the same numbers, and
 # what they add up is float32: nothing is left but the order of float32 sums of the loss (2^-24
 # each, of 4 microbatches).
-MIXED = ADAMW | {"warmup_steps": 1, "decay": "cosine", "no_decay": "norms_and_biases"}
 LLAMA = ["", "model.layers.0.mlp", "model.layers.1", "lm_head"]
-
-
-def mixed_plan(folder, model, begins, optimizer, **more):
-    plan = plan_of(folder, model, begins, optimizer, **more)
-    plan.write_text(plan.read_text().replace("job:\n", "job:\n  precision: bf16\n"))
-    return plan
 
 
 def check_mixed(folder, plan):
