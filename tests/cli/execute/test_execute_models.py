@@ -12,7 +12,7 @@ import zipfile
 import pytest
 
 from pipelines import (DEVICE, Reference, any_device, difference, execute_json, load_file,
-                       model_path, needs_backend, write_plan)
+                       model_path, needs_backend, torch, write_plan)
 from trainings import FLOAT32, FLOAT64, module_of
 
 pytestmark = needs_backend
