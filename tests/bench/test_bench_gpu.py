@@ -36,8 +36,7 @@ def test_it_measures_a_tiny_model_on_the_cpu_and_replaces_only_its_part_of_the_p
     before = parts(page.read_text())
     done = subprocess.run([sys.executable, ROOT / "bench" / "gpu.py", "--device", "cpu", "--small",
                            "--steps", "4", "--write", page], capture_output=True, text=True,
-                          timeout=500,
-                          env=os.environ | {"OMP_NUM_THREADS": "1"})
+                          timeout=500, env=os.environ | {"OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
     after = parts(page.read_text())
     assert (before[0], before[2]) == (after[0], after[2])
