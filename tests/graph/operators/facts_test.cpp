@@ -32,6 +32,22 @@ TEST(Facts, DropoutIsRandomOnlyWhereItDrops) {
   EXPECT_FALSE(is_random(make("aten::native_dropout", {{"p", 0.1}, {"train", false}})));
 }
 
+TEST(Facts, DropoutThatDropsNothingGivesItsInput) {
+  EXPECT_TRUE(is_inactive_dropout(make("aten::dropout", {{"p", 0.0}, {"train", true}})));
+  EXPECT_TRUE(is_inactive_dropout(make("aten::alpha_dropout", {{"p", 0.1}, {"train", false}})));
+  EXPECT_FALSE(is_inactive_dropout(make("aten::dropout", {{"p", 0.1}, {"train", true}})));
+  EXPECT_FALSE(is_inactive_dropout(make("aten::native_dropout", {{"train", false}})));  // copies
+  EXPECT_FALSE(is_inactive_dropout(make("aten::contiguous")));
+}
+
+TEST(Facts, SomeOperatorsGiveAViewOrACopy) {
+  for (const char* either : {"reshape", "flatten", "contiguous", "to"})
+    EXPECT_TRUE(may_be_view(make(std::string("aten::") + either))) << either;
+  for (const char* neither : {"view", "clone", "unknown"})
+    EXPECT_FALSE(may_be_view(make(std::string("aten::") + neither))) << neither;
+  EXPECT_FALSE(may_be_view(make("aten::dropout", {{"p", 0.1}})));
+}
+
 TEST(Facts, AttentionIsRandomWithDropout) {
   EXPECT_TRUE(is_random(make("aten::scaled_dot_product_attention", {{"dropout_p", 0.1}})));
   EXPECT_FALSE(is_random(make("aten::scaled_dot_product_attention")));
