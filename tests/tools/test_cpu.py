@@ -85,7 +85,7 @@ def test_this_machine_multiplies_in_bf16_within_the_limit_that_is_found():
 
 
 def test_the_limits_are_those_of_penstock():
-    source = (ROOT / "cli" / "onednn_isa.cpp").read_text()
+    source = (ROOT / "cli" / "workers" / "onednn_isa.cpp").read_text()
     assert re.findall(r'\{+"(\w+)", "([^"]+)", "([^"]+)"\}', source) == cpu.LIMITS
 
 
