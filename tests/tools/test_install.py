@@ -14,8 +14,9 @@ BUILD = Path(os.environ.get("PENSTOCK_BUILD", ROOT / "build"))
 MESON = Path(sys.executable).with_name("meson")
 TOOLS = ("penstock", "penstock-export", "penstock-make-data")
 
-needs_backend = pytest.mark.skipif(not (BUILD / "penstock-worker").exists(),
-                                   reason="penstock-worker is not built: no LibTorch")
+needs_backend = pytest.mark.skipif(
+    not (BUILD / "penstock-worker").exists(), reason="penstock-worker is not built: no LibTorch"
+)
 
 MARKED = """
 import torch
@@ -46,20 +47,31 @@ def example_inputs():
 def installed(tmp_path_factory):
     """The folder that holds bin/ and share/."""
     staging = tmp_path_factory.mktemp("staging")
-    subprocess.run([MESON, "install", "-C", BUILD, "--no-rebuild", "--destdir", staging],
-                   check=True, capture_output=True)
-    program, = staging.rglob("bin/penstock")
+    subprocess.run(
+        [MESON, "install", "-C", BUILD, "--no-rebuild", "--destdir", staging],
+        check=True,
+        capture_output=True,
+    )
+    (program,) = staging.rglob("bin/penstock")
     return program.parents[1]
 
 
 @pytest.fixture
 def run(installed, tmp_path):
     """Runs an installed program in an empty folder; returns what it wrote to stdout."""
+
     def run(name, *arguments, status=0, **variables):
-        done = subprocess.run([installed / "bin" / name, *arguments], cwd=tmp_path, text=True,
-                              capture_output=True, env=os.environ | variables, check=False)
+        done = subprocess.run(
+            [installed / "bin" / name, *arguments],
+            cwd=tmp_path,
+            text=True,
+            capture_output=True,
+            env=os.environ | variables,
+            check=False,
+        )
         assert done.returncode == status, done.stderr
         return done.stderr if status else done.stdout
+
     return run
 
 
@@ -69,8 +81,17 @@ def test_a_model_of_configs_is_trained_as_the_docs_say(installed, run, tmp_path)
     run("penstock-make-data", "-o", "build/data")
     run("penstock-export", "configs/models/pippy.py", "-o", "build/models/pippy.pt2")
     run("penstock", "profile", "configs/jobs/pippy.yaml", "-o", "profile.json")
-    run("penstock", "plan", "profile.json", "--ranks", "2", "--split", "layer1:end",
-        "-o", "plan.yaml")
+    run(
+        "penstock",
+        "plan",
+        "profile.json",
+        "--ranks",
+        "2",
+        "--split",
+        "layer1:end",
+        "-o",
+        "plan.yaml",
+    )
     result = json.loads(run("penstock", "execute", "plan.yaml", "--steps", "2", "--json"))
     assert result["ranks"] == 2
     assert len(result["losses"]) == 2
