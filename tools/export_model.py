@@ -16,15 +16,18 @@ mistake of the user ends with exit status 2 and one message.
 """
 
 import argparse
+import os
 import sys
 
 from penstock_export.cpu import limit_onednn
 from penstock_export.errors import UserError
 
+PROGRAM = os.path.basename(__file__)  # installed it is penstock-export
+
 
 def parse_arguments(arguments):
     parser = argparse.ArgumentParser(
-        prog="export_model.py", description="Export a PyTorch model to a .pt2 file for Penstock.")
+        prog=PROGRAM, description="Export a PyTorch model to a .pt2 file for Penstock.")
     parser.add_argument("file", metavar="FILE.py",
                         help="defines model(**settings) and example_inputs(**settings)")
     parser.add_argument("-o", "--output", required=True, metavar="OUT.pt2")
@@ -51,7 +54,7 @@ def main(arguments=None):
         from penstock_export.export import run  # imports torch, which takes seconds
         print(run(source, options, limit))
     except UserError as error:
-        print(f"export_model.py: error: {error}", file=sys.stderr)
+        print(f"{PROGRAM}: error: {error}", file=sys.stderr)
         return 2
     return 0
 

@@ -3,9 +3,14 @@ longer."""
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import corpus
 
 ROOT = Path(__file__).parents[2]
 TARGETS = sorted(path.name.removesuffix("_fuzz.cpp")
@@ -40,14 +45,14 @@ def run(programs, target, folder, *arguments):
 @pytest.mark.timeout(1800)  # the first one builds
 @pytest.mark.parametrize("target", TARGETS)
 def test_any_input_is_accepted_or_refused(programs, target, tmp_path):
-    found = tmp_path / "found"
+    found, kept = tmp_path / "found", tmp_path / "kept"
     found.mkdir()
-    corpus = ROOT / "tests/fuzz/corpus" / target
-    assert any(corpus.iterdir())
+    corpus.unpack(ROOT / f"tests/fuzz/corpus/{target}.zip", kept)
+    assert any(kept.iterdir())
     words = ROOT / f"tests/fuzz/dictionaries/{target}.dict"
     runs, length = MORE.get(target, (RUNS, LENGTH))
     done = run(programs, target, tmp_path, f"-dict={words}", f"-runs={runs}", f"-max_len={length}",
-               found, corpus)
+               found, kept)
     assert done.returncode == 0, done.stderr[-8000:]
     assert f"Done {runs} runs" in done.stderr
 
