@@ -32,6 +32,7 @@ struct PipelineLayout {
 
   int stages() const { return ranks * stages_per_rank; }
   std::string_view name() const { return schedule ? schedule->name : adaptive_schedule; }
+  ScheduleShape shape() const { return {ranks, stages_per_rank, static_cast<int>(microbatches)}; }
   const Cluster* cluster() const { return devices->cluster ? &*devices->cluster : nullptr; }
   const RankSpeeds& speeds() const { return devices->speeds; }
   /// Throws InputError for a shape that the schedule does not run; not for `adaptive`, whose stages

@@ -72,7 +72,7 @@ LayoutSpace::LayoutSpace(const LayoutContext& context, const PipelineLayout& lay
     const double device_s = costs.forward_s[unit] + costs.backward_s[unit] + weight_s;
     load_.push_back(std::max(device_s, costs.host_s[unit]));
   }
-  splits_ = layout_splits(context, layout, compute, placement_, limit_, std::move(costs));
+  splits_ = layout_splits(context, layout, placement_, limit_, std::move(costs));
 }
 
 std::vector<int> LayoutSpace::proposal() const {

@@ -10,10 +10,10 @@
 #include <random>
 
 #include "graph/pt2/pt2.hpp"
-#include "planner/bounds/in_flight.hpp"
 #include "planner/layouts/layout_search.hpp"
 #include "simulator/costs/plan_costs.hpp"
 #include "tests/models/models.hpp"
+#include "tests/pipeline/in_flight.hpp"
 #include "tests/planner/chains.hpp"
 #include "tests/planner/splits/try_all.hpp"
 #include "tests/planner/synthetic_profile.hpp"
