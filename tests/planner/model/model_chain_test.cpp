@@ -87,7 +87,7 @@ void expect_bounds_hold(const Model& m) {
         Slicing slicing = evaluator.slicing(m.chain.operators(m.chain.stage_of_unit(units)), ranks);
         const Costs stage_costs = evaluator.costs(plan, slicing);
         const Simulation run =
-            evaluator.evaluate(plan, slicing, stage_costs, {}, {false, false}).simulation;
+            evaluator.evaluate(plan, slicing, stage_costs, {}, {false, false})->simulation;
         const double room = run.makespan_s * (1 + rounding);
         ASSERT_LE(bound.split(units), room);
         ASSERT_LE(bound.chain(), room);
