@@ -2,6 +2,7 @@
 #include "base/yaml.hpp"
 
 #include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <charconv>
@@ -38,18 +39,20 @@ std::string joined(const std::vector<std::string>& texts) {
 }  // namespace
 
 YamlMap::YamlMap(const YAML::Node& node, std::string file, std::string path)
-    : node_(node), file_(std::move(file)), path_(std::move(path)) {
-  if (node_.IsMap()) return;
-  const YAML::Mark mark = node_.Mark();
+    : node_(std::make_shared<const YAML::Node>(node)),
+      file_(std::move(file)),
+      path_(std::move(path)) {
+  if (node_->IsMap()) return;
+  const YAML::Mark mark = node_->Mark();
   const std::string line = mark.is_null() ? "" : fmt::format(":{}", mark.line + 1);
   throw InputError(fmt::format("{}{}{}{}", file_, line, path_.empty() ? "" : ": ", path_),
-                   fmt::format("{} where a mapping belongs", kind_of(node_)),
+                   fmt::format("{} where a mapping belongs", kind_of(*node_)),
                    "Write `key: value` lines.");
 }
 
 std::string YamlMap::place(const std::string& key) const {
-  YAML::Mark mark = node_.Mark();
-  for (const auto& entry : node_) {
+  YAML::Mark mark = node_->Mark();
+  for (const auto& entry : *node_) {
     if (entry.first.Scalar() == key) mark = entry.first.Mark();
   }
   const std::string line = mark.is_null() ? "" : fmt::format(":{}", mark.line + 1);
@@ -58,12 +61,12 @@ std::string YamlMap::place(const std::string& key) const {
 
 bool YamlMap::has(const std::string& key) {
   if (std::ranges::find(asked_for_, key) == asked_for_.end()) asked_for_.push_back(key);
-  return std::as_const(node_)[key].IsDefined();
+  return (*node_)[key].IsDefined();
 }
 
 YAML::Node YamlMap::child(const std::string& key) {
   if (!has(key)) refuse_missing(key);
-  return std::as_const(node_)[key];
+  return (*node_)[key];
 }
 
 void YamlMap::refuse_missing(const std::string& key) const {
@@ -178,7 +181,7 @@ std::vector<std::string> YamlMap::texts(const std::string& key) {
 
 std::vector<std::string> YamlMap::keys() const {
   std::vector<std::string> result;
-  for (const auto& entry : node_) result.push_back(entry.first.Scalar());
+  for (const auto& entry : *node_) result.push_back(entry.first.Scalar());
   return result;
 }
 

@@ -3,15 +3,18 @@
 // out of range.
 #pragma once
 
-#include <yaml-cpp/yaml.h>
-
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+namespace YAML {
+class Node;
+}
 
 namespace penstock {
 
@@ -21,7 +24,6 @@ class YamlMap {
   YamlMap(const YAML::Node& node, std::string file, std::string path = "");
 
   bool has(const std::string& key);
-  YAML::Node child(const std::string& key);  // throws if absent
   YamlMap map(const std::string& key);
   std::string text(const std::string& key);
   std::string text(const std::string& key, const std::string& otherwise);
@@ -42,6 +44,7 @@ class YamlMap {
   std::string place(const std::string& key) const;
 
  private:
+  YAML::Node child(const std::string& key);  // throws if absent
   [[noreturn]] void refuse_missing(const std::string& key) const;
   /// The text of a scalar under `key`; throws for a list, a mapping, nothing, or (`plain`) a quoted
   /// text.
@@ -51,7 +54,7 @@ class YamlMap {
   Number in_range(const std::string& key, const YAML::Node& node, Number min, Number max) const;
   YAML::Node list(const std::string& key);
 
-  YAML::Node node_;
+  std::shared_ptr<const YAML::Node> node_;
   std::string file_, path_;
   std::vector<std::string> asked_for_;
 };
@@ -66,7 +69,7 @@ YamlMap parse_yaml(const std::string& text, const std::filesystem::path& file,
 /// or numbers, and the mappings in lists, on one line. Read back by YamlMap as the same values.
 std::string yaml_text(const nlohmann::ordered_json& value, int indent = 0);
 
-/// A value of a JSON document as YamlMap reads it; it has no lines.
-YAML::Node yaml_node(const nlohmann::json& value);
+/// An object of a JSON document, of which `path` is named in messages; it has no lines.
+YamlMap yaml_map(const nlohmann::json& value, std::string file, std::string path);
 
 }  // namespace penstock

@@ -3,6 +3,7 @@
 // A text is written plain where every YAML reader takes it as a text, otherwise as a JSON string,
 // which is a double-quoted YAML text.
 #include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <array>
@@ -93,6 +94,8 @@ std::string yaml_text(const Json& value, int indent) {
   return text;
 }
 
+namespace {
+
 YAML::Node yaml_node(const nlohmann::json& value) {
   if (value.is_object()) {
     YAML::Node node(YAML::NodeType::Map);
@@ -106,6 +109,12 @@ YAML::Node yaml_node(const nlohmann::json& value) {
   }
   if (value.is_string()) return YAML::Node(value.get<std::string>());
   return value.is_null() ? YAML::Node() : YAML::Node(value.dump());
+}
+
+}  // namespace
+
+YamlMap yaml_map(const nlohmann::json& value, std::string file, std::string path) {
+  return YamlMap(yaml_node(value), std::move(file), std::move(path));
 }
 
 }  // namespace penstock

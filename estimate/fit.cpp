@@ -93,16 +93,14 @@ void check_profile(const Profile& measured, const Graph& graph, const DeviceSpec
 }
 
 /// 1 / efficiency by class, then seconds of a launch; 0 where nothing is known.
-Eigen::VectorXd solve(const std::vector<TimeSample>& samples) {
-  const auto rows = static_cast<Eigen::Index>(samples.size());
-  Eigen::MatrixXd a(rows, operator_classes + 1);
-  Eigen::VectorXd y(rows);
-  for (Eigen::Index i = 0; i < rows; ++i) {
-    const TimeSample& sample = samples[static_cast<size_t>(i)];
-    y(i) = sample.measured_s;
-    for (size_t k = 0; k <= launches; ++k) a(i, static_cast<Eigen::Index>(k)) = sample.row[k];
+std::vector<double> solve(const std::vector<TimeSample>& samples) {
+  std::vector<std::vector<double>> rows;
+  std::vector<double> measured_s;
+  for (const TimeSample& sample : samples) {
+    rows.emplace_back(sample.row.begin(), sample.row.end());
+    measured_s.push_back(sample.measured_s);
   }
-  return least_absolute_deviations(a, y);
+  return least_absolute_deviations(rows, measured_s);
 }
 
 double estimated_s(const DeviceSpec& device, const TimeRow& row) {
@@ -142,12 +140,12 @@ EfficiencyFit fit_efficiency(const Profile& measured, const Graph& graph,
   std::erase_if(samples,
                 [](const TimeSample& s) { return s.row[launches] == 0 && s.measured_s == 0; });
   EfficiencyFit fit{.device = device};
-  const Eigen::VectorXd solved = solve(samples);
+  const std::vector<double> solved = solve(samples);
   for (size_t kind = 0; kind < operator_classes; ++kind) {
-    const double inverse = solved(static_cast<Eigen::Index>(kind));
+    const double inverse = solved[kind];
     if (inverse > 0) fit.device.efficiency[kind] = 1 / inverse;
   }
-  fit.device.launch_s = solved(static_cast<Eigen::Index>(launches));
+  fit.device.launch_s = solved[launches];
   judge(samples, fit);
   if (measured.optimizer_s_per_byte > 0) {
     fit.device.efficiency[optimizer_class] =

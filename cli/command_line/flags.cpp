@@ -1,15 +1,15 @@
 #include "cli/command_line/flags.hpp"
 
-#include "base/error.hpp"
-
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/quantity.hpp"
 #include "cli/command_line/commands.hpp"
 #include "pipeline/program/schedule.hpp"
@@ -26,7 +26,9 @@ void add_auto_number(CLI::App& app, const std::string& flag, std::optional<Numbe
          [flag, &value](const std::string& text) {
            if (text == "auto") return value.reset();
            Number number{};
-           if (!CLI::detail::lexical_cast(text, number) || number < 1) {
+           const char* end = text.data() + text.size();
+           const auto [read, error] = std::from_chars(text.data(), end, number);
+           if (read != end || error != std::errc() || number < 1) {
              throw InputError(flag, fmt::format("`{}` is not a number of 1 or more", text),
                               "Give a number, or `auto`.");
            }

@@ -15,7 +15,6 @@
 #include "pipeline/program/check.hpp"
 #include "pipeline/program/lowering.hpp"
 #include "pipeline/program/schedule.hpp"
-#include "pipeline/program/schedules/shape.hpp"
 #include "simulator/adaptive/adaptive.hpp"
 
 namespace penstock::cli {
@@ -163,7 +162,7 @@ std::vector<Flow> flows_of(const Program& program) {
 /// An action of every kind, on stages that loop over the ranks: `adaptive` has no program before
 /// its costs are known.
 Program stand_in(const ScheduleShape& shape) {
-  Program program = loop_program(shape);
+  Program program = empty_program(StagePlacement::loop, shape);
   for (const Kind kind : {Kind::forward, Kind::backward_input, Kind::backward_weight}) {
     program.ranks[0].push_back({0, kind, 0});
   }
@@ -172,13 +171,12 @@ Program stand_in(const ScheduleShape& shape) {
 
 Program from_schedule(const SimulateOptions& options) {
   const bool is_adaptive = options.schedule == adaptive_schedule;
-  const Schedule schedule =
-      is_adaptive ? Schedule{} : find_schedule(options.schedule, "--schedule");
+  const Schedule* schedule = is_adaptive ? nullptr : &find_schedule(options.schedule, "--schedule");
   if (!options.ranks || !options.microbatches) {
     throw InputError(options.ranks ? "--microbatches" : "--ranks", "not given", usage);
   }
   const int stages_per_rank =
-      options.stages_per_rank.value_or(std::max(1, schedule.stages_per_rank));
+      options.stages_per_rank.value_or(schedule ? std::max(1, schedule->stages_per_rank) : 1);
   const int64_t stages = int64_t{*options.ranks} * stages_per_rank;
   if (stages > kMaxPairs / *options.microbatches) {
     throw InputError("--microbatches",
@@ -189,7 +187,7 @@ Program from_schedule(const SimulateOptions& options) {
   const ScheduleShape shape{.ranks = *options.ranks,
                             .stages_per_rank = stages_per_rank,
                             .microbatches = *options.microbatches};
-  return is_adaptive ? stand_in(shape) : schedule.generate(shape);
+  return schedule ? schedule->generate(shape) : stand_in(shape);
 }
 
 Program from_file(const SimulateOptions& options) {

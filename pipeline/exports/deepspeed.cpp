@@ -120,7 +120,7 @@ size_t longest_part(const std::vector<size_t>& parts) {
 
 std::string to_deepspeed(const ExportSource& source) {
   const Plan& plan = source.plan;
-  require_schedule(plan, deepspeed, {"1f1b"});
+  require_schedule(plan, deepspeed, &Schedule::ToolNames::deepspeed);
   const ModuleCuts cuts = module_cuts(source);
   const Beyond more = beyond(source);
   const std::vector<size_t> begins = layer_begins(source, cuts, more);

@@ -39,9 +39,14 @@ void require_single(const ExportSource& source, const StageEdge& edge, std::stri
 
 std::string export_place(const Plan& plan) { return plan.path.empty() ? "plan" : plan.path; }
 
-void require_schedule(const Plan& plan, std::string_view tool,
-                      std::initializer_list<std::string_view> names) {
-  if (plan.program.empty() && std::ranges::find(names, plan.schedule) != names.end()) return;
+const Schedule& require_schedule(const Plan& plan, std::string_view tool,
+                                 std::string_view Schedule::ToolNames::*name_there) {
+  std::vector<std::string_view> names;
+  for (const Schedule& schedule : schedules()) {
+    if ((schedule.tools.*name_there).empty()) continue;
+    if (plan.program.empty() && plan.schedule == schedule.name) return schedule;
+    names.push_back(schedule.name);
+  }
   throw InputError(
       fmt::format("{}: {}", export_place(plan), plan.program.empty() ? "schedule" : "program"),
       fmt::format("{} does not run {}", tool,

@@ -1,20 +1,20 @@
 // What several tools cannot say.
 #pragma once
 
-#include <initializer_list>
 #include <string>
 #include <string_view>
 
 #include "pipeline/exports/exports.hpp"
+#include "pipeline/program/schedule.hpp"
 
 namespace penstock {
 
 /// The plan's file, for messages.
 std::string export_place(const Plan& plan);
 
-/// Throws InputError unless the plan's schedule has one of these names.
-void require_schedule(const Plan& plan, std::string_view tool,
-                      std::initializer_list<std::string_view> names);
+/// The plan's schedule, one of those that the tool has a name for. Throws InputError for others.
+const Schedule& require_schedule(const Plan& plan, std::string_view tool,
+                                 std::string_view Schedule::ToolNames::*name_there);
 
 /// Throws InputError where a stage uses values of another than the one before it.
 void require_neighbours(const ExportSource& source, std::string_view tool);

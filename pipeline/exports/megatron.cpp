@@ -80,8 +80,11 @@ void require_interleaving(const Plan& plan) {
   const auto stages = static_cast<int>(plan.stages.size());
   const std::string place = export_place(plan) + ": schedule";
   if (stages == plan.ranks()) {
-    throw InputError(place, "with one stage per rank Megatron runs 1f1b, not interleaved-1f1b",
-                     "Write `schedule: 1f1b`.");
+    const std::string_view not_interleaved = one_f_one_b.name;
+    throw InputError(place,
+                     fmt::format("with one stage per rank Megatron runs {}, not {}",
+                                 not_interleaved, plan.schedule),
+                     fmt::format("Write `schedule: {}`.", not_interleaved));
   }
   if (plan.microbatches < plan.ranks() || plan.ranks() == 1) {
     throw InputError(place,
@@ -139,8 +142,9 @@ std::string recompute_arguments(const std::vector<size_t>& layers) {
 
 std::string to_megatron(const ExportSource& source) {
   const Plan& plan = source.plan;
-  require_schedule(plan, megatron, {"1f1b", "interleaved-1f1b"});
-  if (plan.schedule != "1f1b") require_interleaving(plan);
+  const bool interleaved =
+      require_schedule(plan, megatron, &Schedule::ToolNames::megatron).stages_per_rank != 1;
+  if (interleaved) require_interleaving(plan);
   const ModuleCuts cuts = module_cuts(source);
   const LayerStack stack = layer_stack(source, cuts, megatron);
   const std::vector<size_t> layers = layers_of_stages(source, cuts, stack);
@@ -150,7 +154,7 @@ std::string to_megatron(const ExportSource& source) {
   std::string line = fmt::format(
       "--pipeline-model-parallel-size {} --pipeline-model-parallel-layout '{}' --num-layers {}",
       plan.ranks(), layout_text(stage_letters(layers)), stack.begins.size());
-  if (plan.schedule != "1f1b" && microbatches_per_round(plan) != plan.ranks()) {
+  if (interleaved && microbatches_per_round(plan) != plan.ranks()) {
     line += fmt::format(" --microbatch-group-size-per-virtual-pipeline-stage {}",
                         microbatches_per_round(plan));
   }

@@ -2,10 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "base/error.hpp"
 #include "pipeline/exports/export_checks.hpp"
@@ -16,17 +14,6 @@ namespace penstock {
 namespace {
 
 constexpr std::string_view titan = "TorchTitan";
-
-/// Ours and torch's.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 7> torch_schedules = {{
-    {"gpipe", "GPipe"},
-    {"1f1b", "1F1B"},
-    {"looped-bfs", "LoopedBFS"},
-    {"interleaved-1f1b", "Interleaved1F1B"},
-    {"interleaved-zb", "InterleavedZeroBubble"},
-    {"zbv", "ZBVZeroBubble"},
-    {"dualpipev", "DualPipeV"},
-}};
 
 /// With a schedule file TorchTitan places stage s on rank s mod P.
 void require_loop_placement(const Plan& plan) {
@@ -130,14 +117,12 @@ std::string schedule_lines(const Plan& plan, const std::string& schedule_file) {
 
 }  // namespace
 
+/// Torch's schedules for one stage per rank want a microbatch for each.
 std::string_view torch_schedule_name(const Plan& plan) {
-  if (!plan.program.empty()) return "";
-  const bool whole_ramp = plan.schedule != "gpipe" && plan.schedule != "1f1b";
-  if (!whole_ramp && plan.microbatches < plan.ranks()) return "";
-  for (const auto& [ours, theirs] : torch_schedules) {
-    if (ours == plan.schedule) return theirs;
-  }
-  return "";
+  const Schedule* schedule = plan.program.empty() ? schedule_named(plan.schedule) : nullptr;
+  if (schedule == nullptr) return "";
+  if (schedule->stages_per_rank == 1 && plan.microbatches < plan.ranks()) return "";
+  return schedule->tools.torch;
 }
 
 std::string to_torchtitan(const ExportSource& source, const std::string& schedule_file) {

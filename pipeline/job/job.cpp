@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/paths.hpp"
+#include "base/yaml.hpp"
 
 namespace penstock {
 

@@ -3,14 +3,16 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/yaml.hpp"
 #include "pipeline/job/optimizer_spec.hpp"
 
 namespace penstock {
+
+class YamlMap;
 
 enum class Loss { cross_entropy, mse, output };
 /// `cross_entropy`, as in a job file.

@@ -9,6 +9,7 @@
 #include <numbers>
 
 #include "base/error.hpp"
+#include "base/yaml.hpp"
 
 namespace penstock {
 

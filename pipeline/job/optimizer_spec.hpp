@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "base/yaml.hpp"
-
 namespace penstock {
+
+class YamlMap;
 
 /// Parameters with settings of their own; what is not given is the optimizer's.
 struct ParameterGroup {

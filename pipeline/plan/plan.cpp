@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/paths.hpp"
+#include "base/yaml.hpp"
 #include "pipeline/job/batch.hpp"
 #include "pipeline/plan/sharing.hpp"
 #include "pipeline/program/schedule.hpp"

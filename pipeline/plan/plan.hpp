@@ -12,6 +12,7 @@
 #include "pipeline/job/job.hpp"
 #include "pipeline/program/lowering.hpp"
 #include "pipeline/program/program.hpp"
+#include "pipeline/program/schedule.hpp"
 
 namespace penstock {
 
@@ -54,9 +55,9 @@ struct Plan {
   /// Of the cluster, numbered as listed: that of rank r of replica d at d * ranks() + r. Empty:
   /// rank by rank as listed.
   std::vector<int> devices;
-  std::string schedule = "1f1b";  // or "" where program is given
-  std::string program;            // a CSV file, absolute after reading
-  std::optional<Program> made;    // of schedule `adaptive`: its compute actions; never in the file
+  std::string schedule{one_f_one_b.name};  // or "" where program is given
+  std::string program;                     // a CSV file, absolute after reading
+  std::optional<Program> made;  // of schedule `adaptive`: its compute actions; never in the file
   int64_t microbatches = 1, microbatch = 1, data_parallel = 1;
   std::vector<StagePlan> stages;
   std::map<std::string, std::string> shared_parameters;  // name -> sharing.hpp: shared_ways

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/paths.hpp"
+#include "base/yaml.hpp"
 #include "pipeline/plan/plan.hpp"
 
 namespace penstock {

@@ -1,6 +1,5 @@
 #include "pipeline/profile/fit.hpp"
 
-#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -32,35 +31,31 @@ double median_error(const LineFit& fit, const Samples& samples) {
 /// line's own without any. Smaller ones that took long were held up by something else.
 double slope_of_large(Samples samples, const LineFit& line) {
   std::ranges::sort(samples, std::greater());
-  std::vector<std::pair<double, double>> rows;  // what is met where slope * first = second
+  std::vector<std::vector<double>> rows;  // slope * row = right
+  std::vector<double> right;
   for (const auto& [x, y] : samples) {
     if (y <= 2 * line.offset) break;
-    rows.emplace_back(x / y, (y - line.offset) / y);
+    rows.push_back({x / y});
+    right.push_back((y - line.offset) / y);
   }
   if (rows.empty()) return line.slope;
-  Eigen::MatrixXd a(static_cast<Eigen::Index>(rows.size()), 1);
-  Eigen::VectorXd right(a.rows());
-  for (Eigen::Index i = 0; i < a.rows(); ++i) {
-    std::tie(a(i, 0), right(i)) = rows[static_cast<size_t>(i)];
-  }
-  return least_absolute_deviations(a, right)(0);
+  return least_absolute_deviations(rows, right).front();
 }
 
 }  // namespace
 
 LineFit fit_line(const Samples& samples) {
-  const auto rows = static_cast<Eigen::Index>(samples.size());
-  Eigen::MatrixXd a(rows, 2);
+  std::vector<std::vector<double>> rows;
   double least_x = samples.empty() ? 0 : samples.front().first, most_x = least_x;
-  for (Eigen::Index i = 0; i < rows; ++i) {
-    const auto& [x, y] = samples[static_cast<size_t>(i)];
+  for (const auto& [x, y] : samples) {
     if (y <= 0) throw std::invalid_argument("a line through a sample of 0");
-    a.row(i) << 1 / y, x / y;
+    rows.push_back({1 / y, x / y});
     least_x = std::min(least_x, x), most_x = std::max(most_x, x);
   }
   if (least_x == most_x) throw std::invalid_argument("a line through one point");
-  const Eigen::VectorXd x = least_absolute_deviations(a, Eigen::VectorXd::Ones(rows));
-  LineFit fit{x(0), x(1), 0};
+  const std::vector<double> x =
+      least_absolute_deviations(rows, std::vector<double>(rows.size(), 1.0));
+  LineFit fit{x[0], x[1], 0};
   fit.residual = median_error(fit, samples);
   return fit;
 }

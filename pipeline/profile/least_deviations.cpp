@@ -90,10 +90,7 @@ Vector through_nearest_rows(const Matrix& a, const Vector& y, const Vector& x) {
   return exact.minCoeff() >= 0 && deviation(a, y, exact) <= deviation(a, y, x) ? exact : x;
 }
 
-}  // namespace
-
-Eigen::VectorXd least_absolute_deviations(const Eigen::MatrixXd& a, const Eigen::VectorXd& y) {
-  if (a.rows() != y.size()) throw std::invalid_argument("a row for each measurement");
+Vector fit_deviations(const Matrix& a, const Vector& y) {
   std::vector<int> free;
   for (Eigen::Index k = 0; k < a.cols(); ++k)
     if (!a.col(k).isZero(0)) free.push_back(static_cast<int>(k));
@@ -108,6 +105,27 @@ Eigen::VectorXd least_absolute_deviations(const Eigen::MatrixXd& a, const Eigen:
     if (deviation(a, y, x) < deviation(a, y, best)) best = x;
   }
   return through_nearest_rows(a, y, best);
+}
+
+Matrix matrix(const std::vector<std::vector<double>>& rows) {
+  Matrix result(rows.size(), rows.empty() ? 0 : rows.front().size());
+  for (Eigen::Index i = 0; i < result.rows(); ++i) {
+    const std::vector<double>& row = rows[static_cast<size_t>(i)];
+    if (static_cast<Eigen::Index>(row.size()) != result.cols())
+      throw std::invalid_argument("rows of one length");
+    result.row(i) = Eigen::Map<const Vector>(row.data(), result.cols());
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<double> least_absolute_deviations(const std::vector<std::vector<double>>& a,
+                                              const std::vector<double>& y) {
+  if (a.size() != y.size()) throw std::invalid_argument("a row for each measurement");
+  const Vector x = fit_deviations(
+      matrix(a), Eigen::Map<const Vector>(y.data(), static_cast<Eigen::Index>(y.size())));
+  return {x.begin(), x.end()};
 }
 
 }  // namespace penstock

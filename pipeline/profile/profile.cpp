@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/paths.hpp"
+#include "base/yaml.hpp"
 
 namespace penstock {
 
@@ -177,7 +178,7 @@ Profile read_profile(const std::filesystem::path& path) {
   require_version(root, profile_version);
   Profile profile;
   profile.path = file;
-  profile.job = parse_job(YamlMap(yaml_node(root.at("job").json()), file, "job"), path);
+  profile.job = parse_job(yaml_map(root.at("job").json(), file, "job"), path);
   profile.model_sha256 = root.text("model_sha256");
   profile.device = read_device(root.at("device"));
   read_rates(root, profile);

@@ -1,7 +1,8 @@
 // The bound of bounds.hpp taken apart along the chain, so that a search can bound a split of which
 // it knows only the first stages; and sharper where it knows in which order ranks run F and B.
 //
-// With k microbatches in flight on rank r (in_flight.hpp) and K <= k on the last:
+// Where F and B alternate (Schedule::alternates) with k microbatches in flight on rank r and K <= k
+// on the last:
 //
 //   rank r     F0 F1 … F(k-1) |trip| B0 Fk B1 F(k+1) … F(M-1) |trip| B(M-k) … B(M-1)
 //
@@ -17,7 +18,6 @@
 #include <vector>
 
 #include "planner/bounds/bounds.hpp"
-#include "planner/bounds/in_flight.hpp"
 
 namespace penstock {
 

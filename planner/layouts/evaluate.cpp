@@ -73,13 +73,14 @@ std::vector<int64_t> Evaluator::peaks(const Plan& plan, const Slicing& slicing,
   return bytes;
 }
 
-Evaluator::Evaluated Evaluator::evaluate(Plan& plan, Slicing slicing, Costs costs,
-                                         const MemoryLimit& limit,
-                                         const SimulationOptions& options) {
+std::optional<Evaluator::Evaluated> Evaluator::evaluate(Plan& plan, Slicing slicing, Costs costs,
+                                                        const MemoryLimit& limit,
+                                                        const SimulationOptions& options) {
   Evaluated out{std::move(slicing), std::move(costs), {}};
   if (plan.schedule == adaptive_schedule) {
-    plan.made =
-        adaptive(adaptive_problem(plan, flows(out.slicing), out.costs, inputs_.network, limit));
+    plan.made = find_adaptive(
+        adaptive_problem(plan, flows(out.slicing), out.costs, inputs_.network, limit));
+    if (!plan.made) return std::nullopt;
   }
   out.simulation = simulate(program(plan, out.slicing), out.costs, inputs_.network, options);
   return out;

@@ -1,6 +1,7 @@
 // One split carried through everything that a plan file goes through when it is simulated.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "graph/analysis/analysis.hpp"
@@ -41,9 +42,10 @@ class Evaluator {
   Costs costs(const Plan& plan, Slicing& slicing) const;
   /// Bytes on each rank. Not for `adaptive`, whose actions depend on the costs.
   std::vector<int64_t> peaks(const Plan& plan, const Slicing& slicing, const Costs& costs);
-  /// The same with times. The limit is for `adaptive`, which fills in plan.made.
-  Evaluated evaluate(Plan& plan, Slicing slicing, Costs costs, const MemoryLimit& limit,
-                     const SimulationOptions& options);
+  /// The same with times. The limit is for `adaptive`, which fills in plan.made; absent where it
+  /// finds nothing that fits.
+  std::optional<Evaluated> evaluate(Plan& plan, Slicing slicing, Costs costs,
+                                    const MemoryLimit& limit, const SimulationOptions& options);
 
  private:
   const Program& program(const Plan& plan, const Slicing& slicing);

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "pipeline/program/schedules/shape.hpp"
 #include "planner/layouts/arrangement.hpp"
 
 namespace penstock {
@@ -183,8 +182,7 @@ class Lister {
 }  // namespace
 
 Program PipelineLayout::compute() const {
-  const ScheduleShape shape{ranks, stages_per_rank, static_cast<int>(microbatches)};
-  return schedule ? schedule->generate(shape) : loop_program(shape);
+  return schedule ? schedule->generate(shape()) : empty_program(StagePlacement::loop, shape());
 }
 
 std::vector<PipelineLayout> layouts(const Profile& profile, const PlanRequest& request,

@@ -32,10 +32,15 @@ struct PipelineLayout {
 
   int stages() const { return ranks * stages_per_rank; }
   std::string_view name() const { return schedule ? schedule->name : adaptive_schedule; }
+  ScheduleShape shape() const { return {ranks, stages_per_rank, static_cast<int>(microbatches)}; }
   const Cluster* cluster() const { return devices->cluster ? &*devices->cluster : nullptr; }
   const RankSpeeds& speeds() const { return devices->speeds; }
-  /// Throws InputError for a shape that the schedule does not run; not for `adaptive`, whose stages
-  /// loop over the ranks.
+  /// Why the schedule does not run the shape; `adaptive` runs any.
+  std::optional<Schedule::Refusal> refusal() const {
+    return schedule ? schedule->refusal(shape()) : std::nullopt;
+  }
+  /// Throws InputError for a shape that the schedule does not run. The stages of `adaptive`, which
+  /// has no actions before its costs are known, loop over the ranks.
   Program compute() const;
 };
 

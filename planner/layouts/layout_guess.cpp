@@ -12,24 +12,22 @@ double total(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
-/// Microbatches of all its stages that the first rank holds.
+/// Whole microbatches that the first rank holds.
 double held(const PipelineLayout& layout) {
-  const double p = layout.ranks, v = layout.stages_per_rank;
-  const auto m = static_cast<double>(layout.microbatches);
-  const std::string_view name = layout.name();
-  if (name == "gpipe" || name == "looped-bfs") return m;
-  if (name == "zb-h2") return std::min(m, 2 * p - 1);
-  if (name.starts_with("interleaved")) return std::min(m, (2 * (p - 1) + (v - 1) * p + 1) / v);
-  return std::min(m, p);
+  const ScheduleShape shape = layout.shape();
+  if (!layout.schedule) return std::min(shape.microbatches, shape.ranks);
+  return layout.schedule->held(shape, 0) / static_cast<double>(shape.stages_per_rank);
 }
 
-/// Of (P - 1) stages of F and B.
-double ramp(const PipelineLayout& layout) {
-  const double v = layout.stages_per_rank;
-  if (!layout.schedule) return 1 / (3 * v);
-  const bool v_shaped = layout.schedule->stages_per_rank == 2;
-  if (v_shaped) return 0.1;
-  return (layout.schedule->split_backward ? 1.0 / 3 : 1.0) / v;
+/// How long a rank idles, in microbatches of its own: F, I and W taken as equally long.
+double idle(const PipelineLayout& layout) {
+  constexpr StageTimes equal{1, 1, 1};
+  const ScheduleShape shape = layout.shape();
+  const double hops = shape.ranks - 1;
+  const double idle_s = layout.schedule
+                            ? layout.schedule->idle_s(shape, equal).value_or(hops * equal.whole_s())
+                            : hops * (equal.whole_s() - 2 * equal.weight_s);
+  return idle_s / (shape.stages_per_rank * equal.whole_s());
 }
 
 }  // namespace
@@ -49,10 +47,10 @@ double LayoutGuess::step_s(const PipelineLayout& layout, int64_t limit_bytes) co
   const double kept = held(layout) * kept_bytes_ / p;
   const double room = static_cast<double>(limit_bytes) - fixed_bytes_ / p;
   if (room < held(layout) * given_bytes_) return std::numeric_limits<double>::infinity();
-  const double again = kept > room ? 1 - room / kept : 0;
-  const double each_s = ((1 + again) * forward_s_ + backward_s_) / p;
+  const double recomputed = kept > room ? 1 - room / kept : 0;
+  const double each_s = ((1 + recomputed) * forward_s_ + backward_s_) / p;
   const double mean_speed = layout.speeds().together() / p;
-  const double step_s = ((m + ramp(layout) * (p - 1)) * each_s + once_s_ / p) / mean_speed;
+  const double step_s = ((m + idle(layout)) * each_s + once_s_ / p) / mean_speed;
   return std::max(step_s, m * host_s_ / p);
 }
 

@@ -5,7 +5,6 @@
 #include <numeric>
 #include <tuple>
 
-#include "base/error.hpp"
 #include "pipeline/job/parameters.hpp"
 #include "planner/layouts/layout_bound.hpp"
 #include "planner/layouts/layout_guess.hpp"
@@ -99,18 +98,15 @@ MemoryLimit LayoutSearch::limit(size_t layout) const {
 }
 
 std::unique_ptr<LayoutSpace> LayoutSearch::open(size_t layout) const {
-  try {
-    return std::make_unique<LayoutSpace>(context_, layouts_[layout], limit(layout));
-  } catch (const InputError&) {
-    return nullptr;
-  }
+  if (layouts_[layout].refusal()) return nullptr;
+  return std::make_unique<LayoutSpace>(context_, layouts_[layout], limit(layout));
 }
 
 void LayoutSearch::require_some() const {
-  for (size_t layout = 0; layout < layouts_.size(); ++layout) {
-    if (open(layout)) return;
+  for (const PipelineLayout& layout : layouts_) {
+    if (!layout.refusal()) return;
   }
-  LayoutSpace(context_, layouts_.front(), limit(0));
+  layouts_.front().compute();
 }
 
 double LayoutSearch::weight(const PipelineLayout& layout) const {

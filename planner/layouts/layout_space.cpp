@@ -4,7 +4,6 @@
 #include <limits>
 #include <utility>
 
-#include "base/error.hpp"
 #include "graph/cuts/segments.hpp"
 #include "pipeline/plan/module_names.hpp"
 #include "pipeline/plan/sharing.hpp"
@@ -24,7 +23,7 @@ constexpr int64_t programs_of_sharing = 3;
 constexpr int64_t programs_of_lowering = 3;
 
 /// Of a step, for which a plan that other tools can read may be given up.
-constexpr double least_gain = 1e-3;
+constexpr double min_gain = 1e-3;
 
 PlanningInputs inputs_for(const PlanningInputs& all, const PipelineLayout& layout) {
   const Cluster* cluster = layout.cluster();
@@ -44,14 +43,10 @@ void transmit_all(Slicing& slicing, const std::vector<int>& rank_of_stage) {
     shared.transmitted = !holders_of(shared, rank_of_stage).others.empty();
 }
 
-/// Nothing where `adaptive` finds nothing that fits.
-template <class Run>
-std::optional<LayoutSpace::Result> attempt(const Run& run) {
-  try {
-    return run();
-  } catch (const InputError&) {
-    return std::nullopt;
-  }
+bool has_empty_stage(const std::vector<int>& stage_of_operator, int stages) {
+  std::vector<char> used(static_cast<size_t>(stages), 0);
+  for (const int stage : stage_of_operator) used[static_cast<size_t>(stage)] = 1;
+  return std::ranges::count(used, 0) > 0;
 }
 
 }  // namespace
@@ -72,7 +67,7 @@ LayoutSpace::LayoutSpace(const LayoutContext& context, const PipelineLayout& lay
     const double device_s = costs.forward_s[unit] + costs.backward_s[unit] + weight_s;
     load_.push_back(std::max(device_s, costs.host_s[unit]));
   }
-  splits_ = layout_splits(context, layout, compute, placement_, limit_, std::move(costs));
+  splits_ = layout_splits(context, layout, placement_, limit_, std::move(costs));
 }
 
 std::vector<int> LayoutSpace::proposal() const {
@@ -104,9 +99,9 @@ Costs LayoutSpace::fit(Plan& plan, Slicing& slicing, int& looked) {
   return evaluator_.costs(plan, slicing);
 }
 
-/// Of `adaptive`, which fails where it finds nothing that fits: all ranks alike.
-Evaluator::Evaluated LayoutSpace::adapt(Plan& plan, const Slicing& slicing,
-                                        const SimulationOptions& options) {
+/// Of `adaptive`: all ranks recompute alike, as little as lets something fit.
+std::optional<Evaluator::Evaluated> LayoutSpace::adapt(Plan& plan, const Slicing& slicing,
+                                                       const SimulationOptions& options) {
   const RecomputeLevels of = levels(slicing);
   const auto evaluated = [&](const std::vector<int>& levels) {
     of.note(levels, plan);
@@ -120,13 +115,10 @@ Evaluator::Evaluated LayoutSpace::adapt(Plan& plan, const Slicing& slicing,
     whole.push_back(of.whole(rank));
   }
   if (context_.least_memory) return evaluated(whole);
-  for (const std::vector<int>& levels : {std::vector<int>(whole.size(), 0), all_units}) {
-    try {
-      return evaluated(levels);
-    } catch (const InputError&) {
-    }
+  for (const std::vector<int>& levels : {std::vector<int>(whole.size(), 0), all_units, whole}) {
+    if (auto found = evaluated(levels)) return found;
   }
-  return evaluated(whole);
+  return std::nullopt;
 }
 
 /// The stage of each operator.
@@ -140,7 +132,7 @@ std::vector<int> LayoutSpace::owners(const std::vector<int>& begins) const {
 
 LayoutSpace::Result LayoutSpace::plan(const std::vector<int>& begins,
                                       const SimulationOptions& options) {
-  Result result = run(owners(begins), options);
+  Result result = run(owners(begins), options).value();
   name_stages(inputs_.model, result.evaluated.slicing.stage_of_operator, result.plan);
   return result;
 }
@@ -150,30 +142,28 @@ std::optional<LayoutSpace::Result> LayoutSpace::refined(const Result& found) {
   std::vector<int> stages =
       refined_stages(inputs_.model, inputs_.analysis, slicing, *layout_.measured);
   if (stages == slicing.stage_of_operator) return std::nullopt;
-  try {
-    Result result = run(std::move(stages), {});
-    const Simulation& run = result.evaluated.simulation;
-    const bool fits = limit_.fullest(run.peak_memory_bytes) <= limit_.most;
-    const double most_s = found.evaluated.simulation.makespan_s * (1 - least_gain);
-    if (!fits || run.makespan_s >= most_s) return std::nullopt;
-    name_stages(inputs_.model, result.evaluated.slicing.stage_of_operator, result.plan);
-    return result;
-  } catch (const InputError&) {
-    return std::nullopt;  // a stage without operators, or buffers that it would tear apart
-  }
+  if (has_empty_stage(stages, layout_.stages())) return std::nullopt;
+  std::optional<Result> result = run(std::move(stages), {});
+  if (!result) return std::nullopt;
+  const Simulation& run = result->evaluated.simulation;
+  const bool fits = limit_.fullest(run.peak_memory_bytes) <= limit_.most;
+  const double max_s = found.evaluated.simulation.makespan_s * (1 - min_gain);
+  if (!fits || run.makespan_s >= max_s) return std::nullopt;
+  name_stages(inputs_.model, result->evaluated.slicing.stage_of_operator, result->plan);
+  return result;
 }
 
-LayoutSpace::Result LayoutSpace::run(std::vector<int> stage_of_operator,
-                                     const SimulationOptions& options) {
+std::optional<LayoutSpace::Result> LayoutSpace::run(std::vector<int> stage_of_operator,
+                                                    const SimulationOptions& options) {
   Slicing slicing = evaluator_.slicing(std::move(stage_of_operator), layout_.stages());
   const SharingWays ways = context_.ways;
   if (!ways.transmit || !shares_across_ranks(slicing, placement_.rank_of_stage))
     return run_shared(std::move(slicing), false, options);
   if (!ways.replicate) return run_shared(std::move(slicing), true, options);
-  std::optional<Result> replicated = attempt([&] { return run_shared(slicing, false, options); });
+  std::optional<Result> replicated = run_shared(slicing, false, options);
   if (!replicated) return run_shared(std::move(slicing), true, options);
-  std::optional<Result> transmitted = attempt([&] { return run_shared(slicing, true, options); });
-  if (!transmitted) return std::move(*replicated);
+  std::optional<Result> transmitted = run_shared(slicing, true, options);
+  if (!transmitted) return replicated;
   const int looked = replicated->looked + transmitted->looked;
   Result best =
       better(*transmitted, *replicated) ? std::move(*transmitted) : std::move(*replicated);
@@ -193,13 +183,15 @@ bool LayoutSpace::better(const Result& one, const Result& other) const {
   return key(one) < key(other);
 }
 
-LayoutSpace::Result LayoutSpace::run_shared(Slicing slicing, bool transmitted,
-                                            const SimulationOptions& options) {
+std::optional<LayoutSpace::Result> LayoutSpace::run_shared(Slicing slicing, bool transmitted,
+                                                           const SimulationOptions& options) {
   if (transmitted) transmit_all(slicing, placement_.rank_of_stage);
   Result result{evaluator_.plan(layout_, placement_.rank_of_stage, context_.memory_bytes), {}};
   if (!layout_.schedule) {
     result.looked = 1;
-    result.evaluated = adapt(result.plan, slicing, options);
+    auto evaluated = adapt(result.plan, slicing, options);
+    if (!evaluated) return std::nullopt;
+    result.evaluated = std::move(*evaluated);
     return result;
   }
   Costs costs;
@@ -210,25 +202,23 @@ LayoutSpace::Result LayoutSpace::run_shared(Slicing slicing, bool transmitted,
     result.looked = 1;
   }
   result.evaluated =
-      evaluator_.evaluate(result.plan, std::move(slicing), std::move(costs), limit_, options);
+      evaluator_.evaluate(result.plan, std::move(slicing), std::move(costs), limit_, options)
+          .value();
   return result;
 }
 
 SplitOutcome LayoutSpace::simulate(const std::vector<int>& begins) {
   constexpr double never = std::numeric_limits<double>::infinity();
-  try {
-    const Result result = run(owners(begins), {false, false});
-    const Simulation& run = result.evaluated.simulation;
-    const auto operators = static_cast<int64_t>(context_.inputs.model.operators.size());
-    const int64_t programs = (layout_.schedule ? 1 : programs_of_adaptive) +
-                             (inputs_.network.capacity().empty() ? 0 : programs_of_sharing) +
-                             (std::exchange(lowered_, true) ? 0 : programs_of_lowering);
-    return {run.makespan_s, limit_.fullest(run.peak_memory_bytes),
-            run.actions * programs * result.simulated +
-                operators * effort_per_operator * result.looked};
-  } catch (const InputError&) {
-    return {never, INT64_MAX, 0};
-  }
+  const std::optional<Result> result = run(owners(begins), {false, false});
+  if (!result) return {never, INT64_MAX, 0};
+  const Simulation& run = result->evaluated.simulation;
+  const auto operators = static_cast<int64_t>(context_.inputs.model.operators.size());
+  const int64_t programs = (layout_.schedule ? 1 : programs_of_adaptive) +
+                           (inputs_.network.capacity().empty() ? 0 : programs_of_sharing) +
+                           (std::exchange(lowered_, true) ? 0 : programs_of_lowering);
+  return {run.makespan_s, limit_.fullest(run.peak_memory_bytes),
+          run.actions * programs * result->simulated +
+              operators * effort_per_operator * result->looked};
 }
 
 }  // namespace penstock

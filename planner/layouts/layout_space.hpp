@@ -16,7 +16,7 @@ namespace penstock {
 
 class LayoutSpace : public OpenSpace {
  public:
-  /// Throws InputError for a shape that the schedule does not run.
+  /// Of a layout whose schedule runs its shape.
   LayoutSpace(const LayoutContext& context, const PipelineLayout& layout, MemoryLimit limit);
 
   const SplitSpace& splits() const override { return *splits_; }
@@ -36,7 +36,7 @@ class LayoutSpace : public OpenSpace {
     int looked = 0;     // how often operators were added up
     int simulated = 1;  // once for each way to share parameters
   };
-  /// The plan of a split, with its simulation.
+  /// The plan of a split that fits, with its simulation.
   Result plan(const std::vector<int>& begins, const SimulationOptions& options);
   /// The same with narrower cuts (refine_cuts.hpp), where that makes a step more than 0.1 %
   /// shorter.
@@ -44,13 +44,16 @@ class LayoutSpace : public OpenSpace {
 
  private:
   /// Of operators' stages; without the stages' names. Where ranks share parameters the better way.
-  Result run(std::vector<int> stage_of_operator, const SimulationOptions& options);
-  Result run_shared(Slicing slicing, bool transmitted, const SimulationOptions& options);
+  /// Absent where `adaptive` finds nothing that fits.
+  std::optional<Result> run(std::vector<int> stage_of_operator, const SimulationOptions& options);
+  std::optional<Result> run_shared(Slicing slicing, bool transmitted,
+                                   const SimulationOptions& options);
   bool better(const Result& one, const Result& other) const;
   std::vector<int> owners(const std::vector<int>& begins) const;
   RecomputeLevels levels(const Slicing& slicing) const;
   Costs fit(Plan& plan, Slicing& slicing, int& looked);
-  Evaluator::Evaluated adapt(Plan& plan, const Slicing& slicing, const SimulationOptions& options);
+  std::optional<Evaluator::Evaluated> adapt(Plan& plan, const Slicing& slicing,
+                                            const SimulationOptions& options);
 
   const LayoutContext& context_;
   const PipelineLayout layout_;

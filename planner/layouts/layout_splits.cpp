@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "planner/bounds/in_flight.hpp"
 #include "planner/splits/chain_space.hpp"
 #include "planner/splits/downset_space.hpp"
 #include "planner/splits/launch_space.hpp"
@@ -92,10 +91,20 @@ bool may_recompute(const LayoutContext& context, const MemoryLimit& limit) {
 
 namespace {
 
+/// Microbatches that each rank keeps between its F and B; empty where these do not alternate.
+std::vector<int> in_flight(const PipelineLayout& layout) {
+  std::vector<int> held;
+  if (!layout.schedule->alternates) return held;
+  for (int rank = 0; rank < layout.ranks; ++rank) {
+    held.push_back(layout.schedule->held(layout.shape(), rank));
+  }
+  return held;
+}
+
 /// As if hosts were never behind.
 std::unique_ptr<const SplitSpace> device_splits(const LayoutContext& context,
                                                 const PipelineLayout& layout,
-                                                const Program& compute, const Placement& placement,
+                                                const Placement& placement,
                                                 const MemoryLimit& limit, ChainCosts costs) {
   if (layout.branches)
     return std::make_unique<DownsetSpace>(costs, context.branches, placement, layout.speeds());
@@ -104,7 +113,7 @@ std::unique_ptr<const SplitSpace> device_splits(const LayoutContext& context,
   const bool chain = layout.schedule && layout.stages_per_rank == 1 && costs.weight_s.empty() &&
                      costs.unit_reduce_s.empty() && layout.speeds().equal() && limit.less.empty();
   if (chain && layout.ranks * units * units <= most_chain_steps) {
-    std::vector<int> held = in_flight(compute);
+    const std::vector<int> held = in_flight(layout);
     return std::make_unique<ChainSpace>(
         ChainBound(std::move(costs), layout.ranks, static_cast<int>(layout.microbatches), held),
         ChainMemory(bytes, layout.ranks, held, may_recompute(context, limit)));
@@ -126,14 +135,13 @@ bool has_hosts(const ChainCosts& costs) {
 
 std::unique_ptr<const SplitSpace> layout_splits(const LayoutContext& context,
                                                 const PipelineLayout& layout,
-                                                const Program& compute, const Placement& placement,
+                                                const Placement& placement,
                                                 const MemoryLimit& limit, ChainCosts costs) {
-  if (!has_hosts(costs))
-    return device_splits(context, layout, compute, placement, limit, std::move(costs));
+  if (!has_hosts(costs)) return device_splits(context, layout, placement, limit, std::move(costs));
   WorkSums hosts(costs, placement.microbatches,
                  layout.branches ? context.branches->grown() : WorkSums::prefixes(costs.units()));
   return std::make_unique<LaunchSpace>(
-      device_splits(context, layout, compute, placement, limit, std::move(costs)), std::move(hosts),
+      device_splits(context, layout, placement, limit, std::move(costs)), std::move(hosts),
       placement);
 }
 

@@ -38,7 +38,7 @@ bool may_recompute(const LayoutContext& context, const MemoryLimit& limit);
 /// `costs` as above, for the schedule's backwards.
 std::unique_ptr<const SplitSpace> layout_splits(const LayoutContext& context,
                                                 const PipelineLayout& layout,
-                                                const Program& compute, const Placement& placement,
+                                                const Placement& placement,
                                                 const MemoryLimit& limit, ChainCosts costs);
 
 }  // namespace penstock

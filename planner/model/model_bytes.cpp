@@ -1,4 +1,7 @@
-// The bytes of model_chain.hpp, with the arithmetic of simulator/costs/plan_costs.cpp.
+// The bytes of model_chain.hpp, of the same terms as the memory of a plan
+// (simulator/costs/stage_terms.hpp). They are added up unit by unit, for all stages that begin with
+// the same unit at once: what a stage uses twice has to be known as it grows, which is why tensors
+// and values are counted here and not by a plan's costs.
 #include <algorithm>
 #include <set>
 
@@ -24,14 +27,16 @@ struct ModelChain::Holdings {
   std::set<OperatorId> operators;
   std::set<int> tensors;
   std::set<ValueId> given;  // user inputs and what comes from stages before
-  int64_t tensor_bytes = 0, saved_bytes = 0, transient_bytes = 0;  // tensors as they are trained
-  int64_t shared_bytes = 0;                                        // used outside the stage as well
+  OperatorSums sums;
+  int64_t tensor_bytes = 0;  // as they are trained
+  int64_t shared_bytes = 0;  // used outside the stage as well
   int64_t given_bytes = 0, received_bytes = 0, returned_bytes = 0;
 
-  void add_operator(OperatorId id, const HeldBytes& held) {
-    if (!operators.insert(id).second) return;
-    saved_bytes += held.after_forward;
-    transient_bytes = std::max({transient_bytes, held.transient_forward, held.transient_backward});
+  void add_operator(OperatorId id, const OperatorCost& cost) {
+    if (operators.insert(id).second) sums.add(cost);
+  }
+  int64_t transient_bytes() const {
+    return std::max(sums.transient_forward_bytes, sums.transient_backward_bytes);
   }
   void add_tensor(int index, int64_t bytes, bool shared) {
     if (!tensors.insert(index).second) return;
@@ -73,14 +78,11 @@ void ModelChain::add_unit(const Job& job, int unit, int stage_begin,
                           const MicrobatchCosts& measured, const std::vector<int64_t>& sizes,
                           SharingWays ways, Holdings& stage) const {
   const StageSlice& slice = slicing_.stages[unit];
-  for (const OperatorId id : slice.operators) stage.add_operator(id, measured.operators[id].held);
+  for (const OperatorId id : slice.operators) stage.add_operator(id, measured.operators[id]);
   for (const int index : slice.tensors) {
     const StoredTensor& tensor = model_.tensors[index];
     const bool received = ways.transmit && first_using_[index] < stage_begin;
-    stage.add_tensor(index,
-                     tensor.bytes() + (received ? penstock::gradient_bytes(job, tensor)
-                                                : training_bytes(job, tensor)),
-                     units_using_[index] > 1);
+    stage.add_tensor(index, fixed_bytes(job, tensor, !received), units_using_[index] > 1);
   }
   for (const ValueId input : slice.user_inputs) stage.add_input(input, sizes[input]);
   for (const StageEdge& edge : slicing_.edges) {
@@ -93,7 +95,6 @@ void ModelChain::add_unit(const Job& job, int unit, int stage_begin,
 StageTable ModelChain::bytes(const Profile& profile, const MicrobatchCosts& measured,
                              SharingWays ways) const {
   const std::vector<int64_t> sizes = value_bytes(model_, measured.microbatch);
-  const int64_t depth = Link{}.receive_depth;  // as plan_costs: receives posted ahead, and one send
   StageTable table(units());
   for (int begin = 0; begin < units(); ++begin) {
     Holdings stage;
@@ -101,12 +102,12 @@ StageTable ModelChain::bytes(const Profile& profile, const MicrobatchCosts& meas
       add_unit(profile.job, end - 1, begin, measured, sizes, ways, stage);
       const Outgoing out = outgoing(begin, end, sizes);
       StageBytes& bytes = table.at(begin, end);
-      const int64_t messages = depth * (stage.received_bytes + out.expected_bytes) +
-                               out.sent_bytes + stage.returned_bytes;
-      bytes.always = stage.tensor_bytes + stage.transient_bytes + messages;
+      const int64_t messages = message_buffer_bytes(stage.received_bytes + out.expected_bytes,
+                                                    out.sent_bytes + stage.returned_bytes);
+      bytes.always = stage.tensor_bytes + stage.transient_bytes() + messages;
       bytes.common = messages + stage.shared_bytes;
-      bytes.transient = stage.transient_bytes;
-      bytes.per_microbatch = stage.saved_bytes + stage.given_bytes;
+      bytes.transient = stage.transient_bytes();
+      bytes.per_microbatch = stage.sums.saved_bytes + stage.given_bytes;
       bytes.given = stage.given_bytes;
     }
   }

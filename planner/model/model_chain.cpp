@@ -46,9 +46,51 @@ std::vector<int> ModelChain::operators(const std::vector<int>& stage_of_unit) co
   return stages;
 }
 
-bool ModelChain::makes_loss(int unit) const {
-  const std::vector<int>& outputs = slicing_.stages[unit].outputs;
-  return std::find(outputs.begin(), outputs.end(), 0) != outputs.end();
+namespace {
+
+using Backward = ModelChain::Backward;
+
+void add_operators(const OperatorSums& sums, Backward backward, ChainCosts& costs) {
+  costs.forward_s.push_back(sums.forward.device_s);
+  if (backward == Backward::whole) {
+    costs.backward_s.push_back(sums.backward.device_s);
+  } else {
+    costs.backward_s.push_back(sums.backward_input.device_s);
+    costs.weight_s.push_back(sums.backward_weight.device_s);
+  }
+}
+
+/// A host issues B, or I and W, or whichever of the two takes it less.
+double unit_host_s(const OperatorSums& sums, Backward backward) {
+  const double whole_s = sums.backward.host_s;
+  const double parts_s = sums.backward_input.host_s + sums.backward_weight.host_s;
+  const double backward_s = backward == Backward::whole   ? whole_s
+                            : backward == Backward::split ? parts_s
+                                                          : std::min(whole_s, parts_s);
+  return sums.forward.host_s + backward_s;
+}
+
+/// A backward takes no less than the faster of B and I with W, and its I no less than the faster of
+/// B and I.
+void take_the_faster(const OperatorSums& sums, double& input_s, double& weight_s) {
+  const double whole_s = sums.backward.device_s;
+  const double both_s = std::min(whole_s, input_s + weight_s);
+  input_s = std::min(whole_s, input_s);
+  weight_s = std::max(0.0, both_s - input_s);
+}
+
+}  // namespace
+
+/// Of each unit's own operators.
+std::vector<OperatorSums> ModelChain::unit_sums(const MicrobatchCosts& measured) const {
+  std::vector<OperatorSums> sums(static_cast<size_t>(units()));
+  for (int unit = 0; unit < units(); ++unit) {
+    for (const OperatorId id : slicing_.stages[unit].operators) {
+      if (slicing_.stage_of_operator[id] == unit) sums[unit].add(measured.operators[id]);
+    }
+    if (makes_loss(slicing_.stages[unit])) sums[unit].add_loss(measured);
+  }
+  return sums;
 }
 
 ChainCosts ModelChain::costs(const Profile& profile, const MicrobatchCosts& measured,
@@ -59,11 +101,13 @@ ChainCosts ModelChain::costs(const Profile& profile, const MicrobatchCosts& meas
   costs.action_s = profile.action_overhead_s;
   costs.first_action_s = profile.action_overhead_s * measured.first_microbatch_excess;
   costs.propagation_s = link.propagation_s;
-  costs.forward_s.assign(units(), 0.0);
-  costs.backward_s.assign(units(), 0.0);
-  if (backward != Backward::whole) costs.weight_s.assign(units(), 0.0);
+  costs.host_actions_s = (backward == Backward::split ? 3 : 2) * profile.action_host_s;
   if (backward == Backward::split) costs.weight_action_s = costs.action_s;
-  for (int unit = 0; unit < units(); ++unit) add_operators(unit, measured, costs);
+  const std::vector<OperatorSums> sums = unit_sums(measured);
+  for (const OperatorSums& unit : sums) {
+    add_operators(unit, backward, costs);
+    costs.host_s.push_back(unit_host_s(unit, backward));
+  }
   add_inputs(measured, costs);
   for (int unit = 0; unit < units(); ++unit) {
     const double weight_s = backward == Backward::whole ? 0.0 : costs.weight_s[unit];
@@ -71,94 +115,42 @@ ChainCosts ModelChain::costs(const Profile& profile, const MicrobatchCosts& meas
     costs.first_backward_s.push_back((costs.backward_s[unit] + weight_s) *
                                      measured.first_microbatch_excess);
   }
-  if (backward == Backward::either) take_the_faster(measured, costs);
+  for (int unit = 0; unit < units() && backward == Backward::either; ++unit)
+    take_the_faster(sums[unit], costs.backward_s[unit], costs.weight_s[unit]);
   add_parameters(profile, ways, costs);
-  add_hosts(profile, measured, backward, costs);
   for (int cut = 1; cut < units(); ++cut) add_cut(cut, measured.microbatch, link, costs);
   return costs;
 }
 
-void ModelChain::add_operators(int unit, const MicrobatchCosts& measured, ChainCosts& costs) const {
-  for (const OperatorId id : slicing_.stages[unit].operators) {
-    if (slicing_.stage_of_operator[id] != unit) continue;
-    const ActionTimes& times = measured.operators[id].times;
-    costs.forward_s[unit] += times.forward.mean_s;
-    if (costs.weight_s.empty()) {
-      costs.backward_s[unit] += times.backward.mean_s;
-    } else {
-      costs.backward_s[unit] += times.backward_input.mean_s;
-      costs.weight_s[unit] += times.backward_weight.mean_s;
-    }
-  }
-  if (makes_loss(unit)) costs.forward_s[unit] += measured.loss_forward.mean_s;
-}
-
-/// A host issues B, or I and W, or whichever of the two takes it less.
-void ModelChain::add_hosts(const Profile& profile, const MicrobatchCosts& measured,
-                           Backward backward, ChainCosts& costs) const {
-  costs.host_actions_s = (backward == Backward::split ? 3 : 2) * profile.action_host_s;
-  for (int unit = 0; unit < units(); ++unit) {
-    double forward_s = makes_loss(unit) ? measured.loss_forward.host_s : 0, whole_s = 0,
-           parts_s = 0;
-    for (const OperatorId id : slicing_.stages[unit].operators) {
-      if (slicing_.stage_of_operator[id] != unit) continue;
-      const ActionTimes& times = measured.operators[id].times;
-      forward_s += times.forward.host_s;
-      whole_s += times.backward.host_s;
-      parts_s += times.backward_input.host_s + times.backward_weight.host_s;
-    }
-    const double either_s = std::min(whole_s, parts_s);
-    const double backward_s = backward == Backward::whole   ? whole_s
-                              : backward == Backward::split ? parts_s
-                                                            : either_s;
-    costs.host_s.push_back(forward_s + backward_s);
-  }
-}
-
-/// A backward takes no less than the faster of B and I with W, and its I no less than the faster of
-/// B and I.
-void ModelChain::take_the_faster(const MicrobatchCosts& measured, ChainCosts& costs) const {
-  for (int unit = 0; unit < units(); ++unit) {
-    double whole_s = 0;
-    for (const OperatorId id : slicing_.stages[unit].operators) {
-      if (slicing_.stage_of_operator[id] != unit) continue;
-      whole_s += measured.operators[id].times.backward.mean_s;
-    }
-    const double both_s = std::min(whole_s, costs.backward_s[unit] + costs.weight_s[unit]);
-    costs.backward_s[unit] = std::min(whole_s, costs.backward_s[unit]);
-    costs.weight_s[unit] = std::max(0.0, both_s - costs.backward_s[unit]);
-  }
-}
-
-/// Reading a microbatch is shared out over inputs and target, each to those who read it.
+/// An input counts in the first unit that reads it: later ones may be of the same stage.
 void ModelChain::add_inputs(const MicrobatchCosts& measured, ChainCosts& costs) const {
-  const double share_s = measured.load_batch_s / static_cast<double>(model_.inputs.size() + 1);
   std::set<ValueId> read;
   for (int unit = 0; unit < units(); ++unit) {
-    for (const ValueId input : slicing_.stages[unit].user_inputs) {
-      if (read.insert(input).second) costs.forward_s[unit] += share_s;
-    }
-    if (makes_loss(unit)) costs.forward_s[unit] += share_s;
+    const StageSlice& slice = slicing_.stages[unit];
+    const auto inputs = static_cast<size_t>(std::ranges::count_if(
+        slice.user_inputs, [&](ValueId input) { return read.insert(input).second; }));
+    costs.forward_s[unit] += load_s(measured, model_, inputs, makes_loss(slice));
   }
 }
 
-/// Stages of units that are no intervals come in any order, and the first of them is the owner.
+/// Non-contiguous stages come in any order, and the first of them is the owner.
 bool ModelChain::owner_unknown(int tensor, SharingWays ways) const {
   return ways.transmit && begins_.empty() && units_using_[tensor] > 1;
 }
 
 void ModelChain::add_parameters(const Profile& profile, SharingWays ways, ChainCosts& costs) const {
-  costs.optimizer_s.assign(units(), 0.0);
   std::set<int> updated;
   for (int unit = 0; unit < units(); ++unit) {
+    int64_t trained_bytes = 0, stepped_bytes = 0;
     for (const int index : slicing_.stages[unit].tensors) {
       const StoredTensor& tensor = model_.tensors[index];
       if (!tensor.requires_grad) continue;
-      const auto bytes = static_cast<double>(tensor.bytes());
-      costs.first_backward_s[unit] -= profile.accumulate_s_per_byte * bytes;
+      trained_bytes += tensor.bytes();
       if (owner_unknown(index, ways) || !updated.insert(index).second) continue;
-      costs.optimizer_s[unit] += (profile.optimizer_s_per_byte + profile.zero_s_per_byte) * bytes;
+      stepped_bytes += tensor.bytes();
     }
+    costs.first_backward_s[unit] -= accumulate_s(profile, trained_bytes);
+    costs.optimizer_s.push_back(step_s(profile, stepped_bytes, 0));
   }
 }
 
@@ -203,12 +195,10 @@ void ModelChain::add_cut(int cut, int64_t microbatch, const Link& link, ChainCos
   bool gradient = false;
   for (const StageEdge& edge : slicing_.edges) {
     if (edge.producer != cut - 1 || edge.consumer != cut) continue;
-    for (const Crossing& crossing : edge.values) {
-      const int64_t bytes = model_.values[crossing.value].bytes(microbatch);
-      forward += bytes;
-      gradient = gradient || crossing.carries_gradient;
-      if (crossing.carries_gradient) backward += bytes;
-    }
+    const FlowBytes flow = flow_bytes(model_, edge, microbatch);
+    forward += flow.forward_bytes;
+    backward += flow.backward_bytes;
+    gradient = gradient || std::ranges::any_of(edge.values, &Crossing::carries_gradient);
   }
   costs.linked.push_back(gradient);
   costs.cut_forward_s.push_back(link.transfer_s(forward) + link.propagation_s);

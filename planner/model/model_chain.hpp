@@ -1,6 +1,6 @@
-// A model as a chain of units, as the search sees it: costs and bytes from the profile, with the
-// arithmetic of simulator/costs/plan_costs.hpp, so that the bounds of a split are never above its
-// simulation.
+// A model as a chain of units, as the search sees it: costs and bytes from the profile, of the same
+// terms as the costs of a plan (simulator/costs/stage_terms.hpp), so that the bounds of a split are
+// never above its simulation.
 //
 // Times count an operator once, in its own unit; a constant or parameter-derived value, which
 // stages compute where they need it, only if that unit needs it. A parameter is updated in the
@@ -18,6 +18,7 @@
 #include "pipeline/profile/profile.hpp"
 #include "planner/bounds/bounds.hpp"
 #include "planner/bounds/chain_memory.hpp"
+#include "simulator/costs/stage_terms.hpp"
 #include "simulator/network/cluster.hpp"
 
 namespace penstock {
@@ -66,17 +67,13 @@ class ModelChain {
   void add_unit(const Job& job, int unit, int stage_begin, const MicrobatchCosts& measured,
                 const std::vector<int64_t>& sizes, SharingWays ways, Holdings& stage) const;
 
-  void add_operators(int unit, const MicrobatchCosts& measured, ChainCosts& costs) const;
-  void add_hosts(const Profile& profile, const MicrobatchCosts& measured, Backward backward,
-                 ChainCosts& costs) const;
+  std::vector<OperatorSums> unit_sums(const MicrobatchCosts& measured) const;
+  void add_inputs(const MicrobatchCosts& measured, ChainCosts& costs) const;
   void add_parameters(const Profile& profile, SharingWays ways, ChainCosts& costs) const;
   double reduce_s(const Job& job, const Link& link, int stages, SharingWays ways) const;
   double shared_s(const Link& link, int64_t bytes, int ranks, SharingWays ways) const;
   bool owner_unknown(int tensor, SharingWays ways) const;
-  void take_the_faster(const MicrobatchCosts& measured, ChainCosts& costs) const;
-  void add_inputs(const MicrobatchCosts& measured, ChainCosts& costs) const;
   void add_cut(int cut, int64_t microbatch, const Link& link, ChainCosts& costs) const;
-  bool makes_loss(int unit) const;
 
   void count_users();
 

@@ -45,41 +45,51 @@ class Choice {
     const Simulation run =
         simulate_compute(program, problem_.flows, problem_.costs, problem_.network, {false, false});
     const int64_t fullest = problem_.memory.fullest(run.peak_memory_bytes);
-    least_bytes_ = std::min(least_bytes_, fullest);
+    min_bytes_ = std::min(min_bytes_, fullest);
     if (fullest > problem_.memory.most) return;
     if (best_ && run.makespan_s >= best_s_) return;
     best_s_ = run.makespan_s;
     best_ = std::move(program);
   }
 
-  Program take() {
-    if (best_) return std::move(*best_);
-    throw InputError(
-        "schedule adaptive",
-        fmt::format("nothing fits into {} per rank: the best needs {} too much",
-                    format(problem_.memory), format_bytes(least_bytes_ - problem_.memory.most)),
-        "Give more memory, or use smaller microbatches, more ranks or recompute.");
-  }
+  std::optional<Program> take() { return std::move(best_); }
+
+  /// Of the program that needs least.
+  int64_t missing_bytes() const { return min_bytes_ - problem_.memory.most; }
 
  private:
   const AdaptiveProblem& problem_;
   std::optional<Program> best_;
   double best_s_ = 0;
-  int64_t least_bytes_ = INT64_MAX;
+  int64_t min_bytes_ = INT64_MAX;
 };
 
 /// Named schedules that run these stages on these ranks.
 void offer_named(const AdaptiveProblem& problem, Choice& choice) {
   const int stages = static_cast<int>(problem.rank_of_stage.size());
   if (stages % problem.ranks != 0) return;
+  const ScheduleShape shape{problem.ranks, stages / problem.ranks, problem.microbatches};
   for (const Schedule& schedule : schedules()) {
-    try {
-      Program program =
-          schedule.generate({problem.ranks, stages / problem.ranks, problem.microbatches});
-      if (program.rank_of_stage == problem.rank_of_stage) choice.offer(std::move(program));
-    } catch (const InputError&) {  // a shape that this one does not run
+    if (schedule.refusal(shape)) continue;
+    Program program = schedule.generate(shape);
+    if (program.rank_of_stage == problem.rank_of_stage) choice.offer(std::move(program));
+  }
+}
+
+Choice choose(const AdaptiveProblem& problem) {
+  Choice choice(problem);
+  offer_named(problem, choice);
+  using Order = ListRule::Order;
+  for (const Order order :
+       {Order::input_forward_weight, Order::input_weight_forward, Order::forward_input_weight}) {
+    for (const double ahead : {0.0, 1.0, 1.5, 2.0}) {
+      for (const bool deepest_first : {true, false}) {
+        auto program = list_schedule(problem, {order, deepest_first, ahead});
+        if (program) choice.offer(merged(std::move(*program), problem.costs));
+      }
     }
   }
+  return choice;
 }
 
 }  // namespace
@@ -96,20 +106,17 @@ AdaptiveProblem adaptive_problem(const Plan& plan, std::vector<Flow> flows, Cost
   return problem;
 }
 
+std::optional<Program> find_adaptive(const AdaptiveProblem& problem) {
+  return choose(problem).take();
+}
+
 Program adaptive(const AdaptiveProblem& problem) {
-  Choice choice(problem);
-  offer_named(problem, choice);
-  using Order = ListRule::Order;
-  for (const Order order :
-       {Order::input_forward_weight, Order::input_weight_forward, Order::forward_input_weight}) {
-    for (const double ahead : {0.0, 1.0, 1.5, 2.0}) {
-      for (const bool deepest_first : {true, false}) {
-        auto program = list_schedule(problem, {order, deepest_first, ahead});
-        if (program) choice.offer(merged(std::move(*program), problem.costs));
-      }
-    }
-  }
-  return choice.take();
+  Choice choice = choose(problem);
+  if (auto program = choice.take()) return std::move(*program);
+  throw InputError("schedule adaptive",
+                   fmt::format("nothing fits into {} per rank: the best needs {} too much",
+                               format(problem.memory), format_bytes(choice.missing_bytes())),
+                   "Give more memory, or use smaller microbatches, more ranks or recompute.");
 }
 
 }  // namespace penstock

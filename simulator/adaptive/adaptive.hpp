@@ -2,6 +2,7 @@
 // a memory cap, with the backward in two parts wherever that helps.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "pipeline/plan/plan.hpp"
@@ -28,8 +29,10 @@ AdaptiveProblem adaptive_problem(const Plan& plan, std::vector<Flow> flows, Cost
 
 /// The fastest in simulation of what a list scheduler makes under several rules and of every named
 /// schedule that runs these stages on these ranks, of those that keep to the cap; so never slower
-/// than the best named one. Deterministic. Throws InputError where nothing keeps to the cap, naming
-/// the least that was needed.
+/// than the best named one. Deterministic. Absent where nothing keeps to the cap.
+std::optional<Program> find_adaptive(const AdaptiveProblem& problem);
+
+/// The same. Throws InputError where nothing keeps to the cap, naming the least that was needed.
 Program adaptive(const AdaptiveProblem& problem);
 
 }  // namespace penstock

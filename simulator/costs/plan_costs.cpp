@@ -14,6 +14,7 @@
 #include "pipeline/program/schedule.hpp"
 #include "simulator/costs/recompute_costs.hpp"
 #include "simulator/costs/reduce_costs.hpp"
+#include "simulator/costs/stage_terms.hpp"
 
 namespace penstock {
 
@@ -69,7 +70,9 @@ class PlanCosts {
     for (size_t stage = 0; stage < slicing_.stages.size(); ++stage) {
       costs.stages.push_back(stage_costs(stage));
     }
-    for (const StageEdge& edge : slicing_.edges) costs.flows.push_back(flow(edge));
+    for (const StageEdge& edge : slicing_.edges) {
+      costs.flows.push_back(flow_bytes(model_, edge, plan_.microbatch));
+    }
     costs.receive_buffer_bytes = message_buffers(costs.flows);
     return costs;
   }
@@ -92,55 +95,40 @@ class PlanCosts {
     costs.first_forward_s = costs.forward_s * excess;
     // Microbatch 0 stores its gradients where the others add theirs. Where backwards may be split
     // some may be whole, too: neither takes less than no time.
-    costs.first_backward_s = std::max(
-        backward_s * excess - profile_.accumulate_s_per_byte * static_cast<double>(trainable_bytes),
-        -(splits_backward(plan_) ? std::min(costs.backward_input_s, costs.backward_s)
-                                 : costs.backward_s));
+    costs.first_backward_s =
+        std::max(backward_s * excess - accumulate_s(profile_, trainable_bytes),
+                 -(splits_backward(plan_) ? std::min(costs.backward_input_s, costs.backward_s)
+                                          : costs.backward_s));
     if (cluster_) slow_down(costs, slowest_replica(plan_.stages[stage].rank));
     reductions_.add(static_cast<int>(stage), gradient_bytes, costs);
     return costs;
   }
 
   void add_operators(const StageSlice& slice, StageCosts& costs) const {
-    const double overhead_s = profile_.action_overhead_s, host_s = profile_.action_host_s;
-    costs.forward_host_s = costs.backward_host_s = costs.backward_input_host_s =
-        costs.backward_weight_host_s = host_s;
-    costs.forward_s = costs.backward_s = costs.backward_input_s = costs.backward_weight_s =
-        overhead_s;
+    const WorkSeconds overhead{profile_.action_overhead_s, profile_.action_host_s};
+    OperatorSums sums{overhead, overhead, overhead, overhead};
     for (const OperatorId id : slice.operators) {
-      const OperatorCost& cost = measured_.operators[static_cast<size_t>(id)];
-      costs.forward_s += cost.times.forward.mean_s;
-      costs.backward_s += cost.times.backward.mean_s;
-      costs.backward_input_s += cost.times.backward_input.mean_s;
-      costs.backward_weight_s += cost.times.backward_weight.mean_s;
-      costs.forward_host_s += cost.times.forward.host_s;
-      costs.backward_host_s += cost.times.backward.host_s;
-      costs.backward_input_host_s += cost.times.backward_input.host_s;
-      costs.backward_weight_host_s += cost.times.backward_weight.host_s;
-      costs.saved_bytes += cost.held.after_forward;
-      costs.saved_weight_bytes += cost.held.after_input;
-      costs.transient_forward_bytes =
-          std::max(costs.transient_forward_bytes, cost.held.transient_forward);
-      costs.transient_backward_bytes =
-          std::max(costs.transient_backward_bytes, cost.held.transient_backward);
+      sums.add(measured_.operators[static_cast<size_t>(id)]);
     }
-    if (makes_loss(slice)) {
-      costs.forward_s += measured_.loss_forward.mean_s;
-      costs.forward_host_s += measured_.loss_forward.host_s;
-    }
+    if (makes_loss(slice)) sums.add_loss(measured_);
+    costs.forward_s = sums.forward.device_s;
+    costs.backward_s = sums.backward.device_s;
+    costs.backward_input_s = sums.backward_input.device_s;
+    costs.backward_weight_s = sums.backward_weight.device_s;
+    costs.forward_host_s = sums.forward.host_s;
+    costs.backward_host_s = sums.backward.host_s;
+    costs.backward_input_host_s = sums.backward_input.host_s;
+    costs.backward_weight_host_s = sums.backward_weight.host_s;
+    costs.saved_bytes = sums.saved_bytes;
+    costs.saved_weight_bytes = sums.saved_weight_bytes;
+    costs.transient_forward_bytes = sums.transient_forward_bytes;
+    costs.transient_backward_bytes = sums.transient_backward_bytes;
   }
 
-  static bool makes_loss(const StageSlice& slice) {
-    return std::ranges::find(slice.outputs, 0) != slice.outputs.end();
-  }
-
-  /// What F is given is held as long as what it saves. Reading a microbatch from the data is shared
-  /// out over those who read: one part per input, one for the target.
+  /// What F is given is held as long as what it saves.
   void add_inputs(size_t stage, StageCosts& costs) const {
     const StageSlice& slice = slicing_.stages[stage];
-    const size_t reads = slice.user_inputs.size() + (makes_loss(slice) ? 1 : 0);
-    costs.forward_s += measured_.load_batch_s * static_cast<double>(reads) /
-                       static_cast<double>(model_.inputs.size() + 1);
+    costs.forward_s += load_s(measured_, model_, slice.user_inputs.size(), makes_loss(slice));
     costs.saved_bytes += input_bytes(stage);
   }
 
@@ -166,18 +154,13 @@ class PlanCosts {
       if (!seen.insert(index).second) continue;
       const StoredTensor& tensor = model_.tensors[static_cast<size_t>(index)];
       if (tensor.requires_grad) trained.parameter_bytes += tensor.bytes();
-      if (reductions_.steps(index, rank)) {
-        costs.fixed_bytes += tensor.bytes() + training_bytes(plan_.job, tensor);
-        if (tensor.requires_grad) stepped_bytes += tensor.bytes();
-        trained.gradient_bytes += gradient_bytes(plan_.job, tensor);
-      } else {
-        costs.fixed_bytes += tensor.bytes() + gradient_bytes(plan_.job, tensor);
-      }
+      const bool stepped = reductions_.steps(index, rank);
+      costs.fixed_bytes += fixed_bytes(plan_.job, tensor, stepped);
+      if (!stepped) continue;
+      if (tensor.requires_grad) stepped_bytes += tensor.bytes();
+      trained.gradient_bytes += gradient_bytes(plan_.job, tensor);
     }
-    costs.optimizer_s =
-        (profile_.optimizer_s_per_byte + profile_.zero_s_per_byte) *
-            static_cast<double>(stepped_bytes) +
-        profile_.zero_s_per_byte * static_cast<double>(trained.parameter_bytes - stepped_bytes);
+    costs.optimizer_s = step_s(profile_, stepped_bytes, trained.parameter_bytes - stepped_bytes);
     return trained;
   }
 
@@ -195,17 +178,7 @@ class PlanCosts {
     costs.transient_backward_bytes = again.transient_backward_bytes;
   }
 
-  FlowBytes flow(const StageEdge& edge) const {
-    FlowBytes bytes{.from = edge.producer, .to = edge.consumer};
-    for (const Crossing& crossing : edge.values) {
-      bytes.forward_bytes += value_bytes(crossing.value);
-      if (crossing.carries_gradient) bytes.backward_bytes += value_bytes(crossing.value);
-    }
-    return bytes;
-  }
-
-  /// Per channel: on the receiving rank the receives that are posted ahead, on the sending rank one
-  /// message that is still on its way. A channel of several flows is counted with its largest.
+  /// Of each rank. A channel of several flows is counted with its largest.
   std::vector<int64_t> message_buffers(const std::vector<FlowBytes>& flows) const {
     std::map<std::tuple<int, int, bool>, int64_t> largest;
     for (const FlowBytes& flow : flows) {
@@ -219,8 +192,8 @@ class PlanCosts {
     }
     std::vector<int64_t> buffers(static_cast<size_t>(ranks_), 0);
     for (const auto& [channel, bytes] : largest) {
-      buffers[static_cast<size_t>(std::get<0>(channel))] += bytes;
-      buffers[static_cast<size_t>(std::get<1>(channel))] += Link{}.receive_depth * bytes;
+      buffers[static_cast<size_t>(std::get<0>(channel))] += message_buffer_bytes(0, bytes);
+      buffers[static_cast<size_t>(std::get<1>(channel))] += message_buffer_bytes(bytes, 0);
     }
     return buffers;
   }

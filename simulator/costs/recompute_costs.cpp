@@ -3,25 +3,16 @@
 #include <algorithm>
 #include <set>
 
+#include "simulator/costs/stage_terms.hpp"
+
 namespace penstock {
 
 namespace {
 
-/// A part of the stage that is kept or made again as one.
+/// A part of the stage that is kept or recomputed as one.
 struct StagePart {
-  bool again = false;
-  double forward_s = 0, forward_host_s = 0;
-  int64_t saved_bytes = 0, saved_weight_bytes = 0;
-  int64_t transient_forward_bytes = 0, transient_backward_bytes = 0;
-
-  void add(const OperatorCost& cost) {
-    forward_s += cost.times.forward.mean_s;
-    forward_host_s += cost.times.forward.host_s;
-    saved_bytes += cost.held.after_forward;
-    saved_weight_bytes += cost.held.after_input;
-    transient_forward_bytes = std::max(transient_forward_bytes, cost.held.transient_forward);
-    transient_backward_bytes = std::max(transient_backward_bytes, cost.held.transient_backward);
-  }
+  bool recomputed = false;
+  OperatorSums sums = {};
 };
 
 /// The segment that an operator lies in; segments.size() where it is kept.
@@ -37,9 +28,9 @@ std::vector<StagePart> parts_of(const StageSlice& slice, const MicrobatchCosts& 
   size_t previous = slice.recomputed.size() + 1;  // none
   for (const OperatorId op : slice.operators) {
     const size_t segment = segment_of(slice.recomputed, op);
-    if (segment != previous) parts.push_back({.again = segment < slice.recomputed.size()});
+    if (segment != previous) parts.push_back({.recomputed = segment < slice.recomputed.size()});
     previous = segment;
-    parts.back().add(measured.operators[static_cast<size_t>(op)]);
+    parts.back().sums.add(measured.operators[static_cast<size_t>(op)]);
   }
   return parts;
 }
@@ -64,8 +55,8 @@ int64_t handed_bytes(const Graph& model, const Slicing& slicing, int stage, int6
   return bytes;
 }
 
-/// Is the loss, which comes after the model's first output, computed again?
-bool makes_loss_again(const Graph& model, const Slicing& slicing, int stage) {
+/// Is the loss, which comes after the model's first output, recomputed?
+bool recomputes_loss(const Graph& model, const Slicing& slicing, int stage) {
   const TensorRef* output = std::get_if<TensorRef>(&model.outputs.front().value);
   const OperatorId op =
       output ? model.values[static_cast<size_t>(output->value)].producer : OperatorId{-1};
@@ -83,28 +74,28 @@ RecomputeCosts recompute_costs(const Graph& model, const Slicing& slicing, int s
   RecomputeCosts costs;
   costs.saved_bytes = handed_bytes(model, slicing, stage, measured.microbatch);
   for (const StagePart& part : parts) {
-    const int64_t made = part.again ? part.saved_bytes : 0;
+    const int64_t remade = part.recomputed ? part.sums.saved_bytes : 0;
     costs.transient_forward_bytes =
-        std::max({costs.transient_forward_bytes, part.transient_forward_bytes, made});
-    if (part.again) {
-      costs.forward_s += part.forward_s;
-      costs.forward_host_s += part.forward_host_s;
+        std::max({costs.transient_forward_bytes, part.sums.transient_forward_bytes, remade});
+    if (part.recomputed) {
+      costs.forward_s += part.sums.forward.device_s;
+      costs.forward_host_s += part.sums.forward.host_s;
     } else {
-      costs.saved_bytes += part.saved_bytes;
+      costs.saved_bytes += part.sums.saved_bytes;
     }
   }
   int64_t freed = 0;  // by the backwards of later parts
   for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
-    const int64_t made = part->again ? part->saved_bytes : 0;
-    const int64_t most = made + part->transient_backward_bytes - freed;
-    if (most > costs.transient_backward_bytes) {
-      costs.transient_backward_bytes = most;
-      costs.remade_bytes = std::min(made, most);
+    const int64_t remade = part->recomputed ? part->sums.saved_bytes : 0;
+    const int64_t bytes = remade + part->sums.transient_backward_bytes - freed;
+    if (bytes > costs.transient_backward_bytes) {
+      costs.transient_backward_bytes = bytes;
+      costs.remade_bytes = std::min(remade, bytes);
     }
-    if (!part->again) freed += part->saved_bytes;
-    if (split_backward) freed -= part->saved_weight_bytes;
+    if (!part->recomputed) freed += part->sums.saved_bytes;
+    if (split_backward) freed -= part->sums.saved_weight_bytes;
   }
-  if (makes_loss_again(model, slicing, stage)) {
+  if (recomputes_loss(model, slicing, stage)) {
     costs.forward_s += measured.loss_forward.mean_s;
     costs.forward_host_s += measured.loss_forward.host_s;
   }

@@ -2,6 +2,7 @@
 #include "base/yaml.hpp"
 
 #include <gmock/gmock.h>
+#include <yaml-cpp/yaml.h>
 
 #include <nlohmann/json.hpp>
 

@@ -107,9 +107,11 @@ int max_held(const std::vector<Action>& actions) {
   int held = 0;
   int most = 0;
   for (const Action& action : actions) {
-    held += action.kind == Kind::forward;
-    held -= action.kind == Kind::backward || action.kind == Kind::backward_weight;
-    most = std::max(most, held);
+    for_each_part(action, [&](const Action& part) {  // of an overlap the forward first
+      held += part.kind == Kind::forward;
+      most = std::max(most, held);
+      held -= part.kind == Kind::backward || part.kind == Kind::backward_weight;
+    });
   }
   return most;
 }

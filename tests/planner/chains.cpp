@@ -1,4 +1,5 @@
 #include "tests/planner/chains.hpp"
+#include "tests/pipeline/in_flight.hpp"
 
 #include <numeric>
 

@@ -53,8 +53,8 @@ INSTANTIATE_TEST_SUITE_P(Schedules, Agreement, ::testing::ValuesIn(schedules()),
 
 /// 1F1B on equal stages, 16 MB messages, 25 GB/s, 10 us.
 double worked_s(int ranks, int microbatches, const Platform& platform) {
-  const Program program =
-      lower(one_f_one_b({.ranks = ranks, .microbatches = microbatches}), chain_flows(ranks));
+  const Program program = lower(
+      one_f_one_b.generate({.ranks = ranks, .microbatches = microbatches}), chain_flows(ranks));
   const Costs costs =
       equal_stages(ranks, {.forward_s = 1e-3, .backward_s = 2e-3}, chain_flows(ranks), 16'000'000);
   return simgrid_s(program, costs, platform);

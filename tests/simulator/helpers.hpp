@@ -20,8 +20,9 @@ inline Program rows(const std::string& text) {
   return parse_csv(csv, "test");
 }
 
-inline Program lowered(Program (*generate)(const ScheduleShape&), int ranks, int microbatches) {
-  return lower(generate({.ranks = ranks, .microbatches = microbatches}), chain_flows(ranks));
+inline Program lowered(const Schedule& schedule, int ranks, int microbatches) {
+  return lower(schedule.generate({.ranks = ranks, .microbatches = microbatches}),
+               chain_flows(ranks));
 }
 
 /// Equal stages of a chain.

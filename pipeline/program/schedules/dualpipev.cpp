@@ -11,8 +11,7 @@
 // A rank holds up to 2 P + 1 microbatches. At least 2 P microbatches.
 #include <fmt/format.h>
 
-#include "base/error.hpp"
-#include "pipeline/program/schedules/shape.hpp"
+#include "pipeline/program/schedule.hpp"
 #include "pipeline/program/schedules/writer.hpp"
 
 namespace penstock {
@@ -64,24 +63,36 @@ void write_end(RankWriter& write, int rank, int ranks) {
   for (int i = 0; i <= rank; ++i) write.oldest_backward_weight();
 }
 
+void write_dualpipev(const ScheduleShape& shape, int rank, RankWriter& write) {
+  write_start(write, rank, shape.ranks);
+  write_steady(write, rank, shape);
+  write_end(write, rank, shape.ranks);
+}
+
+std::optional<double> idle_dualpipev_s(const ScheduleShape& shape, const StageTimes& times) {
+  if (!times.equal()) return std::nullopt;
+  return 2 * (shape.ranks - 1) * times.forward_s;
+}
+
+std::optional<Schedule::Refusal> refuse_fewer_than_two_a_rank(const ScheduleShape& shape) {
+  if (shape.microbatches >= 2 * shape.ranks) return std::nullopt;
+  return Schedule::Refusal{
+      fmt::format("{} microbatches are too few for {} ranks", shape.microbatches, shape.ranks),
+      fmt::format("It needs two for each rank: at least {}.", 2 * shape.ranks)};
+}
+
 }  // namespace
 
-Program dualpipev(const ScheduleShape& shape) {
-  require_two_stages_per_rank("dualpipev", shape);
-  if (shape.microbatches < 2 * shape.ranks) {
-    throw InputError(
-        "schedule dualpipev",
-        fmt::format("{} microbatches are too few for {} ranks", shape.microbatches, shape.ranks),
-        fmt::format("It needs two for each rank: at least {}.", 2 * shape.ranks));
-  }
-  Program program = v_program(shape);
-  for (int rank = 0; rank < shape.ranks; ++rank) {
-    RankWriter write(program, rank);
-    write_start(write, rank, shape.ranks);
-    write_steady(write, rank, shape);
-    write_end(write, rank, shape.ranks);
-  }
-  return program;
-}
+constinit const Schedule dualpipev = {
+    .name = "dualpipev",
+    .description = "the same V, each forward beside a backward, transfers overlapped",
+    .placement = StagePlacement::v,
+    .stages_per_rank = 2,
+    .split_backward = true,
+    .write = write_dualpipev,
+    .held = [](const ScheduleShape& shape, int) { return 2 * shape.ranks + 1; },
+    .idle_s = idle_dualpipev_s,
+    .microbatches = refuse_fewer_than_two_a_rank,
+    .tools = {.torch = "DualPipeV"}};
 
 }  // namespace penstock

@@ -4,9 +4,6 @@
 
 #include <algorithm>
 
-#include "base/error.hpp"
-#include "pipeline/program/schedules/shape.hpp"
-
 namespace penstock {
 
 namespace {
@@ -27,17 +24,21 @@ std::string nearest(int ranks, int microbatches) {
 
 }  // namespace
 
-Interleaving::Interleaving(std::string_view schedule, const ScheduleShape& shape) : shape_(shape) {
-  require_shape(schedule, shape);
-  if (!divides(shape.ranks, shape.microbatches)) {
-    throw InputError(fmt::format("schedule {}", schedule),
-                     fmt::format("{} microbatches do not make {} equal rounds", shape.microbatches,
-                                 rounds(shape.ranks, shape.microbatches)),
-                     fmt::format("With {} ranks the nearest numbers of microbatches are {}.",
-                                 shape.ranks, nearest(shape.ranks, shape.microbatches)));
-  }
-  per_round_ = shape.microbatches / rounds(shape.ranks, shape.microbatches);
+std::optional<Schedule::Refusal> refuse_unequal_rounds(const ScheduleShape& shape) {
+  if (divides(shape.ranks, shape.microbatches)) return std::nullopt;
+  return Schedule::Refusal{fmt::format("{} microbatches do not make {} equal rounds",
+                                       shape.microbatches, rounds(shape.ranks, shape.microbatches)),
+                           fmt::format("With {} ranks the nearest numbers of microbatches are {}.",
+                                       shape.ranks, nearest(shape.ranks, shape.microbatches))};
 }
+
+std::optional<double> looped_idle_s(const ScheduleShape& shape, const StageTimes& times) {
+  const int missing = std::max(0, shape.ranks - shape.microbatches);
+  return (shape.ranks - 1 + (shape.stages_per_rank - 1) * missing) * times.whole_s();
+}
+
+Interleaving::Interleaving(const ScheduleShape& shape)
+    : shape_(shape), per_round_(shape.microbatches / rounds(shape.ranks, shape.microbatches)) {}
 
 int Interleaving::warm_up(int rank, int per_hop) const {
   return std::min(total(),

@@ -8,16 +8,23 @@
 // Narayanan et al. (2021) have K = P.
 #pragma once
 
-#include <string_view>
+#include <optional>
 
 #include "pipeline/program/schedule.hpp"
 
 namespace penstock {
 
+/// Where the rounds do not divide the microbatches; the cure names the nearest counts.
+std::optional<Schedule::Refusal> refuse_unequal_rounds(const ScheduleShape& shape);
+
+/// With whole backwards, looped stages idle through one ramp of stages; with fewer microbatches
+/// than ranks also for each turn to the next stage.
+std::optional<double> looped_idle_s(const ScheduleShape& shape, const StageTimes& times);
+
 class Interleaving {
  public:
-  /// Throws InputError where the rounds do not divide the microbatches, naming the nearest counts.
-  Interleaving(std::string_view schedule, const ScheduleShape& shape);
+  /// Of a shape whose rounds divide the microbatches.
+  explicit Interleaving(const ScheduleShape& shape);
 
   /// Stage of the i-th forward and of the i-th backward of a rank, from 0.
   int forward_stage(int rank, int i) const { return local(i) * shape_.ranks + rank; }

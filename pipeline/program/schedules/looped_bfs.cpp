@@ -9,30 +9,35 @@
 //
 // Every rank holds all v M microbatches. The backwards go down in microbatches, since the last one
 // is the first whose activations are all there.
-#include "pipeline/program/schedules/shape.hpp"
+#include "pipeline/program/schedules/interleaving.hpp"
 #include "pipeline/program/schedules/writer.hpp"
 
 namespace penstock {
 
-Program looped_bfs(const ScheduleShape& shape) {
-  require_shape("looped-bfs", shape);
-  Program program = loop_program(shape);
-  for (int rank = 0; rank < shape.ranks; ++rank) {
-    std::vector<Action>& actions = program.ranks[static_cast<size_t>(rank)];
-    // forward: stage by stage, F F F …
-    for (int v = 0; v < shape.stages_per_rank; ++v) {
-      for (int m = 0; m < shape.microbatches; ++m) {
-        actions.push_back({v * shape.ranks + rank, Kind::forward, m});
-      }
-    }
-    // backward: last stage first, last microbatch first
-    for (int v = shape.stages_per_rank - 1; v >= 0; --v) {
-      for (int m = shape.microbatches - 1; m >= 0; --m) {
-        actions.push_back({v * shape.ranks + rank, Kind::backward, m});
-      }
+namespace {
+
+void write_looped_bfs(const ScheduleShape& shape, int rank, RankWriter& write) {
+  // forward: stage by stage, F F F …
+  for (int v = 0; v < shape.stages_per_rank; ++v) {
+    for (int m = 0; m < shape.microbatches; ++m) write.forward(v * shape.ranks + rank);
+  }
+  // backward: last stage first, last microbatch first
+  for (int v = shape.stages_per_rank - 1; v >= 0; --v) {
+    for (int m = shape.microbatches - 1; m >= 0; --m) {
+      write.append({v * shape.ranks + rank, Kind::backward, m});
     }
   }
-  return program;
 }
+
+}  // namespace
+
+constinit const Schedule looped_bfs = {
+    .name = "looped-bfs",
+    .description = "GPipe with several stages per rank, one after the other",
+    .write = write_looped_bfs,
+    .held = [](const ScheduleShape& shape,
+               int) { return shape.microbatches * shape.stages_per_rank; },
+    .idle_s = looped_idle_s,
+    .tools = {.torch = "LoopedBFS"}};
 
 }  // namespace penstock

@@ -14,29 +14,40 @@
 // ones reaches its steady phase.
 #include <algorithm>
 
-#include "pipeline/program/schedules/shape.hpp"
+#include "pipeline/program/schedule.hpp"
+#include "pipeline/program/schedules/writer.hpp"
 
 namespace penstock {
 
-Program one_f_one_b(const ScheduleShape& shape) {
-  require_one_stage_per_rank("1f1b", shape);
-  Program program = loop_program(shape);
-  for (int rank = 0; rank < shape.ranks; ++rank) {
-    std::vector<Action>& actions = program.ranks[static_cast<size_t>(rank)];
-    const int warm_up = std::min(shape.microbatches, shape.ranks - rank);
-    // warm-up: F F F …
-    for (int m = 0; m < warm_up; ++m) actions.push_back({rank, Kind::forward, m});
-    // steady: B F B F …
-    for (int m = warm_up; m < shape.microbatches; ++m) {
-      actions.push_back({rank, Kind::backward, m - warm_up});
-      actions.push_back({rank, Kind::forward, m});
-    }
-    // cool-down: B B B …
-    for (int m = shape.microbatches - warm_up; m < shape.microbatches; ++m) {
-      actions.push_back({rank, Kind::backward, m});
-    }
-  }
-  return program;
+namespace {
+
+/// Forwards of a rank before its first backward.
+int warm_up_1f1b(const ScheduleShape& shape, int rank) {
+  return std::min(shape.microbatches, shape.ranks - rank);
 }
+
+void write_1f1b(const ScheduleShape& shape, int rank, RankWriter& write) {
+  const int warm_up = warm_up_1f1b(shape, rank);
+  // warm-up: F F F …
+  for (int m = 0; m < warm_up; ++m) write.forward(rank);
+  // steady: B F B F …
+  for (int m = warm_up; m < shape.microbatches; ++m) write.backward(rank), write.forward(rank);
+  // cool-down: B B B …
+  for (int m = 0; m < warm_up; ++m) write.backward(rank);
+}
+
+}  // namespace
+
+constinit const Schedule one_f_one_b = {
+    .name = "1f1b",
+    .description = "one forward, one backward; holds at most as many microbatches as ranks",
+    .stages_per_rank = 1,
+    .alternates = true,
+    .write = write_1f1b,
+    .held = warm_up_1f1b,
+    .idle_s = [](const ScheduleShape& shape, const StageTimes& times) -> std::optional<double> {
+      return (shape.ranks - 1) * times.whole_s();
+    },
+    .tools = {.torch = "1F1B", .megatron = "1F1B", .deepspeed = "1F1B"}};
 
 }  // namespace penstock

@@ -7,27 +7,27 @@ RankWriter::RankWriter(Program& program, int rank)
       actions_(program.ranks[static_cast<size_t>(rank)]),
       counts_(program.rank_of_stage.size()) {}
 
-void RankWriter::append(int stage, Kind kind, int microbatch) {
-  if (microbatch < microbatches_) actions_.push_back({stage, kind, microbatch});
+void RankWriter::append(const Action& action) {
+  if (action.microbatch < microbatches_) actions_.push_back(action);
 }
 
 void RankWriter::forward(int stage) {
-  append(stage, Kind::forward, counts_[static_cast<size_t>(stage)].forward++);
+  append({stage, Kind::forward, counts_[static_cast<size_t>(stage)].forward++});
 }
 
 void RankWriter::backward(int stage) {
   Counts& counts = counts_[static_cast<size_t>(stage)];
-  append(stage, Kind::backward, counts.backward++);
+  append({stage, Kind::backward, counts.backward++});
   ++counts.weight;
 }
 
 void RankWriter::backward_input(int stage) {
-  append(stage, Kind::backward_input, counts_[static_cast<size_t>(stage)].backward++);
+  append({stage, Kind::backward_input, counts_[static_cast<size_t>(stage)].backward++});
   pending_.push_back(stage);
 }
 
 void RankWriter::backward_weight(int stage) {
-  append(stage, Kind::backward_weight, counts_[static_cast<size_t>(stage)].weight++);
+  append({stage, Kind::backward_weight, counts_[static_cast<size_t>(stage)].weight++});
 }
 
 void RankWriter::oldest_backward_weight() {

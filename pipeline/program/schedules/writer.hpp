@@ -24,6 +24,8 @@ class RankWriter {
   void oldest_backward_weight();
   /// A forward and a whole backward with their transfers overlapped.
   void overlap(int forward_stage, int backward_stage);
+  /// Any other action.
+  void append(const Action& action);
 
   /// Forwards of the stage so far, dropped ones included.
   int forwards(int stage) const { return counts_[static_cast<size_t>(stage)].forward; }
@@ -32,7 +34,6 @@ class RankWriter {
   struct Counts {
     int forward = 0, backward = 0, weight = 0;
   };
-  void append(int stage, Kind kind, int microbatch);
 
   int microbatches_;
   std::vector<Action>& actions_;

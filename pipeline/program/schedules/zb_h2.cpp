@@ -10,10 +10,37 @@
 // Every rank holds up to 2 P - 1 microbatches until W. A rank's span has (P-1) max(0, F+I-2W) idle
 // where min(I, W) <= F and M >= 2 P - 1; ranks start and end later the further they are along the
 // pipeline.
+#include <algorithm>
+
 #include "pipeline/program/schedules/zero_bubble.hpp"
 
 namespace penstock {
 
-Program zb_h2(const ScheduleShape& shape) { return zero_bubble("zb-h2", shape, 2); }
+namespace {
+
+int held_zb_h2(const ScheduleShape& shape, int) {
+  return std::min(shape.microbatches, 2 * shape.ranks - 1);
+}
+
+std::optional<double> idle_zb_h2_s(const ScheduleShape& shape, const StageTimes& times) {
+  const auto [forward_s, input_s, weight_s] = times;
+  const int hops = shape.ranks - 1;
+  if (times.equal()) return (2 * hops - std::min(hops, shape.microbatches / 2)) * forward_s;
+  const bool full = shape.microbatches >= 2 * shape.ranks - 1;
+  if (!full || std::min(input_s, weight_s) > forward_s) return std::nullopt;
+  return hops * std::max(forward_s, forward_s + input_s - 2 * weight_s);
+}
+
+}  // namespace
+
+constinit const Schedule zb_h2 = {
+    .name = "zb-h2",
+    .description = "the same at twice the memory: hardly a bubble",
+    .stages_per_rank = 1,
+    .split_backward = true,
+    .write = [](const ScheduleShape& shape, int rank,
+                RankWriter& write) { write_zero_bubble(shape, rank, 2, write); },
+    .held = held_zb_h2,
+    .idle_s = idle_zb_h2_s};
 
 }  // namespace penstock

@@ -11,7 +11,7 @@
 // gap: 6 M.
 #include <algorithm>
 
-#include "pipeline/program/schedules/shape.hpp"
+#include "pipeline/program/schedule.hpp"
 #include "pipeline/program/schedules/writer.hpp"
 
 namespace penstock {
@@ -24,7 +24,7 @@ void both(RankWriter& write, int stage) {
   write.backward_weight(stage);
 }
 
-void write_rank(RankWriter& write, int rank, const ScheduleShape& shape) {
+void write_zbv(const ScheduleShape& shape, int rank, RankWriter& write) {
   const int a = rank, b = 2 * shape.ranks - 1 - rank;
   const int to_turn = shape.ranks - rank;  // ranks from here to the tip of the V
   // Phases are written for a full pipeline; RankWriter drops what lies past the last microbatch.
@@ -52,16 +52,28 @@ void write_rank(RankWriter& write, int rank, const ScheduleShape& shape) {
   for (int i = 0; i < rank; ++i) write.backward_weight(a);
 }
 
+int held_zbv(const ScheduleShape& shape, int rank) {
+  return std::min({2 * shape.ranks, shape.microbatches + 1 + rank, 2 * shape.microbatches});
+}
+
+/// Few microbatches leave gaps that each further one fills by two actions.
+std::optional<double> idle_zbv_s(const ScheduleShape& shape, const StageTimes& times) {
+  if (!times.equal()) return std::nullopt;
+  const int hops = shape.ranks - 1;
+  return std::max(hops, 4 * hops - 2 * (shape.microbatches - 1)) * times.forward_s;
+}
+
 }  // namespace
 
-Program zbv(const ScheduleShape& shape) {
-  require_two_stages_per_rank("zbv", shape);
-  Program program = v_program(shape);
-  for (int rank = 0; rank < shape.ranks; ++rank) {
-    RankWriter write(program, rank);
-    write_rank(write, rank, shape);
-  }
-  return program;
-}
+constinit const Schedule zbv = {
+    .name = "zbv",
+    .description = "two stages per rank laid out as a V, I and W apart: no bubble for equal times",
+    .placement = StagePlacement::v,
+    .stages_per_rank = 2,
+    .split_backward = true,
+    .write = write_zbv,
+    .held = held_zbv,
+    .idle_s = idle_zbv_s,
+    .tools = {.torch = "ZBVZeroBubble"}};
 
 }  // namespace penstock

@@ -19,7 +19,7 @@ Slicing three_stages() {
 }
 
 Program lowered(int microbatches) {
-  return lower(one_f_one_b({3, 1, microbatches}), {{0, 1}, {0, 2}, {1, 2}});
+  return lower(one_f_one_b.generate({3, 1, microbatches}), {{0, 1}, {0, 2}, {1, 2}});
 }
 
 const ResolvedTransfer& transfer(const Program& program, const RankTransfers& transfers, int rank,

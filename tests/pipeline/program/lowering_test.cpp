@@ -18,14 +18,16 @@ using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST(Lowering, AChainSendsToItsNeighbours) {
-  const Program lowered = lower(one_f_one_b({.ranks = 2, .microbatches = 2}), chain_flows(2));
+  const Program lowered =
+      lower(one_f_one_b.generate({.ranks = 2, .microbatches = 2}), chain_flows(2));
   EXPECT_EQ(to_csv(lowered),
             "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
             "1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1SEND_B1\n");
 }
 
 TEST(Lowering, AReceiveThatWaitsComesJustBeforeWhatNeedsIt) {
-  const Program lowered = lower(one_f_one_b({.ranks = 2, .microbatches = 3}), chain_flows(2));
+  const Program lowered =
+      lower(one_f_one_b.generate({.ranks = 2, .microbatches = 3}), chain_flows(2));
   EXPECT_THAT(to_csv(lowered), HasSubstr("1RECV_F1,1B0,1SEND_B0,1F1"));
   EXPECT_EQ(to_csv(delay_receives(lowered)),
             "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0F2,0SEND_F2,0RECV_B1,0B1,0RECV_B2,0B2\n"
@@ -44,7 +46,8 @@ TEST(Lowering, DelayingReceivesKeepsTheOrderOfAChannel) {
 
 TEST(Lowering, ASkipConnectionNamesItsPeer) {
   // Stage 0 feeds 1 and 2: activations to ascending consumers, gradients to descending producers.
-  const Program lowered = lower(gpipe({.ranks = 3, .microbatches = 1}), {{0, 1}, {1, 2}, {0, 2}});
+  const Program lowered =
+      lower(gpipe.generate({.ranks = 3, .microbatches = 1}), {{0, 1}, {1, 2}, {0, 2}});
   EXPECT_EQ(to_csv(lowered),
             "0F0,0SEND_F0,0SEND_F0:2,0RECV_B0:2,0RECV_B0,0B0\n"
             "1RECV_F0,1F0,1SEND_F0,1RECV_B0,1B0,1SEND_B0\n"
@@ -53,7 +56,7 @@ TEST(Lowering, ASkipConnectionNamesItsPeer) {
 
 TEST(Lowering, NothingComesBackWithoutAGradient) {
   const Program lowered =
-      lower(gpipe({.ranks = 3, .microbatches = 1}), {{0, 1, false}, {1, 2, true}});
+      lower(gpipe.generate({.ranks = 3, .microbatches = 1}), {{0, 1, false}, {1, 2, true}});
   EXPECT_EQ(to_csv(lowered),
             "0F0,0SEND_F0,0B0\n"
             "1RECV_F0,1F0,1SEND_F0,1RECV_B0,1B0\n"
@@ -62,7 +65,7 @@ TEST(Lowering, NothingComesBackWithoutAGradient) {
 
 TEST(Lowering, ForwardOnlyHasNoBackwardTransfers) {
   const Program lowered =
-      lower(forward_only(gpipe({.ranks = 2, .microbatches = 2})), chain_flows(2));
+      lower(forward_only(gpipe.generate({.ranks = 2, .microbatches = 2})), chain_flows(2));
   EXPECT_EQ(to_csv(lowered),
             "0F0,0SEND_F0,0F1,0SEND_F1\n"
             "1RECV_F0,1F0,1RECV_F1,1F1\n");
@@ -90,8 +93,8 @@ TEST(Lowering, AnOverlapSendsForBothItsParts) {
 }
 
 TEST(Lowering, ReduceGradFollowsTheLastBackwardAndOptEndsTheRank) {
-  const Program lowered = lower(one_f_one_b({.ranks = 2, .microbatches = 2}), chain_flows(2),
-                                {.reduce_stages = {0, 1}, .optimizer = true});
+  const Program lowered = lower(one_f_one_b.generate({.ranks = 2, .microbatches = 2}),
+                                chain_flows(2), {.reduce_stages = {0, 1}, .optimizer = true});
   EXPECT_EQ(to_csv(lowered),
             "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD,0OPT\n"
             "1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1SEND_B1,1REDUCE_GRAD,1OPT\n");
@@ -134,8 +137,8 @@ TEST(Lowering, OfManyWaitingRanksSomeAreListed) {
 }
 
 TEST(Lowering, IsLoweredSeesTransfersAndUpdates) {
-  EXPECT_FALSE(is_lowered(gpipe({.ranks = 2, .microbatches = 2})));
-  EXPECT_TRUE(is_lowered(lower(gpipe({.ranks = 2, .microbatches = 2}), chain_flows(2))));
+  EXPECT_FALSE(is_lowered(gpipe.generate({.ranks = 2, .microbatches = 2})));
+  EXPECT_TRUE(is_lowered(lower(gpipe.generate({.ranks = 2, .microbatches = 2}), chain_flows(2))));
   EXPECT_TRUE(is_lowered(parse_csv("0F0,0B0,0OPT", "")));
 }
 
@@ -199,7 +202,8 @@ TEST(Lowering, ALargeProgramIsLoweredAndChecked) {
   const int ranks = 256;
   const int microbatches = 256;
   const auto flows = chain_flows(ranks);
-  const Program lowered = lower(one_f_one_b({.ranks = ranks, .microbatches = microbatches}), flows);
+  const Program lowered =
+      lower(one_f_one_b.generate({.ranks = ranks, .microbatches = microbatches}), flows);
   size_t actions = 0;
   for (const auto& row : lowered.ranks) actions += row.size();
   // F and B everywhere; a SEND and a RECV forward and backward over each of the ranks - 1 borders.

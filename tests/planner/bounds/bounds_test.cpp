@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "pipeline/program/schedule.hpp"
+#include "tests/pipeline/in_flight.hpp"
 #include "tests/planner/chains.hpp"
 
 namespace penstock::test {

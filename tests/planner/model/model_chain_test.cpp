@@ -10,10 +10,10 @@
 #include <random>
 
 #include "graph/pt2/pt2.hpp"
-#include "planner/bounds/in_flight.hpp"
 #include "planner/layouts/layout_search.hpp"
 #include "simulator/costs/plan_costs.hpp"
 #include "tests/models/models.hpp"
+#include "tests/pipeline/in_flight.hpp"
 #include "tests/planner/chains.hpp"
 #include "tests/planner/splits/try_all.hpp"
 #include "tests/planner/synthetic_profile.hpp"
@@ -87,7 +87,7 @@ void expect_bounds_hold(const Model& m) {
         Slicing slicing = evaluator.slicing(m.chain.operators(m.chain.stage_of_unit(units)), ranks);
         const Costs stage_costs = evaluator.costs(plan, slicing);
         const Simulation run =
-            evaluator.evaluate(plan, slicing, stage_costs, {}, {false, false}).simulation;
+            evaluator.evaluate(plan, slicing, stage_costs, {}, {false, false})->simulation;
         const double room = run.makespan_s * (1 + rounding);
         ASSERT_LE(bound.split(units), room);
         ASSERT_LE(bound.chain(), room);

@@ -12,6 +12,7 @@
 
 #include "planner/splits/chain_space.hpp"
 #include "planner/splits/search.hpp"
+#include "tests/pipeline/in_flight.hpp"
 #include "tests/planner/chains.hpp"
 
 namespace penstock::test {

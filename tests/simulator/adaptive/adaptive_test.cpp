@@ -106,7 +106,7 @@ TEST(Adaptive, OfEqualStagesHasNoMoreIdleTimeThanZeroBubble) {
   StageCosts each{.forward_s = 1, .backward_s = 2, .backward_input_s = 1, .backward_weight_s = 1};
   problem.costs = equal_stages(4, each, problem.flows, 0);
   EXPECT_LE(run(problem, adaptive(problem)).makespan_s,
-            run(problem, zb_h2({.ranks = 4, .microbatches = 12})).makespan_s);
+            run(problem, zb_h2.generate({.ranks = 4, .microbatches = 12})).makespan_s);
 }
 
 TEST(Adaptive, IsTheSameProgramEveryTime) {

@@ -99,7 +99,7 @@ TEST(Direct, ReportsADeadlockAsLoweringDoes) {
 }
 
 TEST(Direct, LeavesLinksThatMakeSomebodyWaitToTheEngine) {
-  const Program program = one_f_one_b({.ranks = 2, .microbatches = 2});
+  const Program program = one_f_one_b.generate({.ranks = 2, .microbatches = 2});
   EXPECT_TRUE(runs_directly(program, {}));
   EXPECT_FALSE(runs_directly(program, Link{.mode = SendMode::posted}));
   EXPECT_FALSE(runs_directly(program, Link{.mode = SendMode::rendezvous}));

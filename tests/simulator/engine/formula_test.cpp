@@ -27,7 +27,7 @@ std::vector<Shape> grid() {
 // Makespan (M + P - 1)(F + B), bubble (P - 1) / (M + P - 1), for F and B of any ratio. Sums of
 // multiples of 1/4 are exact, so the makespan is compared for equality; the bubble is one division
 // of exact numbers away from the formula, each side rounds at most twice.
-void expect_ramp_only(Program (*schedule)(const ScheduleShape&)) {
+void expect_ramp_only(const Schedule& schedule) {
   for (const auto& [ranks, microbatches] : grid()) {
     for (const auto& [forward_s, backward_s] : {std::pair{1.0, 2.0}, {1.0, 1.0}, {2.25, 0.5}}) {
       const Simulation result = simulate(lowered(schedule, ranks, microbatches),

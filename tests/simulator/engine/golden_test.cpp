@@ -141,7 +141,7 @@ TEST(Golden, ATransferCostsComputeOfTheActionAfterIt) {
 
 // Both ranks are done with their last B at 7 and 9, and agree at 9 before they update.
 TEST(Golden, TheOptimizerWaitsForAllRanksAndReduceGradTakesItsTime) {
-  Program program = lower(gpipe({.ranks = 2, .microbatches = 2}), chain_flows(2),
+  Program program = lower(gpipe.generate({.ranks = 2, .microbatches = 2}), chain_flows(2),
                           {.reduce_stages = {1}, .optimizer = true});
   Costs costs = chain_costs(2, 1, 2);
   costs.stages[0].optimizer_s = 0.5;

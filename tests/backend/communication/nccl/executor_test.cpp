@@ -185,7 +185,7 @@ TEST(NcclReceives, AreNotPostedBeforeWhatTheirMessageNeeds) {
 
 TEST(NcclReceives, NeedWhatTheirSenderWaitsFor) {
   // Rank 0: F0 SEND F1 SEND RECV B0 RECV B1; the gradient of microbatch 0 needs its activation.
-  const Program program = lower(gpipe({2, 1, 2}), {{0, 1}});
+  const Program program = lower(gpipe.generate({2, 1, 2}), {{0, 1}});
   Slicing slicing;
   slicing.stages.resize(2);
   slicing.edges = {{0, 1, {{7, true}}}};

@@ -21,7 +21,7 @@ std::vector<std::string> names(const std::vector<LaneKey>& lanes) {
 }
 
 TEST(Rounds, LanesAreWhereSomethingIsSentInEveryReplica) {
-  const Program program = lower(one_f_one_b({2, 1, 3}), std::vector<Flow>{{0, 1}});
+  const Program program = lower(one_f_one_b.generate({2, 1, 3}), std::vector<Flow>{{0, 1}});
   EXPECT_THAT(names(lanes_of(program, 1)),
               ::testing::ElementsAre("0-1-activations", "1-0-gradients"));
   EXPECT_THAT(names(lanes_of(program, 2)),
@@ -30,7 +30,7 @@ TEST(Rounds, LanesAreWhereSomethingIsSentInEveryReplica) {
 }
 
 TEST(Rounds, ATransmittedParameterHasLanesToItsOwnerAndBackWhereItIsTrained) {
-  const Program compute = one_f_one_b({3, 1, 3});
+  const Program compute = one_f_one_b.generate({3, 1, 3});
   const Program training = lower(compute, chain_flows(3), {.optimizer = true});
   Slicing slicing;
   slicing.shared = {{0, {0, 2}, true}, {1, {1, 2}, false}};
@@ -81,7 +81,7 @@ TEST(Rounds, HaveEveryLaneOnceAndNoRankTwice) {
   for (const int ranks : {2, 3, 7, 16}) expect_good_rounds(all_pairs(ranks));
   const std::vector<Flow> flows{{0, 1}, {0, 3}, {1, 2}, {1, 4}, {2, 3},
                                 {3, 4}, {4, 5}, {5, 6}, {6, 7}};
-  expect_good_rounds(lanes_of(lower(one_f_one_b({8, 1, 4}), flows), 3));
+  expect_good_rounds(lanes_of(lower(one_f_one_b.generate({8, 1, 4}), flows), 3));
 }
 
 TEST(Rounds, ManyLanesLeaveTheGpuToTheComputing) {

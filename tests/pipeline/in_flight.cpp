@@ -1,4 +1,4 @@
-#include "planner/bounds/in_flight.hpp"
+#include "tests/pipeline/in_flight.hpp"
 
 #include <algorithm>
 

@@ -1,0 +1,52 @@
+// The terms of a stage's costs, each computed in one place: plan_costs.hpp adds them up over the
+// stages of a plan, and the planner over the units of its model, whose sums bound those of stages.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/cuts/slice.hpp"
+#include "pipeline/profile/profile.hpp"
+#include "simulator/engine/costs.hpp"
+
+namespace penstock {
+
+/// Of measured operators, one after the other. Times in seconds, of one microbatch.
+struct OperatorSums {
+  WorkSeconds forward, backward, backward_input, backward_weight;
+  int64_t saved_bytes = 0, saved_weight_bytes = 0;  // from F to B or I, from I to W
+  int64_t transient_forward_bytes = 0, transient_backward_bytes = 0;  // the largest of them
+
+  void add(const OperatorCost& cost);
+  /// The forward of the loss, after the operators.
+  void add_loss(const MicrobatchCosts& measured);
+};
+
+/// Whether the stage makes the model's first output, which the loss is computed from.
+bool makes_loss(const StageSlice& slice);
+
+/// Seconds that a stage takes to read its part of a microbatch from the data: reading is shared out
+/// over the inputs of the model and the target, which comes to the stage that makes the loss.
+/// `inputs`: how many of the inputs the stage reads.
+double load_s(const MicrobatchCosts& measured, const Graph& model, size_t inputs, bool target);
+
+/// Bytes that a tensor takes on a rank as long as the step lasts: with gradient, and with the
+/// optimizer's state where the rank steps it.
+int64_t fixed_bytes(const Job& job, const StoredTensor& tensor, bool stepped);
+
+/// Seconds of OPT for so many bytes of parameters that the rank steps, and so many that it holds
+/// for another rank and only clears the gradients of.
+double step_s(const Profile& profile, int64_t stepped_bytes, int64_t held_bytes);
+
+/// Seconds by which the backward of microbatch 0 is shorter, which stores the gradients of so many
+/// bytes of parameters where the others add theirs.
+double accumulate_s(const Profile& profile, int64_t parameter_bytes);
+
+/// Bytes that one microbatch sends along an edge.
+FlowBytes flow_bytes(const Graph& model, const StageEdge& edge, int64_t microbatch);
+
+/// Bytes of message buffers on a rank: the receives that are posted ahead on each channel, and one
+/// message on each that is still on its way out. Both arguments are sums of message sizes over the
+/// rank's channels.
+int64_t message_buffer_bytes(int64_t received_bytes, int64_t sent_bytes);
+
+}  // namespace penstock
