@@ -9,9 +9,7 @@ namespace penstock::bench {
 int samples_in_flight(int samples, int d) { return (samples + d - 1) / d; }
 
 PiperSearch::PiperSearch(const PiperGraph& graph, Downsets& downsets)
-    : graph_(graph),
-      max_samples_(std::min(graph.batch, graph.devices)),
-      behind_(downsets.count()) {
+    : graph_(graph), max_samples_(std::min(graph.batch, graph.devices)), behind_(downsets.count()) {
   for (int d = 1; d <= max_samples_; ++d)
     if (graph.batch % d == 0) degrees_.push_back(d);
   std::set<int> tensor_parallel;
