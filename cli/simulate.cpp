@@ -22,7 +22,7 @@ namespace penstock::cli {
 
 namespace {
 
-constexpr int most_drawn = 32;  // a drawing with more ranks is not looked at
+constexpr int max_drawn = 32;  // a drawing with more ranks is not looked at
 
 int terminal_columns() {
   winsize size{};
@@ -51,17 +51,17 @@ int64_t actions_of(const Study& study) {
 
 /// Before anything is simulated or written.
 void check_size(const SimulateOptions& options, int64_t actions) {
-  if (options.html.empty() || actions <= most_explained_actions) return;
+  if (options.html.empty() || actions <= max_explained_actions) return;
   throw InputError("--html",
                    fmt::format("{} actions are more than a browser can show ({})", actions,
-                               most_explained_actions),
+                               max_explained_actions),
                    "Simulate fewer microbatches: the steady state repeats.");
 }
 
 void print(const SimulateOptions& options, const Study& study, const Simulation& simulation,
            const Explanation* explanation) {
   fmt::print("{}", simulation_summary(study, simulation, explanation));
-  if (study.program.rank_count() > most_drawn) return;
+  if (study.program.rank_count() > max_drawn) return;
   constexpr int margin = 10;  // the ranks' names
   const int width = options.width > 0 ? options.width : std::max(20, terminal_columns() - margin);
   fmt::print("\n{}", draw(simulation.timeline, study.program.rank_count(), {width, colours()}));
@@ -86,7 +86,7 @@ int simulate(const SimulateOptions& options) {
                                                simulation.memory}));
   }
   std::optional<Explanation> explanation;
-  if (actions <= most_explained_actions) {
+  if (actions <= max_explained_actions) {
     if (!study.flows.empty()) study.program = lower(study.program, study.flows);
     explanation = explain(study.program, study.costs, study.network);
   }

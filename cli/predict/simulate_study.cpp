@@ -24,7 +24,7 @@ namespace {
 constexpr const char* usage =
     "Give PLAN.yaml, or --program FILE.csv, or --schedule NAME --ranks P --microbatches M.";
 /// Pairs of stage and microbatch; beyond it a simulation would not fit into an ordinary memory.
-constexpr int64_t most_pairs = 20'000'000;
+constexpr int64_t max_pairs = 20'000'000;
 
 struct Flag {
   const char* name;
@@ -178,10 +178,10 @@ Program from_schedule(const SimulateOptions& options) {
   const int stages_per_rank =
       options.stages_per_rank.value_or(schedule ? std::max(1, schedule->stages_per_rank) : 1);
   const int64_t stages = int64_t{*options.ranks} * stages_per_rank;
-  if (stages > most_pairs / *options.microbatches) {
+  if (stages > max_pairs / *options.microbatches) {
     throw InputError("--microbatches",
                      fmt::format("{} stages x {} microbatches are more than {}", stages,
-                                 *options.microbatches, most_pairs),
+                                 *options.microbatches, max_pairs),
                      "Simulate fewer: the steady state repeats.");
   }
   const ScheduleShape shape{.ranks = *options.ranks,

@@ -16,7 +16,7 @@ namespace {
 
 using Out = std::back_insert_iterator<std::string>;
 
-constexpr size_t most_rows = 12;
+constexpr size_t max_rows = 12;
 
 std::string plural(int64_t count, const char* one, const char* many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
@@ -25,7 +25,7 @@ std::string plural(int64_t count, const char* one, const char* many) {
 /// Of one layout.
 std::string best_step(const Searched& one) {
   if (one.best_s > 0) return format_seconds(one.best_s);
-  const bool fits = one.least_memory_bytes <= one.most_memory_bytes;
+  const bool fits = one.min_memory_bytes <= one.max_memory_bytes;
   return one.simulated > 0 || !fits ? "too big" : "-";
 }
 
@@ -65,16 +65,16 @@ void print_searched(Out out, const Planned& planned) {
   Table table({"<", "<schedule", "replicas x ranks", "stages/rank", "microbatches", "samples",
                "splits", "simulated", "best found", "bound", "least memory"});
   for (const Searched& one : planned.searched) {
-    if (&one - planned.searched.data() == most_rows) break;
+    if (&one - planned.searched.data() == max_rows) break;
     table.row({is_chosen(one, planned) ? "*" : " ", schedule(one), shape(one),
                fmt::to_string(one.stages_per_rank), fmt::to_string(one.microbatches),
                fmt::to_string(one.microbatch), splits(one), fmt::to_string(one.simulated),
                best_step(one), format_seconds(one.lower_bound_s),
-               format_bytes(one.least_memory_bytes)});
+               format_bytes(one.min_memory_bytes)});
   }
   fmt::format_to(out, "\n\n{}", table.text());
-  if (planned.searched.size() > most_rows)
-    fmt::format_to(out, "   … and {} more\n", planned.searched.size() - most_rows);
+  if (planned.searched.size() > max_rows)
+    fmt::format_to(out, "   … and {} more\n", planned.searched.size() - max_rows);
 }
 
 int64_t parameters(const Graph& model, const StageSlice& stage) {

@@ -12,9 +12,9 @@ namespace penstock::cli {
 
 namespace {
 
-constexpr size_t most_names = 6;   // of a stage
-constexpr size_t most_parts = 2;   // of a divided module, by their whole names
-constexpr size_t most_inside = 4;  // of a divided module, in braces
+constexpr size_t max_names = 6;   // of a stage
+constexpr size_t max_parts = 2;   // of a divided module, by their whole names
+constexpr size_t max_inside = 4;  // of a divided module, in braces
 
 /// First and last stage in which a module has operators.
 using Extent = std::map<std::string, std::pair<int, int>>;
@@ -105,7 +105,7 @@ class StageNames {
         if (std::find(names.begin(), names.end(), name) == names.end())
           names.push_back(std::move(name));
     }
-    return fmt::format("{}", fmt::join(shortened(std::move(names), most_names), ", "));
+    return fmt::format("{}", fmt::join(shortened(std::move(names), max_names), ", "));
   }
 
  private:
@@ -116,7 +116,7 @@ class StageNames {
     /// `alone`: nothing stands before them.
     std::vector<std::string> names(bool alone) const {
       std::vector<std::string> here = draw_together(modules.empty() ? loose : modules);
-      const bool many = here.size() > most_parts && !around.empty();
+      const bool many = here.size() > max_parts && !around.empty();
       if (!many && modules.empty() && !alone) return {};  // an addition between modules
       if (!many) return here;
       return {modules.empty() ? "part of " + around : in_braces()};
@@ -126,7 +126,7 @@ class StageNames {
       std::vector<std::string> inside;
       for (const std::string& name : modules)
         inside.push_back(name.starts_with(around + ".") ? name.substr(around.size() + 1) : name);
-      inside = shortened(draw_together(inside), most_inside);
+      inside = shortened(draw_together(inside), max_inside);
       return fmt::format("{}.{{{}}}", around, fmt::join(inside, ", "));
     }
   };
