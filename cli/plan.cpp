@@ -56,9 +56,9 @@ void write_page(const PlanOptions& options) {
   simulate.cuda_graphs = options.cuda_graphs;
   const Study study = plan_study(simulate);
   const Simulation run = penstock::simulate(study.program, study.costs, study.network, {});
-  if (run.actions > most_explained_actions) {
+  if (run.actions > max_explained_actions) {
     fmt::print(stderr, "penstock: no {}: {} actions are more than a browser can show ({})\n",
-               options.html, run.actions, most_explained_actions);
+               options.html, run.actions, max_explained_actions);
     return;
   }
   const Explanation why = explain(study.program, study.costs, study.network);

@@ -51,10 +51,10 @@ int64_t actions_of(const Study& study) {
 
 /// Before anything is simulated or written.
 void check_size(const SimulateOptions& options, int64_t actions) {
-  if (options.html.empty() || actions <= most_explained_actions) return;
+  if (options.html.empty() || actions <= max_explained_actions) return;
   throw InputError("--html",
                    fmt::format("{} actions are more than a browser can show ({})", actions,
-                               most_explained_actions),
+                               max_explained_actions),
                    "Simulate fewer microbatches: the steady state repeats.");
 }
 
@@ -86,7 +86,7 @@ int simulate(const SimulateOptions& options) {
                                                simulation.memory}));
   }
   std::optional<Explanation> explanation;
-  if (actions <= most_explained_actions) {
+  if (actions <= max_explained_actions) {
     if (!study.flows.empty()) study.program = lower(study.program, study.flows);
     explanation = explain(study.program, study.costs, study.network);
   }

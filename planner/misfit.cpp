@@ -12,7 +12,7 @@ namespace penstock {
 namespace {
 
 /// Ranks are doubled so often at most.
-constexpr int most_doublings = 6;
+constexpr int max_doublings = 6;
 
 struct Found {
   PipelineLayout layout;
@@ -63,7 +63,7 @@ std::string instead(const Misfit& misfit) {
   }
   if (!misfit.request.split.empty()) return "";
   int devices = misfit.devices;
-  for (int doubled = 0; doubled < most_doublings; ++doubled) {
+  for (int doubled = 0; doubled < max_doublings; ++doubled) {
     devices *= 2;
     if (search(misfit, open, devices))
       return fmt::format(", or on {} ranks with as much each", devices);

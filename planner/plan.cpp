@@ -50,8 +50,8 @@ Searched row(const LayoutSearch& search, size_t number, const SearchResult::Spac
           .simulated = space.simulated,
           .best_s = space.best ? space.best->outcome.step_s : 0,
           .lower_bound_s = space.bound_s,
-          .least_memory_bytes = space.bytes,
-          .most_memory_bytes = search.limit(number).most};
+          .min_memory_bytes = space.bytes,
+          .max_memory_bytes = search.limit(number).most};
 }
 
 /// Those that the search came to; the fastest first, then those where nothing fits by their bound.
@@ -172,7 +172,7 @@ class Planner {
                        *std::ranges::max_element(evaluated.simulation.peak_memory_bytes),
                        evaluated.simulation.bubble,
                        {}};
-    if (evaluated.simulation.actions > most_explained_actions) return result;
+    if (evaluated.simulation.actions > max_explained_actions) return result;
     result.time =
         time_parts(run.plan, evaluated.slicing, evaluated.costs, evaluated.simulation, network);
     return result;
@@ -180,7 +180,7 @@ class Planner {
 
   void explain_gap() {
     if (planned_.gap() <= explained_gap) return;
-    if (planned_.simulation.actions > most_explained_actions) return;
+    if (planned_.simulation.actions > max_explained_actions) return;
     planned_.time =
         time_parts(planned_.plan, planned_.slicing, planned_.costs, planned_.simulation, network_);
   }

@@ -27,8 +27,8 @@ struct Searched {
   double best_s = 0;                  // of those simulated that fit in the memory; 0: none
   double lower_bound_s = 0;           // no split of this one is faster
   /// No split of this one has a fullest rank with less (MemoryLimit::fullest).
-  int64_t least_memory_bytes = 0;
-  int64_t most_memory_bytes = INT64_MAX;  // that it may use
+  int64_t min_memory_bytes = 0;
+  int64_t max_memory_bytes = INT64_MAX;  // that it may use
 };
 
 /// Why a layout lost.

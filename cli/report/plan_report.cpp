@@ -25,7 +25,7 @@ std::string plural(int64_t count, const char* one, const char* many) {
 /// The row of one layout.
 std::string best_step(const Searched& one) {
   if (one.best_s > 0) return format_seconds(one.best_s);
-  const bool fits = one.least_memory_bytes <= one.most_memory_bytes;
+  const bool fits = one.min_memory_bytes <= one.max_memory_bytes;
   return one.simulated > 0 || !fits ? "too big" : "-";
 }
 
@@ -70,7 +70,7 @@ void print_searched(Out out, const Planned& planned) {
                fmt::to_string(one.stages_per_rank), fmt::to_string(one.microbatches),
                fmt::to_string(one.microbatch), splits(one), fmt::to_string(one.simulated),
                best_step(one), format_seconds(one.lower_bound_s),
-               format_bytes(one.least_memory_bytes)});
+               format_bytes(one.min_memory_bytes)});
   }
   fmt::format_to(out, "\n\n{}", table.text());
   if (planned.searched.size() > kMaxRows)

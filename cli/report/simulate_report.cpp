@@ -122,7 +122,7 @@ std::string simulation_summary(const Study& study, const Simulation& simulation,
       "{}: {}, {}, {}", study.title, plural(program.rank_count(), "rank"),
       plural(program.stage_count(), "stage"), plural(program.microbatches, "microbatch"));
   const std::string not_explained =
-      fmt::format("(causes are not worked out for more than {} actions)", most_explained_actions);
+      fmt::format("(causes are not worked out for more than {} actions)", max_explained_actions);
   return fmt::format("{}\n\n  step    {}\n  bubble  {:.1f} %{}\n  limits  {}\n\n{}", title,
                      format_seconds(simulation.makespan_s), 100 * simulation.bubble,
                      explanation ? bubble_parts(simulation, *explanation) : "",

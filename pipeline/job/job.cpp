@@ -47,7 +47,7 @@ void require_warmup_ends(const Job& job, const std::string& place) {
 
 /// Text (bytes) and `.bin` tokens are cut into windows of `sequence`; `.safetensors` holds samples.
 void parse_data(YamlMap& map, const std::filesystem::path& file, Job& job) {
-  job.sequence = map.integer("sequence", 1, most_samples, 0);
+  job.sequence = map.integer("sequence", 1, max_samples, 0);
   if (!map.has("data")) return;
   const auto extension = [](const std::string& path) {
     const std::string text = std::filesystem::path(path).extension().string();
@@ -90,7 +90,7 @@ Job parse_job(YamlMap map, const std::filesystem::path& file) {
   job.optimizer = parse_optimizer(map.map("optimizer"));
   job.precision = parse_precision(map);
   parse_data(map, file, job);
-  job.global_batch = map.integer("global_batch", 1, most_samples);
+  job.global_batch = map.integer("global_batch", 1, max_samples);
   job.steps = map.integer("steps", 1, most_steps, 1);
   job.seed = static_cast<uint64_t>(map.integer("seed", 0, INT64_MAX, 0));
   require_warmup_ends(job, map.place("optimizer") + ".warmup_steps");

@@ -23,7 +23,7 @@ std::string_view name(Loss loss);
 enum class Precision { model, bf16 };
 
 /// In a global batch, a microbatch, or a window of text.
-inline constexpr int64_t most_samples = 1'000'000'000;
+inline constexpr int64_t max_samples = 1'000'000'000;
 
 struct Job {
   std::string model;  // paths are absolute after reading

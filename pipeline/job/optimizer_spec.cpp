@@ -15,8 +15,8 @@ namespace penstock {
 
 namespace {
 
-constexpr double most_rate = 1e3, most_norm = 1e9;
-constexpr int64_t most_warmup = 1'000'000'000'000;
+constexpr double max_rate = 1e3, max_norm = 1e9;
+constexpr int64_t max_warmup = 1'000'000'000'000;
 constexpr double adamw_weight_decay = 0.01;
 constexpr std::array decay_names{"constant", "linear", "cosine"};
 constexpr const char* norms_and_biases = "norms_and_biases";
@@ -52,7 +52,7 @@ void parse_kind(YamlMap& map, OptimizerSpec& spec) {
 }
 
 void parse_schedule(YamlMap& map, OptimizerSpec& spec) {
-  spec.warmup_steps = map.integer("warmup_steps", 0, most_warmup, 0);
+  spec.warmup_steps = map.integer("warmup_steps", 0, max_warmup, 0);
   const std::string text = map.text("decay", decay_names[0]);
   const auto found = std::ranges::find(decay_names, text);
   if (found == decay_names.end()) {
@@ -70,7 +70,7 @@ void parse_schedule(YamlMap& map, OptimizerSpec& spec) {
 
 void parse_clipping(YamlMap& map, OptimizerSpec& spec) {
   if (!map.has("clip_norm")) return;
-  spec.clip_norm = map.number("clip_norm", 0, most_norm);
+  spec.clip_norm = map.number("clip_norm", 0, max_norm);
   if (spec.clip_norm == 0) {
     throw InputError(map.place("clip_norm"), "0 would make every gradient 0",
                      "Write a positive norm, as in `clip_norm: 1`, or remove the key.");
@@ -91,8 +91,8 @@ void parse_no_decay(YamlMap& map, OptimizerSpec& spec) {
 ParameterGroup parse_group(YamlMap map) {
   ParameterGroup group;
   group.parameters = map.texts("parameters");
-  if (map.has("learning_rate")) group.learning_rate = map.number("learning_rate", 0, most_rate);
-  if (map.has("weight_decay")) group.weight_decay = map.number("weight_decay", 0, most_rate);
+  if (map.has("learning_rate")) group.learning_rate = map.number("learning_rate", 0, max_rate);
+  if (map.has("weight_decay")) group.weight_decay = map.number("weight_decay", 0, max_rate);
   map.finish();
   const bool given = group.learning_rate || group.weight_decay;
   if (given && !group.parameters.empty()) return group;
@@ -131,8 +131,8 @@ OptimizerSpec parse_optimizer(YamlMap map) {
   OptimizerSpec spec;
   parse_kind(map, spec);
   const bool sgd = spec.kind == OptimizerSpec::Kind::sgd;
-  spec.learning_rate = map.number("learning_rate", 0, most_rate);
-  spec.weight_decay = map.number("weight_decay", 0, most_rate, sgd ? 0 : adamw_weight_decay);
+  spec.learning_rate = map.number("learning_rate", 0, max_rate);
+  spec.weight_decay = map.number("weight_decay", 0, max_rate, sgd ? 0 : adamw_weight_decay);
   if (sgd) spec.momentum = map.number("momentum", 0, 1, 0);
   if (!sgd) {
     parse_betas(map, spec);

@@ -1,4 +1,4 @@
-// What a plan may call the stages of a model that are no intervals of it.
+// Names by which a plan calls the non-contiguous stages of a model.
 #pragma once
 
 #include <string>

@@ -19,11 +19,11 @@ namespace penstock {
 
 namespace {
 
-constexpr int64_t most_microbatches = 1'000'000;
-constexpr int64_t most_recomputed_units = 1'000'000;
-constexpr int64_t most_replicas = 1'000'000;
-constexpr int64_t most_devices = 1 << 20;  // as in a cluster
-constexpr double most_seconds = 1e18;
+constexpr int64_t max_microbatches = 1'000'000;
+constexpr int64_t max_recomputed_units = 1'000'000;
+constexpr int64_t max_replicas = 1'000'000;
+constexpr int64_t max_devices = 1 << 20;  // as in a cluster
+constexpr double max_seconds = 1e18;
 
 std::string parse_sha256(YamlMap& map, const std::string& key) {
   std::string text = map.text(key, "");
@@ -50,7 +50,7 @@ Recompute parse_recompute(YamlMap& map) {
   const std::string text = map.text("recompute");
   if (text == "true" || text == "false") return {.whole = map.boolean("recompute", false)};
   if (!text.empty() && text.find_first_not_of("0123456789") == std::string::npos) {
-    return {.units = static_cast<int>(map.integer("recompute", 1, most_recomputed_units))};
+    return {.units = static_cast<int>(map.integer("recompute", 1, max_recomputed_units))};
   }
   throw InputError(map.place("recompute"), fmt::format("`{}` says not what to recompute", text),
                    "Write false, true for the whole stage, or how many of its units.");
@@ -117,7 +117,7 @@ std::vector<StagePlan> parse_stages(YamlMap& map) {
 /// One for each rank of each replica, none twice.
 std::vector<int> parse_devices(YamlMap& map, int64_t ranks) {
   if (!map.has("devices")) return {};
-  const std::vector<int64_t> listed = map.integers("devices", 0, most_devices - 1);
+  const std::vector<int64_t> listed = map.integers("devices", 0, max_devices - 1);
   if (static_cast<int64_t>(listed.size()) != ranks) {
     throw InputError(map.place("devices"),
                      fmt::format("{} devices for {} ranks", listed.size(), ranks),
@@ -152,8 +152,8 @@ std::optional<Prediction> parse_prediction(YamlMap& map) {
   if (!map.has("prediction")) return std::nullopt;
   YamlMap entry = map.map("prediction");
   Prediction prediction;
-  prediction.step_s = entry.number("step_s", 0, most_seconds, 0);
-  prediction.lower_bound_s = entry.number("lower_bound_s", 0, most_seconds, 0);
+  prediction.step_s = entry.number("step_s", 0, max_seconds, 0);
+  prediction.lower_bound_s = entry.number("lower_bound_s", 0, max_seconds, 0);
   prediction.bubble = entry.number("bubble", -1, 1, 0);
   if (entry.has("peak_memory_bytes")) {
     prediction.peak_memory_bytes = entry.integers("peak_memory_bytes", 0, INT64_MAX);
@@ -205,9 +205,9 @@ Plan parse_plan(const std::string& text, const std::filesystem::path& path) {
   plan.profile = parse_file(map, "profile", path);
   plan.cluster = parse_file(map, "cluster", path);
   parse_schedule(map, path, plan);
-  plan.microbatches = map.integer("microbatches", 1, most_microbatches);
-  plan.microbatch = map.integer("microbatch", 1, most_samples);
-  plan.data_parallel = map.integer("data_parallel", 1, most_replicas, 1);
+  plan.microbatches = map.integer("microbatches", 1, max_microbatches);
+  plan.microbatch = map.integer("microbatch", 1, max_samples);
+  plan.data_parallel = map.integer("data_parallel", 1, max_replicas, 1);
   plan.stages = parse_stages(map);
   plan.devices = parse_devices(map, plan.ranks() * plan.data_parallel);
   plan.shared_parameters = parse_shared(map);

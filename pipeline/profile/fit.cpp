@@ -46,13 +46,13 @@ double slope_of_large(Samples samples, const LineFit& line) {
 
 LineFit fit_line(const Samples& samples) {
   std::vector<std::vector<double>> rows;
-  double least_x = samples.empty() ? 0 : samples.front().first, most_x = least_x;
+  double min_x = samples.empty() ? 0 : samples.front().first, max_x = min_x;
   for (const auto& [x, y] : samples) {
     if (y <= 0) throw std::invalid_argument("a line through a sample of 0");
     rows.push_back({1 / y, x / y});
-    least_x = std::min(least_x, x), most_x = std::max(most_x, x);
+    min_x = std::min(min_x, x), max_x = std::max(max_x, x);
   }
-  if (least_x == most_x) throw std::invalid_argument("a line through one point");
+  if (min_x == max_x) throw std::invalid_argument("a line through one point");
   const std::vector<double> x =
       least_absolute_deviations(rows, std::vector<double>(rows.size(), 1.0));
   LineFit fit{x[0], x[1], 0};

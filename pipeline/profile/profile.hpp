@@ -131,7 +131,7 @@ struct Profile {
   std::string model_sha256;
   DeviceInfo device;
   std::vector<MicrobatchCosts> microbatches;  // ascending by size
-  std::optional<ReplayCosts> replays;         // of a device that waits for its host without
+  std::optional<ReplayCosts> replays;         // of a device that is launch-bound without
   double accumulate_s_per_byte = 0;  // adding a gradient to a stored one, per parameter byte
   double optimizer_s_per_byte = 0;   // per parameter byte
   double zero_s_per_byte = 0;        // clearing gradients, per parameter byte

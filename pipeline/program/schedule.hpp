@@ -1,6 +1,6 @@
-// What is true of a schedule: its entry, with a generator of programs and facts in closed form.
-// Each entry has a file of its own in pipeline/program/schedules/, under a picture of its grid;
-// nothing elsewhere knows a schedule by name.
+// A schedule's entry: what is true of it in closed form, and its generator of programs. Each entry
+// has a file of its own in pipeline/program/schedules/, under a picture of its grid; nothing
+// elsewhere knows a schedule by name.
 //
 // Tests compare every fact with the generated programs and their simulation.
 #pragma once

@@ -10,7 +10,7 @@ namespace penstock {
 
 namespace {
 
-constexpr size_t most_permuted = 4;
+constexpr size_t max_permuted = 4;
 
 bool same_kind(NodeKind a, const NodeKind& b) {
   a.count = b.count;
@@ -44,7 +44,7 @@ std::vector<std::vector<size_t>> orders(const Kinds& kinds) {
   std::vector<size_t> order(kinds.of.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::vector<std::vector<size_t>> all;
-  if (order.size() <= most_permuted) {
+  if (order.size() <= max_permuted) {
     do all.push_back(order);
     while (std::ranges::next_permutation(order).found);
     return all;

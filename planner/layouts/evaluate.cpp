@@ -11,7 +11,7 @@ namespace penstock {
 
 namespace {
 
-constexpr size_t most_programs = 8;
+constexpr size_t max_programs = 8;
 
 bool same(const std::vector<Flow>& a, const std::vector<Flow>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Flow& x, const Flow& y) {
@@ -47,7 +47,7 @@ const Program& Evaluator::program(const Plan& plan, const Slicing& slicing) {
   for (const Lowered& known : lowered_) {
     if (known.shared == shared && same(known.flows, wanted)) return known.program;
   }
-  if (lowered_.size() == most_programs) lowered_.erase(lowered_.begin());
+  if (lowered_.size() == max_programs) lowered_.erase(lowered_.begin());
   lowered_.push_back({wanted, shared, lowered_program(plan, slicing)});
   return lowered_.back().program;
 }

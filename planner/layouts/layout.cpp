@@ -15,7 +15,7 @@ namespace {
 
 /// Stages x microbatches beyond which `adaptive`, which simulates some thirty programs for every
 /// split, is not searched.
-constexpr int64_t most_adaptive_pairs = 512;
+constexpr int64_t max_adaptive_pairs = 512;
 
 bool wanted(const PlanRequest& request, std::string_view name) {
   const auto& named = request.schedules;
@@ -162,7 +162,7 @@ class Lister {
       layout.measured = size;
       layout.microbatches = profile_.job.global_batch / layout.data_parallel / size->microbatch;
       const int64_t pairs = int64_t{layout.stages()} * layout.microbatches;
-      if (!layout.schedule && request_.schedules.empty() && pairs > most_adaptive_pairs) continue;
+      if (!layout.schedule && request_.schedules.empty() && pairs > max_adaptive_pairs) continue;
       for (const auto& devices : arranged_) {
         layout.devices = devices;
         layouts_.push_back(layout);

@@ -19,8 +19,8 @@ LayoutBound::LayoutBound(const ChainCosts& costs) {
     optimizer_s_ += of(costs.optimizer_s);
     reduce_s_ += of(costs.unit_reduce_s);
     host_s_ += of(costs.host_s);
-    most_host_s_ = std::max(most_host_s_, of(costs.host_s));
-    most_s_ = std::max(most_s_, inputs_s + of(costs.weight_s));
+    max_host_s_ = std::max(max_host_s_, of(costs.host_s));
+    max_s_ = std::max(max_s_, inputs_s + of(costs.weight_s));
     forward_s += costs.forward_s[unit];
     forward0_s += costs.forward_s[unit] + of(costs.first_forward_s);
     if (unit + 1 < costs.forward_s.size()) {
@@ -40,8 +40,8 @@ double LayoutBound::step_s(const RankSpeeds& speeds, int64_t microbatches) const
   const size_t begun = std::min(static_cast<size_t>(speeds.ranks()), fill_s_.size() - 1);
   const double waiting_s = speeds.slowest() * (reduce_s_ + fill_s_[begun]);
   const double mean_s = (m * (one_s_ + weights_s_) + first_s_ + waiting_s) / speeds.together();
-  const double unit_s = (m - 1) * most_s_;  // its microbatch 0 may take less
-  const double hosts_s = m * std::max(most_host_s_, host_s_ / speeds.ranks());
+  const double unit_s = (m - 1) * max_s_;  // its microbatch 0 may take less
+  const double hosts_s = m * std::max(max_host_s_, host_s_ / speeds.ranks());
   return std::max({mean_s, unit_s, through_s_, hosts_s}) + optimizer_s_ / speeds.together();
 }
 

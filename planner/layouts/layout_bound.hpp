@@ -25,12 +25,12 @@ class LayoutBound {
   double step_s(const RankSpeeds& speeds, int64_t microbatches) const;
 
  private:
-  double one_s_ = 0;                     // F and I of one microbatch
-  double weights_s_ = 0;                 // W
-  double through_s_ = 0;                 // from the first unit to the last and back
-  double first_s_ = 0;                   // what microbatch 0 takes longer
-  double most_s_ = 0;                    // of a unit: all but what microbatch 0 takes longer
-  double host_s_ = 0, most_host_s_ = 0;  // of hosts, for one microbatch; of a unit
+  double one_s_ = 0;                    // F and I of one microbatch
+  double weights_s_ = 0;                // W
+  double through_s_ = 0;                // from the first unit to the last and back
+  double first_s_ = 0;                  // what microbatch 0 takes longer
+  double max_s_ = 0;                    // of a unit: all but what microbatch 0 takes longer
+  double host_s_ = 0, max_host_s_ = 0;  // of hosts, for one microbatch; of a unit
   double optimizer_s_ = 0, reduce_s_ = 0;
   std::vector<double> before_s_;  // F and I of the units before unit i, whichever microbatch
   std::vector<double> fill_s_;    // the sum of these for the first i ranks

@@ -1,9 +1,9 @@
 // About how long the best split of a layout takes: which layouts to look into first. It bounds
 // nothing, and nothing is left out for it.
 //
-// Ranks share the work evenly and idle as the schedule says for equal stages (where it does not
-// say, through one ramp of stages); `adaptive` is taken for a zero-bubble schedule with the memory
-// of 1F1B. The first rank holds what the schedule says, and what does not fit is recomputed.
+// Ranks share the work evenly and idle as the schedule says for equal stages (where it does not,
+// through one ramp of stages); `adaptive` is taken for a zero-bubble schedule with the memory of
+// 1F1B. The first rank holds what the schedule says, and what does not fit is recomputed.
 #pragma once
 
 #include "planner/bounds/bounds.hpp"

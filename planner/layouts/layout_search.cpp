@@ -46,7 +46,7 @@ SharingWays ways_of(const PlanRequest& request) {
           .transmit = request.sharing != PlanSharing::replicate};
 }
 
-/// Not where the split is given or has to be of intervals; nor for the least memory, of which their
+/// Not where the split is given or has to be contiguous; nor for the least memory, of which their
 /// bounds know nothing.
 bool searches_branches(const PlanRequest& request) {
   return request.split.empty() && !request.contiguous && request.objective != PlanObjective::memory;

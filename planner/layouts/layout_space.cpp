@@ -92,7 +92,7 @@ Costs LayoutSpace::fit(Plan& plan, Slicing& slicing, int& looked) {
     return evaluator_.peaks(plan, slicing, costs);
   };
   const std::vector<int> chosen =
-      context_.least_memory ? lowest_levels(of, peaks) : least_levels(of, limit_, peaks);
+      context_.min_memory ? lowest_levels(of, peaks) : least_levels(of, limit_, peaks);
   if (chosen == noted) return costs;
   of.note(chosen, plan);
   ++looked;
@@ -114,7 +114,7 @@ std::optional<Evaluator::Evaluated> LayoutSpace::adapt(Plan& plan, const Slicing
     all_units.push_back(of.all_units(rank));
     whole.push_back(of.whole(rank));
   }
-  if (context_.least_memory) return evaluated(whole);
+  if (context_.min_memory) return evaluated(whole);
   for (const std::vector<int>& levels : {std::vector<int>(whole.size(), 0), all_units, whole}) {
     if (auto found = evaluated(levels)) return found;
   }
@@ -177,7 +177,7 @@ bool LayoutSpace::better(const Result& one, const Result& other) const {
   const auto key = [&](const Result& of) {
     const Simulation& run = of.evaluated.simulation;
     const int64_t peak = limit_.fullest(run.peak_memory_bytes);
-    const auto objective = context_.least_memory ? SearchObjective::memory : SearchObjective::step;
+    const auto objective = context_.min_memory ? SearchObjective::memory : SearchObjective::step;
     return std::pair(peak > limit_.most, key_rank(run.makespan_s, peak, objective));
   };
   return key(one) < key(other);

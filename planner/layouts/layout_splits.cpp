@@ -15,7 +15,7 @@ namespace {
 
 /// Steps of a dynamic programme over ranks and pairs of units, beyond which the sharper bounds cost
 /// more than they save.
-constexpr int64_t most_chain_steps = 400'000;
+constexpr int64_t max_chain_steps = 400'000;
 
 /// As on a device of that speed.
 void hasten(ChainCosts& costs, double speed) {
@@ -86,7 +86,7 @@ ChainCosts layout_costs(const LayoutContext& context, const PipelineLayout& layo
 }
 
 bool may_recompute(const LayoutContext& context, const MemoryLimit& limit) {
-  return context.least_memory || limit.any();
+  return context.min_memory || limit.any();
 }
 
 namespace {
@@ -112,7 +112,7 @@ std::unique_ptr<const SplitSpace> device_splits(const LayoutContext& context,
   const int64_t units = costs.units();
   const bool chain = layout.schedule && layout.stages_per_rank == 1 && costs.weight_s.empty() &&
                      costs.unit_reduce_s.empty() && layout.speeds().equal() && limit.less.empty();
-  if (chain && layout.ranks * units * units <= most_chain_steps) {
+  if (chain && layout.ranks * units * units <= max_chain_steps) {
     const std::vector<int> held = in_flight(layout);
     return std::make_unique<ChainSpace>(
         ChainBound(std::move(costs), layout.ranks, static_cast<int>(layout.microbatches), held),

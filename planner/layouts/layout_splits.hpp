@@ -21,7 +21,7 @@ struct LayoutContext {
   std::shared_ptr<const Branches> branches;                    // or null
   Link link, reduce_link;                                      // the best between any two ranks
   int64_t memory_bytes = 0;                                    // of the plans: as asked for, or 0
-  bool least_memory = false;                                   // ranks recompute all that helps
+  bool min_memory = false;                                     // ranks recompute all that helps
   SharingWays ways;                                            // that are tried for each split
   std::map<int64_t, std::shared_ptr<const StageTable>> bytes;  // by microbatch size
 };

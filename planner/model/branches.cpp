@@ -11,7 +11,7 @@ namespace penstock {
 namespace {
 
 /// A unit with less is no reason to look beyond the chain.
-constexpr double least_share = 1.0 / 64;
+constexpr double min_share = 1.0 / 64;
 
 ModelChain units_of(const Graph& model, const Analysis& analysis) {
   std::vector<int> units = branch_units(model, analysis);
@@ -44,7 +44,7 @@ std::vector<std::vector<char>> ancestors(const std::vector<Branches::Edge>& edge
 
 bool worthwhile(const std::vector<Branches::Edge>& edges, const std::vector<double>& load) {
   const int units = static_cast<int>(load.size());
-  const double least = least_share * std::accumulate(load.begin(), load.end(), 0.0);
+  const double least = min_share * std::accumulate(load.begin(), load.end(), 0.0);
   const auto before = ancestors(edges, units);
   for (size_t unit = 0; unit < load.size(); ++unit) {
     for (size_t other = 0; other < unit; ++other) {

@@ -33,7 +33,7 @@ class ModelChain {
  public:
   /// `begins`: first operator of each unit, begins[0] = 0, ascending. The model must stay.
   ModelChain(const Graph& model, const Analysis& analysis, std::vector<OperatorId> begins);
-  /// Of units that are no intervals, the unit of each operator; begins() is then empty.
+  /// Non-contiguous units, from the unit of each operator; begins() is then empty.
   ModelChain(const Graph& model, const Analysis& analysis, std::vector<int> unit_of_operator,
              int units);
 

@@ -1,4 +1,4 @@
-// How fast the ranks of a layout are, on a cluster of unlike devices.
+// The speeds of a layout's ranks on a cluster of heterogeneous devices.
 #pragma once
 
 #include <cstdint>

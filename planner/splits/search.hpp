@@ -22,7 +22,7 @@ namespace penstock {
 /// What the simulator says of a split.
 struct SplitOutcome {
   double step_s = 0;
-  int64_t peak_bytes = 0;  // of the fullest rank; of unlike ones MemoryLimit::fullest
+  int64_t peak_bytes = 0;  // of the fullest rank; of heterogeneous ones MemoryLimit::fullest
   int64_t effort = 0;      // of the simulation, in actions
 };
 

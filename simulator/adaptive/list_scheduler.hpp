@@ -1,5 +1,5 @@
-// A list scheduler for pipelines: again and again the action that can start first, of several the
-// one that the rule prefers (Graham, "Bounds on Multiprocessing Timing Anomalies", 1969).
+// A list scheduler for pipelines: it places the action that can start first, of several the one
+// that the rule prefers (Graham, "Bounds on Multiprocessing Timing Anomalies", 1969).
 #pragma once
 
 #include <optional>

@@ -9,7 +9,7 @@
 namespace penstock {
 
 /// Programs with more actions take seconds to explain, and gigabytes to draw.
-inline constexpr int64_t most_explained_actions = 1'000'000;
+inline constexpr int64_t max_explained_actions = 1'000'000;
 
 struct Explanation {
   CriticalPath path;

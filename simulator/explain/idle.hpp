@@ -1,5 +1,5 @@
-// Where the idle time of each rank comes from. The step is simulated again and again, each time
-// with one more thing taken away, and what a rank idles less is what that thing cost it:
+// The idle time of each rank, by its causes. The step is simulated once per cause, each time with
+// one more thing taken away, and what a rank idles less is what that thing cost it:
 //
 //   as it is
 //   without all-reduces       -> all-reduce, new values of shared parameters among them

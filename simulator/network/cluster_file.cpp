@@ -13,7 +13,7 @@ namespace penstock {
 
 namespace {
 
-constexpr int64_t most_ranks = 1 << 20;
+constexpr int64_t max_ranks = 1 << 20;
 
 SendMode send_mode(YamlMap& map) {
   static const std::array<std::pair<const char*, SendMode>, 3> modes = {
@@ -91,8 +91,8 @@ void read_network_cards(YamlMap map, NodeKind& node) {
 
 NodeKind parse_node(YamlMap map) {
   NodeKind node;
-  node.count = static_cast<int>(map.integer("count", 1, most_ranks, 1));
-  node.devices = static_cast<int>(map.integer("devices", 1, most_ranks / node.count, 1));
+  node.count = static_cast<int>(map.integer("count", 1, max_ranks, 1));
+  node.devices = static_cast<int>(map.integer("devices", 1, max_ranks / node.count, 1));
   node.device = map.text("device", "");
   node.memory_bytes = memory(map);
   node.speed = map.number("speed", 1e-6, 1e6, 1.0);
@@ -156,9 +156,9 @@ void read_nodes(YamlMap& map, Cluster& cluster) {
     const NodeKind& node = cluster.nodes.back();
     ranks += int64_t{node.count} * node.devices;
   }
-  if (ranks < 1 || ranks > most_ranks) {
+  if (ranks < 1 || ranks > max_ranks) {
     throw InputError(map.place("nodes"), fmt::format("{} devices in all", ranks),
-                     fmt::format("Give 1 to {}.", most_ranks));
+                     fmt::format("Give 1 to {}.", max_ranks));
   }
   cluster.ranks = static_cast<int>(ranks);
   if (map.has("network")) cluster.between = parse_interconnect(map.map("network"));
@@ -178,7 +178,7 @@ Cluster parse_cluster(const std::string& text, const std::filesystem::path& path
   if (map.has("nodes")) {
     read_nodes(map, cluster);
   } else {
-    cluster.ranks = static_cast<int>(map.integer("ranks", 1, most_ranks));
+    cluster.ranks = static_cast<int>(map.integer("ranks", 1, max_ranks));
     cluster.memory_bytes = memory(map);
     if (map.has("link")) cluster.link = parse_link(map.map("link"));
   }
