@@ -17,8 +17,7 @@ using Reports = std::map<int, WorkerError>;  // by rank
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kReports = "failures";
-constexpr auto kGrace =
-    std::chrono::milliseconds(1500);  // for ranks that still live to fail as well
+constexpr auto kGrace = std::chrono::milliseconds(1500);  // for the other ranks to fail as well
 constexpr auto kGlance = std::chrono::milliseconds(20);
 constexpr auto kStay = std::chrono::milliseconds(500);  // of rank 0, for others to read
 
@@ -32,7 +31,7 @@ Reports read_reports(const Seat& seat) {
   return reports;
 }
 
-/// Ranks that others lost and that said nothing themselves.
+/// Ranks that others lost and that reported nothing themselves.
 std::set<int> silent(const Reports& reports) {
   std::set<int> ranks;
   for (const auto& [rank, error] : reports) {
@@ -53,7 +52,7 @@ std::string place_of(const WorkerError& error) {
   return fmt::format("in step {}{}", error.step, error.action.empty() ? "" : " at " + error.action);
 }
 
-/// Until all who live have reported, or somebody failed by itself, or time is over.
+/// Waits until all live ranks have reported, one has failed by itself, or time is up.
 Reports wait_for_reports(const Seat& seat) {
   const auto end = Clock::now() + kGrace;
   Reports reports = read_reports(seat);
@@ -78,7 +77,7 @@ WorkerError conclude(const Reports& reports, WorkerError own, int size) {
   for (int rank = 0; rank < size; ++rank) {
     if (!reports.contains(rank)) unheard.insert(rank);
   }
-  if (gone.empty() && unheard.size() == 1) gone = unheard;  // of a sum that failed nobody knows why
+  if (gone.empty() && unheard.size() == 1) gone = unheard;  // a failed sum names no peer
   if (gone.empty()) return own;
   own.lost = *gone.begin();
   own.message += fmt::format(

@@ -18,20 +18,20 @@ class PeerError : public std::runtime_error {
   int peer = 0;
 };
 
-/// A transfer under way. It keeps its tensor alive. Must be waited for before it is dropped.
+/// A transfer in flight. It keeps its tensor alive, and must be waited for before it is destroyed.
 class Transfer {
  public:
   virtual ~Transfer() = default;
-  /// Blocks until it is done, without a timeout; on a GPU not this thread does, but what it
-  /// enqueues from then on. Throws PeerError if the peer is gone.
+  /// Blocks until it is done, without a timeout; on a GPU it blocks the work that this thread
+  /// enqueues from then on, not the thread. Throws PeerError if the peer is gone.
   virtual void wait() = 0;
 };
 
-/// A one-way lane to or from another rank; activations and gradients never wait for each other.
-struct Channel {
+/// A one-way channel to or from another rank; activations and gradients never wait for each other.
+struct PeerChannel {
   int peer = 0;  // the other rank
   bool gradients = false;
-  auto operator<=>(const Channel&) const = default;  // NOLINT(modernize-use-nullptr)
+  auto operator<=>(const PeerChannel&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 class Communicator {
@@ -41,11 +41,12 @@ class Communicator {
   virtual int size() const = 0;
   /// Does not block. The tensor is contiguous and unchanged until waited for. `tag` is unique among
   /// the transfers of a step between the two ranks.
-  virtual std::unique_ptr<Transfer> send(Channel channel, const at::Tensor& tensor, int tag) = 0;
-  virtual std::unique_ptr<Transfer> receive(Channel channel, at::Tensor& tensor, int tag) = 0;
-  /// In-place sum over `ranks` (ascending, this rank among them). All of them call it in one order.
+  virtual std::unique_ptr<Transfer> send(PeerChannel channel, const at::Tensor& tensor,
+                                         int tag) = 0;
+  virtual std::unique_ptr<Transfer> receive(PeerChannel channel, at::Tensor& tensor, int tag) = 0;
+  /// Sums in place over `ranks` (ascending, this rank among them), which all call it in one order.
   virtual void all_reduce(at::Tensor& tensor, const std::vector<int>& ranks) = 0;
-  /// The same of each of them; to ask for all at once may take less of the host.
+  /// Sums each of `tensors`; one call for all may take less of the host's time.
   virtual void all_reduce_each(const std::vector<at::Tensor>& tensors,
                                const std::vector<int>& ranks) {
     for (at::Tensor tensor : tensors) all_reduce(tensor, ranks);

@@ -1,4 +1,4 @@
-// Brings tensors that different ranks hold to rank 0.
+// Gathers tensors that different ranks hold on rank 0.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -17,8 +17,8 @@ struct Piece {
   at::ScalarType type = at::kFloat;
 };
 
-/// On rank 0 all of them, in order; nothing on the others. `own(i)` gives piece i of this rank.
-/// Uses the tags from `first_tag` on. Throws PeerError.
+/// Returns all pieces in order on rank 0, nothing on the others. `own(i)` gives piece i, which this
+/// rank owns. Uses the tags from `first_tag` on. Throws PeerError.
 std::vector<at::Tensor> gather_tensors(Communicator& communicator, const std::vector<Piece>& pieces,
                                        int first_tag, const std::function<at::Tensor(size_t)>& own);
 

@@ -21,7 +21,7 @@ using c10d::ProcessGroupGloo;
 constexpr auto kArrival = std::chrono::minutes(10);      // for all ranks to start
 constexpr auto kForever = std::chrono::hours(24 * 365);  // a wait that times out closes the pair
 
-/// The first line: what follows in c10 errors is a stack.
+/// The first line of the message: the rest of a c10 error is a stack trace.
 std::string first_line(const std::exception& error) {
   const std::string text = error.what();
   return text.substr(0, text.find('\n'));
@@ -40,7 +40,7 @@ class TcpStore : public SharedStore {
     return ask(key, [&]() -> std::optional<std::string> {
       try {
         store_->wait({key}, std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3) + 1));
-      } catch (const c10::DistStoreError&) {  // the time has passed; a lost store is another error
+      } catch (const c10::DistStoreError&) {  // a timeout; a lost store is another error
         return std::nullopt;
       }
       return store_->get_to_str(key);
@@ -83,10 +83,9 @@ class GlooTransfer : public Transfer {
   int peer_;
 };
 
-/// Threads that are made while it lives get the normal scheduling policy. Gloo's must come before
-/// the computing thread as soon as there is something to send: a thread of the batch policy would
-/// wait for the end of a time slice, some 4 ms. A 1F1B step of 150 ms on two ranks took 3-8 %
-/// longer so.
+/// While it lives, new threads get the normal scheduling policy. Gloo's thread must preempt the
+/// computing thread as soon as there is something to send: under the batch policy it would wait for
+/// the end of a time slice, some 4 ms, which made a 1F1B step of 150 ms on two ranks 3-8 % longer.
 class NormalScheduling {
  public:
   NormalScheduling() : policy_(sched_getscheduler(0)) { set(SCHED_OTHER); }
@@ -97,7 +96,7 @@ class NormalScheduling {
  private:
   static void set(int policy) {
     const sched_param parameter{};
-    sched_setscheduler(0, policy, &parameter);  // a refusal costs speed, nothing else
+    sched_setscheduler(0, policy, &parameter);  // a failure only costs speed
   }
   int policy_;
 };
@@ -119,12 +118,12 @@ class Gloo : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
-  std::unique_ptr<Transfer> send(Channel channel, const at::Tensor& tensor, int tag) override {
+  std::unique_ptr<Transfer> send(PeerChannel channel, const at::Tensor& tensor, int tag) override {
     std::vector<at::Tensor> tensors{tensor};
     return post(channel.peer, tensor, [&] { return transfers_->send(tensors, channel.peer, tag); });
   }
 
-  std::unique_ptr<Transfer> receive(Channel channel, at::Tensor& tensor, int tag) override {
+  std::unique_ptr<Transfer> receive(PeerChannel channel, at::Tensor& tensor, int tag) override {
     std::vector<at::Tensor> tensors{tensor};
     return post(channel.peer, tensor, [&] { return transfers_->recv(tensors, channel.peer, tag); });
   }
@@ -153,7 +152,7 @@ class Gloo : public Communicator {
     try {
       return std::make_unique<GlooTransfer>(start(), tensor, peer);
     } catch (const c10::Error& error) {
-      throw;  // a mistake of ours
+      throw;  // a bug
     } catch (const std::exception& error) {
       throw PeerError(peer, "lost rank " + std::to_string(peer) + ": " + first_line(error));
     }
@@ -167,7 +166,7 @@ class Gloo : public Communicator {
         c10::make_intrusive<c10d::PrefixStore>("gloo/" + name, store_), rank, size, options);
   }
 
-  /// Made at its first use, which is in the same order on all its ranks.
+  /// Groups are made at their first use, which is in the same order on all their ranks.
   ProcessGroupGloo& group(const std::vector<int>& ranks) {
     auto& found = groups_[ranks];
     if (!found) {
@@ -186,7 +185,7 @@ class Gloo : public Communicator {
   std::map<std::vector<int>, c10::intrusive_ptr<ProcessGroupGloo>> groups_;
 };
 
-/// Why there is no store at that address.
+/// Explains why there is no store at that address.
 [[noreturn]] void refuse_address(const StoreAddress& address, const std::exception& error) {
   if (address.serve) {
     throw InputError("MASTER_PORT",
@@ -208,7 +207,7 @@ std::unique_ptr<SharedStore> open_tcp_store(StoreAddress& address) {
   options.port = static_cast<uint16_t>(address.port);
   options.isServer = address.serve;
   options.waitWorkers = false;
-  options.timeout = std::chrono::milliseconds(static_cast<int64_t>(address.patience_s * 1e3));
+  options.timeout = std::chrono::milliseconds(static_cast<int64_t>(address.timeout_s * 1e3));
   try {
     auto store = c10::make_intrusive<c10d::TCPStore>(address.host, options);
     address.port = store->getPort();

@@ -1,8 +1,8 @@
 // The first part of rendezvous.hpp. Keys in the store:
-//   handshake/<rank>    what a rank states, {"facts": …} or {"refuses": message}
-//   handshake/refused   set as well by a rank that refuses, so that nobody waits for the others
+//   handshake/<rank>    a rank's statement, {"facts": …} or {"refuses": message}
+//   handshake/refused   also set by a rank that refuses, so that nobody waits for the others
 //   handshake/verdict   rank 0's: its own facts, what is wrong or "", and whether a rank is missing
-//   handshake/heard/<rank>   that it has read the verdict: rank 0, which hosts the store, may end
+//   handshake/heard/<rank>   the rank has read the verdict: rank 0, which hosts the store, may end
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -22,9 +22,9 @@ namespace {
 using nlohmann::json;
 using Statements = std::map<int, json>;  // by rank
 
-constexpr double kGlance_s = 0.1;   // how soon a refusal is seen
-constexpr double kFarewell_s = 5;   // for the others to hear why the run ends
-constexpr double kSlowness_s = 30;  // by which rank 0 may be later than this rank
+constexpr double kPoll_s = 0.1;     // between looks for a refusal
+constexpr double kVerdict_s = 5;    // for the others to read the verdict
+constexpr double kLateness_s = 30;  // by which rank 0 may be later than this rank
 constexpr const char* kCure =
     "Start all ranks with the same files, the same flags and the same version of Penstock.";
 
@@ -60,14 +60,14 @@ std::string name_ranks(const std::vector<int>& ranks) {
   return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(parts, ", "));
 }
 
-/// Rank 0's: what the ranks state, as far as they come in time and none refuses.
-Statements collect_statements(const Seat& seat, double patience_s) {
-  const Deadline deadline(patience_s);
+/// On rank 0: the statements of the ranks that come in time, until one refuses.
+Statements collect_statements(const Seat& seat, double timeout_s) {
+  const Deadline deadline(timeout_s);
   Statements statements;
   bool refused = false;
   for (int rank = 0; rank < seat.size; ++rank) {
     do {
-      if (const auto text = seat.store.get_within(statement_key(rank), refused ? 0 : kGlance_s)) {
+      if (const auto text = seat.store.get_within(statement_key(rank), refused ? 0 : kPoll_s)) {
         statements[rank] = json::parse(*text);
         break;
       }
@@ -104,7 +104,7 @@ std::vector<std::string> differences(const std::map<int, Facts>& facts) {
   return lines;
 }
 
-/// What is wrong with these statements, or "".
+/// The problem with these statements, or "".
 std::string find_problem(const Statements& statements) {
   std::map<int, Facts> facts;
   for (const auto& [rank, statement] : statements) {
@@ -117,27 +117,27 @@ std::string find_problem(const Statements& statements) {
   return fmt::format("{}", fmt::join(differences(facts), "\n  "));
 }
 
-std::string find_missing(const Seat& seat, const Statements& statements, double patience_s) {
+std::string find_missing(const Seat& seat, const Statements& statements, double timeout_s) {
   std::vector<int> missing;
   for (int rank = 0; rank < seat.size; ++rank) {
     if (!statements.contains(rank)) missing.push_back(rank);
   }
   if (missing.empty()) return "";
   return fmt::format("{} of {} did not come within {:g} s", name_ranks(missing), seat.size,
-                     patience_s);
+                     timeout_s);
 }
 
-/// Rank 0, which hosts the store, stays until the others know why the run ends. Some may come yet,
-/// unless that is the reason: that they did not come.
+/// Rank 0, which hosts the store, stays until the others have read the verdict. Some may still
+/// come, unless the verdict is that they did not come.
 void say_farewell(const Seat& seat, bool missing) {
-  const Deadline deadline(kFarewell_s);
+  const Deadline deadline(kVerdict_s);
   for (int rank = 1; rank < seat.size; ++rank) {
     if (missing && !seat.store.get_within(statement_key(rank), 0)) continue;
     seat.store.get_within(heard_key(rank), deadline.left_s());
   }
 }
 
-/// A rank that rank 0 does not count may still differ from it: in the number of ranks.
+/// A rank beyond rank 0's count may differ from it in the number of ranks.
 void obey(const Seat& seat, const json& verdict, const Facts& facts) {
   std::string problem = verdict.at("problem");
   if (problem.empty()) {
@@ -149,27 +149,27 @@ void obey(const Seat& seat, const json& verdict, const Facts& facts) {
   throw InputError("handshake", problem, kCure);
 }
 
-json make_verdict(const Seat& seat, const Facts& facts, double patience_s) {
-  const Statements statements = collect_statements(seat, patience_s);
+json make_verdict(const Seat& seat, const Facts& facts, double timeout_s) {
+  const Statements statements = collect_statements(seat, timeout_s);
   std::string problem = find_problem(statements);
   const bool missing = problem.empty();
-  if (missing) problem = find_missing(seat, statements, patience_s);
+  if (missing) problem = find_missing(seat, statements, timeout_s);
   return {{"facts", facts}, {"problem", problem}, {"missing", missing && !problem.empty()}};
 }
 
 }  // namespace
 
-void shake_hands(const Seat& seat, const Facts& facts, double patience_s) {
+void shake_hands(const Seat& seat, const Facts& facts, double timeout_s) {
   seat.store.set(statement_key(seat.rank), json{{"facts", facts}}.dump());
   if (seat.rank == 0) {
-    const json verdict = make_verdict(seat, facts, patience_s);
+    const json verdict = make_verdict(seat, facts, timeout_s);
     seat.store.set("handshake/verdict", verdict.dump());
     if (!verdict.at("problem").get<std::string>().empty())
       say_farewell(seat, verdict.at("missing"));
     return obey(seat, verdict, facts);
   }
-  const auto verdict = seat.store.get_within("handshake/verdict", patience_s + kSlowness_s);
-  if (!verdict) throw PeerError(0, fmt::format("rank 0 did not come within {:g} s", patience_s));
+  const auto verdict = seat.store.get_within("handshake/verdict", timeout_s + kLateness_s);
+  if (!verdict) throw PeerError(0, fmt::format("rank 0 did not come within {:g} s", timeout_s));
   seat.store.set(heard_key(seat.rank), "");
   obey(seat, json::parse(*verdict), facts);
 }
@@ -178,7 +178,7 @@ void refuse_to_run(const Seat& seat, const std::string& mistake) {
   seat.store.set(statement_key(seat.rank), json{{"refuses", mistake}}.dump());
   seat.store.set("handshake/refused", "");
   if (seat.rank != 0) {
-    if (seat.store.get_within("handshake/verdict", kFarewell_s)) {
+    if (seat.store.get_within("handshake/verdict", kVerdict_s)) {
       seat.store.set(heard_key(seat.rank), "");
     }
     return;

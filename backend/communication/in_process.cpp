@@ -13,7 +13,7 @@ namespace penstock {
 
 namespace {
 
-/// Where the ranks meet.
+/// The meeting point of the ranks.
 struct Meeting {
   using Key = std::tuple<int, int, bool, int>;  // from, to, gradients, tag
   struct Reduction {
@@ -23,11 +23,11 @@ struct Meeting {
   };
   std::mutex mutex;
   std::condition_variable changed;
-  std::map<Key, at::Tensor> letters;
-  std::map<std::pair<std::vector<int>, int64_t>, Reduction> reductions;  // ranks, how manieth
+  std::map<Key, at::Tensor> messages;
+  std::map<std::pair<std::vector<int>, int64_t>, Reduction> reductions;  // ranks, count
   std::vector<bool> gone;
 
-  /// Waits for `ready`; throws if that needs `peer`, which is gone.
+  /// Waits for `ready`; throws PeerError if `peer`, which it depends on, is gone.
   template <typename Ready>
   void await(std::unique_lock<std::mutex>& lock, int peer, const Ready& ready) {
     changed.wait(lock, [&] { return ready() || gone[peer]; });
@@ -41,7 +41,7 @@ class Sending : public Transfer {
       : meeting_(std::move(meeting)), key_(std::move(key)) {}
   void wait() override {
     std::unique_lock lock(meeting_->mutex);
-    meeting_->await(lock, std::get<1>(key_), [&] { return !meeting_->letters.contains(key_); });
+    meeting_->await(lock, std::get<1>(key_), [&] { return !meeting_->messages.contains(key_); });
   }
 
  private:
@@ -55,13 +55,13 @@ class Receiving : public Transfer {
       : meeting_(std::move(meeting)), key_(std::move(key)), tensor_(std::move(tensor)) {}
   void wait() override {
     std::unique_lock lock(meeting_->mutex);
-    meeting_->await(lock, std::get<0>(key_), [&] { return meeting_->letters.contains(key_); });
-    const at::Tensor& letter = meeting_->letters.at(key_);
-    TORCH_CHECK(letter.sizes() == tensor_.sizes() && letter.scalar_type() == tensor_.scalar_type(),
-                "rank ", std::get<0>(key_), " sent ", letter.sizes(), ", expected ",
-                tensor_.sizes());
-    tensor_.copy_(letter);
-    meeting_->letters.erase(key_);
+    meeting_->await(lock, std::get<0>(key_), [&] { return meeting_->messages.contains(key_); });
+    const at::Tensor& message = meeting_->messages.at(key_);
+    TORCH_CHECK(
+        message.sizes() == tensor_.sizes() && message.scalar_type() == tensor_.scalar_type(),
+        "rank ", std::get<0>(key_), " sent ", message.sizes(), ", expected ", tensor_.sizes());
+    tensor_.copy_(message);
+    meeting_->messages.erase(key_);
     meeting_->changed.notify_all();
   }
 
@@ -84,16 +84,16 @@ class InProcess : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
-  std::unique_ptr<Transfer> send(Channel channel, const at::Tensor& tensor, int tag) override {
+  std::unique_ptr<Transfer> send(PeerChannel channel, const at::Tensor& tensor, int tag) override {
     const Meeting::Key key{rank_, channel.peer, channel.gradients, tag};
     const std::scoped_lock lock(meeting_->mutex);
-    const bool added = meeting_->letters.emplace(key, tensor).second;
+    const bool added = meeting_->messages.emplace(key, tensor).second;
     TORCH_CHECK(added, "tag ", tag, " is already on its way to rank ", channel.peer);
     meeting_->changed.notify_all();
     return std::make_unique<Sending>(meeting_, key);
   }
 
-  std::unique_ptr<Transfer> receive(Channel channel, at::Tensor& tensor, int tag) override {
+  std::unique_ptr<Transfer> receive(PeerChannel channel, at::Tensor& tensor, int tag) override {
     return std::make_unique<Receiving>(
         meeting_, Meeting::Key{channel.peer, rank_, channel.gradients, tag}, tensor);
   }

@@ -24,7 +24,7 @@ struct InterfaceAddress {
   bool loopback = false;
 };
 
-/// As numbers; "" where it has none.
+/// The address in numeric form; "" where it has none.
 std::string numeric_address(const sockaddr* address, socklen_t length) {
   char text[NI_MAXHOST];
   const bool known =
@@ -32,7 +32,7 @@ std::string numeric_address(const sockaddr* address, socklen_t length) {
   return known ? text : "";
 }
 
-/// Of the interfaces that are up: IPv4 first, since IPv6 addresses may be of the link alone.
+/// Addresses of the interfaces that are up: IPv4 first, since IPv6 ones may be link-local.
 std::vector<InterfaceAddress> own_addresses() {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return {};
@@ -50,8 +50,8 @@ std::vector<InterfaceAddress> own_addresses() {
   return addresses;
 }
 
-/// From which the system would send to `host`: connecting a datagram socket sends nothing. "" where
-/// it does not know the way.
+/// The address from which the system would send to `host` (connecting a datagram socket sends
+/// nothing); "" where there is no route.
 std::string source_towards(const std::string& host, int port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
@@ -79,10 +79,10 @@ std::string address_of_listed(const std::string& list,
     const auto found = std::ranges::find(addresses, name, &InterfaceAddress::interface);
     if (found != addresses.end()) return found->address;
   }
-  std::string known;
-  for (const InterfaceAddress& own : addresses) known += " " + own.interface;
+  std::string listed;
+  for (const InterfaceAddress& own : addresses) listed += " " + own.interface;
   throw InputError("GLOO_SOCKET_IFNAME", "this machine has no interface " + list + " that is up",
-                   "It has" + known + ".");
+                   "It has" + listed + ".");
 }
 
 }  // namespace

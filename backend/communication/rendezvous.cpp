@@ -20,7 +20,7 @@ std::string clock_key(int rank, int trip, const char* what) {
   return fmt::format("clock/{}/{}/{}", rank, trip, what);
 }
 
-/// Rank 0's part: answers the others one after the other.
+/// Runs on rank 0: answers the others one after the other.
 void answer_clocks(const Seat& seat) {
   for (int rank = 1; rank < seat.size; ++rank) {
     for (int trip = 0; trip < kRoundTrips; ++trip) {
@@ -47,7 +47,7 @@ double clock_offset_s(const Seat& seat) {
     shortest = answered - asked;
     offset = zero - (asked + answered) / 2;
   }
-  // Rank 0 answered somewhere between asking and the answer: closer it cannot be told.
+  // Rank 0 answered at an unknown point between the question and the answer.
   return std::abs(offset) <= shortest / 2 ? 0 : offset;
 }
 

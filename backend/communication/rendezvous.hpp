@@ -1,5 +1,5 @@
-// How the ranks of a run meet: they check that they run the same thing, set their clocks to rank
-// 0's, and report to it.
+// The rendezvous of a run's ranks: they check that they run the same thing, align their clocks with
+// rank 0's, and report to it.
 #pragma once
 
 #include <string>
@@ -19,25 +19,25 @@ struct Seat {
 inline Seat seat_of_rank(const WorkerTask& task, SharedStore& store) {
   return {store, task.rank, task.world_size};
 }
-/// Number 0 is where the store is, which has to stay until all others have ended.
+/// Number 0 hosts the store, which has to stay until all others have ended.
 inline Seat seat_of_process(const WorkerTask& task, SharedStore& store) {
   return {store, task.process, task.world_size};
 }
 
-/// Every rank states the same facts. Where one is not the same everywhere, or a rank refuses to
-/// run, all ranks that came throw InputError with every value and the ranks that have it. Throws
-/// PeerError naming the ranks that did not come within `patience_s`.
-void shake_hands(const Seat& seat, const Facts& facts, double patience_s = kStartTimeout_s);
+/// Every rank states its facts. Where one differs between ranks, or a rank refuses to run, all
+/// ranks that came throw InputError with every value and the ranks that have it. Throws PeerError
+/// naming the ranks that did not come within `timeout_s`.
+void shake_hands(const Seat& seat, const Facts& facts, double timeout_s = kStartTimeout_s);
 
-/// Instead of shake_hands: this rank has found a mistake, and the others are to end with it.
-/// Returns when they have heard, or after seconds.
+/// Replaces shake_hands on a rank that has found a user's mistake: the others end with it too.
+/// Returns when they have read it, or after a few seconds.
 void refuse_to_run(const Seat& seat, const std::string& mistake);
 
-/// Seconds to add to this rank's steady clock for rank 0's: the shortest of several round trips
-/// through the store. 0 where the clocks agree as far as that can tell.
+/// Seconds to add to this rank's steady clock to get rank 0's, by the shortest of several round
+/// trips through the store; 0 where the clocks agree within its resolution.
 double clock_offset_s(const Seat& seat);
 
-/// What every rank says, on rank 0; nothing on the others. `key` is used once in a run.
+/// Returns every rank's `value` on rank 0, nothing on the others. `key` is used once in a run.
 std::vector<std::string> gather(const Seat& seat, const std::string& key, const std::string& value);
 
 }  // namespace penstock

@@ -13,16 +13,16 @@ namespace penstock {
 
 class Data {
  public:
-  /// Opens and checks the job's data: throws InputError. Forwards alone need no target.
+  /// Opens and checks the job's data; forwards alone need no target. Throws InputError.
   Data(const Job& job, const Graph& model, bool with_target = true);
 
   /// Samples [first, first + count), starting over at the end, of an input or the target. Throws
   /// InputError for an id that is out of range, naming the file, the sample and the range.
   at::Tensor read(const std::string& name, int64_t first, int64_t count) const;
 
-  /// Targets among these samples that the cross-entropy counts.
+  /// The number of targets among these samples that the cross-entropy counts.
   int64_t counted_targets(int64_t first, int64_t count) const;
-  /// Can a target be left out at all? Never in text.
+  /// Can a target be ignored at all? Never in text.
   bool has_ignored_targets() const { return ignorable_; }
 
  private:

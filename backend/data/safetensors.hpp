@@ -15,7 +15,7 @@ namespace penstock {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-/// Throws InputError if it cannot; `path` never holds half a file.
+/// Writes atomically: `path` never holds half a file. Throws InputError where it cannot.
 void write_tensors(const std::filesystem::path& path, const NamedTensors& tensors,
                    const std::map<std::string, std::string>& metadata = {});
 /// The tensor `name` of an open file.

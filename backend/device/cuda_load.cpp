@@ -19,7 +19,7 @@ std::string version_of(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-/// A launcher gave each rank a GPU of its own (srun --gpus-per-task 1).
+/// Did the launcher give each rank a GPU of its own (srun --gpus-per-task 1)?
 bool has_own_gpu(const CudaMachine& machine, const WorkerTask& task) {
   return task.launched && task.ranks_per_device == 1 && machine.chosen && machine.devices == 1;
 }
@@ -50,9 +50,9 @@ int cuda_device_of(const CudaMachine& machine, const WorkerTask& task) {
 
 std::map<std::string, std::string> cuda_environment(const WorkerTask& task) {
   std::map<std::string, std::string> variables{
-      // A kernel that is loaded at its first use waits for the device, where a receive may spin.
+      // Lazy loading of a kernel waits for the device, where a receive may spin.
       {"CUDA_MODULE_LOADING", "EAGER"},
-      // Streams that share a hardware queue wait for each other.
+      // Streams that share a hardware queue block each other.
       {"CUDA_DEVICE_MAX_CONNECTIONS", "32"},
       // All algorithms of a sum connect at the start, not in the middle of a step.
       {"NCCL_RUNTIME_CONNECT", "0"}};
@@ -73,7 +73,7 @@ void check_cuda(const CudaMachine& machine, const WorkerTask& task) {
         kPlace, "needs NVIDIA's driver, and libcuda.so.1 is not on this machine",
         fmt::format("Install a driver for CUDA {}, {}", version_of(machine.runtime_version), kCpu));
   }
-  // Drivers of one major version run all its minor ones.
+  // A driver of one major version runs all of its minor ones.
   if (machine.driver_version / 1000 < machine.runtime_version / 1000) {
     throw InputError(
         kPlace,

@@ -1,4 +1,4 @@
-// Loads penstock-cuda.so, and says what stands in the way where that cannot be.
+// Loads penstock-cuda.so, or explains why it cannot be loaded.
 #pragma once
 
 #include <map>
@@ -13,16 +13,16 @@ namespace penstock {
 /// that a launcher lets each of them see.
 int cuda_device_of(const CudaMachine& machine, const WorkerTask& task);
 
-/// What the environment must say before CUDA and NCCL are loaded. With several ranks on a GPU each
-/// is to NCCL a machine of its own: it refuses two ranks of one machine on one GPU.
+/// The environment that CUDA and NCCL need before they are loaded. With several ranks on a GPU each
+/// is a machine of its own to NCCL, which refuses two ranks of one machine on one GPU.
 std::map<std::string, std::string> cuda_environment(const WorkerTask& task);
 
 /// Throws InputError where the task cannot run on this machine.
 void check_cuda(const CudaMachine& machine, const WorkerTask& task);
 
-/// Sets the environment, except what the user has set, and loads the module: before anything else
-/// of LibTorch is called, since what then asks for CUDA gets none for good. Throws InputError where
-/// the module is not there, or the task cannot run on this machine.
+/// Sets the environment, except for what the user has set, and loads the module. Call it before
+/// anything else of LibTorch, which remembers that there is no CUDA. Throws InputError where the
+/// module is not there, or the task cannot run on this machine.
 CudaModule& load_cuda(const WorkerTask& task);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// The module penstock-cuda.so: all that includes or links CUDA, beside penstock-worker and loaded
-// only where a task asks for `cuda`.
+// The module penstock-cuda.so: all code that includes or links CUDA. It lies beside penstock-worker
+// and is loaded only where a task asks for `cuda`.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,14 @@
 
 namespace penstock {
 
-/// What the module finds on the machine.
+/// CUDA on this machine, as the module finds it.
 struct CudaMachine {
   bool driver = false;      // libcuda.so.1 is there
   int driver_version = 0;   // the newest CUDA that the driver runs: 1000 x major + 10 x minor
   int runtime_version = 0;  // the CUDA that the module was built with
   int devices = 0;
   bool chosen = false;  // by CUDA_VISIBLE_DEVICES
-  std::string problem;  // what CUDA says where there are none
+  std::string problem;  // CUDA's error where there are none
 };
 
 class CudaModule {
@@ -27,9 +27,9 @@ class CudaModule {
   virtual ~CudaModule() = default;
   /// Never throws.
   virtual CudaMachine look() const = 0;
-  /// Makes `index` this process's device, and a stream of its own the one that it computes on.
+  /// Makes `index` this process's device, which computes on a stream of its own.
   virtual std::unique_ptr<ComputeDevice> open(int index) = 0;
-  /// Of the device that is open.
+  /// NCCL for the device that is open.
   virtual std::unique_ptr<NcclApi> nccl() = 0;
   /// Name, memory, clocks and driver, for a profile.
   virtual DeviceInfo describe(int index) const = 0;

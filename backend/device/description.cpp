@@ -12,7 +12,7 @@
 namespace penstock::profiler {
 namespace {
 
-/// What follows `key` and a colon in a file of /proc; "" where there is no such line.
+/// The rest of the line behind `key` and a colon in a file of /proc; "" where there is none.
 std::string entry(const char* file, const std::string& key) {
   std::ifstream stream(file);
   for (std::string line; std::getline(stream, line);) {

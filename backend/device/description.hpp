@@ -1,4 +1,4 @@
-// What the profile says about the machine that was measured.
+// The profile's description of the machine that was measured.
 #pragma once
 
 #include "pipeline/profile/profile.hpp"
@@ -8,7 +8,7 @@ namespace penstock::profiler {
 /// Name, memory, threads of this process, and in `details`: ranks, cores, LibTorch and kernel.
 DeviceInfo cpu_info(int ranks);
 
-/// Bytes that the system can still give, and that this process has resident; from /proc.
+/// Bytes available in the system, and resident in this process; from /proc.
 int64_t available_bytes();
 int64_t resident_bytes();
 

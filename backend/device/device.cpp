@@ -30,7 +30,7 @@ class CpuDevice : public ComputeDevice {
   bool runs_behind() const override { return false; }
   KernelTrace* trace() override { return nullptr; }
   std::string no_trace() const override { return ""; }
-  std::unique_ptr<Recorder> make_recorder() override { return nullptr; }
+  std::unique_ptr<GraphCapture> make_graph_capture() override { return nullptr; }
   int64_t held_bytes() const override { return memory::held_bytes(); }
   int64_t peak_bytes() const override { return memory::peak_bytes(); }
   int64_t workspace_bytes() const override { return 0; }

@@ -15,20 +15,20 @@ namespace {
 std::atomic<int64_t> held = 0;
 std::atomic<int64_t> peak = 0;
 
-/// The size is kept in front of the bytes, in a header as long as LibTorch's alignment, so that
-/// the data pointer is its own context (what `raw_allocate` asks for) and no table is locked.
-constexpr size_t header_bytes = 64;
+/// The size precedes the bytes in a header as long as LibTorch's alignment, so that the data
+/// pointer is its own context (which `raw_allocate` requires) and no table is locked.
+constexpr size_t kHeaderBytes = 64;
 
-void note(int64_t bytes) {
+void count(int64_t bytes) {
   const int64_t now = held.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-  int64_t most = peak.load(std::memory_order_relaxed);
-  while (now > most && !peak.compare_exchange_weak(most, now, std::memory_order_relaxed)) {
+  int64_t highest = peak.load(std::memory_order_relaxed);
+  while (now > highest && !peak.compare_exchange_weak(highest, now, std::memory_order_relaxed)) {
   }
 }
 
 void release(void* data) {
   if (data == nullptr) return;
-  std::byte* header = static_cast<std::byte*>(data) - header_bytes;
+  std::byte* header = static_cast<std::byte*>(data) - kHeaderBytes;
   int64_t bytes = 0;
   std::memcpy(&bytes, header, sizeof bytes);
   held.fetch_sub(bytes, std::memory_order_relaxed);
@@ -39,11 +39,11 @@ class CountingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
     if (bytes == 0) return {nullptr, nullptr, &release, c10::DeviceType::CPU};
-    auto* header = static_cast<std::byte*>(c10::alloc_cpu(bytes + header_bytes));
+    auto* header = static_cast<std::byte*>(c10::alloc_cpu(bytes + kHeaderBytes));
     const auto counted = static_cast<int64_t>(bytes);
     std::memcpy(header, &counted, sizeof counted);
-    note(counted);
-    void* data = header + header_bytes;
+    count(counted);
+    void* data = header + kHeaderBytes;
     return {data, data, &release, c10::DeviceType::CPU};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
@@ -55,10 +55,10 @@ class CountingAllocator final : public c10::Allocator {
 }  // namespace
 
 void count_cpu() {
-  // Every microbatch asks for the same blocks again. By default glibc hands the top of the heap
-  // back each time, and the page faults on the way up again made I 35 % slower (transformer, 2
+  // Every microbatch asks for the same blocks. By default glibc returns the top of the heap to the
+  // system each time, and the page faults when it grows again made I 35 % slower (transformer, 2
   // cores).
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that glibc accepts
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // glibc's maximum
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
   static auto* const allocator = new CountingAllocator;  // LibTorch uses it to the very end
   c10::SetCPUAllocator(allocator, /*priority=*/1);

@@ -1,4 +1,4 @@
-// The failure after which something smaller may still run.
+// The failure after which a smaller size may still run.
 #pragma once
 
 #include <stdexcept>

@@ -1,5 +1,5 @@
-// A fixed piece of work that tells how fast this process computes now: the same in profile and
-// execution, so that a prediction can be scaled by it.
+// A fixed piece of work that measures how fast this process computes now, the same in profile and
+// execution, so that predictions can be scaled by it.
 #pragma once
 
 #include "backend/device/device.hpp"
@@ -8,8 +8,8 @@
 namespace penstock {
 
 /// The median over repetitions of a 384 x 384 x 384 float32 matrix product and of a copy of 16 MiB,
-/// with this process's threads; about 50 ms in all. On a GPU, where those are over before they have
-/// begun, of 4096 x 4096 x 4096 and 256 MiB. `spread` is the larger relative interquartile
+/// with this process's threads; about 50 ms in all. On a GPU, for which those are too short,
+/// of 4096 x 4096 x 4096 and 256 MiB. `spread` is the larger relative interquartile
 /// range of the two. All ranks run it at the same time.
 Probe run_probe(ComputeDevice& device = cpu_device());
 

@@ -27,12 +27,12 @@ void Exchange::begin_step() {
 
 void Exchange::enqueued(size_t position) {
   enqueued_ = position + 1;
-  if (!communicator_->receives_spin()) return;  // posts wait for nothing
+  if (!communicator_->receives_spin()) return;  // posting blocks nothing
   for (const auto& [channel, positions] : transfers_.receives) post_due(channel);
 }
 
-/// As many as may be ahead, and as far as their messages need nothing that is still to come.
-void Exchange::post_due(Channel channel) {
+/// Posts as many as may be ahead, as far as their messages depend on nothing still to come.
+void Exchange::post_due(PeerChannel channel) {
   const std::vector<size_t>& positions = transfers_.receives.at(channel);
   size_t& next = next_receive_[channel];
   while (next < positions.size() && next < received_[channel] + static_cast<size_t>(depth_)) {
@@ -42,9 +42,9 @@ void Exchange::post_due(Channel channel) {
   }
 }
 
-void Exchange::post(Channel channel, size_t position) {
+void Exchange::post(PeerChannel channel, size_t position) {
   Posted& posted = receives_[position];
-  for (const Message& message : transfers_.actions.at(position).messages) {
+  for (const TaggedValue& message : transfers_.actions.at(position).messages) {
     const Value& value = graph_.values[message.value];
     std::vector<int64_t> shape;
     for (const Expression& size : value.shape) shape.push_back(size.at(batch_));
@@ -69,13 +69,13 @@ Values Exchange::receive(size_t position) {
 void Exchange::send(size_t position, const Values& values) {
   const ResolvedTransfer& action = transfers_.actions.at(position);
   auto& started = sends_[action.channel].emplace_back();
-  for (const Message& message : action.messages) {
+  for (const TaggedValue& message : action.messages) {
     started.push_back(
         communicator_->send(action.channel, values.at(message.value).contiguous(), message.tag));
   }
 }
 
-void Exchange::retire(Channel channel, size_t count) {
+void Exchange::retire(PeerChannel channel, size_t count) {
   auto& sends = sends_[channel];
   for (size_t& done = retired_[channel]; done < count; ++done) {
     for (const auto& transfer : sends.at(done)) transfer->wait();
@@ -89,7 +89,7 @@ void Exchange::finish_step() {
 
 int64_t Exchange::bytes(size_t position) const {
   int64_t bytes = 0;
-  for (const Message& message : transfers_.actions.at(position).messages) {
+  for (const TaggedValue& message : transfers_.actions.at(position).messages) {
     bytes += graph_.values[message.value].bytes(batch_);
   }
   return bytes;

@@ -1,4 +1,4 @@
-// Moves the values of one rank's transfers: receives are posted ahead, sends never wait.
+// The transfers of one rank in flight: receives are posted ahead, sends never wait.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -15,16 +15,16 @@ namespace penstock {
 
 class Exchange {
  public:
-  /// `depth` RECVs of every channel are posted ahead. `batch` gives the sizes, which are never
-  /// sent. Where receives spin, none is posted before everything that its message needs of this
-  /// rank is enqueued.
+  /// `depth` RECVs of each channel are posted ahead. `batch` gives the sizes, which are never sent.
+  /// Where receives spin, none is posted before all actions of this rank that its message depends
+  /// on are enqueued. `where`: the device of received tensors.
   Exchange(Communicator& communicator, RankTransfers transfers, const Graph& graph, int64_t batch,
            int depth, at::Device where = at::kCPU);
   ~Exchange();
 
-  /// From now on another one; between steps.
+  /// Uses another communicator from now on; between steps.
   void use(Communicator& communicator) { communicator_ = &communicator; }
-  /// Are there receives that occupy the device until they have come?
+  /// Are there receives that occupy the device until their message has come?
   bool receives_spin() const {
     return communicator_->receives_spin() && !transfers_.receives.empty();
   }
@@ -32,11 +32,11 @@ class Exchange {
   void begin_step();
   /// The action at `position` is enqueued: posts the receives that needed it.
   void enqueued(size_t position);
-  /// The values of the RECV at `position` of the rank's program; waits for them.
+  /// Waits for the RECV at `position` of the rank's program and returns its values.
   Values receive(size_t position);
   /// Starts the SEND at `position`; its tensors are kept until they have arrived.
   void send(size_t position, const Values& values);
-  /// Waits for the sends of the step that are still under way.
+  /// Waits for the sends of the step that are still in flight.
   void finish_step();
   /// Bytes that the transfer at `position` moves.
   int64_t bytes(size_t position) const;
@@ -46,9 +46,9 @@ class Exchange {
     Values values;
     std::vector<std::unique_ptr<Transfer>> transfers;
   };
-  void post_due(Channel channel);
-  void post(Channel channel, size_t position);
-  void retire(Channel channel, size_t count);
+  void post_due(PeerChannel channel);
+  void post(PeerChannel channel, size_t position);
+  void retire(PeerChannel channel, size_t count);
 
   Communicator* communicator_;
   RankTransfers transfers_;
@@ -56,12 +56,12 @@ class Exchange {
   int64_t batch_;
   int depth_;
   at::Device where_;
-  size_t enqueued_ = 0;                     // so many of the rank's actions
-  std::map<Channel, size_t> next_receive_;  // how many of a channel's receives are posted
-  std::map<Channel, size_t> received_;      // and how many have come
-  std::map<size_t, Posted> receives_;       // by position
-  std::map<Channel, std::vector<std::vector<std::unique_ptr<Transfer>>>> sends_;
-  std::map<Channel, size_t> retired_;  // how many of a channel's sends are waited for
+  size_t enqueued_ = 0;                         // the number of the rank's actions
+  std::map<PeerChannel, size_t> next_receive_;  // the number of a channel's receives posted
+  std::map<PeerChannel, size_t> received_;      // and completed
+  std::map<size_t, Posted> receives_;           // by position
+  std::map<PeerChannel, std::vector<std::vector<std::unique_ptr<Transfer>>>> sends_;
+  std::map<PeerChannel, size_t> retired_;  // the number of a channel's sends completed
 };
 
 }  // namespace penstock

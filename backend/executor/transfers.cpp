@@ -12,7 +12,7 @@ namespace {
 bool is_backward(Kind kind) { return kind == Kind::send_backward || kind == Kind::recv_backward; }
 
 /// Positions in a rank's program by channel; peers count within the replica.
-using Positions = std::map<Channel, std::vector<size_t>>;
+using Positions = std::map<PeerChannel, std::vector<size_t>>;
 
 /// The SENDs or the RECVs of a rank, each channel's in order.
 Positions by_channel(const Program& program, int rank, bool sends) {
@@ -26,7 +26,7 @@ Positions by_channel(const Program& program, int rank, bool sends) {
   return positions;
 }
 
-/// How many of one rank's first actions must have run before each action of every rank can end.
+/// The number of one rank's first actions that each action of every rank depends on.
 class Needed {
  public:
   Needed(const Program& program, int rank) : program_(program), rank_(rank) {
@@ -45,7 +45,7 @@ class Needed {
   /// One lane: sender, receiver, gradients.
   using Lane = std::tuple<int, int, bool>;
 
-  /// Works out one action, unless the message that it receives is not sent yet.
+  /// Computes one action's count, unless the message that it receives is not sent yet.
   bool pass(int r, size_t position) {
     const Action& action = program_.ranks[r][position];
     size_t count = position == 0 ? 0 : counts_[r][position - 1];
@@ -105,9 +105,11 @@ class Resolver {
   }
 
  private:
-  Channel in_run(Channel channel) const { return {channel.peer + first_rank_, channel.gradients}; }
+  PeerChannel in_run(PeerChannel channel) const {
+    return {channel.peer + first_rank_, channel.gradients};
+  }
 
-  ResolvedTransfer transfer(Channel channel, size_t position) const {
+  ResolvedTransfer transfer(PeerChannel channel, size_t position) const {
     const Action& action = program_.ranks[rank_][position];
     // Activations leave their producer; gradients come back to it.
     const bool produces = action.kind == Kind::send_forward || action.kind == Kind::recv_backward;
@@ -124,9 +126,9 @@ class Resolver {
     return result;
   }
 
-  /// How many of the peer's receives from this rank come before position `before` of its program.
-  std::vector<std::pair<Channel, int>> received_before(int peer, size_t before) const {
-    std::vector<std::pair<Channel, int>> counts;
+  /// The number of the peer's receives from this rank before position `before` of its program.
+  std::vector<std::pair<PeerChannel, int>> received_before(int peer, size_t before) const {
+    std::vector<std::pair<PeerChannel, int>> counts;
     for (const auto& [channel, positions] : by_channel(program_, peer, false)) {
       if (channel.peer != rank_) continue;
       const auto count = std::ranges::count_if(positions, [&](size_t p) { return p < before; });
@@ -143,14 +145,14 @@ class Resolver {
 
 }  // namespace
 
-int transmission_tag(const Program& lowered, const Slicing& slicing) {
+int first_broadcast_tag(const Program& lowered, const Slicing& slicing) {
   int values = 0;
   for (const StageEdge& edge : slicing.edges) values += static_cast<int>(edge.values.size());
   return 2 * values * lowered.microbatches;
 }
 
 int free_tag(const Program& lowered, const Slicing& slicing) {
-  return transmission_tag(lowered, slicing) + 2 * static_cast<int>(slicing.shared.size());
+  return first_broadcast_tag(lowered, slicing) + 2 * static_cast<int>(slicing.shared.size());
 }
 
 RankTransfers resolve_transfers(const Program& lowered, const Slicing& slicing, int rank,

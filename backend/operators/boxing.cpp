@@ -28,7 +28,7 @@ at::Scalar to_scalar(const Expression::Number& number) {
   return std::visit([](auto value) { return at::Scalar(value); }, number);
 }
 
-/// A number in the widest sense: what a Scalar argument takes.
+/// A number as a Scalar argument takes it.
 at::Scalar scalar(const ArgumentValue& value, const c10::Type& type, int64_t batch) {
   return std::visit(
       Overloaded{[](bool v) { return at::Scalar(v); }, [](int64_t v) { return at::Scalar(v); },

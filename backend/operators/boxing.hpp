@@ -1,4 +1,4 @@
-// From the export's argument values to what LibTorch's dispatcher takes.
+// Boxes the export's argument values as LibTorch's dispatcher takes them.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// What an argument may refer to.
+/// The values that an argument may refer to.
 struct BoxingContext {
   const std::vector<at::Tensor>* values = nullptr;  // by value id
   int64_t batch = 1;

@@ -1,4 +1,4 @@
-// Element types of the graph and of LibTorch, one to the other.
+// Conversion between element types of the graph and of LibTorch.
 #pragma once
 
 #include <ATen/ATen.h>

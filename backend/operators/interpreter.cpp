@@ -51,8 +51,8 @@ void append_values(const ArgumentValue& value, std::vector<ValueId>& values) {
   }
 }
 
-/// Autocast as long as it lives. Nothing is kept of its casts: a parameter's has a gradient of its
-/// own for each use.
+/// Enables autocast while it lives, without its cache: each use of a parameter has a gradient of
+/// its own.
 class AutocastGuard {
  public:
   AutocastGuard(at::DeviceType device, at::ScalarType type)
@@ -98,7 +98,7 @@ PreparedOperator::PreparedOperator(const Graph& graph, const Operator& op, at::D
     bind(graph, op.arguments[index], position);
   }
   check_complete(graph, given);
-  note_autocast(graph);
+  bind_autocast(graph);
   if (!writes_.empty() || !is_mutating(op)) return;
   for (const char* statistics : {"running_mean", "running_var"}) {
     if (const ArgumentValue* value = argument(op, statistics)) append_values(*value, writes_);
@@ -129,7 +129,7 @@ void PreparedOperator::bind(const Graph& graph, const Argument& argument, size_t
   }
 }
 
-void PreparedOperator::note_autocast(const Graph& graph) {
+void PreparedOperator::bind_autocast(const Graph& graph) {
   if (!op_->autocast) return;
   const std::string& name = op_->autocast->device;
   try {
@@ -152,7 +152,7 @@ void PreparedOperator::check_complete(const Graph& graph, const std::vector<bool
   }
 }
 
-void PreparedOperator::run(Environment& environment, int64_t batch) const {
+void PreparedOperator::run(ValueTable& values, int64_t batch) const {
   std::optional<at::NoGradGuard> no_grad;
   if (!op_->grad_enabled) no_grad.emplace();
   std::optional<AutocastGuard> autocast;
@@ -162,10 +162,10 @@ void PreparedOperator::run(Environment& environment, int64_t batch) const {
     const auto& formals = handle_.schema().arguments();
     for (const Bound& bound : bound_) {
       const c10::Type& type = *formals[bound.position].type();
-      stack[bound.position] = input(*bound.value, type, environment, batch);
+      stack[bound.position] = input(*bound.value, type, values, batch);
     }
     handle_.callBoxed(stack);
-    store_results(stack, environment);
+    store_results(stack, values);
   } catch (const c10::OutOfMemoryError& error) {
     throw OutOfMemory(describe(*op_) + ": " + error.what_without_backtrace());
   } catch (const c10::Error& error) {
@@ -175,20 +175,20 @@ void PreparedOperator::run(Environment& environment, int64_t batch) const {
   }
 }
 
-/// Kernels draw along the memory of their inputs, so random operators get contiguous ones.
+/// Random kernels draw in the memory order of their inputs, so these are made contiguous.
 c10::IValue PreparedOperator::input(const ArgumentValue& value, const c10::Type& type,
-                                    Environment& environment, int64_t batch) const {
-  c10::IValue boxed = box(value, type, {&environment, batch, device_});
+                                    ValueTable& values, int64_t batch) const {
+  c10::IValue boxed = box(value, type, {&values, batch, device_});
   const bool draws = random_ && writes_.empty() && boxed.isTensor() && boxed.toTensor().defined();
   return draws ? c10::IValue(boxed.toTensor().contiguous()) : boxed;
 }
 
 void PreparedOperator::store_results(const std::vector<c10::IValue>& results,
-                                     Environment& environment) const {
+                                     ValueTable& values) const {
   size_t next = 0;
   const auto store = [&](const at::Tensor& tensor) {
     const ValueId value = next < op_->outputs.size() ? op_->outputs[next] : -1;
-    if (value >= 0) environment[static_cast<size_t>(value)] = tensor;
+    if (value >= 0) values[static_cast<size_t>(value)] = tensor;
     ++next;
   };
   for (const c10::IValue& result : results) {

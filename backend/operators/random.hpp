@@ -20,7 +20,7 @@ struct RandomKey {
 /// 64 well-mixed bits (splitmix64 over the four numbers). `op` is the index in the whole graph.
 uint64_t operator_seed(const RandomKey& key, OperatorId op);
 
-/// Seeds the device's default generator; holds it until the operator has run, since the ranks of
+/// Seeds the device's default generator and locks it until the operator has run, since the ranks of
 /// one process share it.
 class SeededGenerator {
  public:

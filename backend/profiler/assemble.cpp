@@ -11,9 +11,9 @@
 namespace penstock::profiler {
 namespace {
 
-/// Parts of `total` in proportion to what each stage measured.
+/// Parts of `total` in proportion to each stage's measurement.
 std::vector<int64_t> apportion(int64_t total, std::span<const StageCost> parts,
-                               int64_t StageBytes::*bytes) {
+                               int64_t MeasuredBytes::*bytes) {
   std::vector<double> measured;
   for (const StageCost& part : parts) measured.push_back(static_cast<double>(part.bytes.*bytes));
   return profiler::apportion(std::max<int64_t>(total, 0), measured);
@@ -47,8 +47,8 @@ OperatorCost describe(const Division& division, OperatorId id, int64_t batch) {
   return cost;
 }
 
-/// Divides what a group of operators measured among them. Its last operator, the one that the group
-/// was made for, has the transients; they are no sums.
+/// Divides a group's measurements among its operators. Its last operator, the one that takes time,
+/// has all of the transients, which are peaks, not sums.
 void share_out(const Division& division, OperatorId begin, OperatorId end, const StageCost& group,
                int64_t batch, std::vector<OperatorCost>& operators) {
   const auto shares = weights(division.graph, division.analysis, begin, end, batch);
@@ -72,14 +72,14 @@ void share_out(const Division& division, OperatorId begin, OperatorId end, const
   }
 }
 
-/// Scales what the groups of a unit need for a moment so that the most of them is what the unit
-/// does: it holds values that lie between its operators besides.
-void scale_transients(std::vector<StageCost>& groups, int64_t unit, int64_t StageBytes::*bytes) {
-  int64_t most = 0;
-  for (const StageCost& group : groups) most = std::max(most, group.bytes.*bytes);
+/// Scales the transients of a unit's groups so that their maximum is the unit's, which also holds
+/// the values between its operators.
+void scale_transients(std::vector<StageCost>& groups, int64_t unit, int64_t MeasuredBytes::*bytes) {
+  int64_t max_bytes = 0;
+  for (const StageCost& group : groups) max_bytes = std::max(max_bytes, group.bytes.*bytes);
   for (StageCost& group : groups) {
     int64_t& own = group.bytes.*bytes;
-    own = own == most ? unit : std::llround(double(own) / double(most) * double(unit));
+    own = own == max_bytes ? unit : std::llround(double(own) / double(max_bytes) * double(unit));
   }
 }
 
@@ -88,10 +88,10 @@ void add_operators(const Division& division, const UnitCost& unit,
                    std::span<const StageCost> measured, size_t first, MicrobatchCosts& costs) {
   std::vector<StageCost> groups(measured.begin(), measured.end());
   const ScaleFactors to_unit = scale_factors(unit.times, groups);
-  const auto forward = apportion(unit.held.after_forward, measured, &StageBytes::after_forward);
-  const auto input = apportion(unit.held.after_input, measured, &StageBytes::after_input);
-  scale_transients(groups, unit.held.transient_forward, &StageBytes::transient_forward);
-  scale_transients(groups, unit.held.transient_backward, &StageBytes::transient_backward);
+  const auto forward = apportion(unit.held.after_forward, measured, &MeasuredBytes::after_forward);
+  const auto input = apportion(unit.held.after_input, measured, &MeasuredBytes::after_input);
+  scale_transients(groups, unit.held.transient_forward, &MeasuredBytes::transient_forward);
+  scale_transients(groups, unit.held.transient_backward, &MeasuredBytes::transient_backward);
   for (size_t g = 0; g < groups.size(); ++g) {
     groups[g].times = scaled(groups[g].times, to_unit);
     groups[g].bytes.after_forward = forward[g];
@@ -129,8 +129,8 @@ MicrobatchCosts assemble(const Division& division, int64_t microbatch, const Sta
   MicrobatchCosts costs{.microbatch = microbatch};
   const auto consumers = division.graph.consumers();
   const ScaleFactors to_whole = scale_factors(whole.times, units);
-  const auto forward = apportion(whole.bytes.after_forward, units, &StageBytes::after_forward);
-  const auto input = apportion(whole.bytes.after_input, units, &StageBytes::after_input);
+  const auto forward = apportion(whole.bytes.after_forward, units, &MeasuredBytes::after_forward);
+  const auto input = apportion(whole.bytes.after_input, units, &MeasuredBytes::after_input);
   size_t group = 0;
   for (size_t u = 0; u < units.size(); ++u) {
     const Unit& unit = division.units[u];

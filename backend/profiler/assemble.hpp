@@ -1,6 +1,6 @@
-// From three ways of measuring one microbatch size to its costs: the whole model as one stage, its
-// units as a chain of stages, and its groups of operators as a finer chain. The whole is the truth;
-// units are scaled to it, operators to their unit. Pure functions.
+// Assembles the costs of one microbatch size from three measurements: of the whole model as one
+// stage, of its units as a chain of stages, and of its groups of operators as a finer chain. Units
+// are scaled to the whole, operators to their unit. Pure functions.
 #pragma once
 
 #include <vector>
@@ -12,14 +12,14 @@
 
 namespace penstock::profiler {
 
-/// Seconds of F and B of the whole by the seconds of its parts: what the parts were scaled by.
+/// The factors that parts were scaled by: seconds of F and B of the whole over those of its parts.
 struct ScaleFactors {
   Factor forward, backward, backward_input, backward_weight;
 };
 ScaleFactors scale_factors(const ActionTimes& whole, const std::vector<StageCost>& parts);
 ActionTimes scaled(const ActionTimes& times, const ScaleFactors& factors);
 
-/// The graph and how it was divided.
+/// The graph and its division into units and groups.
 struct Division {
   const Graph& graph;
   const Analysis& analysis;
@@ -27,9 +27,9 @@ struct Division {
   const std::vector<OperatorId>& groups;  // first operators; every unit begins a group
 };
 
-/// Costs of units and operators. Guarantees that the mean times of the units, and those of their
-/// hosts, add up to the whole, those of a unit's operators to the unit (to rounding), and the same,
-/// exactly, of the bytes held; the largest transient of a unit's operators is the unit's.
+/// Costs of units and operators. Mean times of device and host add up: units to the whole, a unit's
+/// operators to the unit (to rounding); so do, exactly, the bytes held. The largest transient of a
+/// unit's operators is the unit's.
 MicrobatchCosts assemble(const Division& division, int64_t microbatch, const StageCost& whole,
                          const std::vector<StageCost>& units, const std::vector<StageCost>& groups);
 

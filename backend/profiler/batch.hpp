@@ -1,4 +1,4 @@
-// The microbatches that are measured: the job's data, or made up where the job has none.
+// The microbatches that are measured: the job's data, or synthetic data where the job has none.
 #pragma once
 
 #include <memory>
@@ -21,8 +21,8 @@ class Batches {
   Batches(const Job& job, const Graph& model, at::Device where = at::kCPU);
 
   bool made_up() const { return data_ == nullptr; }
-  /// Samples [first, first + count). Made up: integers evenly over the rows of the embedding that
-  /// reads them (0 and 1 where none does), standard normal floats, the same at every call.
+  /// Samples [first, first + count). Synthetic integers are uniform over the rows of the embedding
+  /// that reads them (0 and 1 where none does), floats standard normal, the same at every call.
   Batch read(int64_t first, int64_t count) const;
 
  private:

@@ -4,9 +4,11 @@
 #include <set>
 #include <utility>
 
+#include "backend/stage/make_stage.hpp"
+
 namespace penstock::profiler {
 
-/// Runs `action` between two readings of clock and counter; `seconds` is set when the run ends.
+/// Runs `action` between two readings of clock and memory; `seconds` is set when the run ends.
 template <class F>
 Chain::Level Chain::observe(Seconds& seconds, F&& action) {
   device_.reset_peak();
@@ -28,7 +30,7 @@ Chain::Chain(const Graph& graph, const Analysis& analysis, const std::vector<Ope
       stage_of_value_(graph.values.size(), -1),
       consumers_(graph.values.size(), 0) {
   for (int i = 0; i < static_cast<int>(begins.size()); ++i) {
-    stages_.push_back(std::make_unique<Stage>(graph, analysis, slicing_, i, store, loss));
+    stages_.push_back(make_stage(graph, analysis, slicing_, i, store, loss));
   }
   std::set<ValueId> with_gradient;
   for (const StageEdge& edge : slicing_.edges) {
@@ -52,7 +54,7 @@ int Chain::loss_stage() const {
 ChainRun Chain::run(const Batch& batch, const StepContext& context, bool split, bool traced) {
   watch_.begin(traced);
   ChainRun run{.times = std::vector<StageTimes>(stages_.size()),
-               .bytes = std::vector<StageBytes>(stages_.size()),
+               .bytes = std::vector<MeasuredBytes>(stages_.size()),
                .traced = watch_.traced()};
   forward(batch, context, run);
   backward(run, split);
@@ -87,7 +89,7 @@ void Chain::forward(const Batch& batch, const StepContext& context, ChainRun& ru
     run.bytes[s].transient_forward = level.transient;
     if (result.loss) loss_ = *result.loss;
     live.merge(result.sent);
-    // A value that its last reader has had stays only where a stage keeps it for the backward.
+    // After its last reader a value stays only where a stage keeps it for the backward.
     for (const ValueId value : received_[s]) {
       if (--uses[value] > 0) continue;
       const int64_t before = device_.held_bytes();

@@ -1,7 +1,7 @@
-// The whole model as a chain of stages in one process, in training order, with the clock (on a GPU:
-// events in place, read at the end, or the kernels' own records) and the memory counter read around
-// every stage: F of all, then B in reverse, or I in reverse and then W in reverse. A chain of one
-// stage is the whole model at once.
+// The whole model as a chain of stages in one process, run in training order (F of all, then B in
+// reverse, or I in reverse and then W in reverse) and measured stage by stage: time by the clock
+// (on a GPU: by events, or by the device's records of its kernels), memory by its counter. A chain
+// of one stage is the whole model.
 #pragma once
 
 #include <memory>
@@ -10,54 +10,58 @@
 #include "backend/device/device.hpp"
 #include "backend/profiler/batch.hpp"
 #include "backend/profiler/timing/stopwatch.hpp"
+#include "backend/stage/recipe/store.hpp"
 #include "backend/stage/stage.hpp"
+#include "graph/cuts/slice.hpp"
+#include "pipeline/job/job.hpp"
 
 namespace penstock::profiler {
 
-/// What one microbatch took in one stage; the backward whole or split.
+/// Times of one microbatch in one stage; the backward whole or split.
 struct StageTimes {
   Seconds forward, backward, backward_input, backward_weight;
 };
 
 /// Bytes that one microbatch holds in one stage (as pipeline/profile/profile.hpp says).
-struct StageBytes {
+struct MeasuredBytes {
   int64_t after_forward = 0;  // allocated by F and still held when all stages have run F
-  int64_t after_input = 0;    // what W sets free
+  int64_t after_input = 0;    // freed by W
   int64_t transient_forward = 0,
-          transient_backward = 0;  // peak above the larger of before and after
+          transient_backward = 0;  // peak above the larger of those before and after
 };
 
-/// What one microbatch took in each stage.
+/// One microbatch in all stages.
 struct ChainRun {
   std::vector<StageTimes> times;
-  std::vector<StageBytes> bytes;
+  std::vector<MeasuredBytes> bytes;
   double loss = 0;
-  bool traced = false;    // the device recorded, which slows its host
-  bool recorded = false;  // and its records are where the times come from
+  bool traced = false;    // the device recorded its kernels, which slows its host
+  bool recorded = false;  // and the times are by its records
 };
 
 class Chain {
  public:
-  /// `begins` as graph/cuts/slice.hpp: interval_stages takes them. The store outlives the chain.
+  /// `begins`: as interval_stages (graph/cuts/slice.hpp) takes them. The store outlives the chain.
   Chain(const Graph& graph, const Analysis& analysis, const std::vector<OperatorId>& begins,
         TensorStore& store, Loss loss, ComputeDevice& device = cpu_device());
 
-  /// One microbatch, forward and backward; `split`: I and W instead of B; `traced`: by the records
-  /// of a device that has them. Gradients are added to the store. Throws what the stages throw.
+  /// Runs forward and backward of one microbatch; `split`: I and W instead of B; `traced`: times
+  /// are by the device's records, where it has them. Adds gradients to the store. Throws as stages
+  /// do.
   ChainRun run(const Batch& batch, const StepContext& context, bool split, bool traced = false);
 
-  /// Forgets a run that failed.
+  /// Recovers from a run that failed.
   void reset();
 
   int stages() const { return static_cast<int>(stages_.size()); }
   const Slicing& slicing() const { return slicing_; }
-  /// How often the device's records were lost.
+  /// The number of runs whose records were lost.
   int lost() const { return watch_.lost(); }
   /// The stage that computes the loss.
   int loss_stage() const;
 
  private:
-  /// Bytes held before and after something, and the most that it held above both.
+  /// Bytes held before and after an action, and its peak above both.
   struct Level {
     int64_t before = 0, after = 0, transient = 0;
   };
@@ -75,7 +79,7 @@ class Chain {
   std::vector<std::vector<ValueId>> received_;  // per stage: values from earlier stages
   std::vector<std::vector<ValueId>> sent_;      // per stage: values that carry a gradient back
   std::vector<int> stage_of_value_;             // producer of a value that crosses, else -1
-  at::Tensor loss_;                             // of the run under way
+  at::Tensor loss_;                             // of the current run
   std::vector<int> consumers_;                  // stages that receive a value
 };
 

@@ -4,13 +4,14 @@
 #include "backend/profiler/samples.hpp"
 #include "backend/profiler/timing/statistics.hpp"
 #include "backend/stage/loss.hpp"
+#include "backend/stage/make_stage.hpp"
 
 namespace penstock::profiler {
 namespace {
 
-constexpr int repeated = 3;
+constexpr int kRepetitions = 3;
 
-/// y = x * w, whose output is its loss: the smallest model that has a backward.
+/// y = x * w, whose output is its loss: the smallest model with a backward.
 Graph smallest_model() {
   Graph graph;
   const std::vector<Expression> shape{Expression::batch(), Expression(1)};
@@ -29,9 +30,9 @@ Graph smallest_model() {
   return graph;
 }
 
-/// Seconds of adding one gradient to what each parameter has, or of storing it; each gradient has
-/// just been written, as in a backward. Of a device that runs behind its host all at once: one
-/// alone would be a launch's time.
+/// Seconds of storing a gradient for each parameter (`clear`), or of adding one to it; each has
+/// just been written, as in a backward. On a device that runs behind its host all are timed at
+/// once: one alone would be launch-bound.
 double gradients_s(Subject& subject, bool clear) {
   if (clear) subject.store.clear_gradients();
   const std::set<int> indices = subject.parameters();
@@ -62,20 +63,20 @@ double per_byte(const Subject& subject, double seconds) {
 
 double accumulate_s_per_byte(Subject& subject) {
   double stored = 0, added = 0;
-  for (int i = 0; i < repeated; ++i) {
+  for (int i = 0; i < kRepetitions; ++i) {
     stored += gradients_s(subject, true);
     added += gradients_s(subject, false);
   }
-  return per_byte(subject, (added - stored) / repeated);
+  return per_byte(subject, (added - stored) / kRepetitions);
 }
 
 double optimizer_s_per_byte(Subject& subject) {
-  subject.step_optimizer();  // makes its state
+  subject.step_optimizer();  // allocates its state
   double seconds = 0;
-  for (int i = 0; i < repeated; ++i) {
+  for (int i = 0; i < kRepetitions; ++i) {
     seconds += seconds_on(subject.device, [&] { subject.step_optimizer(); });
   }
-  return per_byte(subject, seconds / repeated);
+  return per_byte(subject, seconds / kRepetitions);
 }
 
 double zero_s_per_byte(Subject& subject) {
@@ -97,16 +98,16 @@ double action_overhead_s(ComputeDevice& device) {
   const Analysis analysis = analyse(graph);
   TensorStore store(std::map<int, at::Tensor>{{0, at::ones({1}, at::device(device.where()))}});
   const Slicing slicing = slice(graph, analysis, {0}, 1);
-  Stage stage(graph, analysis, slicing, 0, store, Loss::output);
+  const auto stage = make_stage(graph, analysis, slicing, 0, store, Loss::output);
   const Values inputs{{0, at::ones({1, 1}, at::device(device.where()))}};
   Stopwatch watch(device);
-  constexpr int times = 50;
+  constexpr int kTimes = 50;
   std::vector<double> seconds;
-  seconds.reserve(times);
-  for (int i = 0; i < times; ++i) {
+  seconds.reserve(kTimes);
+  for (int i = 0; i < kTimes; ++i) {
     const Seconds both = timed(watch, false, [&] {
-      stage.forward(0, inputs, std::nullopt, {});
-      stage.backward(0, {});
+      stage->forward(0, inputs, std::nullopt, {});
+      stage->backward(0, {});
     });
     seconds.push_back(device.runs_behind() ? both.host : both.device);
   }
@@ -126,7 +127,7 @@ Measured loss_forward(const Subject& subject, int64_t microbatch, const Batch& b
       at::zeros(shape, options).set_requires_grad(is_floating(value.dtype));
   ActionSamples samples;
   Stopwatch watch(subject.device);
-  for (int i = 0; i < repeated; ++i) {
+  for (int i = 0; i < kRepetitions; ++i) {
     for (const bool traced : {false, true}) {
       if (traced && subject.device.trace() == nullptr) continue;
       const Seconds seconds = timed(watch, traced, [&] {

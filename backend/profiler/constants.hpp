@@ -1,22 +1,22 @@
-// What does not depend on the microbatch size: seconds per byte and per action.
+// Costs that do not depend on the microbatch size: seconds per byte and per action.
 #pragma once
 
 #include "backend/profiler/subject.hpp"
 
 namespace penstock::profiler {
 
-/// Each is a mean of a few repetitions with warm memory, in seconds.
+/// Each is the mean of a few repetitions with warm memory, in seconds.
 
-/// Per parameter byte: adding a gradient to a stored one, less storing it.
+/// Adding a gradient to a stored one, less storing it, per parameter byte.
 double accumulate_s_per_byte(Subject& subject);
-/// Per parameter byte: a step of the job's optimizer. Gradients must be there.
+/// A step of the job's optimizer, per parameter byte. Gradients must be there.
 double optimizer_s_per_byte(Subject& subject);
-/// Per parameter byte: clearing the gradients.
+/// Clearing the gradients, per parameter byte.
 double zero_s_per_byte(Subject& subject);
-/// Per byte: handing a tensor to another stage of the same rank.
+/// Handing a tensor to another stage of the same rank, per byte.
 double hand_off_s_per_byte(ComputeDevice& device);
-/// F or B of a stage that computes next to nothing: what every action costs beside its operators,
-/// the host where it runs ahead.
+/// F or B of a stage that computes next to nothing: the overhead of every action, of the host where
+/// that runs ahead.
 double action_overhead_s(ComputeDevice& device);
 /// F of the loss alone, at the shapes of the model's first output.
 Measured loss_forward(const Subject& subject, int64_t microbatch, const Batch& batch);

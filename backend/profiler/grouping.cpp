@@ -16,14 +16,14 @@ bool costs_time(const Graph& graph, const Analysis& analysis, OperatorId id) {
 }
 
 std::vector<OperatorId> group_begins(const Graph& graph, const Analysis& analysis,
-                                     const std::vector<Unit>& units, int most) {
+                                     const std::vector<Unit>& units, int max_groups) {
   const int operators = static_cast<int>(graph.operators.size());
-  const int together = std::max(1, (operators + most - 1) / most);
+  const int together = std::max(1, (operators + max_groups - 1) / max_groups);
   const std::vector<bool> allowed = allowed_cuts(graph);
   std::vector<OperatorId> begins;
   for (const Unit& unit : units) {
     begins.push_back(unit.begin);
-    OperatorId last = unit.end - 1;  // that takes time: the views after it belong to its group
+    OperatorId last = unit.end - 1;  // costs time: the views after it belong to its group
     while (last > unit.begin && !costs_time(graph, analysis, last)) --last;
     int counted = 0;
     for (OperatorId op = unit.begin; op < last; ++op) {
@@ -36,8 +36,8 @@ std::vector<OperatorId> group_begins(const Graph& graph, const Analysis& analysi
 
 std::vector<double> weights(const Graph& graph, const Analysis& analysis, OperatorId begin,
                             OperatorId end, int64_t batch) {
-  // A CPU core does about ten FLOPs in the time in which it moves a byte.
-  constexpr double flops_per_byte = 10;
+  // A CPU core does about ten FLOPs in the time that it takes to move a byte.
+  constexpr double kFlopsPerByte = 10;
   std::vector<double> result;
   for (OperatorId op = begin; op < end; ++op) {
     if (!costs_time(graph, analysis, op)) {
@@ -45,9 +45,8 @@ std::vector<double> weights(const Graph& graph, const Analysis& analysis, Operat
       continue;
     }
     const Operator& o = graph.operators[op];
-    result.push_back(
-        std::max(forward_flops(graph, o, batch),
-                 flops_per_byte * static_cast<double>(forward_bytes(graph, o, batch))));
+    result.push_back(std::max(forward_flops(graph, o, batch),
+                              kFlopsPerByte * static_cast<double>(forward_bytes(graph, o, batch))));
   }
   return result;
 }

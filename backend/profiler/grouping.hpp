@@ -1,4 +1,4 @@
-// Which operators are timed together in the second pass.
+// Groups of operators that are timed together.
 #pragma once
 
 #include <vector>
@@ -7,19 +7,20 @@
 
 namespace penstock::profiler {
 
-/// Does this operator take time of its own in every microbatch? Views, assertions and what is
-/// computed once (constants, parameter-derived values) do not.
+/// Does this operator take time of its own in every microbatch? Views, assertions and operators
+/// that run once (constants, parameter-derived values) do not.
 bool costs_time(const Graph& graph, const Analysis& analysis, OperatorId op);
 
 /// First operators of the groups, ascending from 0. A group lies inside one unit and ends with an
-/// operator that costs time, so that views fall to the operator that reads them. At most `most`
-/// groups (but no fewer than units): in a larger graph, groups take several such operators.
-/// Positions where no stage can begin (graph/cuts/cuts.hpp: allowed_cuts) lie inside a group.
+/// operator that costs time, so that views belong to the operator that reads them. At most
+/// `max_groups` groups (but no fewer than units): in a larger graph, groups take several such
+/// operators. Positions where no stage can begin (graph/cuts/cuts.hpp: allowed_cuts) lie inside a
+/// group.
 std::vector<OperatorId> group_begins(const Graph& graph, const Analysis& analysis,
-                                     const std::vector<Unit>& units, int most = 1000);
+                                     const std::vector<Unit>& units, int max_groups = 1000);
 
-/// Weights by which the operators [begin, end) share what was measured for all of them: forward
-/// FLOPs, or bytes where an operator has none to speak of; 0 for one that costs no time.
+/// Weights by which the operators [begin, end) share their group's measurements: forward FLOPs, or
+/// bytes where an operator has next to none; 0 for one that costs no time.
 std::vector<double> weights(const Graph& graph, const Analysis& analysis, OperatorId begin,
                             OperatorId end, int64_t batch);
 

@@ -7,12 +7,12 @@ namespace penstock::profiler {
 
 double issue_s(Subject& subject, int64_t microbatch) {
   const Batch batch = subject.batches.read(0, microbatch);
-  double least_s = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < issue_passes; ++i) {
+  double min_s = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kIssuePasses; ++i) {
     const ChainRun run = subject.whole.run(batch, subject.context(microbatch, i), false);
-    least_s = std::min(least_s, run.times.front().forward.host + run.times.front().backward.host);
+    min_s = std::min(min_s, run.times.front().forward.host + run.times.front().backward.host);
   }
-  return least_s;
+  return min_s;
 }
 
 void scale_hosts(ActionTimes& times, double scale) {

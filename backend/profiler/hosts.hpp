@@ -1,4 +1,4 @@
-// What hosts take that issue work to a device which runs behind them.
+// Times of hosts that issue work to a device that runs behind them.
 #pragma once
 
 #include "backend/profiler/subject.hpp"
@@ -6,11 +6,11 @@
 
 namespace penstock::profiler {
 
-/// Seconds that the host takes to issue F and B of one microbatch: the least of so many.
-constexpr int issue_passes = 3;
+/// Seconds that the host takes to issue F and B of one microbatch: the minimum of a few runs.
+constexpr int kIssuePasses = 3;
 double issue_s(Subject& subject, int64_t microbatch);
 
-/// Every time of a host becomes `scale` of it.
+/// Multiplies every time of a host by `scale`.
 void scale_hosts(ActionTimes& times, double scale);
 void scale_hosts(MicrobatchCosts& costs, double scale);
 

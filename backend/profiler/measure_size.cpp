@@ -10,9 +10,8 @@
 namespace penstock::profiler {
 namespace {
 
-/// Microbatches right after an optimizer step that are measured: for what the first one takes
-/// longer.
-constexpr int first_microbatches = 2;
+/// Microbatches right after an optimizer step that are measured, for the excess of the first one.
+constexpr int kFirstMicrobatches = 2;
 
 double total(const ChainRun& run) {
   double sum = 0;
@@ -23,22 +22,21 @@ double total(const ChainRun& run) {
   return sum;
 }
 
-/// What the stages took without the forward of the loss, which has a place of its own in the
-/// profile. Something is left even where the loss alone happened to take longer than all of its
-/// stage.
+/// The stages' costs without the forward of the loss, which the profile lists apart. A fraction is
+/// left even where the loss alone was measured to take longer than all of its stage.
 std::vector<StageCost> without_loss(std::vector<StageCost> costs, int loss_stage,
                                     const Measured& loss) {
   if (loss_stage >= static_cast<int>(costs.size())) return costs;
   Measured& forward = costs[loss_stage].times.forward;
-  constexpr double least = 0.05;
-  const auto left = [](double all, double part) { return std::max(all - part, least * all); };
+  constexpr double kMinShare = 0.05;
+  const auto left = [](double all, double part) { return std::max(all - part, kMinShare * all); };
   forward.mean_s = left(forward.mean_s, loss.mean_s);
   forward.median_s = left(forward.median_s, loss.median_s);
   forward.host_s = left(forward.host_s, loss.host_s);
   return costs;
 }
 
-/// The measurement under way.
+/// The measurement of one microbatch size.
 class Rounds {
  public:
   Rounds(Subject& subject, int64_t microbatch)
@@ -49,8 +47,8 @@ class Rounds {
         units_(subject.by_unit.stages()),
         groups_(subject.by_group.stages()) {}
 
-  /// Time `i` of so many: once F and B, once F, I and W. Every other time, and a single one, is by
-  /// the device's records, where it has them.
+  /// Repetition `i` of `times`: once F and B, once F, I and W. Every other one, and a single one,
+  /// is timed by the device's records, where it has them.
   void measure(int i, int times, Chain& chain, Samples& samples) {
     const bool traced = i % 2 == 1 || times == 1;
     for (const bool split : {false, true}) {
@@ -58,21 +56,21 @@ class Rounds {
       samples.add(chain.run(batch_, here, split, traced), split);
     }
   }
-  /// Microbatch 0 of a step: after OPT, its gradients are stored, not added.
+  /// Microbatch 0 of a step: it follows OPT, and its gradients are stored, not added.
   void measure_first() {
     subject_.step_optimizer();
     subject_.store.clear_gradients();
     first_s_.push_back(
         total(subject_.whole.run(batch_, subject_.context(microbatch_, repetition_++), false)));
   }
-  /// Constants are there, and the allocator has what the parts need.
+  /// Computes the constants of the parts and warms the allocator up.
   void warm_parts() {
     for (Chain* chain : {&subject_.by_unit, &subject_.by_group}) {
       chain->run(batch_, subject_.context(microbatch_, repetition_++), false);
     }
   }
   void round(int i, const Repetitions& repetitions) {
-    if (i < first_microbatches) measure_first();
+    if (i < kFirstMicrobatches) measure_first();
     if (i < repetitions.whole) measure(i, repetitions.whole, subject_.whole, whole_);
     if (i < repetitions.units) measure(i, repetitions.units, subject_.by_unit, units_);
     if (i < repetitions.operators) measure(i, repetitions.operators, subject_.by_group, groups_);
@@ -108,10 +106,10 @@ class Rounds {
 
 double load_s(const Subject& subject, int64_t microbatch) {
   if (subject.batches.made_up()) return 0;
-  constexpr int times = 5;
+  constexpr int kTimes = 5;
   std::vector<double> seconds;
-  seconds.reserve(times);
-  for (int i = 0; i < times; ++i) {
+  seconds.reserve(kTimes);
+  for (int i = 0; i < kTimes; ++i) {
     seconds.push_back(time_s([&] { subject.batches.read(i * microbatch, microbatch); }));
   }
   return summarize(seconds).mean_s;

@@ -28,8 +28,8 @@
 namespace penstock::profiler {
 namespace {
 
-/// A GPU raises its clocks when it gets work and lowers them when it is hot: probes until two in a
-/// row take the same time to one part in fifty, or fifty of them.
+/// Probes until two in a row agree to one part in fifty, fifty times at most: a GPU raises its
+/// clocks under load and lowers them when it is hot.
 void settle_clocks(ComputeDevice& device) {
   if (device.where().is_cpu()) return;
   double before = 0;
@@ -40,8 +40,8 @@ void settle_clocks(ComputeDevice& device) {
   }
 }
 
-/// A GPU's allocator gives out no less than blocks of 2 MiB, and never the last of its memory.
-constexpr double gpu_margin = 1.1;
+/// A GPU's allocator takes memory in blocks of at least 2 MiB, and never the last of it.
+constexpr double kGpuMargin = 1.1;
 
 class Profiler {
  public:
@@ -57,7 +57,7 @@ class Profiler {
     profile_.model_sha256 = graph.sha256;
     profile_.device = machine();
     profile_.microbatches = resume(request_.partial, profile_);
-    communicator_.barrier();  // before rank 0 writes the file that all have read
+    communicator_.barrier();  // rank 0 writes the file that all have read
     choose_sizes(graph);
     tell("loading", 0);
     settle_clocks(device_);
@@ -82,7 +82,7 @@ class Profiler {
   int64_t lane_bytes() {
     return std::llround(from_rank(communicator_, 0, static_cast<double>(request_.lane_bytes)));
   }
-  /// A GPU's own facts, with those of the process that drives it.
+  /// The GPU's description, with that of the process that drives it.
   DeviceInfo machine() const {
     DeviceInfo info = cpu_info(communicator_.size());
     if (!gpu()) return info;
@@ -100,12 +100,11 @@ class Profiler {
     if (communicator_.rank() == 0) emit_({{"event", "warning"}, {"message", message}});
   }
 
-  /// Once a device can record what it runs, its host takes longer for everything that it issues,
-  /// recorded or not. Execution never asks for records, so what hosts take is scaled to what it was
-  /// before.
+  /// Once a device can record its kernels, its host takes longer to issue work, recorded or not.
+  /// Execution never asks for records, so hosts' times are scaled to those before.
   void attach_records(Subject& subject) {
     if (!device_.runs_behind()) return;
-    const bool affordable = int64_t{2} * issue_passes * sizes_.front() <= profile_.job.global_batch;
+    const bool affordable = int64_t{2} * kIssuePasses * sizes_.front() <= profile_.job.global_batch;
     const double before_s = affordable ? issue_s(subject, sizes_.front()) : 0;
     if (device_.trace() == nullptr) {
       warn(
@@ -133,7 +132,7 @@ class Profiler {
     write_file(request_.partial, to_json(profile_, request_.partial));
   }
 
-  /// Probes lie before, between and after the measurements.
+  /// Probes run before, between and after the measurements.
   void probe() {
     communicator_.barrier();
     Probe now = run_probe(device_);
@@ -162,7 +161,7 @@ class Profiler {
     profile_.optimizer_s_per_byte = optimizer_s_per_byte(subject);
     profile_.zero_s_per_byte = zero_s_per_byte(subject);
     profile_.hand_off_s_per_byte = hand_off_s_per_byte(device_);
-    // A host that runs ahead has the overhead instead of its device.
+    // A host that runs ahead bears the overhead, not its device.
     (device_.runs_behind() ? profile_.action_host_s : profile_.action_overhead_s) =
         action_overhead_s(device_);
     mean_over_ranks(communicator_, {&profile_.accumulate_s_per_byte, &profile_.optimizer_s_per_byte,
@@ -173,9 +172,9 @@ class Profiler {
   void measure_sizes(Subject& subject) {
     double done = 0;
     for (size_t i = 0; i < sizes_.size(); ++i) {
-      const double part = allowed_steps(sizes_, i, profile_.job.global_batch) / budget_steps;
+      const double part = allowed_steps(sizes_, i, profile_.job.global_batch) / kBudgetSteps;
       if (profile_.at(sizes_[i]) != nullptr) {
-        budget_.note(*profile_.at(sizes_[i]));
+        budget_.add(*profile_.at(sizes_[i]));
       } else if (sizes_[i] < too_large_ && fits(sizes_[i]) && measure(subject, i, done, part)) {
         save();
         probe();
@@ -187,7 +186,7 @@ class Profiler {
                      "Profile with fewer ranks on the device, or on one with more memory.");
   }
 
-  /// Nothing where a rank has no memory for it.
+  /// Returns nothing where a rank has no memory for it.
   std::optional<SizeResult> measured(Subject& subject, size_t i,
                                      const std::function<void(double)>& progress) {
     const int64_t size = sizes_[i];
@@ -195,14 +194,14 @@ class Profiler {
     if (!fits_everywhere(communicator_, [&] { pass_s = warm_up(subject, size); }))
       return std::nullopt;
     mean_over_ranks(communicator_, {&pass_s});
-    budget_.note_pass(size, pass_s);
+    budget_.add_pass(size, pass_s);
     const double allowed_s =
         std::max(allowed_steps(sizes_, i, profile_.job.global_batch) * budget_.step_s(), 0.2);
     return measure_size(subject, size, repetitions(allowed_s / pass_s),
                         profile_.accumulate_s_per_byte, communicator_, progress);
   }
 
-  /// False where the memory is full.
+  /// Returns false where the memory is full.
   bool measure(Subject& subject, size_t i, double done, double part) {
     const int64_t size = sizes_[i];
     const std::string what = fmt::format("microbatch {}", size);
@@ -218,8 +217,8 @@ class Profiler {
       return false;
     }
     scale_hosts(result->costs, host_scale_);
-    budget_.note_pass(size, result->pass_s);
-    budget_.note_bytes(size, result->peak_bytes);
+    budget_.add_pass(size, result->pass_s);
+    budget_.add_bytes(size, result->peak_bytes);
     profile_.device.details[fmt::format("unit_scale.{}", size)] =
         fmt::format("F {:.4f} B {:.4f} I {:.4f} W {:.4f}", result->unit_scale.forward.device,
                     result->unit_scale.backward.device, result->unit_scale.backward_input.device,
@@ -230,13 +229,13 @@ class Profiler {
     return true;
   }
 
-  /// At the smallest size, where a device waits most for its host, if they take no more than a
-  /// step.
+  /// Measures CUDA graphs at the smallest size, the most launch-bound one, if that takes no more
+  /// than a step.
   void measure_replays(Subject& subject) {
     const MicrobatchCosts& first = profile_.microbatches.front();
     const WorkSeconds pass = first.pass();
-    if (!worth_recording(pass.host_s, pass.longer_s())) return;
-    if (first.microbatch * replay_passes > profile_.job.global_batch) return;
+    if (!worth_capturing(pass.host_s, pass.longer_s())) return;
+    if (first.microbatch * kReplayPasses > profile_.job.global_batch) return;
     tell("CUDA graphs", 0.96);
     communicator_.barrier();
     Replays replays = profiler::measure_replays(subject, first.microbatch);
@@ -251,11 +250,11 @@ class Profiler {
     profile_.replays = {first.microbatch, *replays.times};
   }
 
-  /// Does what this size will take leave room on the machine?
+  /// Will this size fit into the machine's memory?
   bool fits(int64_t size) {
     const int sharing = gpu() ? request_.ranks_per_device : communicator_.size();
     const double needed =
-        largest_over_ranks(communicator_, budget_.bytes(size)) * sharing * (gpu() ? gpu_margin : 1);
+        largest_over_ranks(communicator_, budget_.bytes(size)) * sharing * (gpu() ? kGpuMargin : 1);
     const double available = from_rank(communicator_, 0, double(device_.available_bytes()));
     if (needed <= available) return true;
     warn(fmt::format("microbatch {} is not measured: it would take {} and {} are free", size,

@@ -1,4 +1,4 @@
-// What the model takes where it is recorded once and replayed: CUDA graphs.
+// Times of the model captured once and replayed: CUDA graphs.
 #pragma once
 
 #include <optional>
@@ -10,14 +10,14 @@ namespace penstock::profiler {
 
 struct Replays {
   std::optional<ActionTimes> times;  // of the whole model, its loss included
-  std::string why_not;               // there are none
+  std::string why_not;               // why there are none
 };
 
-/// Microbatches' time that these measurements take.
-constexpr int replay_passes = 10;
+/// The time that these measurements take, in microbatches.
+constexpr int kReplayPasses = 10;
 
-/// Records F and B and then F, I and W of one microbatch, and replays them. Times of the device are
-/// marks in place. Leaves gradients behind, and memory that the device may give back.
+/// Captures F and B and then F, I and W of one microbatch, and replays them. Times of the device
+/// are between marks. Leaves gradients behind, and memory that the device may give back.
 Replays measure_replays(Subject& subject, int64_t microbatch);
 
 }  // namespace penstock::profiler

@@ -7,7 +7,7 @@
 namespace penstock::profiler {
 namespace {
 
-/// Everything on which the measurements depend.
+/// Everything that the measurements depend on.
 std::string identity(const Profile& profile, const std::string& file) {
   std::string text = to_yaml(profile.job, file) + profile.model_sha256 + '\n' +
                      profile.device.kind + '\n' + profile.device.name + '\n' +
@@ -28,7 +28,7 @@ std::vector<MicrobatchCosts> resume(const std::string& partial, const Profile& n
     if (identity(before, partial) != identity(now, partial)) return {};
     return std::move(before.microbatches);
   } catch (const InputError&) {
-    return {};  // not whole, or of another version: measured anew
+    return {};  // incomplete, or of another version: measured anew
   }
 }
 

@@ -1,4 +1,4 @@
-// What an earlier run of the same profile already measured.
+// Resumes a profile from the measurements of an earlier run.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace penstock::profiler {
 
-/// Costs in the file `partial` if it is there, whole, and of the same job, model, device, threads,
-/// ranks and library as `now`; otherwise none.
+/// The costs in the file `partial`, if it exists, is complete, and has the same job, model, device,
+/// threads, ranks and library as `now`; otherwise none.
 std::vector<MicrobatchCosts> resume(const std::string& partial, const Profile& now);
 
 }  // namespace penstock::profiler

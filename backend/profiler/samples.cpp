@@ -22,8 +22,8 @@ double ActionSamples::in_place_s() const { return summarize(device_).mean_s; }
 void Samples::add(const ChainRun& run, bool split) {
   for (size_t i = 0; i < stages_.size(); ++i) {
     const StageTimes& times = run.times[i];
-    const StageBytes& bytes = run.bytes[i];
-    Stage& stage = stages_[i];
+    const MeasuredBytes& bytes = run.bytes[i];
+    StageSamples& stage = stages_[i];
     stage.forward.add(times.forward, run.recorded, run.traced);
     if (split) {
       stage.backward_input.add(times.backward_input, run.recorded, run.traced);
@@ -41,7 +41,7 @@ void Samples::add(const ChainRun& run, bool split) {
 
 std::vector<StageCost> Samples::costs() const {
   std::vector<StageCost> costs;
-  for (const Stage& stage : stages_) {
+  for (const StageSamples& stage : stages_) {
     costs.push_back({.times = {.forward = stage.forward.measured(),
                                .backward = stage.backward.measured(),
                                .backward_input = stage.backward_input.measured(),

@@ -1,6 +1,6 @@
-// The runs of one chain, gathered and summarized. Where some were traced the device's times are
-// theirs, and the host's are of the others, if there are any; without any traced, a device's times
-// include what it waited for its host.
+// The runs of one chain, collected and summarized. Where some were traced, the device's times are
+// those of the traced runs and the host's those of the others, if there are any; otherwise the
+// device's times include waiting for its host.
 #pragma once
 
 #include <vector>
@@ -13,18 +13,18 @@ namespace penstock::profiler {
 /// One stage of a chain, over all repetitions.
 struct StageCost {
   ActionTimes times;
-  StageBytes bytes;
-  double pass_s = 0;  // mean of F and B as they ran, waiting for a host included
+  MeasuredBytes bytes;
+  double pass_s = 0;  // mean of F and B, waiting for a host included
 };
 
 /// Collects the times of one action.
 class ActionSamples {
  public:
-  /// `recorded`: the device's time is by its records; `traced`: these were made, which slowed the
+  /// `recorded`: the device's time is by its records; `traced`: it made records, which slowed the
   /// host.
   void add(const Seconds& seconds, bool recorded, bool traced);
   Measured measured() const;
-  /// Mean of the device as it ran, waiting for a host included.
+  /// Mean time of the device, waiting for a host included.
   double in_place_s() const;
 
  private:
@@ -40,11 +40,11 @@ class Samples {
   std::vector<StageCost> costs() const;
 
  private:
-  struct Stage {
+  struct StageSamples {
     ActionSamples forward, backward, backward_input, backward_weight;
-    StageBytes bytes;
+    MeasuredBytes bytes;
   };
-  std::vector<Stage> stages_;
+  std::vector<StageSamples> stages_;
 };
 
 }  // namespace penstock::profiler

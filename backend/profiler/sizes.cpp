@@ -11,15 +11,16 @@ namespace penstock::profiler {
 
 std::vector<int64_t> microbatch_sizes(const Graph& graph, int64_t global_batch,
                                       const std::string& place) {
-  const int64_t least = graph.dynamic_batch ? graph.min_batch : graph.example_batch;
-  const int64_t most = graph.dynamic_batch ? graph.max_batch : graph.example_batch;
+  const int64_t min_size = graph.dynamic_batch ? graph.min_batch : graph.example_batch;
+  const int64_t max_size = graph.dynamic_batch ? graph.max_batch : graph.example_batch;
   std::vector<int64_t> sizes;
-  for (int64_t size = std::max<int64_t>(least, 1); size <= std::min(most, global_batch); ++size) {
+  for (int64_t size = std::max<int64_t>(min_size, 1); size <= std::min(max_size, global_batch);
+       ++size) {
     if (global_batch % size == 0) sizes.push_back(size);
   }
   if (sizes.empty()) {
-    const std::string allowed =
-        graph.dynamic_batch ? fmt::format("at least {}", least) : fmt::format("exactly {}", least);
+    const std::string allowed = graph.dynamic_batch ? fmt::format("at least {}", min_size)
+                                                    : fmt::format("exactly {}", min_size);
     throw InputError(place,
                      fmt::format("global_batch {} has no divisor that the model allows as a "
                                  "microbatch: {} samples",
@@ -28,7 +29,7 @@ std::vector<int64_t> microbatch_sizes(const Graph& graph, int64_t global_batch,
                          ? "choose a larger global_batch"
                          : fmt::format("make global_batch a multiple of {}, or export the model "
                                        "without --static",
-                                       least));
+                                       min_size));
   }
   std::stable_partition(sizes.begin(), sizes.end(), [](int64_t size) {
     return std::has_single_bit(static_cast<uint64_t>(size));
@@ -38,7 +39,7 @@ std::vector<int64_t> microbatch_sizes(const Graph& graph, int64_t global_batch,
 
 namespace {
 
-double least_steps(int64_t size, int64_t global_batch) {
+double min_steps(int64_t size, int64_t global_batch) {
   return Repetitions().passes() * static_cast<double>(size) / static_cast<double>(global_batch);
 }
 
@@ -48,32 +49,32 @@ std::vector<int64_t> affordable(const std::vector<int64_t>& sizes, int64_t globa
   std::vector<int64_t> taken;
   double steps = 0;
   for (const int64_t size : sizes) {
-    if (steps + least_steps(size, global_batch) > budget_steps) continue;
-    steps += least_steps(size, global_batch);
+    if (steps + min_steps(size, global_batch) > kBudgetSteps) continue;
+    steps += min_steps(size, global_batch);
     taken.push_back(size);
   }
   return taken;
 }
 
 double allowed_steps(const std::vector<int64_t>& sizes, size_t i, int64_t global_batch) {
-  // Small microbatches are noisier: each size gets a part beside the one by its samples.
+  // Small microbatches are noisier: each size gets a fixed share besides one by its samples.
   const double extra = static_cast<double>(*std::ranges::max_element(sizes)) / 16;
-  double weights = 0, left = budget_steps;
+  double weights = 0, left = kBudgetSteps;
   for (const int64_t size : sizes) {
     weights += static_cast<double>(size) + extra;
-    left -= least_steps(size, global_batch);
+    left -= min_steps(size, global_batch);
   }
-  return least_steps(sizes[i], global_batch) +
+  return min_steps(sizes[i], global_batch) +
          left * (static_cast<double>(sizes[i]) + extra) / weights;
 }
 
 Repetitions repetitions(double passes) {
-  const Repetitions least;
-  const double rounds = (passes - least.passes() - 2) / 2;  // beyond the least, with warm-ups
+  const Repetitions minimum;
+  const double rounds = (passes - minimum.passes() - 2) / 2;  // beyond the minimum, with warm-ups
   const auto more = [&](int base, double part) {
     return static_cast<int>(std::clamp(base + rounds * part, double(base), 20.0));
   };
-  return {more(least.whole, 0.45), more(least.units, 0.35), more(least.operators, 0.2)};
+  return {more(minimum.whole, 0.45), more(minimum.units, 0.35), more(minimum.operators, 0.2)};
 }
 
 }  // namespace penstock::profiler

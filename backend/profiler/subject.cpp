@@ -4,7 +4,7 @@
 #include <numeric>
 #include <set>
 
-#include "backend/executor/gradient_norm.hpp"
+#include "backend/executor/update/gradient_norm.hpp"
 #include "backend/profiler/grouping.hpp"
 
 namespace penstock::profiler {
@@ -49,7 +49,7 @@ Subject::Subject(const Job& the_job, const Graph& the_graph, ComputeDevice& the_
   if (job.precision == Precision::bf16) store.sum_in_float32();
 }
 
-/// Clipped to half, so that the gradients are written as well.
+/// Clips to half the norm, so that the gradients are written as well.
 void Subject::step_optimizer() {
   if (job.optimizer.clip_norm > 0) {
     const double norm = std::sqrt(squared_norm(store, parameters()));

@@ -1,9 +1,9 @@
-// The model that is measured: loaded once, and sliced in the three ways in which it is run.
+// The model that is measured: loaded once, and sliced in three ways.
 #pragma once
 
 #include <vector>
 
-#include "backend/executor/optimizer.hpp"
+#include "backend/executor/update/optimizer.hpp"
 #include "backend/profiler/assemble.hpp"
 #include "backend/profiler/batch.hpp"
 #include "backend/profiler/chain.hpp"
@@ -20,9 +20,9 @@ struct Subject {
   /// Bytes of the trainable parameters, each once.
   int64_t parameter_bytes() const;
   std::set<int> parameters() const;
-  /// Of a microbatch that is measured.
+  /// The context of a microbatch that is measured.
   StepContext context(int64_t microbatch, int repetition) const;
-  /// What ends a step: clipping where the job clips, and the optimizer.
+  /// Ends a step: clips where the job clips, and steps the optimizer.
   void step_optimizer();
 
   ComputeDevice& device;
@@ -33,7 +33,7 @@ struct Subject {
   std::vector<OperatorId> groups;
   Batches batches;
   TensorStore store;
-  /// The job's own, with a learning rate of 0: the work is the same and the parameters stay.
+  /// The job's optimizer with a learning rate of 0: the work is the same and the parameters stay.
   Optimizer optimizer;
   Chain whole, by_unit, by_group;
 };

@@ -14,7 +14,7 @@ ForwardPass::ForwardPass(const Recipe& recipe, Constants& constants, GradientRou
     : recipe_(recipe),
       constants_(constants),
       router_(router),
-      environment_(recipe.graph.values.size()),
+      values_(recipe.graph.values.size()),
       context_(context),
       held_(held) {}
 
@@ -52,7 +52,7 @@ void ForwardPass::run_kernel(const StageOperator& op) {
   if (op.random) {
     generator.emplace(recipe_.store.device(), operator_seed(context_.random, op.id));
   }
-  op.prepared.run(environment_, context_.batch);
+  op.prepared.run(values_, context_.batch);
 }
 
 ChainGraph* ForwardPass::chain_of(const StageOperator& op) {
@@ -66,7 +66,7 @@ Leaf ForwardPass::leaf(ValueId value) {
   });
 }
 
-/// The operator sees leaves and histories in place of the plain values, which then come back.
+/// The operator sees leaves and histories in place of the plain values, which are then restored.
 void ForwardPass::run_recorded(const StageOperator& op) {
   ChainGraph* chain = chain_of(op);
   std::vector<std::pair<ValueId, at::Tensor>> replaced;
@@ -81,13 +81,13 @@ void ForwardPass::run_recorded(const StageOperator& op) {
   }
   run_kernel(op);
   for (auto& [value, tensor] : replaced) at(value) = std::move(tensor);
-  if (op.weight) note_outputs(op, use);
+  if (op.weight) add_weight_use(op, use);
   if (chain != nullptr) move_to_chain(op, *chain);
 }
 
-/// Of several outputs one may be computed from another; behind an alias each, the gradient that
-/// comes from outside the operator can be told apart.
-void ForwardPass::note_outputs(const StageOperator& op, WeightUse& use) {
+/// One of several outputs may be computed from another; an alias of each tells the gradient that
+/// comes from outside the operator apart.
+void ForwardPass::add_weight_use(const StageOperator& op, WeightUse& use) {
   std::vector<ValueId> differentiable;
   for (const ValueId value : op.prepared.op().outputs) {
     if (value >= 0 && at(value).requires_grad()) differentiable.push_back(value);

@@ -10,18 +10,18 @@
 
 namespace penstock {
 
-/// Fills `held` with what the backward needs; without it nothing is recorded.
+/// Fills `held` with what the backward needs; without `held` it runs without autograd.
 class ForwardPass {
  public:
   ForwardPass(const Recipe& recipe, Constants& constants, GradientRouter& router,
               const StepContext& context, Held* held);
 
-  /// `commit` buffer updates: once per microbatch.
+  /// `commit`: writes buffer updates, once per microbatch.
   Stage::Forward run(const Values& inputs, const std::optional<at::Tensor>& target,
                      bool commit = true);
 
  private:
-  at::Tensor& at(ValueId value) { return environment_[static_cast<size_t>(value)]; }
+  at::Tensor& at(ValueId value) { return values_[static_cast<size_t>(value)]; }
   void bind_stored();
   void bind_inputs(const Values& inputs);
   void bind_received(ValueId value, const at::Tensor& tensor, bool gradient);
@@ -32,7 +32,7 @@ class ForwardPass {
   void run_kernel(const StageOperator& op);
   ChainGraph* chain_of(const StageOperator& op);
   Leaf leaf(ValueId value);
-  void note_outputs(const StageOperator& op, WeightUse& use);
+  void add_weight_use(const StageOperator& op, WeightUse& use);
   void move_to_chain(const StageOperator& op, ChainGraph& chain);
 
   Values sent();
@@ -43,7 +43,7 @@ class ForwardPass {
   const Recipe& recipe_;
   Constants& constants_;
   GradientRouter& router_;
-  Environment environment_;
+  ValueTable values_;
   const StepContext& context_;
   Held* held_;
 };

@@ -1,4 +1,4 @@
-// How values enter a forward and leave it: see forward.hpp.
+// The inputs and outputs of a forward pass: see forward.hpp.
 #include <ATen/SequenceNumber.h>
 #include <ATen/core/grad_mode.h>
 
@@ -121,13 +121,13 @@ std::optional<at::Tensor> ForwardPass::loss(const std::optional<at::Tensor>& tar
         "return the tensor that the loss is computed from first");
   }
   held_->loss = gradient_edge(loss);
-  held_->loss_seed = context_.recorded_loss_scale
-                         ? context_.recorded_loss_scale->to(loss.options())
+  held_->loss_seed = context_.captured_loss_scale
+                         ? context_.captured_loss_scale->to(loss.options())
                          : at::full({}, context_.loss_scale, loss.options());
   return loss.detach();
 }
 
-/// In the order of the microbatches, once each: buffers as the model left them.
+/// Runs once per microbatch, in their order, so that buffers end as the model leaves them.
 void ForwardPass::commit_updates() {
   const at::NoGradGuard no_grad;
   for (const auto& [tensor, value] : recipe_.roles.updates) {

@@ -1,5 +1,5 @@
-// What a stage keeps of a microbatch from its forward to the end of its backward, and where the
-// gradients of parameters go.
+// The state that a stage keeps of a microbatch from its forward to the end of its backward, and
+// the way that gradients of parameters take.
 #pragma once
 
 #include <map>
@@ -15,13 +15,13 @@ namespace penstock {
 
 struct Held {
   /// A forward that the backward runs again.
-  struct Again {
+  struct Recompute {
     std::map<ValueId, at::Tensor> inputs;
     std::optional<at::Tensor> target;
     StepContext context;
-    std::map<int, at::Tensor> buffers;  // those that it updated, as it found them
+    std::map<int, at::Tensor> buffers;  // copies of those that it updated, from before
   };
-  std::optional<Again> again;
+  std::optional<Recompute> recompute;
   /// A received value that carries a gradient.
   struct Input {
     torch::autograd::Edge edge;
@@ -35,10 +35,10 @@ struct Held {
   at::Tensor loss_seed;
   std::vector<WeightUse> uses;  // in the order of the forward
   ChainGraph chain;             // of this microbatch
-  bool input_done = false;      // I has run, W has not
+  bool input_done = false;      // between I and W
 };
 
-/// Takes gradients of parameters, their views and chains to where they are summed.
+/// Delivers gradients of parameters, their views and chains to where they are summed.
 class GradientRouter {
  public:
   explicit GradientRouter(const Recipe& recipe) : recipe_(recipe) {}

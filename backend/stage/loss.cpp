@@ -32,7 +32,7 @@ at::Tensor cross_entropy(const at::Tensor& output, const at::Tensor& target) {
            "dimension");
   }
   const int64_t classes = output.size(-1);
-  if (!target.is_cpu()) {  // nobody waits for the device to count
+  if (!target.is_cpu()) {  // the host does not wait for the device to count
     return at::cross_entropy_loss(output.reshape({-1, classes}), target.reshape({-1}), {},
                                   at::Reduction::Sum, kIgnored) /
            (target != kIgnored).sum().clamp_min(1);

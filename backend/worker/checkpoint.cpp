@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What one stage contributes.
+/// The tensors that one stage contributes.
 NamedTensors stage_tensors(const LoadedPlan& loaded, int stage, Executor& executor) {
   const StageSlice& slice = loaded.slicing.stages[stage];
   NamedTensors tensors;
@@ -39,7 +39,7 @@ NamedTensors stage_tensors(const LoadedPlan& loaded, int stage, Executor& execut
   return tensors;
 }
 
-/// Makes `from` the checkpoint `to`, in place of one that was there.
+/// Moves `from` to the checkpoint `to`, replacing one that is there.
 void put_in_place(const fs::path& from, const fs::path& to) {
   const fs::path old = from.string() + ".old";
   fs::remove_all(old);
@@ -79,7 +79,7 @@ void save_checkpoint(const fs::path& folder, int64_t step, const LoadedPlan& loa
 
 namespace {
 
-/// All tensors of a checkpoint, by name, whichever file has them.
+/// All tensors of a checkpoint by name, whichever file has them.
 class Contents {
  public:
   explicit Contents(const fs::path& checkpoint) : place_(checkpoint.string()) {
@@ -101,7 +101,7 @@ class Contents {
     return found;
   }
   bool has(const std::string& name) const { return where_.contains(name); }
-  /// It is of the same model, so what it lacks was not trained.
+  /// The checkpoint is of the same model, so what it lacks was not trained.
   void require_trained(const std::string& name) const {
     if (has("parameter." + name)) return;
     throw InputError(place_, fmt::format("has no `{}`: it was frozen when this was saved", name),
@@ -153,10 +153,10 @@ void load_checkpoint(const fs::path& checkpoint, const LoadedPlan& loaded, Execu
     contents.require_trained(stored.name);
     contents.copy_to(parameter, tensor);
     if (!stored.requires_grad) {  // trained before it was frozen
-      executor.store().note_restored(index);
+      executor.store().mark_restored(index);
       continue;
     }
-    if (executor.steps(index) && contents.has("steps." + stored.name)) {
+    if (executor.updates(index) && contents.has("steps." + stored.name)) {
       load_state(contents, stored.name, tensor.device(), executor.optimizer().states()[index]);
     }
   }

@@ -1,4 +1,4 @@
-// Saves and loads what training changes: parameters, optimizer state, buffers.
+// Saves and loads the state of training: parameters, optimizer state, buffers.
 #pragma once
 
 #include <filesystem>
@@ -11,13 +11,13 @@
 namespace penstock {
 
 /// All ranks call it between two steps; `step` is the next one. Every rank of replica 0 writes its
-/// stages into a folder that all can see; rank 0 gives it its name when all have written. Throws
-/// InputError if it cannot write.
+/// stages into a folder that all share; rank 0 renames it when all have written. Throws InputError
+/// if it cannot write.
 void save_checkpoint(const std::filesystem::path& folder, int64_t step, const LoadedPlan& loaded,
                      Executor& executor, Communicator& communicator, const Seat& seat);
 
-/// Puts a checkpoint's tensors, whatever split wrote it, in place of those that the executor has
-/// loaded. Throws InputError for a parameter that is missing or of another shape.
+/// Replaces the tensors that the executor has loaded by a checkpoint's, whatever split wrote it.
+/// Throws InputError for a parameter that is missing or of another shape.
 void load_checkpoint(const std::filesystem::path& checkpoint, const LoadedPlan& loaded,
                      Executor& executor);
 

@@ -19,7 +19,7 @@ int Collector::owner_of_output(int index) const {
   return loaded_.program.rank_of_stage.back();
 }
 
-/// Outputs that are tensors: one piece for each replica. `indices` says which output each piece is.
+/// Outputs that are tensors: one piece for each replica. `indices` gets the output of each piece.
 std::vector<Piece> Collector::output_pieces(std::vector<int>& indices) const {
   const Plan& plan = loaded_.plan;
   std::vector<Piece> pieces;

@@ -1,4 +1,4 @@
-// Brings what the ranks of a run have computed to rank 0, and writes it as .safetensors.
+// Collects the results of a run's ranks on rank 0 and writes them as .safetensors.
 #pragma once
 
 #include <map>
@@ -12,18 +12,19 @@
 
 namespace penstock {
 
-/// All ranks call the same member functions at the same points of a run; files are rank 0's.
+/// All ranks call the same member functions at the same points of a run; rank 0 writes the files.
 class Collector {
  public:
   Collector(const LoadedPlan& loaded, Communicator& communicator)
       : loaded_(loaded), communicator_(communicator) {}
 
-  /// The tensor outputs of one step of forwards, by index in Graph::outputs: kept, replicas in
+  /// Keeps the tensor outputs of one step of forwards, by index in Graph::outputs, replicas in
   /// ascending order, which is the order of the samples.
   void add_outputs(const std::map<int, at::Tensor>& outputs);
-  /// All that were kept, each output under its name. Throws InputError if it cannot write.
+  /// Writes the kept outputs under their names. Throws InputError if it cannot write.
   void write_outputs(const std::string& path) const;
-  /// The stored gradients, each under the first of its parameter's names; zeros where none came.
+  /// Writes the stored gradients, each under the first name of its parameter; zeros where none
+  /// came.
   void write_gradients(TensorStore& store, const std::string& path) const;
 
  private:

@@ -20,7 +20,7 @@ int output = STDOUT_FILENO;
 
 void keep_output_for_events() {
   const int own = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-  if (own < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return;  // they share it then
+  if (own < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return;  // they share it
   output = own;
 }
 
@@ -37,7 +37,7 @@ void emit(const nlohmann::json& event) {
 
 namespace {
 
-/// Without the C++ stack that LibTorch adds.
+/// The message without the C++ stack trace that LibTorch adds.
 std::string own_message(const std::exception& error) {
   std::string text = error.what();
   for (const char* stack : {"\nException raised from", "\nframe #0"}) {

@@ -10,7 +10,7 @@
 #include "backend/communication/nccl/shared_memory.hpp"
 #include "backend/device/cuda_load.hpp"
 #include "backend/device/probe.hpp"
-#include "backend/executor/reduction.hpp"
+#include "backend/executor/update/reduction.hpp"
 #include "backend/worker/checkpoint.hpp"
 #include "backend/worker/events.hpp"
 #include "base/error.hpp"
@@ -32,7 +32,7 @@ Facts Execution::facts() const {
   return {{"plan sha256", task_.plan_sha256}, {"model sha256", loaded_->graph.sha256}};
 }
 
-/// Tensors of the GPU move over NCCL, those of the host go on moving over Gloo.
+/// Tensors of the GPU then move over NCCL, those of the host still over Gloo.
 void Execution::open_gpu() {
   gpu_ = cuda_->open(cuda_device_of(cuda_->look(), worker_));
   nccl_ = cuda_->nccl();
@@ -40,7 +40,7 @@ void Execution::open_gpu() {
       lanes_of(loaded_->program, static_cast<int>(loaded_->plan.data_parallel), loaded_->slicing);
   if (worker_.ranks_per_device > 1 && worker_.one_machine) {
     check_shared_memory(ends_of(lanes) + ends_of_sums(), free_shared_memory());
-    communicator_->barrier();  // nobody takes of it before all have looked
+    communicator_->barrier();  // none takes memory before all have checked
   }
   NcclOptions options;
   options.device = gpu_->where();
@@ -48,11 +48,11 @@ void Execution::open_gpu() {
   options.on_stall = [this](const std::string& text) {
     emit({{"event", "warning"}, {"message", fmt::format("rank {}: {}", worker_.rank, text)}});
   };
-  options.most_ctas = worker_.ranks_per_device > 1 ? 1 : ctas_of(lanes);
+  options.max_ctas = worker_.ranks_per_device > 1 ? 1 : ctas_of(lanes);
   communicator_ = make_nccl(*nccl_, seat_.store, std::move(communicator_), lanes, options);
 }
 
-/// Of the communicators that sum gradients, over all ranks.
+/// The ends of the communicators that sum gradients, over all ranks.
 int Execution::ends_of_sums() const {
   size_t ends = 0;
   for (int rank = 0; rank < worker_.world_size; ++rank) {
@@ -107,8 +107,8 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
     watch_memory(task_.first_step + i);
     save(executor, i + 1);
   }
-  const int64_t peak = device().peak_bytes() + executor.recorded_bytes();
-  executor.forget_recordings();
+  const int64_t peak = device().peak_bytes() + executor.graph_bytes();
+  executor.forget_graphs();
   if (!task_.output.empty()) collector.write_outputs(task_.output);
   communicator_->barrier();
   const Probe after = run_probe(device());
@@ -136,7 +136,8 @@ void Execution::step(Executor& executor, Collector& collector, int64_t step) {
   emit(event);
 }
 
-/// The first step makes the optimizer's state; after it a GPU's memory is not asked for again.
+/// After the first step, which makes the optimizer's state, a GPU's allocator should not ask for
+/// more.
 void Execution::watch_memory(int64_t step) {
   const int64_t before = std::exchange(allocations_, device().allocations());
   if (step == task_.first_step || allocations_ == before) return;
@@ -147,7 +148,7 @@ void Execution::watch_memory(int64_t step) {
                         " times, which stops it each time"}});
 }
 
-/// After so many steps of this run: at the end, and every so often where asked for.
+/// Saves a checkpoint if one is due after `done` steps of this run.
 void Execution::save(Executor& executor, int64_t done) {
   const bool due = done == task_.steps || (task_.save_every > 0 && done % task_.save_every == 0);
   if (task_.save.empty() || !due) return;
@@ -220,7 +221,7 @@ void Execution::report_summary(int64_t peak_bytes, const std::vector<Probe>& pro
     ranks.push_back(Json::parse(text));
   }
   if (worker_.rank == 0) emit({{"event", "summary"}, {"ranks", ranks}});
-  // Whoever has the store stays until all others have said all they had to.
+  // The process that hosts the store stays until all others have reported.
   gather(seat_of_process(worker_, seat_.store), "done", "");
 }
 

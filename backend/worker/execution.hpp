@@ -21,13 +21,13 @@ class Execution {
   /// Loads the plan. `cuda`: the module, where the task asks for GPUs. Throws InputError.
   Execution(const WorkerTask& task, SharedStore& store, CudaModule* cuda);
 
-  /// What the other ranks must have loaded as well.
+  /// The facts that all ranks must agree on.
   Facts facts() const;
-  /// Once the ranks have met.
+  /// Trains, once the ranks have met.
   void run(std::unique_ptr<Communicator> communicator);
-  /// Of process 0.
+  /// The rank of process 0, which hosts the store.
   int rank_with_store() const { return rank_of_process(loaded_->plan).front(); }
-  /// Where this rank is now, for a message.
+  /// The place of this rank in the run, for a message.
   WorkerError place() const;
 
  private:
@@ -51,12 +51,12 @@ class Execution {
   std::unique_ptr<NcclApi> nccl_;
   std::unique_ptr<Communicator> communicator_;
   Replaying replaying_;
-  int64_t allocations_ = 0;  // of the device, when last looked at
+  int64_t allocations_ = 0;  // of the device, at the last look
   std::optional<SharedProgress> progress_;
   SharedProgress::Place place_;
   double clock_offset_s_ = 0;
   std::vector<double> step_s_;
-  std::vector<Timeline> timelines_;  // where they are wanted
+  std::vector<Timeline> timelines_;  // where asked for
 };
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// A plan as a worker needs it: with its model, sliced as it says, and its lowered program.
+// A plan as a worker needs it: with its model, its slicing and its lowered program.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,8 @@ struct LoadedPlan {
   Program program;
 };
 
-/// Reads and checks what `penstock` has checked before. Throws InputError, also where the plan has
-/// changed since.
+/// Reads and checks the plan, which `penstock` has checked before. Throws InputError, also where it
+/// has changed since.
 std::unique_ptr<LoadedPlan> load_plan(const ExecuteTask& task);
 
 }  // namespace penstock

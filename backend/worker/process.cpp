@@ -42,7 +42,7 @@ int node_of_core(const std::filesystem::path& folder) {
   return 0;
 }
 
-/// As Linux describes these cores; what it does not say is taken to be one node of single cores.
+/// The topology of these cores as Linux describes it; by default one node of single cores.
 std::vector<LogicalCore> describe_cores(const std::set<int>& ids) {
   std::vector<LogicalCore> cores;
   for (const int id : ids) {
@@ -54,8 +54,8 @@ std::vector<LogicalCore> describe_cores(const std::set<int>& ids) {
   return cores;
 }
 
-/// What each rank of this machine may use. A machine is known by its name and the launcher's
-/// number.
+/// The cores that each rank of this machine may use. A machine is identified by its name and the
+/// launcher's number.
 std::vector<CoreClaim> claims_of_machine(const WorkerTask& task, SharedStore& store,
                                          const std::set<int>& own) {
   std::vector<CoreClaim> claims(static_cast<size_t>(task.local_size), CoreClaim{own});
@@ -75,7 +75,7 @@ void pin(const std::vector<int>& cores) {
   cpu_set_t set;
   CPU_ZERO(&set);
   for (const int core : cores) CPU_SET(core, &set);
-  sched_setaffinity(0, sizeof set, &set);  // a refusal costs speed, nothing else
+  sched_setaffinity(0, sizeof set, &set);  // a failure only costs speed
 }
 
 }  // namespace
@@ -86,8 +86,8 @@ int settle_process(const WorkerTask& task, SharedStore& store) {
   for (const CoreClaim& claim : claims) all.insert(claim.allowed.begin(), claim.allowed.end());
   const std::vector<int> own = cores_of_rank(describe_cores(all), claims, task.local_rank);
   if (!own.empty()) pin(own);
-  // What computes here is not to be taken off its core by what wakes for a moment. A GPU's host is
-  // what wakes, and NCCL's threads, which would be the same.
+  // A computing thread must not be preempted by threads that wake for a moment. On a GPU
+  // the threads that wake are the host's own and NCCL's, which would inherit the policy.
   const sched_param parameter{};
   if (task.device == "cpu") sched_setscheduler(0, SCHED_BATCH, &parameter);
   const int threads = std::max(1, static_cast<int>(own.size()));

@@ -1,4 +1,4 @@
-// What a worker process does to itself before it computes.
+// Settings of a worker process before it computes: cores, scheduling policy, threads.
 #pragma once
 
 #include "backend/communication/shared_store.hpp"
@@ -8,8 +8,8 @@ namespace penstock {
 
 /// Pins the process to its cores (launch/placement.hpp), takes the batch scheduling policy, and
 /// gives LibTorch as many threads as it has cores, at least one. The ranks that a launcher started
-/// on a machine tell each other through the store which cores it left them, so all of them call
-/// it. Before the Gloo device is made, whose thread inherits the cores. Returns the number of
+/// on a machine exchange through the store which cores it left them, so all of them call it. Call
+/// it before the Gloo device is made, whose thread inherits the cores. Returns the number of
 /// threads. Throws PeerError.
 int settle_process(const WorkerTask& task, SharedStore& store);
 

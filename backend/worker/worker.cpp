@@ -34,7 +34,7 @@ nlohmann::json read_line() {
   return nlohmann::json::parse(line);
 }
 
-/// Hosts the store, or learns where it is.
+/// Hosts the store, or finds its address.
 std::unique_ptr<SharedStore> join_store(const WorkerTask& task) {
   StoreAddress address{task.store_host, task.store_port, task.store_serve, task.store_prefix,
                        task.start_timeout_s};
@@ -44,7 +44,7 @@ std::unique_ptr<SharedStore> join_store(const WorkerTask& task) {
   return store;
 }
 
-/// A mistake that this rank finds before it has met the others ends them too.
+/// A user's mistake that this rank finds before it has met the others ends them too.
 template <typename Load>
 auto load_or_refuse(const WorkerTask& task, SharedStore& store, const Load& load) {
   try {
@@ -82,7 +82,7 @@ void execute(const WorkerTask& task, CudaModule* cuda) {
   } catch (...) {
     const WorkerError error = describe_failure(std::current_exception(), execution->place());
     if (!task.launched) fail(error);  // the process that started all ranks knows the cause
-    emit(to_json(error));             // the launcher may end this process any moment
+    emit(to_json(error));             // the launcher may end this process at any moment
     fail(find_cause(seat_of_process(task, *store), error, execution->rank_with_store()));
   }
 }
@@ -104,13 +104,13 @@ void profile(const WorkerTask& task, CudaModule* cuda) {
     std::vector<LaneKey> lanes;  // for the link that is measured
     if (task.world_size > 1) lanes = {{0, 1, false}, {1, 0, true}};
     if (task.ranks_per_device > 1) check_shared_memory(ends_of(lanes), free_shared_memory());
-    communicator->barrier();     // nobody takes of it before all have looked
-    std::vector<int64_t> taken;  // after each lane: the first also loads what NCCL takes but once
+    communicator->barrier();     // none takes memory before all have checked
+    std::vector<int64_t> taken;  // after each lane: the first includes NCCL's fixed costs
     NcclOptions options{.device = gpu->where(), .deadline_s = task.start_timeout_s};
     options.after_round = [&] { taken.push_back(gpu->other_bytes()); };
     communicator = make_nccl(*nccl, *store, std::move(communicator), lanes, options);
     if (task.rank < 2 && taken.size() == 2) {
-      const int sharing = std::min(task.ranks_per_device, 2);  // which see the ends of both
+      const int sharing = std::min(task.ranks_per_device, 2);  // each sees the memory of both ends
       request.lanes = 2 * sharing;
       request.lane_bytes = std::max<int64_t>(taken[1] - taken[0], 0) / sharing;
     }
@@ -121,10 +121,10 @@ void profile(const WorkerTask& task, CudaModule* cuda) {
 
 /// The link between ranks 0 and 1 alone.
 void link(const WorkerTask& task, CudaModule*) {
-  constexpr int64_t largest = 16 << 20;
+  constexpr int64_t kLargest = 16 << 20;
   const auto store = join_store(task);
   const auto communicator = meet(task, *store, {});
-  const auto links = profiler::measure_links(*communicator, largest, task.one_machine);
+  const auto links = profiler::measure_links(*communicator, kLargest, task.one_machine);
   communicator->barrier();
   if (task.rank == 0) {
     const LinkCost& idle = links.at(0);
@@ -139,18 +139,18 @@ void link(const WorkerTask& task, CudaModule*) {
   gather(seat_of_process(task, *store), "done", "");
 }
 
-/// How many GPUs there are.
+/// Reports the number of GPUs.
 void devices(const WorkerTask& /*task*/, CudaModule* cuda) {
   emit({{"event", "devices"}, {"count", cuda == nullptr ? 0 : cuda->look().devices}});
 }
 
-/// Whether this processor can is seen by trying.
+/// Finds out by trying whether this processor can.
 void multiply_bf16(const WorkerTask& /*task*/, CudaModule*) {
   const at::Tensor ones = at::ones({32, 32}, at::kBFloat16);
   at::addmm(ones, ones, ones);
 }
 
-/// This rank will not run, and tells the others why.
+/// Ends this rank and tells the others why.
 void refuse(const WorkerTask& task, CudaModule*) {
   const auto store = join_store(task);
   refuse_to_run(seat_of_process(task, *store), task.arguments.at("message"));
@@ -179,7 +179,7 @@ void run_worker() {
   } catch (...) {
     fail(std::current_exception(), where);
   }
-  _exit(0);  // Gloo's threads need no goodbye
+  _exit(0);  // without joining Gloo's threads
 }
 
 }  // namespace penstock

@@ -15,7 +15,7 @@
 
 namespace {
 
-/// Null, with a message, where there is none.
+/// The GPU; null, with a message, where there is none.
 std::unique_ptr<penstock::ComputeDevice> open_gpu() {
   const auto build = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "../..";
   void* const module = dlopen((build / "penstock-cuda.so").c_str(), RTLD_NOW | RTLD_GLOBAL);

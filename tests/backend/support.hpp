@@ -1,4 +1,4 @@
-// Files that are gone with the test, and what a call throws.
+// Temporary files of a test, and the message of an exception.
 #pragma once
 
 #include <unistd.h>

@@ -15,14 +15,14 @@ namespace penstock {
 
 namespace {
 
-/// A GPU runs 32 streams beside each other (CUDA_DEVICE_MAX_CONNECTIONS); beyond that one waits for
-/// another, which may spin. Four are left for computing, copies and sums.
+/// A GPU runs 32 streams concurrently (CUDA_DEVICE_MAX_CONNECTIONS); beyond that one waits for
+/// another, which may spin. Four are left for compute, copies and sums.
 constexpr size_t kMostLanes = 28;
 
-/// For NCCL to free what it has, where nothing has failed.
+/// For NCCL to free its communicators, where nothing has failed.
 constexpr double kEnd_s = 5;
 
-/// No step that goes on takes so long.
+/// No step that makes progress takes so long.
 constexpr double kStall_s = 60;
 
 class Nccl;
@@ -73,14 +73,14 @@ class Nccl final : public Communicator {
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }
 
-  std::unique_ptr<Transfer> send(Channel channel, const at::Tensor& tensor, int tag) override {
+  std::unique_ptr<Transfer> send(PeerChannel channel, const at::Tensor& tensor, int tag) override {
     if (tensor.device() != options_.device) return host_->send(channel, tensor, tag);
     return guard([&] {
       return post(lane({rank(), channel.peer, channel.gradients}), true, tensor);
     });
   }
 
-  std::unique_ptr<Transfer> receive(Channel channel, at::Tensor& tensor, int tag) override {
+  std::unique_ptr<Transfer> receive(PeerChannel channel, at::Tensor& tensor, int tag) override {
     if (tensor.device() != options_.device) return host_->receive(channel, tensor, tag);
     return guard([&] {
       return post(lane({channel.peer, rank(), channel.gradients}), false, tensor);
@@ -128,19 +128,19 @@ class Nccl final : public Communicator {
   }
 
  private:
-  /// Where `action` fails, everything of this rank ends.
+  /// Runs `action`; where it fails, everything in flight on this rank is aborted.
   template <class Action>
   std::invoke_result_t<Action> guard(Action action) {
     if (ended_) throw PeerError(-1, "transfers have ended with an earlier failure");
     try {
       return action();
     } catch (...) {
-      end(0);  // the failure is to be told at once, and then the process ends
+      end(0);  // the failure is reported at once, and then the process ends
       throw;
     }
   }
 
-  void end(double patience_s) noexcept {
+  void end(double timeout_s) noexcept {
     ended_ = true;
     std::vector<NcclApi::Comm> comms;
     for_each_lane([&](Lane& lane) {
@@ -148,7 +148,7 @@ class Nccl final : public Communicator {
       comms.push_back(lane.comm());
       lane.forget();
     });
-    if (!comms.empty()) api_.abort(comms, patience_s);
+    if (!comms.empty()) api_.abort(comms, timeout_s);
   }
 
   template <class Action>
@@ -157,12 +157,12 @@ class Nccl final : public Communicator {
     for (auto& [ranks, lane] : sums_) action(lane);
   }
 
-  /// Makes the lane and sends a byte over it: what NCCL connects at a first message is then there.
+  /// Makes the lane and sends a byte over it, since NCCL connects at the first message.
   void open(const LaneKey& key) {
     const bool sends = key.from == rank();
     const int peer = sends ? key.to : key.from;
     Lane& lane = lanes_.try_emplace(key, api_, to_string(key), peer).first->second;
-    lane.connect(store_, 2, sends ? 0 : 1, options_.most_ctas, options_.deadline_s);
+    lane.connect(store_, 2, sends ? 0 : 1, options_.max_ctas, options_.deadline_s);
     const at::Tensor byte = at::zeros({1}, at::TensorOptions(at::kByte).device(options_.device));
     wait_on_host(enqueue(lane, sends, byte), peer, to_string(key));
   }
@@ -173,19 +173,19 @@ class Nccl final : public Communicator {
     return found->second;
   }
 
-  /// Made at its first use, which is in the same order on all its ranks.
+  /// Groups are made at their first use, which is in the same order on all their ranks.
   Lane& sum_lane(const std::vector<int>& ranks) {
     const auto [found, fresh] =
         sums_.try_emplace(ranks, api_, fmt::format("sum-{}", fmt::join(ranks, "-")), -1);
     if (fresh) {
       const auto self = std::ranges::find(ranks, rank()) - ranks.begin();
       found->second.connect(store_, static_cast<int>(ranks.size()), static_cast<int>(self),
-                            options_.most_ctas, options_.deadline_s);
+                            options_.max_ctas, options_.deadline_s);
     }
     return found->second;
   }
 
-  /// Whatever its type, a tensor travels as bytes: NCCL has no booleans.
+  /// Tensors are sent as bytes, whatever their type: NCCL has no booleans.
   EventPool::Event enqueue(Lane& lane, bool sends, const at::Tensor& tensor) {
     TORCH_CHECK(tensor.is_contiguous(), "a transfer of a tensor that is not contiguous");
     const int peer = sends ? 1 : 0;  // within the lane
@@ -202,8 +202,8 @@ class Nccl final : public Communicator {
     return std::make_unique<NcclTransfer>(*this, lane, tensor, enqueue(lane, sends, tensor));
   }
 
-  /// Watches all lanes meanwhile: a kernel whose peer is gone spins for good. The first message of
-  /// a new lane has a deadline; `peer` is -1 otherwise.
+  /// Watches all lanes while it waits: a kernel whose peer is gone spins forever. The first message
+  /// of a new lane has a deadline; `peer` is -1 otherwise.
   void wait_on_host(const EventPool::Event& event, int peer, const std::string& name) {
     const double start_s = api_.now_s();
     double told_s = 0;
@@ -242,7 +242,7 @@ class Nccl final : public Communicator {
 
 void NcclTransfer::wait() {
   owner_.await(lane_, done_);
-  tensor_.reset();  // memory that is asked for from now on comes later in the computing stream
+  tensor_.reset();  // the memory is reused later in the computing stream
 }
 
 }  // namespace

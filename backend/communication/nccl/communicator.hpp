@@ -1,14 +1,14 @@
 // Ranks that compute on GPUs: tensors of the device move over NCCL, tensors of the host (losses,
 // outputs, barriers) over another communicator.
 //
-// What it keeps to (a receive that is posted is a kernel that spins until its message comes):
+// Invariants (a posted receive is a kernel that spins until its message comes):
 // - A lane is made with its first message, in rounds that every rank goes through in one order.
 //   From then on nothing connects, allocates or waits in the middle of a step.
 // - Nothing makes the host wait for a transfer. `Transfer::wait` makes the computing stream wait,
-//   so a tensor that is dropped afterwards is overwritten no earlier than it is sent: the allocator
-//   hands memory on in the order of the stream that it was asked on. record_stream, which keeps
-//   memory until a later question finds the event passed, is not needed.
-// - A failure ends everything under way on this rank, names the peer, and leaves nothing spinning.
+//   so a tensor that is freed afterwards is not overwritten before it is sent: the allocator reuses
+//   memory in stream order. record_stream is not needed.
+// - A failure aborts everything in flight on this rank, names the peer, and leaves nothing
+// spinning.
 #pragma once
 
 #include <functional>
@@ -25,16 +25,16 @@ namespace penstock {
 
 struct NcclOptions {
   at::Device device = at::kCPU;  // whose tensors move over NCCL
-  int most_ctas = 4;             // of a communicator, which the computing does without
-  double deadline_s = 600;       // for a peer to come to where a communicator is made
+  int max_ctas = 4;              // of a communicator, which are taken from compute
+  double deadline_s = 600;       // for a peer to join a new communicator
   /// Called by all ranks at the same time, after each round of lanes.
   std::function<void()> after_round = {};
-  /// Called whenever the host has waited another minute for its GPU, with what is under way.
+  /// Called whenever the host has waited another minute for its GPU, with the lanes in flight.
   std::function<void(const std::string&)> on_stall = {};
 };
 
-/// All ranks call it with the same lanes of the run. `api` and `store` outlive what it returns.
-/// Throws PeerError, InputError where a rank has more lanes than a GPU runs beside each other.
+/// All ranks call it with the same lanes of the run. `api` and `store` outlive the communicator.
+/// Throws PeerError, and InputError where a rank has more lanes than a GPU has concurrent streams.
 std::unique_ptr<Communicator> make_nccl(NcclApi& api, SharedStore& store,
                                         std::unique_ptr<Communicator> host,
                                         const std::vector<LaneKey>& lanes,

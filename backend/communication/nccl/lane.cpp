@@ -29,7 +29,7 @@ Lane::~Lane() {
   if (stream_ != nullptr) api_.drop_stream(stream_);
 }
 
-void Lane::connect(SharedStore& store, int size, int self, int most_ctas, double deadline_s) {
+void Lane::connect(SharedStore& store, int size, int self, int max_ctas, double deadline_s) {
   const std::string key = "comm/" + name_;
   std::string id;
   if (self == 0) {
@@ -39,7 +39,7 @@ void Lane::connect(SharedStore& store, int size, int self, int most_ctas, double
     id = store.get(key);
   }
   stream_ = api_.make_stream();
-  settle(api_.init(comm_, size, self, id, most_ctas), "connecting", deadline_s);
+  settle(api_.init(comm_, size, self, id, max_ctas), "connecting", deadline_s);
 }
 
 void Lane::check(const char* what) {
@@ -54,7 +54,7 @@ void Lane::wait_for_compute(EventPool& events) {
   api_.wait(stream_, ready.get());
 }
 
-/// A call of a communicator that does not block may still be at work when it returns.
+/// A call of a non-blocking communicator may still be in progress when it returns.
 void Lane::settle(NcclApi::Status status, const char* what, double deadline_s) {
   const double start_s = api_.now_s();
   while (status == NcclApi::Status::in_progress) {

@@ -1,4 +1,4 @@
-// One NCCL communicator with its stream, and the events that order it with the computing.
+// One NCCL communicator with its stream, and the events that order it with compute.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace penstock {
 
-/// Events that are used again. A user has one to itself until it drops it.
+/// A pool of reusable events. A user owns an event until it releases it.
 class EventPool {
  public:
   explicit EventPool(NcclApi& api) : api_(api) {}
@@ -19,7 +19,7 @@ class EventPool {
   EventPool& operator=(const EventPool&) = delete;
 
   using Event = std::shared_ptr<void>;
-  /// Recorded on `stream` now. It must not outlive the pool.
+  /// An event recorded on `stream` now. It must not outlive the pool.
   Event record(NcclApi::Stream stream);
 
  private:
@@ -29,7 +29,7 @@ class EventPool {
 
 class Lane {
  public:
-  /// `peer` is for messages: a rank of the run, -1 where there are several.
+  /// `peer` is named in messages: a rank of the run, -1 where there are several.
   Lane(NcclApi& api, std::string name, int peer);
   ~Lane();
   Lane(const Lane&) = delete;
@@ -37,10 +37,10 @@ class Lane {
 
   /// Joins the `size` ranks that call it, as number `self`; number 0 shares an id under
   /// `comm/<name>`. Throws PeerError after `deadline_s`.
-  void connect(SharedStore& store, int size, int self, int most_ctas, double deadline_s);
+  void connect(SharedStore& store, int size, int self, int max_ctas, double deadline_s);
 
-  /// Enqueues: `call` gets communicator and stream, and runs after what the computing stream has so
-  /// far. Returns an event that passes when it is done.
+  /// Enqueues `call`, which gets communicator and stream, after the work that the computing stream
+  /// has so far. Returns an event that passes when it is done.
   template <class Call>
   EventPool::Event enqueue(EventPool& events, const char* what, double deadline_s, Call call) {
     wait_for_compute(events);
@@ -48,13 +48,13 @@ class Lane {
     return last_ = events.record(stream_);
   }
 
-  /// Throws where something under way has failed: PeerError, if the peer is the reason.
+  /// Throws where something in flight has failed: PeerError, if the peer is the reason.
   void check(const char* what);
   const std::string& name() const { return name_; }
-  /// Is what was enqueued last not done?
+  /// Is the last enqueued call still running?
   bool under_way() const { return last_ && !api_.passed(last_.get()); }
   NcclApi::Comm comm() const { return comm_; }
-  /// The communicator is aborted: nothing is left to free but the stream.
+  /// Forgets the communicator, which has been aborted; only the stream is left to free.
   void forget() { comm_ = nullptr; }
 
  private:

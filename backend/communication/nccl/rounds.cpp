@@ -22,7 +22,7 @@ bool updates(const Program& lowered) {
   });
 }
 
-/// Within a replica: gradients to the owner, values from it.
+/// The lanes within a replica: gradients to the owner, parameters from it.
 std::vector<LaneKey> shared_lanes(const Program& lowered, const Slicing& slicing) {
   std::vector<LaneKey> lanes;
   for (const Slicing::Shared& shared : slicing.shared) {

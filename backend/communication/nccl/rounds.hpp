@@ -1,4 +1,4 @@
-// Which communicators a plan needs, and in which order they are made.
+// The communicators that a plan needs, and the order in which they are made.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-/// A one-way lane between two ranks of the run, of activations or gradients. It has a communicator
+/// A one-way lane between two ranks of the run, for activations or gradients, with a communicator
 /// and a stream of its own: no transfer waits for one of another lane.
 struct LaneKey {
   int from = 0, to = 0;
@@ -20,20 +20,20 @@ struct LaneKey {
 /// `0-1-activations`: the lane's name, and its key in the store behind `comm/`.
 std::string to_string(const LaneKey& lane);
 
-/// The lanes of the SENDs of all replicas, and where it trains those of shared parameters that are
-/// transmitted, ascending.
+/// The lanes of the SENDs of all replicas, and for a program that trains those of broadcast
+/// parameters (backend/executor/update/broadcast.hpp), ascending.
 std::vector<LaneKey> lanes_of(const Program& lowered, int replicas, const Slicing& slicing = {});
 
-/// Each has two.
+/// The number of ends: two for each lane.
 inline int ends_of(const std::vector<LaneKey>& lanes) { return 2 * static_cast<int>(lanes.size()); }
 
 /// An edge colouring of the graph of ranks and lanes: every lane in one round, no rank twice in a
-/// round. Made round after round, in this order on every rank, no rank ever waits in two. Greedy in
-/// ascending order, so there are fewer than twice as many rounds as lanes at the busiest rank.
+/// round. All ranks make the rounds in this order, so that no rank waits in two of them. Greedy in
+/// ascending order: there are fewer than twice as many rounds as lanes at the busiest rank.
 std::vector<std::vector<LaneKey>> rounds_of(std::vector<LaneKey> lanes);
 
-/// So many CTAs each, 1 to 4: spinning lanes must leave the GPU to the computing. The same on every
-/// rank.
+/// The CTAs of each lane, 1 to 4, the same on every rank: spinning lanes must leave the GPU to
+/// compute.
 int ctas_of(const std::vector<LaneKey>& lanes);
 
 }  // namespace penstock

@@ -12,7 +12,7 @@ namespace penstock {
 
 namespace {
 
-/// Of each end, as NCCL 2.28.9 asks for it.
+/// The need of each end, as NCCL 2.28.9 has it.
 constexpr int64_t kBytesOfEnd = 34'210'176;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What NCCL needs of /dev/shm, which containers are often short of.
+// NCCL's need of /dev/shm, which containers are often short of.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace penstock {
 /// memory of /dev/shm. Throws InputError where `ends` of them need more than `free_bytes`.
 void check_shared_memory(int ends, int64_t free_bytes);
 
-/// Free in /dev/shm; the largest number where that cannot be told.
+/// Bytes free in /dev/shm; the largest number where they are not known.
 int64_t free_shared_memory();
 
 }  // namespace penstock

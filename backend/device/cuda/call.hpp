@@ -1,4 +1,4 @@
-// A CUDA call that fails is an exception.
+// Turns failures of CUDA calls into exceptions.
 #pragma once
 
 #include <cuda_runtime_api.h>

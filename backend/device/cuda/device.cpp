@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "backend/device/cuda/call.hpp"
-#include "backend/device/cuda/recorder.hpp"
+#include "backend/device/cuda/graph_capture.hpp"
 #include "backend/device/cuda/trace.hpp"
 
 namespace penstock::cuda {
@@ -23,7 +23,7 @@ using c10::CachingDeviceAllocator::DeviceStats;
 using Entry = c10::CachingDeviceAllocator::TraceEntry;
 constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 
-/// Events on the computing stream. They are used again: making one takes longer than recording it.
+/// Events on the computing stream, reused because creating one takes longer than recording it.
 class EventMarks : public Marks {
  public:
   EventMarks() = default;
@@ -39,7 +39,7 @@ class EventMarks : public Marks {
       check(cudaEventCreate(&event), "an event for times");
       events_.push_back(event);
     }
-    if (used_ == 0) {  // nothing runs: it passes now
+    if (used_ == 0) {  // nothing runs: the event passes now
       const auto now = std::chrono::steady_clock::now().time_since_epoch();
       start_s_ = std::chrono::duration<double>(now).count();
     }
@@ -65,7 +65,7 @@ class EventMarks : public Marks {
   double start_s_ = 0;
 };
 
-/// Shared with the allocator's callback, which stays to the end.
+/// Shared with the allocator's callback, which is never removed.
 std::atomic<bool> fail_without_memory_on = false;
 
 /// The allocator calls it under its lock, before it gives memory back to the driver.
@@ -91,7 +91,7 @@ class CudaDevice : public ComputeDevice {
     return trace_.get();
   }
   std::string no_trace() const override { return no_trace_; }
-  std::unique_ptr<Recorder> make_recorder() override { return cuda::make_recorder(); }
+  std::unique_ptr<GraphCapture> make_graph_capture() override { return cuda::make_graph_capture(); }
   int64_t held_bytes() const override {
     return stats().allocated_bytes[kAll].current - workspace_bytes();
   }
@@ -118,7 +118,8 @@ class CudaDevice : public ComputeDevice {
   }
   int64_t allocations() const override { return stats().num_device_alloc; }
   void give_back_memory() override { allocator::emptyCache(); }
-  /// Asked for once, the allocator tells of everything that it does, which takes time.
+  /// Attached on demand: from then on the allocator reports everything that it does, which takes
+  /// time.
   void fail_without_memory(bool on) override {
     if (on && !std::exchange(watches_allocator_, true))
       allocator::attachAllocatorTraceTracker(refuse_to_free);
@@ -136,7 +137,7 @@ class CudaDevice : public ComputeDevice {
   }
   DeviceStats stats() const { return allocator::getDeviceStats(where_.index()); }
   at::Device where_;
-  std::unique_ptr<KernelTrace> trace_;  // once asked for
+  std::unique_ptr<KernelTrace> trace_;  // made on demand
   std::string no_trace_;
   bool watches_allocator_ = false;
 };

@@ -1,4 +1,4 @@
-// A GPU as the executor sees it.
+// A GPU as a ComputeDevice.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 namespace penstock::cuda {
 
 /// Makes `index` the device of this process, with a stream of its own: the legacy default stream
-/// waits for others.
+/// synchronises with all others.
 std::unique_ptr<ComputeDevice> open_device(int index);
 
 }  // namespace penstock::cuda

@@ -1,4 +1,4 @@
-// The module's entry: what there is of CUDA on this machine, and its devices.
+// The module's entry: CUDA on this machine, and its devices.
 #include <dlfcn.h>
 #include <nccl.h>
 

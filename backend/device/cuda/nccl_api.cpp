@@ -24,7 +24,7 @@ NcclApi::Status status_of(ncclResult_t result) {
     case ncclSuccess: return NcclApi::Status::done;
     case ncclInProgress: return NcclApi::Status::in_progress;
     case ncclRemoteError:
-    case ncclSystemError: return NcclApi::Status::peer_lost;  // a socket that closed, mostly
+    case ncclSystemError: return NcclApi::Status::peer_lost;  // usually a closed socket
     default: return NcclApi::Status::failed;
   }
 }
@@ -44,8 +44,8 @@ ncclDataType_t type_of(at::ScalarType type) {
   }
 }
 
-/// A call of NCCL is mostly done before a thread could sleep and wake.
-constexpr double sleepless_s = 1e-3;
+/// A call of NCCL is usually done before a thread could sleep and wake.
+constexpr double kSpin_s = 1e-3;
 
 class Nccl : public NcclApi {
  public:
@@ -57,14 +57,14 @@ class Nccl : public NcclApi {
     return {id.internal, sizeof id.internal};
   }
 
-  Status init(Comm& comm, int size, int rank, const std::string& id, int most_ctas) override {
+  Status init(Comm& comm, int size, int rank, const std::string& id, int max_ctas) override {
     ncclUniqueId unique{};
     if (id.size() != sizeof unique.internal) return Status::failed;
     std::memcpy(unique.internal, id.data(), id.size());
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     config.minCTAs = 1;
-    config.maxCTAs = most_ctas;
+    config.maxCTAs = max_ctas;
     ncclComm_t made = nullptr;
     const ncclResult_t result = ncclCommInitRankConfig(&made, size, unique, rank, &config);
     comm = made;
@@ -78,7 +78,7 @@ class Nccl : public NcclApi {
     return status_of(ncclRecv(data, bytes, ncclUint8, peer, comm_of(comm), stream_of(stream)));
   }
   Status all_reduce(Comm comm, const std::vector<Numbers>& sums, Stream stream) override {
-    std::vector<ncclDataType_t> types;  // before the group: what throws within would leave it open
+    std::vector<ncclDataType_t> types;  // before the group: an exception within would leave it open
     types.reserve(sums.size());
     for (const Numbers& each : sums) types.push_back(type_of(each.type));
     const auto is_well = [](ncclResult_t result) {
@@ -103,21 +103,21 @@ class Nccl : public NcclApi {
     const char* text = ncclGetLastError(comm_of(comm));
     return text == nullptr ? "" : text;
   }
-  void abort(const std::vector<Comm>& comms, double patience_s) noexcept override {
+  void abort(const std::vector<Comm>& comms, double timeout_s) noexcept override {
     try {
       auto done = std::make_shared<std::promise<void>>();
       const std::future<void> freed = done->get_future();
       std::thread([comms, done] {
-        // In one group all are told to stop before one is freed, which waits for the kernels of the
-        // others. Not by ncclCommRevoke: in 2.28 it reads what a communicator that was never made
-        // does not have, and after an error of CUDA's the abort that follows it never ends.
+        // In one group all are aborted before one is freed, which waits for the kernels of the
+        // others. ncclCommRevoke is of no use: in 2.28 it reads fields that a communicator that was
+        // never initialised does not have, and the abort that follows a CUDA error never returns.
         ncclGroupStart();
         for (const Comm comm : comms) ncclCommAbort(comm_of(comm));
         ncclGroupEnd();
         done->set_value();
       }).detach();
-      freed.wait_for(std::chrono::duration<double>(patience_s));
-    } catch (const std::exception&) {  // no thread: the process ends them
+      freed.wait_for(std::chrono::duration<double>(timeout_s));
+    } catch (const std::exception&) {  // no thread could be started: the process ends them
     }
   }
 
@@ -126,7 +126,7 @@ class Nccl : public NcclApi {
     cudaStream_t stream = nullptr;
     int least = 0, greatest = 0;
     check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "priorities of streams");
-    // Before compute that was enqueued later: a peer may wait for it.
+    // Highest priority: a peer may wait for a transfer while this rank computes.
     check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest), "a stream");
     return stream;
   }
@@ -146,7 +146,7 @@ class Nccl : public NcclApi {
   bool passed(Event event) override {
     const cudaError_t state = cudaEventQuery(event_of(event));
     if (state == cudaErrorNotReady) {
-      (void)cudaGetLastError();  // or a later call would be told
+      (void)cudaGetLastError();  // clears the error, or a later call would report it
       return false;
     }
     check(state, "the GPU's work");
@@ -158,7 +158,7 @@ class Nccl : public NcclApi {
         .count();
   }
   void pause(double waited_s) override {
-    if (waited_s < sleepless_s) return std::this_thread::yield();
+    if (waited_s < kSpin_s) return std::this_thread::yield();
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
 };

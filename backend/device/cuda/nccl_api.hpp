@@ -1,4 +1,4 @@
-// NCCL itself.
+// The real NCCL.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace penstock::cuda {
 
-/// Of this process's current device.
+/// NCCL for this process's current device.
 std::unique_ptr<NcclApi> make_nccl_api();
 
 }  // namespace penstock::cuda

@@ -21,12 +21,12 @@ namespace penstock::cuda {
 
 namespace {
 
-/// What the device ran, and the calls that issued it.
+/// The activities that the device ran, and the calls that issued them.
 constexpr CUpti_ActivityKind recorded[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
                                            CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET,
                                            CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_DRIVER};
 
-/// What all our times are of.
+/// The clock of all times in Penstock.
 double steady_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -45,7 +45,7 @@ void check_cupti(CUptiResult result) {
 /// cuptiActivityRegisterTimestampCallback, makes CUPTI 13.0 lose the times of kernels.)
 class Clock {
  public:
-  /// Of the closest of some looks at both.
+  /// From the closest of several readings of both clocks.
   static Clock read() {
     Clock clock;
     double closest_s = std::numeric_limits<double>::infinity();
@@ -60,12 +60,12 @@ class Clock {
     }
     return clock;
   }
-  /// Of CUPTI's nanoseconds.
+  /// Converts CUPTI's nanoseconds.
   double seconds(uint64_t nanoseconds) const {
     return steady_s_ + static_cast<double>(static_cast<int64_t>(nanoseconds - own_)) * 1e-9;
   }
-  /// Did both clocks go on alike from here to `later`? They are read to some microseconds, and may
-  /// drift by as much as clocks of computers do; one that was set is further off.
+  /// Did both clocks advance alike from here to `later`? They are read to some microseconds and may
+  /// drift as computers' clocks do; a clock that was set is further off.
   bool keeps_up(const Clock& later) const {
     const double off_s = std::abs(seconds(later.own_) - later.steady_s_);
     return off_s <= 20e-6 + 1e-4 * (later.steady_s_ - steady_s_);
@@ -78,10 +78,10 @@ class Clock {
   double steady_s_ = 0;
 };
 
-/// No kernel starts before its call but by what reading the clocks is off.
-constexpr double most_early_s = 50e-6;
+/// A kernel starts before its call only by the error of reading the clocks.
+constexpr double kMaxEarly_s = 50e-6;
 
-/// CUPTI's callbacks have no argument of the caller's, so there is one for the process.
+/// CUPTI's callbacks take no user argument, so there is one for the process.
 class Records {
  public:
   static Records& all() {
@@ -105,7 +105,7 @@ class Records {
     dropped_ += count;
   }
 
-  /// All since the last time, by that clock.
+  /// All kernels since the last call, by that clock.
   std::vector<Kernel> take(const Clock& clock) {
     const std::lock_guard lock(mutex_);
     std::vector<Kernel> kernels;
@@ -117,9 +117,9 @@ class Records {
       const Span call = found == calls_.end() ? Span{run.begin, run.begin} : found->second;
       kernel.called_s = clock.seconds(call.begin);
       kernel.issued_s = clock.seconds(call.end);
-      // So CUPTI says that it has no time.
+      // CUPTI's mark for a missing time.
       lost |= run.begin == 0 || run.end == 0 || run.end < run.begin ||
-              kernel.start_s < kernel.called_s - most_early_s;
+              kernel.start_s < kernel.called_s - kMaxEarly_s;
       kernels.push_back(kernel);
     }
     calls_.clear();
@@ -140,7 +140,7 @@ class Records {
     const auto& call = reinterpret_cast<const CUpti_ActivityAPI&>(record);
     const Span own{call.start, call.end};
     const auto [found, fresh] = calls_.try_emplace(call.correlationId, own);
-    if (fresh) return;  // else the runtime's call and the driver's within it
+    if (fresh) return;  // otherwise the runtime's call and the driver's within it
     found->second.begin = std::min(found->second.begin, own.begin);
     found->second.end = std::max(found->second.end, own.end);
   }
@@ -151,12 +151,12 @@ class Records {
   size_t dropped_ = 0;
 };
 
-constexpr size_t buffer_bytes = size_t{4} << 20, alignment = 8;
+constexpr size_t kBufferBytes = size_t{4} << 20, kAlignment = 8;
 
-void CUPTIAPI request_buffer(uint8_t** buffer, size_t* size, size_t* most_records) {
-  *buffer = static_cast<uint8_t*>(std::aligned_alloc(alignment, buffer_bytes));
-  *size = *buffer == nullptr ? 0 : buffer_bytes;
-  *most_records = 0;  // as many as it holds
+void CUPTIAPI request_buffer(uint8_t** buffer, size_t* size, size_t* max_records) {
+  *buffer = static_cast<uint8_t*>(std::aligned_alloc(kAlignment, kBufferBytes));
+  *size = *buffer == nullptr ? 0 : kBufferBytes;
+  *max_records = 0;  // no limit
 }
 
 void CUPTIAPI complete_buffer(CUcontext context, uint32_t stream, uint8_t* buffer, size_t /*size*/,
@@ -187,7 +187,7 @@ class CuptiTrace : public KernelTrace {
   std::vector<Kernel> stop() override {
     check(cudaDeviceSynchronize(), "the work that is recorded");
     for (const CUpti_ActivityKind kind : recorded) check_cupti(cuptiActivityDisable(kind));
-    // Nothing is under way, and without force buffers may be kept back.
+    // The device is idle; without force buffers may be held back.
     check_cupti(cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED));
     std::vector<Kernel> kernels = Records::all().take(*clock_);
     if (!clock_->keeps_up(Clock::read()))
@@ -199,7 +199,7 @@ class CuptiTrace : public KernelTrace {
   std::optional<Clock> clock_;
 };
 
-/// One fill of memory has to be recorded, where and when it was.
+/// Checks that a fill of memory is recorded with a plausible time.
 void try_out(KernelTrace& trace) {
   const double before_s = steady_s();
   trace.start();
@@ -220,7 +220,7 @@ std::unique_ptr<KernelTrace> make_trace(std::string& problem) {
     try {
       try_out(*trace);
     } catch (const std::runtime_error&) {
-      try_out(*trace);  // a first session may be without times
+      try_out(*trace);  // a first session may lack times
     }
     return trace;
   } catch (const std::runtime_error& error) {

@@ -1,4 +1,4 @@
-// What the GPU runs, as CUPTI records it.
+// Kernels of the GPU as CUPTI records them.
 #pragma once
 
 #include <memory>

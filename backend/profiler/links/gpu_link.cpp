@@ -9,15 +9,15 @@
 namespace penstock::profiler {
 namespace {
 
-constexpr int there_and_back = 10, measured_times = 9;
+constexpr int kRoundTrips = 10, kMeasuredTimes = 9;
 
-/// One way, of a message that goes to and fro so many times.
+/// One-way seconds of a message that goes back and forth a number of times.
 double one_way_s(Communicator& communicator, ComputeDevice& device, at::Tensor& message) {
   const bool first = communicator.rank() == 0;
   communicator.synchronise();
   communicator.barrier();
   const double seconds = seconds_on(device, [&] {
-    for (int i = 0; i < there_and_back; ++i) {
+    for (int i = 0; i < kRoundTrips; ++i) {
       if (first) {
         communicator.send({1, false}, message, 0)->wait();
         communicator.receive({1, true}, message, 1)->wait();
@@ -27,7 +27,7 @@ double one_way_s(Communicator& communicator, ComputeDevice& device, at::Tensor& 
       }
     }
   });
-  return seconds / (2 * there_and_back);
+  return seconds / (2 * kRoundTrips);
 }
 
 }  // namespace
@@ -41,13 +41,13 @@ std::vector<LinkCost> measure_gpu_links(Communicator& communicator, ComputeDevic
     if (communicator.rank() < 2) {
       at::Tensor message = at::zeros({bytes}, at::TensorOptions(at::kByte).device(device.where()));
       std::vector<double> samples;
-      for (int i = 0; i <= measured_times; ++i) {  // the first warms up
+      for (int i = 0; i <= kMeasuredTimes; ++i) {  // the first warms up
         const double sample = one_way_s(communicator, device, message);
         if (i > 0) samples.push_back(sample);
       }
       seconds = summarize(samples).median_s;
     } else {
-      for (int i = 0; i <= measured_times; ++i) communicator.barrier();
+      for (int i = 0; i <= kMeasuredTimes; ++i) communicator.barrier();
     }
     link.samples.emplace_back(bytes, from_rank(communicator, 0, seconds));
   }

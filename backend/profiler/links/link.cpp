@@ -11,18 +11,18 @@
 namespace penstock::profiler {
 namespace {
 
-constexpr int64_t smallest = 16;        // bytes: a time stamp fits
-constexpr double long_message_s = 0.5;  // larger ones tell nothing new
+constexpr int64_t kSmallest = 16;       // bytes: a time stamp fits
+constexpr double kLongMessage_s = 0.5;  // larger messages add no information
 
 int round_trips(int64_t bytes) { return bytes <= 1 << 16 ? 20 : bytes <= 1 << 20 ? 9 : 5; }
 
-/// The sender's part of one timed message: once the receiver has posted, the time goes first.
+/// The sender's part of one timed message: once the receiver has posted, the time stamp goes first.
 void send_stamped(Communicator& communicator, const at::Tensor& message, BusyWork* work) {
   at::Tensor ready = at::zeros({1}, at::kDouble);
-  communicator.receive({receiver, true}, ready, 1)->wait();
+  communicator.receive({kReceiver, true}, ready, 1)->wait();
   message[0] = now_s();
-  const auto transfer = communicator.send({receiver, false}, message, 0);
-  // Longer than any message takes: the sender is busy until well after the arrival.
+  const auto transfer = communicator.send({kReceiver, false}, message, 0);
+  // Longer than any message: the sender is busy until well after the arrival.
   if (work) {
     const double until = now_s() + 2e-3 + static_cast<double>(message.nbytes()) / 0.3e9;
     while (now_s() < until) work->run();
@@ -30,29 +30,29 @@ void send_stamped(Communicator& communicator, const at::Tensor& message, BusyWor
   transfer->wait();
 }
 
-/// The receiver's part, for the way of one message.
+/// The receiver's times of one message.
 struct Arrival {
   double since_stamp_s = 0;  // by both ranks' clocks
-  double since_asked_s = 0;  // by the receiver's alone: with the way of the word that it has posted
+  double since_asked_s = 0;  // by the receiver's alone, its request included
 };
 
 Arrival receive_stamped(Communicator& communicator, at::Tensor& message) {
-  const auto transfer = communicator.receive({sender, false}, message, 0);
+  const auto transfer = communicator.receive({kSender, false}, message, 0);
   const double asked = now_s();
-  communicator.send({sender, true}, at::zeros({1}, at::kDouble), 1)->wait();
+  communicator.send({kSender, true}, at::zeros({1}, at::kDouble), 1)->wait();
   transfer->wait();
   const double arrived = now_s();
   return {arrived - message[0].item<double>(), arrived - asked};
 }
 
-/// Half of the smallest message's round trip, where the ranks' clocks cannot be compared: what the
-/// word that the receiver has posted takes.
+/// The time of the receiver's request: half of the smallest message's round trip, where the ranks'
+/// clocks cannot be compared.
 double word_s(Communicator& communicator) {
   std::vector<double> seconds;
-  at::Tensor message = at::zeros({smallest / 8}, at::kDouble);
-  for (int i = 0; i < round_trips(smallest); ++i) {
-    if (communicator.rank() == sender) send_stamped(communicator, message, nullptr);
-    if (communicator.rank() == receiver) {
+  at::Tensor message = at::zeros({kSmallest / 8}, at::kDouble);
+  for (int i = 0; i < round_trips(kSmallest); ++i) {
+    if (communicator.rank() == kSender) send_stamped(communicator, message, nullptr);
+    if (communicator.rank() == kReceiver) {
       seconds.push_back(receive_stamped(communicator, message).since_asked_s);
     }
   }
@@ -63,20 +63,20 @@ LinkCost measure_link(Communicator& communicator, int64_t largest, bool one_cloc
   LinkCost link{.kind = busy ? "gloo-busy" : "gloo"};
   BusyWork work(cpu_device());
   const double word = one_clock ? 0 : word_s(communicator);
-  for (int64_t bytes = smallest; bytes <= largest; bytes *= 8) {
+  for (int64_t bytes = kSmallest; bytes <= largest; bytes *= 8) {
     at::Tensor message = at::zeros({bytes / 8}, at::kDouble);
     std::vector<double> seconds;
     for (int i = 0; i < round_trips(bytes); ++i) {
-      if (communicator.rank() == sender)
+      if (communicator.rank() == kSender)
         send_stamped(communicator, message, busy ? &work : nullptr);
-      if (communicator.rank() != receiver) continue;
+      if (communicator.rank() != kReceiver) continue;
       const Arrival arrival = receive_stamped(communicator, message);
       seconds.push_back(one_clock ? arrival.since_stamp_s
                                   : std::max(arrival.since_asked_s - word, word));
     }
     link.samples.emplace_back(bytes,
-                              from_rank(communicator, receiver, summarize(seconds).median_s));
-    if (link.samples.back().second > long_message_s) break;
+                              from_rank(communicator, kReceiver, summarize(seconds).median_s));
+    if (link.samples.back().second > kLongMessage_s) break;
   }
   const LinkLine fit = fit_link_line(link.samples);
   link.latency_s = fit.latency_s;

@@ -8,7 +8,7 @@
 namespace penstock::profiler {
 
 /// Ranks 0 and 1 measure, the others wait; all ranks call it and get the same result. Two links:
-/// first `gloo`, both ranks idle, with the compute time that a transfer costs each of them; then
+/// first `gloo`, both ranks idle, with the cost of a transfer in compute time of each of them; then
 /// `gloo-busy`, while the sender goes on computing and the receiver waits. Empty for one rank.
 /// One-way times come from CLOCK_MONOTONIC, which the processes of a machine share; without
 /// `one_clock` they are round trips by the receiver's clock, less half of the smallest one's.
@@ -17,9 +17,9 @@ namespace penstock::profiler {
 std::vector<LinkCost> measure_links(Communicator& communicator, int64_t largest,
                                     bool one_clock = true);
 
-/// The same between GPUs, through NCCL's lanes: one link, `nccl`, from messages that go to and fro
-/// without the host: events before and after tell the time; and what they cost the GPUs' computing.
-/// Lanes of activations from 0 to 1 and of gradients back are needed.
+/// The same between GPUs, through NCCL's lanes: one link, `nccl`, timed by events around messages
+/// that go back and forth without the host, with their cost in the GPUs' compute time. Needs lanes
+/// of activations from 0 to 1 and of gradients back.
 std::vector<LinkCost> measure_gpu_links(Communicator& communicator, ComputeDevice& device,
                                         int64_t largest);
 

@@ -8,27 +8,27 @@
 namespace penstock::profiler {
 namespace {
 
-constexpr int64_t largest_message = 4 << 20;  // bytes of one transfer
-constexpr int messages = 8;
-constexpr double long_load_s = 0.05;  // of all transfers
+constexpr int64_t kLargestMessage = 4 << 20;  // bytes of one transfer
+constexpr int kMessages = 8;
+constexpr double kLongLoad_s = 0.05;  // of all transfers
 
-/// Seconds that `count` pieces of work take, with transfers of so many bytes beside them, or none.
+/// Seconds of `count` pieces of work, with concurrent transfers of `bytes` each, or none.
 double loaded_s(Communicator& communicator, ComputeDevice& device, BusyWork& work, int count,
                 int64_t bytes) {
   std::vector<at::Tensor> tensors;
   std::vector<std::unique_ptr<Transfer>> pending;
   const int rank = communicator.rank();
-  for (int i = 0; bytes > 0 && rank < 2 && i < messages; ++i) {
+  for (int i = 0; bytes > 0 && rank < 2 && i < kMessages; ++i) {
     tensors.push_back(at::zeros({bytes / 4}, at::TensorOptions().device(device.where())));
   }
   communicator.synchronise();
-  for (int i = 0; rank == receiver && i < static_cast<int>(tensors.size()); ++i) {
-    pending.push_back(communicator.receive({sender, false}, tensors[i], i));
+  for (int i = 0; rank == kReceiver && i < static_cast<int>(tensors.size()); ++i) {
+    pending.push_back(communicator.receive({kSender, false}, tensors[i], i));
   }
   communicator.barrier();
   const double seconds = seconds_on(device, [&] {
-    for (int i = 0; rank == sender && i < static_cast<int>(tensors.size()); ++i) {
-      pending.push_back(communicator.send({receiver, false}, tensors[i], i));
+    for (int i = 0; rank == kSender && i < static_cast<int>(tensors.size()); ++i) {
+      pending.push_back(communicator.send({kReceiver, false}, tensors[i], i));
     }
     for (int i = 0; i < count; ++i) work.run();
   });
@@ -39,19 +39,19 @@ double loaded_s(Communicator& communicator, ComputeDevice& device, BusyWork& wor
 }
 
 int64_t message_bytes(const LinkCost& idle) {
-  const double affordable = std::max(idle.bandwidth * long_load_s / messages, 4096.0);
-  const bool small = idle.bandwidth > 0 && affordable < largest_message;
-  return small ? static_cast<int64_t>(affordable) / 4 * 4 : largest_message;
+  const double affordable = std::max(idle.bandwidth * kLongLoad_s / kMessages, 4096.0);
+  const bool small = idle.bandwidth > 0 && affordable < kLargestMessage;
+  return small ? static_cast<int64_t>(affordable) / 4 * 4 : kLargestMessage;
 }
 
-/// The compute lasts eight times as long as the transfers do on idle ranks, so that they end within
+/// The compute lasts eight times as long as the transfers on idle ranks, so that they end within
 /// it.
 int pieces_beside(Communicator& communicator, ComputeDevice& device, BusyWork& work,
                   const LinkCost& idle, int64_t bytes) {
   const double byte_s = idle.bandwidth > 0 ? 1 / idle.bandwidth : 0;
-  const double transfers_s = messages * (idle.latency_s + static_cast<double>(bytes) * byte_s);
+  const double transfers_s = kMessages * (idle.latency_s + static_cast<double>(bytes) * byte_s);
   work.run();
-  const double piece_s = from_rank(communicator, sender, seconds_on(device, [&] { work.run(); }));
+  const double piece_s = from_rank(communicator, kSender, seconds_on(device, [&] { work.run(); }));
   return std::clamp(static_cast<int>(8 * transfers_s / piece_s), 20, 2000);
 }
 
@@ -77,11 +77,11 @@ TransferLoad transfer_load(Communicator& communicator, ComputeDevice& device, co
   }
   const Measured with = summarize(loaded), without = summarize(alone);
   double extra_s = std::max(0.0, with.median_s - without.median_s);
-  // A slow link moves few bytes while this computes: noise would weigh more than they do.
+  // A slow link moves few bytes meanwhile: their effect would be below the noise.
   if (!sure && extra_s < std::max(with.spread_s, without.spread_s)) extra_s = 0;
-  const double per_byte_s = extra_s / (messages * static_cast<double>(bytes));
-  return {from_rank(communicator, sender, per_byte_s),
-          from_rank(communicator, receiver, per_byte_s)};
+  const double per_byte_s = extra_s / (kMessages * static_cast<double>(bytes));
+  return {from_rank(communicator, kSender, per_byte_s),
+          from_rank(communicator, kReceiver, per_byte_s)};
 }
 
 }  // namespace penstock::profiler

@@ -1,6 +1,5 @@
-// What a transfer costs the computing of its two ranks: on a CPU the cores that move it, on a GPU
-// the multiprocessors that its kernels hold while they wait for their peer, and the memory's
-// bandwidth.
+// The cost of a transfer in compute of its two ranks: on a CPU the cores that move it, on a GPU the
+// multiprocessors that its kernels hold while they wait for their peer, and memory bandwidth.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -12,7 +11,7 @@
 namespace penstock::profiler {
 
 /// The ranks between which a link is measured.
-inline constexpr int sender = 0, receiver = 1;
+inline constexpr int kSender = 0, kReceiver = 1;
 
 /// A fixed piece of compute, about a millisecond.
 class BusyWork {
@@ -24,13 +23,13 @@ class BusyWork {
   at::Tensor matrix_, product_;
 };
 
-/// Compute seconds per byte that is moved beside the computing.
+/// Seconds of compute lost per byte that is moved meanwhile.
 struct TransferLoad {
   double sender_s_per_byte = 0, receiver_s_per_byte = 0;
 };
 
-/// Of messages from one to the other, while all ranks compute. All ranks call it and get the same
-/// result. `idle`: the link without computing. `sure`: what is measured counts even where it is
+/// Measures messages from one rank to the other while all ranks compute. All ranks call it and get
+/// the same result. `idle`: the link without computing. `sure`: the result counts even where it is
 /// less than its spread. Throws PeerError.
 TransferLoad transfer_load(Communicator& communicator, ComputeDevice& device, const LinkCost& idle,
                            bool sure);

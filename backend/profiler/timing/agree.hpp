@@ -1,4 +1,4 @@
-// All ranks come to the same numbers. Every rank calls these at the same point.
+// Agreement of all ranks on measurements. Every rank calls these at the same point.
 #pragma once
 
 #include <functional>
@@ -9,15 +9,15 @@
 
 namespace penstock::profiler {
 
-/// The number that `rank` has.
+/// The number of `rank`.
 double from_rank(Communicator& communicator, int rank, double value);
-/// The mean over ranks of each number.
+/// Each number becomes its mean over ranks.
 void mean_over_ranks(Communicator& communicator, const std::vector<double*>& values);
-/// The largest over ranks.
+/// The maximum over ranks.
 double largest_over_ranks(Communicator& communicator, double value);
 
-/// Runs `action`, in which ranks do not wait for each other. False where a rank has no memory for
-/// it.
+/// Runs `action`, in which ranks do not wait for each other. Returns false where a rank has no
+/// memory for it.
 bool fits_everywhere(Communicator& communicator, const std::function<void()>& action);
 
 /// Every time becomes its mean over ranks.

@@ -4,18 +4,18 @@
 
 namespace penstock::profiler {
 
-void Budget::note_pass(int64_t size, double pass_s) {
+void Budget::add_pass(int64_t size, double pass_s) {
   const double step_s = pass_s * double(global_batch_) / double(size);
   step_s_ = step_s_ == 0 ? step_s : std::min(step_s_, step_s);
 }
 
-void Budget::note_bytes(int64_t size, int64_t bytes) {
+void Budget::add_bytes(int64_t size, int64_t bytes) {
   if (size <= largest_) return;
   largest_ = size;
   largest_bytes_ = bytes;
 }
 
-void Budget::note(const MicrobatchCosts& costs) {
+void Budget::add(const MicrobatchCosts& costs) {
   double pass_s = costs.loss_forward.mean_s;
   int64_t held = 0, transient = 0;
   for (const UnitCost& unit : costs.units) {
@@ -24,8 +24,8 @@ void Budget::note(const MicrobatchCosts& costs) {
     held += unit.held.after_forward;
     transient = std::max({transient, unit.held.transient_forward, unit.held.transient_backward});
   }
-  note_pass(costs.microbatch, pass_s);
-  note_bytes(costs.microbatch, held + transient);
+  add_pass(costs.microbatch, pass_s);
+  add_bytes(costs.microbatch, held + transient);
 }
 
 double Budget::bytes(int64_t size) const {

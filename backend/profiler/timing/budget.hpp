@@ -1,5 +1,5 @@
-// What is known so far about time and memory: how long a training step takes and how much the next
-// microbatch size will need.
+// Estimates from the measurements so far: the time of a training step, and the memory of the next
+// microbatch size.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ class Budget {
   explicit Budget(int64_t global_batch) : global_batch_(global_batch) {}
 
   /// F and B of one microbatch of `size` samples took `pass_s`.
-  void note_pass(int64_t size, double pass_s);
-  /// A microbatch of `size` samples takes `bytes` beside what the model itself takes.
-  void note_bytes(int64_t size, int64_t bytes);
-  /// Both, from what was measured before.
-  void note(const MicrobatchCosts& costs);
+  void add_pass(int64_t size, double pass_s);
+  /// A microbatch of `size` samples takes `bytes` besides the model itself.
+  void add_bytes(int64_t size, int64_t bytes);
+  /// Both, from earlier measurements.
+  void add(const MicrobatchCosts& costs);
 
-  /// A training step on one device, as fast as the best size so far makes it; 0 before the first.
+  /// Seconds of a training step on one device at the best size so far; 0 before the first.
   double step_s() const { return step_s_; }
-  /// What a microbatch of `size` samples will take, in proportion to the largest size so far.
+  /// Bytes of a microbatch of `size` samples, in proportion to the largest size so far.
   double bytes(int64_t size) const;
 
  private:

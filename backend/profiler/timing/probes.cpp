@@ -6,18 +6,18 @@ namespace penstock::profiler {
 namespace {
 
 struct Range {
-  double mean = 0, relative = 0;  // (most - least) / mean
+  double mean = 0, relative = 0;  // (max - min) / mean
 };
 
 Range range(const std::vector<Probe>& probes, double Probe::*seconds) {
-  double sum = 0, least = probes.front().*seconds, most = least;
+  double sum = 0, min = probes.front().*seconds, max = min;
   for (const Probe& probe : probes) {
     sum += probe.*seconds;
-    least = std::min(least, probe.*seconds);
-    most = std::max(most, probe.*seconds);
+    min = std::min(min, probe.*seconds);
+    max = std::max(max, probe.*seconds);
   }
   const double mean = sum / double(probes.size());
-  return {mean, mean > 0 ? (most - least) / mean : 0};
+  return {mean, mean > 0 ? (max - min) / mean : 0};
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The probes of a profile, taken before, between and after its measurements, as one.
+// The probes before, between and after the measurements of a profile, summarized as one.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace penstock::profiler {
 
-/// Mean times, and as spread the larger relative range of the two: how much the machine drifted.
-/// `probes` is not empty.
+/// Mean times, and as spread the larger relative range of the two: the machine's drift. `probes` is
+/// not empty.
 Probe combine(const std::vector<Probe>& probes);
 
 }  // namespace penstock::profiler

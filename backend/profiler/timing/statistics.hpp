@@ -14,12 +14,12 @@ namespace penstock::profiler {
 /// All zero for no samples.
 Measured summarize(std::vector<double> samples);
 
-/// What parts are multiplied by to add up to their whole: times of the device, and of its host.
+/// Factors that make parts add up to their whole: of times of the device, and of its host.
 struct Factor {
   double device = 1, host = 1;
 };
 
-/// Every time multiplied by its factor; the count of repetitions stays.
+/// Multiplies every time by its factor; the count of repetitions stays.
 Measured scaled(const Measured& measured, Factor factor);
 
 /// The quotient, or 1 where the denominator is 0: a factor that scales parts to their whole.

@@ -8,8 +8,8 @@
 namespace penstock::profiler {
 namespace {
 
-/// By how much clocks of kernels and of marks may differ.
-constexpr double most_above_marks = 1.05;
+/// The tolerance between the clocks of kernels and of marks.
+constexpr double kMaxAboveMarks = 1.05;
 
 }  // namespace
 
@@ -21,7 +21,7 @@ Stopwatch::~Stopwatch() { forget_records(); }
 void Stopwatch::forget_records() noexcept {
   try {
     if (trace_ != nullptr) std::exchange(trace_, nullptr)->stop();
-  } catch (const std::exception&) {  // what it recorded is of no use any more
+  } catch (const std::exception&) {  // its records are of no use any more
   }
 }
 
@@ -44,13 +44,13 @@ void Stopwatch::finish() {
   if (trace_ == nullptr) return;
   const std::vector<double> running = running_by_records();
   const double sum_s = std::accumulate(running.begin(), running.end(), 0.0);
-  // Kernels take something, and no longer than what lies between the first mark and the last.
-  recorded_ = sum_s > 0 && sum_s <= most_above_marks * (times.back() - times.front());
+  // Kernels take some time, but no longer than from the first mark to the last.
+  recorded_ = sum_s > 0 && sum_s <= kMaxAboveMarks * (times.back() - times.front());
   if (!recorded_) ++lost_;
   for (size_t i = 0; recorded_ && i < timed_.size(); ++i) timed_[i]->device = running[i];
 }
 
-/// Of each action; nothing where the records are lost.
+/// The seconds of each action; nothing where the records are lost.
 std::vector<double> Stopwatch::running_by_records() {
   try {
     return running_s(std::exchange(trace_, nullptr)->stop(), windows_);

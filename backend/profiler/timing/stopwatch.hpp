@@ -1,5 +1,5 @@
-// How long actions take that are issued one after the other: read from the clock, on a GPU from
-// events in place, or from the device's own records, once all have run.
+// The times of actions that are issued one after the other: by the clock; on a GPU by events, or by
+// the device's own records, once all have run.
 #pragma once
 
 #include <functional>
@@ -12,30 +12,30 @@
 
 namespace penstock::profiler {
 
-/// Of an action. On a GPU `device` includes what it waited for its host, but not where it is
-/// traced, which makes `host` longer.
+/// The time of an action. On a GPU `device` includes waiting for the host unless it is traced,
+/// which makes `host` longer.
 struct Seconds {
   double device = 0;
-  double host = 0;  // that issued it; 0 where it is the device
+  double host = 0;  // to issue it; 0 where the host is the device
 };
 
 class Stopwatch {
  public:
-  /// `clock_s`: seconds of the host, the steady clock but in tests.
+  /// `clock_s`: seconds of the host, by the steady clock except in tests.
   explicit Stopwatch(ComputeDevice& device, std::function<double()> clock_s = now_s);
   ~Stopwatch();
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
 
-  /// Forgets what was not finished. `traced`: by the records of a device that has them. Nothing may
-  /// be running on the device.
+  /// Forgets unfinished times. `traced`: times are by the device's records, where it has them.
+  /// Nothing may be running on the device.
   void begin(bool traced);
   bool traced() const { return trace_ != nullptr; }
-  /// Were the device's records there, at the last `finish`?
+  /// Were the times of the last `finish` by the device's records?
   bool recorded() const { return recorded_; }
-  /// How often they were lost.
+  /// The number of times that records were lost.
   int lost() const { return lost_; }
-  /// Runs the action; `seconds`, which has to stay, is set when all is finished.
+  /// Runs the action; `seconds`, which must outlive `finish`, is set by it.
   template <class Action>
   void time(Seconds& seconds, Action&& action) {
     marks_->mark();
@@ -45,8 +45,7 @@ class Stopwatch {
     marks_->mark();
     timed_.push_back(&seconds);
   }
-  /// Waits for the device. Where its records are lost, or say what cannot be, times are those in
-  /// place.
+  /// Waits for the device and sets all times: between marks, where records are lost or impossible.
   void finish();
 
  private:
@@ -59,11 +58,11 @@ class Stopwatch {
   KernelTrace* trace_ = nullptr;
   bool recorded_ = false;
   int lost_ = 0;
-  std::vector<Seconds*> timed_;       // what lies between each two marks
-  std::vector<IssueWindow> windows_;  // and when the host issued it
+  std::vector<Seconds*> timed_;       // one for each two marks
+  std::vector<IssueWindow> windows_;  // when the host issued each
 };
 
-/// Of one action alone.
+/// The time of one action alone.
 template <class Action>
 Seconds timed(Stopwatch& watch, bool traced, Action&& action) {
   Seconds seconds;

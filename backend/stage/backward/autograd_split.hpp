@@ -1,5 +1,5 @@
-// The backward of a recorded graph, whole, or split into the part for the inputs and the part for
-// the weights. The graph is cut around each weight operator: what takes data and parameters.
+// The backward of an autograd graph, whole, or split into input gradients (I) and weight gradients
+// (W). The graph is cut around each weight operator, which takes data and parameters.
 //
 //     inputs ... -> [weight operator] -> ... -> outputs
 //                       ^ leaves
@@ -21,17 +21,17 @@ namespace penstock {
 using Edges = std::vector<torch::autograd::Edge>;
 using Gradients = std::vector<at::Tensor>;
 
-/// Where a backward starts, with the gradients there.
+/// The edges at which a backward starts, with their gradients.
 struct Roots {
   Edges edges;
   Gradients gradients;
-  /// Ignored where nothing requires a gradient.
+  /// Adds a root, unless it requires no gradient.
   void add(const torch::autograd::Edge& edge, at::Tensor gradient);
 };
 
 /// One run of a weight operator.
 struct WeightUse {
-  uint64_t begin = 0, end = 0;  // autograd's sequence numbers of the nodes that it made
+  uint64_t begin = 0, end = 0;  // autograd's sequence numbers of its nodes
   Edges outputs;                // of its differentiable outputs
   Edges leaves;                 // one for each parameter it read
   Gradients gradients;          // of the outputs: from I to W
@@ -44,7 +44,7 @@ void backward_whole(const Roots& roots);
 /// outputs in the uses, and frees everything that W does not need.
 Gradients backward_to_inputs(const Roots& roots, const Edges& inputs, std::vector<WeightUse>& uses);
 
-/// Runs the leaves of one use, and frees its part of the graph.
+/// Runs the backward of one use to its leaves, and frees its part of the graph.
 void backward_to_leaves(WeightUse use);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// Values computed from parameters alone, with their autograd graph, and the gradients that their
-// uses sent back so far.
+// Values computed from parameters alone, with their autograd graph, and the sums of the gradients
+// that their uses have sent back.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -13,16 +13,16 @@ namespace penstock {
 
 class ChainGraph {
  public:
-  /// Takes a value with its history.
+  /// Adds a value with its history.
   void put(ValueId value, const at::Tensor& connected);
-  /// With its history, for the next operator of the chain.
+  /// The value with its history, for the next operator of the chain.
   const at::Tensor& connected(ValueId value) const { return entries_.at(value).connected; }
-  /// Keeps the histories but drops the values: no operator of the chain is still to come.
+  /// Drops the values and keeps their histories, once all operators of the chain have run.
   void drop_values();
 
   /// Adds to the gradient of a value.
   void add(ValueId value, at::Tensor gradient);
-  /// Sends the sums back to the chain's leaves in one engine call; then it is empty.
+  /// Sends the sums back to the chain's leaves in one engine call; the chain is then empty.
   void backward();
 
   bool empty() const { return entries_.empty(); }

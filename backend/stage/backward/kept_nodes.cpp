@@ -29,8 +29,8 @@ std::vector<Node*> reachable(const Edges& from, Enter enter) {
   return found;
 }
 
-/// A use's leaves, and its nodes from which one of them can be reached. A node is numbered when it
-/// is made, after all that it leads to.
+/// A use's leaves, and its nodes that reach one of them. A node's sequence number is above those of
+/// all nodes that it leads to.
 NodeSet nodes_to_leaves(const WeightUse& use) {
   const auto own = [&](const Node& node) {
     return node.sequence_nr() >= use.begin && node.sequence_nr() < use.end;

@@ -1,5 +1,4 @@
-// Which nodes of an autograd graph the backward for the weights still needs after the one for the
-// inputs, and the release of all others.
+// The nodes of an autograd graph that W still needs after I, and the release of all others.
 #pragma once
 
 #include <torch/csrc/autograd/function.h>
@@ -16,7 +15,7 @@ class KeptNodes {
   /// Keeps the nodes on a path from a weight operator's outputs to its own leaves.
   explicit KeptNodes(const std::vector<WeightUse>& uses);
 
-  /// Makes every other node that the roots reach free what it saved as soon as it has run.
+  /// Makes every other node that the roots reach free its saved tensors as soon as it has run.
   void release_others_after_use(const Edges& roots) const;
   /// Cuts the nodes of each use off from all others, which die with the roots.
   void cut_off() const;

@@ -8,8 +8,8 @@
 namespace penstock {
 namespace {
 
-/// Runs as soon as it is ready, as PyTorch's own AccumulateGrad does (the highest number goes
-/// first), so that a gradient is not held longer than it needs to be.
+/// Its sequence number is the highest, as AccumulateGrad's is, so that it runs as soon as it is
+/// ready and a gradient is not held longer than necessary.
 class LeafNode final : public torch::autograd::Node {
  public:
   LeafNode(const at::Tensor& tensor, std::function<void(at::Tensor)> receive)

@@ -1,5 +1,5 @@
-// A place where the backward ends: a tensor whose gradient is handed to a function as soon as it
-// is complete, instead of being gathered in a field of the tensor.
+// A leaf of the backward: a tensor whose gradient is passed to a function as soon as it is
+// complete, instead of being accumulated in the tensor's `grad`.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -11,13 +11,13 @@ namespace penstock {
 
 struct Leaf {
   at::Tensor tensor;           // shares the source's memory, requires a gradient
-  torch::autograd::Edge edge;  // what the autograd engine takes for it
+  torch::autograd::Edge edge;  // the same for the autograd engine
 };
 
 /// `receive` is called at most once per engine call that runs the leaf, without grad mode.
 Leaf make_leaf(const at::Tensor& source, std::function<void(at::Tensor)> receive);
 
-/// Where the gradient of `tensor` enters the graph; not valid if it requires none.
+/// The edge at which the gradient of `tensor` enters the graph; not valid if it requires none.
 torch::autograd::Edge gradient_edge(const at::Tensor& tensor);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// Which values of a stage share memory, and which of them operators change in place. The normal
-// form of a model has no such operator; a foreign file may.
+// The values of a stage that share memory, and those that operators change in place. A model in
+// normal form has no such operator; a foreign file may.
 #pragma once
 
 #include <set>
@@ -16,9 +16,9 @@ class Aliases {
   Aliases(const Graph& graph, const Analysis& analysis,
           const std::vector<PreparedOperator>& operators);
 
-  /// The value whose memory it is.
+  /// The value that owns its memory.
   ValueId root(ValueId value) const { return roots_[static_cast<size_t>(value)]; }
-  /// Is its memory changed by an operator? Constants that only constants change do not count.
+  /// Does an operator change its memory? Constants that only constants change do not count.
   bool changed(ValueId value) const { return changed_.contains(root(value)); }
   const std::set<ValueId>& changed_roots() const { return changed_; }
 

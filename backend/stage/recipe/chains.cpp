@@ -9,7 +9,7 @@
 namespace penstock {
 namespace {
 
-/// Does it turn one floating-point type into another?
+/// Does it convert one floating-point type into another?
 bool changes_precision(const Graph& graph, const Operator& op) {
   const auto reads = op.reads();
   return std::ranges::any_of(op.outputs, [&](ValueId out) {
@@ -20,7 +20,7 @@ bool changes_precision(const Graph& graph, const Operator& op) {
   });
 }
 
-/// For each value that may be of a step chain, how many operators lead to it.
+/// The number of operators that lead to each value that may be part of a step chain.
 std::map<ValueId, int> chain_lengths(const Graph& graph, const Analysis& analysis,
                                      const Aliases& aliases,
                                      const std::vector<PreparedOperator>& operators,

@@ -27,16 +27,16 @@ const std::map<ValueId, at::Tensor>& Constants::at(int64_t batch) {
 
 std::map<ValueId, at::Tensor> Constants::compute(int64_t batch) const {
   const at::NoGradGuard no_grad;
-  Environment environment(recipe_.graph.values.size());
+  ValueTable values(recipe_.graph.values.size());
   for (const ValueId v : recipe_.stored) {
-    environment[static_cast<size_t>(v)] = recipe_.store.tensor(recipe_.value(v).tensor);
+    values[static_cast<size_t>(v)] = recipe_.store.tensor(recipe_.value(v).tensor);
   }
   for (const StageOperator& op : recipe_.roles.operators) {
-    if (op.role == ValueRole::constant) op.prepared.run(environment, batch);
+    if (op.role == ValueRole::constant) op.prepared.run(values, batch);
   }
   std::map<ValueId, at::Tensor> result;
   for (const ValueId v : wanted_) {
-    at::Tensor& value = environment[static_cast<size_t>(v)];
+    at::Tensor& value = values[static_cast<size_t>(v)];
     if (value.defined()) result[v] = value;
   }
   return result;

@@ -1,4 +1,4 @@
-// Values that depend on nothing but the batch size, computed once for each and kept.
+// Values that depend on nothing but the batch size, computed once for each size.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@ namespace penstock {
 class Constants {
  public:
   explicit Constants(const Recipe& recipe);
-  /// Those that other operators, outputs or updates of the stage read. Not to be written to.
+  /// The constants that other operators, outputs or updates of the stage read. Read only.
   const std::map<ValueId, at::Tensor>& at(int64_t batch);
   void clear() { by_batch_.clear(); }
 

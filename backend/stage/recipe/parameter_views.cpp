@@ -10,7 +10,7 @@
 namespace penstock {
 namespace {
 
-/// No element is reached by two indices: each stride is beyond all that smaller strides reach.
+/// Is no element reached by two indices: does each stride exceed the reach of all smaller ones?
 bool without_overlap(const at::Tensor& tensor) {
   std::vector<std::pair<int64_t, int64_t>> dimensions;  // stride, size
   for (int64_t d = 0; d < tensor.dim(); ++d) {
@@ -34,28 +34,28 @@ bool is_plain_view(const at::Tensor& view, const at::Tensor& parameter) {
 }  // namespace
 
 ParameterViews::ParameterViews(const Graph& graph, TensorStore& store)
-    : graph_(graph), store_(store), environment_(graph.values.size()) {}
+    : graph_(graph), store_(store), values_(graph.values.size()) {}
 
 bool ParameterViews::add(const PreparedOperator& prepared) {
   const Operator& op = prepared.op();
   const std::vector<ValueId> reads = op.reads();
   if (!is_view(op) || reads.size() != 1) return false;
-  const auto noted = views_.find(reads[0]);
-  const int index = noted != views_.end() ? noted->second.tensor
-                                          : graph_.values[static_cast<size_t>(reads[0])].tensor;
+  const auto base = views_.find(reads[0]);
+  const int index = base != views_.end() ? base->second.tensor
+                                         : graph_.values[static_cast<size_t>(reads[0])].tensor;
   if (index < 0) return false;
   const at::NoGradGuard no_grad;
   const at::Tensor& parameter = store_.tensor(index);
-  at::Tensor& input = environment_[static_cast<size_t>(reads[0])];
+  at::Tensor& input = values_[static_cast<size_t>(reads[0])];
   if (!input.defined()) input = parameter;
-  prepared.run(environment_, graph_.example_batch);
+  prepared.run(values_, graph_.example_batch);
   const auto plain = [&](ValueId v) {
-    return v < 0 || is_plain_view(environment_[static_cast<size_t>(v)], parameter);
+    return v < 0 || is_plain_view(values_[static_cast<size_t>(v)], parameter);
   };
   if (!std::ranges::all_of(op.outputs, plain)) return false;
   for (const ValueId v : op.outputs) {
     if (v < 0) continue;
-    const at::Tensor& view = environment_[static_cast<size_t>(v)];
+    const at::Tensor& view = values_[static_cast<size_t>(v)];
     views_[v] = {index,
                  {view.sizes().vec(), view.strides().vec(),
                   view.storage_offset() - parameter.storage_offset()}};

@@ -1,5 +1,5 @@
-// Views of a parameter whose gradient is simply a part of the parameter's gradient: split, select,
-// transpose, view. They need no graph: the store adds their gradient in place.
+// Views of a parameter whose gradient is a part of the parameter's gradient: split, select,
+// transpose, view. They need no autograd graph: the store adds their gradient in place.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace penstock {
 
-/// Finds such views by running view operators, which moves no data, on the parameters themselves.
+/// Finds such views by running view operators, which move no data, on the parameters themselves.
 class ParameterViews {
  public:
   ParameterViews(const Graph& graph, TensorStore& store);
@@ -19,19 +19,19 @@ class ParameterViews {
     int tensor;
     ViewGeometry geometry;
   };
-  /// Notes the outputs of a view operator if all of them are such views of one parameter (or of
-  /// a noted view), without overlap in themselves. False, and nothing noted, otherwise.
+  /// Adds the outputs of a view operator if all of them are such views of one parameter (or of a
+  /// view added before), without overlap in themselves. Otherwise adds nothing and returns false.
   bool add(const PreparedOperator& prepared);
   const std::map<ValueId, View>& views() const { return views_; }
 
  private:
   const Graph& graph_;
   TensorStore& store_;
-  Environment environment_;
+  ValueTable values_;
   std::map<ValueId, View> views_;
 };
 
-/// The elements of `parameter` that the view stands for.
+/// The elements of `parameter` that the view covers.
 at::Tensor view_of(const at::Tensor& parameter, const ViewGeometry& geometry);
 
 }  // namespace penstock

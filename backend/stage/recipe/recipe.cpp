@@ -7,7 +7,7 @@
 namespace penstock {
 namespace {
 
-/// The same value to several consumers is one entry: a gradient comes back if one sends it.
+/// A value with several consumers is one entry: a gradient comes back if one of them sends it.
 std::map<ValueId, bool> crossings(const Slicing& slicing, int StageEdge::*end, int stage) {
   std::map<ValueId, bool> result;
   for (const StageEdge& edge : slicing.edges) {
@@ -23,11 +23,11 @@ std::map<ValueId, bool> crossings(const Slicing& slicing, int StageEdge::*end, i
 }  // namespace
 
 Recipe::Recipe(const Graph& whole, const Analysis& analysis, const Slicing& slicing, int index,
-               TensorStore& tensors, Loss kind, int part_of)
+               TensorStore& tensors, Loss kind, int named)
     : graph(whole),
       slice(slicing.stages.at(static_cast<size_t>(index))),
       store(tensors),
-      stage(part_of < 0 ? index : part_of),
+      stage(named < 0 ? index : named),
       loss(kind),
       roles(assign_roles(whole, analysis, slicing, index, tensors)),
       sent(crossings(slicing, &StageEdge::producer, index)),
@@ -60,7 +60,7 @@ std::set<ValueId> Recipe::needed_at_end() const {
   return needed;
 }
 
-/// A value goes after its last reader, or after its producer if nothing reads it.
+/// A value is released after its last reader, or after its producer if nothing reads it.
 void Recipe::plan_releases() {
   const std::set<ValueId> needed = needed_at_end();
   std::map<ValueId, size_t> last;

@@ -1,4 +1,4 @@
-// What a stage does in every microbatch, worked out once.
+// The fixed part of every microbatch of a stage, computed once.
 #pragma once
 
 #include <map>
@@ -13,19 +13,19 @@
 namespace penstock {
 
 struct Recipe {
-  /// Throws as `assign_roles` does. `part_of`: the stage to name in messages; -1: this one.
+  /// Throws as `assign_roles` does. `named`: the stage that messages name; -1: this one.
   Recipe(const Graph& graph, const Analysis& analysis, const Slicing& slicing, int stage,
-         TensorStore& store, Loss loss, int part_of = -1);
+         TensorStore& store, Loss loss, int named = -1);
 
   const Graph& graph;
   const StageSlice& slice;
   TensorStore& store;
-  const int stage;  // of messages
+  const int stage;  // in messages
   const Loss loss;
   StageRoles roles;
   std::map<ValueId, bool> sent, received;  // does it carry a gradient?
-  std::vector<ValueId> stored;             // values of the stored tensors that it reads or updates
-  /// After each of `roles.operators` the values that nothing reads any more.
+  std::vector<ValueId> stored;             // values of stored tensors that it reads or updates
+  /// By operator of `roles.operators`: the values that nothing reads after it.
   std::vector<std::vector<ValueId>> released;
   bool has_loss = false;
 

@@ -55,7 +55,7 @@ std::vector<OperatorId> operators_to_run(const Graph& graph, const StageSlice& s
   return result;
 }
 
-/// What arrives is contiguous, whatever its strides were in the export.
+/// Received values are contiguous, whatever their strides in the export.
 void refuse_strides_of_received(const Graph& graph, const Aliases& aliases,
                                 const std::vector<ValueId>& received, const Operator& op) {
   if (op.target != "aten::as_strided") return;

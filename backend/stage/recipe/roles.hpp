@@ -1,4 +1,4 @@
-// What the values and operators of one stage are to its backward.
+// The roles of a stage's values and operators in its backward.
 #pragma once
 
 #include <map>
@@ -15,12 +15,12 @@ namespace penstock {
 inline size_t index(int id) { return static_cast<size_t>(id); }
 
 enum class ValueRole : uint8_t {
-  plain,            // none of the others: random numbers, updated buffers, what no gradient reaches
-  constant,         // computed once per batch size and kept
-  data,             // depends on a received value or a user input
-  parameter,        // stored, and requires a gradient
-  view,             // a parameter's own elements: its gradient is a part of the parameter's
-  step_chain,       // from parameters, by several operators: computed once per step
+  plain,       // none of the others: random numbers, updated buffers, values without a gradient
+  constant,    // computed once per batch size and kept
+  data,        // depends on a received value or a user input
+  parameter,   // stored, and requires a gradient
+  view,        // a parameter's own elements: its gradient is a part of the parameter's
+  step_chain,  // from parameters, by several operators: computed once per step
   microbatch_chain  // from parameters, by one operator, or with random numbers or the batch size
 };
 
@@ -34,8 +34,8 @@ struct StageOperator {
   bool random = false;
   /// A weight operator: takes data and parameters, and its output requires a gradient.
   bool weight = false;
-  /// Values read through a leaf of their own, where this operator's gradients end: what a weight
-  /// operator reads of parameters, what a chain reads of parameters or of another kind of chain.
+  /// Values read through a leaf, where this operator's gradients end: from parameters for a weight
+  /// operator; parameters and values of the other kind of chain for an operator of a chain.
   std::vector<ValueId> leaves;
   /// Values of the same chain, read with their history.
   std::vector<ValueId> connected;
@@ -46,7 +46,7 @@ struct StageRoles {
   std::vector<StageOperator> operators;  // in graph order; without assertions, without views
   std::map<ValueId, ParameterViews::View> views;
   std::vector<ValueId> received;  // from other stages, ascending
-  /// Stored values, inputs and received values that are read as a copy, because the stage changes
+  /// Stored values, inputs and received values that are read as copies, because the stage changes
   /// them in place or updates them at the end of the forward (autograd may have saved them).
   std::set<ValueId> copied;
   std::map<int, ValueId> updates;  // buffer, and the value it takes after the forward

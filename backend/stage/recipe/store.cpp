@@ -28,7 +28,7 @@ at::Tensor load(const Graph& graph, const StoredTensor& stored, const WeightFile
   return tensor.to(device);
 }
 
-/// An embedding may give a sparse gradient.
+/// The gradient of an embedding may be sparse.
 at::Tensor dense(at::Tensor gradient) {
   return gradient.layout() == at::kStrided ? std::move(gradient) : gradient.to_dense();
 }

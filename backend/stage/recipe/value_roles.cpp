@@ -18,7 +18,7 @@ ValueRoles::ValueRoles(const Graph& graph, const Analysis& analysis, const Alias
 }
 
 void ValueRoles::assign(const std::vector<PreparedOperator>& operators) {
-  note_inputs();
+  assign_inputs();
   for (const PreparedOperator& prepared : operators) {
     const ValueRole given = role_of_outputs(prepared);
     for (const ValueId output : prepared.op().outputs) {
@@ -29,7 +29,7 @@ void ValueRoles::assign(const std::vector<PreparedOperator>& operators) {
   roles_.views = views_.views();
 }
 
-void ValueRoles::note_inputs() {
+void ValueRoles::assign_inputs() {
   roles_.of.assign(graph_.values.size(), ValueRole::plain);
   for (size_t v = 0; v < graph_.values.size(); ++v) {
     const Value& value = graph_.values[v];
@@ -68,7 +68,7 @@ ValueRole ValueRoles::role_of_outputs(const PreparedOperator& prepared) {
   return derived && views_.add(prepared) ? ValueRole::view : ValueRole::microbatch_chain;
 }
 
-/// Values that share memory with one into which data was written hold data too.
+/// Values that share memory with one that data was written to hold data too.
 void ValueRoles::spread_writes(const PreparedOperator& prepared) {
   for (const ValueId written : prepared.writes()) {
     for (size_t v = 0; v < roles_.of.size(); ++v) {

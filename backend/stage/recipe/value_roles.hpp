@@ -11,14 +11,14 @@ namespace penstock {
 
 class ValueRoles {
  public:
-  /// Fills `roles.of`, `views`, `copied` and `updates`; `received` and the updates that the graph
-  /// names are there already.
+  /// Fills `roles.of`, `views`, `copied` and `updates`; `received` and the updates of the graph are
+  /// filled already.
   ValueRoles(const Graph& graph, const Analysis& analysis, const Aliases& aliases,
              TensorStore& store, StageRoles& roles);
   void assign(const std::vector<PreparedOperator>& operators);
 
  private:
-  void note_inputs();
+  void assign_inputs();
   ValueRole& role(ValueId value) { return roles_.of[static_cast<size_t>(value)]; }
   ValueRole stored_role(ValueId id);
   bool all_constant(const Operator& op);

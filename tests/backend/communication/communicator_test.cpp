@@ -1,4 +1,4 @@
-// What every communicator guarantees, for threads of one process and for Gloo's sockets.
+// Guarantees of every communicator, for threads of one process and for Gloo's sockets.
 #include <gtest/gtest.h>
 
 #include <atomic>

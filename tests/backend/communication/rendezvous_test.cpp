@@ -100,7 +100,7 @@ TEST(Rendezvous, ARankOfALargerRunIsToldSo) {
   EXPECT_THAT(messages[2], HasSubstr("number of ranks: 2 on rank 0; 3 on rank 2"));
 }
 
-/// What every rank concludes from its own error.
+/// The cause that every rank finds from its own error.
 std::vector<WorkerError> find_causes(const std::vector<std::optional<WorkerError>>& errors) {
   std::vector<WorkerError> causes(errors.size());
   run_seats(static_cast<int>(errors.size()), [&](const Seat& seat) {

@@ -1,4 +1,4 @@
-// .safetensors files: what is written is read back, and what a broken header claims is refused.
+// .safetensors files: tensors are read back as written, and broken headers are refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Which GPU a rank gets, what the environment says, and what stands in the way of it.
+// The GPU of each rank, the environment that is set, and the refusals.
 #include "backend/device/cuda_load.hpp"
 
 #include <gmock/gmock.h>

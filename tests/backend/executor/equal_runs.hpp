@@ -1,5 +1,4 @@
-// Runs that should be equal: the data that they train on, and how near to each other they have to
-// be.
+// Runs that should be equal: the data that they train on, and the tolerances.
 //
 // Tolerances: relative 1e-5 in float32 and 1e-10 in float64, of each tensor's norm (or of 1e-5 of
 // the norm of all). The runs differ only in the order in which a few float additions are done (a

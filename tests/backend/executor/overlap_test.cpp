@@ -1,4 +1,4 @@
-// OVERLAP_F_B: what the forward produced is on its way before the backward computes.
+// OVERLAP_F_B: the forward's activations are sent before the backward computes.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -14,17 +14,17 @@
 namespace penstock {
 namespace {
 
-/// Notes during which action of its rank's program each activation is sent.
-class NotingCommunicator final : public Communicator {
+/// Records the action of its rank's program during which each activation is sent.
+class SendRecorder final : public Communicator {
  public:
-  explicit NotingCommunicator(Communicator& inner) : inner_(inner) {}
+  explicit SendRecorder(Communicator& inner) : inner_(inner) {}
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
-  std::unique_ptr<Transfer> send(Channel channel, const at::Tensor& tensor, int tag) override {
+  std::unique_ptr<Transfer> send(PeerChannel channel, const at::Tensor& tensor, int tag) override {
     if (!channel.gradients) sent_during.push_back(position);
     return inner_.send(channel, tensor, tag);
   }
-  std::unique_ptr<Transfer> receive(Channel channel, at::Tensor& tensor, int tag) override {
+  std::unique_ptr<Transfer> receive(PeerChannel channel, at::Tensor& tensor, int tag) override {
     return inner_.receive(channel, tensor, tag);
   }
   void all_reduce(at::Tensor& tensor, const std::vector<int>& ranks) override {
@@ -52,11 +52,11 @@ TEST(Overlap, SendsActivationsBetweenItsForwardAndItsBackward) {
   const Data data(plan.job, graph, true);
   std::vector<std::vector<int>> sent_during(2);
   test::run_ranks(make_in_process(2), [&](Communicator& communicator) {
-    NotingCommunicator noting(communicator);
-    Executor executor({plan, graph, analysis, slicing, program}, data, noting);
-    executor.on_action = [&](int64_t, int position) { noting.position = position; };
+    SendRecorder recorder(communicator);
+    Executor executor({plan, graph, analysis, slicing, program}, data, recorder);
+    executor.on_action = [&](int64_t, int position) { recorder.position = position; };
     executor.run_step(0);
-    sent_during[static_cast<size_t>(communicator.rank())] = noting.sent_during;
+    sent_during[static_cast<size_t>(communicator.rank())] = recorder.sent_during;
   });
   int overlaps = 0;
   for (size_t rank = 0; rank < 2; ++rank) {

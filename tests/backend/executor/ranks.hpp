@@ -34,8 +34,8 @@ inline Communicators make_gloo_threads(int size) {
   return communicators;
 }
 
-/// A communicator is destroyed as soon as its rank ends, well or badly. Throws the first exception
-/// that is no PeerError, else the first PeerError.
+/// A communicator is destroyed as soon as its rank ends, normally or by an exception. Throws the
+/// first exception that is no PeerError, else the first PeerError.
 inline void run_ranks(Communicators communicators, const std::function<void(Communicator&)>& body) {
   std::vector<std::exception_ptr> failures(communicators.size());
   std::vector<std::exception_ptr> lost(communicators.size());

@@ -1,10 +1,9 @@
-// A run that replays what its warm-up recorded trains as one that does not: on a device that spoils
-// everything that a replay does not write, and all that another recording's memory is used again
-// for.
+// A run that replays captured graphs trains as one that does not, on a device that overwrites
+// everything that a replay does not write, and all memory that another graph may reuse.
 #include <gmock/gmock.h>
 
+#include "tests/backend/executor/capturing_device.hpp"
 #include "tests/backend/executor/every_schedule.hpp"
-#include "tests/backend/executor/recording_device.hpp"
 #include "tests/models/models.hpp"
 
 namespace penstock {
@@ -18,11 +17,11 @@ using ::testing::HasSubstr;
 
 constexpr int kSteps = 3;
 
-RunResult replayed(const Plan& plan, test::RecordingOptions options = {},
+RunResult replayed(const Plan& plan, test::CaptureOptions options = {},
                    CudaGraphs graphs = CudaGraphs::always, bool forward_only = false) {
   return run_plan(
       plan, kSteps, forward_only, make_in_process,
-      [&] { return test::make_recording_device(options); }, graphs);
+      [&] { return test::make_capturing_device(options); }, graphs);
 }
 
 void expect_on(const RunResult& run) {
@@ -78,7 +77,7 @@ class Replay : public ::testing::Test {
   test::TemporaryFolder folder_;
 };
 
-TEST_F(Replay, OfWhatIsRecomputed) {
+TEST_F(Replay, OfRecomputedSegments) {
   PENSTOCK_MODEL(model, "unet-f64");
   for (const Recompute recompute : {Recompute{true, 0}, Recompute{false, 2}}) {
     Plan of = plan(model, {"", "middle"}, "1f1b", Loss::mse);
@@ -87,8 +86,8 @@ TEST_F(Replay, OfWhatIsRecomputed) {
   }
 }
 
-/// With the data that their export made.
-TEST(Replays, OfModelsThatPeopleKnow) {
+/// Trains on the data that their export made.
+TEST(Replays, OfKnownModels) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> models{
       {"gpt2-f64", {"", "transformer.h.1"}},
       {"llama-f64", {"", "model.layers.1"}},
@@ -143,25 +142,25 @@ TEST_F(Replay, IsLeftOutWhereStepsDiffer) {
   expect_same(run, run_plan(of, kSteps));
 }
 
-TEST_F(Replay, IsLeftOutWhereRecordingFailsAnywhere) {
+TEST_F(Replay, IsLeftOutWhereCaptureFailsAnywhere) {
   PENSTOCK_MODEL(model, "unet-f64");
   const Plan of = plan(model, {"", "middle"}, "zb-h1", Loss::mse);
   const RunResult reference = run_plan(of, kSteps);
-  // A rank has 4 of each F, I and W, and an end of the step.
+  // A rank has 4 of each of F, I and W, and an end of the step.
   for (int most = 0; most < 13; ++most) {
-    const RunResult run = replayed(of, {.most_recordings = most});
+    const RunResult run = replayed(of, {.max_captures = most});
     EXPECT_FALSE(run.replaying.at(0).on);
     EXPECT_THAT(run.replaying.at(0).why_not, HasSubstr("records no more"));
     expect_same(run, reference);
   }
-  expect_on(replayed(of, {.most_recordings = 13}));
+  expect_on(replayed(of, {.max_captures = 13}));
 }
 
 TEST_F(Replay, IsKeptWhereItIsFaster) {
   PENSTOCK_MODEL(model, "pippy-f64");
   const Plan of = plan(model, {"", "layer2"});
   const RunResult reference = run_plan(of, kSteps);
-  // Far below what issuing a step takes, so that the device waits for its host.
+  // Far below the time of issuing a step, so that the device is launch-bound.
   const RunResult faster =
       replayed(of, {.measured_s = {2e-9, 2e-9, 2e-9, 2e-9, 1e-9}}, CudaGraphs::automatic);
   expect_on(faster);
@@ -177,7 +176,7 @@ TEST_F(Replay, IsKeptWhereItIsFaster) {
   EXPECT_FALSE(ahead.replaying.at(0).on);
   EXPECT_THAT(ahead.replaying.at(0).why_not, HasSubstr("ahead"));
   expect_same(ahead, reference);
-  // A layer's momentum takes more than that.
+  // A layer's momentum takes more than 8 bytes.
   const RunResult full =
       replayed(of, {.measured_s = {2e-9, 2e-9, 2e-9, 2e-9, 1e-9}, .available_bytes = 8},
                CudaGraphs::automatic);

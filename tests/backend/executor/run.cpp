@@ -36,7 +36,7 @@ namespace {
 
 void keep_gradients(const Graph& graph, Executor& executor, Tensors& gradients) {
   for (const int index : executor.store().indices()) {
-    if (!executor.steps(index)) continue;  // its owner has the whole of it
+    if (!executor.updates(index)) continue;  // its owner has the whole of it
     const at::Tensor gradient = executor.store().gradient(index);
     if (gradient.defined()) gradients.emplace(graph.tensors[index].name, gradient.clone());
   }
@@ -54,7 +54,7 @@ void keep_tensors(const Graph& graph, Executor& executor, int rank, RunResult& r
   }
 }
 
-/// Of the stages that the rank has.
+/// Keeps the buffers of the stages that the rank has.
 void keep_buffers(const Graph& graph, Executor& executor, Tensors& buffers) {
   const auto held = executor.store().indices();
   for (const BufferUpdate& update : graph.updates) {

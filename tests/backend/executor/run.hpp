@@ -1,4 +1,4 @@
-// Runs a plan on threads and keeps everything that two runs of one model can be compared by.
+// Runs a plan on threads and keeps the results that two runs of one model are compared by.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -34,7 +34,7 @@ Plan plan_of(const std::string& model, const std::string& data,
              const std::vector<std::string>& begins, int64_t microbatches, int64_t microbatch,
              const std::string& schedule = "gpipe", const std::vector<int>& ranks = {});
 
-/// `device`: makes one for each rank, which then warms up with `graphs`.
+/// `device`: makes a device for each rank, which then warms up with `graphs`.
 RunResult run_plan(const Plan& plan, int64_t steps, bool forward_only = false,
                    Communicators (*make)(int) = make_in_process,
                    const std::function<std::unique_ptr<ComputeDevice>()>& device = {},

@@ -1,9 +1,9 @@
-// Tags, channels and what a receive proves, on a program with a skip connection, worked out by
+// Tags, channels and the sends that a receive proves done, on a program with a skip connection, by
 // hand.
 #include <gtest/gtest.h>
 
-#include "backend/executor/reduction.hpp"
 #include "backend/executor/transfers.hpp"
+#include "backend/executor/update/reduction.hpp"
 #include "pipeline/program/lowering.hpp"
 #include "pipeline/program/schedule.hpp"
 
@@ -32,7 +32,8 @@ const ResolvedTransfer& transfer(const Program& program, const RankTransfers& tr
 
 std::vector<std::pair<ValueId, int>> messages(const ResolvedTransfer& transfer) {
   std::vector<std::pair<ValueId, int>> list;
-  for (const Message& message : transfer.messages) list.emplace_back(message.value, message.tag);
+  for (const TaggedValue& message : transfer.messages)
+    list.emplace_back(message.value, message.tag);
   return list;
 }
 
@@ -46,7 +47,7 @@ TEST(Transfers, TagsNumberEdgeValuesThenMicrobatches) {
   EXPECT_EQ(messages(transfer(program, zero, 0, "0SEND_F3")), (List{{10, 6}, {11, 14}}));
   EXPECT_EQ(messages(transfer(program, zero, 0, "0SEND_F1:2")), (List{{10, 18}}));
   EXPECT_EQ(messages(transfer(program, zero, 0, "0RECV_B2")), (List{{10, 5}}));
-  EXPECT_EQ(transfer(program, zero, 0, "0SEND_F1:2").channel, (Channel{2, false}));
+  EXPECT_EQ(transfer(program, zero, 0, "0SEND_F1:2").channel, (PeerChannel{2, false}));
   const auto one = resolve_transfers(program, three_stages(), 1);
   EXPECT_EQ(messages(transfer(program, one, 1, "1SEND_B2")), (List{{10, 5}}));
   EXPECT_EQ(messages(transfer(program, one, 1, "1RECV_F3")), (List{{10, 6}, {11, 14}}));
@@ -79,7 +80,7 @@ TEST(Transfers, AReceiveProvesThatEarlierSendsArrived) {
     return action.kind == Kind::recv_forward;
   });
   ASSERT_EQ(back.arrived.size(), 1u);
-  EXPECT_EQ(back.arrived[0].first, (Channel{1, false}));
+  EXPECT_EQ(back.arrived[0].first, (PeerChannel{1, false}));
   EXPECT_EQ(back.arrived[0].second, received);
   EXPECT_GE(received, 1);
 }
@@ -87,7 +88,7 @@ TEST(Transfers, AReceiveProvesThatEarlierSendsArrived) {
 TEST(Transfers, ReplicasNameRanksOfTheWholeRun) {
   const Program program = lowered(2);
   const auto zero = resolve_transfers(program, three_stages(), 0, 3);
-  EXPECT_EQ(transfer(program, zero, 0, "0SEND_F0").channel, (Channel{4, false}));
+  EXPECT_EQ(transfer(program, zero, 0, "0SEND_F0").channel, (PeerChannel{4, false}));
 }
 
 /// Tensor 0 is in stages 0 and 2, tensor 1 in all, tensor 2 in stage 1, tensor 3 is no parameter.

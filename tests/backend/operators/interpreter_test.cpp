@@ -1,4 +1,4 @@
-// Operators of the export reach LibTorch's kernels with the arguments that the export means.
+// Operators of the export reach LibTorch's kernels with the arguments of the export.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 at::Tensor run_last(const Graph& graph, const std::map<ValueId, at::Tensor>& inputs,
                     int64_t batch = 4) {
   const PreparedOperator prepared(graph, graph.operators.back(), at::kCPU);
-  Environment values(graph.values.size());
+  ValueTable values(graph.values.size());
   for (const auto& [value, tensor] : inputs) values[static_cast<size_t>(value)] = tensor;
   prepared.run(values, batch);
   return values[static_cast<size_t>(graph.operators.back().outputs[0])];
@@ -85,7 +85,7 @@ TEST(Interpreter, FlattensAListOfResults) {
   const ValueId x = b.input("x", DType::float32, {4, 2});
   const auto parts = b.op("aten::split.Tensor", {{"self", ref(x)}, {"split_size", int64_t{2}}}, 2);
   const Graph graph = b.finish({});
-  Environment values(graph.values.size());
+  ValueTable values(graph.values.size());
   values[static_cast<size_t>(x)] = numbers("x", {4, 2});
   PreparedOperator(graph, graph.operators[0], at::kCPU).run(values, 4);
   EXPECT_TRUE(at::equal(values[static_cast<size_t>(parts[1])],

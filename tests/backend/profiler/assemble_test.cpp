@@ -1,4 +1,4 @@
-// Guarantees of putting a microbatch size together: parts add up to their whole, views take
+// Guarantees of assembling the costs of a microbatch size: parts add up to their whole, views take
 // nothing.
 #include "backend/profiler/assemble.hpp"
 
@@ -95,7 +95,7 @@ TEST_F(Assemble, UnitsAddUpToTheWholeAndOperatorsToTheirUnit) {
             costs.units[1].held.after_forward);
 }
 
-/// With a host that takes so long for each F.
+/// Costs of a host that takes as long for each F.
 StageCost issued(StageCost cost, double forward_s) {
   cost.times.forward.host_s = forward_s;
   return cost;

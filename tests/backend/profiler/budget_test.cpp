@@ -1,4 +1,4 @@
-// Guarantees of what is concluded from the sizes measured so far, and of many probes as one.
+// Guarantees of the estimates from the sizes measured so far, and of the summary of probes.
 #include "backend/profiler/timing/budget.hpp"
 
 #include <gmock/gmock.h>
@@ -11,19 +11,19 @@ namespace {
 TEST(ProfilingBudget, TakesAStepAsFastAsTheBestSizeMakesIt) {
   Budget budget(32);
   EXPECT_EQ(budget.step_s(), 0);
-  budget.note_pass(1, 0.1);  // 32 x 0.1 s
+  budget.add_pass(1, 0.1);  // 32 x 0.1 s
   EXPECT_DOUBLE_EQ(budget.step_s(), 3.2);
-  budget.note_pass(4, 0.2);  // 8 x 0.2 s
+  budget.add_pass(4, 0.2);  // 8 x 0.2 s
   EXPECT_DOUBLE_EQ(budget.step_s(), 1.6);
-  budget.note_pass(16, 1);
+  budget.add_pass(16, 1);
   EXPECT_DOUBLE_EQ(budget.step_s(), 1.6);
 }
 
 TEST(ProfilingBudget, ExpectsMemoryInProportionToTheLargestSize) {
   Budget budget(32);
   EXPECT_EQ(budget.bytes(8), 0);
-  budget.note_bytes(4, 400);
-  budget.note_bytes(2, 900);
+  budget.add_bytes(4, 400);
+  budget.add_bytes(2, 900);
   EXPECT_DOUBLE_EQ(budget.bytes(8), 800);
 }
 
@@ -36,7 +36,7 @@ TEST(ProfilingBudget, KnowsWhatAnEarlierRunMeasured) {
   costs.units[0].held.after_forward = 100;
   costs.units[1].held = {.after_forward = 50, .transient_backward = 30};
   Budget budget(4);
-  budget.note(costs);
+  budget.add(costs);
   EXPECT_DOUBLE_EQ(budget.step_s(), 8);
   EXPECT_DOUBLE_EQ(budget.bytes(4), 360);
 }

@@ -16,7 +16,7 @@ using ::testing::Each;
 using ::testing::Field;
 using ::testing::Gt;
 
-/// What each rank of so many says.
+/// The result of `body` on each of a number of ranks.
 template <class Result, class Measure>
 std::vector<Result> on_ranks(int size, const Measure& measure) {
   std::vector<Result> results;
@@ -54,8 +54,7 @@ TEST(GpuLink, OneRankHasNone) {
   EXPECT_TRUE(links.at(0).empty());
 }
 
-/// A device on which computing takes a second for every send that its rank has called for, and next
-/// to nothing else.
+/// A device on which compute takes a second for every send of its rank, and next to nothing else.
 class SlowedBySends : public test::ScriptedDevice {
  public:
   explicit SlowedBySends(test::FakeNccl& api) : api_(api) {}

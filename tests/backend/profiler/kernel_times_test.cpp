@@ -1,5 +1,5 @@
-// Times of a device whose host issues ahead of it, or does not keep up: of hand-made records, and
-// of a device with a clock of its own.
+// Times of a device whose host runs ahead, and of a launch-bound one: from hand-made records, and
+// on a device with a clock of its own.
 #include "backend/profiler/timing/kernel_times.hpp"
 
 #include <gtest/gtest.h>
@@ -19,13 +19,13 @@ TEST(KernelTimes, AGapBetweenKernelsThatWereIssuedInTimeIsTheDevices) {
   EXPECT_EQ(running_s(kernels, {{0, 1}}), (std::vector<double>{2 + 2}));
 }
 
-// The second is called for at 4 s, a second after the device had nothing to do any more.
+// The second is issued at 4 s, a second after the device became idle.
 TEST(KernelTimes, AGapBeforeAKernelThatCameLateIsTheHosts) {
   const std::vector<Kernel> kernels{{0, 0.5, 1, 3}, {4, 4.25, 4.5, 6}};
   EXPECT_EQ(running_s(kernels, {{0, 5}}), (std::vector<double>{2 + 1.5}));
 }
 
-// Its call begins while the first still runs, and returns only after that.
+// Its call begins while the first still runs, and returns after the end of it.
 TEST(KernelTimes, SoIsAGapThatACallTakesTheLongestPartOf) {
   const std::vector<Kernel> kernels{{0, 4, 6, 8}, {6, 10, 12, 14}};
   EXPECT_EQ(running_s(kernels, {{0, 10}}), (std::vector<double>{2 + 2}));
@@ -49,14 +49,14 @@ TEST(KernelTimes, KernelsAtTheSameTimeCountOnce) {
   EXPECT_EQ(running_s(kernels, {{0, 1}}), (std::vector<double>{6}));
 }
 
-/// A device and its host, each with the time that it has come to. A kernel starts an eighth of a
-/// second after its launch returns at the earliest; what is recorded costs the host a fourth more.
+/// A device and its host, each with its current time. A kernel starts an eighth of a second after
+/// its launch returns at the earliest; recording costs the host a fourth more.
 class QueueDevice : public test::ScriptedDevice {
  public:
   enum class Records { whole, lost, none, too_long };
   Records records = Records::whole;
 
-  /// The host takes `host_s` to issue what runs for `device_s`.
+  /// The host takes `host_s` to issue work that runs for `device_s`.
   void launch(double host_s, double device_s) {
     const double called_s = host_s_;
     host_s_ += recording_ ? 1.25 * host_s : host_s;
@@ -178,8 +178,7 @@ TEST(Stopwatch, ForgetsARunThatFailed) {
   EXPECT_EQ(lost.device, 0);
 }
 
-// Recorded runs say what the device takes, the others what its host takes: recording makes it
-// slower.
+// Recorded runs give the times of the device, the others those of its host, which recording slows.
 TEST(ActionSamples, TakeTheDeviceFromRecordsAndTheHostFromTheOtherRuns) {
   QueueDevice device;
   Stopwatch watch = device.watch();
@@ -202,7 +201,7 @@ TEST(ActionSamples, OfASingleRunThatWasRecordedTakeBoth) {
   EXPECT_EQ(samples.measured().host_s, 5);
 }
 
-// Without records they include what it waited for.
+// Without records times include waiting for the host.
 TEST(ActionSamples, TakeTheDeviceInPlaceWithoutRecords) {
   ActionSamples samples;
   samples.add({.device = 4, .host = 4}, false, false);

@@ -169,9 +169,9 @@ TEST_P(ChainOfModel, HoldsNothingAfterTheBackwardAndAsMuchInPartsAsWhole) {
   const int64_t size = graph.dynamic_batch ? 2 : graph.example_batch;
   const Batch batch = subject.batches.read(0, size);
   const StepContext context{.batch = size};
-  const auto total = [](const ChainRun& run, int64_t StageBytes::*bytes) {
+  const auto total = [](const ChainRun& run, int64_t MeasuredBytes::*bytes) {
     int64_t all = 0;
-    for (const StageBytes& stage : run.bytes) all += stage.*bytes;
+    for (const MeasuredBytes& stage : run.bytes) all += stage.*bytes;
     return all;
   };
   for (const bool split : {false, true}) {
@@ -184,7 +184,7 @@ TEST_P(ChainOfModel, HoldsNothingAfterTheBackwardAndAsMuchInPartsAsWhole) {
     const ChainRun groups = subject.by_group.run(batch, context, split);
     EXPECT_EQ(memory::held_bytes(), before);
     const int64_t copies = crossing_bytes(subject.by_unit, graph, size);
-    for (const auto bytes : {&StageBytes::after_forward, &StageBytes::after_input}) {
+    for (const auto bytes : {&MeasuredBytes::after_forward, &MeasuredBytes::after_input}) {
       EXPECT_GE(total(units, bytes), total(whole, bytes));
       EXPECT_LE(total(units, bytes), total(whole, bytes) + copies);
     }
@@ -221,7 +221,7 @@ TEST_F(ProfilerTest, TellsHowFarItIs) {
   EXPECT_LE(last, 1);
 }
 
-/// Marks what the file holds, so that it shows whether it was measured again.
+/// Marks the measurements in the file, which shows whether they were repeated.
 constexpr double mark = 123.5;
 void keep_only_first_size(const std::string& file) {
   Json partial = Json::parse(read_file(file));
@@ -257,7 +257,7 @@ TEST_F(ProfilerTest, StartsAnewFromAFileThatIsCutShort) {
   EXPECT_EQ(profile(write_job(model, "cross_entropy", 2)).microbatches.size(), 2u);
 }
 
-/// The CPU, whose memory is full when it is told so.
+/// The CPU, whose memory is full on demand.
 class FullDevice : public test::ScriptedDevice {
  public:
   bool runs_behind() const override { return false; }
@@ -269,7 +269,7 @@ class FullDevice : public test::ScriptedDevice {
   std::atomic<int> left = -1;  // so many actions before it is full; -1: all
 };
 
-/// Whichever of two ranks it is, in whichever pass of the size.
+/// On either of two ranks, in any pass of the size.
 TEST_F(ProfilerTest, EndsWithTheLargestMicrobatchForWhichAllRanksHaveMemory) {
   PENSTOCK_MODEL(model, "pippy");
   const std::string job = write_job(model, "cross_entropy", 16);

@@ -1,12 +1,12 @@
-// What the profiler measures of a model that is recorded and replayed, on the CPU as a device that
-// records.
+// The profiler's measurements of a model that is captured and replayed, on the CPU as a device that
+// captures graphs.
 #include "backend/profiler/replays.hpp"
 
 #include <gmock/gmock.h>
 
 #include "backend/profiler/profiler.hpp"
 #include "pipeline/job/parameters.hpp"
-#include "tests/backend/executor/recording_device.hpp"
+#include "tests/backend/executor/capturing_device.hpp"
 #include "tests/backend/support.hpp"
 #include "tests/models/models.hpp"
 
@@ -27,9 +27,9 @@ class ReplaysTest : public ::testing::Test {
             std::to_string(batch) + "\n");
   }
 
-  /// Of a subject with gradients, as the profiler has measured before.
-  Replays measure(const std::string& model, test::RecordingOptions options = {}) {
-    const auto device = test::make_recording_device(std::move(options));
+  /// Measures a subject that has gradients, as in the profiler.
+  Replays measure(const std::string& model, test::CaptureOptions options = {}) {
+    const auto device = test::make_capturing_device(std::move(options));
     const Job job = read_job(write_job(model, 16));
     const Graph graph = read_pt2(model);
     Subject subject(job, graph, *device);
@@ -37,8 +37,8 @@ class ReplaysTest : public ::testing::Test {
     return measure_replays(subject, 1);
   }
 
-  Profile profile(const std::string& model, int batch, test::RecordingOptions options = {}) {
-    const auto device = test::make_recording_device(std::move(options));
+  Profile profile(const std::string& model, int batch, test::CaptureOptions options = {}) {
+    const auto device = test::make_capturing_device(std::move(options));
     const auto communicators = make_in_process(1);
     const std::string partial = folder_ / "profile.json";
     const Request request{
@@ -74,7 +74,7 @@ TEST_F(ReplaysTest, LeaveTheParametersAndFutureGradientsAsTheyAre) {
   PENSTOCK_MODEL(model, "gpt2");
   const Job job = read_job(write_job(model, 16));
   const Graph graph = read_pt2(model);
-  const auto device = test::make_recording_device();
+  const auto device = test::make_capturing_device();
   Subject subject(job, graph, *device);
   const auto step = [&] {
     subject.store.clear_gradients();
@@ -96,7 +96,7 @@ TEST_F(ReplaysTest, SayWhyThereAreNone) {
   PENSTOCK_MODEL(dropout, "transformer-text-dropout");
   EXPECT_THAT(measure(dropout).why_not, HasSubstr("random numbers"));
   PENSTOCK_MODEL(model, "pippy");
-  EXPECT_THAT(measure(model, {.most_recordings = 3}).why_not, HasSubstr("records no more"));
+  EXPECT_THAT(measure(model, {.max_captures = 3}).why_not, HasSubstr("records no more"));
   const Job job = read_job(write_job(model, 16));
   const Graph graph = read_pt2(model);
   Subject subject(job, graph);
@@ -114,13 +114,13 @@ TEST_F(ReplaysTest, AreInTheProfileOfADeviceThatWaitsForItsHost) {
 
 TEST_F(ReplaysTest, AreLeftAwayWhereTheyWouldTakeLongerThanAStep) {
   PENSTOCK_MODEL(model, "pippy");
-  EXPECT_FALSE(profile(model, replay_passes - 2).replays);
+  EXPECT_FALSE(profile(model, kReplayPasses - 2).replays);
   EXPECT_THAT(warnings_, Not(HasSubstr("CUDA graphs")));
 }
 
 TEST_F(ReplaysTest, ThatFailAreAWarning) {
   PENSTOCK_MODEL(model, "pippy");
-  const Profile made = profile(model, 16, {.most_recordings = 0});
+  const Profile made = profile(model, 16, {.max_captures = 0});
   EXPECT_FALSE(made.replays);
   EXPECT_EQ(made.microbatches.size(), 5u);
   EXPECT_THAT(warnings_, HasSubstr("without CUDA graphs, which could not be measured: this device "

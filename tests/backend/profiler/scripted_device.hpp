@@ -1,4 +1,4 @@
-// A device of which tests say how its time passes; it holds nothing.
+// A device whose times tests script; it holds nothing.
 #pragma once
 
 #include "backend/device/device.hpp"
@@ -11,7 +11,7 @@ class ScriptedDevice : public ComputeDevice {
   bool runs_behind() const override { return true; }
   KernelTrace* trace() override { return nullptr; }
   std::string no_trace() const override { return ""; }
-  std::unique_ptr<Recorder> make_recorder() override { return nullptr; }
+  std::unique_ptr<GraphCapture> make_graph_capture() override { return nullptr; }
   int64_t held_bytes() const override { return 0; }
   int64_t peak_bytes() const override { return 0; }
   int64_t workspace_bytes() const override { return 0; }

@@ -1,4 +1,4 @@
-// Guarantees of the choice of microbatch sizes and of repetitions within the time allowed.
+// Guarantees of the choice of microbatch sizes and of repetitions within the budget.
 #include "backend/profiler/sizes.hpp"
 
 #include <gmock/gmock.h>
@@ -80,7 +80,7 @@ TEST(Budget, HoldsForEveryGlobalBatch) {
       allowed += allowed_steps(sizes, i, batch);
       steps += repetitions(allowed_steps(sizes, i, batch) / part).passes() * part;
     }
-    EXPECT_NEAR(allowed, budget_steps, 1e-9) << "global batch " << batch;
+    EXPECT_NEAR(allowed, kBudgetSteps, 1e-9) << "global batch " << batch;
     EXPECT_LT(steps, 30) << "global batch " << batch;
   }
 }

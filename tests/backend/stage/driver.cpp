@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "backend/stage/make_stage.hpp"
 #include "base/error.hpp"
 
 namespace penstock::test {
@@ -32,13 +33,15 @@ StageRow::StageRow(const Graph& graph, const std::map<int, at::Tensor>& tensors,
       analysis_(analyse(graph)),
       slicing_(slice(graph, analysis_, interval_stages(graph, begins),
                      static_cast<int>(begins.size()))) {
+  const size_t operators = graph.operators.size();
   for (size_t s = 0; s < begins.size(); ++s) {
     std::map<int, at::Tensor> own;
     for (const int index : slicing_.stages[s].tensors)
       own[index] = on_test_device(tensors.at(index).clone());
     stores_.push_back(std::make_unique<TensorStore>(own));
-    stages_.push_back(std::make_unique<Stage>(graph, analysis_, slicing_, static_cast<int>(s),
-                                              *stores_.back(), loss, recompute));
+    if (recompute) slicing_.stages[s].recomputed = {{0, static_cast<OperatorId>(operators)}};
+    stages_.push_back(
+        make_stage(graph, analysis_, slicing_, static_cast<int>(s), *stores_.back(), loss));
   }
 }
 
@@ -65,7 +68,7 @@ double StageRow::forward(const Batch& batch, int microbatch, bool training) {
   return loss;
 }
 
-/// What the stages after `stage` returned for the values that it sent, in their order.
+/// The gradients that later stages returned for the values that `stage` sent, added in their order.
 Values StageRow::gradients_for(int stage, const std::map<int, Values>& returned) const {
   Values sums;
   for (const StageEdge& edge : slicing_.edges) {
@@ -82,14 +85,14 @@ Values StageRow::gradients_for(int stage, const std::map<int, Values>& returned)
 
 void StageRow::backward(int microbatch, Backward backward) {
   std::map<int, Values> returned;
-  for (auto stage = stages_.rbegin(); stage != stages_.rend(); ++stage) {
-    const int index = (*stage)->index();
-    const Values gradients = gradients_for(index, returned);
-    returned[index] = backward == Backward::whole ? (*stage)->backward(microbatch, gradients)
-                                                  : (*stage)->backward_input(microbatch, gradients);
+  for (int s = static_cast<int>(stages_.size()) - 1; s >= 0; --s) {
+    Stage& own = stage(static_cast<size_t>(s));
+    const Values gradients = gradients_for(s, returned);
+    returned[s] = backward == Backward::whole ? own.backward(microbatch, gradients)
+                                              : own.backward_input(microbatch, gradients);
   }
   if (backward == Backward::whole) return;
-  for (auto& stage : stages_) stage->backward_weight(microbatch);
+  for (auto& own : stages_) own->backward_weight(microbatch);
 }
 
 StepOutcome StageRow::step(const Batch& batch, Backward kind, int ahead) {

@@ -1,17 +1,19 @@
-// Runs one training step in order, without ranks: the reference for stages, and stages themselves.
+// Runs one training step in order, without ranks: by stages, and by their reference.
 #pragma once
 
 #include <map>
 #include <memory>
 #include <vector>
 
+#include "backend/stage/recipe/store.hpp"
 #include "backend/stage/stage.hpp"
 #include "graph/analysis/analysis.hpp"
 #include "graph/cuts/slice.hpp"
+#include "pipeline/job/job.hpp"
 
 namespace penstock::test {
 
-/// Where stages and their reference compute: the CPU, or with PENSTOCK_TEST_DEVICE=cuda a GPU,
+/// The device of stages and their reference: the CPU, or with PENSTOCK_TEST_DEVICE=cuda a GPU,
 /// which main.cpp has opened.
 at::Device test_device();
 at::Tensor on_test_device(const at::Tensor& tensor);
@@ -30,16 +32,16 @@ struct StepOutcome {
   std::map<int, at::Tensor> buffers;    // after the step
 };
 
-/// The whole graph by LibTorch's own autograd, operator after operator, with plain parameters.
+/// Runs the whole graph by LibTorch's own autograd, operator by operator, with plain parameters.
 StepOutcome reference_step(const Graph& graph, const std::map<int, at::Tensor>& tensors,
                            const Batch& batch, Loss loss);
 
 enum class Backward { whole, split };
 
-/// Stages that hand over to one another.
+/// A row of stages, each of which feeds the next ones.
 class StageRow {
  public:
-  /// Stage s begins at operator begins[s].
+  /// Stage s begins at operator begins[s]. `recompute`: each recomputes all of its forward.
   StageRow(const Graph& graph, const std::map<int, at::Tensor>& tensors,
            const std::vector<OperatorId>& begins, Loss loss, bool recompute = false);
 

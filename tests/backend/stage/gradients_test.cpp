@@ -277,7 +277,7 @@ TEST(StageGradients, WithDropoutDoNotDependOnTheSplit) {
   check(m.finish({h}), m.tensors, {{0}, {0, 6}, {0, 2, 5, 9}});
 }
 
-/// The kernel draws along the memory, and a value that was sent has lost its strides.
+/// The kernel draws in memory order, and a value that was sent has lost its strides.
 TEST(StageGradients, WithDropoutOfATransposedValueDoNotDependOnTheSplit) {
   Model m;
   const ValueId turned = m.call("aten::t", {{"self", ref(m.tanh(m.dense("a", m.x)))}});

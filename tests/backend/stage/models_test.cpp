@@ -85,7 +85,7 @@ TEST_P(Models, StagesEqualTheUnsplitGraph) {
   }
 }
 
-/// Models small enough to try all.
+/// Models small enough to try all splits.
 class EveryCut : public Models {};
 
 TEST_P(EveryCut, GivesTheGradientsOfTheUnsplitGraph) {

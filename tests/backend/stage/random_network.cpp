@@ -57,12 +57,12 @@ ValueId RandomNetwork::any() {
 
 /// One in three times a parameter of that shape that another operator uses already.
 ValueId RandomNetwork::weight(std::vector<int64_t> sizes) {
-  std::vector<ValueId> known;
+  std::vector<ValueId> reused;
   for (const auto& [shape, value] : weights_) {
-    if (shape == sizes) known.push_back(value);
+    if (shape == sizes) reused.push_back(value);
   }
-  if (!known.empty() && below(3) == 0) {
-    return known[static_cast<size_t>(below(static_cast<int>(known.size())))];
+  if (!reused.empty() && below(3) == 0) {
+    return reused[static_cast<size_t>(below(static_cast<int>(reused.size())))];
   }
   const std::string name = "weight" + std::to_string(weights_.size());
   const ValueId value =

@@ -1,4 +1,4 @@
-// Random networks of real operators, for tests that hold for any model.
+// Random networks of real operators, for properties that hold for any model.
 #pragma once
 
 #include <random>

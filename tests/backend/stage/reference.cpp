@@ -21,7 +21,7 @@ class Reference {
   }
 
   void microbatch(const Batch& batch, size_t m, Loss kind, StepOutcome& outcome) {
-    Environment values(graph_.values.size());
+    ValueTable values(graph_.values.size());
     for (size_t v = 0; v < values.size(); ++v) {
       if (graph_.values[v].kind == Value::Kind::tensor) values[v] = stored(graph_.values[v].tensor);
     }
@@ -53,7 +53,7 @@ class Reference {
     return tensor.requires_grad() ? tensor : tensor.clone();
   }
 
-  void run(Environment& values, int64_t batch, int64_t microbatch) {
+  void run(ValueTable& values, int64_t batch, int64_t microbatch) {
     for (size_t k = 0; k < prepared_.size(); ++k) {
       const auto id = static_cast<OperatorId>(k);
       const RandomKey key{.seed = 7, .step = 3, .microbatch = microbatch};

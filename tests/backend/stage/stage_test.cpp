@@ -1,4 +1,4 @@
-// What a stage promises beside its gradients: memory, buffers, order, messages.
+// Guarantees of a stage beside its gradients: memory, buffers, order, messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,6 +6,7 @@
 
 #include "backend/device/memory.hpp"
 #include "backend/device/out_of_memory.hpp"
+#include "backend/stage/make_stage.hpp"
 #include "base/error.hpp"
 #include "tests/backend/stage/driver.hpp"
 #include "tests/backend/stage/graph_builder.hpp"
@@ -188,9 +189,9 @@ TEST(Stage, SentValuesAreContiguousAndOnTheirOwn) {
   const Analysis analysis = analyse(graph);
   const Slicing slicing = slice(graph, analysis, {0, 0, 1}, 2);
   TensorStore store(b.tensors);
-  Stage stage(graph, analysis, slicing, 0, store, Loss::output);
+  const auto stage = make_stage(graph, analysis, slicing, 0, store, Loss::output);
   const Stage::Forward forward =
-      stage.forward(0, {{x, numbers("x", {4, 6})}}, std::nullopt, {.batch = 4});
+      stage->forward(0, {{x, numbers("x", {4, 6})}}, std::nullopt, {.batch = 4});
   for (const auto& [value, tensor] : forward.sent) EXPECT_TRUE(tensor.is_contiguous());
   EXPECT_TRUE(at::equal(forward.sent.at(h).t(), forward.sent.at(t)));
 }

@@ -1,4 +1,4 @@
-// What the NCCL communicator guarantees, over a fake of the calls that it makes.
+// Guarantees of the NCCL communicator, over a fake of the calls that it makes.
 #include "backend/communication/nccl/communicator.hpp"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ TEST(NcclCommunicator, MovesEveryTypeAsItsBytes) {
 }
 
 TEST(NcclCommunicator, LanesDoNotWaitForEachOther) {
-  // Rank 0's receive of a gradient is ahead of its send, which that gradient needs.
+  // Rank 0 posts the receive of a gradient before the send that the gradient depends on.
   FakeRanks ranks(2, kBothWays);
   ranks.run([](Communicator& rank, FakeNccl& api) {
     at::Tensor activation = at::full({4}, 3.0), gradient = at::zeros({4});
@@ -50,7 +50,7 @@ TEST(NcclCommunicator, LanesDoNotWaitForEachOther) {
       rank.receive({0, false}, received, 0)->wait();
       rank.send({0, true}, received * 2, 1)->wait();
     }
-    // A communicator and a stream each; the first two are the bytes of the start.
+    // Each lane has a communicator and a stream; the first two messages are the bytes of the start.
     EXPECT_THAT(api.calls, ::testing::Contains(::testing::HasSubstr(" 1 on 1")));
     EXPECT_THAT(api.calls, ::testing::Contains(::testing::HasSubstr(" 2 on 2")));
     EXPECT_THAT(api.calls, ::testing::Not(::testing::Contains(::testing::HasSubstr(" 1 on 2"))));
@@ -87,8 +87,7 @@ TEST(NcclCommunicator, NothingMakesTheHostWait) {
 }
 
 TEST(NcclCommunicator, ConnectsALaneWithAByteBeforeTheNextOne) {
-  // In a ring every rank is in four lanes: with another order somewhere they would wait in a
-  // circle.
+  // In a ring every rank is in four lanes: if the order differed somewhere they would deadlock.
   std::vector<LaneKey> ring;
   for (int rank = 0; rank < 5; ++rank) {
     ring.push_back({rank, (rank + 1) % 5, false});
@@ -156,7 +155,7 @@ TEST(NcclCommunicator, LeavesNoHandleBehind) {
   for (int rank = 0; rank < 3; ++rank) ranks.expect_no_handles(rank);
 }
 
-/// A rank alone, whose peer has left an id and nothing else.
+/// A single rank, whose peer has left an id and nothing else.
 class Alone {
  public:
   explicit Alone(double pause_s) : api(std::make_shared<test::FakeWorld>(), false) {
@@ -190,7 +189,7 @@ TEST(NcclCommunicator, APeerThatDoesNotComeIsNamedAfterTheDeadline) {
   }
 }
 
-// Rank 1 sends only when rank 0 has said, after more than a minute by its clock, what it waits for.
+// Rank 1 sends only when rank 0 has reported, after more than a minute by its clock, that it waits.
 TEST(NcclCommunicator, AHostThatWaitsForLongSaysWhatIsUnderWay) {
   FakeRanks ranks(2, kBothWays, FakeRanks::computes_on_device);
   std::string said;

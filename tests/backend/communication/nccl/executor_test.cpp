@@ -20,15 +20,15 @@ namespace {
 using test::plan_of;
 using test::run_plan;
 
-/// Passes everything on.
+/// Forwards every call.
 class Forwarding : public Communicator {
  public:
   int rank() const override { return inner().rank(); }
   int size() const override { return inner().size(); }
-  std::unique_ptr<Transfer> send(Channel channel, const at::Tensor& tensor, int tag) override {
+  std::unique_ptr<Transfer> send(PeerChannel channel, const at::Tensor& tensor, int tag) override {
     return inner().send(channel, tensor, tag);
   }
-  std::unique_ptr<Transfer> receive(Channel channel, at::Tensor& tensor, int tag) override {
+  std::unique_ptr<Transfer> receive(PeerChannel channel, at::Tensor& tensor, int tag) override {
     return inner().receive(channel, tensor, tag);
   }
   void all_reduce(at::Tensor& tensor, const std::vector<int>& ranks) override {
@@ -46,7 +46,7 @@ class Forwarding : public Communicator {
   virtual Communicator& inner() const = 0;
 };
 
-/// Leaves when all do: a rank that is gone is an error to those that look.
+/// Leaves when all do: a rank that is gone is an error to the others.
 class LeavingTogether : public Forwarding {
  public:
   LeavingTogether(std::shared_ptr<test::FakeRanks> ranks, std::unique_ptr<Communicator> own)
@@ -127,11 +127,11 @@ TEST(NcclSharing, TransmitsSharedParametersWithTheSameBits) {
   }
 }
 
-/// Notes how many actions are enqueued when each receive of a step is posted.
-class Noting : public Forwarding {
+/// Counts the actions that are enqueued when each receive of a step is posted.
+class PostCounter : public Forwarding {
  public:
-  Noting(Communicator& inner, bool spins) : inner_(inner), spins_(spins) {}
-  std::unique_ptr<Transfer> receive(Channel channel, at::Tensor& tensor, int tag) override {
+  PostCounter(Communicator& inner, bool spins) : inner_(inner), spins_(spins) {}
+  std::unique_ptr<Transfer> receive(PeerChannel channel, at::Tensor& tensor, int tag) override {
     posted[tag] = static_cast<size_t>(position);
     return Forwarding::receive(channel, tensor, tag);
   }
@@ -146,7 +146,8 @@ class Noting : public Forwarding {
   bool spins_;
 };
 
-/// Receives of a step of 1F1B that were posted before all that their messages need was enqueued.
+/// Receives of a step of 1F1B that were posted before all that their messages depend on was
+/// enqueued.
 int early_receives(const std::string& model, bool spins) {
   const test::TemporaryFolder folder;
   const Plan plan = plan_of(model, test::random_data(folder, model, Loss::cross_entropy), kFour, 6,
@@ -158,10 +159,10 @@ int early_receives(const std::string& model, bool spins) {
   const Data data(plan.job, graph);
   std::atomic<int> early = 0;
   test::run_ranks(make_in_process(4), [&](Communicator& inner) {
-    Noting noting(inner, spins);
-    Executor executor({plan, graph, analysis, slicing, program}, data, noting);
+    PostCounter counter(inner, spins);
+    Executor executor({plan, graph, analysis, slicing, program}, data, counter);
     executor.on_action = [&](int64_t, int position) {
-      if (position >= 0) noting.position = position;
+      if (position >= 0) counter.position = position;
     };
     executor.run_step(0);
     const RankTransfers transfers = resolve_transfers(program, slicing, inner.rank());
@@ -169,7 +170,7 @@ int early_receives(const std::string& model, bool spins) {
       for (const size_t position : positions) {
         const ResolvedTransfer& received = transfers.actions.at(position);
         // An action's own receives are posted when it has run.
-        const size_t enqueued = noting.posted.at(received.messages.front().tag) + 1;
+        const size_t enqueued = counter.posted.at(received.messages.front().tag) + 1;
         if (enqueued < received.needs) ++early;
       }
     }
@@ -193,7 +194,7 @@ TEST(NcclReceives, NeedWhatTheirSenderWaitsFor) {
   const std::vector<size_t> positions = zero.receives.at({1, true});
   const std::vector<size_t> sends = zero.sends.at({1, false});
   for (size_t m = 0; m < 2; ++m) {
-    // GPipe's first gradient leaves rank 1 when all activations have come.
+    // GPipe's first gradient leaves rank 1 when all activations have arrived.
     EXPECT_EQ(zero.actions.at(positions[m]).needs, sends[1] + 1);
   }
   const RankTransfers one = resolve_transfers(program, slicing, 1);

@@ -1,4 +1,4 @@
-// What the NCCL communicator says and ends when a call fails or a peer is gone, over a fake.
+// Failures of the NCCL communicator, over a fake: a call fails or a peer is gone.
 #include <gmock/gmock.h>
 
 #include <exception>
@@ -34,7 +34,7 @@ INSTANTIATE_TEST_SUITE_P(
              (instance.param.status == Status::failed ? "_of_our_own" : "_of_the_peer");
     });
 
-/// Everything that a rank may ask for; what goes wrong in it.
+/// Runs every operation of a communicator and returns the error.
 std::exception_ptr use_all(Communicator& rank, FakeNccl& api, const Failure& failure) {
   at::Tensor tensor = at::ones({4}), other = at::ones({4});
   try {

@@ -91,7 +91,7 @@ std::string FakeNccl::unique_id() {
 }
 
 NcclApi::Status FakeNccl::init(Comm& comm, int size, int rank, const std::string& id,
-                               int /*most_ctas*/) {
+                               int /*max_ctas*/) {
   const std::scoped_lock lock(world_->mutex);
   auto& group = world_->groups[id];
   if (!group) group = std::make_shared<FakeWorld::Group>();
@@ -146,7 +146,7 @@ NcclApi::Status FakeNccl::receive(Comm comm, void* data, size_t bytes, int peer,
   });
 }
 
-/// Added in ascending order of the members: the same bits as between threads.
+/// Adds in ascending order of the members: the same bits as between threads.
 NcclApi::Status FakeNccl::all_reduce(Comm comm, const std::vector<Numbers>& sums, Stream stream) {
   auto* const own = static_cast<FakeComm*>(comm);
   std::vector<at::Tensor> tensors;
@@ -183,7 +183,7 @@ std::string FakeNccl::last_error(Comm comm) {
   return "the fake's reason in " + std::to_string(static_cast<FakeComm*>(comm)->number);
 }
 
-void FakeNccl::abort(const std::vector<Comm>& comms, double /*patience_s*/) noexcept {
+void FakeNccl::abort(const std::vector<Comm>& comms, double /*timeout_s*/) noexcept {
   const std::scoped_lock lock(world_->mutex);
   for (const Comm comm : comms) {
     auto* const own = static_cast<FakeComm*>(comm);

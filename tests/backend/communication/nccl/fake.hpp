@@ -1,6 +1,5 @@
-// NCCL between threads, without a GPU: every stream is a queue, which a thread for each rank works
-// off in order; a message moves once both its send and its receive have come to the front of
-// theirs.
+// NCCL between threads, without a GPU: every stream is a queue that a thread of its rank runs in
+// order; a message moves once both its send and its receive are at the front of their queues.
 #pragma once
 
 #include <condition_variable>
@@ -37,7 +36,7 @@ class MemoryStore : public SharedStore {
   std::map<std::string, std::string> values_;
 };
 
-/// What the ranks share.
+/// The state that the ranks share.
 class FakeWorld {
  public:
   struct Letter {
@@ -61,12 +60,12 @@ class FakeWorld {
 
 class FakeNccl : public NcclApi {
  public:
-  /// `host_computes`: tensors are computed where they are enqueued, so the host waits where the
+  /// `host_computes`: tensors are computed as they are enqueued, so the host waits where the
   /// computing stream would.
   FakeNccl(std::shared_ptr<FakeWorld> world, bool host_computes);
   ~FakeNccl() override;
 
-  /// The next call of that name gives this status, for good where it is `status`.
+  /// The next call of that name returns this status; `status` returns it from then on.
   std::map<std::string, Status> failing;
   double pause_s = 0;              // the clock's step at each pause
   std::vector<std::string> calls;  // names, in order, with communicator and stream by number
@@ -74,13 +73,13 @@ class FakeNccl : public NcclApi {
   int running();  // operations that are enqueued and have not ended
 
   std::string unique_id() override;
-  Status init(Comm& comm, int size, int rank, const std::string& id, int most_ctas) override;
+  Status init(Comm& comm, int size, int rank, const std::string& id, int max_ctas) override;
   Status send(Comm comm, const void* data, size_t bytes, int peer, Stream stream) override;
   Status receive(Comm comm, void* data, size_t bytes, int peer, Stream stream) override;
   Status all_reduce(Comm comm, const std::vector<Numbers>& sums, Stream stream) override;
   Status status(Comm comm) override;
   std::string last_error(Comm comm) override;
-  void abort(const std::vector<Comm>& comms, double patience_s) noexcept override;
+  void abort(const std::vector<Comm>& comms, double timeout_s) noexcept override;
   Stream compute_stream() override { return &compute_; }
   Stream make_stream() override;
   void drop_stream(Stream stream) noexcept override;

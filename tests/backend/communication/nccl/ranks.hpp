@@ -12,7 +12,7 @@
 
 namespace penstock::test {
 
-/// Rank 0 sends to rank 1 and is sent to.
+/// Rank 0 sends to rank 1 and receives from it.
 inline const std::vector<LaneKey> kBothWays{{0, 1, false}, {1, 0, true}};
 
 class FakeRanks {

@@ -1,4 +1,4 @@
-// Which lanes a program has, and the rounds in which they are made.
+// The lanes of a program, and the rounds in which they are made.
 #include "backend/communication/nccl/rounds.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What several ranks on a GPU need of /dev/shm.
+// The need of several ranks on a GPU of /dev/shm.
 #include "backend/communication/nccl/shared_memory.hpp"
 
 #include <gmock/gmock.h>

@@ -1,0 +1,64 @@
+#include "backend/executor/rank.hpp"
+
+#include <set>
+
+#include "backend/stage/make_stage.hpp"
+
+namespace penstock {
+
+namespace {
+
+bool has_backward(const Program& program) {
+  for (const auto& actions : program.ranks) {
+    for (const Action& action : actions) {
+      if (is_compute(action.kind) && action.kind != Kind::forward) return true;
+    }
+  }
+  return false;
+}
+
+std::set<int> tensors_of_rank(const Slicing& slicing, const Program& program, int rank) {
+  std::set<int> tensors;
+  for (size_t stage = 0; stage < slicing.stages.size(); ++stage) {
+    if (program.rank_of_stage[stage] != rank) continue;
+    tensors.insert(slicing.stages[stage].tensors.begin(), slicing.stages[stage].tensors.end());
+  }
+  return tensors;
+}
+
+}  // namespace
+
+Rank::Rank(const Model& model_, const Data& data_, Communicator& communicator_,
+           ComputeDevice& device_)
+    : model(model_),
+      data(data_),
+      communicator(communicator_),
+      device(device_),
+      index(communicator.rank() % model.plan.ranks()),
+      replica(communicator.rank() / model.plan.ranks()),
+      training(has_backward(model.program)),
+      store(model.graph, tensors_of_rank(model.slicing, model.program, index), device.where()) {
+  if (model.plan.job.precision == Precision::bf16) store.sum_in_float32();
+  for (int stage = 0; stage < model.program.stage_count(); ++stage) {
+    if (!has_stage(stage)) continue;
+    stages[stage] = make_stage(model.graph, model.analysis, model.slicing, stage, store,
+                               model.plan.job.loss, &captured);
+  }
+}
+
+int64_t Rank::first_sample(int64_t step, int microbatch) const {
+  const Plan& plan = model.plan;
+  return step * plan.job.global_batch +
+         (replica * plan.microbatches + microbatch) * plan.microbatch;
+}
+
+at::Tensor Rank::read(const std::string& name, int64_t step, int microbatch) const {
+  return on_device(data.read(name, first_sample(step, microbatch), model.plan.microbatch),
+                   device.where());
+}
+
+void Rank::finish_stages() {
+  for (auto& [number, stage] : stages) stage->finish_step();
+}
+
+}  // namespace penstock

@@ -1,0 +1,61 @@
+// One rank of a run: its place, its device, its stages and their tensors. Every part of the
+// executor works on one.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/communication/communicator.hpp"
+#include "backend/data/data.hpp"
+#include "backend/device/device.hpp"
+#include "backend/stage/captured_actions.hpp"
+#include "backend/stage/recipe/store.hpp"
+#include "backend/stage/stage.hpp"
+#include "pipeline/plan/plan.hpp"
+#include "pipeline/program/program.hpp"
+
+namespace penstock {
+
+/// The parts of a loaded plan, which all ranks of a run share; they outlive the executor.
+struct Model {
+  const Plan& plan;
+  const Graph& graph;
+  const Analysis& analysis;
+  const Slicing& slicing;
+  const Program& program;  // lowered
+};
+
+struct Rank {
+  /// Rank of the run = replica x plan.ranks() + rank of the pipeline. Loads the rank's stages.
+  /// Throws InputError. All references outlive it.
+  Rank(const Model& model, const Data& data, Communicator& communicator, ComputeDevice& device);
+
+  /// The rank's program.
+  const std::vector<Action>& actions() const {
+    return model.program.ranks[static_cast<size_t>(index)];
+  }
+  bool has_stage(int stage) const {
+    return model.program.rank_of_stage[static_cast<size_t>(stage)] == index;
+  }
+  /// The first sample of a microbatch of this rank's replica.
+  int64_t first_sample(int64_t step, int microbatch) const;
+  /// Input `name` of a microbatch, on the device.
+  at::Tensor read(const std::string& name, int64_t step, int microbatch) const;
+  /// Ends the backward of all stages.
+  void finish_stages();
+
+  const Model model;
+  const Data& data;
+  Communicator& communicator;
+  ComputeDevice& device;
+  const int index, replica;  // of the pipeline
+  const bool training;       // the program has a backward
+  TensorStore store;
+  CapturedActions captured;                      // of `stages`
+  std::map<int, at::Tensor> captured_gradients;  // parameters' gradients, where replays leave them
+  std::map<int, std::unique_ptr<Stage>> stages;
+};
+
+}  // namespace penstock

@@ -1,0 +1,59 @@
+// The loss of a step and the norm of its gradients: each microbatch's share, the sum over all
+// ranks, and clipping by it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "backend/executor/rank.hpp"
+
+namespace penstock {
+
+/// The loss, or the norm that gradients are clipped by, is infinite or not a number; thrown on
+/// every rank, before OPT.
+class LossNotFinite : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class StepMetrics {
+ public:
+  /// `rank` outlives it.
+  explicit StepMetrics(Rank& rank);
+
+  void begin_step(int64_t step);
+  /// A microbatch's share of the loss, equal or by the targets that it counts; over the
+  /// microbatches of all replicas they add up to 1.
+  double loss_scale(int microbatch) const { return loss_scales_[static_cast<size_t>(microbatch)]; }
+  /// Adds a microbatch's mean loss. On a GPU it is read when the ranks sum: reading it here would
+  /// wait until it is computed.
+  void add_loss(const at::Tensor& loss, int microbatch);
+  /// Forgets the losses that have not been read.
+  void drop_losses() { unread_losses_.clear(); }
+  /// Sums the loss, and where the job clips the gradients' norm, over all ranks, which all call it;
+  /// gradients are summed by then. Throws LossNotFinite for the loss.
+  void sum_over_ranks();
+  /// Clips this rank's gradients where the job clips. Throws LossNotFinite for the norm.
+  void clip();
+
+  /// The mean over all microbatches of all replicas; 0 where only forwards run.
+  double loss() const { return loss_; }
+  /// The norm over all ranks, before clipping; nothing where the job does not clip.
+  std::optional<double> gradient_norm() const { return gradient_norm_; }
+
+ private:
+  Rank& rank_;
+  const std::set<int> counted_;  // tensors whose gradients this rank adds to the norm
+  const double max_norm_;        // 0: the job does not clip
+  int64_t step_ = 0;
+  std::vector<double> loss_scales_;                           // by microbatch
+  std::vector<std::pair<at::Tensor, double>> unread_losses_;  // each with its scale
+  double loss_ = 0, squared_norm_ = 0;
+  std::optional<double> gradient_norm_;
+};
+
+}  // namespace penstock

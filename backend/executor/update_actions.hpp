@@ -1,0 +1,47 @@
+// The actions on parameters, REDUCE_GRAD and OPT: from a step's gradients to updated parameters.
+#pragma once
+
+#include <cstdint>
+#include <set>
+
+#include "backend/executor/rank.hpp"
+#include "backend/executor/update/gradient_sync.hpp"
+#include "backend/executor/update/optimizer.hpp"
+
+namespace penstock {
+
+class UpdateActions {
+ public:
+  /// `rank` outlives it.
+  explicit UpdateActions(Rank& rank);
+
+  void begin_step(int64_t step);
+  /// Runs the action at `position` of the rank's program, which is one of these. A REDUCE_GRAD sums
+  /// gradients if nothing but other REDUCE_GRADs and OPTs follows: other ranks may need what does.
+  /// The last OPT broadcasts the parameters that this rank updates for others.
+  void run(size_t position);
+  /// Ends the backward of all stages and sums their gradients over the ranks, once in a step.
+  void sum_gradients();
+
+  /// Does this rank update a parameter that it holds? Another may do so and broadcast it.
+  bool updates(int tensor) const { return sync_.updates(tensor); }
+  /// Bytes that the optimizer asks for at its first step.
+  int64_t missing_state_bytes();
+  Optimizer& optimizer() { return optimizer_; }
+
+ private:
+  void update(int stage);
+  bool trains(int tensor) const { return trained_.contains(tensor) && updates(tensor); }
+
+  Rank& rank_;
+  const std::set<int> trained_;  // tensors of the whole model that the loss depends on
+  const GradientSync sync_;
+  Optimizer optimizer_;
+  const int sum_at_;        // position of the REDUCE_GRAD that sums, or -1
+  const int broadcast_at_;  // position of the last OPT, or -1
+  int64_t step_ = 0;
+  bool summed_ = false;    // in this step
+  std::set<int> updated_;  // tensors that OPT has updated in this step
+};
+
+}  // namespace penstock
