@@ -47,7 +47,7 @@ std::string need(const Found& best, const MemoryLimit& limit) {
 /// A whole number of MiB that is enough.
 std::string enough(int64_t bytes) { return fmt::format("{}MiB", (bytes + (1 << 20) - 1) >> 20); }
 
-/// What else would fit, as flags; "" where nothing was found.
+/// Another request that would fit, as flags; "" where nothing was found.
 std::string instead(const Misfit& misfit) {
   PlanRequest open = misfit.request;
   open.schedules.clear();

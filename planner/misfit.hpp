@@ -1,4 +1,4 @@
-// What to tell someone whose model does not fit: by how much, and what would make it fit.
+// The message for a model that does not fit: by how much, and what would make it fit.
 #pragma once
 
 #include "base/error.hpp"

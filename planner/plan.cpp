@@ -54,7 +54,8 @@ Searched row(const LayoutSearch& search, size_t number, const SearchResult::Spac
           .max_memory_bytes = search.limit(number).most};
 }
 
-/// Those that the search came to; the fastest first, then those where nothing fits by their bound.
+/// Layouts that the search came to; the fastest first, then those where nothing fits by their
+/// bound.
 std::vector<Searched> rows(const LayoutSearch& search, const SearchResult& result) {
   std::vector<Searched> rows;
   for (size_t space = 0; space < result.spaces.size(); ++space) {

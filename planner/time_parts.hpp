@@ -14,7 +14,7 @@ struct TimeParts {
   IdleParts idle;
 
   double total_s() const { return work_s + recompute_s + idle.total_s(); }
-  /// What is lost to filling, emptying and unequal stages; to too little memory; to links; to hosts
+  /// Seconds lost to filling, emptying and unequal stages; to too little memory; to links; to hosts
   /// that issue their devices' work more slowly than it runs.
   double lost_to_compute_s() const { return idle.ramp_s + idle.imbalance_s; }
   double lost_to_memory_s() const { return recompute_s + idle.recompute_s; }
@@ -22,7 +22,7 @@ struct TimeParts {
   double lost_to_launch_s() const { return idle.launch_s; }
 };
 
-/// Of a plan with the simulation of its program; takes some simulations more.
+/// The parts of a plan's step, with the simulation of its program; takes some simulations more.
 TimeParts time_parts(const Plan& plan, const Slicing& slicing, const Costs& costs,
                      const Simulation& simulation, const Network& network);
 

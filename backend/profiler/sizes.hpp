@@ -29,8 +29,8 @@ struct Repetitions {
 /// rest is for links, probes and the optimizer, on GPUs also for hosts and CUDA graphs.
 constexpr double kBudgetSteps = 27;
 
-/// Those of `sizes`, in order, whose minimum of repetitions fits into the budget; a microbatch of m
-/// samples takes m / global_batch of a step.
+/// The members of `sizes`, in order, whose minimum of repetitions fits into the budget; a
+/// microbatch of m samples takes m / global_batch of a step.
 std::vector<int64_t> affordable(const std::vector<int64_t>& sizes, int64_t global_batch);
 
 /// The budget of sizes[i] in training steps: its minimum of repetitions and a share of the rest;

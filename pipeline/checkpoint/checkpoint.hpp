@@ -25,7 +25,7 @@ struct CheckpointManifest {
 };
 
 std::string to_json(const CheckpointManifest& manifest);
-/// What a checkpoint before `step` of the plan says of itself, without files.
+/// The manifest of a checkpoint before `step` of the plan, without its files.
 CheckpointManifest manifest_of(const Plan& plan, const std::string& model_sha256, int64_t step);
 
 /// `folder` itself if it has a manifest, else the one of its `step-N` with the largest N. Throws

@@ -40,7 +40,7 @@ Beyond beyond(const ExportSource& source) {
   return result;
 }
 
-/// What keeps a layer from beginning at the point; "" if nothing does.
+/// The reason why no layer can begin at the point; "" if one can.
 std::string why_no_layer(const ExportSource& source, const CutPoint& point, const Beyond& more) {
   const auto id = static_cast<size_t>(point.op);
   if (!begins_outermost(source.model, point))

@@ -1,4 +1,4 @@
-// What several tools cannot say.
+// Refusals of plans that several tools cannot express.
 #pragma once
 
 #include <string>

@@ -36,8 +36,8 @@ void require_no_recomputation(const Plan& plan) {
   }
 }
 
-/// What torch 2.11 does not send: values without gradient, inputs of the model, which the first
-/// stage alone is given, and, with several stages on a rank, values for another than the next
+/// Values that torch 2.11 does not send: those without gradient, inputs of the model, which the
+/// first stage alone is given, and, with several stages on a rank, values for another than the next
 /// stage: two ranks tell their messages apart by their order alone.
 std::string why_not_sent(const Plan& plan, const Value& value, size_t from, size_t to) {
   if (value.kind == Value::Kind::user_input)

@@ -24,7 +24,7 @@ inline constexpr const char* kTarget = "target";
 /// A class that the cross-entropy leaves out, as in PyTorch.
 inline constexpr int64_t kIgnoredTarget = -100;
 
-/// What one sample is under some name.
+/// Type and shape of one sample under some name.
 struct SampleType {
   DType dtype = DType::uint8;
   std::vector<int64_t> shape;  // without the sample dimension

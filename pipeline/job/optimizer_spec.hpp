@@ -38,7 +38,7 @@ struct OptimizerSpec {
   bool operator==(const OptimizerSpec&) const = default;
 };
 
-/// What the learning rate of every group is multiplied by in a step, counted from 0, of `steps`:
+/// The factor of every group's learning rate in a step, counted from 0, of `steps`:
 /// step / warmup_steps up to the warm-up's end, then 1, or from 1 to final_learning_rate /
 /// learning_rate along a line or half a cosine, where it stays after the last step. It is what
 /// Hugging Face's get_constant_, get_linear_ and get_cosine_schedule_with_warmup give, and

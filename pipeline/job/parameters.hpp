@@ -1,4 +1,4 @@
-// What a job makes of its model's parameters: which are trained, with which settings, and how many
+// The parameters of a job's model: which are trained, with which settings, and how many
 // bytes that takes.
 //
 // A pattern is a parameter's name (of a tied one, any of its names), a module's (all under it), or
@@ -23,7 +23,7 @@ void apply_job(const Job& job, Graph& model);
 struct ParameterSettings {
   double learning_rate = 0, weight_decay = 0;
 };
-/// Of each trainable tensor, by index in Graph::tensors. Throws as read_model.
+/// Settings of each trainable tensor, by index in Graph::tensors. Throws as read_model.
 std::map<int, ParameterSettings> parameter_settings(const OptimizerSpec& spec, const Graph& model);
 
 /// Its master copy and gradient are float32 where the parameter itself is bfloat16.

@@ -8,7 +8,8 @@ namespace penstock {
 /// Where that is faster, in any case, or not.
 enum class CudaGraphs { automatic, always, never };
 
-/// Of `auto` (also if nothing is said), `on` and `off`. Throws InputError at `place` for others.
+/// Parses `auto` (also if nothing is said), `on` and `off`. Throws InputError at `place` for
+/// others.
 CudaGraphs parse_cuda_graphs(const std::string& text, const std::string& place);
 
 }  // namespace penstock

@@ -8,7 +8,7 @@
 
 namespace penstock {
 
-/// What `modules` of a plan may call the modules that an operator runs in, from the root inwards:
+/// Names by which `modules` of a plan may call the modules that an operator runs in, from the root:
 /// containers that are never called themselves (`layers` of `layers.0`), paths, and calls; at last
 /// the operator itself, `%add_3`.
 std::vector<std::string> module_names(const Operator& op);

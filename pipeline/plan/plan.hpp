@@ -16,10 +16,10 @@
 
 namespace penstock {
 
-/// Of the file's form; read_plan refuses others.
+/// Version of the file's form; read_plan refuses others.
 inline constexpr int64_t plan_version = 1;
 
-/// What a stage recomputes: nothing, all of it at once, or the first so many of its units, each by
+/// Recomputation in a stage: nothing, all of it at once, or the first so many of its units, each by
 /// itself (graph/cuts/segments.hpp). In the file false, true or a number.
 struct Recompute {
   bool whole = false;
@@ -41,7 +41,7 @@ struct FileRef {
   std::string sha256;
 };
 
-/// What the planner said; never an input.
+/// The planner's prediction; never an input.
 struct Prediction {
   double step_s = 0, lower_bound_s = 0, bubble = 0;
   std::vector<int64_t> peak_memory_bytes;  // per rank
@@ -52,8 +52,8 @@ struct Plan {
   Job job;
   std::string model_sha256;
   std::optional<FileRef> profile, cluster;
-  /// Of the cluster, numbered as listed: that of rank r of replica d at d * ranks() + r. Empty:
-  /// rank by rank as listed.
+  /// Devices of the cluster, numbered as listed: that of rank r of replica d at d * ranks() + r.
+  /// Empty: rank by rank as listed.
   std::vector<int> devices;
   std::string schedule{one_f_one_b.name};  // or "" where program is given
   std::string program;                     // a CSV file, absolute after reading

@@ -23,7 +23,7 @@ double amount(const JsonValue& value, const std::string& key) {
   return number;
 }
 
-/// Of a host that runs ahead of its device; profiles of CPUs have none.
+/// An amount for a host that runs ahead of its device; profiles of CPUs have none.
 double host_amount(const JsonValue& value, const std::string& key) {
   return value.has(key) ? amount(value, key) : 0;
 }

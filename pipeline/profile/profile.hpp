@@ -1,4 +1,4 @@
-// What one device and one link were measured to cost for a job, and the JSON file that holds it.
+// Measured costs of a job on one device and over one link, and the JSON file that holds them.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace penstock {
 
-/// Of the file's form; read_profile refuses others.
+/// Version of the file's form; read_profile refuses others.
 inline constexpr int64_t profile_version = 1;
 
 /// Repeated measurements of one action, in seconds.
@@ -63,14 +63,14 @@ struct UnitCost {
   bool operator==(const UnitCost&) const = default;
 };
 
-/// Of a device, and of the host that issues its work (0 where the device is the host).
+/// Seconds of a device, and of the host that issues its work (0 where the device is the host).
 struct WorkSeconds {
   double device_s = 0, host_s = 0;
 
   WorkSeconds operator+(const WorkSeconds& other) const {
     return {device_s + other.device_s, host_s + other.host_s};
   }
-  /// Of a host that runs ahead.
+  /// The longer of both, since a host runs ahead of its device.
   double longer_s() const { return std::max(device_s, host_s); }
 };
 
@@ -85,7 +85,7 @@ struct MicrobatchCosts {
   double first_microbatch_excess = 0;  // share by which microbatch 0 of a step takes longer
   double load_batch_s = 0;             // reading one microbatch's inputs and targets
 
-  /// Of all units, and of the loss's forward where that is asked for.
+  /// The sum over all units, and the loss's forward where that is asked for.
   WorkSeconds whole(Measured ActionTimes::*action) const;
   /// F and B.
   WorkSeconds pass() const;

@@ -33,7 +33,8 @@ constexpr std::array<KindName, 11> kinds{{{Kind::forward, "F", true},
                                           {Kind::optimizer, "OPT", false},
                                           {Kind::overlap, "OVERLAP_F_B", false}}};
 
-/// Of a stage or microbatch: counts of them, and the stage behind, are numbers still.
+/// Largest number of a stage or microbatch: counts of them, and the stage behind, are numbers
+/// still.
 constexpr int largest = std::numeric_limits<int>::max() - 1;
 
 bool is_transfer(Kind kind) { return is_send(kind) || is_receive(kind); }

@@ -53,7 +53,7 @@ struct Schedule {
   struct Refusal {
     std::string problem, cure;
   };
-  /// Of the number of microbatches; null: it runs any.
+  /// Refusal of a number of microbatches; null: it runs any.
   std::optional<Refusal> (*microbatches)(const ScheduleShape&) = nullptr;
   /// Names under which other tools run the same schedule; "" where one has none.
   struct ToolNames {

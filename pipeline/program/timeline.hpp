@@ -1,4 +1,4 @@
-// What happened or would happen: the common result of simulator and executor.
+// A timeline of actions, measured or predicted: the common result of simulator and executor.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct MemorySample {
   bool operator==(const MemorySample&) const = default;
 };
 
-/// Of a trace's member `penstock`; read_trace refuses others.
+/// Version of a trace's member `penstock`; read_trace refuses others.
 inline constexpr int64_t trace_version = 1;
 
 struct Trace {

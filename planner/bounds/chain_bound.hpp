@@ -30,7 +30,7 @@ class ChainBound {
   int ranks() const { return ranks_; }
   int units() const { return units_; }
 
-  /// What is known of a split when only its first stages are.
+  /// The bound of a split of which only the first stages are known.
   struct Prefix {
     double base = 0;       // head + tail of the next stage
     double longest = 0;    // path so far
@@ -42,8 +42,8 @@ class ChainBound {
   double least(const Prefix& prefix, int begin, int left) const;
   /// Over all splits.
   double chain() const { return least({}, 0, ranks_); }
-  /// Of one split: the maximum over its stages, and for schedules that run all F first also the
-  /// forwards through their slowest rank or channel and then the backwards through theirs.
+  /// The bound of one split: the maximum over its stages, and for schedules that run all F first
+  /// also the forwards through their slowest rank or channel and then the backwards through theirs.
   double split(const std::vector<int>& begins) const;
 
  private:

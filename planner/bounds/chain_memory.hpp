@@ -10,7 +10,7 @@
 
 namespace penstock {
 
-/// Of one stage. Never above what the simulator says of it.
+/// Bytes of one stage. Never above what the simulator says of it.
 struct StageBytes {
   int64_t always = 0;     // parameters, their gradients and states, buffers, the largest transient
   int64_t transient = 0;  // part of it
@@ -22,11 +22,11 @@ struct StageBytes {
 
   /// With so many microbatches in flight.
   int64_t kept(int64_t held) const { return always + held * per_microbatch; }
-  /// Whatever it recomputes: a transient may come when much has been let go.
+  /// Bytes whatever it recomputes: a transient may come when much has been let go.
   int64_t recomputed(int64_t held) const { return always - transient + held * given; }
 };
 
-/// Of every stage that a chain of units can have.
+/// Bytes of every stage that a chain of units can have.
 class StageTable {
  public:
   explicit StageTable(int units)

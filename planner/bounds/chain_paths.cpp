@@ -71,7 +71,7 @@ double ChainBound::behind(const Stage& s, bool first_forward, bool first_backwar
          (whole ? s.transfers : 0.0);
 }
 
-/// What an F and a B cost whatever they do.
+/// Costs of an F and a B whatever they do.
 double ChainBound::actions(bool first_forward, bool first_backward) const {
   return 2 * costs_.action_s + (first_forward + first_backward) * costs_.first_action_s;
 }

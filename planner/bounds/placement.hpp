@@ -14,7 +14,8 @@ struct Placement {
   bool one_stage_per_rank() const { return static_cast<int>(rank_of_stage.size()) == ranks; }
 };
 
-/// Of a schedule's compute actions. A microbatch is held from the start of F to the end of B or I.
+/// The placement of a schedule's compute actions. A microbatch is held from the start of F to the
+/// end of B or I.
 Placement placement(const Program& compute);
 
 }  // namespace penstock

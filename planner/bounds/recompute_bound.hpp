@@ -16,8 +16,8 @@ class RecomputeBound {
   /// Without units nothing takes time: for spaces without a limit.
   explicit RecomputeBound(std::vector<Unit> units = {});
 
-  /// Of a step in which some ranks together keep so many bytes less of each microbatch. Convex in
-  /// `bytes`; what all units together cannot free takes no longer than all of them.
+  /// Seconds of a step in which some ranks together keep so many bytes less of each microbatch.
+  /// Convex in `bytes`; what all units together cannot free takes no longer than all of them.
   double seconds(double bytes) const;
 
  private:

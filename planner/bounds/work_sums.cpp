@@ -8,7 +8,7 @@ namespace {
 
 using Values = std::vector<double>;
 
-/// Of `values`, and of `more` beside them; either may be empty.
+/// Sums of `values`, and of `more` beside them; either may be empty.
 Values sums_of(const std::vector<WorkSums::Grown>& sets, const Values& values,
                const Values& more = {}) {
   const auto of = [](const Values& list, int unit) {

@@ -1,4 +1,4 @@
-// What sets of units take on a rank, as differences of sums.
+// Seconds of sets of units on a rank, as differences of sums.
 //
 // Sets are numbered; each is one before it and one more unit. For a chain set i holds the first i
 // units.
@@ -17,19 +17,19 @@ class WorkSums {
   struct Grown {
     int from = 0, unit = 0;
   };
-  /// Of the chain's sets 1 … units.
+  /// The chain's sets 1 … units.
   static std::vector<Grown> prefixes(int units);
 
   /// `sets`: all but the empty one, which has number 0. Backwards in two parts where
   /// `costs.weight_s` is not empty; whole ones count as I without W.
   WorkSums(const ChainCosts& costs, int microbatches, const std::vector<Grown>& sets);
 
-  /// Of the units that set `end` has more than set `begin`, in seconds: F and I of all
+  /// Seconds of the units that set `end` has more than set `begin`: F and I of all
   /// microbatches, in so many stages.
   double inputs(int begin, int end, int stages) const;
   /// W of all microbatches, in one stage.
   double weights(int begin, int end) const;
-  /// What hosts take to issue both, in so many stages.
+  /// Seconds of hosts to issue both, in so many stages.
   double issued(int begin, int end, int stages) const;
   /// Once per step.
   double optimizer(int begin, int end) const { return difference(optimizer_, begin, end); }

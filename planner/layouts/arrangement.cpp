@@ -58,7 +58,7 @@ std::vector<std::vector<size_t>> orders(const Kinds& kinds) {
   return all;
 }
 
-/// What a layout sees of its devices: of each rank the kind, and which ranks share a node and a
+/// A layout's view of its devices: of each rank the kind, and which ranks share a node and a
 /// card.
 using Signature = std::vector<std::tuple<const NodeKind*, int, int>>;
 

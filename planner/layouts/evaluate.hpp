@@ -12,7 +12,7 @@
 
 namespace penstock {
 
-/// What a search evaluates with; all of it outlives the search.
+/// Inputs of evaluations; all of them outlive the search.
 struct PlanningInputs {
   const Graph& model;
   const Analysis& analysis;
@@ -38,7 +38,7 @@ class Evaluator {
   Plan plan(const PipelineLayout& layout, const std::vector<int>& rank_of_stage,
             int64_t memory_bytes) const;
   Slicing slicing(std::vector<int> stage_of_operator, int stages) const;
-  /// Of a plan with the slicing of its stages, in which it notes what they recompute.
+  /// Costs of a plan with the slicing of its stages, in which it notes what they recompute.
   Costs costs(const Plan& plan, Slicing& slicing) const;
   /// Bytes on each rank. Not for `adaptive`, whose actions depend on the costs.
   std::vector<int64_t> peaks(const Plan& plan, const Slicing& slicing, const Costs& costs);

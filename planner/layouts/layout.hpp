@@ -1,4 +1,4 @@
-// What the planner chooses from beside the split: schedule, ranks, stages per rank, replicas,
+// The planner's choices beside the split: schedule, ranks, stages per rank, replicas,
 // microbatches.
 #pragma once
 

@@ -16,7 +16,7 @@ namespace {
 
 using Tables = std::map<int64_t, std::shared_ptr<const StageTable>>;
 
-/// Of every microbatch size, once for all layouts.
+/// Tables of every microbatch size, once for all layouts.
 Tables tables(const PlanningInputs& inputs, const ModelChain& chain,
               const std::vector<PipelineLayout>& layouts, SharingWays ways, int threads) {
   Tables tables;

@@ -14,7 +14,7 @@ namespace penstock {
 
 namespace {
 
-/// What a simulated split costs beside its actions, in actions: slicing and adding up operators,
+/// Effort of a simulated split beside its actions, in actions: slicing and adding up operators,
 /// and the programs that `adaptive` chooses from.
 constexpr int64_t effort_per_operator = 8, programs_of_adaptive = 60;
 /// Where messages share links, each that begins or ends changes the speed of the others.
@@ -22,7 +22,7 @@ constexpr int64_t programs_of_sharing = 3;
 /// … and lowering the first.
 constexpr int64_t programs_of_lowering = 3;
 
-/// Of a step, for which a plan that other tools can read may be given up.
+/// Share of a step for which a plan that other tools can read may be given up.
 constexpr double min_gain = 1e-3;
 
 PlanningInputs inputs_for(const PlanningInputs& all, const PipelineLayout& layout) {
@@ -99,7 +99,7 @@ Costs LayoutSpace::fit(Plan& plan, Slicing& slicing, int& looked) {
   return evaluator_.costs(plan, slicing);
 }
 
-/// Of `adaptive`: all ranks recompute alike, as little as lets something fit.
+/// For `adaptive` all ranks recompute alike, as little as lets something fit.
 std::optional<Evaluator::Evaluated> LayoutSpace::adapt(Plan& plan, const Slicing& slicing,
                                                        const SimulationOptions& options) {
   const RecomputeLevels of = levels(slicing);
@@ -172,7 +172,7 @@ std::optional<LayoutSpace::Result> LayoutSpace::run(std::vector<int> stage_of_op
   return best;
 }
 
-/// What fits is better than what does not; then as plans are compared.
+/// A split that fits is better than one that does not; then as plans are compared.
 bool LayoutSpace::better(const Result& one, const Result& other) const {
   const auto key = [&](const Result& of) {
     const Simulation& run = of.evaluated.simulation;

@@ -16,7 +16,7 @@ namespace penstock {
 
 class LayoutSpace : public OpenSpace {
  public:
-  /// Of a layout whose schedule runs its shape.
+  /// The layout's schedule runs its shape.
   LayoutSpace(const LayoutContext& context, const PipelineLayout& layout, MemoryLimit limit);
 
   const SplitSpace& splits() const override { return *splits_; }
@@ -43,8 +43,8 @@ class LayoutSpace : public OpenSpace {
   std::optional<Result> refined(const Result& found);
 
  private:
-  /// Of operators' stages; without the stages' names. Where ranks share parameters the better way.
-  /// Absent where `adaptive` finds nothing that fits.
+  /// Result of a split by operators' stages; without the stages' names. Where ranks share
+  /// parameters the better way. Absent where `adaptive` finds nothing that fits.
   std::optional<Result> run(std::vector<int> stage_of_operator, const SimulationOptions& options);
   std::optional<Result> run_shared(Slicing slicing, bool transmitted,
                                    const SimulationOptions& options);

@@ -30,7 +30,7 @@ void hasten(ChainCosts& costs, double speed) {
   }
 }
 
-/// What forwards take that run again, and what they free at most.
+/// Seconds of forwards that run again, and the bytes that they free at most.
 RecomputeBound recompute_bound(const PlanningInputs& inputs, const PipelineLayout& layout) {
   const double times =
       (static_cast<double>(layout.microbatches) + layout.measured->first_microbatch_excess) /

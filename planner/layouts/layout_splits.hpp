@@ -14,7 +14,7 @@
 
 namespace penstock {
 
-/// What all layouts of a model share.
+/// Shared by all layouts of a model.
 struct LayoutContext {
   const PlanningInputs& inputs;
   const ModelChain& chain;
@@ -26,7 +26,7 @@ struct LayoutContext {
   std::map<int64_t, std::shared_ptr<const StageTable>> bytes;  // by microbatch size
 };
 
-/// Of the units for that layout, its all-reduces over replicas included.
+/// Costs of the units for that layout, its all-reduces over replicas included.
 ChainCosts layout_costs(const LayoutContext& context, const PipelineLayout& layout,
                         ModelChain::Backward backward = ModelChain::Backward::either);
 /// As the layout's schedule runs its backwards; `compute`: its actions.

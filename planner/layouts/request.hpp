@@ -1,4 +1,4 @@
-// What is asked of the planner, and whether it can be planned.
+// The planner's request, and whether it can be planned.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ enum class PlanObjective {
 
 enum class PlanSharing { automatic, replicate, transmit };
 
-/// What is not named is searched.
+/// A request; everything that is not named is searched.
 struct PlanRequest {
   std::optional<int> ranks;             // in all, at most; absent: the split's, the cluster's, or 2
   std::vector<std::string> schedules;   // empty: every one

@@ -19,7 +19,7 @@ ModelChain units_of(const Graph& model, const Analysis& analysis) {
   return {model, analysis, std::move(units), count};
 }
 
-/// Of each unit, at the largest microbatch size that was measured.
+/// Seconds of each unit, at the largest microbatch size that was measured.
 std::vector<double> loads(const ModelChain& units, const Profile& profile) {
   const ChainCosts costs = units.costs(profile, profile.microbatches.back(), Link{}, Link{}, 1);
   std::vector<double> load = costs.forward_s;

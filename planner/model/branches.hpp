@@ -18,7 +18,7 @@ namespace penstock {
 
 class Branches {
  public:
-  /// Of branch_units. Without branches (any() is false) where no two units that do not depend on
+  /// Takes branch_units. Without branches (any() is false) where no two units that do not depend on
   /// one another each take 1/64 of a forward and backward of the profile's largest microbatch, or
   /// where there are more downsets than `limit`. The model must stay.
   Branches(const Graph& model, const Analysis& analysis, const Profile& profile,
@@ -38,7 +38,7 @@ class Branches {
   const std::vector<WorkSums::Grown>& grown() const { return grown_; }
   /// Downsets that contain `begin` and at least one unit more, and leave out at least so many.
   std::vector<int> above(int begin, int units_left) const;
-  /// Of splits into so many stages; the largest int64_t where there are more.
+  /// Number of splits into so many stages; the largest int64_t where there are more.
   int64_t splits(int stages) const;
   /// The stage of each unit, where stage s begins with downset begins[s].
   std::vector<int> stage_of_unit(const std::vector<int>& begins) const;

@@ -37,7 +37,7 @@ void merge(int node, const std::vector<CapacityEdge>& edges, bool backwards,
   }
 }
 
-/// What no cut parts from source or sink becomes one node with it: then no more flows than the
+/// Nodes that no cut parts from source or sink become one with it: then no more flows than the
 /// finite capacities add up to, wherever flows meet.
 std::vector<int> merged(int nodes, const std::vector<CapacityEdge>& edges, int source, int sink) {
   std::vector<int> stands_for(static_cast<size_t>(nodes));

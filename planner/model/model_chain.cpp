@@ -81,7 +81,7 @@ void take_the_faster(const OperatorSums& sums, double& input_s, double& weight_s
 
 }  // namespace
 
-/// Of each unit's own operators.
+/// Sums of each unit's own operators.
 std::vector<OperatorSums> ModelChain::unit_sums(const MicrobatchCosts& measured) const {
   std::vector<OperatorSums> sums(static_cast<size_t>(units()));
   for (int unit = 0; unit < units(); ++unit) {

@@ -8,12 +8,12 @@
 
 namespace penstock {
 
-/// Of a rank's replicas, which wait for one another, the slowest counts.
+/// Speeds of ranks: of a rank's replicas, which wait for one another, the slowest counts.
 class RankSpeeds {
  public:
   /// Speeds relative to the device that was profiled; at least one.
   explicit RankSpeeds(std::vector<double> speeds);
-  /// Of the devices of `ranks` ranks of each replica.
+  /// Speeds of the devices of `ranks` ranks of each replica.
   RankSpeeds(const Cluster& cluster, int ranks, int64_t replicas);
 
   int ranks() const { return static_cast<int>(relative_.size()); }

@@ -86,7 +86,8 @@ class Refinement {
     return nodes[at];
   }
 
-  /// Of as many bytes; larger than what all moves cost, so that operators move only for bytes.
+  /// Capacity of an edge of so many bytes; larger than what all moves cost, so that operators move
+  /// only for bytes.
   int64_t capacity(int64_t bytes) const {
     return bytes * (static_cast<int64_t>(model_.operators.size()) + 1);
   }

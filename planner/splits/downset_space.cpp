@@ -31,7 +31,7 @@ std::vector<int> DownsetSpace::ends(int begin, int left) const {
   return branches_->above(begin, left - 1);
 }
 
-/// Of what the stage is given by units before it.
+/// The path over what the stage is given by units before it.
 DownsetSpace::Path DownsetSpace::before(int begin, int end) const {
   const Downsets& sets = branches_->downsets();
   Path longest;

@@ -25,7 +25,7 @@ enum class SearchObjective { step, memory };
 /// round where memory is the objective.
 using KeyRank = std::pair<int64_t, int64_t>;
 KeyRank key_rank(double step_s, int64_t peak_bytes, SearchObjective objective);
-/// Of what is bounded by that many seconds.
+/// The rank of a split that is bounded by that many seconds.
 KeyRank bound_rank(double bound_s, int64_t least_bytes, SearchObjective objective);
 
 /// Holds pointers to itself: never moved.
@@ -40,7 +40,7 @@ class Frontier {
   bool empty() const { return queue_.empty(); }
   /// No key of an open split is less.
   KeyRank top() const { return queue_.top().rank; }
-  /// Of the best open split.
+  /// The bound of the best open split.
   double bound_s() const { return nodes_[at(queue_.top().node)].bound_s; }
   /// Is every open split certain to lose against one of this space with the rank `top()`?
   bool loses(const std::vector<int>& incumbent) const;

@@ -98,7 +98,7 @@ SplitSpace::Known PlacedSpace::extend(const Known& known, int begin, int end, in
   return next;
 }
 
-/// What `count` ranks that begin one unit after the other have before them.
+/// Seconds before `count` ranks that begin one unit after the other.
 double PlacedSpace::fill(int begin, int count) const {
   double sum_s = 0;
   for (int later = 1; whole_ && later < count && begin + later <= units_; ++later) {

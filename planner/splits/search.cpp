@@ -18,9 +18,9 @@ namespace {
 
 /// Spaces that a round looks at. Fixed, whatever the number of threads.
 constexpr size_t round_width = 8;
-/// Of these those taken by their bounds, and groups, while there are others that look promising.
+/// Splits taken by their bounds, and groups, while there are others that look promising.
 constexpr size_t round_of_bounds = 1, round_of_groups = 4;
-/// What a guess is taken to have been off by where the split does not even fit.
+/// The factor that a guess is taken to have been off by where the split does not even fit.
 constexpr double misfit_correction = 2;
 
 class Searcher {
@@ -68,7 +68,7 @@ class Searcher {
     return round;
   }
 
-  /// Of those not looked into: the least guess of each of some groups, those never tried first, and
+  /// Spaces to look into next: the least guess of each of some groups, those never tried first, and
   /// then the least guesses of all.
   std::vector<size_t> promising() const {
     using Guess = std::tuple<double, KeyRank, size_t>;

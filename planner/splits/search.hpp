@@ -19,7 +19,7 @@
 
 namespace penstock {
 
-/// What the simulator says of a split.
+/// The simulation of a split, in brief.
 struct SplitOutcome {
   double step_s = 0;
   int64_t peak_bytes = 0;  // of the fullest rank; of heterogeneous ones MemoryLimit::fullest
@@ -39,8 +39,8 @@ class OpenSpace {
 /// Spaces are listed in the order that decides ties.
 struct SearchSpace {
   double bound_s = 0;  // no split of it is faster
-  /// What its best may take: the promising are looked into early. Guesses of a group are corrected
-  /// by what its spaces turned out to take.
+  /// Seconds that its best may take: the promising are looked into early. Guesses of a group are
+  /// corrected by what its spaces turned out to take.
   double guess_s = 0;
   size_t group = 0;
   int64_t bytes = 0;                 // or has a fullest rank with less

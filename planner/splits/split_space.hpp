@@ -14,7 +14,7 @@ namespace penstock {
 
 class SplitSpace {
  public:
-  /// Of the stages of one rank that are known so far. Seconds of a whole step.
+  /// Load of the stages of one rank that are known so far. Seconds of a whole step.
   struct RankLoad {
     bool begun = false;
     double head_s = 0;     // before the rank can begin
@@ -35,7 +35,7 @@ class SplitSpace {
   };
 
   virtual ~SplitSpace() = default;
-  /// What a split's last stage ends with; `begins` and ends are numbers up to it, the first is 0.
+  /// The end of a split's last stage; `begins` and ends are numbers up to it, the first is 0.
   virtual int units() const = 0;
   virtual int stages() const = 0;
   /// Where a stage may end that begins with `begin`, of `left` stages from it on; ascending.
@@ -47,7 +47,7 @@ class SplitSpace {
   virtual double least_s(const Known& known, int begin, int left) const = 0;
   /// … or has a fullest rank with less.
   virtual int64_t least_bytes(const Known& known, int begin, int left) const = 0;
-  /// Of one split; never below least_s of its stages.
+  /// The bound of one split; never below least_s of its stages.
   virtual double split_s(const std::vector<int>& begins) const = 0;
 
   double least_s() const { return least_s(Known{}, 0, stages()); }

@@ -54,7 +54,7 @@ class Choice {
 
   std::optional<Program> take() { return std::move(best_); }
 
-  /// Of the program that needs least.
+  /// Missing to the program that needs least.
   int64_t missing_bytes() const { return min_bytes_ - problem_.memory.most; }
 
  private:

@@ -11,7 +11,7 @@ namespace penstock {
 
 namespace {
 
-/// What a rank without a limit may use beside others that have one: more than any device has, with
+/// Bytes of a rank without a limit beside others that have one: more than any device has, with
 /// room to add to.
 constexpr int64_t boundless = int64_t{1} << 60;
 
@@ -41,7 +41,7 @@ MemoryLimit cluster_memory(const Cluster& cluster, int ranks, int64_t replicas) 
   return memory_limit(bytes, cluster.path);
 }
 
-/// Of a rank between two others, to and from which it has a lane each.
+/// Lane ends of a rank between two others, to and from which it has a lane each.
 int64_t lane_ends(int ranks) { return int64_t{2} * std::min(2, ranks - 1); }
 
 bool has_memory(const Cluster& cluster) {

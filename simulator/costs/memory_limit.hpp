@@ -10,7 +10,7 @@
 
 namespace penstock {
 
-/// Of each rank's predicted peak.
+/// The limit of each rank's predicted peak.
 struct MemoryLimit {
   int64_t most = INT64_MAX;        // of the ranks that may use most; INT64_MAX: none
   std::vector<int64_t> less = {};  // by rank: how much less it may use; empty: all the same
@@ -24,12 +24,13 @@ struct MemoryLimit {
   int64_t fullest(const std::vector<int64_t>& peaks) const;
 };
 
-/// Of ranks that may use so many bytes; INT64_MAX: any number.
+/// The limit of ranks that may use so many bytes; INT64_MAX: any number.
 MemoryLimit memory_limit(const std::vector<int64_t>& of_ranks, std::string source = {});
 
-/// Of devices: the cluster's (a rank has what the least of its replicas has), or the profiled one.
-/// Ranks of a CPU run share the machine's memory; every worker also takes what it holds before it
-/// loads a stage, and on a GPU what its lanes take, to as many neighbours as a chain of stages has.
+/// The limit of devices: the cluster's (a rank has what the least of its replicas has), or the
+/// profiled one. Ranks of a CPU run share the machine's memory; every worker also takes what it
+/// holds before it loads a stage, and on a GPU what its lanes take, to as many neighbours as a
+/// chain of stages has.
 MemoryLimit device_memory(const Profile& profile, const Cluster* cluster, int ranks,
                           int64_t replicas);
 

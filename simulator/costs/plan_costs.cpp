@@ -125,7 +125,7 @@ class PlanCosts {
     costs.transient_backward_bytes = sums.transient_backward_bytes;
   }
 
-  /// What F is given is held as long as what it saves.
+  /// The inputs of F are held as long as what it saves.
   void add_inputs(size_t stage, StageCosts& costs) const {
     const StageSlice& slice = slicing_.stages[stage];
     costs.forward_s += load_s(measured_, model_, slice.user_inputs.size(), makes_loss(slice));
@@ -178,7 +178,7 @@ class PlanCosts {
     costs.transient_backward_bytes = again.transient_backward_bytes;
   }
 
-  /// Of each rank. A channel of several flows is counted with its largest.
+  /// Receive buffers of each rank. A channel of several flows is counted with its largest.
   std::vector<int64_t> message_buffers(const std::vector<FlowBytes>& flows) const {
     std::map<std::tuple<int, int, bool>, int64_t> largest;
     for (const FlowBytes& flow : flows) {

@@ -35,7 +35,7 @@ std::vector<StagePart> parts_of(const StageSlice& slice, const MicrobatchCosts& 
   return parts;
 }
 
-/// Of the values that recomputed segments hand to other parts of their stage; each once.
+/// Bytes of the values that recomputed segments hand to other parts of their stage; each once.
 int64_t handed_bytes(const Graph& model, const Slicing& slicing, int stage, int64_t microbatch) {
   const StageSlice& slice = slicing.stages[static_cast<size_t>(stage)];
   std::set<ValueId> handed;

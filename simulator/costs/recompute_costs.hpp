@@ -1,4 +1,4 @@
-// What changes in a stage that recomputes some of its segments (activation checkpointing; T. Chen
+// Changed costs of a stage that recomputes some of its segments (activation checkpointing; T. Chen
 // et al., Training Deep Nets with Sublinear Memory Cost, 2016).
 //
 // F keeps, of a recomputed segment, only what it hands to later segments of the stage. The backward
@@ -24,7 +24,7 @@ struct RecomputeCosts {
   int64_t transient_forward_bytes = 0, transient_backward_bytes = 0;
 };
 
-/// Of a stage whose slice has recomputed segments. `split_backward`: I and W apart.
+/// The changes for a stage whose slice has recomputed segments. `split_backward`: I and W apart.
 RecomputeCosts recompute_costs(const Graph& model, const Slicing& slicing, int stage,
                                const MicrobatchCosts& measured, bool split_backward);
 

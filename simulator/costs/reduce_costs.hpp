@@ -1,4 +1,4 @@
-// What it costs to sum gradients over replicas and over the ranks that share a parameter, and to
+// Costs of summing gradients over replicas and over the ranks that share a parameter, and to
 // send out the values of parameters that are transmitted.
 #pragma once
 

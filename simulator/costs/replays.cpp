@@ -12,7 +12,7 @@ using TimesOf = Measured ActionTimes::*;
 constexpr TimesOf all_actions[] = {&ActionTimes::forward, &ActionTimes::backward,
                                    &ActionTimes::backward_input, &ActionTimes::backward_weight};
 
-/// Of the whole model.
+/// Seconds of the whole model.
 WorkSeconds replayed(const Profile& profile, const MicrobatchCosts& costs, TimesOf action) {
   const MicrobatchCosts& base = *profile.at(profile.replays->microbatch);
   const Measured& replay = profile.replays->times.*action;

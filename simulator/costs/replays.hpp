@@ -1,4 +1,4 @@
-// What a profile says of steps that are replayed as CUDA graphs.
+// Costs of steps that are replayed as CUDA graphs, from the profile.
 #pragma once
 
 #include "pipeline/plan/cuda_graphs.hpp"

@@ -10,7 +10,7 @@
 
 namespace penstock {
 
-/// Of measured operators, one after the other. Times in seconds, of one microbatch.
+/// Sums over measured operators, one after the other. Times in seconds, of one microbatch.
 struct OperatorSums {
   WorkSeconds forward, backward, backward_input, backward_weight;
   int64_t saved_bytes = 0, saved_weight_bytes = 0;  // from F to B or I, from I to W

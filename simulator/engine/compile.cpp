@@ -54,7 +54,7 @@ class Compiler {
   }
 
  private:
-  /// What one stage knows of a route that begins or ends in it.
+  /// The end of a route at one stage.
   struct Door {
     Kind kind;
     int peer;
@@ -91,7 +91,7 @@ class Compiler {
     awaited_ = Awaited(program_.stage_count(), microbatches);
   }
 
-  /// What all channels through it together can never fill slows nobody.
+  /// A link that all channels through it together can never fill slows nobody.
   void forget_roomy_links() {
     std::vector<double> demand(network_.capacity().size(), 0);
     for (const Channel& channel : out_.channels) {

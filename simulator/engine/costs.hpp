@@ -1,4 +1,4 @@
-// What the actions of a program cost: the simulator's input beside the program.
+// Costs of a program's actions: the simulator's input beside the program.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace penstock {
 
-/// Of one stage. Times per microbatch, in seconds, and what microbatch 0 takes longer.
+/// Costs of one stage. Times per microbatch, in seconds, and how much longer microbatch 0 takes.
 struct StageCosts {
   double forward_s = 0, backward_s = 0, backward_input_s = 0, backward_weight_s = 0;
   double first_forward_s = 0, first_backward_s = 0;  // added to F, and to B or I, of microbatch 0
-  // What its host takes to issue them, where it runs ahead of a device such as a GPU.
+  // Seconds of its host to issue them, where it runs ahead of a device such as a GPU.
   double forward_host_s = 0, backward_host_s = 0, backward_input_host_s = 0,
          backward_weight_host_s = 0;
   double optimizer_s = 0, reduce_s = 0;  // once per step
@@ -44,7 +44,7 @@ struct Costs {
   /// Compute time of an action, in seconds. Transfers cost nothing here; an OVERLAP_F_B takes as
   /// long as its parts.
   double duration_s(const Action& action) const;
-  /// What the host takes to issue it, in seconds.
+  /// Seconds of the host to issue it.
   double host_s(const Action& action) const;
   /// Bytes that a SEND or RECV moves; 0 for a flow that is not listed.
   int64_t message_bytes(const Action& action) const;

@@ -32,7 +32,7 @@
 
 namespace penstock {
 
-/// What a rank has done, and where it stands if the program cannot finish.
+/// Times of a rank, and where it stands if the program cannot finish.
 struct RankTimes {
   double now_s = 0;
   double busy_s = 0;               // compute

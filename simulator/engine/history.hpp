@@ -1,4 +1,4 @@
-// What a finished run tells about its own past: from the recorded times, when each rank came to
+// The past of a finished run: from the recorded times, when each rank came to
 // each of its tasks, which task took each message, and in which order a channel's messages were
 // taken. Times are looked up, never computed, so that they may depend on anything that the engine
 // knows.

@@ -10,7 +10,7 @@ bool is_backward(Kind kind) {
   return kind == Kind::backward || kind == Kind::backward_input || kind == Kind::backward_weight;
 }
 
-/// What the rank holds, moved along its actions.
+/// The bytes that a rank holds, moved along its actions.
 class Ledger {
  public:
   Ledger(const Program& program, int rank, const Costs& costs)

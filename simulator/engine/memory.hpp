@@ -21,7 +21,7 @@
 
 namespace penstock {
 
-/// What the bytes of a moment are.
+/// Bytes held at a moment, by what they are.
 struct MemoryParts {
   int64_t fixed_bytes = 0;           // parameters, gradients, optimizer state, buffers, constants
   int64_t receive_buffer_bytes = 0;  // messages posted ahead or on their way

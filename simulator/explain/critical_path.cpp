@@ -103,7 +103,8 @@ class Walk {
     return {};
   }
 
-  /// What of an all-reduce beside compute is not hidden by the backward that filled its buckets.
+  /// The part of an all-reduce beside compute that is not hidden by the backward that filled its
+  /// buckets.
   void add_reduction(int32_t task, int rank) {
     const auto position =
         static_cast<size_t>(task - compiled_.rank_begin[static_cast<size_t>(rank)]);
@@ -173,7 +174,7 @@ class Walk {
     return {Moment::What::reached, history_.taker(id), history_.channel_of(id).receiver};
   }
 
-  /// What message `id` was waiting for when it began to move: whichever came last.
+  /// The moment that message `id` was waiting for when it began to move: whichever came last.
   Moment before_transfer(int32_t id) {
     const int32_t send = history_.message(id).send_task;
     const Channel& channel = history_.channel_of(id);
@@ -197,7 +198,7 @@ class Walk {
     return {Moment::What::moved, ahead};
   }
 
-  /// What the receiver did at that time that let the message move; `start` if it did nothing then.
+  /// The receiver's deed at that time that let the message move; `start` if it did nothing then.
   Moment when_posted(int32_t id, const Channel& channel, double time_s) const {
     if (link_.mode == SendMode::eager) return {};
     if (link_.mode == SendMode::rendezvous || link_.receive_depth == 0) {
@@ -247,7 +248,7 @@ class Walk {
     from_s_ = since_s;
   }
 
-  /// Of the step added last, which is the one that comes next in time.
+  /// The cause of the step added last, which is the one that comes next in time.
   void waited_for(Cause cause) {
     if (!path_.steps.empty()) path_.steps.back().cause = cause;
   }

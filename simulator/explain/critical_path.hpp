@@ -24,7 +24,7 @@ struct PathStep {
     launch,    // a host issues what its device waits for
     wait       // nothing recorded explains these seconds
   };
-  /// What it had to wait for: the end of the step before it.
+  /// The cause that it had to wait for: the end of the step before it.
   enum class Cause : uint8_t {
     start,      // nothing: it begins at 0
     previous,   // its rank's previous action; of a transfer the sender's

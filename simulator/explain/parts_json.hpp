@@ -1,4 +1,4 @@
-// What idle time and memory peaks are made of, as JSON: the same members in `simulate --json` and
+// The parts of idle time and memory peaks, as JSON: the same members in `simulate --json` and
 // in the HTML page.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What the parts and causes of a critical path are called.
+// Names of the parts and causes of a critical path.
 #include "simulator/explain/critical_path.hpp"
 
 namespace penstock {

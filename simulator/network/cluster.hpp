@@ -70,11 +70,12 @@ struct Cluster {
   Interconnect between;
   AllReduce all_reduce;
 
-  /// Of a rank's device, relative to the one that was profiled.
+  /// Speed of a rank's device, relative to the one that was profiled.
   double speed(int rank) const;
-  /// Of a rank's device, in bytes; 0: not limited.
+  /// Memory of a rank's device, in bytes; 0: not limited.
   int64_t memory(int rank) const;
-  /// Of a rank's device: its kind, its node among all, its place in the node. There are nodes.
+  /// The place of a rank's device: its kind, its node among all, its place in the node. There are
+  /// nodes.
   struct Place {
     const NodeKind* kind;
     int node = 0, device = 0;

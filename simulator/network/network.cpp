@@ -8,7 +8,7 @@ namespace penstock {
 
 namespace {
 
-/// Of two bandwidths the lower, where 0 is infinite.
+/// The lower of two bandwidths, where 0 is infinite.
 double narrower(double a, double b) {
   if (a <= 0 || b <= 0) return std::max(a, b);
   return std::min(a, b);

@@ -1,4 +1,4 @@
-// What lies between ranks: links of their own, and what links share.
+// The network between ranks: links of their own, and links that channels share.
 #pragma once
 
 #include <vector>

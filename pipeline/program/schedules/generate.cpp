@@ -1,4 +1,4 @@
-// What all schedules share: which shapes they refuse, and the way from an entry to a program.
+// Shared by all schedules: which shapes they refuse, and the way from an entry to a program.
 #include <fmt/format.h>
 
 #include <algorithm>

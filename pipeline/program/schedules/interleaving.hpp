@@ -23,7 +23,7 @@ std::optional<double> looped_idle_s(const ScheduleShape& shape, const StageTimes
 
 class Interleaving {
  public:
-  /// Of a shape whose rounds divide the microbatches.
+  /// The shape's rounds divide its microbatches.
   explicit Interleaving(const ScheduleShape& shape);
 
   /// Stage of the i-th forward and of the i-th backward of a rank, from 0.

@@ -12,7 +12,7 @@ namespace penstock {
 /// is dropped, so that a generator can write whole phases.
 class RankWriter {
  public:
-  /// Of a program whose stages and microbatches are known; it outlives the writer.
+  /// The program's stages and microbatches are known; it outlives the writer.
   RankWriter(Program& program, int rank);
 
   void forward(int stage);
