@@ -39,8 +39,8 @@ Found least(const Misfit& misfit) {
 
 /// `2.0 GB on its fullest rank, 0.5 GB too much`.
 std::string need(const Found& best, const MemoryLimit& limit) {
-  const std::string lacks = format_bytes(best.fullest_bytes - limit.most) + " too much";
-  if (!limit.less.empty()) return lacks + " on one of them";
+  const std::string lacks = format_bytes(best.fullest_bytes - limit.max_bytes) + " too much";
+  if (!limit.reserved_bytes.empty()) return lacks + " on one of them";
   return fmt::format("{} on its fullest rank, {}", format_bytes(best.fullest_bytes), lacks);
 }
 

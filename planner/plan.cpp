@@ -51,7 +51,7 @@ Searched row(const LayoutSearch& search, size_t number, const SearchResult::Spac
           .best_s = space.best ? space.best->outcome.step_s : 0,
           .lower_bound_s = space.bound_s,
           .min_memory_bytes = space.bytes,
-          .max_memory_bytes = search.limit(number).most};
+          .max_memory_bytes = search.limit(number).max_bytes};
 }
 
 /// Layouts that the search came to; the fastest first, then those where nothing fits by their

@@ -15,7 +15,7 @@ std::unique_ptr<LoadedPlan> load_plan(const ExecuteTask& task) {
   }
   auto loaded = std::make_unique<LoadedPlan>();
   loaded->plan = read_plan(task.plan);
-  if (!task.program.empty()) loaded->plan.made = parse_csv(task.program, task.plan);
+  if (!task.program.empty()) loaded->plan.generated = parse_csv(task.program, task.plan);
   loaded->graph = read_model(loaded->plan.job);
   check_fingerprint(loaded->plan, loaded->graph);
   loaded->analysis = analyse(loaded->graph);

@@ -127,7 +127,7 @@ ExecuteTask execute_task(const ExecuteOptions& options, const CheckedRun& checke
   ExecuteTask task;
   task.plan = std::filesystem::absolute(options.plan).string();
   task.plan_sha256 = sha256_of_file(options.plan);
-  if (plan.made) task.program = to_csv(*plan.made);
+  if (plan.generated) task.program = to_csv(*plan.generated);
   if (!options.resume.empty()) {
     const auto checkpoint = find_checkpoint(std::filesystem::absolute(options.resume));
     task.first_step = read_checkpoint(checkpoint, plan, checked.graph.sha256).step;

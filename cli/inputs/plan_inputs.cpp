@@ -87,7 +87,7 @@ std::optional<Cluster> cluster_of(const Plan& plan) {
 }
 
 MemoryLimit memory(const Plan& plan, const Profile& profile, const Cluster* cluster) {
-  if (plan.memory_bytes > 0) return {.most = plan.memory_bytes};
+  if (plan.memory_bytes > 0) return {.max_bytes = plan.memory_bytes};
   return device_memory(profile, cluster, plan.ranks(), plan.data_parallel);
 }
 
@@ -105,7 +105,7 @@ PlanInputs plan_inputs(const Plan& plan, const Graph& model, const Slicing& slic
 }
 
 bool needs_adaptive(const Plan& plan) {
-  return plan.schedule == adaptive_schedule && plan.program.empty() && !plan.made;
+  return plan.schedule == adaptive_schedule && plan.program.empty() && !plan.generated;
 }
 
 Program adaptive_program(const Plan& plan, const Slicing& slicing, const PlanInputs& inputs) {
@@ -115,7 +115,7 @@ Program adaptive_program(const Plan& plan, const Slicing& slicing, const PlanInp
 
 void make_adaptive(Plan& plan, const Graph& model, const Slicing& slicing, CudaGraphs graphs) {
   if (!needs_adaptive(plan)) return;
-  plan.made = adaptive_program(plan, slicing, plan_inputs(plan, model, slicing, graphs));
+  plan.generated = adaptive_program(plan, slicing, plan_inputs(plan, model, slicing, graphs));
 }
 
 }  // namespace penstock::cli

@@ -14,8 +14,9 @@ Study plan_study(const SimulateOptions& options) {
   const Slicing slicing = slice(plan, model, analyse(model));
   const CudaGraphs graphs = parse_cuda_graphs(options.cuda_graphs, "--cuda-graphs");
   PlanInputs inputs = plan_inputs(plan, model, slicing, graphs);
-  if (!options.memory.empty()) inputs.memory = {.most = parse_bytes(options.memory, "--memory")};
-  if (needs_adaptive(plan)) plan.made = adaptive_program(plan, slicing, inputs);
+  if (!options.memory.empty())
+    inputs.memory = {.max_bytes = parse_bytes(options.memory, "--memory")};
+  if (needs_adaptive(plan)) plan.generated = adaptive_program(plan, slicing, inputs);
   Study study;
   study.title = options.plan;
   study.program = lowered_program(plan, slicing);

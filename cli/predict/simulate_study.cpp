@@ -118,7 +118,8 @@ void read_memory(const SimulateOptions& options, const Program& program, StageCo
   if (!options.saved_weight.empty()) {
     costs.saved_weight_bytes = held_bytes(options.saved_weight, "--saved-weight", program);
   }
-  if (!options.memory.empty()) study.memory = {.most = parse_bytes(options.memory, "--memory")};
+  if (!options.memory.empty())
+    study.memory = {.max_bytes = parse_bytes(options.memory, "--memory")};
 }
 
 Link read_link(const SimulateOptions& options) {

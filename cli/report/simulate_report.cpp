@@ -32,7 +32,7 @@ std::string plural(int64_t count, const char* what) {
 
 /// One number, or one of each rank where they differ.
 nlohmann::ordered_json limits(const MemoryLimit& limit, size_t ranks) {
-  if (limit.less.empty()) return limit.most;
+  if (limit.reserved_bytes.empty()) return limit.max_bytes;
   auto bytes = nlohmann::ordered_json::array();
   for (size_t rank = 0; rank < ranks; ++rank) bytes.push_back(limit.of(static_cast<int>(rank)));
   return bytes;

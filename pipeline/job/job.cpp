@@ -15,7 +15,7 @@ namespace penstock {
 
 namespace {
 
-constexpr int64_t most_steps = 1'000'000'000'000;
+constexpr int64_t max_steps = 1'000'000'000'000;
 constexpr std::array loss_names{"cross_entropy", "mse", "output"};
 
 Loss parse_loss(YamlMap& map) {
@@ -91,7 +91,7 @@ Job parse_job(YamlMap map, const std::filesystem::path& file) {
   job.precision = parse_precision(map);
   parse_data(map, file, job);
   job.global_batch = map.integer("global_batch", 1, max_samples);
-  job.steps = map.integer("steps", 1, most_steps, 1);
+  job.steps = map.integer("steps", 1, max_steps, 1);
   job.seed = static_cast<uint64_t>(map.integer("seed", 0, INT64_MAX, 0));
   require_warmup_ends(job, map.place("optimizer") + ".warmup_steps");
   map.finish();

@@ -57,7 +57,8 @@ struct Plan {
   std::vector<int> devices;
   std::string schedule{one_f_one_b.name};  // or "" where program is given
   std::string program;                     // a CSV file, absolute after reading
-  std::optional<Program> made;  // of schedule `adaptive`: its compute actions; never in the file
+  std::optional<Program>
+      generated;  // of schedule `adaptive`: its compute actions; never in the file
   int64_t microbatches = 1, microbatch = 1, data_parallel = 1;
   std::vector<StagePlan> stages;
   std::map<std::string, std::string> shared_parameters;  // name -> sharing.hpp: shared_ways

@@ -59,7 +59,7 @@ void check_agrees(const Plan& plan, const Program& program) {
 }
 
 Program given_program(const Plan& plan) {
-  Program program = plan.made              ? *plan.made
+  Program program = plan.generated         ? *plan.generated
                     : plan.program.empty() ? generated(plan)
                                            : parse_csv(read_file(plan.program), plan.program);
   check_agrees(plan, program);

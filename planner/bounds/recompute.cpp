@@ -25,7 +25,7 @@ void RecomputeLevels::note(const std::vector<int>& levels, Plan& plan) const {
   }
 }
 
-std::vector<int> least_levels(
+std::vector<int> min_levels(
     const RecomputeLevels& levels, const MemoryLimit& limit,
     const std::function<std::vector<int64_t>(const std::vector<int>&)>& peaks) {
   const auto ranks = static_cast<size_t>(levels.ranks());

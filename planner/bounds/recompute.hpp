@@ -30,7 +30,7 @@ class RecomputeLevels {
 /// For each rank the least level found with which it holds no more than it may; `whole` where
 /// none does. `peaks` says what each rank holds at given levels, of which only its own matters.
 /// Bisects, as more levels hold less: the one below the answer does not fit.
-std::vector<int> least_levels(
+std::vector<int> min_levels(
     const RecomputeLevels& levels, const MemoryLimit& limit,
     const std::function<std::vector<int64_t>(const std::vector<int>&)>& peaks);
 

@@ -37,7 +37,7 @@ Plan Evaluator::plan(const PipelineLayout& layout, const std::vector<int>& rank_
 }
 
 const Program& Evaluator::program(const Plan& plan, const Slicing& slicing) {
-  if (plan.made) {
+  if (plan.generated) {
     made_ = lowered_program(plan, slicing);
     return made_;
   }
@@ -78,9 +78,9 @@ std::optional<Evaluator::Evaluated> Evaluator::evaluate(Plan& plan, Slicing slic
                                                         const SimulationOptions& options) {
   Evaluated out{std::move(slicing), std::move(costs), {}};
   if (plan.schedule == adaptive_schedule) {
-    plan.made = find_adaptive(
+    plan.generated = find_adaptive(
         adaptive_problem(plan, flows(out.slicing), out.costs, inputs_.network, limit));
-    if (!plan.made) return std::nullopt;
+    if (!plan.generated) return std::nullopt;
   }
   out.simulation = simulate(program(plan, out.slicing), out.costs, inputs_.network, options);
   return out;

@@ -210,9 +210,9 @@ MemoryLimit memory_limit(const Profile& profile, const PlanRequest& request,
                          const PipelineLayout& layout) {
   MemoryLimit limit =
       request.memory_bytes
-          ? MemoryLimit{.most = *request.memory_bytes, .source = "--memory"}
+          ? MemoryLimit{.max_bytes = *request.memory_bytes, .source = "--memory"}
           : device_memory(profile, layout.cluster(), layout.ranks, layout.data_parallel);
-  if (limit.any()) limit.most += request.more_memory_bytes;
+  if (limit.any()) limit.max_bytes += request.more_memory_bytes;
   return limit;
 }
 

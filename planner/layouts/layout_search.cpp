@@ -134,10 +134,10 @@ std::vector<SearchSpace> LayoutSearch::spaces() const {
     const Quick& of = quick.at(key);
     const MemoryLimit limit = this->limit(i);
     spaces.push_back({.bound_s = of.bound.step_s(layout.speeds(), layout.microbatches),
-                      .guess_s = of.guess.step_s(layout, limit.most),
+                      .guess_s = of.guess.step_s(layout, limit.max_bytes),
                       .group = schedule_number(layout),
-                      .bytes = (fixed_bytes_ + together(limit.less)) / layout.ranks,
-                      .memory_limit = limit.most,
+                      .bytes = (fixed_bytes_ + together(limit.reserved_bytes)) / layout.ranks,
+                      .memory_limit = limit.max_bytes,
                       .weight = weight(layout),
                       .open = [this, i] { return open(i); }});
   }

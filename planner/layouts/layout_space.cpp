@@ -92,7 +92,7 @@ Costs LayoutSpace::fit(Plan& plan, Slicing& slicing, int& looked) {
     return evaluator_.peaks(plan, slicing, costs);
   };
   const std::vector<int> chosen =
-      context_.min_memory ? lowest_levels(of, peaks) : least_levels(of, limit_, peaks);
+      context_.min_memory ? lowest_levels(of, peaks) : min_levels(of, limit_, peaks);
   if (chosen == noted) return costs;
   of.note(chosen, plan);
   ++looked;
@@ -146,7 +146,7 @@ std::optional<LayoutSpace::Result> LayoutSpace::refined(const Result& found) {
   std::optional<Result> result = run(std::move(stages), {});
   if (!result) return std::nullopt;
   const Simulation& run = result->evaluated.simulation;
-  const bool fits = limit_.fullest(run.peak_memory_bytes) <= limit_.most;
+  const bool fits = limit_.fullest(run.peak_memory_bytes) <= limit_.max_bytes;
   const double max_s = found.evaluated.simulation.makespan_s * (1 - min_gain);
   if (!fits || run.makespan_s >= max_s) return std::nullopt;
   name_stages(inputs_.model, result->evaluated.slicing.stage_of_operator, result->plan);
@@ -178,7 +178,7 @@ bool LayoutSpace::better(const Result& one, const Result& other) const {
     const Simulation& run = of.evaluated.simulation;
     const int64_t peak = limit_.fullest(run.peak_memory_bytes);
     const auto objective = context_.min_memory ? SearchObjective::memory : SearchObjective::step;
-    return std::pair(peak > limit_.most, key_rank(run.makespan_s, peak, objective));
+    return std::pair(peak > limit_.max_bytes, key_rank(run.makespan_s, peak, objective));
   };
   return key(one) < key(other);
 }

@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t max_chain_steps = 400'000;
 
 /// As on a device of that speed.
-void hasten(ChainCosts& costs, double speed) {
+void scale_by_speed(ChainCosts& costs, double speed) {
   for (std::vector<double> ChainCosts::*times :
        {&ChainCosts::forward_s, &ChainCosts::backward_s, &ChainCosts::weight_s,
         &ChainCosts::first_forward_s, &ChainCosts::first_backward_s, &ChainCosts::optimizer_s}) {
@@ -72,7 +72,7 @@ ChainCosts layout_costs(const LayoutContext& context, const PipelineLayout& layo
   const ModelChain& units = layout.branches ? context.branches->units() : context.chain;
   ChainCosts costs = units.costs(inputs.profile, *layout.measured, context.link,
                                  context.reduce_link, layout.stages(), backward, context.ways);
-  hasten(costs, layout.speeds().fastest());
+  scale_by_speed(costs, layout.speeds().fastest());
   if (layout.stages_per_rank > 1) costs.reduce_s = 0;  // one rank may hold all that share
   const AllReduce how = inputs.cluster ? inputs.cluster->all_reduce : AllReduce{};
   if (layout.data_parallel == 1 || how.overlap || context.reduce_link.bandwidth <= 0) return costs;
@@ -111,7 +111,8 @@ std::unique_ptr<const SplitSpace> device_splits(const LayoutContext& context,
   const auto& bytes = context.bytes.at(layout.measured->microbatch);
   const int64_t units = costs.units();
   const bool chain = layout.schedule && layout.stages_per_rank == 1 && costs.weight_s.empty() &&
-                     costs.unit_reduce_s.empty() && layout.speeds().equal() && limit.less.empty();
+                     costs.unit_reduce_s.empty() && layout.speeds().equal() &&
+                     limit.reserved_bytes.empty();
   if (chain && layout.ranks * units * units <= max_chain_steps) {
     const std::vector<int> held = in_flight(layout);
     return std::make_unique<ChainSpace>(
@@ -120,10 +121,10 @@ std::unique_ptr<const SplitSpace> device_splits(const LayoutContext& context,
   }
   if (!may_recompute(context, limit))
     return std::make_unique<PlacedSpace>(std::move(costs), bytes, placement, layout.speeds(),
-                                         limit.less);
+                                         limit.reserved_bytes);
   return std::make_unique<PlacedSpace>(
-      std::move(costs), bytes, placement, layout.speeds(), limit.less,
-      PlacedSpace::Recompute{limit.most, recompute_bound(context.inputs, layout)});
+      std::move(costs), bytes, placement, layout.speeds(), limit.reserved_bytes,
+      PlacedSpace::Recompute{limit.max_bytes, recompute_bound(context.inputs, layout)});
 }
 
 bool has_hosts(const ChainCosts& costs) {

@@ -49,8 +49,8 @@ void Candidate::open() {
   opened_ = space_.open();
   if (!opened_) return;
   const SplitSpace& splits = opened_->splits();
-  result.bound_s = std::max(result.bound_s, splits.least_s());
-  result.bytes = std::max(result.bytes, splits.least_bytes());
+  result.bound_s = std::max(result.bound_s, splits.min_s());
+  result.bytes = std::max(result.bytes, splits.min_bytes());
   result.splits = splits.splits();
   frontier_ =
       std::make_unique<Frontier>(splits, search_.objective, space_.memory_limit, space_.weight);

@@ -4,14 +4,14 @@
 
 namespace penstock {
 
-SplitSpace::Known ChainSpace::extend(const Known& known, int begin, int end, int left) const {
-  Known next;
+SplitSpace::Prefix ChainSpace::extend(const Prefix& known, int begin, int end, int left) const {
+  Prefix next;
   next.path = time_.extend(known.path, begin, end, left);
   next.bytes = std::max(known.bytes, memory_.stage(begin, end, left));
   return next;
 }
 
-int64_t ChainSpace::least_bytes(const Known& known, int begin, int left) const {
+int64_t ChainSpace::min_bytes(const Prefix& known, int begin, int left) const {
   return left == 0 ? known.bytes : std::max(known.bytes, memory_.suffix(begin, left));
 }
 

@@ -13,14 +13,14 @@ class ChainSpace : public SplitSpace {
 
   int units() const override { return time_.units(); }
   int stages() const override { return time_.ranks(); }
-  Known extend(const Known& known, int begin, int end, int left) const override;
-  double least_s(const Known& known, int begin, int left) const override {
+  Prefix extend(const Prefix& known, int begin, int end, int left) const override;
+  double min_s(const Prefix& known, int begin, int left) const override {
     return time_.least(known.path, begin, left);
   }
-  int64_t least_bytes(const Known& known, int begin, int left) const override;
+  int64_t min_bytes(const Prefix& known, int begin, int left) const override;
   double split_s(const std::vector<int>& begins) const override { return time_.split(begins); }
-  using SplitSpace::least_bytes;
-  using SplitSpace::least_s;
+  using SplitSpace::min_bytes;
+  using SplitSpace::min_s;
 
  private:
   ChainBound time_;

@@ -46,11 +46,11 @@ DownsetSpace::Path DownsetSpace::before(int begin, int end) const {
   return longest;
 }
 
-SplitSpace::Known DownsetSpace::extend(const Known& known, int begin, int end, int left) const {
+SplitSpace::Prefix DownsetSpace::extend(const Prefix& known, int begin, int end, int left) const {
   const int stage = stages() - left;
   const auto at = static_cast<size_t>(placement_.rank_of_stage[static_cast<size_t>(stage)]);
   const double speed = speeds_.relative()[at];
-  Known next = known;
+  Prefix next = known;
   if (next.ranks.empty()) next.ranks.resize(static_cast<size_t>(placement_.ranks));
   RankLoad& rank = next.ranks[at];
   if (!rank.begun && placement_.one_stage_per_rank()) {
@@ -69,7 +69,7 @@ SplitSpace::Known DownsetSpace::extend(const Known& known, int begin, int end, i
 }
 
 /// As in placed_space.cpp, without what comes before ranks that have not begun.
-double DownsetSpace::mean(const Known& known, int begin, int left) const {
+double DownsetSpace::mean(const Prefix& known, int begin, int left) const {
   const auto from = placement_.rank_of_stage.begin() + (stages() - left);
   std::vector<char> open(static_cast<size_t>(placement_.ranks), 0);
   for (auto rank = from; rank != placement_.rank_of_stage.end(); ++rank) {
@@ -89,19 +89,19 @@ double DownsetSpace::mean(const Known& known, int begin, int left) const {
   return (busy_s + left_s) / together;
 }
 
-double DownsetSpace::least_s(const Known& known, int begin, int left) const {
+double DownsetSpace::min_s(const Prefix& known, int begin, int left) const {
   double longest = known.path.longest;
   if (left > 0) longest = std::max(longest, mean(known, begin, left));
   return longest + known.path.optimizer;
 }
 
 double DownsetSpace::split_s(const std::vector<int>& begins) const {
-  Known known;
+  Prefix known;
   for (size_t stage = 0; stage < begins.size(); ++stage) {
     const int end = stage + 1 < begins.size() ? begins[stage + 1] : units();
     known = extend(known, begins[stage], end, static_cast<int>(begins.size() - stage));
   }
-  return least_s(known, units(), 0);
+  return min_s(known, units(), 0);
 }
 
 }  // namespace penstock

@@ -23,21 +23,21 @@ class DownsetSpace : public SplitSpace {
   int units() const override { return branches_->downsets().full(); }
   int stages() const override { return static_cast<int>(placement_.rank_of_stage.size()); }
   std::vector<int> ends(int begin, int left) const override;
-  Known extend(const Known& known, int begin, int end, int left) const override;
-  double least_s(const Known& known, int begin, int left) const override;
+  Prefix extend(const Prefix& known, int begin, int end, int left) const override;
+  double min_s(const Prefix& known, int begin, int left) const override;
   /// Says nothing of memory: what does not fit is found out by simulation.
-  int64_t least_bytes(const Known&, int, int) const override { return 0; }
+  int64_t min_bytes(const Prefix&, int, int) const override { return 0; }
   double split_s(const std::vector<int>& begins) const override;
   int64_t splits() const override { return branches_->splits(stages()); }
-  using SplitSpace::least_bytes;
-  using SplitSpace::least_s;
+  using SplitSpace::min_bytes;
+  using SplitSpace::min_s;
 
  private:
   struct Path {
     double head_s = 0, both_s = 0;  // there, and there and back
   };
   Path before(int begin, int end) const;
-  double mean(const Known& known, int begin, int left) const;
+  double mean(const Prefix& known, int begin, int left) const;
 
   std::shared_ptr<const Branches> branches_;
   Placement placement_;

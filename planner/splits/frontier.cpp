@@ -16,15 +16,15 @@ KeyRank key_rank(double step_s, int64_t peak_bytes, SearchObjective objective) {
   return objective == SearchObjective::step ? KeyRank(step, peak_bytes) : KeyRank(peak_bytes, step);
 }
 
-KeyRank bound_rank(double bound_s, int64_t least_bytes, SearchObjective objective) {
-  return key_rank(bound_s * (1 - bound_rounding), least_bytes, objective);
+KeyRank bound_rank(double bound_s, int64_t min_bytes, SearchObjective objective) {
+  return key_rank(bound_s * (1 - bound_rounding), min_bytes, objective);
 }
 
 Frontier::Frontier(const SplitSpace& space, SearchObjective objective, int64_t memory_limit,
                    double weight)
     : space_(space), objective_(objective), memory_limit_(memory_limit), weight_(weight) {
   if (space.stages() > space.units()) return;
-  push({.bound_s = space.least_s(), .bytes = space.least_bytes(), .left = space.stages()}, nullptr);
+  push({.bound_s = space.min_s(), .bytes = space.min_bytes(), .left = space.stages()}, nullptr);
 }
 
 std::vector<int> Frontier::begins(int32_t node) const {
@@ -37,9 +37,9 @@ std::vector<int> Frontier::begins(int32_t node) const {
 }
 
 /// Followed again from the first stage on: a node with all of it would be large.
-SplitSpace::Known Frontier::known(int32_t node) const {
+SplitSpace::Prefix Frontier::known(int32_t node) const {
   std::vector<int> begins = this->begins(node);
-  SplitSpace::Known known;
+  SplitSpace::Prefix known;
   for (size_t stage = 0; stage + 1 < begins.size(); ++stage) {
     known = space_.extend(known, begins[stage], begins[stage + 1],
                           space_.stages() - static_cast<int>(stage));
@@ -79,12 +79,12 @@ std::optional<std::vector<int>> Frontier::step(const KeyRank* incumbent) {
 
 void Frontier::open(int32_t parent, const KeyRank* incumbent) {
   const Node node = nodes_[at(parent)];  // a copy: pushing moves the nodes
-  const SplitSpace::Known known = this->known(parent);
+  const SplitSpace::Prefix known = this->known(parent);
   for (const int end : space_.ends(node.begin, node.left)) {
-    const SplitSpace::Known next = space_.extend(known, node.begin, end, node.left);
+    const SplitSpace::Prefix next = space_.extend(known, node.begin, end, node.left);
     const int left = node.left - 1;
-    push({.bound_s = std::max(node.bound_s, space_.least_s(next, end, left)),
-          .bytes = std::max(node.bytes, space_.least_bytes(next, end, left)),
+    push({.bound_s = std::max(node.bound_s, space_.min_s(next, end, left)),
+          .bytes = std::max(node.bytes, space_.min_bytes(next, end, left)),
           .parent = parent,
           .begin = end,
           .left = left},

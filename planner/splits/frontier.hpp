@@ -26,7 +26,7 @@ enum class SearchObjective { step, memory };
 using KeyRank = std::pair<int64_t, int64_t>;
 KeyRank key_rank(double step_s, int64_t peak_bytes, SearchObjective objective);
 /// The rank of a split that is bounded by that many seconds.
-KeyRank bound_rank(double bound_s, int64_t least_bytes, SearchObjective objective);
+KeyRank bound_rank(double bound_s, int64_t min_bytes, SearchObjective objective);
 
 /// Holds pointers to itself: never moved.
 class Frontier {
@@ -72,7 +72,7 @@ class Frontier {
 
   static size_t at(int32_t node) { return static_cast<size_t>(node); }
   std::vector<int> begins(int32_t node) const;
-  SplitSpace::Known known(int32_t node) const;
+  SplitSpace::Prefix known(int32_t node) const;
   void open(int32_t node, const KeyRank* incumbent);
   void push(const Node& node, const KeyRank* incumbent);
   bool enqueue(int32_t node, const KeyRank* incumbent);

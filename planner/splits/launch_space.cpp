@@ -5,8 +5,8 @@
 
 namespace penstock {
 
-SplitSpace::Known LaunchSpace::extend(const Known& known, int begin, int end, int left) const {
-  Known next = devices_->extend(known, begin, end, left);
+SplitSpace::Prefix LaunchSpace::extend(const Prefix& known, int begin, int end, int left) const {
+  Prefix next = devices_->extend(known, begin, end, left);
   next.issued_s = known.issued_s;
   next.issued_s.resize(static_cast<size_t>(placement_.ranks), 0.0);
   const int rank = placement_.rank_of_stage[static_cast<size_t>(stages() - left)];
@@ -15,23 +15,23 @@ SplitSpace::Known LaunchSpace::extend(const Known& known, int begin, int end, in
 }
 
 /// The hosts share what is left to issue.
-double LaunchSpace::least_s(const Known& known, int begin, int left) const {
+double LaunchSpace::min_s(const Prefix& known, int begin, int left) const {
   const std::vector<double>& issued_s = known.issued_s;
   double longest = issued_s.empty() ? 0 : *std::ranges::max_element(issued_s);
   if (left > 0) {
     const double sum_s = std::accumulate(issued_s.begin(), issued_s.end(), 0.0);
     longest = std::max(longest, (sum_s + hosts_.issued(begin, units(), left)) / placement_.ranks);
   }
-  return std::max(devices_->least_s(known, begin, left), longest + known.path.optimizer);
+  return std::max(devices_->min_s(known, begin, left), longest + known.path.optimizer);
 }
 
 double LaunchSpace::split_s(const std::vector<int>& begins) const {
-  Known known;
+  Prefix known;
   for (size_t stage = 0; stage < begins.size(); ++stage) {
     const int end = stage + 1 < begins.size() ? begins[stage + 1] : units();
     known = extend(known, begins[stage], end, static_cast<int>(begins.size() - stage));
   }
-  return std::max(devices_->split_s(begins), least_s(known, units(), 0));
+  return std::max(devices_->split_s(begins), min_s(known, units(), 0));
 }
 
 }  // namespace penstock

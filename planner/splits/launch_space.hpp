@@ -24,10 +24,10 @@ class LaunchSpace : public SplitSpace {
   std::vector<int> ends(int begin, int left) const override { return devices_->ends(begin, left); }
   int64_t splits() const override { return devices_->splits(); }
 
-  Known extend(const Known& known, int begin, int end, int left) const override;
-  double least_s(const Known& known, int begin, int left) const override;
-  int64_t least_bytes(const Known& known, int begin, int left) const override {
-    return devices_->least_bytes(known, begin, left);
+  Prefix extend(const Prefix& known, int begin, int end, int left) const override;
+  double min_s(const Prefix& known, int begin, int left) const override;
+  int64_t min_bytes(const Prefix& known, int begin, int left) const override {
+    return devices_->min_bytes(known, begin, left);
   }
   double split_s(const std::vector<int>& begins) const override;
 

@@ -22,7 +22,7 @@ PlacedSpace::PlacedSpace(ChainCosts costs, std::shared_ptr<const StageTable> byt
 
 /// The forwards that run again on a rank that would keep so much, of that many microbatches at
 /// most.
-double PlacedSpace::again(int64_t kept_bytes, int held) const {
+double PlacedSpace::recompute_s(int64_t kept_bytes, int held) const {
   if (!recompute_ || kept_bytes <= recompute_->limit_bytes) return 0;
   const auto excess = static_cast<double>(kept_bytes - recompute_->limit_bytes);
   return recompute_->least.seconds(excess / held);
@@ -34,7 +34,7 @@ double PlacedSpace::inputs(int begin, int end, int stage) const {
   const StageBytes& bytes = bytes_->at(begin, end);
   const int held = placement_.held[static_cast<size_t>(stage)];
   const int64_t kept_bytes = bytes.kept(held) - bytes.transient + less(stage);
-  return sum_s + again(kept_bytes, held) / speed_of_stage(stage);
+  return sum_s + recompute_s(kept_bytes, held) / speed_of_stage(stage);
 }
 
 /// After the last I of stage 0.
@@ -61,9 +61,9 @@ void PlacedSpace::hold(int begin, int end, int stage, RankLoad& rank) const {
   rank.held = std::max(rank.held, held);
 }
 
-SplitSpace::Known PlacedSpace::extend(const Known& known, int begin, int end, int left) const {
+SplitSpace::Prefix PlacedSpace::extend(const Prefix& known, int begin, int end, int left) const {
   const int stage = stages() - left;
-  Known next = known;
+  Prefix next = known;
   if (next.ranks.empty()) next.ranks.resize(static_cast<size_t>(placement_.ranks));
   if (begin == 0 && heads_) next.path.base = tail_of_first(end);
   RankLoad& rank =
@@ -82,7 +82,7 @@ SplitSpace::Known PlacedSpace::extend(const Known& known, int begin, int end, in
   hold(begin, end, stage, rank);
   next.bytes = std::max(known.bytes, rank.bytes);
   const double again_s =
-      placement_.one_stage_per_rank() ? 0.0 : again(rank.kept_bytes, rank.held) / speed_here;
+      placement_.one_stage_per_rank() ? 0.0 : recompute_s(rank.kept_bytes, rank.held) / speed_here;
   const double inputs_s = rank.inputs_s + again_s;
   next.path.longest = std::max(
       {known.path.longest, rank.ends_s + inputs_s, rank.head_s + inputs_s + rank.weights_s});
@@ -109,7 +109,7 @@ double PlacedSpace::fill(int begin, int count) const {
 
 /// The mean end of the ranks that have stages to come, which share what is left: of ranks of
 /// unequal speed, weighted by speed, since what a rank does in a time grows with it.
-double PlacedSpace::mean(const Known& known, int begin, int left) const {
+double PlacedSpace::mean(const Prefix& known, int begin, int left) const {
   const auto from = placement_.rank_of_stage.begin() + (stages() - left);
   std::vector<char> open(static_cast<size_t>(placement_.ranks), 0);
   for (auto rank = from; rank != placement_.rank_of_stage.end(); ++rank) {
@@ -139,12 +139,12 @@ double PlacedSpace::mean(const Known& known, int begin, int left) const {
 }
 
 /// One microbatch through all that is left, and back.
-double PlacedSpace::through(const Known& known, int begin) const {
+double PlacedSpace::through(const Prefix& known, int begin) const {
   if (!whole_ || begin >= units_) return 0;
   return known.path.base + sums_.bare_forward(begin, units_) + sums_.bare_input(begin, units_);
 }
 
-double PlacedSpace::least_s(const Known& known, int begin, int left) const {
+double PlacedSpace::min_s(const Prefix& known, int begin, int left) const {
   double longest = known.path.longest;
   if (left > 0) {
     longest = std::max({longest, mean(known, begin, left), through(known, begin)});
@@ -157,15 +157,15 @@ double PlacedSpace::least_s(const Known& known, int begin, int left) const {
   return longest + known.path.optimizer;
 }
 
-int64_t PlacedSpace::least_bytes(const Known& known, int, int) const { return known.bytes; }
+int64_t PlacedSpace::min_bytes(const Prefix& known, int, int) const { return known.bytes; }
 
 double PlacedSpace::split_s(const std::vector<int>& begins) const {
-  Known known;
+  Prefix known;
   for (size_t stage = 0; stage < begins.size(); ++stage) {
     const int end = stage + 1 < begins.size() ? begins[stage + 1] : units_;
     known = extend(known, begins[stage], end, static_cast<int>(begins.size() - stage));
   }
-  return least_s(known, units_, 0);
+  return min_s(known, units_, 0);
 }
 
 /// One microbatch through the units before, in one stage: never more than what passes before a

@@ -43,17 +43,17 @@ class PlacedSpace : public SplitSpace {
 
   int units() const override { return units_; }
   int stages() const override { return static_cast<int>(placement_.rank_of_stage.size()); }
-  Known extend(const Known& known, int begin, int end, int left) const override;
-  double least_s(const Known& known, int begin, int left) const override;
-  int64_t least_bytes(const Known& known, int begin, int left) const override;
+  Prefix extend(const Prefix& known, int begin, int end, int left) const override;
+  double min_s(const Prefix& known, int begin, int left) const override;
+  int64_t min_bytes(const Prefix& known, int begin, int left) const override;
   double split_s(const std::vector<int>& begins) const override;
-  using SplitSpace::least_bytes;
-  using SplitSpace::least_s;
+  using SplitSpace::min_bytes;
+  using SplitSpace::min_s;
 
  private:
   double inputs(int begin, int end, int stage) const;  // F and I of the stage, all microbatches
   void hold(int begin, int end, int stage, RankLoad& rank) const;
-  double again(int64_t kept_bytes, int held) const;
+  double recompute_s(int64_t kept_bytes, int held) const;
   double tail_of_first(int end) const;
   double cross(int stage, int cut, bool back) const;
   double speed(int rank) const { return speeds_.relative()[static_cast<size_t>(rank)]; }
@@ -65,9 +65,9 @@ class PlacedSpace : public SplitSpace {
                ? 0
                : less_[static_cast<size_t>(placement_.rank_of_stage[static_cast<size_t>(stage)])];
   }
-  double mean(const Known& known, int begin, int left) const;
+  double mean(const Prefix& known, int begin, int left) const;
   double fill(int begin, int count) const;
-  double through(const Known& known, int begin) const;
+  double through(const Prefix& known, int begin) const;
   void tabulate();
   double longest(int begin, int end, int stage) const;
   double head_before(int begin) const;

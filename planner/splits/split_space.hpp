@@ -1,7 +1,7 @@
 // The splits of one layout, bounded from below: what the search asks of them.
 //
 // A split is followed from its first stage on. What is known of one whose first stages are given is
-// a value, Known, that grows stage by stage; every bound of it holds for all ways to go on with
+// a value, Prefix, that grows stage by stage; every bound of it holds for all ways to go on with
 // which every rank fits into its memory.
 #pragma once
 
@@ -26,7 +26,7 @@ class SplitSpace {
     int64_t kept_bytes = 0;  // without recompute
     int held = 0;            // microbatches of the stage that holds most of them
   };
-  struct Known {
+  struct Prefix {
     ChainBound::Prefix path;
     double head_s = 0;             // of the next stage
     int64_t bytes = 0;             // of the fullest rank so far (MemoryLimit::fullest)
@@ -42,16 +42,16 @@ class SplitSpace {
   virtual std::vector<int> ends(int begin, int left) const;
 
   /// Adds stage [begin, end), with `left` stages from it on. begin = 0: the first of all.
-  virtual Known extend(const Known& known, int begin, int end, int left) const = 0;
+  virtual Prefix extend(const Prefix& known, int begin, int end, int left) const = 0;
   /// No split that goes on with unit `begin` in `left` more stages is faster, in seconds,
-  virtual double least_s(const Known& known, int begin, int left) const = 0;
+  virtual double min_s(const Prefix& known, int begin, int left) const = 0;
   /// … or has a fullest rank with less.
-  virtual int64_t least_bytes(const Known& known, int begin, int left) const = 0;
-  /// The bound of one split; never below least_s of its stages.
+  virtual int64_t min_bytes(const Prefix& known, int begin, int left) const = 0;
+  /// The bound of one split; never below min_s of its stages.
   virtual double split_s(const std::vector<int>& begins) const = 0;
 
-  double least_s() const { return least_s(Known{}, 0, stages()); }
-  int64_t least_bytes() const { return least_bytes(Known{}, 0, stages()); }
+  double min_s() const { return min_s(Prefix{}, 0, stages()); }
+  int64_t min_bytes() const { return min_bytes(Prefix{}, 0, stages()); }
   /// How many there are, C(units - 1, stages - 1) of a chain; the largest int64_t where it is more.
   virtual int64_t splits() const;
 };

@@ -46,7 +46,7 @@ class Choice {
         simulate_compute(program, problem_.flows, problem_.costs, problem_.network, {false, false});
     const int64_t fullest = problem_.memory.fullest(run.peak_memory_bytes);
     min_bytes_ = std::min(min_bytes_, fullest);
-    if (fullest > problem_.memory.most) return;
+    if (fullest > problem_.memory.max_bytes) return;
     if (best_ && run.makespan_s >= best_s_) return;
     best_s_ = run.makespan_s;
     best_ = std::move(program);
@@ -55,7 +55,7 @@ class Choice {
   std::optional<Program> take() { return std::move(best_); }
 
   /// Missing to the program that needs least.
-  int64_t missing_bytes() const { return min_bytes_ - problem_.memory.most; }
+  int64_t missing_bytes() const { return min_bytes_ - problem_.memory.max_bytes; }
 
  private:
   const AdaptiveProblem& problem_;

@@ -32,7 +32,7 @@ bool alike(const Cluster& cluster) {
 }
 
 MemoryLimit cluster_memory(const Cluster& cluster, int ranks, int64_t replicas) {
-  if (alike(cluster)) return {.most = cluster.memory(0), .source = cluster.path};
+  if (alike(cluster)) return {.max_bytes = cluster.memory(0), .source = cluster.path};
   std::vector<int64_t> bytes;
   bytes.reserve(static_cast<size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
@@ -54,17 +54,17 @@ bool has_memory(const Cluster& cluster) {
 int64_t MemoryLimit::fullest(const std::vector<int64_t>& peaks) const {
   int64_t bytes = 0;
   for (size_t rank = 0; rank < peaks.size(); ++rank) {
-    bytes = std::max(bytes, peaks[rank] + less_of(static_cast<int>(rank)));
+    bytes = std::max(bytes, peaks[rank] + reserved_of(static_cast<int>(rank)));
   }
   return bytes;
 }
 
 MemoryLimit memory_limit(const std::vector<int64_t>& of_ranks, std::string source) {
   const auto [least, most] = std::ranges::minmax(of_ranks);
-  if (least == most) return {.most = most, .source = std::move(source)};
-  MemoryLimit limit{.most = std::min(most, boundless), .source = std::move(source)};
+  if (least == most) return {.max_bytes = most, .source = std::move(source)};
+  MemoryLimit limit{.max_bytes = std::min(most, boundless), .source = std::move(source)};
   for (const int64_t bytes : of_ranks)
-    limit.less.push_back(limit.most - std::min(bytes, limit.most));
+    limit.reserved_bytes.push_back(limit.max_bytes - std::min(bytes, limit.max_bytes));
   return limit;
 }
 
@@ -80,13 +80,14 @@ MemoryLimit device_memory(const Profile& profile, const Cluster* cluster, int ra
                   : fmt::format("{} of the profiled device", format_bytes(device));
   const int64_t lanes = profile.links.empty() ? 0 : profile.links.front().lane_bytes;
   const int64_t taken = profile.base_memory_bytes + lane_ends(ranks) * lanes;
-  return {.most = std::max<int64_t>(device / sharing - taken, 0), .source = source};
+  return {.max_bytes = std::max<int64_t>(device / sharing - taken, 0), .source = source};
 }
 
 std::string format(const MemoryLimit& limit) {
-  if (limit.less.empty()) return format_bytes(limit.most);
-  return fmt::format("{} to {}", format_bytes(limit.most - *std::ranges::max_element(limit.less)),
-                     limit.most == boundless ? "any number" : format_bytes(limit.most));
+  if (limit.reserved_bytes.empty()) return format_bytes(limit.max_bytes);
+  return fmt::format(
+      "{} to {}", format_bytes(limit.max_bytes - *std::ranges::max_element(limit.reserved_bytes)),
+      limit.max_bytes == boundless ? "any number" : format_bytes(limit.max_bytes));
 }
 
 }  // namespace penstock

@@ -12,15 +12,18 @@ namespace penstock {
 
 /// The limit of each rank's predicted peak.
 struct MemoryLimit {
-  int64_t most = INT64_MAX;        // of the ranks that may use most; INT64_MAX: none
-  std::vector<int64_t> less = {};  // by rank: how much less it may use; empty: all the same
-  std::string source = {};         // for people
+  int64_t max_bytes = INT64_MAX;  // of the ranks that may use most; INT64_MAX: none
+  std::vector<int64_t> reserved_bytes =
+      {};                   // by rank: how much less it may use; empty: all the same
+  std::string source = {};  // for people
 
-  bool any() const { return most != INT64_MAX; }
-  int64_t less_of(int rank) const { return less.empty() ? 0 : less[static_cast<size_t>(rank)]; }
-  int64_t of(int rank) const { return most - less_of(rank); }
-  /// Bytes on the fullest rank, where what a rank may not use counts as used: what fits has at most
-  /// `most`.
+  bool any() const { return max_bytes != INT64_MAX; }
+  int64_t reserved_of(int rank) const {
+    return reserved_bytes.empty() ? 0 : reserved_bytes[static_cast<size_t>(rank)];
+  }
+  int64_t of(int rank) const { return max_bytes - reserved_of(rank); }
+  /// Bytes on the fullest rank, where what is reserved on a rank counts as used: a plan that fits
+  /// has at most max_bytes.
   int64_t fullest(const std::vector<int64_t>& peaks) const;
 };
 

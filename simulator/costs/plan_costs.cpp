@@ -165,17 +165,17 @@ class PlanCosts {
   }
 
   void recompute(size_t stage, StageCosts& costs) const {
-    const RecomputeCosts again = recompute_costs(model_, slicing_, static_cast<int>(stage),
-                                                 measured_, splits_backward(plan_));
-    costs.backward_s += again.forward_s;
-    costs.backward_input_s += again.forward_s;
-    costs.backward_host_s += again.forward_host_s;
-    costs.backward_input_host_s += again.forward_host_s;
-    costs.recompute_s = again.forward_s;
-    costs.recompute_bytes = again.remade_bytes;
-    costs.saved_bytes = input_bytes(stage) + again.saved_bytes;
-    costs.transient_forward_bytes = again.transient_forward_bytes;
-    costs.transient_backward_bytes = again.transient_backward_bytes;
+    const RecomputeCosts recompute = recompute_costs(model_, slicing_, static_cast<int>(stage),
+                                                     measured_, splits_backward(plan_));
+    costs.backward_s += recompute.forward_s;
+    costs.backward_input_s += recompute.forward_s;
+    costs.backward_host_s += recompute.forward_host_s;
+    costs.backward_input_host_s += recompute.forward_host_s;
+    costs.recompute_s = recompute.forward_s;
+    costs.recompute_bytes = recompute.remade_bytes;
+    costs.saved_bytes = input_bytes(stage) + recompute.saved_bytes;
+    costs.transient_forward_bytes = recompute.transient_forward_bytes;
+    costs.transient_backward_bytes = recompute.transient_backward_bytes;
   }
 
   /// Receive buffers of each rank. A channel of several flows is counted with its largest.

@@ -42,7 +42,7 @@ class Compiler {
     if (costs.stages.size() < program.rank_of_stage.size()) {
       throw std::invalid_argument("compile: a stage of the program has no costs");
     }
-    doors_.resize(program.rank_of_stage.size());
+    route_ends_.resize(program.rank_of_stage.size());
     last_backward_s_.resize(program.rank_of_stage.size());
   }
 
@@ -55,7 +55,7 @@ class Compiler {
 
  private:
   /// The end of a route at one stage.
-  struct Door {
+  struct RouteEnd {
     Kind kind;
     int peer;
     int32_t channel;
@@ -73,7 +73,7 @@ class Compiler {
       for (const Action& action : rank) {
         if (!is_transfer(action.kind)) continue;
         microbatches = std::max(microbatches, action.microbatch + 1);
-        Counts& counts = counts_[door(action).channel];
+        Counts& counts = counts_[route_end(action).channel];
         ++(is_send(action.kind) ? counts.sends : counts.receives);
       }
     }
@@ -158,7 +158,7 @@ class Compiler {
 
   /// Returns the compute time that the transfer costs the rank.
   double add_transfer(const Action& action) {
-    const Door& at = door(action);
+    const RouteEnd& at = route_end(action);
     const bool send = is_send(action.kind);
     Counts& counts = counts_[static_cast<size_t>(at.channel)];
     const Channel& channel = out_.channels[static_cast<size_t>(at.channel)];
@@ -174,7 +174,7 @@ class Compiler {
            (send ? link_.sender_s_per_byte : link_.receiver_s_per_byte);
   }
 
-  const Door& door(const Action& action) {
+  const RouteEnd& route_end(const Action& action) {
     const int stages = program_.stage_count();
     const int peer = peer_stage(action);
     if (action.stage < 0 || action.stage >= stages || peer < 0 || peer >= stages) {
@@ -183,12 +183,12 @@ class Compiler {
                                    action.stage, peer),
                        fmt::format("The program has stages 0 to {}.", stages - 1));
     }
-    auto& doors = doors_[static_cast<size_t>(action.stage)];
-    for (const Door& known : doors) {
+    auto& ends = route_ends_[static_cast<size_t>(action.stage)];
+    for (const RouteEnd& known : ends) {
       if (known.kind == action.kind && known.peer == peer) return known;
     }
-    return doors.emplace_back(
-        Door{action.kind, peer, channel_of(action), costs_.message_bytes(action)});
+    return ends.emplace_back(
+        RouteEnd{action.kind, peer, channel_of(action), costs_.message_bytes(action)});
   }
 
   int32_t channel_of(const Action& action) {
@@ -218,7 +218,7 @@ class Compiler {
   const Network& network_;
   const Link& link_;
   CompiledProgram out_;
-  std::vector<std::vector<Door>> doors_;  // per stage
+  std::vector<std::vector<RouteEnd>> route_ends_;  // per stage
   std::map<std::tuple<int, int, bool>, int32_t> channel_ids_;
   std::vector<Counts> counts_;           // per channel
   std::vector<double> last_backward_s_;  // per stage: of the latest B or W so far

@@ -63,7 +63,7 @@ class Grid {
   double column_s_;
 };
 
-std::string letter(Kind kind) {
+std::string symbol_of(Kind kind) {
   switch (kind) {
     case Kind::overlap: return "X";
     case Kind::optimizer: return "O";
@@ -85,7 +85,7 @@ const char* colour(Kind kind) {
 
 /// `F3`, or `2F3` where a rank has several stages; shorter where it does not fit.
 std::string label(const Action& action, bool with_stage, size_t room) {
-  const std::string kind = letter(action.kind);
+  const std::string kind = symbol_of(action.kind);
   std::vector<std::string> candidates;
   if (action.kind == Kind::overlap) {
     candidates = {to_string(action)};

@@ -60,8 +60,8 @@ Costs stage_costs(const Chain& chain, const std::vector<int>& begins, bool split
       out.saved_bytes += chain.saved_bytes[unit];
     }
     if (split) out.first_backward_s += units.first_action_s;  // the overhead of I and of W
-    const double least_s = split ? std::min(out.backward_input_s, out.backward_s) : out.backward_s;
-    out.first_backward_s = std::max(out.first_backward_s, -least_s);
+    const double min_s = split ? std::min(out.backward_input_s, out.backward_s) : out.backward_s;
+    out.first_backward_s = std::max(out.first_backward_s, -min_s);
     if (stage == 0) continue;
     const int cut = begins[stage] - 1;
     const int at = static_cast<int>(stage);

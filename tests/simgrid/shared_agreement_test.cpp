@@ -89,15 +89,15 @@ double ours_s(const Setting& setting, const Cluster& cluster) {
 /// How much the makespan changes, at most, when stages take a 1e-11th longer or shorter.
 double unsteadiness_s(const Setting& setting, const Cluster& cluster) {
   const double makespan_s = ours_s(setting, cluster);
-  double most_s = 0;
+  double max_s = 0;
   for (size_t pattern = 1; pattern <= 4; ++pattern) {
     Setting changed = setting;
     for (size_t stage = 0; stage < changed.costs.stages.size(); ++stage) {
       changed.costs.stages[stage].forward_s *= (stage / pattern) % 2 == 0 ? 1 + 1e-11 : 1 - 1e-11;
     }
-    most_s = std::max(most_s, std::abs(ours_s(changed, cluster) - makespan_s));
+    max_s = std::max(max_s, std::abs(ours_s(changed, cluster) - makespan_s));
   }
-  return most_s;
+  return max_s;
 }
 
 class SharedAgreement : public ::testing::TestWithParam<Schedule> {};

@@ -1,6 +1,10 @@
 // Shared parameters that one rank, their owner, updates for all (`transmit` in plan files:
 // pipeline/plan/sharing.hpp): once a step gradients are summed to the owner, and the updated
 // parameters broadcast from it.
+//
+// Worth its code for memory: GPT-2 small with its tied embedding on 4 ranks (1F1B, 8 microbatches,
+// estimated for H100) needs 2698 MiB on the last rank in place of 2993 MiB, for a step of 285.9 ms
+// in place of 285.4 ms (predicted, 2026-11-23).
 #pragma once
 
 #include <vector>

@@ -33,7 +33,7 @@ Case make_case(uint64_t seed, bool breaks) {
 }
 
 void expect_bounds_hold(const Case& c) {
-  double least_any = std::numeric_limits<double>::infinity();
+  double min_any = std::numeric_limits<double>::infinity();
   const double chain_any = chain_lower_bound_s(c.chain.costs, c.ranks, c.microbatches);
   for (const std::string schedule : {"gpipe", "1f1b"}) {
     const ChainBound bound = bound_of(c.chain, schedule, c.ranks, c.microbatches);
@@ -48,9 +48,9 @@ void expect_bounds_hold(const Case& c) {
     }
     EXPECT_LE(bound.chain(), least * (1 + rounding));
     EXPECT_GT(bound.chain(), 0);
-    least_any = std::min(least_any, least);
+    min_any = std::min(min_any, least);
   }
-  EXPECT_LE(chain_any, least_any * (1 + rounding));
+  EXPECT_LE(chain_any, min_any * (1 + rounding));
 }
 
 TEST(Bounds, AreNeverAboveTheSimulatedStepOfAnySplit) {

@@ -45,7 +45,7 @@ TEST(RecomputeLevels, AreTheLeastThatFitOnEachRank) {
     }
     const auto limit = static_cast<int64_t>(random() % 20);
     const MemoryLimit limits = memory_limit({limit, static_cast<int64_t>(random() % 20)});
-    const std::vector<int> found = least_levels(levels, limits, [&](const std::vector<int>& of) {
+    const std::vector<int> found = min_levels(levels, limits, [&](const std::vector<int>& of) {
       const auto level = static_cast<size_t>(of[0]);
       return std::vector<int64_t>{level < held.size() ? held[level] : 0, 0};
     });

@@ -23,8 +23,8 @@ class ShapeSpace : public OpenSpace {
         compute_(compute_program(shape.schedule, shape.ranks, shape.microbatches,
                                  shape.stages_per_rank)),
         speeds_(shape.speeds),
-        limit_{.less = shape.less},
-        splits_(split_space(chain, shape.schedule, compute_, speeds_, shape.less)) {}
+        limit_{.reserved_bytes = shape.less},
+        splits_(split_space(chain, shape.schedule, compute_, speeds_, shape.reserved_bytes)) {}
 
   const SplitSpace& splits() const override { return *splits_; }
   SplitOutcome simulate(const std::vector<int>& begins) override {
@@ -99,10 +99,10 @@ std::vector<Shape> arranged(const std::vector<Shape>& shapes, std::mt19937_64& r
     std::ranges::sort(devices);
     do {
       shape.speeds.clear();
-      shape.less.clear();
+      shape.reserved_bytes.clear();
       for (size_t rank = 0; rank < ranks; ++rank) {
         shape.speeds.push_back(devices[rank].first);
-        shape.less.push_back(devices[rank].second);
+        shape.reserved_bytes.push_back(devices[rank].second);
       }
       if (seen.insert(shape.speeds).second) result.push_back(shape);
     } while (std::ranges::next_permutation(devices).found);

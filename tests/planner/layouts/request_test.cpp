@@ -38,8 +38,8 @@ TEST(Plan, SharesTheMachinesMemoryAmongLocalRanks) {
   const ProfiledModel f(path, {.memory_bytes = 1 << 30});
   const Planned two = f.plan({.ranks = 2});
   ASSERT_EQ(two.plan.ranks() * two.plan.data_parallel, 2);
-  EXPECT_EQ(two.memory.most, 1 << 29);
-  EXPECT_EQ(f.plan({.ranks = 2, .memory_bytes = 1 << 28}).memory.most, 1 << 28);
+  EXPECT_EQ(two.memory.max_bytes, 1 << 29);
+  EXPECT_EQ(f.plan({.ranks = 2, .memory_bytes = 1 << 28}).memory.max_bytes, 1 << 28);
 }
 
 TEST(Plan, RefusesToChooseMicrobatchesForACoupledBatch) {
@@ -96,7 +96,7 @@ TEST(Plan, TakesRanksAndMemoryFromTheCluster) {
   const Cluster cluster = read_cluster(file);
   const Planned planned = f.plan({}, &cluster);
   EXPECT_EQ(planned.devices, 3);
-  EXPECT_EQ(planned.memory.most, int64_t{4} << 30);
+  EXPECT_EQ(planned.memory.max_bytes, int64_t{4} << 30);
   EXPECT_EQ(planned.plan.cluster->sha256, sha256_of_file(file));
   EXPECT_THAT(input_error([&] { f.plan({.ranks = 4}, &cluster); }), HasSubstr("at most 3"));
 }
@@ -119,7 +119,7 @@ TEST(Plan, ChoosesTheDevicesOfAMixedCluster) {
       f.plan({.ranks = 2, .schedules = {"1f1b"}, .data_parallel = 1, .allow_batch_coupling = true},
              &cluster);
   EXPECT_THAT(two.plan.devices, ::testing::ElementsAre(2, 3));
-  EXPECT_EQ(two.memory.most, int64_t{64} << 30) << "of the devices that it uses";
+  EXPECT_EQ(two.memory.max_bytes, int64_t{64} << 30) << "of the devices that it uses";
   // The file's simulation says the same.
   const Slicing slicing = slice(two.plan, f.model, analyse(f.model));
   const Cluster used = on_devices(cluster, two.plan.devices);

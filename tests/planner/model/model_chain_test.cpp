@@ -21,7 +21,7 @@
 namespace penstock::test {
 namespace {
 
-constexpr int64_t most_splits = 300;  // per (schedule, microbatches); more are thinned out evenly
+constexpr int64_t max_splits = 300;  // per (schedule, microbatches); more are thinned out evenly
 
 /// Every operator a unit of its own, but for those that must stay together: most cuts then are
 /// crossed by several values, or by none that is sure to.
@@ -53,7 +53,7 @@ struct Model {
   ModelChain chain;
 };
 
-std::vector<std::vector<int>> some_splits(int units, int ranks, int64_t most = most_splits) {
+std::vector<std::vector<int>> some_splits(int units, int ranks, int64_t most = max_splits) {
   std::vector<std::vector<int>> all = all_splits(units, ranks), kept;
   const size_t stride = all.size() / static_cast<size_t>(most) + 1;
   for (size_t i = 0; i < all.size(); i += stride) kept.push_back(all[i]);
@@ -118,7 +118,7 @@ int64_t expect_layout_bounds_hold(const Model& m, const PlanRequest& request) {
     for (const std::vector<int>& units :
          branches ? all_begins(splits) : some_splits(splits.units(), splits.stages(), 12)) {
       const SplitOutcome run = space->simulate(units);
-      if (run.peak_bytes > search.limit(i).most) continue;
+      if (run.peak_bytes > search.limit(i).max_bytes) continue;
       ++fit;
       const PipelineLayout& layout = search.layouts()[i];
       SCOPED_TRACE(::testing::Message() << layout.name() << " on " << layout.data_parallel << " x "
@@ -127,8 +127,8 @@ int64_t expect_layout_bounds_hold(const Model& m, const PlanRequest& request) {
       const double room = run.step_s * (1 + rounding);
       EXPECT_LE(spaces[i].bound_s, room);
       EXPECT_LE(spaces[i].bytes, run.peak_bytes);
-      EXPECT_LE(splits.least_s(), room);
-      EXPECT_LE(splits.least_bytes(), run.peak_bytes);
+      EXPECT_LE(splits.min_s(), room);
+      EXPECT_LE(splits.min_bytes(), run.peak_bytes);
       EXPECT_LE(splits.split_s(units), room);
     }
   }

@@ -17,13 +17,13 @@ namespace {
 
 /// Bounds of every prefix of the split; the last is the split's own.
 std::vector<double> bounds_of(const SplitSpace& space, const std::vector<int>& begins) {
-  std::vector<double> bounds{space.least_s()};
-  SplitSpace::Known known;
+  std::vector<double> bounds{space.min_s()};
+  SplitSpace::Prefix known;
   for (size_t stage = 0; stage < begins.size(); ++stage) {
     const int end = stage + 1 < begins.size() ? begins[stage + 1] : space.units();
     const int left = static_cast<int>(begins.size() - stage);
     known = space.extend(known, begins[stage], end, left);
-    bounds.push_back(space.least_s(known, end, left - 1));
+    bounds.push_back(space.min_s(known, end, left - 1));
   }
   return bounds;
 }
@@ -47,7 +47,7 @@ int64_t expect_bounds_hold(const Chain& chain, const Shape& shape) {
     for (const double bound : bounds_of(space, begins)) EXPECT_LE(bound, room);
     EXPECT_LE(space.split_s(begins), room);
     EXPECT_LE(any_s, room);
-    EXPECT_LE(space.least_bytes(), *std::ranges::max_element(run.peak_memory_bytes));
+    EXPECT_LE(space.min_bytes(), *std::ranges::max_element(run.peak_memory_bytes));
     ++checked;
   }
   return checked;
@@ -110,7 +110,7 @@ TEST(PlacedSpace, IsExactForEqualStagesAndFreeTransfers) {
   for (double& s : chain.costs.cut_backward_s) s = 0;
   const Program compute = compute_program("1f1b", 4, 8);
   const double each_s = chain.costs.forward_s[0] + chain.costs.backward_s[0];
-  EXPECT_NEAR(placed_space(chain, "1f1b", compute).least_s(), 11 * each_s, rounding * 11 * each_s);
+  EXPECT_NEAR(placed_space(chain, "1f1b", compute).min_s(), 11 * each_s, rounding * 11 * each_s);
 }
 
 // Of four microbatches three fit: a quarter of what a rank keeps must be made again.

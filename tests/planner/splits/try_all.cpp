@@ -41,10 +41,10 @@ std::optional<Key> try_all(const LayoutSearch& search) {
     if (!space) continue;
     for (const std::vector<int>& begins : all_begins(space->splits())) {
       const SplitOutcome run = space->simulate(begins);
-      if (run.peak_bytes > search.limit(i).most) continue;
+      if (run.peak_bytes > search.limit(i).max_bytes) continue;
       const double room = run.step_s * (1 + rounding);
       EXPECT_LE(space->splits().split_s(begins), room);
-      EXPECT_LE(space->splits().least_s(), room);
+      EXPECT_LE(space->splits().min_s(), room);
       EXPECT_LE(spaces[i].bound_s, room);
       const Key one = key(i, begins, run);
       if (!best || one < *best) best = one;

@@ -79,7 +79,7 @@ TEST(Adaptive, IsNeverSlowerThanTheBestNamedScheduleAtTheSameCap) {
     const std::vector<Program> named = named_programs(problem);
     if (random() % 2 && !named.empty()) {  // a cap that one of them just meets
       const Simulation meets = run(problem, named[random() % named.size()]);
-      problem.memory = random() % 2 ? MemoryLimit{.most = peak_bytes(meets)}
+      problem.memory = random() % 2 ? MemoryLimit{.max_bytes = peak_bytes(meets)}
                                     : memory_limit(meets.peak_memory_bytes);
       ++capped;
     }
@@ -122,7 +122,7 @@ TEST(Adaptive, SaysWhatIsLeastNeededWhereNothingFits) {
   problem.flows = chain_flows(2);
   problem.costs =
       equal_stages(2, {.forward_s = 1, .backward_s = 2, .saved_bytes = 2048}, problem.flows, 0);
-  problem.memory = {.most = 1024};
+  problem.memory = {.max_bytes = 1024};
   EXPECT_THAT([&] { adaptive(problem); },
               ::testing::ThrowsMessage<InputError>(
                   ::testing::AllOf(::testing::HasSubstr("1.00 KiB per rank"),

@@ -20,8 +20,8 @@ TEST(MemoryLimit, OfUnlikeDevicesIsOfEachRankItsOwn) {
   EXPECT_EQ(limit.of(1), 40 * gigabyte);
   EXPECT_EQ(limit.of(2), 80 * gigabyte);
   EXPECT_EQ(format(limit), "37.3 GiB to 74.5 GiB");
-  EXPECT_LE(limit.fullest({0, 40 * gigabyte, 80 * gigabyte, 0}), limit.most);
-  EXPECT_EQ(limit.fullest({0, 40 * gigabyte + 7, 0, 0}), limit.most + 7);
+  EXPECT_LE(limit.fullest({0, 40 * gigabyte, 80 * gigabyte, 0}), limit.max_bytes);
+  EXPECT_EQ(limit.fullest({0, 40 * gigabyte + 7, 0, 0}), limit.max_bytes + 7);
 }
 
 TEST(MemoryLimit, OfARankIsTheLeastOfItsReplicas) {
