@@ -42,8 +42,8 @@ class Evaluator {
   Costs costs(const Plan& plan, Slicing& slicing) const;
   /// Bytes on each rank. Not for `adaptive`, whose actions depend on the costs.
   std::vector<int64_t> peaks(const Plan& plan, const Slicing& slicing, const Costs& costs);
-  /// The same with times. The limit is for `adaptive`, which fills in plan.generated; absent where it
-  /// finds nothing that fits.
+  /// The same with times. The limit is for `adaptive`, which fills in plan.generated; absent where
+  /// it finds nothing that fits.
   std::optional<Evaluated> evaluate(Plan& plan, Slicing slicing, Costs costs,
                                     const MemoryLimit& limit, const SimulationOptions& options);
 
