@@ -1,6 +1,7 @@
 // Jobs: what is accepted is written as a job that reads as the same.
 #include "pipeline/job/job.hpp"
 
+#include "base/yaml.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 using namespace penstock;
