@@ -146,18 +146,18 @@ RankSpeeds equal_ranks(int ranks) {
 }
 
 PlacedSpace placed_space(const Chain& chain, const std::string& schedule, const Program& compute,
-                         const std::vector<double>& speeds, std::vector<int64_t> less) {
+                         const std::vector<double>& speeds, std::vector<int64_t> reserved_bytes) {
   const Placement placed = placement(compute);
   return {costs_of(chain, schedule), bytes_of(chain), placed,
-          speeds.empty() ? equal_ranks(placed.ranks) : RankSpeeds(speeds), std::move(less)};
+          speeds.empty() ? equal_ranks(placed.ranks) : RankSpeeds(speeds), std::move(reserved_bytes)};
 }
 
 std::unique_ptr<const SplitSpace> split_space(const Chain& chain, const std::string& schedule,
                                               const Program& compute,
                                               const std::vector<double>& speeds,
-                                              std::vector<int64_t> less) {
+                                              std::vector<int64_t> reserved_bytes) {
   auto devices = std::make_unique<PlacedSpace>(
-      placed_space(chain, schedule, compute, speeds, std::move(less)));
+      placed_space(chain, schedule, compute, speeds, std::move(reserved_bytes)));
   if (chain.forward_host_s.empty()) return devices;
   const Placement placed = placement(compute);
   WorkSums hosts(costs_of(chain, schedule), placed.microbatches,

@@ -23,7 +23,7 @@ class ShapeSpace : public OpenSpace {
         compute_(compute_program(shape.schedule, shape.ranks, shape.microbatches,
                                  shape.stages_per_rank)),
         speeds_(shape.speeds),
-        limit_{.reserved_bytes = shape.less},
+        limit_{.reserved_bytes = shape.reserved_bytes},
         splits_(split_space(chain, shape.schedule, compute_, speeds_, shape.reserved_bytes)) {}
 
   const SplitSpace& splits() const override { return *splits_; }
@@ -88,10 +88,10 @@ SearchResult search(const Chain& chain, const std::vector<Shape>& shapes, int64_
 /// The same shapes with the devices of a cluster of two kinds in every order.
 std::vector<Shape> arranged(const std::vector<Shape>& shapes, std::mt19937_64& random) {
   const double slow = 0.2 + 0.1 * static_cast<double>(random() % 8);
-  const auto less = static_cast<int64_t>(random() % 40'000);
+  const auto reserved_bytes = static_cast<int64_t>(random() % 40'000);
   std::vector<std::pair<double, int64_t>> devices(3);
   for (auto& device : devices)
-    device = random() % 2 == 0 ? std::pair(1.0, int64_t{0}) : std::pair(slow, less);
+    device = random() % 2 == 0 ? std::pair(1.0, int64_t{0}) : std::pair(slow, reserved_bytes);
   std::vector<Shape> result;
   for (Shape shape : shapes) {
     std::set<std::vector<double>> seen;
