@@ -54,7 +54,7 @@ Program compute_program(const std::string& schedule, int ranks, int microbatches
 struct Shape {
   std::string schedule;
   int ranks, stages_per_rank, microbatches;
-  std::vector<double> speeds = {};  // of the ranks' devices, at most 1
+  std::vector<double> speeds = {};           // of the ranks' devices, at most 1
   std::vector<int64_t> reserved_bytes = {};  // bytes that they have reserved_bytes than the largest
 };
 /// Shapes for all schedules on up to three ranks of so many units; a schedule may refuse its own.
