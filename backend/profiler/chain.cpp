@@ -53,7 +53,7 @@ int Chain::loss_stage() const {
 
 ChainRun Chain::run(const Batch& batch, const StepContext& context, bool split, bool traced) {
   watch_.begin(traced);
-  ChainRun run{.times = std::vector<StageTimes>(stages_.size()),
+  ChainRun run{.times = std::vector<MeasuredTimes>(stages_.size()),
                .bytes = std::vector<MeasuredBytes>(stages_.size()),
                .traced = watch_.traced()};
   forward(batch, context, run);

@@ -18,7 +18,7 @@
 namespace penstock::profiler {
 
 /// Times of one microbatch in one stage; the backward whole or split.
-struct StageTimes {
+struct MeasuredTimes {
   Seconds forward, backward, backward_input, backward_weight;
 };
 
@@ -32,7 +32,7 @@ struct MeasuredBytes {
 
 /// One microbatch in all stages.
 struct ChainRun {
-  std::vector<StageTimes> times;
+  std::vector<MeasuredTimes> times;
   std::vector<MeasuredBytes> bytes;
   double loss = 0;
   bool traced = false;    // the device recorded its kernels, which slows its host

@@ -15,7 +15,7 @@ constexpr int kFirstMicrobatches = 2;
 
 double total(const ChainRun& run) {
   double sum = 0;
-  for (const StageTimes& t : run.times) {
+  for (const MeasuredTimes& t : run.times) {
     sum +=
         t.forward.device + t.backward.device + t.backward_input.device + t.backward_weight.device;
   }

@@ -21,7 +21,7 @@ double ActionSamples::in_place_s() const { return summarize(device_).mean_s; }
 
 void Samples::add(const ChainRun& run, bool split) {
   for (size_t i = 0; i < stages_.size(); ++i) {
-    const StageTimes& times = run.times[i];
+    const MeasuredTimes& times = run.times[i];
     const MeasuredBytes& bytes = run.bytes[i];
     StageSamples& stage = stages_[i];
     stage.forward.add(times.forward, run.recorded, run.traced);
