@@ -80,14 +80,14 @@ bool multiplies_within(const char* limit) {
   return !failure;
 }
 
-/// The mildest limit that helps; none where no limit does, for then something else is wrong, and
-/// the run will say what.
+/// The mildest limit that helps; "" where none does, for then something else is wrong, and the run
+/// will say what.
 std::string find() {
   if (multiplies_within(kUnlimited)) return kUnlimited;
   for (const Limit& limit : kLimits) {
     if (multiplies_within(limit.name)) return limit.name;
   }
-  return kUnlimited;
+  return "";
 }
 
 }  // namespace
@@ -95,8 +95,8 @@ std::string find() {
 void limit_onednn(const Graph& model, bool quiet) {
   if (!computes_in_bf16(model) || std::getenv(kOnednnVariable) != nullptr) return;
   std::string name = cached();
-  if (name.empty()) remember(name = find());
-  if (name == kUnlimited) {
+  if (name.empty() && !(name = find()).empty()) remember(name);
+  if (name.empty() || name == kUnlimited) {
     unsetenv(kOnednnVariable);
     return;
   }

@@ -61,6 +61,11 @@ def test_it_is_tried_once_a_boot(probe, tmp_path, monkeypatch):
     assert calls(tmp_path) == ["ALL", "AVX512_CORE_FP16"]
 
 
+def test_where_no_limit_helps_the_next_process_tries_again(probe):
+    cpu.limit_onednn(probe())
+    assert cpu.limit_onednn(probe("AVX2"))
+
+
 def test_a_damaged_answer_is_asked_for_again(probe):
     cpu.cache().parent.mkdir(parents=True)
     cpu.cache().write_text("no such limit")

@@ -28,8 +28,11 @@ def limit_onednn(probe=(sys.executable, "-c", PRODUCT)):
     that says so."""
     if VARIABLE in os.environ:
         return None
-    limit = cached() or remember(find(probe))
-    if limit == UNLIMITED:
+    limit = cached()
+    if limit is None:
+        limit = find(probe)
+        remember(limit)
+    if limit in (None, UNLIMITED):
         return None
     os.environ[VARIABLE] = limit
     _, trapped, used = next(row for row in LIMITS if row[0] == limit)
@@ -40,7 +43,7 @@ def find(probe):
     """The mildest limit under which the probe succeeds; none where none helps, for then something
     else is wrong."""
     return next((limit for limit in (UNLIMITED, *(row[0] for row in LIMITS))
-                 if succeeds(probe, limit)), UNLIMITED)
+                 if succeeds(probe, limit)), None)
 
 
 def succeeds(probe, limit):
@@ -68,7 +71,9 @@ def cached():
 
 
 def remember(limit):
-    """Where it cannot be written the next process tries again."""
+    """Where it cannot be written, or nothing helped, the next process tries again."""
+    if limit is None:
+        return
     try:
         path = cache()
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +82,6 @@ def remember(limit):
         unfinished.replace(path)
     except OSError:
         pass
-    return limit
 
 
 if __name__ == "__main__":
