@@ -161,4 +161,9 @@ std::string format_count(double count) {
   return with_unit(count, units);
 }
 
+std::string format_number(int64_t count, std::string_view noun) {
+  const std::string_view ending = count == 1 ? "" : noun.ends_with("ch") ? "es" : "s";
+  return fmt::format("{} {}{}", count, noun, ending);
+}
+
 }  // namespace penstock

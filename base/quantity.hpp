@@ -19,5 +19,7 @@ std::string format_bytes(double bytes);
 std::string format_bytes(int64_t bytes);
 std::string format_bytes_per_second(double rate);
 std::string format_count(double count);
+/// `1 rank`, `2 ranks`, `2 microbatches`.
+std::string format_number(int64_t count, std::string_view noun);
 
 }  // namespace penstock

@@ -15,8 +15,11 @@
 #include "cli/inputs/plan_request.hpp"
 #include "cli/predict/simulate_study.hpp"
 #include "cli/predict/what_if.hpp"
+#include "cli/report/ending.hpp"
 #include "cli/report/plan_report.hpp"
 #include "cli/report/progress_line.hpp"
+#include "cli/report/search_report.hpp"
+#include "cli/report/terminal.hpp"
 #include "estimate/estimate.hpp"
 #include "pipeline/job/parameters.hpp"
 #include "simulator/costs/replays.hpp"
@@ -49,8 +52,8 @@ void make_absolute(std::optional<FileRef>& file) {
   if (file) file->path = std::filesystem::absolute(file->path).lexically_normal().string();
 }
 
-/// The page of `simulate`, for the plan that was written.
-void write_page(const PlanOptions& options) {
+/// The page of `simulate`, for the plan that was written; not where it would be too large.
+bool write_page(const PlanOptions& options) {
   SimulateOptions simulate;
   simulate.plan = options.output;
   simulate.cuda_graphs = options.cuda_graphs;
@@ -59,11 +62,26 @@ void write_page(const PlanOptions& options) {
   if (run.actions > max_explained_actions) {
     fmt::print(stderr, "penstock: no {}: {} actions are more than a browser can show ({})\n",
                options.html, run.actions, max_explained_actions);
-    return;
+    return false;
   }
   const Explanation why = explain(study.program, study.costs, study.network);
   write_file(options.html, to_html({study.title, study.program, run, why, study.memory}));
-  fmt::print("written    {}\n", options.html);
+  return true;
+}
+
+/// Its line of progress is gone when it returns.
+Planned searched(const Profile& profile, const Graph& model, const Cluster* cluster,
+                 const PlanRequest& request) {
+  SearchProgress progress;
+  return make_plan(profile, model, cluster, request, std::ref(progress));
+}
+
+/// The commands that take the plan.
+std::string next(const PlanOptions& options, const Profile& profile) {
+  const std::string plan = in_shell(options.output);
+  return !estimate_note(profile).empty()
+             ? fmt::format("penstock simulate {} --html timeline.html", plan)
+             : fmt::format("penstock execute {} --trace measured.json", plan);
 }
 
 }  // namespace
@@ -76,20 +94,22 @@ int plan(const PlanOptions& options) {
   std::optional<Cluster> cluster;
   if (!options.cluster.empty()) cluster = read_cluster(options.cluster);
   const Cluster* on = cluster ? &*cluster : nullptr;
-  SearchProgress progress;
-  Planned planned = make_plan(profile, model, on, request, std::ref(progress));
+  Planned planned = searched(profile, model, on, request);
   make_absolute(planned.plan.profile);
   make_absolute(planned.plan.cluster);
   for (const std::string& warning : planned.warnings) fmt::print(stderr, "warning: {}\n", warning);
+  const ReportStyle style{terminal_columns(), options.verbose};
   if (const std::string note = estimate_note(profile); !note.empty())
-    fmt::print("costs      {}\n", note);
-  fmt::print("{}", plan_report(planned, model));
+    fmt::print("{}", labelled("costs", note, style.columns));
+  fmt::print("{}", plan_report(planned, model, style));
   if (options.explain) {
-    fmt::print("{}", plan_explanation(planned, what_if(planned, profile, model, on, request)));
+    const std::vector<WhatIf> what = what_if(planned, profile, model, on, request);
+    fmt::print("{}", plan_explanation(planned, what, style.columns));
   }
   write_file(options.output, to_yaml(planned.plan, options.output));
-  fmt::print("written    {}\n", options.output);
-  if (!options.html.empty()) write_page(options);
+  std::vector<std::string> written{options.output};
+  if (!options.html.empty() && write_page(options)) written.push_back(options.html);
+  fmt::print("{}", ending(written, next(options, profile)));
   return 0;
 }
 

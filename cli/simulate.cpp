@@ -1,12 +1,9 @@
 // `penstock simulate`: predicts the step of a plan, a schedule or a program; needs no device.
 #include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <optional>
 
 #include "base/error.hpp"
@@ -14,6 +11,7 @@
 #include "cli/command_line/commands.hpp"
 #include "cli/predict/simulate_study.hpp"
 #include "cli/report/simulate_report.hpp"
+#include "cli/report/terminal.hpp"
 #include "pipeline/program/timeline.hpp"
 #include "simulator/explain/draw.hpp"
 #include "simulator/explain/html.hpp"
@@ -23,18 +21,6 @@ namespace penstock::cli {
 namespace {
 
 constexpr int kMaxDrawn = 32;  // a drawing with more ranks is not looked at
-
-int terminal_columns() {
-  winsize size{};
-  const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : 100;
-}
-
-/// Colours only on a terminal, and not where NO_COLOR is set (no-color.org).
-bool colours() {
-  const char* no_colour = std::getenv("NO_COLOR");
-  return isatty(STDOUT_FILENO) != 0 && (no_colour == nullptr || *no_colour == '\0');
-}
 
 /// With the SENDs and RECVs that lowering would add.
 int64_t actions_of(const Study& study) {
@@ -62,8 +48,10 @@ void print(const SimulateOptions& options, const Study& study, const Simulation&
            const Explanation* explanation) {
   fmt::print("{}", simulation_summary(study, simulation, explanation));
   if (study.program.rank_count() > kMaxDrawn) return;
-  constexpr int margin = 10;  // the ranks' names
-  const int width = options.width > 0 ? options.width : std::max(20, terminal_columns() - margin);
+  constexpr int margin = 10, otherwise = 90;  // the ranks' names; where there is no terminal
+  const int columns = terminal_columns();
+  const int drawn = columns > 0 ? std::max(20, columns - margin) : otherwise;
+  const int width = options.width > 0 ? options.width : drawn;
   fmt::print("\n{}", draw(simulation.timeline, study.program.rank_count(), {width, colours()}));
 }
 

@@ -13,10 +13,13 @@ namespace {
 
 /// Ranks are doubled so often at most.
 constexpr int max_doublings = 6;
+/// Of what the search for a plan may make, for each search for another request.
+constexpr int64_t share_of_effort = 8;
 
 struct Found {
   PipelineLayout layout;
   int64_t fullest_bytes;
+  bool complete;
 };
 
 /// More than any device has.
@@ -26,7 +29,8 @@ std::optional<Found> search(const Misfit& misfit, const PlanRequest& request, in
   const LayoutSearch layouts(misfit.inputs, misfit.chain, request, devices);
   const SearchResult result = layouts.run();
   if (!result.best) return std::nullopt;
-  return Found{layouts.layouts()[result.best->space], result.best->outcome.peak_bytes};
+  return Found{layouts.layouts()[result.best->space], result.best->outcome.peak_bytes,
+               result.complete};
 }
 
 /// The plan that lacks least.
@@ -50,6 +54,7 @@ std::string enough(int64_t bytes) { return fmt::format("{}MiB", (bytes + (1 << 2
 /// Another request that would fit, as flags; "" where nothing was found.
 std::string instead(const Misfit& misfit) {
   PlanRequest open = misfit.request;
+  open.effort /= share_of_effort;
   open.schedules.clear();
   open.microbatches.reset();
   if (open.split.empty()) {
@@ -77,8 +82,9 @@ InputError does_not_fit(const Misfit& misfit) {
   const Found best = least(misfit);
   const MemoryLimit limit = memory_limit(misfit.inputs.profile, misfit.request, best.layout);
   return InputError(limit.source,
-                    fmt::format("no plan fits in {} per rank: the best needs {}", format(limit),
-                                need(best, limit)),
+                    fmt::format("no plan {} in {} per rank: the best {}needs {}",
+                                misfit.proven ? "fits" : "was found that fits", format(limit),
+                                best.complete ? "" : "found ", need(best, limit)),
                     fmt::format("It would fit with {} per rank (--memory){}.",
                                 enough(best.fullest_bytes), instead(misfit)));
 }

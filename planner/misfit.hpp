@@ -13,6 +13,7 @@ struct Misfit {
   const ModelChain& chain;
   const PlanRequest& request;
   int devices;
+  bool proven;  // that nothing fits: the search was complete
 };
 
 /// Searches for the plan that holds least, for another schedule, number of microbatches or replicas

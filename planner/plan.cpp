@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/quantity.hpp"
+#include "graph/cuts/module_cuts.hpp"
 #include "pipeline/plan/sharing.hpp"
 #include "planner/layouts/layout_search.hpp"
 #include "planner/layouts/request.hpp"
 #include "planner/misfit.hpp"
+#include "planner/simplest.hpp"
 #include "simulator/costs/plan_costs.hpp"
 #include "simulator/explain/explain.hpp"
 
@@ -22,6 +25,10 @@ namespace {
 
 /// A larger gap to the bound is explained.
 constexpr double explained_gap = 0.02;
+/// The share of a step that narrower cuts have to save.
+constexpr double min_gain = 1e-3;
+/// A plan on fewer ranks is named where it is slower by no more than this.
+constexpr double worth_naming = 0.05;
 
 /// Shows how far the search has come: by its bound, or by the effort that it may make.
 LayoutSearch::Progress shown_by(const Progress& progress) {
@@ -34,6 +41,13 @@ LayoutSearch::Progress shown_by(const Progress& progress) {
     progress(fmt::format("{} splits simulated, best {}, bound {}", state.simulated,
                          format_seconds(state.best_s), format_seconds(state.bound_s)),
              share);
+  };
+}
+
+LayoutSearch::Progress simpler_shown_by(const Progress& progress) {
+  if (!progress) return {};
+  return [&progress](const SearchState& state) {
+    progress(fmt::format("looking for simpler plans: {} splits simulated", state.simulated), 1);
   };
 }
 
@@ -61,11 +75,22 @@ std::vector<Searched> rows(const LayoutSearch& search, const SearchResult& resul
   for (size_t space = 0; space < result.spaces.size(); ++space) {
     if (result.spaces[space].splits == 0) continue;
     rows.push_back(row(search, space, result.spaces[space]));
+    rows.back().chosen = space == result.best->space;
   }
   std::ranges::stable_sort(rows, {}, [](const Searched& one) {
     return std::pair(one.best_s == 0, one.best_s == 0 ? one.lower_bound_s : one.best_s);
   });
   return rows;
+}
+
+/// The fastest on fewer devices, if it is no more than a little slower than the plan.
+std::optional<Searched> on_fewer_ranks(const std::vector<Searched>& rows, int64_t devices,
+                                       double step_s) {
+  for (const Searched& one : rows) {
+    if (one.best_s == 0 || one.best_s > step_s * (1 + worth_naming)) break;
+    if (one.ranks * one.data_parallel < devices) return one;
+  }
+  return std::nullopt;
 }
 
 class Planner {
@@ -80,17 +105,24 @@ class Planner {
                 request_.ranks == 1 ? Network() : plan_network(profile, cluster),
                 unit_begins(model, analysis_)},
         chain_(model, analysis_,
-               request.split.empty() ? inputs_.units : manual_begins(model, request.split)),
+               request.split.empty()
+                   ? outside_whole_modules(model, inputs_.units, request.whole_modules)
+                   : manual_begins(model, request.split)),
         devices_(choose_devices(request_, cluster, chain_.units())) {}
 
   Planned run() {
     check_coupling(inputs_.model, request_, planned_.warnings);
-    LayoutSearch search(inputs_, chain_, request_, devices_);
+    const LayoutSearch search(inputs_, chain_, request_, devices_);
     const SearchResult result = search.run(shown_by(progress_));
     if (!result.best) search.require_some();
-    if (!result.best) throw InputError(does_not_fit({inputs_, chain_, request_, devices_}));
+    if (!result.best)
+      throw InputError(does_not_fit({inputs_, chain_, request_, devices_, result.complete}));
     describe(search, result);
     conclude(search, *result.best);
+    if (simplifies()) simplify(search, *result.best);
+    planned_.fewer_ranks =
+        on_fewer_ranks(planned_.searched, planned_.plan.ranks() * planned_.plan.data_parallel,
+                       planned_.simulation.makespan_s);
     explain_gap();
     add_alternatives(search, result);
     return std::move(planned_);
@@ -112,17 +144,19 @@ class Planner {
     }
   }
 
-  void conclude(LayoutSearch& search, const FoundSplit& best) {
+  void conclude(const LayoutSearch& search, const FoundSplit& best) {
     const auto space = search.open(best.space);
     LayoutSpace::Result winner = space->plan(best.begins, {});
     const double found_s = winner.evaluated.simulation.makespan_s;
     if (refines()) {
-      if (auto better = space->refined(winner)) winner = std::move(*better);
+      const double gain = std::max(min_gain, request_.tolerance);
+      if (auto better = space->refined(winner, gain)) winner = std::move(*better);
     }
     planned_.memory = search.limit(best.space);
     planned_.plan = std::move(winner.plan);
     network_ = space->network();
     planned_.branches = search.layouts()[best.space].branches;
+    planned_.cluster.reset();
     if (const Cluster* cluster = search.layouts()[best.space].cluster())
       planned_.cluster = *cluster;
     planned_.slicing = std::move(winner.evaluated.slicing);
@@ -135,8 +169,33 @@ class Planner {
     complete(planned_.plan);
   }
 
+  bool simplifies() const {
+    return request_.tolerance > 0 && request_.split.empty() &&
+           request_.objective != PlanObjective::memory;
+  }
+
+  /// Takes a simpler plan where there is one that is as fast as far as can be told.
+  void simplify(const LayoutSearch& search, const FoundSplit& best) {
+    const SimplestSearch simpler(inputs_, chain_, request_, devices_, search);
+    const PipelineLayout& layout = search.layouts()[best.space];
+    const Complexity complexity = simpler.complexity(layout, planned_.slicing);
+    const double max_s = search.weight(layout) * planned_.simulation.makespan_s;
+    const auto found =
+        simpler.run(complexity, max_s * (1 + request_.tolerance), simpler_shown_by(progress_));
+    if (!found) return;
+    const auto fastest = std::ranges::find(planned_.searched, true, &Searched::chosen);
+    fastest->chosen = false;
+    fastest->best_s = planned_.simulation.makespan_s;
+    fastest->divided_modules = complexity.divided_modules;
+    planned_.fastest = *fastest;
+    conclude(*found->search, found->split);
+    Searched chosen = row(*found->search, found->split.space, found->space);
+    chosen.chosen = true;
+    planned_.searched.insert(planned_.searched.begin(), std::move(chosen));
+  }
+
   bool refines() const {
-    return !request_.contiguous && request_.split.empty() &&
+    return !request_.contiguous && request_.split.empty() && request_.whole_modules.empty() &&
            request_.objective != PlanObjective::memory;
   }
 

@@ -19,8 +19,11 @@ namespace penstock {
 
 /// One layout that was looked at.
 struct Searched {
+  bool chosen = false;
   std::string schedule;
   bool branches = false;  // its splits are along the model's branches
+  int divided_modules =
+      0;  // of the best split of a plan that was left: the most that a stage begins inside of
   int ranks = 1, stages_per_rank = 1;
   int64_t data_parallel = 1, microbatches = 1, microbatch = 1;
   int64_t splits = 0, simulated = 0;  // in the space; actually simulated
@@ -52,14 +55,18 @@ struct Planned {
   double open_bound_s = 0;  // where not complete: none of those left is faster
   bool complete = true;     // every plan of the space was simulated or is certainly no better
   MemoryLimit memory;       // of its ranks
-  std::optional<Cluster> cluster;         // with the plan's devices; absent: none was given
-  bool manual = false;                    // the split was given, not searched
-  bool branches = false;                  // it is along the model's branches
-  bool refined = false;                   // its cuts are narrower than those that were searched
-  int units = 0;                          // that the model was divided into
-  int devices = 0;                        // that the plan might have used
-  int64_t layouts = 0;                    // that the request allows
-  std::vector<Searched> searched;         // those that the search came to, best first
+  std::optional<Cluster> cluster;  // with the plan's devices; absent: none was given
+  bool manual = false;             // the split was given, not searched
+  bool branches = false;           // it is along the model's branches
+  bool refined = false;            // its cuts are narrower than those that were searched
+  int units = 0;                   // that the model was divided into
+  int devices = 0;                 // that the plan might have used
+  int64_t layouts = 0;             // that the request allows
+  std::vector<Searched> searched;  // those that the search came to, best first
+  /// Where the plan is a simpler one than the fastest: what that was.
+  std::optional<Searched> fastest;
+  /// On fewer ranks: the fastest of these, where it is a little slower.
+  std::optional<Searched> fewer_ranks;
   std::vector<Alternative> alternatives;  // the best other schedules or shapes, where asked for
   std::vector<std::string> warnings;
   double gap() const { return plan.prediction->step_s / lower_bound_s - 1; }

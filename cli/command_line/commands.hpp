@@ -33,7 +33,9 @@ struct PlanOptions {
   std::optional<int> stages_per_rank;
   std::optional<int64_t> memory_bytes;
   std::vector<std::string> split;
+  std::vector<std::string> whole_modules;
   bool explain = false;
+  bool fastest = false, verbose = false;
   bool contiguous = false;
   bool allow_batch_coupling = false;
 };

@@ -154,10 +154,19 @@ std::function<int()> declare_plan(CLI::App& app) {
            "and sends its value) or auto")
       ->capture_default_str();
   add_graphs(app, options->cuda_graphs);
+  app.add_option("--whole-modules", options->whole_modules,
+                 "modules that no stage divides, like layers.* (`*`: one name between dots)")
+      ->delimiter(',')
+      ->type_name("PATTERN");
+  app.add_flag("--fastest", options->fastest,
+               "the shortest step, also where a plan that is at most 1 % slower has fewer ranks or "
+               "stages, or divides fewer modules");
   app.add_flag("--contiguous", options->contiguous,
                "stages that follow one another in the model, as other tools need them");
   app.add_flag("--allow-batch-coupling", options->allow_batch_coupling,
                "choose the microbatches even where samples of a batch influence each other");
+  app.add_flag("--verbose", options->verbose,
+               "also what was searched, every stage, the devices and the bounds");
   app.add_flag("--explain", options->explain,
                "also why the best alternatives lost, and what more memory or bandwidth would give");
   add_file(app, "--html", options->html, "also write a page with the plan's timeline");

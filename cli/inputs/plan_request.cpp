@@ -13,6 +13,8 @@ namespace penstock::cli {
 namespace {
 
 constexpr size_t explained_alternatives = 6;
+/// Predictions that differ by less are taken to be equal.
+constexpr double not_told_apart = 0.01;
 
 PlanObjective objective(const std::string& name) {
   if (name == "throughput") return PlanObjective::throughput;
@@ -46,6 +48,8 @@ PlanRequest plan_request(const PlanOptions& options) {
   request.objective = objective(options.objective);
   request.sharing = sharing(options.shared_parameters);
   request.contiguous = options.contiguous;
+  request.whole_modules = options.whole_modules;
+  if (!options.fastest) request.tolerance = not_told_apart;
   request.allow_batch_coupling = options.allow_batch_coupling;
   request.alternatives = options.explain ? explained_alternatives : 0;
   request.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

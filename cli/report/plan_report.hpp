@@ -1,19 +1,16 @@
-// The report of `penstock plan`: what was searched, the plan's stages, and how good it is.
+// The report of `penstock plan`: the plan, its stages, and what is said of the search.
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "cli/predict/what_if.hpp"
+#include "cli/report/table.hpp"
 #include "graph/graph.hpp"
 #include "planner/plan.hpp"
 
 namespace penstock::cli {
 
-/// Several lines, ending with a newline.
-std::string plan_report(const Planned& planned, const Graph& model);
-
-/// The best alternatives and where their time goes, and what would help.
-std::string plan_explanation(const Planned& planned, const std::vector<WhatIf>& what_if);
+/// Several lines, ending with a newline. `verbose`: with the layouts that the search looked into,
+/// every stage and the devices.
+std::string plan_report(const Planned& planned, const Graph& model, ReportStyle style);
 
 }  // namespace penstock::cli

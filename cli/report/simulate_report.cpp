@@ -26,10 +26,6 @@ std::string stages_of(const Program& program, int rank) {
   return list;
 }
 
-std::string plural(int64_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : what[0] == 'm' ? "es" : "s");
-}
-
 /// One number, or one of each rank where they differ.
 nlohmann::ordered_json limits(const MemoryLimit& limit, size_t ranks) {
   if (limit.reserved_bytes.empty()) return limit.max_bytes;
@@ -118,9 +114,10 @@ void add_explanation(nlohmann::ordered_json& json, const Explanation& explanatio
 std::string simulation_summary(const Study& study, const Simulation& simulation,
                                const Explanation* explanation) {
   const Program& program = study.program;
-  const std::string title = fmt::format(
-      "{}: {}, {}, {}", study.title, plural(program.rank_count(), "rank"),
-      plural(program.stage_count(), "stage"), plural(program.microbatches, "microbatch"));
+  const std::string title =
+      fmt::format("{}: {}, {}, {}", study.title, format_number(program.rank_count(), "rank"),
+                  format_number(program.stage_count(), "stage"),
+                  format_number(program.microbatches, "microbatch"));
   const std::string not_explained =
       fmt::format("(causes are not worked out for more than {} actions)", max_explained_actions);
   return fmt::format("{}\n\n  step    {}\n  bubble  {:.1f} %{}\n  limits  {}\n\n{}", title,

@@ -6,6 +6,12 @@
 
 namespace penstock::cli {
 
+/// How a report is laid out.
+struct ReportStyle {
+  int columns = 0;  // of the terminal; 0: lines may be of any length
+  bool verbose = false;
+};
+
 class Table {
  public:
   /// A heading that begins with `<` (not printed) aligns its column to the left, others to the
@@ -14,12 +20,20 @@ class Table {
 
   /// As many cells as there are headings.
   void row(std::vector<std::string> cells);
-  /// Two blanks between columns and before the first, a line per row, no blanks at the end.
-  std::string text() const;
+  /// Two blanks between columns and before the first, no blanks at the end; a line per row where
+  /// that is no wider than `columns` (0: however wide). Else headings are broken at their blanks,
+  /// and then cells of the widest columns that are aligned to the left, at blanks or dots.
+  std::string text(int columns = 0) const;
 
  private:
+  std::vector<size_t> widths(size_t columns) const;
+
   std::vector<bool> left_;
   std::vector<std::vector<std::string>> rows_;
 };
+
+/// `step       3.1 s predicted`: a line that begins with a label, broken at blanks where it is
+/// longer than `columns` (0: never).
+std::string labelled(const std::string& label, const std::string& text, int columns = 0);
 
 }  // namespace penstock::cli

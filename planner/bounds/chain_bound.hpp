@@ -15,6 +15,7 @@
 // the M messages that pass one after another.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "planner/bounds/bounds.hpp"

@@ -49,7 +49,8 @@ SharingWays ways_of(const PlanRequest& request) {
 /// Not where the split is given or has to be contiguous; nor for the least memory, of which their
 /// bounds know nothing.
 bool searches_branches(const PlanRequest& request) {
-  return request.split.empty() && !request.contiguous && request.objective != PlanObjective::memory;
+  return request.split.empty() && !request.contiguous && request.whole_modules.empty() &&
+         request.objective != PlanObjective::memory;
 }
 
 /// Null where there are none, or none are searched.

@@ -23,6 +23,8 @@ class LayoutSearch {
   std::vector<SearchSpace> spaces() const;
 
   const std::vector<PipelineLayout>& layouts() const { return layouts_; }
+  /// Steps of a layout compare as weight x seconds.
+  double weight(const PipelineLayout& layout) const;
   MemoryLimit limit(size_t layout) const;
   /// Null for a shape that its schedule does not run.
   std::unique_ptr<LayoutSpace> open(size_t layout) const;
@@ -30,8 +32,6 @@ class LayoutSearch {
   void require_some() const;
 
  private:
-  double weight(const PipelineLayout& layout) const;
-
   const PlanningInputs& inputs_;
   const ModelChain& chain_;
   const PlanRequest& request_;

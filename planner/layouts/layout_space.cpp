@@ -22,9 +22,6 @@ constexpr int64_t programs_of_sharing = 3;
 /// … and lowering the first.
 constexpr int64_t programs_of_lowering = 3;
 
-/// Share of a step for which a plan that other tools can read may be given up.
-constexpr double min_gain = 1e-3;
-
 PlanningInputs inputs_for(const PlanningInputs& all, const PipelineLayout& layout) {
   const Cluster* cluster = layout.cluster();
   if (!cluster || cluster->devices.empty()) return all;
@@ -70,9 +67,20 @@ LayoutSpace::LayoutSpace(const LayoutContext& context, const PipelineLayout& lay
   splits_ = layout_splits(context, layout, placement_, limit_, std::move(costs));
 }
 
-std::vector<int> LayoutSpace::proposal() const {
+std::vector<std::vector<int>> LayoutSpace::proposals() const {
   if (layout_.branches) return {};
-  return even_split(load_, placement_.rank_of_stage, layout_.speeds());
+  std::vector<std::vector<int>> proposals{
+      even_split(load_, placement_.rank_of_stage, layout_.speeds())};
+  if (!limit_.any()) return proposals;
+  const StageTable& table = *context_.bytes.at(layout_.measured->microbatch);
+  proposals.push_back(
+      even_memory_split(table.units(), layout_.stages(), [&](int stage, int begin, int end) {
+        const auto s = static_cast<size_t>(stage);
+        const int64_t reserved = limit_.reserved_of(placement_.rank_of_stage[s]);
+        return table.at(begin, end).recomputed(placement_.held[s]) +
+               reserved / layout_.stages_per_rank;
+      }));
+  return proposals;
 }
 
 RecomputeLevels LayoutSpace::levels(const Slicing& slicing) const {
@@ -137,7 +145,7 @@ LayoutSpace::Result LayoutSpace::plan(const std::vector<int>& begins,
   return result;
 }
 
-std::optional<LayoutSpace::Result> LayoutSpace::refined(const Result& found) {
+std::optional<LayoutSpace::Result> LayoutSpace::refined(const Result& found, double min_gain) {
   const Slicing& slicing = found.evaluated.slicing;
   std::vector<int> stages =
       refined_stages(inputs_.model, inputs_.analysis, slicing, *layout_.measured);
@@ -177,8 +185,8 @@ bool LayoutSpace::better(const Result& one, const Result& other) const {
   const auto key = [&](const Result& of) {
     const Simulation& run = of.evaluated.simulation;
     const int64_t peak = limit_.fullest(run.peak_memory_bytes);
-    const auto objective = context_.min_memory ? SearchObjective::memory : SearchObjective::step;
-    return std::pair(peak > limit_.max_bytes, key_rank(run.makespan_s, peak, objective));
+    const SplitOrder order{context_.min_memory ? SearchObjective::memory : SearchObjective::step};
+    return std::pair(peak > limit_.max_bytes, order.rank(run.makespan_s, peak));
   };
   return key(one) < key(other);
 }

@@ -24,8 +24,8 @@ class LayoutSpace : public OpenSpace {
   /// recompute.hpp.
   SplitOutcome simulate(const std::vector<int>& begins) override;
 
-  /// Stages of about equal load.
-  std::vector<int> proposal() const override;
+  /// Stages of about equal load; ranks of about equal memory.
+  std::vector<std::vector<int>> proposals() const override;
 
   /// Between the layout's ranks.
   const Network& network() const { return inputs_.network; }
@@ -38,9 +38,9 @@ class LayoutSpace : public OpenSpace {
   };
   /// The plan of a split that fits, with its simulation.
   Result plan(const std::vector<int>& begins, const SimulationOptions& options);
-  /// The same with narrower cuts (refine_cuts.hpp), where that makes a step more than 0.1 %
-  /// shorter.
-  std::optional<Result> refined(const Result& found);
+  /// The same with narrower cuts (refine_cuts.hpp), where that makes a step shorter by more than
+  /// this share of it.
+  std::optional<Result> refined(const Result& found, double min_gain);
 
  private:
   /// Result of a split by operators' stages; without the stages' names. Where ranks share

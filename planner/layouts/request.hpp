@@ -36,6 +36,11 @@ struct PlanRequest {
   /// its step gets shorter, of those ways that fit.
   PlanSharing sharing = PlanSharing::automatic;
   bool contiguous = false;  // stages are intervals of the model
+  /// Modules that no stage divides, as patterns of paths (graph/cuts/module_cuts.hpp); stages are
+  /// then intervals.
+  std::vector<std::string> whole_modules;
+  /// The share of the fastest plan's step that a simpler plan may take longer.
+  double tolerance = 0;
   bool allow_batch_coupling = false;
   size_t alternatives = 0;      // how many to explain
   int threads = 1;              // the plan is the same for any number

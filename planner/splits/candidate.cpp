@@ -1,5 +1,7 @@
 #include "planner/splits/candidate.hpp"
 
+#include <algorithm>
+
 namespace penstock {
 
 namespace {
@@ -13,11 +15,9 @@ constexpr int64_t few_splits = 10'000;
 
 bool Candidate::waits() const { return result.splits > few_splits; }
 
-Candidate::Step Candidate::advance(const KeyRank* incumbent) {
-  if (!result.opened) {
-    open();
-    if (const std::vector<int> begins = proposal(); !begins.empty()) return simulated(begins);
-  }
+Candidate::Step Candidate::advance(const SplitRank* incumbent) {
+  if (!result.opened) open();
+  if (!proposals_.empty()) return proposed();
   Step step;
   const int64_t end = effort + round_nodes;
   while (frontier_ && !frontier_->empty() && effort < end) {
@@ -40,8 +40,11 @@ Candidate::Step Candidate::simulated(const std::vector<int>& begins) {
   return step;
 }
 
-std::vector<int> Candidate::proposal() const {
-  return opened_ && waits() ? opened_->proposal() : std::vector<int>{};
+Candidate::Step Candidate::proposed() {
+  Step step = simulated(proposals_.back());
+  proposals_.pop_back();
+  if (step.outcome.peak_bytes <= order_.max_bytes) proposals_.clear();
+  return step;
 }
 
 void Candidate::open() {
@@ -52,8 +55,10 @@ void Candidate::open() {
   result.bound_s = std::max(result.bound_s, splits.min_s());
   result.bytes = std::max(result.bytes, splits.min_bytes());
   result.splits = splits.splits();
-  frontier_ =
-      std::make_unique<Frontier>(splits, search_.objective, space_.memory_limit, space_.weight);
+  frontier_ = std::make_unique<Frontier>(splits, order_);
+  if (!waits()) return;
+  proposals_ = opened_->proposals();
+  std::ranges::reverse(proposals_);
 }
 
 }  // namespace penstock

@@ -12,15 +12,16 @@ namespace penstock {
 /// One space while it is searched.
 class Candidate {
  public:
-  Candidate(const SearchSpace& space, const SplitSearch& search) : space_(space), search_(search) {
+  Candidate(const SearchSpace& space, const SplitSearch& search)
+      : space_(space),
+        order_{search.objective, space.complexity, space.weight, space.memory_limit, search.max_s} {
     result.bound_s = space.bound_s;
     result.bytes = space.bytes;
   }
 
   bool closed() const { return result.opened && (!frontier_ || frontier_->empty()); }
-  KeyRank top() const {
-    return frontier_ ? frontier_->top()
-                     : bound_rank(space_.weight * space_.bound_s, space_.bytes, search_.objective);
+  SplitRank top() const {
+    return frontier_ ? frontier_->top() : order_.bound(space_.bound_s, space_.bytes);
   }
   double bound_s() const {
     return frontier_ ? std::max(frontier_->bound_s(), space_.bound_s) : space_.bound_s;
@@ -29,14 +30,13 @@ class Candidate {
     return frontier_ && frontier_->loses(incumbent);
   }
 
-  int64_t memory_limit() const { return space_.memory_limit; }
+  const SplitOrder& order() const { return order_; }
   double guess_s() const { return space_.weight * space_.guess_s; }
   size_t group() const { return space_.group; }
-  double weighted(double step_s) const { return space_.weight * step_s; }
   /// Its many splits are followed when every other space has been looked into.
   bool waits() const;
-  KeyRank rank_of(const SplitOutcome& outcome) const {
-    return key_rank(space_.weight * outcome.step_s, outcome.peak_bytes, search_.objective);
+  SplitRank rank_of(const SplitOutcome& outcome) const {
+    return order_.rank(outcome.step_s, outcome.peak_bytes);
   }
 
   struct Step {
@@ -45,7 +45,7 @@ class Candidate {
     SplitOutcome outcome;
   };
   /// Goes on until a split is simulated, or for one round's nodes.
-  Step advance(const KeyRank* incumbent);
+  Step advance(const SplitRank* incumbent);
   /// Frees what no key better than `incumbent` can come from.
   void close() {
     frontier_.reset();
@@ -53,18 +53,21 @@ class Candidate {
     result.opened = true;
   }
 
+  int64_t kept() const { return frontier_ ? frontier_->kept() : 0; }
+
   SearchResult::Space result;
   int64_t effort = 0;
 
  private:
   Step simulated(const std::vector<int>& begins);
-  std::vector<int> proposal() const;
+  Step proposed();
   void open();
 
   const SearchSpace& space_;
-  const SplitSearch& search_;
+  const SplitOrder order_;
   std::unique_ptr<OpenSpace> opened_;
   std::unique_ptr<Frontier> frontier_;
+  std::vector<std::vector<int>> proposals_;  // still to simulate, the next one last
 };
 
 }  // namespace penstock

@@ -31,7 +31,48 @@ std::vector<int> one_stage_per_rank(const std::vector<double>& load,
   return begins;
 }
 
+using StageBytesOf = std::function<int64_t(int stage, int begin, int end)>;
+
+/// Ways to divide units into stages that stay within a limit: for each stage and each unit that may
+/// follow it, the first begin that the stage may have; -1: none.
+using FirstBegins = std::vector<std::vector<int>>;
+
+FirstBegins within(int units, int stages, int64_t limit, const StageBytesOf& bytes) {
+  FirstBegins first(static_cast<size_t>(stages),
+                    std::vector<int>(static_cast<size_t>(units) + 1, -1));
+  for (int stage = 0; stage < stages; ++stage) {
+    const auto s = static_cast<size_t>(stage);
+    int end = stage;  // of the stage: it grows with its begin
+    for (int begin = stage; begin < (stage == 0 ? 1 : units); ++begin) {
+      if (stage > 0 && first[s - 1][static_cast<size_t>(begin)] < 0) continue;
+      end = std::max(end, begin);
+      while (end < units && bytes(stage, begin, end + 1) <= limit) {
+        first[s][static_cast<size_t>(++end)] = begin;
+      }
+    }
+  }
+  return first;
+}
+
 }  // namespace
+
+std::vector<int> even_memory_split(int units, int stages, const StageBytesOf& bytes) {
+  int64_t enough = 0;  // the largest of all stages
+  for (int stage = 0; stage < stages; ++stage) enough = std::max(enough, bytes(stage, 0, units));
+  int64_t too_little = -1;
+  while (enough - too_little > 1) {
+    const int64_t limit = too_little + (enough - too_little) / 2;
+    const bool all = within(units, stages, limit, bytes).back().back() >= 0;
+    (all ? enough : too_little) = limit;
+  }
+  const FirstBegins first = within(units, stages, enough, bytes);
+  std::vector<int> begins(static_cast<size_t>(stages));
+  int end = units;
+  for (size_t stage = begins.size(); stage-- > 0;) {
+    begins[stage] = end = first[stage][static_cast<size_t>(end)];
+  }
+  return begins;
+}
 
 std::vector<int> even_split(const std::vector<double>& load, const std::vector<int>& rank_of_stage,
                             const RankSpeeds& speeds) {

@@ -1,6 +1,8 @@
-// A split to begin a search with.
+// Splits to begin a search with.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "planner/model/rank_speeds.hpp"
@@ -13,5 +15,11 @@ namespace penstock {
 /// is divided by its speed.
 std::vector<int> even_split(const std::vector<double>& load, const std::vector<int>& rank_of_stage,
                             const RankSpeeds& speeds);
+
+/// First units of stages of which the largest is as small as can be; at least one unit for each
+/// stage, so there are no more stages than units. `bytes(stage, begin, end)`: never less for more
+/// units.
+std::vector<int> even_memory_split(
+    int units, int stages, const std::function<int64_t(int stage, int begin, int end)>& bytes);
 
 }  // namespace penstock

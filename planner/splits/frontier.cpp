@@ -1,28 +1,12 @@
 #include "planner/splits/frontier.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
+#include <tuple>
 
 namespace penstock {
 
-int64_t whole_nanoseconds(double seconds) {
-  if (!(seconds < 9e9)) return std::numeric_limits<int64_t>::max();
-  return std::llround(seconds * 1e9);
-}
-
-KeyRank key_rank(double step_s, int64_t peak_bytes, SearchObjective objective) {
-  const int64_t step = whole_nanoseconds(step_s);
-  return objective == SearchObjective::step ? KeyRank(step, peak_bytes) : KeyRank(peak_bytes, step);
-}
-
-KeyRank bound_rank(double bound_s, int64_t min_bytes, SearchObjective objective) {
-  return key_rank(bound_s * (1 - bound_rounding), min_bytes, objective);
-}
-
-Frontier::Frontier(const SplitSpace& space, SearchObjective objective, int64_t memory_limit,
-                   double weight)
-    : space_(space), objective_(objective), memory_limit_(memory_limit), weight_(weight) {
+Frontier::Frontier(const SplitSpace& space, const SplitOrder& order)
+    : space_(space), order_(order) {
   if (space.stages() > space.units()) return;
   push({.bound_s = space.min_s(), .bytes = space.min_bytes(), .left = space.stages()}, nullptr);
 }
@@ -61,7 +45,7 @@ bool Frontier::loses(const std::vector<int>& incumbent) const {
   return mine != known.end() ? *mine > *theirs : nodes_[at(node)].left == 0;
 }
 
-std::optional<std::vector<int>> Frontier::step(const KeyRank* incumbent) {
+std::optional<std::vector<int>> Frontier::step(const SplitRank* incumbent) {
   const int32_t best = queue_.top().node;
   queue_.pop();
   ++looked_at_;
@@ -77,7 +61,7 @@ std::optional<std::vector<int>> Frontier::step(const KeyRank* incumbent) {
   return std::nullopt;
 }
 
-void Frontier::open(int32_t parent, const KeyRank* incumbent) {
+void Frontier::open(int32_t parent, const SplitRank* incumbent) {
   const Node node = nodes_[at(parent)];  // a copy: pushing moves the nodes
   const SplitSpace::Prefix known = this->known(parent);
   for (const int end : space_.ends(node.begin, node.left)) {
@@ -92,16 +76,16 @@ void Frontier::open(int32_t parent, const KeyRank* incumbent) {
   }
 }
 
-void Frontier::push(const Node& node, const KeyRank* incumbent) {
+void Frontier::push(const Node& node, const SplitRank* incumbent) {
   ++looked_at_;
   nodes_.push_back(node);
   if (!enqueue(static_cast<int32_t>(nodes_.size()) - 1, incumbent)) nodes_.pop_back();
 }
 
-bool Frontier::enqueue(int32_t node, const KeyRank* incumbent) {
-  const int64_t memory = nodes_[at(node)].bytes;
-  if (memory > memory_limit_) return false;
-  const KeyRank rank = bound_rank(weight_ * nodes_[at(node)].bound_s, memory, objective_);
+bool Frontier::enqueue(int32_t node, const SplitRank* incumbent) {
+  const auto& [bound_s, bytes] = std::tie(nodes_[at(node)].bound_s, nodes_[at(node)].bytes);
+  if (!order_.may_admit(bound_s, bytes)) return false;
+  const SplitRank rank = order_.bound(bound_s, bytes);
   if (incumbent && rank > *incumbent) return false;
   queue_.push({rank, node});
   return true;

@@ -5,50 +5,35 @@
 #include <cstdint>
 #include <optional>
 #include <queue>
-#include <utility>
 #include <vector>
 
+#include "planner/splits/split_order.hpp"
 #include "planner/splits/split_space.hpp"
 
 namespace penstock {
 
-/// Bounds and simulations add the same numbers in another order: a few thousand additions, each off
-/// by 2^-53 relative. This much less of a bound is safe.
-constexpr double bound_rounding = 1e-12;
-
-/// The unit in which steps are compared.
-int64_t whole_nanoseconds(double seconds);
-
-enum class SearchObjective { step, memory };
-
-/// The two numbers that come first in a key: step in nanoseconds and peak memory, or the other way
-/// round where memory is the objective.
-using KeyRank = std::pair<int64_t, int64_t>;
-KeyRank key_rank(double step_s, int64_t peak_bytes, SearchObjective objective);
-/// The rank of a split that is bounded by that many seconds.
-KeyRank bound_rank(double bound_s, int64_t min_bytes, SearchObjective objective);
-
 /// Holds pointers to itself: never moved.
 class Frontier {
  public:
-  /// Seconds compare times `weight`.
-  Frontier(const SplitSpace& space, SearchObjective objective, int64_t memory_limit,
-           double weight = 1);
+  /// Both outlive it.
+  Frontier(const SplitSpace& space, const SplitOrder& order);
   Frontier(const Frontier&) = delete;
   Frontier& operator=(const Frontier&) = delete;
 
   bool empty() const { return queue_.empty(); }
   /// No key of an open split is less.
-  KeyRank top() const { return queue_.top().rank; }
+  SplitRank top() const { return queue_.top().rank; }
   /// The bound of the best open split.
   double bound_s() const { return nodes_[at(queue_.top().node)].bound_s; }
   /// Is every open split certain to lose against one of this space with the rank `top()`?
   bool loses(const std::vector<int>& incumbent) const;
   /// Takes the best node: the begins of a split to simulate, or nothing after opening a node or
   /// sharpening its bound. Leaves out what ranks behind `incumbent`, which may be null.
-  std::optional<std::vector<int>> step(const KeyRank* incumbent);
+  std::optional<std::vector<int>> step(const SplitRank* incumbent);
   /// Nodes that it has looked at so far.
   int64_t looked_at() const { return looked_at_; }
+  /// Nodes that it keeps.
+  int64_t kept() const { return static_cast<int64_t>(nodes_.size()); }
 
  private:
   struct Node {
@@ -60,7 +45,7 @@ class Frontier {
     bool sharp = false;  // complete, and bound_s is its own
   };
   struct Entry {
-    KeyRank rank;
+    SplitRank rank;
     int32_t node;
   };
   /// Best rank first; then the split that comes first, the longer known the earlier, so that equal
@@ -73,14 +58,12 @@ class Frontier {
   static size_t at(int32_t node) { return static_cast<size_t>(node); }
   std::vector<int> begins(int32_t node) const;
   SplitSpace::Prefix known(int32_t node) const;
-  void open(int32_t node, const KeyRank* incumbent);
-  void push(const Node& node, const KeyRank* incumbent);
-  bool enqueue(int32_t node, const KeyRank* incumbent);
+  void open(int32_t node, const SplitRank* incumbent);
+  void push(const Node& node, const SplitRank* incumbent);
+  bool enqueue(int32_t node, const SplitRank* incumbent);
 
   const SplitSpace& space_;
-  const SearchObjective objective_;
-  const int64_t memory_limit_;
-  const double weight_;
+  const SplitOrder& order_;
   int64_t looked_at_ = 0;
   std::vector<Node> nodes_;  // parents stay
   std::priority_queue<Entry, std::vector<Entry>, Later> queue_{Later{this}};

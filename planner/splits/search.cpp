@@ -28,14 +28,15 @@ class Searcher {
   Searcher(const std::vector<SearchSpace>& spaces, const SplitSearch& search) : search_(search) {
     candidates_.reserve(spaces.size());
     for (const SearchSpace& space : spaces) {
-      if (space.bytes <= space.memory_limit) open_.push_back(candidates_.size());
       candidates_.emplace_back(space, search);
+      if (candidates_.back().order().may_admit(space.bound_s, space.bytes))
+        open_.push_back(candidates_.size() - 1);
     }
   }
 
   SearchResult run() {
     for (std::vector<size_t> round = next(); !round.empty(); round = next()) {
-      if (effort_ > search_.effort && result_.best) break;
+      if (effort_ > search_.effort || kept_ > search_.nodes) break;
       advance(round);
     }
     conclude();
@@ -71,7 +72,7 @@ class Searcher {
   /// Spaces to look into next: the least guess of each of some groups, those never tried first, and
   /// then the least guesses of all.
   std::vector<size_t> promising() const {
-    using Guess = std::tuple<double, KeyRank, size_t>;
+    using Guess = std::tuple<double, SplitRank, size_t>;
     std::map<size_t, Guess> best;
     std::vector<Guess> all;
     for (const size_t space : open_) {
@@ -111,14 +112,14 @@ class Searcher {
     const Candidate& of = candidates_[space];
     if (of.result.simulated > 1 || !(of.guess_s() > 0) || std::isinf(of.guess_s())) return;
     auto& [sum, count] = groups_[of.group()];
-    sum += fits ? of.weighted(outcome.step_s) / of.guess_s() : misfit_correction;
+    sum += fits ? of.order().weight * outcome.step_s / of.guess_s() : misfit_correction;
     ++count;
   }
 
   /// Is every open split of the space worse than the best found?
   bool certain(size_t space) const {
     if (!result_.best) return false;
-    const KeyRank top = candidates_[space].top();
+    const SplitRank top = candidates_[space].top();
     if (top != rank_) return top > rank_;
     const size_t found = result_.best->space;
     return space != found ? space > found : candidates_[space].loses(result_.best->begins);
@@ -126,21 +127,25 @@ class Searcher {
 
   void advance(const std::vector<size_t>& round) {
     std::vector<Candidate::Step> steps(round.size());
-    const KeyRank incumbent = rank_;
-    const KeyRank* known = result_.best ? &incumbent : nullptr;
+    const SplitRank incumbent = rank_;
+    const SplitRank* known = result_.best ? &incumbent : nullptr;
     in_parallel(round.size(), search_.threads,
                 [&](size_t i) { steps[i] = candidates_[round[i]].advance(known); });
     for (size_t i = 0; i < round.size(); ++i) {
       if (!steps[i].begins.empty()) take(round[i], steps[i]);
     }
-    effort_ = 0;
-    for (const Candidate& candidate : candidates_) effort_ += candidate.effort;
+    effort_ = kept_ = 0;
+    for (const Candidate& candidate : candidates_) {
+      effort_ += candidate.effort;
+      kept_ += candidate.kept();
+    }
     report(round.front());
   }
 
   void take(size_t space, const Candidate::Step& step) {
     const SplitOutcome& outcome = step.outcome;
-    const bool fits = outcome.peak_bytes <= candidates_[space].memory_limit();
+    const SplitOrder& order = candidates_[space].order();
+    const bool fits = outcome.peak_bytes <= order.max_bytes;
     if (fits && outcome.step_s < step.bound_s * (1 - bound_rounding)) {
       throw std::logic_error(
           fmt::format("a split is simulated in {} s, faster than its bound of {} s", outcome.step_s,
@@ -150,7 +155,7 @@ class Searcher {
     SearchResult::Space& seen = candidates_[space].result;
     ++seen.simulated;
     learn(space, outcome, fits);
-    if (!fits) return;
+    if (!order.admits(outcome.step_s, outcome.peak_bytes)) return;
     const FoundSplit found{space, step.begins, outcome};
     if (better(found, seen.best)) seen.best = found;
     if (!better(found, result_.best)) return;
@@ -160,8 +165,8 @@ class Searcher {
 
   bool better(const FoundSplit& a, const std::optional<FoundSplit>& b) const {
     if (!b) return true;
-    const KeyRank x = candidates_[a.space].rank_of(a.outcome);
-    const KeyRank y = candidates_[b->space].rank_of(b->outcome);
+    const SplitRank x = candidates_[a.space].rank_of(a.outcome);
+    const SplitRank y = candidates_[b->space].rank_of(b->outcome);
     return std::tie(x, a.space, a.begins) < std::tie(y, b->space, b->begins);
   }
 
@@ -191,8 +196,8 @@ class Searcher {
   std::vector<size_t> open_;
   std::map<size_t, std::pair<double, int64_t>> groups_;  // ratios and their number
   SearchResult result_;
-  int64_t simulated_ = 0, effort_ = 0;
-  KeyRank rank_;  // of the best
+  int64_t simulated_ = 0, effort_ = 0, kept_ = 0;
+  SplitRank rank_;  // of the best
 };
 
 }  // namespace

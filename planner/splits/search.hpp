@@ -4,12 +4,14 @@
 // steps are decided by key, never by order of arrival.
 //
 // Steps are compared in whole nanoseconds, far below what a measurement can tell, so that plans
-// whose sums differ in rounding alone are ties. A key is (step, peak memory, space, split), each
-// the less the better; peak memory comes first where memory is the objective.
+// whose sums differ in rounding alone are ties. A key is (complexity of the space,
+// step, peak memory, space, split), each the less the better; peak memory comes before the step
+// where memory is the objective.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -32,8 +34,9 @@ class OpenSpace {
   virtual ~OpenSpace() = default;
   virtual const SplitSpace& splits() const = 0;
   virtual SplitOutcome simulate(const std::vector<int>& begins) = 0;
-  /// A split to begin with where there are too many to find a good one by bounds; empty: none.
-  virtual std::vector<int> proposal() const { return {}; }
+  /// Splits to begin with where there are too many to find a good one by bounds: one after the
+  /// other, until one fits.
+  virtual std::vector<std::vector<int>> proposals() const { return {}; }
 };
 
 /// Spaces are listed in the order that decides ties.
@@ -45,6 +48,7 @@ struct SearchSpace {
   size_t group = 0;
   int64_t bytes = 0;                 // or has a fullest rank with less
   int64_t memory_limit = INT64_MAX;  // of the fullest rank
+  int64_t complexity = 0;            // of its splits
   double weight = 1;                 // steps of its splits compare as weight x seconds
   /// Null where there turns out to be nothing in it.
   std::function<std::unique_ptr<OpenSpace>()> open;
@@ -65,14 +69,19 @@ struct SearchState {
 
 struct SplitSearch {
   SearchObjective objective = SearchObjective::step;
-  /// Nodes looked at, splits bounded and actions simulated, added up, after which it stops.
+  /// Splits that take longer do not count, in weighted seconds.
+  double max_s = std::numeric_limits<double>::infinity();
+  /// Nodes looked at, splits bounded and actions simulated, added up, after which it stops, whether
+  /// it has found anything or not.
   int64_t effort = INT64_MAX;
+  /// Nodes kept at a time, of some hundred bytes each, after which it stops.
+  int64_t nodes = 10'000'000;
   int threads = 1;
   std::function<void(const SearchState&)> progress;  // now and then; may be empty
 };
 
 struct SearchResult {
-  std::optional<FoundSplit> best;  // absent where nothing fits
+  std::optional<FoundSplit> best;  // absent where nothing fits, or nothing was found that does
   bool complete = true;            // every split was simulated or cannot be better
   double open_bound_s = 0;         // where not: none of those left is faster
   struct Space {

@@ -173,6 +173,88 @@ TEST(Search, StopsAfterItsEffortAndSaysWhatMightBeLeft) {
   }
 }
 
+TEST(Search, StopsAfterItsEffortAlsoWhereNothingFits) {
+  Problem problem;
+  problem.chain = random_chain(5, {.units = 60, .transfer_scale = 0.2});
+  problem.ranks = 8;
+  problem.candidates = {{"1f1b", 32}};
+  const Simulate too_large = [](size_t, const std::vector<int>&) {
+    return SplitOutcome{1e6, INT64_MAX, 1};
+  };
+  const SplitSearch how{.effort = 20'000};
+  const SearchResult result = search_as(problem, INT64_MAX - 1, how, too_large);
+  EXPECT_FALSE(result.best);
+  EXPECT_FALSE(result.complete);
+  EXPECT_GT(result.spaces[0].simulated, 0);
+  EXPECT_LT(result.spaces[0].simulated, how.effort);
+}
+
+TEST(Search, BeginsWithProposalsUntilOneFits) {
+  Problem problem;
+  problem.chain = random_chain(5, {.units = 60, .transfer_scale = 0.2});
+  problem.ranks = 8;
+  problem.candidates = {{"1f1b", 32}};
+  std::vector<std::vector<int>> simulated;
+  const Simulate only_the_second = [&](size_t, const std::vector<int>& begins) {
+    simulated.push_back(begins);
+    return SplitOutcome{1e6, begins[1] == 2 ? 1 : INT64_MAX, 1};
+  };
+  class Proposing : public Opened {
+   public:
+    using Opened::Opened;
+    std::vector<std::vector<int>> proposals() const override {
+      return {{0, 1, 3, 4, 5, 6, 7, 8}, {0, 2, 3, 4, 5, 6, 7, 8}, {0, 3, 4, 5, 6, 7, 8, 9}};
+    }
+  };
+  const SearchSpace space{.memory_limit = INT64_MAX - 1, .open = [&] {
+                            return std::make_unique<Proposing>(splits_of(problem, 0, false), 0,
+                                                               only_the_second);
+                          }};
+  const SearchResult result = search_splits({space}, {.effort = 1});
+  ASSERT_TRUE(result.best);
+  EXPECT_EQ(result.best->begins[1], 2);
+  EXPECT_EQ(simulated[0][1], 1);
+}
+
+TEST(Search, StopsWhereItWouldKeepTooManyNodes) {
+  Problem problem;
+  problem.chain = random_chain(5, {.units = 60, .transfer_scale = 0.2});
+  problem.ranks = 8;
+  problem.candidates = {{"gpipe", 32}, {"1f1b", 32}};
+  const Simulate simulate = [&](size_t space, const std::vector<int>& begins) {
+    return outcome(problem, space, begins);
+  };
+  const SearchResult few = search_as(problem, INT64_MAX, {.nodes = 100}, simulate);
+  EXPECT_FALSE(few.complete);
+  EXPECT_TRUE(search_as(problem, INT64_MAX, {}, simulate).complete);
+}
+
+TEST(Search, TakesTheLeastComplexThatIsFastEnough) {
+  for (uint64_t seed = 9000; seed < 9200; ++seed) {
+    SCOPED_TRACE(seed);
+    const Problem problem = make_problem(seed);
+    const Simulate simulate = [&](size_t space, const std::vector<int>& begins) {
+      return outcome(problem, space, begins);
+    };
+    const double max_s = 1.05 * try_all(problem, INT64_MAX, SearchObjective::step)->outcome.step_s;
+    // The later a candidate, the simpler.
+    std::optional<FoundSplit> expected;
+    std::vector<SearchSpace> spaces;
+    for (size_t c = 0; c < problem.candidates.size(); ++c) {
+      Problem alone = problem;
+      alone.candidates = {problem.candidates[c]};
+      const auto best = try_all(alone, INT64_MAX, SearchObjective::step);
+      if (best->outcome.step_s <= max_s) expected = FoundSplit{c, best->begins, best->outcome};
+      spaces.push_back({.complexity = -static_cast<int64_t>(c), .open = [&, c] {
+                          return std::make_unique<Opened>(splits_of(problem, c, false), c,
+                                                          simulate);
+                        }});
+    }
+    expect_equal(search_splits(spaces, {.max_s = max_s}).best, expected);
+    if (HasFailure()) return;
+  }
+}
+
 int64_t simulated(const SearchResult& result) {
   int64_t sum = 0;
   for (const SearchResult::Space& space : result.spaces) sum += space.simulated;

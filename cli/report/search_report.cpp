@@ -1,0 +1,186 @@
+#include "cli/report/search_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/quantity.hpp"
+
+namespace penstock::cli {
+
+namespace {
+
+/// Of the table of layouts.
+constexpr size_t most_layouts = 12;
+/// Parts of less are not shown.
+constexpr double shown_percent = 0.05;
+
+/// The row of one layout.
+std::string best_step(const Searched& one) {
+  if (one.best_s > 0) return format_seconds(one.best_s);
+  const bool fits = one.min_memory_bytes <= one.max_memory_bytes;
+  return one.simulated > 0 || !fits ? "too big" : "-";
+}
+
+std::string shape(const Searched& one) {
+  return fmt::format("{} x {}", one.data_parallel, one.ranks);
+}
+
+std::string schedule(const Searched& one) {
+  return one.schedule + (one.branches ? ", branches" : "");
+}
+
+std::string splits(const Searched& one) {
+  return one.splits < 1'000'000    ? fmt::to_string(one.splits)
+         : one.splits == INT64_MAX ? "> 9e18"
+                                   : fmt::format("{:.1e}", static_cast<double>(one.splits));
+}
+
+std::string searched(const Planned& planned) {
+  int64_t simulated = 0;
+  for (const Searched& one : planned.searched) simulated += one.simulated;
+  std::string text = planned.manual ? "the split as given" : fmt::format("{} units", planned.units);
+  text +=
+      fmt::format(" on {}: {}, {} looked into, {} simulated",
+                  format_number(planned.devices, "rank"), format_number(planned.layouts, "layout"),
+                  planned.searched.size(), format_number(simulated, "split"));
+  if (planned.memory.any())
+    text += fmt::format("; {} per rank ({})", format(planned.memory), planned.memory.source);
+  return text;
+}
+
+/// `ramp 12.0 %, transfers 3.1 %`: of the time that the parts add up to.
+std::string shares(const TimeParts& time,
+                   const std::vector<std::pair<const char*, double>>& parts) {
+  std::string list;
+  for (const auto& [name, seconds] : parts) {
+    const double percent = 100 * seconds / time.total_s();
+    if (std::abs(percent) < shown_percent) continue;
+    list += fmt::format("{}{} {:.1f} %", list.empty() ? "" : ", ", name, percent);
+  }
+  return list;
+}
+
+std::string causes(const std::optional<TimeParts>& time) {
+  if (!time) return "";
+  const IdleParts& idle = time->idle;
+  return shares(*time, {{"ramp", idle.ramp_s},
+                        {"imbalance", idle.imbalance_s},
+                        {"transfers", idle.transfers_s},
+                        {"launch", idle.launch_s},
+                        {"recompute", time->lost_to_memory_s()},
+                        {"all-reduce", idle.all_reduce_s}});
+}
+
+/// The causes that keep the step from the bound, the largest first.
+std::string binding(const TimeParts& time) {
+  std::vector<std::pair<const char*, double>> lost{{"compute", time.lost_to_compute_s()},
+                                                   {"memory", time.lost_to_memory_s()},
+                                                   {"network", time.lost_to_network_s()},
+                                                   {"launch", time.lost_to_launch_s()}};
+  std::ranges::stable_sort(lost, std::greater{}, &std::pair<const char*, double>::second);
+  return fmt::format("{}: of the ranks' time {} is work; {}", lost.front().first,
+                     shares(time, {{"", time.work_s}}).substr(1), causes(time));
+}
+
+std::string described(const Searched& one) {
+  std::string text = fmt::format("{} on {}", schedule(one), format_number(one.ranks, "rank"));
+  if (one.data_parallel > 1) text += fmt::format(" x {} replicas", one.data_parallel);
+  if (one.stages_per_rank > 1) text += fmt::format(", {} stages each", one.stages_per_rank);
+  return text + ": " + format_seconds(one.best_s);
+}
+
+/// The plans that were passed over for this one.
+std::string left(const Planned& planned) {
+  const double step_s = planned.plan.prediction->step_s;
+  std::string text;
+  if (const auto& fastest = planned.fastest) {
+    text =
+        fmt::format("{}, {:.2f} % less, too little to tell, and less simple (--fastest takes it)",
+                    described(*fastest), 100 * (1 - fastest->best_s / step_s));
+  }
+  if (const auto& fewer = planned.fewer_ranks) {
+    text += fmt::format("{}{}, {:.2f} % more (--ranks {} takes it)", text.empty() ? "" : "; ",
+                        described(*fewer), 100 * (fewer->best_s / step_s - 1),
+                        fewer->ranks * fewer->data_parallel);
+  }
+  return text;
+}
+
+/// How good the plan is.
+std::string proof(const Planned& planned) {
+  const char* of =
+      planned.fastest ? "the fastest is the best of its space" : "the best of its space";
+  if (planned.complete)
+    return fmt::format("{}: every other plan was simulated or cannot be faster", of);
+  return fmt::format(
+      "no plan can take less than {}, which is {:.2f} % less; the search stopped after its effort",
+      format_seconds(planned.lower_bound_s),
+      100 * (1 - planned.lower_bound_s / planned.plan.prediction->step_s));
+}
+
+/// What relaxation alone says.
+std::string bound(const Planned& planned) {
+  std::string text = fmt::format("{} by relaxation alone", format_seconds(planned.lower_bound_s));
+  if (format_seconds(planned.split_bound_s) != format_seconds(planned.lower_bound_s))
+    text += fmt::format("; {} for this split, schedule and number of microbatches",
+                        format_seconds(planned.split_bound_s));
+  if (!planned.complete)
+    text += fmt::format("; what the search left takes {} at least",
+                        format_seconds(planned.open_bound_s));
+  return text;
+}
+
+}  // namespace
+
+std::string search_table(const Planned& planned, int columns) {
+  Table table({"<", "<schedule", "replicas x ranks", "stages/rank", "microbatches", "samples",
+               "splits", "simulated", "best found", "bound", "least memory"});
+  for (const Searched& one : planned.searched) {
+    if (&one - planned.searched.data() == most_layouts) break;
+    table.row({one.chosen ? "*" : " ", schedule(one), shape(one),
+               fmt::to_string(one.stages_per_rank), fmt::to_string(one.microbatches),
+               fmt::to_string(one.microbatch), splits(one), fmt::to_string(one.simulated),
+               best_step(one), format_seconds(one.lower_bound_s),
+               format_bytes(one.min_memory_bytes)});
+  }
+  std::string text = labelled("searched", searched(planned), columns) + "\n" + table.text(columns);
+  if (planned.searched.size() > most_layouts)
+    text += fmt::format("  … and {} more\n", planned.searched.size() - most_layouts);
+  return text;
+}
+
+std::string search_conclusion(const Planned& planned, ReportStyle style) {
+  std::string text = labelled("proof", proof(planned), style.columns);
+  if (style.verbose) text += labelled("bound", bound(planned), style.columns);
+  if (planned.time) text += labelled("binding", binding(*planned.time), style.columns);
+  if (const std::string passed = left(planned); !passed.empty())
+    text += labelled("left", passed, style.columns);
+  return text;
+}
+
+std::string plan_explanation(const Planned& planned, const std::vector<WhatIf>& what_if,
+                             int columns) {
+  std::string text;
+  const Out out(text);
+  const double step_s = planned.plan.prediction->step_s;
+  Table table({"<alternative", "replicas x ranks", "stages/rank", "microbatches", "step", "slower",
+               "bubble", "memory", "<lost to"});
+  for (const Alternative& one : planned.alternatives) {
+    table.row({schedule(one.layout), shape(one.layout), fmt::to_string(one.layout.stages_per_rank),
+               fmt::to_string(one.layout.microbatches), format_seconds(one.layout.best_s),
+               fmt::format("{:.2f} %", 100 * (one.layout.best_s / step_s - 1)),
+               fmt::format("{:.1f} %", 100 * one.bubble), format_bytes(one.peak_memory_bytes),
+               causes(one.time)});
+  }
+  if (!planned.alternatives.empty()) fmt::format_to(out, "\n{}", table.text(columns));
+  for (const WhatIf& one : what_if) {
+    fmt::format_to(out, "\nwith {}: {} ({:+.2f} %) by {}", one.change, format_seconds(one.step_s),
+                   100 * (one.step_s / step_s - 1), one.plan);
+  }
+  if (!what_if.empty()) fmt::format_to(out, "\n\n");
+  return text;
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,99 @@
+#include "planner/simplest.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "graph/cuts/module_cuts.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// Of the effort that the search for the fastest plan may make.
+constexpr int64_t part_of_effort = 4;
+
+PlanRequest along_the_chain(PlanRequest request) {
+  request.contiguous = true;
+  request.effort /= part_of_effort;
+  return request;
+}
+
+/// The levels at which the chain can be cut.
+std::set<int> levels_of(const Graph& model, const ModelChain& chain) {
+  std::set<int> levels;
+  for (const OperatorId begin : chain.begins()) {
+    if (begin > 0) levels.insert(divided_modules(model, begin));
+  }
+  return levels;
+}
+
+Complexity complexity_of(const PipelineLayout& layout, int divided) {
+  return {layout.ranks * layout.data_parallel, divided, !layout.schedule || layout.branches,
+          layout.stages()};
+}
+
+}  // namespace
+
+SimplestSearch::SimplestSearch(const PlanningInputs& inputs, const ModelChain& chain,
+                               const PlanRequest& request, int devices, const LayoutSearch& all)
+    : inputs_(inputs), request_(along_the_chain(request)) {
+  const std::set<int> levels = levels_of(inputs.model, chain);
+  for (const int level : levels) {
+    if (level == *levels.rbegin()) break;  // all units
+    std::vector<OperatorId> begins = chain.begins();
+    std::erase_if(begins, [&](OperatorId begin) {
+      return begin > 0 && divided_modules(inputs.model, begin) > level;
+    });
+    auto coarse = std::make_unique<ModelChain>(inputs.model, inputs.analysis, std::move(begins));
+    auto own = std::make_unique<LayoutSearch>(inputs, *coarse, request_, devices);
+    const LayoutSearch* search = own.get();
+    levels_.push_back({level, std::move(coarse), std::move(own), search});
+  }
+  levels_.push_back({levels.empty() ? 0 : *levels.rbegin(), nullptr, nullptr, &all});
+}
+
+Complexity SimplestSearch::complexity(const PipelineLayout& layout, const Slicing& slicing) const {
+  int divided = 0;
+  for (size_t op = 1; op < slicing.stage_of_operator.size(); ++op) {
+    if (slicing.stage_of_operator[op] == slicing.stage_of_operator[op - 1]) continue;
+    divided = std::max(divided, divided_modules(inputs_.model, static_cast<OperatorId>(op)));
+  }
+  return complexity_of(layout, divided);
+}
+
+std::optional<SimplestSearch::Found> SimplestSearch::run(
+    const Complexity& than, double max_s, const LayoutSearch::Progress& progress) const {
+  struct Origin {
+    const LayoutSearch* search;
+    size_t layout;
+    Complexity complexity;
+  };
+  std::vector<SearchSpace> spaces;
+  std::vector<Origin> origins;
+  for (const Level& level : levels_) {
+    std::vector<SearchSpace> of_level = level.search->spaces();
+    for (size_t i = 0; i < of_level.size(); ++i) {
+      const PipelineLayout& layout = level.search->layouts()[i];
+      const Complexity complexity = complexity_of(layout, level.divided_modules);
+      if (layout.branches || complexity >= than) continue;
+      spaces.push_back(std::move(of_level[i]));
+      origins.push_back({level.search, i, complexity});
+    }
+  }
+  std::map<Complexity, int64_t> numbers;
+  for (const Origin& origin : origins) numbers[origin.complexity];
+  int64_t next = 0;
+  for (auto& [complexity, number] : numbers) number = next++;
+  for (size_t i = 0; i < spaces.size(); ++i) spaces[i].complexity = numbers[origins[i].complexity];
+  SearchResult result = search_splits(spaces, {.max_s = max_s,
+                                               .effort = request_.effort,
+                                               .threads = request_.threads,
+                                               .progress = progress});
+  if (!result.best) return std::nullopt;
+  const size_t space = std::exchange(result.best->space, origins[result.best->space].layout);
+  return Found{origins[space].search, std::move(*result.best), std::move(result.spaces[space])};
+}
+
+}  // namespace penstock

@@ -1,0 +1,56 @@
+// The simplest of the plans that a prediction cannot tell from the fastest.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "planner/layouts/layout_search.hpp"
+
+namespace penstock {
+
+/// What makes a plan less simple, the weightier first.
+struct Complexity {
+  int64_t devices = 1;
+  int divided_modules = 0;  // the most that a stage of it begins inside of (module_cuts.hpp)
+  bool unnamed = false;     // other tools have no name for its schedule, or for its stages
+  int stages = 1;
+
+  auto operator<=>(const Complexity&) const = default;
+};
+
+/// Looks for simpler plans along the chain, level by level: cut between the model's children, then
+/// inside these as well, and so on to all of its units.
+class SimplestSearch {
+ public:
+  /// `all`: the search that found the fastest; it and the others outlive this.
+  SimplestSearch(const PlanningInputs& inputs, const ModelChain& chain, const PlanRequest& request,
+                 int devices, const LayoutSearch& all);
+
+  /// Of a plan with these begins of stages.
+  Complexity complexity(const PipelineLayout& layout, const Slicing& slicing) const;
+
+  struct Found {
+    const LayoutSearch* search;
+    FoundSplit split;
+    SearchResult::Space space;
+  };
+  /// The simplest plan of at most so many weighted seconds, then the fastest of these; absent where
+  /// none is simpler than `than`.
+  std::optional<Found> run(const Complexity& than, double max_s,
+                           const LayoutSearch::Progress& progress) const;
+
+ private:
+  struct Level {
+    int divided_modules;
+    std::unique_ptr<ModelChain> chain;
+    std::unique_ptr<LayoutSearch> own;
+    const LayoutSearch* search;
+  };
+
+  const PlanningInputs& inputs_;
+  const PlanRequest request_;
+  std::vector<Level> levels_;
+};
+
+}  // namespace penstock
