@@ -62,7 +62,8 @@ void write_page(const PlanOptions& options) {
     return;
   }
   const Explanation why = explain(study.program, study.costs, study.network);
-  write_file(options.html, to_html({study.title, study.program, run, why, study.memory}));
+  write_file(options.html, to_html({study.title, study.program, run, why, study.memory, study.facts,
+                                    study.modules}));
   fmt::print("written    {}\n", options.html);
 }
 
