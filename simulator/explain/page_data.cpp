@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 
 #include "simulator/explain/parts_json.hpp"
 #include "simulator/explain/rank_time.hpp"
@@ -40,10 +39,11 @@ int peer_rank(const Action& action, const std::vector<int>& rank_of_stage) {
 }
 
 /// A row for each rank: [kind, name, start, end, bytes, rank at the other end or -1] of each event,
-/// [time, bytes] of each sample. Times from the first event.
+/// [time, bytes] of each sample of these ranks. Times from the first event.
 std::vector<Json> rows(std::string_view run, const std::vector<int>& rank_of_stage, int ranks,
                        const Timeline& timeline, const std::vector<MemorySample>& memory) {
-  const double start_s = timeline.empty() ? 0 : timeline.front().start_s;
+  const auto first = std::ranges::min_element(timeline, {}, &TimelineEvent::start_s);
+  const double start_s = first == timeline.end() ? 0 : first->start_s;
   std::vector<Json> events(static_cast<size_t>(ranks), Json::array()), curves = events;
   for (const TimelineEvent& event : timeline) {
     const Action& action = event.action;
@@ -51,8 +51,10 @@ std::vector<Json> rows(std::string_view run, const std::vector<int>& rank_of_sta
         {static_cast<int>(action.kind), to_string(action), event.start_s - start_s,
          event.end_s - start_s, event.bytes, peer_rank(action, rank_of_stage)});
   }
-  for (const MemorySample& sample : memory)
+  for (const MemorySample& sample : memory) {
+    if (sample.rank >= ranks) continue;
     curves[static_cast<size_t>(sample.rank)].push_back({sample.time_s - start_s, sample.bytes});
+  }
   std::vector<Json> rows;
   for (size_t rank = 0; rank < events.size(); ++rank) {
     rows.push_back({{"rank", rank},
@@ -102,18 +104,18 @@ Json to_json(const RankTime& time) {
           {"reduction_s", time.reduction_s}};
 }
 
-/// The ranks that a timeline's stages are on.
+/// The ranks that a timeline's stages are on; -1 of those that it leaves out.
 std::vector<int> ranks_of_stages(const Timeline& timeline) {
-  std::map<int, int> ranks;
-  int last = 0;
+  std::vector<int> ranks;
   for (const TimelineEvent& event : timeline) {
-    for_each_part(event.action, [&](const Action& part) { ranks[part.stage] = event.rank; });
-    last = std::max(last, event.action.stage);
+    for_each_part(event.action, [&](const Action& part) {
+      const auto stage = static_cast<size_t>(part.stage);
+      if (stage >= timeline.size()) return;  // a damaged trace: every stage has an event
+      if (stage >= ranks.size()) ranks.resize(stage + 1, -1);
+      ranks[stage] = event.rank;
+    });
   }
-  last = std::max(last, ranks.rbegin()->first);
-  std::vector<int> result(static_cast<size_t>(last) + 1, -1);
-  for (const auto& [stage, rank] : ranks) result[static_cast<size_t>(stage)] = rank;
-  return result;
+  return ranks;
 }
 
 Json stages_json(const std::vector<int>& rank_of_stage, const std::vector<std::string>& modules) {
@@ -123,6 +125,12 @@ Json stages_json(const std::vector<int>& rank_of_stage, const std::vector<std::s
                       {"modules", modules.empty() ? std::string() : modules.at(stage)}});
   }
   return stages;
+}
+
+int rank_count(const Timeline& timeline) {
+  int last = -1;
+  for (const TimelineEvent& event : timeline) last = std::max(last, event.rank);
+  return last + 1;
 }
 
 int microbatches(const Timeline& timeline) {
@@ -155,7 +163,7 @@ Json page_data(const Page& page) {
 Json page_data(const ComparisonPage& page) {
   const Timeline &predicted = page.predicted.timeline, &measured = page.measured.timeline;
   const std::vector<int> rank_of_stage = ranks_of_stages(predicted);
-  const int ranks = *std::ranges::max_element(rank_of_stage) + 1;
+  const int ranks = std::max(rank_count(predicted), rank_count(measured));
   const double predicted_s = makespan_s(predicted), measured_s = makespan_s(measured);
   Json json = {{"title", page.title},
                {"facts", Json::array({{"predicted", page.predicted.title},

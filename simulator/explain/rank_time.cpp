@@ -95,7 +95,7 @@ std::vector<RankTime> rank_times(const Timeline& timeline, int ranks) {
       const auto sent =
           ready.find({peer_stage(action), action.microbatch, is_gradient(action.kind)});
       const double ready_s = sent == ready.end() ? event.end_s : sent->second;
-      const double since_s = std::clamp(ready_s, event.start_s, event.end_s);
+      const double since_s = std::max(event.start_s, std::min(ready_s, event.end_s));
       rank.add(event.start_s, since_s, waiting);
       rank.add(since_s, event.end_s, receiving);
     }

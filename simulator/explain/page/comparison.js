@@ -40,7 +40,7 @@ function fillFigures() {
       figure("error", errorShare(stepError), `${formatError(stepError)}, predicted less measured`),
       figure("largest cause", cause, `${formatError(seconds)} on the mean of all ranks`),
       figure(
-          "compute is furthest off on", `rank ${rank}`,
+          "compute furthest off", `rank ${rank}`,
           `${formatError(ofRank)} (${errorShare(ofRank)} of the step)`));
 }
 

@@ -58,10 +58,7 @@ function drawNames(row, place) {
   }
   if (comparison && view.show.labels)
     write(row.run === "predicted" ? "pred." : "meas.", gutter - 6, middle, "soft", 11, "right");
-  if (place.memory > 20) {
-    const y = place.memoryAt + place.memory / 2;
-    write(formatBytes(row.peak), 2, y, row.peak > row.limit_bytes ? "path" : "soft", 11);
-  }
+  if (place.memory > 20) drawMemoryNames(row, place);
 }
 
 function drawRow(row, place) {

@@ -132,6 +132,13 @@ function listenToControls() {
   }
 }
 
+function limitLegend() {
+  const limits = rows.map((row) => row.limit_bytes).filter((limit) => limit !== undefined);
+  if (!limits.length) return [];
+  const off = limits.some((limit) => limit > topBytes);
+  return [[off ? "memory limit (dotted: above the chart)" : "memory limit", "limit"]];
+}
+
 /** Kinds that share a name and a colour are named once. */
 function kindLegend() {
   const entries = new Map(usedKinds.map(
@@ -143,9 +150,7 @@ function kindLegend() {
     ...(comparison ?
             [["end of the predicted step", "predicted"], ["end of the measured step", "measured"]] :
             []),
-    ...(rows.some((row) => row.limit_bytes !== undefined) && hasMemory ?
-            [["memory limit", "limit"]] :
-            [])
+    ...(hasMemory ? limitLegend() : [])
   ];
 }
 

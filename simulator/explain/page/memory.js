@@ -4,6 +4,15 @@
 const topBytes = Math.max(
     mostBytes, ...rows.map((row) => row.limit_bytes ?? 0).filter((limit) => limit < 4 * mostBytes));
 
+/** The largest of the row, and its limit, left of the chart. */
+function drawMemoryNames(row, place) {
+  const middle = place.memoryAt + place.memory / 2;
+  const limited = row.limit_bytes !== undefined;
+  const over = limited && row.peak > row.limit_bytes;
+  write(formatBytes(row.peak), 2, middle - (limited ? 7 : 0), over ? "path" : "soft", 11);
+  if (limited) write(`of ${formatBytes(row.limit_bytes)}`, 2, middle + 7, "limit", 11);
+}
+
 function drawMemory(row, place) {
   const bottom = place.memoryAt + place.memory;
   const y = (bytes) => bottom - (bytes / topBytes) * (place.memory - 2);
@@ -36,8 +45,7 @@ function traceCurve(curve, i, y) {
   }
 }
 
-/** A line, and in red what is above it. A limit off the scale is a line along the top, which says
- * so. */
+/** Dashed, and in red what is above it; dotted along the top where it is above the chart. */
 function drawLimit(row, place, y) {
   const off = row.limit_bytes > topBytes;
   const at = Math.round(off ? place.memoryAt : y(row.limit_bytes)) + 0.5;  // one whole pixel
@@ -57,14 +65,4 @@ function drawLimit(row, place, y) {
   context.lineWidth = 1;
   context.stroke();
   context.setLineDash([]);
-  if (place.memory < 24) return;
-  const text = `limit ${formatBytes(row.limit_bytes)}${off ? ", above this chart" : ""}`;
-  const below = at + 8 < place.memoryAt + place.memory;
-  const middle = below ? at + 8 : at - 8;
-  context.font = `10px ${font}`;
-  context.textAlign = "right";
-  context.strokeStyle = colour("card");
-  context.lineWidth = 3;
-  context.strokeText(text, view.width - 4, middle);
-  write(text, view.width - 4, middle, "limit", 10, "right");
 }

@@ -39,9 +39,10 @@ function isWait(event) {
 }
 
 /** By stage how light it is drawn: 0 the first of its rank, 0.5 the last. */
+const stagesOfRank = Map.groupBy(data.stages.keys(), (stage) => data.stages[stage].rank);
 const tints = data.stages.map(({rank}, stage) => {
-  const ofRank = data.stages.flatMap((other, index) => (other.rank === rank ? [index] : []));
-  return ofRank.length < 2 ? 0 : (0.5 * ofRank.indexOf(stage)) / (ofRank.length - 1);
+  const all = stagesOfRank.get(rank);
+  return all.length < 2 ? 0 : (0.5 * all.indexOf(stage)) / (all.length - 1);
 });
 
 function stageOf(name) {

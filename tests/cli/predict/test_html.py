@@ -298,11 +298,12 @@ def test_a_memory_limit_is_a_line_in_the_charts_and_in_the_legend(opened, study,
     page = opened(study[0])
     assert drawn(page, "limit")[0] == 0
     assert "memory limit" not in page.find_element(By.ID, "legend").text
-    for name, limit in [("near.html", "200MB"), ("far.html", "80GB")]:
+    for name, limit, told in [("near.html", "200MB", "memory limit"),
+                              ("far.html", "80GB", "memory limit (dotted: above the chart)")]:
         written(tmp_path / name, *STUDY, "--memory", limit)
         page = opened(tmp_path / name)
         assert drawn(page, "limit")[0] > 100
-        assert "memory limit" in page.find_element(By.ID, "legend").text
+        assert told in page.find_element(By.ID, "legend").text.split("\n")
 
 
 def test_hovering_memory_tells_the_bytes_at_that_time_and_the_limit(opened, tmp_path):

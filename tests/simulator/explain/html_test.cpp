@@ -103,6 +103,20 @@ TEST(Html, AComparisonHasTheMeasuredRowOfARankBelowThePredictedOne) {
   EXPECT_FALSE(data.contains("simulation"));
 }
 
+// A trace may have been changed by hand.
+TEST(Html, AComparisonLeavesOutWhatItsTimelinesDoNotHave) {
+  const Trace damaged{"damaged",
+                      {{2, parse_action("0F0", ""), 1, 2},
+                       {2, parse_action("0SEND_F0", ""), 2, 3},
+                       {2, parse_action("2000000000F0", ""), 3, 4}},
+                      {{7, 1, 100}, {2, 1, 200}}};
+  const nlohmann::json data = data_of(to_html(ComparisonPage{"damaged", damaged, damaged}));
+  ASSERT_EQ(data["rows"].size(), 6u);  // ranks 0 and 1 have nothing to do
+  EXPECT_EQ(data["rows"][4]["curve"], nlohmann::json::parse("[[0.0, 200]]"));
+  EXPECT_EQ(data["rows"][4]["events"][1][5], -1);  // stage 1 is nowhere
+  EXPECT_EQ(data["stages"].size(), 1u);
+}
+
 TEST(Html, ATitleCannotLeaveItsPlace) {
   const std::string title = "</script><script>alert(1)</script>\xe2\x80\xa8<!-- \xff";
   const std::string html = page(title);
