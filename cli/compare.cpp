@@ -3,14 +3,18 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <set>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "base/quantity.hpp"
 #include "cli/command_line/commands.hpp"
 #include "cli/report/table.hpp"
 #include "pipeline/program/timeline.hpp"
+#include "simulator/explain/html.hpp"
+#include "simulator/explain/rank_time.hpp"
 
 namespace penstock::cli {
 
@@ -25,6 +29,7 @@ using Key = std::pair<int, std::string>;  // rank, action
 
 /// Both timelines, joined action by action.
 struct Joined {
+  Trace predicted, measured;
   struct Entry {
     int rank;
     Action action;
@@ -55,7 +60,7 @@ std::map<Key, const TimelineEvent*> by_action(const Trace& trace, const std::str
 }
 
 Joined join(const CompareOptions& options) {
-  const Trace predicted = read_trace(options.predicted), measured = read_trace(options.actual);
+  Trace predicted = read_trace(options.predicted), measured = read_trace(options.actual);
   const auto expected = by_action(predicted, options.predicted);
   const auto actual = by_action(measured, options.actual);
   for (const auto& [key, event] : actual) {
@@ -73,6 +78,8 @@ Joined join(const CompareOptions& options) {
                               {event->end_s - event->start_s, real.end_s - real.start_s}});
     joined.ranks = std::max(joined.ranks, event->rank + 1);
   }
+  joined.predicted = std::move(predicted);
+  joined.measured = std::move(measured);
   return joined;
 }
 
@@ -139,6 +146,24 @@ void print_ranks(const Joined& joined) {
   fmt::print("\nRanks\n\n{}", table.text());
 }
 
+/// Each rank's errors add up to the step's.
+void print_causes(const Joined& joined) {
+  const std::vector<RankTime> ranks =
+      errors(joined.predicted.timeline, joined.measured.timeline, joined.ranks);
+  const auto cell = [&](double error_s) {
+    const double percent = joined.step_s.measured > 0 ? 100 * error_s / joined.step_s.measured : 0;
+    return fmt::format("{} {:+6.1f} %", seconds(error_s), percent);
+  };
+  Table table({"rank", "compute", "waiting", "transfers", "reduction", "step"});
+  const auto row = [&](std::string name, const RankTime& error) {
+    table.row({std::move(name), cell(error.compute_s), cell(error.waiting_s),
+               cell(error.transfers_s), cell(error.reduction_s), cell(error.total_s())});
+  };
+  for (size_t rank = 0; rank < ranks.size(); ++rank) row(std::to_string(rank), ranks[rank]);
+  row("mean", mean(ranks));
+  fmt::print("\nErrors by cause, and in per cent of the measured step\n\n{}", table.text());
+}
+
 /// By sending stage, receiving stage and direction: how long the receiver waited.
 void print_transfers(const Joined& joined) {
   std::map<std::tuple<int, int, bool>, Sum> routes;
@@ -158,14 +183,30 @@ void print_transfers(const Joined& joined) {
   fmt::print("\nTransfers, mean time that the receiver waited\n\n{}", table.text());
 }
 
+void write_page(const CompareOptions& options, const Joined& joined) {
+  const size_t actions = 2 * joined.entries.size();
+  if (actions > max_explained_actions) {
+    throw InputError("--html",
+                     fmt::format("{} actions are more than a browser can show ({})", actions,
+                                 max_explained_actions),
+                     "Compare traces of fewer microbatches: the steady state repeats.");
+  }
+  const std::string title =
+      fmt::format("{} and {}", std::filesystem::path(options.predicted).filename().string(),
+                  std::filesystem::path(options.actual).filename().string());
+  write_file(options.html, to_html(ComparisonPage{title, joined.predicted, joined.measured}));
+}
+
 }  // namespace
 
 int compare(const CompareOptions& options) {
   const Joined joined = join(options);
+  if (!options.html.empty()) write_page(options, joined);
   fmt::print("step    predicted {}, measured {}: {}\n", seconds(joined.step_s.predicted),
              seconds(joined.step_s.measured), error(joined.step_s));
   print_kinds(joined);
   print_ranks(joined);
+  print_causes(joined);
   print_transfers(joined);
   return 0;
 }

@@ -65,7 +65,8 @@ bool write_page(const PlanOptions& options) {
     return false;
   }
   const Explanation why = explain(study.program, study.costs, study.network);
-  write_file(options.html, to_html({study.title, study.program, run, why, study.memory}));
+  write_file(options.html, to_html({study.title, study.program, run, why, study.memory, study.facts,
+                                    study.modules}));
   return true;
 }
 

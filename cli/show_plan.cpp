@@ -5,9 +5,9 @@
 
 #include "base/quantity.hpp"
 #include "cli/report/show_text.hpp"
-#include "cli/report/stage_names.hpp"
 #include "cli/report/table.hpp"
 #include "graph/operators/flops.hpp"
+#include "pipeline/plan/stage_names.hpp"
 
 namespace penstock::cli {
 

@@ -80,7 +80,8 @@ int simulate(const SimulateOptions& options) {
   }
   const Explanation* const why = explanation ? &*explanation : nullptr;
   if (html) {
-    write_file(options.html, to_html({study.title, study.program, simulation, *why, study.memory}));
+    write_file(options.html, to_html({study.title, study.program, simulation, *why, study.memory,
+                                      study.facts, study.modules}));
   }
   if (options.json) {
     fmt::print("{}",

@@ -67,7 +67,7 @@ struct ExecuteOptions {
 int execute(const ExecuteOptions& options);
 
 struct CompareOptions {
-  std::string predicted, actual;
+  std::string predicted, actual, html;
 };
 int compare(const CompareOptions& options);
 

@@ -239,6 +239,9 @@ std::function<int()> declare_compare(CLI::App& app) {
   auto options = std::make_shared<CompareOptions>();
   add_text(app, "PREDICTED.json", options->predicted, "", "from `simulate --trace`")->required();
   add_text(app, "ACTUAL.json", options->actual, "", "from `execute --trace`")->required();
+  add_file(app, "--html", options->html,
+           "write one page: both timelines rank by rank, errors by cause");
+  app.footer("Example:\n  penstock compare predicted.json actual.json --html compared.html");
   return [options] { return compare(*options); };
 }
 

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "estimate/estimate.hpp"
 #include "pipeline/program/schedule.hpp"
 #include "simulator/adaptive/adaptive.hpp"
 #include "simulator/costs/memory_limit.hpp"
@@ -91,6 +93,24 @@ MemoryLimit memory(const Plan& plan, const Profile& profile, const Cluster* clus
   return device_memory(profile, cluster, plan.ranks(), plan.data_parallel);
 }
 
+/// `h100.yaml: 2 nodes of 8 H100 SXM`.
+std::string describe(const Cluster& cluster) {
+  const std::string file = std::filesystem::path(cluster.path).filename().string();
+  if (cluster.nodes.empty()) return fmt::format("{}: {} ranks", file, cluster.ranks);
+  std::string list;
+  for (const NodeKind& kind : cluster.nodes) {
+    list += fmt::format("{}{} node{} of {} {}", list.empty() ? "" : ", ", kind.count,
+                        kind.count == 1 ? "" : "s", kind.devices,
+                        kind.device.empty() ? "devices" : kind.device);
+  }
+  return fmt::format("{}: {}", file, list);
+}
+
+std::string costs_from(const Profile& profile) {
+  const std::string note = estimate_note(profile);
+  return note.empty() ? fmt::format("measured on {}", profile.device.name) : note;
+}
+
 }  // namespace
 
 PlanInputs plan_inputs(const Plan& plan, const Graph& model, const Slicing& slicing,
@@ -101,7 +121,9 @@ PlanInputs plan_inputs(const Plan& plan, const Graph& model, const Slicing& slic
   return {.costs = plan_costs(plan, model, slicing, profile, on),
           .network = plan.ranks() > 1 ? plan_network(profile, on) : Network(),
           .memory = memory(plan, profile, on),
-          .probe = profile.probe};
+          .probe = profile.probe,
+          .cluster = on ? describe(*on) : "",
+          .costs_from = costs_from(profile)};
 }
 
 bool needs_adaptive(const Plan& plan) {

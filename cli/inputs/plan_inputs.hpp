@@ -1,6 +1,8 @@
 // Inputs of a plan's simulation, from the files that the plan names.
 #pragma once
 
+#include <string>
+
 #include "pipeline/plan/cuda_graphs.hpp"
 #include "pipeline/plan/plan.hpp"
 #include "pipeline/profile/profile.hpp"
@@ -14,7 +16,8 @@ struct PlanInputs {
   Costs costs;
   Network network;
   MemoryLimit memory;
-  Probe probe;  // of the profile
+  Probe probe;                      // of the profile
+  std::string cluster, costs_from;  // for people: "" without a cluster; `measured on …`
 };
 
 /// Reads the plan's profile and cluster. `graphs`: whether steps are to be replayed

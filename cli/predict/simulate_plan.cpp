@@ -4,8 +4,22 @@
 #include "cli/predict/simulate_study.hpp"
 #include "pipeline/job/parameters.hpp"
 #include "pipeline/plan/plan.hpp"
+#include "pipeline/plan/stage_names.hpp"
 
 namespace penstock::cli {
+
+namespace {
+
+std::vector<PageFact> facts(const Plan& plan, const PlanInputs& inputs) {
+  std::vector<PageFact> facts = {{"schedule", plan.program.empty() ? plan.schedule : plan.program},
+                                 {"replicas", std::to_string(plan.data_parallel)},
+                                 {"microbatch", std::to_string(plan.microbatch)}};
+  if (!inputs.cluster.empty()) facts.push_back({"cluster", inputs.cluster});
+  facts.push_back({"costs", inputs.costs_from});
+  return facts;
+}
+
+}  // namespace
 
 Study plan_study(const SimulateOptions& options) {
   Plan plan = read_plan(options.plan);
@@ -23,6 +37,10 @@ Study plan_study(const SimulateOptions& options) {
   study.costs = std::move(inputs.costs);
   study.network = std::move(inputs.network);
   study.memory = std::move(inputs.memory);
+  study.facts = facts(plan, inputs);
+  study.modules = stage_names(model, slicing.stage_of_operator, study.program.stage_count());
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage)
+    study.modules[stage] += recompute_note(plan.stages[stage].recompute);
   return study;
 }
 

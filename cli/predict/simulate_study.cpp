@@ -210,6 +210,23 @@ AdaptiveProblem problem_of(const Study& study, const Program& stand_in) {
           .memory = study.memory};
 }
 
+/// What was given, as it was typed.
+std::vector<PageFact> facts(const SimulateOptions& options) {
+  std::vector<PageFact> facts = {{options.schedule.empty() ? "program" : "schedule",
+                                  options.schedule.empty() ? options.program : options.schedule}};
+  const std::pair<const char*, const std::string*> given[] = {
+      {"forward", &options.forward},
+      {"backward", &options.backward},
+      {"backward for the input", &options.backward_input},
+      {"backward for the weight", &options.backward_weight},
+      {"message", &options.message},
+      {"bandwidth", &options.bandwidth},
+      {"latency", &options.latency}};
+  for (const auto& [name, text] : given)
+    if (!text->empty()) facts.push_back({name, *text});
+  return facts;
+}
+
 }  // namespace
 
 Study make_study(const SimulateOptions& options) {
@@ -238,6 +255,7 @@ Study make_study(const SimulateOptions& options) {
   study.title = options.schedule.empty() ? options.program : options.schedule;
   Program program = options.schedule.empty() ? from_file(options) : from_schedule(options);
   const std::string place = options.schedule.empty() ? options.program : "--schedule";
+  study.facts = facts(options);
   StageCosts each;
   read_times(options, program, each);
   read_memory(options, program, each, study);

@@ -11,6 +11,7 @@
 #include "pipeline/program/program.hpp"
 #include "simulator/costs/memory_limit.hpp"
 #include "simulator/engine/costs.hpp"
+#include "simulator/explain/html.hpp"
 #include "simulator/network/network.hpp"
 
 namespace penstock::cli {
@@ -22,6 +23,8 @@ struct Study {
   Costs costs;
   Network network;
   MemoryLimit memory;
+  std::vector<PageFact> facts;       // for a page's head
+  std::vector<std::string> modules;  // by stage; empty: not known
 };
 
 /// Throws InputError for flags that are missing or do not go together, each with its cure.

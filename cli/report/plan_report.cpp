@@ -6,9 +6,9 @@
 
 #include "base/quantity.hpp"
 #include "cli/report/search_report.hpp"
-#include "cli/report/stage_names.hpp"
 #include "cli/report/table.hpp"
 #include "pipeline/plan/sharing.hpp"
+#include "pipeline/plan/stage_names.hpp"
 
 namespace penstock::cli {
 

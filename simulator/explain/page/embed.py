@@ -1,6 +1,6 @@
-"""Makes a C++ header of the page's files: embed.py OUTPUT.hpp FRAME.html STYLE.css SCRIPT.js…
+"""Makes a C++ header of the page's files: embed.py OUTPUT.hpp FILE…
 
-Each file becomes one raw string literal; the scripts keep the order in which they are given.
+Each becomes one raw string literal, named after it: page.css is page_css.
 """
 
 import sys
@@ -11,20 +11,19 @@ END = "penstock"
 
 
 def literal(path):
-    text = Path(path).read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
     if len(text.encode()) >= LONGEST or f"){END}\"" in text:
         sys.exit(f"{path}: too long for one string literal, or holds its end; split the file")
     return f'R"{END}({text}){END}"'
 
 
-def main(output, frame, style, *scripts):
+def main(output, *files):
     lines = ["// Written by simulator/explain/page/embed.py.", "#pragma once", "",
-             "#include <string_view>", "", "namespace penstock::page_files {", "",
-             f"inline constexpr std::string_view frame = {literal(frame)};",
-             f"inline constexpr std::string_view style = {literal(style)};",
-             "inline constexpr std::string_view scripts[] = {",
-             ",\n".join(literal(script) for script in scripts), "};", "",
-             "}  // namespace penstock::page_files", ""]
+             "#include <string_view>", "", "namespace penstock::page_files {", ""]
+    for path in map(Path, files):
+        name = path.name.replace(".", "_")
+        lines.append(f"inline constexpr std::string_view {name} = {literal(path)};")
+    lines += ["", "}  // namespace penstock::page_files", ""]
     Path(output).write_text("\n".join(lines), encoding="utf-8")
 
 

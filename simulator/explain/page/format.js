@@ -34,8 +34,14 @@ function formatBytes(bytes) {
   return threeDigits(bytes / 1024, ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"], 1024);
 }
 
+/** `+1.23 ms`, `−4.5 %`; nothing before 0. */
+function signed(value, text) {
+  return value > 0 ? `+${text}` : text;
+}
+
 function formatShare(part, whole) {
-  return `${(whole > 0 ? (100 * part) / whole : 0).toFixed(1)} %`;
+  const percent = (whole > 0 ? (100 * part) / whole : 0).toFixed(1).replace(/^-0\.0$/, "0.0");
+  return `${percent.replace("-", "−")} %`;
 }
 
 function plural(count, what) {
@@ -62,6 +68,19 @@ function colour(name) {
 }
 function forgetColours() {
   colours = {};
+}
+
+/** A colour of the page with that share of white: `tinted("F", 0.5)`. */
+function tinted(name, white) {
+  if (!white) return colour(name);
+  return (
+      colours[`${name} ${white}`] ??= "#" +
+          [1, 3, 5]
+              .map((at) => {
+                const part = parseInt(colour(name).slice(at, at + 2), 16);
+                return Math.round(part + (255 - part) * white).toString(16).padStart(2, "0");
+              })
+              .join(""));
 }
 
 /** Coloured boxes with their names and, where given, values. Entries of 0 are left out. */

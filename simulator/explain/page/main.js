@@ -1,7 +1,6 @@
 // Puts the page together and answers mouse and keys.
 
 const timeline = byId("timeline");
-const tooltip = byId("tooltip");
 let frame = 0;
 
 /** Draws once per frame, however often it is asked. */
@@ -9,12 +8,14 @@ function redraw() {
   if (!frame) frame = requestAnimationFrame(drawNow);
 }
 
+/** The canvas is as high as the window at most, and stays in it while the page is scrolled. */
 function drawNow() {
   frame = 0;
+  const whole = layout.height + axisHeight;
+  byId("rows").style.height = `${whole}px`;
   view.width = timeline.clientWidth;
-  view.height = Math.min(layout.height + axisHeight, Math.round(window.innerHeight * 0.72));
-  byId("rows").style.height = `${layout.height + axisHeight}px`;
-  view.top = timeline.scrollTop;
+  view.height = Math.min(whole, window.innerHeight);
+  view.top = Math.max(0, Math.min(-byId("rows").getBoundingClientRect().top, whole - view.height));
   drawAll();
   const span = view.to - view.from;
   const range = byId("range");
@@ -23,33 +24,23 @@ function drawNow() {
   range.dataset.to = view.to;
 }
 
-function tell(event, x, y) {
-  const step = stepOfEvent.get(`${event.rank} ${event.name}`);
-  const length = event.end - event.start;
-  const moment = (time) => formatMoment(time, data.makespan_s, length / 100);
-  const where = event.peer < 0 ? `rank ${event.rank}` :
-      isSend(event) ? `rank ${event.rank} → ${event.peer}` :
-                      `rank ${event.rank} ← ${event.peer}`;
-  const bytes = event.peer < 0 ? "" : `, ${formatBytes(event.bytes)}`;
-  tooltip.replaceChildren(
-      make("b", {}, event.name), make("div", {}, `${kinds[event.kind]}, ${where}${bytes}`),
-      make("div", {}, `${formatSeconds(length)}: ${moment(event.start)} – ${moment(event.end)}`),
-      ...(step ?
-              [make(
-                  "div", {class: "path"}, `on the critical path; had to wait for ${step.cause}`)] :
-              []));
-  tooltip.hidden = false;
-  const room = tooltip.getBoundingClientRect();
-  tooltip.style.left = `${Math.max(4, Math.min(x + 14, window.innerWidth - room.width - 8))}px`;
-  tooltip.style.top =
-      `${y + 18 + room.height > window.innerHeight ? y - room.height - 10 : y + 18}px`;
+/** Scrolls the page as far as it takes to see that row of the timeline. */
+function showRow(index) {
+  const top = byId("rows").getBoundingClientRect().top + axisHeight + layout.rows[index].y;
+  if (top < axisHeight || top + layout.rows[index].height > window.innerHeight)
+    window.scrollBy(0, top - window.innerHeight / 3);
 }
 
 function hover(event) {
   const box = canvas.getBoundingClientRect();
-  const found = eventUnder(event.clientX - box.left, event.clientY - box.top);
+  const x = event.clientX - box.left;
+  const y = event.clientY - box.top;
+  const found = eventUnder(x, y);
+  const row = memoryUnder(x, y);
   if (found)
-    tell(found, event.clientX, event.clientY);
+    tell(describe(found), event.clientX, event.clientY);
+  else if (row)
+    tell(describeMemory(row, view.time(x)), event.clientX, event.clientY);
   else
     tooltip.hidden = true;
   if (found !== hovered) redraw();
@@ -65,15 +56,14 @@ function unhover() {
 function listenToMouse() {
   let drag = null;
   canvas.addEventListener("pointerdown", (event) => {
-    drag = {x: event.clientX, y: event.clientY};
+    drag = event.clientX;
     canvas.setPointerCapture(event.pointerId);
   });
   canvas.addEventListener("pointermove", (event) => {
-    if (!drag) return hover(event);
+    if (drag === null) return hover(event);
     timeline.classList.add("dragging");
-    view.pan(((drag.x - event.clientX) * (view.to - view.from)) / (view.width - gutter));
-    timeline.scrollTop += drag.y - event.clientY;
-    drag = {x: event.clientX, y: event.clientY};
+    view.pan((drag - event.clientX) / view.scale());
+    drag = event.clientX;
     unhover();
   });
   for (const end of ["pointerup", "pointercancel"]) {
@@ -87,24 +77,30 @@ function listenToMouse() {
     view.zoom(0.4, view.time(event.clientX - canvas.getBoundingClientRect().left));
     redraw();
   });
-  canvas.addEventListener("wheel", (event) => {
-    event.preventDefault();
-    if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
-      view.pan((event.deltaX * (view.to - view.from)) / view.width);
-    } else {
-      const time = view.time(Math.max(gutter, event.clientX - canvas.getBoundingClientRect().left));
-      view.zoom(Math.exp(Math.max(-120, Math.min(120, event.deltaY)) * 0.0025), time);
-    }
-    tooltip.hidden = true;
-    redraw();
-  }, {passive: false});
+  canvas.addEventListener("wheel", turnWheel, {passive: false});
+}
+
+/** With a key it zooms (pinching a touchpad counts as one), sideways it pans; else the page
+ * scrolls. */
+function turnWheel(event) {
+  if (event.ctrlKey || event.metaKey) {
+    const time = view.time(Math.max(gutter, event.clientX - canvas.getBoundingClientRect().left));
+    view.zoom(Math.exp(Math.max(-120, Math.min(120, event.deltaY)) * 0.0025), time);
+  } else if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+    view.pan(event.deltaX / view.scale());
+  } else {
+    return;
+  }
+  event.preventDefault();
+  tooltip.hidden = true;
+  redraw();
 }
 
 const keys = {
   "+": () => view.zoom(0.7, (view.from + view.to) / 2),
   "=": () => view.zoom(0.7, (view.from + view.to) / 2),
   "-": () => view.zoom(1 / 0.7, (view.from + view.to) / 2),
-  "0": () => view.set(0, data.makespan_s),
+  "0": () => view.set(0, data.span_s),
   ArrowLeft: () => view.pan(-(view.to - view.from) / 8),
   ArrowRight: () => view.pan((view.to - view.from) / 8),
 };
@@ -122,56 +118,60 @@ function listenToControls() {
       redraw();
     });
   }
-  for (const name of ["path", "transfers", "memory"]) {
+  const there =
+      {path: path.length > 0, transfers: hasTransfers, memory: hasMemory, labels: crowded};
+  for (const name of ["path", "transfers", "memory", "labels"]) {
     const box = byId(`show-${name}`);
     box.checked = view.show[name];
+    box.parentElement.hidden = !there[name];
     box.addEventListener("change", () => {
       view.show[name] = box.checked;
       layout = layOut();
       redraw();
     });
   }
-  byId("show-memory").disabled = !hasMemory;
 }
 
-/** A row of the list shows its step, with as much around it as it is long. */
-function choose(step) {
-  chosen = step;
-  const margin = Math.max(step.end - step.start, data.makespan_s * 1e-3);
-  view.set(step.start - 2 * margin, step.end + 2 * margin);
-  const row = layout.rows[step.rank];
-  if (row.y < timeline.scrollTop ||
-      row.y + row.height > timeline.scrollTop + view.height - axisHeight) {
-    timeline.scrollTop = row.y - view.height / 3;
-  }
-  fillPathRows();
-  redraw();
+function limitLegend() {
+  const limits = rows.map((row) => row.limit_bytes).filter((limit) => limit !== undefined);
+  if (!limits.length) return [];
+  const off = limits.some((limit) => limit > topBytes);
+  return [[off ? "memory limit (dotted: above the chart)" : "memory limit", "limit"]];
 }
 
-function listenToList() {
-  byId("path-list").addEventListener("scroll", fillPathRows);
-  byId("path-rows").addEventListener("click", (event) => {
-    const row = event.target.closest("tr[data-step]");
-    if (row) choose(path[Number(row.dataset.step)]);
-  });
+/** Kinds that share a name and a colour are named once. */
+function kindLegend() {
+  const entries = new Map(usedKinds.map(
+      (kind) => kind.startsWith("RECV") ? ["waits for a message", "wait"] :
+                                          [kinds[kind], colourOfKind[kind]]));
+  return [
+    ...entries, ...(path.length ? [["critical path", "path"]] : []),
+    ...(tints.some((tint) => tint > 0) ? [["later stages of a rank are lighter", "tints"]] : []),
+    ...(comparison ?
+            [["end of the predicted step", "predicted"], ["end of the measured step", "measured"]] :
+            []),
+    ...(hasMemory ? limitLegend() : [])
+  ];
+}
+
+function fillHead() {
+  byId("title").textContent = data.title;
+  byId("shape").textContent = [
+    plural(ranks, "rank"), plural(data.stages.length, "stage"),
+    plural(data.microbatches, "microbatch")
+  ].join(", ");
+  byId("facts").replaceChildren(...data.facts.map(
+      ([name, text]) => make("div", {}, make("dt", {}, name), make("dd", {}, text))));
+  fillLegend(byId("legend"), kindLegend());
 }
 
 function start() {
-  byId("title").textContent = data.title;
-  byId("shape").textContent = [
-    plural(ranks.length, "rank"), plural(data.stages, "stage"),
-    plural(data.microbatches, "microbatch")
-  ].join(", ");
-  fillLegend(byId("legend"), kindLegend());
-  fillFigures();
-  fillPath();
-  fillPathRows();
-  fillIdle();
-  fillMemory();
+  fillHead();
+  fillReport();
   listenToMouse();
   listenToControls();
-  listenToList();
-  timeline.addEventListener("scroll", redraw);
+  window.addEventListener("scroll", redraw, {passive: true});
+  window.addEventListener("resize", redraw);
   new ResizeObserver(redraw).observe(timeline);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     forgetColours();
@@ -182,8 +182,8 @@ function start() {
 
 // Where an action is on the screen: for tests and for scripts in the browser's console.
 window.penstockPage = {
-  place(rank, name) {
-    const events = [ranks[rank].compute, ...ranks[rank].channels].flat();
+  place(row, name) {
+    const events = [rows[row].compute, ...rows[row].channels].flat();
     const event = events.find((candidate) => candidate.name === name);
     if (!event) return null;
     const box = canvas.getBoundingClientRect();

@@ -1,6 +1,7 @@
-// The data of the page, arranged for drawing: each rank has lanes of events that do not overlap.
+// The data of the page, arranged for drawing: each row has lanes of events that do not overlap.
 
 const data = JSON.parse(byId("data").textContent);
+const {simulation, comparison} = data;  // the page has one of them
 
 const kinds = {
   F: "forward",
@@ -33,14 +34,30 @@ function isSend(event) {
   return event.kind === "SEND_F" || event.kind === "SEND_B";
 }
 
+function isWait(event) {
+  return event.kind === "RECV_F" || event.kind === "RECV_B";
+}
+
+/** By stage how light it is drawn: 0 the first of its rank, 0.5 the last. */
+const stagesOfRank = Map.groupBy(data.stages.keys(), (stage) => data.stages[stage].rank);
+const tints = data.stages.map(({rank}, stage) => {
+  const all = stagesOfRank.get(rank);
+  return all.length < 2 ? 0 : (0.5 * all.indexOf(stage)) / (all.length - 1);
+});
+
+function stageOf(name) {
+  return Number(name.match(/\d+/)[0]);
+}
+
 /** What takes no time is not drawn. A lane per channel, so that no lane overlaps itself. */
-function makeRank(rank, index) {
+function makeRow(row, index) {
   const compute = [];
   const channels = new Map();
-  for (const [kind, name, start, end, bytes, peer] of rank.events) {
+  for (const [kind, name, start, end, bytes, peer] of row.events) {
     if (end <= start) continue;
+    const tint = tints[stageOf(name)] ?? 0;
     const event =
-        {kind: data.kinds[kind], number: kind, name, start, end, bytes, peer, rank: index};
+        {kind: data.kinds[kind], number: kind, name, start, end, bytes, peer, tint, row: index};
     if (!isSend(event)) {
       compute.push(event);
       continue;
@@ -49,27 +66,39 @@ function makeRank(rank, index) {
     if (!channels.has(key)) channels.set(key, []);
     channels.get(key).push(event);
   }
-  return {...rank, index, compute, channels: [...channels.values()]};
+  const peak = row.curve.reduce((most, [, bytes]) => Math.max(most, bytes), 0);
+  return {...row, index, peak, compute, channels: [...channels.values()]};
 }
 
-const ranks = data.ranks.map(makeRank);
-const path = data.path.steps.map(([part, cause, rank, receiver, name, start, end], index) => ({
-                                   part: data.path.parts[part],
-                                   cause: data.path.causes[cause],
-                                   rank,
-                                   receiver,
-                                   name,
-                                   start,
-                                   end,
-                                   index
-                                 }));
-const stepOfEvent = new Map(path.map((step) => [`${step.rank} ${step.name}`, step]));
+const rows = data.rows.map(makeRow);
+const runsPerRank = comparison ? 2 : 1;
+const ranks = rows.length / runsPerRank;
+
+/** The same action of the other run, or undefined. */
+function counterpart(event) {
+  const other = comparison && rows[event.row ^ 1];
+  return other && [other.compute, ...other.channels].flat().find(({name}) => name === event.name);
+}
+
+const pathData = simulation ? simulation.path : {steps: []};
+const path = pathData.steps.map(([part, cause, rank, receiver, name, start, end], index) => ({
+                                  part: pathData.parts[part],
+                                  cause: pathData.causes[cause],
+                                  row: rank,
+                                  receiver,
+                                  name,
+                                  start,
+                                  end,
+                                  index
+                                }));
+const stepOfEvent = new Map(path.map((step) => [`${step.row} ${step.name}`, step]));
 const usedKinds = Object.keys(kinds).filter(
-    (kind) => ranks.some(
-        (rank) => rank.compute.some((event) => event.kind === kind) ||
-            rank.channels.some((lane) => lane.some((event) => event.kind === kind))));
-const mostBytes = Math.max(1, ...data.ranks.map((rank) => rank.peak_bytes));
-const hasMemory = data.ranks.some((rank) => rank.peak_bytes > 0);
+    (kind) => rows.some(
+        (row) => row.compute.some((event) => event.kind === kind) ||
+            row.channels.some((lane) => lane.some((event) => event.kind === kind))));
+const mostBytes = Math.max(1, ...rows.map((row) => row.peak));
+const hasTransfers = rows.some((row) => row.channels.length > 0);
+const hasMemory = rows.some((row) => row.peak > 0);
 
 /** The first of `items` whose `end` is above `time`; ends ascend. */
 function firstAfter(items, time) {
@@ -88,4 +117,18 @@ function firstAfter(items, time) {
 function eventAt(lane, time) {
   const event = lane[firstAfter(lane, time)];
   return event && event.start <= time ? event : null;
+}
+
+/** The index of the sample that holds at `time`, or -1 before the first. */
+function sampleAt(curve, time) {
+  let low = 0;
+  let high = curve.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (curve[middle][0] > time)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low - 1;
 }

@@ -43,6 +43,38 @@ def test_the_error_is_told_by_step_action_rank_and_transfer(tmp_path):
     assert sorted(tmp_path.iterdir()) == before  # nothing is written
 
 
+def test_errors_by_cause_add_up_to_the_error_of_the_step(tmp_path):
+    predicted = trace(tmp_path / "predicted.json")
+    actual = trace(tmp_path / "actual.json", "--latency", "1ms", forward="1.5ms")
+    lines = run("compare", predicted, actual).stdout.split("Errors by cause")[1].splitlines()
+    # By hand: rank 1 waits until the first F is done on rank 0 (1 and 1.5 ms) and after its last B
+    # until that of rank 0 is (2 ms, and what a message takes); a message on its way keeps rank 1
+    # for 1 ms at first and, sent by it, at last, and rank 0 once.
+    rows = [line.split() for line in lines if line.strip()[:1] in ("0", "1", "m")]
+    assert rows[:2] == [
+        "0 -1.00 ms -8.0 % -1.50 ms -12.0 % -1.00 ms -8.0 % 0 s +0.0 % -3.50 ms -28.0 %".split(),
+        "1 -1.00 ms -8.0 % -500 us -4.0 % -2.00 ms -16.0 % 0 s +0.0 % -3.50 ms -28.0 %".split()]
+    assert rows[2] == (
+        "mean -1.00 ms -8.0 % -1.00 ms -8.0 % -1.50 ms -12.0 % 0 s +0.0 % -3.50 ms -28.0 %".split())
+
+
+@pytest.mark.parametrize("page", ["missing/out.html", "."])
+def test_a_page_that_cannot_be_written_is_refused_before_anything_is_printed(tmp_path, page):
+    predicted = trace(tmp_path / "predicted.json")
+    done = run("compare", predicted, predicted, "--html", tmp_path / page)
+    assert done.returncode == 2 and done.stdout == ""
+    assert sorted(tmp_path.iterdir()) == [predicted]
+
+
+def test_a_page_is_written_beside_the_same_text(tmp_path):
+    predicted = trace(tmp_path / "predicted.json")
+    page = tmp_path / "out.html"
+    without = run("compare", predicted, predicted)
+    done = run("compare", predicted, predicted, "--html", page)
+    assert done.returncode == 0 and done.stdout == without.stdout
+    assert "<!doctype html>" in page.read_text()
+
+
 def test_a_timeline_agrees_with_itself(tmp_path):
     predicted = trace(tmp_path / "predicted.json")
     done = run("compare", predicted, predicted)

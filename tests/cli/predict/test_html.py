@@ -2,108 +2,63 @@
 adds up."""
 
 import json
-import os
-import shutil
-import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 webdriver = pytest.importorskip("selenium.webdriver")
 from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-ROOT = Path(__file__).parents[3]
-PENSTOCK = Path(os.environ.get("PENSTOCK_BUILD", ROOT / "build")) / "penstock"
-DRIVER = shutil.which("chromedriver")
-BROWSER = shutil.which("chromium")
+sys.path.insert(0, str(Path(__file__).parent))
+from browsing import (browser, check_width, drawn, frame, move_to, needs_chromium, opened, pixel,
+                      pixels, place, shown)
+from planning import MODELS, PENSTOCK, ROOT
+from planning import run as run_command
 
-pytestmark = pytest.mark.skipif(
-    not (DRIVER and BROWSER),
-    reason="no Chromium: the packages chromium and chromium-driver are missing")
+assert browser and opened  # fixtures
+pytestmark = needs_chromium
 
 STUDY = ["--schedule", "1f1b", "--ranks", 4, "--microbatches", 8, "--forward", "1ms",
          "--backward", "2ms", "--message", "16MB", "--bandwidth", "100GB/s", "--latency", "40us",
          "--saved", "64MB"]
 
 
+LARGE = ["--schedule", "1f1b", "--ranks", 64, "--microbatches", 512, "--forward", "1ms",
+         "--backward", "2ms", "--message", "16MB", "--bandwidth", "100GB/s", "--latency", "40us",
+         "--saved", "64MB"]
+
+
 def simulate(*arguments):
-    return subprocess.run([str(PENSTOCK), "simulate", *map(str, arguments)], capture_output=True,
-                          text=True, timeout=120)
+    return run_command(PENSTOCK, "simulate", *arguments)
 
 
-@pytest.fixture(scope="module")
-def browser():
-    options = webdriver.ChromeOptions()
-    options.binary_location = BROWSER
-    for flag in ["--headless=new", "--window-size=1400,1000", "--disable-dev-shm-usage",
-                 "--hide-scrollbars"]:
-        options.add_argument(flag)
-    if os.geteuid() == 0:
-        options.add_argument("--no-sandbox")  # Chromium's sandbox does not start for root
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    yield driver
-    driver.quit()
+def written(path, *arguments):
+    done = simulate(*arguments, "--html", path, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     """The page's file, and what the same simulation says as JSON."""
     path = tmp_path_factory.mktemp("html") / "out.html"
-    done = simulate(*STUDY, "--html", path, "--json")
-    assert done.returncode == 0, done.stderr
-    return path, json.loads(done.stdout)
+    return path, written(path, *STUDY)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    path = tmp_path_factory.mktemp("html") / "large.html"
+    written(path, *LARGE)
+    return path
 
 
 @pytest.fixture
-def page(browser, study):
-    complaints(browser)
-    browser.get(study[0].as_uri())
-    yield browser
-    assert complaints(browser) == []
-
-
-def complaints(browser):
-    """Errors and refused requests. That `pixel` reads the canvas slowly is no fault of the page."""
-    return [entry["message"] for entry in browser.get_log("browser")
-            if "getImageData" not in entry["message"]]
-
-
-def shown(page):
-    """The seconds that the timeline shows."""
-    frame(page)
-    span = page.find_element(By.ID, "range")
-    return float(span.get_attribute("data-from")), float(span.get_attribute("data-to"))
-
-
-def frame(page):
-    """Waits until what was asked for is drawn."""
-    page.execute_async_script(
-        "const done = arguments[0]; "
-        "requestAnimationFrame(() => requestAnimationFrame(() => done()));")
-
-
-def pixel(page, x, y):
-    """Red, green, blue and opacity of a point of the window, on the canvas."""
-    return page.execute_script("""
-        const canvas = document.getElementById("canvas"), box = canvas.getBoundingClientRect();
-        const ratio = canvas.width / box.width;
-        const x = (arguments[0] - box.left) * ratio, y = (arguments[1] - box.top) * ratio;
-        return [...canvas.getContext("2d").getImageData(x, y, 1, 1).data];""", x, y)
-
-
-def place(page, rank, name):
-    found = page.execute_script("return penstockPage.place(arguments[0], arguments[1])", rank, name)
-    assert found, f"{name} is not on the timeline of rank {rank}"
-    return found
-
-
-def move_to(page, at):
-    actions = ActionChains(page)
-    actions.w3c_actions.pointer_action.move_to_location(round(at["x"]), round(at["y"]))
-    actions.perform()
+def page(opened, study):
+    return opened(study[0])
 
 
 def test_the_page_shows_what_the_simulation_says(page, study):
@@ -140,6 +95,35 @@ def test_hovering_an_action_tells_its_name_and_times(page):
     assert not tooltip.is_displayed()
 
 
+def turn_wheel(page, at, by, *keys):
+    actions = ActionChains(page)
+    for key in keys:
+        actions.key_down(key)
+    actions.scroll_from_origin(
+        ScrollOrigin.from_viewport(round(at["x"]), round(at["y"])), 0, by)
+    for key in keys:
+        actions.key_up(key)
+    actions.perform()
+
+
+def test_the_wheel_scrolls_the_page_unless_a_key_is_held_and_the_page_says_so(opened, large):
+    page = opened(large)
+    whole = shown(page)
+    turn_wheel(page, {"x": 700, "y": 500}, 400)
+    # Scrolling takes a few frames.
+    page.execute_async_script(
+        "const done = arguments[0]; const wait = () => scrollY >= 300 ? done() : "
+        "requestAnimationFrame(wait); wait();")
+    assert shown(page) == whole
+    before = page.execute_script("return scrollY")
+    turn_wheel(page, {"x": 700, "y": 500}, -400, Keys.CONTROL)
+    zoomed = shown(page)
+    assert zoomed[1] - zoomed[0] < whole[1] - whole[0]
+    assert page.execute_script("return scrollY") == before
+    hint = page.find_element(By.CLASS_NAME, "hint").text
+    assert "Ctrl or ⌘ with the wheel zooms, the wheel alone scrolls the page" in hint
+
+
 def test_keys_buttons_wheel_and_drag_change_what_is_shown(page, study):
     end = study[1]["makespan_s"]
     canvas = page.find_element(By.ID, "timeline")
@@ -153,9 +137,7 @@ def test_keys_buttons_wheel_and_drag_change_what_is_shown(page, study):
     assert shown(page) == (0, end)
 
     at = place(page, 0, "0F3")
-    wheel = webdriver.common.actions.wheel_input.ScrollOrigin.from_viewport(
-        round(at["x"]), round(at["y"]))
-    ActionChains(page).scroll_from_origin(wheel, 0, -500).perform()
+    turn_wheel(page, at, -500, Keys.CONTROL)
     zoomed = shown(page)
     assert zoomed[0] < at["start"] < zoomed[1] and zoomed[1] - zoomed[0] < end
     # What was under the mouse has stayed there, to a pixel.
@@ -219,31 +201,159 @@ def test_memory_is_drawn_and_listed_by_rank(page, study):
     assert page.find_element(By.ID, "canvas").size["height"] < height
 
 
-def test_dark_mode_changes_the_page_and_the_drawing(page):
-    frame(page)
-    ground = page.find_element(By.TAG_NAME, "body").value_of_css_property("background-color")
-    lane = pixel(page, place(page, 3, "3F0")["x"] - 60, place(page, 3, "3F0")["y"])
-    page.execute_cdp_cmd("Emulation.setEmulatedMedia",
-                         {"features": [{"name": "prefers-color-scheme", "value": "dark"}]})
-    try:
-        frame(page)
+def test_dark_mode_changes_the_page_and_the_drawing(opened, study):
+    looks = []
+    for scheme in ("light", "dark"):
+        page = opened(study[0], scheme=scheme)
         body = page.find_element(By.TAG_NAME, "body")
-        assert body.value_of_css_property("background-color") != ground
-        assert pixel(page, place(page, 3, "3F0")["x"] - 60, place(page, 3, "3F0")["y"]) != lane
-    finally:
-        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        at = place(page, 3, "3F0")
+        looks.append((body.value_of_css_property("background-color"),
+                      pixel(page, at["x"] - 60, at["y"])))
+    assert looks[0][0] != looks[1][0] and looks[0][1] != looks[1][1]
 
 
-def test_a_long_path_is_listed_as_far_as_it_is_in_sight(browser, tmp_path):
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 500])
+def test_64_ranks_and_512_microbatches_are_drawn_at_any_width_in_both_schemes(
+        opened, large, width, scheme):
+    page = opened(large, width, scheme)  # which checks that nothing complains
+    check_width(page)
+    for kind in ("F", "B", "path"):
+        assert drawn(page, kind)[0] > 0
+    for what in ("transfers", "memory", "labels"):
+        page.find_element(By.ID, f"show-{what}").click()
+    check_width(page)
+    assert drawn(page, "curve")[0] > 0
+    page.execute_script("scrollTo(0, document.documentElement.scrollHeight)")
+    frame(page)
+    check_width(page)
+
+
+def test_actions_below_a_pixel_make_no_stripes(opened, tmp_path):
+    path = tmp_path / "narrow.html"
+    # Rank 1 is busy from its first F to its last B, 3 ms after 3 ms: 0.4 pixels after 0.8.
+    step = written(path, "--schedule", "1f1b", "--ranks", 2, "--microbatches", 1000,
+                   "--forward", "1ms", "--backward", "2ms")
+    page = opened(path)
+    page.find_element(By.ID, "show-path").click()
+    frame(page)
+    at = place(page, 1, "1F500")
+    columns, height = 200, 24
+    found = pixels(page, round(at["x"]) - columns // 2, round(at["y"]) - height // 2, columns,
+                   height)
+    rows = [found[row * columns:(row + 1) * columns] for row in range(height)]
+    # Moving averages over at least two periods, twice: each leaves at most an eighth of a wave. So
+    # the edge between two colours moves by a 64th of the height, and a pixel there by as much of
+    # 255.
+    assert all(max(part) - min(part) <= 255 * height / 64
+               for row in rows for part in zip(*row, strict=True))
+    # The two colours have their shares of the height: F a third, B the rest.
+    forward = [row[0] for row in rows].count(rows[-1][0])
+    assert abs(forward - height / 3) <= 1.5
+    assert rows[0][0] != rows[-1][0] and step["bubble"] < 0.01
+
+
+def test_the_critical_path_of_64_ranks_is_a_line_through_all_of_them(opened, large):
+    page = opened(large)
+    count, whole = drawn(page, "path")
+    assert 0.002 * whole < count < 0.05 * whole  # to be seen, and hides nothing
+    for row in range(0, 64, 7):
+        at = place(page, row, f"{row}F0")
+        strip = pixels(page, 120, round(at["y"]) - 5, 1200, 10)
+        assert [211, 18, 95, 255] in strip  # --path
+
+
+def test_a_path_to_and_fro_too_fast_for_a_line_is_drawn_at_the_feet_of_its_ranks(opened, tmp_path):
+    path = tmp_path / "fast.html"
+    written(path, "--schedule", "1f1b", "--ranks", 2, "--microbatches", 2000, "--forward", "1ms",
+            "--backward", "2ms", "--message", "16MB", "--bandwidth", "10GB/s")
+    page = opened(path)
+    canvas = page.find_element(By.ID, "canvas").size
+    page.find_element(By.ID, "show-transfers").click()
+    page.find_element(By.ID, "show-path").click()
+    frame(page)
+    at = place(page, 0, "0B1000")
+    middle = pixels(page, 300, round(at["y"]), 800, 1)
+    foot = pixels(page, 300, round(at["y"]) + 10, 800, 1)
+    page.find_element(By.ID, "show-path").click()
+    frame(page)
+    assert pixels(page, 300, round(at["y"]), 800, 1) == middle
+    assert pixels(page, 300, round(at["y"]) + 10, 800, 1) != foot
+    assert canvas["width"] > 1200
+
+
+def test_stages_of_one_rank_differ_in_colour_and_label(opened, tmp_path):
+    path = tmp_path / "zbv.html"
+    written(path, "--schedule", "zbv", "--ranks", 2, "--microbatches", 4, "--forward", "1ms",
+            "--backward-input", "1ms", "--backward-weight", "1ms")
+    page = opened(path)
+    first, last = (pixel(page, at["x"] - 12, at["y"] - 9)
+                   for at in (place(page, 0, "0F0"), place(page, 0, "3F0")))
+    assert first != last
+    assert first[2] > first[0] and last[2] > last[0]  # both blue
+    assert "later stages of a rank are lighter" in page.find_element(By.ID, "legend").text
+
+
+def test_a_memory_limit_is_a_line_in_the_charts_and_in_the_legend(opened, study, tmp_path):
+    page = opened(study[0])
+    assert drawn(page, "limit")[0] == 0
+    assert "memory limit" not in page.find_element(By.ID, "legend").text
+    for name, limit, told in [("near.html", "200MB", "memory limit"),
+                              ("far.html", "80GB", "memory limit (dotted: above the chart)")]:
+        written(tmp_path / name, *STUDY, "--memory", limit)
+        page = opened(tmp_path / name)
+        assert drawn(page, "limit")[0] > 100
+        assert told in page.find_element(By.ID, "legend").text.split("\n")
+
+
+def test_hovering_memory_tells_the_bytes_at_that_time_and_the_limit(opened, tmp_path):
+    path = tmp_path / "limit.html"
+    written(path, *STUDY, "--memory", "200MB")
+    page = opened(path)
+    at = place(page, 3, "3F0")
+    move_to(page, {"x": at["x"], "y": at["y"] + 40})
+    text = page.find_element(By.ID, "tooltip").text
+    assert "61.0 MiB" in text and "rank 3 at" in text and "limit 191 MiB" in text
+
+
+def test_the_head_tells_schedule_replicas_cluster_and_that_costs_are_estimated(opened, tmp_path):
+    model = MODELS / "gpt-meta.pt2"
+    if not model.exists():
+        pytest.skip(f"{model} is missing: the tests export it with torch from .venv")
+    (tmp_path / "job.yaml").write_text(
+        f"penstock: job\nmodel: {model}\nloss: cross_entropy\n"
+        "optimizer: {kind: adamw, learning_rate: 1e-3}\nglobal_batch: 8\n")
+    for arguments in (
+            ["profile", tmp_path / "job.yaml", "--device", "estimate", "--spec",
+             ROOT / "configs/devices/h100.yaml", "-o", tmp_path / "profile.json"],
+            ["plan", tmp_path / "profile.json", "--cluster",
+             ROOT / "configs/clusters/h100_node.yaml", "--ranks", 4, "--data-parallel", 2,
+             "--microbatches", 4, "--schedule", "1f1b", "-o", tmp_path / "plan.yaml", "--html",
+             tmp_path / "planned.html"]):
+        done = run_command(PENSTOCK, *arguments)
+        assert done.returncode == 0, done.stderr
+    written(tmp_path / "simulated.html", tmp_path / "plan.yaml")
+    for name in ("planned.html", "simulated.html"):
+        page = opened(tmp_path / name)
+        head = " ".join(page.find_element(By.ID, "facts").text.split())
+        assert "schedule 1f1b" in head and "replicas 2" in head
+        assert "cluster h100_node.yaml: 1 node of 8 H100 SXM" in head
+        assert "costs estimated from the figures of NVIDIA H100 SXM, not measured" in head
+        move_to(page, place(page, 1, "1F1"))
+        tooltip = page.find_element(By.ID, "tooltip").text
+        shown_plan = run_command(PENSTOCK, "show", tmp_path / "plan.yaml").stdout
+        modules = tooltip.split("stage 1: ")[1].split("\n")[0]
+        assert modules in shown_plan
+
+
+def test_a_long_path_is_listed_as_far_as_it_is_in_sight(opened, tmp_path):
     path = tmp_path / "long.html"
-    done = simulate("--schedule", "1f1b", "--ranks", 8, "--microbatches", 512, "--forward", "1ms",
-                    "--backward", "2ms", "--html", path, "--json")
-    steps = json.loads(done.stdout)["critical_path"]["steps"]
-    browser.get(path.as_uri())
-    assert 0 < len(browser.find_elements(By.CSS_SELECTOR, "#path-rows tr[data-step]")) < steps
-    browser.execute_script("const list = document.getElementById('path-list'); "
-                           "list.scrollTop = list.scrollHeight;")
-    frame(browser)
-    last = browser.find_elements(By.CSS_SELECTOR, "#path-rows tr[data-step]")[-1]
+    steps = written(path, "--schedule", "1f1b", "--ranks", 8, "--microbatches", 512, "--forward",
+                    "1ms", "--backward", "2ms")["critical_path"]["steps"]
+    page = opened(path)
+    assert 0 < len(page.find_elements(By.CSS_SELECTOR, "#path-rows tr[data-step]")) < steps
+    page.execute_script("const list = document.getElementById('path-list'); "
+                        "list.scrollTop = list.scrollHeight;")
+    frame(page)
+    last = page.find_elements(By.CSS_SELECTOR, "#path-rows tr[data-step]")[-1]
     assert int(last.get_attribute("data-step")) == steps - 1 and "0B511" in last.text
-    assert complaints(browser) == []

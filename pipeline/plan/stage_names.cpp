@@ -1,4 +1,4 @@
-#include "cli/report/stage_names.hpp"
+#include "pipeline/plan/stage_names.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-namespace penstock::cli {
+namespace penstock {
 
 namespace {
 
@@ -153,4 +153,4 @@ std::string recompute_note(const Recompute& recompute) {
   return fmt::format(" ({} unit{} recomputed)", recompute.units, recompute.units == 1 ? "" : "s");
 }
 
-}  // namespace penstock::cli
+}  // namespace penstock

@@ -7,7 +7,7 @@
 #include "graph/graph.hpp"
 #include "pipeline/plan/plan.hpp"
 
-namespace penstock::cli {
+namespace penstock {
 
 /// For every stage the modules that lie wholly in it, outermost first, runs of numbered ones drawn
 /// together: `embedding, layers.0-layers.3`. Of a module that is divided, what lies in the stage:
@@ -19,4 +19,4 @@ std::vector<std::string> stage_names(const Graph& model, const std::vector<int>&
 /// The remark after a stage's name: ` (recomputed)`, ` (2 units recomputed)` or nothing.
 std::string recompute_note(const Recompute& recompute);
 
-}  // namespace penstock::cli
+}  // namespace penstock
