@@ -16,8 +16,8 @@
 #include "cli/predict/simulate_study.hpp"
 #include "cli/predict/what_if.hpp"
 #include "cli/report/plan_report.hpp"
+#include "cli/report/profile_report.hpp"
 #include "cli/report/progress_line.hpp"
-#include "estimate/estimate.hpp"
 #include "pipeline/job/parameters.hpp"
 #include "simulator/costs/replays.hpp"
 #include "simulator/explain/explain.hpp"
@@ -81,7 +81,7 @@ int plan(const PlanOptions& options) {
   make_absolute(planned.plan.profile);
   make_absolute(planned.plan.cluster);
   for (const std::string& warning : planned.warnings) fmt::print(stderr, "warning: {}\n", warning);
-  if (const std::string note = estimate_note(profile); !note.empty())
+  if (const std::string note = costs_note(profile); !note.empty())
     fmt::print("costs      {}\n", note);
   fmt::print("{}", plan_report(planned, model));
   if (options.explain) {
