@@ -129,23 +129,21 @@ TEST_P(OfModel, IsCompleteInOrderConsistentAndEqualWhenReadBack) {
   EXPECT_EQ(to_json(made, partial_), read_file(partial_));
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, OfModel,
-                         ::testing::Values(Case{"pippy", "cross_entropy"},
-                                           Case{"iterative", "cross_entropy"},
-                                           Case{"image_classifier", "cross_entropy"},
-                                           Case{"transformer-text", "cross_entropy"},
-                                           Case{"transformer-text-dropout", "cross_entropy"},
-                                           Case{"transformer-static", "cross_entropy"},
-                                           Case{"everything", "cross_entropy"},
-                                           Case{"lstm", "cross_entropy"}, Case{"parameters", "mse"},
-                                           Case{"unet", "mse"}, Case{"outputs", "output"},
-                                           Case{"t5", "cross_entropy"},
-                                           Case{"pippy-f64", "bce_with_logits"}),
-                         [](const auto& param) {
-                           std::string name = param.param.model;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Models, OfModel,
+    ::testing::Values(Case{"pippy", "cross_entropy"}, Case{"iterative", "cross_entropy"},
+                      Case{"image_classifier", "cross_entropy"},
+                      Case{"transformer-text", "cross_entropy"},
+                      Case{"transformer-text-dropout", "cross_entropy"},
+                      Case{"transformer-static", "cross_entropy"},
+                      Case{"everything", "cross_entropy"}, Case{"lstm", "cross_entropy"},
+                      Case{"parameters", "mse"}, Case{"unet", "mse"}, Case{"outputs", "output"},
+                      Case{"t5", "cross_entropy"}, Case{"pippy-f64", "bce_with_logits"}),
+    [](const auto& param) {
+      std::string name = param.param.model;
+      std::ranges::replace(name, '-', '_');
+      return name;
+    });
 
 class ChainOfModel : public ProfilerTest, public ::testing::WithParamInterface<Case> {};
 
