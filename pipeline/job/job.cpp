@@ -17,6 +17,7 @@ namespace {
 
 constexpr int64_t max_steps = 1'000'000'000'000;
 constexpr std::array loss_names{"cross_entropy", "mse", "bce_with_logits", "output"};
+static_assert(loss_names.size() == static_cast<size_t>(Loss::output) + 1);  // in its order
 
 Loss parse_loss(YamlMap& map) {
   const std::string text = map.text("loss");

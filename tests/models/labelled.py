@@ -2,7 +2,7 @@
 are: targets are the labels shifted by one, those of -100 are left out. By `kind`:
 
     causal    cross-entropy, mean over the targets that count
-    classes   the same with a weight for each class
+    classes   the same with a weight for each class, and labels smoothed
     masked    the sum over a mask that comes with the data, divided by the mask's sum
     scaled    the cross-entropy times a number, so that it is not the loss itself
     whole     no mean but logits
@@ -35,8 +35,8 @@ class Labelled(nn.Module):
             losses = F.cross_entropy(logits, targets, reduction="none")
             mask = targets != IGNORED
             return (losses * mask).sum() / mask.sum()
-        weight = self.weights if self.kind == "classes" else None
-        loss = F.cross_entropy(logits, targets, weight, ignore_index=IGNORED)
+        more = {"weight": self.weights, "label_smoothing": 0.1} if self.kind == "classes" else {}
+        loss = F.cross_entropy(logits, targets, ignore_index=IGNORED, **more)
         return 2 * loss if self.kind == "scaled" else loss
 
 
