@@ -17,6 +17,7 @@
 #include "cli/predict/what_if.hpp"
 #include "cli/report/ending.hpp"
 #include "cli/report/plan_report.hpp"
+#include "cli/report/profile_report.hpp"
 #include "cli/report/progress_line.hpp"
 #include "cli/report/search_report.hpp"
 #include "cli/report/terminal.hpp"
@@ -100,7 +101,7 @@ int plan(const PlanOptions& options) {
   make_absolute(planned.plan.cluster);
   for (const std::string& warning : planned.warnings) fmt::print(stderr, "warning: {}\n", warning);
   const ReportStyle style{terminal_columns(), options.verbose};
-  if (const std::string note = estimate_note(profile); !note.empty())
+  if (const std::string note = costs_note(profile); !note.empty())
     fmt::print("{}", labelled("costs", note, style.columns));
   fmt::print("{}", plan_report(planned, model, style));
   if (options.explain) {

@@ -30,6 +30,11 @@ namespace {
 namespace fs = std::filesystem;
 
 void check_flags(const ProfileOptions& options) {
+  const bool measures = !options.link && options.device != "estimate";
+  if (!measures && (options.quick || options.budget_s)) {
+    throw InputError(options.quick ? "--quick" : "--budget",
+                     "is for measuring a job's operators, which this does not", "Leave it out.");
+  }
   if (options.device == "estimate") {
     if (options.ranks_per_device == 1) return;
     throw InputError("--ranks-per-device", "an estimate is of one rank", "Leave it out.");
@@ -88,10 +93,12 @@ std::variant<int, WorkersFailure> count_ranks(const ProfileOptions& options) {
 
 std::vector<WorkerTask> tasks(const ProfileOptions& options, int ranks,
                               const std::string& partial) {
-  return make_tasks(
-      {.rank_of_process = as_numbered(ranks),
-       .command = "profile",
-       .arguments = {{"job", fs::absolute(options.job).string()}, {"partial", partial}}});
+  nlohmann::json arguments{
+      {"job", fs::absolute(options.job).string()}, {"partial", partial}, {"quick", options.quick}};
+  if (options.budget_s) arguments["budget_s"] = *options.budget_s;
+  return make_tasks({.rank_of_process = as_numbered(ranks),
+                     .command = "profile",
+                     .arguments = std::move(arguments)});
 }
 
 std::optional<WorkersFailure> measure(const ProfileOptions& options, const std::string& partial) {

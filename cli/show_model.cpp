@@ -5,6 +5,8 @@
 #include "base/quantity.hpp"
 #include "cli/report/module_tree.hpp"
 #include "cli/report/show_text.hpp"
+#include "graph/analysis/coupling.hpp"
+#include "graph/analysis/mean_of_targets.hpp"
 #include "graph/cuts/cuts.hpp"
 
 namespace penstock::cli {
@@ -13,7 +15,7 @@ namespace {
 
 using Out = std::back_insert_iterator<std::string>;
 
-std::string batch_line(const Graph& model) {
+std::string batch_line(const Graph& model, bool coupled) {
   std::string text = model.dynamic_batch ? "any number of samples" : "fixed";
   if (model.dynamic_batch && (model.min_batch > 1 || model.max_batch < INT64_MAX)) {
     text = fmt::format("{} samples or more", model.min_batch);
@@ -22,10 +24,26 @@ std::string batch_line(const Graph& model) {
     }
   }
   text += fmt::format(", exported with {}; ", model.example_batch);
-  if (!model.batch_coupled) return text + "whether samples influence each other was not checked";
-  return text + (*model.batch_coupled
-                     ? "samples influence each other: the microbatch changes the training"
-                     : "samples are independent of each other");
+  if (coupled) return text + "samples influence each other: the microbatch changes the training";
+  return text + (model.batch_coupled ? "samples are independent of each other"
+                                     : "whether samples influence each other was not checked");
+}
+
+void print_batch(Out out, const Graph& model) {
+  const Analysis analysis = analyse(model);
+  const std::vector<Coupling> found = couplings(model, analysis);
+  const bool coupled = model.batch_coupled.value_or(false) || !found.empty();
+  fmt::format_to(out, "  batch       {}\n", batch_line(model, coupled));
+  if (!found.empty()) {
+    fmt::format_to(out, "  coupled by  {}{}\n", describe(model, found.front()),
+                   found.size() == 1 ? "" : fmt::format("; {} more", found.size() - 1));
+  }
+  if (const std::optional<MeanLoss> loss = mean_loss(model, analysis)) {
+    fmt::format_to(out,
+                   "  loss        {} is a mean over the targets that are not {}: microbatches "
+                   "are weighted by theirs\n",
+                   model.operators[static_cast<size_t>(loss->op)].name, loss->ignored);
+  }
 }
 
 void print_sizes(Out out, const Graph& model) {
@@ -46,19 +64,18 @@ void print_sizes(Out out, const Graph& model) {
                  format_bytes(parameter_bytes),
                  weights || tensors == 0 ? "" : "; without weights (exported on meta)");
   if (buffer_bytes > 0) fmt::format_to(out, "  buffers     {}\n", format_bytes(buffer_bytes));
-  fmt::format_to(out, "  batch       {}\n", batch_line(model));
+  print_batch(out, model);
 }
 
 void print_ends(Out out, const Graph& model) {
   for (const ValueId input : model.inputs) {
     const Value& value = model.values[static_cast<size_t>(input)];
-    fmt::format_to(out, "  input       {}: {}\n", value.name, shape_text(value));
+    fmt::format_to(out, "  input       {}: {}\n", value.name, value.type());
   }
   for (const Output& output : model.outputs) {
     const TensorRef* tensor = std::get_if<TensorRef>(&output.value);
-    fmt::format_to(
-        out, "  output      {}: {}\n", output.name,
-        tensor ? shape_text(model.values[static_cast<size_t>(tensor->value)]) : "no tensor");
+    fmt::format_to(out, "  output      {}: {}\n", output.name,
+                   tensor ? model.values[static_cast<size_t>(tensor->value)].type() : "no tensor");
   }
 }
 
@@ -74,14 +91,6 @@ void print_markers(Out out, const Graph& model) {
 }
 
 }  // namespace
-
-std::string shape_text(const Value& value) {
-  std::string shape;
-  for (const Expression& size : value.shape) {
-    shape += fmt::format("{}{}", shape.empty() ? "" : ", ", size.str());
-  }
-  return fmt::format("{} [{}]", name(value.dtype), shape);
-}
 
 std::string model_text(const Graph& model, const MicrobatchCosts* costs) {
   std::string text;

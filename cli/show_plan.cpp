@@ -86,8 +86,7 @@ void print_cuts(Out out, const Plan& plan, const Graph& model, const Slicing& sl
       const Value& value = model.values[static_cast<size_t>(crossing.value)];
       const std::string size = format_bytes(value.bytes(plan.microbatch));
       table.row({fmt::format("{} to {}", edge.producer, edge.consumer), value.name,
-                 home(model, value), shape_text(value), size,
-                 crossing.carries_gradient ? size : "-"});
+                 home(model, value), value.type(), size, crossing.carries_gradient ? size : "-"});
     }
   }
   fmt::format_to(out, "\nWhat crosses between stages, per microbatch\n\n{}", table.text());

@@ -37,7 +37,8 @@ void KeptMemory::enter_loss(Loss loss, int64_t batch) {
   loss_operator_ = model_.value(input).producer;
   loss_bytes_ = saved_by_loss(model_, loss, batch);
   const ValueId root = model_.root(input);
-  if (loss == Loss::mse && model_.counts(root) && !is_kept(root))
+  const bool keeps_output = loss == Loss::mse || loss == Loss::bce_with_logits;
+  if (keeps_output && model_.counts(root) && !is_kept(root))
     first_keeper_[static_cast<size_t>(root)] = model_.operators();
 }
 

@@ -152,11 +152,7 @@ OperatorWork work_of(const EstimateModel& model, const Operator& op, int64_t bat
   return WorkCounter(model, op, batch, cuda).run();
 }
 
-ValueId loss_input(const EstimateModel& model) {
-  if (model.graph().outputs.empty()) return -1;
-  const auto* ref = std::get_if<TensorRef>(&model.graph().outputs.front().value);
-  return ref ? ref->value : -1;
-}
+ValueId loss_input(const EstimateModel& model) { return model.graph().first_output().value_or(-1); }
 
 OperatorWork work_of_loss(const EstimateModel& model, Loss loss, int64_t batch) {
   const ValueId id = loss_input(model);
@@ -175,6 +171,10 @@ OperatorWork work_of_loss(const EstimateModel& model, Loss loss, int64_t batch) 
     case Loss::mse:
       return {
           {piece(OperatorClass::reduction, 3, 2)}, {piece(OperatorClass::elementwise, 2, 3)}, {}};
+    case Loss::bce_with_logits:  // 1 - target, log-sigmoid, product, difference; then their mean
+      return {{piece(OperatorClass::elementwise, 8, 10), piece(OperatorClass::reduction, 1, 1)},
+              {piece(OperatorClass::elementwise, 6, 7)},
+              {}};
     case Loss::output: break;
   }
   return {{piece(OperatorClass::reduction, 1, 1)}, {piece(OperatorClass::elementwise, 0, 1)}, {}};

@@ -1,5 +1,8 @@
 #include "graph/graph.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "base/error.hpp"
@@ -31,6 +34,12 @@ int64_t Value::bytes(int64_t batch) const {
   return multiply(elements(batch), size_bytes(dtype), name);
 }
 
+std::string Value::type() const {
+  std::vector<std::string> sizes;
+  for (const Expression& size : shape) sizes.push_back(size.str());
+  return fmt::format("{} [{}]", penstock::name(dtype), fmt::join(sizes, ", "));
+}
+
 int64_t StoredTensor::elements() const {
   int64_t count = 1;
   for (const int64_t size : sizes) count = multiply(count, size, name);
@@ -48,6 +57,12 @@ std::vector<ValueId> Operator::reads() const {
         if (value) add(values, *value);
   }
   return values;
+}
+
+std::optional<ValueId> Graph::first_output() const {
+  if (outputs.empty()) return std::nullopt;
+  const auto* tensor = std::get_if<TensorRef>(&outputs.front().value);
+  return tensor ? std::optional(tensor->value) : std::nullopt;
 }
 
 std::map<std::string, int> Graph::tensor_by_name() const {

@@ -30,6 +30,7 @@ struct Value {
   int tensor = -1;           // index in Graph::tensors for Kind::tensor
   int64_t elements(int64_t batch) const;
   int64_t bytes(int64_t batch) const;
+  std::string type() const;  // `float32 [batch, 512]`
 };
 
 /// A parameter, buffer or constant: a strided view of a storage that a file in the zip holds.
@@ -134,6 +135,8 @@ struct Graph {
   std::string path;                   // the file that was read
   std::string sha256;                 // of the whole file
 
+  /// The value of the first output, which the loss is made of; none where that is no tensor.
+  std::optional<ValueId> first_output() const;
   std::map<std::string, int> tensor_by_name() const;  // first names and aliases
   /// For each value the operators that read it, ascending.
   std::vector<std::vector<OperatorId>> consumers() const;

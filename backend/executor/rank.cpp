@@ -17,6 +17,11 @@ bool has_backward(const Program& program) {
   return false;
 }
 
+std::optional<MeanLoss> mean_loss_of(const Model& model) {
+  if (model.plan.job.loss != Loss::output) return std::nullopt;
+  return mean_loss(model.graph, model.analysis);
+}
+
 std::set<int> tensors_of_rank(const Slicing& slicing, const Program& program, int rank) {
   std::set<int> tensors;
   for (size_t stage = 0; stage < slicing.stages.size(); ++stage) {
@@ -37,11 +42,13 @@ Rank::Rank(const Model& model_, const Data& data_, Communicator& communicator_,
       index(communicator.rank() % model.plan.ranks()),
       replica(communicator.rank() / model.plan.ranks()),
       training(has_backward(model.program)),
+      mean_loss(training ? mean_loss_of(model) : std::nullopt),
+      graph(mean_loss ? with_sum(model.graph, *mean_loss) : model.graph),
       store(model.graph, tensors_of_rank(model.slicing, model.program, index), device.where()) {
   if (model.plan.job.precision == Precision::bf16) store.sum_in_float32();
   for (int stage = 0; stage < model.program.stage_count(); ++stage) {
     if (!has_stage(stage)) continue;
-    stages[stage] = make_stage(model.graph, model.analysis, model.slicing, stage, store,
+    stages[stage] = make_stage(graph, model.analysis, model.slicing, stage, store,
                                model.plan.job.loss, &captured);
   }
 }

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "backend/stage/captured_actions.hpp"
 #include "backend/stage/recipe/store.hpp"
 #include "backend/stage/stage.hpp"
+#include "graph/analysis/mean_of_targets.hpp"
 #include "pipeline/plan/plan.hpp"
 #include "pipeline/program/program.hpp"
 
@@ -52,6 +54,10 @@ struct Rank {
   ComputeDevice& device;
   const int index, replica;  // of the pipeline
   const bool training;       // the program has a backward
+  /// The loss that the model computes as a mean over targets that count: in training its stages
+  /// compute the sum (`graph`), and microbatches are weighed by their counts.
+  const std::optional<MeanLoss> mean_loss;
+  const Graph graph;  // as the stages run it
   TensorStore store;
   CapturedActions captured;                      // of `stages`
   std::map<int, at::Tensor> captured_gradients;  // parameters' gradients, where replays leave them

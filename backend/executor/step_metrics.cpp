@@ -29,6 +29,7 @@ std::set<int> counted_tensors(const Rank& rank) {
 
 StepMetrics::StepMetrics(Rank& rank)
     : rank_(rank),
+      weights_(rank.model.graph, rank.mean_loss, rank.data),
       counted_(counted_tensors(rank)),
       max_norm_(rank.model.plan.job.optimizer.clip_norm) {}
 
@@ -38,15 +39,15 @@ void StepMetrics::begin_step(int64_t step) {
   gradient_norm_.reset();
   unread_losses_.clear();
   const Plan& plan = rank_.model.plan;
-  const auto count = static_cast<double>(plan.microbatches * plan.data_parallel);
-  loss_scales_.assign(static_cast<size_t>(plan.microbatches), 1 / count);
-  if (!rank_.training || !rank_.data.has_ignored_targets()) return;
-  const int64_t all =
-      rank_.data.counted_targets(step * plan.job.global_batch, plan.job.global_batch);
+  loss_scales_.assign(static_cast<size_t>(plan.microbatches), 1);
+  if (!rank_.training) return;
+  double all = 0;  // summed by microbatch: the model may not take the global batch at once
+  for (int64_t m = 0; m < plan.microbatches * plan.data_parallel; ++m)
+    all += weights_.of(step * plan.job.global_batch + m * plan.microbatch, plan.microbatch);
   for (int m = 0; m < plan.microbatches; ++m) {
-    const int64_t counted =
-        rank_.data.counted_targets(rank_.first_sample(step, m), plan.microbatch);
-    loss_scales_[static_cast<size_t>(m)] = static_cast<double>(counted) / static_cast<double>(all);
+    const double own =  // the model's own loss is a sum by then, not a mean
+        rank_.mean_loss ? 1 : weights_.of(rank_.first_sample(step, m), plan.microbatch);
+    loss_scales_[static_cast<size_t>(m)] = own / all;
   }
 }
 

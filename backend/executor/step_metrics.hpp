@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/executor/loss_weights.hpp"
 #include "backend/executor/rank.hpp"
 
 namespace penstock {
@@ -26,10 +27,11 @@ class StepMetrics {
   explicit StepMetrics(Rank& rank);
 
   void begin_step(int64_t step);
-  /// A microbatch's share of the loss, equal or by the targets that it counts; over the
-  /// microbatches of all replicas they add up to 1.
+  /// Multiplies the loss of a microbatch, a mean, by its share of the step's: equal, or by the
+  /// targets that it counts; over the microbatches of all replicas the shares add up to 1. A
+  /// mean_loss, which is a sum by then, it divides by the count of the global batch.
   double loss_scale(int microbatch) const { return loss_scales_[static_cast<size_t>(microbatch)]; }
-  /// Adds a microbatch's mean loss. On a GPU it is read when the ranks sum: reading it here would
+  /// Adds a microbatch's loss. On a GPU it is read when the ranks sum: reading it here would
   /// wait until it is computed.
   void add_loss(const at::Tensor& loss, int microbatch);
   /// Forgets the losses that have not been read.
@@ -47,6 +49,7 @@ class StepMetrics {
 
  private:
   Rank& rank_;
+  const LossWeights weights_;
   const std::set<int> counted_;  // tensors whose gradients this rank adds to the norm
   const double max_norm_;        // 0: the job does not clip
   int64_t step_ = 0;

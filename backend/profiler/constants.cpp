@@ -115,11 +115,9 @@ double action_overhead_s(ComputeDevice& device) {
 }
 
 Measured loss_forward(const Subject& subject, int64_t microbatch, const Batch& batch) {
-  const auto* output = subject.graph.outputs.empty()
-                           ? nullptr
-                           : std::get_if<TensorRef>(&subject.graph.outputs.front().value);
-  if (output == nullptr) return {};
-  const Value& value = subject.graph.values[output->value];
+  const std::optional<ValueId> output = subject.graph.first_output();
+  if (!output) return {};
+  const Value& value = subject.graph.values[*output];
   std::vector<int64_t> shape;
   for (const Expression& size : value.shape) shape.push_back(size.at(microbatch));
   const auto options = at::TensorOptions(scalar_type(value.dtype)).device(subject.device.where());

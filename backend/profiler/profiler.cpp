@@ -19,6 +19,7 @@
 #include "backend/profiler/resume.hpp"
 #include "backend/profiler/timing/agree.hpp"
 #include "backend/profiler/timing/budget.hpp"
+#include "backend/profiler/timing/clock.hpp"
 #include "backend/profiler/timing/probes.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
@@ -56,6 +57,7 @@ class Profiler {
     const Graph graph = read_model(profile_.job);
     profile_.model_sha256 = graph.sha256;
     profile_.device = machine();
+    if (request_.quick) profile_.device.details["quick"] = "yes";
     profile_.microbatches = resume(request_.partial, profile_);
     communicator_.barrier();  // rank 0 writes the file that all have read
     choose_sizes(graph);
@@ -143,14 +145,28 @@ class Profiler {
 
   void choose_sizes(const Graph& graph) {
     const auto all = microbatch_sizes(graph, profile_.job.global_batch, request_.job);
-    sizes_ = affordable(all, profile_.job.global_batch);
-    if (sizes_.size() == all.size()) return;
-    std::vector<int64_t> left_out;
-    std::ranges::copy_if(all, std::back_inserter(left_out), [&](int64_t size) {
+    sizes_ = affordable(all, profile_.job.global_batch, request_.effort);
+    std::ranges::copy_if(all, std::back_inserter(left_out_), [&](int64_t size) {
       return std::ranges::find(sizes_, size) == sizes_.end();
     });
-    warn(fmt::format("not measured, since it would take more than 30 training steps: microbatch {}",
-                     fmt::join(left_out, ", ")));
+  }
+
+  /// Would the minimum of repetitions of this size exceed the time? All ranks decide alike.
+  bool takes_too_long(size_t i, double began_s) {
+    if (i < request_.effort.sizes) return false;
+    const double spent_s = from_rank(communicator_, 0, now_s() - began_s);
+    const double share = double(sizes_[i]) / double(profile_.job.global_batch);
+    const double needed_s = request_.effort.minimum.passes() * share * budget_.step_s();
+    return spent_s + needed_s > request_.effort.seconds;
+  }
+
+  void warn_of_sizes_left_out() {
+    if (left_out_.empty()) return;
+    std::ranges::sort(left_out_);
+    warn(
+        fmt::format("not measured, since it would take longer than --budget {:g}s or {:g} training "
+                    "steps: microbatch {}",
+                    request_.effort.seconds, request_.effort.steps, fmt::join(left_out_, ", ")));
   }
 
   void measure_constants(Subject& subject) {
@@ -171,19 +187,29 @@ class Profiler {
 
   void measure_sizes(Subject& subject) {
     double done = 0;
+    const double began_s = now_s();
     for (size_t i = 0; i < sizes_.size(); ++i) {
-      const double part = allowed_steps(sizes_, i, profile_.job.global_batch) / kBudgetSteps;
+      const double part = allowed_steps(i) / request_.effort.steps;
       if (profile_.at(sizes_[i]) != nullptr) {
         budget_.add(*profile_.at(sizes_[i]));
-      } else if (sizes_[i] < too_large_ && fits(sizes_[i]) && measure(subject, i, done, part)) {
-        save();
-        probe();
+      } else if (sizes_[i] < too_large_) {
+        if (takes_too_long(i, began_s)) {
+          left_out_.push_back(sizes_[i]);
+        } else if (fits(sizes_[i]) && measure(subject, i, done, part)) {
+          save();
+          probe();
+        }
       }
       done += part;
     }
+    warn_of_sizes_left_out();
     if (!profile_.microbatches.empty()) return;
     throw InputError(request_.job, "there is no memory for a microbatch of the smallest size",
                      "Profile with fewer ranks on the device, or on one with more memory.");
+  }
+
+  double allowed_steps(size_t i) const {
+    return profiler::allowed_steps(sizes_, i, profile_.job.global_batch, request_.effort);
   }
 
   /// Returns nothing where a rank has no memory for it.
@@ -195,9 +221,10 @@ class Profiler {
       return std::nullopt;
     mean_over_ranks(communicator_, {&pass_s});
     budget_.add_pass(size, pass_s);
-    const double allowed_s =
-        std::max(allowed_steps(sizes_, i, profile_.job.global_batch) * budget_.step_s(), 0.2);
-    return measure_size(subject, size, repetitions(allowed_s / pass_s),
+    const Effort& effort = request_.effort;
+    const double step_s = std::min(budget_.step_s(), effort.seconds / effort.steps);
+    const double allowed_s = std::max(allowed_steps(i) * step_s, 0.2);
+    return measure_size(subject, size, repetitions(allowed_s / pass_s, effort.minimum),
                         profile_.accumulate_s_per_byte, communicator_, progress);
   }
 
@@ -279,7 +306,7 @@ class Profiler {
   const Emit& emit_;
   ComputeDevice& device_;
   Profile profile_;
-  std::vector<int64_t> sizes_;
+  std::vector<int64_t> sizes_, left_out_;
   std::vector<Probe> probes_;
   Budget budget_{0};
   double host_scale_ = 1;

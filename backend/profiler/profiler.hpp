@@ -6,6 +6,7 @@
 
 #include "backend/communication/communicator.hpp"
 #include "backend/device/device.hpp"
+#include "backend/profiler/sizes.hpp"
 #include "pipeline/profile/profile.hpp"
 
 namespace penstock::profiler {
@@ -13,6 +14,8 @@ namespace penstock::profiler {
 struct Request {
   std::string job;      // path of the job file
   std::string partial;  // the file of the measurements so far, complete after every microbatch size
+  bool quick = false;   // as the profile says it of itself
+  Effort effort = {};
   ComputeDevice* device = &cpu_device();
   DeviceInfo gpu = {};  // its description, where the device is a GPU
   int ranks_per_device = 1;

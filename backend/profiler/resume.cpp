@@ -12,7 +12,8 @@ std::string identity(const Profile& profile, const std::string& file) {
   std::string text = to_yaml(profile.job, file) + profile.model_sha256 + '\n' +
                      profile.device.kind + '\n' + profile.device.name + '\n' +
                      std::to_string(profile.device.threads) + '\n';
-  for (const char* detail : {"ranks", "ranks_per_device", "cores", "libtorch", "driver", "cuda"}) {
+  for (const char* detail :
+       {"ranks", "ranks_per_device", "cores", "libtorch", "driver", "cuda", "quick"}) {
     const auto found = profile.device.details.find(detail);
     if (found != profile.device.details.end()) text += found->second + '\n';
   }

@@ -39,37 +39,39 @@ std::vector<int64_t> microbatch_sizes(const Graph& graph, int64_t global_batch,
 
 namespace {
 
-double min_steps(int64_t size, int64_t global_batch) {
-  return Repetitions().passes() * static_cast<double>(size) / static_cast<double>(global_batch);
+double min_steps(int64_t size, int64_t global_batch, const Effort& effort) {
+  return effort.minimum.passes() * static_cast<double>(size) / static_cast<double>(global_batch);
 }
 
 }  // namespace
 
-std::vector<int64_t> affordable(const std::vector<int64_t>& sizes, int64_t global_batch) {
+std::vector<int64_t> affordable(const std::vector<int64_t>& sizes, int64_t global_batch,
+                                const Effort& effort) {
   std::vector<int64_t> taken;
   double steps = 0;
   for (const int64_t size : sizes) {
-    if (steps + min_steps(size, global_batch) > kBudgetSteps) continue;
-    steps += min_steps(size, global_batch);
+    const double least = min_steps(size, global_batch, effort);
+    if (steps + least > effort.steps) continue;
+    steps += least;
     taken.push_back(size);
   }
   return taken;
 }
 
-double allowed_steps(const std::vector<int64_t>& sizes, size_t i, int64_t global_batch) {
+double allowed_steps(const std::vector<int64_t>& sizes, size_t i, int64_t global_batch,
+                     const Effort& effort) {
   // Small microbatches are noisier: each size gets a fixed share besides one by its samples.
   const double extra = static_cast<double>(*std::ranges::max_element(sizes)) / 16;
-  double weights = 0, left = kBudgetSteps;
+  double weights = 0, left = effort.steps;
   for (const int64_t size : sizes) {
     weights += static_cast<double>(size) + extra;
-    left -= min_steps(size, global_batch);
+    left -= min_steps(size, global_batch, effort);
   }
-  return min_steps(sizes[i], global_batch) +
+  return min_steps(sizes[i], global_batch, effort) +
          left * (static_cast<double>(sizes[i]) + extra) / weights;
 }
 
-Repetitions repetitions(double passes) {
-  const Repetitions minimum;
+Repetitions repetitions(double passes, const Repetitions& minimum) {
   const double rounds = (passes - minimum.passes() - 2) / 2;  // beyond the minimum, with warm-ups
   const auto more = [&](int base, double part) {
     return static_cast<int>(std::clamp(base + rounds * part, double(base), 20.0));

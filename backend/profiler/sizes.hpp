@@ -25,19 +25,30 @@ struct Repetitions {
   bool warm_parts() const { return units > 1 && operators > 1; }
 };
 
-/// Profiling takes less than 30 training steps; this many are spread over the microbatch sizes, the
-/// rest is for links, probes and the optimizer, on GPUs also for hosts and CUDA graphs.
-constexpr double kBudgetSteps = 27;
+/// How much is measured.
+struct Effort {
+  Repetitions minimum;
+  /// Training steps, spread over the microbatch sizes: profiling takes less than 30 by default. The
+  /// rest is for links, probes and the optimizer, on GPUs also for hosts and CUDA graphs.
+  double steps = 27;
+  /// The first so many sizes are measured in any case, others where their minimum of repetitions
+  /// fits into the seconds; more repetitions than that fit into them as well.
+  size_t sizes = 4;
+  double seconds = 30;
+};
+inline constexpr Effort quick_effort{.minimum = {2, 1, 1}, .steps = 12, .sizes = 3, .seconds = 5};
 
-/// The members of `sizes`, in order, whose minimum of repetitions fits into the budget; a
+/// The members of `sizes`, in order, whose minimum of repetitions fits into the steps; a
 /// microbatch of m samples takes m / global_batch of a step.
-std::vector<int64_t> affordable(const std::vector<int64_t>& sizes, int64_t global_batch);
+std::vector<int64_t> affordable(const std::vector<int64_t>& sizes, int64_t global_batch,
+                                const Effort& effort = {});
 
-/// The budget of sizes[i] in training steps: its minimum of repetitions and a share of the rest;
-/// the sum over affordable sizes is kBudgetSteps.
-double allowed_steps(const std::vector<int64_t>& sizes, size_t i, int64_t global_batch);
+/// The share of sizes[i] in training steps: its minimum of repetitions and a part of the rest;
+/// the sum over affordable sizes is `effort.steps`.
+double allowed_steps(const std::vector<int64_t>& sizes, size_t i, int64_t global_batch,
+                     const Effort& effort = {});
 
 /// As many repetitions as fit into the time of `passes` microbatches, from the minimum up to 20.
-Repetitions repetitions(double passes);
+Repetitions repetitions(double passes, const Repetitions& minimum = {});
 
 }  // namespace penstock::profiler

@@ -49,12 +49,11 @@ at::Tensor cross_entropy(const at::Tensor& output, const at::Tensor& target) {
   }
 }
 
-at::Tensor mean_squared_error(const at::Tensor& output, const at::Tensor& target) {
+void require_same_type(Loss loss, const at::Tensor& output, const at::Tensor& target) {
   if (!target.defined() || target.sizes() != output.sizes() || !output.is_floating_point() ||
       target.scalar_type() != output.scalar_type()) {
-    refuse("mse", output, target, "the target has the shape and type of the output");
+    refuse(name(loss), output, target, "the target has the shape and type of the output");
   }
-  return at::mse_loss(output, target);
 }
 
 }  // namespace
@@ -64,7 +63,10 @@ bool needs_target(Loss loss) { return loss != Loss::output; }
 at::Tensor mean_loss(Loss loss, const at::Tensor& output, const at::Tensor& target) {
   switch (loss) {
     case Loss::cross_entropy: return cross_entropy(output, target);
-    case Loss::mse: return mean_squared_error(output, target);
+    case Loss::mse: require_same_type(loss, output, target); return at::mse_loss(output, target);
+    case Loss::bce_with_logits:
+      require_same_type(loss, output, target);
+      return at::binary_cross_entropy_with_logits(output, target);
     case Loss::output: break;
   }
   if (!output.is_floating_point()) {

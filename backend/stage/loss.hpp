@@ -14,7 +14,8 @@ bool needs_target(Loss loss);
 ///   cross_entropy: output [.., C], target [..] of int64; over the last dimension, mean over all
 ///     the targets that are not -100 (0 if there is none);
 ///   mse: output and target of one shape; mean over all elements;
-///   output: mean over all elements of the output.
+///   bce_with_logits: the same, targets from 0 to 1;
+///   output: mean over all elements of the output, which in a job is a scalar.
 /// Throws InputError for shapes or types that do not fit, naming both.
 at::Tensor mean_loss(Loss loss, const at::Tensor& output, const at::Tensor& target);
 

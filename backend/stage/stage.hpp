@@ -19,8 +19,8 @@ using Values = std::map<ValueId, at::Tensor>;
 struct StepContext {
   RandomKey random;   // seed, step, and replica x M + microbatch
   int64_t batch = 1;  // microbatch size
-  /// Multiplies the microbatch's mean loss: 1 / (microbatches x data_parallel), or its counted
-  /// targets over those of the whole global batch.
+  /// Multiplies the microbatch's loss: 1 / (microbatches x data_parallel), or its counted targets
+  /// over those of the whole global batch.
   double loss_scale = 1;
   /// Replaces `loss_scale` where the forward is captured: a float64 scalar on the stage's device.
   std::optional<at::Tensor> captured_loss_scale;

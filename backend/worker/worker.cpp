@@ -90,7 +90,11 @@ void execute(const WorkerTask& task, CudaModule* cuda) {
 void profile(const WorkerTask& task, CudaModule* cuda) {
   const auto store = join_store(task);
   profiler::Request request{.job = task.arguments.at("job"),
-                            .partial = task.arguments.at("partial")};
+                            .partial = task.arguments.at("partial"),
+                            .quick = task.arguments.at("quick")};
+  if (request.quick) request.effort = profiler::quick_effort;
+  if (const auto seconds = task.arguments.find("budget_s"); seconds != task.arguments.end())
+    request.effort.seconds = *seconds;
   std::unique_ptr<ComputeDevice> gpu;
   std::unique_ptr<NcclApi> nccl;
   auto communicator = meet(task, *store, {});

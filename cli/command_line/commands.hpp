@@ -19,6 +19,8 @@ struct ProfileOptions {
   int ranks_per_device = 1;
   int top = 10;       // operators to print
   bool link = false;  // only the link, as a cluster file; no job
+  bool quick = false;
+  std::optional<double> budget_s;  // for microbatch sizes beyond the first and for repetitions
   std::string output;
 };
 int profile(const ProfileOptions& options);

@@ -110,6 +110,17 @@ std::function<int()> declare_profile(CLI::App& app) {
   in_range(app.add_option("--ranks-per-device", options->ranks_per_device,
                           "of cuda: so many of them share a GPU, to try; never to time it"),
            1, 64);
+  app.add_flag("--quick", options->quick,
+               "for a first look: fewer microbatch sizes, each measured less often; the profile "
+               "and what is planned from it say so");
+  app.add_option_function<std::string>(
+         "--budget",
+         [options](const std::string& text) {
+           options->budget_s = parse_seconds(text, "--budget");
+         },
+         "how long to measure, about: the smallest microbatch sizes are measured in any case, "
+         "others and repetitions while there is time; default: 30s, with --quick 5s")
+      ->type_name("TIME");
   in_range(
       app.add_option("--top", options->top, "how many of the most expensive operators to print"), 0,
       1 << 20)
@@ -120,6 +131,9 @@ std::function<int()> declare_profile(CLI::App& app) {
       "started them, and write a cluster (YAML)");
   add_file(app, "-o,--output", options->output, "the profile to write (JSON)")->required();
   app.footer(
+      "Measures what the job's model costs, operator by operator, for each size of a microbatch "
+      "(a part of the job's global batch) that may be planned; nothing is trained, and the job's "
+      "`steps` do not matter.\n"
       "Examples:\n  penstock profile configs/jobs/transformer.yaml -o profile.json\n"
       "  penstock profile configs/jobs/gpt3.yaml --device estimate "
       "--spec configs/devices/h100.yaml -o gpt3.json\n"
@@ -203,7 +217,10 @@ std::function<int()> declare_simulate(CLI::App& app) {
 std::function<int()> declare_execute(CLI::App& app) {
   auto options = std::make_shared<ExecuteOptions>();
   add_text(app, "PLAN.yaml", options->plan, "", "the plan to train")->required();
-  add_count(app, "--steps", options->steps, "training steps; default: the job's");
+  add_count(app, "--steps", options->steps,
+            "how many steps to run: in each all microbatches of one global batch go through the "
+            "pipeline and the parameters are updated once; default: what is left of the job's "
+            "`steps`");
   add_text(app, "--device", options->device, "NAME", "cpu or cuda")->capture_default_str();
   in_range(
       app.add_option("--ranks-per-device", options->ranks_per_device,

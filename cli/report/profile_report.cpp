@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "base/quantity.hpp"
@@ -30,16 +31,36 @@ double step_s(const Profile& profile, const MicrobatchCosts& costs, double param
          profile.optimizer_s_per_byte * parameter_bytes;
 }
 
+/// What is less sure in a quick profile.
+std::string quick_note(const Profile& profile) {
+  if (!profile.device.details.contains("quick")) return "";
+  int fewest = std::numeric_limits<int>::max();
+  for (const MicrobatchCosts& costs : profile.microbatches)
+    for (const UnitCost& unit : costs.units)
+      fewest = std::min(fewest, unit.times.forward.repetitions);
+  return fmt::format(
+      "quick: of few microbatch sizes, and times of as few as {} repetition{}; least sure are "
+      "spreads, single operators and small differences between plans",
+      fewest, fewest == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::string costs_note(const Profile& profile) {
+  const std::string note = estimate_note(profile);
+  return note.empty() ? quick_note(profile) : note;
+}
+
+namespace {
+
 void print_device(Out out, const Profile& profile) {
   const DeviceInfo& device = profile.device;
-  if (const std::string note = estimate_note(profile); !note.empty()) {
-    fmt::format_to(out, "device      {}, {}\ncosts       {}\n", device.name,
-                   format_bytes(double(device.memory_bytes)), note);
-    return;
-  }
-  const auto ranks = device.details.find("ranks");
   fmt::format_to(out, "device      {}, {}\n", device.name,
                  format_bytes(double(device.memory_bytes)));
+  if (const std::string note = costs_note(profile); !note.empty())
+    fmt::format_to(out, "costs       {}\n", note);
+  if (!estimate_note(profile).empty()) return;
+  const auto ranks = device.details.find("ranks");
   fmt::format_to(out, "measured    with {} thread{} a rank{}\n", device.threads,
                  device.threads == 1 ? "" : "s",
                  ranks == device.details.end() || ranks->second == "1"

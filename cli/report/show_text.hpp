@@ -11,9 +11,6 @@
 
 namespace penstock::cli {
 
-/// `float32 [batch, 512]`.
-std::string shape_text(const Value& value);
-
 /// Sizes, inputs and outputs, pipe_split() calls, and the module tree; with the measured times of
 /// `costs`, which are of this model, unless it is null.
 std::string model_text(const Graph& model, const MicrobatchCosts* costs = nullptr);

@@ -111,4 +111,18 @@ bool is_recomputed(const Operator& op, const Analysis& analysis) {
   return any;
 }
 
+std::vector<OperatorId> operators_behind(const Graph& graph, const std::vector<ValueId>& values) {
+  std::vector<bool> needed(graph.values.size());
+  for (const ValueId value : values) needed[value] = true;
+  std::vector<OperatorId> operators;
+  for (auto id = static_cast<OperatorId>(graph.operators.size()) - 1; id >= 0; --id) {
+    const Operator& op = graph.operators[id];
+    if (std::ranges::none_of(op.outputs, [&](ValueId v) { return v >= 0 && needed[v]; })) continue;
+    operators.push_back(id);
+    for (const ValueId read : op.reads()) needed[read] = true;
+  }
+  std::ranges::reverse(operators);
+  return operators;
+}
+
 }  // namespace penstock

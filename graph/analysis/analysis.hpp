@@ -27,4 +27,7 @@ Analysis analyse(const Graph& graph);
 /// data flow between stages, every stage that needs its result runs it.
 bool is_recomputed(const Operator& op, const Analysis& analysis);
 
+/// The operators that compute these values, ascending.
+std::vector<OperatorId> operators_behind(const Graph& graph, const std::vector<ValueId>& values);
+
 }  // namespace penstock

@@ -9,10 +9,8 @@ namespace penstock {
 std::set<int> tensors_of_loss(const Graph& graph, const Analysis& analysis) {
   std::vector<bool> reaches(graph.values.size(), std::ranges::any_of(graph.operators, is_mutating));
   const auto passes = [&](ValueId id) { return id >= 0 && analysis.requires_grad[id]; };
-  if (!graph.outputs.empty()) {
-    const auto* loss = std::get_if<TensorRef>(&graph.outputs.front().value);
-    if (loss && passes(loss->value)) reaches[loss->value] = true;
-  }
+  const std::optional<ValueId> loss = graph.first_output();
+  if (loss && passes(*loss)) reaches[*loss] = true;
   for (auto op = graph.operators.rbegin(); op != graph.operators.rend(); ++op) {
     const bool needed =
         std::ranges::any_of(op->outputs, [&](ValueId id) { return passes(id) && reaches[id]; });

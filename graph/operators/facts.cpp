@@ -87,6 +87,8 @@ bool is_mutating(const Operator& op) {
          (writes == Writes::instance_statistics && writes_statistics(op, "use_input_stats"));
 }
 
+bool counts_targets(const Operator& op) { return traits_of(op).counts_targets; }
+
 std::string full_name(const Operator& op) {
   return op.overload.empty() ? op.target : op.target + "." + op.overload;
 }

@@ -25,6 +25,8 @@ bool stops_gradient(const Operator& op, size_t output);
 /// Writes to one of its inputs: `aten::relu_`, an `out` overload, a batch norm that updates its
 /// running statistics in place.
 bool is_mutating(const Operator& op);
+/// With reduction=mean it divides by the weight of the targets that are not ignore_index.
+bool counts_targets(const Operator& op);
 /// `aten::linear` or `aten::add.Tensor`.
 std::string full_name(const Operator& op);
 /// The argument of that name, or null if the exporter left it out (equal to its default).

@@ -94,8 +94,11 @@ constexpr OperatorGroup groups[] = {
     {"_weight_norm", {.time = Time::normalisation}},
     {"softmax _softmax log_softmax _log_softmax",
      {.flops = Flops::softmax, .saved = Saved::result, .time = Time::normalisation}},
-    {"cross_entropy_loss", {.flops = Flops::softmax, .time = Time::normalisation}},
-    {"nll_loss_forward nll_loss2d_forward", {.gradient = Gradient::first_output_only}},
+    {"cross_entropy_loss",
+     {.counts_targets = true, .flops = Flops::softmax, .time = Time::normalisation}},
+    {"nll_loss nll_loss_nd nll_loss2d", {.counts_targets = true}},
+    {"nll_loss_forward nll_loss2d_forward",
+     {.counts_targets = true, .gradient = Gradient::first_output_only}},
 
     // Lookups
     {"embedding index_select index gather",

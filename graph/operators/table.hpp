@@ -101,6 +101,8 @@ struct OperatorTraits {
   Writes writes = Writes::by_name;
   bool assertion = false;   // computes nothing; can be left out where nothing reads its outputs
   bool comparison = false;  // its result is a truth value
+  /// With reduction=mean it divides by the weight of the targets that are not ignore_index.
+  bool counts_targets = false;
   /// The operator that does the same without writing, where that is not the name without its `_`.
   std::string_view functional;
   Gradient gradient = Gradient::computed;

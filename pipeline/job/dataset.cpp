@@ -113,13 +113,12 @@ std::vector<int64_t> sample_shape(const Value& value, const std::string& model) 
 }
 
 ExpectedSample expected_target(const Job& job, const Graph& model) {
-  const auto* output =
-      model.outputs.empty() ? nullptr : std::get_if<TensorRef>(&model.outputs[0].value);
-  if (output == nullptr) {
+  const std::optional<ValueId> output = model.first_output();
+  if (!output) {
     throw InputError(model.path, "its first output is not a tensor, which the loss needs",
                      "Return the prediction first.");
   }
-  const Value& value = model.values[output->value];
+  const Value& value = model.values[*output];
   ExpectedSample target{kTarget, value.dtype, sample_shape(value, model.path), std::nullopt};
   if (job.loss == Loss::cross_entropy) {
     if (target.shape.empty()) {

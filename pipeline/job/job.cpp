@@ -16,14 +16,16 @@ namespace penstock {
 namespace {
 
 constexpr int64_t max_steps = 1'000'000'000'000;
-constexpr std::array loss_names{"cross_entropy", "mse", "output"};
+constexpr std::array loss_names{"cross_entropy", "mse", "bce_with_logits", "output"};
+static_assert(loss_names.size() == static_cast<size_t>(Loss::output) + 1);  // in its order
 
 Loss parse_loss(YamlMap& map) {
   const std::string text = map.text("loss");
   const auto found = std::ranges::find(loss_names, text);
   if (found == loss_names.end()) {
     throw InputError(map.place("loss"), fmt::format("there is no loss `{}`", text),
-                     "Write cross_entropy, mse, or output (the model's first output is the loss).");
+                     "Write cross_entropy, mse, bce_with_logits, or output (the model's first "
+                     "output is the loss).");
   }
   return static_cast<Loss>(found - loss_names.begin());
 }

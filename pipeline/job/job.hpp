@@ -14,7 +14,7 @@ namespace penstock {
 
 class YamlMap;
 
-enum class Loss { cross_entropy, mse, output };
+enum class Loss { cross_entropy, mse, bce_with_logits, output };
 /// `cross_entropy`, as in a job file.
 std::string_view name(Loss loss);
 

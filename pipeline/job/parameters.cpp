@@ -92,6 +92,28 @@ void require_bf16(const Job& job, const Graph& model) {
   }
 }
 
+/// PyTorch's "grad can be implicitly created only for scalar outputs", before anything runs.
+void require_scalar_loss(const Job& job, const Graph& model) {
+  if (job.loss != Loss::output) return;
+  const char* cure =
+      "Let the model return its loss first, a scalar, such as the mean of what it returns; or name "
+      "a loss that compares its output with the data's `target`.";
+  const std::optional<ValueId> output = model.first_output();
+  if (!output)
+    throw InputError(
+        "loss", fmt::format("output, but the first output of {} is no tensor", model.path), cure);
+  const Value& value = model.values[*output];
+  const auto is_one = [](const Expression& size) {
+    return !size.depends_on_batch() && size.at(1) == 1;
+  };
+  if (std::ranges::all_of(value.shape, is_one) && is_floating(value.dtype)) return;
+  throw InputError("loss",
+                   fmt::format("output, but the first output of {}, `{}`, is {}: gradients start "
+                               "from a scalar of floating type",
+                               model.path, value.name, value.type()),
+                   cure);
+}
+
 }  // namespace
 
 Graph read_model(const Job& job) {
@@ -104,6 +126,7 @@ void apply_job(const Job& job, Graph& model) {
   freeze(job.optimizer, model);
   parameter_settings(job.optimizer, model);
   require_bf16(job, model);
+  require_scalar_loss(job, model);
 }
 
 std::map<int, ParameterSettings> parameter_settings(const OptimizerSpec& spec, const Graph& model) {

@@ -14,8 +14,9 @@
 namespace penstock {
 
 /// The job's model as it is trained: read_pt2, and what the job freezes requires no gradient.
-/// Throws InputError, also for a pattern that no parameter has (suggesting the nearest name), and
-/// for `precision: bf16` with a model that is not of that type.
+/// Throws InputError, also for a pattern that no parameter has (suggesting the nearest name), for
+/// `precision: bf16` with a model that is not of that type, and for `loss: output` where the first
+/// output is no scalar.
 Graph read_model(const Job& job);
 /// The part of it after read_pt2.
 void apply_job(const Job& job, Graph& model);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "graph/analysis/coupling.hpp"
 #include "graph/cuts/cuts.hpp"
 #include "pipeline/program/schedule.hpp"
 
@@ -97,7 +98,8 @@ int choose_devices(const PlanRequest& request, const Cluster* cluster, int chain
 
 void check_coupling(const Graph& model, const PlanRequest& request,
                     std::vector<std::string>& warnings) {
-  if (!model.batch_coupled) {
+  const std::vector<Coupling> found = couplings(model, analyse(model));
+  if (!model.batch_coupled && found.empty()) {
     warnings.push_back(
         fmt::format("{} does not say whether the samples of a batch influence each other; if they "
                     "do, the number of "
@@ -105,19 +107,21 @@ void check_coupling(const Graph& model, const PlanRequest& request,
                     model.path));
     return;
   }
-  if (!*model.batch_coupled) return;
+  if (found.empty() && !*model.batch_coupled) return;
+  std::string where = model.path;
+  if (!found.empty()) where += " (" + describe(model, found.front()) + ")";
   if (request.microbatches || request.allow_batch_coupling) {
     warnings.push_back(fmt::format(
         "the samples of a batch influence each other in {}: training depends on the number of "
         "microbatches",
-        model.path));
+        where));
     return;
   }
   throw InputError(
       "--microbatches",
       fmt::format("the samples of a batch influence each other in {}, so the number of "
                   "microbatches changes the training",
-                  model.path),
+                  where),
       "Choose it with --microbatches N, or let any be chosen with --allow-batch-coupling.");
 }
 

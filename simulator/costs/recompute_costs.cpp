@@ -57,9 +57,8 @@ int64_t handed_bytes(const Graph& model, const Slicing& slicing, int stage, int6
 
 /// Is the loss, which comes after the model's first output, recomputed?
 bool recomputes_loss(const Graph& model, const Slicing& slicing, int stage) {
-  const TensorRef* output = std::get_if<TensorRef>(&model.outputs.front().value);
-  const OperatorId op =
-      output ? model.values[static_cast<size_t>(output->value)].producer : OperatorId{-1};
+  const std::optional<ValueId> output = model.first_output();
+  const OperatorId op = output ? model.values[static_cast<size_t>(*output)].producer : -1;
   if (op < 0 || slicing.stage_of_operator[static_cast<size_t>(op)] != stage) return false;
   const auto& segments = slicing.stages[static_cast<size_t>(stage)].recomputed;
   return segment_of(segments, op) < segments.size();

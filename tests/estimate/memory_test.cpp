@@ -42,9 +42,11 @@ std::vector<int64_t> each(const std::vector<HeldBytes>& held, int64_t HeldBytes:
 
 TEST(HeldByAnMlp, IsWhatEachBackwardNeedsOnceWhereItIsMade) {
   // The first result is kept by nobody (relu keeps its own, which the second linear needs too),
-  // the second by gelu, gelu's by the third linear. Mean squared error keeps the model's output.
-  EXPECT_EQ(each(held(mlp(), Loss::mse), &HeldBytes::after_forward),
-            (std::vector<int64_t>{0, 64, 32, 32, 32}));
+  // the second by gelu, gelu's by the third linear. Mean squared error and binary
+  // cross-entropy keep the model's output.
+  for (const Loss loss : {Loss::mse, Loss::bce_with_logits})
+    EXPECT_EQ(each(held(mlp(), loss), &HeldBytes::after_forward),
+              (std::vector<int64_t>{0, 64, 32, 32, 32}));
   // Cross entropy keeps log-probabilities instead: as many bytes.
   EXPECT_EQ(each(held(mlp(), Loss::cross_entropy), &HeldBytes::after_forward),
             (std::vector<int64_t>{0, 64, 32, 32, 32}));

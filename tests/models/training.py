@@ -30,8 +30,12 @@ class Training:
                 None if self.target is None else self.target[rows])
 
     def loss(self, output, target):
+        if self.kind == "output":
+            return output
         if self.kind == "mse":
             return torch.nn.functional.mse_loss(output, target)
+        if self.kind == "bce_with_logits":
+            return torch.nn.functional.binary_cross_entropy_with_logits(output, target)
         return torch.nn.functional.cross_entropy(output.flatten(0, -2), target.flatten())
 
     def backward(self, step):

@@ -13,6 +13,19 @@ def test_a_loss_as_output_does_not_count_as_coupled(export, user_file):
     assert result.facts["input_names"] == ["x", "target"]
 
 
+@pytest.mark.parametrize("function, batch_coupled", [
+    ("F.cross_entropy(y, t, ignore_index=0)", False),
+    ("F.cross_entropy(y, t, torch.tensor([1., 2., 3.]), ignore_index=0)", False),
+    ("F.nll_loss(y.log_softmax(-1), t, ignore_index=0)", False),
+    ("2 * F.cross_entropy(y, t, ignore_index=0)", True)])
+def test_a_mean_over_the_targets_that_count_couples_unless_it_is_the_loss(export, user_file,
+                                                                         function, batch_coupled):
+    """One half of the batch has a target that counts, the other has two."""
+    path = user_file(f"y = self.linear(x)\nreturn {function}", arguments="x, t",
+                     inputs="{'x': torch.randn(4, 3), 't': torch.tensor([0, 1, 1, 2])}")
+    assert export(path).facts["batch_coupled"] is batch_coupled
+
+
 @pytest.mark.parametrize("body", ["y = self.linear(x)\nreturn y @ y.T",
                                   "y = self.linear(x)\nreturn y - y.mean(0)",
                                   "y = self.linear(x)\nreturn (y @ y.T).sum()"])

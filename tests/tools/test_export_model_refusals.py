@@ -89,6 +89,14 @@ def test_bad_example_inputs_are_refused(export, user_file, inputs, words):
     refused(export(user_file("return self.linear(x)", inputs=inputs)), *words)
 
 
+@pytest.mark.parametrize("body, returned", [
+    ("y = self.linear(x)", "returned None"),
+    ("self.linear(x)\nreturn None, [None]", "returned None"),
+    ("return x.shape[0], 3", "returned no tensor")])
+def test_a_forward_that_returns_no_tensor_is_refused(export, user_file, body, returned):
+    refused(export(user_file(body)), f"forward {returned}", "End forward with `return`")
+
+
 @pytest.mark.parametrize("text, words", [
     ("def example_inputs():\n    return ()\n", ["has no model()"]),
     ("def model():\n    return 3\n", ["has no example_inputs()"]),

@@ -3,7 +3,8 @@
 Runs the example batch whole and in two parts and compares. Where they differ (batch norm,
 attention over the batch, a loss over pairs), the number of microbatches changes the training.
 Random operators are switched off for this. The answer is True, False, or None with the reason why
-it is not known.
+it is not known. A loss that is a mean over the targets that count (cross-entropy, which leaves out
+those that are its ignore_index) is no coupling: Penstock weighs microbatches by these counts.
 """
 
 import torch
@@ -11,8 +12,15 @@ from torch.utils import _pytree as pytree
 
 from .comparison import difference, tolerance
 from .errors import reason
-from .randomness import switch_off
+from .randomness import set_argument, switch_off
 from .runner import Runner
+from .schema import argument
+
+# Their mean divides by the number of targets that are not ignored, or the weights of their classes.
+ATEN = torch.ops.aten
+MEANS_OF_TARGETS = (ATEN.cross_entropy_loss.default, ATEN.nll_loss.default,
+                    ATEN.nll_loss_nd.default, ATEN.nll_loss2d.default)
+NONE, MEAN = 0, 1  # of their argument `reduction`
 
 # Another batch size lets matrix products add in another order, in every layer: ten times what the
 # comparison with the module allows. A coupling weaker than that changes the training no more than
@@ -28,6 +36,7 @@ def check(program, args, kwargs):
     left = switch_off(runner.graph)
     if left:
         return None, f"{left[0]} draws random numbers and cannot be switched off"
+    keep_losses_of_targets(runner.graph)
     size = pytree.tree_leaves((args, kwargs))[0].shape[0]
     try:
         parts = [slice(0, size), slice(0, size // 2), slice(size // 2, size)]
@@ -39,6 +48,14 @@ def check(program, args, kwargs):
     if not pairs:
         return None, "no output of floating type"
     return any(coupled(*pair) for pair in pairs), ""
+
+
+def keep_losses_of_targets(graph_module):
+    """Outputs that are a mean over targets become the losses of all targets."""
+    for node in graph_module.graph.output_node().all_input_nodes:
+        if node.target in MEANS_OF_TARGETS and argument(node, "reduction") == MEAN:
+            set_argument(node, "reduction", NONE)
+    graph_module.recompile()
 
 
 def equal_samples(args, kwargs):

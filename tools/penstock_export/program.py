@@ -10,7 +10,7 @@ import io
 import sys
 
 import torch
-from torch.export.graph_signature import OutputKind
+from torch.export.graph_signature import OutputKind, TensorArgument
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
@@ -50,6 +50,7 @@ def export(model, args, kwargs, options):
     if options.decompose:
         program = custom.replace(program, graph_modules)
     custom.refuse(custom.find(graph_modules(program)), options.decompose)
+    refuse_no_output(program)
     refuse_sizes_from_values(program)
     refuse_mutation(program)
     drop_copies(program)
@@ -64,6 +65,18 @@ def quiet_unless_done():
     with contextlib.redirect_stderr(said):
         yield
     sys.stderr.write(said.getvalue())
+
+
+def refuse_no_output(program):
+    """Without a tensor to return torch drops every operator as dead."""
+    outputs = [spec.arg for spec in program.graph_signature.output_specs
+               if spec.kind is OutputKind.USER_OUTPUT]
+    if any(isinstance(output, TensorArgument) for output in outputs):
+        return
+    nothing = all(getattr(output, "value", output) is None for output in outputs)
+    returned = "None" if nothing else "no tensor"
+    raise UserError(f"the model's forward returned {returned}: there is nothing to train on\n"
+                    "  End forward with `return` and the output, or the loss, as a tensor.")
 
 
 def refuse_sizes_from_values(program):

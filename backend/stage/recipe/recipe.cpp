@@ -42,9 +42,7 @@ Recipe::Recipe(const Graph& whole, const Analysis& analysis, const Slicing& slic
 }
 
 ValueId Recipe::first_output() const {
-  if (!graph.outputs.empty()) {
-    if (const auto* ref = std::get_if<TensorRef>(&graph.outputs[0].value)) return ref->value;
-  }
+  if (const std::optional<ValueId> output = graph.first_output()) return *output;
   throw InputError(graph.path, "the model's first output is not a tensor, so there is no loss",
                    "return the tensor that the loss is computed from first");
 }

@@ -49,9 +49,9 @@ class ProfilerTest : public ::testing::Test {
                          optimizer + "\nglobal_batch: " + std::to_string(batch) + "\n");
     return path;
   }
-  Profile profile(const std::string& job) {
+  Profile profile(const std::string& job, bool quick = false) {
     const auto communicators = make_in_process(1);
-    run({.job = job, .partial = partial_}, *communicators[0],
+    run({.job = job, .partial = partial_, .quick = quick}, *communicators[0],
         [&](const Json& event) { events_.push_back(event); });
     return read_profile(partial_);
   }
@@ -129,22 +129,21 @@ TEST_P(OfModel, IsCompleteInOrderConsistentAndEqualWhenReadBack) {
   EXPECT_EQ(to_json(made, partial_), read_file(partial_));
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, OfModel,
-                         ::testing::Values(Case{"pippy", "cross_entropy"},
-                                           Case{"iterative", "cross_entropy"},
-                                           Case{"image_classifier", "cross_entropy"},
-                                           Case{"transformer-text", "cross_entropy"},
-                                           Case{"transformer-text-dropout", "cross_entropy"},
-                                           Case{"transformer-static", "cross_entropy"},
-                                           Case{"everything", "cross_entropy"},
-                                           Case{"lstm", "cross_entropy"}, Case{"parameters", "mse"},
-                                           Case{"unet", "mse"}, Case{"outputs", "output"},
-                                           Case{"t5", "cross_entropy"}),
-                         [](const auto& param) {
-                           std::string name = param.param.model;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Models, OfModel,
+    ::testing::Values(Case{"pippy", "cross_entropy"}, Case{"iterative", "cross_entropy"},
+                      Case{"image_classifier", "cross_entropy"},
+                      Case{"transformer-text", "cross_entropy"},
+                      Case{"transformer-text-dropout", "cross_entropy"},
+                      Case{"transformer-static", "cross_entropy"},
+                      Case{"everything", "cross_entropy"}, Case{"lstm", "cross_entropy"},
+                      Case{"parameters", "mse"}, Case{"unet", "mse"}, Case{"outputs", "output"},
+                      Case{"t5", "cross_entropy"}, Case{"pippy-f64", "bce_with_logits"}),
+    [](const auto& param) {
+      std::string name = param.param.model;
+      std::ranges::replace(name, '-', '_');
+      return name;
+    });
 
 class ChainOfModel : public ProfilerTest, public ::testing::WithParamInterface<Case> {};
 
@@ -248,6 +247,16 @@ TEST_F(ProfilerTest, StartsAnewForAnotherJob) {
   keep_only_first_size(partial_);
   const Profile made = profile(write_job(model, "mse"));
   ASSERT_EQ(made.microbatches.size(), 3u);
+  EXPECT_NE(made.microbatches[0].load_batch_s, mark);
+}
+
+TEST_F(ProfilerTest, StartsAnewWhereTheEarlierRunWasAQuickOne) {
+  PENSTOCK_MODEL(model, "pippy");
+  const std::string job = write_job(model, "cross_entropy");
+  EXPECT_TRUE(profile(job, true).device.details.contains("quick"));
+  keep_only_first_size(partial_);
+  const Profile made = profile(job);
+  EXPECT_FALSE(made.device.details.contains("quick"));
   EXPECT_NE(made.microbatches[0].load_batch_s, mark);
 }
 

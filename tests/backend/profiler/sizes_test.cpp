@@ -80,9 +80,17 @@ TEST(Budget, HoldsForEveryGlobalBatch) {
       allowed += allowed_steps(sizes, i, batch);
       steps += repetitions(allowed_steps(sizes, i, batch) / part).passes() * part;
     }
-    EXPECT_NEAR(allowed, kBudgetSteps, 1e-9) << "global batch " << batch;
+    EXPECT_NEAR(allowed, Effort().steps, 1e-9) << "global batch " << batch;
     EXPECT_LT(steps, 30) << "global batch " << batch;
   }
+}
+
+TEST(Budget, OfAQuickProfileIsSmallerAndHasRoomForTheSmallestSize) {
+  EXPECT_THAT(affordable({1, 2, 4, 8, 16}, 16, quick_effort), ElementsAre(1, 2, 4, 8));
+  EXPECT_THAT(affordable({1}, 1, quick_effort), ElementsAre(1));
+  EXPECT_EQ(repetitions(0, quick_effort.minimum).whole, 2);
+  EXPECT_LT(quick_effort.steps, Effort().steps);
+  EXPECT_LT(quick_effort.seconds, Effort().seconds);
 }
 
 }  // namespace

@@ -149,6 +149,16 @@ TEST(MeanLoss, MeanSquaredErrorAndTheModelsOwnOutput) {
   EXPECT_DOUBLE_EQ(mean_loss(Loss::output, output, {}).item<double>(), 1.5);
 }
 
+TEST(MeanLoss, BinaryCrossEntropyIsOfLogits) {
+  const at::Tensor output = numbers("o", {4, 3}, at::kDouble);
+  const at::Tensor target = numbers("t", {4, 3}, at::kDouble).sigmoid();
+  const at::Tensor likely = output.sigmoid();
+  const at::Tensor expected = -(target * likely.log() + (1 - target) * (1 - likely).log()).mean();
+  // Each of 12 terms near 1 is rounded in a few operations of 2^-53.
+  EXPECT_NEAR(mean_loss(Loss::bce_with_logits, output, target).item<double>(),
+              expected.item<double>(), 12 * 8 * 1.2e-16);
+}
+
 std::string refusal(Loss loss, const at::Tensor& output, const at::Tensor& target) {
   try {
     mean_loss(loss, output, target);
@@ -167,6 +177,8 @@ TEST(MeanLoss, RefusesShapesThatDoNotFitNamingBoth) {
               HasSubstr("0 to 6"));
   EXPECT_THAT(refusal(Loss::mse, output, at::zeros({2, 5})), HasSubstr("[2, 5]"));
   EXPECT_THAT(refusal(Loss::mse, output, {}), HasSubstr("absent"));
+  EXPECT_THAT(refusal(Loss::bce_with_logits, output, at::ones({2, 5, 7}, at::kLong)),
+              AllOf(HasSubstr("bce_with_logits"), HasSubstr("Long"), HasSubstr("Float")));
   EXPECT_THAT(refusal(Loss::output, at::zeros({2}, at::kLong), {}), HasSubstr("Long"));
 }
 

@@ -116,6 +116,35 @@ def test_prints_the_most_expensive_operators(measured):
     assert measured[1].stderr == ""  # progress is drawn on a terminal alone
 
 
+def test_a_quick_profile_says_so_and_a_plan_from_it_too(tmp_path):
+    done = run(tmp_path, write_job(tmp_path), "--quick")
+    assert done.returncode == 0, done.stderr
+    profile = json.loads((tmp_path / "profile.json").read_text())
+    assert profile["device"]["details"]["quick"] == "yes"
+    fewest = min(unit["times"]["forward"]["repetitions"]
+                 for size in profile["microbatches"] for unit in size["units"])
+    note = f"costs       quick: of few microbatch sizes, and times of as few as {fewest} repetition"
+    assert note in done.stdout and "least sure are spreads, single operators" in done.stdout
+    planned = subprocess.run([PENSTOCK, "plan", tmp_path / "profile.json", "-o",
+                              tmp_path / "plan.yaml"], capture_output=True, text=True)
+    assert planned.returncode == 0 and "costs      quick: " in planned.stdout, planned.stderr
+
+
+def test_without_time_only_the_smallest_sizes_are_measured_and_the_others_named(tmp_path):
+    done = run(tmp_path, write_job(tmp_path, batch=12), "--budget", "0s")
+    assert done.returncode == 0, done.stderr
+    profile = json.loads((tmp_path / "profile.json").read_text())
+    assert [size["microbatch"] for size in profile["microbatches"]] == [1, 2, 3, 4]
+    assert "--budget 0s or 27 training steps: microbatch 6, 12" in done.stderr
+
+
+@pytest.mark.parametrize("more", [["--quick"], ["--budget", "1min"]])
+def test_an_estimate_measures_nothing_that_could_be_quick(tmp_path, more):
+    done = run(tmp_path, write_job(tmp_path), "--device", "estimate", *more)
+    assert done.returncode == 2
+    assert more[0] in done.stderr and "Leave it out" in done.stderr
+
+
 def test_one_rank_has_no_link(tmp_path):
     result = run(tmp_path, write_job(tmp_path, batch=1), "--ranks", "1")
     assert result.returncode == 0, result.stderr

@@ -106,5 +106,23 @@ TEST(Parameters, MixedPrecisionTakesAModelOfBfloat16) {
                     HasSubstr("--dtype bfloat16")));
 }
 
+TEST(Parameters, AnOutputThatIsNoScalarIsNoLoss) {
+  Job job;
+  job.loss = Loss::output;
+  Graph graph = model();
+  Value& output = graph.values[graph.first_output().value()];
+  EXPECT_THAT(input_error([&] { apply_job(job, graph); }),
+              AllOf(HasSubstr("loss: output, but the first output of"), HasSubstr("tiny.pt2"),
+                    HasSubstr(output.name), HasSubstr(output.type()), HasSubstr("scalar")));
+  output.shape = {Expression(1), Expression(1)};
+  apply_job(job, graph);
+  output.shape = {};
+  apply_job(job, graph);
+  output.dtype = DType::int64;
+  EXPECT_THAT(input_error([&] { apply_job(job, graph); }), HasSubstr("int64 []"));
+  graph.outputs = {{"output", None{}}};
+  EXPECT_THAT(input_error([&] { apply_job(job, graph); }), HasSubstr("no tensor"));
+}
+
 }  // namespace
 }  // namespace penstock

@@ -1,0 +1,34 @@
+// The weight of each microbatch in the mean loss of a step.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "backend/data/data.hpp"
+#include "backend/operators/interpreter.hpp"
+#include "backend/stage/recipe/store.hpp"
+#include "graph/analysis/mean_of_targets.hpp"
+
+namespace penstock {
+
+/// The number of samples, or of the targets among them that the loss counts, as they weigh.
+class LossWeights {
+ public:
+  /// `mean`: where the model computes its loss as one. All references outlive it.
+  LossWeights(const Graph& graph, const std::optional<MeanLoss>& mean, const Data& data);
+
+  /// Of samples [first, first + count); the weights of parts add up to that of the whole.
+  double of(int64_t first, int64_t count) const;
+
+ private:
+  double of_targets(int64_t first, int64_t count) const;
+
+  const Graph& graph_;
+  const std::optional<MeanLoss>& mean_;
+  const Data& data_;
+  std::vector<PreparedOperator> operators_;  // that compute the targets
+  ValueTable stored_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,169 @@
+"""Losses that a job names and losses that models compute themselves, each as PyTorch has it on the
+whole global batch, however it is divided into microbatches and replicas.
+
+The models are kinds of tests/models/labelled.py, exported in float64. Its tolerance is that of
+tests/cli/execute/test_execute_models.py: both sides add up the same terms in another order.
+"""
+
+import argparse
+import functools
+import re
+import subprocess
+import sys
+
+import pytest
+
+from pipelines import (PENSTOCK, ROOT, Reference, any_device, assert_trains_as, execute,
+                       model_path, needs_backend, save_file, torch, write_plan)
+
+sys.path.insert(0, str(ROOT / "tools"))
+
+from penstock_export.export import build, run
+from penstock_export.source import Source
+
+pytestmark = needs_backend
+FLOAT64 = 1e-10
+STEPS, BATCH = 2, 8
+ONE, THREE = [""], ["", "body", "head"]
+
+
+@functools.cache
+def source(kind):
+    return Source.load(str(ROOT / "tests" / "models" / "labelled.py"), [f"kind={kind}"])
+
+
+@pytest.fixture
+def model(tmp_path):
+    """Exports a kind of model; returns its file."""
+
+    def export(kind):
+        options = argparse.Namespace(output=str(tmp_path / f"{kind}.pt2"), static=False,
+                                     decompose=False, meta=False, dtype="float64", seed=3)
+        run(source(kind), options)
+        return tmp_path / f"{kind}.pt2"
+
+    return export
+
+
+def labelled_data(folder):
+    """Two steps of samples: ever more labels are left out, none of the first sample's and all of
+    the last two, which are microbatches of their own."""
+    generator = torch.Generator().manual_seed(5)
+    tokens = torch.randint(32, (STEPS * BATCH, 8), generator=generator)
+    share = torch.linspace(0, 1, BATCH).repeat(STEPS).unsqueeze(1)
+    share[share > 0.8] = 1
+    left_out = torch.rand(tokens.shape, generator=generator) < share
+    save_file({"tokens": tokens, "labels": torch.where(left_out, -100, tokens)},
+              folder / "data.safetensors")
+    return folder / "data.safetensors"
+
+
+class Unsplit(Reference):
+    """The module on the whole global batch at once."""
+
+    def __init__(self, plan, module):
+        super().__init__(plan, module)
+        self.size *= self.microbatches * self.replicas
+        self.microbatches = self.replicas = 1
+        del self.buffers[1:]
+
+
+def module(kind):
+    options = argparse.Namespace(static=False, meta=False, dtype="float64", seed=3)
+    return build(source(kind), options)[0]
+
+
+@any_device
+@pytest.mark.parametrize("kind", ["causal", "classes"])
+@pytest.mark.parametrize("begins, microbatches, more", [
+    (ONE, 1, {}), (ONE, 8, {}), (THREE, 4, {"schedule": "zb-h1"}), (THREE, 2, {"data_parallel": 4}),
+    (ONE, 4, {"data_parallel": 2})])
+def test_a_model_that_averages_its_targets_trains_as_unsplit_at_any_number_of_microbatches(
+        tmp_path, model, kind, begins, microbatches, more):
+    size = BATCH // microbatches // more.get("data_parallel", 1)
+    plan = write_plan(tmp_path, model(kind), labelled_data(tmp_path), begins, microbatches, size,
+                      loss="output", steps=STEPS, **more)
+    assert_trains_as(Unsplit(plan, module(kind)), plan, STEPS, FLOAT64)
+
+
+def test_a_loss_without_any_target_is_refused_as_in_pytorch_where_it_is_nan(tmp_path, model):
+    save_file({"tokens": torch.zeros(8, 8, dtype=torch.int64),
+               "labels": torch.full((8, 8), -100)}, tmp_path / "data.safetensors")
+    plan = write_plan(tmp_path, model("causal"), tmp_path / "data.safetensors", ONE, 4, 2,
+                      loss="output")
+    done = execute(plan)
+    assert done.returncode == 1
+    assert "the loss of step 0 is nan" in done.stderr
+
+
+def job(folder, model, loss, batch=BATCH, data=None):
+    (folder / "job.yaml").write_text(
+        f"penstock: job\nmodel: {model}\nloss: {loss}\nglobal_batch: {batch}\n"
+        "optimizer: {kind: sgd, learning_rate: 0.1}\n" + (f"data: {data}\n" if data else ""))
+    return folder / "job.yaml"
+
+
+def penstock(folder, *arguments):
+    return subprocess.run([str(PENSTOCK), *map(str, arguments)], cwd=folder, capture_output=True,
+                          text=True)
+
+
+@pytest.mark.parametrize("kind, operator", [
+    ("masked", "div (aten::div.Tensor) divides by sum"),
+    ("scaled", "cross_entropy_loss (aten::cross_entropy_loss) is a mean over the targets that are "
+               "not -100")])
+def test_a_mean_that_cannot_be_weighted_couples_the_batch_and_is_named(tmp_path, model, kind,
+                                                                       operator):
+    path = model(kind)
+    shown = penstock(tmp_path, "show", path).stdout
+    assert "samples influence each other" in shown and operator in shown
+    made = penstock(tmp_path, "profile", job(tmp_path, path, "output"), "--quick", "-o",
+                    "profile.json")
+    assert made.returncode == 0, made.stderr
+    refused = penstock(tmp_path, "plan", "profile.json", "-o", "plan.yaml")
+    assert refused.returncode == 2 and not (tmp_path / "plan.yaml").exists()
+    for words in [operator, "--microbatches N", "--allow-batch-coupling"]:
+        assert words in refused.stderr
+    planned = penstock(tmp_path, "plan", "profile.json", "--microbatches", 2, "-o", "plan.yaml")
+    assert planned.returncode == 0 and operator in planned.stderr
+
+
+def test_a_mean_that_is_the_loss_is_weighted_and_plans_are_free(tmp_path, model):
+    path = model("causal")
+    shown = penstock(tmp_path, "show", path).stdout
+    assert "samples are independent" in shown
+    assert re.search(r"loss +cross_entropy_loss is a mean over the targets that are not -100",
+                     shown)
+    penstock(tmp_path, "profile", job(tmp_path, path, "output"), "--quick", "-o",
+             "profile.json")
+    planned = penstock(tmp_path, "plan", "profile.json", "-o", "plan.yaml")
+    assert planned.returncode == 0 and "influence" not in planned.stderr
+
+
+@pytest.mark.parametrize("command", ["profile", "estimate", "execute"])
+def test_an_output_that_is_no_scalar_is_refused_as_a_loss(tmp_path, model, command):
+    path = model("whole")
+    data = labelled_data(tmp_path)
+    if command == "execute":
+        done = execute(write_plan(tmp_path, path, data, ONE, 1, 8, loss="output"))
+    else:
+        spec = ROOT / "configs" / "devices" / "h100.yaml"
+        device = ["--device", "estimate", "--spec", spec] if command == "estimate" else []
+        done = penstock(tmp_path, "profile", job(tmp_path, path, "output"), *device, "-o", "p.json")
+    assert done.returncode == 2
+    for words in ["loss: output, but the first output", "float64 [batch, 8, 32]", "a scalar"]:
+        assert words in done.stderr
+    assert not (tmp_path / "p.json").exists()
+
+
+@any_device
+@pytest.mark.parametrize("begins, more", [(ONE, {}), (["", "layer1"], {"data_parallel": 2})],
+                         ids=["one", "replicas"])
+def test_bce_with_logits_trains_as_in_pytorch(tmp_path, begins, more):
+    generator = torch.Generator().manual_seed(7)
+    data = {"x": torch.randn(16, 32, generator=generator, dtype=torch.float64),
+            "target": torch.rand(16, 10, generator=generator, dtype=torch.float64)}
+    save_file(data, tmp_path / "data.safetensors")
+    plan = write_plan(tmp_path, model_path("pippy-f64"), tmp_path / "data.safetensors", begins, 2,
+                      2, loss="bce_with_logits", steps=STEPS, **more)
+    assert_trains_as(Reference(plan), plan, STEPS, FLOAT64)
