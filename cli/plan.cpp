@@ -50,11 +50,10 @@ void make_absolute(std::optional<FileRef>& file) {
 }
 
 /// The page of `simulate`, for the plan that was written.
-void write_page(const PlanOptions& options) {
+void write_page(const PlanOptions& options, const std::string& plan) {
   SimulateOptions simulate;
-  simulate.plan = options.output;
   simulate.cuda_graphs = options.cuda_graphs;
-  const Study study = plan_study(simulate);
+  const Study study = plan_study(parse_plan(plan, options.output), simulate);
   const Simulation run = penstock::simulate(study.program, study.costs, study.network, {});
   if (run.actions > max_explained_actions) {
     fmt::print(stderr, "penstock: no {}: {} actions are more than a browser can show ({})\n",
@@ -87,9 +86,10 @@ int plan(const PlanOptions& options) {
   if (options.explain) {
     fmt::print("{}", plan_explanation(planned, what_if(planned, profile, model, on, request)));
   }
-  write_file(options.output, to_yaml(planned.plan, options.output));
+  const std::string text = to_yaml(planned.plan, options.output);
+  write_file(options.output, text);
   fmt::print("written    {}\n", options.output);
-  if (!options.html.empty()) write_page(options);
+  if (!options.html.empty()) write_page(options, text);
   return 0;
 }
 

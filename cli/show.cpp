@@ -1,11 +1,12 @@
 // `penstock show`: what is in a model or a plan.
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <optional>
 
 #include "base/error.hpp"
 #include "cli/command_line/commands.hpp"
+#include "cli/files/file_kind.hpp"
+#include "cli/files/wanted_kind.hpp"
 #include "cli/inputs/plan_inputs.hpp"
 #include "cli/report/show_text.hpp"
 #include "graph/pt2/pt2.hpp"
@@ -56,11 +57,13 @@ int show_plan(const ShowOptions& options) {
 }  // namespace
 
 int show(const ShowOptions& options) {
-  const std::string extension = std::filesystem::path(options.path).extension();
-  if (extension == ".pt2") return show_model(options);
-  if (extension == ".yaml" || extension == ".yml") return show_plan(options);
-  throw InputError(options.path, "neither a model nor a plan by its name",
-                   "Give a MODEL.pt2 or a PLAN.yaml.");
+  switch (file_kind(options.path)) {
+    case FileKind::model: return show_model(options);
+    case FileKind::plan:
+    case FileKind::other:  // its reader says what is wrong
+      return show_plan(options);
+    default: require_kind(options.path, "show", {FileKind::model, FileKind::plan}); return 1;
+  }
 }
 
 }  // namespace penstock::cli

@@ -3,12 +3,10 @@
 #include "cli/inputs/plan_inputs.hpp"
 #include "cli/predict/simulate_study.hpp"
 #include "pipeline/job/parameters.hpp"
-#include "pipeline/plan/plan.hpp"
 
 namespace penstock::cli {
 
-Study plan_study(const SimulateOptions& options) {
-  Plan plan = read_plan(options.plan);
+Study plan_study(Plan plan, const SimulateOptions& options) {
   const Graph model = read_model(plan.job);
   check_fingerprint(plan, model);
   const Slicing slicing = slice(plan, model, analyse(model));
@@ -18,7 +16,7 @@ Study plan_study(const SimulateOptions& options) {
     inputs.memory = {.max_bytes = parse_bytes(options.memory, "--memory")};
   if (needs_adaptive(plan)) plan.generated = adaptive_program(plan, slicing, inputs);
   Study study;
-  study.title = options.plan;
+  study.title = plan.path;
   study.program = lowered_program(plan, slicing);
   study.costs = std::move(inputs.costs);
   study.network = std::move(inputs.network);

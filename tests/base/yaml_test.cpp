@@ -77,7 +77,7 @@ TEST(StrictYaml, RefusesSeveralDocumentsAndOddKeys) {
 TEST(StrictYaml, WhatIsNotYamlIsRefusedWithItsLine) {
   EXPECT_THAT(strict("a: [1, 2\nb: 3\n"), AllOf(StartsWith("f.yaml:"), HasSubstr("not YAML: ")));
   EXPECT_THAT(strict("a: 1\n b: 2\n"),
-              AllOf(StartsWith("f.yaml:2: not YAML"), HasSubstr("indentation")));
+              AllOf(StartsWith("f.yaml:2:3: not YAML"), HasSubstr("indentation")));
   EXPECT_THAT(strict("a: 1\nb: \"x\n"),
               StartsWith("f.yaml:2: a quote is opened here and never closed"));
   EXPECT_THAT(strict("a: 1\nb: 'x"), StartsWith("f.yaml:2: a quote is opened"));
