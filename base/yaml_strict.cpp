@@ -43,6 +43,7 @@ const YamlMistake yaml_mistakes[] = {
      "Check the indentation, and put a text with `: ` in it in quotes."},
     {wrong::INVALID_ESCAPE, "no such escape within double quotes",
      "Use single quotes, where a backslash stands for itself."},
+    {wrong::UNKNOWN_ANCHOR, "an alias (*) of nothing", "Put a text that begins with * in quotes."},
     {wrong::UNKNOWN_TOKEN, "a character with which no value begins",
      "Put the text in quotes; indent with spaces."},
 };

@@ -59,9 +59,10 @@ int show_plan(const ShowOptions& options) {
 int show(const ShowOptions& options) {
   switch (file_kind(options.path)) {
     case FileKind::model: return show_model(options);
-    case FileKind::plan:
-    case FileKind::other:  // its reader says what is wrong
-      return show_plan(options);
+    case FileKind::plan: return show_plan(options);
+    case FileKind::other:
+      throw InputError(options.path, "neither a model nor a plan",
+                       "Give a MODEL.pt2, or a PLAN.yaml that begins with `penstock: plan`.");
     default: require_kind(options.path, "show", {FileKind::model, FileKind::plan}); return 1;
   }
 }

@@ -93,6 +93,7 @@ FileKind kind_of_json(const fs::path& path) {
 
 /// By the line `penstock: …`, an action in the first cell, or `def model`.
 FileKind kind_of_text(std::string_view text) {
+  constexpr auto at_begin = std::regex_constants::match_continuous;
   static const std::regex own(R"(^penstock\s*:\s*["']?(\w+)["']?\s*(#.*)?$)");
   static const std::regex cells(R"(^[\s,]*"?\d+[A-Z][A-Z_]*\d+)");
   static const std::regex module(R"(^def\s+model\s*\()");
@@ -104,11 +105,11 @@ FileKind kind_of_text(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.empty()) continue;
     std::smatch match;
-    if (first && std::regex_search(line, cells)) return FileKind::program;
+    if (first && std::regex_search(line, cells, at_begin)) return FileKind::program;
     first = false;
     if (indented) continue;
-    if (std::regex_search(line, match, own)) return named_kind(match[1].str());
-    if (std::regex_search(line, module)) return FileKind::python;
+    if (std::regex_search(line, match, own, at_begin)) return named_kind(match[1].str());
+    if (std::regex_search(line, module, at_begin)) return FileKind::python;
   }
   return FileKind::other;
 }

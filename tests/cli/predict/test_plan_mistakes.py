@@ -11,7 +11,7 @@ from planning import make_profile, plan
     (["--microbatches", "1", "--data-parallel", "1"], ["8 samples", "2, 4, 8"]),
     (["--stages-per-rank", "50"], ["--stages-per-rank", "units"]),
     (["--schedule", "1f1b", "--stages-per-rank", "3"],
-     ["--stages-per-rank: 3, but 1f1b runs one stage on each rank", "interleaved-1f1b", "adaptive"]),
+     ["--stages-per-rank: 3, but 1f1b runs one stage on each rank", "interleaved-1f1b"]),
     (["--schedule", "zbv,gpipe", "--stages-per-rank", "3", "--microbatches", "4"],
      ["zbv runs 2 stages on each rank, gpipe runs one stage", "looped-bfs"]),
     (["--schedule", "interleaved-1f1b", "--stages-per-rank", "1"],
