@@ -46,8 +46,11 @@ bool replaceable(const fs::path& path) {
   return !fs::exists(status) || fs::is_regular_file(status);
 }
 
+/// Beside the target, and no longer than a name may be where the target's own is not.
 std::string unfinished_name(const fs::path& target) {
-  return fmt::format("{}.{}.unfinished", target.string(), ::getpid());
+  constexpr size_t most_kept = 200;
+  const fs::path kept = target.parent_path() / target.filename().string().substr(0, most_kept);
+  return fmt::format("{}.{}.unfinished", kept.string(), ::getpid());
 }
 
 int create(const std::string& name) {

@@ -6,7 +6,6 @@
 #include "base/error.hpp"
 #include "cli/command_line/commands.hpp"
 #include "cli/files/file_kind.hpp"
-#include "cli/files/wanted_kind.hpp"
 #include "cli/inputs/plan_inputs.hpp"
 #include "cli/report/show_text.hpp"
 #include "graph/pt2/pt2.hpp"
@@ -57,14 +56,11 @@ int show_plan(const ShowOptions& options) {
 }  // namespace
 
 int show(const ShowOptions& options) {
-  switch (file_kind(options.path)) {
-    case FileKind::model: return show_model(options);
-    case FileKind::plan: return show_plan(options);
-    case FileKind::other:
-      throw InputError(options.path, "neither a model nor a plan",
-                       "Give a MODEL.pt2, or a PLAN.yaml that begins with `penstock: plan`.");
-    default: require_kind(options.path, "show", {FileKind::model, FileKind::plan}); return 1;
-  }
+  const FileKind kind = file_kind(options.path);
+  if (kind == FileKind::model) return show_model(options);
+  if (kind == FileKind::plan) return show_plan(options);
+  throw InputError(options.path, "neither a model nor a plan",
+                   "Give a MODEL.pt2, or a PLAN.yaml that begins with `penstock: plan`.");
 }
 
 }  // namespace penstock::cli

@@ -261,7 +261,8 @@ void declare_export(Declared& command) {
 
 void declare_show(Declared& command) {
   auto options = std::make_shared<ShowOptions>();
-  command.input("FILE", options->path, {}, "a model or a plan")->required();
+  command.input("FILE", options->path, {FileKind::model, FileKind::plan}, "a model or a plan")
+      ->required();
   command.input("--profile", options->profile, {FileKind::profile},
                 "of a model: also the times that were measured");
   command.run = [options] { return show(*options); };

@@ -43,6 +43,16 @@ TEST_F(OutputFileTest, IsThereOnlyOnceItIsCommitted) {
   EXPECT_EQ(files(), 1u);
 }
 
+TEST_F(OutputFileTest, ANameMayBeAsLongAsTheSystemAllows) {
+  const std::string name(255, 'n');
+  check_writable(at(name.c_str()));
+  write_file(at(name.c_str()), "text");
+  EXPECT_EQ(read_file(at(name.c_str())), "text");
+  EXPECT_THAT(input_error([&] { write_file(at((name + "n").c_str()), "text"); }),
+              HasSubstr("File name too long"));
+  EXPECT_EQ(files(), 1u);
+}
+
 TEST_F(OutputFileTest, GoesThroughLinksToTheirEnd) {
   fs::create_directory(at("sub"));
   fs::create_symlink("sub/second", at("first"));
