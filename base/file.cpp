@@ -1,9 +1,7 @@
 #include "base/file.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <openssl/evp.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -14,6 +12,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/output_file.hpp"
 
 namespace penstock {
 namespace {
@@ -27,40 +26,6 @@ std::ifstream open(const std::filesystem::path& path) {
     throw InputError(path.string(), fmt::format("cannot be read: {}", std::strerror(errno)),
                      "Check the path.");
   return file;
-}
-
-[[noreturn]] void cannot_write(const std::filesystem::path& path, int error) {
-  throw InputError(path.string(), fmt::format("cannot be written: {}", std::strerror(error)),
-                   "Give a path in a folder that exists and that you may write to.");
-}
-
-/// Removes the unfinished file unless it was renamed.
-struct Unfinished {
-  std::string path;
-  bool renamed = false;
-  ~Unfinished() {
-    if (!renamed) ::unlink(path.c_str());
-  }
-};
-
-/// Returns 0 or the error number. Also flushes, so that a rename never precedes the content.
-int write_all(int descriptor, std::string_view content) {
-  while (!content.empty()) {
-    const ssize_t written = ::write(descriptor, content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno;
-    content.remove_prefix(static_cast<size_t>(written));
-  }
-  return ::fsync(descriptor) == 0 || errno == EINVAL || errno == EROFS ? 0 : errno;
-}
-
-/// A pipe, a terminal, /dev/null: what cannot be replaced by renaming.
-void write_device(const std::filesystem::path& path, std::string_view content) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (descriptor < 0) cannot_write(path, errno);
-  int error = write_all(descriptor, content);
-  if (::close(descriptor) != 0 && error == 0) error = errno;
-  if (error != 0) cannot_write(path, error);
 }
 
 /// SHA-256 as OpenSSL's libcrypto computes it.
@@ -98,19 +63,9 @@ std::string read_file(const std::filesystem::path& path) {
 }
 
 void write_file(const std::filesystem::path& path, std::string_view content) {
-  std::error_code problem;
-  const auto status = std::filesystem::status(path, problem);
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
-    return write_device(path, content);  // renaming would put a file in its place
-  Unfinished unfinished{fmt::format("{}.{}.unfinished", path.string(), ::getpid())};
-  const int descriptor =
-      ::open(unfinished.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor < 0) cannot_write(path, errno);
-  int error = write_all(descriptor, content);
-  if (::close(descriptor) != 0 && error == 0) error = errno;
-  if (error != 0) cannot_write(path, error);
-  if (::rename(unfinished.path.c_str(), path.c_str()) != 0) cannot_write(path, errno);
-  unfinished.renamed = true;
+  OutputFile file(path);
+  file.write(content);
+  file.commit();
 }
 
 std::string sha256_of_file(const std::filesystem::path& path) {

@@ -9,7 +9,7 @@ namespace penstock {
 
 /// Throws InputError if the file cannot be read.
 std::string read_file(const std::filesystem::path& path);
-/// Writes to a temporary name in the same folder, then renames. Throws InputError if it cannot.
+/// All at once, as an OutputFile (base/output_file.hpp). Throws InputError if it cannot.
 void write_file(const std::filesystem::path& path, std::string_view content);
 /// Lower-case hexadecimal SHA-256 (FIPS 180-4) of a file, read in pieces.
 std::string sha256_of_file(const std::filesystem::path& path);

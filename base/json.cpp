@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -15,6 +16,8 @@ namespace penstock {
 namespace {
 
 constexpr size_t longest_shown = 60;
+constexpr const char* kWriteAgain =
+    "The file was changed or damaged: write it again with the command that made it.";
 
 std::string shown(const nlohmann::json& value) {
   if (value.is_array()) return "a list";
@@ -50,8 +53,7 @@ void JsonValue::refuse(std::string_view problem, std::string_view cure) const {
 }
 
 void JsonValue::refuse_type(std::string_view wanted) const {
-  refuse(fmt::format("{} is not {}", shown(*value_), wanted),
-         "The file was changed or damaged: write it again with the command that made it.");
+  refuse(fmt::format("{} is not {}", shown(*value_), wanted), kWriteAgain);
 }
 
 bool JsonValue::has(const std::string& key) const {
@@ -63,9 +65,7 @@ JsonValue JsonValue::at(const std::string& key) const {
   const auto found = value_->find(key);
   const std::string pointer = pointer_ + "/" + escaped(key);
   if (found == value_->end()) {
-    throw InputError(
-        fmt::format("{}: {}", file_, pointer), "missing",
-        "The file was changed or damaged: write it again with the command that made it.");
+    throw InputError(fmt::format("{}: {}", file_, pointer), "missing", kWriteAgain);
   }
   return {*found, file_, pointer};
 }
@@ -119,17 +119,40 @@ std::vector<std::string> JsonValue::keys() const {
   return keys;
 }
 
+namespace {
+
+/// `byte` counts from 1; the parser was not content with it.
+[[noreturn]] void refuse_json(std::string_view text, size_t byte, std::string_view file) {
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
+    throw InputError(file, "not JSON: the file is empty", kWriteAgain);
+  }
+  const size_t at = std::min(byte == 0 ? 0 : byte - 1, text.size());
+  const std::string_view before = text.substr(0, at);
+  const auto line = 1 + std::ranges::count(before, '\n');
+  const size_t column = at - (before.rfind('\n') + 1) + 1;  // npos + 1 is 0
+  const std::string_view rest = text.substr(at, text.substr(at, longest_shown).find('\n'));
+  throw InputError(fmt::format("{}:{}:{}", file, line, column),
+                   at == text.size() ? "not JSON: it ends too early"
+                                     : fmt::format("not JSON from `{}` on", rest.substr(0, 20)),
+                   kWriteAgain);
+}
+
+}  // namespace
+
 nlohmann::json read_json(const std::filesystem::path& path) {
   return parse_json(read_file(path), path.string());
 }
 
-nlohmann::json parse_json(std::string_view text, std::string_view file) {
+nlohmann::json parse_json(std::string_view text, std::string_view file, std::string_view key) {
+  const auto kept = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
+    return depth != 1 || event != nlohmann::json::parse_event_t::key || parsed == key;
+  };
   try {
-    return nlohmann::json::parse(text);
-  } catch (const nlohmann::json::exception& error) {
-    throw InputError(
-        file, fmt::format("not JSON: {}", error.what()),
-        "The file was changed or damaged: write it again with the command that made it.");
+    return key.empty() ? nlohmann::json::parse(text) : nlohmann::json::parse(text, kept);
+  } catch (const nlohmann::json::parse_error& error) {
+    refuse_json(text, error.byte, file);
+  } catch (const nlohmann::json::exception&) {  // a number beyond every type
+    throw InputError(file, "not JSON: a number out of range", kWriteAgain);
   }
 }
 

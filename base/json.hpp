@@ -48,8 +48,9 @@ class JsonValue {
 
 /// Throws InputError if the file cannot be read or is not JSON.
 nlohmann::json read_json(const std::filesystem::path& path);
-/// The same from the file's text; `file` is only named in messages.
-nlohmann::json parse_json(std::string_view text, std::string_view file);
+/// The same from the file's text; `file` is only named in messages. With a key nothing else of the
+/// outermost object is kept.
+nlohmann::json parse_json(std::string_view text, std::string_view file, std::string_view key = "");
 
 /// Throws InputError unless `value` is an object whose `version` is `version`.
 void require_version(const JsonValue& value, int64_t version);

@@ -38,6 +38,8 @@ std::string absolute_path(const fs::path& file, const std::string& text) {
 }
 
 std::string relative_path(const fs::path& file, const std::string& path) {
+  std::error_code none;
+  if (fs::is_other(file, none)) return resolved(path).string();
   const fs::path folder = fs::weakly_canonical(fs::absolute(file).parent_path());
   return resolved(path).lexically_relative(folder).string();
 }

@@ -11,7 +11,8 @@ namespace penstock {
 /// looked up.
 std::string absolute_path(const std::filesystem::path& file, const std::string& text);
 
-/// `path` as seen from the folder of `file`; absolute_path reads it back as the same path.
+/// `path` as seen from the folder of `file`; absolute_path reads it back as the same path. Absolute
+/// where `file` is no regular file: who reads what goes through a pipe is elsewhere.
 std::string relative_path(const std::filesystem::path& file, const std::string& path);
 
 }  // namespace penstock

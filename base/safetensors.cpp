@@ -1,16 +1,12 @@
 #include "base/safetensors.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <bit>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 #include "base/error.hpp"
+#include "base/output_file.hpp"
 
 namespace penstock {
 
@@ -63,8 +59,8 @@ SafetensorsEntry parse_entry(const Json& json, const std::string& place, int64_t
     dtype = json.at("dtype").get<std::string>();
     entry.shape = json.at("shape").get<std::vector<int64_t>>();
     offsets = json.at("data_offsets").get<std::vector<int64_t>>();
-  } catch (const Json::exception& error) {
-    throw InputError(place, fmt::format("broken header: {}", error.what()), kCure);
+  } catch (const Json::exception&) {
+    throw InputError(place, "broken header: no dtype, shape and data_offsets", kCure);
   }
   entry.dtype = from_safetensors_name(dtype);
   if (entry.dtype == DType::unknown) {
@@ -156,35 +152,11 @@ std::string make_header(const std::filesystem::path& path, const std::vector<Hea
   return text;
 }
 
-/// `data` writes what follows the header. Leaves nothing where it throws or the disk is full.
-void write_whole(const std::filesystem::path& path, const std::string& header,
-                 const std::function<void(std::ostream&)>& data) {
+/// What precedes the tensors.
+void write_header(OutputFile& file, const std::string& header) {
   const uint64_t length = header.size();
-  std::filesystem::path temporary = path;
-  temporary += ".tmp" + std::to_string(getpid());
-  std::error_code ignored;
-  std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
-  const int reason = errno;
-  stream.write(reinterpret_cast<const char*>(&length), sizeof length) << header;
-  try {
-    data(stream);
-  } catch (...) {
-    std::filesystem::remove(temporary, ignored);
-    throw;
-  }
-  stream.close();
-  std::error_code error;
-  if (stream) std::filesystem::rename(temporary, path, error);
-  if (stream && !error) return;
-  std::filesystem::remove(temporary, ignored);
-  throw InputError(path.string(),
-                   fmt::format("cannot write: {}", error ? error.message() : std::strerror(reason)),
-                   "Give a path in a folder that exists, with space left.");
-}
-
-void put(std::ostream& stream, std::span<const std::byte> bytes) {
-  stream.write(reinterpret_cast<const char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));
+  file.write(std::as_bytes(std::span(&length, 1)));
+  file.write(header);
 }
 
 }  // namespace
@@ -197,9 +169,11 @@ void write_safetensors(const std::filesystem::path& path,
   for (const SafetensorsTensor& tensor : tensors) {
     entries.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.bytes.size()});
   }
-  write_whole(path, make_header(path, entries, metadata), [&](std::ostream& stream) {
-    for (const SafetensorsTensor& tensor : tensors) put(stream, tensor.bytes);
-  });
+  const std::string header = make_header(path, entries, metadata);
+  OutputFile file(path);
+  write_header(file, header);
+  for (const SafetensorsTensor& tensor : tensors) file.write(tensor.bytes);
+  file.commit();
 }
 
 void write_safetensors(const std::filesystem::path& path,
@@ -211,14 +185,16 @@ void write_safetensors(const std::filesystem::path& path,
     const int64_t bytes = shape_bytes(tensor.shape, size_bytes(tensor.dtype));
     entries.push_back({tensor.name, tensor.dtype, tensor.shape, static_cast<size_t>(bytes)});
   }
-  write_whole(path, make_header(path, entries, metadata), [&](std::ostream& stream) {
-    std::vector<std::byte> bytes;
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      bytes.resize(entries[i].bytes);
-      tensors[i].read(bytes);
-      put(stream, bytes);
-    }
-  });
+  const std::string header = make_header(path, entries, metadata);
+  OutputFile file(path);
+  write_header(file, header);
+  std::vector<std::byte> bytes;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    bytes.resize(entries[i].bytes);
+    tensors[i].read(bytes);
+    file.write(bytes);
+  }
+  file.commit();
 }
 
 }  // namespace penstock

@@ -56,8 +56,8 @@ struct SafetensorsTensor {
   std::span<const std::byte> bytes;
 };
 
-/// Writes to a temporary name beside `path`, then renames: `path` never holds half a file. Throws
-/// InputError if it cannot, and for tensors that are not storable.
+/// As an OutputFile: `path` never holds half a file. Throws InputError if it cannot be written, and
+/// for tensors that are not storable.
 void write_safetensors(const std::filesystem::path& path,
                        const std::vector<SafetensorsTensor>& tensors,
                        const std::map<std::string, std::string>& metadata = {});

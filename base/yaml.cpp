@@ -202,8 +202,7 @@ YAML::Node load(const std::string& text, const std::string& file) {
   try {
     return YAML::Load(text);
   } catch (const YAML::Exception& error) {
-    throw InputError(fmt::format("{}:{}", file, error.mark.line + 1),
-                     fmt::format("not YAML: {}", error.msg), "Look for stray characters there.");
+    refuse_yaml(error, text, file);
   }
 }
 

@@ -5,6 +5,8 @@
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <sstream>
 #include <vector>
@@ -20,6 +22,31 @@ constexpr size_t max_depth = 32;  // a plan needs 4
 /// yaml-cpp takes the end of the file for a missing closing quote. A comment put after the text
 /// lies inside such a text, and nowhere else.
 constexpr std::string_view end_of_file = "\n# (the end of the file)\n";
+
+/// What yaml-cpp's messages mean, for those that people meet.
+struct YamlMistake {
+  std::string_view message, problem, cure;
+};
+
+namespace wrong = YAML::ErrorMsg;
+
+constexpr std::string_view indent_alike = "Indent the keys of one mapping alike.";
+
+const YamlMistake yaml_mistakes[] = {
+    {wrong::END_OF_MAP_FLOW, "a `{` is never closed", "Close it, or remove it."},
+    {wrong::END_OF_SEQ_FLOW, "a `[` is never closed", "Close it, or remove it."},
+    {wrong::FLOW_END, "a bracket is closed that was not opened", "Remove it, or open it."},
+    {wrong::END_OF_MAP, "this line's indentation fits no line above", indent_alike},
+    {wrong::END_OF_SEQ, "this line's indentation fits no line above", indent_alike},
+    {wrong::TAB_IN_INDENTATION, "a tab where indentation belongs", "Indent with spaces."},
+    {wrong::MAP_VALUE, "a `:` where no value belongs",
+     "Check the indentation, and put a text with `: ` in it in quotes."},
+    {wrong::INVALID_ESCAPE, "no such escape within double quotes",
+     "Use single quotes, where a backslash stands for itself."},
+    {wrong::UNKNOWN_ANCHOR, "an alias (*) of nothing", "Put a text that begins with * in quotes."},
+    {wrong::UNKNOWN_TOKEN, "a character with which no value begins",
+     "Put the text in quotes; indent with spaces."},
+};
 
 class StrictEvents : public YAML::EventHandler {
  public:
@@ -121,10 +148,24 @@ void require_strict_yaml(const std::string& text, const std::string& file) {
     StrictEvents events(file);
     while (parser.HandleNextDocument(events)) continue;
   } catch (const YAML::Exception& error) {
-    throw InputError(fmt::format("{}:{}", file, error.mark.line + 1),
-                     fmt::format("not YAML: {}", error.msg),
-                     "Check the indentation, brackets and quotes there.");
+    refuse_yaml(error, text, file);
   }
+}
+
+void refuse_yaml(const YAML::Exception& error, const std::string& text, const std::string& file) {
+  const auto lines =
+      static_cast<int>(std::ranges::count(text, '\n')) + (text.ends_with('\n') ? 0 : 1);
+  const std::string place =
+      error.mark.line < lines
+          ? fmt::format("{}:{}:{}", file, error.mark.line + 1, error.mark.column + 1)
+          : fmt::format("{}:{}", file, lines);  // met in what is added to the text
+  const auto known = std::ranges::find_if(yaml_mistakes, [&](const YamlMistake& mistake) {
+    return error.msg.starts_with(mistake.message);
+  });
+  const bool is_known = known != std::end(yaml_mistakes);
+  throw InputError(
+      place, fmt::format("not YAML: {}", is_known ? known->problem : std::string_view(error.msg)),
+      is_known ? known->cure : "Check the indentation, brackets and quotes there.");
 }
 
 }  // namespace penstock

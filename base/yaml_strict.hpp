@@ -3,7 +3,15 @@
 
 #include <string>
 
+namespace YAML {
+class Exception;
+}
+
 namespace penstock {
+
+/// Throws InputError (file, line and column) that says what yaml-cpp met in `text`.
+[[noreturn]] void refuse_yaml(const YAML::Exception& error, const std::string& text,
+                              const std::string& file);
 
 /// Throws InputError (file and line) for anchors and aliases, so that no cycle and no alias bomb
 /// exists; tags; a key given twice in a mapping; a key that is not a text; several documents; deep

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "cli/command_line/commands.hpp"
+#include "cli/files/given_paths.hpp"
 #include "cli/inputs/plan_inputs.hpp"
 #include "graph/analysis/analysis.hpp"
 #include "pipeline/checkpoint/checkpoint.hpp"
@@ -54,10 +55,16 @@ Exported torchtitan(const ExportSource& source, const Program& compute,
   if (!torch_schedule_name(source.plan).empty()) return {.text = to_torchtitan(source, "")};
   const std::string file =
       std::filesystem::absolute(options.output).replace_extension(".csv").string();
+  if (std::filesystem::is_other(options.output)) {
+    throw InputError("-o", "torch has no such schedule: it goes into a file beside the output",
+                     "Give the output a name in a folder.");
+  }
   if (file == std::filesystem::absolute(options.output)) {
     throw InputError("-o", fmt::format("{} is where the schedule goes, in a file of its own", file),
                      "Give the output another name, like pipeline.toml.");
   }
+  check_paths("export", {{"PLAN.yaml", PathUse::input, options.plan},
+                         {"the schedule beside -o,", PathUse::output_file, file}});
   return {.text = to_torchtitan(source, file),
           .schedule_file = file,
           .schedule = to_torch_compute_csv(compute),

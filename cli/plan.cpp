@@ -54,11 +54,10 @@ void make_absolute(std::optional<FileRef>& file) {
 }
 
 /// The page of `simulate`, for the plan that was written; not where it would be too large.
-bool write_page(const PlanOptions& options) {
+bool write_page(const PlanOptions& options, const std::string& plan) {
   SimulateOptions simulate;
-  simulate.plan = options.output;
   simulate.cuda_graphs = options.cuda_graphs;
-  const Study study = plan_study(simulate);
+  const Study study = plan_study(parse_plan(plan, options.output), simulate);
   const Simulation run = penstock::simulate(study.program, study.costs, study.network, {});
   if (run.actions > max_explained_actions) {
     fmt::print(stderr, "penstock: no {}: {} actions are more than a browser can show ({})\n",
@@ -108,9 +107,10 @@ int plan(const PlanOptions& options) {
     const std::vector<WhatIf> what = what_if(planned, profile, model, on, request);
     fmt::print("{}", plan_explanation(planned, what, style.columns));
   }
-  write_file(options.output, to_yaml(planned.plan, options.output));
+  const std::string text = to_yaml(planned.plan, options.output);
+  write_file(options.output, text);
   std::vector<std::string> written{options.output};
-  if (!options.html.empty() && write_page(options)) written.push_back(options.html);
+  if (!options.html.empty() && write_page(options, text)) written.push_back(options.html);
   fmt::print("{}", ending(written, next(options, profile)));
   return 0;
 }

@@ -2,6 +2,7 @@
 // found; without a device it estimates instead (estimate.cpp). What is measured so far lies beside
 // the output as PROFILE.json.partial until all is done.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -10,6 +11,8 @@
 #include <variant>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
+#include "base/output_file.hpp"
 #include "cli/command_line/commands.hpp"
 #include "cli/estimate.hpp"
 #include "cli/link.hpp"
@@ -44,15 +47,6 @@ void check_flags(const ProfileOptions& options) {
     if (value->empty()) continue;
     throw InputError(flag, "belongs to estimates, and this profile is measured",
                      "Leave it out, or add --device estimate.");
-  }
-}
-
-void check(const ProfileOptions& options) {
-  check_flags(options);
-  const fs::path folder = fs::absolute(options.output).parent_path();
-  if (!fs::is_directory(folder)) {
-    throw InputError(options.output, fmt::format("{} is not a folder", folder.string()),
-                     "Make it, or write the profile elsewhere.");
   }
 }
 
@@ -129,10 +123,19 @@ void check_alone() {
                   launcher->name));
 }
 
+/// Beside the profile; of what is no file, as /dev/stdout, among temporary files.
+std::string partial_path(const fs::path& output) {
+  std::error_code none;
+  const fs::path file = fs::is_other(output, none)
+                            ? fs::temp_directory_path() / fmt::format("penstock-{}", ::getpid())
+                            : fs::absolute(written_path(output));
+  return file.string() + ".partial";
+}
+
 }  // namespace
 
 int profile(const ProfileOptions& options) {
-  check(options);
+  check_flags(options);
   if (options.link) return measure_link(options);
   if (options.job.empty()) {
     throw InputError("profile", "there is no job to measure",
@@ -144,19 +147,18 @@ int profile(const ProfileOptions& options) {
   const Graph model = read_model(job);
   check_weights(model);
   if (options.device == "cpu") limit_onednn(model, false);
-  const std::string partial = fs::absolute(options.output).string() + ".partial";
+  const std::string partial = partial_path(options.output);
   if (const auto failure = measure(options, partial)) {
     fmt::print(stderr, "penstock: {}\n", failure->message);
     if (fs::exists(partial)) {
-      fmt::print(stderr,
-                 "What was measured is kept in {}.partial: the same command goes on from "
-                 "there.\n",
-                 options.output);
+      fmt::print(stderr, "What was measured is kept in {}: the same command goes on from there.\n",
+                 partial);
     }
     return failure->status;
   }
   const Profile measured = read_profile(partial);
-  fs::rename(partial, options.output);
+  write_file(options.output, to_json(measured, options.output));
+  fs::remove(partial);
   fmt::print("{}", profile_report(measured, parameter_bytes(model), options.top));
   return 0;
 }

@@ -1,11 +1,11 @@
 // `penstock show`: what is in a model or a plan.
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <optional>
 
 #include "base/error.hpp"
 #include "cli/command_line/commands.hpp"
+#include "cli/files/file_kind.hpp"
 #include "cli/inputs/plan_inputs.hpp"
 #include "cli/report/show_text.hpp"
 #include "graph/pt2/pt2.hpp"
@@ -56,11 +56,11 @@ int show_plan(const ShowOptions& options) {
 }  // namespace
 
 int show(const ShowOptions& options) {
-  const std::string extension = std::filesystem::path(options.path).extension();
-  if (extension == ".pt2") return show_model(options);
-  if (extension == ".yaml" || extension == ".yml") return show_plan(options);
-  throw InputError(options.path, "neither a model nor a plan by its name",
-                   "Give a MODEL.pt2 or a PLAN.yaml.");
+  const FileKind kind = file_kind(options.path);
+  if (kind == FileKind::model) return show_model(options);
+  if (kind == FileKind::plan) return show_plan(options);
+  throw InputError(options.path, "neither a model nor a plan",
+                   "Give a MODEL.pt2, or a PLAN.yaml that begins with `penstock: plan`.");
 }
 
 }  // namespace penstock::cli

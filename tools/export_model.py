@@ -49,13 +49,22 @@ def main(arguments=None):
     options = parse_arguments(arguments)
     limit = limit_onednn()  # before the user's file, or we, import torch
     try:
+        from penstock_export import output
         from penstock_export.source import Source
+        output.check(options.output, options.file)
         source = Source.load(options.file, options.settings)
         from penstock_export.export import run  # imports torch, which takes seconds
-        print(run(source, options, limit))
+        line = run(source, options, limit)
     except UserError as error:
         print(f"{PROGRAM}: error: {error}", file=sys.stderr)
         return 2
+    try:
+        print(line, flush=True)
+    except OSError as error:
+        print(f"{PROGRAM}: error: standard output cannot be written: {error.strerror}",
+              file=sys.stderr)
+        sys.stdout = None  # or Python reports it again when it ends
+        return 1
     return 0
 
 

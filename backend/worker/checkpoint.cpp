@@ -48,10 +48,8 @@ void put_in_place(const fs::path& from, const fs::path& to) {
   fs::remove_all(old);
 }
 
-}  // namespace
-
-void save_checkpoint(const fs::path& folder, int64_t step, const LoadedPlan& loaded,
-                     Executor& executor, Communicator& communicator, const Seat& seat) {
+void save(const fs::path& folder, int64_t step, const LoadedPlan& loaded, Executor& executor,
+          Communicator& communicator, const Seat& seat) {
   const fs::path unfinished = unfinished_path(folder, step);
   if (seat.rank == 0) {
     fs::remove_all(unfinished);
@@ -75,6 +73,19 @@ void save_checkpoint(const fs::path& folder, int64_t step, const LoadedPlan& loa
     put_in_place(unfinished, checkpoint_path(folder, step));
   }
   communicator.barrier();
+}
+
+}  // namespace
+
+void save_checkpoint(const fs::path& folder, int64_t step, const LoadedPlan& loaded,
+                     Executor& executor, Communicator& communicator, const Seat& seat) {
+  try {
+    save(folder, step, loaded, executor, communicator, seat);
+  } catch (...) {  // the disk is full, or a peer is gone
+    std::error_code ignored;
+    fs::remove_all(unfinished_path(folder, step), ignored);
+    throw;
+  }
 }
 
 namespace {

@@ -1,17 +1,22 @@
 // The command line: `run` parses what flags.cpp declares, and carries it out.
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
+#include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
-#include <functional>
+#include <cstring>
+#include <filesystem>
+#include <list>
+#include <sstream>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
 #include "cli/command_line/commands.hpp"
+#include "cli/command_line/declared.hpp"
 #include "cli/command_line/flags.hpp"
+#include "cli/workers/launch.hpp"
 
 namespace penstock::cli {
 
@@ -20,7 +25,7 @@ namespace {
 struct Command {
   const char* name;
   const char* description;
-  std::function<int()> (*declare)(CLI::App&);
+  void (*declare)(Declared&);
 };
 
 constexpr Command commands[] = {
@@ -56,13 +61,19 @@ CLI::App& command_named(CLI::App& app, const std::string& word) {
     if (command->get_name() == word) return *command;
     known.push_back(command->get_name());
   }
+  known.emplace_back("help");
   throw InputError("", "there is no command `" + word + "`", cure_for(word, known, app));
 }
 
-/// Refuses a flag that the command does not have; CLI11 alone would suggest nothing.
+/// Refuses a flag that the command does not have, for which CLI11 would suggest nothing, and an
+/// empty value, for which it would take the next word.
 void check_flag(const CLI::App& command, const std::string& word) {
   const std::string flag = word.substr(0, word.find('='));
-  if (!flag.starts_with("--") || flag.size() == 2 || command.get_option_no_throw(flag)) return;
+  if (!flag.starts_with("--") || flag.size() == 2) return;
+  if (word.size() == flag.size() + 1) {
+    throw InputError(flag, "an empty value", "Give one; is a variable not set?");
+  }
+  if (command.get_option_no_throw(flag)) return;
   std::vector<std::string> known;
   for (const CLI::Option* option : command.get_options()) known.push_back(option->get_name());
   throw InputError(place_of(command), "there is no flag `" + flag + "`",
@@ -77,39 +88,85 @@ CLI::App& check_words(CLI::App& app, const std::vector<std::string>& words) {
   return *command;
 }
 
-int report(const std::string& message, int status) {
-  fmt::print(stderr, "penstock: {}\n", message);
-  return status;
+/// `help` and `help COMMAND` are `--help` and `COMMAND --help`.
+std::vector<std::string> without_help(std::vector<std::string> words) {
+  if (words.empty() || words[0] != "help") return words;
+  if (words.size() > 2) {
+    throw InputError("help", "of one command", "Give one: penstock help COMMAND.");
+  }
+  words.erase(words.begin());
+  words.emplace_back("--help");
+  return words;
+}
+
+/// The processes of a launcher that run a command together wait for one another.
+void check_paths_of(const Declared& command) {
+  const auto check = [&] { check_paths(command.app.get_name(), command.given_paths()); };
+  if (!command.meets || !command.meets()) return check();
+  or_tell_others(find_launcher(process_environment()), check);
+}
+
+/// Parses the words, checks what can be checked before the command runs, and runs it.
+int run_words(const std::vector<std::string>& words) {
+  CLI::App app("Plans and runs pipeline-parallel training of PyTorch models.", "penstock");
+  app.set_version_flag("--version", "penstock " PENSTOCK_VERSION);
+  app.require_subcommand(1);
+  app.footer("Flags and an example of each command: penstock help COMMAND");
+  std::list<Declared> declared;
+  for (const Command& command : commands) {
+    declared.emplace_back(*app.add_subcommand(command.name, command.description));
+    command.declare(declared.back());
+  }
+  CLI::App& named = check_words(app, words);
+  try {
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::Success& success) {  // --help, --version
+    std::ostringstream text;
+    const int status = app.exit(success, text, text);
+    fmt::print("{}", text.str());
+    return status;
+  } catch (const CLI::ParseError& error) {
+    throw InputError(place_of(named), error.what(), see_help(named));
+  }
+  for (const Declared& command : declared) {
+    if (!command.app.parsed()) continue;
+    check_paths_of(command);
+    return command.run();
+  }
+  throw std::logic_error("no command was parsed");
+}
+
+/// How a command ended; without a message where it has said all itself.
+struct Outcome {
+  int status = 0;
+  std::string message = {};
+};
+
+Outcome outcome_of(const std::vector<std::string>& words) try {
+  return {run_words(without_help(words))};
+} catch (const InputError& error) {
+  return {2, error.what()};
+} catch (const std::filesystem::filesystem_error& error) {
+  const std::string path = error.path1().string();
+  return {1, fmt::format("{}{}{}", path, path.empty() ? "" : ": ", error.code().message())};
+} catch (const std::exception& error) {
+  return {1, error.what()};
+}
+
+/// What was printed is lost, on a full disk or a closed pipe; says why.
+Outcome lost_output(const Outcome& outcome, int error) {
+  return {outcome.status == 0 ? 1 : outcome.status,
+          fmt::format("standard output cannot be written: {}", std::strerror(error))};
 }
 
 }  // namespace
 
-int run(int argc, char** argv) try {
-  CLI::App app("Plans and runs pipeline-parallel training of PyTorch models.", "penstock");
-  app.set_version_flag("--version", "penstock " PENSTOCK_VERSION);
-  app.require_subcommand(1);
-  app.footer("Flags and an example of each command: penstock COMMAND --help");
-  std::vector<std::pair<CLI::App*, std::function<int()>>> declared;
-  for (const Command& command : commands) {
-    CLI::App* sub = app.add_subcommand(command.name, command.description);
-    declared.emplace_back(sub, command.declare(*sub));
-  }
-  CLI::App& named = check_words(app, {argv + 1, argv + argc});
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& success) {  // --help, --version
-    return app.exit(success);
-  } catch (const CLI::ParseError& error) {
-    throw InputError(place_of(named), error.what(), see_help(named));
-  }
-  for (const auto& [sub, command] : declared) {
-    if (sub->parsed()) return command();
-  }
-  throw std::logic_error("no command was parsed");
-} catch (const InputError& error) {
-  return report(error.what(), 2);
-} catch (const std::exception& error) {
-  return report(error.what(), 1);
+int run(int argc, char** argv) {
+  Outcome outcome = outcome_of({argv + 1, argv + argc});
+  if (std::fflush(stdout) != 0) outcome = lost_output(outcome, errno);
+  if (!outcome.message.empty())
+    std::fputs(fmt::format("penstock: {}\n", outcome.message).c_str(), stderr);
+  return outcome.status;
 }
 
 }  // namespace penstock::cli

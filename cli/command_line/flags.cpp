@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/quantity.hpp"
 #include "cli/command_line/commands.hpp"
+#include "cli/command_line/declared.hpp"
 #include "pipeline/program/schedule.hpp"
 
 namespace penstock::cli {
@@ -56,11 +57,6 @@ CLI::Option* add_text(CLI::App& app, const std::string& flag, std::string& value
   return app.add_option(flag, value, help)->type_name(type);
 }
 
-CLI::Option* add_file(CLI::App& app, const std::string& flag, std::string& value,
-                      const std::string& help) {
-  return add_text(app, flag, value, "FILE", help);
-}
-
 void add_graphs(CLI::App& app, std::string& when) {
   add_text(app, "--cuda-graphs", when, "WHEN",
            "of GPUs: auto (steps are replayed where the profile found that faster), on, off; "
@@ -73,11 +69,13 @@ std::vector<std::string> schedule_names(const std::vector<std::string>& given) {
   return given;
 }
 
-void declare_study(CLI::App& app, SimulateOptions& options) {
+void declare_study(Declared& command, SimulateOptions& options) {
+  CLI::App& app = command.app;
   const auto add = [&](const char* flag, std::string& value, const char* type, const char* help) {
     add_text(app, flag, value, type, help);
   };
-  add("--program", options.program, "FILE", "a program (CSV) instead of a plan");
+  command.input("--program", options.program, {FileKind::program},
+                "a program (CSV) instead of a plan");
   add("--schedule", options.schedule, "NAME", "a schedule instead of a plan, with the flags below");
   add_count(app, "--ranks", options.ranks, "pipeline ranks");
   add_count(app, "--stages-per-rank", options.stages_per_rank, "stages per rank; default 1");
@@ -95,14 +93,16 @@ void declare_study(CLI::App& app, SimulateOptions& options) {
 
 }  // namespace
 
-std::function<int()> declare_profile(CLI::App& app) {
+void declare_profile(Declared& command) {
+  CLI::App& app = command.app;
   auto options = std::make_shared<ProfileOptions>();
-  add_text(app, "JOB.yaml", options->job, "", "the job");
+  command.input("JOB.yaml", options->job, {FileKind::job}, "the job");
   add_text(app, "--device", options->device, "NAME", "cpu, cuda, or estimate: no device is needed")
       ->capture_default_str();
-  add_file(app, "--spec", options->spec, "of an estimate: the device's figures (YAML)");
-  add_file(app, "--fit", options->fit,
-           "of an estimate: a profile measured on that device, which tells its efficiency");
+  command.input("--spec", options->spec, {FileKind::device},
+                "of an estimate: the device's figures (YAML)");
+  command.input("--fit", options->fit, {FileKind::profile},
+                "of an estimate: a profile measured on that device, which tells its efficiency");
   in_range(app.add_option("--ranks", options->ranks,
                           "local ranks that will compute at the same time; default: 2, or 1 where "
                           "there is one GPU"),
@@ -129,7 +129,7 @@ std::function<int()> declare_profile(CLI::App& app) {
       "--link", options->link,
       "measure only the link between ranks 0 and 1, here or where torchrun, srun or mpirun "
       "started them, and write a cluster (YAML)");
-  add_file(app, "-o,--output", options->output, "the profile to write (JSON)")->required();
+  command.output("-o,--output", options->output, "the profile to write (JSON)")->required();
   app.footer(
       "Measures what the job's model costs, operator by operator, for each size of a microbatch "
       "(a part of the job's global batch) that may be planned; nothing is trained, and the job's "
@@ -138,14 +138,19 @@ std::function<int()> declare_profile(CLI::App& app) {
       "  penstock profile configs/jobs/gpt3.yaml --device estimate "
       "--spec configs/devices/h100.yaml -o gpt3.json\n"
       "  srun --nodes 2 --ntasks-per-node 1 penstock profile --link -o cluster.yaml");
-  return [options] { return profile(*options); };
+  command.meets = [options] { return options->link; };
+  command.run = [options] { return profile(*options); };
 }
 
-std::function<int()> declare_plan(CLI::App& app) {
+void declare_plan(Declared& command) {
+  CLI::App& app = command.app;
   auto options = std::make_shared<PlanOptions>();
   auto memory = std::make_shared<std::string>();
-  add_text(app, "PROFILE.json", options->profile, "", "what `penstock profile` wrote")->required();
-  add_file(app, "--cluster", options->cluster, "the devices and links to plan for (YAML)");
+  command
+      .input("PROFILE.json", options->profile, {FileKind::profile}, "what `penstock profile` wrote")
+      ->required();
+  command.input("--cluster", options->cluster, {FileKind::cluster},
+                "the devices and links to plan for (YAML)");
   add_count(app, "--ranks", options->ranks,
             "ranks in all, at most; default: the cluster's, else 2");
   app.add_option("--schedule", options->schedules, "NAME[,NAME] or auto")
@@ -183,26 +188,27 @@ std::function<int()> declare_plan(CLI::App& app) {
                "also what was searched, every stage, the devices and the bounds");
   app.add_flag("--explain", options->explain,
                "also why the best alternatives lost, and what more memory or bandwidth would give");
-  add_file(app, "--html", options->html, "also write a page with the plan's timeline");
-  add_file(app, "-o,--output", options->output, "the plan to write (YAML)")->required();
+  command.output("--html", options->html, "also write a page with the plan's timeline");
+  command.output("-o,--output", options->output, "the plan to write (YAML)")->required();
   app.footer(
       "Examples:\n  penstock plan profile.json --ranks 2 -o plan.yaml\n"
       "  penstock plan profile.json --split layers.3:end --schedule gpipe -o plan.yaml");
-  return [options, memory] {
+  command.run = [options, memory] {
     options->schedules = schedule_names(options->schedules);
     if (!memory->empty()) options->memory_bytes = parse_bytes(*memory, "--memory");
     return plan(*options);
   };
 }
 
-std::function<int()> declare_simulate(CLI::App& app) {
+void declare_simulate(Declared& command) {
+  CLI::App& app = command.app;
   auto options = std::make_shared<SimulateOptions>();
-  add_text(app, "PLAN.yaml", options->plan, "", "the plan to simulate");
-  declare_study(app, *options);
+  command.input("PLAN.yaml", options->plan, {FileKind::plan}, "the plan to simulate");
+  declare_study(command, *options);
   add_text(app, "--memory", options->memory, "BYTES", "limit per rank to compare with");
   add_graphs(app, options->cuda_graphs);
-  add_file(app, "--trace", options->trace, "write the timeline for Perfetto and `compare` (JSON)");
-  add_file(app, "--html", options->html, "write one page: timeline, memory, critical path");
+  command.output("--trace", options->trace, "write the timeline for Perfetto and `compare` (JSON)");
+  command.output("--html", options->html, "write one page: timeline, memory, critical path");
   in_range(
       app.add_option("--width", options->width, "columns of the drawing; default: the terminal's"),
       0, 10000);
@@ -211,12 +217,13 @@ std::function<int()> declare_simulate(CLI::App& app) {
       "Examples:\n  penstock simulate plan.yaml --trace predicted.json\n"
       "  penstock simulate --schedule 1f1b --ranks 4 --microbatches 8 --forward 1ms "
       "--backward 2ms");
-  return [options] { return simulate(*options); };
+  command.run = [options] { return simulate(*options); };
 }
 
-std::function<int()> declare_execute(CLI::App& app) {
+void declare_execute(Declared& command) {
+  CLI::App& app = command.app;
   auto options = std::make_shared<ExecuteOptions>();
-  add_text(app, "PLAN.yaml", options->plan, "", "the plan to train")->required();
+  command.input("PLAN.yaml", options->plan, {FileKind::plan}, "the plan to train")->required();
   add_count(app, "--steps", options->steps,
             "how many steps to run: in each all microbatches of one global batch go through the "
             "pipeline and the parameters are updated once; default: what is left of the job's "
@@ -229,16 +236,17 @@ std::function<int()> declare_execute(CLI::App& app) {
   add_text(app, "--cuda-graphs", options->cuda_graphs, "WHEN",
            "of cuda: auto (replay a step's compute where that is faster), on, off; default: auto");
   app.add_flag("--forward-only", options->forward_only, "inference: forwards of the plan alone");
-  add_file(app, "--output", options->output, "with --forward-only: outputs (.safetensors)");
-  add_file(app, "--trace", options->trace,
-           "write the median step's timeline for Perfetto and `compare` (JSON)");
-  add_file(app, "--dump-gradients", options->dump_gradients,
-           "write the first step's gradients (.safetensors)");
-  add_text(app, "--save", options->save, "DIR", "write a checkpoint DIR/step-N at the end");
+  command.output("--output", options->output, "with --forward-only: outputs (.safetensors)");
+  command.output("--trace", options->trace,
+                 "write the median step's timeline for Perfetto and `compare` (JSON)");
+  command.output("--dump-gradients", options->dump_gradients,
+                 "write the first step's gradients (.safetensors)");
+  command.output("--save", options->save, "write a checkpoint DIR/step-N at the end",
+                 PathUse::output_folder);
   in_range(app.add_option("--save-every", options->save_every, "and after every N steps"),
            int64_t{1}, int64_t{1} << 40);
-  add_text(app, "--resume", options->resume, "DIR",
-           "go on from a checkpoint, or from the latest in DIR; the split may be another");
+  command.input("--resume", options->resume, {FileKind::checkpoint, FileKind::folder},
+                "go on from a checkpoint, or from the latest in DIR; the split may be another");
   app.add_option_function<std::string>(
          "--start-timeout",
          [options](const std::string& text) {
@@ -249,38 +257,45 @@ std::function<int()> declare_execute(CLI::App& app) {
       ->type_name("TIME");
   app.add_flag("--json", options->json, "print one JSON object");
   app.footer("Example:\n  penstock execute plan.yaml --steps 20 --trace actual.json");
-  return [options] { return execute(*options); };
+  command.meets = [] { return true; };
+  command.run = [options] { return execute(*options); };
 }
 
-std::function<int()> declare_compare(CLI::App& app) {
+void declare_compare(Declared& command) {
   auto options = std::make_shared<CompareOptions>();
-  add_text(app, "PREDICTED.json", options->predicted, "", "from `simulate --trace`")->required();
-  add_text(app, "ACTUAL.json", options->actual, "", "from `execute --trace`")->required();
-  add_file(app, "--html", options->html,
-           "write one page: both timelines rank by rank, errors by cause");
-  app.footer("Example:\n  penstock compare predicted.json actual.json --html compared.html");
-  return [options] { return compare(*options); };
+  command.input("PREDICTED.json", options->predicted, {FileKind::trace}, "from `simulate --trace`")
+      ->required();
+  command.input("ACTUAL.json", options->actual, {FileKind::trace}, "from `execute --trace`")
+      ->required();
+  command.output("--html", options->html,
+                 "write one page: both timelines rank by rank, errors by cause");
+  command.app.footer(
+      "Example:\n  penstock compare predicted.json actual.json --html compared.html");
+  command.run = [options] { return compare(*options); };
 }
 
-std::function<int()> declare_export(CLI::App& app) {
+void declare_export(Declared& command) {
+  CLI::App& app = command.app;
   auto options = std::make_shared<ExportOptions>();
-  add_text(app, "PLAN.yaml", options->plan, "", "the plan to export")->required();
+  command.input("PLAN.yaml", options->plan, {FileKind::plan}, "the plan to export")->required();
   add_text(app, "--format", options->format, "NAME", "one of those below")->required();
   add_text(app, "--lowered", options->lowered, "VERSION",
            "torch-csv with transfers, in the form of that torch; default: compute alone");
-  add_text(app, "--checkpoint", options->checkpoint, "DIR",
-           "state-dict of what `execute --save DIR` wrote; default: the weights as exported");
-  add_file(app, "-o,--output", options->output, "the file to write")->required();
+  command.input("--checkpoint", options->checkpoint, {FileKind::checkpoint, FileKind::folder},
+                "state-dict of what `execute --save DIR` wrote; default: the weights as exported");
+  command.output("-o,--output", options->output, "the file to write")->required();
   app.footer("Formats:\n" + export_formats() +
              "Example:\n  penstock export plan.yaml --format torch-csv -o schedule.csv");
-  return [options] { return export_plan(*options); };
+  command.run = [options] { return export_plan(*options); };
 }
 
-std::function<int()> declare_show(CLI::App& app) {
+void declare_show(Declared& command) {
   auto options = std::make_shared<ShowOptions>();
-  add_text(app, "FILE", options->path, "", "a model (.pt2) or a plan (.yaml)")->required();
-  add_file(app, "--profile", options->profile, "of a model: also the times that were measured");
-  return [options] { return show(*options); };
+  command.input("FILE", options->path, {FileKind::model, FileKind::plan}, "a model or a plan")
+      ->required();
+  command.input("--profile", options->profile, {FileKind::profile},
+                "of a model: also the times that were measured");
+  command.run = [options] { return show(*options); };
 }
 
 }  // namespace penstock::cli

@@ -1,22 +1,17 @@
-// The flags of each command, as CLI11 has them: flags.cpp and arguments.cpp alone include it.
+// The flags of each command.
 #pragma once
-
-#include <functional>
-
-namespace CLI {
-class App;
-}
 
 namespace penstock::cli {
 
-/// Declares a command's flags; the result carries the command out with what was parsed. It returns
-/// the exit status.
-std::function<int()> declare_profile(CLI::App& app);
-std::function<int()> declare_plan(CLI::App& app);
-std::function<int()> declare_simulate(CLI::App& app);
-std::function<int()> declare_execute(CLI::App& app);
-std::function<int()> declare_compare(CLI::App& app);
-std::function<int()> declare_export(CLI::App& app);
-std::function<int()> declare_show(CLI::App& app);
+class Declared;
+
+/// Declares a command's flags and the function that carries it out with what was parsed.
+void declare_profile(Declared& command);
+void declare_plan(Declared& command);
+void declare_simulate(Declared& command);
+void declare_execute(Declared& command);
+void declare_compare(Declared& command);
+void declare_export(Declared& command);
+void declare_show(Declared& command);
 
 }  // namespace penstock::cli

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/output_file.hpp"
 #include "base/safetensors.hpp"
 #include "cli/inputs/plan_inputs.hpp"
 #include "cli/workers/device.hpp"
@@ -17,15 +19,16 @@ namespace penstock::cli {
 
 namespace {
 
-/// A file or folder at `path` can be made.
-void check_folder_of(const std::string& path) {
-  const auto folder = std::filesystem::absolute(path).parent_path();
-  if (std::filesystem::is_directory(folder)) return;
-  throw InputError(path, fmt::format("{} is not a folder", folder.string()),
-                   "Make it, or write elsewhere.");
-}
-
 constexpr const char* kGraphsFlag = "--cuda-graphs";
+
+/// Workers write it, whose standard output is another.
+void check_no_standard_output(const char* flag, const std::string& path) {
+  std::error_code none;
+  if (path.empty() || !is_standard_output(path)) return;
+  if (std::filesystem::equivalent(path, "/dev/null", none)) return;
+  throw InputError(flag, fmt::format("{} is standard output, which has the report", path),
+                   "Give the name of a file.");
+}
 
 void check_flags(const ExecuteOptions& options) {
   const auto refuse = [](const char* flag, const char* problem, const char* cure) {
@@ -51,12 +54,10 @@ void check_flags(const ExecuteOptions& options) {
   if (options.forward_only && !(options.save + options.resume).empty()) {
     refuse("--save, --resume", "are for training", "Leave out --forward-only.");
   }
+  check_no_standard_output("--output", options.output);
+  check_no_standard_output("--dump-gradients", options.dump_gradients);
   if (options.save_every < 0 || (options.save_every > 0 && options.save.empty())) {
     refuse("--save-every", "needs --save DIR, and a number of steps", "Add --save DIR.");
-  }
-  for (const std::string& path :
-       {options.output, options.dump_gradients, options.trace, options.save}) {
-    if (!path.empty()) check_folder_of(path);
   }
 }
 
@@ -139,6 +140,11 @@ ExecuteTask execute_task(const ExecuteOptions& options, const CheckedRun& checke
                      "Give --steps N to train N more.");
   }
   task.save_every = options.save_every;
+  if (!options.save.empty()) {
+    const int64_t first =
+        options.save_every > 0 ? std::min(options.save_every, task.steps) : task.steps;
+    check_no_later_steps(options.save, task.first_step + first);
+  }
   task.forward_only = options.forward_only;
   task.cuda_graphs = parse_cuda_graphs(options.cuda_graphs, kGraphsFlag);
   task.timeline = !options.trace.empty();

@@ -21,8 +21,7 @@ std::vector<PageFact> facts(const Plan& plan, const PlanInputs& inputs) {
 
 }  // namespace
 
-Study plan_study(const SimulateOptions& options) {
-  Plan plan = read_plan(options.plan);
+Study plan_study(Plan plan, const SimulateOptions& options) {
   const Graph model = read_model(plan.job);
   check_fingerprint(plan, model);
   const Slicing slicing = slice(plan, model, analyse(model));
@@ -32,7 +31,7 @@ Study plan_study(const SimulateOptions& options) {
     inputs.memory = {.max_bytes = parse_bytes(options.memory, "--memory")};
   if (needs_adaptive(plan)) plan.generated = adaptive_program(plan, slicing, inputs);
   Study study;
-  study.title = options.plan;
+  study.title = plan.path;
   study.program = lowered_program(plan, slicing);
   study.costs = std::move(inputs.costs);
   study.network = std::move(inputs.network);

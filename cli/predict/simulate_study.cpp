@@ -247,7 +247,7 @@ Study make_study(const SimulateOptions& options) {
                  "does not go with a plan",
                  "A plan's costs come from its profile and cluster: edit the plan or the cluster, "
                  "or study a --schedule.");
-    return plan_study(options);
+    return plan_study(read_plan(options.plan), options);
   }
   refuse_flags({{"--cuda-graphs", !options.cuda_graphs.empty()}}, "is for plans",
                "Give PLAN.yaml, whose profile says what replays cost, or leave it out.");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/command_line/commands.hpp"
+#include "pipeline/plan/plan.hpp"
 #include "pipeline/program/lowering.hpp"
 #include "pipeline/program/program.hpp"
 #include "simulator/costs/memory_limit.hpp"
@@ -32,6 +33,6 @@ Study make_study(const SimulateOptions& options);
 
 /// The study of a plan: costs from its profile, the link from its cluster or profile. Throws
 /// InputError, also where a file is not the one that the plan was made from.
-Study plan_study(const SimulateOptions& options);
+Study plan_study(Plan plan, const SimulateOptions& options);
 
 }  // namespace penstock::cli

@@ -130,7 +130,10 @@ Graph read_pt2(const std::string& path) {
   try {
     pt2::read_into(graph, path);
   } catch (const nlohmann::json::exception& error) {
-    throw InputError(path, fmt::format("is not what torch.export writes ({})", error.what()),
+    const std::string_view what = error.what();  // `[json.exception.…] type must be …`
+    throw InputError(path,
+                     fmt::format("is not what torch.export writes: in its JSON {}",
+                                 what.substr(what.find("] ") + 2)),
                      pt2::export_cure);
   } catch (const std::bad_alloc&) {
     throw InputError(path, "does not fit in memory", pt2::export_cure);

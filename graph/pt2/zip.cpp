@@ -27,8 +27,12 @@ bool is_plain(std::string_view name) {
 
 struct zip* open(const std::string& path) {
   std::error_code problem;
-  if (!std::filesystem::is_regular_file(path, problem))
-    throw InputError(path, "there is no such file", "Give a .pt2 that export_model.py wrote.");
+  if (!std::filesystem::is_regular_file(path, problem)) {
+    throw InputError(
+        path,
+        std::filesystem::exists(path, problem) ? "is no regular file" : "there is no such file",
+        "Give a .pt2 that export_model.py wrote.");
+  }
   int code = 0;
   struct zip* archive = zip_open(path.c_str(), ZIP_RDONLY | ZIP_CHECKCONS, &code);
   if (archive) return archive;

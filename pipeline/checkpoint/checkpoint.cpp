@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 
@@ -26,10 +27,9 @@ std::string optimizer_name(const Plan& plan) {
 /// N of `step-N`, -1 for another name.
 int64_t step_of(const std::string& name) {
   int64_t step = -1;
-  const std::string_view digits =
-      std::string_view(name).substr(name.starts_with("step-") ? 5 : name.size());
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
-  return error == std::errc() && end == digits.data() + digits.size() ? step : -1;
+  const size_t digits = std::min(name.size(), size_t{5});
+  std::from_chars(name.data() + digits, name.data() + name.size(), step);
+  return name == checkpoint_path("", step).string() ? step : -1;
 }
 
 template <typename T>
@@ -61,23 +61,41 @@ CheckpointManifest manifest_of(const Plan& plan, const std::string& model_sha256
   return manifest;
 }
 
+bool is_checkpoint(const fs::path& folder) {
+  std::error_code none;
+  return fs::exists(folder / kManifest, none);
+}
+
+std::vector<int64_t> saved_steps(const fs::path& folder) {
+  std::vector<int64_t> steps;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none)) {
+    const int64_t step = step_of(entry.path().filename().string());
+    if (step >= 0 && is_checkpoint(entry.path())) steps.push_back(step);
+  }
+  std::ranges::sort(steps);
+  return steps;
+}
+
 fs::path find_checkpoint(const fs::path& folder) {
-  if (fs::exists(folder / kManifest)) return folder;
-  fs::path latest;
-  int64_t latest_step = -1;
-  if (fs::is_directory(folder)) {
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      const int64_t step = step_of(entry.path().filename().string());
-      if (step <= latest_step || !fs::exists(entry.path() / kManifest)) continue;
-      latest = entry.path();
-      latest_step = step;
-    }
-  }
-  if (latest_step < 0) {
-    throw InputError(folder.string(), "holds no checkpoint",
-                     "Give a folder that --save wrote, or one of its step-N.");
-  }
-  return latest;
+  if (is_checkpoint(folder)) return folder;
+  const std::vector<int64_t> steps = saved_steps(folder);
+  if (!steps.empty()) return checkpoint_path(folder, steps.back());
+  throw InputError(folder.string(), "holds no checkpoint",
+                   "Give a folder that --save wrote, or one of its step-N.");
+}
+
+void check_no_later_steps(const fs::path& folder, int64_t step) {
+  const std::vector<int64_t> steps = saved_steps(folder);
+  if (steps.empty() || steps.back() <= step) return;
+  throw InputError(
+      folder.string(),
+      fmt::format("holds a checkpoint of step {}, later than step {}, which this run would save "
+                  "first: what resumes from the folder would take the older run's",
+                  steps.back(), step),
+      fmt::format(
+          "Go on from it with --resume {}, save to another folder, or remove what is later.",
+          folder.string()));
 }
 
 CheckpointManifest read_checkpoint(const fs::path& checkpoint, const Plan& plan,

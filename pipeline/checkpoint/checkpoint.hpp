@@ -28,6 +28,14 @@ std::string to_json(const CheckpointManifest& manifest);
 /// The manifest of a checkpoint before `step` of the plan, without its files.
 CheckpointManifest manifest_of(const Plan& plan, const std::string& model_sha256, int64_t step);
 
+/// It is a `step-N`, complete.
+bool is_checkpoint(const std::filesystem::path& folder);
+/// The steps N of its `step-N`, ascending; none where it is no folder.
+std::vector<int64_t> saved_steps(const std::filesystem::path& folder);
+/// Throws InputError if `folder` holds a checkpoint after `step`, the first that a run is to save
+/// there: resuming takes the latest, which would be another run's.
+void check_no_later_steps(const std::filesystem::path& folder, int64_t step);
+
 /// `folder` itself if it has a manifest, else the one of its `step-N` with the largest N. Throws
 /// InputError if there is none.
 std::filesystem::path find_checkpoint(const std::filesystem::path& folder);

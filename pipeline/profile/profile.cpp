@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/paths.hpp"
 #include "base/yaml.hpp"
@@ -166,6 +167,12 @@ WorkSeconds MicrobatchCosts::pass() const {
 const MicrobatchCosts* Profile::at(int64_t microbatch) const {
   const auto found = std::ranges::find(microbatches, microbatch, &MicrobatchCosts::microbatch);
   return found == microbatches.end() ? nullptr : &*found;
+}
+
+Job read_profile_job(const std::filesystem::path& path) {
+  const std::string file = path.string();
+  const nlohmann::json document = parse_json(read_file(path), file, "job");
+  return parse_job(yaml_map(JsonValue(document, file).at("job").json(), file, "job"), path);
 }
 
 Profile read_profile(const std::filesystem::path& path) {

@@ -87,6 +87,36 @@ void check_replicas(const PlanRequest& request, int64_t batch) {
       fmt::format("The nearest that do: {}.", dividing_counts(batch, *request.data_parallel)));
 }
 
+/// With one stage per rank the schedules for several are those for one by another name.
+bool takes(const Schedule& schedule, int stages_per_rank) {
+  return schedule.stages_per_rank == 0 ? stages_per_rank > 1
+                                       : stages_per_rank == schedule.stages_per_rank;
+}
+
+/// One of the schedules that were named, if any, takes so many stages per rank; `adaptive` takes
+/// any.
+void check_stages_per_rank(const PlanRequest& request) {
+  if (!request.stages_per_rank || request.schedules.empty()) return;
+  const int stages = *request.stages_per_rank;
+  std::string named;
+  for (const std::string& name : request.schedules) {
+    if (name == adaptive_schedule) return;
+    const Schedule& schedule = find_schedule(name, "--schedule");
+    if (takes(schedule, stages)) return;
+    const int needed = schedule.stages_per_rank;
+    named += fmt::format("{}{} runs {} on each rank", named.empty() ? "" : ", ", name,
+                         needed == 0   ? "2 stages or more"
+                         : needed == 1 ? "one stage"
+                                       : fmt::format("{} stages", needed));
+  }
+  std::string able;
+  for (const Schedule& schedule : schedules())
+    if (takes(schedule, stages)) able += fmt::format("{}, ", schedule.name);
+  throw InputError("--stages-per-rank", fmt::format("{}, but {}", stages, named),
+                   fmt::format("With {} run {}{}; or leave --stages-per-rank out.", stages, able,
+                               adaptive_schedule));
+}
+
 /// Replicas that a batch divides into on so many groups of ranks.
 std::vector<int64_t> replicas(const PlanRequest& request, int64_t batch, int64_t most) {
   std::vector<int64_t> result;
@@ -145,11 +175,8 @@ class Lister {
     if (wanted(request_, adaptive_schedule) && worth(layout, true)) add_sizes(layout, sizes);
   }
 
-  /// With one stage per rank the schedules for several are those for one by another name.
   bool runs(const Schedule& schedule, const PipelineLayout& layout) const {
-    if (!worth(layout, schedule.split_backward)) return false;
-    if (schedule.stages_per_rank != 0) return schedule.stages_per_rank == layout.stages_per_rank;
-    return layout.stages_per_rank > 1;
+    return worth(layout, schedule.split_backward) && takes(schedule, layout.stages_per_rank);
   }
 
   /// On one rank nothing is gained by a backward in two parts.
@@ -188,6 +215,7 @@ Program PipelineLayout::compute() const {
 std::vector<PipelineLayout> layouts(const Profile& profile, const PlanRequest& request,
                                     const Cluster* cluster, int devices, int units, bool branches) {
   for (const std::string& name : request.schedules) check_schedule(name, "--schedule");
+  check_stages_per_rank(request);
   check_replicas(request, profile.job.global_batch);
   Lister list(profile, request, cluster, units);
   for (int ranks = 1; ranks <= std::min(devices, units); ++ranks) {

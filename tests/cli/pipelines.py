@@ -94,13 +94,14 @@ def device_flags(plan, options=()):
     return ["--device", DEVICE, "--ranks-per-device", str(ranks), *flags]
 
 
-def execute(plan, *options, timeout=None, program=PENSTOCK):
+def execute(plan, *options, timeout=None, program=PENSTOCK, stdout=subprocess.PIPE):
     """Ends after `timeout` seconds, which are fewer on a GPU, where a run may hang and a good one
     takes some ten."""
     flags = [*map(str, options), *device_flags(plan, options)]
     timeout = timeout or (120 if "cuda" in flags else 300)
-    return subprocess.run([str(program), "execute", str(plan), *flags], capture_output=True,
-                          text=True, errors="replace", timeout=timeout, env=clean_environment())
+    return subprocess.run([str(program), "execute", str(plan), *flags], stdout=stdout,
+                          stderr=subprocess.PIPE, text=True, errors="replace", timeout=timeout,
+                          env=clean_environment())
 
 
 def execute_json(plan, *options, **how):

@@ -26,7 +26,7 @@ def module_of(name):
     """The module that NAME.pt2 was exported from, with other weights."""
     path = model_path(name)
     with zipfile.ZipFile(path) as archive:
-        facts = json.loads(archive.read(f"{name}/extra/penstock.json"))
+        facts = json.loads(archive.read("archive/extra/penstock.json"))
     source = Source.load(str(ROOT / "configs" / "models" / f"{name.split('-')[0]}.py"), [])
     source.given = facts["settings"]
     return source.call(source.model).to(getattr(torch, facts["dtype"]))

@@ -33,7 +33,7 @@ class Result:
 
     def read(self, name):
         with zipfile.ZipFile(self.path) as archive:
-            return archive.read(f"{self.path.stem}/{name}")
+            return archive.read(f"archive/{name}")
 
     def nodes(self, target):
         return [node for node in self.program.graph.nodes if str(node.target) == target]

@@ -6,13 +6,12 @@ import json
 import logging
 import os
 import sys
-import tempfile
 import warnings
 
 import torch
 from torch.utils import _pytree as pytree
 
-from . import comparison, coupling, markers, program as programs
+from . import comparison, coupling, markers, output, program as programs
 from .errors import UserError
 from .randomness import random_operators
 
@@ -22,7 +21,6 @@ def run(source, options, limit=None):
 
     `limit` is what to say where the program computes in bfloat16.
     """
-    check_output(options.output)
     quiet_torch()
     model, args, kwargs = build(source, options)
     reference = None if options.meta else duplicate(model)  # before torch.export touches it
@@ -58,13 +56,6 @@ def quiet_torch():
     """Torch's own warnings about its internals would bury our messages."""
     warnings.filterwarnings("ignore")
     logging.getLogger("torch").setLevel(logging.CRITICAL)
-
-
-def check_output(path):
-    if not path.endswith(".pt2"):
-        raise UserError(f"-o {path}: the name has to end with .pt2")
-    if os.path.isdir(path):
-        raise UserError(f"-o {path}: is a folder; give the name of a file")
 
 
 def build(source, options):
@@ -173,20 +164,9 @@ def tied_names(program):
 
 
 def write(program, facts, path):
-    """Writes beside the destination, then renames: the file appears complete or not at all.
-
-    The name at save time is the root folder inside the zip, so it is the final one.
-    """
-    folder = os.path.dirname(os.path.abspath(path))
-    os.makedirs(folder, exist_ok=True)
-    try:
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:
-            unfinished = os.path.join(scratch, os.path.basename(path))
-            torch.export.save(program, unfinished,
-                              extra_files={"penstock.json": json.dumps(facts, indent=1)})
-            os.replace(unfinished, path)
-    except OSError as error:
-        raise UserError(f"-o {path}: cannot be written: {error.strerror or error}") from error
+    """The file appears complete or not at all; the same program has the same bytes by any name."""
+    output.write(path, lambda file: torch.export.save(
+        program, file, extra_files={"penstock.json": json.dumps(facts, indent=1)}))
     parameters = {id(p): p for p in program.parameters()}.values()
     return (f"wrote {path}: {sum(p.numel() for p in parameters):,} parameters in "
             f"{len(parameters)} tensors, {len(programs.operators(program))} operators, "

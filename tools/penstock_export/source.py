@@ -53,9 +53,16 @@ class Source:
 
 
 def load_module(path):
+    wanted = "give a Python file that defines model() and example_inputs()"
+    if not path:
+        raise UserError(f"FILE.py: an empty path; {wanted}; is a variable not set?")
     if not os.path.isfile(path):
-        raise UserError(f"{path}: no such file; give a Python file that defines model() and "
-                        "example_inputs()")
+        raise UserError(f"{path}: {'is a folder' if os.path.isdir(path) else 'no such file'}; "
+                        f"{wanted}")
+    with open(path, "rb") as file:
+        if file.read(4) == b"PK\x03\x04":
+            raise UserError(f"{path}: is a model that was exported already, or another zip; "
+                            f"{wanted}")
     name = os.path.splitext(os.path.basename(path))[0]
     specification = importlib.util.spec_from_loader(
         name, importlib.machinery.SourceFileLoader(name, path))

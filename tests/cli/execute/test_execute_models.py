@@ -62,7 +62,7 @@ FLOAT = 7  # as torch.export writes float32
 def test_the_models_of_float64_that_compute_in_float32_inside_are_known(name):
     """A new one would have to get the tolerance of float32 on a GPU."""
     with zipfile.ZipFile(model_path(f"{name}-f64")) as archive:
-        graph = json.loads(archive.read(f"{name}-f64/models/model.json"))["graph_module"]["graph"]
+        graph = json.loads(archive.read("archive/models/model.json"))["graph_module"]["graph"]
     inside = any(value["dtype"] == FLOAT for value in graph["tensor_values"].values())
     assert inside == (name in FLOAT32_INSIDE)
 
@@ -96,7 +96,7 @@ def names_in(value):
 def behind(name, module):
     """The operators of NAME.pt2 that run in a module or need what those made, by name."""
     with zipfile.ZipFile(model_path(name)) as archive:
-        program = json.loads(archive.read(f"{name}/models/model.json"))
+        program = json.loads(archive.read("archive/models/model.json"))
     nodes = program["graph_module"]["graph"]["nodes"]
     made, operators = set(), []
     for node in nodes:

@@ -196,7 +196,7 @@ def test_gpt3_is_read_in_a_fraction_of_its_memory_limit():
 
 @pytest.mark.parametrize("name, content, text", [
     ("model.txt", "hello", "MODEL.pt2"), ("broken.pt2", "not a zip", "broken.pt2"),
-    ("plan.yaml", "penstock: job\n", "plan.yaml"), ("missing.pt2", None, "no such file")])
+    ("plan.yaml", "penstock: job\n", "is a job"), ("missing.pt2", None, "No such file")])
 def test_what_is_neither_is_refused(tmp_path, name, content, text):
     if content is not None:
         (tmp_path / name).write_text(content)

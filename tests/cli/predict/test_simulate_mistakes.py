@@ -36,7 +36,7 @@ from simulating import PENSTOCK, STUDY, TIMES, refused
     ([*STUDY, *TIMES, "--forwards", "1ms"],
      ["simulate", "`--forwards`", "Did you mean --forward?"]),
     (["--schedule", "1f1b", "--ranks", 64, "--microbatches", 4096, *TIMES,
-      "--html", "no/such/x.html"],
+      "--html", "x.html"],
      ["--html", "1556480 actions", "fewer microbatches"]),
     ([*STUDY, *TIMES, "--html", "no/such/x.html"], ["no/such/x.html"]),
     (["plan.yaml", "--forward", "1ms"], ["--forward", "does not go with a plan"]),
@@ -54,6 +54,19 @@ def test_an_unknown_command_is_refused_with_a_suggestion():
     done = subprocess.run([str(PENSTOCK), "simulat"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert "`simulat`" in done.stderr and "Did you mean simulate?" in done.stderr
+
+
+def test_help_of_a_command_is_its_help_page():
+    def page(*words):
+        return subprocess.run([str(PENSTOCK), *words], capture_output=True, text=True, timeout=60)
+
+    assert page("help").stdout == page("--help").stdout
+    for command in ("profile", "plan", "simulate", "execute", "compare", "export", "show"):
+        assert page("help", command).stdout == page(command, "--help").stdout
+        assert "penstock help COMMAND" in page("help").stdout
+    unknown = page("help", "simulat")
+    assert unknown.returncode == 2 and "Did you mean simulate?" in unknown.stderr
+    assert page("help", "plan", "show").returncode == 2
 
 
 def test_help_and_version_are_no_mistakes():

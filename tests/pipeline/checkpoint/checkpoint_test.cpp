@@ -6,11 +6,13 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "pipeline/checkpoint/checkpoint.hpp"
+#include "tests/base/support.hpp"
 
 namespace penstock {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class Checkpoint : public ::testing::Test {
@@ -54,6 +56,31 @@ TEST_F(Checkpoint, TheLatestCompleteOneIsFound) {
   fs::create_directories(unfinished_path(folder_, 12));
   EXPECT_EQ(find_checkpoint(folder_), checkpoint_path(folder_, 10));
   EXPECT_EQ(find_checkpoint(checkpoint_path(folder_, 9)), checkpoint_path(folder_, 9));
+}
+
+TEST_F(Checkpoint, OnlyFoldersNamedAsTheyAreSavedCount) {
+  save(9);
+  save(10);
+  fs::create_directories(checkpoint_path(folder_, 11));  // without a manifest
+  for (const char* name : {"step-012", "step-13x", "step-", "step--4"}) {
+    fs::copy(checkpoint_path(folder_, 9), folder_ / name);
+  }
+  EXPECT_THAT(saved_steps(folder_), ElementsAre(9, 10));
+  EXPECT_TRUE(saved_steps(folder_ / "none").empty());
+  EXPECT_TRUE(is_checkpoint(checkpoint_path(folder_, 9)));
+  EXPECT_FALSE(is_checkpoint(folder_));
+}
+
+TEST_F(Checkpoint, AFolderWithLaterStepsOfAnotherRunIsRefused) {
+  save(9);
+  check_no_later_steps(folder_, 10);
+  check_no_later_steps(folder_, 9);  // replaced
+  check_no_later_steps(folder_ / "none", 1);
+  const std::string message = input_error([&] { check_no_later_steps(folder_, 8); });
+  for (const char* word : {"step 9", "step 8", "--resume", "another folder", "remove"}) {
+    EXPECT_THAT(message, HasSubstr(word));
+  }
+  EXPECT_THAT(message, HasSubstr(folder_.string()));
 }
 
 TEST_F(Checkpoint, AFolderWithoutOneIsRefused) {

@@ -113,7 +113,7 @@ TEST(Trace, AnythingElseIsRefusedNamingFileAndPlace) {
     return R"({"penstock": {"version": 1, "title": "", "memory": [], "events": [)" + events + "]}}";
   };
   EXPECT_EQ(refusal(with_events(R"([0, "0F0", 0, 1, 2])")), "");
-  EXPECT_THAT(refusal("{"), AllOf(HasSubstr("t.json: not JSON"), HasSubstr("write it again")));
+  EXPECT_THAT(refusal("{"), AllOf(HasSubstr("t.json:1:2: not JSON"), HasSubstr("write it again")));
   EXPECT_THAT(refusal("[]"), AllOf(HasSubstr("t.json: /: not a trace"), HasSubstr("--trace")));
   EXPECT_THAT(refusal(R"({"traceEvents": []})"), HasSubstr("not a trace that Penstock wrote"));
   EXPECT_THAT(refusal(R"({"penstock": "profile"})"), HasSubstr("not a trace"));

@@ -1,0 +1,48 @@
+// A file that is written piece by piece and never seen half-done.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace penstock {
+
+/// What `path` names is replaced by `commit`, all at once; a symbolic link stays and its target is
+/// replaced. What is no regular file (a pipe, a terminal, /dev/null, standard output) cannot be
+/// replaced and is written to. Every member throws InputError with the system's reason; without
+/// `commit` nothing is left behind.
+class OutputFile {
+ public:
+  explicit OutputFile(const std::filesystem::path& path);
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+  ~OutputFile();
+
+  void write(std::string_view bytes);
+  void write(std::span<const std::byte> bytes);
+  /// On the disk when it returns, so that the rename never precedes the content.
+  void commit();
+
+ private:
+  void close();
+
+  std::filesystem::path path_, target_;
+  std::string unfinished_;  // "" for what is written to directly
+  int descriptor_ = -1;
+};
+
+/// The file that writing to `path` replaces: the end of its symbolic links, which need not exist;
+/// `path` itself where that is no regular file. Throws InputError for links in a circle.
+std::filesystem::path written_path(const std::filesystem::path& path);
+
+/// It names this process's standard output: `/dev/stdout`, or the file that it is redirected to.
+bool is_standard_output(const std::filesystem::path& path);
+
+/// Throws what an OutputFile of that path would, and leaves nothing behind.
+void check_writable(const std::filesystem::path& path);
+/// The same for files in `folder`, which need not exist where it can be made.
+void check_writable_folder(const std::filesystem::path& folder);
+
+}  // namespace penstock

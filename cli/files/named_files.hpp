@@ -1,0 +1,22 @@
+// Which files a file names.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cli/files/file_kind.hpp"
+
+namespace penstock::cli {
+
+struct NamedFile {
+  std::filesystem::path path;
+  std::string key;  // under which it is named
+  FileKind kind;    // that belongs there; `other`: any
+};
+
+/// Of a plan its job's model and data, its profile, cluster and program; of a job or a profile the
+/// job's; as far as they are there. Throws InputError where `path` cannot be read.
+std::vector<NamedFile> named_files(const std::filesystem::path& path);
+
+}  // namespace penstock::cli

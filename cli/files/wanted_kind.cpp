@@ -1,0 +1,95 @@
+#include "cli/files/wanted_kind.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace penstock::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// How to come by a file of that kind, from one that is `given` where a command makes it of that.
+std::string cure(FileKind wanted, FileKind given, const std::string& path) {
+  const auto of = [&](FileKind kind, const char* otherwise) {
+    return given == kind ? path : std::string(otherwise);
+  };
+  switch (wanted) {
+    case FileKind::model:
+      return fmt::format("Make one: tools/export_model.py {} -o model.pt2",
+                         of(FileKind::python, "my_model.py"));
+    case FileKind::job:
+      return given == FileKind::model
+                 ? fmt::format("Write a job that names it (docs/files.md): `model: {}`.", path)
+                 : "Write one (docs/files.md); configs/jobs has examples.";
+    case FileKind::profile:
+      return fmt::format("Make one: penstock profile {} -o profile.json",
+                         of(FileKind::job, "job.yaml"));
+    case FileKind::plan:
+      return given == FileKind::job
+                 ? fmt::format(
+                       "Make one: penstock profile {} -o profile.json, then penstock plan "
+                       "profile.json -o plan.yaml",
+                       path)
+                 : fmt::format("Make one: penstock plan {} -o plan.yaml",
+                               of(FileKind::profile, "profile.json"));
+    case FileKind::trace:
+      return fmt::format(
+          "Make one: penstock simulate {0} --trace predicted.json, or penstock "
+          "execute {0} --trace measured.json",
+          of(FileKind::plan, "plan.yaml"));
+    case FileKind::program:
+      return fmt::format("Make one: penstock export {} --format torch-csv -o schedule.csv",
+                         of(FileKind::plan, "plan.yaml"));
+    case FileKind::checkpoint:
+      return given == FileKind::manifest
+                 ? fmt::format("Give its folder: {}", fs::path(path).parent_path().string())
+                 : fmt::format("Make one: penstock execute {} --save DIR",
+                               of(FileKind::plan, "plan.yaml"));
+    case FileKind::cluster: return "Write one (docs/files.md); configs/clusters has examples.";
+    case FileKind::device: return "Write one (docs/files.md); configs/devices has examples.";
+    default: return "";
+  }
+}
+
+}  // namespace
+
+std::string name(FileKind kind) {
+  switch (kind) {
+    case FileKind::model: return "a model";
+    case FileKind::job: return "a job";
+    case FileKind::plan: return "a plan";
+    case FileKind::cluster: return "a cluster";
+    case FileKind::device: return "a device";
+    case FileKind::profile: return "a profile";
+    case FileKind::trace: return "a trace";
+    case FileKind::program: return "a program (CSV)";
+    case FileKind::checkpoint: return "a checkpoint";
+    case FileKind::manifest: return "a checkpoint's manifest";
+    case FileKind::safetensors: return "a .safetensors";
+    case FileKind::torch_save: return "what torch.save wrote";
+    case FileKind::page: return "a page (HTML)";
+    case FileKind::python: return "Python code of a model";
+    case FileKind::folder: return "a folder";
+    case FileKind::empty: return "empty";
+    case FileKind::other: break;
+  }
+  return "a file of another kind";
+}
+
+void require_kind(const fs::path& path, const std::string& taker,
+                  const std::vector<FileKind>& wanted) {
+  const FileKind given = file_kind(path);
+  if (given == FileKind::other || std::ranges::find(wanted, given) != wanted.end()) return;
+  std::string names;
+  for (const FileKind kind : wanted) {
+    if (kind != FileKind::folder) names += (names.empty() ? "" : " or ") + name(kind);
+  }
+  throw InputError(path.string(), fmt::format("is {}; {} takes {}", name(given), taker, names),
+                   cure(wanted.front(), given, path.string()));
+}
+
+}  // namespace penstock::cli
