@@ -83,8 +83,8 @@ def test_a_timeline_agrees_with_itself(tmp_path):
 
 
 @pytest.mark.parametrize("content, text", [
-    (None, "No such file"), ("", "is empty"), ("{}", "penstock"), ('{"traceEvents": []}', "penstock"),
-    ("[1, 2", "JSON")])
+    (None, "No such file"), ("", "is empty"), ("{}", "penstock"),
+    ('{"traceEvents": []}', "penstock"), ("[1, 2", "JSON")])
 def test_what_is_no_trace_is_refused(tmp_path, content, text):
     predicted = trace(tmp_path / "predicted.json")
     foreign = tmp_path / "foreign.json"
