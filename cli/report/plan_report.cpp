@@ -19,6 +19,10 @@ using Out = std::back_insert_iterator<std::string>;
 /// Of the table of stages, unless more is asked for.
 constexpr size_t most_rows = 16;
 
+std::string and_more(size_t rows) {
+  return rows == 0 ? "" : fmt::format("  … and {} more (--verbose)\n", rows);
+}
+
 int64_t parameters(const Graph& model, const StageSlice& stage) {
   int64_t elements = 0;
   for (const int index : stage.tensors) {
@@ -54,14 +58,17 @@ std::string devices_of_rank(const Cluster& cluster, const Plan& plan, int rank) 
 }
 
 /// The devices of a plan that does not take the cluster's as listed.
-void print_devices(Out out, const Planned& planned) {
+void print_devices(Out out, const Planned& planned, ReportStyle style) {
   const Plan& plan = planned.plan;
   if (plan.devices.empty()) return;
   Table table({"rank", "<devices of its replicas (node.device)"});
-  for (int rank = 0; rank < plan.ranks(); ++rank) {
-    table.row({fmt::to_string(rank), devices_of_rank(*planned.cluster, plan, rank)});
+  const auto ranks = static_cast<size_t>(plan.ranks());
+  const size_t shown = style.verbose ? ranks : std::min(ranks, most_rows);
+  for (size_t rank = 0; rank < shown; ++rank) {
+    table.row(
+        {fmt::to_string(rank), devices_of_rank(*planned.cluster, plan, static_cast<int>(rank))});
   }
-  fmt::format_to(out, "\n{}", table.text());
+  fmt::format_to(out, "\n{}{}", table.text(style.columns), and_more(ranks - shown));
 }
 
 /// The shared parameters that are updated in one way; nothing where there are none.
@@ -110,8 +117,7 @@ void print_stages(Out out, const Planned& planned, const Graph& model, ReportSty
     }
     table.row(std::move(cells));
   }
-  fmt::format_to(out, "\n{}", table.text(style.columns));
-  if (shown < stages) fmt::format_to(out, "  … and {} more (--verbose)\n", stages - shown);
+  fmt::format_to(out, "\n{}{}", table.text(style.columns), and_more(stages - shown));
   print_shared_parameters(out, planned.plan);
 }
 
@@ -147,7 +153,7 @@ std::string plan_report(const Planned& planned, const Graph& model, ReportStyle 
   if (style.verbose) fmt::format_to(out, "{}\n", search_table(planned, style.columns));
   text += labelled("plan", shape(planned), style.columns);
   print_stages(out, planned, model, style);
-  if (style.verbose) print_devices(out, planned);
+  print_devices(out, planned, style);
   text += "\n" + labelled("step", step(planned), style.columns);
   text += search_conclusion(planned, style);
   return text;

@@ -29,12 +29,13 @@ size_t bytes_of(const std::string& text, size_t characters) {
   return end;
 }
 
-/// Where the first line of at most that many characters ends: at a blank, else behind a dot.
+/// Where the first line of at most that many characters ends: at a blank, else behind a dot or a
+/// hyphen.
 size_t line_end(const std::string& text, size_t most) {
   const size_t end = bytes_of(text, std::max<size_t>(most, 1));
   if (const size_t blank = text.find_last_of(' ', end); blank != std::string::npos && blank > 0)
     return blank;
-  const size_t dot = text.find_last_of('.', end - 1);
+  const size_t dot = text.find_last_of(".-", end - 1);
   return dot == std::string::npos ? end : dot + 1;
 }
 

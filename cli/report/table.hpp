@@ -22,7 +22,7 @@ class Table {
   void row(std::vector<std::string> cells);
   /// Two blanks between columns and before the first, no blanks at the end; a line per row where
   /// that is no wider than `columns` (0: however wide). Else headings are broken at their blanks,
-  /// and then cells of the widest columns that are aligned to the left, at blanks or dots.
+  /// and then cells of the widest columns that are aligned to the left, at blanks, dots or hyphens.
   std::string text(int columns = 0) const;
 
  private:
