@@ -32,7 +32,8 @@ class Listener {
     if (name == "warning") fmt::print(stderr, "{}\n", event.at("message").get<std::string>());
     if (name == "timeline") {
       write_file(trace_,
-                 to_chrome_trace({fmt::format("executed, step {}", event.at("step").get<int64_t>()),
+                 to_chrome_trace({fmt::format("executed, step {}",
+                                              step_number(event.at("step").get<int64_t>())),
                                   parse_timeline(event.at("events")),
                                   {}}));
     }

@@ -6,6 +6,7 @@
 
 #include "base/quantity.hpp"
 #include "launch/execute_task.hpp"
+#include "launch/worker_protocol.hpp"
 
 namespace penstock::cli {
 
@@ -47,7 +48,8 @@ StepProgress::StepProgress(const Plan& plan, int64_t first_step, int64_t steps)
 
 void StepProgress::show(int64_t step, std::optional<double> loss, std::optional<double> norm,
                         double step_s) {
-  std::string text = fmt::format("step {:>{}}/{}", step + 1, std::to_string(end_).size(), end_);
+  std::string text = fmt::format("step {:>{}}/{}", step_number(step), std::to_string(end_).size(),
+                                 end_);
   if (loss) text += fmt::format("   loss {:<9.6g}", *loss);
   if (norm) text += fmt::format("   gradient {:<9.4g}", *norm);
   text += fmt::format("   {}/step   {:.0f} {}/s", format_seconds(step_s),
