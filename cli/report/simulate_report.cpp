@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -54,7 +53,7 @@ std::string bubble_parts(const Simulation& simulation, const Explanation& explan
   std::string list;
   for (const auto& [name, part] : idle_names) {
     const double percent = capacity_s > 0 ? 100 * total.*part / capacity_s : 0;
-    if (std::abs(percent) < 0.05) continue;
+    if (percent < 0.05) continue;
     list += fmt::format("{}{} {:.1f} %", list.empty() ? ": " : ", ", name, percent);
   }
   return list;
