@@ -204,6 +204,14 @@ void declare_simulate(Declared& command) {
   CLI::App& app = command.app;
   auto options = std::make_shared<SimulateOptions>();
   command.input("PLAN.yaml", options->plan, {FileKind::plan}, "the plan to simulate");
+  command.input("--cluster", options->cluster, {FileKind::cluster},
+                "the devices and links to simulate on (YAML), instead of the plan's");
+  app.add_option("--set", options->set,
+                 "of a plan, instead of what its files say: schedule, microbatches, speed (of "
+                 "compute, like 1.1), links.bandwidth, links.latency, network.bandwidth or "
+                 "network.latency (between nodes); may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
   declare_study(command, *options);
   add_text(app, "--memory", options->memory, "BYTES", "limit per rank to compare with");
   add_graphs(app, options->cuda_graphs);
@@ -215,6 +223,7 @@ void declare_simulate(Declared& command) {
   app.add_flag("--json", options->json, "print one JSON object");
   app.footer(
       "Examples:\n  penstock simulate plan.yaml --trace predicted.json\n"
+      "  penstock simulate plan.yaml --cluster two_nodes.yaml --set links.bandwidth=10GB/s\n"
       "  penstock simulate --schedule 1f1b --ranks 4 --microbatches 8 --forward 1ms "
       "--backward 2ms");
   command.run = [options] { return simulate(*options); };
