@@ -16,9 +16,6 @@ namespace {
 
 using Out = std::back_insert_iterator<std::string>;
 
-/// Of the table of stages, unless more is asked for.
-constexpr size_t most_rows = 16;
-
 int64_t parameters(const Graph& model, const StageSlice& stage) {
   int64_t elements = 0;
   for (const int index : stage.tensors) {
@@ -54,14 +51,14 @@ std::string devices_of_rank(const Cluster& cluster, const Plan& plan, int rank) 
 }
 
 /// The devices of a plan that does not take the cluster's as listed.
-void print_devices(Out out, const Planned& planned) {
+void print_devices(Out out, const Planned& planned, ReportStyle style) {
   const Plan& plan = planned.plan;
   if (plan.devices.empty()) return;
   Table table({"rank", "<devices of its replicas (node.device)"});
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     table.row({fmt::to_string(rank), devices_of_rank(*planned.cluster, plan, rank)});
   }
-  fmt::format_to(out, "\n{}", table.text());
+  fmt::format_to(out, "\n{}", table.text(style));
 }
 
 /// The shared parameters that are updated in one way; nothing where there are none.
@@ -91,8 +88,7 @@ void print_stages(Out out, const Planned& planned, const Graph& model, ReportSty
                                     "backward", "busy", "memory"};
   if (style.verbose) headings.emplace_back("parameters");
   Table table(std::move(headings));
-  const size_t shown = style.verbose ? stages : std::min(stages, most_rows);
-  for (size_t stage = 0; stage < shown; ++stage) {
+  for (size_t stage = 0; stage < stages; ++stage) {
     const StageCosts& costs = planned.costs.stages[stage];
     const StagePlan& plan = planned.plan.stages[stage];
     const auto rank = static_cast<size_t>(plan.rank);
@@ -110,8 +106,7 @@ void print_stages(Out out, const Planned& planned, const Graph& model, ReportSty
     }
     table.row(std::move(cells));
   }
-  fmt::format_to(out, "\n{}", table.text(style.columns));
-  if (shown < stages) fmt::format_to(out, "  … and {} more (--verbose)\n", stages - shown);
+  fmt::format_to(out, "\n{}", table.text(style));
   print_shared_parameters(out, planned.plan);
 }
 
@@ -147,7 +142,7 @@ std::string plan_report(const Planned& planned, const Graph& model, ReportStyle 
   if (style.verbose) fmt::format_to(out, "{}\n", search_table(planned, style.columns));
   text += labelled("plan", shape(planned), style.columns);
   print_stages(out, planned, model, style);
-  if (style.verbose) print_devices(out, planned);
+  print_devices(out, planned, style);
   text += "\n" + labelled("step", step(planned), style.columns);
   text += search_conclusion(planned, style);
   return text;

@@ -10,7 +10,7 @@ from planning import PENSTOCK, begins, make_profile, plan, prediction, run
 
 
 def test_prints_what_was_searched_the_stages_and_the_bound(tmp_path):
-    done = plan(tmp_path, make_profile(tmp_path, "transformer-text"), "--ranks", 2)
+    done = plan(tmp_path, make_profile(tmp_path, "transformer-text"), "--ranks", 2, "--verbose")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     for text in ["searched", "gpipe", "1f1b", "least memory", "rank  modules", "tok_embeddings",
@@ -89,7 +89,7 @@ def test_manual_splits(tmp_path, name, split, expected):
                          [["gpipe"], ["1f1b", "gpipe"], ["zbv", "interleaved-1f1b"], ["adaptive"]])
 def test_searches_the_schedules_asked_for(tmp_path, schedules):
     done = plan(tmp_path, make_profile(tmp_path, "pippy"), "--schedule", ",".join(schedules),
-                "--data-parallel", 1, "--microbatches", "auto")
+                "--data-parallel", 1, "--microbatches", "auto", "--verbose")
     assert done.returncode == 0, done.stderr
     rows = re.findall(r"^ *\*? +(\S+) +1 x \d ", done.stdout, re.M)
     assert set(rows) == set(schedules)
