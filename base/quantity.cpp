@@ -130,6 +130,29 @@ double parse_bytes_per_second(std::string_view text, std::string_view place) {
   return scaled(quantity, factor, text, place, rate_cure);
 }
 
+template <typename Number>
+std::string number_in(Number min, Number max) {
+  return fmt::format("{} in {}..{}", std::is_integral_v<Number> ? "an integer" : "a number", min,
+                     max);
+}
+
+template <typename Number>
+Number parse_number(std::string_view text, std::string_view place, Number min, Number max) {
+  Number value = 0;
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value);
+  const bool good =
+      result.ec == std::errc() && result.ptr == end && std::isfinite(static_cast<double>(value));
+  if (good && value >= min && value <= max) return value;
+  const std::string wanted = number_in(min, max);
+  refuse(text, "is not " + wanted, place, fmt::format("Write {}.", wanted));
+}
+
+template std::string number_in(int64_t, int64_t);
+template std::string number_in(double, double);
+template int64_t parse_number(std::string_view, std::string_view, int64_t, int64_t);
+template double parse_number(std::string_view, std::string_view, double, double);
+
 std::string format_seconds(double seconds) {
   static constexpr NamedUnit units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
   return seconds == 0 ? "0 s" : with_unit(seconds, units);

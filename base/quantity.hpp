@@ -13,6 +13,13 @@ double parse_seconds(std::string_view text, std::string_view place);
 int64_t parse_bytes(std::string_view text, std::string_view place);
 double parse_bytes_per_second(std::string_view text, std::string_view place);
 
+/// A plain number in min..max, all of the text; of int64_t or double. Throws InputError.
+template <typename Number>
+Number parse_number(std::string_view text, std::string_view place, Number min, Number max);
+/// `an integer in 1..8`, `a number in 0..1`.
+template <typename Number>
+std::string number_in(Number min, Number max);
+
 /// `1.23 ms`, `16.0 MiB`, `25.0 GB/s`, `1.24 G`: three digits, for people.
 std::string format_seconds(double seconds);
 std::string format_bytes(double bytes);

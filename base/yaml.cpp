@@ -5,12 +5,11 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/quantity.hpp"
 #include "base/yaml_strict.hpp"
 
 namespace penstock {
@@ -22,14 +21,6 @@ std::string kind_of(const YAML::Node& node) {
   if (node.IsMap()) return "a mapping";
   if (node.IsNull()) return "nothing";
   return fmt::format("`{}`", node.Scalar());
-}
-
-/// The text of a number read in full by from_chars.
-template <typename Number>
-bool read_all(const std::string& text, Number& number) {
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, number);
-  return result.ec == std::errc() && result.ptr == end;
 }
 
 std::string joined(const std::vector<std::string>& texts) {
@@ -116,14 +107,7 @@ std::string YamlMap::scalar(const std::string& key, const YAML::Node& node, std:
 template <typename Number>
 Number YamlMap::in_range(const std::string& key, const YAML::Node& node, Number min,
                          Number max) const {
-  const std::string wanted =
-      fmt::format("{} in {}..{}", std::is_integral_v<Number> ? "an integer" : "a number", min, max);
-  const std::string text = scalar(key, node, wanted, true);
-  Number value = 0;
-  const bool good = read_all(text, value) && std::isfinite(static_cast<double>(value));
-  if (good && value >= min && value <= max) return value;
-  throw InputError(place(key), fmt::format("`{}` is not {}", text, wanted),
-                   fmt::format("Write {}.", wanted));
+  return parse_number(scalar(key, node, number_in(min, max), true), place(key), min, max);
 }
 
 std::string YamlMap::text(const std::string& key) {

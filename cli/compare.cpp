@@ -11,7 +11,9 @@
 #include "base/file.hpp"
 #include "base/quantity.hpp"
 #include "cli/command_line/commands.hpp"
+#include "cli/report/ending.hpp"
 #include "cli/report/table.hpp"
+#include "cli/report/terminal.hpp"
 #include "pipeline/program/timeline.hpp"
 #include "simulator/explain/html.hpp"
 #include "simulator/explain/rank_time.hpp"
@@ -126,7 +128,8 @@ void print_kinds(const Joined& joined) {
                seconds(sum.mean_s().measured), error(sum.s),
                seconds((sum.s.predicted - sum.s.measured) / joined.ranks)});
   }
-  fmt::print("\nActions, mean times and what their errors add up to\n\n{}", table.text());
+  fmt::print("\nActions, mean times and what their errors add up to\n\n{}",
+             table.text(terminal_columns()));
 }
 
 void print_ranks(const Joined& joined) {
@@ -143,7 +146,7 @@ void print_ranks(const Joined& joined) {
                seconds(joined.step_s.predicted - busy_s[rank].predicted),
                seconds(joined.step_s.measured - busy_s[rank].measured)});
   }
-  fmt::print("\nRanks\n\n{}", table.text());
+  fmt::print("\nRanks\n\n{}", table.text(terminal_columns()));
 }
 
 /// Each rank's errors add up to the step's.
@@ -161,7 +164,8 @@ void print_causes(const Joined& joined) {
   };
   for (size_t rank = 0; rank < ranks.size(); ++rank) row(std::to_string(rank), ranks[rank]);
   row("mean", mean(ranks));
-  fmt::print("\nErrors by cause, and in per cent of the measured step\n\n{}", table.text());
+  fmt::print("\nErrors by cause, and in per cent of the measured step\n\n{}",
+             table.text(terminal_columns()));
 }
 
 /// By sending stage, receiving stage and direction: how long the receiver waited.
@@ -180,7 +184,8 @@ void print_transfers(const Joined& joined) {
                std::to_string(sum.count), format_bytes(sum.bytes / static_cast<double>(sum.count)),
                seconds(sum.mean_s().predicted), seconds(sum.mean_s().measured)});
   }
-  fmt::print("\nTransfers, mean time that the receiver waited\n\n{}", table.text());
+  fmt::print("\nTransfers, mean time that the receiver waited\n\n{}",
+             table.text(terminal_columns()));
 }
 
 void write_page(const CompareOptions& options, const Joined& joined) {
@@ -202,12 +207,16 @@ void write_page(const CompareOptions& options, const Joined& joined) {
 int compare(const CompareOptions& options) {
   const Joined joined = join(options);
   if (!options.html.empty()) write_page(options, joined);
-  fmt::print("step    predicted {}, measured {}: {}\n", seconds(joined.step_s.predicted),
-             seconds(joined.step_s.measured), error(joined.step_s));
+  fmt::print("{}",
+             labelled("step",
+                      fmt::format("predicted {}, measured {}: {}", seconds(joined.step_s.predicted),
+                                  seconds(joined.step_s.measured), error(joined.step_s)),
+                      terminal_columns()));
   print_kinds(joined);
   print_ranks(joined);
   print_causes(joined);
   print_transfers(joined);
+  if (!options.html.empty()) fmt::print("\n{}", ending({options.html}, {}));
   return 0;
 }
 

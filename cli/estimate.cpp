@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "cli/report/estimate_report.hpp"
-#include "cli/report/profile_report.hpp"
+#include "cli/report/terminal.hpp"
 #include "estimate/estimate.hpp"
 #include "estimate/fit.hpp"
 #include "pipeline/job/parameters.hpp"
@@ -22,30 +22,21 @@ DeviceSpec fitted(const ProfileOptions& options, const DeviceSpec& device, std::
                   std::map<std::string, std::string>& details) {
   const Profile measured = read_profile(options.fit);
   const EfficiencyFit fit = fit_efficiency(measured, read_model(measured.job), device);
-  report = fit_report(fit, options.fit);
+  report = fit_report(fit, options.fit, terminal_columns());
   details["fit.profile"] = std::filesystem::path(options.fit).filename().string();
   details["fit.sha256"] = sha256_of_file(options.fit);
   details["fit.residual"] = fmt::format("{:.6g}", fit.residual);
   return fit.device;
 }
 
-int64_t trainable_bytes(const Graph& model) {
-  int64_t bytes = 0;
-  for (const StoredTensor& tensor : model.tensors)
-    if (tensor.requires_grad) bytes += tensor.bytes();
-  return bytes;
-}
-
 }  // namespace
 
-int estimate_profile(const ProfileOptions& options) {
+Profile estimated_profile(const ProfileOptions& options, const Job& job, const Graph& model) {
   if (options.spec.empty()) {
     throw InputError("--spec", "missing: an estimate needs the figures of a device",
                      "Name one, as in --spec configs/devices/h100.yaml.");
   }
   DeviceSpec device = read_device_spec(options.spec);
-  const Job job = read_job(options.job);
-  const Graph model = read_model(job);
   std::string report;
   std::map<std::string, std::string> details;
   if (!options.fit.empty()) device = fitted(options, device, report, details);
@@ -53,9 +44,8 @@ int estimate_profile(const ProfileOptions& options) {
   details["spec"] = std::filesystem::path(options.spec).filename().string();
   details["spec.sha256"] = sha256_of_file(options.spec);
   profile.device.details.merge(details);
-  write_file(options.output, to_json(profile, options.output));
-  fmt::print("{}{}", report, profile_report(profile, trainable_bytes(model), options.top));
-  return 0;
+  fmt::print("{}", report);
+  return profile;
 }
 
 }  // namespace penstock::cli

@@ -2,11 +2,12 @@
 #pragma once
 
 #include "cli/command_line/commands.hpp"
+#include "graph/graph.hpp"
+#include "pipeline/profile/profile.hpp"
 
 namespace penstock::cli {
 
-/// Writes the profile and prints it, and the fit where one was asked for. Nothing is started.
-/// Throws InputError.
-int estimate_profile(const ProfileOptions& options);
+/// Prints the fit where one was asked for. Nothing is started. Throws InputError.
+Profile estimated_profile(const ProfileOptions& options, const Job& job, const Graph& model);
 
 }  // namespace penstock::cli

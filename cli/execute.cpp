@@ -8,7 +8,9 @@
 
 #include "base/file.hpp"
 #include "cli/inputs/execute_check.hpp"
+#include "cli/report/ending.hpp"
 #include "cli/report/execute_report.hpp"
+#include "cli/report/terminal.hpp"
 #include "cli/workers/device.hpp"
 #include "cli/workers/launch.hpp"
 #include "cli/workers/onednn_isa.hpp"
@@ -31,10 +33,10 @@ class Listener {
     if (name == "summary") summary(event);
     if (name == "warning") fmt::print(stderr, "{}\n", event.at("message").get<std::string>());
     if (name == "timeline") {
-      write_file(trace_,
-                 to_chrome_trace({fmt::format("executed, step {}", event.at("step").get<int64_t>()),
-                                  parse_timeline(event.at("events")),
-                                  {}}));
+      write_file(trace_, to_chrome_trace({fmt::format("executed, step {}",
+                                                      step_number(event.at("step").get<int64_t>())),
+                                          parse_timeline(event.at("events")),
+                                          {}}));
     }
   }
   const ExecuteResult& result() const { return result_; }
@@ -93,6 +95,25 @@ Facts facts_of(const CheckedRun& checked, const ExecuteTask& task) {
           {"program of the schedule", task.program.empty() ? "none" : sha256(task.program)}};
 }
 
+/// The commands that take what the run left: its trace, and its checkpoint.
+std::vector<std::string> next(const ExecuteOptions& options) {
+  std::vector<std::string> commands;
+  const std::string plan = in_shell(options.plan);
+  if (!options.trace.empty()) {
+    commands.push_back(fmt::format("penstock simulate {} --trace predicted.json", plan));
+    commands.push_back(fmt::format("penstock compare predicted.json {}", in_shell(options.trace)));
+  }
+  if (!options.save.empty()) {
+    const std::string saved = in_shell(options.save);
+    commands.push_back(
+        fmt::format("penstock execute {} --resume {} --save {}", plan, saved, saved));
+    commands.push_back(
+        fmt::format("penstock export {} --format state-dict --checkpoint {} -o weights.safetensors",
+                    plan, saved));
+  }
+  return commands;
+}
+
 /// A run that is checked as far as it can be before a worker starts.
 struct PreparedRun {
   CheckedRun checked;
@@ -144,7 +165,9 @@ int execute(const ExecuteOptions& options) {
   if (options.json) {
     std::cout << report_json(result, predicted).dump(2) << "\n";
   } else {
-    std::cout << report_text(result, predicted, no_prediction);
+    std::cout << report_text(result, predicted, no_prediction, terminal_columns())
+              << ending({options.trace, options.save, options.output, options.dump_gradients},
+                        next(options));
   }
   return 0;
 }

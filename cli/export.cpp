@@ -8,9 +8,13 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/quantity.hpp"
 #include "cli/command_line/commands.hpp"
 #include "cli/files/given_paths.hpp"
 #include "cli/inputs/plan_inputs.hpp"
+#include "cli/report/ending.hpp"
+#include "cli/report/table.hpp"
+#include "cli/report/terminal.hpp"
 #include "graph/analysis/analysis.hpp"
 #include "pipeline/checkpoint/checkpoint.hpp"
 #include "pipeline/checkpoint/state_dict.hpp"
@@ -30,6 +34,7 @@ struct Exported {
   std::string text;
   std::string schedule_file, schedule;  // a file beside it, "" where none is needed
   std::string note;
+  std::string line = {};  // to be copied from the terminal
 };
 
 struct Format {
@@ -68,12 +73,12 @@ Exported torchtitan(const ExportSource& source, const Program& compute,
   return {.text = to_torchtitan(source, file),
           .schedule_file = file,
           .schedule = to_torch_compute_csv(compute),
-          .note = fmt::format("; torch has no such schedule: it is in {}", file)};
+          .note = "; torch has no such schedule: it is in a file of its own"};
 }
 
 Exported megatron(const ExportSource& source, const Program&, const ExportOptions&) {
   const std::string line = to_megatron(source);
-  return {.text = line, .note = "\n" + line.substr(0, line.size() - 1)};
+  return {.text = line, .line = line};
 }
 
 Exported deepspeed(const ExportSource& source, const Program&, const ExportOptions&) {
@@ -128,9 +133,10 @@ int export_weights(const Plan& plan, const Graph& model, const ExportOptions& op
   std::optional<std::filesystem::path> checkpoint;
   if (!options.checkpoint.empty()) checkpoint = find_checkpoint(options.checkpoint);
   const int64_t names = write_state_dict(plan, model, checkpoint, options.output);
-  fmt::print("wrote {}: {} tensors {}\n", options.output, names,
-             checkpoint ? "of " + checkpoint->string()
-                        : "as the model was exported (--checkpoint names trained ones)");
+  const std::string of = checkpoint ? "of " + checkpoint->string()
+                                    : "as the model was exported (--checkpoint names trained ones)";
+  fmt::print("{}{}", labelled("exported", fmt::format("{} tensors {}", names, of)),
+             ending({options.output}, {}));
   return 0;
 }
 
@@ -159,8 +165,13 @@ int export_plan(const ExportOptions& options) {
   const Exported exported = format.make({plan, model, analysis, slicing}, compute, options);
   if (!exported.schedule_file.empty()) write_file(exported.schedule_file, exported.schedule);
   write_file(options.output, exported.text);
-  fmt::print("wrote {}: {} ranks, {} stages, {} microbatches{}\n", options.output,
-             compute.rank_count(), compute.stage_count(), compute.microbatches, exported.note);
+  fmt::print("{}{}{}",
+             labelled("exported",
+                      fmt::format("{}, {}, {}{}", format_number(compute.rank_count(), "rank"),
+                                  format_number(compute.stage_count(), "stage"),
+                                  format_number(compute.microbatches, "microbatch"), exported.note),
+                      terminal_columns()),
+             exported.line, ending({options.output, exported.schedule_file}, {}));
   return 0;
 }
 

@@ -7,6 +7,9 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/quantity.hpp"
+#include "cli/report/ending.hpp"
+#include "cli/report/table.hpp"
+#include "cli/report/terminal.hpp"
 #include "cli/workers/launch.hpp"
 #include "cli/workers/workers.hpp"
 
@@ -68,10 +71,15 @@ int measure_link(const ProfileOptions& options) {
   if (launcher && launcher->rank != 0) return 0;
   write_file(options.output, cluster_file(link, ranks));
   const double bandwidth = link.at("bandwidth");
-  fmt::print("link between ranks 0 and 1: {} + bytes / {}, off by {:.0f} % (median)\n",
-             format_seconds(link.at("latency_s").get<double>()),
-             bandwidth > 0 ? format_bytes_per_second(bandwidth) : "any bandwidth",
-             100 * link.at("residual").get<double>());
+  const std::string cost =
+      fmt::format("between ranks 0 and 1: {} + bytes / {}, off by {:.0f} % (median)",
+                  format_seconds(link.at("latency_s").get<double>()),
+                  bandwidth > 0 ? format_bytes_per_second(bandwidth) : "any bandwidth",
+                  100 * link.at("residual").get<double>());
+  fmt::print(
+      "{}{}", labelled("link", cost, terminal_columns()),
+      ending({options.output}, {fmt::format("penstock plan profile.json --cluster {} -o plan.yaml",
+                                            in_shell(options.output))}));
   return 0;
 }
 

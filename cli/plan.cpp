@@ -111,7 +111,7 @@ int plan(const PlanOptions& options) {
   write_file(options.output, text);
   std::vector<std::string> written{options.output};
   if (!options.html.empty() && write_page(options, text)) written.push_back(options.html);
-  fmt::print("{}", ending(written, next(options, profile)));
+  fmt::print("{}", ending(written, {next(options, profile)}));
   return 0;
 }
 

@@ -16,8 +16,10 @@
 #include "cli/command_line/commands.hpp"
 #include "cli/estimate.hpp"
 #include "cli/link.hpp"
+#include "cli/report/ending.hpp"
 #include "cli/report/profile_report.hpp"
 #include "cli/report/progress_line.hpp"
+#include "cli/report/terminal.hpp"
 #include "cli/workers/device.hpp"
 #include "cli/workers/launch.hpp"
 #include "cli/workers/onednn_isa.hpp"
@@ -62,14 +64,6 @@ void check_weights(const Graph& model) {
   }
 }
 
-int64_t parameter_bytes(const Graph& model) {
-  int64_t bytes = 0;
-  for (const StoredTensor& tensor : model.tensors) {
-    if (tensor.requires_grad) bytes += tensor.bytes();
-  }
-  return bytes;
-}
-
 /// A failure, or how many ranks measure: two share a link, for which there must be GPUs enough.
 std::variant<int, WorkersFailure> count_ranks(const ProfileOptions& options) {
   if (options.ranks) return *options.ranks;
@@ -95,7 +89,8 @@ std::vector<WorkerTask> tasks(const ProfileOptions& options, int ranks,
                      .arguments = std::move(arguments)});
 }
 
-std::optional<WorkersFailure> measure(const ProfileOptions& options, const std::string& partial) {
+std::optional<WorkersFailure> run_workers(const ProfileOptions& options,
+                                          const std::string& partial) {
   const auto ranks = count_ranks(options);
   if (const auto* failure = std::get_if<WorkersFailure>(&ranks)) return *failure;
   ProgressLine line;
@@ -132,6 +127,25 @@ std::string partial_path(const fs::path& output) {
   return file.string() + ".partial";
 }
 
+/// Fills in `profile`, or says on standard error why it could not.
+std::optional<WorkersFailure> measure(const ProfileOptions& options, const Graph& model,
+                                      Profile& profile) {
+  check_weights(model);
+  if (options.device == "cpu") limit_onednn(model, false);
+  const std::string partial = partial_path(options.output);
+  const std::optional<WorkersFailure> failure = run_workers(options, partial);
+  if (!failure) {
+    profile = read_profile(partial);
+    return failure;
+  }
+  fmt::print(stderr, "penstock: {}\n", failure->message);
+  if (fs::exists(partial)) {
+    fmt::print(stderr, "What was measured is kept in {}: the same command goes on from there.\n",
+               partial);
+  }
+  return failure;
+}
+
 }  // namespace
 
 int profile(const ProfileOptions& options) {
@@ -142,24 +156,20 @@ int profile(const ProfileOptions& options) {
                      "Give JOB.yaml, or --link for the link between two ranks alone.");
   }
   check_alone();
-  if (options.device == "estimate") return estimate_profile(options);
   const Job job = read_job(options.job);
   const Graph model = read_model(job);
-  check_weights(model);
-  if (options.device == "cpu") limit_onednn(model, false);
-  const std::string partial = partial_path(options.output);
-  if (const auto failure = measure(options, partial)) {
-    fmt::print(stderr, "penstock: {}\n", failure->message);
-    if (fs::exists(partial)) {
-      fmt::print(stderr, "What was measured is kept in {}: the same command goes on from there.\n",
-                 partial);
-    }
+  Profile profile;
+  if (options.device == "estimate") {
+    profile = estimated_profile(options, job, model);
+  } else if (const auto failure = measure(options, model, profile)) {
     return failure->status;
   }
-  const Profile measured = read_profile(partial);
-  write_file(options.output, to_json(measured, options.output));
-  fs::remove(partial);
-  fmt::print("{}", profile_report(measured, parameter_bytes(model), options.top));
+  write_file(options.output, to_json(profile, options.output));
+  if (options.device != "estimate") fs::remove(partial_path(options.output));
+  const int top = options.top.value_or(options.verbose ? most_expensive : 0);
+  fmt::print("{}{}", profile_report(profile, &model, top, terminal_columns()),
+             ending({options.output}, {fmt::format("penstock plan {} --ranks 2 -o plan.yaml",
+                                                   in_shell(options.output))}));
   return 0;
 }
 

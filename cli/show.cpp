@@ -1,31 +1,30 @@
-// `penstock show`: what is in a model or a plan.
+// `penstock show`: what is in a file, and which command takes it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "base/error.hpp"
 #include "cli/command_line/commands.hpp"
 #include "cli/files/file_kind.hpp"
 #include "cli/inputs/plan_inputs.hpp"
-#include "cli/report/show_text.hpp"
+#include "cli/report/ending.hpp"
+#include "cli/report/profile_report.hpp"
+#include "cli/report/terminal.hpp"
+#include "cli/show/show_text.hpp"
 #include "graph/pt2/pt2.hpp"
 #include "pipeline/job/parameters.hpp"
-#include "planner/layouts/request.hpp"
 
 namespace penstock::cli {
 
 namespace {
 
-int show_model(const ShowOptions& options) {
+std::string show_model(const ShowOptions& options, ReportStyle style) {
   const Graph model = read_pt2(options.path);
-  if (options.profile.empty()) {
-    fmt::print("{}", model_text(model));
-    return 0;
-  }
+  if (options.profile.empty()) return model_text(model, nullptr, style);
   const Profile profile = read_profile(options.profile);
   check_model(profile, model);
-  fmt::print("{}", model_text(model, &profile.microbatches.back()));
-  return 0;
+  return model_text(model, &profile.microbatches.back(), style);
 }
 
 /// The costs of its stages where its profile is at hand; `missing` says why they are not.
@@ -39,28 +38,94 @@ std::optional<Costs> costs_of(const Plan& plan, const Graph& model, const Slicin
   }
 }
 
-int show_plan(const ShowOptions& options) {
-  if (!options.profile.empty())
-    throw InputError("--profile", "is for models", "A plan names its profile itself.");
+std::string show_plan(const ShowOptions& options, ReportStyle style) {
   const Plan plan = read_plan(options.path);
   const Graph model = read_model(plan.job);
   check_fingerprint(plan, model);
   const Slicing slicing = slice(plan, model, analyse(model));
   std::string missing;
   const std::optional<Costs> costs = costs_of(plan, model, slicing, missing);
-  fmt::print("{}", plan_text(options.path, plan, model, slicing, costs ? &*costs : nullptr));
   if (!costs) fmt::print(stderr, "penstock show: without times and memory: {}\n", missing);
-  return 0;
+  return plan_text(options.path, plan, model, slicing, costs ? &*costs : nullptr, style);
 }
+
+std::string show_profile(const ShowOptions& options, ReportStyle style) {
+  const Profile profile = read_profile(options.path);
+  const int top = style.verbose ? most_expensive : 0;
+  std::optional<Graph> model;
+  try {
+    model = read_model(profile.job);
+  } catch (const InputError& error) {
+    fmt::print(stderr, "penstock show: without the step on one device: {}\n", error.what());
+  }
+  return fmt::format("{}\n\n{}", options.path,
+                     profile_report(profile, model ? &*model : nullptr, top, style.columns));
+}
+
+template <std::string (*text)(const std::string&, ReportStyle)>
+std::string show_path(const ShowOptions& options, ReportStyle style) {
+  return text(options.path, style);
+}
+
+struct Shown {
+  FileKind kind;
+  std::string (*text)(const ShowOptions&, ReportStyle);
+  /// Commands that take such a file; `{}` is its path.
+  std::vector<const char*> next;
+};
+
+const std::vector<Shown> shown_files = {
+    {FileKind::model,
+     show_model,
+     {"write a job that names it (docs/files.md), then: penstock profile job.yaml -o "
+      "profile.json"}},
+    {FileKind::job, show_path<job_text>, {"penstock profile {} -o profile.json"}},
+    {FileKind::profile, show_profile, {"penstock plan {} --ranks 2 -o plan.yaml"}},
+    {FileKind::plan,
+     show_plan,
+     {"penstock simulate {} --html timeline.html", "penstock execute {} --trace measured.json"}},
+    {FileKind::cluster,
+     show_path<cluster_text>,
+     {"penstock plan profile.json --cluster {} -o plan.yaml",
+      "penstock simulate plan.yaml --cluster {}"}},
+    {FileKind::device,
+     show_path<device_text>,
+     {"penstock profile job.yaml --device estimate --spec {} -o profile.json"}},
+    {FileKind::checkpoint,
+     show_path<checkpoint_text>,
+     {"penstock execute plan.yaml --resume {}",
+      "penstock export plan.yaml --format state-dict --checkpoint {} -o weights.safetensors"}},
+    {FileKind::trace, show_path<trace_text>, {"penstock compare predicted.json measured.json"}},
+    {FileKind::program,
+     show_path<program_text>,
+     {"penstock simulate --program {} --forward 1ms --backward 2ms"}},
+    {FileKind::safetensors, show_path<safetensors_text>, {}},
+};
 
 }  // namespace
 
+std::vector<FileKind> shown_kinds() {
+  std::vector<FileKind> kinds;
+  for (const Shown& one : shown_files) kinds.push_back(one.kind);
+  return kinds;
+}
+
 int show(const ShowOptions& options) {
   const FileKind kind = file_kind(options.path);
-  if (kind == FileKind::model) return show_model(options);
-  if (kind == FileKind::plan) return show_plan(options);
-  throw InputError(options.path, "neither a model nor a plan",
-                   "Give a MODEL.pt2, or a PLAN.yaml that begins with `penstock: plan`.");
+  const auto found = std::ranges::find(shown_files, kind, &Shown::kind);
+  if (found == shown_files.end()) {
+    throw InputError(options.path, "is of no kind that Penstock knows",
+                     "Give a MODEL.pt2, or a file that begins with `penstock: job`, `plan`, "
+                     "`cluster` or `device`; docs/files.md describes them.");
+  }
+  if (!options.profile.empty() && kind != FileKind::model)
+    throw InputError("--profile", "is for models", "A plan names its profile itself.");
+  fmt::print("{}", found->text(options, {terminal_columns(), options.verbose}));
+  std::vector<std::string> next;
+  for (const char* command : found->next)
+    next.push_back(fmt::format(fmt::runtime(command), in_shell(options.path)));
+  if (!next.empty()) fmt::print("\n{}", ending({}, next));
+  return 0;
 }
 
 }  // namespace penstock::cli

@@ -10,6 +10,7 @@
 #include "base/file.hpp"
 #include "cli/command_line/commands.hpp"
 #include "cli/predict/simulate_study.hpp"
+#include "cli/report/ending.hpp"
 #include "cli/report/simulate_report.hpp"
 #include "cli/report/terminal.hpp"
 #include "pipeline/program/timeline.hpp"
@@ -46,13 +47,21 @@ void check_size(const SimulateOptions& options, int64_t actions) {
 
 void print(const SimulateOptions& options, const Study& study, const Simulation& simulation,
            const Explanation* explanation) {
-  fmt::print("{}", simulation_summary(study, simulation, explanation));
+  const int columns = terminal_columns();
+  fmt::print("{}", simulation_summary(study, simulation, explanation, {columns, options.verbose}));
   if (study.program.rank_count() > kMaxDrawn) return;
   constexpr int margin = 10, otherwise = 90;  // the ranks' names; where there is no terminal
-  const int columns = terminal_columns();
   const int drawn = columns > 0 ? std::max(20, columns - margin) : otherwise;
   const int width = options.width > 0 ? options.width : drawn;
   fmt::print("\n{}", draw(simulation.timeline, study.program.rank_count(), {width, colours()}));
+}
+
+/// The commands that take a plan's trace; none where nothing will be measured that it predicts.
+std::vector<std::string> next(const SimulateOptions& options) {
+  if (options.plan.empty() || options.trace.empty()) return {};
+  if (!options.cluster.empty() || !options.set.empty()) return {};
+  return {fmt::format("penstock execute {} --trace measured.json", in_shell(options.plan)),
+          fmt::format("penstock compare {} measured.json", in_shell(options.trace))};
 }
 
 }  // namespace
@@ -88,6 +97,8 @@ int simulate(const SimulateOptions& options) {
                simulation_json(study, simulation, why, !options.plan.empty(), elapsed.count()));
   } else {
     print(options, study, simulation, why);
+    const std::string end = ending({options.trace, options.html}, next(options));
+    fmt::print("{}{}", end.empty() ? "" : "\n", end);
   }
   const std::string warning = memory_warning(study, simulation);
   if (!warning.empty()) fmt::print(stderr, "penstock: {}\n", warning);

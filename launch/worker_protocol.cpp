@@ -1,5 +1,7 @@
 #include "launch/worker_protocol.hpp"
 
+#include <fmt/format.h>
+
 namespace penstock {
 
 nlohmann::json to_json(const WorkerTask& task) {
@@ -62,6 +64,12 @@ WorkerError parse_error(const nlohmann::json& json) {
   return {json.at("kind").get<FailureKind>(),   json.at("rank").get<int>(),
           json.at("lost").get<int>(),           json.at("step").get<int64_t>(),
           json.at("action").get<std::string>(), json.at("message").get<std::string>()};
+}
+
+std::string place_in_run(int64_t step, const std::string& action) {
+  const std::string text =
+      step < 0 ? "before its first step" : fmt::format("in step {}", step_number(step));
+  return action.empty() ? text : text + " at " + action;
 }
 
 nlohmann::json to_json(const Timeline& timeline) {

@@ -62,13 +62,18 @@ struct WorkerError {
   FailureKind kind = FailureKind::failure;
   int rank = 0;
   int lost = -1;       // of kind peer: the rank that is gone, or -1 where unknown
-  int64_t step = -1;   // -1: before the first
+  int64_t step = -1;   // from 0; -1: before the first
   std::string action;  // "" outside of one
   std::string message;
 };
 
 nlohmann::json to_json(const WorkerError& error);
 WorkerError parse_error(const nlohmann::json& json);
+
+/// Steps as people count them: the first is 1, as in lines of progress and names of checkpoints.
+inline int64_t step_number(int64_t step) { return step + 1; }
+/// `in step 4 at 1F0`, `before its first step`.
+std::string place_in_run(int64_t step, const std::string& action);
 
 nlohmann::json to_json(const Timeline& timeline);
 Timeline parse_timeline(const nlohmann::json& json);

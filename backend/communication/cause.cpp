@@ -47,11 +47,6 @@ const WorkerError* failed_by_itself(const Reports& reports) {
   return nullptr;
 }
 
-std::string place_of(const WorkerError& error) {
-  if (error.step < 0) return "before its first step";
-  return fmt::format("in step {}{}", error.step, error.action.empty() ? "" : " at " + error.action);
-}
-
 /// Waits until all live ranks have reported, one has failed by itself, or time is up.
 Reports wait_for_reports(const Seat& seat) {
   const auto end = Clock::now() + kGrace;
@@ -70,7 +65,8 @@ WorkerError conclude(const Reports& reports, WorkerError own, int size) {
     if (cause->rank == own.rank) return own;
     own.kind = cause->kind;
     own.message =
-        fmt::format("rank {} failed {}: {}", cause->rank, place_of(*cause), cause->message);
+        fmt::format("rank {} failed {}: {}", cause->rank,
+                    place_in_run(cause->step, cause->action), cause->message);
     return own;
   }
   std::set<int> gone = silent(reports), unheard;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "backend/executor/update/gradient_norm.hpp"
+#include "launch/worker_protocol.hpp"
 
 namespace penstock {
 
@@ -20,7 +21,7 @@ std::set<int> counted_tensors(const Rank& rank) {
 [[noreturn]] void not_finite(const std::string& name, int64_t step, double value) {
   // The sign of a value that is not a number depends on the processor.
   const std::string text = std::isnan(value) ? "nan" : std::to_string(value);
-  throw LossNotFinite(name + " of step " + std::to_string(step) + " is " + text +
+  throw LossNotFinite(name + " of step " + std::to_string(step_number(step)) + " is " + text +
                       "; the parameters were not changed by it. "
                       "Lower the learning rate, or look for bad values in the data.");
 }

@@ -142,10 +142,10 @@ void Execution::watch_memory(int64_t step) {
   const int64_t before = std::exchange(allocations_, device().allocations());
   if (step == task_.first_step || allocations_ == before) return;
   emit({{"event", "warning"},
-        {"message", "rank " + std::to_string(worker_.rank) + ", step " + std::to_string(step) +
-                        ": the GPU's memory had to be extended " +
-                        std::to_string(allocations_ - before) +
-                        " times, which stops it each time"}});
+        {"message",
+         "rank " + std::to_string(worker_.rank) + ", step " + std::to_string(step_number(step)) +
+             ": the GPU's memory had to be extended " + std::to_string(allocations_ - before) +
+             " times, which stops it each time"}});
 }
 
 /// Saves a checkpoint if one is due after `done` steps of this run.

@@ -35,7 +35,7 @@ constexpr Command commands[] = {
     {"execute", "train the plan, one process per rank", declare_execute},
     {"compare", "a predicted and a real timeline, side by side", declare_compare},
     {"export", "a plan for torch, TorchTitan, Megatron, DeepSpeed; its weights", declare_export},
-    {"show", "what is in a model or a plan", declare_show},
+    {"show", "what is in a file: model, job, profile, plan, cluster, checkpoint, …", declare_show},
 };
 
 std::string place_of(const CLI::App& command) {

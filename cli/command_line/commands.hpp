@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/files/file_kind.hpp"
+
 namespace penstock::cli {
 
 struct ProfileOptions {
@@ -17,7 +19,8 @@ struct ProfileOptions {
   std::optional<int>
       ranks;  // local ranks that compute at the same time; absent: 2, or of one GPU 1
   int ranks_per_device = 1;
-  int top = 10;       // operators to print
+  std::optional<int> top;  // operators to print; absent: 10 if verbose, else none
+  bool verbose = false;
   bool link = false;  // only the link, as a cluster file; no job
   bool quick = false;
   std::optional<double> budget_s;  // for microbatch sizes beyond the first and for repetitions
@@ -45,6 +48,8 @@ int plan(const PlanOptions& options);
 
 struct SimulateOptions {
   std::string plan, program, schedule;  // one of them
+  std::string cluster;                  // instead of the plan's; "": not said
+  std::vector<std::string> set;         // KEY=VALUE: inputs/overrides.hpp
   std::optional<int> ranks, stages_per_rank, microbatches;
   // Per stage and microbatch, as typed (`1ms`, `16MB`, `25GB/s`); parsed by the command.
   std::string forward, backward, backward_input, backward_weight;
@@ -53,6 +58,7 @@ struct SimulateOptions {
   std::string cuda_graphs;  // auto, on, off; "": not said
   std::string trace, html;
   bool json = false;
+  bool verbose = false;
   int width = 0;  // columns of the drawing; 0: the terminal's
 };
 int simulate(const SimulateOptions& options);
@@ -83,10 +89,13 @@ int export_plan(const ExportOptions& options);
 std::string export_formats();
 
 struct ShowOptions {
-  std::string path;     // .pt2 or plan
+  std::string path;
   std::string profile;  // of a model: also its measured times
+  bool verbose = false;
 };
 int show(const ShowOptions& options);
+/// The kinds of files that it knows.
+std::vector<FileKind> shown_kinds();
 
 /// Parses the command line, runs its command, prints a failure's message; the process's exit
 /// status.

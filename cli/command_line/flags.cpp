@@ -121,10 +121,10 @@ void declare_profile(Declared& command) {
          "how long to measure, about: the smallest microbatch sizes are measured in any case, "
          "others and repetitions while there is time; default: 30s, with --quick 5s")
       ->type_name("TIME");
-  in_range(
-      app.add_option("--top", options->top, "how many of the most expensive operators to print"), 0,
-      1 << 20)
-      ->capture_default_str();
+  app.add_option("--top", options->top, "how many of the most expensive operators to print")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1 << 20).description(""));
+  app.add_flag("--verbose", options->verbose, "also the ten most expensive operators");
   app.add_flag(
       "--link", options->link,
       "measure only the link between ranks 0 and 1, here or where torchrun, srun or mpirun "
@@ -204,6 +204,14 @@ void declare_simulate(Declared& command) {
   CLI::App& app = command.app;
   auto options = std::make_shared<SimulateOptions>();
   command.input("PLAN.yaml", options->plan, {FileKind::plan}, "the plan to simulate");
+  command.input("--cluster", options->cluster, {FileKind::cluster},
+                "the devices and links to simulate on (YAML), instead of the plan's");
+  app.add_option("--set", options->set,
+                 "of a plan, instead of what its files say: schedule, microbatches, speed (of "
+                 "compute, like 1.1), links.bandwidth, links.latency, network.bandwidth or "
+                 "network.latency (between nodes); may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
   declare_study(command, *options);
   add_text(app, "--memory", options->memory, "BYTES", "limit per rank to compare with");
   add_graphs(app, options->cuda_graphs);
@@ -212,9 +220,11 @@ void declare_simulate(Declared& command) {
   in_range(
       app.add_option("--width", options->width, "columns of the drawing; default: the terminal's"),
       0, 10000);
+  app.add_flag("--verbose", options->verbose, "every rank, where there are more than 16");
   app.add_flag("--json", options->json, "print one JSON object");
   app.footer(
       "Examples:\n  penstock simulate plan.yaml --trace predicted.json\n"
+      "  penstock simulate plan.yaml --cluster two_nodes.yaml --set links.bandwidth=10GB/s\n"
       "  penstock simulate --schedule 1f1b --ranks 4 --microbatches 8 --forward 1ms "
       "--backward 2ms");
   command.run = [options] { return simulate(*options); };
@@ -291,10 +301,15 @@ void declare_export(Declared& command) {
 
 void declare_show(Declared& command) {
   auto options = std::make_shared<ShowOptions>();
-  command.input("FILE", options->path, {FileKind::model, FileKind::plan}, "a model or a plan")
+  command
+      .input("FILE", options->path, shown_kinds(),
+             "a model, job, profile, plan, cluster, device, checkpoint (DIR), trace, program or "
+             ".safetensors")
       ->required();
   command.input("--profile", options->profile, {FileKind::profile},
                 "of a model: also the times that were measured");
+  command.app.add_flag("--verbose", options->verbose,
+                       "every row of long tables; of a profile also its most expensive operators");
   command.run = [options] { return show(*options); };
 }
 

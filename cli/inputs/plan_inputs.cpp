@@ -93,7 +93,13 @@ MemoryLimit memory(const Plan& plan, const Profile& profile, const Cluster* clus
   return device_memory(profile, cluster, plan.ranks(), plan.data_parallel);
 }
 
-/// `h100.yaml: 2 nodes of 8 H100 SXM`.
+std::string costs_from(const Profile& profile) {
+  const std::string note = estimate_note(profile);
+  return note.empty() ? fmt::format("measured on {}", profile.device.name) : note;
+}
+
+}  // namespace
+
 std::string describe(const Cluster& cluster) {
   const std::string file = std::filesystem::path(cluster.path).filename().string();
   if (cluster.nodes.empty()) return fmt::format("{}: {} ranks", file, cluster.ranks);
@@ -106,19 +112,20 @@ std::string describe(const Cluster& cluster) {
   return fmt::format("{}: {}", file, list);
 }
 
-std::string costs_from(const Profile& profile) {
-  const std::string note = estimate_note(profile);
-  return note.empty() ? fmt::format("measured on {}", profile.device.name) : note;
-}
-
-}  // namespace
-
 PlanInputs plan_inputs(const Plan& plan, const Graph& model, const Slicing& slicing,
-                       CudaGraphs graphs) {
-  const Profile profile = with_replays(profile_of(plan), graphs);
-  const std::optional<Cluster> cluster = cluster_of(plan);
+                       CudaGraphs graphs, const Overrides& overrides) {
+  Profile profile = with_replays(profile_of(plan), graphs);
+  overrides.apply(profile);
+  std::optional<Cluster> cluster = cluster_of(plan);
+  if (cluster) {
+    overrides.apply(*cluster);
+  } else {
+    overrides.require_no_cluster_keys();
+  }
   const Cluster* on = cluster ? &*cluster : nullptr;
-  return {.costs = plan_costs(plan, model, slicing, profile, on),
+  Costs costs = plan_costs(plan, model, slicing, profile, on);
+  overrides.apply(costs);
+  return {.costs = std::move(costs),
           .network = plan.ranks() > 1 ? plan_network(profile, on) : Network(),
           .memory = memory(plan, profile, on),
           .probe = profile.probe,

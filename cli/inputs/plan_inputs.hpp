@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "cli/inputs/overrides.hpp"
 #include "pipeline/plan/cuda_graphs.hpp"
 #include "pipeline/plan/plan.hpp"
 #include "pipeline/profile/profile.hpp"
@@ -21,10 +22,14 @@ struct PlanInputs {
 };
 
 /// Reads the plan's profile and cluster. `graphs`: whether steps are to be replayed
-/// (simulator/costs/replays.hpp). Throws InputError where the plan names no profile, where a file
-/// is not the one that the plan was made from, and where the cluster has too few ranks.
+/// (simulator/costs/replays.hpp); `overrides` are applied to what is read, not to the plan. Throws
+/// InputError where the plan names no profile, where a file is not the one that the plan was made
+/// from, and where the cluster has too few ranks.
 PlanInputs plan_inputs(const Plan& plan, const Graph& model, const Slicing& slicing,
-                       CudaGraphs graphs = CudaGraphs::automatic);
+                       CudaGraphs graphs = CudaGraphs::automatic, const Overrides& overrides = {});
+
+/// `h100.yaml: 2 nodes of 8 H100 SXM`.
+std::string describe(const Cluster& cluster);
 
 /// The plan's schedule is to be made for its costs (`adaptive`), and has not been.
 bool needs_adaptive(const Plan& plan);

@@ -10,33 +10,54 @@ namespace penstock::cli {
 
 namespace {
 
-std::vector<PageFact> facts(const Plan& plan, const PlanInputs& inputs) {
+std::vector<PageFact> facts(const Plan& plan, const PlanInputs& inputs,
+                            const Overrides& overrides) {
   std::vector<PageFact> facts = {{"schedule", plan.program.empty() ? plan.schedule : plan.program},
                                  {"replicas", std::to_string(plan.data_parallel)},
                                  {"microbatch", std::to_string(plan.microbatch)}};
   if (!inputs.cluster.empty()) facts.push_back({"cluster", inputs.cluster});
   facts.push_back({"costs", inputs.costs_from});
+  if (const std::string set = overrides.text(); !set.empty()) facts.push_back({"set", set});
   return facts;
+}
+
+/// Another cluster than the plan was made for: its devices and memory take the place of those that
+/// the plan names.
+void move_to(const std::string& cluster, Plan& plan) {
+  plan.cluster = FileRef{.path = cluster, .sha256 = ""};
+  plan.devices.clear();
+  plan.memory_bytes = 0;
+}
+
+std::string title(const std::string& path, const SimulateOptions& options,
+                  const Overrides& overrides) {
+  std::string text = path;
+  if (!options.cluster.empty()) text += " on " + options.cluster;
+  if (const std::string set = overrides.text(); !set.empty()) text += " with " + set;
+  return text;
 }
 
 }  // namespace
 
 Study plan_study(Plan plan, const SimulateOptions& options) {
+  const Overrides overrides(options.set);
+  overrides.apply(plan);
+  if (!options.cluster.empty()) move_to(options.cluster, plan);
   const Graph model = read_model(plan.job);
   check_fingerprint(plan, model);
   const Slicing slicing = slice(plan, model, analyse(model));
   const CudaGraphs graphs = parse_cuda_graphs(options.cuda_graphs, "--cuda-graphs");
-  PlanInputs inputs = plan_inputs(plan, model, slicing, graphs);
+  PlanInputs inputs = plan_inputs(plan, model, slicing, graphs, overrides);
   if (!options.memory.empty())
     inputs.memory = {.max_bytes = parse_bytes(options.memory, "--memory")};
   if (needs_adaptive(plan)) plan.generated = adaptive_program(plan, slicing, inputs);
   Study study;
-  study.title = plan.path;
+  study.title = title(plan.path, options, overrides);
   study.program = lowered_program(plan, slicing);
   study.costs = std::move(inputs.costs);
   study.network = std::move(inputs.network);
   study.memory = std::move(inputs.memory);
-  study.facts = facts(plan, inputs);
+  study.facts = facts(plan, inputs, overrides);
   study.modules = stage_names(model, slicing.stage_of_operator, study.program.stage_count());
   for (size_t stage = 0; stage < plan.stages.size(); ++stage)
     study.modules[stage] += recompute_note(plan.stages[stage].recompute);

@@ -12,10 +12,12 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/quantity.hpp"
+#include "cli/inputs/plan_inputs.hpp"
 #include "pipeline/program/check.hpp"
 #include "pipeline/program/lowering.hpp"
 #include "pipeline/program/schedule.hpp"
 #include "simulator/adaptive/adaptive.hpp"
+#include "simulator/costs/plan_costs.hpp"
 
 namespace penstock::cli {
 
@@ -130,11 +132,7 @@ Link read_link(const SimulateOptions& options) {
     throw InputError("--bandwidth", "no bytes move without --message",
                      "Add what a stage sends per microbatch, as in --message 16MB.");
   }
-  link.bandwidth = parse_bytes_per_second(options.bandwidth, "--bandwidth");
-  if (link.bandwidth <= 0) {
-    throw InputError("--bandwidth", fmt::format("`{}` moves nothing", options.bandwidth),
-                     "Give a rate above 0, as in 25GB/s, or leave it out for no limit.");
-  }
+  link.bandwidth = parse_bandwidth(options.bandwidth, "--bandwidth");
   return link;
 }
 
@@ -210,6 +208,26 @@ AdaptiveProblem problem_of(const Study& study, const Program& stand_in) {
           .memory = study.memory};
 }
 
+/// Links, speeds and memory are the cluster's.
+void put_on_cluster(const SimulateOptions& options, const Program& program, Study& study) {
+  refuse_flags(
+      {{"--bandwidth", !options.bandwidth.empty()}, {"--latency", !options.latency.empty()}},
+      "does not go with --cluster, which has links of its own", "Leave one of them out.");
+  const Cluster cluster = read_cluster(options.cluster);
+  const int ranks = program.rank_count();
+  if (ranks > cluster.ranks) {
+    throw InputError("--cluster",
+                     fmt::format("{} ranks, but {} has {}", ranks, options.cluster, cluster.ranks),
+                     "Study fewer ranks, or name a larger cluster.");
+  }
+  study.title += " on " + options.cluster;
+  study.facts.push_back({"cluster", describe(cluster)});
+  study.network = Network(cluster);
+  for (size_t stage = 0; stage < study.costs.stages.size(); ++stage)
+    speed_up(study.costs.stages[stage], cluster.speed(program.rank_of_stage[stage]));
+  if (options.memory.empty()) study.memory = cluster_memory(cluster, ranks, 1);
+}
+
 /// What was given, as it was typed.
 std::vector<PageFact> facts(const SimulateOptions& options) {
   std::vector<PageFact> facts = {{options.schedule.empty() ? "program" : "schedule",
@@ -245,12 +263,14 @@ Study make_study(const SimulateOptions& options) {
                   {"--saved", !options.saved.empty()},
                   {"--saved-weight", !options.saved_weight.empty()}},
                  "does not go with a plan",
-                 "A plan's costs come from its profile and cluster: edit the plan or the cluster, "
-                 "or study a --schedule.");
+                 "A plan's costs come from its profile and cluster: use --set KEY=VALUE, name "
+                 "another --cluster, or study a --schedule.");
     return plan_study(read_plan(options.plan), options);
   }
   refuse_flags({{"--cuda-graphs", !options.cuda_graphs.empty()}}, "is for plans",
                "Give PLAN.yaml, whose profile says what replays cost, or leave it out.");
+  refuse_flags({{"--set", !options.set.empty()}}, "is for plans, whose files say what it overrides",
+               "Give the other flags other values.");
   Study study;
   study.title = options.schedule.empty() ? options.program : options.schedule;
   Program program = options.schedule.empty() ? from_file(options) : from_schedule(options);
@@ -264,6 +284,7 @@ Study make_study(const SimulateOptions& options) {
   study.costs =
       equal_stages(program.stage_count(), each, flows,
                    options.message.empty() ? 0 : parse_bytes(options.message, "--message"));
+  if (!options.cluster.empty()) put_on_cluster(options, program, study);
   if (options.schedule.empty()) {
     study.program = is_lowered(program) ? program : lower(program, flows, {.place = place});
     check(study.program, flows, place);

@@ -3,14 +3,21 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "cli/report/table.hpp"
 
 namespace penstock::cli {
 
-std::string ending(const std::vector<std::string>& written, const std::string& next) {
+std::string ending(const std::vector<std::string>& written, const std::vector<std::string>& next) {
+  std::vector<std::string> paths;
+  std::ranges::copy_if(written, std::back_inserter(paths),
+                       [](auto& path) { return !path.empty(); });
   std::string text;
-  if (!written.empty()) text += labelled("written", fmt::format("{}", fmt::join(written, ", ")));
-  if (!next.empty()) text += labelled("next", next);
+  if (!paths.empty()) text += labelled("written", fmt::format("{}", fmt::join(paths, ", ")));
+  for (const std::string& command : next)
+    text += labelled(&command == &next.front() ? "next" : "", command);
   return text;
 }
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "base/quantity.hpp"
+#include "cli/report/table.hpp"
 #include "launch/execute_task.hpp"
+#include "launch/worker_protocol.hpp"
 
 namespace penstock::cli {
 
@@ -47,7 +49,8 @@ StepProgress::StepProgress(const Plan& plan, int64_t first_step, int64_t steps)
 
 void StepProgress::show(int64_t step, std::optional<double> loss, std::optional<double> norm,
                         double step_s) {
-  std::string text = fmt::format("step {:>{}}/{}", step + 1, std::to_string(end_).size(), end_);
+  std::string text =
+      fmt::format("step {:>{}}/{}", step_number(step), std::to_string(end_).size(), end_);
   if (loss) text += fmt::format("   loss {:<9.6g}", *loss);
   if (norm) text += fmt::format("   gradient {:<9.4g}", *norm);
   text += fmt::format("   {}/step   {:.0f} {}/s", format_seconds(step_s),
@@ -94,7 +97,7 @@ std::string describe(const GraphsUsed& graphs) {
 }  // namespace
 
 std::string report_text(const ExecuteResult& result, const std::optional<Predicted>& predicted,
-                        const std::string& why_not_predicted) {
+                        const std::string& why_not_predicted, int columns) {
   const double measured = result.measured_step_s();
   std::string text =
       fmt::format("step time: measured {} (median after {} steps, spread {})\n",
@@ -105,7 +108,7 @@ std::string report_text(const ExecuteResult& result, const std::optional<Predict
                         format_seconds(predicted->step_s), 100 * (predicted->step_s / measured - 1),
                         format_seconds(scaled), 100 * (scaled / measured - 1));
   } else {
-    text += fmt::format("           no prediction: {}\n", why_not_predicted);
+    text += labelled("", "no prediction: " + why_not_predicted, columns);
   }
   for (size_t rank = 0; rank < result.peak_memory_bytes.size(); ++rank) {
     const auto peak = static_cast<double>(result.peak_memory_bytes[rank]);
@@ -120,7 +123,7 @@ std::string report_text(const ExecuteResult& result, const std::optional<Predict
   for (size_t rank = 0; rank < result.cuda_graphs.size(); ++rank) {
     const GraphsUsed& graphs = result.cuda_graphs[rank];
     if (graphs.on || !graphs.why_not.empty())
-      text += fmt::format("rank {}: {}\n", rank, describe(graphs));
+      text += labelled(fmt::format("rank {}:", rank), describe(graphs), columns);
   }
   return text;
 }

@@ -54,8 +54,8 @@ class StepProgress {
 };
 
 nlohmann::json report_json(const ExecuteResult& result, const std::optional<Predicted>& predicted);
-/// Predicted beside measured; ends with a newline.
+/// Predicted beside measured, in lines of at most `columns` (0: any number); ends with a newline.
 std::string report_text(const ExecuteResult& result, const std::optional<Predicted>& predicted,
-                        const std::string& why_not_predicted);
+                        const std::string& why_not_predicted, int columns);
 
 }  // namespace penstock::cli

@@ -152,13 +152,13 @@ ModuleNode module_tree(const Graph& model, const MicrobatchCosts* costs) {
   return root;
 }
 
-std::string module_table(const ModuleNode& root, bool timed) {
+std::string module_table(const ModuleNode& root, bool timed, int columns) {
   std::vector<std::string> headings = {"<module", "parameters", "FLOPs per sample", "operators"};
   if (timed) headings.insert(headings.end(), {"forward", "backward"});
   Table table(headings);
   add_rows(table, root.children, 0, timed);
   table.row(cells("(all)", root, timed));
-  return table.text();
+  return table.text(columns);
 }
 
 }  // namespace penstock::cli

@@ -24,6 +24,6 @@ ModuleNode module_tree(const Graph& model, const MicrobatchCosts* costs = nullpt
 
 /// One line per module, indented; runs of equal numbered modules are drawn together: `0-7`, their
 /// times averaged. `timed` adds the columns of times.
-std::string module_table(const ModuleNode& root, bool timed = false);
+std::string module_table(const ModuleNode& root, bool timed, int columns);
 
 }  // namespace penstock::cli

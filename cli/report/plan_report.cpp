@@ -16,13 +16,6 @@ namespace {
 
 using Out = std::back_insert_iterator<std::string>;
 
-/// Of the table of stages, unless more is asked for.
-constexpr size_t most_rows = 16;
-
-std::string and_more(size_t rows) {
-  return rows == 0 ? "" : fmt::format("  … and {} more (--verbose)\n", rows);
-}
-
 int64_t parameters(const Graph& model, const StageSlice& stage) {
   int64_t elements = 0;
   for (const int index : stage.tensors) {
@@ -62,13 +55,10 @@ void print_devices(Out out, const Planned& planned, ReportStyle style) {
   const Plan& plan = planned.plan;
   if (plan.devices.empty()) return;
   Table table({"rank", "<devices of its replicas (node.device)"});
-  const auto ranks = static_cast<size_t>(plan.ranks());
-  const size_t shown = style.verbose ? ranks : std::min(ranks, most_rows);
-  for (size_t rank = 0; rank < shown; ++rank) {
-    table.row(
-        {fmt::to_string(rank), devices_of_rank(*planned.cluster, plan, static_cast<int>(rank))});
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    table.row({fmt::to_string(rank), devices_of_rank(*planned.cluster, plan, rank)});
   }
-  fmt::format_to(out, "\n{}{}", table.text(style.columns), and_more(ranks - shown));
+  fmt::format_to(out, "\n{}", table.text(style));
 }
 
 /// The shared parameters that are updated in one way; nothing where there are none.
@@ -98,8 +88,7 @@ void print_stages(Out out, const Planned& planned, const Graph& model, ReportSty
                                     "backward", "busy", "memory"};
   if (style.verbose) headings.emplace_back("parameters");
   Table table(std::move(headings));
-  const size_t shown = style.verbose ? stages : std::min(stages, most_rows);
-  for (size_t stage = 0; stage < shown; ++stage) {
+  for (size_t stage = 0; stage < stages; ++stage) {
     const StageCosts& costs = planned.costs.stages[stage];
     const StagePlan& plan = planned.plan.stages[stage];
     const auto rank = static_cast<size_t>(plan.rank);
@@ -117,7 +106,7 @@ void print_stages(Out out, const Planned& planned, const Graph& model, ReportSty
     }
     table.row(std::move(cells));
   }
-  fmt::format_to(out, "\n{}{}", table.text(style.columns), and_more(stages - shown));
+  fmt::format_to(out, "\n{}", table.text(style));
   print_shared_parameters(out, planned.plan);
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/quantity.hpp"
 
@@ -60,7 +59,7 @@ std::string shares(const TimeParts& time,
   std::string list;
   for (const auto& [name, seconds] : parts) {
     const double percent = 100 * seconds / time.total_s();
-    if (std::abs(percent) < shown_percent) continue;
+    if (percent < shown_percent) continue;
     list += fmt::format("{}{} {:.1f} %", list.empty() ? "" : ", ", name, percent);
   }
   return list;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -54,7 +53,7 @@ std::string bubble_parts(const Simulation& simulation, const Explanation& explan
   std::string list;
   for (const auto& [name, part] : idle_names) {
     const double percent = capacity_s > 0 ? 100 * total.*part / capacity_s : 0;
-    if (std::abs(percent) < 0.05) continue;
+    if (percent < 0.05) continue;
     list += fmt::format("{}{} {:.1f} %", list.empty() ? ": " : ", ", name, percent);
   }
   return list;
@@ -77,7 +76,7 @@ std::vector<std::pair<const char*, int64_t MemoryParts::*>> memory_columns(
   return columns.size() > 1 ? columns : decltype(columns){};
 }
 
-std::string rank_table(const Program& program, const Simulation& simulation) {
+std::string rank_table(const Program& program, const Simulation& simulation, ReportStyle style) {
   const bool bytes = std::ranges::any_of(simulation.peak_memory_bytes, std::identity());
   const auto columns = memory_columns(simulation);
   std::vector<std::string> headings{"rank", "<stages", "busy", "idle", "held at once"};
@@ -96,7 +95,7 @@ std::string rank_table(const Program& program, const Simulation& simulation) {
     }
     table.row(std::move(cells));
   }
-  return table.text();
+  return table.text(style);
 }
 
 void add_explanation(nlohmann::ordered_json& json, const Explanation& explanation) {
@@ -112,19 +111,21 @@ void add_explanation(nlohmann::ordered_json& json, const Explanation& explanatio
 }  // namespace
 
 std::string simulation_summary(const Study& study, const Simulation& simulation,
-                               const Explanation* explanation) {
+                               const Explanation* explanation, ReportStyle style) {
   const Program& program = study.program;
   const std::string title =
       fmt::format("{}: {}, {}, {}", study.title, format_number(program.rank_count(), "rank"),
                   format_number(program.stage_count(), "stage"),
                   format_number(program.microbatches, "microbatch"));
+  const std::string bubble = fmt::format("{:.1f} %{}", 100 * simulation.bubble,
+                                         explanation ? bubble_parts(simulation, *explanation) : "");
   const std::string not_explained =
       fmt::format("(causes are not worked out for more than {} actions)", max_explained_actions);
-  return fmt::format("{}\n\n  step    {}\n  bubble  {:.1f} %{}\n  limits  {}\n\n{}", title,
-                     format_seconds(simulation.makespan_s), 100 * simulation.bubble,
-                     explanation ? bubble_parts(simulation, *explanation) : "",
-                     explanation ? limits(*explanation) : not_explained,
-                     rank_table(program, simulation));
+  return labelled("simulated", title, style.columns) +
+         labelled("step", format_seconds(simulation.makespan_s), style.columns) +
+         labelled("bubble", bubble, style.columns) +
+         labelled("limits", explanation ? limits(*explanation) : not_explained, style.columns) +
+         "\n" + rank_table(program, simulation, style);
 }
 
 std::string simulation_json(const Study& study, const Simulation& simulation,

@@ -1,5 +1,7 @@
 #include "cli/report/table.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <sstream>
@@ -30,21 +32,25 @@ size_t bytes_of(const std::string& text, size_t characters) {
 }
 
 /// Where the first line of at most that many characters ends: at a blank, else behind a dot or a
-/// hyphen.
-size_t line_end(const std::string& text, size_t most) {
-  const size_t end = bytes_of(text, std::max<size_t>(most, 1));
-  if (const size_t blank = text.find_last_of(' ', end); blank != std::string::npos && blank > 0)
+/// hyphen; in any case after `indent`.
+size_t line_end(const std::string& text, size_t most, size_t indent) {
+  const size_t end = bytes_of(text, std::max<size_t>(most, indent + 1));
+  if (const size_t blank = text.find_last_of(' ', end);
+      blank != std::string::npos && blank > indent)
     return blank;
   const size_t dot = text.find_last_of(".-", end - 1);
-  return dot == std::string::npos ? end : dot + 1;
+  return dot == std::string::npos || dot < indent ? end : dot + 1;
 }
 
+/// Lines that begin with the blanks that the text begins with.
 std::vector<std::string> broken(std::string text, size_t most) {
+  const size_t indent = std::min(text.find_first_not_of(' '), most / 2);
   std::vector<std::string> lines;
   while (width(text) > most) {
-    const size_t at = line_end(text, most);
+    const size_t at = line_end(text, most, indent);
     lines.push_back(text.substr(0, at));
     text.erase(0, text.find_first_not_of(' ', at));
+    text.insert(0, indent, ' ');
   }
   lines.push_back(std::move(text));
   return lines;
@@ -88,39 +94,79 @@ std::vector<size_t> Table::widths(size_t columns) const {
   if (columns == 0 || line_width(all) <= columns) return all;
   for (size_t c = 0; c < cells.size(); ++c)
     cells[c] = std::max(cells[c], longest_word(rows_.front()[c]));
-  while (line_width(cells) > columns) {
+  std::vector<size_t> narrow = cells;
+  while (line_width(narrow) > columns) {
     size_t* widest = nullptr;
-    for (size_t c = 0; c < cells.size(); ++c) {
-      if (left_[c] && cells[c] > least_width && (!widest || cells[c] > *widest)) widest = &cells[c];
+    for (size_t c = 0; c < narrow.size(); ++c) {
+      if (left_[c] && narrow[c] > least_width && (!widest || narrow[c] > *widest))
+        widest = &narrow[c];
     }
-    if (!widest) break;
-    --*widest;
+    if (widest) {
+      --*widest;
+      continue;
+    }
+    // Columns follow below in any case, where there is room for them.
+    for (size_t c = 0; c < cells.size(); ++c)
+      if (left_[c]) cells[c] = std::min(cells[c], std::max(least_width, columns / 3));
+    return cells;
   }
-  return cells;
+  return narrow;
+}
+
+std::string Table::lines(const std::vector<std::string>& row, const std::vector<size_t>& columns,
+                         const std::vector<size_t>& widths) const {
+  std::vector<std::vector<std::string>> cells;
+  size_t count = 1;
+  for (const size_t c : columns) {
+    cells.push_back(broken(row[c], widths[c]));
+    count = std::max(count, cells.back().size());
+  }
+  std::string text;
+  for (size_t i = 0; i < count; ++i) {
+    std::string line;
+    for (size_t k = 0; k < columns.size(); ++k) {
+      const size_t c = columns[k];
+      const std::string cell = i < cells[k].size() ? cells[k][i] : "";
+      const std::string blanks(widths[c] - width(cell), ' ');
+      line += std::string(gap, ' ') + (left_[c] ? cell + blanks : blanks + cell);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + '\n';
+  }
+  return text;
+}
+
+std::string Table::text(size_t columns, size_t rows) const {
+  const std::vector<size_t> widths = this->widths(columns);
+  const size_t shown = std::min(rows, rows_.size() - 1);
+  std::string text;
+  for (size_t next = 0; next < widths.size();) {
+    std::vector<size_t> part(next > 0 ? 1 : 0, 0);
+    size_t wide = next > 0 ? widths[0] + gap : 0;
+    do {
+      wide += widths[next] + gap;
+      part.push_back(next++);
+    } while (next < widths.size() && (columns == 0 || wide + widths[next] + gap <= columns));
+    if (!text.empty()) text += '\n';
+    for (size_t row = 0; row <= shown; ++row) text += lines(rows_[row], part, widths);
+  }
+  const size_t more = rows_.size() - 1 - shown;
+  return more > 0 ? text + fmt::format("  … and {} more (--verbose)\n", more) : text;
 }
 
 std::string Table::text(int columns) const {
-  const std::vector<size_t> widths = this->widths(static_cast<size_t>(std::max(columns, 0)));
-  std::string text;
-  for (const auto& row : rows_) {
-    std::vector<std::vector<std::string>> cells;
-    size_t lines = 1;
-    for (size_t c = 0; c < row.size(); ++c) {
-      cells.push_back(broken(row[c], widths[c]));
-      lines = std::max(lines, cells.back().size());
-    }
-    for (size_t i = 0; i < lines; ++i) {
-      std::string line;
-      for (size_t c = 0; c < row.size(); ++c) {
-        const std::string cell = i < cells[c].size() ? cells[c][i] : "";
-        const std::string blanks(widths[c] - width(cell), ' ');
-        line += std::string(gap, ' ') + (left_[c] ? cell + blanks : blanks + cell);
-      }
-      line.erase(line.find_last_not_of(' ') + 1);
-      text += line + '\n';
-    }
-  }
-  return text;
+  return text(static_cast<size_t>(std::max(columns, 0)), SIZE_MAX);
+}
+
+std::string Table::text(const ReportStyle& style) const {
+  return text(static_cast<size_t>(std::max(style.columns, 0)), style.rows());
+}
+
+std::string wrapped(const std::string& text, int columns) {
+  std::string lines;
+  for (const std::string& line : broken(text, columns > 0 ? size_t(columns) : text.size()))
+    lines += line + '\n';
+  return lines;
 }
 
 std::string labelled(const std::string& label, const std::string& text, int columns) {

@@ -247,8 +247,7 @@ std::string Workers::describe(const Worker& worker) const {
     at.step = worker.error->step;
     action = worker.error->action;
   }
-  std::string where = at.step < 0 ? "before its first step" : fmt::format("in step {}", at.step);
-  if (!action.empty()) where += " at " + action;
+  const std::string where = place_in_run(at.step, action);
   if (worker.error)
     return fmt::format("rank {} failed {}: {}", worker.task.rank, where, worker.error->message);
   const int status = *worker.ended;

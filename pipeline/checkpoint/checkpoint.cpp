@@ -98,33 +98,40 @@ void check_no_later_steps(const fs::path& folder, int64_t step) {
           folder.string()));
 }
 
-CheckpointManifest read_checkpoint(const fs::path& checkpoint, const Plan& plan,
-                                   const std::string& model_sha256) {
+CheckpointManifest read_manifest(const fs::path& checkpoint) {
   const std::string place = (checkpoint / kManifest).string();
   const nlohmann::json document = read_json(place);
   const JsonValue json(document, place);
   require_version(json, kVersion);
-  const CheckpointManifest expected = manifest_of(plan, model_sha256, json.integer("step"));
-  CheckpointManifest manifest{expected.step,
+  CheckpointManifest manifest{json.integer("step"),
                               json.integer("samples"),
                               static_cast<uint64_t>(json.integer("seed")),
                               json.text("model_sha256"),
                               json.text("optimizer"),
                               {}};
-  require_equal(place, "model sha256", manifest.model_sha256, expected.model_sha256);
-  require_equal(place, "optimizer", manifest.optimizer, expected.optimizer);
-  require_equal(place, "seed", manifest.seed, expected.seed);
-  require_equal(place, "the next sample", manifest.samples, expected.samples);
   const JsonValue files = json.at("files");
   for (const std::string& name : files.keys()) {
     if (name.find('/') != std::string::npos) files.refuse("names a file elsewhere", "");
     manifest.files[name] = files.text(name);
+  }
+  return manifest;
+}
+
+CheckpointManifest read_checkpoint(const fs::path& checkpoint, const Plan& plan,
+                                   const std::string& model_sha256) {
+  const std::string place = (checkpoint / kManifest).string();
+  const CheckpointManifest manifest = read_manifest(checkpoint);
+  const CheckpointManifest expected = manifest_of(plan, model_sha256, manifest.step);
+  require_equal(place, "model sha256", manifest.model_sha256, expected.model_sha256);
+  require_equal(place, "optimizer", manifest.optimizer, expected.optimizer);
+  require_equal(place, "seed", manifest.seed, expected.seed);
+  require_equal(place, "the next sample", manifest.samples, expected.samples);
+  for (const auto& [name, sha256] : manifest.files) {
     const std::string found = sha256_of_file(checkpoint / name);
-    if (found == manifest.files[name]) continue;
-    throw InputError(
-        (checkpoint / name).string(),
-        fmt::format("has sha256 {}, its manifest says {}", found, manifest.files[name]),
-        "The file is damaged: resume from another checkpoint.");
+    if (found == sha256) continue;
+    throw InputError((checkpoint / name).string(),
+                     fmt::format("has sha256 {}, its manifest says {}", found, sha256),
+                     "The file is damaged: resume from another checkpoint.");
   }
   return manifest;
 }

@@ -39,6 +39,8 @@ void check_no_later_steps(const std::filesystem::path& folder, int64_t step);
 /// `folder` itself if it has a manifest, else the one of its `step-N` with the largest N. Throws
 /// InputError if there is none.
 std::filesystem::path find_checkpoint(const std::filesystem::path& folder);
+/// Reads the manifest alone. Throws InputError.
+CheckpointManifest read_manifest(const std::filesystem::path& checkpoint);
 /// Reads the manifest and checks every file's hash, and that the plan goes on with the same model,
 /// optimizer, seed and data position. Throws InputError naming both values.
 CheckpointManifest read_checkpoint(const std::filesystem::path& checkpoint, const Plan& plan,

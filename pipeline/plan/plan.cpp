@@ -19,7 +19,6 @@ namespace penstock {
 
 namespace {
 
-constexpr int64_t max_microbatches = 1'000'000;
 constexpr int64_t max_recomputed_units = 1'000'000;
 constexpr int64_t max_replicas = 1'000'000;
 constexpr int64_t max_devices = 1 << 20;  // as in a cluster

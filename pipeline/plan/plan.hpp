@@ -18,6 +18,7 @@ namespace penstock {
 
 /// Version of the file's form; read_plan refuses others.
 inline constexpr int64_t plan_version = 1;
+inline constexpr int64_t max_microbatches = 1'000'000;
 
 /// Recomputation in a stage: nothing, all of it at once, or the first so many of its units, each by
 /// itself (graph/cuts/segments.hpp). In the file false, true or a number.

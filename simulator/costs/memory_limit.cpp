@@ -31,23 +31,13 @@ bool alike(const Cluster& cluster) {
   });
 }
 
-MemoryLimit cluster_memory(const Cluster& cluster, int ranks, int64_t replicas) {
-  if (alike(cluster)) return {.max_bytes = cluster.memory(0), .source = cluster.path};
-  std::vector<int64_t> bytes;
-  bytes.reserve(static_cast<size_t>(ranks));
-  for (int rank = 0; rank < ranks; ++rank) {
-    bytes.push_back(of_rank(cluster, rank, ranks, replicas));
-  }
-  return memory_limit(bytes, cluster.path);
-}
-
-/// Lane ends of a rank between two others, to and from which it has a lane each.
-int64_t lane_ends(int ranks) { return int64_t{2} * std::min(2, ranks - 1); }
-
 bool has_memory(const Cluster& cluster) {
   return cluster.memory_bytes > 0 ||
          std::ranges::any_of(cluster.nodes, [](const auto& node) { return node.memory_bytes > 0; });
 }
+
+/// Lane ends of a rank between two others, to and from which it has a lane each.
+int64_t lane_ends(int ranks) { return int64_t{2} * std::min(2, ranks - 1); }
 
 }  // namespace
 
@@ -66,6 +56,17 @@ MemoryLimit memory_limit(const std::vector<int64_t>& of_ranks, std::string sourc
   for (const int64_t bytes : of_ranks)
     limit.reserved_bytes.push_back(limit.max_bytes - std::min(bytes, limit.max_bytes));
   return limit;
+}
+
+MemoryLimit cluster_memory(const Cluster& cluster, int ranks, int64_t replicas) {
+  if (!has_memory(cluster)) return {};
+  if (alike(cluster)) return {.max_bytes = cluster.memory(0), .source = cluster.path};
+  std::vector<int64_t> bytes;
+  bytes.reserve(static_cast<size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank) {
+    bytes.push_back(of_rank(cluster, rank, ranks, replicas));
+  }
+  return memory_limit(bytes, cluster.path);
 }
 
 MemoryLimit device_memory(const Profile& profile, const Cluster* cluster, int ranks,

@@ -99,7 +99,7 @@ class PlanCosts {
         std::max(backward_s * excess - accumulate_s(profile_, trainable_bytes),
                  -(splits_backward(plan_) ? std::min(costs.backward_input_s, costs.backward_s)
                                           : costs.backward_s));
-    if (cluster_) slow_down(costs, slowest_replica(plan_.stages[stage].rank));
+    if (cluster_) speed_up(costs, slowest_replica(plan_.stages[stage].rank));
     reductions_.add(static_cast<int>(stage), gradient_bytes, costs);
     return costs;
   }
@@ -207,15 +207,6 @@ class PlanCosts {
     return slowest;
   }
 
-  static void slow_down(StageCosts& costs, double speed) {
-    for (double StageCosts::*time_s :
-         {&StageCosts::forward_s, &StageCosts::backward_s, &StageCosts::backward_input_s,
-          &StageCosts::backward_weight_s, &StageCosts::first_forward_s,
-          &StageCosts::first_backward_s, &StageCosts::optimizer_s, &StageCosts::recompute_s}) {
-      costs.*time_s /= speed;
-    }
-  }
-
   int64_t value_bytes(ValueId id) const {
     return model_.values[static_cast<size_t>(id)].bytes(plan_.microbatch);
   }
@@ -232,6 +223,15 @@ class PlanCosts {
 };
 
 }  // namespace
+
+void speed_up(StageCosts& costs, double times) {
+  for (double StageCosts::*time_s :
+       {&StageCosts::forward_s, &StageCosts::backward_s, &StageCosts::backward_input_s,
+        &StageCosts::backward_weight_s, &StageCosts::first_forward_s, &StageCosts::first_backward_s,
+        &StageCosts::optimizer_s, &StageCosts::recompute_s}) {
+    costs.*time_s /= times;
+  }
+}
 
 Costs plan_costs(const Plan& plan, const Graph& model, const Slicing& slicing,
                  const Profile& profile, const Cluster* cluster) {

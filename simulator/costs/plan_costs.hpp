@@ -18,6 +18,9 @@ namespace penstock {
 Costs plan_costs(const Plan& plan, const Graph& model, const Slicing& slicing,
                  const Profile& profile, const Cluster* cluster = nullptr);
 
+/// The same stage on a device that computes so many times as fast; its host is as before.
+void speed_up(StageCosts& costs, double times);
+
 /// The cluster's where given, else equal links like the one between ranks that the profile
 /// measured, beside compute where it has that. Throws InputError where there is neither.
 Network plan_network(const Profile& profile, const Cluster* cluster);

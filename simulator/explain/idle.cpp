@@ -1,6 +1,7 @@
 #include "simulator/explain/idle.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "simulator/engine/compile.hpp"
 #include "simulator/engine/engine.hpp"
@@ -117,12 +118,38 @@ std::vector<IdleParts> idle_parts(const Program& program, const Costs& costs,
   return parts;
 }
 
+namespace {
+
+/// Takes up to `debt_s` off a part; what is left of the debt.
+double paid_from(double& part_s, double debt_s) {
+  const double paid_s = std::min(part_s, debt_s);
+  part_s -= paid_s;
+  return debt_s - paid_s;
+}
+
+/// The same sum without parts below 0.
+void fold_negative(IdleParts& parts) {
+  std::vector<double*> others;
+  for (const Change& change : changes) others.push_back(&(parts.*change.part));
+  double debt_s = 0;
+  for (double* part : others) {
+    debt_s += std::max(0.0, -*part);
+    *part = std::max(0.0, *part);
+  }
+  debt_s = paid_from(parts.ramp_s, debt_s);
+  std::ranges::stable_sort(others, std::greater{}, [](const double* part) { return *part; });
+  for (double* part : others) debt_s = paid_from(*part, debt_s);
+}
+
+}  // namespace
+
 IdleParts sum(const std::vector<IdleParts>& ranks) {
   IdleParts total;
   for (const IdleParts& rank : ranks) {
     for (const Change& change : changes) total.*change.part += rank.*change.part;
     total.ramp_s += rank.ramp_s;
   }
+  fold_negative(total);
   return total;
 }
 

@@ -11,7 +11,7 @@
 //
 // So the parts of a rank add up to its idle time (to the rounding of six sums). A part is below 0
 // where a rank idles more once the thing is gone: the busiest rank gains idle time from equal
-// stages.
+// stages. In the sum over all ranks, which people read, no part is below 0.
 #pragma once
 
 #include <vector>
@@ -36,7 +36,9 @@ struct IdleParts {
 std::vector<IdleParts> idle_parts(const Program& program, const Costs& costs,
                                   const Network& network);
 
-/// The sum over all ranks.
+/// The sum over all ranks, without parts below 0: what such a part gains is taken off the ramp, and
+/// where that is not enough off the largest of the others, so that the parts still add up to the
+/// idle time of all ranks.
 IdleParts sum(const std::vector<IdleParts>& ranks);
 
 }  // namespace penstock

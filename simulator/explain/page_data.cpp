@@ -85,6 +85,7 @@ Json simulation_json(const Page& page) {
   const Simulation& simulation = page.simulation;
   Json json = {{"bubble", simulation.bubble},
                {"limiting_rank", page.explanation.limiting_rank},
+               {"idle", to_json(sum(page.explanation.idle))},
                {"path", path_json(page.explanation.path)},
                {"ranks", Json::array()}};
   for (size_t r = 0; r < page.program.ranks.size(); ++r) {

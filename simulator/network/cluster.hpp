@@ -29,6 +29,8 @@ struct Link {
   double transfer_s(int64_t bytes) const;
 };
 
+inline constexpr double min_speed = 1e-6, max_speed = 1e6;
+
 /// `count` equal nodes of `devices` equal devices. Bandwidths in bytes per second, 0: infinite.
 struct NodeKind {
   int count = 1, devices = 1;
@@ -85,6 +87,9 @@ struct Cluster {
 
 /// The same cluster for ranks that use these of its devices; there are nodes that have them.
 Cluster on_devices(Cluster cluster, std::vector<int> devices);
+
+/// Bytes per second, above 0. Throws InputError.
+double parse_bandwidth(const std::string& text, const std::string& place);
 
 /// Throws InputError.
 Cluster read_cluster(const std::filesystem::path& path);

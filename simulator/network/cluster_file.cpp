@@ -36,11 +36,7 @@ double seconds(YamlMap& map, const std::string& key) {
 
 double bandwidth(YamlMap& map) {
   if (!map.has("bandwidth")) return 0;
-  const std::string text = map.text("bandwidth");
-  const double value = parse_bytes_per_second(text, map.place("bandwidth"));
-  if (value > 0) return value;
-  throw InputError(map.place("bandwidth"), fmt::format("{} moves nothing", text),
-                   "Give a rate above 0, as in 25GB/s, or leave it out for no limit.");
+  return parse_bandwidth(map.text("bandwidth"), map.place("bandwidth"));
 }
 
 /// How bytes move, the same on every link.
@@ -95,7 +91,7 @@ NodeKind parse_node(YamlMap map) {
   node.devices = static_cast<int>(map.integer("devices", 1, max_ranks / node.count, 1));
   node.device = map.text("device", "");
   node.memory_bytes = memory(map);
-  node.speed = map.number("speed", 1e-6, 1e6, 1.0);
+  node.speed = map.number("speed", min_speed, max_speed, 1.0);
   if (map.has("link")) {
     YamlMap link = map.map("link");
     node.latency_s = seconds(link, "latency");
@@ -166,6 +162,13 @@ void read_nodes(YamlMap& map, Cluster& cluster) {
 }
 
 }  // namespace
+
+double parse_bandwidth(const std::string& text, const std::string& place) {
+  const double value = parse_bytes_per_second(text, place);
+  if (value > 0) return value;
+  throw InputError(place, fmt::format("`{}` moves nothing", text),
+                   "Give a rate above 0, as in 25GB/s, or leave it out for no limit.");
+}
 
 Cluster read_cluster(const std::filesystem::path& path) {
   return parse_cluster(read_file(path), path);

@@ -88,6 +88,12 @@ TEST(WorkerProtocol, TimesArriveBitForBit) {
   }
 }
 
+TEST(PlaceInRun, StepsAreCountedFromOneAsInTheLinesOfProgress) {
+  EXPECT_EQ(place_in_run(-1, ""), "before its first step");
+  EXPECT_EQ(place_in_run(0, ""), "in step 1");
+  EXPECT_EQ(place_in_run(3, "1F0"), "in step 4 at 1F0");
+}
+
 TEST(SharedProgress, HoldsWhereAKilledProcessWas) {
   const SharedProgress progress;
   EXPECT_EQ(progress.get().step, -1);

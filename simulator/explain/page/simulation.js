@@ -28,12 +28,9 @@ function present(parts, member) {
 function fillFigures() {
   const step = data.span_s;
   const capacity = step * ranks;
-  const causes =
-      present(idleParts, "idle")
-          .map(
-              ([name, key]) => `${name} ${
-                  formatShare(sumOf(simulation.ranks, (rank) => rank.idle[key]), capacity)}`)
-          .join(", ");
+  const causes = idleParts.filter(([, key]) => simulation.idle[key] > 0)
+                     .map(([name, key]) => `${name} ${formatShare(simulation.idle[key], capacity)}`)
+                     .join(", ");
   const limiting = simulation.ranks[simulation.limiting_rank];
   const largest = Math.max(...simulation.ranks.map((rank) => rank.peak_bytes));
   const fullest = simulation.ranks.findIndex((rank) => rank.peak_bytes === largest);

@@ -125,8 +125,8 @@ TEST(FindCause, TheErrorOfARankThatFailedByItselfReachesAll) {
       find_causes({WorkerError{FailureKind::peer, 0, 1, 3, "", "lost rank 1"},
                    WorkerError{FailureKind::peer, 1, 2, 3, "", "lost rank 2"},
                    WorkerError{FailureKind::failure, 2, -1, 3, "1F0", "no memory"}});
-  EXPECT_THAT(causes[0].message, HasSubstr("rank 2 failed in step 3 at 1F0: no memory"));
-  EXPECT_THAT(causes[1].message, HasSubstr("rank 2 failed in step 3 at 1F0: no memory"));
+  EXPECT_THAT(causes[0].message, HasSubstr("rank 2 failed in step 4 at 1F0: no memory"));
+  EXPECT_THAT(causes[1].message, HasSubstr("rank 2 failed in step 4 at 1F0: no memory"));
   EXPECT_EQ(causes[2].message, "no memory");
 }
 

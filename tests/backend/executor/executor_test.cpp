@@ -226,7 +226,7 @@ TEST(Executor, ALossThatIsNotFiniteEndsAllRanksBeforeTheOptimizer) {
     executor.run_step(0);
     const at::Tensor before = executor.store().tensor(*executor.store().indices().begin()).clone();
     const std::string message = test::message_of<LossNotFinite>([&] { executor.run_step(1); });
-    EXPECT_THAT(message, ::testing::HasSubstr("the loss of step 1 is"));
+    EXPECT_THAT(message, ::testing::HasSubstr("the loss of step 2 is"));
     EXPECT_TRUE(executor.store().tensor(*executor.store().indices().begin()).equal(before));
     if (!message.empty()) ++refused;
   });

@@ -114,11 +114,11 @@ def test_what_safetensors_cannot_hold_is_refused_before_anything_runs(tmp_path):
 def test_an_infinite_loss_ends_the_run_before_the_optimizer(tmp_path):
     plan = good_plan(tmp_path)
     data = load_file(tmp_path / "data.safetensors")
-    data["x"][12, 0] = float("inf")  # in step 1
+    data["x"][12, 0] = float("inf")  # in step 2
     save_file(data, tmp_path / "data.safetensors")
     done = execute(plan, "--save", tmp_path / "c")
     assert done.returncode == 1
-    assert "the loss of step 1 is" in done.stderr
+    assert "the loss of step 2 is" in done.stderr
     assert not (tmp_path / "c").exists()
 
 

@@ -67,7 +67,7 @@ def test_a_rank_that_was_killed_is_the_cause_however_long_it_takes_to_end(
 def test_a_rank_that_is_lost_but_does_not_end_is_not_waited_for_for_good(penstock, tmp_path):
     done = run(penstock(LOST.format(seconds=60)), "execute", good_plan(tmp_path))
     assert done.returncode == 1
-    assert "rank 0 failed in step 3: lost rank 1: its socket closed" in done.stderr
+    assert "rank 0 failed in step 4: lost rank 1: its socket closed" in done.stderr
 
 
 MUTUAL = SCRIPT + """
@@ -87,7 +87,7 @@ def test_a_rank_that_had_to_be_killed_is_not_the_cause(penstock, tmp_path):
                       ["", "layer1", "layer2"], 4, 4)
     done = run(penstock(MUTUAL), "execute", plan)
     assert done.returncode == 1
-    assert "rank 0 failed in step 3: lost rank 1" in done.stderr, done.stderr
+    assert "rank 0 failed in step 4: lost rank 1" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("flags, count, ranks",

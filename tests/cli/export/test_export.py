@@ -166,7 +166,8 @@ def test_an_export_is_the_same_every_time_and_help_names_its_format(tmp_path, fo
     for name in ("first", "second"):
         done = export(plan, form, tmp_path / name)
         assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith(f"wrote {tmp_path / name}: 2 ranks, 2 stages, 4 microbatches")
+        assert done.stdout.startswith("exported   2 ranks, 2 stages, 4 microbatches")
+        assert f"written    {tmp_path / name}\n" in done.stdout
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
     usage = subprocess.run([PENSTOCK, "export", "--help"], capture_output=True, text=True,
                            check=True)

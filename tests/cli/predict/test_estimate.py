@@ -150,7 +150,7 @@ def test_a_fit_finds_the_efficiencies_that_a_profile_was_made_with(tmp_path):
     details = json.loads((tmp_path / "profile.json").read_text())["device"]["details"]
     assert float(details["fit.residual"]) < 1e-6  # written with 6 digits
     assert details["launch_s"] == "4e-06"
-    assert "fitted to" in done.stdout and "residual    0.0 %" in done.stdout
+    assert "fitted to" in done.stdout and "residual   0.0 %" in done.stdout
     plan = run("plan", tmp_path / "profile.json", "--ranks", 2, "--microbatches", 4,
                "-o", tmp_path / "plan.yaml")
     assert "the fit to what was measured on it is off by 0.0 %" in plan.stdout

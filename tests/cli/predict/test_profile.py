@@ -73,7 +73,7 @@ def alive(pid):
 def measured(tmp_path_factory):
     """One profile of two ranks for the tests that only look at it."""
     folder = tmp_path_factory.mktemp("profile")
-    result = run(folder, write_job(folder, "transformer-text"), "--ranks", "2")
+    result = run(folder, write_job(folder, "transformer-text"), "--ranks", "2", "--verbose")
     assert result.returncode == 0, result.stderr
     return folder, result, json.loads((folder / "profile.json").read_text())
 
@@ -112,7 +112,9 @@ def test_measures_the_link_between_the_ranks(measured):
 def test_prints_the_most_expensive_operators(measured):
     text = measured[1].stdout
     assert "most expensive of" in text and "aten::linear" in text
-    assert "probe" in text and "link gloo" in text
+    assert "probe" in text and "link       gloo: " in text
+    assert f"written    {measured[0] / 'profile.json'}\n" in text
+    assert f"next       penstock plan {measured[0] / 'profile.json'} --ranks 2 -o" in text
     assert measured[1].stderr == ""  # progress is drawn on a terminal alone
 
 
@@ -123,7 +125,8 @@ def test_a_quick_profile_says_so_and_a_plan_from_it_too(tmp_path):
     assert profile["device"]["details"]["quick"] == "yes"
     fewest = min(unit["times"]["forward"]["repetitions"]
                  for size in profile["microbatches"] for unit in size["units"])
-    note = f"costs       quick: of few microbatch sizes, and times of as few as {fewest} repetition"
+    note = f"costs      quick: of few microbatch sizes, and times of as few as {fewest} repetition"
+    assert "most expensive" not in done.stdout  # --verbose
     assert note in done.stdout and "least sure are spreads, single operators" in done.stdout
     planned = subprocess.run([PENSTOCK, "plan", tmp_path / "profile.json", "-o",
                               tmp_path / "plan.yaml"], capture_output=True, text=True)

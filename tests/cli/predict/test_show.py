@@ -42,7 +42,7 @@ def test_the_modules_of_the_pippy_network(tmp_path):
     text = shown(model("pippy"))
     # 512*512 + 512 = 262,656; 512*1024 + 1024 = 525,312; 1024*256 + 256 = 262,400; 256*10 + 10 =
     # 2,570
-    assert "parameters  1.05 M in 8 tensors" in text
+    assert "parameters 1.05 M in 8 tensors" in text
     assert row(text, "layer1")[1:3] == ["525", "k"]
     # A linear layer is (2 * 256 + 1) * 10 FLOPs a sample, the one for the bias.
     assert row(text, "output_proj")[1:] == ["2.57", "k", "5.13", "k", "1"]
@@ -52,7 +52,7 @@ def test_the_modules_of_the_pippy_network(tmp_path):
 def test_a_module_called_three_times_says_so_and_its_parameters_count_once():
     text = shown(model("iterative"))
     assert row(text, "iter_block")[1:5] == ["(3", "calls)", "1.06", "k"]  # 32*32 + 32
-    assert "parameters  1.39 k in 4 tensors" in text  # and 32*10 + 10
+    assert "parameters 1.39 k in 4 tensors" in text  # and 32*10 + 10
 
 
 def test_equal_layers_are_drawn_together():
@@ -114,12 +114,16 @@ What crosses between stages, per microbatch
 
 Parameters of several stages: replicated, their gradients summed
 
-  twice.up.weight  4.00 KiB, stages 1, 2
-  twice.up.bias  256 B, stages 1, 2
-  twice.down.weight  4.00 KiB, stages 1, 2
-  twice.down.bias  128 B, stages 1, 2
+  parameter             bytes  stages
+  twice.up.weight    4.00 KiB  1, 2
+  twice.up.bias         256 B  1, 2
+  twice.down.weight  4.00 KiB  1, 2
+  twice.down.bias       128 B  1, 2
 
 Predicted when planned: 1.14 ms per step, bubble 74.5 %
+
+next       penstock simulate PLAN --html timeline.html
+           penstock execute PLAN --trace measured.json
 """
 
 
@@ -170,11 +174,11 @@ def test_a_model_with_its_profile_shows_measured_times_in_the_tree_and_its_marke
     markers_plan(tmp_path)
     path = model("markers-f64")
     text = shown(path, "--profile", tmp_path / "profile.json")
-    assert text.endswith(MODULES)
+    assert MODULES + "\nnext       write a job" in text
     assert "of a microbatch of 2, as profiled" in text
     for line in ["@0 before twice (linear_2)", "@1 before twice.down (linear_3)",
                  "@2 before twice.down@1 (linear_5)"]:
-        assert "pipe_split  " + line in text
+        assert "pipe_split " + line in text
     done = show(model("pippy"), "--profile", tmp_path / "profile.json")
     assert done.returncode == 2 and "not of the model" in done.stderr
 
@@ -188,7 +192,7 @@ def test_gpt3_is_read_in_a_fraction_of_its_memory_limit():
                "print(used.ru_maxrss, used.ru_utime + used.ru_stime, file=sys.stderr)")
     done = subprocess.run([sys.executable, "-c", measure, PENSTOCK, "show", model("gpt3-meta")],
                           capture_output=True, text=True, check=True)
-    assert "parameters  175 G in 1157 tensors" in done.stdout and "0-95, each" in done.stdout
+    assert "parameters 175 G in 1157 tensors" in done.stdout and "0-95, each" in done.stdout
     kibibytes, seconds = done.stderr.split()
     print(f"{int(kibibytes) / 1000:.0f} MB, {float(seconds):.2f} s of processor time")
     assert int(kibibytes) * 1024 < 300e6
@@ -196,7 +200,7 @@ def test_gpt3_is_read_in_a_fraction_of_its_memory_limit():
 
 @pytest.mark.parametrize("name, content, text", [
     ("model.txt", "hello", "MODEL.pt2"), ("broken.pt2", "not a zip", "broken.pt2"),
-    ("plan.yaml", "penstock: job\n", "is a job"), ("missing.pt2", None, "No such file")])
+    ("model.txt", "hello", "docs/files.md"), ("missing.pt2", None, "No such file")])
 def test_what_is_neither_is_refused(tmp_path, name, content, text):
     if content is not None:
         (tmp_path / name).write_text(content)

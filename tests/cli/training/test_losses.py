@@ -93,7 +93,7 @@ def test_a_loss_without_any_target_is_refused_as_in_pytorch_where_it_is_nan(tmp_
                       loss="output")
     done = execute(plan)
     assert done.returncode == 1
-    assert "the loss of step 0 is nan" in done.stderr
+    assert "the loss of step 1 is nan" in done.stderr
 
 
 def job(folder, model, loss, batch=BATCH, data=None):

@@ -48,6 +48,14 @@ TEST(Idle, ImbalanceIsWhatEqualStagesWouldSave) {
   expect_parts(ranks[1], {.ramp_s = 4.5, .imbalance_s = 1.5});
 }
 
+TEST(Idle, TheSumOverRanksHasNoPartBelowZeroAndTheSameTotal) {
+  expect_parts(sum({{.ramp_s = 1, .imbalance_s = -1.5}, {.ramp_s = 2, .imbalance_s = 0.5}}),
+               {.ramp_s = 2});
+  // The ramp does not make up for it: the largest of the others does.
+  expect_parts(sum({{.ramp_s = 1, .imbalance_s = -2, .transfers_s = 3, .launch_s = 1}}),
+               {.transfers_s = 2, .launch_s = 1});
+}
+
 // The backward of rank 0 is 1 s longer because it runs F again; rank 1 waits for that second.
 TEST(Idle, RecomputeIsWhatItMakesOthersWait) {
   Costs costs = testing::chain_costs(2, 1, 2);
@@ -80,7 +88,12 @@ TEST(Idle, PartsOfRandomProgramsAddUpToTheBubble) {
       EXPECT_GE(ranks[r].ramp_s, 0);
     }
     const double capacity_s = simulation.makespan_s * static_cast<double>(ranks.size());
-    EXPECT_NEAR(sum(ranks).total_s(), simulation.bubble * capacity_s, 4 * tolerance_s);
+    const IdleParts all = sum(ranks);
+    EXPECT_NEAR(all.total_s(), simulation.bubble * capacity_s, 4 * tolerance_s);
+    for (const double part_s : {all.ramp_s, all.imbalance_s, all.transfers_s, all.launch_s,
+                                all.recompute_s, all.all_reduce_s}) {
+      EXPECT_GE(part_s, 0);
+    }
     if (HasFailure()) return;
   }
 }

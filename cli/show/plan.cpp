@@ -1,11 +1,12 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
 
 #include "base/quantity.hpp"
-#include "cli/report/show_text.hpp"
 #include "cli/report/table.hpp"
+#include "cli/show/show_text.hpp"
 #include "graph/operators/flops.hpp"
 #include "pipeline/plan/stage_names.hpp"
 
@@ -47,7 +48,7 @@ void add_costs(std::vector<std::string>& row, const StageCosts& costs) {
 }
 
 void print_stages(Out out, const Plan& plan, const Graph& model, const Slicing& slicing,
-                  const Costs* costs) {
+                  const Costs* costs, ReportStyle style) {
   const auto names =
       stage_names(model, slicing.stage_of_operator, static_cast<int>(plan.stages.size()));
   std::vector<std::string> headings = {"stage",      "rank",  "<modules", "operators",
@@ -67,9 +68,10 @@ void print_stages(Out out, const Plan& plan, const Graph& model, const Slicing& 
     if (costs) add_costs(row, costs->stages.at(stage));
     table.row(std::move(row));
   }
-  fmt::format_to(out, "\nStages; FLOPs{} of one microbatch{}\n\n{}",
-                 costs ? " and times" : ", forward,",
-                 costs ? "; memory held throughout and per microbatch" : "", table.text());
+  const std::string title =
+      fmt::format("Stages; FLOPs{} of one microbatch{}", costs ? " and times" : ", forward,",
+                  costs ? "; memory held throughout and per microbatch" : "");
+  fmt::format_to(out, "\n{}\n{}", wrapped(title, style.columns), table.text(style));
 }
 
 /// The module that computes the value, or its operator.
@@ -78,7 +80,8 @@ std::string home(const Graph& model, const Value& value) {
   return op.modules.empty() ? op.name : op.modules.back();
 }
 
-void print_cuts(Out out, const Plan& plan, const Graph& model, const Slicing& slicing) {
+void print_cuts(Out out, const Plan& plan, const Graph& model, const Slicing& slicing,
+                ReportStyle style) {
   if (slicing.edges.empty()) return;
   Table table({"<stages", "<value", "<of", "<is", "forward", "backward"});
   for (const StageEdge& edge : slicing.edges) {
@@ -89,24 +92,25 @@ void print_cuts(Out out, const Plan& plan, const Graph& model, const Slicing& sl
                  home(model, value), value.type(), size, crossing.carries_gradient ? size : "-"});
     }
   }
-  fmt::format_to(out, "\nWhat crosses between stages, per microbatch\n\n{}", table.text());
+  fmt::format_to(out, "\nWhat crosses between stages, per microbatch\n\n{}", table.text(style));
 }
 
-void print_shared(Out out, const Graph& model, const Slicing& slicing) {
+void print_shared(Out out, const Graph& model, const Slicing& slicing, ReportStyle style) {
   if (slicing.shared.empty()) return;
   const bool any = std::ranges::any_of(slicing.shared, &Slicing::Shared::transmitted);
-  fmt::format_to(out, "\nParameters of several stages: {}\n\n",
-                 any ? "replicated, their gradients summed, or transmitted by the rank of the first"
-                     : "replicated, their gradients summed");
+  fmt::format_to(out, "\n{}",
+                 wrapped(fmt::format("Parameters of several stages: replicated, their gradients "
+                                     "summed{}",
+                                     any ? ", or transmitted by the rank of the first" : ""),
+                         style.columns));
+  Table table({"<parameter", "bytes", "<stages"});
   for (const Slicing::Shared& shared : slicing.shared) {
-    std::string stages;
-    for (const int stage : shared.stages) {
-      stages += fmt::format("{}{}", stages.empty() ? "" : ", ", stage);
-    }
     const StoredTensor& tensor = model.tensors[static_cast<size_t>(shared.tensor)];
-    fmt::format_to(out, "  {}  {}, stages {}{}\n", tensor.name, format_bytes(tensor.bytes()),
-                   stages, shared.transmitted ? ", transmitted" : "");
+    table.row({tensor.name, format_bytes(tensor.bytes()),
+               fmt::format("{}{}", fmt::join(shared.stages, ", "),
+                           shared.transmitted ? ", transmitted" : "")});
   }
+  fmt::format_to(out, "\n{}", table.text(style));
 }
 
 void print_prediction(Out out, const Plan& plan) {
@@ -115,25 +119,24 @@ void print_prediction(Out out, const Plan& plan) {
                  format_seconds(plan.prediction->step_s), 100 * plan.prediction->bubble);
 }
 
-void print_layout(Out out, const std::string& path, const Plan& plan) {
-  fmt::format_to(out, "{}: {} on {} rank{}, {} microbatch{} of {} sample{}\n", path,
-                 plan.program.empty() ? plan.schedule : plan.program, plan.ranks(),
-                 plan.ranks() == 1 ? "" : "s", plan.microbatches,
-                 plan.microbatches == 1 ? "" : "es", plan.microbatch,
-                 plan.microbatch == 1 ? "" : "s");
-  if (plan.data_parallel > 1) fmt::format_to(out, "{} replicas\n", plan.data_parallel);
+std::string layout_line(const std::string& path, const Plan& plan) {
+  return fmt::format(
+      "{}: {} on {}{}, {} of {}", path, plan.program.empty() ? plan.schedule : plan.program,
+      format_number(plan.ranks(), "rank"),
+      plan.data_parallel > 1 ? fmt::format(" x {}", format_number(plan.data_parallel, "replica"))
+                             : "",
+      format_number(plan.microbatches, "microbatch"), format_number(plan.microbatch, "sample"));
 }
 
 }  // namespace
 
 std::string plan_text(const std::string& path, const Plan& plan, const Graph& model,
-                      const Slicing& slicing, const Costs* costs) {
-  std::string text;
+                      const Slicing& slicing, const Costs* costs, ReportStyle style) {
+  std::string text = wrapped(layout_line(path, plan), style.columns);
   const Out out(text);
-  print_layout(out, path, plan);
-  print_stages(out, plan, model, slicing, costs);
-  print_cuts(out, plan, model, slicing);
-  print_shared(out, model, slicing);
+  print_stages(out, plan, model, slicing, costs, style);
+  print_cuts(out, plan, model, slicing, style);
+  print_shared(out, model, slicing, style);
   print_prediction(out, plan);
   return text;
 }

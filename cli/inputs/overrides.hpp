@@ -1,0 +1,47 @@
+// `--set KEY=VALUE`: what a simulation takes instead of what the plan, its cluster or its profile
+// say. Keys are named as in those files, and their values are read alike.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "pipeline/plan/plan.hpp"
+#include "pipeline/profile/profile.hpp"
+#include "simulator/engine/costs.hpp"
+#include "simulator/network/cluster.hpp"
+
+namespace penstock::cli {
+
+class Overrides {
+ public:
+  Overrides() = default;
+  /// Of `KEY=VALUE` each. Throws InputError for another form, a key that is none or given twice.
+  explicit Overrides(const std::vector<std::string>& given);
+
+  // Each takes the place of the keys that belong there and throws InputError, place `--set KEY`,
+  // for a value that does not parse or does not fit.
+
+  /// `schedule` (also instead of a program), and `microbatches` of the same global batch.
+  void apply(Plan& plan) const;
+  /// `links.…`: of every link between ranks.
+  void apply(Profile& profile) const;
+  /// `links.…`: of the link between ranks, or between devices of a node; `network.…`: between
+  /// nodes, of which there have to be some.
+  void apply(Cluster& cluster) const;
+  /// `speed`: how many times as fast devices compute.
+  void apply(Costs& costs) const;
+  /// Throws InputError for a key of clusters where there is none.
+  void require_no_cluster_keys() const;
+
+  /// `links.bandwidth=10GB/s, speed=2`; "" where nothing is overridden.
+  std::string text() const;
+
+ private:
+  const std::string* find(const std::string& key) const;
+  void apply_link(double& latency_s, double& bandwidth) const;
+
+  std::map<std::string, std::string> values_;
+};
+
+}  // namespace penstock::cli

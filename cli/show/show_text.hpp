@@ -1,0 +1,42 @@
+// The texts of `penstock show`, one for each kind of file. Each ends with a newline.
+#pragma once
+
+#include <string>
+
+#include "cli/report/table.hpp"
+#include "graph/cuts/slice.hpp"
+#include "graph/graph.hpp"
+#include "pipeline/plan/plan.hpp"
+#include "pipeline/profile/profile.hpp"
+#include "simulator/engine/costs.hpp"
+
+namespace penstock::cli {
+
+/// Sizes, inputs and outputs, pipe_split() calls, and the module tree; with the measured times of
+/// `costs`, which are of this model, unless it is null.
+std::string model_text(const Graph& model, const MicrobatchCosts* costs, ReportStyle style);
+
+/// Each stage with its modules, parameters and FLOPs, with times and memory unless `costs` is null;
+/// what crosses every cut in both directions; parameters of several stages; the prediction.
+std::string plan_text(const std::string& path, const Plan& plan, const Graph& model,
+                      const Slicing& slicing, const Costs* costs, ReportStyle style);
+
+// These read the file, and throw InputError as its reader does.
+
+/// What it trains, on what, with which optimizer and batch; whether model and data are there.
+std::string job_text(const std::string& path, ReportStyle style);
+/// Nodes or ranks with memory and links, how gradients are summed.
+std::string cluster_text(const std::string& path, ReportStyle style);
+/// The figures, the efficiency of each class of operators, the links.
+std::string device_text(const std::string& path, ReportStyle style);
+/// The steps that are saved in the folder, and of the last (or of `step-N` itself) what was trained
+/// and whether all its files are there. Hashes are not compared: --resume does.
+std::string checkpoint_text(const std::string& folder, ReportStyle style);
+/// Title, ranks, step, and the time in each kind of action.
+std::string trace_text(const std::string& path, ReportStyle style);
+/// Ranks, stages and microbatches.
+std::string program_text(const std::string& path, ReportStyle style);
+/// Name, type, shape and bytes of each tensor.
+std::string safetensors_text(const std::string& path, ReportStyle style);
+
+}  // namespace penstock::cli

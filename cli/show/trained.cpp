@@ -1,0 +1,115 @@
+// Jobs, and the checkpoints that they leave.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/quantity.hpp"
+#include "cli/show/lines.hpp"
+#include "cli/show/show_text.hpp"
+#include "pipeline/checkpoint/checkpoint.hpp"
+#include "pipeline/job/parameters.hpp"
+
+namespace penstock::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string missing(const std::string& path) {
+  std::error_code none;
+  return fs::exists(path, none) ? "" : " (not there)";
+}
+
+std::string optimizer_of(const OptimizerSpec& spec) {
+  std::string text =
+      fmt::format("{}, learning rate {:g}", spec.kind == OptimizerSpec::Kind::sgd ? "sgd" : "adamw",
+                  spec.learning_rate);
+  if (spec.warmup_steps > 0) text += ", warm-up over " + format_number(spec.warmup_steps, "step");
+  if (spec.decay != OptimizerSpec::Decay::constant)
+    text += fmt::format(", {} to {:g}",
+                        spec.decay == OptimizerSpec::Decay::linear ? "linear" : "cosine",
+                        spec.final_learning_rate);
+  if (spec.weight_decay > 0) text += fmt::format(", weight decay {:g}", spec.weight_decay);
+  if (spec.clip_norm > 0) text += fmt::format(", gradients clipped to {:g}", spec.clip_norm);
+  return text;
+}
+
+/// Parameters that are trained, of all; why that is not known where the model cannot be read.
+std::string trained_parameters(const Job& job) {
+  try {
+    int64_t all = 0, trained = 0;
+    for (const StoredTensor& tensor : read_model(job).tensors) {
+      if (tensor.kind != StoredTensor::Kind::parameter) continue;
+      all += tensor.elements();
+      if (tensor.requires_grad) trained += tensor.elements();
+    }
+    return fmt::format("{} of {} parameters", format_count(double(trained)),
+                       format_count(double(all)));
+  } catch (const InputError& error) {
+    const std::string why = error.what();
+    return "not known: " + why.substr(0, why.find('\n'));
+  }
+}
+
+std::string data_of(const Job& job) {
+  if (job.data.empty()) return "none: the job can be profiled, not trained";
+  std::vector<std::string> paths;
+  for (const std::string& path : job.data) paths.push_back(path + missing(path));
+  const std::string windows =
+      job.sequence > 0 ? fmt::format(", in windows of {}", job.sequence) : "";
+  return fmt::format("{}{}", fmt::join(paths, ", "), windows);
+}
+
+std::string files_of(const fs::path& checkpoint, const CheckpointManifest& manifest) {
+  int64_t bytes = 0;
+  std::vector<std::string> lost;
+  for (const auto& [name, sha256] : manifest.files) {
+    std::error_code none;
+    const auto size = fs::file_size(checkpoint / name, none);
+    if (none) {
+      lost.push_back(name);
+    } else {
+      bytes += static_cast<int64_t>(size);
+    }
+  }
+  const std::string text = fmt::format("{} of {}", format_bytes(bytes),
+                                       format_number(std::ssize(manifest.files), "stage"));
+  return lost.empty() ? text + ", complete"
+                      : fmt::format("{}; missing: {}", text, fmt::join(lost, ", "));
+}
+
+}  // namespace
+
+std::string job_text(const std::string& path, ReportStyle style) {
+  const Job job = read_job(path);
+  Lines lines(style.columns);
+  lines.add("model", job.model + missing(job.model));
+  lines.add("trains", trained_parameters(job));
+  lines.add("loss", std::string(name(job.loss)));
+  lines.add("optimizer", optimizer_of(job.optimizer));
+  if (job.precision == Precision::bf16) lines.add("precision", "bf16");
+  lines.add("data", data_of(job));
+  lines.add("batch",
+            fmt::format("{} in a step, {}, seed {}", format_number(job.global_batch, "sample"),
+                        format_number(job.steps, "step"), job.seed));
+  return fmt::format("{}\n\n{}", path, lines.text());
+}
+
+std::string checkpoint_text(const std::string& folder, ReportStyle style) {
+  const fs::path last = find_checkpoint(folder);
+  const CheckpointManifest manifest = read_manifest(last);
+  Lines lines(style.columns);
+  if (!is_checkpoint(folder))
+    lines.add("steps", fmt::format("{}", fmt::join(saved_steps(folder), ", ")));
+  lines.add("last", last == folder ? "" : last.string());
+  lines.add("trained", fmt::format("{}, {} seen, seed {}", format_number(manifest.step, "step"),
+                                   format_number(manifest.samples, "sample"), manifest.seed));
+  lines.add("optimizer", manifest.optimizer);
+  lines.add("model", "SHA-256 " + manifest.model_sha256);
+  lines.add("files", files_of(last, manifest));
+  return fmt::format("{}\n\n{}", folder, lines.text());
+}
+
+}  // namespace penstock::cli
