@@ -134,11 +134,11 @@ std::string bound(const Planned& planned) {
 }  // namespace
 
 std::string search_table(const Planned& planned, int columns) {
-  Table table({"<", "<schedule", "replicas x ranks", "stages/rank", "microbatches", "samples",
+  Table table({"<  schedule", "replicas x ranks", "stages/rank", "microbatches", "samples",
                "splits", "simulated", "best found", "bound", "least memory"});
   for (const Searched& one : planned.searched) {
     if (&one - planned.searched.data() == most_layouts) break;
-    table.row({one.chosen ? "*" : " ", schedule(one), shape(one),
+    table.row({(one.chosen ? "* " : "  ") + schedule(one), shape(one),
                fmt::to_string(one.stages_per_rank), fmt::to_string(one.microbatches),
                fmt::to_string(one.microbatch), splits(one), fmt::to_string(one.simulated),
                best_step(one), format_seconds(one.lower_bound_s),

@@ -141,3 +141,10 @@ def test_the_first_sixteen_ranks_are_shown_and_how_many_more_there_are(folder):
     assert len(rows) == 16
     text = succeeds(folder, *STUDY, "--verbose").stdout
     assert "more (--verbose)" not in text and "\n    23  23 " in text
+
+
+def test_columns_that_do_not_fit_follow_below_beside_the_first_one(folder):
+    lines = on_terminal(folder, 60, *STUDY).splitlines()
+    headings = [line for line in lines if line.startswith("  rank ")]
+    assert len(headings) == 2 and "busy" in headings[0] and "busy" not in headings[1]
+    assert sum(line.startswith("    15  ") for line in lines) == 2
