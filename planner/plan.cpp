@@ -68,6 +68,12 @@ Searched row(const LayoutSearch& search, size_t number, const SearchResult::Spac
           .max_memory_bytes = search.limit(number).max_bytes};
 }
 
+/// What tells layouts apart, but for the order of the devices.
+auto key(const Searched& one) {
+  return std::tuple(one.schedule, one.branches, one.ranks, one.stages_per_rank, one.data_parallel,
+                    one.microbatches);
+}
+
 /// Layouts that the search came to; the fastest first, then those where nothing fits by their
 /// bound.
 std::vector<Searched> rows(const LayoutSearch& search, const SearchResult& result) {
@@ -78,8 +84,11 @@ std::vector<Searched> rows(const LayoutSearch& search, const SearchResult& resul
     rows.back().chosen = space == result.best->space;
   }
   std::ranges::stable_sort(rows, {}, [](const Searched& one) {
-    return std::pair(one.best_s == 0, one.best_s == 0 ? one.lower_bound_s : one.best_s);
+    return std::tuple(one.best_s == 0, one.best_s == 0 ? one.lower_bound_s : one.best_s,
+                      !one.chosen);
   });
+  std::set<decltype(key(rows.front()))> seen;
+  std::erase_if(rows, [&](const Searched& one) { return !seen.insert(key(one)).second; });
   return rows;
 }
 
@@ -191,6 +200,7 @@ class Planner {
     conclude(*found->search, found->split);
     Searched chosen = row(*found->search, found->split.space, found->space);
     chosen.chosen = true;
+    std::erase_if(planned_.searched, [&](const Searched& one) { return key(one) == key(chosen); });
     planned_.searched.insert(planned_.searched.begin(), std::move(chosen));
   }
 
@@ -228,10 +238,8 @@ class Planner {
   static Alternative alternative(Searched searched, const LayoutSpace::Result& run,
                                  const Network& network) {
     const Evaluator::Evaluated& evaluated = run.evaluated;
-    Alternative result{std::move(searched),
-                       *std::ranges::max_element(evaluated.simulation.peak_memory_bytes),
-                       evaluated.simulation.bubble,
-                       {}};
+    Alternative result{
+        std::move(searched), *std::ranges::max_element(evaluated.simulation.peak_memory_bytes), {}};
     if (evaluated.simulation.actions > max_explained_actions) return result;
     result.time =
         time_parts(run.plan, evaluated.slicing, evaluated.costs, evaluated.simulation, network);

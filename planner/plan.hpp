@@ -38,7 +38,6 @@ struct Searched {
 struct Alternative {
   Searched layout;
   int64_t peak_memory_bytes = 0;  // of the fullest rank
-  double bubble = 0;
   std::optional<TimeParts> time;  // absent where that takes too long
 };
 

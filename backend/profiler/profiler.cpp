@@ -29,18 +29,6 @@
 namespace penstock::profiler {
 namespace {
 
-/// Probes until two in a row agree to one part in fifty, fifty times at most: a GPU raises its
-/// clocks under load and lowers them when it is hot.
-void settle_clocks(ComputeDevice& device) {
-  if (device.where().is_cpu()) return;
-  double before = 0;
-  for (int i = 0; i < 50; ++i) {
-    const double now = run_probe(device).gemm_s;
-    if (std::abs(now - before) <= 0.02 * now) return;
-    before = now;
-  }
-}
-
 /// A GPU's allocator takes memory in blocks of at least 2 MiB, and never the last of it.
 constexpr double kGpuMargin = 1.1;
 
@@ -291,14 +279,8 @@ class Profiler {
 
   /// Messages are measured up to what the largest microbatch sends over any cut of the plan.
   int64_t largest_message(const Subject& subject) const {
-    int64_t most = int64_t{1} << 20;
-    const int64_t size = profile_.microbatches.back().microbatch;
-    for (const StageEdge& edge : subject.by_unit.slicing().edges) {
-      for (const Crossing& crossing : edge.values) {
-        most = std::max(most, subject.graph.values[crossing.value].bytes(size));
-      }
-    }
-    return std::min(most, int64_t{16} << 20);
+    const int64_t crossing = subject.largest_crossing(profile_.microbatches.back().microbatch);
+    return std::clamp(crossing, int64_t{1} << 20, int64_t{16} << 20);
   }
 
   const Request& request_;

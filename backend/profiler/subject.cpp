@@ -1,5 +1,6 @@
 #include "backend/profiler/subject.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <set>
@@ -78,6 +79,14 @@ std::set<int> Subject::parameters() const {
 int64_t Subject::parameter_bytes() const {
   int64_t bytes = 0;
   for (const int index : parameters()) bytes += graph.tensors[index].bytes();
+  return bytes;
+}
+
+int64_t Subject::largest_crossing(int64_t size) const {
+  int64_t bytes = 0;
+  for (const StageEdge& edge : by_unit.slicing().edges)
+    for (const Crossing& crossing : edge.values)
+      bytes = std::max(bytes, graph.values[crossing.value].bytes(size));
   return bytes;
 }
 

@@ -20,6 +20,8 @@ struct Subject {
   /// Bytes of the trainable parameters, each once.
   int64_t parameter_bytes() const;
   std::set<int> parameters() const;
+  /// Bytes of the largest value between units, of a microbatch of `size` samples.
+  int64_t largest_crossing(int64_t size) const;
   /// The context of a microbatch that is measured.
   StepContext context(int64_t microbatch, int repetition) const;
   /// Ends a step: clips where the job clips, and steps the optimizer.

@@ -23,7 +23,11 @@ std::string best_step(const Searched& one) {
 }
 
 std::string shape(const Searched& one) {
-  return fmt::format("{} x {}", one.data_parallel, one.ranks);
+  return fmt::format("{} x {} x {}", one.data_parallel, one.ranks, one.stages_per_rank);
+}
+
+std::string batches(const Searched& one) {
+  return fmt::format("{} x {}", one.microbatches, one.microbatch);
 }
 
 std::string schedule(const Searched& one) {
@@ -134,13 +138,11 @@ std::string bound(const Planned& planned) {
 }  // namespace
 
 std::string search_table(const Planned& planned, int columns) {
-  Table table({"<  schedule", "replicas x ranks", "stages/rank", "microbatches", "samples",
-               "splits", "simulated", "best found", "bound", "least memory"});
+  Table table({"<", "<schedule", "replicas x ranks x stages", "microbatches x samples", "splits",
+               "best found", "bound", "least memory"});
   for (const Searched& one : planned.searched) {
     if (&one - planned.searched.data() == most_layouts) break;
-    table.row({(one.chosen ? "* " : "  ") + schedule(one), shape(one),
-               fmt::to_string(one.stages_per_rank), fmt::to_string(one.microbatches),
-               fmt::to_string(one.microbatch), splits(one), fmt::to_string(one.simulated),
+    table.row({one.chosen ? "*" : " ", schedule(one), shape(one), batches(one), splits(one),
                best_step(one), format_seconds(one.lower_bound_s),
                format_bytes(one.min_memory_bytes)});
   }
@@ -164,21 +166,23 @@ std::string plan_explanation(const Planned& planned, const std::vector<WhatIf>& 
   std::string text;
   const Out out(text);
   const double step_s = planned.plan.prediction->step_s;
-  Table table({"<alternative", "replicas x ranks", "stages/rank", "microbatches", "step", "slower",
-               "bubble", "memory", "<lost to"});
+  Table table({"<alternative", "replicas x ranks x stages", "microbatches x samples", "step",
+               "slower", "memory", "<lost to"});
   for (const Alternative& one : planned.alternatives) {
-    table.row({schedule(one.layout), shape(one.layout), fmt::to_string(one.layout.stages_per_rank),
-               fmt::to_string(one.layout.microbatches), format_seconds(one.layout.best_s),
+    table.row({schedule(one.layout), shape(one.layout), batches(one.layout),
+               format_seconds(one.layout.best_s),
                fmt::format("{:.2f} %", 100 * (one.layout.best_s / step_s - 1)),
-               fmt::format("{:.1f} %", 100 * one.bubble), format_bytes(one.peak_memory_bytes),
-               causes(one.time)});
+               format_bytes(one.peak_memory_bytes), causes(one.time)});
   }
   if (!planned.alternatives.empty()) fmt::format_to(out, "\n{}", table.text(columns));
   for (const WhatIf& one : what_if) {
-    fmt::format_to(out, "\nwith {}: {} ({:+.2f} %) by {}", one.change, format_seconds(one.step_s),
-                   100 * (one.step_s / step_s - 1), one.plan);
+    const std::string step =
+        fmt::format("{}: {} ({:+.2f} %) by {}", one.change, format_seconds(one.step_s),
+                    100 * (one.step_s / step_s - 1), one.plan);
+    fmt::format_to(out, "{}{}", &one == &what_if.front() ? "\n" : "",
+                   labelled("with", step, columns));
   }
-  if (!what_if.empty()) fmt::format_to(out, "\n\n");
+  if (!what_if.empty()) text += "\n";
   return text;
 }
 

@@ -145,8 +145,8 @@ def test_explains_why_the_alternatives_lost_and_what_would_help(tmp_path):
                 "--data-parallel", 1, "--explain", "--schedule", "gpipe,1f1b,zb-h1")
     assert done.returncode == 0, done.stderr
     step = float(prediction(tmp_path / "plan.yaml", "step_s"))
-    for words in ("alternative", "slower", "lost to", "ramp", "with links of twice the bandwidth",
-                  "with 1 GB more memory per rank"):
+    for words in ("alternative", "slower", "lost to", "ramp", "links of twice the bandwidth",
+                  "1 GB more memory per rank"):
         assert words in done.stdout, words
     changes = [float(x) for x in re.findall(r"with .*?\(([-+][\d.]+) %\)", done.stdout)]
     # printed with two digits

@@ -1,0 +1,119 @@
+"""What penstock plan prints: a short summary that fits its terminal, and what comes next."""
+
+import fcntl
+import os
+import pty
+import re
+import shlex
+import struct
+import subprocess
+import termios
+
+import pytest
+import yaml
+
+from planning import PENSTOCK, make_profile, plan, run
+
+
+def on_terminal(columns, *command):
+    """All that a command writes to a terminal of so many columns, standard error included."""
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    process = subprocess.Popen(list(map(str, command)), stdout=follower, stderr=follower)
+    os.close(follower)
+    text = b""
+    try:
+        while part := os.read(leader, 65536):
+            text += part
+    except OSError:  # the other end is closed
+        pass
+    os.close(leader)
+    assert process.wait(timeout=60) == 0, text.decode()
+    return text.decode()
+
+
+def test_the_summary_is_short_and_verbose_has_the_tables(tmp_path):
+    profile = make_profile(tmp_path, "transformer-text")
+    short = plan(tmp_path, profile, "--ranks", 3).stdout
+    long = plan(tmp_path, profile, "--ranks", 3, "--verbose").stdout
+    for label in ["plan", "step", "proof", "written", "next"]:
+        assert len(re.findall(rf"^{label} ", short, re.M)) == 1, label
+        assert len(re.findall(rf"^{label} ", long, re.M)) == 1, label
+    for text in ["searched", "least memory", "parameters", "by relaxation alone"]:
+        assert text not in short and text in long, text
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_no_line_is_wider_than_the_terminal(tmp_path, columns):
+    make_profile(tmp_path, "transformer-text")
+    os.chdir(tmp_path)
+    for more in [(), ("--explain",)]:
+        text = on_terminal(columns, PENSTOCK, "plan", "transformer-text.json", "--ranks", 3,
+                           "--verbose", "-o", "plan.yaml", *more)
+        shown = [re.sub(r".*\x1b\[K", "", line) for line in text.replace("\r\n", "\n").split("\n")]
+        assert max(map(len, shown)) <= columns, max(shown, key=len)
+
+
+def test_a_message_begins_where_the_line_of_progress_was(tmp_path):
+    profile = make_profile(tmp_path, "everything")
+    text = on_terminal(80, PENSTOCK, "plan", profile, "--ranks", 3, "--allow-batch-coupling",
+                       "-o", tmp_path / "plan.yaml")
+    before = text[:text.index("warning: ")]
+    assert before == "" or before.endswith(("\n", "\r\x1b[K"))
+
+
+def test_the_splits_of_a_space_are_counted_in_few_digits(tmp_path):
+    text = plan(tmp_path, make_profile(tmp_path, "gpt2-bytes"), "--ranks", 3, "--verbose").stdout
+    assert not re.search(r"\d{8}", text.replace(str(tmp_path), "")), text
+
+
+def test_layouts_that_differ_in_the_order_of_devices_alone_are_one_row(tmp_path):
+    cluster = tmp_path / "mixed.yaml"
+    cluster.write_text("""penstock: cluster
+nodes:
+  - {devices: 2, device: slow card, speed: 0.5, link: {latency: 1us, bandwidth: 10GB/s}}
+  - {devices: 2, device: fast card, link: {latency: 1us, bandwidth: 10GB/s}}
+network: {latency: 2us}
+""")
+    text = plan(tmp_path, make_profile(tmp_path, "pippy"), "--cluster", cluster, "--verbose").stdout
+    table = text[text.index("least memory"):text.index("\nplan ")].splitlines()[1:]
+    rows = [tuple(re.sub(r"^ *\*", "", row).split()[:7]) for row in table if " x " in row]
+    assert len(rows) > 3 and len(rows) == len(set(rows))
+
+
+def test_a_complete_search_does_not_say_how_far_its_plan_is_from_a_bound(tmp_path):
+    text = plan(tmp_path, make_profile(tmp_path, "iterative"), "--ranks", 2).stdout
+    assert "the best of its space" in text and "no plan can take less" not in text
+
+
+def test_the_next_command_takes_the_plan_also_where_its_name_has_blanks(tmp_path):
+    done = plan(tmp_path, make_profile(tmp_path, "pippy"), output="my plan.yaml")
+    words = shlex.split(re.search(r"^next +(.*)", done.stdout, re.M).group(1))
+    assert words[:3] == ["penstock", "execute", str(tmp_path / "my plan.yaml")]
+    assert re.search(r"^written +(.*)", done.stdout, re.M).group(1) == words[2]
+    assert run(PENSTOCK, "simulate", words[2]).returncode == 0
+
+
+def test_fastest_takes_what_a_simpler_plan_left(tmp_path):
+    profile = make_profile(tmp_path, "transformer-text")
+    simple = plan(tmp_path, profile, "--ranks", 3)
+    left = re.search(r"^left .*: ([\d.]+ \w+), ([\d.]+) % less,.*--fastest", simple.stdout, re.M)
+    step_s = yaml.safe_load((tmp_path / "plan.yaml").read_text())["prediction"]["step_s"]
+    fast = plan(tmp_path, profile, "--ranks", 3, "--fastest")
+    fastest_s = yaml.safe_load((tmp_path / "plan.yaml").read_text())["prediction"]["step_s"]
+    assert left and f"step       {left.group(1)} predicted" in fast.stdout
+    assert fastest_s <= step_s <= 1.01 * fastest_s
+    assert float(left.group(2)) == pytest.approx(100 * (1 - fastest_s / step_s), abs=0.006)
+
+
+def test_whole_modules_are_not_divided(tmp_path):
+    profile = make_profile(tmp_path, "transformer-text")
+    done = plan(tmp_path, profile, "--ranks", 3, "--data-parallel", 1, "--whole-modules", "layers.*",
+                "--fastest")
+    assert done.returncode == 0, done.stderr
+    stages = yaml.safe_load((tmp_path / "plan.yaml").read_text())["stages"]
+    assert len(stages) > 1
+    assert not [stage for stage in stages if re.match(r"layers\.\d\.", stage.get("begin", ""))]
+    wrong = plan(tmp_path, profile, "--whole-modules", "layer.*")
+    assert wrong.returncode == 2
+    assert "matches layer.*" in wrong.stderr and "Did you mean" in wrong.stderr
