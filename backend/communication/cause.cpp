@@ -64,9 +64,8 @@ WorkerError conclude(const Reports& reports, WorkerError own, int size) {
   if (const WorkerError* cause = failed_by_itself(reports)) {
     if (cause->rank == own.rank) return own;
     own.kind = cause->kind;
-    own.message =
-        fmt::format("rank {} failed {}: {}", cause->rank,
-                    place_in_run(cause->step, cause->action), cause->message);
+    own.message = fmt::format("rank {} failed {}: {}", cause->rank,
+                              place_in_run(cause->step, cause->action), cause->message);
     return own;
   }
   std::set<int> gone = silent(reports), unheard;

@@ -21,7 +21,7 @@ import export_model
 class Result:
     def __init__(self, code, output, captured):
         self.code, self.path, self.messages = code, output, captured[1]
-        self.last_line = captured[0].strip()
+        self.report = captured[0]
 
     @functools.cached_property
     def program(self):

@@ -94,14 +94,14 @@ def test_the_gpt_is_independent_in_its_samples_and_as_large_as_its_settings_say(
     assert {"aten.scaled_dot_product_attention.default", "aten.linear.default"} <= result.targets()
     # Two embeddings, blocks of 12 matrices of H x H with 13 vectors of H, the last norm, the head.
     assert (f"{64 * 32 + 16 * 32 + 2 * (12 * 32 ** 2 + 13 * 32) + 2 * 32 + 32 * 64:,} parameters"
-            in result.last_line)
+            in result.report)
 
 
 def test_a_tied_gpt_has_one_weight_for_embedding_and_head(export):
     result = export("gpt", "layers=1", "hidden=32", "heads=4", "vocabulary=64", "sequence=16",
                     "tied=true", "dtype=bfloat16", options=["--meta"])
     assert result.code == 0, result.messages
-    assert f"{64 * 32 + 16 * 32 + 12 * 32 ** 2 + 13 * 32 + 2 * 32:,} parameters" in result.last_line
+    assert f"{64 * 32 + 16 * 32 + 12 * 32 ** 2 + 13 * 32 + 2 * 32:,} parameters" in result.report
     assert result.facts["tied"] == [["token_embedding.weight", "head.weight"]]
 
 

@@ -101,8 +101,12 @@ def test_the_file_tells_nothing_about_the_exporting_machine(text):
     assert str(ROOT) not in graph and "stack_trace" not in graph
 
 
-def test_the_last_line_says_what_was_written(export):
+def test_an_export_says_what_was_written_and_what_follows(export):
     result = export("iterative", "width=8")
-    assert result.last_line == (f"wrote {result.path}: 162 parameters in 4 tensors, 7 operators, "
-                                f"{result.path.stat().st_size:,} bytes")
+    exported, written, show, job = result.report.splitlines()
+    assert exported == ("exported   162 parameters in 4 tensors, 7 operators, "
+                        f"{result.path.stat().st_size:,} bytes")
+    assert written == f"written    {result.path}"
+    assert show == f"next       penstock show {result.path}"
+    assert "write a job that names it" in job and "penstock profile" in job
     # 8*8+8 + 8*10+10 = 162

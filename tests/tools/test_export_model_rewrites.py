@@ -111,7 +111,7 @@ def test_a_no_grad_region_stays_without_gradient_and_tied_parameters_stay_tied(e
                                     "self.other.weight = self.linear.weight"))
     assert result.code == 0
     assert "equal the module's" in result.messages
-    assert result.last_line.split(": ")[1].startswith("15 parameters in 3 tensors")
+    assert result.report.startswith("exported   15 parameters in 3 tensors")
 
 
 def test_autocast_becomes_casts(export, user_file):

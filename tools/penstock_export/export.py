@@ -5,6 +5,7 @@ import copy
 import json
 import logging
 import os
+import shlex
 import sys
 import warnings
 
@@ -17,7 +18,8 @@ from .randomness import random_operators
 
 
 def run(source, options, limit=None):
-    """Exports what `source` defines to options.output; returns the line to print.
+    """Exports what `source` defines to options.output; returns what to print: its sizes, and what
+    follows.
 
     `limit` is what to say where the program computes in bfloat16.
     """
@@ -168,6 +170,10 @@ def write(program, facts, path):
     output.write(path, lambda file: torch.export.save(
         program, file, extra_files={"penstock.json": json.dumps(facts, indent=1)}))
     parameters = {id(p): p for p in program.parameters()}.values()
-    return (f"wrote {path}: {sum(p.numel() for p in parameters):,} parameters in "
+    return (f"exported   {sum(p.numel() for p in parameters):,} parameters in "
             f"{len(parameters)} tensors, {len(programs.operators(program))} operators, "
-            f"{os.path.getsize(path):,} bytes")
+            f"{os.path.getsize(path):,} bytes\n"
+            f"written    {path}\n"
+            f"next       penstock show {shlex.quote(str(path))}\n"
+            "           write a job that names it (docs/files.md), then: penstock profile job.yaml "
+            "-o profile.json")

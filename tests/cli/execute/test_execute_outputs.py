@@ -82,3 +82,17 @@ def test_the_report_that_cannot_be_printed_is_a_failure(tmp_path):
     assert done.returncode == 1
     assert "standard output cannot be written: No space left on device" in done.stderr
     assert steps_in(tmp_path / "c") == ["step-1"]  # what was trained is kept
+
+
+def test_a_run_names_what_it_wrote_and_what_takes_it(tmp_path):
+    plan, trace, saved = good_plan(tmp_path), tmp_path / "trace.json", tmp_path / "saved"
+    done = execute(plan, "--steps", 1, "--trace", trace, "--save", saved)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(
+        f"written    {trace}, {saved}\n"
+        f"next       penstock simulate {plan} --trace predicted.json\n"
+        f"           penstock compare predicted.json {trace}\n"
+        f"           penstock execute {plan} --resume {saved} --save {saved}\n"
+        f"           penstock export {plan} --format state-dict --checkpoint {saved} "
+        "-o weights.safetensors\n")
+    assert "next" not in execute(plan, "--steps", 1).stdout

@@ -1,17 +1,12 @@
 """penstock show of every kind of file, and how wide reports are on a terminal."""
 
-import fcntl
 import json
-import os
-import pty
-import struct
-import subprocess
-import termios
 
 import pytest
 import yaml
 
 from handing import MODELS, PENSTOCK, ROOT, refused, succeeds
+from terminals import on_terminal
 
 MANIFEST = {"penstock": "checkpoint", "version": 1, "step": 50, "samples": 400, "seed": 7,
             "model_sha256": "ab" * 32, "optimizer": "adamw",
@@ -89,25 +84,6 @@ def test_simulate_names_what_it_wrote_and_what_takes_it(folder):
     assert done.stdout.count("\n") == 1
 
 
-def on_terminal(folder, columns, *words):
-    """What is printed on a terminal of so many columns."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    with subprocess.Popen([str(PENSTOCK), *map(str, words)], cwd=folder, stdout=theirs,
-                          stderr=subprocess.PIPE, env={**os.environ, "NO_COLOR": "1"}) as process:
-        os.close(theirs)
-        text = b""
-        try:
-            while chunk := os.read(ours, 65536):
-                text += chunk
-        except OSError:  # the terminal has ended
-            pass
-        errors = process.stderr.read()
-    os.close(ours)
-    assert process.returncode == 0, errors
-    return text.decode().replace("\r\n", "\n")
-
-
 STUDY = ["simulate", "--schedule", "zb-h1", "--ranks", "24", "--microbatches", "32", "--forward",
          "1ms", "--backward-input", "1ms", "--backward-weight", "1ms", "--saved", "1MB",
          "--saved-weight", "1MB", "--message", "1MB", "--latency", "10us"]
@@ -129,7 +105,7 @@ def test_no_line_of_a_report_is_wider_than_the_terminal(folder):
                   "--verbose", "-o", "again.json"],
                  ["export", "plan.yaml", "--format", "torch-csv", "-o", "again.csv"]]
     for command in commands:
-        text = on_terminal(folder, 80, *command).split("\nnext  ")[0]
+        text = on_terminal(80, PENSTOCK, *command, cwd=folder).split("\nnext  ")[0]
         wide = [line for line in text.splitlines() if len(line) > 80 and "/" not in line]
         assert not wide, (command, wide)
 
@@ -141,3 +117,10 @@ def test_the_first_sixteen_ranks_are_shown_and_how_many_more_there_are(folder):
     assert len(rows) == 16
     text = succeeds(folder, *STUDY, "--verbose").stdout
     assert "more (--verbose)" not in text and "\n    23  23 " in text
+
+
+def test_columns_that_do_not_fit_follow_below_beside_the_first_one(folder):
+    lines = on_terminal(60, PENSTOCK, *STUDY, cwd=folder).splitlines()
+    headings = [line for line in lines if line.startswith("  rank ")]
+    assert len(headings) == 2 and "busy" in headings[0] and "busy" not in headings[1]
+    assert sum(line.startswith("    15  ") for line in lines) == 2

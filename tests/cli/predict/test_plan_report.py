@@ -1,35 +1,14 @@
 """What penstock plan prints: a short summary that fits its terminal, and what comes next."""
 
-import fcntl
 import os
-import pty
 import re
 import shlex
-import struct
-import subprocess
-import termios
 
 import pytest
 import yaml
 
 from planning import PENSTOCK, make_profile, plan, run
-
-
-def on_terminal(columns, *command):
-    """All that a command writes to a terminal of so many columns, standard error included."""
-    leader, follower = pty.openpty()
-    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    process = subprocess.Popen(list(map(str, command)), stdout=follower, stderr=follower)
-    os.close(follower)
-    text = b""
-    try:
-        while part := os.read(leader, 65536):
-            text += part
-    except OSError:  # the other end is closed
-        pass
-    os.close(leader)
-    assert process.wait(timeout=60) == 0, text.decode()
-    return text.decode()
+from terminals import on_terminal
 
 
 def test_the_summary_is_short_and_verbose_has_the_tables(tmp_path):
@@ -108,8 +87,8 @@ def test_fastest_takes_what_a_simpler_plan_left(tmp_path):
 
 def test_whole_modules_are_not_divided(tmp_path):
     profile = make_profile(tmp_path, "transformer-text")
-    done = plan(tmp_path, profile, "--ranks", 3, "--data-parallel", 1, "--whole-modules", "layers.*",
-                "--fastest")
+    done = plan(tmp_path, profile, "--ranks", 3, "--data-parallel", 1,
+                "--whole-modules", "layers.*", "--fastest")
     assert done.returncode == 0, done.stderr
     stages = yaml.safe_load((tmp_path / "plan.yaml").read_text())["stages"]
     assert len(stages) > 1
