@@ -47,8 +47,8 @@ def plan(profile_path, *options, repeat=1):
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(repeat):
             begin = time.perf_counter()
-            text = run(PENSTOCK, "plan", profile_path, "-o", Path(folder) / "plan.yaml", *options,
-                       timeout=TIMEOUT_S)
+            text = run(PENSTOCK, "plan", profile_path, "-o", Path(folder) / "plan.yaml", "--fastest",
+                       "--verbose", *options, timeout=TIMEOUT_S)
             seconds.append(time.perf_counter() - begin)
     searched = re.search(r"searched +(\d+)?.* on \d+ ranks: (\d+) layouts?, \d+ looked into, (\d+)",
                          text)
@@ -56,10 +56,10 @@ def plan(profile_path, *options, repeat=1):
     return {"seconds": statistics.median(seconds), "units": searched[1] or "given",
             "layouts": searched[2], "simulated": searched[3],
             "step": re.search(r"^step +([\d.]+ \w+)", text, re.M)[1],
-            "gap": re.search(r"this one is ([\d.]+) % above", text)[1],
+            "gap": re.search(r"the plan is ([\d.]+) % above", text)[1],
             "binds": binding[1] if binding else "-",
             "plan": re.search(r"^plan +(.*)", text, re.M)[1],
-            "complete": "yes" if "search     complete" in text else "no"}
+            "complete": "yes" if "every other plan was simulated" in text else "no"}
 
 
 def growth(profiles, repeat):

@@ -125,7 +125,8 @@ std::string proof(const Planned& planned) {
 
 /// What relaxation alone says.
 std::string bound(const Planned& planned) {
-  std::string text = fmt::format("{} by relaxation alone", format_seconds(planned.lower_bound_s));
+  std::string text = fmt::format("{} by relaxation alone, the plan is {:.2f} % above",
+                                 format_seconds(planned.lower_bound_s), 100 * planned.gap());
   if (format_seconds(planned.split_bound_s) != format_seconds(planned.lower_bound_s))
     text += fmt::format("; {} for this split, schedule and number of microbatches",
                         format_seconds(planned.split_bound_s));
