@@ -49,7 +49,7 @@ void add_count(CLI::App& app, const std::string& flag, std::optional<Number>& va
 
 /// An option whose text the command itself parses; `type` says what it is.
 inline CLI::Option* add_text(CLI::App& app, const std::string& flag, std::string& value,
-                      const std::string& type, const std::string& help) {
+                             const std::string& type, const std::string& help) {
   return app.add_option(flag, value, help)->type_name(type);
 }
 
