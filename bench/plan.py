@@ -47,8 +47,8 @@ def plan(profile_path, *options, repeat=1):
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(repeat):
             begin = time.perf_counter()
-            text = run(PENSTOCK, "plan", profile_path, "-o", Path(folder) / "plan.yaml", "--fastest",
-                       "--verbose", *options, timeout=TIMEOUT_S)
+            text = run(PENSTOCK, "plan", profile_path, "--fastest", "--verbose",
+                       "-o", Path(folder) / "plan.yaml", *options, timeout=TIMEOUT_S)
             seconds.append(time.perf_counter() - begin)
     searched = re.search(r"searched +(\d+)?.* on \d+ ranks: (\d+) layouts?, \d+ looked into, (\d+)",
                          text)
