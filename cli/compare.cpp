@@ -61,8 +61,35 @@ std::map<Key, const TimelineEvent*> by_action(const Trace& trace, const std::str
       "Compare traces of the same plan: simulate --trace and execute --trace of it.");
 }
 
+int rank_count(const Timeline& timeline) {
+  int ranks = 0;
+  for (const TimelineEvent& event : timeline) ranks = std::max(ranks, event.rank + 1);
+  return ranks;
+}
+
+/// `simulate` predicts one replica, which the others are to equal; ranks are numbered replica after
+/// replica.
+void repeat(Trace& trace, int replicas) {
+  const int ranks = rank_count(trace.timeline);
+  const auto repeat_all = [&](auto& items, auto&& key) {
+    const auto one = items;
+    for (int replica = 1; replica < replicas; ++replica) {
+      for (auto item : one) {
+        item.rank += replica * ranks;
+        items.push_back(item);
+      }
+    }
+    std::ranges::stable_sort(items, {}, key);
+  };
+  repeat_all(trace.timeline, [](const TimelineEvent& e) { return std::pair(e.start_s, e.rank); });
+  repeat_all(trace.memory, [](const MemorySample& s) { return std::pair(s.time_s, s.rank); });
+}
+
 Joined join(const CompareOptions& options) {
   Trace predicted = read_trace(options.predicted), measured = read_trace(options.actual);
+  const int ranks = rank_count(predicted.timeline), of_all = rank_count(measured.timeline);
+  const int replicas = ranks > 0 && of_all % ranks == 0 ? of_all / ranks : 1;
+  repeat(predicted, replicas);
   const auto expected = by_action(predicted, options.predicted);
   const auto actual = by_action(measured, options.actual);
   for (const auto& [key, event] : actual) {

@@ -146,8 +146,9 @@ int execute(const ExecuteOptions& options) {
     limit_onednn(checked.graph, launcher && launcher->local_rank != 0);
   }
   std::string no_prediction;
-  const auto predicted = predict(checked.plan, checked.graph, checked.slicing, checked.program,
-                                 run->task.cuda_graphs, no_prediction);
+  auto predicted = predict(checked.plan, checked.graph, checked.slicing, checked.program,
+                           run->task.cuda_graphs, no_prediction);
+  if (predicted && options.forward_only) predicted->peak_memory_bytes.clear();  // of training
   std::optional<Listener> listener(std::in_place, checked.plan, run->task, options.trace);
   const Program executed = delay_receives(checked.program);  // as the workers do
   Workers workers(run->workers, [&](int rank, int position) {

@@ -75,7 +75,9 @@ std::map<int, at::Tensor> MicrobatchActions::outputs() const {
   std::map<int, at::Tensor> joined;
   for (const auto& [output, parts] : outputs_) {
     std::vector<at::Tensor> ordered;
-    for (const auto& [microbatch, part] : parts) ordered.push_back(part);
+    for (const auto& [microbatch, part] : parts) {
+      ordered.push_back(part.dim() == 0 ? part.reshape({1}) : part);  // a loss: one of each
+    }
     joined[output] = at::cat(ordered);
   }
   return joined;

@@ -80,11 +80,21 @@ void check_flag(const CLI::App& command, const std::string& word) {
                    cure_for(flag, known, command));
 }
 
+/// Refuses a flag in the place of a value, which CLI11 would take for it.
+void check_value(const CLI::App& command, const std::string& flag, const std::string& value) {
+  const CLI::Option* option = command.get_option_no_throw(flag);
+  if (!flag.starts_with('-') || !option || option->get_items_expected_min() == 0) return;
+  if (!value.starts_with("--") || !command.get_option_no_throw(value)) return;
+  throw InputError(flag, fmt::format("no value, but another flag: {}", value),
+                   "Give one; is a variable not set?");
+}
+
 /// The command that the words name, or `app` where they begin with a flag or are none.
 CLI::App& check_words(CLI::App& app, const std::vector<std::string>& words) {
   CLI::App* command = &app;
   if (!words.empty() && !words[0].starts_with('-')) command = &command_named(app, words[0]);
   for (const std::string& word : words) check_flag(*command, word);
+  for (size_t i = 1; i < words.size(); ++i) check_value(*command, words[i - 1], words[i]);
   return *command;
 }
 

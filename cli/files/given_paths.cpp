@@ -60,6 +60,14 @@ struct ReadFile {
   std::string shown;
 };
 
+/// Tensors that PyTorch alone reads would be taken for text.
+void check_data(const fs::path& path, const std::string& taker) {
+  const FileKind kind = file_kind(path);
+  const bool text = kind != FileKind::model && kind != FileKind::torch_save &&
+                    kind != FileKind::folder && kind != FileKind::checkpoint;
+  if (!text) require_kind(path, taker, {FileKind::safetensors});
+}
+
 /// The input and what it names, each of the kind that belongs there.
 std::vector<ReadFile> read_files(const std::string& command, const GivenPath& input) {
   std::error_code none;
@@ -70,6 +78,7 @@ std::vector<ReadFile> read_files(const std::string& command, const GivenPath& in
   for (const NamedFile& file : named_files(input.path)) {
     const std::string taker = fmt::format("`{}` in {}", file.key, input.path);
     if (file.kind != FileKind::other) require_kind(file.path, taker, {file.kind});
+    if (file.kind == FileKind::other) check_data(file.path, taker);
     files.push_back({file.path, fmt::format("{}, {}", file.path.string(), taker)});
   }
   return files;

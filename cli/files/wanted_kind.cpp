@@ -1,6 +1,7 @@
 #include "cli/files/wanted_kind.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -49,10 +50,36 @@ std::string cure(FileKind wanted, FileKind given, const std::string& path) {
                  ? fmt::format("Give its folder: {}", fs::path(path).parent_path().string())
                  : fmt::format("Make one: penstock execute {} --save DIR",
                                of(FileKind::plan, "plan.yaml"));
+    case FileKind::safetensors:
+      return "Save its tensors with safetensors.torch.save_file; data may also be texts and .bin.";
     case FileKind::cluster: return "Write one (docs/files.md); configs/clusters has examples.";
     case FileKind::device: return "Write one (docs/files.md); configs/devices has examples.";
     default: return "";
   }
+}
+
+bool is_among(FileKind kind, const std::vector<FileKind>& kinds) {
+  return std::ranges::find(kinds, kind) != kinds.end();
+}
+
+/// Of several kinds the first, unless the file is a part of another, or `show` has it.
+std::string cure(const std::vector<FileKind>& wanted, FileKind given, const std::string& path) {
+  if (given == FileKind::manifest && is_among(FileKind::checkpoint, wanted)) {
+    return cure(FileKind::checkpoint, given, path);
+  }
+  if (given == FileKind::page && wanted.size() > 2) return "Open it in a browser.";
+  return cure(wanted.front(), given, path);
+}
+
+/// `a job`, `a job or a plan`, `a job, a plan or a trace`.
+std::string names(const std::vector<FileKind>& kinds) {
+  std::vector<std::string> list;
+  for (const FileKind kind : kinds) {
+    if (kind != FileKind::folder) list.push_back(name(kind));
+  }
+  const std::string last = list.back();
+  list.pop_back();
+  return list.empty() ? last : fmt::format("{} or {}", fmt::join(list, ", "), last);
 }
 
 }  // namespace
@@ -83,13 +110,10 @@ std::string name(FileKind kind) {
 void require_kind(const fs::path& path, const std::string& taker,
                   const std::vector<FileKind>& wanted) {
   const FileKind given = file_kind(path);
-  if (given == FileKind::other || std::ranges::find(wanted, given) != wanted.end()) return;
-  std::string names;
-  for (const FileKind kind : wanted) {
-    if (kind != FileKind::folder) names += (names.empty() ? "" : " or ") + name(kind);
-  }
-  throw InputError(path.string(), fmt::format("is {}; {} takes {}", name(given), taker, names),
-                   cure(wanted.front(), given, path.string()));
+  if (given == FileKind::other || is_among(given, wanted)) return;
+  throw InputError(path.string(),
+                   fmt::format("is {}; {} takes {}", name(given), taker, names(wanted)),
+                   cure(wanted, given, path.string()));
 }
 
 }  // namespace penstock::cli

@@ -13,7 +13,7 @@ namespace penstock::cli {
 
 struct Predicted {
   double step_s = 0;
-  std::vector<int64_t> peak_memory_bytes;  // per rank
+  std::vector<int64_t> peak_memory_bytes;  // per rank of a replica; empty: not known
   Probe probe;                             // of the profile
 };
 

@@ -53,6 +53,7 @@ Study plan_study(Plan plan, const SimulateOptions& options) {
   if (needs_adaptive(plan)) plan.generated = adaptive_program(plan, slicing, inputs);
   Study study;
   study.title = title(plan.path, options, overrides);
+  study.replicas = plan.data_parallel;
   study.program = lowered_program(plan, slicing);
   study.costs = std::move(inputs.costs);
   study.network = std::move(inputs.network);

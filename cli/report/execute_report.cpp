@@ -36,8 +36,10 @@ double ExecuteResult::spread_s() const {
   return times[times.size() * 3 / 4] - times[times.size() / 4];
 }
 
-double ExecuteResult::slowdown(const Predicted& predicted) const {
-  return (probe.gemm_s + probe.copy_s) / (predicted.probe.gemm_s + predicted.probe.copy_s);
+std::optional<double> ExecuteResult::slowdown(const Predicted& predicted) const {
+  const double predicted_s = predicted.probe.gemm_s + predicted.probe.copy_s;
+  if (predicted_s <= 0) return std::nullopt;
+  return (probe.gemm_s + probe.copy_s) / predicted_s;
 }
 
 StepProgress::StepProgress(const Plan& plan, int64_t first_step, int64_t steps)
@@ -78,8 +80,12 @@ nlohmann::json report_json(const ExecuteResult& result, const std::optional<Pred
   if (!result.cuda_graphs.empty()) json["cuda_graphs"] = result.cuda_graphs;
   if (!predicted) return json;
   json["predicted_step_s"] = predicted->step_s;
-  json["predicted_scaled_step_s"] = predicted->step_s * result.slowdown(*predicted);
-  json["predicted_peak_memory_bytes"] = predicted->peak_memory_bytes;
+  if (const std::optional<double> slowdown = result.slowdown(*predicted)) {
+    json["predicted_scaled_step_s"] = predicted->step_s * *slowdown;
+  }
+  if (!predicted->peak_memory_bytes.empty()) {
+    json["predicted_peak_memory_bytes"] = predicted->peak_memory_bytes;
+  }
   return json;
 }
 
@@ -94,27 +100,41 @@ std::string describe(const GraphsUsed& graphs) {
   return text;
 }
 
+/// Fewer steps than warm one up leave the last alone.
+std::string how_measured(const ExecuteResult& result) {
+  const auto steps = static_cast<int64_t>(result.step_s.size());
+  if (steps <= kWarmUpSteps) {
+    return fmt::format("the last step, warming up; {} and more give a median", kWarmUpSteps + 2);
+  }
+  return fmt::format("median after {} steps, spread {}", kWarmUpSteps,
+                     format_seconds(result.spread_s()));
+}
+
 }  // namespace
 
 std::string report_text(const ExecuteResult& result, const std::optional<Predicted>& predicted,
                         const std::string& why_not_predicted, int columns) {
   const double measured = result.measured_step_s();
   std::string text =
-      fmt::format("step time: measured {} (median after {} steps, spread {})\n",
-                  format_seconds(measured), kWarmUpSteps, format_seconds(result.spread_s()));
+      fmt::format("step time: measured {} ({})\n", format_seconds(measured), how_measured(result));
   if (predicted) {
-    const double scaled = predicted->step_s * result.slowdown(*predicted);
-    text += fmt::format("           predicted {} ({:+.1f} %), scaled by the probe {} ({:+.1f} %)\n",
-                        format_seconds(predicted->step_s), 100 * (predicted->step_s / measured - 1),
-                        format_seconds(scaled), 100 * (scaled / measured - 1));
+    const auto beside_measured = [&](double step_s) {
+      return fmt::format("{} ({:+.1f} %)", format_seconds(step_s), 100 * (step_s / measured - 1));
+    };
+    text += "           predicted " + beside_measured(predicted->step_s);
+    if (const std::optional<double> slowdown = result.slowdown(*predicted)) {
+      text += ", scaled by the probe " + beside_measured(predicted->step_s * *slowdown);
+    }
+    text += "\n";
   } else {
     text += labelled("", "no prediction: " + why_not_predicted, columns);
   }
   for (size_t rank = 0; rank < result.peak_memory_bytes.size(); ++rank) {
     const auto peak = static_cast<double>(result.peak_memory_bytes[rank]);
     text += fmt::format("rank {}: peak memory measured {}", rank, format_bytes(peak));
-    if (predicted && rank < predicted->peak_memory_bytes.size()) {
-      const auto said = static_cast<double>(predicted->peak_memory_bytes[rank]);
+    if (predicted && !predicted->peak_memory_bytes.empty()) {  // of one replica
+      const auto& peaks = predicted->peak_memory_bytes;
+      const auto said = static_cast<double>(peaks[rank % peaks.size()]);
       text +=
           fmt::format(", predicted {} ({:+.1f} %)", format_bytes(said), 100 * (said / peak - 1));
     }

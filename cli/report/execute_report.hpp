@@ -32,8 +32,9 @@ struct ExecuteResult {
   /// Median and interquartile range of the steps after the warm-up.
   double measured_step_s() const;
   double spread_s() const;
-  /// How much slower this machine computes now than when it was profiled.
-  double slowdown(const Predicted& predicted) const;
+  /// How much slower this machine computes now than when it was profiled; nothing where an estimate
+  /// was, which has no probe.
+  std::optional<double> slowdown(const Predicted& predicted) const;
 };
 
 /// Throws nlohmann::json::exception.

@@ -113,10 +113,12 @@ void add_explanation(nlohmann::ordered_json& json, const Explanation& explanatio
 std::string simulation_summary(const Study& study, const Simulation& simulation,
                                const Explanation* explanation, ReportStyle style) {
   const Program& program = study.program;
-  const std::string title =
-      fmt::format("{}: {}, {}, {}", study.title, format_number(program.rank_count(), "rank"),
-                  format_number(program.stage_count(), "stage"),
-                  format_number(program.microbatches, "microbatch"));
+  const std::string replicas =
+      study.replicas > 1 ? fmt::format("1 of {} replicas, ", study.replicas) : "";
+  const std::string title = fmt::format("{}: {}{}, {}, {}", study.title, replicas,
+                                        format_number(program.rank_count(), "rank"),
+                                        format_number(program.stage_count(), "stage"),
+                                        format_number(program.microbatches, "microbatch"));
   const std::string bubble = fmt::format("{:.1f} %{}", 100 * simulation.bubble,
                                          explanation ? bubble_parts(simulation, *explanation) : "");
   const std::string not_explained =

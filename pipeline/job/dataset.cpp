@@ -112,6 +112,19 @@ std::vector<int64_t> sample_shape(const Value& value, const std::string& model) 
   return shape;
 }
 
+/// A target is a row of a file, whose size no microbatch changes.
+void check_sample_size(const Value& output, const std::string& model) {
+  for (size_t i = 1; i < output.shape.size(); ++i) {
+    if (!output.shape[i].depends_on_batch()) continue;
+    throw InputError(model,
+                     fmt::format("dimension {} of its output `{}` depends on the batch ({}), so no "
+                                 "target can be saved for a sample",
+                                 i, output.name, output.shape[i].str()),
+                     "Compute the loss in the model and give `loss: output`, or fix the batch: "
+                     "tools/export_model.py --static.");
+  }
+}
+
 ExpectedSample expected_target(const Job& job, const Graph& model) {
   const std::optional<ValueId> output = model.first_output();
   if (!output) {
@@ -119,6 +132,7 @@ ExpectedSample expected_target(const Job& job, const Graph& model) {
                      "Return the prediction first.");
   }
   const Value& value = model.values[*output];
+  check_sample_size(value, model.path);
   ExpectedSample target{kTarget, value.dtype, sample_shape(value, model.path), std::nullopt};
   if (job.loss == Loss::cross_entropy) {
     if (target.shape.empty()) {

@@ -123,3 +123,8 @@ def test_a_refused_export_leaves_the_old_file_alone(export, user_file):
     before = good.path.read_bytes()
     assert export(user_file("x.mul_(2)\nreturn self.linear(x)")).code == 2
     assert good.path.read_bytes() == before
+
+
+def test_a_size_that_the_code_makes_a_number_is_told_with_what_keeps_it_free(export, user_file):
+    refused(export(user_file("return self.linear(x) + torch.ones(len(x), 1)")), "len(x)",
+            "x.shape[0] does not", "--static")

@@ -29,6 +29,13 @@ FIXED_SIZES = ("Sizes and branches must not depend on the values of tensors: com
                "weights, as configs/models/moe.py lets every expert see every token.")
 
 
+def batch_cure(error):
+    cure = "\n  If the batch is what cannot vary, --static fixes it."
+    if "specialized it to be a constant" not in str(error):
+        return cure
+    return "\n  len(x) and int(…) of a size fix it in the code; x.shape[0] does not." + cure
+
+
 def export(model, args, kwargs, options):
     """The program of `model` in functional form, as the options `static` and `decompose` say."""
     static = options.static
@@ -45,7 +52,7 @@ def export(model, args, kwargs, options):
         raise UserError(f"torch.export cannot export the model: {reason(error, 200)}\n  "
                         f"{FIXED_SIZES}") from error
     except Exception as error:
-        cure = "" if static else "\n  If the batch is what cannot vary, --static fixes it."
+        cure = "" if static else batch_cure(error)
         raise UserError(f"torch.export cannot export the model: {reason(error)}{cure}") from error
     if options.decompose:
         program = custom.replace(program, graph_modules)

@@ -239,3 +239,26 @@ def test_dropout_gives_the_same_losses_on_one_two_and_four_ranks(tmp_path):
         losses.append(execute_json(plan)["losses"])
     assert losses[1] == pytest.approx(losses[0], rel=FLOAT32)
     assert losses[2] == pytest.approx(losses[0], rel=FLOAT32)
+
+
+@any_device
+def test_an_estimate_has_no_probe_to_scale_by_and_predicts_the_memory_of_every_replica(tmp_path):
+    model = model_path("pippy")
+    profile = synthetic_profile(tmp_path, model, 16, 4)
+    costs = json.loads(profile.read_text())
+    costs["probe"] = {"gemm_s": 0, "copy_s": 0, "spread": 0}
+    profile.write_text(json.dumps(costs))
+    plan = write_plan(tmp_path, model, vectors(tmp_path, "x", 512, torch.float32), [""], 2, 4,
+                      data_parallel=2, profile={"path": str(profile)})
+    text = execute(plan, "--steps", 2).stdout
+    assert "(the last step, warming up; 5 and more give a median)" in text
+    assert "inf" not in text and "scaled by the probe" not in text
+    assert re.search(r"^ +predicted [0-9.]+ .?s \(", text, re.MULTILINE)
+    assert [line.count("predicted") for line in text.splitlines()
+            if line.startswith("rank ")] == [1, 1]
+    run = execute_json(plan, "--steps", 2)
+    assert run["predicted_step_s"] > 0 and run["predicted_scaled_step_s"] is None
+    assert "median after 3 steps" in execute(plan, "--steps", 5).stdout
+    outputs = execute(plan, "--steps", 1, "--forward-only", "--output", tmp_path / "o.safetensors")
+    assert "peak memory measured" in outputs.stdout
+    assert "MiB, predicted" not in outputs.stdout  # which is that of training

@@ -123,3 +123,18 @@ def test_a_cut_model_is_still_a_model(folder):
     model = folder / "model.pt2"
     model.write_bytes(model.read_bytes()[:20000])
     refused(folder, "show", "model.pt2", says=["no complete .pt2"])
+
+
+@pytest.mark.parametrize("given, cure", [
+    ("saved/step-50/manifest.json", "Give its folder: saved/step-50\n"),
+    ("page.html", "Open it in a browser.\n")])
+def test_show_says_what_to_do_with_a_file_that_it_does_not_show(folder, given, cure):
+    refused(folder, "show", given, says=["show takes a model, a job, ", cure])
+
+
+@pytest.mark.parametrize("data", ["weights.pt", "model.pt2", "saved"])
+def test_tensors_that_pytorch_alone_reads_are_not_taken_for_text(folder, data):
+    job = folder / "job.yaml"
+    job.write_text(job.read_text().replace("data.safetensors", data) + "sequence: 8\n")
+    refused(folder, "profile", "job.yaml", "-o", "x",
+            says=[f"{KINDS[data]}; `data` in job.yaml takes a .safetensors", "save_file"])

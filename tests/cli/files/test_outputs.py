@@ -125,6 +125,15 @@ def test_an_empty_path_is_a_mistake(folder, words):
     refused(folder, *words, says=["an empty", "is a variable not set?"])
 
 
+@pytest.mark.parametrize("words, flag, other", [
+    (["plan", "profile.json", "--whole-modules", "--fastest", "-o", "x"], "--whole-modules",
+     "--fastest"),
+    (["plan", "profile.json", "-o", "--verbose"], "-o", "--verbose"),
+    (["simulate", "plan.yaml", "--trace", "--html", "x"], "--trace", "--html")])
+def test_a_flag_in_the_place_of_a_value_is_a_mistake(folder, words, flag, other):
+    refused(folder, *words, says=[f"{flag}: no value, but another flag: {other}\n"])
+
+
 def test_a_symbolic_link_is_written_through(folder):
     for target in (folder / "sub" / "new.json", folder / "sub" / "old.json"):
         target.parent.mkdir(exist_ok=True)

@@ -1,5 +1,6 @@
 """penstock compare: where two timelines of one plan differ."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -102,3 +103,18 @@ def test_traces_of_different_plans_are_refused(tmp_path):
     done = run("compare", trace(tmp_path / "two.json"), trace(tmp_path / "three.json", ranks=3))
     assert done.returncode == 2
     assert "never runs" in done.stderr and "same plan" in done.stderr
+
+
+def test_each_replica_is_compared_with_the_prediction_of_one(tmp_path):
+    predicted = trace(tmp_path / "predicted.json")
+    actual = json.loads(trace(tmp_path / "actual.json", forward="1.5ms").read_text())
+    events = actual["penstock"]["events"]
+    events += [[rank + 2, *event] for rank, *event in events]
+    (tmp_path / "actual.json").write_text(json.dumps(actual))
+    done = run("compare", predicted, tmp_path / "actual.json", "--html", tmp_path / "page.html")
+    assert done.returncode == 0, done.stderr
+    busy = [line.split() for line in done.stdout.split("Ranks")[1].splitlines()]
+    one = "6.00 ms 7.00 ms -14.3 %".split()
+    assert [row[1:7] for row in busy if row[:1] in (["0"], ["1"], ["2"], ["3"])][:4] == [one] * 4
+    assert ["F", "8", "1.00", "ms", "1.50", "ms"] in [
+        line.split()[:6] for line in done.stdout.splitlines()]

@@ -73,6 +73,16 @@ def test_replicas_count_among_the_ranks_of_a_cluster(planned):
     assert "4 ranks" in refused(planned)
 
 
+def test_a_plan_of_replicas_says_that_one_of_them_is_simulated(planned):
+    text = planned.read_text()
+    assert " replicas" not in run(planned).stdout
+    microbatches = int(text.split("microbatches: ")[1].split("\n")[0])
+    text = text.replace("data_parallel: 1", "data_parallel: 2", 1)
+    planned.write_text(text.replace(f"microbatches: {microbatches}",
+                                    f"microbatches: {microbatches // 2}", 1))
+    assert "plan.yaml: 1 of 2 replicas, 2 ranks, 2 stages, " in run(planned).stdout
+
+
 def test_a_cluster_that_is_too_small_is_refused(planned):
     (planned.parent / "small.yaml").write_text("penstock: cluster\nranks: 1\n")
     planned.write_text(planned.read_text() + "cluster: {path: small.yaml}\n")

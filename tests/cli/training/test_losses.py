@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from pipelines import (PENSTOCK, ROOT, Reference, any_device, assert_trains_as, execute,
+from pipelines import (PENSTOCK, ROOT, Reference, any_device, assert_trains_as, execute, load_file,
                        model_path, needs_backend, save_file, torch, write_plan)
 
 sys.path.insert(0, str(ROOT / "tools"))
@@ -167,3 +167,18 @@ def test_bce_with_logits_trains_as_in_pytorch(tmp_path, begins, more):
     plan = write_plan(tmp_path, model_path("pippy-f64"), tmp_path / "data.safetensors", begins, 2,
                       2, loss="bce_with_logits", steps=STEPS, **more)
     assert_trains_as(Reference(plan), plan, STEPS, FLOAT64)
+
+
+@any_device
+def test_forwards_of_a_model_that_returns_its_loss_give_one_of_each_microbatch(tmp_path, model):
+    path, outputs = model("causal"), tmp_path / "outputs.safetensors"
+    plan = write_plan(tmp_path, path, labelled_data(tmp_path), THREE, 2, 2, loss="output",
+                      data_parallel=2)
+    done = execute(plan, "--forward-only", "--output", outputs, "--steps", 1)
+    assert done.returncode == 0, done.stderr
+    (given,) = load_file(outputs).values()
+    data = load_file(tmp_path / "data.safetensors")
+    losses = [module("causal")(data["tokens"][first:first + 2], data["labels"][first:first + 2])
+              for first in range(0, 8, 2)]  # the last is nan, as it has no targets
+    torch.testing.assert_close(given, torch.stack(losses).detach(), rtol=FLOAT64, atol=0,
+                               equal_nan=True)
