@@ -25,6 +25,9 @@ namespace {
 
 /// A larger gap to the bound is explained.
 constexpr double explained_gap = 0.02;
+constexpr const char* undivided =
+    "the model is one unit, which is not divided: its ranks can only be replicas; --split cuts "
+    "within units";
 /// The share of a step that narrower cuts have to save.
 constexpr double min_gain = 1e-3;
 /// A plan on fewer ranks is named where it is slower by no more than this.
@@ -121,6 +124,8 @@ class Planner {
 
   Planned run() {
     check_coupling(inputs_.model, request_, planned_.warnings);
+    if (chain_.units() == 1 && devices_ > 1 && request_.split.empty())
+      planned_.warnings.push_back(undivided);
     const LayoutSearch search(inputs_, chain_, request_, devices_);
     const SearchResult result = search.run(shown_by(progress_));
     if (!result.best) search.require_some();

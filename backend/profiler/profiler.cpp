@@ -152,8 +152,8 @@ class Profiler {
     if (left_out_.empty()) return;
     std::ranges::sort(left_out_);
     warn(
-        fmt::format("not measured, since it would take longer than --budget {:g}s or {:g} training "
-                    "steps: microbatch {}",
+        fmt::format("not measured, since it would take longer than {:g} s or {:g} training steps "
+                    "(--budget TIME allows more): microbatch {}",
                     request_.effort.seconds, request_.effort.steps, fmt::join(left_out_, ", ")));
   }
 

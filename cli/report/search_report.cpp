@@ -14,6 +14,8 @@ namespace {
 constexpr size_t most_layouts = 12;
 /// Parts of less are not shown.
 constexpr double shown_percent = 0.05;
+/// Of a ranks' time: with so much work nothing keeps them from more.
+constexpr double all_but_nothing = 0.995;
 
 /// The row of one layout.
 std::string best_step(const Searched& one) {
@@ -43,7 +45,7 @@ std::string splits(const Searched& one) {
 std::string searched(const Planned& planned) {
   int64_t simulated = 0;
   for (const Searched& one : planned.searched) simulated += one.simulated;
-  std::string text = planned.manual ? "the split as given" : fmt::format("{} units", planned.units);
+  std::string text = planned.manual ? "the split as given" : format_number(planned.units, "unit");
   text +=
       fmt::format(" on {}: {}, {} looked into, {} simulated",
                   format_number(planned.devices, "rank"), format_number(planned.layouts, "layout"),
@@ -76,8 +78,9 @@ std::string causes(const std::optional<TimeParts>& time) {
                         {"all-reduce", idle.all_reduce_s}});
 }
 
-/// The causes that keep the step from the bound, the largest first.
+/// The causes that keep the step from the bound, the largest first; "" where next to all is work.
 std::string binding(const TimeParts& time) {
+  if (time.work_s > all_but_nothing * time.total_s()) return "";
   std::vector<std::pair<const char*, double>> lost{{"compute", time.lost_to_compute_s()},
                                                    {"memory", time.lost_to_memory_s()},
                                                    {"network", time.lost_to_network_s()},
@@ -156,7 +159,8 @@ std::string search_table(const Planned& planned, int columns) {
 std::string search_conclusion(const Planned& planned, ReportStyle style) {
   std::string text = labelled("proof", proof(planned), style.columns);
   if (style.verbose) text += labelled("bound", bound(planned), style.columns);
-  if (planned.time) text += labelled("binding", binding(*planned.time), style.columns);
+  if (const std::string binds = planned.time ? binding(*planned.time) : ""; !binds.empty())
+    text += labelled("binding", binds, style.columns);
   if (const std::string passed = left(planned); !passed.empty())
     text += labelled("left", passed, style.columns);
   return text;

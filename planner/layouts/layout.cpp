@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/quantity.hpp"
 #include "planner/layouts/arrangement.hpp"
 
 namespace penstock {
@@ -61,7 +62,8 @@ std::string dividing_counts(int64_t batch, int64_t near) {
   if (!counts.empty() && !request.microbatches)
     throw InputError(
         "--schedule",
-        fmt::format("nothing that was asked for runs on {} ranks with {} units", devices, units),
+        fmt::format("nothing that was asked for runs on {} with {}", format_number(devices, "rank"),
+                    format_number(units, "unit")),
         "Leave out --schedule, --stages-per-rank or --data-parallel, or name more cuts "
         "with --split.");
   if (counts.empty())

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "base/quantity.hpp"
 #include "graph/analysis/coupling.hpp"
 #include "graph/cuts/cuts.hpp"
 #include "pipeline/program/schedule.hpp"
@@ -91,7 +92,8 @@ int choose_devices(const PlanRequest& request, const Cluster* cluster, int chain
   if (each > chain_units)
     throw InputError(
         "--stages-per-rank",
-        fmt::format("{} stages, but the model divides into {} units", each, chain_units),
+        fmt::format("{}, but the model divides into {}", format_number(each, "stage"),
+                    format_number(chain_units, "unit")),
         fmt::format("Use at most {}, or name cuts within units with --split.", chain_units));
   return devices;
 }

@@ -3,11 +3,12 @@
 import os
 import re
 import shlex
+import sys
 
 import pytest
 import yaml
 
-from planning import PENSTOCK, make_profile, plan, run
+from planning import PENSTOCK, ROOT, SYNTHETIC, make_profile, plan, run
 from terminals import on_terminal
 
 
@@ -96,3 +97,28 @@ def test_whole_modules_are_not_divided(tmp_path):
     wrong = plan(tmp_path, profile, "--whole-modules", "layer.*")
     assert wrong.returncode == 2
     assert "matches layer.*" in wrong.stderr and "Did you mean" in wrong.stderr
+
+
+SINGLE = """import torch
+class Single(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.only = torch.nn.Linear(8, 4)
+    def forward(self, x):
+        return self.only(x)
+model = Single
+def example_inputs():
+    return {"x": torch.randn(4, 8)}
+"""
+
+
+def test_a_model_of_one_unit_is_said_not_to_be_divided(tmp_path):
+    code, model, profile = (tmp_path / f"single.{end}" for end in ("py", "pt2", "json"))
+    code.write_text(SINGLE)
+    exported = run(sys.executable, ROOT / "tools" / "export_model.py", code, "-o", model)
+    assert exported.returncode == 0, exported.stderr
+    assert run(SYNTHETIC, model, profile, 8, 1, 2, 4).returncode == 0
+    done = plan(tmp_path, profile, "--ranks", 2)
+    assert done.returncode == 0 and "the model is one unit, which is not divided" in done.stderr
+    alone = plan(tmp_path, profile, "--ranks", 1)
+    assert alone.returncode == 0 and alone.stderr == ""
