@@ -138,7 +138,8 @@ def test_without_time_only_the_smallest_sizes_are_measured_and_the_others_named(
     assert done.returncode == 0, done.stderr
     profile = json.loads((tmp_path / "profile.json").read_text())
     assert [size["microbatch"] for size in profile["microbatches"]] == [1, 2, 3, 4]
-    assert "0 s and 27 training steps (--budget TIME sets the seconds): microbatch 6, 12" in done.stderr
+    assert ("to end within 0 s and 27 training steps (--budget TIME sets the seconds): "
+            "microbatch 6, 12") in done.stderr
 
 
 @pytest.mark.parametrize("more", [["--quick"], ["--budget", "1min"]])
