@@ -151,10 +151,10 @@ class Profiler {
   void warn_of_sizes_left_out() {
     if (left_out_.empty()) return;
     std::ranges::sort(left_out_);
-    warn(
-        fmt::format("not measured, since it would take longer than {:g} s or {:g} training steps "
-                    "(--budget TIME allows more): microbatch {}",
-                    request_.effort.seconds, request_.effort.steps, fmt::join(left_out_, ", ")));
+    warn(fmt::format(
+        "not measured, to end within {:g} s and {:g} training steps (--budget TIME sets "
+        "the seconds): microbatch {}",
+        request_.effort.seconds, request_.effort.steps, fmt::join(left_out_, ", ")));
   }
 
   void measure_constants(Subject& subject) {
