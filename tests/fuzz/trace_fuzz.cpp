@@ -9,7 +9,7 @@ using namespace penstock::fuzz;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto trace =
-      accepted("trace.json: ", [&] { return parse_trace(text_of(data, size), "trace.json"); });
+      accepted("trace.json:", [&] { return parse_trace(text_of(data, size), "trace.json"); });
   if (!trace) return 0;
   const Trace again = parse_trace(to_chrome_trace(*trace), "written");
   require(again.title == trace->title && again.timeline == trace->timeline &&
