@@ -87,11 +87,12 @@ std::vector<Searched> rows(const LayoutSearch& search, const SearchResult& resul
     rows.back().chosen = space == result.best->space;
   }
   std::ranges::stable_sort(rows, {}, [](const Searched& one) {
-    return std::tuple(one.best_s == 0, one.best_s == 0 ? one.lower_bound_s : one.best_s,
-                      !one.chosen);
+    return std::pair(one.best_s == 0, one.best_s == 0 ? one.lower_bound_s : one.best_s);
   });
-  std::set<decltype(key(rows.front()))> seen;
-  std::erase_if(rows, [&](const Searched& one) { return !seen.insert(key(one)).second; });
+  std::set<decltype(key(rows.front()))> seen{
+      key(*std::ranges::find(rows, true, &Searched::chosen))};
+  std::erase_if(rows,
+                [&](const Searched& one) { return !one.chosen && !seen.insert(key(one)).second; });
   return rows;
 }
 
@@ -123,7 +124,7 @@ class Planner {
         devices_(choose_devices(request_, cluster, chain_.units())) {}
 
   Planned run() {
-    check_coupling(inputs_.model, request_, planned_.warnings);
+    check_coupling(inputs_.model, analysis_, request_, planned_.warnings);
     if (chain_.units() == 1 && devices_ > 1 && request_.split.empty())
       planned_.warnings.push_back(undivided);
     const LayoutSearch search(inputs_, chain_, request_, devices_);
@@ -192,15 +193,13 @@ class Planner {
   void simplify(const LayoutSearch& search, const FoundSplit& best) {
     const SimplestSearch simpler(inputs_, chain_, request_, devices_, search);
     const PipelineLayout& layout = search.layouts()[best.space];
-    const Complexity complexity = simpler.complexity(layout, planned_.slicing);
     const double max_s = search.weight(layout) * planned_.simulation.makespan_s;
-    const auto found =
-        simpler.run(complexity, max_s * (1 + request_.tolerance), simpler_shown_by(progress_));
+    const auto found = simpler.run(simpler.complexity(layout, planned_.slicing),
+                                   max_s * (1 + request_.tolerance), simpler_shown_by(progress_));
     if (!found) return;
     const auto fastest = std::ranges::find(planned_.searched, true, &Searched::chosen);
     fastest->chosen = false;
     fastest->best_s = planned_.simulation.makespan_s;
-    fastest->divided_modules = complexity.divided_modules;
     planned_.fastest = *fastest;
     conclude(*found->search, found->split);
     Searched chosen = row(*found->search, found->split.space, found->space);

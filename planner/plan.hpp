@@ -19,11 +19,9 @@ namespace penstock {
 
 /// One layout that was looked at.
 struct Searched {
-  bool chosen = false;
+  bool chosen = false;  // the plan is of this one
   std::string schedule;
   bool branches = false;  // its splits are along the model's branches
-  int divided_modules =
-      0;  // of the best split of a plan that was left: the most that a stage begins inside of
   int ranks = 1, stages_per_rank = 1;
   int64_t data_parallel = 1, microbatches = 1, microbatch = 1;
   int64_t splits = 0, simulated = 0;  // in the space; actually simulated

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t most_layouts = 12;
 /// Parts of less are not shown.
 constexpr double shown_percent = 0.05;
-/// Of a ranks' time: with so much work nothing keeps them from more.
+/// A share of the ranks' time: where more of it is work, nothing keeps the step from its bound.
 constexpr double all_but_nothing = 0.995;
 
 /// The row of one layout.

@@ -67,20 +67,16 @@ LayoutSpace::LayoutSpace(const LayoutContext& context, const PipelineLayout& lay
   splits_ = layout_splits(context, layout, placement_, limit_, std::move(costs));
 }
 
-std::vector<std::vector<int>> LayoutSpace::proposals() const {
+std::vector<int> LayoutSpace::proposal(int number) const {
   if (layout_.branches) return {};
-  std::vector<std::vector<int>> proposals{
-      even_split(load_, placement_.rank_of_stage, layout_.speeds())};
-  if (!limit_.any()) return proposals;
+  if (number == 0) return even_split(load_, placement_.rank_of_stage, layout_.speeds());
+  if (number > 1 || !limit_.any()) return {};
   const StageTable& table = *context_.bytes.at(layout_.measured->microbatch);
-  proposals.push_back(
-      even_memory_split(table.units(), layout_.stages(), [&](int stage, int begin, int end) {
-        const auto s = static_cast<size_t>(stage);
-        const int64_t reserved = limit_.reserved_of(placement_.rank_of_stage[s]);
-        return table.at(begin, end).recomputed(placement_.held[s]) +
-               reserved / layout_.stages_per_rank;
-      }));
-  return proposals;
+  return even_memory_split(table.units(), layout_.stages(), [&](int stage, int begin, int end) {
+    const auto s = static_cast<size_t>(stage);
+    const int64_t reserved = limit_.reserved_of(placement_.rank_of_stage[s]);
+    return table.at(begin, end).recomputed(placement_.held[s]) + reserved / layout_.stages_per_rank;
+  });
 }
 
 RecomputeLevels LayoutSpace::levels(const Slicing& slicing) const {

@@ -24,8 +24,8 @@ class LayoutSpace : public OpenSpace {
   /// recompute.hpp.
   SplitOutcome simulate(const std::vector<int>& begins) override;
 
-  /// Stages of about equal load; ranks of about equal memory.
-  std::vector<std::vector<int>> proposals() const override;
+  /// Stages of about equal load; where memory is limited, of about equal memory.
+  std::vector<int> proposal(int number) const override;
 
   /// Between the layout's ranks.
   const Network& network() const { return inputs_.network; }

@@ -98,9 +98,9 @@ int choose_devices(const PlanRequest& request, const Cluster* cluster, int chain
   return devices;
 }
 
-void check_coupling(const Graph& model, const PlanRequest& request,
+void check_coupling(const Graph& model, const Analysis& analysis, const PlanRequest& request,
                     std::vector<std::string>& warnings) {
-  const std::vector<Coupling> found = couplings(model, analyse(model));
+  const std::vector<Coupling> found = couplings(model, analysis);
   if (!model.batch_coupled && found.empty()) {
     warnings.push_back(
         fmt::format("{} does not say whether the samples of a batch influence each other; if they "

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/analysis/analysis.hpp"
 #include "graph/graph.hpp"
 #include "pipeline/profile/profile.hpp"
 #include "simulator/network/cluster.hpp"
@@ -65,7 +66,7 @@ int choose_devices(const PlanRequest& request, const Cluster* cluster, int chain
 /// Where the samples of a batch influence each other the number of microbatches changes the
 /// training: it is chosen only with leave, and with a warning; likewise a warning where nobody
 /// knows.
-void check_coupling(const Graph& model, const PlanRequest& request,
+void check_coupling(const Graph& model, const Analysis& analysis, const PlanRequest& request,
                     std::vector<std::string>& warnings);
 
 }  // namespace penstock

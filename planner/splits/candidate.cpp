@@ -17,7 +17,11 @@ bool Candidate::waits() const { return result.splits > few_splits; }
 
 Candidate::Step Candidate::advance(const SplitRank* incumbent) {
   if (!result.opened) open();
-  if (!proposals_.empty()) return proposed();
+  if (next_proposal_) {
+    const std::vector<int> begins = opened_->proposal(*next_proposal_);
+    if (!begins.empty()) return proposed(begins);
+    next_proposal_.reset();
+  }
   Step step;
   const int64_t end = effort + round_nodes;
   while (frontier_ && !frontier_->empty() && effort < end) {
@@ -40,10 +44,10 @@ Candidate::Step Candidate::simulated(const std::vector<int>& begins) {
   return step;
 }
 
-Candidate::Step Candidate::proposed() {
-  Step step = simulated(proposals_.back());
-  proposals_.pop_back();
-  if (step.outcome.peak_bytes <= order_.max_bytes) proposals_.clear();
+Candidate::Step Candidate::proposed(const std::vector<int>& begins) {
+  Step step = simulated(begins);
+  ++*next_proposal_;
+  if (step.outcome.peak_bytes <= order_.max_bytes) next_proposal_.reset();
   return step;
 }
 
@@ -56,9 +60,7 @@ void Candidate::open() {
   result.bytes = std::max(result.bytes, splits.min_bytes());
   result.splits = splits.splits();
   frontier_ = std::make_unique<Frontier>(splits, order_);
-  if (!waits()) return;
-  proposals_ = opened_->proposals();
-  std::ranges::reverse(proposals_);
+  if (waits()) next_proposal_ = 0;
 }
 
 }  // namespace penstock

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "planner/splits/search.hpp"
@@ -60,14 +61,14 @@ class Candidate {
 
  private:
   Step simulated(const std::vector<int>& begins);
-  Step proposed();
+  Step proposed(const std::vector<int>& begins);
   void open();
 
   const SearchSpace& space_;
   const SplitOrder order_;
   std::unique_ptr<OpenSpace> opened_;
   std::unique_ptr<Frontier> frontier_;
-  std::vector<std::vector<int>> proposals_;  // still to simulate, the next one last
+  std::optional<int> next_proposal_;  // absent: one fits, or there are no more
 };
 
 }  // namespace penstock

@@ -34,9 +34,9 @@ class OpenSpace {
   virtual ~OpenSpace() = default;
   virtual const SplitSpace& splits() const = 0;
   virtual SplitOutcome simulate(const std::vector<int>& begins) = 0;
-  /// Splits to begin with where there are too many to find a good one by bounds: one after the
-  /// other, until one fits.
-  virtual std::vector<std::vector<int>> proposals() const { return {}; }
+  /// Splits to begin with where there are too many to find a good one by bounds: number 0, 1, …,
+  /// until one fits; empty: no more.
+  virtual std::vector<int> proposal(int) const { return {}; }
 };
 
 /// Spaces are listed in the order that decides ties.

@@ -202,8 +202,8 @@ TEST(Search, BeginsWithProposalsUntilOneFits) {
   class Proposing : public Opened {
    public:
     using Opened::Opened;
-    std::vector<std::vector<int>> proposals() const override {
-      return {{0, 1, 3, 4, 5, 6, 7, 8}, {0, 2, 3, 4, 5, 6, 7, 8}, {0, 3, 4, 5, 6, 7, 8, 9}};
+    std::vector<int> proposal(int number) const override {
+      return {0, 1 + number, 4, 5, 6, 7, 8, 9};
     }
   };
   const SearchSpace space{.memory_limit = INT64_MAX - 1, .open = [&] {
@@ -213,7 +213,9 @@ TEST(Search, BeginsWithProposalsUntilOneFits) {
   const SearchResult result = search_splits({space}, {.effort = 1});
   ASSERT_TRUE(result.best);
   EXPECT_EQ(result.best->begins[1], 2);
+  ASSERT_GE(simulated.size(), 2U);
   EXPECT_EQ(simulated[0][1], 1);
+  EXPECT_EQ(simulated[1][1], 2);
 }
 
 TEST(Search, StopsWhereItWouldKeepTooManyNodes) {
