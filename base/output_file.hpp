@@ -9,9 +9,8 @@
 
 namespace penstock {
 
-/// What `path` names is replaced by `commit`, all at once; a symbolic link stays and its target is
-/// replaced. What is no regular file (a pipe, a terminal, /dev/null, standard output) cannot be
-/// replaced and is written to. Every member throws InputError with the system's reason; without
+/// `commit` replaces the file at `path`, all at once; a symbolic link stays and its target is
+/// replaced. A pipe, a terminal, /dev/null or standard output cannot be replaced and is written to. Every member throws InputError with the system's reason; without
 /// `commit` nothing is left behind.
 class OutputFile {
  public:

@@ -152,7 +152,7 @@ std::string make_header(const std::filesystem::path& path, const std::vector<Hea
   return text;
 }
 
-/// What precedes the tensors.
+/// The header, behind its length.
 void write_header(OutputFile& file, const std::string& header) {
   const uint64_t length = header.size();
   file.write(std::as_bytes(std::span(&length, 1)));

@@ -23,7 +23,7 @@ constexpr size_t max_depth = 32;  // a plan needs 4
 /// lies inside such a text, and nowhere else.
 constexpr std::string_view end_of_file = "\n# (the end of the file)\n";
 
-/// What yaml-cpp's messages mean, for those that people meet.
+/// The meaning of yaml-cpp's messages, of those that people meet.
 struct YamlMistake {
   std::string_view message, problem, cure;
 };

@@ -13,7 +13,7 @@ namespace {
 
 /// Ranks are doubled so often at most.
 constexpr int max_doublings = 6;
-/// Of what the search for a plan may make, for each search for another request.
+/// Each search for another request may make this part of the effort of the search for a plan.
 constexpr int64_t share_of_effort = 8;
 
 struct Found {

@@ -71,7 +71,7 @@ Searched row(const LayoutSearch& search, size_t number, const SearchResult::Spac
           .max_memory_bytes = search.limit(number).max_bytes};
 }
 
-/// What tells layouts apart, but for the order of the devices.
+/// Tells layouts apart, but for the order of their devices.
 auto key(const Searched& one) {
   return std::tuple(one.schedule, one.branches, one.ranks, one.stages_per_rank, one.data_parallel,
                     one.microbatches);

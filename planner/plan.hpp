@@ -60,7 +60,7 @@ struct Planned {
   int devices = 0;                 // that the plan might have used
   int64_t layouts = 0;             // that the request allows
   std::vector<Searched> searched;  // those that the search came to, best first
-  /// Where the plan is a simpler one than the fastest: what that was.
+  /// The fastest plan, where a simpler one was preferred to it.
   std::optional<Searched> fastest;
   /// On fewer ranks: the fastest of these, where it is a little slower.
   std::optional<Searched> fewer_ranks;

@@ -11,7 +11,7 @@ namespace penstock {
 
 namespace {
 
-/// Of the effort that the search for the fastest plan may make.
+/// Its effort is this part of that of the search for the fastest plan.
 constexpr int64_t part_of_effort = 4;
 
 PlanRequest along_the_chain(PlanRequest request) {

@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-/// What makes a plan less simple, the weightier first.
+/// The properties that make a plan less simple, the weightiest first.
 struct Complexity {
   int64_t devices = 1;
   int divided_modules = 0;  // the most that a stage of it begins inside of (module_cuts.hpp)
@@ -27,7 +27,7 @@ class SimplestSearch {
   SimplestSearch(const PlanningInputs& inputs, const ModelChain& chain, const PlanRequest& request,
                  int devices, const LayoutSearch& all);
 
-  /// Of a plan with these begins of stages.
+  /// The complexity of a plan with that slicing.
   Complexity complexity(const PipelineLayout& layout, const Slicing& slicing) const;
 
   struct Found {

@@ -18,7 +18,7 @@ class LossWeights {
   /// `mean`: where the model computes its loss as one. All references outlive it.
   LossWeights(const Graph& graph, const std::optional<MeanLoss>& mean, const Data& data);
 
-  /// Of samples [first, first + count); the weights of parts add up to that of the whole.
+  /// The weight of samples [first, first + count); weights of parts add up to that of the whole.
   double of(int64_t first, int64_t count) const;
 
  private:

@@ -163,7 +163,7 @@ Outcome outcome_of(const std::vector<std::string>& words) try {
   return {1, error.what()};
 }
 
-/// What was printed is lost, on a full disk or a closed pipe; says why.
+/// Says why printed output was lost: a full disk, a closed pipe.
 Outcome lost_output(const Outcome& outcome, int error) {
   return {outcome.status == 0 ? 1 : outcome.status,
           fmt::format("standard output cannot be written: {}", std::strerror(error))};

@@ -29,7 +29,7 @@ class Declared {
   CLI::Option* output(const std::string& flag, std::string& value, const std::string& help,
                       PathUse use = PathUse::output_file);
 
-  /// Those that were given, after parsing.
+  /// The paths that were given, after parsing.
   std::vector<GivenPath> given_paths() const;
 
  private:

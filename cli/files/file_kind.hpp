@@ -1,4 +1,4 @@
-// What a command is given: kinds of files by their content, checks of all paths before it runs.
+// The paths that a command is given: kinds of files by content, checks before it runs.
 //
 // This file tells the kind, never by the file's name.
 #pragma once

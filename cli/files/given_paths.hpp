@@ -8,7 +8,7 @@
 
 namespace penstock::cli {
 
-/// What a command does with a path.
+/// How a command uses a path.
 enum class PathUse { input, output_file, output_folder };
 
 struct GivenPath {

@@ -1,4 +1,4 @@
-// Which files a file names.
+// The files that a file names.
 #pragma once
 
 #include <filesystem>
@@ -15,8 +15,8 @@ struct NamedFile {
   FileKind kind;    // that belongs there; `other`: any
 };
 
-/// Of a plan its job's model and data, its profile, cluster and program; of a job or a profile the
-/// job's; as far as they are there. Throws InputError where `path` cannot be read.
+/// A plan names its job's model and data, its profile, cluster and program; a job or a profile the
+/// job's. As far as they are there. Throws InputError where `path` cannot be read.
 std::vector<NamedFile> named_files(const std::filesystem::path& path);
 
 }  // namespace penstock::cli

@@ -62,7 +62,7 @@ bool is_among(FileKind kind, const std::vector<FileKind>& kinds) {
   return std::ranges::find(kinds, kind) != kinds.end();
 }
 
-/// Of several kinds the first, unless the file is a part of another, or `show` has it.
+/// The cure for the first of several kinds, unless the file is part of another, or `show` has it.
 std::string cure(const std::vector<FileKind>& wanted, FileKind given, const std::string& path) {
   if (given == FileKind::manifest && is_among(FileKind::checkpoint, wanted)) {
     return cure(FileKind::checkpoint, given, path);

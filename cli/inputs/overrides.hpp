@@ -16,7 +16,7 @@ namespace penstock::cli {
 class Overrides {
  public:
   Overrides() = default;
-  /// Of `KEY=VALUE` each. Throws InputError for another form, a key that is none or given twice.
+  /// Takes `KEY=VALUE`s. Throws InputError for another form, an unknown key, a key given twice.
   explicit Overrides(const std::vector<std::string>& given);
 
   // Each takes the place of the keys that belong there and throws InputError, place `--set KEY`,

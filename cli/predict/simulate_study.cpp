@@ -228,7 +228,7 @@ void put_on_cluster(const SimulateOptions& options, const Program& program, Stud
   if (options.memory.empty()) study.memory = cluster_memory(cluster, ranks, 1);
 }
 
-/// What was given, as it was typed.
+/// The arguments as they were typed.
 std::vector<PageFact> facts(const SimulateOptions& options) {
   std::vector<PageFact> facts = {{options.schedule.empty() ? "program" : "schedule",
                                   options.schedule.empty() ? options.program : options.schedule}};

@@ -37,7 +37,7 @@ double step_s(const Profile& profile, const MicrobatchCosts& costs, const Graph&
          profile.optimizer_s_per_byte * double(trainable_bytes(model));
 }
 
-/// What is less sure in a quick profile.
+/// Names the parts of a quick profile that are less sure.
 std::string quick_note(const Profile& profile) {
   if (!profile.device.details.contains("quick")) return "";
   int fewest = std::numeric_limits<int>::max();
@@ -80,7 +80,7 @@ std::string device_lines(const Profile& profile, int columns) {
                   columns);
 }
 
-/// Of F and B, relative.
+/// The relative spread of F and B.
 double spread_of(const MicrobatchCosts& costs) {
   if (pass_s(costs) <= 0) return 0;
   const auto add = [](double sum, const UnitCost& unit) {

@@ -10,7 +10,7 @@ namespace penstock::cli {
 
 namespace {
 
-/// Of the table of layouts.
+/// Rows of the table of layouts.
 constexpr size_t most_layouts = 12;
 /// Parts of less are not shown.
 constexpr double shown_percent = 0.05;
@@ -126,7 +126,7 @@ std::string proof(const Planned& planned) {
       100 * (1 - planned.lower_bound_s / planned.plan.prediction->step_s));
 }
 
-/// What relaxation alone says.
+/// The bound by relaxation alone.
 std::string bound(const Planned& planned) {
   std::string text = fmt::format("{} by relaxation alone, the plan is {:.2f} % above",
                                  format_seconds(planned.lower_bound_s), 100 * planned.gap());

@@ -1,4 +1,4 @@
-// What `penstock plan` says of its search: what it looked at, how good the plan is, what it left.
+// The report on a plan's search: the layouts it looked at, how good the plan is, what it left.
 #pragma once
 
 #include <string>

@@ -13,7 +13,7 @@ struct ReportStyle {
   int columns = 0;  // of the terminal; 0: lines may be of any length
   bool verbose = false;
 
-  /// Of a table with a row for each rank or stage.
+  /// The rows shown of a table with one for each rank or stage.
   size_t rows() const { return verbose ? SIZE_MAX : 16; }
 };
 

@@ -1,4 +1,4 @@
-// What standard output is written to.
+// The terminal that standard output is written to, if it is one.
 #pragma once
 
 namespace penstock::cli {

@@ -23,7 +23,7 @@ std::string plan_text(const std::string& path, const Plan& plan, const Graph& mo
 
 // These read the file, and throw InputError as its reader does.
 
-/// What it trains, on what, with which optimizer and batch; whether model and data are there.
+/// The job's model, data, optimizer and batch; whether model and data are there.
 std::string job_text(const std::string& path, ReportStyle style);
 /// Nodes or ranks with memory and links, how gradients are summed.
 std::string cluster_text(const std::string& path, ReportStyle style);

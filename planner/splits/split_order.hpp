@@ -28,7 +28,7 @@ struct SplitOrder {
   bool admits(double step_s, int64_t peak_bytes) const {
     return peak_bytes <= max_bytes && weight * step_s <= max_s;
   }
-  /// Of a split that is bounded by so many seconds and bytes: never more than its rank.
+  /// The rank of a split bounded by so many seconds and bytes: never more than its own.
   SplitRank bound(double bound_s, int64_t min_bytes) const {
     return rank(bound_s * (1 - bound_rounding), min_bytes);
   }

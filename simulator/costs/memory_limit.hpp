@@ -30,8 +30,8 @@ struct MemoryLimit {
 /// The limit of ranks that may use so many bytes; INT64_MAX: any number.
 MemoryLimit memory_limit(const std::vector<int64_t>& of_ranks, std::string source = {});
 
-/// That of the cluster's devices: a rank has what the least of its replicas has. None where the
-/// cluster says nothing of memory.
+/// The limit of the cluster's devices: a rank has what the least of its replicas has. None where
+/// the cluster says nothing of memory.
 MemoryLimit cluster_memory(const Cluster& cluster, int ranks, int64_t replicas);
 
 /// The limit of devices: the cluster's, or the profiled one. Ranks of a CPU run share the machine's

@@ -1,4 +1,4 @@
-// What the scripts of an HTML page read: the JSON in it. page/model.js says what they make of it.
+// The JSON in an HTML page, which its scripts read. page/model.js says what they make of it.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -35,7 +35,7 @@ std::map<MessageKey, double> ready_times(const Timeline& timeline) {
   return ready;
 }
 
-/// What a rank does; the first of those under way is what its time is counted as.
+/// Activities of a rank; its time counts as the first of those under way.
 enum Activity : size_t { computing, reducing, receiving, waiting, sending, activities };
 
 struct ActivityChange {

@@ -1,5 +1,5 @@
-// Where each rank's time goes, by cause, from a timeline alone: predicted or measured, so that the
-// two can be compared cause by cause.
+// The time of each rank by cause, from a timeline alone: predicted or measured, so that the two can
+// be compared cause by cause.
 //
 //   compute     F, B, I, W, OVERLAP_F_B, OPT, with what they wait for their host
 //   reduction   REDUCE_GRAD, while none of these runs
@@ -25,7 +25,7 @@ struct RankTime {
 
 RankTime operator-(const RankTime& a, const RankTime& b);
 
-/// Of ranks 0 to `ranks` - 1; each adds up to makespan_s(timeline), to the rounding of its sums.
+/// The times of ranks 0 to `ranks` - 1; each adds up to makespan_s(timeline), to the rounding of its sums.
 /// Takes O(n log n).
 std::vector<RankTime> rank_times(const Timeline& timeline, int ranks);
 

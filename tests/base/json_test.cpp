@@ -1,4 +1,4 @@
-// What is not JSON is told with line and column.
+// Text that is not JSON is told with line and column.
 #include "base/json.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Where events are too narrow to be told apart, the share of time that each kind of them takes:
+// Events too narrow to be told apart are drawn as the share of time that each kind of them takes,
 // smoothed over several columns, so that no pattern of pixels and events shows that is not there.
 
 /** Mean pixels from one event to the next below which they are drawn as shares. */

@@ -1,4 +1,4 @@
-// What the reports below a timeline are made of.
+// Building blocks of the reports below a timeline.
 
 function sumOf(items, value) {
   return items.reduce((sum, item) => sum + value(item), 0);

@@ -1,4 +1,4 @@
-// What is said of what is under the mouse.
+// The text for what is under the mouse.
 
 const tooltip = byId("tooltip");
 

@@ -1,4 +1,4 @@
-"""What penstock plan prints: a short summary that fits its terminal, and what comes next."""
+"""The report of penstock plan: a short summary that fits its terminal, and what comes next."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-// Where each rank's time goes: by hand, and every second counted once.
+// The time of each rank by cause: by hand, and every second counted once.
 #include "simulator/explain/rank_time.hpp"
 
 #include <gtest/gtest.h>
