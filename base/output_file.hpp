@@ -10,8 +10,9 @@
 namespace penstock {
 
 /// `commit` replaces the file at `path`, all at once; a symbolic link stays and its target is
-/// replaced. A pipe, a terminal, /dev/null or standard output cannot be replaced and is written to. Every member throws InputError with the system's reason; without
-/// `commit` nothing is left behind.
+/// replaced. A pipe, a terminal, /dev/null or standard output cannot be replaced and is written to.
+/// Every member throws InputError with the system's reason; without `commit` nothing is left
+/// behind.
 class OutputFile {
  public:
   explicit OutputFile(const std::filesystem::path& path);

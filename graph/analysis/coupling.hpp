@@ -15,9 +15,9 @@ struct Coupling {
   std::string reason;  // `divides by sum_1, which is computed over the whole microbatch`
 };
 
-/// The couplings that the model's first output depends on, in the graph's order: batch norms in training,
-/// and means over a number that the data decides (over targets that are not ignored, by class
-/// weights, by the sum of a mask). A mean_loss is none: its microbatches are weighed.
+/// The couplings that the model's first output depends on, in the graph's order: batch norms in
+/// training, and means over a number that the data decides (over targets that are not ignored, by
+/// class weights, by the sum of a mask). A mean_loss is none: its microbatches are weighed.
 std::vector<Coupling> couplings(const Graph& graph, const Analysis& analysis);
 
 /// `div_1 (aten::div.Tensor in head) divides by …`

@@ -25,8 +25,8 @@ struct RankTime {
 
 RankTime operator-(const RankTime& a, const RankTime& b);
 
-/// The times of ranks 0 to `ranks` - 1; each adds up to makespan_s(timeline), to the rounding of its sums.
-/// Takes O(n log n).
+/// The times of ranks 0 to `ranks` - 1; each adds up to makespan_s(timeline), to the rounding of
+/// its sums. Takes O(n log n).
 std::vector<RankTime> rank_times(const Timeline& timeline, int ranks);
 
 /// By rank predicted less measured; each adds up to the step's error.
