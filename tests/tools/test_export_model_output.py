@@ -67,19 +67,11 @@ def test_a_full_device_is_told_as_the_reason_and_stays_one(user_file, tmp_path):
     assert (tmp_path / "full.pt2").is_char_device()
 
 
-def test_a_full_disk_is_told_as_the_reason_and_nothing_is_left(user_file, tmp_path):
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    if shutil.which("mount") is None or subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)],
-            capture_output=True, timeout=60).returncode != 0:
-        pytest.skip("a file system cannot be mounted here")
-    try:
-        path = user_file(BODY, "self.large = nn.Linear(400, 400)")
-        said(run(path, "-o", disk / "out.pt2"), "cannot be written: No space left on device")
-        assert list(disk.iterdir()) == []
-    finally:
-        subprocess.run(["umount", str(disk)], check=True, timeout=60)
+def test_a_full_disk_is_told_as_the_reason_and_nothing_is_left(user_file, tmp_path, mount_disk):
+    disk = mount_disk(tmp_path / "disk", "256k")
+    path = user_file(BODY, "self.large = nn.Linear(400, 400)")
+    said(run(path, "-o", disk / "out.pt2"), "cannot be written: No space left on device")
+    assert list(disk.iterdir()) == []
 
 
 def test_a_full_standard_output_is_a_failure(user_file, tmp_path):

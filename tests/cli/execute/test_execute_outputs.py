@@ -1,6 +1,5 @@
 """Checkpoints of two runs are never mixed up, and a full disk leaves no half of one."""
 
-import shutil
 import subprocess
 
 import pytest
@@ -48,16 +47,9 @@ def test_the_same_run_again_replaces_its_checkpoint(tmp_path):
 
 
 @pytest.fixture
-def small_disk(tmp_path):
+def small_disk(tmp_path, mount_disk):
     """1 MiB, less than the model's 4."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    if shutil.which("mount") is None or subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)],
-            capture_output=True, timeout=60).returncode != 0:
-        pytest.skip("a file system cannot be mounted here")
-    yield disk
-    subprocess.run(["umount", str(disk)], check=True, timeout=60)
+    return mount_disk(tmp_path / "disk", "1m")
 
 
 @pytest.mark.parametrize("flag, left", [("--save", ["c"]), ("--dump-gradients", [])])

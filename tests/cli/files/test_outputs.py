@@ -2,7 +2,6 @@
 point."""
 
 import os
-import shutil
 import subprocess
 import threading
 
@@ -205,16 +204,9 @@ def test_a_full_standard_output_is_a_failure(folder, words):
 
 
 @pytest.fixture
-def small_disk(folder):
+def small_disk(folder, mount_disk):
     """64 KiB."""
-    disk = folder / "disk"
-    disk.mkdir()
-    if shutil.which("mount") is None or subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)],
-            capture_output=True, timeout=60).returncode != 0:
-        pytest.skip("a file system cannot be mounted here")
-    yield disk
-    subprocess.run(["umount", str(disk)], check=True, timeout=60)
+    return mount_disk(folder / "disk", "64k")
 
 
 LARGE = [*STUDY[:6], 400, *STUDY[7:]]  # 400 microbatches

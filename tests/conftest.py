@@ -1,0 +1,23 @@
+import shutil
+import subprocess
+
+import pytest
+
+
+@pytest.fixture
+def mount_disk():
+    """Mounts an empty file system of a size like "64k" on a new folder, until the test ends."""
+    mounted = []
+
+    def mount(folder, size):
+        folder.mkdir()
+        if shutil.which("mount") is None or subprocess.run(
+                ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)],
+                capture_output=True, timeout=60).returncode != 0:
+            pytest.skip("a file system cannot be mounted here")
+        mounted.append(folder)
+        return folder
+
+    yield mount
+    for folder in mounted:
+        subprocess.run(["umount", str(folder)], check=True, timeout=60)
