@@ -11,9 +11,9 @@
 #include "cli/report/ending.hpp"
 #include "cli/report/execute_report.hpp"
 #include "cli/report/terminal.hpp"
-#include "cli/workers/device.hpp"
 #include "cli/workers/launch.hpp"
 #include "cli/workers/onednn_isa.hpp"
+#include "cli/workers/worker_options.hpp"
 #include "cli/workers/workers.hpp"
 #include "pipeline/program/timeline.hpp"
 
@@ -125,13 +125,13 @@ PreparedRun prepare(const ExecuteOptions& options, const std::optional<Launcher>
   PreparedRun run{.checked = check_execute(options)};
   const Plan& plan = run.checked.plan;
   run.task = execute_task(options, run.checked);
-  run.workers = with_device(make_tasks({.launcher = launcher,
-                                        .rank_of_process = rank_of_process(plan),
-                                        .command = "execute",
-                                        .arguments = to_json(run.task),
-                                        .facts = facts_of(run.checked, run.task),
-                                        .start_timeout_s = options.start_timeout_s}),
-                            options.device, options.ranks_per_device);
+  run.workers = with_options(make_tasks({.launcher = launcher,
+                                         .rank_of_process = rank_of_process(plan),
+                                         .command = "execute",
+                                         .arguments = to_json(run.task),
+                                         .facts = facts_of(run.checked, run.task),
+                                         .start_timeout_s = options.start_timeout_s}),
+                             options.workers);
   return run;
 }
 
@@ -142,7 +142,7 @@ int execute(const ExecuteOptions& options) {
   std::optional<PreparedRun> run;
   or_tell_others(launcher, [&] { run = prepare(options, launcher); });
   const CheckedRun& checked = run->checked;
-  if (options.device == "cpu") {
+  if (options.workers.device == "cpu") {
     limit_onednn(checked.graph, launcher && launcher->local_rank != 0);
   }
   std::string no_prediction;

@@ -43,7 +43,8 @@ std::string cluster_file(const nlohmann::json& link, int ranks) {
   for (const char* key : {"sender_s_per_byte", "receiver_s_per_byte"}) {
     text += fmt::format("  {}: {}\n", key, link.at(key).get<double>());
   }
-  return text + "  send: posted\n";
+  // Between ranks of one machine the receiver copies, when it comes to its RECV.
+  return text + "  send: posted\n" + (link.at("kind") == "local" ? "  receive_depth: 0\n" : "");
 }
 
 }  // namespace

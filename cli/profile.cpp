@@ -20,9 +20,9 @@
 #include "cli/report/profile_report.hpp"
 #include "cli/report/progress_line.hpp"
 #include "cli/report/terminal.hpp"
-#include "cli/workers/device.hpp"
 #include "cli/workers/launch.hpp"
 #include "cli/workers/onednn_isa.hpp"
+#include "cli/workers/worker_options.hpp"
 #include "cli/workers/workers.hpp"
 #include "pipeline/job/job.hpp"
 #include "pipeline/job/parameters.hpp"
@@ -35,16 +35,16 @@ namespace {
 namespace fs = std::filesystem;
 
 void check_flags(const ProfileOptions& options) {
-  const bool measures = !options.link && options.device != "estimate";
+  const bool measures = !options.link && options.workers.device != "estimate";
   if (!measures && (options.quick || options.budget_s)) {
     throw InputError(options.quick ? "--quick" : "--budget",
                      "is for measuring a job's operators, which this does not", "Leave it out.");
   }
-  if (options.device == "estimate") {
-    if (options.ranks_per_device == 1) return;
+  if (options.workers.device == "estimate") {
+    if (options.workers.ranks_per_device == 1) return;
     throw InputError("--ranks-per-device", "an estimate is of one rank", "Leave it out.");
   }
-  check_device(options.device, options.ranks_per_device);
+  check_workers(options.workers);
   for (const auto& [flag, value] : {std::pair{"--spec", &options.spec}, {"--fit", &options.fit}}) {
     if (value->empty()) continue;
     throw InputError(flag, "belongs to estimates, and this profile is measured",
@@ -67,16 +67,16 @@ void check_weights(const Graph& model) {
 /// A failure, or how many ranks measure: two share a link, for which there must be GPUs enough.
 std::variant<int, WorkersFailure> count_ranks(const ProfileOptions& options) {
   if (options.ranks) return *options.ranks;
-  if (options.device == "cpu") return 2;
-  Workers worker(with_device(make_tasks({.rank_of_process = as_numbered(1), .command = "devices"}),
-                             options.device, 1),
+  if (options.workers.device == "cpu") return 2;
+  Workers worker(with_options(make_tasks({.rank_of_process = as_numbered(1), .command = "devices"}),
+                              {.device = options.workers.device}),
                  [](int, int) { return std::string(); });
   int count = 0;
   const auto failure = worker.run([&](size_t, const nlohmann::json& event) {
     if (event["event"] == "devices") count = event.at("count").get<int>();
   });
   if (failure) return *failure;
-  return std::min(2, count * options.ranks_per_device);
+  return std::min(2, count * options.workers.ranks_per_device);
 }
 
 std::vector<WorkerTask> tasks(const ProfileOptions& options, int ranks,
@@ -94,8 +94,7 @@ std::optional<WorkersFailure> run_workers(const ProfileOptions& options,
   const auto ranks = count_ranks(options);
   if (const auto* failure = std::get_if<WorkersFailure>(&ranks)) return *failure;
   ProgressLine line;
-  Workers workers(with_device(tasks(options, std::get<int>(ranks), partial), options.device,
-                              options.ranks_per_device),
+  Workers workers(with_options(tasks(options, std::get<int>(ranks), partial), options.workers),
                   [](int, int) { return std::string(); });
   return workers.run([&](size_t, const nlohmann::json& event) {
     if (event["event"] == "progress") {
@@ -131,7 +130,7 @@ std::string partial_path(const fs::path& output) {
 std::optional<WorkersFailure> measure(const ProfileOptions& options, const Graph& model,
                                       Profile& profile) {
   check_weights(model);
-  if (options.device == "cpu") limit_onednn(model, false);
+  if (options.workers.device == "cpu") limit_onednn(model, false);
   const std::string partial = partial_path(options.output);
   const std::optional<WorkersFailure> failure = run_workers(options, partial);
   if (!failure) {
@@ -159,13 +158,13 @@ int profile(const ProfileOptions& options) {
   const Job job = read_job(options.job);
   const Graph model = read_model(job);
   Profile profile;
-  if (options.device == "estimate") {
+  if (options.workers.device == "estimate") {
     profile = estimated_profile(options, job, model);
   } else if (const auto failure = measure(options, model, profile)) {
     return failure->status;
   }
   write_file(options.output, to_json(profile, options.output));
-  if (options.device != "estimate") fs::remove(partial_path(options.output));
+  if (options.workers.device != "estimate") fs::remove(partial_path(options.output));
   const int top = options.top.value_or(options.verbose ? most_expensive : 0);
   fmt::print("{}{}", profile_report(profile, &model, top, terminal_columns()),
              ending({options.output}, {fmt::format("penstock plan {} --ranks 2 -o plan.yaml",

@@ -20,6 +20,7 @@ nlohmann::json to_json(const WorkerTask& task) {
           {"launched", task.launched},
           {"device", task.device},
           {"ranks_per_device", task.ranks_per_device},
+          {"transport", task.transport},
           {"progress", task.progress},
           {"start_timeout_s", task.start_timeout_s},
           {"facts", task.facts},
@@ -43,6 +44,7 @@ WorkerTask parse_task(const nlohmann::json& json) {
   json.at("launched").get_to(task.launched);
   json.at("device").get_to(task.device);
   json.at("ranks_per_device").get_to(task.ranks_per_device);
+  json.at("transport").get_to(task.transport);
   json.at("progress").get_to(task.progress);
   json.at("start_timeout_s").get_to(task.start_timeout_s);
   json.at("facts").get_to(task.facts);

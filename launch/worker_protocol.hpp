@@ -49,6 +49,7 @@ struct WorkerTask {
   /// `cpu` or `cuda`; of the latter so many local ranks share a GPU.
   std::string device = "cpu";
   int ranks_per_device = 1;
+  std::string transport = "auto";  // gloo: also between ranks of one machine
 };
 
 nlohmann::json to_json(const WorkerTask& task);

@@ -1,4 +1,5 @@
-// Moves tensors between ranks: one interface over threads of one process, Gloo, and NCCL.
+// Moves tensors between ranks: one interface over threads of one process,
+// memory of one machine, Gloo, and NCCL.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -54,6 +55,8 @@ class Communicator {
   virtual void barrier() = 0;
   /// Returns when everything that this rank has enqueued has run. On a CPU nothing is enqueued.
   virtual void synchronise() {}
+  /// Does the rank that waits for a message from `peer` copy it, then? Else it moves by itself.
+  virtual bool receiver_copies(int /*peer*/) const { return false; }
   /// Does a posted receive keep the device busy until its message comes?
   virtual bool receives_spin() const { return false; }
 };

@@ -11,6 +11,7 @@
 #include "backend/communication/cause.hpp"
 #include "backend/communication/gloo.hpp"
 #include "backend/communication/interface.hpp"
+#include "backend/communication/local/local.hpp"
 #include "backend/communication/nccl/communicator.hpp"
 #include "backend/communication/nccl/shared_memory.hpp"
 #include "backend/device/cuda_load.hpp"
@@ -69,7 +70,9 @@ std::unique_ptr<Communicator> meet(const WorkerTask& task, SharedStore& store, c
   facts["number of ranks"] = std::to_string(task.world_size);
   shake_hands(seat_of_process(task, store), facts, task.start_timeout_s);
   settle_process(task, store);
-  return make_gloo(store, task.rank, task.world_size, address);
+  auto remote = make_gloo(store, task.rank, task.world_size, address);
+  if (task.transport == "gloo") return remote;
+  return make_local(seat_of_rank(task, store), std::move(remote));
 }
 
 void execute(const WorkerTask& task, CudaModule* cuda) {
@@ -133,6 +136,7 @@ void link(const WorkerTask& task, CudaModule*) {
   if (task.rank == 0) {
     const LinkCost& idle = links.at(0);
     emit({{"event", "link"},
+          {"kind", idle.kind},
           {"latency_s", idle.latency_s},
           {"bandwidth", idle.bandwidth},
           {"sender_s_per_byte", idle.sender_s_per_byte},

@@ -9,16 +9,16 @@
 #include <vector>
 
 #include "cli/files/file_kind.hpp"
+#include "cli/workers/worker_options.hpp"
 
 namespace penstock::cli {
 
 struct ProfileOptions {
   std::string job;
-  std::string device = "cpu";
+  WorkerOptions workers;  // its device may be `estimate`, too
   std::string spec, fit;  // of --device estimate: the device's figures, a profile measured on it
   std::optional<int>
-      ranks;  // local ranks that compute at the same time; absent: 2, or of one GPU 1
-  int ranks_per_device = 1;
+      ranks;               // local ranks that compute at the same time; absent: 2, or of one GPU 1
   std::optional<int> top;  // operators to print; absent: 10 if verbose, else none
   bool verbose = false;
   bool link = false;  // only the link, as a cluster file; no job
@@ -64,10 +64,10 @@ struct SimulateOptions {
 int simulate(const SimulateOptions& options);
 
 struct ExecuteOptions {
-  std::string plan, device = "cpu", output, trace, dump_gradients, save, resume;
+  std::string plan, output, trace, dump_gradients, save, resume;
   std::optional<int64_t> steps;
   int64_t save_every = 0;
-  int ranks_per_device = 1;
+  WorkerOptions workers;
   std::string cuda_graphs;  // auto, on, off; "": not said
   bool forward_only = false, json = false;
   double start_timeout_s = 600;  // for all ranks to start

@@ -53,11 +53,19 @@ void declare_study(Declared& command, SimulateOptions& options) {
 
 }  // namespace
 
+void add_transport(CLI::App& app, WorkerOptions& options) {
+  add_text(app, "--transport", options.transport, "NAME",
+           "how ranks exchange tensors on CPUs: auto (through memory on one machine, else gloo), "
+           "gloo")
+      ->capture_default_str();
+}
+
 void declare_profile(Declared& command) {
   CLI::App& app = command.app;
   auto options = std::make_shared<ProfileOptions>();
   command.input("JOB.yaml", options->job, {FileKind::job}, "the job");
-  add_text(app, "--device", options->device, "NAME", "cpu, cuda, or estimate: no device is needed")
+  add_text(app, "--device", options->workers.device, "NAME",
+           "cpu, cuda, or estimate: no device is needed")
       ->capture_default_str();
   command.input("--spec", options->spec, {FileKind::device},
                 "of an estimate: the device's figures (YAML)");
@@ -67,9 +75,10 @@ void declare_profile(Declared& command) {
                           "local ranks that will compute at the same time; default: 2, or 1 where "
                           "there is one GPU"),
            1, 1024);
-  in_range(app.add_option("--ranks-per-device", options->ranks_per_device,
+  in_range(app.add_option("--ranks-per-device", options->workers.ranks_per_device,
                           "of cuda: so many of them share a GPU, to try; never to time it"),
            1, 64);
+  add_transport(app, options->workers);
   app.add_flag("--quick", options->quick,
                "for a first look: fewer microbatch sizes, each measured less often; the profile "
                "and what is planned from it say so");
@@ -198,11 +207,12 @@ void declare_execute(Declared& command) {
             "how many steps to run: in each all microbatches of one global batch go through the "
             "pipeline and the parameters are updated once; default: what is left of the job's "
             "`steps`");
-  add_text(app, "--device", options->device, "NAME", "cpu or cuda")->capture_default_str();
+  add_text(app, "--device", options->workers.device, "NAME", "cpu or cuda")->capture_default_str();
   in_range(
-      app.add_option("--ranks-per-device", options->ranks_per_device,
+      app.add_option("--ranks-per-device", options->workers.ranks_per_device,
                      "of cuda: so many local ranks share a GPU, to try a plan; never to time it"),
       1, 64);
+  add_transport(app, options->workers);
   add_text(app, "--cuda-graphs", options->cuda_graphs, "WHEN",
            "of cuda: auto (replay a step's compute where that is faster), on, off; default: auto");
   app.add_flag("--forward-only", options->forward_only, "inference: forwards of the plan alone");

@@ -10,7 +10,7 @@
 #include "base/output_file.hpp"
 #include "base/safetensors.hpp"
 #include "cli/inputs/plan_inputs.hpp"
-#include "cli/workers/device.hpp"
+#include "cli/workers/worker_options.hpp"
 #include "pipeline/checkpoint/checkpoint.hpp"
 #include "pipeline/job/dataset.hpp"
 #include "pipeline/job/parameters.hpp"
@@ -34,8 +34,8 @@ void check_flags(const ExecuteOptions& options) {
   const auto refuse = [](const char* flag, const char* problem, const char* cure) {
     throw InputError(flag, problem, cure);
   };
-  check_device(options.device, options.ranks_per_device);
-  if (options.device == "cpu" && !options.cuda_graphs.empty()) {
+  check_workers(options.workers);
+  if (options.workers.device == "cpu" && !options.cuda_graphs.empty()) {
     refuse(kGraphsFlag, "is for GPUs", "Add --device cuda, or leave it out.");
   }
   parse_cuda_graphs(options.cuda_graphs, kGraphsFlag);

@@ -25,7 +25,8 @@ class CommunicatorTest : public ::testing::TestWithParam<Transport> {
 
 INSTANTIATE_TEST_SUITE_P(All, CommunicatorTest,
                          ::testing::Values(Transport{"in_process", make_in_process},
-                                           Transport{"gloo", test::make_gloo_threads}),
+                                           Transport{"gloo", test::make_gloo_threads},
+                                           Transport{"local", test::make_local_threads}),
                          [](const auto& instance) { return instance.param.name; });
 
 TEST_P(CommunicatorTest, MatchesByTagWhateverTheOrder) {
@@ -112,6 +113,52 @@ TEST_P(CommunicatorTest, NobodyLeavesABarrierBeforeAllCame) {
       rank.barrier();
       EXPECT_GE(came.load(), 3 * round);
       rank.barrier();
+    }
+  });
+}
+
+TEST_P(CommunicatorTest, TakesThousandsOfMessagesBeforeAnyIsReceived) {
+  constexpr int count = 3000;  // more than a ring of offers has places
+  run(2, [](Communicator& rank) {
+    const int peer = 1 - rank.rank();
+    std::vector<at::Tensor> tensors;
+    std::vector<std::unique_ptr<Transfer>> sends;
+    for (int i = 0; i < count; ++i) {
+      tensors.push_back(at::full({2}, i, at::kLong));
+      sends.push_back(rank.send({peer, false}, tensors.back(), i));
+    }
+    for (int i = 0; i < count; ++i) {
+      at::Tensor received = at::empty({2}, at::kLong);
+      rank.receive({peer, false}, received, i)->wait();
+      ASSERT_TRUE(received.eq(i).all().item<bool>()) << i;
+    }
+    for (const auto& send : sends) send->wait();
+  });
+}
+
+TEST_P(CommunicatorTest, SumsOfAnySizeAndLayout) {
+  for (const int64_t size : {0, 1, 2, 3, 1000, 300001}) {
+    run(3, [size](Communicator& rank) {
+      at::Tensor tensor = at::arange(size, at::kDouble) * (rank.rank() + 1);
+      rank.all_reduce(tensor, {0, 1, 2});
+      EXPECT_TRUE(tensor.equal(at::arange(size, at::kDouble) * 6)) << size;
+    });
+  }
+}
+
+TEST_P(CommunicatorTest, MessagesAndSumsDoNotMix) {
+  run(3, [](Communicator& rank) {
+    const int right = (rank.rank() + 1) % 3, left = (rank.rank() + 2) % 3;
+    for (int round = 0; round < 20; ++round) {
+      const at::Tensor sent = at::full({100}, rank.rank() + round, at::kLong);
+      const auto sending = rank.send({right, false}, sent, 0);
+      at::Tensor sum = at::full({7}, rank.rank(), at::kLong);
+      rank.all_reduce(sum, {0, 1, 2});
+      at::Tensor received = at::empty({100}, at::kLong);
+      rank.receive({left, false}, received, 0)->wait();
+      sending->wait();
+      EXPECT_TRUE(sum.eq(3).all().item<bool>());
+      EXPECT_TRUE(received.eq(left + round).all().item<bool>());
     }
   });
 }

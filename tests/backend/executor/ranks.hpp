@@ -9,13 +9,15 @@
 
 #include "backend/communication/communicator.hpp"
 #include "backend/communication/gloo.hpp"
+#include "backend/communication/local/local.hpp"
 
 namespace penstock::test {
 
 using Communicators = std::vector<std::unique_ptr<Communicator>>;
 
-/// Gloo communicators of one process: the same sockets as between processes.
-inline Communicators make_gloo_threads(int size) {
+/// Communicators of one process that meet at a store: `connect(store, rank)` for each.
+template <typename Connect>
+Communicators make_threads(int size, const Connect& connect) {
   StoreAddress address;
   address.serve = true;
   Communicators communicators(size);
@@ -27,11 +29,24 @@ inline Communicators make_gloo_threads(int size) {
     threads.emplace_back([&, rank] {
       StoreAddress own{address.host, address.port, false, ""};
       if (rank > 0) stores[rank] = open_tcp_store(own);
-      communicators[rank] = make_gloo(*stores[rank], rank, size);
+      communicators[rank] = connect(*stores[rank], rank);
     });
   }
   for (std::thread& thread : threads) thread.join();
   return communicators;
+}
+
+/// The same sockets as between machines.
+inline Communicators make_gloo_threads(int size) {
+  return make_threads(
+      size, [size](SharedStore& store, int rank) { return make_gloo(store, rank, size); });
+}
+
+/// The same memory as between processes of a machine.
+inline Communicators make_local_threads(int size) {
+  return make_threads(size, [size](SharedStore& store, int rank) {
+    return make_local(Seat{store, rank, size}, make_gloo(store, rank, size));
+  });
 }
 
 /// A communicator is destroyed as soon as its rank ends, normally or by an exception. Throws the

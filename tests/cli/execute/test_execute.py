@@ -220,6 +220,19 @@ def test_replicas_equal_one_pipeline(tmp_path):
 
 
 @any_device
+def test_memory_and_sockets_carry_the_same_bits(tmp_path):
+    """Two replicas: of two numbers the sum is the same in any order."""
+    plan = write_plan(tmp_path, model_path("transformer-f32"), text_file(tmp_path),
+                      ["", "layers.2"], 4, 2, "1f1b", sequence=16, data_parallel=2)
+    said = {}
+    for transport in ["auto", "gloo"]:
+        gradients = tmp_path / f"{transport}.safetensors"
+        run = execute_json(plan, "--steps", 3, "--transport", transport,
+                           "--dump-gradients", gradients)
+        said[transport] = run["losses"], gradients.read_bytes()
+    assert said["auto"] == said["gloo"]
+
+
 def test_a_trace_holds_every_action_of_every_rank(tmp_path):
     plan = write_plan(tmp_path, model_path("pippy"), vectors(tmp_path, "x", 512, torch.float32),
                       ["", "layer1", "layer2"], 4, 4)

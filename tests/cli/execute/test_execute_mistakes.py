@@ -66,7 +66,7 @@ def test_garbage_is_no_plan(tmp_path, content):
     (["--forward-only", "--output", "/nowhere/o.safetensors"], "/nowhere"),
     (["--save-every", "2"], "--save"),
     (["--device", "quantum"], "cpu or cuda"), (["--ranks-per-device", "2"], "--device cuda"),
-    (["--cuda-graphs", "on"], "--device cuda"),
+    (["--cuda-graphs", "on"], "--device cuda"), (["--transport", "rdma"], "auto (memory"),
     (["--device", "cuda", "--cuda-graphs", "maybe"], "auto, on"),
 ])
 def test_flags_that_make_no_sense(tmp_path, flags, says):

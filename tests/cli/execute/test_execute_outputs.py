@@ -1,6 +1,5 @@
 """Checkpoints of two runs are never mixed up, and a full disk leaves no half of one."""
 
-import subprocess
 
 import pytest
 

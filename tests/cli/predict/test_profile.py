@@ -101,7 +101,7 @@ def test_operators_add_up_to_their_unit(measured):
 
 def test_measures_the_link_between_the_ranks(measured):
     links = measured[2]["links"]
-    assert [link["kind"] for link in links] == ["gloo", "gloo-busy"]
+    assert [link["kind"] for link in links] == ["local"]
     for link in links:
         assert link["latency_s"] > 0 or link["bandwidth_bytes_per_s"] > 0
         sizes = [sample["bytes"] for sample in link["samples"]]
@@ -112,7 +112,7 @@ def test_measures_the_link_between_the_ranks(measured):
 def test_prints_the_most_expensive_operators(measured):
     text = measured[1].stdout
     assert "most expensive of" in text and "aten::linear" in text
-    assert "probe" in text and "link       gloo: " in text
+    assert "probe" in text and "link       local: " in text
     assert f"written    {measured[0] / 'profile.json'}\n" in text
     assert f"next       penstock plan {measured[0] / 'profile.json'} --ranks 2 -o" in text
     assert measured[1].stderr == ""  # progress is drawn on a terminal alone

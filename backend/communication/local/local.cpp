@@ -1,0 +1,101 @@
+#include "backend/communication/local/local.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend/communication/local/peers.hpp"
+#include "backend/communication/local/sum.hpp"
+#include "backend/communication/local/waiting.hpp"
+
+namespace penstock {
+
+namespace {
+
+class LocalSend : public Transfer {
+ public:
+  LocalSend(LocalWaiting& waiting, LocalPeer& peer, const at::Tensor& tensor, int tag)
+      : waiting_(waiting),
+        peer_(peer),
+        tensor_(tensor),
+        number_(peer.offer(offer_of(tensor, tag))) {}
+  void wait() override {
+    waiting_.until(peer_, [&] { return peer_.taken(number_); });
+  }
+
+ private:
+  LocalWaiting& waiting_;
+  LocalPeer& peer_;
+  at::Tensor tensor_;
+  uint64_t number_;
+};
+
+class LocalReceive : public Transfer {
+ public:
+  LocalReceive(LocalWaiting& waiting, LocalPeer& peer, at::Tensor tensor, int tag)
+      : waiting_(waiting), peer_(peer), tensor_(std::move(tensor)), tag_(tag) {}
+  void wait() override {
+    const uint64_t number = waiting_.await_offer(peer_, tag_);
+    peer_.read(number, 0, tensor_.data_ptr(), static_cast<int64_t>(tensor_.nbytes()));
+    peer_.take(number);
+  }
+
+ private:
+  LocalWaiting& waiting_;
+  LocalPeer& peer_;
+  at::Tensor tensor_;
+  int tag_;
+};
+
+class Local : public Communicator {
+ public:
+  Local(const Seat& seat, std::unique_ptr<Communicator> remote)
+      : remote_(std::move(remote)), local_(find_local_ranks(seat)), waiting_(local_) {}
+
+  int rank() const override { return remote_->rank(); }
+  int size() const override { return remote_->size(); }
+
+  std::unique_ptr<Transfer> send(PeerChannel channel, const at::Tensor& tensor, int tag) override {
+    const auto peer = local_.peers.find(channel.peer);
+    if (peer == local_.peers.end()) return remote_->send(channel, tensor, tag);
+    return std::make_unique<LocalSend>(waiting_, *peer->second, tensor, tag);
+  }
+
+  std::unique_ptr<Transfer> receive(PeerChannel channel, at::Tensor& tensor, int tag) override {
+    const auto peer = local_.peers.find(channel.peer);
+    if (peer == local_.peers.end()) return remote_->receive(channel, tensor, tag);
+    return std::make_unique<LocalReceive>(waiting_, *peer->second, tensor, tag);
+  }
+
+  void all_reduce(at::Tensor& tensor, const std::vector<int>& ranks) override {
+    if (ranks.size() < 2) return;
+    const bool all_here = std::ranges::all_of(
+        ranks, [&](int other) { return other == rank() || local_.peers.contains(other); });
+    if (!all_here) return remote_->all_reduce(tensor, ranks);
+    LocalSum(local_, waiting_, rank(), ranks, tensor).wait();
+  }
+
+  void barrier() override {
+    std::vector<int> all(static_cast<size_t>(size()));
+    std::iota(all.begin(), all.end(), 0);
+    at::Tensor nothing = at::zeros({1});
+    all_reduce(nothing, all);
+  }
+
+  bool receiver_copies(int peer) const override { return local_.peers.contains(peer); }
+
+ private:
+  const std::unique_ptr<Communicator> remote_;
+  LocalRanks local_;
+  LocalWaiting waiting_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_local(const Seat& seat, std::unique_ptr<Communicator> remote) {
+  return std::make_unique<Local>(seat, std::move(remote));
+}
+
+}  // namespace penstock

@@ -1,0 +1,101 @@
+#include "backend/communication/local/sum.hpp"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+namespace penstock {
+
+namespace {
+
+constexpr int64_t kChunkBytes = 1 << 18;  // stays in a core's cache
+constexpr int64_t kParts = 0, kSums = 1;  // what is offered
+
+}  // namespace
+
+LocalSum::LocalSum(LocalRanks& local, LocalWaiting& waiting, int rank,
+                   const std::vector<int>& ranks, const at::Tensor& tensor)
+    : waiting_(waiting), tensor_(tensor), flat_(tensor.contiguous().view(-1)) {
+  for (const int member : ranks) {
+    if (member == rank) own_ = members_.size();
+    LocalPeer* const peer = member == rank ? nullptr : local.peers.at(member).get();
+    members_.push_back({peer, peer == nullptr ? 0 : peer->next_sum_tag(), 0});
+  }
+  offer(kParts);
+}
+
+void LocalSum::wait() {
+  const at::NoGradGuard no_grad;
+  sum_own_slice(await_offers(kParts));
+  offer(kSums);
+  take_sums();
+  for (const Member& member : members_) {
+    if (member.peer == nullptr) continue;
+    waiting_.until(*member.peer, [&] { return member.peer->taken(member.number); });
+  }
+  if (!flat_.is_alias_of(tensor_)) tensor_.copy_(flat_.view_as(tensor_));
+}
+
+LocalSum::Slice LocalSum::slice_of(size_t member) const {
+  const auto count = static_cast<int64_t>(members_.size()), at = static_cast<int64_t>(member);
+  return {flat_.numel() * at / count, flat_.numel() * (at + 1) / count};
+}
+
+void LocalSum::offer(int64_t what) {
+  for (Member& member : members_) {
+    if (member.peer != nullptr)
+      member.number = member.peer->offer(offer_of(flat_, member.tag + what));
+  }
+}
+
+/// The numbers of all members' offers.
+std::vector<uint64_t> LocalSum::await_offers(int64_t what) {
+  std::vector<uint64_t> numbers;
+  for (const Member& member : members_) {
+    numbers.push_back(
+        member.peer == nullptr ? 0 : waiting_.await_offer(*member.peer, member.tag + what));
+  }
+  return numbers;
+}
+
+void LocalSum::sum_own_slice(const std::vector<uint64_t>& parts) {
+  const Slice slice = slice_of(own_);
+  const int64_t chunk = std::min(slice.end - slice.begin, kChunkBytes / flat_.element_size());
+  const at::Tensor sum = at::empty({chunk}, flat_.options()), part = at::empty_like(sum);
+  for (int64_t begin = slice.begin; begin < slice.end; begin += chunk) {
+    const int64_t length = std::min(chunk, slice.end - begin);
+    const at::Tensor own = flat_.narrow(0, begin, length);
+    for (size_t i = 0; i < members_.size(); ++i) {
+      const at::Tensor target = (i == 0 ? sum : part).narrow(0, 0, length);
+      if (i != own_) {
+        members_[i].peer->read(parts[i], begin * flat_.element_size(), target.data_ptr(),
+                               length * flat_.element_size());
+      }
+      const at::Tensor& addend = i == own_ ? own : target;
+      if (i > 0) {
+        sum.narrow(0, 0, length).add_(addend);
+      } else if (i == own_) {
+        target.copy_(own);
+      }
+    }
+    own.copy_(sum.narrow(0, 0, length));
+  }
+  for (size_t i = 0; i < members_.size(); ++i) {
+    if (i != own_) members_[i].peer->take(parts[i]);
+  }
+}
+
+/// The others' slices. Whoever offers its sum has read all that it added.
+void LocalSum::take_sums() {
+  for (size_t i = 0; i < members_.size(); ++i) {
+    if (i == own_) continue;
+    const uint64_t number = waiting_.await_offer(*members_[i].peer, members_[i].tag + kSums);
+    const Slice slice = slice_of(i);
+    const int64_t begin = slice.begin * flat_.element_size();
+    members_[i].peer->read(number, begin, static_cast<char*>(flat_.data_ptr()) + begin,
+                           (slice.end - slice.begin) * flat_.element_size());
+    members_[i].peer->take(number);
+  }
+}
+
+}  // namespace penstock

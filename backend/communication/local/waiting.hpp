@@ -1,0 +1,87 @@
+// How a rank waits for those of its machine.
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/communication/communicator.hpp"
+#include "backend/communication/local/peers.hpp"
+
+namespace penstock {
+
+inline Offer offer_of(const at::Tensor& contiguous, int64_t tag) {
+  return {reinterpret_cast<uint64_t>(contiguous.data_ptr()),
+          static_cast<int64_t>(contiguous.nbytes()), tag};
+}
+
+/// Waits awake for a moment, since to wake a sleeping thread takes longer than most messages, then
+/// asleep until a peer has a word for this rank. Where ranks share cores, none stays awake.
+class LocalWaiting {
+ public:
+  explicit LocalWaiting(LocalRanks& local) : local_(local) {}
+
+  /// Returns once `ready()`, which looks at what `peer` shares. Throws PeerError if that is gone.
+  template <typename Ready>
+  void until(LocalPeer& peer, const Ready& ready) {
+    if (awake(ready)) return;
+    while (!asleep(ready)) {
+      for (auto& [rank, other] : local_.peers) other->hear();
+      if (!peer.gone()) continue;
+      if (ready()) return;  // its last deed
+      throw PeerError(peer.rank(), "lost rank " + std::to_string(peer.rank()));
+    }
+  }
+
+  /// The number of the peer's offer with that tag, once it is made. Throws PeerError.
+  uint64_t await_offer(LocalPeer& peer, int64_t tag) {
+    std::optional<uint64_t> number;
+    until(peer, [&] { return (number = peer.find(tag)).has_value(); });
+    return *number;
+  }
+
+ private:
+  static constexpr std::chrono::microseconds moment{1000};
+
+  template <typename Ready>
+  bool awake(const Ready& ready) {
+    using Clock = std::chrono::steady_clock;
+    const auto end = Clock::now() + (local_.share_cores ? std::chrono::microseconds(0) : moment);
+    do {
+      catch_up();
+      if (ready()) return true;
+      for (int i = 0; i < 16; ++i) __builtin_ia32_pause();
+    } while (Clock::now() < end);
+    return false;
+  }
+
+  /// Sleeps until there is a word; true where it is ready without.
+  template <typename Ready>
+  bool asleep(const Ready& ready) {
+    for (auto& [rank, other] : local_.peers) other->fall_asleep();
+    catch_up();
+    const bool done = ready();
+    if (!done) await_word();
+    for (auto& [rank, other] : local_.peers) other->wake();
+    return done;
+  }
+
+  void catch_up() {
+    for (auto& [rank, other] : local_.peers) other->catch_up();
+  }
+
+  void await_word() {
+    std::vector<pollfd> sockets;
+    for (auto& [rank, other] : local_.peers) {
+      if (!other->gone()) sockets.push_back({other->socket(), POLLIN, 0});
+    }
+    poll(sockets.data(), sockets.size(), -1);
+  }
+
+  LocalRanks& local_;
+};
+
+}  // namespace penstock
