@@ -9,8 +9,8 @@ namespace penstock::profiler {
 
 /// Ranks 0 and 1 measure, the others wait; all ranks call it and get the same result. Empty for one
 /// rank. On one machine a link, `local`: the receiver waits and copies while the sender goes on
-/// computing. Else two: first `gloo`, both ranks idle, with the cost of a transfer in compute time of
-/// each of them; then `gloo-busy`, while the sender goes on computing and the receiver waits.
+/// computing. Else two: first `gloo`, both ranks idle, with the cost of a transfer in compute time
+/// of each of them; then `gloo-busy`, while the sender goes on computing and the receiver waits.
 /// One-way times come from CLOCK_MONOTONIC, which the processes of a machine share; without
 /// `one_clock` they are round trips by the receiver's clock, less half of the smallest one's.
 /// `largest` is the largest message, in bytes; none is measured beyond one of half a second. Throws
