@@ -45,15 +45,15 @@ void check_size(const SimulateOptions& options, int64_t actions) {
                    "Simulate fewer microbatches: the steady state repeats.");
 }
 
-void print(const SimulateOptions& options, const Study& study, const Simulation& simulation,
-           const Explanation* explanation) {
+void print(const SimulateOptions& options, const Study& study, const SimulationResults& results) {
   const int columns = terminal_columns();
-  fmt::print("{}", simulation_summary(study, simulation, explanation, {columns, options.verbose}));
+  fmt::print("{}", simulation_summary(study, results, {columns, options.verbose}));
   if (study.program.rank_count() > kMaxDrawn) return;
   constexpr int margin = 10, otherwise = 90;  // the ranks' names; where there is no terminal
   const int drawn = columns > 0 ? std::max(20, columns - margin) : otherwise;
   const int width = options.width > 0 ? options.width : drawn;
-  fmt::print("\n{}", draw(simulation.timeline, study.program.rank_count(), {width, colours()}));
+  fmt::print("\n{}",
+             draw(results.simulation.timeline, study.program.rank_count(), {width, colours()}));
 }
 
 /// The commands that take a plan's trace; none where nothing will be measured that it predicts.
@@ -77,6 +77,8 @@ int simulate(const SimulateOptions& options) {
       study.flows.empty()
           ? penstock::simulate(study.program, study.costs, study.network, wanted)
           : simulate_compute(study.program, study.flows, study.costs, study.network, wanted);
+  const std::optional<SampledSteps> samples = sampled(study, options);
+  if (samples) study.facts.push_back({"samples", describe(*samples)});
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   if (trace) {
     write_file(options.trace, to_chrome_trace({"simulated: " + study.title, simulation.timeline,
@@ -92,11 +94,11 @@ int simulate(const SimulateOptions& options) {
     write_file(options.html, to_html({study.title, study.program, simulation, *why, study.memory,
                                       study.facts, study.modules}));
   }
+  const SimulationResults results{simulation, why, samples};
   if (options.json) {
-    fmt::print("{}",
-               simulation_json(study, simulation, why, !options.plan.empty(), elapsed.count()));
+    fmt::print("{}", simulation_json(study, results, !options.plan.empty(), elapsed.count()));
   } else {
-    print(options, study, simulation, why);
+    print(options, study, results);
     const std::string end = ending({options.trace, options.html}, next(options));
     fmt::print("{}{}", end.empty() ? "" : "\n", end);
   }

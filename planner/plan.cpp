@@ -12,6 +12,7 @@
 #include "base/quantity.hpp"
 #include "graph/cuts/module_cuts.hpp"
 #include "pipeline/plan/sharing.hpp"
+#include "planner/contender.hpp"
 #include "planner/layouts/layout_search.hpp"
 #include "planner/layouts/request.hpp"
 #include "planner/misfit.hpp"
@@ -77,14 +78,22 @@ auto key(const Searched& one) {
                     one.microbatches);
 }
 
+constexpr auto of_space = [](const Contender& one) { return one.split.space; };
+
+/// 0: not judged.
+double expected_s(const Contender& one) { return one.verdict ? one.verdict->expected_s : 0; }
+
 /// Layouts that the search came to; the fastest first, then those where nothing fits by their
 /// bound.
-std::vector<Searched> rows(const LayoutSearch& search, const SearchResult& result) {
+std::vector<Searched> rows(const LayoutSearch& search, const SearchResult& result,
+                           const std::vector<Contender>& finalists, size_t chosen) {
   std::vector<Searched> rows;
   for (size_t space = 0; space < result.spaces.size(); ++space) {
     if (result.spaces[space].splits == 0) continue;
     rows.push_back(row(search, space, result.spaces[space]));
-    rows.back().chosen = space == result.best->space;
+    rows.back().chosen = space == chosen;
+    const auto judged = std::ranges::find(finalists, space, of_space);
+    if (judged != finalists.end()) rows.back().expected_s = expected_s(*judged);
   }
   std::ranges::stable_sort(rows, {}, [](const Searched& one) {
     return std::pair(one.best_s == 0, one.best_s == 0 ? one.lower_bound_s : one.best_s);
@@ -132,26 +141,33 @@ class Planner {
     if (!result.best) search.require_some();
     if (!result.best)
       throw InputError(does_not_fit({inputs_, chain_, request_, devices_, result.complete}));
-    describe(search, result);
-    conclude(search, *result.best);
-    if (simplifies()) simplify(search, *result.best);
+    finalists_ = finalists(inputs_, request_, search, result);
+    const Contender& fastest = *std::ranges::min_element(finalists_, {}, &Contender::weighted_s);
+    describe(search, result, fastest.split.space);
+    conclude(search, fastest.split);
+    if (simplifies()) simplify(fastest);
     planned_.fewer_ranks =
         on_fewer_ranks(planned_.searched, planned_.plan.ranks() * planned_.plan.data_parallel,
                        planned_.simulation.makespan_s);
     explain_gap();
-    add_alternatives(search, result);
+    add_alternatives(search, result, fastest.split.space);
     return std::move(planned_);
   }
 
  private:
-  void describe(const LayoutSearch& search, const SearchResult& result) {
+  void describe(const LayoutSearch& search, const SearchResult& result, size_t fastest) {
     planned_.units = chain_.units();
     planned_.devices = devices_;
     planned_.manual = !request_.split.empty();
     planned_.complete = result.complete;
     planned_.open_bound_s = result.open_bound_s;
     planned_.layouts = static_cast<int64_t>(search.layouts().size());
-    planned_.searched = rows(search, result);
+    planned_.judged = finalists_.front().verdict ? std::ssize(finalists_) : 0;
+    planned_.searched = rows(search, result, finalists_, fastest);
+    if (fastest != result.best->space) {
+      planned_.fastest_on_means = row(search, result.best->space, finalists_.front().space);
+      planned_.fastest_on_means->expected_s = expected_s(finalists_.front());
+    }
     planned_.lower_bound_s = result.best->outcome.step_s;
     for (const SearchResult::Space& space : result.spaces) {
       if (space.opened && space.splits == 0) continue;  // a shape that its schedule does not run
@@ -182,6 +198,9 @@ class Planner {
     planned_.lower_bound_s = std::min(planned_.lower_bound_s, step_s);
     planned_.split_bound_s = std::min(space->splits().split_s(best.begins), step_s);
     complete(planned_.plan);
+    verdict_ = judged(inputs_.profile, inputs_.cluster, planned_.plan, planned_.slicing,
+                      planned_.costs, network_);
+    if (verdict_) planned_.plan.prediction->expected_s = verdict_->expected_s;
   }
 
   bool simplifies() const {
@@ -189,21 +208,57 @@ class Planner {
            request_.objective != PlanObjective::memory;
   }
 
-  /// Takes a simpler plan where there is one that is as fast as far as can be told.
-  void simplify(const LayoutSearch& search, const FoundSplit& best) {
-    const SimplestSearch simpler(inputs_, chain_, request_, devices_, search);
-    const PipelineLayout& layout = search.layouts()[best.space];
-    const double max_s = search.weight(layout) * planned_.simulation.makespan_s;
-    const auto found = simpler.run(simpler.complexity(layout, planned_.slicing),
-                                   max_s * (1 + request_.tolerance), simpler_shown_by(progress_));
-    if (!found) return;
+  /// Takes a simpler plan where there is one that is as fast as far as can be told. It has to be
+  /// near on mean times, as near as the least sure of the finalists, and is then judged; where it
+  /// turns out to be slower a nearer one is looked for.
+  void simplify(Contender fastest) {
+    const LayoutSearch& search = *fastest.search;
+    const SimplestSearch simplest(inputs_, chain_, request_, devices_, search);
+    const double weight = search.weight(fastest.layout());
+    const double mean_s = weight * planned_.simulation.makespan_s;
+    fastest.weighted_s = weight * planned_.expected_or_step_s();  // with the narrower cuts
+    fastest.verdict = verdict_;
+    Complexity than = simplest.complexity(fastest.layout(), planned_.slicing);
+    const Contender* taken = nullptr;
+    double share = request_.tolerance;
+    for (const Contender& one : finalists_) {
+      const Lead of = lead(fastest, one, request_.tolerance);
+      share = std::max(share, of.noise);
+      if (!one.verdict || of.tells()) continue;
+      const Complexity complexity = simplest.complexity(one.layout(), one.slicing);
+      const bool nearer = taken && complexity == than && one.weighted_s < taken->weighted_s;
+      if (complexity >= than && !nearer) continue;
+      taken = &one;
+      than = complexity;
+    }
+    std::optional<Contender> found;
+    while (auto next = simplest.run(than, mean_s * (1 + share), simpler_shown_by(progress_))) {
+      found = contender(inputs_, *next->search, std::move(next->split), std::move(next->space));
+      const Lead of = lead(fastest, *found, request_.tolerance);
+      if (!of.tells()) break;
+      found.reset();
+      if (share <= request_.tolerance) break;
+      share = std::max(request_.tolerance, std::min(of.noise, share / 2));
+    }
+    if (found) taken = &*found;
+    if (taken) take(*taken, lead(fastest, *taken, request_.tolerance));
+  }
+
+  /// Makes it the plan, instead of the fastest.
+  void take(const Contender& simpler, const Lead& lead) {
     const auto fastest = std::ranges::find(planned_.searched, true, &Searched::chosen);
     fastest->chosen = false;
     fastest->best_s = planned_.simulation.makespan_s;
+    fastest->expected_s = planned_.plan.prediction->expected_s;
     planned_.fastest = *fastest;
-    conclude(*found->search, found->split);
-    Searched chosen = row(*found->search, found->split.space, found->space);
+    planned_.gain = lead.gain;
+    planned_.noise = lead.noise;
+    conclude(*simpler.search, simpler.split);
+    Searched chosen = row(*simpler.search, simpler.split.space, simpler.space);
     chosen.chosen = true;
+    chosen.expected_s = expected_s(simpler);
+    auto& means = planned_.fastest_on_means;
+    if (means && key(*means) == key(chosen)) means.reset();
     std::erase_if(planned_.searched, [&](const Searched& one) { return key(one) == key(chosen); });
     planned_.searched.insert(planned_.searched.begin(), std::move(chosen));
   }
@@ -214,14 +269,14 @@ class Planner {
   }
 
   /// One for each schedule and shape of ranks: the fastest of its numbers of microbatches.
-  void add_alternatives(const LayoutSearch& search, const SearchResult& result) {
+  void add_alternatives(const LayoutSearch& search, const SearchResult& result, size_t fastest) {
     std::vector<size_t> order;
     for (size_t space = 0; space < result.spaces.size(); ++space) {
-      if (result.spaces[space].best && space != result.best->space) order.push_back(space);
+      if (result.spaces[space].best && space != fastest) order.push_back(space);
     }
     std::ranges::stable_sort(
         order, {}, [&](size_t space) { return result.spaces[space].best->outcome.step_s; });
-    std::set<Shape> seen{shape(search.layouts()[result.best->space])};
+    std::set<Shape> seen{shape(search.layouts()[fastest])};
     for (const size_t space : order) {
       if (planned_.alternatives.size() == request_.alternatives) return;
       const PipelineLayout& layout = search.layouts()[space];
@@ -267,7 +322,7 @@ class Planner {
           shared.transmitted ? way_transmit : way_replicate;
     const Simulation& run = planned_.simulation;
     plan.prediction =
-        Prediction{run.makespan_s, planned_.lower_bound_s, run.bubble, run.peak_memory_bytes};
+        Prediction{run.makespan_s, 0, planned_.lower_bound_s, run.bubble, run.peak_memory_bytes};
   }
 
   const PlanRequest request_;
@@ -276,8 +331,10 @@ class Planner {
   const PlanningInputs inputs_;
   const ModelChain chain_;
   const int devices_;
+  std::vector<Contender> finalists_;
   Planned planned_;
-  Network network_;  // between the plan's ranks
+  Network network_;                 // between the plan's ranks
+  std::optional<Verdict> verdict_;  // on the plan
 };
 
 }  // namespace

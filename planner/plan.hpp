@@ -26,6 +26,7 @@ struct Searched {
   int64_t data_parallel = 1, microbatches = 1, microbatch = 1;
   int64_t splits = 0, simulated = 0;  // in the space; actually simulated
   double best_s = 0;                  // of those simulated that fit in the memory; 0: none
+  double expected_s = 0;              // of that one, where times vary (judge.hpp); 0: not judged
   double lower_bound_s = 0;           // no split of this one is faster
   /// No split of this one has a fullest rank with less (MemoryLimit::fullest).
   int64_t min_memory_bytes = 0;
@@ -60,12 +61,21 @@ struct Planned {
   int devices = 0;                 // that the plan might have used
   int64_t layouts = 0;             // that the request allows
   std::vector<Searched> searched;  // those that the search came to, best first
-  /// The fastest plan, where a simpler one was preferred to it.
+  int64_t judged = 0;              // by the step to be expected of them
+  /// The plan that is expected to be fastest, where a simpler one was preferred to it; by which
+  /// share of the plan's step it is faster, and which share cannot be told.
   std::optional<Searched> fastest;
+  double gain = 0, noise = 0;
+  /// The fastest on mean times, where another is expected to be faster.
+  std::optional<Searched> fastest_on_means;
   /// On fewer ranks: the fastest of these, where it is a little slower.
   std::optional<Searched> fewer_ranks;
   std::vector<Alternative> alternatives;  // the best other schedules or shapes, where asked for
   std::vector<std::string> warnings;
+  /// The step that the plan was chosen by.
+  double expected_or_step_s() const {
+    return plan.prediction->expected_s > 0 ? plan.prediction->expected_s : plan.prediction->step_s;
+  }
   double gap() const { return plan.prediction->step_s / lower_bound_s - 1; }
 };
 
@@ -80,6 +90,13 @@ using Progress = std::function<void(const std::string& what, double share_done)>
 /// predicted is what simulating the plan gives, to the last bit. Throws InputError where nothing
 /// fits (by how much, and what would make it fit), for a coupled batch without leave, for shapes
 /// that nothing runs.
+///
+/// Where the profile knows what times vary by, the best of each layout compete by the step that is
+/// to be expected of them, unless memory is the objective: in ascending order of their step on mean
+/// times, until that of the next is no less than what is expected of the best so far. Nothing
+/// behind it can be expected to be faster: a step is a convex function of its times, sums and
+/// maxima, so that its mean is no less than the step on their means (Jensen's inequality). Of the
+/// splits of one layout only the best on mean times is judged, and of at most 24 layouts.
 Planned make_plan(const Profile& profile, const Graph& model, const Cluster* cluster,
                   const PlanRequest& request, const Progress& progress = {});
 

@@ -30,8 +30,9 @@ std::set<int> levels_of(const Graph& model, const ModelChain& chain) {
 }
 
 Complexity complexity_of(const PipelineLayout& layout, int divided) {
-  return {layout.ranks * layout.data_parallel, divided, !layout.schedule || layout.branches,
-          layout.stages()};
+  const bool unnamed = !layout.schedule || layout.branches;
+  const int schedule = unnamed ? 2 : layout.schedule->split_backward ? 1 : 0;
+  return {layout.ranks * layout.data_parallel, layout.stages(), schedule, divided};
 }
 
 }  // namespace

@@ -12,9 +12,10 @@ namespace penstock {
 /// The properties that make a plan less simple, the weightiest first.
 struct Complexity {
   int64_t devices = 1;
-  int divided_modules = 0;  // the most that a stage of it begins inside of (module_cuts.hpp)
-  bool unnamed = false;     // other tools have no name for its schedule, or for its stages
   int stages = 1;
+  int schedule = 0;         // 0: whole backwards; 1: in two parts; 2: other tools have no name for
+                            // it, or for the stages
+  int divided_modules = 0;  // the most that a stage of it begins inside of (module_cuts.hpp)
 
   auto operator<=>(const Complexity&) const = default;
 };

@@ -56,6 +56,7 @@ struct SimulateOptions {
   std::string message, bandwidth, latency;
   std::string saved, saved_weight, memory;
   std::string cuda_graphs;  // auto, on, off; "": not said
+  std::optional<int64_t> samples, seed;
   std::string trace, html;
   bool json = false;
   bool verbose = false;

@@ -147,8 +147,8 @@ void declare_plan(Declared& command) {
       ->delimiter(',')
       ->type_name("PATTERN");
   app.add_flag("--fastest", options->fastest,
-               "the shortest step, also where a plan that is at most 1 % slower has fewer ranks or "
-               "stages, or divides fewer modules");
+               "the shortest step, also where a plan with fewer ranks or stages, a plainer "
+               "schedule or fewer modules divided is slower by no more than the profile can tell");
   app.add_flag("--contiguous", options->contiguous,
                "stages that follow one another in the model, as other tools need them");
   app.add_flag("--allow-batch-coupling", options->allow_batch_coupling,
@@ -181,6 +181,11 @@ void declare_simulate(Declared& command) {
                  "network.latency (between nodes); may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  add_count(app, "--samples", options->samples,
+            "of a plan: also this many steps with times drawn from its profile; prints their mean, "
+            "median, 5th and 95th percentile");
+  in_range(app.add_option("--seed", options->seed, "of these draws; default: 0"), int64_t{0},
+           int64_t{1} << 53);
   declare_study(command, *options);
   add_text(app, "--memory", options->memory, "BYTES", "limit per rank to compare with");
   add_graphs(app, options->cuda_graphs);

@@ -125,10 +125,12 @@ PlanInputs plan_inputs(const Plan& plan, const Graph& model, const Slicing& slic
   const Cluster* on = cluster ? &*cluster : nullptr;
   Costs costs = plan_costs(plan, model, slicing, profile, on);
   overrides.apply(costs);
+  std::optional<StepNoise> noise = step_noise(profile, on, plan.microbatch, slicing, costs);
   return {.costs = std::move(costs),
           .network = plan.ranks() > 1 ? plan_network(profile, on) : Network(),
           .memory = memory(plan, profile, on),
           .probe = profile.probe,
+          .noise = std::move(noise),
           .cluster = on ? describe(*on) : "",
           .costs_from = costs_from(profile)};
 }

@@ -1,6 +1,7 @@
 // Inputs of a plan's simulation, from the files that the plan names.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "cli/inputs/overrides.hpp"
@@ -10,6 +11,7 @@
 #include "simulator/costs/memory_limit.hpp"
 #include "simulator/engine/costs.hpp"
 #include "simulator/network/network.hpp"
+#include "simulator/noise/step_noise.hpp"
 
 namespace penstock::cli {
 
@@ -18,6 +20,7 @@ struct PlanInputs {
   Network network;
   MemoryLimit memory;
   Probe probe;                      // of the profile
+  std::optional<StepNoise> noise;   // absent: the profile knows of none
   std::string cluster, costs_from;  // for people: "" without a cluster; `measured on …`
 };
 

@@ -8,11 +8,13 @@
 #include "pipeline/plan/cuda_graphs.hpp"
 #include "pipeline/plan/plan.hpp"
 #include "pipeline/profile/profile.hpp"
+#include "simulator/noise/step_sampler.hpp"
 
 namespace penstock::cli {
 
 struct Predicted {
-  double step_s = 0;
+  double step_s = 0;                       // on mean times
+  std::optional<SampledSteps> samples;     // with drawn times; absent: the profile knows of none
   std::vector<int64_t> peak_memory_bytes;  // per rank of a replica; empty: not known
   Probe probe;                             // of the profile
 };

@@ -1,4 +1,9 @@
 // Studies of a plan: its program along the model's real data flow, its profile's costs.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/error.hpp"
 #include "base/quantity.hpp"
 #include "cli/inputs/plan_inputs.hpp"
 #include "cli/predict/simulate_study.hpp"
@@ -37,7 +42,19 @@ std::string title(const std::string& path, const SimulateOptions& options,
   return text;
 }
 
+[[noreturn]] void refuse_samples(const FileRef& profile) {
+  throw InputError("--samples", fmt::format("{} does not say what times vary by", profile.path),
+                   "Profile the job again, without --quick or with a longer --budget, and plan "
+                   "again: it has to repeat its measurements some times. An estimate has none.");
+}
+
 }  // namespace
+
+std::optional<SampledSteps> sampled(const Study& study, const SimulateOptions& options) {
+  if (!options.samples) return std::nullopt;
+  StepSampler sampler(study.program, study.costs, study.network, *study.noise, study.replicas);
+  return sampled_steps(sampler, options.seed.value_or(0), *options.samples);
+}
 
 Study plan_study(Plan plan, const SimulateOptions& options) {
   const Overrides overrides(options.set);
@@ -58,6 +75,8 @@ Study plan_study(Plan plan, const SimulateOptions& options) {
   study.costs = std::move(inputs.costs);
   study.network = std::move(inputs.network);
   study.memory = std::move(inputs.memory);
+  study.noise = std::move(inputs.noise);
+  if (options.samples && !study.noise) refuse_samples(*plan.profile);
   study.facts = facts(plan, inputs, overrides);
   study.modules = stage_names(model, slicing.stage_of_operator, study.program.stage_count());
   for (size_t stage = 0; stage < plan.stages.size(); ++stage)

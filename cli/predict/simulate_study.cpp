@@ -249,6 +249,8 @@ std::vector<PageFact> facts(const SimulateOptions& options) {
 
 Study make_study(const SimulateOptions& options) {
   check_source(options);
+  if (options.seed && !options.samples)
+    throw InputError("--seed", "nothing is drawn", "Add --samples N, or leave it out.");
   if (!options.plan.empty()) {
     refuse_flags({{"--ranks", options.ranks.has_value()},
                   {"--stages-per-rank", options.stages_per_rank.has_value()},
@@ -269,6 +271,8 @@ Study make_study(const SimulateOptions& options) {
   }
   refuse_flags({{"--cuda-graphs", !options.cuda_graphs.empty()}}, "is for plans",
                "Give PLAN.yaml, whose profile says what replays cost, or leave it out.");
+  refuse_flags({{"--samples", options.samples.has_value()}}, "is for plans",
+               "Give PLAN.yaml, whose profile says what times vary by, or leave it out.");
   refuse_flags({{"--set", !options.set.empty()}}, "is for plans, whose files say what it overrides",
                "Give the other flags other values.");
   Study study;

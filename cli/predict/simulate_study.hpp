@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "simulator/engine/costs.hpp"
 #include "simulator/explain/html.hpp"
 #include "simulator/network/network.hpp"
+#include "simulator/noise/step_sampler.hpp"
 
 namespace penstock::cli {
 
@@ -25,6 +27,7 @@ struct Study {
   Costs costs;
   Network network;
   MemoryLimit memory;
+  std::optional<StepNoise> noise;    // of a plan whose profile knows of it
   std::vector<PageFact> facts;       // for a page's head
   std::vector<std::string> modules;  // by stage; empty: not known
 };
@@ -35,5 +38,8 @@ Study make_study(const SimulateOptions& options);
 /// The study of a plan: costs from its profile, the link from its cluster or profile. Throws
 /// InputError, also where a file is not the one that the plan was made from.
 Study plan_study(Plan plan, const SimulateOptions& options);
+
+/// The steps that `--samples` asks for; absent where it does not.
+std::optional<SampledSteps> sampled(const Study& study, const SimulateOptions& options);
 
 }  // namespace penstock::cli

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/quantity.hpp"
+#include "cli/report/simulate_report.hpp"
 #include "cli/report/table.hpp"
 #include "launch/execute_task.hpp"
 #include "launch/worker_protocol.hpp"
@@ -83,6 +84,7 @@ nlohmann::json report_json(const ExecuteResult& result, const std::optional<Pred
   if (const std::optional<double> slowdown = result.slowdown(*predicted)) {
     json["predicted_scaled_step_s"] = predicted->step_s * *slowdown;
   }
+  if (predicted->samples) json["predicted_samples"] = to_json(*predicted->samples);
   if (!predicted->peak_memory_bytes.empty()) {
     json["predicted_peak_memory_bytes"] = predicted->peak_memory_bytes;
   }
@@ -126,6 +128,11 @@ std::string report_text(const ExecuteResult& result, const std::optional<Predict
       text += ", scaled by the probe " + beside_measured(predicted->step_s * *slowdown);
     }
     text += "\n";
+    if (const auto& samples = predicted->samples)
+      text += fmt::format(
+          "           with the profile's noise median {}, 5 to 95 % of steps {} to {}\n",
+          beside_measured(samples->median_s), format_seconds(samples->p5_s),
+          format_seconds(samples->p95_s));
   } else {
     text += labelled("", "no prediction: " + why_not_predicted, columns);
   }

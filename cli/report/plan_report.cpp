@@ -120,9 +120,13 @@ std::string step(const Planned& planned) {
   const Plan& plan = planned.plan;
   const Prediction& prediction = *plan.prediction;
   const double samples_per_s = static_cast<double>(plan.job.global_batch) / prediction.step_s;
-  return fmt::format("{} predicted, {:.4g} samples/s{}, bubble {:.1f} %",
-                     format_seconds(prediction.step_s), samples_per_s, tokens(plan, samples_per_s),
-                     100 * prediction.bubble);
+  const std::string expected =
+      prediction.expected_s > 0
+          ? fmt::format(" ({} expected with noise)", format_seconds(prediction.expected_s))
+          : "";
+  return fmt::format("{} predicted{}, {:.4g} samples/s{}, bubble {:.1f} %",
+                     format_seconds(prediction.step_s), expected, samples_per_s,
+                     tokens(plan, samples_per_s), 100 * prediction.bubble);
 }
 
 std::string shape(const Planned& planned) {

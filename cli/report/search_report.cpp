@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/quantity.hpp"
+#include "planner/judge.hpp"
 
 namespace penstock::cli {
 
@@ -16,6 +17,12 @@ constexpr size_t most_layouts = 12;
 constexpr double shown_percent = 0.05;
 /// A share of the ranks' time: where more of it is work, nothing keeps the step from its bound.
 constexpr double all_but_nothing = 0.995;
+
+bool judged(const Planned& planned) { return planned.judged > 0; }
+
+std::string expected_step(const Searched& one) {
+  return one.expected_s > 0 ? format_seconds(one.expected_s) : "-";
+}
 
 /// The row of one layout.
 std::string best_step(const Searched& one) {
@@ -94,36 +101,57 @@ std::string described(const Searched& one) {
   std::string text = fmt::format("{} on {}", schedule(one), format_number(one.ranks, "rank"));
   if (one.data_parallel > 1) text += fmt::format(" x {} replicas", one.data_parallel);
   if (one.stages_per_rank > 1) text += fmt::format(", {} stages each", one.stages_per_rank);
+  if (one.expected_s > 0) return text + ": " + format_seconds(one.expected_s) + " expected";
   return text + ": " + format_seconds(one.best_s);
 }
+
+std::string percent(double share) { return fmt::format("{:.2f} %", 100 * share); }
 
 /// The plans that were passed over for this one.
 std::string left(const Planned& planned) {
   const double step_s = planned.plan.prediction->step_s;
   std::string text;
   if (const auto& fastest = planned.fastest) {
-    text =
-        fmt::format("{}, {:.2f} % less, too little to tell, and less simple (--fastest takes it)",
-                    described(*fastest), 100 * (1 - fastest->best_s / step_s));
+    text = fmt::format(
+        "{}, {} less, which is below the noise of {}, and less simple (--fastest takes it)",
+        described(*fastest), percent(planned.gain), percent(planned.noise));
+  }
+  if (const auto& means = planned.fastest_on_means) {
+    text += fmt::format("{}{}, though {} on mean times", text.empty() ? "" : "; ",
+                        described(*means), format_seconds(means->best_s));
   }
   if (const auto& fewer = planned.fewer_ranks) {
+    const double more = fewer->expected_s > 0 ? fewer->expected_s / planned.expected_or_step_s()
+                                              : fewer->best_s / step_s;
     text += fmt::format("{}{}, {:.2f} % more (--ranks {} takes it)", text.empty() ? "" : "; ",
-                        described(*fewer), 100 * (fewer->best_s / step_s - 1),
-                        fewer->ranks * fewer->data_parallel);
+                        described(*fewer), 100 * (more - 1), fewer->ranks * fewer->data_parallel);
   }
   return text;
 }
 
 /// How good the plan is.
 std::string proof(const Planned& planned) {
-  const char* of =
-      planned.fastest ? "the fastest is the best of its space" : "the best of its space";
+  const std::string of = planned.fastest_on_means ? "the fastest on mean times is "
+                         : planned.fastest        ? "the fastest is "
+                                                  : "";
+  const bool on_means = judged(planned) && !planned.fastest_on_means;
   if (planned.complete)
-    return fmt::format("{}: every other plan was simulated or cannot be faster", of);
+    return fmt::format(
+        "{}the best of its space{}: every other plan was simulated or cannot be "
+        "faster",
+        of, on_means ? " on mean times" : "");
   return fmt::format(
       "no plan can take less than {}, which is {:.2f} % less; the search stopped after its effort",
       format_seconds(planned.lower_bound_s),
       100 * (1 - planned.lower_bound_s / planned.plan.prediction->step_s));
+}
+
+/// What was judged by the step that is to be expected.
+std::string expected(const Planned& planned) {
+  return fmt::format(
+      "{} with drawn times for the best of {}; every other plan takes longer than "
+      "the best of these on mean times already, or was not judged",
+      format_number(judged_steps, "step"), format_number(planned.judged, "layout"));
 }
 
 /// The bound by relaxation alone.
@@ -142,13 +170,28 @@ std::string bound(const Planned& planned) {
 }  // namespace
 
 std::string search_table(const Planned& planned, int columns) {
-  Table table({"<", "<schedule", "replicas x ranks x stages", "microbatches x samples", "splits",
-               "best found", "bound", "least memory"});
+  std::vector<std::string> headings{"<",
+                                    "<schedule",
+                                    "replicas x ranks x stages",
+                                    "microbatches x samples",
+                                    "splits",
+                                    "best found",
+                                    "bound",
+                                    "least memory"};
+  if (judged(planned)) headings.emplace_back("expected");
+  Table table(std::move(headings));
   for (const Searched& one : planned.searched) {
     if (&one - planned.searched.data() == most_layouts) break;
-    table.row({one.chosen ? "*" : " ", schedule(one), shape(one), batches(one), splits(one),
-               best_step(one), format_seconds(one.lower_bound_s),
-               format_bytes(one.min_memory_bytes)});
+    std::vector<std::string> cells{one.chosen ? "*" : " ",
+                                   schedule(one),
+                                   shape(one),
+                                   batches(one),
+                                   splits(one),
+                                   best_step(one),
+                                   format_seconds(one.lower_bound_s),
+                                   format_bytes(one.min_memory_bytes)};
+    if (judged(planned)) cells.push_back(expected_step(one));
+    table.row(std::move(cells));
   }
   std::string text = labelled("searched", searched(planned), columns) + "\n" + table.text(columns);
   if (planned.searched.size() > most_layouts)
@@ -158,6 +201,8 @@ std::string search_table(const Planned& planned, int columns) {
 
 std::string search_conclusion(const Planned& planned, ReportStyle style) {
   std::string text = labelled("proof", proof(planned), style.columns);
+  if (judged(planned) && style.verbose)
+    text += labelled("expected", expected(planned), style.columns);
   if (style.verbose) text += labelled("bound", bound(planned), style.columns);
   if (const std::string binds = planned.time ? binding(*planned.time) : ""; !binds.empty())
     text += labelled("binding", binds, style.columns);

@@ -110,8 +110,21 @@ void add_explanation(nlohmann::ordered_json& json, const Explanation& explanatio
 
 }  // namespace
 
-std::string simulation_summary(const Study& study, const Simulation& simulation,
-                               const Explanation* explanation, ReportStyle style) {
+std::string describe(const SampledSteps& samples) {
+  return fmt::format("{} with drawn times: mean {}, median {}, 5th percentile {}, 95th {}",
+                     format_number(samples.count, "step"), format_seconds(samples.mean_s),
+                     format_seconds(samples.median_s), format_seconds(samples.p5_s),
+                     format_seconds(samples.p95_s));
+}
+
+nlohmann::ordered_json to_json(const SampledSteps& samples) {
+  return {{"count", samples.count},       {"seed", samples.seed}, {"mean_s", samples.mean_s},
+          {"median_s", samples.median_s}, {"p5_s", samples.p5_s}, {"p95_s", samples.p95_s}};
+}
+
+std::string simulation_summary(const Study& study, const SimulationResults& results,
+                               ReportStyle style) {
+  const auto& [simulation, explanation, samples] = results;
   const Program& program = study.program;
   const std::string replicas =
       study.replicas > 1 ? fmt::format("1 of {} replicas, ", study.replicas) : "";
@@ -125,13 +138,15 @@ std::string simulation_summary(const Study& study, const Simulation& simulation,
       fmt::format("(causes are not worked out for more than {} actions)", max_explained_actions);
   return labelled("simulated", title, style.columns) +
          labelled("step", format_seconds(simulation.makespan_s), style.columns) +
+         (samples ? labelled("samples", describe(*samples), style.columns) : "") +
          labelled("bubble", bubble, style.columns) +
          labelled("limits", explanation ? limits(*explanation) : not_explained, style.columns) +
          "\n" + rank_table(program, simulation, style);
 }
 
-std::string simulation_json(const Study& study, const Simulation& simulation,
-                            const Explanation* explanation, bool plan, double elapsed_s) {
+std::string simulation_json(const Study& study, const SimulationResults& results, bool plan,
+                            double elapsed_s) {
+  const auto& [simulation, explanation, samples] = results;
   nlohmann::ordered_json json;
   if (plan) json["step_s"] = simulation.makespan_s;
   json["makespan_s"] = simulation.makespan_s;
@@ -148,6 +163,7 @@ std::string simulation_json(const Study& study, const Simulation& simulation,
   for (const MemoryParts& rank : simulation.peak_memory)
     json["peak_memory"].push_back(to_json(rank));
   if (explanation) add_explanation(json, *explanation);
+  if (samples) json["samples"] = to_json(*samples);
   if (study.memory.any())
     json["memory_bytes"] = limits(study.memory, simulation.peak_memory_bytes.size());
   json["elapsed_s"] = elapsed_s;

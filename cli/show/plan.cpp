@@ -115,8 +115,13 @@ void print_shared(Out out, const Graph& model, const Slicing& slicing, ReportSty
 
 void print_prediction(Out out, const Plan& plan) {
   if (!plan.prediction) return;
-  fmt::format_to(out, "\nPredicted when planned: {} per step, bubble {:.1f} %\n",
-                 format_seconds(plan.prediction->step_s), 100 * plan.prediction->bubble);
+  const Prediction& prediction = *plan.prediction;
+  const std::string expected =
+      prediction.expected_s > 0
+          ? fmt::format(" ({} expected with noise)", format_seconds(prediction.expected_s))
+          : "";
+  fmt::format_to(out, "\nPredicted when planned: {} per step{}, bubble {:.1f} %\n",
+                 format_seconds(prediction.step_s), expected, 100 * prediction.bubble);
 }
 
 std::string layout_line(const std::string& path, const Plan& plan) {

@@ -152,6 +152,7 @@ std::optional<Prediction> parse_prediction(YamlMap& map) {
   YamlMap entry = map.map("prediction");
   Prediction prediction;
   prediction.step_s = entry.number("step_s", 0, max_seconds, 0);
+  prediction.expected_s = entry.number("expected_s", 0, max_seconds, 0);
   prediction.lower_bound_s = entry.number("lower_bound_s", 0, max_seconds, 0);
   prediction.bubble = entry.number("bubble", -1, 1, 0);
   if (entry.has("peak_memory_bytes")) {

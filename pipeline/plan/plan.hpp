@@ -44,7 +44,9 @@ struct FileRef {
 
 /// The planner's prediction; never an input.
 struct Prediction {
-  double step_s = 0, lower_bound_s = 0, bubble = 0;
+  double step_s = 0;      // on mean times: what `simulate` gives
+  double expected_s = 0;  // the mean of steps with drawn times; 0: nothing is known of these
+  double lower_bound_s = 0, bubble = 0;
   std::vector<int64_t> peak_memory_bytes;  // per rank
 };
 

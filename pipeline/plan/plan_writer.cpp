@@ -31,10 +31,12 @@ nlohmann::ordered_json stage_keys(const StagePlan& stage) {
 }
 
 nlohmann::ordered_json prediction_keys(const Prediction& prediction) {
-  return {{"step_s", prediction.step_s},
-          {"lower_bound_s", prediction.lower_bound_s},
-          {"bubble", prediction.bubble},
-          {"peak_memory_bytes", prediction.peak_memory_bytes}};
+  nlohmann::ordered_json keys{{"step_s", prediction.step_s}};
+  if (prediction.expected_s > 0) keys["expected_s"] = prediction.expected_s;
+  keys["lower_bound_s"] = prediction.lower_bound_s;
+  keys["bubble"] = prediction.bubble;
+  keys["peak_memory_bytes"] = prediction.peak_memory_bytes;
+  return keys;
 }
 
 }  // namespace

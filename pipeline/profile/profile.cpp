@@ -61,11 +61,55 @@ OperatorCost read_operator(const JsonValue& value) {
           read_held(value.at("held_bytes"))};
 }
 
+/// Factors of a mean of 1, about: one that is above 0 is enough to scale them to it.
+std::vector<double> read_factors(const JsonValue& value) {
+  std::vector<double> factors;
+  double sum = 0;
+  for (const JsonValue& factor : value.list()) {
+    if (factor.number() < 0)
+      factor.refuse(fmt::format("{} is negative", factor.number()), "Profile the job again.");
+    sum += factors.emplace_back(factor.number());
+  }
+  if (sum <= 0) value.refuse("no factor is above 0", "Profile the job again.");
+  return factors;
+}
+
+ActionJitter read_jitter(const JsonValue& value) {
+  return {read_factors(value.at("forward")), read_factors(value.at("backward")),
+          read_factors(value.at("backward_input")), read_factors(value.at("backward_weight"))};
+}
+
 /// Units cover the operators from 0 on without a gap.
 UnitCost read_unit(const JsonValue& value, int begin, int operators) {
-  return {value.text("label"), value.integer("begin", begin, begin),
-          value.integer("end", begin + 1, operators), read_times(value.at("times")),
-          read_held(value.at("held_bytes"))};
+  UnitCost unit{value.text("label"), value.integer("begin", begin, begin),
+                value.integer("end", begin + 1, operators), read_times(value.at("times")),
+                read_held(value.at("held_bytes"))};
+  if (value.has("jitter")) unit.jitter = read_jitter(value.at("jitter"));
+  return unit;
+}
+
+/// Every rank has measured as many, of which variances can be told.
+std::vector<std::vector<double>> read_rounds(const JsonValue& value) {
+  std::vector<std::vector<double>> rounds;
+  for (const JsonValue& rank : value.list()) {
+    rounds.push_back(read_factors(rank));
+    if (rounds.back().size() >= 2 && rounds.back().size() == rounds.front().size()) continue;
+    rank.refuse(fmt::format("{} rounds", rounds.back().size()),
+                "Every rank has measured as many, at least two: profile the job again.");
+  }
+  return rounds;
+}
+
+/// All units of a size vary by what was measured, or none does.
+void read_noise(const JsonValue& value, MicrobatchCosts& costs) {
+  if (value.has("rounds")) costs.rounds = read_rounds(value.at("rounds"));
+  for (const UnitCost& unit : costs.units) {
+    if (unit.jitter.any() == !costs.rounds.empty()) continue;
+    value.refuse(fmt::format("unit `{}` has {}", unit.label,
+                             unit.jitter.any() ? "`jitter`, but the size no `rounds`"
+                                               : "no `jitter`, but the size has `rounds`"),
+                 "Profile the job again.");
+  }
 }
 
 MicrobatchCosts read_costs(const JsonValue& value) {
@@ -85,6 +129,7 @@ MicrobatchCosts read_costs(const JsonValue& value) {
   costs.loss_forward = read_measured(value.at("loss_forward"));
   costs.first_microbatch_excess = value.number("first_microbatch_excess");
   costs.load_batch_s = amount(value, "load_batch_s");
+  read_noise(value, costs);
   return costs;
 }
 

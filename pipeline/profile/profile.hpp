@@ -54,12 +54,21 @@ struct OperatorCost {
   bool operator==(const OperatorCost&) const = default;
 };
 
+/// Jitter of a unit's actions: repetitions over their mean, without what slows all of a round
+/// (variation.hpp). Values that are equally likely, ascending; empty: measured too seldom.
+struct ActionJitter {
+  std::vector<double> forward, backward, backward_input, backward_weight;
+  bool any() const { return !forward.empty(); }
+  bool operator==(const ActionJitter&) const = default;
+};
+
 /// A run of operators measured as a whole, in training order: the truth.
 struct UnitCost {
   std::string label;
   int begin = 0, end = 0;  // operators [begin, end)
   ActionTimes times;
   HeldBytes held;
+  ActionJitter jitter = {};
   bool operator==(const UnitCost&) const = default;
 };
 
@@ -84,6 +93,9 @@ struct MicrobatchCosts {
   Measured loss_forward;               // in training, where the model's first output is made
   double first_microbatch_excess = 0;  // share by which microbatch 0 of a step takes longer
   double load_batch_s = 0;             // reading one microbatch's inputs and targets
+  /// By rank: each round of repetitions over their mean (variation.hpp); the ranks measured them
+  /// at the same time. Empty: too few.
+  std::vector<std::vector<double>> rounds = {};
 
   /// The sum over all units, and the loss's forward where that is asked for.
   WorkSeconds whole(Measured ActionTimes::*action) const;

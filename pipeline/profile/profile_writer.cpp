@@ -50,12 +50,28 @@ Json json_of(const OperatorCost& op) {
           {"held_bytes", json_of(op.held)}};
 }
 
+/// Five digits are more than any factor is known to.
+Json json_of(const std::vector<double>& factors) {
+  Json list = Json::array();
+  for (const double factor : factors) list.push_back(std::round(finite(factor) * 1e5) / 1e5);
+  return list;
+}
+
+Json json_of(const ActionJitter& jitter) {
+  return {{"forward", json_of(jitter.forward)},
+          {"backward", json_of(jitter.backward)},
+          {"backward_input", json_of(jitter.backward_input)},
+          {"backward_weight", json_of(jitter.backward_weight)}};
+}
+
 Json json_of(const UnitCost& unit) {
-  return {{"label", unit.label},
-          {"begin", unit.begin},
-          {"end", unit.end},
-          {"times", json_of(unit.times)},
-          {"held_bytes", json_of(unit.held)}};
+  Json json = {{"label", unit.label},
+               {"begin", unit.begin},
+               {"end", unit.end},
+               {"times", json_of(unit.times)},
+               {"held_bytes", json_of(unit.held)}};
+  if (unit.jitter.any()) json["jitter"] = json_of(unit.jitter);
+  return json;
 }
 
 Json json_of(const LinkCost& link) {
@@ -126,10 +142,11 @@ std::string lines(const std::vector<Costs>& entries) {
 }
 
 std::string text_of(const MicrobatchCosts& costs) {
-  const Json scalars = {{"microbatch", costs.microbatch},
-                        {"loss_forward", json_of(costs.loss_forward)},
-                        {"first_microbatch_excess", finite(costs.first_microbatch_excess)},
-                        {"load_batch_s", finite(costs.load_batch_s)}};
+  Json scalars = {{"microbatch", costs.microbatch},
+                  {"loss_forward", json_of(costs.loss_forward)},
+                  {"first_microbatch_excess", finite(costs.first_microbatch_excess)},
+                  {"load_batch_s", finite(costs.load_batch_s)}};
+  for (const std::vector<double>& rank : costs.rounds) scalars["rounds"].push_back(json_of(rank));
   std::string text = text_of(scalars);
   text.back() = ',';  // for the closing brace
   return text + "\n\"units\": " + lines(costs.units) +

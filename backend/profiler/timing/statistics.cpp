@@ -4,18 +4,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/quantile.hpp"
+
 namespace penstock::profiler {
-namespace {
-
-/// `sorted` is not empty; `share` in [0, 1].
-double quantile(const std::vector<double>& sorted, double share) {
-  const double position = share * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<size_t>(position);
-  const size_t above = std::min(below + 1, sorted.size() - 1);
-  return std::lerp(sorted[below], sorted[above], position - static_cast<double>(below));
-}
-
-}  // namespace
 
 Measured summarize(std::vector<double> samples) {
   if (samples.empty()) return {};

@@ -1,0 +1,67 @@
+#include "planner/contender.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "simulator/noise/step_noise.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// Layouts whose best plans are judged, and the effort of that (SplitOutcome).
+constexpr size_t max_finalists = 24;
+constexpr int64_t max_judged_effort = 100'000'000;
+
+}  // namespace
+
+Contender contender(const PlanningInputs& inputs, const LayoutSearch& search, FoundSplit split,
+                    SearchResult::Space found) {
+  const PipelineLayout& layout = search.layouts()[split.space];
+  const double weight = search.weight(layout);
+  const double step_s = split.outcome.step_s;
+  Contender one{&search, std::move(split), std::move(found), weight * step_s, {}, {}};
+  if (!knows_noise(inputs.profile)) return one;
+  const auto space = search.open(one.split.space);
+  LayoutSpace::Result run = space->plan(one.split.begins, {false, false});
+  one.verdict = judged(inputs.profile, inputs.cluster, run.plan, run.evaluated.slicing,
+                       run.evaluated.costs, space->network());
+  one.weighted_s = weight * one.verdict->expected_s;
+  one.slicing = std::move(run.evaluated.slicing);
+  return one;
+}
+
+std::vector<Contender> finalists(const PlanningInputs& inputs, const PlanRequest& request,
+                                 const LayoutSearch& search, const SearchResult& result) {
+  const auto weighted_s = [&](size_t space) {
+    return search.weight(search.layouts()[space]) * result.spaces[space].best->outcome.step_s;
+  };
+  std::vector<size_t> order{result.best->space};
+  if (request.objective != PlanObjective::memory && knows_noise(inputs.profile)) {
+    for (size_t space = 0; space < result.spaces.size(); ++space) {
+      if (result.spaces[space].best && space != order.front()) order.push_back(space);
+    }
+    std::stable_sort(order.begin() + 1, order.end(),
+                     [&](size_t a, size_t b) { return weighted_s(a) < weighted_s(b); });
+  }
+  std::vector<Contender> finalists;
+  double least_s = 0;
+  int64_t effort = 0;
+  for (const size_t space : order) {
+    if (finalists.size() == max_finalists || effort > max_judged_effort) break;
+    if (!finalists.empty() && weighted_s(space) >= least_s) break;
+    const SearchResult::Space& found = result.spaces[space];
+    const Contender& next = finalists.emplace_back(contender(inputs, search, *found.best, found));
+    least_s = finalists.size() == 1 ? next.weighted_s : std::min(least_s, next.weighted_s);
+    effort += 2 * judged_steps * found.best->outcome.effort;
+  }
+  return finalists;
+}
+
+Lead lead(const Contender& fastest, const Contender& other, double tolerance) {
+  const double gain = 1 - fastest.weighted_s / other.weighted_s;
+  if (!fastest.verdict || !other.verdict) return {gain, tolerance};
+  return {gain, std::max(tolerance, standard_error(*fastest.verdict, *other.verdict))};
+}
+
+}  // namespace penstock

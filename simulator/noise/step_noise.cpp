@@ -1,0 +1,149 @@
+#include "simulator/noise/step_noise.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+namespace penstock {
+
+namespace {
+
+/// An action of a unit in the profile, and how often a round runs it: F before B and before I.
+struct ProfiledAction {
+  Measured ActionTimes::*times;
+  Factors ActionJitter::*jitter;
+  double StageCosts::*stage_s;
+  double per_round;
+};
+constexpr ProfiledAction profiled[] = {
+    {&ActionTimes::forward, &ActionJitter::forward, &StageCosts::forward_s, 2},
+    {&ActionTimes::backward, &ActionJitter::backward, &StageCosts::backward_s, 1},
+    {&ActionTimes::backward_input, &ActionJitter::backward_input, &StageCosts::backward_input_s, 1},
+    {&ActionTimes::backward_weight, &ActionJitter::backward_weight, &StageCosts::backward_weight_s,
+     1}};
+constexpr size_t forward = 0, weight = 3;
+
+/// A median absolute deviation of normal errors by which their standard deviation is larger.
+constexpr double deviation_of_median = 1.4826;
+
+/// The variance that jitter alone gives to a round of all units.
+double jitter_variance(const MicrobatchCosts& costs) {
+  double sum_s = 0, squares = 0;
+  for (const UnitCost& unit : costs.units) {
+    for (const ProfiledAction& action : profiled) {
+      const double seconds = (unit.times.*action.times).mean_s;
+      sum_s += action.per_round * seconds;
+      squares +=
+          action.per_round * seconds * seconds * variance(of_mean_one(unit.jitter.*action.jitter));
+    }
+  }
+  return sum_s > 0 ? squares / (sum_s * sum_s) : 0;
+}
+
+/// Of a mean over all rounds, that of the ranks.
+double round_error(const std::vector<Factors>& rounds) {
+  Factors mean(rounds.front().size(), 0);
+  for (const Factors& rank : rounds) {
+    for (size_t i = 0; i < mean.size(); ++i)
+      mean[i] += rank[i] / static_cast<double>(rounds.size());
+  }
+  return std::sqrt(variance(mean) / static_cast<double>(mean.size() - 1));
+}
+
+const MicrobatchCosts* nearest_known(const Profile& profile, int64_t microbatch) {
+  const MicrobatchCosts* nearest = nullptr;
+  const auto distance = [&](const MicrobatchCosts& costs) {
+    return std::abs(
+        std::log(static_cast<double>(costs.microbatch) / static_cast<double>(microbatch)));
+  };
+  for (const MicrobatchCosts& costs : profile.microbatches) {
+    if (costs.rounds.empty()) continue;
+    if (!nearest || distance(costs) < distance(*nearest)) nearest = &costs;
+  }
+  return nearest;
+}
+
+/// Seconds of each unit's operators in a stage, by action of the profile.
+using UnitSeconds = std::map<int, std::array<double, 4>>;
+
+UnitSeconds unit_seconds(const StageSlice& slice, const MicrobatchCosts& costs) {
+  UnitSeconds seconds;
+  for (const OperatorId id : slice.operators) {
+    const auto unit = std::ranges::upper_bound(costs.units, id, {}, &UnitCost::begin) - 1;
+    const ActionTimes& times = costs.operators[static_cast<size_t>(id)].times;
+    auto& of_unit = seconds[static_cast<int>(unit - costs.units.begin())];
+    for (size_t action = 0; action < of_unit.size(); ++action)
+      of_unit[action] += (times.*profiled[action].times).mean_s;
+  }
+  return seconds;
+}
+
+class NoiseOfStages {
+ public:
+  NoiseOfStages(const MicrobatchCosts& measured, const MicrobatchCosts& known)
+      : measured_(measured), known_(known) {}
+
+  /// Parts of all that the stage computes, in proportion to its operators.
+  StageNoise stage(const StageSlice& slice, const StageCosts& costs) const {
+    const UnitSeconds units = unit_seconds(slice, measured_);
+    StageNoise noise;
+    for (size_t action = 0; action < noise.size(); ++action) {
+      const double again_s = action == forward || action == weight ? 0 : costs.recompute_s;
+      add(units, action, costs.*profiled[action].stage_s - again_s, noise[action]);
+      if (again_s > 0) add(units, forward, again_s, noise[action]);
+    }
+    return noise;
+  }
+
+ private:
+  void add(const UnitSeconds& units, size_t action, double seconds,
+           std::vector<NoisePart>& parts) const {
+    double sum_s = 0;
+    for (const auto& [unit, own_s] : units) sum_s += own_s[action];
+    if (!(sum_s > 0) || !(seconds > 0)) return;
+    for (const auto& [unit, own_s] : units) {
+      if (own_s[action] > 0) parts.push_back(part(unit, action, seconds * own_s[action] / sum_s));
+    }
+  }
+
+  NoisePart part(int unit, size_t action, double seconds) const {
+    const auto u = static_cast<size_t>(unit);
+    NoisePart part{.unit = unit, .action = static_cast<int>(action), .seconds = seconds};
+    part.jitter = of_mean_one(known_.units[u].jitter.*profiled[action].jitter);
+    const int each = (measured_.units[u].times.*profiled[action].times).repetitions;
+    const double repetitions = std::max(1, each) * static_cast<double>(known_.rounds.size());
+    part.error = std::sqrt(variance(part.jitter) / repetitions);
+    return part;
+  }
+
+  const MicrobatchCosts& measured_;
+  const MicrobatchCosts& known_;  // whose distributions they take
+};
+
+}  // namespace
+
+bool knows_noise(const Profile& profile) {
+  return std::ranges::any_of(profile.microbatches,
+                             [](const MicrobatchCosts& costs) { return !costs.rounds.empty(); });
+}
+
+std::optional<StepNoise> step_noise(const Profile& profile, const Cluster* cluster,
+                                    int64_t microbatch, const Slicing& slicing,
+                                    const Costs& costs) {
+  const MicrobatchCosts* known = nearest_known(profile, microbatch);
+  if (!known) return std::nullopt;
+  const NoiseOfStages of_stages(*profile.at(microbatch), *known);
+  StepNoise noise{.microbatch = microbatch};
+  for (size_t stage = 0; stage < slicing.stages.size(); ++stage)
+    noise.stages.push_back(of_stages.stage(slicing.stages[stage], costs.stages[stage]));
+  RoundParts parts = round_parts(known->rounds, jitter_variance(*known));
+  noise.common = std::move(parts.common);
+  noise.own = std::move(parts.own);
+  noise.size_error = round_error(known->rounds);
+  if (!cluster && !profile.links.empty())
+    noise.link_error = deviation_of_median * profile.links.front().residual;
+  return noise;
+}
+
+}  // namespace penstock

@@ -1,0 +1,51 @@
+// What the times of a plan's steps vary by, from its profile.
+//
+// A step draws a factor `common` to all ranks and one of each rank's `own`, and for each unit in
+// each F, B, I and W that a stage runs a factor of its jitter (pipeline/profile/variation.hpp).
+// Units of a stage are drawn apart, as their jitter was measured, so a stage of many varies
+// relatively less than each. Transfers, all-reduces and hosts keep their times.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "graph/cuts/slice.hpp"
+#include "pipeline/profile/profile.hpp"
+#include "pipeline/profile/variation.hpp"
+#include "simulator/engine/costs.hpp"
+#include "simulator/network/cluster.hpp"
+
+namespace penstock {
+
+/// What a unit contributes to an action of a stage.
+struct NoisePart {
+  int unit = 0;
+  int action = 0;  // of the profile's: 0 forward, 1 backward, 2 and 3 its halves
+  double seconds = 0;
+  double error = 0;  // relative standard error of its mean
+  Factors jitter;
+};
+
+/// By action of a stage: F, B, I, W.
+using StageNoise = std::array<std::vector<NoisePart>, 4>;
+
+struct StepNoise {
+  int64_t microbatch = 1;  // the size whose costs these are
+  std::vector<StageNoise> stages;
+  Factors common{1}, own{1};
+  double size_error = 0;  // relative standard error that all means of the size share
+  double link_error = 0;  // and of transfers over the link that the profile measured
+};
+
+/// Does the profile know, at some microbatch size, what times vary by?
+bool knows_noise(const Profile& profile);
+
+/// The noise of stages that cost so much, at a microbatch size of the profile; where that was
+/// measured too seldom, as of the nearest size that was not. A part of a unit varies as the unit
+/// does, and what a stage recomputes as its forward does. Absent where the profile knows of none.
+/// `cluster`: whose links the plan uses, or null.
+std::optional<StepNoise> step_noise(const Profile& profile, const Cluster* cluster,
+                                    int64_t microbatch, const Slicing& slicing, const Costs& costs);
+
+}  // namespace penstock
