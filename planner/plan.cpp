@@ -83,8 +83,8 @@ constexpr auto of_space = [](const Contender& one) { return one.split.space; };
 /// 0: not judged.
 double expected_s(const Contender& one) { return one.verdict ? one.verdict->expected_s : 0; }
 
-/// Layouts that the search came to; the fastest first, then those where nothing fits by their
-/// bound.
+/// Layouts that the search came to: the chosen one, the others by their step on mean times, then
+/// those where nothing fits by their bound.
 std::vector<Searched> rows(const LayoutSearch& search, const SearchResult& result,
                            const std::vector<Contender>& finalists, size_t chosen) {
   std::vector<Searched> rows;
@@ -96,7 +96,8 @@ std::vector<Searched> rows(const LayoutSearch& search, const SearchResult& resul
     if (judged != finalists.end()) rows.back().expected_s = expected_s(*judged);
   }
   std::ranges::stable_sort(rows, {}, [](const Searched& one) {
-    return std::pair(one.best_s == 0, one.best_s == 0 ? one.lower_bound_s : one.best_s);
+    return std::tuple(!one.chosen, one.best_s == 0,
+                      one.best_s == 0 ? one.lower_bound_s : one.best_s);
   });
   std::set<decltype(key(rows.front()))> seen{
       key(*std::ranges::find(rows, true, &Searched::chosen))};

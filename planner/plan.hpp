@@ -60,7 +60,7 @@ struct Planned {
   int units = 0;                   // that the model was divided into
   int devices = 0;                 // that the plan might have used
   int64_t layouts = 0;             // that the request allows
-  std::vector<Searched> searched;  // those that the search came to, best first
+  std::vector<Searched> searched;  // those that the search came to: the plan's, others best first
   int64_t judged = 0;              // by the step to be expected of them
   /// The plan that is expected to be fastest, where a simpler one was preferred to it; by which
   /// share of the plan's step it is faster, and which share cannot be told.

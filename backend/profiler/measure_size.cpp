@@ -88,6 +88,10 @@ class Rounds {
                       .unit_scale = scale_factors(whole.times, units)};
     result.peak_bytes = whole.bytes.after_forward +
                         std::max(whole.bytes.transient_forward, whole.bytes.transient_backward);
+    ChainVariation variation = units_.variation();
+    for (size_t unit = 0; unit < variation.stages.size(); ++unit)
+      result.costs.units[unit].jitter = std::move(variation.stages[unit]);
+    if (!variation.rounds.empty()) result.costs.rounds = {std::move(variation.rounds)};
     result.costs.loss_forward = loss;
     result.pass_s = whole.pass_s;
     const double first = summarize(first_s_).mean_s + accumulation_s;
@@ -145,6 +149,7 @@ std::optional<SizeResult> measure_size(Subject& subject, int64_t microbatch,
   result->repetitions = repetitions;
   result->costs.load_batch_s = load_s(subject, microbatch);
   mean_over_ranks(communicator, result->costs);
+  pool_variation(communicator, result->costs);
   mean_over_ranks(communicator, {&result->pass_s});
   return result;
 }

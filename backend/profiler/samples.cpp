@@ -20,6 +20,11 @@ Measured ActionSamples::measured() const {
 double ActionSamples::in_place_s() const { return summarize(device_).mean_s; }
 
 void Samples::add(const ChainRun& run, bool split) {
+  if (!split) rounds_.push_back({run.times, {}, run.recorded});
+  if (split && !rounds_.empty()) {
+    rounds_.back().split = run.times;
+    rounds_.back().recorded &= run.recorded;
+  }
   for (size_t i = 0; i < stages_.size(); ++i) {
     const MeasuredTimes& times = run.times[i];
     const MeasuredBytes& bytes = run.bytes[i];
@@ -50,6 +55,33 @@ std::vector<StageCost> Samples::costs() const {
                      .pass_s = stage.forward.in_place_s() + stage.backward.in_place_s()});
   }
   return costs;
+}
+
+ChainVariation Samples::variation() const {
+  const bool recorded = std::ranges::any_of(rounds_, &Round::recorded);
+  constexpr size_t series = 5;  // of a stage: F and B, F, I and W
+  std::vector<std::vector<double>> seconds(series * stages_.size());
+  for (const Round& round : rounds_) {
+    if (round.split.empty() || round.recorded != recorded) continue;
+    for (size_t i = 0; i < stages_.size(); ++i) {
+      const MeasuredTimes &whole = round.whole[i], &split = round.split[i];
+      size_t at = series * i;
+      for (const Seconds& one : {whole.forward, whole.backward, split.forward, split.backward_input,
+                                 split.backward_weight})
+        seconds[at++].push_back(one.device);
+    }
+  }
+  if (seconds.empty() || seconds.front().size() < min_rounds) return {};
+  Variation found = separate(seconds);
+  ChainVariation result{.rounds = std::move(found.rounds), .stages = {}};
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    const Factors* of = &found.jitter[series * i];
+    Factors forward = of[0];
+    forward.insert(forward.end(), of[2].begin(), of[2].end());
+    result.stages.push_back({equal_shares(std::move(forward)), equal_shares(of[1]),
+                             equal_shares(of[3]), equal_shares(of[4])});
+  }
+  return result;
 }
 
 }  // namespace penstock::profiler

@@ -7,6 +7,7 @@
 
 #include "backend/profiler/chain.hpp"
 #include "pipeline/profile/profile.hpp"
+#include "pipeline/profile/variation.hpp"
 
 namespace penstock::profiler {
 
@@ -15,6 +16,13 @@ struct StageCost {
   ActionTimes times;
   MeasuredBytes bytes;
   double pass_s = 0;  // mean of F and B, waiting for a host included
+};
+
+/// What the stages of a chain vary by from round to round: F and B, then F, I and W of all of them
+/// (pipeline/profile/variation.hpp). Empty after too few rounds.
+struct ChainVariation {
+  Factors rounds;
+  std::vector<ActionJitter> stages;
 };
 
 /// Collects the times of one action.
@@ -38,13 +46,21 @@ class Samples {
   void add(const ChainRun& run, bool split);
   /// One per stage.
   std::vector<StageCost> costs() const;
+  /// Of the device, by its records where there are any.
+  ChainVariation variation() const;
 
  private:
+  /// A run with whole backwards, and the one with split ones after it.
+  struct Round {
+    std::vector<MeasuredTimes> whole, split;
+    bool recorded = false;
+  };
   struct StageSamples {
     ActionSamples forward, backward, backward_input, backward_weight;
     MeasuredBytes bytes;
   };
   std::vector<StageSamples> stages_;
+  std::vector<Round> rounds_;
 };
 
 }  // namespace penstock::profiler

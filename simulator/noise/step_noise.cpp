@@ -51,14 +51,16 @@ double round_error(const std::vector<Factors>& rounds) {
   return std::sqrt(variance(mean) / static_cast<double>(mean.size() - 1));
 }
 
+/// Of those that were divided into the same units.
 const MicrobatchCosts* nearest_known(const Profile& profile, int64_t microbatch) {
+  const size_t units = profile.at(microbatch)->units.size();
   const MicrobatchCosts* nearest = nullptr;
   const auto distance = [&](const MicrobatchCosts& costs) {
     return std::abs(
         std::log(static_cast<double>(costs.microbatch) / static_cast<double>(microbatch)));
   };
   for (const MicrobatchCosts& costs : profile.microbatches) {
-    if (costs.rounds.empty()) continue;
+    if (costs.rounds.empty() || costs.units.size() != units) continue;
     if (!nearest || distance(costs) < distance(*nearest)) nearest = &costs;
   }
   return nearest;

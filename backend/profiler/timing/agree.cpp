@@ -1,8 +1,10 @@
 #include "backend/profiler/timing/agree.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 #include "backend/device/out_of_memory.hpp"
+#include "pipeline/profile/variation.hpp"
 
 namespace penstock::profiler {
 namespace {
@@ -33,11 +35,25 @@ double from_rank(Communicator& communicator, int rank, double value) {
   return sum.item<double>();
 }
 
-double largest_over_ranks(Communicator& communicator, double value) {
-  at::Tensor each = at::zeros({communicator.size()}, at::kDouble);
-  each[communicator.rank()] = value;
+std::vector<std::vector<double>> from_all_ranks(Communicator& communicator,
+                                                const std::vector<double>& values) {
+  const auto count = static_cast<int64_t>(values.size());
+  at::Tensor each = at::zeros({communicator.size(), count}, at::kDouble);
+  std::ranges::copy(values, each[communicator.rank()].data_ptr<double>());
   communicator.all_reduce(each, all_ranks(communicator));
-  return each.max().item<double>();
+  std::vector<std::vector<double>> all;
+  for (int rank = 0; rank < communicator.size(); ++rank) {
+    const double* numbers = each[rank].data_ptr<double>();
+    all.emplace_back(numbers, numbers + count);
+  }
+  return all;
+}
+
+double largest_over_ranks(Communicator& communicator, double value) {
+  double largest = value;
+  for (const std::vector<double>& rank : from_all_ranks(communicator, {value}))
+    largest = std::max(largest, rank.front());
+  return largest;
 }
 
 void mean_over_ranks(Communicator& communicator, const std::vector<double*>& values) {
@@ -71,6 +87,27 @@ void mean_over_ranks(Communicator& communicator, MicrobatchCosts& costs) {
   for (OperatorCost& op : costs.operators) append(op.times, values);
   for (UnitCost& unit : costs.units) append(unit.times, values);
   mean_over_ranks(communicator, values);
+}
+
+void pool_variation(Communicator& communicator, MicrobatchCosts& costs) {
+  const size_t own = costs.rounds.empty() ? 0 : costs.rounds.front().size();
+  const auto rounds = from_all_ranks(communicator, {static_cast<double>(own)});
+  const bool same = std::ranges::all_of(rounds, [&](const auto& of) { return of == rounds[0]; });
+  if (!same || rounds[0][0] == 0) {
+    costs.rounds.clear();
+    for (UnitCost& unit : costs.units) unit.jitter = {};
+    return;
+  }
+  costs.rounds = from_all_ranks(communicator, costs.rounds.front());
+  for (UnitCost& unit : costs.units) {
+    for (Factors* jitter : {&unit.jitter.forward, &unit.jitter.backward,
+                            &unit.jitter.backward_input, &unit.jitter.backward_weight}) {
+      std::vector<double> all;
+      for (const auto& rank : from_all_ranks(communicator, *jitter))
+        all.insert(all.end(), rank.begin(), rank.end());
+      *jitter = equal_shares(std::move(all));
+    }
+  }
 }
 
 }  // namespace penstock::profiler

@@ -13,6 +13,9 @@ namespace penstock::profiler {
 double from_rank(Communicator& communicator, int rank, double value);
 /// Each number becomes its mean over ranks.
 void mean_over_ranks(Communicator& communicator, const std::vector<double*>& values);
+/// The numbers of every rank, by rank; as many on each.
+std::vector<std::vector<double>> from_all_ranks(Communicator& communicator,
+                                                const std::vector<double>& values);
 /// The maximum over ranks.
 double largest_over_ranks(Communicator& communicator, double value);
 
@@ -24,5 +27,8 @@ bool fits_everywhere(Communicator& communicator, const std::function<void()>& ac
 void mean_over_ranks(Communicator& communicator, ActionTimes& times);
 /// Every time of a microbatch size becomes its mean over ranks; sums stay sums.
 void mean_over_ranks(Communicator& communicator, MicrobatchCosts& costs);
+/// The rounds of all ranks, where each has listed its own, and the jitter of each unit on any of
+/// them; neither where ranks have measured different numbers of rounds.
+void pool_variation(Communicator& communicator, MicrobatchCosts& costs);
 
 }  // namespace penstock::profiler

@@ -51,6 +51,8 @@ Profile example(const std::filesystem::path& folder) {
     costs.loss_forward = next.measured();
     costs.first_microbatch_excess = -next.real();
     costs.load_batch_s = next.real();
+    costs.rounds = {{0.9, 1.1}, {1.12345, 0.87655}};
+    for (UnitCost& unit : costs.units) unit.jitter = {{0.5, 1.5}, {0, 2}, {1}, {0.99999, 1.00001}};
     profile.microbatches.push_back(costs);
   }
   profile.replays = ReplayCosts{4, next.times()};
@@ -158,6 +160,20 @@ TEST_F(DamagedProfile, WithoutHostsAndLanesItIsACpus) {
   }
 }
 
+TEST_F(DamagedProfile, WithoutNoiseItIsAnOlderOne) {
+  EXPECT_EQ(refusal([](Json& each) {
+              for (Json& size : each["microbatches"]) {
+                size.erase("rounds");
+                for (Json& unit : size["units"]) unit.erase("jitter");
+              }
+            }),
+            "");
+  EXPECT_THAT(refusal([](Json& each) { each["microbatches"][0].erase("rounds"); }),
+              HasSubstr("/microbatches/0: unit `layers.0` has `jitter`, but the size no `rounds`"));
+  EXPECT_THAT(refusal([](Json& each) { each["microbatches"][1]["units"][1].erase("jitter"); }),
+              HasSubstr("/microbatches/1: unit `mul` has no `jitter`, but the size has `rounds`"));
+}
+
 TEST_F(DamagedProfile, WrongValuesAreNamedByTheirPointer) {
   struct Case {
     std::string pointer;
@@ -182,6 +198,10 @@ TEST_F(DamagedProfile, WrongValuesAreNamedByTheirPointer) {
       {"/microbatches/0/units/1", Json::array(), "/units/1: a list is not an object"},
       {"/microbatches/1/operators/2/times/forward", 3, "/times/forward: 3 is not an object"},
       {"/microbatches/1/operators/2/held_bytes/output", -5, "-5 is negative"},
+      {"/microbatches/0/rounds/1", {1}, "/microbatches/0/rounds/1: 1 rounds"},
+      {"/microbatches/0/rounds/0/1", -1, "/microbatches/0/rounds/0/1: -1 is negative"},
+      {"/microbatches/0/units/1/jitter/backward", {0, 0}, "/jitter/backward: no factor is above 0"},
+      {"/microbatches/0/units/1/jitter/backward/1", -2, "/jitter/backward/1: -2 is negative"},
       {"/base_memory_bytes", 18446744073709551615u, "is not an integer of 64 bits"},
       {"/job/loss", "nll", "p.json: job.loss: there is no loss `nll`"},
       {"/job/lose", 1, "p.json: job.lose: unknown key"},
