@@ -31,6 +31,10 @@ Contender contender(const PlanningInputs& inputs, const LayoutSearch& search, Fo
   return one;
 }
 
+Contender contender(const PlanningInputs& inputs, SimplestSearch::Found found) {
+  return contender(inputs, *found.search, std::move(found.split), std::move(found.space));
+}
+
 std::vector<Contender> finalists(const PlanningInputs& inputs, const PlanRequest& request,
                                  const LayoutSearch& search, const SearchResult& result) {
   const auto weighted_s = [&](size_t space) {

@@ -6,6 +6,7 @@
 
 #include "planner/judge.hpp"
 #include "planner/layouts/layout_search.hpp"
+#include "planner/simplest.hpp"
 
 namespace penstock {
 
@@ -19,10 +20,13 @@ struct Contender {
   Slicing slicing;                 // of one with a verdict
 
   const PipelineLayout& layout() const { return search->layouts()[split.space]; }
+  /// Its step on mean times, weighted.
+  double mean_s() const { return search->weight(layout()) * split.outcome.step_s; }
 };
 
 Contender contender(const PlanningInputs& inputs, const LayoutSearch& search, FoundSplit split,
                     SearchResult::Space space);
+Contender contender(const PlanningInputs& inputs, SimplestSearch::Found found);
 
 /// The best of each layout on mean times, ascending, as long as one might be expected to be the
 /// fastest (plan.hpp); the best of all alone where memory is the objective, or where the profile

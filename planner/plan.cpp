@@ -209,52 +209,68 @@ class Planner {
            request_.objective != PlanObjective::memory;
   }
 
-  /// Takes a simpler plan where there is one that is as fast as far as can be told. It has to be
-  /// near on mean times, as near as the least sure of the finalists, and is then judged; where it
-  /// turns out to be slower a nearer one is looked for.
+  /// Takes a simpler plan where there is one that is as fast as far as can be told: first one with
+  /// fewer devices or stages or a plainer schedule, by what the profile tells apart, then one that
+  /// divides fewer modules, by the tolerance.
   void simplify(Contender fastest) {
-    const LayoutSearch& search = *fastest.search;
-    const SimplestSearch simplest(inputs_, chain_, request_, devices_, search);
-    const double weight = search.weight(fastest.layout());
-    const double mean_s = weight * planned_.simulation.makespan_s;
+    const SimplestSearch simplest(inputs_, chain_, request_, devices_, *fastest.search);
+    const double weight = fastest.search->weight(fastest.layout());
     fastest.weighted_s = weight * planned_.expected_or_step_s();  // with the narrower cuts
+    fastest.split.outcome.step_s = planned_.simulation.makespan_s;
+    fastest.slicing = planned_.slicing;
     fastest.verdict = verdict_;
-    Complexity than = simplest.complexity(fastest.layout(), planned_.slicing);
-    const Contender* taken = nullptr;
+    std::optional<Contender> taken;
+    if (fastest.verdict) taken = plainer(simplest, fastest);
+    const Contender& near = taken ? *taken : fastest;
+    const double max_s = near.mean_s() * (1 + request_.tolerance);
+    if (auto next = simplest.run(simplest.complexity(near.layout(), near.slicing), max_s,
+                                 simpler_shown_by(progress_))) {
+      Contender whole = contender(inputs_, std::move(*next));
+      const bool as_good = 1 - near.weighted_s / whole.weighted_s <= request_.tolerance &&
+                           !lead(fastest, whole, request_.tolerance).tells();
+      if (as_good) taken = std::move(whole);
+    }
+    if (taken) take(*taken, fastest);
+  }
+
+  /// One with fewer devices or stages, or a plainer schedule, that the profile does not tell from
+  /// the fastest. It has to be near on mean times, as near as the least sure of the finalists, and
+  /// is then judged; where it turns out to be slower a nearer one is looked for.
+  std::optional<Contender> plainer(const SimplestSearch& simplest, const Contender& fastest) const {
+    Complexity than = complexity_of(fastest.layout());
+    std::optional<Contender> taken;
     double share = request_.tolerance;
     for (const Contender& one : finalists_) {
       const Lead of = lead(fastest, one, request_.tolerance);
       share = std::max(share, of.noise);
-      if (!one.verdict || of.tells()) continue;
-      const Complexity complexity = simplest.complexity(one.layout(), one.slicing);
-      const bool nearer = taken && complexity == than && one.weighted_s < taken->weighted_s;
-      if (complexity >= than && !nearer) continue;
-      taken = &one;
+      const Complexity complexity = complexity_of(one.layout());
+      const bool faster = taken && complexity == than && one.weighted_s < taken->weighted_s;
+      if (of.tells() || (complexity >= than && !faster)) continue;
+      taken = one;
       than = complexity;
     }
-    std::optional<Contender> found;
-    while (auto next = simplest.run(than, mean_s * (1 + share), simpler_shown_by(progress_))) {
-      found = contender(inputs_, *next->search, std::move(next->split), std::move(next->space));
-      const Lead of = lead(fastest, *found, request_.tolerance);
-      if (!of.tells()) break;
-      found.reset();
+    while (auto next = simplest.run_dividing(than, fastest.mean_s() * (1 + share),
+                                             simpler_shown_by(progress_))) {
+      Contender found = contender(inputs_, std::move(*next));
+      const Lead of = lead(fastest, found, request_.tolerance);
+      if (!of.tells()) return found;
       if (share <= request_.tolerance) break;
       share = std::max(request_.tolerance, std::min(of.noise, share / 2));
     }
-    if (found) taken = &*found;
-    if (taken) take(*taken, lead(fastest, *taken, request_.tolerance));
+    return taken;
   }
 
   /// Makes it the plan, instead of the fastest.
-  void take(const Contender& simpler, const Lead& lead) {
-    const auto fastest = std::ranges::find(planned_.searched, true, &Searched::chosen);
-    fastest->chosen = false;
-    fastest->best_s = planned_.simulation.makespan_s;
-    fastest->expected_s = planned_.plan.prediction->expected_s;
-    planned_.fastest = *fastest;
-    planned_.gain = lead.gain;
-    planned_.noise = lead.noise;
+  void take(const Contender& simpler, const Contender& fastest) {
+    Searched& passed = *std::ranges::find(planned_.searched, true, &Searched::chosen);
+    passed.chosen = false;
+    passed.best_s = planned_.simulation.makespan_s;
+    passed.expected_s = planned_.plan.prediction->expected_s;
+    planned_.fastest = passed;
+    planned_.noise = lead(fastest, simpler, request_.tolerance).noise;
     conclude(*simpler.search, simpler.split);
+    const double weight = simpler.search->weight(simpler.layout());
+    planned_.gain = 1 - fastest.weighted_s / (weight * planned_.expected_or_step_s());
     Searched chosen = row(*simpler.search, simpler.split.space, simpler.space);
     chosen.chosen = true;
     chosen.expected_s = expected_s(simpler);

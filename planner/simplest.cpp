@@ -29,13 +29,13 @@ std::set<int> levels_of(const Graph& model, const ModelChain& chain) {
   return levels;
 }
 
-Complexity complexity_of(const PipelineLayout& layout, int divided) {
+}  // namespace
+
+Complexity complexity_of(const PipelineLayout& layout) {
   const bool unnamed = !layout.schedule || layout.branches;
   const int schedule = unnamed ? 2 : layout.schedule->split_backward ? 1 : 0;
-  return {layout.ranks * layout.data_parallel, layout.stages(), schedule, divided};
+  return {layout.ranks * layout.data_parallel, layout.stages(), schedule, 0};
 }
-
-}  // namespace
 
 SimplestSearch::SimplestSearch(const PlanningInputs& inputs, const ModelChain& chain,
                                const PlanRequest& request, int devices, const LayoutSearch& all)
@@ -61,11 +61,14 @@ Complexity SimplestSearch::complexity(const PipelineLayout& layout, const Slicin
     if (slicing.stage_of_operator[op] == slicing.stage_of_operator[op - 1]) continue;
     divided = std::max(divided, divided_modules(inputs_.model, static_cast<OperatorId>(op)));
   }
-  return complexity_of(layout, divided);
+  Complexity complexity = complexity_of(layout);
+  complexity.divided_modules = divided;
+  return complexity;
 }
 
 std::optional<SimplestSearch::Found> SimplestSearch::run(
-    const Complexity& than, double max_s, const LayoutSearch::Progress& progress) const {
+    bool dividing, const Complexity& than, double max_s,
+    const LayoutSearch::Progress& progress) const {
   struct Origin {
     const LayoutSearch* search;
     size_t layout;
@@ -74,10 +77,12 @@ std::optional<SimplestSearch::Found> SimplestSearch::run(
   std::vector<SearchSpace> spaces;
   std::vector<Origin> origins;
   for (const Level& level : levels_) {
+    if (dividing && &level != &levels_.back()) continue;
     std::vector<SearchSpace> of_level = level.search->spaces();
     for (size_t i = 0; i < of_level.size(); ++i) {
       const PipelineLayout& layout = level.search->layouts()[i];
-      const Complexity complexity = complexity_of(layout, level.divided_modules);
+      Complexity complexity = complexity_of(layout);
+      if (!dividing) complexity.divided_modules = level.divided_modules;
       if (layout.branches || complexity >= than) continue;
       spaces.push_back(std::move(of_level[i]));
       origins.push_back({level.search, i, complexity});

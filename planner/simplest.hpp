@@ -20,6 +20,9 @@ struct Complexity {
   auto operator<=>(const Complexity&) const = default;
 };
 
+/// That of a layout, whatever modules its stages divide.
+Complexity complexity_of(const PipelineLayout& layout);
+
 /// Looks for simpler plans along the chain, level by level: cut between the model's children, then
 /// inside these as well, and so on to all of its units.
 class SimplestSearch {
@@ -39,7 +42,14 @@ class SimplestSearch {
   /// The simplest plan of at most so many weighted seconds, then the fastest of these; absent where
   /// none is simpler than `than`.
   std::optional<Found> run(const Complexity& than, double max_s,
-                           const LayoutSearch::Progress& progress) const;
+                           const LayoutSearch::Progress& progress) const {
+    return run(false, than, max_s, progress);
+  }
+  /// The same, whatever modules it divides: of the complexities of layouts alone.
+  std::optional<Found> run_dividing(const Complexity& than, double max_s,
+                                    const LayoutSearch::Progress& progress) const {
+    return run(true, than, max_s, progress);
+  }
 
  private:
   struct Level {
@@ -48,6 +58,9 @@ class SimplestSearch {
     std::unique_ptr<LayoutSearch> own;
     const LayoutSearch* search;
   };
+
+  std::optional<Found> run(bool dividing, const Complexity& than, double max_s,
+                           const LayoutSearch::Progress& progress) const;
 
   const PlanningInputs& inputs_;
   const PlanRequest request_;

@@ -212,7 +212,9 @@ class Profiler {
     const Effort& effort = request_.effort;
     const double step_s = std::min(budget_.step_s(), effort.seconds / effort.steps);
     const double allowed_s = std::max(allowed_steps(i) * step_s, 0.2);
-    return measure_size(subject, size, repetitions(allowed_s / pass_s, effort.minimum),
+    Repetitions least = effort.minimum;
+    if (i == 0) least.units = std::max(least.units, effort.noise_units);
+    return measure_size(subject, size, repetitions(allowed_s / pass_s, least),
                         profile_.accumulate_s_per_byte, communicator_, progress);
   }
 

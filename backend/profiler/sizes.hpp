@@ -28,6 +28,9 @@ struct Repetitions {
 /// How much is measured.
 struct Effort {
   Repetitions minimum;
+  /// Repetitions of the units at the first size, from which it is known what times vary by; at the
+  /// others as many as there is time for.
+  int noise_units = 6;
   /// Training steps, spread over the microbatch sizes: profiling takes less than 30 by default. The
   /// rest is for links, probes and the optimizer, on GPUs also for hosts and CUDA graphs.
   double steps = 27;
@@ -36,7 +39,8 @@ struct Effort {
   size_t sizes = 4;
   double seconds = 30;
 };
-inline constexpr Effort quick_effort{.minimum = {2, 1, 1}, .steps = 12, .sizes = 3, .seconds = 5};
+inline constexpr Effort quick_effort{
+    .minimum = {2, 1, 1}, .noise_units = 1, .steps = 12, .sizes = 3, .seconds = 5};
 
 /// The members of `sizes`, in order, whose minimum of repetitions fits into the steps; a
 /// microbatch of m samples takes m / global_batch of a step.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -10,6 +11,7 @@
 #include "cli/report/estimate_report.hpp"
 #include "cli/report/table.hpp"
 #include "estimate/estimate.hpp"
+#include "simulator/noise/step_noise.hpp"
 
 namespace penstock::cli {
 namespace {
@@ -110,6 +112,19 @@ std::string size_table(const Profile& profile, const Graph* model, int columns) 
   return "\n" + table.text(columns);
 }
 
+/// What the rounds of the first size that knows it vary by.
+std::string noise_line(const Profile& profile, int columns) {
+  const auto known = std::ranges::find_if(profile.microbatches, &MicrobatchCosts::knows_noise);
+  if (known == profile.microbatches.end()) return "";
+  const RoundParts parts = round_noise(*known);
+  const std::string said = fmt::format(
+      "F and B of all units, at microbatch {}, vary by {:.1f} % on all ranks at once, {:.1f} % on "
+      "each by itself",
+      known->microbatch, 100 * std::sqrt(variance(parts.common)),
+      100 * std::sqrt(variance(parts.own)));
+  return "\n" + labelled("noise", said, columns);
+}
+
 /// For devices whose hosts run ahead: which of the two limits a stage of such microbatches.
 std::string host_lines(const Profile& profile, int columns) {
   std::string text;
@@ -179,7 +194,8 @@ std::string link_lines(const Profile& profile, int columns) {
 
 std::string profile_report(const Profile& profile, const Graph* model, int top, int columns) {
   std::string text = device_lines(profile, columns) + size_table(profile, model, columns) +
-                     host_lines(profile, columns) + size_fit_report(profile, columns);
+                     noise_line(profile, columns) + host_lines(profile, columns) +
+                     size_fit_report(profile, columns);
   if (!profile.microbatches.empty()) {
     const auto per_sample = [](const MicrobatchCosts& costs) {
       return pass_s(costs) / double(costs.microbatch);

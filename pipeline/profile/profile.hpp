@@ -97,6 +97,7 @@ struct MicrobatchCosts {
   /// at the same time. Empty: too few.
   std::vector<std::vector<double>> rounds = {};
 
+  bool knows_noise() const { return !rounds.empty(); }
   /// The sum over all units, and the loss's forward where that is asked for.
   WorkSeconds whole(Measured ActionTimes::*action) const;
   /// F and B.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace penstock {
 
@@ -14,13 +15,6 @@ double sum_of(const std::vector<double>& values) {
 
 double mean_of(const std::vector<double>& values) {
   return sum_of(values) / static_cast<double>(values.size());
-}
-
-/// Factors of mean 1 whose deviations are `times` as large; a time is never below 0.
-Factors stretched(Factors factors, double times) {
-  const double mean = mean_of(factors);
-  for (double& factor : factors) factor = std::max(0.0, 1 + (factor / mean - 1) * times);
-  return factors;
 }
 
 Factors with_variance(const Factors& factors, double wanted) {
@@ -68,6 +62,12 @@ double variance(const Factors& values) {
   double sum = 0;
   for (const double value : values) sum += (value - mean) * (value - mean);
   return sum / static_cast<double>(values.size());
+}
+
+Factors stretched(Factors factors, double times) {
+  const double mean = mean_of(factors);
+  for (double& factor : factors) factor = std::max(0.0, 1 + (factor / mean - 1) * times);
+  return of_mean_one(std::move(factors));
 }
 
 Variation separate(const std::vector<std::vector<double>>& seconds) {

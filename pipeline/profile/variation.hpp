@@ -35,6 +35,9 @@ Factors of_mean_one(Factors factors);
 /// The mean square deviation from the mean.
 double variance(const Factors& values);
 
+/// Factors of mean 1 with deviations `times` as large; none below 0.
+Factors stretched(Factors factors, double times);
+
 struct Variation {
   Factors rounds;               // each round's time over the mean round
   std::vector<Factors> jitter;  // by action and round: what is left, over its mean

@@ -25,6 +25,11 @@ void speed_up(StageCosts& costs, double times);
 /// measured, beside compute where it has that. Throws InputError where there is neither.
 Network plan_network(const Profile& profile, const Cluster* cluster);
 
+/// The link that the profile, which has one, measured: `gloo-busy`, beside compute, where there is
+/// that. A fit without a slope (small messages, a noisy machine) takes the bandwidth of the idle
+/// link.
+LinkCost link_during_step(const Profile& profile);
+
 /// The best link over which any two ranks sum gradients; free where none is known.
 Link reduce_link(const Profile& profile, const Cluster* cluster);
 

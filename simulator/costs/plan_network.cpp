@@ -6,10 +6,6 @@
 
 namespace penstock {
 
-namespace {
-
-/// As it is during a step: `gloo-busy`, measured beside compute, where the profile has it. A fit
-/// without a slope (small messages, a noisy machine) takes the bandwidth of the idle link.
 LinkCost link_during_step(const Profile& profile) {
   const LinkCost& idle = profile.links.front();
   const auto busy = std::ranges::find(profile.links, idle.kind + "-busy", &LinkCost::kind);
@@ -18,8 +14,6 @@ LinkCost link_during_step(const Profile& profile) {
   if (link.bandwidth <= 0) link.bandwidth = idle.bandwidth;
   return link;
 }
-
-}  // namespace
 
 Network plan_network(const Profile& profile, const Cluster* cluster) {
   if (cluster) return Network(*cluster);

@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "simulator/costs/plan_costs.hpp"
+
 namespace penstock {
 
 namespace {
@@ -60,7 +62,7 @@ const MicrobatchCosts* nearest_known(const Profile& profile, int64_t microbatch)
         std::log(static_cast<double>(costs.microbatch) / static_cast<double>(microbatch)));
   };
   for (const MicrobatchCosts& costs : profile.microbatches) {
-    if (costs.rounds.empty() || costs.units.size() != units) continue;
+    if (!costs.knows_noise() || costs.units.size() != units) continue;
     if (!nearest || distance(costs) < distance(*nearest)) nearest = &costs;
   }
   return nearest;
@@ -105,14 +107,19 @@ class NoiseOfStages {
     for (const auto& [unit, own_s] : units) sum_s += own_s[action];
     if (!(sum_s > 0) || !(seconds > 0)) return;
     for (const auto& [unit, own_s] : units) {
-      if (own_s[action] > 0) parts.push_back(part(unit, action, seconds * own_s[action] / sum_s));
+      if (!(own_s[action] > 0)) continue;
+      parts.push_back(part(unit, action, own_s[action]));
+      parts.back().seconds = seconds * own_s[action] / sum_s;
     }
   }
 
-  NoisePart part(int unit, size_t action, double seconds) const {
+  /// Of the operators of a unit that take so long.
+  NoisePart part(int unit, size_t action, double own_s) const {
     const auto u = static_cast<size_t>(unit);
-    NoisePart part{.unit = unit, .action = static_cast<int>(action), .seconds = seconds};
-    part.jitter = of_mean_one(known_.units[u].jitter.*profiled[action].jitter);
+    NoisePart part{.unit = unit, .action = static_cast<int>(action), .jitter = {}};
+    const double known_s = (known_.units[u].times.*profiled[action].times).mean_s;
+    part.jitter =
+        stretched(known_.units[u].jitter.*profiled[action].jitter, std::sqrt(known_s / own_s));
     const int each = (measured_.units[u].times.*profiled[action].times).repetitions;
     const double repetitions = std::max(1, each) * static_cast<double>(known_.rounds.size());
     part.error = std::sqrt(variance(part.jitter) / repetitions);
@@ -125,9 +132,12 @@ class NoiseOfStages {
 
 }  // namespace
 
+RoundParts round_noise(const MicrobatchCosts& costs) {
+  return round_parts(costs.rounds, jitter_variance(costs));
+}
+
 bool knows_noise(const Profile& profile) {
-  return std::ranges::any_of(profile.microbatches,
-                             [](const MicrobatchCosts& costs) { return !costs.rounds.empty(); });
+  return std::ranges::any_of(profile.microbatches, &MicrobatchCosts::knows_noise);
 }
 
 std::optional<StepNoise> step_noise(const Profile& profile, const Cluster* cluster,
@@ -139,12 +149,12 @@ std::optional<StepNoise> step_noise(const Profile& profile, const Cluster* clust
   StepNoise noise{.microbatch = microbatch};
   for (size_t stage = 0; stage < slicing.stages.size(); ++stage)
     noise.stages.push_back(of_stages.stage(slicing.stages[stage], costs.stages[stage]));
-  RoundParts parts = round_parts(known->rounds, jitter_variance(*known));
+  RoundParts parts = round_noise(*known);
   noise.common = std::move(parts.common);
   noise.own = std::move(parts.own);
   noise.size_error = round_error(known->rounds);
   if (!cluster && !profile.links.empty())
-    noise.link_error = deviation_of_median * profile.links.front().residual;
+    noise.link_error = deviation_of_median * link_during_step(profile).residual;
   return noise;
 }
 

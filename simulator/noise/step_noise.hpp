@@ -38,12 +38,17 @@ struct StepNoise {
   double link_error = 0;  // and of transfers over the link that the profile measured
 };
 
+/// What the rounds of a size that knows noise vary by, beside jitter.
+RoundParts round_noise(const MicrobatchCosts& costs);
+
 /// Does the profile know, at some microbatch size, what times vary by?
 bool knows_noise(const Profile& profile);
 
 /// The noise of stages that cost so much, at a microbatch size of the profile; where that was
-/// measured too seldom, as of the nearest size that was not. A part of a unit varies as the unit
-/// does, and what a stage recomputes as its forward does. Absent where the profile knows of none.
+/// measured too seldom, from the nearest size that was not. Jitter of a time m, measured of a time
+/// M, has deviations of sqrt(M / m) of those measured, as if times were sums of equal independent
+/// parts: of other sizes, and of a part of a unit. What a stage recomputes varies as its forward.
+/// Absent where the profile knows of none.
 /// `cluster`: whose links the plan uses, or null.
 std::optional<StepNoise> step_noise(const Profile& profile, const Cluster* cluster,
                                     int64_t microbatch, const Slicing& slicing, const Costs& costs);

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cmath>
 #include <filesystem>
+#include <numeric>
 #include <set>
 #include <span>
 
@@ -21,6 +22,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "graph/operators/facts.hpp"
+#include "pipeline/profile/variation.hpp"
 #include "tests/backend/executor/ranks.hpp"
 #include "tests/backend/profiler/scripted_device.hpp"
 #include "tests/models/models.hpp"
@@ -107,6 +109,21 @@ void expect_consistent(const MicrobatchCosts& costs, const Graph& graph) {
   EXPECT_EQ(next, static_cast<OperatorId>(graph.operators.size()));
 }
 
+/// The first size is measured often enough to know what its times vary by.
+void expect_noise(const MicrobatchCosts& costs) {
+  ASSERT_EQ(costs.rounds.size(), 1U) << "of one rank";
+  EXPECT_GE(costs.rounds.front().size(), min_rounds);
+  for (const UnitCost& unit : costs.units) {
+    for (const Factors* jitter : {&unit.jitter.forward, &unit.jitter.backward,
+                                  &unit.jitter.backward_input, &unit.jitter.backward_weight}) {
+      ASSERT_EQ(jitter->size(), kept_factors);
+      // Written with five digits, each off by half of the last.
+      const double sum = std::accumulate(jitter->begin(), jitter->end(), 0.0);
+      EXPECT_NEAR(sum / kept_factors, 1, 0.6e-5) << unit.label;
+    }
+  }
+}
+
 TEST_P(OfModel, IsCompleteInOrderConsistentAndEqualWhenReadBack) {
   PENSTOCK_MODEL(model, GetParam().model);
   const Profile made = profile(write_job(model, GetParam().loss));
@@ -121,6 +138,7 @@ TEST_P(OfModel, IsCompleteInOrderConsistentAndEqualWhenReadBack) {
     expect_consistent(made.microbatches[i], graph);
     EXPECT_GT(sum(made.microbatches[i].units, &ActionTimes::backward), 0);
   }
+  expect_noise(made.microbatches.front());
   EXPECT_GE(made.device.threads, 1);
   EXPECT_GT(made.device.memory_bytes, 0);
   EXPECT_GT(made.probe.gemm_s, 0);

@@ -103,13 +103,20 @@ TEST(StepNoise, OfASizeThatWasMeasuredTooSeldomIsThatOfTheNearest) {
   };
   EXPECT_THAT(first(1), ElementsAre(0.25, 1.75));
   EXPECT_THAT(first(4), ElementsAre(0.5, 1.5)) << "8 is nearer than 1";
+  // A quarter of the time has relative deviations twice as large.
+  for (OperatorCost& op : of.microbatches[1].operators) op.times.forward.mean_s /= 4;
+  of.microbatches[2].units[0].jitter = jitter(0.75);
+  EXPECT_THAT(first(4), ElementsAre(0.5, 1.5));
 }
 
-TEST(StepNoise, GivesAPartOfAUnitTheUnitsJitter) {
+TEST(StepNoise, StretchesTheJitterOfAPartOfAUnitAsOfASumOfParts) {
   Profile of = noisy();
   MicrobatchCosts& costs_of = of.microbatches.front();
   costs_of.units.pop_back();
-  costs_of.units.front().end = 2;
+  UnitCost& unit = costs_of.units.front();
+  unit.end = 2;
+  unit.jitter = jitter(0.75);
+  unit.times.forward.mean_s = 4 * costs_of.operators[1].times.forward.mean_s;
   const StepNoise found = noise(of);
   EXPECT_THAT(found.stages[1][0].front().jitter, ElementsAre(0.5, 1.5));
   EXPECT_DOUBLE_EQ(found.stages[1][0].front().seconds, costs().stages[1].forward_s);
