@@ -9,7 +9,7 @@ namespace penstock {
 
 namespace {
 
-/// Layouts whose best plans are judged, and the effort of that (SplitOutcome).
+/// Layouts whose best plans are judged, and the effort of that (SplitOutcome) for all replicas.
 constexpr size_t max_finalists = 24;
 constexpr int64_t max_judged_effort = 100'000'000;
 
@@ -26,7 +26,7 @@ Contender contender(const PlanningInputs& inputs, const LayoutSearch& search, Fo
   LayoutSpace::Result run = space->plan(one.split.begins, {false, false});
   one.verdict = judged(inputs.profile, inputs.cluster, run.plan, run.evaluated.slicing,
                        run.evaluated.costs, space->network());
-  one.weighted_s = weight * one.verdict->expected_s;
+  if (one.verdict) one.weighted_s = weight * one.verdict->expected_s;
   one.slicing = std::move(run.evaluated.slicing);
   return one;
 }
@@ -57,7 +57,7 @@ std::vector<Contender> finalists(const PlanningInputs& inputs, const PlanRequest
     const SearchResult::Space& found = result.spaces[space];
     const Contender& next = finalists.emplace_back(contender(inputs, search, *found.best, found));
     least_s = finalists.size() == 1 ? next.weighted_s : std::min(least_s, next.weighted_s);
-    effort += 2 * judged_steps * found.best->outcome.effort;
+    effort += 2 * judged_steps * found.best->outcome.effort * next.layout().data_parallel;
   }
   return finalists;
 }

@@ -17,7 +17,7 @@ struct Contender {
   SearchResult::Space space;       // that it was found in
   double weighted_s = 0;           // its expected step; on mean times where that is not known
   std::optional<Verdict> verdict;  // absent where nothing is known of how times vary
-  Slicing slicing;                 // of one with a verdict
+  Slicing slicing;                 // where the profile knows that
 
   const PipelineLayout& layout() const { return search->layouts()[split.space]; }
   /// Its step on mean times, weighted.

@@ -149,8 +149,8 @@ std::string proof(const Planned& planned) {
 /// What was judged by the step that is to be expected.
 std::string expected(const Planned& planned) {
   return fmt::format(
-      "{} with drawn times for the best of {}; every other plan takes longer than "
-      "the best of these on mean times already, or was not judged",
+      "the mean of {} with drawn times, for the best plans of {}; those of the others take longer "
+      "on mean times already, or were not judged",
       format_number(judged_steps, "step"), format_number(planned.judged, "layout"));
 }
 

@@ -29,9 +29,10 @@ int divided(const ProfiledModel& f, const Planned& planned) {
 
 Complexity complexity(const ProfiledModel& f, const Planned& planned) {
   const Plan& plan = planned.plan;
-  return {plan.ranks() * plan.data_parallel, divided(f, planned),
-          plan.schedule == adaptive_schedule || planned.branches,
-          static_cast<int>(plan.stages.size())};
+  const Schedule* schedule = schedule_named(plan.schedule);
+  const int kind = !schedule || planned.branches ? 2 : schedule->split_backward ? 1 : 0;
+  return {plan.ranks() * plan.data_parallel, static_cast<int>(plan.stages.size()), kind,
+          divided(f, planned)};
 }
 
 TEST(Simplest, IsNeverLessSimpleNorSlowerThanTheToleranceAllows) {
