@@ -11,7 +11,6 @@ device.
 
 import argparse
 import os
-import platform
 import re
 import statistics
 import sys
@@ -20,7 +19,7 @@ import time
 from datetime import date
 from pathlib import Path
 
-from reporting import PENSTOCK, ROOT, export, run, table
+from reporting import PENSTOCK, ROOT, export, processor, run, table
 
 CLUSTERS = ROOT / "configs" / "clusters"
 TIMEOUT_S = 1800  # of a command; the longest search takes minutes
@@ -100,11 +99,6 @@ def gpt3(path, repeat):
         yield {"GPT-3 175B on 1024 H100": name, "plan": found["plan"], "step": found["step"],
                "above the bound": f"{found['gap']} %", "binds": found["binds"],
                "seconds": f"{found['seconds']:.1f}"}
-
-
-def processor():
-    names = re.findall(r"^model name\s*: (.*)", Path("/proc/cpuinfo").read_text(), re.M)
-    return names[0] if names else platform.machine()
 
 
 def main():

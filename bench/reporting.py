@@ -1,6 +1,8 @@
-"""What the benches in Python share: running a command, and tables in Markdown."""
+"""What the benches in Python share: running a command, what they run on, and tables in Markdown."""
 
 import os
+import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -37,3 +39,20 @@ def table(rows):
     lines = ["| " + " | ".join(row) + " |" for row in padded]
     lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
     return "\n".join(lines)
+
+
+def processor():
+    names = re.findall(r"^model name\s*: (.*)", Path("/proc/cpuinfo").read_text(), re.M)
+    return names[0] if names else platform.machine()
+
+
+def versions():
+    import torch
+    return f"Linux {platform.release()}, torch {torch.__version__}"
+
+
+def revision():
+    """The commit, with `+` where the tree has changes; "unknown" outside of a repository."""
+    found = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--exclude=*", "--dirty=+"],
+                           capture_output=True, text=True, check=False)
+    return found.stdout.strip() or "unknown"

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.hpp"
@@ -16,6 +17,7 @@
 #include "cli/report/terminal.hpp"
 #include "pipeline/program/timeline.hpp"
 #include "simulator/explain/html.hpp"
+#include "simulator/explain/parts_json.hpp"
 #include "simulator/explain/rank_time.hpp"
 
 namespace penstock::cli {
@@ -184,10 +186,11 @@ void print_causes(const Joined& joined) {
     const double percent = joined.step_s.measured > 0 ? 100 * error_s / joined.step_s.measured : 0;
     return fmt::format("{} {:+6.1f} %", seconds(error_s), percent);
   };
-  Table table({"rank", "compute", "waiting", "transfers", "reduction", "step"});
+  Table table({"rank", "compute", "waiting", "transfers", "reduction", "optimizer", "step"});
   const auto row = [&](std::string name, const RankTime& error) {
     table.row({std::move(name), cell(error.compute_s), cell(error.waiting_s),
-               cell(error.transfers_s), cell(error.reduction_s), cell(error.total_s())});
+               cell(error.transfers_s), cell(error.reduction_s), cell(error.optimizer_s),
+               cell(error.total_s())});
   };
   for (size_t rank = 0; rank < ranks.size(); ++rank) row(std::to_string(rank), ranks[rank]);
   row("mean", mean(ranks));
@@ -215,6 +218,34 @@ void print_transfers(const Joined& joined) {
              table.text(terminal_columns()));
 }
 
+/// Times by cause; those of a rank add up to the step.
+nlohmann::ordered_json comparison_json(const Joined& joined) {
+  const std::vector<RankTime> predicted = rank_times(joined.predicted.timeline, joined.ranks),
+                              measured = rank_times(joined.measured.timeline, joined.ranks);
+  nlohmann::ordered_json json = {
+      {"step_s", {{"predicted", joined.step_s.predicted}, {"measured", joined.step_s.measured}}},
+      {"ranks", nlohmann::ordered_json::array()}};
+  for (size_t rank = 0; rank < predicted.size(); ++rank) {
+    json["ranks"].push_back({{"predicted", to_json(predicted[rank])},
+                             {"measured", to_json(measured[rank])},
+                             {"error", to_json(predicted[rank] - measured[rank])}});
+  }
+  return json;
+}
+
+void print_text(const CompareOptions& options, const Joined& joined) {
+  fmt::print("{}",
+             labelled("step",
+                      fmt::format("predicted {}, measured {}: {}", seconds(joined.step_s.predicted),
+                                  seconds(joined.step_s.measured), error(joined.step_s)),
+                      terminal_columns()));
+  print_kinds(joined);
+  print_ranks(joined);
+  print_causes(joined);
+  print_transfers(joined);
+  if (!options.html.empty()) fmt::print("\n{}", ending({options.html}, {}));
+}
+
 void write_page(const CompareOptions& options, const Joined& joined) {
   const size_t actions = 2 * joined.entries.size();
   if (actions > max_explained_actions) {
@@ -234,16 +265,11 @@ void write_page(const CompareOptions& options, const Joined& joined) {
 int compare(const CompareOptions& options) {
   const Joined joined = join(options);
   if (!options.html.empty()) write_page(options, joined);
-  fmt::print("{}",
-             labelled("step",
-                      fmt::format("predicted {}, measured {}: {}", seconds(joined.step_s.predicted),
-                                  seconds(joined.step_s.measured), error(joined.step_s)),
-                      terminal_columns()));
-  print_kinds(joined);
-  print_ranks(joined);
-  print_causes(joined);
-  print_transfers(joined);
-  if (!options.html.empty()) fmt::print("\n{}", ending({options.html}, {}));
+  if (options.json) {
+    fmt::print("{}\n", comparison_json(joined).dump());
+  } else {
+    print_text(options, joined);
+  }
   return 0;
 }
 

@@ -77,6 +77,7 @@ int execute(const ExecuteOptions& options);
 
 struct CompareOptions {
   std::string predicted, actual, html;
+  bool json = false;
 };
 int compare(const CompareOptions& options);
 

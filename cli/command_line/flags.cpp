@@ -254,6 +254,7 @@ void declare_compare(Declared& command) {
       ->required();
   command.output("--html", options->html,
                  "write one page: both timelines rank by rank, errors by cause");
+  command.app.add_flag("--json", options->json, "print one JSON object");
   command.app.footer(
       "Example:\n  penstock compare predicted.json actual.json --html compared.html");
   command.run = [options] { return compare(*options); };

@@ -98,13 +98,6 @@ Json simulation_json(const Page& page) {
   return json;
 }
 
-Json to_json(const RankTime& time) {
-  return {{"compute_s", time.compute_s},
-          {"waiting_s", time.waiting_s},
-          {"transfers_s", time.transfers_s},
-          {"reduction_s", time.reduction_s}};
-}
-
 /// The ranks that a timeline's stages are on; -1 of those that it leaves out.
 std::vector<int> ranks_of_stages(const Timeline& timeline) {
   std::vector<int> ranks;

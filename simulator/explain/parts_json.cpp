@@ -17,4 +17,12 @@ nlohmann::ordered_json to_json(const MemoryParts& parts) {
           {"transient_bytes", parts.transient_bytes}};
 }
 
+nlohmann::ordered_json to_json(const RankTime& time) {
+  return {{"compute_s", time.compute_s},
+          {"waiting_s", time.waiting_s},
+          {"transfers_s", time.transfers_s},
+          {"reduction_s", time.reduction_s},
+          {"optimizer_s", time.optimizer_s}};
+}
+
 }  // namespace penstock

@@ -36,7 +36,7 @@ std::map<MessageKey, double> ready_times(const Timeline& timeline) {
 }
 
 /// Activities of a rank; its time counts as the first of those under way.
-enum Activity : size_t { computing, reducing, receiving, waiting, sending, activities };
+enum Activity : size_t { computing, optimizing, reducing, receiving, waiting, sending, activities };
 
 struct ActivityChange {
   double time_s;
@@ -76,7 +76,7 @@ class RankActivities {
 
 RankTime operator-(const RankTime& a, const RankTime& b) {
   return {a.compute_s - b.compute_s, a.waiting_s - b.waiting_s, a.transfers_s - b.transfers_s,
-          a.reduction_s - b.reduction_s};
+          a.reduction_s - b.reduction_s, a.optimizer_s - b.optimizer_s};
 }
 
 std::vector<RankTime> rank_times(const Timeline& timeline, int ranks) {
@@ -85,8 +85,10 @@ std::vector<RankTime> rank_times(const Timeline& timeline, int ranks) {
   for (const TimelineEvent& event : timeline) {
     const Action& action = event.action;
     RankActivities& rank = changes[static_cast<size_t>(event.rank)];
-    if (is_compute(action.kind) || action.kind == Kind::optimizer) {
+    if (is_compute(action.kind)) {
       rank.add(event.start_s, event.end_s, computing);
+    } else if (action.kind == Kind::optimizer) {
+      rank.add(event.start_s, event.end_s, optimizing);
     } else if (action.kind == Kind::reduce_grad) {
       rank.add(event.start_s, event.end_s, reducing);
     } else if (is_send(action.kind)) {
@@ -106,7 +108,8 @@ std::vector<RankTime> rank_times(const Timeline& timeline, int ranks) {
     const auto seconds = rank.seconds();
     RankTime time{.compute_s = seconds[computing],
                   .transfers_s = seconds[receiving] + seconds[sending],
-                  .reduction_s = seconds[reducing]};
+                  .reduction_s = seconds[reducing],
+                  .optimizer_s = seconds[optimizing]};
     time.waiting_s = step_s - time.total_s();
     times.push_back(time);
   }
@@ -128,9 +131,11 @@ RankTime mean(const std::vector<RankTime>& ranks) {
     sum.waiting_s += rank.waiting_s;
     sum.transfers_s += rank.transfers_s;
     sum.reduction_s += rank.reduction_s;
+    sum.optimizer_s += rank.optimizer_s;
   }
   const auto n = static_cast<double>(ranks.size());
-  return {sum.compute_s / n, sum.waiting_s / n, sum.transfers_s / n, sum.reduction_s / n};
+  return {sum.compute_s / n, sum.waiting_s / n, sum.transfers_s / n, sum.reduction_s / n,
+          sum.optimizer_s / n};
 }
 
 }  // namespace penstock

@@ -1,7 +1,8 @@
 // The time of each rank by cause, from a timeline alone: predicted or measured, so that the two can
 // be compared cause by cause.
 //
-//   compute     F, B, I, W, OVERLAP_F_B, OPT, with what they wait for their host
+//   compute     F, B, I, W, OVERLAP_F_B, with what they wait for their host
+//   optimizer   OPT
 //   reduction   REDUCE_GRAD, while none of these runs
 //   transfers   idle, and what the rank waits for has been made and is on its way; or nothing is
 //               waited for and a SEND of its own goes on
@@ -18,9 +19,9 @@
 namespace penstock {
 
 struct RankTime {
-  double compute_s = 0, waiting_s = 0, transfers_s = 0, reduction_s = 0;
+  double compute_s = 0, waiting_s = 0, transfers_s = 0, reduction_s = 0, optimizer_s = 0;
 
-  double total_s() const { return compute_s + waiting_s + transfers_s + reduction_s; }
+  double total_s() const { return compute_s + waiting_s + transfers_s + reduction_s + optimizer_s; }
 };
 
 RankTime operator-(const RankTime& a, const RankTime& b);

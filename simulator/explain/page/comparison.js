@@ -2,7 +2,8 @@
 
 const causes = [
   ["compute", "compute_s", "F"], ["waiting", "waiting_s", "waiting"],
-  ["transfers", "transfers_s", "B"], ["reduction", "reduction_s", "REDUCE"]
+  ["transfers", "transfers_s", "B"], ["reduction", "reduction_s", "REDUCE"],
+  ["optimizer", "optimizer_s", "OPT"]
 ];
 
 /** Predicted less measured, by cause. */

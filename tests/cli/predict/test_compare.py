@@ -53,10 +53,27 @@ def test_errors_by_cause_add_up_to_the_error_of_the_step(tmp_path):
     # for 1 ms at first and, sent by it, at last, and rank 0 once.
     rows = [line.split() for line in lines if line.strip()[:1] in ("0", "1", "m")]
     assert rows[:2] == [
-        "0 -1.00 ms -8.0 % -1.50 ms -12.0 % -1.00 ms -8.0 % 0 s +0.0 % -3.50 ms -28.0 %".split(),
-        "1 -1.00 ms -8.0 % -500 us -4.0 % -2.00 ms -16.0 % 0 s +0.0 % -3.50 ms -28.0 %".split()]
-    assert rows[2] == (
-        "mean -1.00 ms -8.0 % -1.00 ms -8.0 % -1.50 ms -12.0 % 0 s +0.0 % -3.50 ms -28.0 %".split())
+        ("0 -1.00 ms -8.0 % -1.50 ms -12.0 % -1.00 ms -8.0 % 0 s +0.0 % 0 s +0.0 % "
+         "-3.50 ms -28.0 %").split(),
+        ("1 -1.00 ms -8.0 % -500 us -4.0 % -2.00 ms -16.0 % 0 s +0.0 % 0 s +0.0 % "
+         "-3.50 ms -28.0 %").split()]
+    assert rows[2] == ("mean -1.00 ms -8.0 % -1.00 ms -8.0 % -1.50 ms -12.0 % 0 s +0.0 % "
+                       "0 s +0.0 % -3.50 ms -28.0 %").split()
+
+
+def test_the_same_as_json(tmp_path):
+    predicted = trace(tmp_path / "predicted.json")
+    actual = trace(tmp_path / "actual.json", "--latency", "1ms", forward="1.5ms")
+    found = json.loads(run("compare", predicted, actual, "--json").stdout)
+    assert found["step_s"] == pytest.approx({"predicted": 0.009, "measured": 0.0125})
+    nothing = {"reduction_s": 0, "optimizer_s": 0}
+    assert [rank["error"] for rank in found["ranks"]] == [
+        pytest.approx({"compute_s": -0.001, "waiting_s": waiting_s, "transfers_s": transfers_s}
+                      | nothing) for waiting_s, transfers_s in ((-0.0015, -0.001),
+                                                                (-0.0005, -0.002))]
+    for rank in found["ranks"]:
+        assert rank["predicted"]["compute_s"] == pytest.approx(0.006)
+        assert sum(rank["measured"].values()) == pytest.approx(0.0125)
 
 
 @pytest.mark.parametrize("page", ["missing/out.html", "."])
