@@ -29,7 +29,7 @@ from reporting import PENSTOCK, ROOT, run
 TIMEOUT_S = {"export": 300, "profile": 900, "freeze": 300, "run": 300}
 WARM_UP = 3  # steps that `execute` leaves out of its median
 MEASURED_S, LEAST_STEPS, MOST_STEPS = 3, 12, 60  # of a run, after the warm-up
-START_S = 3  # that a run takes before its first step, about
+EXPORT_S, PROFILE_S, FREEZE_S, START_S = 8, 30, 1, 3  # about; of a run until its first step
 
 
 def read(path):
@@ -100,6 +100,10 @@ class Work:
     def all_plans(self):
         return [(case, name) for case in self.cases for name in self.plan_names(case)]
 
+    def have(self, result):
+        """The models of which an earlier stage left this."""
+        return [case for case in self.cases if good(self.place(case) / f"{result}.json")]
+
     def frozen(self):
         return [(case, name, found) for case, name in self.all_plans()
                 if (found := good(self.place(case, name) / "frozen.json"))]
@@ -115,7 +119,9 @@ class Work:
 
     def stage(self, name, items, expected_s):
         """Does what is not done; `items` are (what it is called, where its result is kept, how it
-        is made)."""
+        is made), `expected_s` what each takes, about."""
+        if not isinstance(expected_s, list):
+            expected_s = [expected_s] * len(items)
         left = [(item, seconds) for item, seconds in zip(items, expected_s, strict=True)
                 if good(item[1]) is None]
         progress = Progress(name, [seconds for _, seconds in left])
@@ -132,7 +138,7 @@ class Work:
     def export(self):
         self.stage("export", [(case.name, self.place(case) / "exported.json",
                                lambda case=case: self.export_one(case)) for case in self.cases],
-                   [15] * len(self.cases))
+                   EXPORT_S)
 
     def export_one(self, case):
         settings = case.settings(self.device, self.quick)
@@ -161,8 +167,8 @@ class Work:
 
     def profile(self):
         self.stage("profile", [(case.name, self.place(case) / "profiled.json",
-                                lambda case=case: self.profile_one(case)) for case in self.cases],
-                   [40] * len(self.cases))
+                                lambda case=case: self.profile_one(case))
+                               for case in self.have("exported")], PROFILE_S)
 
     def profile_one(self, case):
         job = self.place(case) / "job.yaml"
@@ -175,9 +181,10 @@ class Work:
         return {"seconds": seconds}, f"{seconds:.0f} s"
 
     def freeze(self):
+        profiled = self.have("profiled")
         self.stage("freeze", [(f"{case.name}/{name}", self.place(case, name) / "frozen.json",
                                lambda case=case, name=name: self.freeze_one(case, name))
-                              for case, name in self.all_plans()], [2] * len(self.all_plans()))
+                              for case, name in self.all_plans() if case in profiled], FREEZE_S)
 
     def freeze_one(self, case, name):
         here = self.place(case, name)

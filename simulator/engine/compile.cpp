@@ -48,6 +48,7 @@ class Compiler {
 
   CompiledProgram run() {
     count_messages();
+    note_shared_cores();
     for (int rank = 0; rank < program_.rank_count(); ++rank) add_tasks(rank);
     out_.rank_begin.push_back(static_cast<int32_t>(out_.tasks.size()));
     return std::move(out_);
@@ -105,6 +106,21 @@ class Compiler {
         return demand[s] <= network_.capacity()[s];
       });
     }
+  }
+
+  /// A core that one rank has for itself slows nobody.
+  void note_shared_cores() {
+    std::map<int, int> users;
+    for (const auto& cores : costs_.cores) {
+      for (const int core : cores) ++users[core];
+    }
+    for (const auto& cores : costs_.cores) {
+      std::vector<int>& shared = out_.cores.emplace_back();
+      for (const int core : cores) {
+        if (users[core] > 1) shared.push_back(core);
+      }
+    }
+    out_.core_count = users.empty() ? 0 : users.rbegin()->first + 1;
   }
 
   void add_tasks(int rank) {

@@ -67,9 +67,16 @@ struct CompiledProgram {
   std::vector<int32_t> rank_begin;  // first task of each rank, and the end
   std::vector<Message> messages;
   std::vector<Channel> channels;
-  std::vector<Reduction> reductions;  // of the tasks `reduce_beside`
-  int agreeing_ranks = 0;             // ranks with an OPT
-  std::vector<double> publish_s;      // of each rank: the part of its OPTs that is no compute
+  std::vector<Reduction> reductions;    // of the tasks `reduce_beside`
+  int agreeing_ranks = 0;               // ranks with an OPT
+  std::vector<double> publish_s;        // of each rank: the part of its OPTs that is no compute
+  std::vector<std::vector<int>> cores;  // by rank: those that others, too, compute on; empty: none
+  int core_count = 0;
+
+  /// Computes of this rank share cores with others.
+  bool shares_cores(int rank) const {
+    return !cores.empty() && !cores[static_cast<size_t>(rank)].empty();
+  }
 
   int rank_count() const { return static_cast<int>(rank_begin.size()) - 1; }
   int rank_of_task(int32_t task) const;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "simulator/network/shared_links.hpp"
+#include "simulator/network/shared_work.hpp"
 
 namespace penstock {
 
@@ -15,13 +15,15 @@ class Engine {
   Engine(const CompiledProgram& program, const Network& network, bool record)
       : program_(program),
         link_(network.link()),
-        shared_(network.capacity()),
+        capacity_(network.capacity()),
+        shared_(capacity_),
         record_(record),
         posts_when_reached_(link_.mode == SendMode::rendezvous ||
                             (link_.mode == SendMode::posted && link_.receive_depth == 0)) {
     result_.ranks.resize(static_cast<size_t>(program.rank_count()));
     messages_.resize(program.messages.size());
     channels_.resize(program.channels.size());
+    add_cores();
     if (record) {
       result_.start_s.assign(program.tasks.size(), 0);
       result_.end_s.assign(program.tasks.size(), 0);
@@ -42,7 +44,7 @@ class Engine {
         ready_.pop_back();
         advance(rank);
       }
-    } while (end_shared());
+    } while (end_shared_work());
     result_.finished = true;
     for (size_t rank = 0; rank < result_.ranks.size(); ++rank) {
       result_.finished &= result_.ranks[rank].next == program_.rank_begin[rank + 1];
@@ -60,6 +62,16 @@ class Engine {
     double free_s = 0, start_s = 0;            // start of the message that moves on shared links
     bool busy = false;                         // with it
   };
+
+  /// Behind what the network shares: a core does one second of compute in each second.
+  void add_cores() {
+    const auto first = static_cast<int>(capacity_.size());
+    capacity_.resize(capacity_.size() + static_cast<size_t>(program_.core_count), 1);
+    for (std::vector<int> cores : program_.cores) {
+      for (int& core : cores) core += first;
+      cores_.push_back(std::move(cores));
+    }
+  }
 
   /// How many receives of a channel are posted before any message has come.
   int32_t posted_first(const Channel& channel) const {
@@ -95,8 +107,7 @@ class Engine {
       const Task& task = program_.tasks[static_cast<size_t>(state.next)];
       switch (task.op) {
         case Task::Op::compute:
-          if (!collect(state, task)) return;
-          take(state, task);
+          if (!collect(state, task) || !take(state, task, rank)) return;
           break;
         case Task::Op::reduce: pass(state, task.duration_s); break;
         case Task::Op::reduce_beside: reduce_beside(state, task); break;
@@ -132,9 +143,29 @@ class Engine {
     record(state.next, start_s, state.reduced_s);
   }
 
-  void take(RankTimes& state, const Task& task) {
+  /// Runs a compute; false where it shares cores, and ends when its turn comes.
+  bool take(RankTimes& state, const Task& task, int rank) {
+    if (program_.shares_cores(rank)) {
+      state.waits_for = RankTimes::cores;
+      shared_.add({compute_of(rank), state.now_s, 0, task.duration_s, 1,
+                   &cores_[static_cast<size_t>(rank)]});
+      return false;
+    }
     const double start_s = state.compute(task.duration_s, task.host_s);
     record(state.next, start_s, state.now_s);
+    return true;
+  }
+
+  /// The number of a rank's compute among shared work, behind those of the messages.
+  int32_t compute_of(int rank) const { return static_cast<int32_t>(messages_.size()) + rank; }
+
+  void end_compute(int rank, double end_s) {
+    RankTimes& state = result_.ranks[static_cast<size_t>(rank)];
+    const double start_s = state.compute_until(end_s);
+    record(state.next, start_s, end_s);
+    state.waits_for = -1;
+    ++state.next;
+    ready_.push_back(rank);
   }
 
   void pass(RankTimes& state, double duration_s) {
@@ -154,8 +185,7 @@ class Engine {
       return false;
     }
     state.now_s = state.issued_s = agreed_s_;  // the host has waited, too
-    take(state, task);
-    return true;
+    return take(state, task, rank);
   }
 
   bool send(RankTimes& state, int32_t id) {
@@ -234,11 +264,15 @@ class Engine {
     wake(channel.receiver, id);
   }
 
-  /// Ends the next message on shared links; false where there is none.
-  bool end_shared() {
+  /// Ends the next message on shared links or compute on shared cores; false where there is none.
+  bool end_shared_work() {
     const auto done = shared_.next();
     if (!done) return false;
-    const int32_t id = program_.messages[static_cast<size_t>(done->message)].channel;
+    if (done->id >= compute_of(0)) {
+      end_compute(done->id - compute_of(0), done->end_s);
+      return true;
+    }
+    const int32_t id = program_.messages[static_cast<size_t>(done->id)].channel;
     ChannelState& state = channels_[static_cast<size_t>(id)];
     state.busy = false;
     arrive(program_.channels[static_cast<size_t>(id)], state, done->end_s);
@@ -261,7 +295,9 @@ class Engine {
 
   const CompiledProgram& program_;
   const Link& link_;
-  SharedLinks shared_;
+  std::vector<double> capacity_;         // of shared links, then of cores
+  std::vector<std::vector<int>> cores_;  // of a rank, as indices of these
+  SharedWork shared_;
   const bool record_, posts_when_reached_;
   EngineResult result_;
   std::vector<MessageTimes> messages_;
@@ -273,12 +309,21 @@ class Engine {
 }  // namespace
 
 double RankTimes::compute(double duration_s, double host_s) {
+  issued_s += host_s;
+  busy_s += duration_s;
+  return go_on(std::max(now_s + duration_s, issued_s));
+}
+
+double RankTimes::compute_until(double end_s) {
+  busy_s += end_s - now_s;
+  return go_on(end_s);
+}
+
+double RankTimes::go_on(double end_s) {
   const double start_s = now_s;
   if (!computed) first_s = start_s;
   computed = true;
-  busy_s += duration_s;
-  issued_s += host_s;
-  last_s = now_s = std::max(start_s + duration_s, issued_s);
+  last_s = now_s = end_s;
   return start_s;
 }
 

@@ -82,7 +82,8 @@ Simulation simulate(const Program& lowered, const Costs& costs, const Network& n
 Simulation simulate_compute(const Program& compute, const std::vector<Flow>& flows,
                             const Costs& costs, const Network& network,
                             const SimulationOptions& options) {
-  if (options.timeline || options.memory || !runs_directly(compute, network)) {
+  if (options.timeline || options.memory || !costs.cores.empty() ||
+      !runs_directly(compute, network)) {
     return simulate(lower(compute, flows), costs, network, options);
   }
   const auto result = run_direct(compute, FlowTable(flows, compute.rank_of_stage), costs, network);

@@ -17,8 +17,8 @@ struct Simulation {
   Timeline timeline;                 // empty unless asked for
   std::vector<MemorySample> memory;  // empty unless asked for
   double makespan_s = 0;
-  double bubble = 0;                             // 1 - busy / (ranks x makespan)
-  std::vector<double> busy_s;                    // compute per rank
+  double bubble = 0;           // 1 - busy / (ranks x makespan)
+  std::vector<double> busy_s;  // compute per rank, as long as it takes on cores that are shared
   std::vector<double> rank_start_s, rank_end_s;  // first and last compute of each rank
   std::vector<int> peak_activations;             // per rank, in microbatches x stages held
   std::vector<int64_t> peak_memory_bytes;        // per rank

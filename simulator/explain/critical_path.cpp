@@ -118,7 +118,8 @@ class Walk {
 
   Moment before_compute(int32_t task, int rank) {
     const Task& done = compiled_.tasks[static_cast<size_t>(task)];
-    if (history_.end_s(task) > history_.start_s(task) + done.duration_s) {
+    if (!compiled_.shares_cores(rank) &&
+        history_.end_s(task) > history_.start_s(task) + done.duration_s) {
       return before_launch(task, rank);
     }
     add({.part = done.op == Task::Op::reduce ? Part::reduce : Part::compute,

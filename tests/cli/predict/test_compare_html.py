@@ -71,9 +71,9 @@ def test_errors_by_cause_add_up_to_the_error_of_the_step_on_every_rank(opened, s
         cells = [float(cell.get_attribute("data-seconds"))
                  for cell in line.find_elements(By.CSS_SELECTOR, "td[data-seconds]")]
         *causes, step = cells
-        assert len(causes) == 4
+        assert len(causes) == 5
         assert step == pytest.approx(predicted_s - measured_s, rel=1e-12)
-        # Four parts of two timelines, each with roundings of some units of the step's last place.
+        # Five parts of two timelines, each with roundings of some units of the step's last place.
         assert sum(causes) == pytest.approx(step, rel=0, abs=100 * 2.0 ** -52 * measured_s)
     percent = 100 * (predicted_s / measured_s - 1)
     assert f"{percent:.1f} %".replace("-", "\u2212") in page.find_element(By.ID, "figures").text

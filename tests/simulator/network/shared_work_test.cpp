@@ -1,5 +1,5 @@
 // Links that transfers share: rates worked out by hand, and the properties of a fair share.
-#include "simulator/network/shared_links.hpp"
+#include "simulator/network/shared_work.hpp"
 
 #include <gmock/gmock.h>
 
