@@ -75,6 +75,7 @@ class Profiler {
   /// The GPU's description, with that of the process that drives it.
   DeviceInfo machine() const {
     DeviceInfo info = cpu_info(communicator_.size());
+    info.cores = gpu() ? 0 : request_.cores;
     if (!gpu()) return info;
     DeviceInfo found = request_.gpu;
     found.threads = info.threads;

@@ -19,6 +19,7 @@ struct Request {
   ComputeDevice* device = &cpu_device();
   DeviceInfo gpu = {};  // its description, where the device is a GPU
   int ranks_per_device = 1;
+  int cores = 0;           // that all ranks have together, on one machine; 0: not known
   int64_t lane_bytes = 0;  // of the device beside tensors, for each end of a lane
   int lanes = 0;           // lanes that exist already
 };

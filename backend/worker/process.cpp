@@ -90,10 +90,9 @@ int settle_process(const WorkerTask& task, SharedStore& store) {
   // the threads that wake are the host's own and NCCL's, which would inherit the policy.
   const sched_param parameter{};
   if (task.device == "cpu") sched_setscheduler(0, SCHED_BATCH, &parameter);
-  const int threads = std::max(1, static_cast<int>(own.size()));
-  at::set_num_threads(threads);
+  at::set_num_threads(std::max(1, static_cast<int>(own.size())));
   at::set_num_interop_threads(1);
-  return threads;
+  return static_cast<int>(all.size());
 }
 
 }  // namespace penstock

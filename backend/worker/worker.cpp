@@ -61,15 +61,18 @@ std::string own_address(const WorkerTask& task) {
   return task.one_machine ? "127.0.0.1" : address_towards(task.store_host, task.store_port);
 }
 
-/// The ranks compare what they are to run, take their cores, and connect.
-std::unique_ptr<Communicator> meet(const WorkerTask& task, SharedStore& store, const Facts& own) {
+/// The ranks compare what they are to run, take their cores, and connect. `cores`: how many cores
+/// the ranks of this machine have together.
+std::unique_ptr<Communicator> meet(const WorkerTask& task, SharedStore& store, const Facts& own,
+                                   int* cores = nullptr) {
   const std::string address = load_or_refuse(task, store, [&] { return own_address(task); });
   Facts facts = task.facts;
   facts.insert(own.begin(), own.end());
   facts["protocol"] = kProtocolVersion;
   facts["number of ranks"] = std::to_string(task.world_size);
   shake_hands(seat_of_process(task, store), facts, task.start_timeout_s);
-  settle_process(task, store);
+  const int found = settle_process(task, store);
+  if (cores != nullptr) *cores = found;
   auto remote = make_gloo(store, task.rank, task.world_size, address);
   if (task.transport == "gloo") return remote;
   return make_local(seat_of_rank(task, store), std::move(remote));
@@ -100,7 +103,9 @@ void profile(const WorkerTask& task, CudaModule* cuda) {
     request.effort.seconds = *seconds;
   std::unique_ptr<ComputeDevice> gpu;
   std::unique_ptr<NcclApi> nccl;
-  auto communicator = meet(task, *store, {});
+  int cores = 0;
+  auto communicator = meet(task, *store, {}, &cores);
+  if (task.one_machine) request.cores = cores;
   if (cuda != nullptr) {
     const int index = cuda_device_of(cuda->look(), task);
     gpu = cuda->open(index);

@@ -164,11 +164,11 @@ LinkCost read_link(const JsonValue& value) {
 }
 
 DeviceInfo read_device(const JsonValue& value) {
-  DeviceInfo device{value.text("kind"),
-                    value.text("name"),
-                    bytes(value, "memory_bytes"),
-                    value.integer("threads", 1, INT32_MAX),
-                    {}};
+  DeviceInfo device{.kind = value.text("kind"),
+                    .name = value.text("name"),
+                    .memory_bytes = bytes(value, "memory_bytes"),
+                    .threads = value.integer("threads", 1, INT32_MAX)};
+  if (value.has("cores")) device.cores = value.integer("cores", 1, INT32_MAX);
   const JsonValue details = value.at("details");
   for (const std::string& key : details.keys()) device.details[key] = details.text(key);
   return device;

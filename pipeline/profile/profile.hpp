@@ -126,7 +126,8 @@ struct ReplayCosts {
 struct DeviceInfo {
   std::string kind = "cpu", name;
   int64_t memory_bytes = 0;
-  int threads = 1;
+  int threads = 1;  // of each rank
+  int cores = 0;    // of its machine, which all ranks there share; 0: not known, or it has a GPU
   std::map<std::string, std::string> details;  // clocks, driver, library versions
   bool operator==(const DeviceInfo&) const = default;
 };

@@ -92,11 +92,13 @@ Json json_of(const LinkCost& link) {
 Json json_of(const DeviceInfo& device) {
   Json details = Json::object();
   for (const auto& [key, value] : device.details) details[key] = value;
-  return {{"kind", device.kind},
-          {"name", device.name},
-          {"memory_bytes", device.memory_bytes},
-          {"threads", device.threads},
-          {"details", std::move(details)}};
+  Json json{{"kind", device.kind},
+            {"name", device.name},
+            {"memory_bytes", device.memory_bytes},
+            {"threads", device.threads}};
+  if (device.cores > 0) json["cores"] = device.cores;
+  json["details"] = std::move(details);
+  return json;
 }
 
 /// Everything but the costs of the microbatch sizes.

@@ -35,14 +35,16 @@ LayoutBound::LayoutBound(const ChainCosts& costs) {
 
 /// A rank of speed s that begins after h and has work w ends at h + w / s at the earliest: the sum
 /// of s * end over the ranks is the whole work and at least the slowest s times their beginnings.
-double LayoutBound::step_s(const RankSpeeds& speeds, int64_t microbatches) const {
+double LayoutBound::step_s(const RankSpeeds& speeds, int64_t microbatches, double cores) const {
   const auto m = static_cast<double>(microbatches);
   const size_t begun = std::min(static_cast<size_t>(speeds.ranks()), fill_s_.size() - 1);
   const double waiting_s = speeds.slowest() * (reduce_s_ + fill_s_[begun]);
-  const double mean_s = (m * (one_s_ + weights_s_) + first_s_ + waiting_s) / speeds.together();
+  const double work_s = m * (one_s_ + weights_s_) + first_s_;
+  const double mean_s = std::max((work_s + waiting_s) / speeds.together(), work_s / cores);
   const double unit_s = (m - 1) * max_s_;  // its microbatch 0 may take less
   const double hosts_s = m * std::max(max_host_s_, host_s_ / speeds.ranks());
-  return std::max({mean_s, unit_s, through_s_, hosts_s}) + optimizer_s_ / speeds.together();
+  return std::max({mean_s, unit_s, through_s_, hosts_s}) +
+         optimizer_s_ / std::min(speeds.together(), cores);
 }
 
 }  // namespace penstock

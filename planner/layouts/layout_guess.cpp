@@ -41,7 +41,7 @@ LayoutGuess::LayoutGuess(const ChainCosts& costs, const StageBytes& all, int64_t
       given_bytes_(static_cast<double>(all.given)),
       fixed_bytes_(static_cast<double>(fixed_bytes)) {}
 
-double LayoutGuess::step_s(const PipelineLayout& layout, int64_t limit_bytes) const {
+double LayoutGuess::step_s(const PipelineLayout& layout, int64_t limit_bytes, double cores) const {
   const double p = layout.ranks;
   const auto m = static_cast<double>(layout.microbatches);
   const double kept = held(layout) * kept_bytes_ / p;
@@ -49,7 +49,7 @@ double LayoutGuess::step_s(const PipelineLayout& layout, int64_t limit_bytes) co
   if (room < held(layout) * given_bytes_) return std::numeric_limits<double>::infinity();
   const double recomputed = kept > room ? 1 - room / kept : 0;
   const double each_s = ((1 + recomputed) * forward_s_ + backward_s_) / p;
-  const double mean_speed = layout.speeds().together() / p;
+  const double mean_speed = std::min(layout.speeds().together(), cores) / p;
   const double step_s = ((m + idle(layout)) * each_s + once_s_ / p) / mean_speed;
   return std::max(step_s, m * host_s_ / p);
 }

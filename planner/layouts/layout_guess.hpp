@@ -19,7 +19,8 @@ class LayoutGuess {
   LayoutGuess(const ChainCosts& costs, const StageBytes& all, int64_t fixed_bytes);
 
   /// Seconds; infinite where even recompute would hardly fit. `costs` are for the fastest rank.
-  double step_s(const PipelineLayout& layout, int64_t limit_bytes) const;
+  /// `cores`: how many ranks there are cores for.
+  double step_s(const PipelineLayout& layout, int64_t limit_bytes, double cores) const;
 
  private:
   double forward_s_ = 0, backward_s_ = 0;  // of a microbatch, W included

@@ -9,6 +9,7 @@
 #include "planner/layouts/layout_bound.hpp"
 #include "planner/layouts/layout_guess.hpp"
 #include "planner/splits/in_parallel.hpp"
+#include "simulator/costs/core_use.hpp"
 
 namespace penstock {
 
@@ -134,8 +135,10 @@ std::vector<SearchSpace> LayoutSearch::spaces() const {
     }
     const Quick& of = quick.at(key);
     const MemoryLimit limit = this->limit(i);
-    spaces.push_back({.bound_s = of.bound.step_s(layout.speeds(), layout.microbatches),
-                      .guess_s = of.guess.step_s(layout, limit.max_bytes),
+    const double cores =
+        ranks_at_full_speed(inputs_.profile, inputs_.cluster, layout.data_parallel);
+    spaces.push_back({.bound_s = of.bound.step_s(layout.speeds(), layout.microbatches, cores),
+                      .guess_s = of.guess.step_s(layout, limit.max_bytes, cores),
                       .group = schedule_number(layout),
                       .bytes = (fixed_bytes_ + together(limit.reserved_bytes)) / layout.ranks,
                       .memory_limit = limit.max_bytes,

@@ -17,7 +17,7 @@ namespace {
 /// Effort of a simulated split beside its actions, in actions: slicing and adding up operators,
 /// and the programs that `adaptive` chooses from.
 constexpr int64_t effort_per_operator = 8, programs_of_adaptive = 60;
-/// Where messages share links, each that begins or ends changes the speed of the others.
+/// Where messages share links or ranks cores, whatever begins or ends changes the speed of others.
 constexpr int64_t programs_of_sharing = 3;
 /// … and lowering the first.
 constexpr int64_t programs_of_lowering = 3;
@@ -216,9 +216,10 @@ SplitOutcome LayoutSpace::simulate(const std::vector<int>& begins) {
   const std::optional<Result> result = run(owners(begins), {false, false});
   if (!result) return {never, INT64_MAX, 0};
   const Simulation& run = result->evaluated.simulation;
+  const bool shares = !inputs_.network.capacity().empty() || !result->evaluated.costs.cores.empty();
   const auto operators = static_cast<int64_t>(context_.inputs.model.operators.size());
   const int64_t programs = (layout_.schedule ? 1 : programs_of_adaptive) +
-                           (inputs_.network.capacity().empty() ? 0 : programs_of_sharing) +
+                           (shares ? programs_of_sharing : 0) +
                            (std::exchange(lowered_, true) ? 0 : programs_of_lowering);
   return {run.makespan_s, limit_.fullest(run.peak_memory_bytes),
           run.actions * programs * result->simulated +

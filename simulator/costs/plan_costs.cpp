@@ -12,6 +12,7 @@
 #include "pipeline/job/parameters.hpp"
 #include "pipeline/plan/sharing.hpp"
 #include "pipeline/program/schedule.hpp"
+#include "simulator/costs/core_use.hpp"
 #include "simulator/costs/recompute_costs.hpp"
 #include "simulator/costs/reduce_costs.hpp"
 #include "simulator/costs/stage_terms.hpp"
@@ -63,7 +64,8 @@ class PlanCosts {
         profile_(profile),
         cluster_(cluster),
         measured_(measured(plan, model, profile)),
-        reductions_(plan, model, slicing, profile, cluster) {}
+        reductions_(plan, model, slicing, profile, cluster),
+        cores_(core_use(profile, cluster, ranks_, plan.data_parallel)) {}
 
   Costs run() {
     Costs costs;
@@ -74,6 +76,7 @@ class PlanCosts {
       costs.flows.push_back(flow_bytes(model_, edge, plan_.microbatch));
     }
     costs.receive_buffer_bytes = message_buffers(costs.flows);
+    costs.cores = cores_.of_rank;
     return costs;
   }
 
@@ -99,7 +102,8 @@ class PlanCosts {
         std::max(backward_s * excess - accumulate_s(profile_, trainable_bytes),
                  -(splits_backward(plan_) ? std::min(costs.backward_input_s, costs.backward_s)
                                           : costs.backward_s));
-    if (cluster_) speed_up(costs, slowest_replica(plan_.stages[stage].rank));
+    const double device = cluster_ ? slowest_replica(plan_.stages[stage].rank) : 1;
+    speed_up(costs, device * cores_.speed);
     reductions_.add(static_cast<int>(stage), gradient_bytes, costs);
     return costs;
   }
@@ -219,6 +223,7 @@ class PlanCosts {
   const Cluster* cluster_;
   const MicrobatchCosts& measured_;
   ReduceCosts reductions_;
+  CoreUse cores_;
   std::map<int, std::set<int>> tensors_of_rank_;
 };
 

@@ -36,6 +36,7 @@ struct NodeKind {
   int count = 1, devices = 1;
   std::string device;                   // for people: `H100 SXM`
   int64_t memory_bytes = 0;             // per device; 0: not limited
+  int cores = 0;                        // that its devices compute on; 0: each has its own
   double speed = 1;                     // of compute, relative to the device that was profiled
   double latency_s = 0, bandwidth = 0;  // between two devices of the node
   double bus_bandwidth = 0;             // what these links share, in each direction; 0: nothing

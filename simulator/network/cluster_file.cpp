@@ -91,6 +91,7 @@ NodeKind parse_node(YamlMap map) {
   node.devices = static_cast<int>(map.integer("devices", 1, max_ranks / node.count, 1));
   node.device = map.text("device", "");
   node.memory_bytes = memory(map);
+  node.cores = static_cast<int>(map.integer("cores", 1, max_ranks, 0));
   node.speed = map.number("speed", min_speed, max_speed, 1.0);
   if (map.has("link")) {
     YamlMap link = map.map("link");
