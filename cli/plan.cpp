@@ -15,6 +15,7 @@
 #include "cli/inputs/plan_request.hpp"
 #include "cli/predict/simulate_study.hpp"
 #include "cli/predict/what_if.hpp"
+#include "cli/report/cores_note.hpp"
 #include "cli/report/ending.hpp"
 #include "cli/report/plan_report.hpp"
 #include "cli/report/profile_report.hpp"
@@ -103,6 +104,8 @@ int plan(const PlanOptions& options) {
   if (const std::string note = costs_note(profile); !note.empty())
     fmt::print("{}", labelled("costs", note, style.columns));
   fmt::print("{}", plan_report(planned, model, style));
+  if (const std::string note = cores_note(planned, profile, on); !note.empty())
+    fmt::print("{}", labelled("cores", note, style.columns));
   if (options.explain) {
     const std::vector<WhatIf> what = what_if(planned, profile, model, on, request);
     fmt::print("{}", plan_explanation(planned, what, style.columns));

@@ -26,7 +26,7 @@ from work import Work
 
 STAGES = ("export", "profile", "freeze", "run", "report")
 QUICK_MODELS = ("mixer", "denoiser")
-QUICK_PLANS = (CHOSEN, "1f1b", "zbv", "recompute", "replicas", "whole-1")
+QUICK_PLANS = ("chosen", "1f1b", "zbv", "recompute", "replicas", "whole-1")
 
 
 def parse(arguments):
@@ -35,9 +35,12 @@ def parse(arguments):
     parser.add_argument("stages", nargs="*", metavar="STAGE", help=", ".join(STAGES))
     parser.add_argument("--models", nargs="+", choices=CASES, metavar="NAME",
                         help=f"of {', '.join(CASES)}; default: all")
-    parser.add_argument("--plans", nargs="+", choices=[CHOSEN, *SHAPES], metavar="NAME",
+    parser.add_argument("--plans", nargs="+", choices=[*CHOSEN, *SHAPES], metavar="NAME",
                         help="of each model, where it has them; default: all")
     parser.add_argument("--repeat", type=int, help="runs of each plan; default: 3")
+    parser.add_argument("--samples", type=int, default=0,
+                        help="predict the median of so many steps with drawn times (simulate "
+                             "--samples); default: the step without noise")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--quick", action="store_true",
                         help="tiny models, two of them, and short runs: to try the bench")
@@ -64,7 +67,7 @@ def parse(arguments):
 def main(arguments=None):
     options = parse(arguments)
     work = Work(options.folder, options.device, options.quick, options.models, options.plans,
-                options.repeat)
+                options.repeat, options.samples)
     if options.device == "cuda" and work.devices == 0:
         sys.exit("bench/fidelity: torch finds no GPU; --device cpu runs on cores")
     if options.redo:

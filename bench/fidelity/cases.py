@@ -40,7 +40,10 @@ class Shape:
         return ranks * self.per_rank
 
 
-CHOSEN = "chosen"  # what `penstock plan` says of two ranks
+CHOSEN = {  # what `penstock plan` says of two ranks, by the flags that it is given
+    "chosen": (),
+    "chosen-pipeline": ("--data-parallel", "1"),
+}
 
 SHAPES = {
     "gpipe": Shape("gpipe"),
@@ -67,7 +70,7 @@ SHAPES = {
     "whole-recompute": Shape("gpipe", ranks=1, recompute=(0,)),
 }
 # Of any model where there is but one device.
-ON_ONE = (CHOSEN, "whole-1", "whole-2", "whole-4", "whole-8", "whole-recompute")
+ON_ONE = ("chosen", "whole-1", "whole-2", "whole-4", "whole-8", "whole-recompute")
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ class Case:
         if devices == 1:
             return ON_ONE
         fitting = [name for name in self.plans if SHAPES[name].processes <= devices]
-        return (CHOSEN, *fitting)
+        return (*CHOSEN, *fitting)
 
     def module(self):
         """The model's file."""

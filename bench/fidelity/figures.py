@@ -94,13 +94,13 @@ def plan_figures(frozen, runs):
             "memory": memory_errors(frozen["peak_memory_bytes"], runs)}
 
 
-def choice(plans, frozen):
-    """Of a model: how much longer the chosen plan took than the best of those on no more
-    processes. None where it was not measured."""
-    if "chosen" not in plans:
+def choice(plans, frozen, chosen):
+    """Of a model: how much longer this plan took than the best of those on no more processes and
+    with no more replicas. None where it was not measured."""
+    if chosen not in plans:
         return None
     rivals = {name: found["measured_s"] for name, found in plans.items()
-              if frozen[name]["processes"] <= frozen["chosen"]["processes"]}
+              if all(frozen[name][key] <= frozen[chosen][key] for key in ("processes", "replicas"))}
     best = min(rivals, key=rivals.get)
-    return {"best": best, "best_s": rivals[best], "chosen_s": rivals["chosen"],
-            "loss": rivals["chosen"] / rivals[best] - 1, "rivals": len(rivals)}
+    return {"best": best, "best_s": rivals[best], "chosen_s": rivals[chosen],
+            "loss": rivals[chosen] / rivals[best] - 1, "rivals": len(rivals)}

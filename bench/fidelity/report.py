@@ -7,6 +7,7 @@ from datetime import date
 import torch
 
 import figures
+from cases import CHOSEN
 from reporting import processor, revision, table, versions
 from work import good, read
 
@@ -112,17 +113,19 @@ def model_rows(found):
 def choice_rows(found):
     for case in found.work.cases:
         plans = found.of_model(case.name)
-        chosen = figures.choice(plans, {name: found.frozen[case.name, name] for name in plans})
-        if chosen is None:
-            continue
-        plan = found.frozen[case.name, "chosen"]
-        yield {"model": case.name,
-               "chosen": f"{plan['schedule']}, {plan['stages']} stages, {plan['microbatches']} "
-                         f"microbatches, {plan['processes']} processes",
-               "measured": seconds(chosen["chosen_s"]),
-               "best of": chosen["rivals"], "is": chosen["best"],
-               "with": seconds(chosen["best_s"]),
-               "chosen is longer by": beside(chosen["loss"], CHOICE_GOAL)}
+        for name in CHOSEN:
+            chosen = figures.choice(plans, {name: found.frozen[case.name, name] for name in plans},
+                                    name)
+            if chosen is None:
+                continue
+            plan = found.frozen[case.name, name]
+            yield {"plan": f"{case.name}/{name}",
+                   "is": f"{plan['schedule']}, stages {plan['stages']}, microbatches "
+                         f"{plan['microbatches']}, replicas {plan['replicas']}",
+                   "measured": seconds(chosen["chosen_s"]),
+                   "best of": chosen["rivals"], "was": chosen["best"],
+                   "with": seconds(chosen["best_s"]),
+                   "chosen is longer by": beside(chosen["loss"], CHOICE_GOAL)}
 
 
 def plan_rows(found):
@@ -204,8 +207,9 @@ SECTIONS = (
      summary_rows),
     ("Models", "Rank correlation is Spearman's, of predicted and measured steps. Memory is the "
      "peak of each rank.", model_rows),
-    ("The plan chosen", "`plan` chose for the devices and knew none of the others; beside the best "
-     "of all measured plans of the model on no more processes.", choice_rows),
+    ("The plan chosen", "`plan` chose for two ranks and knew none of the others, once freely and "
+     "once without replicas; beside the best of all measured plans of the model on no more "
+     "processes and with no more replicas.", choice_rows),
     ("Errors by cause", "In per cent of the measured step, on the rank that limits the predicted "
      "step, in the run of median length; a row of the next table adds up to its error. What the "
      "causes are: [files.md](files.md#timeline).", cause_rows),

@@ -71,10 +71,10 @@ class Progress:
 
 
 class Work:
-    def __init__(self, folder, device, quick, models, only=None, repeat=3):
+    def __init__(self, folder, device, quick, models, only=None, repeat=3, samples=0):
         self.folder, self.device, self.quick, self.repeat = folder, device, quick, repeat
         self.cases = [CASES[name] for name in models]
-        self.only = only
+        self.only, self.samples = only, samples
         settings = {"device": device, "quick": quick}
         folder.mkdir(parents=True, exist_ok=True)
         kept = folder / "settings.json"
@@ -189,23 +189,26 @@ class Work:
     def freeze_one(self, case, name):
         here = self.place(case, name)
         path, profile_path = here / "plan.yaml", self.place(case) / "profile.json"
-        if name == CHOSEN:
-            run(PENSTOCK, "plan", profile_path, "--ranks", min(2, self.devices),
+        if name in CHOSEN:
+            run(PENSTOCK, "plan", profile_path, "--ranks", min(2, self.devices), *CHOSEN[name],
                 "--allow-batch-coupling", "-o", path, timeout=TIMEOUT_S["freeze"])
         else:
             blocks = call(case.module().blocks, case.settings(self.device, self.quick))
             plans.write_plan(path, SHAPES[name], self.job(case), profile_path.resolve(),
                              read(profile_path), blocks)
-        said = json.loads(run(PENSTOCK, "simulate", path, "--json", "--trace",
+        sampled = ["--samples", self.samples] if self.samples else []
+        said = json.loads(run(PENSTOCK, "simulate", path, "--json", *sampled, "--trace",
                               here / "predicted.json", timeout=TIMEOUT_S["freeze"]))
         plan = yaml.safe_load(path.read_text())
-        step_s = said["step_s"]
+        step_s = said["samples"]["median_s"] if sampled else said["step_s"]
         steps = 3 if self.quick else round(MEASURED_S / step_s)
         frozen = {"frozen": datetime.now().isoformat(timespec="seconds"),
                   "plan_sha256": plans.sha256(path), "schedule": plan["schedule"],
                   "stages": len(plan["stages"]), "microbatches": plan["microbatches"],
+                  "replicas": plan.get("data_parallel", 1),
                   "processes": said["ranks"] * plan.get("data_parallel", 1),
-                  "step_s": step_s, "limiting_rank": said["limiting_rank"],
+                  "step_s": step_s, "simulated_s": said["step_s"],
+                  "limiting_rank": said["limiting_rank"],
                   "peak_memory_bytes": said["peak_memory_bytes"],
                   "run_steps": WARM_UP + (steps if self.quick else
                                           min(max(steps, LEAST_STEPS), MOST_STEPS))}

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/quantity.hpp"
+#include "cli/report/cores_note.hpp"
 #include "cli/report/table.hpp"
 #include "simulator/explain/parts_json.hpp"
 
@@ -136,9 +137,11 @@ std::string simulation_summary(const Study& study, const SimulationResults& resu
                                          explanation ? bubble_parts(simulation, *explanation) : "");
   const std::string not_explained =
       fmt::format("(causes are not worked out for more than {} actions)", max_explained_actions);
+  const std::string cores = cores_note(study.costs);
   return labelled("simulated", title, style.columns) +
          labelled("step", format_seconds(simulation.makespan_s), style.columns) +
          (samples ? labelled("samples", describe(*samples), style.columns) : "") +
+         (cores.empty() ? "" : labelled("cores", cores, style.columns)) +
          labelled("bubble", bubble, style.columns) +
          labelled("limits", explanation ? limits(*explanation) : not_explained, style.columns) +
          "\n" + rank_table(program, simulation, style);

@@ -4,8 +4,8 @@
 // Valid for any schedule and any way to lay stages on ranks (an ideal that real schedules
 // approach): the ranks share the work, so their largest load is at least the mean; the k-th rank to
 // begin has at least k units before it; every unit is on some rank; one microbatch passes all
-// units; hosts share what they issue as ranks share the work; cores that several ranks compute on do
-// no more than they can. Transfers, recompute and memory are left out.
+// units; hosts share what they issue as ranks share the work; cores that several ranks compute on
+// do no more than they can. Transfers, recompute and memory are left out.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ class LayoutBound {
   /// `costs` with backwards of either kind: what holds for them holds for all schedules.
   explicit LayoutBound(const ChainCosts& costs);
 
-  /// In seconds, of a step with so many microbatches; `costs` are for the fastest rank. `cores`: how
-  /// many ranks there are cores for (core_use.hpp: ranks_at_full_speed).
+  /// In seconds, of a step with so many microbatches; `costs` are for the fastest rank. `cores`:
+  /// how many ranks there are cores for (core_use.hpp: ranks_at_full_speed).
   double step_s(const RankSpeeds& speeds, int64_t microbatches,
                 double cores = std::numeric_limits<double>::infinity()) const;
 

@@ -13,8 +13,8 @@ namespace penstock {
 
 struct CoreUse {
   std::vector<std::vector<int>> of_rank;  // as in Costs; empty: no core is shared
-  /// Of a rank that computes alone on its cores, relative to the profile: in proportion to the cores
-  /// that it had there, of which it uses no more than it had threads.
+  /// Of a rank that computes alone on its cores, relative to the profile: in proportion to the
+  /// cores that it had there, of which it uses no more than it had threads.
   double speed = 1;
 };
 

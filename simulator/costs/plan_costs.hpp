@@ -12,9 +12,9 @@ namespace penstock {
 /// Costs of the stages of `slicing` at plan.microbatch: sums over the measured operators plus
 /// accumulation, loss, overheads, optimizer; memory of parameters, gradients, optimizer state and
 /// receive buffers. Times are those of the profiled device, divided by the speed of the cluster's
-/// (of replicas the slowest), on the cores that there are (core_use.hpp); replicas sum their gradients as the cluster says. Throws InputError
-/// if the profile is of another model or did not measure that microbatch size (naming those it
-/// did).
+/// (of replicas the slowest), on the cores that there are (core_use.hpp); replicas sum their
+/// gradients as the cluster says. Throws InputError if the profile is of another model or did not
+/// measure that microbatch size (naming those it did).
 Costs plan_costs(const Plan& plan, const Graph& model, const Slicing& slicing,
                  const Profile& profile, const Cluster* cluster = nullptr);
 

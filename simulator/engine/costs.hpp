@@ -40,9 +40,9 @@ struct Costs {
   std::vector<StageCosts> stages;
   std::vector<FlowBytes> flows;
   std::vector<int64_t> receive_buffer_bytes;  // per rank, or empty
-  /// By rank: the cores that it computes on, those of its replicas too. Ranks that compute on a core
-  /// at the same time share it equally, and a rank is as fast as its slowest replica. Empty: each
-  /// rank computes by itself.
+  /// By rank: the cores that it computes on, those of its replicas too. Ranks that compute on a
+  /// core at the same time share it equally, and a rank is as fast as its slowest replica. Empty:
+  /// each rank computes by itself.
   std::vector<std::vector<int>> cores;
 
   /// Compute time of an action, in seconds. Transfers cost nothing here; an OVERLAP_F_B takes as

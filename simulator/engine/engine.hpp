@@ -21,7 +21,7 @@
 //     rendezvous  when RECV k is reached; and the sender goes on at end_k
 //   A compute starts when its rank has taken all its messages, one after the other:
 //     taken_k = max(the rank waits for it, end_k + propagation)
-//   and while n ranks compute on a core each goes on at 1/n; one that waits, or reduces, takes none.
+//   and while n ranks compute on a core each goes on at 1/n; one that waits or reduces takes none.
 //   A host that issues to a device such as a GPU runs ahead of it and waits for nothing up to OPT:
 //     issued = issued before + host,  end = max(start + duration, issued)
 //   since what it issues first may run while it issues the rest. How many launches a device can

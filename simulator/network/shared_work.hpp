@@ -1,6 +1,6 @@
-// Work that shares what it is done on, as fluids: bytes of transfers on links, seconds of compute on
-// cores. After its latency it goes on at the max-min fair rate of the moment, which changes whenever
-// other work begins or ends.
+// Work that shares what it is done on, as fluids: bytes of transfers on links, seconds of compute
+// on cores. After its latency it goes on at the max-min fair rate of the moment, which changes
+// whenever other work begins or ends.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,7 @@
 
 namespace penstock {
 
-/// An amount of bytes and a rate in bytes per second; or seconds of a core alone, and their share of
-/// each second.
+/// Bytes, at a rate in bytes per second; or seconds of a core alone, at their share of a second.
 struct WorkItem {
   int32_t id = 0;
   double start_s = 0, latency_s = 0, amount = 0;
