@@ -195,7 +195,7 @@ void slow_down(Costs& costs, const Program& compute, const std::vector<double>& 
 }  // namespace
 
 Simulation simulate_program(const Chain& chain, const std::vector<int>& begins,
-                            const Program& compute, const std::vector<double>& speeds) {
+                            const Program& compute, const std::vector<double>& speeds, int cores) {
   std::vector<Flow> flows;
   for (int stage = 1; stage < static_cast<int>(begins.size()); ++stage) {
     const int cut = begins[stage] - 1;
@@ -206,6 +206,8 @@ Simulation simulate_program(const Chain& chain, const std::vector<int>& begins,
   options.optimizer = true;
   Costs costs = stage_costs(chain, begins, splits(compute));
   if (!speeds.empty()) slow_down(costs, compute, speeds);
+  for (int rank = 0; cores > 0 && rank < compute.rank_count(); ++rank)
+    costs.cores.push_back({rank % cores});
   return simulate(lower(compute, flows, options), costs, chain.link, {false, false});
 }
 

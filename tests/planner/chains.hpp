@@ -84,9 +84,11 @@ std::unique_ptr<const SplitSpace> split_space(const Chain& chain, const std::str
 /// Ranks of the same speed.
 RankSpeeds equal_ranks(int ranks);
 
-/// Lowers a compute program along a split and simulates it, on ranks of these speeds.
+/// Lowers a compute program along a split and simulates it, on ranks of these speeds, which take
+/// turns on so many cores (0: each has its own).
 Simulation simulate_program(const Chain& chain, const std::vector<int>& begins,
-                            const Program& compute, const std::vector<double>& speeds = {});
+                            const Program& compute, const std::vector<double>& speeds = {},
+                            int cores = 0);
 /// The same for a schedule.
 Simulation simulate_split(const Chain& chain, const std::vector<int>& begins,
                           const std::string& schedule, int microbatches);

@@ -1,5 +1,6 @@
 """The report of penstock plan: a short summary that fits its terminal, and what comes next."""
 
+import json
 import os
 import re
 import shlex
@@ -8,7 +9,7 @@ import sys
 import pytest
 import yaml
 
-from planning import PENSTOCK, ROOT, SYNTHETIC, make_profile, plan, run
+from planning import PENSTOCK, ROOT, SYNTHETIC, make_profile, plan, prediction, run
 from terminals import on_terminal
 
 
@@ -122,3 +123,30 @@ def test_a_model_of_one_unit_is_said_not_to_be_divided(tmp_path):
     assert done.returncode == 0 and "the model is one unit, which is not divided" in done.stderr
     alone = plan(tmp_path, profile, "--ranks", 1)
     assert alone.returncode == 0 and alone.stderr == ""
+
+
+def cores(done):
+    return re.findall(r"^cores +(.*)", done.stdout, re.M)
+
+
+def test_ranks_that_share_cores_are_told_and_gain_nothing(tmp_path):
+    profile = make_profile(tmp_path, "transformer-text")
+    split = ("--split", "layers.1:beginning,layers.2:beginning,layers.3:beginning", "--schedule",
+             "gpipe", "--microbatches", 4)
+    apart = plan(tmp_path, profile, *split, output="apart.yaml")
+    assert apart.returncode == 0 and cores(apart) == [], apart.stderr
+    assert cores(run(PENSTOCK, "simulate", tmp_path / "apart.yaml")) == []
+    content = json.loads(profile.read_text())
+    content["device"] |= {"threads": 1, "cores": 2}
+    profile.write_text(json.dumps(content))
+    shared = plan(tmp_path, profile, *split, output="shared.yaml")
+    assert cores(shared) == ["4 ranks share 2 cores"]
+    steps = [float(prediction(tmp_path / name, "step_s")) for name in ("apart.yaml", "shared.yaml")]
+    assert 1.2 * steps[0] < steps[1] <= 2 * steps[0] * (1 + 1e-9)
+    simulated = run(PENSTOCK, "simulate", tmp_path / "shared.yaml")
+    assert cores(simulated) == ["4 ranks share 2 cores"]
+    fewer = plan(tmp_path, profile, "--ranks", 4)
+    planned = yaml.safe_load((tmp_path / "plan.yaml").read_text())
+    ranks = planned.get("data_parallel", 1) * (1 + planned["stages"][-1]["rank"])
+    assert ranks <= 2 and cores(fewer) == [
+        f"more ranks than the machine's 2 would share them: {ranks} of 4 planned"]

@@ -39,7 +39,12 @@ Profile example(const std::filesystem::path& folder) {
   profile.job.global_batch = 8;
   profile.job.seed = INT64_MAX;
   profile.model_sha256 = std::string(64, 'c');
-  profile.device = {"cpu", "Some \"CPU\"", next.bytes(), 2, {{"clock", "3 GHz"}, {"a/b", "~"}}};
+  profile.device = {.kind = "cpu",
+                    .name = "Some \"CPU\"",
+                    .memory_bytes = next.bytes(),
+                    .threads = 2,
+                    .cores = 4,
+                    .details = {{"clock", "3 GHz"}, {"a/b", "~"}}};
   for (const int64_t size : {1, 4}) {
     MicrobatchCosts costs{.microbatch = size};
     for (const char* name : {"linear", "relu", "mul"}) {
@@ -134,10 +139,10 @@ TEST_F(DamagedProfile, EveryMissingMemberIsNamedByItsPointer) {
   for (const auto& [pointer, value] : leaves.items()) {
     const Json::json_pointer leaf(pointer);
     // Details are free; of the job only some keys are required; list entries leave shorter lists;
-    // hosts, lanes and replays are those of GPUs.
+    // hosts, lanes and replays are those of GPUs, cores those of CPUs.
     const bool optional = pointer.starts_with("/job") || pointer.starts_with("/device/details") ||
                           pointer == "/penstock" || pointer.ends_with("host_s") ||
-                          pointer.ends_with("lane_bytes");
+                          pointer.ends_with("lane_bytes") || pointer == "/device/cores";
     if (optional || document.at(leaf.parent_pointer()).is_array()) continue;
     ++removed;
     const std::string name = pointer;

@@ -87,6 +87,38 @@ TEST(PlacedSpace, TheyHoldWhereNothingOrNoGradientCrossesSomeCuts) {
 
 TEST(PlacedSpace, TheyHoldOnRanksOfUnequalSpeed) { expect_bounds_hold(2000, 2150, false, false); }
 
+/// Bounds that know nothing of shared cores hold the more, and that of a layout which knows them.
+TEST(PlacedSpace, TheyHoldOnRanksThatShareCores) {
+  int64_t checked = 0, closer = 0;
+  for (uint64_t seed = 3000; seed < 3060; ++seed) {
+    const Chain chain = small_chain(seed, false);
+    const LayoutBound layout(split_costs(chain, true));
+    for (const Shape& shape : shapes(chain.costs.units(), 1 + static_cast<int>(seed / 3 % 8))) {
+      Program compute;
+      try {
+        compute =
+            compute_program(shape.schedule, shape.ranks, shape.microbatches, shape.stages_per_rank);
+      } catch (const InputError&) {
+        continue;  // a shape that this schedule does not run
+      }
+      const int cores = 1 + static_cast<int>(seed % 2);
+      const RankSpeeds speeds = equal_ranks(shape.ranks);
+      const double shared_s = layout.step_s(speeds, shape.microbatches, cores);
+      closer += shared_s > layout.step_s(speeds, shape.microbatches);
+      const auto space = split_space(chain, shape.schedule, compute, shape.speeds);
+      for (const std::vector<int>& begins : all_splits(chain.costs.units(), space->stages())) {
+        const Simulation run = simulate_program(chain, begins, compute, {}, cores);
+        const double room = run.makespan_s * (1 + rounding);
+        ASSERT_LE(shared_s, room) << "seed " << seed << ", " << shape.schedule;
+        for (const double bound : bounds_of(*space, begins)) ASSERT_LE(bound, room);
+        ++checked;
+      }
+    }
+  }
+  EXPECT_GT(checked, 1000);
+  EXPECT_GT(closer, 100);
+}
+
 /// Backwards may be whole or in two parts, and microbatch 0 takes half a second less for B or for I
 /// with W. Alone the units' I take less than that; of the stage W pays the rest where it runs B.
 TEST(PlacedSpace, TheyHoldWhereMicrobatch0TakesLessThanItsInputsAlone) {

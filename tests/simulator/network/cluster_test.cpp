@@ -78,7 +78,8 @@ TEST_F(ClusterFile, MistakesAreRefusedWithPlaceAndValue) {
 TEST_F(ClusterFile, NodesAreReadInOrder) {
   const Cluster cluster = read_cluster(write(
       "penstock: cluster\nnodes:\n"
-      "  - {count: 2, devices: 4, device: H100, memory: 80GB, link: {latency: 5us, bandwidth: "
+      "  - {count: 2, devices: 4, cores: 2, device: H100, memory: 80GB, link: {latency: 5us, "
+      "bandwidth: "
       "450GB/s},\n"
       "     bus: {bandwidth: 1TB/s, duplex: half}, network: {cards: 2, bandwidth: 50GB/s}}\n"
       "  - {devices: 1, memory: 40GB, speed: 0.5, network: {bandwidth: 25GB/s, duplex: half}}\n"
@@ -90,6 +91,8 @@ TEST_F(ClusterFile, NodesAreReadInOrder) {
   EXPECT_EQ(cluster.memory(8), 40'000'000'000);
   ASSERT_EQ(cluster.nodes.size(), 2U);
   EXPECT_EQ(cluster.nodes[0].device, "H100");
+  EXPECT_EQ(cluster.nodes[0].cores, 2);
+  EXPECT_EQ(cluster.nodes[1].cores, 0);
   EXPECT_EQ(cluster.nodes[0].cards, 2);
   EXPECT_EQ(cluster.nodes[0].bus_bandwidth, 1e12);
   EXPECT_FALSE(cluster.nodes[0].bus_full_duplex);
@@ -136,6 +139,7 @@ TEST_F(ClusterFile, MistakesInNodesAreRefusedWithPlaceValueAndCure) {
   EXPECT_THAT(nodes("devices: 8, network: {duplex: both}"), HasSubstr("full (each direction"));
   EXPECT_THAT(nodes("devices: 8, memory: 0"), HasSubstr("no memory at all"));
   EXPECT_THAT(nodes("devices: 8, speed: 0"), HasSubstr("nodes[0].speed"));
+  EXPECT_THAT(nodes("devices: 8, cores: 0"), HasSubstr("nodes[0].cores"));
   EXPECT_THAT(nodes("devices: 8, lnik: {}"), HasSubstr("Did you mean link?"));
   EXPECT_THAT(nodes("count: 1048576, devices: 2"), HasSubstr("nodes[0].devices"));
   EXPECT_THAT(nodes("devices: 8", "all_reduce: {algorithm: rign}\n"),
