@@ -40,7 +40,7 @@ class Found:
 
     def __init__(self, work):
         self.work = work
-        self.frozen, self.plans, self.failures, self.rounds = {}, {}, [], 0
+        self.frozen, self.plans, self.failures, self.rounds, self.load = {}, {}, [], 0, 0.0
         for case in work.cases:
             for step in ("exported", "profiled"):
                 self.note(case.name, work.place(case) / f"{step}.json")
@@ -64,6 +64,7 @@ class Found:
             self.note(f"{case.name}/{name} {path.stem}", path)
         runs = [run for path in paths if (run := good(path))]
         self.rounds = max(self.rounds, len(runs))
+        self.load = max([self.load, *(run["load"] for run in runs)])
         if runs:
             self.plans[case.name, name] = figures.plan_figures(frozen, runs)
 
@@ -188,14 +189,16 @@ def header(work, found):
     flags = "".join(f" --{name}" for name, given in
                     (("device cuda", work.device == "cuda"), ("quick", work.quick)) if given)
     quick = " Tiny models: only to show that the bench works." if work.quick else ""
+    samples = {frozen["samples"] for frozen in found.frozen.values()} - {0}
+    drawn = f", the median of {max(samples)} steps with drawn times," if samples else ""
     return f"""# Fidelity: predicted beside measured
 
     .venv/bin/python bench/fidelity{flags}
 
 {machine(work)}, {date.today()}, {versions()}, commit {revision()}. {len(found.plans)} plans of \
 {len({model for model, _ in found.plans})} models (`bench/fidelity/models/`), which Penstock was \
-never tuned on. Each was predicted and frozen before any of them ran; then all ran once, and all \
-again, {found.rounds} times.{quick}
+never tuned on. Each was predicted{drawn} and frozen before any of them ran; then all ran once, \
+and all again, {found.rounds} times; the load when a run began was {found.load:.1f} at most.{quick}
 
 A run's step is the median of its steps after the first three, a plan's the median of its runs. \
 Errors are predicted / measured - 1; the floor is half the range of a plan's runs, relative to \

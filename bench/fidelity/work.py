@@ -207,7 +207,7 @@ class Work:
                   "stages": len(plan["stages"]), "microbatches": plan["microbatches"],
                   "replicas": plan.get("data_parallel", 1),
                   "processes": said["ranks"] * plan.get("data_parallel", 1),
-                  "step_s": step_s, "simulated_s": said["step_s"],
+                  "step_s": step_s, "simulated_s": said["step_s"], "samples": self.samples,
                   "limiting_rank": said["limiting_rank"],
                   "peak_memory_bytes": said["peak_memory_bytes"],
                   "run_steps": WARM_UP + (steps if self.quick else

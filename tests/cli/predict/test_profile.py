@@ -86,6 +86,12 @@ def test_measures_every_divisor_of_the_batch(measured):
     assert [size["microbatch"] for size in measured[2]["microbatches"]] == [1, 2, 4]
 
 
+def test_knows_the_cores_that_its_ranks_have_together(measured):
+    cores = len(os.sched_getaffinity(0))
+    device = measured[2]["device"]
+    assert (device["cores"], device["threads"]) == (cores, max(1, cores // 2))
+
+
 def test_operators_add_up_to_their_unit(measured):
     for size in measured[2]["microbatches"]:
         for unit in size["units"]:
