@@ -161,8 +161,9 @@ class Engine {
 
   void end_compute(int rank, double end_s) {
     RankTimes& state = result_.ranks[static_cast<size_t>(rank)];
-    const double start_s = state.compute_until(end_s);
-    record(state.next, start_s, end_s);
+    const Task& task = program_.tasks[static_cast<size_t>(state.next)];
+    const double start_s = state.compute_until(end_s, task.host_s);
+    record(state.next, start_s, state.now_s);
     state.waits_for = -1;
     ++state.next;
     ready_.push_back(rank);
@@ -314,9 +315,10 @@ double RankTimes::compute(double duration_s, double host_s) {
   return go_on(std::max(now_s + duration_s, issued_s));
 }
 
-double RankTimes::compute_until(double end_s) {
+double RankTimes::compute_until(double end_s, double host_s) {
+  issued_s += host_s;
   busy_s += end_s - now_s;
-  return go_on(end_s);
+  return go_on(std::max(end_s, issued_s));
 }
 
 double RankTimes::go_on(double end_s) {

@@ -49,8 +49,8 @@ struct RankTimes {
 
   /// Goes on to the end of a compute and returns its start.
   double compute(double duration_s, double host_s);
-  /// The same of one on shared cores, which ends then.
-  double compute_until(double end_s);
+  /// The same of one on shared cores, which are done with it then.
+  double compute_until(double end_s, double host_s);
 
  private:
   double go_on(double end_s);

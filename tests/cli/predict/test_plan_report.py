@@ -131,18 +131,20 @@ def cores(done):
 
 def test_ranks_that_share_cores_are_told_and_gain_nothing(tmp_path):
     profile = make_profile(tmp_path, "transformer-text")
-    split = ("--split", "layers.1:beginning,layers.2:beginning,layers.3:beginning", "--schedule",
-             "gpipe", "--microbatches", 4)
+    points = ("layers.0.multihead_attn", "layers.1", "layers.1.multihead_attn")
+    split = ("--split", ",".join(f"{point}:beginning" for point in points), "--schedule", "gpipe",
+             "--microbatches", 4)
     apart = plan(tmp_path, profile, *split, output="apart.yaml")
     assert apart.returncode == 0 and cores(apart) == [], apart.stderr
     assert cores(run(PENSTOCK, "simulate", tmp_path / "apart.yaml")) == []
+    alone = json.loads(run(PENSTOCK, "simulate", tmp_path / "apart.yaml", "--json").stdout)
     content = json.loads(profile.read_text())
     content["device"] |= {"threads": 1, "cores": 2}
     profile.write_text(json.dumps(content))
     shared = plan(tmp_path, profile, *split, output="shared.yaml")
     assert cores(shared) == ["4 ranks share 2 cores"]
-    steps = [float(prediction(tmp_path / name, "step_s")) for name in ("apart.yaml", "shared.yaml")]
-    assert 1.2 * steps[0] < steps[1] <= 2 * steps[0] * (1 + 1e-9)
+    step_s = float(prediction(tmp_path / "shared.yaml", "step_s"))
+    assert step_s > max(alone["makespan_s"], sum(alone["busy_s"]) / 2)  # two cores do it all
     simulated = run(PENSTOCK, "simulate", tmp_path / "shared.yaml")
     assert cores(simulated) == ["4 ranks share 2 cores"]
     fewer = plan(tmp_path, profile, "--ranks", 4)
