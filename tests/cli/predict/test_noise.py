@@ -30,7 +30,7 @@ SCHEDULES = ["--ranks", 2, "--data-parallel", 1, "--schedule", "gpipe,1f1b,inter
 @pytest.fixture
 def noisy(tmp_path):
     """A plan for a profile that knows noise."""
-    profile = with_noise(make_profile(tmp_path, "transformer-text"), 0.9, 0.1)
+    profile = with_noise(make_profile(tmp_path, "transformer-text"), 0.9, 0.5)
     done = plan(tmp_path, profile, *SCHEDULES)
     assert done.returncode == 0, done.stderr
     return tmp_path / "plan.yaml"
