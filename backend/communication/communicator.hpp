@@ -45,13 +45,17 @@ class Communicator {
   virtual std::unique_ptr<Transfer> send(PeerChannel channel, const at::Tensor& tensor,
                                          int tag) = 0;
   virtual std::unique_ptr<Transfer> receive(PeerChannel channel, at::Tensor& tensor, int tag) = 0;
-  /// Sums in place over `ranks` (ascending, this rank among them), which all call it in one order.
-  virtual void all_reduce(at::Tensor& tensor, const std::vector<int>& ranks) = 0;
-  /// Sums each of `tensors`; one call for all may take less of the host's time.
-  virtual void all_reduce_each(const std::vector<at::Tensor>& tensors,
-                               const std::vector<int>& ranks) {
-    for (at::Tensor tensor : tensors) all_reduce(tensor, ranks);
+  /// Begins to sum in place over `ranks` (two at least, ascending, this rank among them), which all
+  /// begin their sums in one order. Does not block; the tensor is contiguous, and nobody touches it
+  /// until the sum has been waited for. All ranks get the same bits.
+  virtual std::unique_ptr<Transfer> start_all_reduce(const at::Tensor& tensor,
+                                                     const std::vector<int>& ranks) = 0;
+  /// Sums and waits for it, perhaps in another way; nothing for one rank.
+  virtual void all_reduce(const at::Tensor& tensor, const std::vector<int>& ranks) {
+    if (ranks.size() > 1) start_all_reduce(tensor, ranks)->wait();
   }
+  /// Connects `ranks` for sums, so that the first one need not. They all call it in one order.
+  virtual void connect_sums(const std::vector<int>& ranks) = 0;
   virtual void barrier() = 0;
   /// Returns when everything that this rank has enqueued has run. On a CPU nothing is enqueued.
   virtual void synchronise() {}

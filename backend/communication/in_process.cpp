@@ -71,6 +71,35 @@ class Receiving : public Transfer {
   at::Tensor tensor_;
 };
 
+/// Adds in ascending order of ranks: the same bits on each of them.
+class Summing : public Transfer {
+ public:
+  using Key = std::pair<std::vector<int>, int64_t>;
+  Summing(std::shared_ptr<Meeting> meeting, Key key, at::Tensor tensor)
+      : meeting_(std::move(meeting)), key_(std::move(key)), tensor_(std::move(tensor)) {}
+  void wait() override {
+    std::unique_lock lock(meeting_->mutex);
+    Meeting::Reduction& reduction = meeting_->reductions.at(key_);
+    for (const int peer : key_.first) {
+      meeting_->await(lock, peer, [&] { return reduction.parts.contains(peer); });
+    }
+    if (!reduction.sum.defined()) reduction.sum = sum_of(reduction.parts);
+    tensor_.copy_(reduction.sum);
+    if (++reduction.taken == key_.first.size()) meeting_->reductions.erase(key_);
+  }
+
+ private:
+  static at::Tensor sum_of(const std::map<int, at::Tensor>& parts) {
+    at::Tensor sum = parts.begin()->second.clone();
+    for (auto part = std::next(parts.begin()); part != parts.end(); ++part) sum.add_(part->second);
+    return sum;
+  }
+
+  std::shared_ptr<Meeting> meeting_;
+  Key key_;
+  at::Tensor tensor_;
+};
+
 class InProcess : public Communicator {
  public:
   InProcess(std::shared_ptr<Meeting> meeting, int rank, int size)
@@ -98,30 +127,21 @@ class InProcess : public Communicator {
         meeting_, Meeting::Key{channel.peer, rank_, channel.gradients, tag}, tensor);
   }
 
-  void all_reduce(at::Tensor& tensor, const std::vector<int>& ranks) override {
-    std::unique_lock lock(meeting_->mutex);
-    const std::pair key{ranks, count_[ranks]++};
-    Meeting::Reduction& reduction = meeting_->reductions[key];
-    reduction.parts[rank_] = tensor.clone();
+  std::unique_ptr<Transfer> start_all_reduce(const at::Tensor& tensor,
+                                             const std::vector<int>& ranks) override {
+    const std::scoped_lock lock(meeting_->mutex);
+    const Summing::Key key{ranks, count_[ranks]++};
+    meeting_->reductions[key].parts[rank_] = tensor.clone();
     meeting_->changed.notify_all();
-    for (const int peer : ranks) {
-      meeting_->await(lock, peer, [&] { return reduction.parts.contains(peer); });
-    }
-    if (!reduction.sum.defined()) {  // added in ascending order: the same bits on every rank
-      reduction.sum = reduction.parts.begin()->second.clone();
-      for (auto part = std::next(reduction.parts.begin()); part != reduction.parts.end(); ++part) {
-        reduction.sum.add_(part->second);
-      }
-    }
-    tensor.copy_(reduction.sum);
-    if (++reduction.taken == ranks.size()) meeting_->reductions.erase(key);
+    return std::make_unique<Summing>(meeting_, key, tensor);
   }
 
+  void connect_sums(const std::vector<int>& /*ranks*/) override {}
+
   void barrier() override {
-    at::Tensor nothing = at::zeros({1});
     std::vector<int> all(size_);
     for (int i = 0; i < size_; ++i) all[i] = i;
-    all_reduce(nothing, all);
+    all_reduce(at::zeros({1}), all);
   }
 
  private:

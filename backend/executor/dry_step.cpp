@@ -65,7 +65,11 @@ void DrySteps::issue(int64_t step) {
   rank_.device.fail_without_memory(false);
   for (size_t i = 0; i < rank_.actions().size(); ++i) {
     const Kind kind = rank_.actions()[i].kind;
-    if (kind != Kind::reduce_grad && kind != Kind::optimizer) actions_.run(i);
+    if (kind == Kind::reduce_grad) {
+      rank_.finish_stage(rank_.actions()[i].stage);
+    } else if (kind != Kind::optimizer) {
+      actions_.run(i);
+    }
     mailbox_.enqueued(i);
   }
   mailbox_.finish_step();

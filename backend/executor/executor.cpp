@@ -62,6 +62,7 @@ void Executor::run(size_t position) {
   if (kind == Kind::reduce_grad || kind == Kind::optimizer) {
     update_.run(position);
   } else {
+    update_.before_backward(position);
     microbatches_.run(position);
   }
 }

@@ -10,7 +10,7 @@ namespace penstock {
 void MicrobatchActions::begin_step(int64_t step) {
   step_ = step;
   outputs_.clear();
-  rank_.store.clear_gradients();
+  rank_.begin_step();
   metrics_.begin_step(step);
   rank_.device.fail_without_memory(mailbox_.receives_spin());  // to the end of its receives
   mailbox_.begin_step();

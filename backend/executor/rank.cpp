@@ -1,7 +1,5 @@
 #include "backend/executor/rank.hpp"
 
-#include <set>
-
 #include "backend/stage/make_stage.hpp"
 
 namespace penstock {
@@ -64,8 +62,17 @@ at::Tensor Rank::read(const std::string& name, int64_t step, int microbatch) con
                    device.where());
 }
 
+void Rank::begin_step() {
+  finished_.clear();
+  store.clear_gradients();
+}
+
+void Rank::finish_stage(int stage) {
+  if (finished_.insert(stage).second) stages.at(stage)->finish_step();
+}
+
 void Rank::finish_stages() {
-  for (auto& [number, stage] : stages) stage->finish_step();
+  for (const auto& [stage, _] : stages) finish_stage(stage);
 }
 
 }  // namespace penstock

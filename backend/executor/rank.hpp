@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,7 +46,11 @@ struct Rank {
   int64_t first_sample(int64_t step, int microbatch) const;
   /// Input `name` of a microbatch, on the device.
   at::Tensor read(const std::string& name, int64_t step, int microbatch) const;
-  /// Ends the backward of all stages.
+  /// Clears the gradients of the step before.
+  void begin_step();
+  /// Ends the step of a stage, or of all, after the last backward; those that have ended are left
+  /// alone.
+  void finish_stage(int stage);
   void finish_stages();
 
   const Model model;
@@ -62,6 +67,9 @@ struct Rank {
   CapturedActions captured;                      // of `stages`
   std::map<int, at::Tensor> captured_gradients;  // parameters' gradients, where replays leave them
   std::map<int, std::unique_ptr<Stage>> stages;
+
+ private:
+  std::set<int> finished_;  // stages, in this step
 };
 
 }  // namespace penstock

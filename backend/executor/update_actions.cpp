@@ -1,5 +1,7 @@
 #include "backend/executor/update_actions.hpp"
 
+#include <optional>
+
 #include "backend/executor/transfers.hpp"
 #include "graph/analysis/loss.hpp"
 #include "pipeline/job/parameters.hpp"
@@ -20,6 +22,27 @@ int summing_reduction(const std::vector<Action>& actions) {
   return position;
 }
 
+/// By position of the last B or W of a stage whose REDUCE_GRAD is the rank's next action but
+/// transfers: that stage.
+std::map<size_t, int> last_backwards(const std::vector<Action>& actions) {
+  std::map<size_t, int> stages;
+  std::optional<size_t> compute;
+  for (size_t i = 0; i < actions.size(); ++i) {
+    if (is_compute(actions[i].kind)) compute = i;
+    if (actions[i].kind != Kind::reduce_grad || !compute) continue;
+    for_each_part(actions[*compute], [&](const Action& part) {
+      const bool ends = part.kind == Kind::backward || part.kind == Kind::backward_weight;
+      if (ends && part.stage == actions[i].stage) stages[*compute] = part.stage;
+    });
+  }
+  return stages;
+}
+
+std::set<int> trained_tensors(const Rank& rank) {
+  if (!rank.training) return {};
+  return tensors_of_loss(rank.model.graph, rank.model.analysis);
+}
+
 int last_optimizer(const std::vector<Action>& actions) {
   int last = -1;
   for (size_t i = 0; i < actions.size(); ++i) {
@@ -32,10 +55,11 @@ int last_optimizer(const std::vector<Action>& actions) {
 
 UpdateActions::UpdateActions(Rank& rank)
     : rank_(rank),
-      trained_(tensors_of_loss(rank.model.graph, rank.model.analysis)),
-      sync_(rank.model.graph, rank.model.slicing, rank.model.program,
-            static_cast<int>(rank.model.plan.data_parallel), rank.communicator.rank(),
-            first_broadcast_tag(rank.model.program, rank.model.slicing), trained_),
+      trained_(trained_tensors(rank)),
+      last_backwards_(last_backwards(rank.actions())),
+      sync_(rank.model.plan, rank.model.graph, rank.model.slicing, rank.model.program,
+            first_broadcast_tag(rank.model.program, rank.model.slicing), trained_, rank.store,
+            rank.communicator),
       optimizer_(rank.model.plan.job.optimizer,
                  parameter_settings(rank.model.plan.job.optimizer, rank.model.graph)),
       sum_at_(summing_reduction(rank.actions())),
@@ -45,16 +69,28 @@ void UpdateActions::begin_step(int64_t step) {
   step_ = step;
   summed_ = false;
   updated_.clear();
+  sync_.reduction().begin_step();
+}
+
+void UpdateActions::before_backward(size_t position) {
+  const auto last = last_backwards_.find(position);
+  if (last == last_backwards_.end()) return;
+  sync_.reduction().watch(last->second, rank_.stages.at(last->second)->gradient_uses());
 }
 
 void UpdateActions::run(size_t position) {
   const Action& action = rank_.actions()[position];
-  if (action.kind == Kind::reduce_grad) {
-    if (static_cast<int>(position) == sum_at_) sum_gradients();
-    return;
-  }
+  if (action.kind == Kind::reduce_grad) return reduce(position);
   update(action.stage);
-  if (static_cast<int>(position) == broadcast_at_) sync_.broadcast(rank_.store, rank_.communicator);
+  if (static_cast<int>(position) == broadcast_at_) sync_.broadcast();
+}
+
+void UpdateActions::reduce(size_t position) {
+  const int stage = rank_.actions()[position].stage;
+  rank_.finish_stage(stage);
+  rank_.store.set_gradients(rank_.captured_gradients);
+  sync_.reduction().end_stage(stage);
+  if (static_cast<int>(position) == sum_at_) sum_gradients();
 }
 
 void UpdateActions::sum_gradients() {
@@ -62,7 +98,7 @@ void UpdateActions::sum_gradients() {
   summed_ = true;
   rank_.finish_stages();
   rank_.store.set_gradients(rank_.captured_gradients);
-  sync_.sum(rank_.store, rank_.communicator);
+  sync_.sum();
 }
 
 void UpdateActions::update(int stage) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 
 #include "backend/executor/rank.hpp"
@@ -15,10 +16,15 @@ class UpdateActions {
   /// `rank` outlives it.
   explicit UpdateActions(Rank& rank);
 
+  /// All ranks call it; the first call connects those that sum gradients.
   void begin_step(int64_t step);
-  /// Runs the action at `position` of the rank's program, which is one of these. A REDUCE_GRAD sums
-  /// gradients if nothing but other REDUCE_GRADs and OPTs follows: other ranks may need what does.
-  /// The last OPT broadcasts the parameters that this rank updates for others.
+  /// The action at `position`, not one of these, comes next: if it is the last backward of a stage,
+  /// sums begin as it makes gradients final.
+  void before_backward(size_t position);
+  /// Runs the action at `position` of the rank's program, which is one of these. A REDUCE_GRAD
+  /// begins the sums of its stage, where the plan overlaps them. It waits for all, and sums what
+  /// ranks of a pipeline share, if nothing but other REDUCE_GRADs and OPTs follows: other ranks may
+  /// need what does. The last OPT broadcasts the parameters that this rank updates for others.
   void run(size_t position);
   /// Ends the backward of all stages and sums their gradients over the ranks, once in a step.
   void sum_gradients();
@@ -30,12 +36,14 @@ class UpdateActions {
   Optimizer& optimizer() { return optimizer_; }
 
  private:
+  void reduce(size_t position);
   void update(int stage);
   bool trains(int tensor) const { return trained_.contains(tensor) && updates(tensor); }
 
   Rank& rank_;
   const std::set<int> trained_;  // tensors of the whole model that the loss depends on
-  const GradientSync sync_;
+  const std::map<size_t, int> last_backwards_;  // by position: the stage
+  GradientSync sync_;
   Optimizer optimizer_;
   const int sum_at_;        // position of the REDUCE_GRAD that sums, or -1
   const int broadcast_at_;  // position of the last OPT, or -1

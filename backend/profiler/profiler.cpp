@@ -14,6 +14,7 @@
 #include "backend/profiler/constants.hpp"
 #include "backend/profiler/hosts.hpp"
 #include "backend/profiler/links/link.hpp"
+#include "backend/profiler/links/sums.hpp"
 #include "backend/profiler/measure_size.hpp"
 #include "backend/profiler/replays.hpp"
 #include "backend/profiler/resume.hpp"
@@ -63,6 +64,9 @@ class Profiler {
     profile_.links = gpu() ? measure_gpu_links(communicator_, device_, largest_message(subject))
                            : measure_links(communicator_, largest_message(subject));
     for (LinkCost& link : profile_.links) link.lane_bytes = lane_bytes();
+    if (communicator_.size() > 1)
+      profile_.links.push_back(
+          measure_sums(communicator_, device_, profile_.links.front().kind + "-sum"));
     probe();
     save();
   }

@@ -24,6 +24,7 @@ class ReplayedStage : public Stage {
   void finish_step() override;
   void reset() override { stage_->reset(); }
 
+  std::map<int, int> gradient_uses() const override { return stage_->gradient_uses(); }
   bool has_loss() const override { return stage_->has_loss(); }
   bool needs_target() const override { return stage_->needs_target(); }
   bool has_random() const override { return stage_->has_random(); }

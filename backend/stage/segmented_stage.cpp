@@ -158,6 +158,14 @@ void SegmentedStage::reset() {
   for (const Part& part : parts_) part.stage->reset();
 }
 
+std::map<int, int> SegmentedStage::gradient_uses() const {
+  std::map<int, int> uses;
+  for (const Part& part : parts_) {
+    for (const auto& [tensor, count] : part.stage->gradient_uses()) uses[tensor] += count;
+  }
+  return uses;
+}
+
 bool SegmentedStage::has_random() const {
   return std::ranges::any_of(parts_, [](const Part& part) { return part.stage->has_random(); });
 }

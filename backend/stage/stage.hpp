@@ -66,6 +66,10 @@ class Stage {
   /// after changing those from outside.
   virtual void reset() = 0;
 
+  /// How often a backward adds to the gradient of each tensor (by index in Graph::tensors), at
+  /// most; counts what `finish_step` adds, too.
+  virtual std::map<int, int> gradient_uses() const = 0;
+
   virtual bool has_loss() const = 0;
   virtual bool needs_target() const = 0;
   /// Does an operator draw random numbers?

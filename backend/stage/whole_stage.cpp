@@ -213,6 +213,19 @@ void WholeStage::reset() {
   state_->constants.clear();
 }
 
+std::map<int, int> WholeStage::gradient_uses() const {
+  const Recipe& recipe = state_->recipe;
+  std::map<int, int> uses;
+  const auto note = [&](ValueId value) {
+    if (recipe.role(value) == ValueRole::parameter) ++uses[recipe.value(value).tensor];
+    if (recipe.role(value) == ValueRole::view) ++uses[recipe.roles.views.at(value).tensor];
+  };
+  for (const StageOperator& op : recipe.roles.operators) std::ranges::for_each(op.leaves, note);
+  for (const auto& [value, gradient] : recipe.sent) note(value);
+  if (recipe.has_loss) note(recipe.first_output());
+  return uses;
+}
+
 bool WholeStage::has_loss() const { return state_->recipe.has_loss; }
 bool WholeStage::needs_target() const {
   return has_loss() && penstock::needs_target(state_->recipe.loss);

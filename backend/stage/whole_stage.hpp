@@ -30,6 +30,7 @@ class WholeStage : public Stage {
   void finish_step() override;
   void reset() override;
 
+  std::map<int, int> gradient_uses() const override;
   bool has_loss() const override;
   bool needs_target() const override;
   bool has_random() const override;

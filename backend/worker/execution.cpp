@@ -4,16 +4,17 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "backend/communication/nccl/communicator.hpp"
 #include "backend/communication/nccl/shared_memory.hpp"
 #include "backend/device/cuda_load.hpp"
 #include "backend/device/probe.hpp"
-#include "backend/executor/update/reduction.hpp"
 #include "backend/worker/checkpoint.hpp"
 #include "backend/worker/events.hpp"
 #include "base/error.hpp"
+#include "pipeline/plan/gradient_buckets.hpp"
 
 namespace penstock {
 
@@ -56,9 +57,13 @@ void Execution::open_gpu() {
 int Execution::ends_of_sums() const {
   size_t ends = 0;
   for (int rank = 0; rank < worker_.world_size; ++rank) {
-    ends += reduction_groups(loaded_->graph, loaded_->slicing, loaded_->program.rank_of_stage,
-                             static_cast<int>(loaded_->plan.data_parallel), rank)
-                .size();
+    std::set<std::vector<int>> groups;
+    for (const GradientBucket& bucket :
+         gradient_buckets(loaded_->plan, loaded_->graph, loaded_->slicing,
+                          trainable_tensors(loaded_->graph), rank)) {
+      groups.insert(bucket.ranks);
+    }
+    ends += groups.size();
   }
   return static_cast<int>(ends);
 }

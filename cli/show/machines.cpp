@@ -44,10 +44,7 @@ std::string all_reduce_of(const AllReduce& sums) {
   const char* algorithm = sums.algorithm == AllReduce::Algorithm::ring   ? "ring"
                           : sums.algorithm == AllReduce::Algorithm::tree ? "tree"
                                                                          : "ring or tree";
-  return fmt::format(
-      "{}, {}, {}", algorithm,
-      sums.bucket_bytes > 0 ? "in buckets of " + format_bytes(sums.bucket_bytes) : "in one bucket",
-      sums.overlap ? "beside the backwards that are left" : "at the end of the step");
+  return fmt::format("{}, {}", algorithm, text_of(sums.sums));
 }
 
 std::string flops(const std::map<DType, double>& figures, DType dtype) {

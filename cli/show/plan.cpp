@@ -113,6 +113,13 @@ void print_shared(Out out, const Graph& model, const Slicing& slicing, ReportSty
   fmt::format_to(out, "\n{}", table.text(style));
 }
 
+void print_sums(Out out, const Plan& plan, ReportStyle style) {
+  if (plan.data_parallel == 1) return;
+  fmt::format_to(
+      out, "\n{}\n",
+      wrapped("Replicas sum their gradients " + text_of(plan.all_reduce) + ".", style.columns));
+}
+
 void print_prediction(Out out, const Plan& plan) {
   if (!plan.prediction) return;
   const Prediction& prediction = *plan.prediction;
@@ -135,6 +142,12 @@ std::string layout_line(const std::string& path, const Plan& plan) {
 
 }  // namespace
 
+std::string text_of(const GradientSums& sums) {
+  return fmt::format(
+      "in buckets of {}, {}", format_bytes(sums.bucket_bytes),
+      sums.overlap ? "beside the backwards that are left" : "at the end of the step");
+}
+
 std::string plan_text(const std::string& path, const Plan& plan, const Graph& model,
                       const Slicing& slicing, const Costs* costs, ReportStyle style) {
   std::string text = wrapped(layout_line(path, plan), style.columns);
@@ -142,6 +155,7 @@ std::string plan_text(const std::string& path, const Plan& plan, const Graph& mo
   print_stages(out, plan, model, slicing, costs, style);
   print_cuts(out, plan, model, slicing, style);
   print_shared(out, model, slicing, style);
+  print_sums(out, plan, style);
   print_prediction(out, plan);
   return text;
 }

@@ -21,6 +21,9 @@ std::string model_text(const Graph& model, const MicrobatchCosts* costs, ReportS
 std::string plan_text(const std::string& path, const Plan& plan, const Graph& model,
                       const Slicing& slicing, const Costs* costs, ReportStyle style);
 
+/// How gradients are summed: `in buckets of 23.8 MiB, beside the backwards that are left`.
+std::string text_of(const GradientSums& sums);
+
 // These read the file, and throw InputError as its reader does.
 
 /// The job's model, data, optimizer and batch; whether model and data are there.

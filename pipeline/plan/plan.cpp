@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/paths.hpp"
+#include "base/quantity.hpp"
 #include "base/yaml.hpp"
 #include "pipeline/job/batch.hpp"
 #include "pipeline/plan/sharing.hpp"
@@ -175,6 +176,17 @@ void parse_schedule(YamlMap& map, const std::filesystem::path& file, Plan& plan)
 
 }  // namespace
 
+GradientSums parse_gradient_sums(YamlMap& map) {
+  GradientSums sums;
+  if (map.has("bucket")) {
+    sums.bucket_bytes = parse_bytes(map.text("bucket"), map.place("bucket"));
+    if (sums.bucket_bytes <= 0)
+      throw InputError(map.place("bucket"), "an empty bucket", "Give its size, as in 25MB.");
+  }
+  sums.overlap = map.boolean("overlap", sums.overlap);
+  return sums;
+}
+
 int Plan::ranks() const {
   int ranks = 0;
   for (const StagePlan& stage : stages) ranks = std::max(ranks, stage.rank + 1);
@@ -210,6 +222,11 @@ Plan parse_plan(const std::string& text, const std::filesystem::path& path) {
   plan.data_parallel = map.integer("data_parallel", 1, max_replicas, 1);
   plan.stages = parse_stages(map);
   plan.devices = parse_devices(map, plan.ranks() * plan.data_parallel);
+  if (map.has("all_reduce")) {
+    YamlMap sums = map.map("all_reduce");
+    plan.all_reduce = parse_gradient_sums(sums);
+    sums.finish();
+  }
   plan.shared_parameters = parse_shared(map);
   plan.memory_bytes = map.has("memory_bytes") ? map.integer("memory_bytes", 1, INT64_MAX) : 0;
   plan.prediction = parse_prediction(map);

@@ -16,6 +16,8 @@
 
 namespace penstock {
 
+class YamlMap;
+
 /// Version of the file's form; read_plan refuses others.
 inline constexpr int64_t plan_version = 1;
 inline constexpr int64_t max_microbatches = 1'000'000;
@@ -42,6 +44,14 @@ struct FileRef {
   std::string sha256;
 };
 
+/// How ranks sum the gradients that several of them hold: in buckets of about so many bytes
+/// (gradient_buckets.hpp), beside the backwards that are left or after all of them.
+struct GradientSums {
+  int64_t bucket_bytes = 25'000'000;
+  bool overlap = true;
+  bool operator==(const GradientSums&) const = default;
+};
+
 /// The planner's prediction; never an input.
 struct Prediction {
   double step_s = 0;      // on mean times: what `simulate` gives
@@ -64,12 +74,16 @@ struct Plan {
       generated;  // of schedule `adaptive`: its compute actions; never in the file
   int64_t microbatches = 1, microbatch = 1, data_parallel = 1;
   std::vector<StagePlan> stages;
+  GradientSums all_reduce;
   std::map<std::string, std::string> shared_parameters;  // name -> sharing.hpp: shared_ways
   int64_t memory_bytes = 0;  // limit per rank that was asked for; 0: what the device has
   std::optional<Prediction> prediction;
 
   int ranks() const;  // of one replica
 };
+
+/// `bucket` and `overlap` of a file's `all_reduce`. Throws InputError.
+GradientSums parse_gradient_sums(YamlMap& map);
 
 /// Throws InputError: unknown keys, numbers out of range, a batch that the microbatches do not
 /// divide (naming the nearest that do), ranks that are not 0..P-1.

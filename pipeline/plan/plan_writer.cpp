@@ -59,6 +59,10 @@ std::string to_yaml(const Plan& plan, const std::filesystem::path& file) {
   keys["microbatch"] = plan.microbatch;
   keys["data_parallel"] = plan.data_parallel;
   for (const StagePlan& stage : plan.stages) keys["stages"].push_back(stage_keys(stage));
+  if (plan.data_parallel > 1 || plan.all_reduce != GradientSums{}) {
+    keys["all_reduce"] = {{"bucket", plan.all_reduce.bucket_bytes},
+                          {"overlap", plan.all_reduce.overlap}};
+  }
   if (!plan.shared_parameters.empty()) keys["shared_parameters"] = plan.shared_parameters;
   if (plan.memory_bytes > 0) keys["memory_bytes"] = plan.memory_bytes;
   if (plan.prediction) keys["prediction"] = prediction_keys(*plan.prediction);

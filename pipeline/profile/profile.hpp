@@ -105,9 +105,11 @@ struct MicrobatchCosts {
   bool operator==(const MicrobatchCosts&) const = default;
 };
 
-/// A link between two ranks, by the executor's own channel: latency_s + bytes / bandwidth.
+/// A link between two ranks, by the executor's own channel, or the sum over both of as many bytes
+/// on each: latency_s + bytes / bandwidth.
 struct LinkCost {
-  std::string kind;  // `gloo`, `nccl`; `local`: between ranks of one machine, by the receiver
+  /// `gloo`, `nccl`; `local`: between ranks of one machine, by the receiver; `gloo-busy`, `gloo-sum`
+  std::string kind;
   double latency_s = 0, bandwidth = 0;                    // bytes per second
   double sender_s_per_byte = 0, receiver_s_per_byte = 0;  // compute that a transfer costs its ranks
   double residual = 0;                                    // relative, of the fit

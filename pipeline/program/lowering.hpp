@@ -29,7 +29,6 @@ Program lower(const Program& compute, const std::vector<Flow>& flows,
               const LoweringOptions& options = {});
 
 /// Adds the REDUCE_GRADs and OPTs that are asked for and that a lowered program does not have yet.
-/// REDUCE_GRADs of a rank come in descending order of stage, the global order of collectives.
 Program add_updates(Program program, const LoweringOptions& options);
 
 /// A lowered program lists a RECV where its SEND happens, long before its message may be needed.

@@ -1,6 +1,5 @@
 // Adds what ends a training step: gradient sums and optimizer steps.
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <set>
 
@@ -35,22 +34,18 @@ std::set<int> stages_with(const std::vector<Action>& actions, Kind kind) {
   return stages;
 }
 
-/// The rank's actions, each wanted stage with a REDUCE_GRAD: after its own last backward and after
-/// the REDUCE_GRADs of the rank's higher stages.
+/// The rank's actions, each wanted stage with a REDUCE_GRAD after its last backward.
 std::vector<Action> with_reductions(const std::vector<Action>& actions, std::set<int> wanted) {
-  const std::map<int, size_t> last = last_backwards(actions);
-  for (int stage : stages_with(actions, Kind::reduce_grad)) wanted.erase(stage);
-  std::map<int, size_t, std::greater<>> pending;  // descending stage
-  for (const auto& [stage, index] : last) {
-    if (wanted.contains(stage)) pending.emplace(stage, index);
+  for (const int stage : stages_with(actions, Kind::reduce_grad)) wanted.erase(stage);
+  std::map<size_t, int> stage_after;
+  for (const auto& [stage, index] : last_backwards(actions)) {
+    if (wanted.contains(stage)) stage_after[index] = stage;
   }
   std::vector<Action> result;
   for (size_t i = 0; i < actions.size(); ++i) {
     result.push_back(actions[i]);
-    while (!pending.empty() && pending.begin()->second <= i) {
-      result.push_back({pending.begin()->first, Kind::reduce_grad});
-      pending.erase(pending.begin());
-    }
+    const auto reduced = stage_after.find(i);
+    if (reduced != stage_after.end()) result.push_back({reduced->second, Kind::reduce_grad});
   }
   return result;
 }

@@ -31,6 +31,7 @@ Plan Evaluator::plan(const PipelineLayout& layout, const std::vector<int>& rank_
   plan.microbatch = layout.measured->microbatch;
   plan.data_parallel = layout.data_parallel;
   plan.memory_bytes = memory_bytes;
+  if (inputs_.cluster) plan.all_reduce = inputs_.cluster->all_reduce.sums;
   if (layout.cluster()) plan.devices = layout.cluster()->devices;
   for (const int rank : rank_of_stage) plan.stages.emplace_back().rank = rank;
   return plan;

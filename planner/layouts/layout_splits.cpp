@@ -74,8 +74,8 @@ ChainCosts layout_costs(const LayoutContext& context, const PipelineLayout& layo
                                  context.reduce_link, layout.stages(), backward, context.ways);
   scale_by_speed(costs, layout.speeds().fastest());
   if (layout.stages_per_rank > 1) costs.reduce_s = 0;  // one rank may hold all that share
-  const AllReduce how = inputs.cluster ? inputs.cluster->all_reduce : AllReduce{};
-  if (layout.data_parallel == 1 || how.overlap || context.reduce_link.bandwidth <= 0) return costs;
+  const GradientSums sums = inputs.cluster ? inputs.cluster->all_reduce.sums : GradientSums{};
+  if (layout.data_parallel == 1 || sums.overlap || context.reduce_link.bandwidth <= 0) return costs;
   // Every rank sends and receives so much of what it sums, whatever the algorithm.
   const auto replicas = static_cast<double>(layout.data_parallel);
   const double share = 2 * (replicas - 1) / replicas / context.reduce_link.bandwidth;

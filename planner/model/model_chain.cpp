@@ -167,9 +167,11 @@ std::vector<int64_t> ModelChain::gradient_bytes(const Job& job, SharingWays ways
 }
 
 /// At least, of the REDUCE_GRAD of the first of so many ranks that share so many bytes: what comes
-/// back after OPT is left out.
+/// back after OPT is left out, and so are latencies of sums, since one may sum several parameters.
 double ModelChain::shared_s(const Link& link, int64_t bytes, int ranks, SharingWays ways) const {
-  const double replicate_s = all_reduce_s(AllReduce::Algorithm::fastest, link, bytes, ranks);
+  Link sums = link;
+  sums.latency_s = 0;
+  const double replicate_s = all_reduce_s(AllReduce::Algorithm::fastest, sums, bytes, ranks);
   const double transmit_s = (ranks - 1) * link.transfer_s(bytes);
   if (!ways.transmit) return replicate_s;
   return ways.replicate ? std::min(replicate_s, transmit_s) : transmit_s;

@@ -12,12 +12,7 @@ namespace penstock {
 /// rounds of all bytes (Thakur, Rabenseifner and Gropp, 2005). 0 for one rank.
 double all_reduce_s(AllReduce::Algorithm algorithm, const Link& link, int64_t bytes, int64_t ranks);
 
-/// A stage's gradients in buckets, one all-reduce after the other.
-struct BucketedAllReduce {
-  int buckets = 1;
-  double bucket_s = 0;  // each; the last one may be smaller, and is counted as full
-};
-BucketedAllReduce bucketed_all_reduce(const AllReduce& how, const Link& link, int64_t bytes,
-                                      int64_t ranks);
+/// Bytes that each rank sends and receives when it sums `bytes` over `ranks`, whatever the way.
+double summed_bytes(int64_t bytes, int64_t ranks);
 
 }  // namespace penstock

@@ -81,30 +81,28 @@ class PlanCosts {
   }
 
  private:
-  struct Trained {
-    int64_t parameter_bytes = 0, gradient_bytes = 0;  // the latter: that replicas sum
-  };
-
   StageCosts stage_costs(size_t stage) {
     StageCosts costs;
     add_operators(slicing_.stages[stage], costs);
     add_inputs(stage, costs);
-    const auto [trainable_bytes, gradient_bytes] = add_tensors(stage, costs);
+    const int64_t trainable_bytes = add_tensors(stage, costs);
     if (!slicing_.stages[stage].recomputed.empty()) recompute(stage, costs);
     const double excess = measured_.first_microbatch_excess;
     const double backward_s = splits_backward(plan_)
                                   ? costs.backward_input_s + costs.backward_weight_s
                                   : costs.backward_s;
     costs.first_forward_s = costs.forward_s * excess;
-    // Microbatch 0 stores its gradients where the others add theirs. Where backwards may be split
-    // some may be whole, too: neither takes less than no time.
+    // Microbatch 0 stores its gradients where the others add theirs; those that replicas sum it
+    // copies into their buckets, which takes about as long. Where backwards may be split some may
+    // be whole, too: neither takes less than no time.
+    const int64_t stored_bytes = plan_.data_parallel > 1 ? 0 : trainable_bytes;
     costs.first_backward_s =
-        std::max(backward_s * excess - accumulate_s(profile_, trainable_bytes),
+        std::max(backward_s * excess - accumulate_s(profile_, stored_bytes),
                  -(splits_backward(plan_) ? std::min(costs.backward_input_s, costs.backward_s)
                                           : costs.backward_s));
+    reductions_.add(static_cast<int>(stage), costs);
     const double device = cluster_ ? slowest_replica(plan_.stages[stage].rank) : 1;
     speed_up(costs, device * cores_.speed);
-    reductions_.add(static_cast<int>(stage), gradient_bytes, costs);
     return costs;
   }
 
@@ -149,23 +147,21 @@ class PlanCosts {
   /// Tensors, gradients and optimizer state, each once per rank: a later stage of the same rank
   /// shares them. Of what another rank owns and transmits only the tensor and its gradient. Returns
   /// the bytes of what is trained and this stage's own.
-  Trained add_tensors(size_t stage, StageCosts& costs) {
-    Trained trained;
-    int64_t stepped_bytes = 0;
+  int64_t add_tensors(size_t stage, StageCosts& costs) {
+    int64_t trained_bytes = 0, stepped_bytes = 0;
     const int rank = plan_.stages[stage].rank;
     std::set<int>& seen = tensors_of_rank_[rank];
     for (const int index : slicing_.stages[stage].tensors) {
       if (!seen.insert(index).second) continue;
       const StoredTensor& tensor = model_.tensors[static_cast<size_t>(index)];
-      if (tensor.requires_grad) trained.parameter_bytes += tensor.bytes();
+      if (tensor.requires_grad) trained_bytes += tensor.bytes();
       const bool stepped = reductions_.steps(index, rank);
       costs.fixed_bytes += fixed_bytes(plan_.job, tensor, stepped);
       if (!stepped) continue;
       if (tensor.requires_grad) stepped_bytes += tensor.bytes();
-      trained.gradient_bytes += gradient_bytes(plan_.job, tensor);
     }
-    costs.optimizer_s = step_s(profile_, stepped_bytes, trained.parameter_bytes - stepped_bytes);
-    return trained;
+    costs.optimizer_s = step_s(profile_, stepped_bytes, trained_bytes - stepped_bytes);
+    return trained_bytes;
   }
 
   void recompute(size_t stage, StageCosts& costs) const {
@@ -235,6 +231,10 @@ void speed_up(StageCosts& costs, double times) {
         &StageCosts::backward_weight_s, &StageCosts::first_forward_s, &StageCosts::first_backward_s,
         &StageCosts::optimizer_s, &StageCosts::recompute_s}) {
     costs.*time_s /= times;
+  }
+  for (SumCosts& sum : costs.sums) {
+    sum.left_of_backward_s /= times;
+    sum.left_of_weight_s /= times;
   }
 }
 

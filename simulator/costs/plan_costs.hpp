@@ -12,9 +12,9 @@ namespace penstock {
 /// Costs of the stages of `slicing` at plan.microbatch: sums over the measured operators plus
 /// accumulation, loss, overheads, optimizer; memory of parameters, gradients, optimizer state and
 /// receive buffers. Times are those of the profiled device, divided by the speed of the cluster's
-/// (of replicas the slowest), on the cores that there are (core_use.hpp); replicas sum their
-/// gradients as the cluster says. Throws InputError if the profile is of another model or did not
-/// measure that microbatch size (naming those it did).
+/// (of replicas the slowest), on the cores that there are (core_use.hpp); ranks sum gradients in the
+/// buckets that the plan asks for, by the cluster's algorithm. Throws InputError if the profile is
+/// of another model or did not measure that microbatch size (naming those it did).
 Costs plan_costs(const Plan& plan, const Graph& model, const Slicing& slicing,
                  const Profile& profile, const Cluster* cluster = nullptr);
 
@@ -30,7 +30,17 @@ Network plan_network(const Profile& profile, const Cluster* cluster);
 /// link.
 LinkCost link_during_step(const Profile& profile);
 
-/// The best link over which any two ranks sum gradients; free where none is known.
+/// The links without a cluster of messages between idle ranks, and of the rounds of an all-reduce
+/// (as measured, where the profile has that); free where none is known.
+Link message_link(const Profile& profile);
+Link sum_link(const Profile& profile);
+/// Can sums run beside compute? Ranks of one machine sum when they wait for it.
+bool sums_overlap(const Profile& profile, const Cluster* cluster);
+/// Seconds of a rank's compute that a sum takes beside it, per byte that the rank sends.
+double sum_compute_s_per_byte(const Profile& profile);
+
+/// A link at least as good as that of any sum or message between two ranks; free where none is
+/// known.
 Link reduce_link(const Profile& profile, const Cluster* cluster);
 
 }  // namespace penstock

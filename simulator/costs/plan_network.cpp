@@ -15,6 +15,17 @@ LinkCost link_during_step(const Profile& profile) {
   return link;
 }
 
+namespace {
+
+/// `gloo-sum` or the like, or null.
+const LinkCost* measured_sums(const Profile& profile) {
+  const auto found = std::ranges::find_if(
+      profile.links, [](const LinkCost& link) { return link.kind.ends_with("-sum"); });
+  return found == profile.links.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
 Network plan_network(const Profile& profile, const Cluster* cluster) {
   if (cluster) return Network(*cluster);
   if (profile.links.empty()) {
@@ -33,11 +44,34 @@ Network plan_network(const Profile& profile, const Cluster* cluster) {
               .receive_depth = measured.kind == "local" ? 0 : Link{}.receive_depth};
 }
 
-Link reduce_link(const Profile& profile, const Cluster* cluster) {
-  if (cluster) return Network(*cluster).link();
+Link message_link(const Profile& profile) {
   if (profile.links.empty()) return {};
   return {.latency_s = profile.links.front().latency_s,
           .bandwidth = profile.links.front().bandwidth};
+}
+
+Link sum_link(const Profile& profile) {
+  const LinkCost* measured = measured_sums(profile);
+  if (measured == nullptr) return message_link(profile);
+  // Measured between two ranks: two rounds, in which each sends all bytes once.
+  return {.latency_s = measured->latency_s / 2, .bandwidth = measured->bandwidth};
+}
+
+bool sums_overlap(const Profile& profile, const Cluster* cluster) {
+  return cluster != nullptr || profile.links.empty() || profile.links.front().kind != "local";
+}
+
+double sum_compute_s_per_byte(const Profile& profile) {
+  const LinkCost* measured = measured_sums(profile);
+  return measured == nullptr ? 0 : measured->sender_s_per_byte;
+}
+
+Link reduce_link(const Profile& profile, const Cluster* cluster) {
+  if (cluster) return Network(*cluster).link();
+  const Link message = message_link(profile), sum = sum_link(profile);
+  const bool unlimited = message.bandwidth <= 0 || sum.bandwidth <= 0;
+  return {.latency_s = std::min(message.latency_s, sum.latency_s),
+          .bandwidth = unlimited ? 0 : std::max(message.bandwidth, sum.bandwidth)};
 }
 
 }  // namespace penstock

@@ -10,7 +10,12 @@ namespace penstock {
 
 ReduceCosts::ReduceCosts(const Plan& plan, const Graph& model, const Slicing& slicing,
                          const Profile& profile, const Cluster* cluster)
-    : plan_(plan), ranks_(plan.ranks()), model_(model), profile_(profile), cluster_(cluster) {
+    : plan_(plan),
+      ranks_(plan.ranks()),
+      model_(model),
+      slicing_(slicing),
+      profile_(profile),
+      cluster_(cluster) {
   const std::vector<int> rank_of_stage = ranks_of_stages(plan);
   for (const Slicing::Shared& shared : slicing.shared) {
     Sharing sharing{shared.tensor, shared.transmitted, holders_of(shared, rank_of_stage), {}};
@@ -28,21 +33,20 @@ bool ReduceCosts::steps(int tensor, int rank) const {
   return found == owner_.end() || found->second == rank;
 }
 
-const AllReduce& ReduceCosts::how() const { return cluster_ ? cluster_->all_reduce : usual_; }
-
-/// Made only where ranks sum something: a search asks for the costs of many plans.
-const Network& ReduceCosts::network() {
-  if (!network_) network_ = cluster_ ? Network(*cluster_) : reduce_link(profile_, nullptr);
-  return *network_;
+/// Made only where ranks exchange something: a search asks for the costs of many plans.
+const Network& ReduceCosts::network(const Link& link, std::optional<Network>& made) {
+  if (!made) made = cluster_ ? Network(*cluster_) : Network(link);
+  return *made;
 }
 
 /// The slowest way in the ring of these ranks of the whole run.
 Link ReduceCosts::ring_link(const std::vector<int>& ranks) {
-  Link slowest = network().link();
+  const Network& network = this->network(sum_link(profile_), sums_);
+  Link slowest = network.link();
   slowest.latency_s = 0;
   slowest.bandwidth = 0;
   for (size_t i = 0; i < ranks.size(); ++i) {
-    const Route route = network().route(ranks[i], ranks[(i + 1) % ranks.size()]);
+    const Route route = network.route(ranks[i], ranks[(i + 1) % ranks.size()]);
     slowest.latency_s = std::max(slowest.latency_s, route.latency_s + route.propagation_s);
     if (route.bandwidth > 0 && (slowest.bandwidth <= 0 || route.bandwidth < slowest.bandwidth)) {
       slowest.bandwidth = route.bandwidth;
@@ -53,10 +57,11 @@ Link ReduceCosts::ring_link(const std::vector<int>& ranks) {
 
 /// Between two ranks of the pipeline, in the replica where it takes longest.
 double ReduceCosts::message_s(int from, int to, int64_t bytes) {
+  const Network& network = this->network(message_link(profile_), messages_);
   double longest_s = 0;
   for (int replica = 0; replica < plan_.data_parallel; ++replica) {
     const int first = replica * ranks_;
-    const Route route = network().route(first + from, first + to);
+    const Route route = network.route(first + from, first + to);
     const double moving_s =
         route.bandwidth > 0 ? static_cast<double>(bytes) / route.bandwidth : 0.0;
     longest_s = std::max(longest_s, route.latency_s + route.propagation_s + moving_s);
@@ -64,33 +69,70 @@ double ReduceCosts::message_s(int from, int to, int64_t bytes) {
   return longest_s;
 }
 
-void ReduceCosts::add(int stage, int64_t gradient_bytes, StageCosts& costs) {
-  for (const Sharing& shared : shared_) add_shared(shared, stage, costs);
-  if (plan_.data_parallel == 1) return;
-  const double shared_s = costs.reduce_s;
-  std::vector<int> replicas;
-  replicas.reserve(static_cast<size_t>(plan_.data_parallel));
-  for (int replica = 0; replica < plan_.data_parallel; ++replica) {
-    replicas.push_back(replica * ranks_ + plan_.stages[static_cast<size_t>(stage)].rank);
-  }
-  const BucketedAllReduce buckets =
-      bucketed_all_reduce(how(), ring_link(replicas), gradient_bytes, plan_.data_parallel);
-  costs.reduce_s += buckets.buckets * buckets.bucket_s;
-  if (how().overlap && shared_s == 0) costs.reduce_buckets = buckets.buckets;
+const std::vector<GradientBucket>& ReduceCosts::buckets(int rank) {
+  const auto [known, added] = buckets_.try_emplace(rank);
+  if (added && (plan_.data_parallel > 1 || !shared_.empty()))
+    known->second = gradient_buckets(plan_, model_, slicing_, trainable_tensors(model_), rank);
+  return known->second;
 }
 
-void ReduceCosts::add_shared(const Sharing& shared, int stage, StageCosts& costs) {
+bool ReduceCosts::counts_in(const GradientBucket& bucket, int stage) const {
+  if (!bucket.shared) return bucket.stages.front() == stage;
   const int rank = plan_.stages[static_cast<size_t>(stage)].rank;
-  const auto mine = shared.first_stage_of_rank.find(rank);
-  if (mine == shared.first_stage_of_rank.end() || mine->second != stage) return;
-  if (shared.transmitted) return transmit(shared, rank, costs);
-  std::vector<int> holders;
-  holders.reserve(shared.first_stage_of_rank.size());
-  for (const auto& [holder, first] : shared.first_stage_of_rank) holders.push_back(holder);
-  costs.reduce_s +=
-      all_reduce_s(how().algorithm, ring_link(holders),
-                   gradient_bytes(plan_.job, model_.tensors[static_cast<size_t>(shared.tensor)]),
-                   static_cast<int64_t>(holders.size()));
+  for (const Slicing::Shared& shared : slicing_.shared) {
+    if (shared.tensor != bucket.tensors.front()) continue;
+    const auto first = std::ranges::find_if(shared.stages, [&](int holder) {
+      return plan_.stages[static_cast<size_t>(holder)].rank == rank;
+    });
+    return first != shared.stages.end() && *first == stage;
+  }
+  return false;
+}
+
+void ReduceCosts::add(int stage, StageCosts& costs) {
+  const int rank = plan_.stages[static_cast<size_t>(stage)].rank;
+  for (const GradientBucket& bucket : buckets(rank)) {
+    if (!counts_in(bucket, stage)) continue;
+    const SumCosts sum = sum_costs(bucket, stage);
+    if (plan_.all_reduce.overlap && !bucket.shared && sums_overlap(profile_, cluster_)) {
+      costs.sums.push_back(sum);
+    } else {
+      costs.reduce_s += sum.sum_s;
+    }
+  }
+  for (const Sharing& shared : shared_) {
+    const auto first = shared.first_stage_of_rank.find(rank);
+    if (!shared.transmitted || first == shared.first_stage_of_rank.end()) continue;
+    if (first->second == stage) transmit(shared, rank, costs);
+  }
+}
+
+SumCosts ReduceCosts::sum_costs(const GradientBucket& bucket, int stage) {
+  const AllReduce usual;
+  const auto ranks = static_cast<int64_t>(bucket.ranks.size());
+  SumCosts sum;
+  sum.sum_s = all_reduce_s((cluster_ ? cluster_->all_reduce : usual).algorithm,
+                           ring_link(bucket.ranks), bucket.bytes, ranks);
+  if (!cluster_)
+    sum.compute_s = sum_compute_s_per_byte(profile_) * summed_bytes(bucket.bytes, ranks);
+  if (!bucket.shared) add_left(bucket, stage, sum);
+  return sum;
+}
+
+/// The backward goes from the last operator to the first, and runs the forward of a segment again
+/// when it comes to it.
+void ReduceCosts::add_left(const GradientBucket& bucket, int stage, SumCosts& sum) const {
+  const StageSlice& slice = slicing_.stages[static_cast<size_t>(stage)];
+  const MicrobatchCosts& measured = *profile_.at(plan_.microbatch);
+  for (const OperatorId id : slice.operators) {
+    if (id >= bucket.first_use) break;
+    const ActionTimes& times = measured.operators[static_cast<size_t>(id)].times;
+    const bool again = std::ranges::any_of(slice.recomputed, [&](const Segment& segment) {
+      return segment.contains(id) && segment.end <= bucket.first_use;
+    });
+    sum.left_of_backward_s += times.backward.mean_s + (again ? times.forward.mean_s : 0);
+    sum.left_of_weight_s += times.backward_weight.mean_s;
+  }
 }
 
 void ReduceCosts::transmit(const Sharing& shared, int rank, StageCosts& costs) {

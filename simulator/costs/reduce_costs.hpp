@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/cuts/slice.hpp"
+#include "pipeline/plan/gradient_buckets.hpp"
 #include "pipeline/plan/plan.hpp"
 #include "pipeline/plan/sharing.hpp"
 #include "pipeline/profile/profile.hpp"
@@ -15,10 +16,10 @@
 
 namespace penstock {
 
-/// A replicated parameter takes an all-reduce over the ranks that hold it. Of a transmitted one the
-/// owner receives a gradient from each of the others, one after the other, adding it to its own,
-/// and after its OPT sends each the value; they send one and receive one. Messages go over the
-/// slowest way that any replica has. All of it outlives this.
+/// Each bucket of gradients (pipeline/plan/gradient_buckets.hpp) takes an all-reduce over its
+/// ranks. Of a transmitted parameter the owner receives a gradient from each of the others, one
+/// after the other, adding it to its own, and after its OPT sends each the value; they send one and
+/// receive one. Messages go over the slowest way that any replica has. All of it outlives this.
 class ReduceCosts {
  public:
   ReduceCosts(const Plan& plan, const Graph& model, const Slicing& slicing, const Profile& profile,
@@ -26,9 +27,8 @@ class ReduceCosts {
 
   /// Does that rank of the pipeline have the optimizer's state of a tensor that it holds?
   bool steps(int tensor, int rank) const;
-  /// `gradient_bytes`: of what the stage sums over replicas. Each shared parameter counts in the
-  /// first stage of each rank that holds it.
-  void add(int stage, int64_t gradient_bytes, StageCosts& costs);
+  /// What several stages of a rank share counts in the first of them.
+  void add(int stage, StageCosts& costs);
 
  private:
   struct Sharing {
@@ -37,22 +37,25 @@ class ReduceCosts {
     Holders holders;
     std::map<int, int> first_stage_of_rank;
   };
-  const AllReduce& how() const;
-  const Network& network();
+  const std::vector<GradientBucket>& buckets(int rank);
+  bool counts_in(const GradientBucket& bucket, int stage) const;
+  SumCosts sum_costs(const GradientBucket& bucket, int stage);
+  void add_left(const GradientBucket& bucket, int stage, SumCosts& sum) const;
+  const Network& network(const Link& link, std::optional<Network>& made);
   Link ring_link(const std::vector<int>& ranks);
   double message_s(int from, int to, int64_t bytes);
-  void add_shared(const Sharing& shared, int stage, StageCosts& costs);
   void transmit(const Sharing& shared, int rank, StageCosts& costs);
 
   const Plan& plan_;
   const int ranks_;
   const Graph& model_;
+  const Slicing& slicing_;
   const Profile& profile_;
   const Cluster* cluster_;
-  const AllReduce usual_;
-  std::optional<Network> network_;
-  std::vector<Sharing> shared_;
-  std::map<int, int> owner_;  // of what is transmitted, by tensor
+  std::optional<Network> messages_, sums_;
+  std::map<int, std::vector<GradientBucket>> buckets_;  // by rank
+  std::vector<Sharing> shared_;                         // between ranks
+  std::map<int, int> owner_;                            // of what is transmitted, by tensor
 };
 
 }  // namespace penstock

@@ -43,7 +43,6 @@ class Compiler {
       throw std::invalid_argument("compile: a stage of the program has no costs");
     }
     route_ends_.resize(program.rank_of_stage.size());
-    last_backward_s_.resize(program.rank_of_stage.size());
   }
 
   CompiledProgram run() {
@@ -128,17 +127,27 @@ class Compiler {
     double& publish_s = out_.publish_s.emplace_back(0);
     double owed_s = 0;  // compute that transfers cost this rank and no task has taken yet
     bool agreed = false;
-    for (const Action& action : program_.ranks[static_cast<size_t>(rank)]) {
+    sums_ = {};
+    const auto& actions = program_.ranks[static_cast<size_t>(rank)];
+    for (const Action& action : actions) sums_.left += action.kind == Kind::reduce_grad;
+    for (const Action& action : actions) {
       if (is_transfer(action.kind)) {
         owed_s += add_transfer(action);
         continue;
       }
-      Task task{.duration_s = costs_.duration_s(action) + owed_s,
+      if (action.kind == Kind::reduce_grad) {
+        out_.tasks.push_back(reduction(action));
+        if (sums_.left == 0) owed_s = 0;  // it falls beside sums
+        continue;
+      }
+      Task task{.duration_s = costs_.duration_s(action) + std::exchange(owed_s, 0),
                 .host_s = costs_.host_s(action),
                 .message = awaited_.take(action, out_.messages)};
-      owed_s = 0;
-      if (action.kind == Kind::reduce_grad) reduce(action, task);
-      note_backward(action, std::max(task.duration_s, task.host_s));
+      if (action.kind != Kind::optimizer) {
+        task.duration_s += std::exchange(sums_.owed_s, 0);
+        sums_.compute = &action;
+        sums_.compute_task = out_.tasks.size();
+      }
       if (action.kind == Kind::optimizer)
         publish_s += costs_.stages[static_cast<size_t>(action.stage)].publish_s;
       if (action.kind == Kind::optimizer && !agreed) {
@@ -154,22 +163,48 @@ class Compiler {
     }
   }
 
-  void note_backward(const Action& action, double duration_s) {
-    for_each_part(action, [&](const Action& part) {
-      if (part.kind == Kind::backward || part.kind == Kind::backward_weight) {
-        last_backward_s_[static_cast<size_t>(part.stage)] = duration_s;
-      }
-    });
+  /// The rank's last REDUCE_GRAD also begins what waits for all of its backwards.
+  Task reduction(const Action& action) {
+    const StageCosts& stage = costs_.stages[static_cast<size_t>(action.stage)];
+    Reduction reduction;
+    begin_sums(action.stage, stage.sums, reduction);
+    sums_.deferred_s += stage.reduce_s;
+    if (--sums_.left == 0 && sums_.deferred_s > 0) reduction.sums.push_back({sums_.deferred_s, 0});
+    out_.reductions.push_back(std::move(reduction));
+    return {.message = static_cast<int32_t>(out_.reductions.size()) - 1, .op = Task::Op::reduce};
   }
 
-  void reduce(const Action& action, Task& task) {
-    const StageCosts& stage = costs_.stages[static_cast<size_t>(action.stage)];
-    task.op = Task::Op::reduce;
-    if (stage.reduce_buckets == 0) return;
-    task.op = Task::Op::reduce_beside;
-    task.message = static_cast<int32_t>(out_.reductions.size());
-    out_.reductions.push_back({stage.reduce_buckets, stage.reduce_s / stage.reduce_buckets,
-                               last_backward_s_[static_cast<size_t>(action.stage)]});
+  /// From the last sum to the first: what later ones add to the backward is left after earlier ones
+  /// begin, too.
+  void begin_sums(int stage, const std::vector<SumCosts>& sums, Reduction& reduction) {
+    const double SumCosts::*const left = left_of_last_compute(stage);
+    double added_s = 0;
+    for (auto sum = sums.rbegin(); sum != sums.rend(); ++sum) {
+      double left_s = 0, beside_s = 0;
+      if (left != nullptr) {
+        const double backward_s = out_.tasks[sums_.compute_task].duration_s;
+        left_s = std::min((*sum).*left, backward_s);
+        beside_s = std::min(sum->compute_s, left_s);
+      }
+      added_s += beside_s;
+      sums_.owed_s += sum->compute_s - beside_s;
+      reduction.sums.push_back({sum->sum_s, left_s > 0 ? left_s + added_s : 0});
+    }
+    std::ranges::reverse(reduction.sums);
+    if (added_s > 0) out_.tasks[sums_.compute_task].duration_s += added_s;
+  }
+
+  /// The member that says what is left of the rank's latest compute, where that is the stage's
+  /// backward.
+  double SumCosts::*left_of_last_compute(int stage) const {
+    double SumCosts::*left = nullptr;
+    if (sums_.compute == nullptr) return left;
+    for_each_part(*sums_.compute, [&](const Action& part) {
+      if (part.stage != stage) return;
+      if (part.kind == Kind::backward) left = &SumCosts::left_of_backward_s;
+      if (part.kind == Kind::backward_weight) left = &SumCosts::left_of_weight_s;
+    });
+    return left;
   }
 
   /// Returns the compute time that the transfer costs the rank.
@@ -236,8 +271,15 @@ class Compiler {
   CompiledProgram out_;
   std::vector<std::vector<RouteEnd>> route_ends_;  // per stage
   std::map<std::tuple<int, int, bool>, int32_t> channel_ids_;
-  std::vector<Counts> counts_;           // per channel
-  std::vector<double> last_backward_s_;  // per stage: of the latest B or W so far
+  std::vector<Counts> counts_;  // per channel
+  struct RankSums {
+    int left = 0;                     // REDUCE_GRADs of the rank to come
+    double deferred_s = 0;            // sums that wait for all backwards
+    double owed_s = 0;                // compute of sums that no task has taken yet
+    const Action* compute = nullptr;  // the latest, and its task
+    size_t compute_task = 0;
+  };
+  RankSums sums_;  // of the rank whose tasks are added
   Awaited awaited_;
 };
 

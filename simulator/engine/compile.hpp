@@ -8,7 +8,11 @@
 // Compute that a transfer costs its ranks (Link::sender_s_per_byte, receiver_s_per_byte) is added
 // to the next action of that rank that takes time: of the sender after its SEND, of the receiver
 // after its RECV. That is exact where the bytes move beside the next action; behind a rank's last
-// action it is left out.
+// action, or beside its last sums, it is left out.
+//
+// Compute that a sum of gradients costs its rank is added likewise: as much of it as fits into what
+// is left of the backward that makes them final is added to that backward, the rest to the next
+// action before OPT.
 #pragma once
 
 #include <cstdint>
@@ -22,18 +26,17 @@ namespace penstock {
 
 struct Task {
   enum class Op : uint8_t {
-    compute,        // F, B, I, W, OVERLAP_F_B, OPT
-    agree,          // the first OPT of a rank: waits until all ranks are there, then computes
-    reduce,         // REDUCE_GRAD: takes time, but is not compute
-    reduce_beside,  // the rank goes on; its OPT or end waits
+    compute,  // F, B, I, W, OVERLAP_F_B, OPT
+    agree,    // the first OPT of a rank: waits until all ranks are there, then computes
+    reduce,   // REDUCE_GRAD: begins sums; the rank goes on, its OPT or end waits
     send,
     post,    // RECV: the rank goes on, what needs the message waits for it
     receive  // RECV of a message that nothing after it needs: waits itself
   };
   double duration_s = 0;
   double host_s = 0;     // of a compute: what its host takes to issue it
-  int32_t message = -1;  // of a transfer; of a compute the first that it waits for; of a
-                         // reduce_beside its index in `reductions`
+  int32_t message = -1;  // of a transfer; of a compute the first that it waits for; of a reduce
+                         // its index in `reductions`
   Op op = Op::compute;
 };
 
@@ -55,11 +58,13 @@ struct Channel {
   Route route;
 };
 
-/// An all-reduce beside compute: its buckets fill evenly while the stage's last backward runs,
-/// which REDUCE_GRAD follows.
+/// The sums of a REDUCE_GRAD, one after the other and behind those of its rank before it; each may
+/// begin `left_s` before the rank comes to the action.
 struct Reduction {
-  int buckets = 1;
-  double bucket_s = 0, backward_s = 0;
+  struct Sum {
+    double sum_s = 0, left_s = 0;
+  };
+  std::vector<Sum> sums;
 };
 
 struct CompiledProgram {
@@ -67,7 +72,7 @@ struct CompiledProgram {
   std::vector<int32_t> rank_begin;  // first task of each rank, and the end
   std::vector<Message> messages;
   std::vector<Channel> channels;
-  std::vector<Reduction> reductions;    // of the tasks `reduce_beside`
+  std::vector<Reduction> reductions;    // of the tasks `reduce`
   int agreeing_ranks = 0;               // ranks with an OPT
   std::vector<double> publish_s;        // of each rank: the part of its OPTs that is no compute
   std::vector<std::vector<int>> cores;  // by rank: those that others, too, compute on; empty: none

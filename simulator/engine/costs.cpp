@@ -10,9 +10,9 @@ double Costs::duration_s(const Action& action) const {
     case Kind::backward: return stage.backward_s + (first ? stage.first_backward_s : 0);
     case Kind::backward_input: return stage.backward_input_s + (first ? stage.first_backward_s : 0);
     case Kind::backward_weight: return stage.backward_weight_s;
-    case Kind::reduce_grad: return stage.reduce_s;
     case Kind::optimizer: return stage.optimizer_s + stage.publish_s;
     case Kind::overlap: return duration_s(forward_part(action)) + duration_s(backward_part(action));
+    case Kind::reduce_grad:
     case Kind::send_forward:
     case Kind::recv_forward:
     case Kind::send_backward:

@@ -9,6 +9,14 @@
 
 namespace penstock {
 
+/// A sum of gradients over ranks beside compute.
+struct SumCosts {
+  double sum_s = 0;
+  double compute_s = 0;  // of the rank, where it computes meanwhile
+  /// What is left of the stage's last backward when its gradients are final: of B, and of W.
+  double left_of_backward_s = 0, left_of_weight_s = 0;
+};
+
 /// Costs of one stage. Times per microbatch, in seconds, and how much longer microbatch 0 takes.
 struct StageCosts {
   double forward_s = 0, backward_s = 0, backward_input_s = 0, backward_weight_s = 0;
@@ -16,12 +24,12 @@ struct StageCosts {
   // Seconds of its host to issue them, where it runs ahead of a device such as a GPU.
   double forward_host_s = 0, backward_host_s = 0, backward_input_host_s = 0,
          backward_weight_host_s = 0;
-  double optimizer_s = 0, reduce_s = 0;  // once per step
-  double publish_s = 0;    // OPT takes so much longer: new values on their way between ranks
-  int reduce_buckets = 0;  // 0: REDUCE_GRAD ends when it is done; else it runs beside later actions
-                           // in so many all-reduces, which begin while the last backward runs
-  double recompute_s = 0;  // the F again that B and I begin with; part of their times
-  int64_t saved_bytes = 0;         // held from the start of F to the end of B or I
+  double optimizer_s = 0;      // once per step
+  double reduce_s = 0;         // of sums that begin when all backwards of the rank have ended
+  std::vector<SumCosts> sums;  // those that begin while the stage's last backward runs, in order
+  double publish_s = 0;        // OPT takes so much longer: new values on their way between ranks
+  double recompute_s = 0;      // the F again that B and I begin with; part of their times
+  int64_t saved_bytes = 0;     // held from the start of F to the end of B or I
   int64_t saved_weight_bytes = 0;  // held from there to the end of W
   int64_t transient_forward_bytes = 0,
           transient_backward_bytes = 0;  // while F; while B, I or W runs
@@ -45,8 +53,8 @@ struct Costs {
   /// each rank computes by itself.
   std::vector<std::vector<int>> cores;
 
-  /// Compute time of an action, in seconds. Transfers cost nothing here; an OVERLAP_F_B takes as
-  /// long as its parts.
+  /// Compute time of an action, in seconds. Transfers and sums cost nothing here; an OVERLAP_F_B
+  /// takes as long as its parts.
   double duration_s(const Action& action) const;
   /// Seconds of the host to issue it.
   double host_s(const Action& action) const;

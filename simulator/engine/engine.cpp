@@ -109,8 +109,7 @@ class Engine {
         case Task::Op::compute:
           if (!collect(state, task) || !take(state, task, rank)) return;
           break;
-        case Task::Op::reduce: pass(state, task.duration_s); break;
-        case Task::Op::reduce_beside: reduce_beside(state, task); break;
+        case Task::Op::reduce: reduce(state, task); break;
         case Task::Op::agree:
           if (!agree(state, task, rank)) return;
           break;
@@ -130,15 +129,14 @@ class Engine {
     state.now_s = std::max(state.now_s, state.reduced_s);
   }
 
-  /// Bucket k of n is full when the last backward has (n - 1 - k) / n of its time to go.
-  void reduce_beside(RankTimes& state, const Task& task) {
-    const Reduction& reduction = program_.reductions[static_cast<size_t>(task.message)];
+  void reduce(RankTimes& state, const Task& task) {
+    const auto& sums = program_.reductions[static_cast<size_t>(task.message)].sums;
+    if (sums.empty()) return record(state.next, state.now_s, state.now_s);
     double start_s = unknown;
-    for (int bucket = 0; bucket < reduction.buckets; ++bucket) {
-      const double left = static_cast<double>(reduction.buckets - 1 - bucket) / reduction.buckets;
-      state.reduced_s = std::max(state.reduced_s, state.now_s - left * reduction.backward_s);
-      if (bucket == 0) start_s = state.reduced_s;
-      state.reduced_s += reduction.bucket_s;
+    for (const Reduction::Sum& sum : sums) {
+      state.reduced_s = std::max(state.reduced_s, state.now_s - sum.left_s);
+      if (start_s == unknown) start_s = state.reduced_s;
+      state.reduced_s += sum.sum_s;
     }
     record(state.next, start_s, state.reduced_s);
   }
@@ -167,11 +165,6 @@ class Engine {
     state.waits_for = -1;
     ++state.next;
     ready_.push_back(rank);
-  }
-
-  void pass(RankTimes& state, double duration_s) {
-    record(state.next, state.now_s, state.now_s + duration_s);
-    state.now_s += duration_s;
   }
 
   bool agree(RankTimes& state, const Task& task, int rank) {

@@ -23,11 +23,10 @@ History::History(const CompiledProgram& compiled, const EngineResult& times, Sen
           if (mode == SendMode::rendezvous) now_s = end_s(task);
           break;
         case Task::Op::post: break;
-        case Task::Op::reduce_beside: reduced_s = end_s(task); break;
+        case Task::Op::reduce: reduced_s = std::max(reduced_s, end_s(task)); break;
         case Task::Op::compute:
         case Task::Op::receive: note_takings(task); [[fallthrough]];
-        case Task::Op::agree:
-        case Task::Op::reduce: now_s = end_s(task); break;
+        case Task::Op::agree: now_s = end_s(task); break;
       }
     }
   }

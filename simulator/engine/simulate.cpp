@@ -30,7 +30,7 @@ Timeline make_timeline(const Program& program, const CompiledProgram& compiled,
     const int32_t message = compiled.tasks[t].message;
     timeline.push_back({compiled.rank_of_task(task), action_of_task(program, compiled, task),
                         times.start_s[t], times.end_s[t],
-                        message < 0 || compiled.tasks[t].op == Task::Op::reduce_beside
+                        message < 0 || compiled.tasks[t].op == Task::Op::reduce
                             ? 0
                             : compiled.messages[static_cast<size_t>(message)].bytes});
   }

@@ -77,7 +77,7 @@ class Walk {
     bool queued = false;  // behind an earlier all-reduce, not behind compute
     while (--task >= compiled_.rank_begin[static_cast<size_t>(rank)]) {
       const Task& done = compiled_.tasks[static_cast<size_t>(task)];
-      if (queued && done.op != Task::Op::reduce_beside) continue;
+      if (queued && done.op != Task::Op::reduce) continue;
       switch (done.op) {
         case Task::Op::post: break;
         case Task::Op::receive:
@@ -90,21 +90,20 @@ class Walk {
           }
           waited_for(Cause::message);
           return {Moment::What::moved, done.message};
-        case Task::Op::reduce_beside:
+        case Task::Op::reduce:
+          if (compiled_.reductions[static_cast<size_t>(done.message)].sums.empty()) break;
           if (history_.end_s(task) != from_s_) break;  // compute hides it
           add_reduction(task, rank);
           queued = history_.start_s(task) > history_.reached_s(task);
           break;
         case Task::Op::compute:
-        case Task::Op::agree:
-        case Task::Op::reduce: return before_compute(task, rank);
+        case Task::Op::agree: return before_compute(task, rank);
       }
     }
     return {};
   }
 
-  /// The part of an all-reduce beside compute that is not hidden by the backward that filled its
-  /// buckets.
+  /// The part of the sums that is not hidden by the backward that filled their buckets.
   void add_reduction(int32_t task, int rank) {
     const auto position =
         static_cast<size_t>(task - compiled_.rank_begin[static_cast<size_t>(rank)]);
@@ -122,7 +121,7 @@ class Walk {
         history_.end_s(task) > history_.start_s(task) + done.duration_s) {
       return before_launch(task, rank);
     }
-    add({.part = done.op == Task::Op::reduce ? Part::reduce : Part::compute,
+    add({.part = Part::compute,
          .cause = Cause::previous,
          .rank = rank,
          .action = program_.ranks[static_cast<size_t>(rank)][static_cast<size_t>(

@@ -24,9 +24,9 @@ constexpr double StageCosts::*host_times[] = {
 bool drop_reduces(Costs& costs, Network&) {
   bool any = false;
   for (StageCosts& stage : costs.stages) {
-    any |= stage.reduce_s != 0 || stage.publish_s != 0;
+    any |= stage.reduce_s != 0 || stage.publish_s != 0 || !stage.sums.empty();
     stage.reduce_s = stage.publish_s = 0;
-    stage.reduce_buckets = 0;
+    stage.sums.clear();
   }
   return any;
 }

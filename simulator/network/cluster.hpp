@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "pipeline/plan/plan.hpp"
+
 namespace penstock {
 
 /// When the bytes of a SEND move, and whether the sender waits.
@@ -57,8 +59,7 @@ struct Interconnect {
 struct AllReduce {
   enum class Algorithm { ring, tree, fastest };
   Algorithm algorithm = Algorithm::ring;
-  int64_t bucket_bytes = 0;  // 0: one bucket
-  bool overlap = false;      // with the backwards that are left; else it ends the step
+  GradientSums sums;  // of the plans that are made for it
 };
 
 /// Either `ranks` equal devices, all pairs joined by equal links, or nodes, whose devices are the

@@ -133,14 +133,7 @@ AllReduce parse_all_reduce(YamlMap map) {
         map.place("algorithm"), fmt::format("unknown all-reduce: {}", text),
         "Use ring, tree or fastest. " + did_you_mean(text, {"ring", "tree", "fastest"}));
   }
-  if (map.has("bucket")) {
-    result.bucket_bytes = parse_bytes(map.text("bucket"), map.place("bucket"));
-    if (result.bucket_bytes <= 0) {
-      throw InputError(map.place("bucket"), "an empty bucket",
-                       "Give its size, as in 25MB, or leave it out for one bucket.");
-    }
-  }
-  result.overlap = map.boolean("overlap", false);
+  result.sums = parse_gradient_sums(map);
   map.finish();
   return result;
 }

@@ -69,24 +69,30 @@ class Local : public Communicator {
     return std::make_unique<LocalReceive>(waiting_, *peer->second, tensor, tag);
   }
 
-  void all_reduce(at::Tensor& tensor, const std::vector<int>& ranks) override {
-    if (ranks.size() < 2) return;
-    const bool all_here = std::ranges::all_of(
-        ranks, [&](int other) { return other == rank() || local_.peers.contains(other); });
-    if (!all_here) return remote_->all_reduce(tensor, ranks);
-    LocalSum(local_, waiting_, rank(), ranks, tensor).wait();
+  std::unique_ptr<Transfer> start_all_reduce(const at::Tensor& tensor,
+                                             const std::vector<int>& ranks) override {
+    if (!all_here(ranks)) return remote_->start_all_reduce(tensor, ranks);
+    return std::make_unique<LocalSum>(local_, waiting_, rank(), ranks, tensor);
+  }
+
+  void connect_sums(const std::vector<int>& ranks) override {
+    if (!all_here(ranks)) remote_->connect_sums(ranks);
   }
 
   void barrier() override {
     std::vector<int> all(static_cast<size_t>(size()));
     std::iota(all.begin(), all.end(), 0);
-    at::Tensor nothing = at::zeros({1});
-    all_reduce(nothing, all);
+    all_reduce(at::zeros({1}), all);
   }
 
   bool receiver_copies(int peer) const override { return local_.peers.contains(peer); }
 
  private:
+  bool all_here(const std::vector<int>& ranks) const {
+    return std::ranges::all_of(
+        ranks, [&](int other) { return other == rank() || local_.peers.contains(other); });
+  }
+
   const std::unique_ptr<Communicator> remote_;
   LocalRanks local_;
   LocalWaiting waiting_;

@@ -15,7 +15,7 @@ constexpr int64_t kParts = 0, kSums = 1;  // what is offered
 
 LocalSum::LocalSum(LocalRanks& local, LocalWaiting& waiting, int rank,
                    const std::vector<int>& ranks, const at::Tensor& tensor)
-    : waiting_(waiting), tensor_(tensor), flat_(tensor.contiguous().view(-1)) {
+    : waiting_(waiting), flat_(tensor.view(-1)) {
   for (const int member : ranks) {
     if (member == rank) own_ = members_.size();
     LocalPeer* const peer = member == rank ? nullptr : local.peers.at(member).get();
@@ -33,7 +33,6 @@ void LocalSum::wait() {
     if (member.peer == nullptr) continue;
     waiting_.until(*member.peer, [&] { return member.peer->taken(member.number); });
   }
-  if (!flat_.is_alias_of(tensor_)) tensor_.copy_(flat_.view_as(tensor_));
 }
 
 LocalSum::Slice LocalSum::slice_of(size_t member) const {

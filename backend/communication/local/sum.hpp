@@ -38,7 +38,7 @@ class LocalSum : public Transfer {
   void take_sums();
 
   LocalWaiting& waiting_;
-  const at::Tensor tensor_, flat_;
+  const at::Tensor flat_;
   std::vector<Member> members_;  // by place in ranks
   size_t own_ = 0;
 };

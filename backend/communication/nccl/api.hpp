@@ -35,8 +35,7 @@ class NcclApi {
   /// of `comm`.
   virtual Status send(Comm comm, const void* data, size_t bytes, int peer, Stream stream) = 0;
   virtual Status receive(Comm comm, void* data, size_t bytes, int peer, Stream stream) = 0;
-  /// Sums one after the other, as one group where possible.
-  virtual Status all_reduce(Comm comm, const std::vector<Numbers>& sums, Stream stream) = 0;
+  virtual Status all_reduce(Comm comm, const Numbers& numbers, Stream stream) = 0;
   /// The status of the last call and of everything in flight.
   virtual Status status(Comm comm) = 0;
   /// The last error in NCCL's words; `comm` may be null, where none was made.

@@ -87,28 +87,23 @@ class Nccl final : public Communicator {
     });
   }
 
-  void all_reduce(at::Tensor& tensor, const std::vector<int>& ranks) override {
-    all_reduce_each({tensor}, ranks);
+  /// Behind what the computing stream has so far, which made the tensor, and beside what it gets
+  /// from then on.
+  std::unique_ptr<Transfer> start_all_reduce(const at::Tensor& tensor,
+                                             const std::vector<int>& ranks) override {
+    if (tensor.device() != options_.device) return host_->start_all_reduce(tensor, ranks);
+    TORCH_CHECK(tensor.is_contiguous(), "a sum of a tensor that is not contiguous");
+    return guard([&]() -> std::unique_ptr<Transfer> {
+      Lane& lane = sum_lane(ranks);
+      return std::make_unique<NcclTransfer>(*this, lane, tensor, enqueue_sum(lane, tensor));
+    });
   }
 
-  void all_reduce_each(const std::vector<at::Tensor>& tensors,
-                       const std::vector<int>& ranks) override {
-    if (ranks.size() < 2 || tensors.empty()) return;
-    if (tensors.front().device() != options_.device) return host_->all_reduce_each(tensors, ranks);
-    std::vector<NcclApi::Numbers> sums;
-    sums.reserve(tensors.size());
-    for (const at::Tensor& tensor : tensors) {
-      TORCH_CHECK(tensor.is_contiguous() && tensor.device() == options_.device,
-                  "a sum of a tensor that is not contiguous, or elsewhere");
-      sums.push_back(
-          {tensor.mutable_data_ptr(), static_cast<size_t>(tensor.numel()), tensor.scalar_type()});
-    }
+  /// NCCL connects at the first sum.
+  void connect_sums(const std::vector<int>& ranks) override {
     guard([&] {
-      const auto done = sum_lane(ranks).enqueue(events_, "a sum over ranks", options_.deadline_s,
-                                                [&](NcclApi::Comm comm, NcclApi::Stream stream) {
-                                                  return api_.all_reduce(comm, sums, stream);
-                                                });
-      api_.wait(api_.compute_stream(), done.get());
+      const at::Tensor one = at::zeros({1}, at::TensorOptions(at::kFloat).device(options_.device));
+      wait_on_host(enqueue_sum(sum_lane(ranks), one), -1, "");
     });
   }
 
@@ -171,6 +166,15 @@ class Nccl final : public Communicator {
     const auto found = lanes_.find(key);
     TORCH_CHECK(found != lanes_.end(), "the plan has no lane ", to_string(key));
     return found->second;
+  }
+
+  EventPool::Event enqueue_sum(Lane& lane, const at::Tensor& tensor) {
+    const NcclApi::Numbers numbers{tensor.mutable_data_ptr(), static_cast<size_t>(tensor.numel()),
+                                   tensor.scalar_type()};
+    return lane.enqueue(events_, "a sum over ranks", options_.deadline_s,
+                        [&](NcclApi::Comm comm, NcclApi::Stream stream) {
+                          return api_.all_reduce(comm, numbers, stream);
+                        });
   }
 
   /// Groups are made at their first use, which is in the same order on all their ranks.

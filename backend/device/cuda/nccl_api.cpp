@@ -77,21 +77,10 @@ class Nccl : public NcclApi {
   Status receive(Comm comm, void* data, size_t bytes, int peer, Stream stream) override {
     return status_of(ncclRecv(data, bytes, ncclUint8, peer, comm_of(comm), stream_of(stream)));
   }
-  Status all_reduce(Comm comm, const std::vector<Numbers>& sums, Stream stream) override {
-    std::vector<ncclDataType_t> types;  // before the group: an exception within would leave it open
-    types.reserve(sums.size());
-    for (const Numbers& each : sums) types.push_back(type_of(each.type));
-    const auto is_well = [](ncclResult_t result) {
-      return result == ncclSuccess || result == ncclInProgress;
-    };
-    ncclGroupStart();
-    ncclResult_t last = ncclSuccess;
-    for (size_t i = 0; i < sums.size() && is_well(last); ++i) {
-      const auto& [data, count, type] = sums[i];
-      last = ncclAllReduce(data, data, count, types[i], ncclSum, comm_of(comm), stream_of(stream));
-    }
-    const ncclResult_t all = ncclGroupEnd();
-    return status_of(is_well(last) ? all : last);
+  Status all_reduce(Comm comm, const Numbers& numbers, Stream stream) override {
+    const auto& [data, count, type] = numbers;
+    return status_of(
+        ncclAllReduce(data, data, count, type_of(type), ncclSum, comm_of(comm), stream_of(stream)));
   }
 
   Status status(Comm comm) override {

@@ -2,25 +2,43 @@
 
 namespace penstock {
 
-GradientSync::GradientSync(const Graph& graph, const Slicing& slicing, const Program& lowered,
-                           int replicas, int rank, int first_tag, const std::set<int>& trained)
-    : groups_(reduction_groups(graph, slicing, lowered.rank_of_stage, replicas, rank)),
-      broadcasts_(parameter_broadcasts(slicing, lowered.rank_of_stage, rank, first_tag)) {
-  const auto untrained = [&](int tensor) { return !trained.contains(tensor); };
-  for (ReductionGroup& group : groups_) std::erase_if(group.tensors, untrained);
-  std::erase_if(broadcasts_, [&](const auto& shared) { return untrained(shared.tensor); });
+namespace {
+
+/// The stages whose gradients the rank's program reduces, in its order.
+std::vector<int> reduced_stages(const Program& lowered, int rank) {
+  std::vector<int> stages;
+  const auto of_pipeline = static_cast<size_t>(rank % lowered.rank_count());
+  for (const Action& action : lowered.ranks[of_pipeline]) {
+    if (action.kind == Kind::reduce_grad) stages.push_back(action.stage);
+  }
+  return stages;
+}
+
+}  // namespace
+
+GradientSync::GradientSync(const Plan& plan, const Graph& graph, const Slicing& slicing,
+                           const Program& lowered, int first_tag, const std::set<int>& trained,
+                           TensorStore& store, Communicator& communicator)
+    : store_(store),
+      communicator_(communicator),
+      reduction_(gradient_buckets(plan, graph, slicing, trained, communicator.rank()),
+                 reduced_stages(lowered, communicator.rank()), plan.all_reduce.overlap, store,
+                 communicator),
+      broadcasts_(
+          parameter_broadcasts(slicing, lowered.rank_of_stage, communicator.rank(), first_tag)) {
+  std::erase_if(broadcasts_, [&](const auto& shared) { return !trained.contains(shared.tensor); });
   for (const ParameterBroadcast& shared : broadcasts_) {
-    if (shared.owner != rank) received_.insert(shared.tensor);
+    if (shared.owner != communicator.rank()) received_.insert(shared.tensor);
   }
 }
 
-void GradientSync::sum(TensorStore& store, Communicator& communicator) const {
-  sum_to_owners(broadcasts_, store, communicator);
-  reduce_gradients(groups_, store, communicator);
+void GradientSync::sum() {
+  reduction_.begin_own();
+  sum_to_owners(broadcasts_, store_, communicator_);
+  reduction_.begin_shared();
+  reduction_.finish();
 }
 
-void GradientSync::broadcast(TensorStore& store, Communicator& communicator) const {
-  broadcast_parameters(broadcasts_, store, communicator);
-}
+void GradientSync::broadcast() { broadcast_parameters(broadcasts_, store_, communicator_); }
 
 }  // namespace penstock

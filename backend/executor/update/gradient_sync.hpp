@@ -2,32 +2,40 @@
 // broadcasts the parameters that one rank updates for all.
 #pragma once
 
+#include <map>
 #include <set>
 #include <vector>
 
 #include "backend/executor/update/broadcast.hpp"
 #include "backend/executor/update/reduction.hpp"
+#include "pipeline/program/program.hpp"
 
 namespace penstock {
 
 /// Parameters without a gradient anywhere, outside of `trained`, take no part.
 class GradientSync {
  public:
-  /// `rank` is one of the run; `first_tag`: as `parameter_broadcasts` takes it; `trained`:
-  /// indices in Graph::tensors.
-  GradientSync(const Graph& graph, const Slicing& slicing, const Program& lowered, int replicas,
-               int rank, int first_tag, const std::set<int>& trained);
+  /// `lowered`: the plan's; `first_tag`: as `parameter_broadcasts` takes it; `trained`: indices in
+  /// Graph::tensors, empty where the run does not train. References to store and communicator
+  /// outlive it.
+  GradientSync(const Plan& plan, const Graph& graph, const Slicing& slicing, const Program& lowered,
+               int first_tag, const std::set<int>& trained, TensorStore& store,
+               Communicator& communicator);
 
-  /// Sums the gradients: to the owners of shared parameters, then over the ranks of each group. All
-  /// ranks call it at the same point of a step.
-  void sum(TensorStore& store, Communicator& communicator) const;
+  /// Sums over the ranks of one kind begin beside the backwards.
+  Reduction& reduction() { return reduction_; }
+  /// Sums the gradients: begins what has not begun, adds those of shared parameters up at their
+  /// owners, and waits for all. All ranks call it at the same point of a step.
+  void sum();
   /// Broadcasts updated parameters from their owners; after the last OPT.
-  void broadcast(TensorStore& store, Communicator& communicator) const;
+  void broadcast();
   /// Does this rank update a parameter that it holds? Otherwise its owner broadcasts it.
   bool updates(int tensor) const { return !received_.contains(tensor); }
 
  private:
-  std::vector<ReductionGroup> groups_;
+  TensorStore& store_;
+  Communicator& communicator_;
+  Reduction reduction_;
   std::vector<ParameterBroadcast> broadcasts_;
   std::set<int> received_;  // tensors that another rank updates
 };

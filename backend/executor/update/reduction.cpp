@@ -1,62 +1,137 @@
 #include "backend/executor/update/reduction.hpp"
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
+
 #include <algorithm>
-#include <map>
-#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "backend/operators/dtype.hpp"
 
 namespace penstock {
 
 namespace {
 
-/// Stages that hold each trainable tensor, ascending; for a broadcast one only its owner's.
-std::map<int, std::set<int>> holders(const Graph& graph, const Slicing& slicing) {
-  std::map<int, std::set<int>> stages;
-  for (size_t stage = 0; stage < slicing.stages.size(); ++stage) {
-    for (const int tensor : slicing.stages[stage].tensors) {
-      if (graph.tensors[tensor].requires_grad) stages[tensor].insert(static_cast<int>(stage));
-    }
-  }
-  for (const Slicing::Shared& shared : slicing.shared) {
-    if (shared.transmitted) stages[shared.tensor] = {shared.stages.front()};
-  }
-  return stages;
-}
+constexpr int64_t kAlignment = 64;  // bytes: what vector kernels expect
 
 }  // namespace
 
-std::vector<ReductionGroup> reduction_groups(const Graph& graph, const Slicing& slicing,
-                                             const std::vector<int>& rank_of_stage, int replicas,
-                                             int rank) {
-  const int ranks = 1 + *std::max_element(rank_of_stage.begin(), rank_of_stage.end());
-  std::map<std::pair<int, std::vector<int>>, ReductionGroup> groups;  // by (-last stage, ranks)
-  for (const auto& [tensor, stages] : holders(graph, slicing)) {
-    std::set<int> members;
-    for (const int stage : stages) {
-      for (int d = 0; d < replicas; ++d) members.insert(d * ranks + rank_of_stage[stage]);
-    }
-    if (members.size() < 2 || !members.contains(rank)) continue;
-    const std::vector<int> key(members.begin(), members.end());
-    ReductionGroup& group = groups[{-*stages.rbegin(), key}];
-    group.ranks = key;
-    group.tensors.push_back(tensor);
+struct Reduction::Bucket {
+  GradientBucket what;
+  at::Tensor sum = {};
+  std::set<int> stages_left = {};  // whose gradients are not final
+  size_t tensors_left = 0;         // of the stage that is watched
+  std::unique_ptr<Transfer> transfer = {};
+
+  bool final() const { return stages_left.empty() || tensors_left == 0; }
+};
+
+Reduction::Reduction(std::vector<GradientBucket> buckets, const std::vector<int>& finishing,
+                     bool overlap, TensorStore& store, Communicator& communicator)
+    : overlap_(overlap), store_(store), communicator_(communicator) {
+  for (GradientBucket& what : buckets) {
+    auto& list = what.shared ? shared_ : own_;
+    list.push_back(std::make_unique<Bucket>(Bucket{.what = std::move(what)}));
+    place(*list.back());
   }
-  std::vector<ReductionGroup> ordered;
-  ordered.reserve(groups.size());
-  for (auto& [key, group] : groups) ordered.push_back(std::move(group));
-  return ordered;
+  const auto ends = [&](const std::unique_ptr<Bucket>& bucket) {
+    std::ptrdiff_t last = 0;
+    for (const int stage : bucket->what.stages)
+      last = std::max(last, std::ranges::find(finishing, stage) - finishing.begin());
+    return last;
+  };
+  std::ranges::stable_sort(own_, {}, ends);
 }
 
-void reduce_gradients(const std::vector<ReductionGroup>& groups, TensorStore& store,
-                      Communicator& communicator) {
-  for (const ReductionGroup& group : groups) {
-    std::vector<at::Tensor> gradients;
-    gradients.reserve(group.tensors.size());
-    for (const int tensor : group.tensors) {
-      if (!store.gradient(tensor).defined())
-        store.accumulate(tensor, at::zeros_like(store.tensor(tensor)));
-      gradients.push_back(store.gradient(tensor));
+Reduction::~Reduction() = default;
+
+void Reduction::place(Bucket& bucket) {
+  const at::ScalarType type = scalar_type(bucket.what.dtype);
+  const int64_t step = kAlignment / static_cast<int64_t>(at::elementSize(type));
+  std::vector<int64_t> offsets{0};
+  for (const int tensor : bucket.what.tensors)
+    offsets.push_back((offsets.back() + store_.tensor(tensor).numel() + step - 1) / step * step);
+  bucket.sum = at::zeros({offsets.back()}, at::TensorOptions(type).device(store_.device()));
+  for (size_t i = 0; i < bucket.what.tensors.size(); ++i) {
+    const at::Tensor& parameter = store_.tensor(bucket.what.tensors[i]);
+    store_.place_gradient(
+        bucket.what.tensors[i],
+        bucket.sum.narrow(0, offsets[i], parameter.numel()).view(parameter.sizes()));
+  }
+}
+
+void Reduction::begin_step() {
+  begun_ = 0;
+  for (const auto* list : {&own_, &shared_}) {
+    for (const auto& bucket : *list) {
+      if (!connected_) communicator_.connect_sums(bucket->what.ranks);
+      bucket->stages_left = {bucket->what.stages.begin(), bucket->what.stages.end()};
+      bucket->tensors_left = bucket->what.tensors.size();
     }
-    communicator.all_reduce_each(gradients, group.ranks);
+  }
+  connected_ = true;
+}
+
+void Reduction::watch(int stage, const std::map<int, int>& uses) {
+  if (!overlap_) return;
+  awaited_.clear();
+  for (const auto& bucket : own_) {
+    if (bucket->stages_left != std::set{stage}) continue;
+    for (const int tensor : bucket->what.tensors) {
+      const auto found = uses.find(tensor);
+      if (found != uses.end()) awaited_[tensor] = {bucket.get(), found->second};
+    }
+  }
+  store_.watch_gradients([this](int tensor) { added(tensor); });
+}
+
+void Reduction::stop_watching() {
+  awaited_.clear();
+  store_.watch_gradients({});
+}
+
+void Reduction::added(int tensor) {
+  const auto found = awaited_.find(tensor);
+  if (found == awaited_.end()) return;
+  auto& [bucket, left] = found->second;
+  if (--left > 0) return;
+  if (left < 0) throw std::logic_error("a gradient changes after it was final");
+  --bucket->tensors_left;
+  begin_ready();
+}
+
+void Reduction::end_stage(int stage) {
+  stop_watching();
+  for (const auto& bucket : own_) bucket->stages_left.erase(stage);
+  if (overlap_) begin_ready();
+}
+
+/// In their order, whichever is final first: that is the same on all ranks.
+void Reduction::begin_ready() {
+  for (; begun_ < own_.size() && own_[begun_]->final(); ++begun_) begin(*own_[begun_]);
+}
+
+void Reduction::begin(Bucket& bucket) {
+  const at::NoGradGuard no_grad;
+  for (const int tensor : bucket.what.tensors) {
+    if (!store_.gradient(tensor).defined())
+      store_.accumulate(tensor, at::zeros_like(store_.tensor(tensor)));
+  }
+  bucket.transfer = communicator_.start_all_reduce(bucket.sum, bucket.what.ranks);
+}
+
+void Reduction::begin_own() {
+  for (; begun_ < own_.size(); ++begun_) begin(*own_[begun_]);
+}
+
+void Reduction::begin_shared() {
+  for (const auto& bucket : shared_) begin(*bucket);
+}
+
+void Reduction::finish() {
+  for (const auto* list : {&own_, &shared_}) {
+    for (const auto& bucket : *list) std::exchange(bucket->transfer, nullptr)->wait();
   }
 }
 

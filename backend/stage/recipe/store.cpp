@@ -93,7 +93,7 @@ void TensorStore::accumulate(int index, at::Tensor gradient) {
   const at::NoGradGuard no_grad;
   gradient = dense(std::move(gradient));
   const at::ScalarType type = sum_type(gradient.scalar_type());
-  const bool kept = type == gradient.scalar_type() && exclusively_owned(gradient);
+  const bool kept = !stored.placed && type == gradient.scalar_type() && exclusively_owned(gradient);
   if (stored.fresh && stored.gradient.defined() && !kept) {
     stored.gradient.copy_(gradient);
   } else if (stored.fresh) {
@@ -104,6 +104,7 @@ void TensorStore::accumulate(int index, at::Tensor gradient) {
     add_gradient(stored.gradient, std::move(gradient));
   }
   stored.fresh = false;
+  if (added_) added_(index);
 }
 
 void TensorStore::accumulate(int index, const ViewGeometry& view, const at::Tensor& gradient) {
@@ -114,8 +115,17 @@ void TensorStore::accumulate(int index, const ViewGeometry& view, const at::Tens
   } else if (stored.fresh) {
     stored.gradient.zero_();
   }
-  stored.gradient.as_strided(view.sizes, view.strides, view.offset).add_(dense(gradient));
+  at::Tensor& sum = stored.gradient;
+  sum.as_strided(view.sizes, view.strides, sum.storage_offset() + view.offset)
+      .add_(dense(gradient));
   stored.fresh = false;
+  if (added_) added_(index);
+}
+
+void TensorStore::place_gradient(int index, at::Tensor place) {
+  Entry& stored = entry(index);
+  stored.gradient = std::move(place);
+  stored.placed = true;
 }
 
 at::Tensor& TensorStore::gradient(int index) {
@@ -131,7 +141,9 @@ void TensorStore::clear_gradients() {
 
 void TensorStore::drop_gradients() {
   clear_gradients();
-  for (auto& [index, stored] : entries_) stored.gradient.reset();
+  for (auto& [index, stored] : entries_) {
+    if (!stored.placed) stored.gradient.reset();
+  }
 }
 
 std::map<int, at::Tensor> TensorStore::gradients() const {

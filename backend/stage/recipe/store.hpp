@@ -4,8 +4,10 @@
 
 #include <ATen/ATen.h>
 
+#include <functional>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "graph/pt2/pt2.hpp"
@@ -51,11 +53,15 @@ class TensorStore {
   void accumulate(int index, at::Tensor gradient);
   /// Adds the gradient of a view of the parameter without overlap in itself.
   void accumulate(int index, const ViewGeometry& view, const at::Tensor& gradient);
+  /// From now on the gradient of this tensor lies in `place`, contiguous and of its sum type.
+  void place_gradient(int index, at::Tensor place);
+  /// Calls `added` with a tensor's index after each addition to its gradient; empty: nothing.
+  void watch_gradients(std::function<void(int)> added) { added_ = std::move(added); }
   /// The stored gradient, undefined if none came since `clear_gradients`.
   at::Tensor& gradient(int index);
   /// Marks all gradients as stale: the next one replaces the old one. The bytes held stay the same.
   void clear_gradients();
-  /// Frees all gradients.
+  /// Frees all gradients but those that have a place.
   void drop_gradients();
   /// The gradients that came since `clear_gradients`, not copied.
   std::map<int, at::Tensor> gradients() const;
@@ -65,7 +71,8 @@ class TensorStore {
  private:
   struct Entry {
     at::Tensor tensor, gradient;
-    bool fresh = true;  // no gradient since clear_gradients
+    bool fresh = true;    // no gradient since clear_gradients
+    bool placed = false;  // the gradient's memory is another's
   };
   Entry& entry(int index);
   at::Tensor zero_gradient(const Entry& entry) const;
@@ -73,6 +80,7 @@ class TensorStore {
   bool sum_in_float32_ = false;
   at::Device device_ = at::kCPU;
   std::map<int, Entry> entries_;
+  std::function<void(int)> added_;
   at::Tensor none_;
 };
 

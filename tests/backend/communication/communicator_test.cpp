@@ -91,6 +91,21 @@ TEST_P(CommunicatorTest, SumsAreEqualBitForBitOnAllRanks) {
   EXPECT_TRUE(sums[0].equal(sums[2]));
 }
 
+TEST_P(CommunicatorTest, SumsGoOnBesideOneAnother) {
+  run(3, [](Communicator& rank) {
+    rank.connect_sums({0, 1, 2});
+    std::vector<at::Tensor> tensors;
+    std::vector<std::unique_ptr<Transfer>> sums;
+    for (int i = 0; i < 4; ++i) {
+      tensors.push_back(at::full({1000}, rank.rank() + 10.0 * i, at::kDouble));
+      sums.push_back(rank.start_all_reduce(tensors.back(), {0, 1, 2}));
+    }
+    for (auto sum = sums.rbegin(); sum != sums.rend(); ++sum) (*sum)->wait();
+    for (int i = 0; i < 4; ++i)
+      EXPECT_TRUE(tensors[i].equal(at::full({1000}, 3 + 30.0 * i, at::kDouble))) << i;
+  });
+}
+
 TEST_P(CommunicatorTest, OverlappingGroupsInOneOrder) {
   run(3, [](Communicator& rank) {
     const auto sum = [&](const std::vector<int>& ranks) {

@@ -27,9 +27,11 @@ class SendRecorder final : public Communicator {
   std::unique_ptr<Transfer> receive(PeerChannel channel, at::Tensor& tensor, int tag) override {
     return inner_.receive(channel, tensor, tag);
   }
-  void all_reduce(at::Tensor& tensor, const std::vector<int>& ranks) override {
-    inner_.all_reduce(tensor, ranks);
+  std::unique_ptr<Transfer> start_all_reduce(const at::Tensor& tensor,
+                                             const std::vector<int>& ranks) override {
+    return inner_.start_all_reduce(tensor, ranks);
   }
+  void connect_sums(const std::vector<int>& ranks) override { inner_.connect_sums(ranks); }
   void barrier() override { inner_.barrier(); }
 
   int position = -1;

@@ -91,43 +91,5 @@ TEST(Transfers, ReplicasNameRanksOfTheWholeRun) {
   EXPECT_EQ(transfer(program, zero, 0, "0SEND_F0").channel, (PeerChannel{4, false}));
 }
 
-/// Tensor 0 is in stages 0 and 2, tensor 1 in all, tensor 2 in stage 1, tensor 3 is no parameter.
-std::pair<Graph, Slicing> shared_model() {
-  Graph graph;
-  graph.tensors.resize(4);
-  for (int i = 0; i < 3; ++i) graph.tensors[i].requires_grad = true;
-  Slicing slicing = three_stages();
-  slicing.stages[0].tensors = {0, 1, 3};
-  slicing.stages[1].tensors = {1, 2, 3};
-  slicing.stages[2].tensors = {0, 1, 3};
-  return {graph, slicing};
-}
-
-std::vector<std::vector<int>> ranks_of(const std::vector<ReductionGroup>& groups) {
-  std::vector<std::vector<int>> ranks;
-  ranks.reserve(groups.size());
-  for (const ReductionGroup& group : groups) ranks.push_back(group.ranks);
-  return ranks;
-}
-
-TEST(Reduction, GroupsAreHoldersInOneOrder) {
-  const auto [graph, slicing] = shared_model();
-  using Groups = std::vector<std::vector<int>>;
-  EXPECT_EQ(ranks_of(reduction_groups(graph, slicing, {0, 1, 2}, 1, 0)),
-            (Groups{{0, 1, 2}, {0, 2}}));
-  EXPECT_EQ(ranks_of(reduction_groups(graph, slicing, {0, 1, 2}, 1, 1)), (Groups{{0, 1, 2}}));
-  // Stages 0 and 2 on one rank share one tensor: nothing to sum for tensor 0.
-  EXPECT_EQ(ranks_of(reduction_groups(graph, slicing, {0, 1, 0}, 1, 0)), (Groups{{0, 1}}));
-}
-
-TEST(Reduction, ReplicasSumEveryParameter) {
-  const auto [graph, slicing] = shared_model();
-  using Groups = std::vector<std::vector<int>>;
-  const auto groups = reduction_groups(graph, slicing, {0, 1, 2}, 2, 4);
-  EXPECT_EQ(ranks_of(groups), (Groups{{0, 1, 2, 3, 4, 5}, {1, 4}}));
-  EXPECT_EQ(groups[0].tensors, (std::vector<int>{1}));
-  EXPECT_EQ(groups[1].tensors, (std::vector<int>{2}));
-}
-
 }  // namespace
 }  // namespace penstock

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <vector>
 
 #include "backend/device/memory.hpp"
 #include "backend/operators/random.hpp"
@@ -60,6 +61,47 @@ TEST(TensorStore, AddsTheGradientOfAViewInItsPlace) {
   store.clear_gradients();
   store.accumulate(0, {.sizes = {3}, .strides = {1}, .offset = 3}, at::ones({3}));  // row 1
   EXPECT_EQ(store.gradient(0).sum().item<float>(), 3);
+}
+
+TEST(TensorStore, AGradientThatHasAPlaceStaysThere) {
+  TensorStore store({{0, at::zeros({2, 3})}});
+  const at::Tensor memory = at::full({10}, 7.0);
+  store.place_gradient(0, memory.narrow(0, 4, 6).view({2, 3}));
+  EXPECT_FALSE(store.gradient(0).defined());
+  for (int step = 0; step < 2; ++step) {
+    store.clear_gradients();
+    store.accumulate(0, at::ones({2, 3}));
+    store.accumulate(0, at::full({2, 3}, 2.0));
+    EXPECT_TRUE(memory.narrow(0, 4, 6).equal(at::full({6}, 3.0)));
+  }
+  store.clear_gradients();
+  store.accumulate(0, {.sizes = {2}, .strides = {3}, .offset = 1}, at::ones({2}));  // column 1
+  store.drop_gradients();
+  store.accumulate(0, {.sizes = {3}, .strides = {1}, .offset = 3}, at::ones({3}));  // row 1
+  EXPECT_TRUE(memory.narrow(0, 4, 6).equal(at::tensor({0.F, 0.F, 0.F, 1.F, 1.F, 1.F})));
+  EXPECT_TRUE(memory.narrow(0, 0, 4).equal(at::full({4}, 7.0)));
+}
+
+TEST(TensorStore, InBf16APlaceIsOfTheTypeOfSums) {
+  TensorStore store({{0, at::zeros({4}, at::kBFloat16)}});
+  store.sum_in_float32();
+  const at::Tensor memory = at::zeros({4});
+  store.place_gradient(0, memory);
+  store.accumulate(0, at::full({4}, 1.0, at::kBFloat16));
+  store.accumulate(0, at::full({4}, 1.0 / 512, at::kBFloat16));
+  EXPECT_TRUE(memory.equal(at::full({4}, 1 + 1.0 / 512)));
+}
+
+TEST(TensorStore, TellsWhoWatchesOfEachAddition) {
+  TensorStore store({{0, at::zeros({3})}, {1, at::zeros({3})}});
+  std::vector<int> added;
+  store.watch_gradients([&](int tensor) { added.push_back(tensor); });
+  store.accumulate(1, at::ones({3}));
+  store.accumulate(0, {.sizes = {1}, .strides = {1}, .offset = 0}, at::ones({1}));
+  store.accumulate(1, at::ones({3}));
+  store.watch_gradients({});
+  store.accumulate(0, at::ones({3}));
+  EXPECT_EQ(added, (std::vector<int>{1, 0, 1}));
 }
 
 TEST(TensorStore, HoldsAsManyBytesInEveryStep) {

@@ -19,7 +19,7 @@ SHOWN = {  # what has to be said of each file, and which command takes it
     "profile.json": (["costs      estimated", "microbatch", "step alone", "link       "],
                      "penstock plan profile.json --ranks 2 -o plan.yaml"),
     "plan.yaml": (["1f1b on 2 ranks"], "penstock simulate plan.yaml --html timeline.html"),
-    "cluster.yaml": (["ranks      ", "all-reduce ring, in one bucket, at the end of the step"],
+    "cluster.yaml": (["ranks      ", "all-reduce ring, in buckets of 23.8 MiB"],
                      "penstock simulate plan.yaml --cluster cluster.yaml"),
     "device.yaml": (["device     ", "  gemm ", "  float32 "], "--spec device.yaml"),
     "trace.json": (["step       ", "  F  ", "on 2 ranks"], "penstock compare "),

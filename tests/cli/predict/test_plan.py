@@ -219,6 +219,22 @@ def test_simulate_refuses_devices_that_the_cluster_has_not(tmp_path):
     assert "uses device 4" in done.stderr and "has 4" in done.stderr and "`devices`" in done.stderr
 
 
+@pytest.mark.parametrize("sums, written", [
+    ("", "{bucket: 25000000, overlap: true}"),
+    ("all_reduce: {bucket: 1MB, overlap: false}\n", "{bucket: 1000000, overlap: false}")],
+    ids=["default", "given"])
+def test_a_plan_sums_gradients_as_its_cluster_says(tmp_path, sums, written):
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text(f"penstock: cluster\nranks: 2\nlink: {{bandwidth: 1GB/s}}\n{sums}")
+    done = plan(tmp_path, make_profile(tmp_path, "pippy"), "--cluster", cluster, "--ranks", 2,
+                "--data-parallel", 2)
+    assert done.returncode == 0, done.stderr
+    path = tmp_path / "plan.yaml"
+    assert f"all_reduce: {written}\n" in path.read_text()
+    done = run(PENSTOCK, "simulate", path, "--json")
+    assert json.loads(done.stdout)["step_s"] == float(prediction(path, "step_s"))
+
+
 def test_takes_ranks_and_link_from_a_cluster(tmp_path):
     cluster = tmp_path / "cluster.yaml"
     cluster.write_text("penstock: cluster\nranks: 3\nmemory: 1GiB\n"

@@ -107,7 +107,7 @@ def test_operators_add_up_to_their_unit(measured):
 
 def test_measures_the_link_between_the_ranks(measured):
     links = measured[2]["links"]
-    assert [link["kind"] for link in links] == ["local"]
+    assert [link["kind"] for link in links] == ["local", "local-sum"]
     for link in links:
         assert link["latency_s"] > 0 or link["bandwidth_bytes_per_s"] > 0
         sizes = [sample["bytes"] for sample in link["samples"]]

@@ -39,6 +39,7 @@ const std::string plan_text =
     "stages:\n"
     "  - {rank: 0, begin: \"\", recompute: false}\n"
     "  - {rank: 1, begin: layers.4, recompute: true}\n"
+    "all_reduce: {bucket: 25000000, overlap: true}\n"
     "shared_parameters: {wte.weight: replicate}\n"
     "prediction: {step_s: 0.5, lower_bound_s: 0.4, bubble: 0.125, peak_memory_bytes: [100, 200]}\n";
 
@@ -103,6 +104,21 @@ TEST_F(PlanFile, IsWrittenAsItWasRead) {
   EXPECT_EQ(to_yaml(read(units), folder_.path() / "sub/plan.yaml"), units);
   const std::string program = changed_plan("schedule: 1f1b", "program: ../p.csv");
   EXPECT_EQ(to_yaml(read(program), folder_.path() / "sub/plan.yaml"), program);
+}
+
+TEST_F(PlanFile, GradientsAreSummedInBucketsBesideTheBackwardsUnlessItSaysOtherwise) {
+  const std::string given = "all_reduce: {bucket: 25000000, overlap: true}\n";
+  const auto sums = [&](const std::string& text) {
+    return read(changed_plan(given, text)).all_reduce;
+  };
+  EXPECT_EQ(sums(""), (GradientSums{25'000'000, true}));
+  EXPECT_EQ(sums("all_reduce: {}\n"), GradientSums{});
+  EXPECT_EQ(sums("all_reduce: {bucket: 4MiB}\n"), (GradientSums{4 << 20, true}));
+  EXPECT_EQ(sums("all_reduce: {overlap: false}\n"), (GradientSums{25'000'000, false}));
+  EXPECT_THAT(refusal(changed_plan(given, "all_reduce: {bucket: 0}\n")),
+              AllOf(HasSubstr("all_reduce.bucket: an empty bucket"), HasSubstr("as in 25MB")));
+  EXPECT_THAT(refusal(changed_plan(given, "all_reduce: {algorithm: ring}\n")),
+              HasSubstr("all_reduce.algorithm: unknown key"));
 }
 
 TEST_F(PlanFile, TheShortestPlanByHand) {
@@ -191,10 +207,10 @@ TEST_F(PlanFile, MistakesAreRefusedWithPlaceValueAndCure) {
        "Write"},
       {changed_plan("[100, 200]", "[100, -200]"), "prediction.peak_memory_bytes", "`-200` is not",
        "Write"},
-      {plan_text + "stages: []\n", "plan.yaml:23", "`stages` is given twice, first in line 18",
+      {plan_text + "stages: []\n", "plan.yaml:24", "`stages` is given twice, first in line 18",
        "Keep"},
       {changed_plan("stages:\n", "stages: &s\n"), "plan.yaml:18", "an anchor `&s`", "Remove"},
-      {plan_text + "cluter: 1\n", "plan.yaml:23: cluter", "unknown key", "Did you mean cluster?"},
+      {plan_text + "cluter: 1\n", "plan.yaml:24: cluter", "unknown key", "Did you mean cluster?"},
   };
   for (const Case& each : cases) {
     EXPECT_THAT(refusal(each.text),

@@ -262,8 +262,9 @@ TEST(CriticalPath, AnythingOnItThatTakesLongerMakesTheStepAsMuchLonger) {
 // The buckets of stage 0 queue behind those of stage 1; only what no backward hides is on the path.
 TEST(CriticalPath, EndsWithTheAllReducesThatRunBesideCompute) {
   const Program program = testing::rows("0F0 1F0 1B0 1REDUCE_GRAD 0B0 0REDUCE_GRAD 0OPT 1OPT");
-  StageCosts stage{.forward_s = 1, .backward_s = 4, .optimizer_s = 1, .reduce_s = 8};
-  stage.reduce_buckets = 4;
+  StageCosts stage{.forward_s = 1, .backward_s = 4, .optimizer_s = 1};
+  for (const double left_s : {3, 2, 1, 0})
+    stage.sums.push_back({.sum_s = 2, .left_of_backward_s = left_s});
   Costs costs;
   costs.stages = {stage, stage};
   costs.flows = {{0, 1, 0, 0}};

@@ -102,8 +102,8 @@ TEST_F(ClusterFile, NodesAreReadInOrder) {
   EXPECT_EQ(cluster.link.mode, SendMode::rendezvous);
   EXPECT_EQ(cluster.link.receive_depth, 4);
   EXPECT_EQ(cluster.all_reduce.algorithm, AllReduce::Algorithm::fastest);
-  EXPECT_EQ(cluster.all_reduce.bucket_bytes, 25'000'000);
-  EXPECT_TRUE(cluster.all_reduce.overlap);
+  EXPECT_EQ(cluster.all_reduce.sums.bucket_bytes, 25'000'000);
+  EXPECT_TRUE(cluster.all_reduce.sums.overlap);
   EXPECT_EQ(cluster.speed(7), 1);
   EXPECT_EQ(cluster.speed(8), 0.5);
 }

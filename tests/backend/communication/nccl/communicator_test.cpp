@@ -118,15 +118,21 @@ TEST(NcclCommunicator, SumsOverOverlappingGroups) {
   });
 }
 
-TEST(NcclCommunicator, SumsSeveralTensorsInOneCall) {
+TEST(NcclCommunicator, SumsGoOnBesideTheHostInTheOrderInWhichTheyBegan) {
   FakeRanks ranks(2, {});
   ranks.run([](Communicator& rank, FakeNccl& api) {
-    at::Tensor few = at::full({2}, rank.rank() + 1.0), many = at::full({3, 4}, rank.rank() + 2);
-    rank.all_reduce_each({few, many}, {0, 1});
+    rank.connect_sums({0, 1});
+    EXPECT_EQ(std::ranges::count(api.calls, "all_reduce 1 on 1"), 1);
+    const at::Tensor few = at::full({2}, rank.rank() + 1.0);
+    const at::Tensor many = at::full({3, 4}, rank.rank() + 2);
+    const auto first = rank.start_all_reduce(few, {0, 1});
+    const auto second = rank.start_all_reduce(many, {0, 1});
+    second->wait();
+    first->wait();
     EXPECT_TRUE(few.equal(at::full({2}, 3.0)));
     EXPECT_TRUE(many.equal(at::full({3, 4}, 5)));
-    EXPECT_EQ(std::ranges::count(api.calls, "all_reduce 1 on 1"), 1);
-    EXPECT_THROW(rank.all_reduce_each({few, many.t()}, {0, 1}), c10::Error);
+    EXPECT_EQ(std::ranges::count(api.calls, "all_reduce 1 on 1"), 3);
+    EXPECT_THROW(rank.start_all_reduce(many.t(), {0, 1}), c10::Error);
     rank.barrier();
   });
 }

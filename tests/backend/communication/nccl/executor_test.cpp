@@ -31,13 +31,11 @@ class Forwarding : public Communicator {
   std::unique_ptr<Transfer> receive(PeerChannel channel, at::Tensor& tensor, int tag) override {
     return inner().receive(channel, tensor, tag);
   }
-  void all_reduce(at::Tensor& tensor, const std::vector<int>& ranks) override {
-    inner().all_reduce(tensor, ranks);
+  std::unique_ptr<Transfer> start_all_reduce(const at::Tensor& tensor,
+                                             const std::vector<int>& ranks) override {
+    return inner().start_all_reduce(tensor, ranks);
   }
-  void all_reduce_each(const std::vector<at::Tensor>& tensors,
-                       const std::vector<int>& ranks) override {
-    inner().all_reduce_each(tensors, ranks);
-  }
+  void connect_sums(const std::vector<int>& ranks) override { inner().connect_sums(ranks); }
   void barrier() override { inner().barrier(); }
   void synchronise() override { inner().synchronise(); }
   bool receives_spin() const override { return inner().receives_spin(); }

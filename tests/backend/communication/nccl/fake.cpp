@@ -147,25 +147,17 @@ NcclApi::Status FakeNccl::receive(Comm comm, void* data, size_t bytes, int peer,
 }
 
 /// Adds in ascending order of the members: the same bits as between threads.
-NcclApi::Status FakeNccl::all_reduce(Comm comm, const std::vector<Numbers>& sums, Stream stream) {
+NcclApi::Status FakeNccl::all_reduce(Comm comm, const Numbers& numbers, Stream stream) {
   auto* const own = static_cast<FakeComm*>(comm);
-  std::vector<at::Tensor> tensors;
-  tensors.reserve(sums.size());
-  for (const auto& [data, count, type] : sums)
-    tensors.push_back(at::from_blob(data, {static_cast<int64_t>(count)}, type));
-  return enqueue("all_reduce", comm, stream, [this, own, tensors, number = own->sums++] {
+  const at::Tensor tensor =
+      at::from_blob(numbers.data, {static_cast<int64_t>(numbers.count)}, numbers.type);
+  return enqueue("all_reduce", comm, stream, [this, own, tensor, number = own->sums++] {
     auto& parts = own->group->sums[number];
-    if (!parts.contains(own->rank)) {
-      for (const at::Tensor& tensor : tensors) parts[own->rank].push_back(tensor.clone());
-      world_->changed.notify_all();
-    }
+    if (parts.try_emplace(own->rank, tensor.clone()).second) world_->changed.notify_all();
     if (static_cast<int>(parts.size()) < own->group->size) return false;
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      at::Tensor sum = parts.begin()->second.at(i).clone();
-      for (auto part = std::next(parts.begin()); part != parts.end(); ++part)
-        sum.add_(part->second.at(i));
-      at::Tensor(tensors[i]).copy_(sum);
-    }
+    at::Tensor sum = parts.begin()->second.clone();
+    for (auto part = std::next(parts.begin()); part != parts.end(); ++part) sum.add_(part->second);
+    at::Tensor(tensor).copy_(sum);
     return true;
   });
 }

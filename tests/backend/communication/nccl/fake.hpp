@@ -47,9 +47,9 @@ class FakeWorld {
   struct Group {
     int size = 0;
     std::set<int> joined;
-    bool lost = false;                                           // a member has left
-    std::map<std::pair<int, int>, std::deque<Letter>> mail;      // from, to
-    std::map<int, std::map<int, std::vector<at::Tensor>>> sums;  // by number: parts by member
+    bool lost = false;                                       // a member has left
+    std::map<std::pair<int, int>, std::deque<Letter>> mail;  // from, to
+    std::map<int, std::map<int, at::Tensor>> sums;           // by number: parts by member
   };
   std::mutex mutex;
   std::condition_variable changed;
@@ -76,7 +76,7 @@ class FakeNccl : public NcclApi {
   Status init(Comm& comm, int size, int rank, const std::string& id, int max_ctas) override;
   Status send(Comm comm, const void* data, size_t bytes, int peer, Stream stream) override;
   Status receive(Comm comm, void* data, size_t bytes, int peer, Stream stream) override;
-  Status all_reduce(Comm comm, const std::vector<Numbers>& sums, Stream stream) override;
+  Status all_reduce(Comm comm, const Numbers& numbers, Stream stream) override;
   Status status(Comm comm) override;
   std::string last_error(Comm comm) override;
   void abort(const std::vector<Comm>& comms, double timeout_s) noexcept override;

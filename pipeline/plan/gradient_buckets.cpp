@@ -1,0 +1,190 @@
+#include "pipeline/plan/gradient_buckets.hpp"
+
+#include <algorithm>
+#include <compare>
+#include <functional>
+#include <map>
+
+#include "pipeline/job/parameters.hpp"
+#include "pipeline/plan/sharing.hpp"
+
+namespace penstock {
+
+namespace {
+
+struct Gradient {
+  int tensor = 0;
+  OperatorId first_use = 0;
+};
+
+/// The stages whose ranks sum the gradient of a tensor, ascending.
+struct SummingStages {
+  std::vector<int> stages;
+  bool transmitted = false;  // to the first of them, by ranks that do not sum
+};
+
+/// Of the tensors that stages of `rank` hold.
+std::map<int, SummingStages> summing_stages(const Slicing& slicing,
+                                            const std::vector<int>& rank_of_stage,
+                                            const std::set<int>& trained, int rank) {
+  std::map<int, SummingStages> result;
+  for (size_t stage = 0; stage < slicing.stages.size(); ++stage) {
+    if (rank_of_stage[stage] != rank) continue;
+    for (const int tensor : slicing.stages[stage].tensors) {
+      if (trained.contains(tensor)) result[tensor] = {{static_cast<int>(stage)}};
+    }
+  }
+  for (const Slicing::Shared& shared : slicing.shared) {
+    const auto found = result.find(shared.tensor);
+    if (found == result.end()) continue;
+    found->second = {shared.stages, shared.transmitted};
+    if (shared.transmitted) found->second.stages.resize(1);
+  }
+  return result;
+}
+
+/// The first operator of a stage that uses each tensor with data: what is computed from parameters
+/// alone passes their gradients on.
+class FirstUses {
+ public:
+  FirstUses(const Graph& model, const Slicing& slicing) : model_(model), slicing_(slicing) {}
+
+  /// Of any of these stages; 0 where none uses it so.
+  OperatorId of(int tensor, const std::vector<int>& stages) {
+    OperatorId first = static_cast<OperatorId>(model_.operators.size());
+    for (const int stage : stages) {
+      const auto& uses = of_stage(stage);
+      const auto found = uses.find(tensor);
+      first = std::min(first, found == uses.end() ? 0 : found->second);
+    }
+    return first;
+  }
+
+ private:
+  const std::map<int, OperatorId>& of_stage(int stage) {
+    const auto [known, added] = known_.try_emplace(stage);
+    if (added) find(stage, known->second);
+    return known->second;
+  }
+
+  void find(int stage, std::map<int, OperatorId>& uses) {
+    std::map<ValueId, std::set<int>> from;  // of values made of parameters: which
+    for (const OperatorId id : slicing_.stages[static_cast<size_t>(stage)].operators) {
+      const Operator& op = model_.operators[static_cast<size_t>(id)];
+      std::set<int> read;
+      bool alone = true;
+      for (const ValueId value : op.reads()) {
+        const int tensor = model_.values[static_cast<size_t>(value)].tensor;
+        const auto made = from.find(value);
+        if (tensor >= 0) read.insert(tensor);
+        if (made != from.end()) read.insert(made->second.begin(), made->second.end());
+        alone &= tensor >= 0 || made != from.end();
+      }
+      for (const ValueId output : op.outputs) {
+        if (alone && output >= 0 && !read.empty()) from[output] = read;
+      }
+      for (const int tensor : read) {
+        if (!alone) uses.try_emplace(tensor, id);
+      }
+    }
+  }
+
+  const Graph& model_;
+  const Slicing& slicing_;
+  std::map<int, std::map<int, OperatorId>> known_;
+};
+
+DType gradient_type(const Job& job, const StoredTensor& tensor) {
+  return has_master(job, tensor) ? DType::float32 : tensor.dtype;
+}
+
+/// Fills buckets like `like` with the gradients, which are in order.
+void fill(const GradientBucket& like, const std::vector<Gradient>& gradients, const Plan& plan,
+          const Graph& model, std::vector<GradientBucket>& buckets) {
+  std::map<DType, size_t> open;
+  for (const auto& [tensor, first_use] : gradients) {
+    const StoredTensor& stored = model.tensors[static_cast<size_t>(tensor)];
+    const DType dtype = gradient_type(plan.job, stored);
+    const auto [at, added] = open.try_emplace(dtype, buckets.size());
+    if (added) {
+      buckets.push_back(like);
+      buckets.back().dtype = dtype;
+    }
+    GradientBucket& bucket = buckets[at->second];
+    bucket.tensors.push_back(tensor);
+    bucket.bytes += gradient_bytes(plan.job, stored);
+    bucket.first_use = first_use;
+    if (bucket.bytes >= plan.all_reduce.bucket_bytes) open.erase(at);
+  }
+}
+
+/// What the gradients of a bucket have in common, in the order of buckets.
+struct BucketKind {
+  bool shared = false;
+  int before = 0;            // the last stage that holds them, negative
+  std::vector<int> holders;  // ranks of one pipeline
+  std::vector<int> stages;   // of the rank; empty where shared
+  auto operator<=>(const BucketKind&) const = default;
+};
+
+/// Of a tensor that the rank holds and sums.
+BucketKind kind_of(const SummingStages& summing, const std::vector<int>& rank_of_stage, int rank) {
+  std::set<int> holders;
+  BucketKind kind;
+  for (const int stage : summing.stages) {
+    const int holder = rank_of_stage[static_cast<size_t>(stage)];
+    holders.insert(holder);
+    if (holder == rank) kind.stages.push_back(stage);
+  }
+  kind.holders.assign(holders.begin(), holders.end());
+  kind.shared = summing.transmitted || holders.size() > 1;
+  kind.before = -(kind.shared || kind.stages.empty() ? summing.stages : kind.stages).back();
+  if (kind.shared) kind.stages.clear();
+  return kind;
+}
+
+std::vector<int> ranks_of_replicas(const std::vector<int>& holders, const Plan& plan, int ranks) {
+  std::vector<int> all;
+  for (int replica = 0; replica < plan.data_parallel; ++replica) {
+    for (const int holder : holders) all.push_back(replica * ranks + holder);
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<GradientBucket> gradient_buckets(const Plan& plan, const Graph& model,
+                                             const Slicing& slicing, const std::set<int>& trained,
+                                             int rank) {
+  const std::vector<int> rank_of_stage = ranks_of_stages(plan);
+  const int ranks = plan.ranks(), own = rank % ranks;
+  FirstUses first_uses(model, slicing);
+  std::map<BucketKind, std::vector<Gradient>> groups;
+  for (const auto& [tensor, summing] : summing_stages(slicing, rank_of_stage, trained, own)) {
+    const BucketKind kind = kind_of(summing, rank_of_stage, own);
+    const bool sums = std::ranges::binary_search(kind.holders, own);
+    if (!sums || kind.holders.size() * static_cast<size_t>(plan.data_parallel) < 2) continue;
+    // Ranks of one pipeline that share parameters order these alike: their own stages differ.
+    groups[kind].push_back({tensor, kind.shared ? 0 : first_uses.of(tensor, kind.stages)});
+  }
+  std::vector<GradientBucket> buckets;
+  for (auto& [kind, gradients] : groups) {
+    std::ranges::stable_sort(gradients, std::greater{}, &Gradient::first_use);
+    fill({.ranks = ranks_of_replicas(kind.holders, plan, ranks),
+          .stages = kind.stages,
+          .tensors = {},
+          .shared = kind.shared},
+         gradients, plan, model, buckets);
+  }
+  return buckets;
+}
+
+std::set<int> trainable_tensors(const Graph& model) {
+  std::set<int> tensors;
+  for (size_t tensor = 0; tensor < model.tensors.size(); ++tensor) {
+    if (model.tensors[tensor].requires_grad) tensors.insert(static_cast<int>(tensor));
+  }
+  return tensors;
+}
+
+}  // namespace penstock
