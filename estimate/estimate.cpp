@@ -63,17 +63,17 @@ class Estimator {
   MicrobatchCosts costs(int64_t microbatch) const {
     MicrobatchCosts costs;
     costs.microbatch = microbatch;
-    const auto held = held_bytes(model_, units_, job_.loss, microbatch, cuda(),
-                                 job_.precision == Precision::bf16);
+    const EstimatedMemory memory = memory_of(model_, job_.loss, microbatch, cuda(),
+                                             job_.precision == Precision::bf16);
     for (OperatorId id = 0; id < model_.operators(); ++id)
-      costs.operators.push_back(operator_cost(id, microbatch, held[static_cast<size_t>(id)]));
+      costs.operators.push_back(operator_cost(id, microbatch, memory));
     add_loss(costs);
     for (const Unit& unit : units_) {
       UnitCost& cost = costs.units.emplace_back();
       cost.label = unit.label, cost.begin = unit.begin, cost.end = unit.end;
       for (int id = unit.begin; id < unit.end; ++id)
         add(cost.times, costs.operators[static_cast<size_t>(id)].times);
-      cost.held = held_bytes_of(model_, unit, held, microbatch);
+      cost.held = held_bytes_of(model_, unit, memory.held, microbatch);
     }
     return costs;
   }
@@ -97,7 +97,8 @@ class Estimator {
     info.details["launch_s"] = fmt::format("{:.4g}", device_.launch_s);
   }
 
-  OperatorCost operator_cost(OperatorId id, int64_t microbatch, const HeldBytes& held) const {
+  OperatorCost operator_cost(OperatorId id, int64_t microbatch,
+                             const EstimatedMemory& memory) const {
     const Operator& op = model_.op(id);
     return {.name = op.name,
             .target = full_name(op),
@@ -105,7 +106,8 @@ class Estimator {
             .flops = forward_flops(model_.graph(), op, microbatch),
             .bytes = forward_bytes(model_.graph(), op, microbatch),
             .times = times_of(device_, work_of(model_, op, microbatch, cuda())),
-            .held = held};
+            .held = memory.held[static_cast<size_t>(id)],
+            .values = memory.values[static_cast<size_t>(id)]};
   }
 
   /// The loss; its backward is part of the operator that makes the model's first output.
@@ -141,8 +143,7 @@ class Estimator {
     for (size_t unit = 0; unit < units_.size(); ++unit) {
       const HeldBytes& held = costs.units[unit].held;
       const int64_t bytes = device_.reserved_bytes + state_bytes(units_[unit]) +
-                            held.after_forward +
-                            std::max(held.transient_forward, held.transient_backward);
+                            held.forward.then(held.backward).peak;
       if (bytes > largest.second) largest = {unit, bytes};
     }
     return largest;

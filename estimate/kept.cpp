@@ -23,6 +23,7 @@ void KeptMemory::enter(OperatorId id, int64_t batch, bool cuda) {
   const SavedForBackward saved = saved_for_backward(model_, op, batch, cuda);
   Kept& kept = kept_.emplace_back();
   kept.own_bytes = saved.own_bytes;
+  kept.values = saved.values;
   for (const ValueId value : saved.values) {
     const ValueId root = model_.root(value);
     if (!model_.counts(root) || std::ranges::find(kept.roots, root) != kept.roots.end()) continue;
@@ -38,6 +39,7 @@ void KeptMemory::enter_loss(Loss loss, int64_t batch) {
   loss_bytes_ = saved_by_loss(model_, loss, batch);
   const ValueId root = model_.root(input);
   const bool keeps_output = loss == Loss::mse || loss == Loss::bce_with_logits;
+  loss_keeps_output_ = keeps_output;
   if (keeps_output && model_.counts(root) && !is_kept(root))
     first_keeper_[static_cast<size_t>(root)] = model_.operators();
 }

@@ -16,6 +16,7 @@ class KeptMemory {
 
   /// Memory that one operator keeps: of values, each once, and bytes of its own beside them.
   struct Kept {
+    std::vector<ValueId> values;  // read or produced, whatever memory they lie in
     std::vector<ValueId> roots;
     int64_t own_bytes = 0;
   };
@@ -31,6 +32,8 @@ class KeptMemory {
 
   /// Bytes that the loss keeps itself, where this operator makes the model's first output; or 0.
   int64_t loss_bytes(OperatorId id) const { return id == loss_operator_ ? loss_bytes_ : 0; }
+  /// Does the loss keep the model's first output?
+  bool loss_keeps_output() const { return loss_keeps_output_; }
   bool makes_loss(OperatorId id) const { return id == loss_operator_; }
 
  private:
@@ -42,6 +45,7 @@ class KeptMemory {
   std::vector<OperatorId> first_keeper_, last_reader_;  // by root
   OperatorId loss_operator_ = -1;
   int64_t loss_bytes_ = 0;
+  bool loss_keeps_output_ = false;
 };
 
 }  // namespace penstock

@@ -10,16 +10,19 @@
 
 namespace penstock {
 
-/// One entry per operator. After F: values that some backward keeps, each where it is produced, and
-/// what the operator keeps beside values. After I: what operators with parameters keep, and the
-/// gradients of their results, each at the first of those operators that needs it (the last to run
-/// its W). Transients: the peak that a unit's F or B needs while the operator runs, above the
-/// larger of what it holds before and after; gradients that are passed on unchanged count once.
-std::vector<HeldBytes> held_bytes(const EstimateModel& model, const std::vector<Unit>& units,
-                                  Loss loss, int64_t batch, bool cuda, bool float32_loss = false);
+/// One entry per operator.
+struct EstimatedMemory {
+  std::vector<HeldBytes> held;
+  std::vector<ValueMemory> values;
+};
 
-/// The bytes of a unit: sums over its operators, the largest of their transients, and of the values
-/// that it produces those that later units use.
+/// I does what B does but for what operators with parameters keep, and the gradients of their
+/// results, which W frees at the first of those operators that needs it (the last to run its W).
+EstimatedMemory memory_of(const EstimateModel& model, Loss loss, int64_t batch, bool cuda,
+                          bool float32_loss = false);
+
+/// The bytes of a unit: those of its operators in a row, and of the values that it produces those
+/// that later units use.
 HeldBytes held_bytes_of(const EstimateModel& model, const Unit& unit,
                         const std::vector<HeldBytes>& operators, int64_t batch);
 

@@ -1,22 +1,25 @@
-// Transient memory: what a unit needs only while it runs.
+// The bytes held while the whole model runs forward and back, operator by operator.
 #pragma once
 
 #include <vector>
 
 #include "estimate/kept.hpp"
-#include "graph/cuts/cuts.hpp"
+#include "pipeline/profile/profile.hpp"
 
 namespace penstock {
 
-/// For each operator of a unit the bytes that the unit has while the operator runs, above the
-/// larger of what it holds before and after its F (values are dropped after their last reader).
-std::vector<int64_t> forward_transients(const EstimateModel& model, const KeptMemory& kept,
-                                        const Unit& unit, int64_t batch);
+/// What each operator does to the bytes held in F: values are dropped after their last reader,
+/// unless somebody keeps them.
+std::vector<MemoryChange> forward_changes(const EstimateModel& model, const KeptMemory& kept,
+                                          int64_t batch);
 
-/// The same for its B, from the last operator to the first: gradients come into being and, handed
-/// on unchanged, count once; what an operator kept is freed with the first operator that keeps it;
+/// The same in B, from the last operator to the first: gradients come into being and, handed on
+/// unchanged, count once; what an operator kept is freed with the first operator that keeps it;
 /// gradients of parameters last until they are added to the stored ones.
-std::vector<int64_t> backward_transients(const EstimateModel& model, const KeptMemory& kept,
-                                         const Unit& unit, Loss loss, int64_t batch);
+std::vector<MemoryChange> backward_changes(const EstimateModel& model, const KeptMemory& kept,
+                                           Loss loss, int64_t batch);
+
+/// Bytes of the gradients of an operator's parameters.
+int64_t weight_gradient_bytes(const EstimateModel& model, const Operator& op, int64_t batch);
 
 }  // namespace penstock

@@ -1,8 +1,7 @@
 #include "backend/profiler/assemble.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <span>
+#include <utility>
 
 #include "backend/profiler/grouping.hpp"
 #include "graph/operators/facts.hpp"
@@ -10,14 +9,6 @@
 
 namespace penstock::profiler {
 namespace {
-
-/// Parts of `total` in proportion to each stage's measurement.
-std::vector<int64_t> apportion(int64_t total, std::span<const StageCost> parts,
-                               int64_t MeasuredBytes::*bytes) {
-  std::vector<double> measured;
-  for (const StageCost& part : parts) measured.push_back(static_cast<double>(part.bytes.*bytes));
-  return profiler::apportion(std::max<int64_t>(total, 0), measured);
-}
 
 /// Bytes that operators [begin, end) produce and operators from `end` on read, or the model
 /// returns.
@@ -47,39 +38,19 @@ OperatorCost describe(const Division& division, OperatorId id, int64_t batch) {
   return cost;
 }
 
-/// Divides a group's measurements among its operators. Its last operator, the one that takes time,
-/// has all of the transients, which are peaks, not sums.
+/// Divides a group's times among its operators.
 void share_out(const Division& division, OperatorId begin, OperatorId end, const StageCost& group,
                int64_t batch, std::vector<OperatorCost>& operators) {
   const auto shares = weights(division.graph, division.analysis, begin, end, batch);
   double sum = 0;
   for (const double share : shares) sum += share;
-  const auto forward = profiler::apportion(group.bytes.after_forward, shares);
-  const auto input = profiler::apportion(group.bytes.after_input, shares);
   for (OperatorId op = begin; op < end; ++op) {
     const size_t i = op - begin;
     const double share = sum > 0 ? shares[i] / sum : (i == 0 ? 1 : 0);
     OperatorCost cost = describe(division, op, batch);
     const Factor part{share, share};
     cost.times = scaled(group.times, {part, part, part, part});
-    cost.held.after_forward = forward[i];
-    cost.held.after_input = input[i];
-    if (share > 0) {
-      cost.held.transient_forward = group.bytes.transient_forward;
-      cost.held.transient_backward = group.bytes.transient_backward;
-    }
     operators.push_back(std::move(cost));
-  }
-}
-
-/// Scales the transients of a unit's groups so that their maximum is the unit's, which also holds
-/// the values between its operators.
-void scale_transients(std::vector<StageCost>& groups, int64_t unit, int64_t MeasuredBytes::*bytes) {
-  int64_t max_bytes = 0;
-  for (const StageCost& group : groups) max_bytes = std::max(max_bytes, group.bytes.*bytes);
-  for (StageCost& group : groups) {
-    int64_t& own = group.bytes.*bytes;
-    own = own == max_bytes ? unit : std::llround(double(own) / double(max_bytes) * double(unit));
   }
 }
 
@@ -88,14 +59,8 @@ void add_operators(const Division& division, const UnitCost& unit,
                    std::span<const StageCost> measured, size_t first, MicrobatchCosts& costs) {
   std::vector<StageCost> groups(measured.begin(), measured.end());
   const ScaleFactors to_unit = scale_factors(unit.times, groups);
-  const auto forward = apportion(unit.held.after_forward, measured, &MeasuredBytes::after_forward);
-  const auto input = apportion(unit.held.after_input, measured, &MeasuredBytes::after_input);
-  scale_transients(groups, unit.held.transient_forward, &MeasuredBytes::transient_forward);
-  scale_transients(groups, unit.held.transient_backward, &MeasuredBytes::transient_backward);
   for (size_t g = 0; g < groups.size(); ++g) {
     groups[g].times = scaled(groups[g].times, to_unit);
-    groups[g].bytes.after_forward = forward[g];
-    groups[g].bytes.after_input = input[g];
     const OperatorId end = g + 1 < groups.size() ? division.groups[first + g + 1] : unit.end;
     share_out(division, division.groups[first + g], end, groups[g], costs.microbatch,
               costs.operators);
@@ -103,6 +68,21 @@ void add_operators(const Division& division, const UnitCost& unit,
 }
 
 }  // namespace
+
+void add_memory(const MemoryTrace& memory, MicrobatchCosts& costs) {
+  for (size_t op = 0; op < costs.operators.size(); ++op) {
+    OperatorCost& cost = costs.operators[op];
+    const int64_t output = std::exchange(cost.held, memory.held()[op]).output;
+    cost.held.output = output;
+    cost.values = memory.values()[op];
+  }
+  for (UnitCost& unit : costs.units) {
+    HeldSums sums;
+    for (OperatorId op = unit.begin; op < unit.end; ++op) sums.add(costs.operators[op].held);
+    unit.held = {unit.held.output, sums.forward, sums.backward, sums.backward_input,
+                 sums.backward_weight};
+  }
+}
 
 ScaleFactors scale_factors(const ActionTimes& whole, const std::vector<StageCost>& parts) {
   const auto factor = [&](Measured ActionTimes::*action) {
@@ -129,8 +109,6 @@ MicrobatchCosts assemble(const Division& division, int64_t microbatch, const Sta
   MicrobatchCosts costs{.microbatch = microbatch};
   const auto consumers = division.graph.consumers();
   const ScaleFactors to_whole = scale_factors(whole.times, units);
-  const auto forward = apportion(whole.bytes.after_forward, units, &MeasuredBytes::after_forward);
-  const auto input = apportion(whole.bytes.after_input, units, &MeasuredBytes::after_input);
   size_t group = 0;
   for (size_t u = 0; u < units.size(); ++u) {
     const Unit& unit = division.units[u];
@@ -138,12 +116,8 @@ MicrobatchCosts assemble(const Division& division, int64_t microbatch, const Sta
                   .begin = unit.begin,
                   .end = unit.end,
                   .times = scaled(units[u].times, to_whole)};
-    cost.held = {
-        .output = output_bytes(division.graph, consumers, unit.begin, unit.end, microbatch),
-        .after_forward = forward[u],
-        .after_input = input[u],
-        .transient_forward = units[u].bytes.transient_forward,
-        .transient_backward = units[u].bytes.transient_backward};
+    cost.held.output =
+        output_bytes(division.graph, consumers, unit.begin, unit.end, microbatch);
     const size_t first = group;
     while (group < groups.size() && division.groups[group] < unit.end) ++group;
     add_operators(division, cost, std::span(groups).subspan(first, group - first), first, costs);

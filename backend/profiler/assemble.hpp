@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "backend/profiler/memory_trace.hpp"
 #include "backend/profiler/samples.hpp"
 #include "backend/profiler/timing/statistics.hpp"
 #include "graph/cuts/cuts.hpp"
@@ -27,10 +28,12 @@ struct Division {
   const std::vector<OperatorId>& groups;  // first operators; every unit begins a group
 };
 
-/// Costs of units and operators. Mean times of device and host add up: units to the whole, a unit's
-/// operators to the unit (to rounding); so do, exactly, the bytes held. The largest transient of a
-/// unit's operators is the unit's.
+/// Costs of units and operators, without bytes held. Mean times of device and host add up: units to
+/// the whole, a unit's operators to the unit (to rounding).
 MicrobatchCosts assemble(const Division& division, int64_t microbatch, const StageCost& whole,
                          const std::vector<StageCost>& units, const std::vector<StageCost>& groups);
+
+/// Adds what was traced of operators; a unit's bytes are those of its operators in a row.
+void add_memory(const MemoryTrace& memory, MicrobatchCosts& costs);
 
 }  // namespace penstock::profiler

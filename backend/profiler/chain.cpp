@@ -2,32 +2,27 @@
 
 #include <algorithm>
 #include <set>
+#include <stdexcept>
 #include <utility>
 
 #include "backend/stage/make_stage.hpp"
 
 namespace penstock::profiler {
 
-/// Runs `action` between two readings of clock and memory; `seconds` is set when the run ends.
 template <class F>
-Chain::Level Chain::observe(Seconds& seconds, F&& action) {
-  device_.reset_peak();
-  Level level{.before = device_.held_bytes()};
+void Chain::observe(Seconds& seconds, MemoryChange HeldBytes::*bytes, F&& action) {
+  if (memory_ != nullptr) memory_->begin(bytes);
   watch_.time(seconds, action);
-  level.after = device_.held_bytes();
-  level.transient = device_.peak_bytes() - std::max(level.before, level.after);
-  return level;
+  if (memory_ != nullptr) memory_->end();
 }
 
 Chain::Chain(const Graph& graph, const Analysis& analysis, const std::vector<OperatorId>& begins,
              TensorStore& store, Loss loss, ComputeDevice& device)
-    : device_(device),
-      watch_(device),
+    : watch_(device),
       slicing_(
           slice(graph, analysis, interval_stages(graph, begins), static_cast<int>(begins.size()))),
       received_(begins.size()),
       sent_(begins.size()),
-      stage_of_value_(graph.values.size(), -1),
       consumers_(graph.values.size(), 0) {
   for (int i = 0; i < static_cast<int>(begins.size()); ++i) {
     stages_.push_back(make_stage(graph, analysis, slicing_, i, store, loss));
@@ -36,7 +31,6 @@ Chain::Chain(const Graph& graph, const Analysis& analysis, const std::vector<Ope
   for (const StageEdge& edge : slicing_.edges) {
     for (const Crossing& crossing : edge.values) {
       received_[edge.consumer].push_back(crossing.value);
-      stage_of_value_[crossing.value] = edge.producer;
       ++consumers_[crossing.value];
       if (crossing.carries_gradient && with_gradient.insert(crossing.value).second) {
         sent_[edge.producer].push_back(crossing.value);
@@ -53,9 +47,7 @@ int Chain::loss_stage() const {
 
 ChainRun Chain::run(const Batch& batch, const StepContext& context, bool split, bool traced) {
   watch_.begin(traced);
-  ChainRun run{.times = std::vector<MeasuredTimes>(stages_.size()),
-               .bytes = std::vector<MeasuredBytes>(stages_.size()),
-               .traced = watch_.traced()};
+  ChainRun run{.times = std::vector<MeasuredTimes>(stages_.size()), .traced = watch_.traced()};
   forward(batch, context, run);
   backward(run, split);
   if (split) backward_weight(run);
@@ -64,6 +56,20 @@ ChainRun Chain::run(const Batch& batch, const StepContext& context, bool split, 
   run.recorded = watch_.recorded();
   if (loss_.defined()) run.loss = std::exchange(loss_, {}).item<double>();
   return run;
+}
+
+void Chain::trace_memory(const Batch& batch, StepContext context, bool split,
+                         MemoryTrace& memory) {
+  if (stages() > 1) throw std::logic_error("the memory of several stages is not traced");
+  memory_ = &memory;
+  context.observer = &memory;
+  try {
+    run(batch, context, split);
+  } catch (...) {
+    memory_ = nullptr;
+    throw;
+  }
+  memory_ = nullptr;
 }
 
 void Chain::reset() {
@@ -80,21 +86,16 @@ void Chain::forward(const Batch& batch, const StepContext& context, ChainRun& ru
       inputs[value] = batch.inputs.at(value);
     for (const ValueId value : received_[s]) inputs[value] = live.at(value);
     Stage::Forward result;
-    const Level level = observe(run.times[s].forward, [&] {
+    observe(run.times[s].forward, &HeldBytes::forward, [&] {
       result = stages_[s]->forward(
           0, inputs, stages_[s]->needs_target() ? batch.target : std::nullopt, context);
     });
     inputs.clear();
-    run.bytes[s].after_forward = level.after - level.before;
-    run.bytes[s].transient_forward = level.transient;
     if (result.loss) loss_ = *result.loss;
     live.merge(result.sent);
     // After its last reader a value stays only where a stage keeps it for the backward.
     for (const ValueId value : received_[s]) {
-      if (--uses[value] > 0) continue;
-      const int64_t before = device_.held_bytes();
-      live.erase(value);
-      run.bytes[stage_of_value_[value]].after_forward -= before - device_.held_bytes();
+      if (--uses[value] == 0) live.erase(value);
     }
   }
 }
@@ -114,11 +115,11 @@ void Chain::backward(ChainRun& run, bool split) {
     const Values gradients = gradients_of(s, pending);
     Values inputs;
     Seconds& seconds = split ? run.times[s].backward_input : run.times[s].backward;
-    const Level level = observe(seconds, [&] {
+    const auto bytes = split ? &HeldBytes::backward_input : &HeldBytes::backward;
+    observe(seconds, bytes, [&] {
       inputs =
           split ? stages_[s]->backward_input(0, gradients) : stages_[s]->backward(0, gradients);
     });
-    run.bytes[s].transient_backward = level.transient;
     for (auto& [value, gradient] : inputs) {
       const auto [place, fresh] = pending.try_emplace(value, gradient);
       if (!fresh) place->second = place->second + gradient;
@@ -128,10 +129,8 @@ void Chain::backward(ChainRun& run, bool split) {
 
 void Chain::backward_weight(ChainRun& run) {
   for (int s = stages() - 1; s >= 0; --s) {
-    const Level level =
-        observe(run.times[s].backward_weight, [&] { stages_[s]->backward_weight(0); });
-    run.bytes[s].after_input = level.before - level.after;
-    run.bytes[s].transient_backward = std::max(run.bytes[s].transient_backward, level.transient);
+    observe(run.times[s].backward_weight, &HeldBytes::backward_weight,
+            [&] { stages_[s]->backward_weight(0); });
   }
 }
 

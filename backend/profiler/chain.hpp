@@ -1,7 +1,7 @@
 // The whole model as a chain of stages in one process, run in training order (F of all, then B in
-// reverse, or I in reverse and then W in reverse) and measured stage by stage: time by the clock
-// (on a GPU: by events, or by the device's records of its kernels), memory by its counter. A chain
-// of one stage is the whole model.
+// reverse, or I in reverse and then W in reverse) and timed stage by stage: by the clock (on a GPU:
+// by events, or by the device's records of its kernels). A chain of one stage is the whole model,
+// whose memory can be traced.
 #pragma once
 
 #include <memory>
@@ -9,6 +9,7 @@
 
 #include "backend/device/device.hpp"
 #include "backend/profiler/batch.hpp"
+#include "backend/profiler/memory_trace.hpp"
 #include "backend/profiler/timing/stopwatch.hpp"
 #include "backend/stage/recipe/store.hpp"
 #include "backend/stage/stage.hpp"
@@ -22,18 +23,9 @@ struct MeasuredTimes {
   Seconds forward, backward, backward_input, backward_weight;
 };
 
-/// Bytes that one microbatch holds in one stage (as pipeline/profile/profile.hpp says).
-struct MeasuredBytes {
-  int64_t after_forward = 0;  // allocated by F and still held when all stages have run F
-  int64_t after_input = 0;    // freed by W
-  int64_t transient_forward = 0,
-          transient_backward = 0;  // peak above the larger of those before and after
-};
-
 /// One microbatch in all stages.
 struct ChainRun {
   std::vector<MeasuredTimes> times;
-  std::vector<MeasuredBytes> bytes;
   double loss = 0;
   bool traced = false;    // the device recorded its kernels, which slows its host
   bool recorded = false;  // and the times are by its records
@@ -49,6 +41,8 @@ class Chain {
   /// are by the device's records, where it has them. Adds gradients to the store. Throws as stages
   /// do.
   ChainRun run(const Batch& batch, const StepContext& context, bool split, bool traced = false);
+  /// The same of a chain of one stage, with its memory: of F, and of B or of I and W.
+  void trace_memory(const Batch& batch, StepContext context, bool split, MemoryTrace& memory);
 
   /// Recovers from a run that failed.
   void reset();
@@ -61,24 +55,20 @@ class Chain {
   int loss_stage() const;
 
  private:
-  /// Bytes held before and after an action, and its peak above both.
-  struct Level {
-    int64_t before = 0, after = 0, transient = 0;
-  };
+  /// Runs `action` between two readings of the clock; `seconds` is set when the run ends.
   template <class F>
-  Level observe(Seconds& seconds, F&& action);
+  void observe(Seconds& seconds, MemoryChange HeldBytes::*bytes, F&& action);
   void forward(const Batch& batch, const StepContext& context, ChainRun& run);
   void backward(ChainRun& run, bool split);
   void backward_weight(ChainRun& run);
   Values gradients_of(int stage, Values& pending) const;
 
-  ComputeDevice& device_;
   Stopwatch watch_;
+  MemoryTrace* memory_ = nullptr;  // of the current run, where it is traced
   Slicing slicing_;
   std::vector<std::unique_ptr<Stage>> stages_;
   std::vector<std::vector<ValueId>> received_;  // per stage: values from earlier stages
   std::vector<std::vector<ValueId>> sent_;      // per stage: values that carry a gradient back
-  std::vector<int> stage_of_value_;             // producer of a value that crosses, else -1
   at::Tensor loss_;                             // of the current run
   std::vector<int> consumers_;                  // stages that receive a value
 };

@@ -4,6 +4,7 @@
 
 #include "backend/profiler/constants.hpp"
 #include "backend/profiler/timing/agree.hpp"
+#include "backend/profiler/timing/budget.hpp"
 #include "backend/profiler/timing/clock.hpp"
 #include "backend/profiler/timing/statistics.hpp"
 
@@ -43,6 +44,7 @@ class Rounds {
       : subject_(subject),
         microbatch_(microbatch),
         batch_(subject.batches.read(0, microbatch)),
+        memory_(subject.graph, subject.device),
         whole_(1),
         units_(subject.by_unit.stages()),
         groups_(subject.by_group.stages()) {}
@@ -69,8 +71,16 @@ class Rounds {
       chain->run(batch_, subject_.context(microbatch_, repetition_++), false);
     }
   }
+  /// Allocation is the same in every repetition.
+  void trace_memory() {
+    for (const bool split : {false, true}) {
+      subject_.whole.trace_memory(batch_, subject_.context(microbatch_, repetition_++), split,
+                                  memory_);
+    }
+  }
   void round(int i, const Repetitions& repetitions) {
     if (i < kFirstMicrobatches) measure_first();
+    if (i == 0) trace_memory();
     if (i < repetitions.whole) measure(i, repetitions.whole, subject_.whole, whole_);
     if (i < repetitions.units) measure(i, repetitions.units, subject_.by_unit, units_);
     if (i < repetitions.operators) measure(i, repetitions.operators, subject_.by_group, groups_);
@@ -86,8 +96,8 @@ class Rounds {
     SizeResult result{.costs = assemble(subject_.division(), microbatch_, whole, units,
                                         costs(groups_, subject_.by_group)),
                       .unit_scale = scale_factors(whole.times, units)};
-    result.peak_bytes = whole.bytes.after_forward +
-                        std::max(whole.bytes.transient_forward, whole.bytes.transient_backward);
+    add_memory(memory_, result.costs);
+    result.peak_bytes = peak_bytes(result.costs);
     ChainVariation variation = units_.variation();
     for (size_t unit = 0; unit < variation.stages.size(); ++unit)
       result.costs.units[unit].jitter = std::move(variation.stages[unit]);
@@ -103,6 +113,7 @@ class Rounds {
   Subject& subject_;
   int64_t microbatch_;
   Batch batch_;
+  MemoryTrace memory_;
   int repetition_ = 0;
   Samples whole_, units_, groups_;
   std::vector<double> first_s_;

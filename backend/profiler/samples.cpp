@@ -1,7 +1,5 @@
 #include "backend/profiler/samples.hpp"
 
-#include <algorithm>
-
 #include "backend/profiler/timing/statistics.hpp"
 
 namespace penstock::profiler {
@@ -27,20 +25,14 @@ void Samples::add(const ChainRun& run, bool split) {
   }
   for (size_t i = 0; i < stages_.size(); ++i) {
     const MeasuredTimes& times = run.times[i];
-    const MeasuredBytes& bytes = run.bytes[i];
     StageSamples& stage = stages_[i];
     stage.forward.add(times.forward, run.recorded, run.traced);
     if (split) {
       stage.backward_input.add(times.backward_input, run.recorded, run.traced);
       stage.backward_weight.add(times.backward_weight, run.recorded, run.traced);
-      stage.bytes.after_input = bytes.after_input;
     } else {
       stage.backward.add(times.backward, run.recorded, run.traced);
     }
-    stage.bytes.after_forward = bytes.after_forward;
-    stage.bytes.transient_forward = bytes.transient_forward;
-    stage.bytes.transient_backward =
-        std::max(stage.bytes.transient_backward, bytes.transient_backward);
   }
 }
 
@@ -51,7 +43,6 @@ std::vector<StageCost> Samples::costs() const {
                                .backward = stage.backward.measured(),
                                .backward_input = stage.backward_input.measured(),
                                .backward_weight = stage.backward_weight.measured()},
-                     .bytes = stage.bytes,
                      .pass_s = stage.forward.in_place_s() + stage.backward.in_place_s()});
   }
   return costs;

@@ -14,7 +14,6 @@ namespace penstock::profiler {
 /// One stage of a chain, over all repetitions.
 struct StageCost {
   ActionTimes times;
-  MeasuredBytes bytes;
   double pass_s = 0;  // mean of F and B, waiting for a host included
 };
 
@@ -57,8 +56,7 @@ class Samples {
   };
   struct StageSamples {
     ActionSamples forward, backward, backward_input, backward_weight;
-    MeasuredBytes bytes;
-  };
+    };
   std::vector<StageSamples> stages_;
   std::vector<Round> rounds_;
 };

@@ -25,7 +25,7 @@ Stage::Forward ForwardPass::run(const Values& inputs, const std::optional<at::Te
   run_operators();
   Stage::Forward result;
   result.sent = sent();
-  result.loss = loss(target);
+  result.loss = observed_loss(target);
   if (!context_.training) result.outputs = outputs();
   if (commit) commit_updates();
   if (held_ != nullptr) held_->chain.drop_values();
@@ -39,12 +39,21 @@ void ForwardPass::run_operators() {
     const ValueRole role = operators[k].role;
     const bool done =
         role == ValueRole::constant || (role == ValueRole::step_chain && step_chain_ready);
-    if (!done && held_ != nullptr)
-      run_recorded(operators[k]);
-    else if (!done)
-      run_kernel(operators[k]);
+    if (!done) run_observed(operators[k]);
     for (const ValueId value : recipe_.released[k]) at(value).reset();
   }
+}
+
+void ForwardPass::run_observed(const StageOperator& op) {
+  const Operator& own = op.prepared.op();
+  ForwardObserver* const observer = context_.observer;
+  const std::vector<ValueId> reads = observer != nullptr ? own.reads() : std::vector<ValueId>();
+  if (observer != nullptr) observer->before(op.id, reads, values_);
+  if (held_ != nullptr)
+    run_recorded(op);
+  else
+    run_kernel(op);
+  if (observer != nullptr) observer->after(op.id, reads, own.outputs, values_);
 }
 
 void ForwardPass::run_kernel(const StageOperator& op) {

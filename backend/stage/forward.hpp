@@ -28,6 +28,7 @@ class ForwardPass {
   void check_user_input(ValueId value, const at::Tensor& tensor) const;
 
   void run_operators();
+  void run_observed(const StageOperator& op);
   void run_recorded(const StageOperator& op);
   void run_kernel(const StageOperator& op);
   ChainGraph* chain_of(const StageOperator& op);
@@ -39,6 +40,7 @@ class ForwardPass {
   void commit_updates();
   std::map<int, at::Tensor> outputs();
   std::optional<at::Tensor> loss(const std::optional<at::Tensor>& target);
+  std::optional<at::Tensor> observed_loss(const std::optional<at::Tensor>& target);
 
   const Recipe& recipe_;
   Constants& constants_;

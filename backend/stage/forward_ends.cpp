@@ -91,6 +91,16 @@ std::map<int, at::Tensor> ForwardPass::outputs() {
   return result;
 }
 
+std::optional<at::Tensor> ForwardPass::observed_loss(const std::optional<at::Tensor>& target) {
+  if (!recipe_.has_loss || context_.observer == nullptr) return loss(target);
+  const std::vector<ValueId> reads{recipe_.first_output()};
+  const OperatorId maker = recipe_.value(reads.front()).producer;
+  context_.observer->before(maker, reads, values_);
+  std::optional<at::Tensor> result = loss(target);
+  context_.observer->after(maker, reads, {}, values_);
+  return result;
+}
+
 std::optional<at::Tensor> ForwardPass::loss(const std::optional<at::Tensor>& target) {
   const bool computable = target || !needs_target(recipe_.loss);
   if (!recipe_.has_loss || (!computable && held_ == nullptr)) return std::nullopt;

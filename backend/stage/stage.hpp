@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "backend/operators/random.hpp"
+#include "backend/stage/observer.hpp"
 #include "graph/graph.hpp"
 
 namespace penstock {
@@ -26,6 +27,7 @@ struct StepContext {
   std::optional<at::Tensor> captured_loss_scale;
   bool float32_loss = false;  // computed in float32 from the model's output
   bool training = true;       // false: no autograd, nothing is kept
+  ForwardObserver* observer = nullptr;  // of the forward; may be null
 };
 
 /// A stage exchanges tensors only through arguments and results. These may share memory with what

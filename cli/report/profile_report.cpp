@@ -97,7 +97,7 @@ std::string size_table(const Profile& profile, const Graph* model, int columns) 
   Table table(std::move(headings));
   for (const MicrobatchCosts& costs : profile.microbatches) {
     int64_t held = 0;
-    for (const UnitCost& unit : costs.units) held += unit.held.after_forward;
+    for (const UnitCost& unit : costs.units) held += unit.held.forward.net;
     std::vector<std::string> cells{fmt::to_string(costs.microbatch)};
     for (Measured ActionTimes::*action :
          {&ActionTimes::forward, &ActionTimes::backward, &ActionTimes::backward_input,

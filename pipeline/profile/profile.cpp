@@ -46,9 +46,40 @@ ActionTimes read_times(const JsonValue& value) {
           read_measured(value.at("backward_input")), read_measured(value.at("backward_weight"))};
 }
 
+MemoryChange read_change(const JsonValue& value) {
+  const MemoryChange change{value.integer("net"), bytes(value, "peak")};
+  if (change.net > change.peak) {
+    value.at("net").refuse(fmt::format("{} is above the peak, {}", change.net, change.peak),
+                           "Profile the job again.");
+  }
+  return change;
+}
+
 HeldBytes read_held(const JsonValue& value) {
-  return {bytes(value, "output"), bytes(value, "after_forward"), bytes(value, "after_input"),
-          bytes(value, "transient_forward"), bytes(value, "transient_backward")};
+  return {bytes(value, "output"), read_change(value.at("forward")),
+          read_change(value.at("backward")), read_change(value.at("backward_input")),
+          read_change(value.at("backward_weight"))};
+}
+
+std::vector<int> read_numbers(const JsonValue& value, const std::string& key) {
+  std::vector<int> numbers;
+  if (!value.has(key)) return numbers;
+  for (const JsonValue& number : value.list(key)) {
+    if (number.integer() < 0 || number.integer() > INT32_MAX)
+      number.refuse(fmt::format("{} numbers no value", number.integer()), "Profile the job again.");
+    numbers.push_back(static_cast<int>(number.integer()));
+  }
+  return numbers;
+}
+
+ValueMemory read_values(const JsonValue& value) {
+  ValueMemory memory{read_numbers(value, "keeps"), {}, read_numbers(value, "strided")};
+  if (!value.has("shares")) return memory;
+  for (const JsonValue& pair : value.list("shares")) {
+    memory.shares.emplace_back(pair.integer("output", 0, INT32_MAX),
+                               pair.integer("of", 0, INT32_MAX));
+  }
+  return memory;
 }
 
 OperatorCost read_operator(const JsonValue& value) {
@@ -58,7 +89,8 @@ OperatorCost read_operator(const JsonValue& value) {
           amount(value, "flops"),
           bytes(value, "bytes"),
           read_times(value.at("times")),
-          read_held(value.at("held_bytes"))};
+          read_held(value.at("held_bytes")),
+          read_values(value)};
 }
 
 /// Factors of a mean of 1, about: one that is above 0 is enough to scale them to it.
@@ -196,6 +228,13 @@ void read_rates(const JsonValue& root, Profile& profile) {
 }
 
 }  // namespace
+
+void HeldSums::add(const HeldBytes& later) {
+  forward = forward.then(later.forward);
+  backward = later.backward.then(backward);
+  backward_input = later.backward_input.then(backward_input);
+  backward_weight = later.backward_weight.then(backward_weight);
+}
 
 WorkSeconds MicrobatchCosts::whole(Measured ActionTimes::*action) const {
   WorkSeconds sum;

@@ -14,7 +14,7 @@
 namespace penstock {
 
 /// Version of the file's form; read_profile refuses others.
-inline constexpr int64_t profile_version = 1;
+inline constexpr int64_t profile_version = 2;
 
 /// Repeated measurements of one action, in seconds.
 struct Measured {
@@ -31,26 +31,45 @@ struct ActionTimes {
   bool operator==(const ActionTimes&) const = default;
 };
 
-/// Memory of one operator or unit for one microbatch, in bytes. A value that is kept counts where
-/// it is produced, whoever keeps it; what the whole model is given (inputs, targets) counts
-/// nowhere.
+/// What some work does to the bytes held, counted from where it starts: at its end, and at most.
+struct MemoryChange {
+  int64_t net = 0, peak = 0;  // peak is at least 0 and net
+
+  /// This work, and then the other.
+  MemoryChange then(const MemoryChange& next) const {
+    return {net + next.net, std::max(peak, net + next.peak)};
+  }
+  bool operator==(const MemoryChange&) const = default;
+};
+
+/// Memory of one operator or unit for one microbatch, in bytes, measured where the whole model is
+/// one stage: a value is held from the operator that makes it to the last that reads it, or to the
+/// backward of the first that keeps it; its gradient from the backward of its last reader to that
+/// of its producer. What the whole model is given (inputs, targets) counts nowhere.
 struct HeldBytes {
-  int64_t output = 0;         // of the values that it produces; of a unit: that later ones use
-  int64_t after_forward = 0;  // kept from F to B or I
-  int64_t after_input = 0;    // what W sets free: kept from I to W (after B or W nothing is)
-  int64_t transient_forward = 0,
-          transient_backward = 0;  // largest extra inside F; inside B, I or W
+  int64_t output = 0;  // of the values that it produces; of a unit: that later ones use
+  MemoryChange forward, backward, backward_input, backward_weight;
   bool operator==(const HeldBytes&) const = default;
 };
 
+/// The memory of the values that an operator reads and makes, which are numbered here: first those
+/// that it reads (Operator::reads()), then its outputs.
+struct ValueMemory {
+  std::vector<int> keeps;                   // its backward needs them
+  std::vector<std::pair<int, int>> shares;  // the first, an output, lies in the memory of the second
+  std::vector<int> strided;  // outputs that are not contiguous: what is sent of them is a copy
+  bool operator==(const ValueMemory&) const = default;
+};
+
 /// One operator of the graph, in its order. Times are scaled so that a unit's operators add up to
-/// it, and so are bytes; the largest transient of a unit's operators is the unit's.
+/// it.
 struct OperatorCost {
   std::string name, target, module;
   double flops = 0;
   int64_t bytes = 0;
   ActionTimes times;
   HeldBytes held;
+  ValueMemory values;
   bool operator==(const OperatorCost&) const = default;
 };
 
@@ -81,6 +100,12 @@ struct WorkSeconds {
   }
   /// The longer of both, since a host runs ahead of its device.
   double longer_s() const { return std::max(device_s, host_s); }
+};
+
+/// The bytes of operators one after the other: their F in that order, their backwards in reverse.
+struct HeldSums {
+  MemoryChange forward, backward, backward_input, backward_weight;
+  void add(const HeldBytes& later);
 };
 
 /// All of the model at one microbatch size, in the state of a step: memory warm, gradients added to

@@ -32,22 +32,29 @@ Json json_of(const ActionTimes& times) {
           {"backward_weight", json_of(times.backward_weight)}};
 }
 
+Json json_of(const MemoryChange& change) { return {{"net", change.net}, {"peak", change.peak}}; }
+
 Json json_of(const HeldBytes& held) {
   return {{"output", held.output},
-          {"after_forward", held.after_forward},
-          {"after_input", held.after_input},
-          {"transient_forward", held.transient_forward},
-          {"transient_backward", held.transient_backward}};
+          {"forward", json_of(held.forward)},
+          {"backward", json_of(held.backward)},
+          {"backward_input", json_of(held.backward_input)},
+          {"backward_weight", json_of(held.backward_weight)}};
 }
 
 Json json_of(const OperatorCost& op) {
-  return {{"name", op.name},
-          {"target", op.target},
-          {"module", op.module},
-          {"flops", finite(op.flops)},
-          {"bytes", op.bytes},
-          {"times", json_of(op.times)},
-          {"held_bytes", json_of(op.held)}};
+  Json json = {{"name", op.name},
+               {"target", op.target},
+               {"module", op.module},
+               {"flops", finite(op.flops)},
+               {"bytes", op.bytes},
+               {"times", json_of(op.times)},
+               {"held_bytes", json_of(op.held)}};
+  if (!op.values.keeps.empty()) json["keeps"] = op.values.keeps;
+  for (const auto& [output, of] : op.values.shares)
+    json["shares"].push_back({{"output", output}, {"of", of}});
+  if (!op.values.strided.empty()) json["strided"] = op.values.strided;
+  return json;
 }
 
 /// Five digits are more than any factor is known to.

@@ -12,18 +12,17 @@ namespace penstock {
 
 /// Bytes of one stage. Never above what the simulator says of it.
 struct StageBytes {
-  int64_t always = 0;     // parameters, their gradients and states, buffers, the largest transient
-  int64_t transient = 0;  // part of it
-  int64_t per_microbatch = 0;  // from the start of F to the end of B
+  int64_t always = 0;          // parameters, their gradients and states, buffers
+  int64_t per_microbatch = 0;  // between F and B
   int64_t given = 0;           // part of it: the least that a stage keeps which recomputes
-  /// Part of `always` that may not be there, or be another stage's as well, where a rank has
-  /// several: messages, and tensors that units outside use.
-  int64_t common = 0;
+  // Parts that may be another stage's as well, where a rank has several:
+  int64_t common = 0;    // of `always`: tensors that units outside use
+  int64_t received = 0;  // of `per_microbatch` and `given`: from other stages
 
   /// With so many microbatches in flight.
   int64_t kept(int64_t held) const { return always + held * per_microbatch; }
-  /// Bytes whatever it recomputes: a transient may come when much has been let go.
-  int64_t recomputed(int64_t held) const { return always - transient + held * given; }
+  /// Bytes whatever it recomputes.
+  int64_t recomputed(int64_t held) const { return always + held * given; }
 };
 
 /// Bytes of every stage that a chain of units can have.

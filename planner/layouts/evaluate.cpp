@@ -37,20 +37,22 @@ Plan Evaluator::plan(const PipelineLayout& layout, const std::vector<int>& rank_
   return plan;
 }
 
-const Program& Evaluator::program(const Plan& plan, const Slicing& slicing) {
-  if (plan.generated) {
-    made_ = lowered_program(plan, slicing);
-    return made_;
-  }
+const Evaluator::Lowered& Evaluator::lowered(const Plan& plan, const Slicing& slicing) {
+  const auto make = [&](std::vector<Flow> flows, std::vector<std::vector<int>> shared) {
+    Program program = lowered_program(plan, slicing);
+    Program delayed = delay_receives(program);
+    return Lowered{std::move(flows), std::move(shared), std::move(program), std::move(delayed)};
+  };
+  if (plan.generated) return made_ = make({}, {});
   std::vector<std::vector<int>> shared;
   for (const Slicing::Shared& tensor : slicing.shared) shared.push_back(tensor.stages);
-  const std::vector<Flow> wanted = flows(slicing);
+  std::vector<Flow> wanted = flows(slicing);
   for (const Lowered& known : lowered_) {
-    if (known.shared == shared && same(known.flows, wanted)) return known.program;
+    if (known.shared == shared && same(known.flows, wanted)) return known;
   }
   if (lowered_.size() == max_programs) lowered_.erase(lowered_.begin());
-  lowered_.push_back({wanted, shared, lowered_program(plan, slicing)});
-  return lowered_.back().program;
+  lowered_.push_back(make(std::move(wanted), std::move(shared)));
+  return lowered_.back();
 }
 
 Slicing Evaluator::slicing(std::vector<int> stage_of_operator, int stages) const {
@@ -59,18 +61,20 @@ Slicing Evaluator::slicing(std::vector<int> stage_of_operator, int stages) const
 
 Costs Evaluator::costs(const Plan& plan, Slicing& slicing) const {
   note_recompute(plan, inputs_.units, slicing);
-  return plan_costs(plan, inputs_.model, slicing, inputs_.profile, inputs_.cluster);
+  const MicrobatchCosts* measured = inputs_.profile.at(plan.microbatch);
+  const ValueLives* lives = nullptr;
+  if (measured != nullptr && measured->operators.size() == inputs_.model.operators.size())
+    lives = &lives_.try_emplace(plan.microbatch, inputs_.model, *measured).first->second;
+  return plan_costs(plan, inputs_.model, slicing, inputs_.profile, inputs_.cluster, lives);
 }
 
 std::vector<int64_t> Evaluator::peaks(const Plan& plan, const Slicing& slicing,
                                       const Costs& costs) {
-  const Program& actions = program(plan, slicing);
+  const Lowered& actions = lowered(plan, slicing);
   std::vector<int64_t> bytes;
-  bytes.reserve(actions.ranks.size());
-  const auto ranks = static_cast<int>(actions.ranks.size());
-  for (int rank = 0; rank < ranks; ++rank) {
-    bytes.push_back(rank_memory(actions, rank, costs, nullptr, nullptr).peak_bytes);
-  }
+  bytes.reserve(actions.program.ranks.size());
+  for (const RankMemory& memory : memory_of_ranks(actions.program, costs, nullptr, nullptr, &actions.delayed))
+    bytes.push_back(memory.peak_bytes);
   return bytes;
 }
 
@@ -83,7 +87,9 @@ std::optional<Evaluator::Evaluated> Evaluator::evaluate(Plan& plan, Slicing slic
         adaptive_problem(plan, flows(out.slicing), out.costs, inputs_.network, limit));
     if (!plan.generated) return std::nullopt;
   }
-  out.simulation = simulate(program(plan, out.slicing), out.costs, inputs_.network, options);
+  const Lowered& actions = lowered(plan, out.slicing);
+  out.simulation = simulate(actions.program, out.costs, inputs_.network,
+                            {options.timeline, options.memory, &actions.delayed});
   return out;
 }
 

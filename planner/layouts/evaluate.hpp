@@ -1,6 +1,7 @@
 // One split carried through everything that a plan file goes through when it is simulated.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -23,7 +24,8 @@ struct PlanningInputs {
 };
 
 /// Costs, program and simulation come from the functions that `simulate` calls for a plan file, so
-/// the numbers are the same to the last bit. Keeps programs that it has lowered: for one thread.
+/// the numbers are the same to the last bit. Keeps programs that it has lowered, and what it knows of a
+/// microbatch size: for one thread.
 class Evaluator {
  public:
   explicit Evaluator(const PlanningInputs& inputs) : inputs_(inputs) {}
@@ -48,18 +50,18 @@ class Evaluator {
                                     const MemoryLimit& limit, const SimulationOptions& options);
 
  private:
-  const Program& program(const Plan& plan, const Slicing& slicing);
-
-  const PlanningInputs& inputs_;
-
   /// Most splits of a layout have the same flows, so that their programs are equal.
   struct Lowered {
     std::vector<Flow> flows;
     std::vector<std::vector<int>> shared;
-    Program program;
+    Program program, delayed;  // the latter by delay_receives
   };
+  const Lowered& lowered(const Plan& plan, const Slicing& slicing);
+
+  const PlanningInputs& inputs_;
   std::vector<Lowered> lowered_;
-  Program made_;
+  Lowered made_;
+  mutable std::map<int64_t, ValueLives> lives_;  // by microbatch size
 };
 
 }  // namespace penstock

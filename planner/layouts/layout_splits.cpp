@@ -1,6 +1,7 @@
 #include "planner/layouts/layout_splits.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "planner/splits/downset_space.hpp"
 #include "planner/splits/launch_space.hpp"
 #include "planner/splits/placed_space.hpp"
+#include "simulator/costs/value_lives.hpp"
 
 namespace penstock {
 
@@ -35,17 +37,22 @@ RecomputeBound recompute_bound(const PlanningInputs& inputs, const PipelineLayou
   const double times =
       (static_cast<double>(layout.microbatches) + layout.measured->first_microbatch_excess) /
       layout.speeds().fastest();
+  const ValueLives lives(inputs.model, *layout.measured);
   std::vector<RecomputeBound::Unit> units;
+  std::set<ValueId> kept;  // of the unit
   OperatorId next = 0;
   for (OperatorId op = 0; op < static_cast<OperatorId>(inputs.model.operators.size()); ++op) {
     if (next < static_cast<OperatorId>(inputs.units.size()) &&
         op == inputs.units[static_cast<size_t>(next)]) {
       units.emplace_back();
+      kept.clear();
       ++next;
     }
     const auto at = static_cast<size_t>(op);
     const OperatorCost& cost = layout.measured->operators[at];
-    units.back().bytes += static_cast<double>(cost.held.after_forward);
+    units.back().bytes += static_cast<double>(std::max<int64_t>(lives.own_bytes(op), 0));
+    for (const ValueId value : lives.kept_by(op))
+      if (kept.insert(value).second) units.back().bytes += static_cast<double>(lives.bytes(value));
     if (is_recomputed(inputs.model.operators[at], inputs.analysis)) continue;
     units.back().forward_s += times * cost.times.forward.mean_s;
   }

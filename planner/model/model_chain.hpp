@@ -23,6 +23,8 @@
 
 namespace penstock {
 
+class ValueLives;
+
 /// The ways (pipeline/plan/sharing.hpp) in which plans may share parameters; bounds hold for all of
 /// them.
 struct SharingWays {
@@ -55,17 +57,15 @@ class ModelChain {
   /// Bytes of the gradients of the parameters that a unit is the first to use and surely the owner
   /// of.
   std::vector<int64_t> gradient_bytes(const Job& job, SharingWays ways = {}) const;
-  /// Exact but for values that several later stages use, which count once, and where parameters may
-  /// be transmitted.
+  /// What is kept is exact, also of tensors but where parameters may be transmitted; messages and
+  /// transients are left out.
   StageTable bytes(const Profile& profile, const MicrobatchCosts& measured,
                    SharingWays ways = {}) const;
 
  private:
   struct Holdings;  // of a stage that grows unit by unit
-  struct Outgoing;
-  Outgoing outgoing(int begin, int end, const std::vector<int64_t>& sizes) const;
-  void add_unit(const Job& job, int unit, int stage_begin, const MicrobatchCosts& measured,
-                const std::vector<int64_t>& sizes, SharingWays ways, Holdings& stage) const;
+  void add_unit(const Job& job, int unit, int stage_begin, const ValueLives& lives, int64_t target,
+                SharingWays ways, Holdings& stage) const;
 
   std::vector<OperatorSums> unit_sums(const MicrobatchCosts& measured) const;
   void add_inputs(const MicrobatchCosts& measured, ChainCosts& costs) const;

@@ -33,7 +33,7 @@ double PlacedSpace::inputs(int begin, int end, int stage) const {
   if (!placement_.one_stage_per_rank() || !recompute_) return sum_s;
   const StageBytes& bytes = bytes_->at(begin, end);
   const int held = placement_.held[static_cast<size_t>(stage)];
-  const int64_t kept_bytes = bytes.kept(held) - bytes.transient + less(stage);
+  const int64_t kept_bytes = bytes.kept(held) + less(stage);
   return sum_s + recompute_s(kept_bytes, held) / speed_of_stage(stage);
 }
 
@@ -54,10 +54,11 @@ double PlacedSpace::cross(int stage, int cut, bool back) const {
 void PlacedSpace::hold(int begin, int end, int stage, RankLoad& rank) const {
   const StageBytes& bytes = bytes_->at(begin, end);
   const int held = placement_.held[static_cast<size_t>(stage)];
-  const int64_t own =
-      bytes.always - bytes.transient - (placement_.one_stage_per_rank() ? 0 : bytes.common);
-  rank.bytes += own + held * (recompute_ ? bytes.given : bytes.per_microbatch);
-  rank.kept_bytes += own + held * bytes.per_microbatch;
+  const bool alone = placement_.one_stage_per_rank();
+  const int64_t own = bytes.always - (alone ? 0 : bytes.common);
+  const int64_t shared = alone ? 0 : bytes.received;
+  rank.bytes += own + held * ((recompute_ ? bytes.given : bytes.per_microbatch) - shared);
+  rank.kept_bytes += own + held * (bytes.per_microbatch - shared);
   rank.held = std::max(rank.held, held);
 }
 

@@ -9,6 +9,7 @@
 #include "base/quantity.hpp"
 #include "pipeline/program/schedule.hpp"
 #include "simulator/adaptive/list_scheduler.hpp"
+#include "simulator/engine/memory.hpp"
 #include "simulator/engine/simulate.hpp"
 
 namespace penstock {
@@ -44,7 +45,7 @@ class Choice {
   void offer(Program program) {
     const Simulation run =
         simulate_compute(program, problem_.flows, problem_.costs, problem_.network, {false, false});
-    const int64_t fullest = problem_.memory.fullest(run.peak_memory_bytes);
+    const int64_t fullest = fullest_bytes(program, run);
     min_bytes_ = std::min(min_bytes_, fullest);
     if (fullest > problem_.memory.max_bytes) return;
     if (best_ && run.makespan_s >= best_s_) return;
@@ -58,6 +59,20 @@ class Choice {
   int64_t missing_bytes() const { return min_bytes_ - problem_.memory.max_bytes; }
 
  private:
+  /// With messages, where memory is limited and a faster program is at stake.
+  int64_t fullest_bytes(const Program& program, const Simulation& run) const {
+    const int64_t without = problem_.memory.fullest(run.peak_memory_bytes);
+    const bool decided = problem_.memory.max_bytes == INT64_MAX ||
+                         without > problem_.memory.max_bytes ||
+                         (best_ && run.makespan_s >= best_s_);
+    if (decided) return without;
+    std::vector<int64_t> peaks;
+    for (const RankMemory& memory :
+         memory_of_ranks(lower(program, problem_.flows), problem_.costs))
+      peaks.push_back(memory.peak_bytes);
+    return problem_.memory.fullest(peaks);
+  }
+
   const AdaptiveProblem& problem_;
   std::optional<Program> best_;
   double best_s_ = 0;

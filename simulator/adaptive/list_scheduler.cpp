@@ -38,8 +38,13 @@ class ListScheduler {
     for (int rank = 0; rank < problem.ranks; ++rank) {
       ranks_[static_cast<size_t>(rank)].limit_bytes = problem.memory.of(rank);
     }
-    for (size_t rank = 0; rank < problem.costs.receive_buffer_bytes.size(); ++rank) {
-      ranks_[rank].held_bytes += problem.costs.receive_buffer_bytes[rank];
+    for (const FlowBytes& flow : problem.costs.flows) {  // as many as are posted ahead
+      const int from = problem.rank_of_stage[static_cast<size_t>(flow.from)];
+      const int to = problem.rank_of_stage[static_cast<size_t>(flow.to)];
+      if (from == to) continue;
+      const int64_t depth = problem.costs.receive_depth;
+      ranks_[static_cast<size_t>(to)].held_bytes += depth * flow.forward_bytes;
+      ranks_[static_cast<size_t>(from)].held_bytes += depth * flow.backward_bytes;
     }
   }
 
@@ -101,7 +106,7 @@ class ListScheduler {
   bool may_run_ahead(const Rank& rank, int stage) const {
     const StageCosts& cost = costs(stage);
     const int64_t needed = rank.held_bytes + cost.saved_bytes +
-                           std::max({cost.transient_forward_bytes, cost.transient_backward_bytes,
+                           std::max({cost.transient_forward_bytes, cost.transient_input_bytes,
                                      cost.saved_weight_bytes - cost.saved_bytes});
     if (needed > rank.limit_bytes) return false;
     if (rule_.ahead <= 0) return true;
@@ -113,7 +118,7 @@ class ListScheduler {
   bool fits_input(const Rank& rank, int stage) const {
     const StageCosts& cost = costs(stage);
     const int64_t after = rank.held_bytes + cost.saved_weight_bytes - cost.saved_bytes;
-    const int64_t needed = std::max(rank.held_bytes + cost.transient_backward_bytes, after);
+    const int64_t needed = std::max(rank.held_bytes + cost.transient_input_bytes, after);
     return needed <= rank.limit_bytes;
   }
 

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <stdexcept>
-#include <tuple>
+#include <utility>
 
 #include "base/error.hpp"
 #include "pipeline/job/parameters.hpp"
@@ -15,6 +16,7 @@
 #include "simulator/costs/core_use.hpp"
 #include "simulator/costs/recompute_costs.hpp"
 #include "simulator/costs/reduce_costs.hpp"
+#include "simulator/costs/stage_memory.hpp"
 #include "simulator/costs/stage_terms.hpp"
 
 namespace penstock {
@@ -56,7 +58,7 @@ bool splits_backward(const Plan& plan) {
 class PlanCosts {
  public:
   PlanCosts(const Plan& plan, const Graph& model, const Slicing& slicing, const Profile& profile,
-            const Cluster* cluster)
+            const Cluster* cluster, const ValueLives* lives)
       : plan_(plan),
         ranks_(plan.ranks()),
         model_(model),
@@ -64,6 +66,9 @@ class PlanCosts {
         profile_(profile),
         cluster_(cluster),
         measured_(measured(plan, model, profile)),
+        own_lives_(lives ? std::nullopt : std::optional<ValueLives>(std::in_place, model, measured_)),
+        lives_(lives ? *lives : *own_lives_),
+        target_bytes_(target_bytes(plan.job, model, plan.microbatch)),
         reductions_(plan, model, slicing, profile, cluster),
         cores_(core_use(profile, cluster, ranks_, plan.data_parallel)) {}
 
@@ -74,8 +79,9 @@ class PlanCosts {
     }
     for (const StageEdge& edge : slicing_.edges) {
       costs.flows.push_back(flow_bytes(model_, edge, plan_.microbatch));
+      costs.flows.back().unsaved_bytes = unsaved_bytes(edge);
     }
-    costs.receive_buffer_bytes = message_buffers(costs.flows);
+    costs.receive_depth = Link{}.receive_depth;
     costs.cores = cores_.of_rank;
     return costs;
   }
@@ -83,10 +89,12 @@ class PlanCosts {
  private:
   StageCosts stage_costs(size_t stage) {
     StageCosts costs;
-    add_operators(slicing_.stages[stage], costs);
-    add_inputs(stage, costs);
+    const StageSlice& slice = slicing_.stages[stage];
+    add_operators(slice, costs);
+    costs.forward_s += load_s(measured_, model_, slice.user_inputs.size(), makes_loss(slice));
+    add_memory(stage, costs);
     const int64_t trainable_bytes = add_tensors(stage, costs);
-    if (!slicing_.stages[stage].recomputed.empty()) recompute(stage, costs);
+    if (!slice.recomputed.empty()) recompute(stage, costs);
     const double excess = measured_.first_microbatch_excess;
     const double backward_s = splits_backward(plan_)
                                   ? costs.backward_input_s + costs.backward_weight_s
@@ -121,25 +129,47 @@ class PlanCosts {
     costs.backward_host_s = sums.backward.host_s;
     costs.backward_input_host_s = sums.backward_input.host_s;
     costs.backward_weight_host_s = sums.backward_weight.host_s;
-    costs.saved_bytes = sums.saved_bytes;
-    costs.saved_weight_bytes = sums.saved_weight_bytes;
-    costs.transient_forward_bytes = sums.transient_forward_bytes;
-    costs.transient_backward_bytes = sums.transient_backward_bytes;
   }
 
-  /// The inputs of F are held as long as what it saves.
-  void add_inputs(size_t stage, StageCosts& costs) const {
-    const StageSlice& slice = slicing_.stages[stage];
-    costs.forward_s += load_s(measured_, model_, slice.user_inputs.size(), makes_loss(slice));
-    costs.saved_bytes += input_bytes(stage);
+  void add_memory(size_t stage, StageCosts& costs) {
+    const StageMemory& memory = memories_.emplace_back(
+        stage_memory(lives_, measured_, slicing_, static_cast<int>(stage), target_bytes_,
+                     held_elsewhere(stage)));
+    costs.saved_bytes = memory.saved_bytes;
+    costs.saved_weight_bytes = memory.saved_weight_bytes;
+    costs.transient_forward_bytes =
+        memory.received_bytes + memory.forward_peak - memory.saved_bytes;
+    costs.transient_backward_bytes = memory.given_bytes + memory.backward_peak;
+    costs.transient_input_bytes = memory.given_bytes + memory.backward_input_peak;
+    costs.transient_weight_bytes = memory.backward_weight_peak;
+    costs.recompute_bytes = memory.remade_bytes;
   }
 
-  int64_t input_bytes(size_t stage) const {
-    int64_t bytes = 0;
-    for (const ValueId input : slicing_.stages[stage].user_inputs) bytes += value_bytes(input);
+  /// What earlier stages of the same rank hold of what this one is given: their backwards come
+  /// later.
+  std::set<ValueId> held_elsewhere(size_t stage) const {
+    std::set<ValueId> held;
     for (const StageEdge& edge : slicing_.edges) {
-      if (edge.consumer != static_cast<int>(stage)) continue;
-      for (const Crossing& crossing : edge.values) bytes += value_bytes(crossing.value);
+      const auto from = static_cast<size_t>(edge.producer);
+      const bool here = edge.consumer == static_cast<int>(stage) &&
+                        plan_.stages[from].rank == plan_.stages[stage].rank;
+      if (!here || from >= memories_.size()) continue;
+      for (const Crossing& crossing : edge.values)
+        if (memories_[from].messages.at(crossing.value) == 0) held.insert(crossing.value);
+    }
+    return held;
+  }
+
+  /// A value that several stages are sent is one message's memory: that of the last.
+  int64_t unsaved_bytes(const StageEdge& edge) const {
+    int64_t bytes = 0;
+    for (const Crossing& crossing : edge.values) {
+      const bool later = std::ranges::any_of(slicing_.edges, [&](const StageEdge& other) {
+        return other.producer == edge.producer && other.consumer > edge.consumer &&
+               std::ranges::count(other.values, crossing.value, &Crossing::value) > 0;
+      });
+      if (!later)
+        bytes += memories_[static_cast<size_t>(edge.producer)].messages.at(crossing.value);
     }
     return bytes;
   }
@@ -148,7 +178,7 @@ class PlanCosts {
   /// shares them. Of what another rank owns and transmits only the tensor and its gradient. Returns
   /// the bytes of what is trained and this stage's own.
   int64_t add_tensors(size_t stage, StageCosts& costs) {
-    int64_t trained_bytes = 0, stepped_bytes = 0;
+    int64_t trained_bytes = 0, stepped_bytes = 0, largest_bytes = 0;
     const int rank = plan_.stages[stage].rank;
     std::set<int>& seen = tensors_of_rank_[rank];
     for (const int index : slicing_.stages[stage].tensors) {
@@ -159,43 +189,22 @@ class PlanCosts {
       costs.fixed_bytes += fixed_bytes(plan_.job, tensor, stepped);
       if (!stepped) continue;
       if (tensor.requires_grad) stepped_bytes += tensor.bytes();
+      largest_bytes = std::max(largest_bytes, gradient_bytes(plan_.job, tensor));
     }
+    costs.transient_optimizer_bytes =
+        optimizer_transient_bytes(plan_.job.optimizer, profile_.device, largest_bytes);
     costs.optimizer_s = step_s(profile_, stepped_bytes, trained_bytes - stepped_bytes);
     return trained_bytes;
   }
 
   void recompute(size_t stage, StageCosts& costs) const {
-    const RecomputeCosts recompute = recompute_costs(model_, slicing_, static_cast<int>(stage),
-                                                     measured_, splits_backward(plan_));
+    const RecomputeCosts recompute =
+        recompute_costs(model_, slicing_, static_cast<int>(stage), measured_);
     costs.backward_s += recompute.forward_s;
     costs.backward_input_s += recompute.forward_s;
     costs.backward_host_s += recompute.forward_host_s;
     costs.backward_input_host_s += recompute.forward_host_s;
     costs.recompute_s = recompute.forward_s;
-    costs.recompute_bytes = recompute.remade_bytes;
-    costs.saved_bytes = input_bytes(stage) + recompute.saved_bytes;
-    costs.transient_forward_bytes = recompute.transient_forward_bytes;
-    costs.transient_backward_bytes = recompute.transient_backward_bytes;
-  }
-
-  /// Receive buffers of each rank. A channel of several flows is counted with its largest.
-  std::vector<int64_t> message_buffers(const std::vector<FlowBytes>& flows) const {
-    std::map<std::tuple<int, int, bool>, int64_t> largest;
-    for (const FlowBytes& flow : flows) {
-      const int from = plan_.stages[static_cast<size_t>(flow.from)].rank;
-      const int to = plan_.stages[static_cast<size_t>(flow.to)].rank;
-      if (from == to) continue;
-      int64_t& forward = largest[{from, to, false}];
-      int64_t& backward = largest[{to, from, true}];
-      forward = std::max(forward, flow.forward_bytes);
-      backward = std::max(backward, flow.backward_bytes);
-    }
-    std::vector<int64_t> buffers(static_cast<size_t>(ranks_), 0);
-    for (const auto& [channel, bytes] : largest) {
-      buffers[static_cast<size_t>(std::get<0>(channel))] += message_buffer_bytes(0, bytes);
-      buffers[static_cast<size_t>(std::get<1>(channel))] += message_buffer_bytes(bytes, 0);
-    }
-    return buffers;
   }
 
   /// Replicas wait for one another at the end of each step.
@@ -207,10 +216,6 @@ class PlanCosts {
     return slowest;
   }
 
-  int64_t value_bytes(ValueId id) const {
-    return model_.values[static_cast<size_t>(id)].bytes(plan_.microbatch);
-  }
-
   const Plan& plan_;
   const int ranks_;
   const Graph& model_;
@@ -218,6 +223,10 @@ class PlanCosts {
   const Profile& profile_;
   const Cluster* cluster_;
   const MicrobatchCosts& measured_;
+  const std::optional<ValueLives> own_lives_;
+  const ValueLives& lives_;
+  const int64_t target_bytes_;
+  std::vector<StageMemory> memories_;  // of the stages so far
   ReduceCosts reductions_;
   CoreUse cores_;
   std::map<int, std::set<int>> tensors_of_rank_;
@@ -239,11 +248,12 @@ void speed_up(StageCosts& costs, double times) {
 }
 
 Costs plan_costs(const Plan& plan, const Graph& model, const Slicing& slicing,
-                 const Profile& profile, const Cluster* cluster) {
+                 const Profile& profile, const Cluster* cluster,
+                 const ValueLives* lives) {
   if (plan.stages.size() != slicing.stages.size()) {
     throw std::invalid_argument("plan_costs: the slicing is not of this plan");
   }
-  return PlanCosts(plan, model, slicing, profile, cluster).run();
+  return PlanCosts(plan, model, slicing, profile, cluster, lives).run();
 }
 
 }  // namespace penstock

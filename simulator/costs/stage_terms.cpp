@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "pipeline/job/parameters.hpp"
-#include "simulator/network/cluster.hpp"
 
 namespace penstock {
 
@@ -21,14 +20,16 @@ void OperatorSums::add(const OperatorCost& cost) {
   add_measured(backward, cost.times.backward);
   add_measured(backward_input, cost.times.backward_input);
   add_measured(backward_weight, cost.times.backward_weight);
-  saved_bytes += cost.held.after_forward;
-  saved_weight_bytes += cost.held.after_input;
-  transient_forward_bytes = std::max(transient_forward_bytes, cost.held.transient_forward);
-  transient_backward_bytes = std::max(transient_backward_bytes, cost.held.transient_backward);
 }
 
 void OperatorSums::add_loss(const MicrobatchCosts& measured) {
   add_measured(forward, measured.loss_forward);
+}
+
+size_t segment_of(const std::vector<Segment>& segments, OperatorId op) {
+  const auto found =
+      std::ranges::find_if(segments, [&](const Segment& segment) { return segment.contains(op); });
+  return static_cast<size_t>(found - segments.begin());
 }
 
 bool makes_loss(const StageSlice& slice) {
@@ -64,8 +65,20 @@ FlowBytes flow_bytes(const Graph& model, const StageEdge& edge, int64_t microbat
   return flow;
 }
 
-int64_t message_buffer_bytes(int64_t received_bytes, int64_t sent_bytes) {
-  return Link{}.receive_depth * received_bytes + sent_bytes;
+int64_t target_bytes(const Job& job, const Graph& model, int64_t microbatch) {
+  const std::optional<ValueId> output = model.first_output();
+  if (job.loss == Loss::output || !output) return 0;
+  const Value& made = model.values[static_cast<size_t>(*output)];
+  if (job.loss != Loss::cross_entropy) return made.bytes(microbatch);
+  const int64_t classes = made.shape.empty() ? 0 : made.shape.back().at(microbatch);
+  return classes > 0 ? made.elements(microbatch) / classes * size_bytes(DType::int64) : 0;
+}
+
+int64_t optimizer_transient_bytes(const OptimizerSpec& optimizer, const DeviceInfo& device,
+                                  int64_t largest_bytes) {
+  if (device.kind != "cpu") return 0;
+  if (optimizer.kind == OptimizerSpec::Kind::adamw) return 2 * largest_bytes;  // root, and quotient
+  return optimizer.weight_decay != 0 ? largest_bytes : 0;  // the gradient with decay
 }
 
 }  // namespace penstock

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "graph/cuts/slice.hpp"
 #include "pipeline/profile/profile.hpp"
@@ -13,13 +14,14 @@ namespace penstock {
 /// Sums over measured operators, one after the other. Times in seconds, of one microbatch.
 struct OperatorSums {
   WorkSeconds forward, backward, backward_input, backward_weight;
-  int64_t saved_bytes = 0, saved_weight_bytes = 0;  // from F to B or I, from I to W
-  int64_t transient_forward_bytes = 0, transient_backward_bytes = 0;  // the largest of them
 
   void add(const OperatorCost& cost);
   /// The forward of the loss, after the operators.
   void add_loss(const MicrobatchCosts& measured);
 };
+
+/// The segment that an operator lies in; segments.size() where it is kept.
+size_t segment_of(const std::vector<Segment>& segments, OperatorId op);
 
 /// Whether the stage makes the model's first output, which the loss is computed from.
 bool makes_loss(const StageSlice& slice);
@@ -41,12 +43,15 @@ double step_s(const Profile& profile, int64_t stepped_bytes, int64_t held_bytes)
 /// bytes of parameters where the others add theirs.
 double accumulate_s(const Profile& profile, int64_t parameter_bytes);
 
-/// Bytes that one microbatch sends along an edge.
+/// Bytes that one microbatch sends along an edge; what of it is saved is not known here.
 FlowBytes flow_bytes(const Graph& model, const StageEdge& edge, int64_t microbatch);
 
-/// Bytes of message buffers on a rank: the receives that are posted ahead on each channel, and one
-/// message on each that is still on its way out. Both arguments are sums of message sizes over the
-/// rank's channels.
-int64_t message_buffer_bytes(int64_t received_bytes, int64_t sent_bytes);
+/// Bytes of a microbatch's target; 0 where the loss needs none.
+int64_t target_bytes(const Job& job, const Graph& model, int64_t microbatch);
+
+/// Bytes that the optimizer takes for a while to step the largest of a rank's tensors, one after the
+/// other on a CPU; on a GPU its fused kernels take none.
+int64_t optimizer_transient_bytes(const OptimizerSpec& optimizer, const DeviceInfo& device,
+                                  int64_t largest_bytes);
 
 }  // namespace penstock

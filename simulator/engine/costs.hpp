@@ -31,10 +31,13 @@ struct StageCosts {
   double recompute_s = 0;      // the F again that B and I begin with; part of their times
   int64_t saved_bytes = 0;     // held from the start of F to the end of B or I
   int64_t saved_weight_bytes = 0;  // held from there to the end of W
-  int64_t transient_forward_bytes = 0,
-          transient_backward_bytes = 0;  // while F; while B, I or W runs
-  int64_t transient_reduce_bytes = 0;    // while REDUCE_GRAD: another rank's gradient
-  int64_t recompute_bytes = 0;  // what that F makes again; part of transient_backward_bytes
+  // At most beside all that is saved, of what was received or returned for it too: while F runs; B;
+  // I; W.
+  int64_t transient_forward_bytes = 0, transient_backward_bytes = 0, transient_input_bytes = 0,
+          transient_weight_bytes = 0;
+  int64_t transient_reduce_bytes = 0;     // while REDUCE_GRAD: another rank's gradient
+  int64_t transient_optimizer_bytes = 0;  // while OPT
+  int64_t recompute_bytes = 0;  // what that F makes again; part of the transients of B and I
   int64_t fixed_bytes = 0;      // parameters, gradients, optimizer state, buffers, constants
 };
 
@@ -42,16 +45,18 @@ struct StageCosts {
 struct FlowBytes {
   int from = 0, to = 0;
   int64_t forward_bytes = 0, backward_bytes = 0;
+  int64_t unsaved_bytes = 0;  // of the former: that the sender does not save for its own backward
 };
 
 struct Costs {
   std::vector<StageCosts> stages;
   std::vector<FlowBytes> flows;
-  std::vector<int64_t> receive_buffer_bytes;  // per rank, or empty
   /// By rank: the cores that it computes on, those of its replicas too. Ranks that compute on a
   /// core at the same time share it equally, and a rank is as fast as its slowest replica. Empty:
   /// each rank computes by itself.
   std::vector<std::vector<int>> cores;
+  /// Receives posted ahead of each channel, with their memory; messages take none where it is 0.
+  int receive_depth = 0;
 
   /// Compute time of an action, in seconds. Transfers and sums cost nothing here; an OVERLAP_F_B
   /// takes as long as its parts.

@@ -3,9 +3,15 @@
 //
 //   F        + saved_bytes at its start; transient_forward while it runs
 //   B        - saved_bytes at its end;   transient_backward while it runs
-//   I        - saved_bytes + saved_weight_bytes at its end; transient_backward while it runs
-//   W        - saved_weight_bytes at its end;               transient_backward while it runs
-//   REDUCE_GRAD                                            transient_reduce while it runs
+//   I        - saved_bytes + saved_weight_bytes at its end; transient_input while it runs
+//   W        - saved_weight_bytes at its end;               transient_weight while it runs
+//   REDUCE_GRAD, OPT                     transient_reduce, transient_optimizer while it runs
+//
+// Messages, as the executor keeps them (backend/executor/exchange.hpp): a receive's memory is there
+// from when it is posted, receive_depth ahead of each channel, to the start of the F, B or I that
+// takes it, whose transient then has it. What is sent stays from the end of the action that made it
+// until this rank receives something that its peer sent after it took it, or to the step's end;
+// between two stages of one rank, until the other takes it.
 //
 // A stage without any backward in the program (inference) lets go at the end of F. The parts of an
 // OVERLAP_F_B run one after the other: first its forward, then its backward.
@@ -24,14 +30,14 @@ namespace penstock {
 /// Bytes held at a moment, by what they are.
 struct MemoryParts {
   int64_t fixed_bytes = 0;           // parameters, gradients, optimizer state, buffers, constants
-  int64_t receive_buffer_bytes = 0;  // messages posted ahead or on their way
+  int64_t message_bytes = 0;         // posted ahead, received, or on their way
   int64_t saved_bytes = 0;           // activations: what F saved for B or I
   int64_t saved_weight_bytes = 0;    // what I kept for W
   int64_t recomputed_bytes = 0;      // activations that the running backward made again
   int64_t transient_bytes = 0;       // the rest of what the running action needs for itself
 
   int64_t total() const {
-    return fixed_bytes + receive_buffer_bytes + saved_bytes + saved_weight_bytes +
+    return fixed_bytes + message_bytes + saved_bytes + saved_weight_bytes +
            recomputed_bytes + transient_bytes;
   }
   bool operator==(const MemoryParts&) const = default;
@@ -45,9 +51,13 @@ struct RankMemory {
   std::vector<MemorySample> samples;  // ascending in time; empty without times
 };
 
-/// A rank's peak follows from the order of its actions alone; samples also need `times`, as
-/// recorded by the engine, which may be null.
-RankMemory rank_memory(const Program& program, int rank, const Costs& costs,
-                       const CompiledProgram* compiled, const EngineResult* times);
+/// The memory of all ranks. Peaks follow from the order of their actions alone; samples also need
+/// `times`, as recorded by the engine, and the program that it ran, both of which may be null.
+/// Where messages take memory, RECVs wait until they are needed, as in the executor
+/// (delay_receives, which `delayed` may give).
+std::vector<RankMemory> memory_of_ranks(const Program& program, const Costs& costs,
+                                        const CompiledProgram* compiled = nullptr,
+                                        const EngineResult* times = nullptr,
+                                        const Program* delayed = nullptr);
 
 }  // namespace penstock

@@ -51,9 +51,8 @@ void summarise(const std::vector<RankTimes>& ranks, Simulation& out) {
 }
 
 void add_memory(const Program& program, const Costs& costs, const CompiledProgram* compiled,
-                const EngineResult* times, Simulation& out) {
-  for (int rank = 0; rank < program.rank_count(); ++rank) {
-    RankMemory memory = rank_memory(program, rank, costs, compiled, times);
+                const EngineResult* times, const Program* delayed, Simulation& out) {
+  for (const RankMemory& memory : memory_of_ranks(program, costs, compiled, times, delayed)) {
     out.peak_activations.push_back(memory.peak_activations);
     out.peak_memory_bytes.push_back(memory.peak_bytes);
     out.peak_memory.push_back(memory.peak);
@@ -74,7 +73,7 @@ Simulation simulate(const Program& lowered, const Costs& costs, const Network& n
   Simulation out;
   out.actions = static_cast<int64_t>(compiled.tasks.size());
   summarise(times.ranks, out);
-  add_memory(lowered, costs, &compiled, options.memory ? &times : nullptr, out);
+  add_memory(lowered, costs, &compiled, options.memory ? &times : nullptr, options.delayed, out);
   if (options.timeline) out.timeline = make_timeline(lowered, compiled, times);
   return out;
 }
@@ -95,7 +94,7 @@ Simulation simulate_compute(const Program& compute, const std::vector<Flow>& flo
   out.actions = 2 * result->messages;
   for (const auto& actions : compute.ranks) out.actions += static_cast<int64_t>(actions.size());
   summarise(result->ranks, out);
-  add_memory(compute, costs, nullptr, nullptr, out);
+  add_memory(compute, costs, nullptr, nullptr, nullptr, out);
   return out;
 }
 

@@ -29,6 +29,7 @@ struct Simulation {
 struct SimulationOptions {
   bool timeline = true;
   bool memory = true;
+  const Program* delayed = nullptr;  // by delay_receives, where that is known
 };
 
 /// Runs a lowered program. Ranks execute their actions in order; a RECV only posts, and the F, B or

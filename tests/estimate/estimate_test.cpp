@@ -103,7 +103,7 @@ TEST_P(EstimateOfModel, AddsUp) {
       EXPECT_EQ(unit.begin, end);
       end = unit.end;
       double forward_s = 0;
-      int64_t held = 0, transient = 0;
+      HeldSums held;
       for (int id = unit.begin; id < unit.end; ++id) {
         const OperatorCost& op = costs.operators[static_cast<size_t>(id)];
         const ActionTimes& times = op.times;
@@ -112,15 +112,11 @@ TEST_P(EstimateOfModel, AddsUp) {
                     times.backward_input.mean_s + times.backward_weight.mean_s,
                     16 * 0x1p-53 * times.backward.mean_s);
         forward_s += times.forward.mean_s;
-        held += op.held.after_forward;
-        transient = std::max(transient, op.held.transient_backward);
-        for (const int64_t bytes : {op.held.after_forward, op.held.after_input, op.held.output,
-                                    op.held.transient_forward, op.held.transient_backward})
-          EXPECT_GE(bytes, 0) << op.name;
+        held.add(op.held);
       }
       EXPECT_EQ(unit.times.forward.mean_s, forward_s);
-      EXPECT_EQ(unit.held.after_forward, held);
-      EXPECT_EQ(unit.held.transient_backward, transient);
+      EXPECT_EQ(unit.held.forward, held.forward);
+      EXPECT_EQ(unit.held.backward, held.backward);
     }
     EXPECT_EQ(end, static_cast<int>(costs.operators.size()));
   }
@@ -157,7 +153,7 @@ TEST_P(EstimateOfModel, GrowsWithTheMicrobatch) {
                           &large = profile.microbatches[size];
     for (size_t id = 0; id < small.operators.size(); ++id) {
       EXPECT_GE(large.operators[id].times.forward.mean_s, small.operators[id].times.forward.mean_s);
-      EXPECT_GE(large.operators[id].held.after_forward, small.operators[id].held.after_forward);
+      EXPECT_GE(large.operators[id].held.forward.peak, small.operators[id].held.forward.peak);
     }
   }
 }

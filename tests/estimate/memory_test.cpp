@@ -29,47 +29,59 @@ GraphBuilder mlp() {
 }
 
 std::vector<HeldBytes> held(const GraphBuilder& b, Loss loss) {
-  return held_bytes(EstimateModel(b.graph), {{0, static_cast<int>(b.graph.operators.size()), ""}},
-                    loss, two_samples, true);
+  return memory_of(EstimateModel(b.graph), loss, two_samples, true).held;
 }
 
-std::vector<int64_t> each(const std::vector<HeldBytes>& held, int64_t HeldBytes::*bytes) {
+std::vector<int64_t> each(const std::vector<HeldBytes>& held, MemoryChange HeldBytes::*action,
+                          int64_t MemoryChange::*bytes = &MemoryChange::net) {
   std::vector<int64_t> result;
   result.reserve(held.size());
-  for (const HeldBytes& one : held) result.push_back(one.*bytes);
+  for (const HeldBytes& one : held) result.push_back(one.*action.*bytes);
   return result;
 }
 
-TEST(HeldByAnMlp, IsWhatEachBackwardNeedsOnceWhereItIsMade) {
-  // The first result is kept by nobody (relu keeps its own, which the second linear needs too),
-  // the second by gelu, gelu's by the third linear. Mean squared error and binary
+TEST(HeldByAnMlp, IsWhatEachForwardMakesWithoutWhatItIsTheLastToRead) {
+  // The first result goes with relu, which keeps its own (the second linear needs it too); gelu
+  // keeps the second linear's, the third linear gelu's. Mean squared error and binary
   // cross-entropy keep the model's output.
   for (const Loss loss : {Loss::mse, Loss::bce_with_logits})
-    EXPECT_EQ(each(held(mlp(), loss), &HeldBytes::after_forward),
-              (std::vector<int64_t>{0, 64, 32, 32, 32}));
+    EXPECT_EQ(each(held(mlp(), loss), &HeldBytes::forward),
+              (std::vector<int64_t>{64, 64 - 64, 32, 32, 32}));
   // Cross entropy keeps log-probabilities instead: as many bytes.
-  EXPECT_EQ(each(held(mlp(), Loss::cross_entropy), &HeldBytes::after_forward),
-            (std::vector<int64_t>{0, 64, 32, 32, 32}));
-  EXPECT_EQ(each(held(mlp(), Loss::output), &HeldBytes::after_forward),
-            (std::vector<int64_t>{0, 64, 32, 32, 0}));
+  EXPECT_EQ(each(held(mlp(), Loss::cross_entropy), &HeldBytes::forward),
+            (std::vector<int64_t>{64, 0, 32, 32, 32}));
+  EXPECT_EQ(each(held(mlp(), Loss::output), &HeldBytes::forward),
+            (std::vector<int64_t>{64, 0, 32, 32, 0}));
+  EXPECT_EQ(each(held(mlp(), Loss::output), &HeldBytes::forward, &MemoryChange::peak),
+            (std::vector<int64_t>{64, 64, 32, 32, 32}));
 }
 
 TEST(HeldByAnMlp, BetweenIAndWIsTheInputAndTheGradientOfEachWeightOperator) {
   // The first reads the model's input, which counts nowhere.
-  EXPECT_EQ(each(held(mlp(), Loss::mse), &HeldBytes::after_input),
-            (std::vector<int64_t>{64, 0, 64 + 32, 0, 32 + 32}));
+  EXPECT_EQ(each(held(mlp(), Loss::mse), &HeldBytes::backward_weight),
+            (std::vector<int64_t>{-64, 0, -(64 + 32), 0, -(32 + 32)}));
 }
 
-TEST(HeldByAnMlp, ForAMomentIsWhatTheForwardDropsAndTheBackwardMakes) {
+TEST(HeldByAnMlp, InTheBackwardIsWhatEachMakesAndLetsGoOf) {
   const std::vector<HeldBytes> mse = held(mlp(), Loss::mse);
-  // The most is held at the end: 160 bytes, and nothing at any time needs more: 64 + 64 at relu.
-  EXPECT_EQ(each(mse, &HeldBytes::transient_forward), (std::vector<int64_t>{0, 0, 0, 0, 0}));
-  // Backward, from what is held: the loss's gradient 32, the input's 32 and w3's 64 at the third
-  // linear; after it 32 (gelu's own) are left and 32 + 32 freed with gelu's result… so that less is
-  // needed than before F's end at every later operator but the second linear: gradients of 32 and
-  // 64 and 128 of w2, with 32 + 32 + 32 freed before.
-  EXPECT_EQ(each(mse, &HeldBytes::transient_backward)[4], 32 + 32 + 64);
-  EXPECT_EQ(each(mse, &HeldBytes::transient_backward)[2], 32 + 64 + 128 - 64);
+  // The loss exchanges the output for its gradient; the third linear that for gelu's gradient, and
+  // lets go of gelu's result; gelu exchanges gradients and lets go of its input; the second linear
+  // exchanges 32 for 64; relu lets go of its result; the first has nobody to hand a gradient to.
+  EXPECT_EQ(each(mse, &HeldBytes::backward),
+            (std::vector<int64_t>{-64, -64, 64 - 32, -32, -32}));
+  // The loss: 32. w3 takes 64, w2 128, w1 128.
+  EXPECT_EQ(each(mse, &HeldBytes::backward, &MemoryChange::peak),
+            (std::vector<int64_t>{128, 64, 64 + 128, 32, 32 + 64}));
+}
+
+TEST(ValuesOfAnMlp, TellWhatEachBackwardNeeds) {
+  const GraphBuilder b = mlp();
+  const EstimatedMemory memory = memory_of(EstimateModel(b.graph), Loss::mse, two_samples, true);
+  // Numbers: a linear reads its input (0) and weight (1) and makes 2; others read 0 and make 1.
+  EXPECT_EQ(memory.values[0].keeps, std::vector<int>{0});
+  EXPECT_EQ(memory.values[1].keeps, std::vector<int>{1});
+  EXPECT_EQ(memory.values[3].keeps, std::vector<int>{0});
+  EXPECT_EQ(memory.values[4].keeps, (std::vector<int>{0, 2}));  // and the loss its output
 }
 
 TEST(HeldByViews, IsTheMemoryBehindThem) {
@@ -80,8 +92,8 @@ TEST(HeldByViews, IsTheMemoryBehindThem) {
   const auto product = b.op("aten::mul", {parts[0], parts[1]}, {batch, 4});
   b.output(b.op("aten::view", {product}, {batch, 2, 2}));
   // Both halves are kept: all of h, once.
-  EXPECT_EQ(each(held(b, Loss::output), &HeldBytes::after_forward),
-            (std::vector<int64_t>{64, 0, 0, 0}));
+  EXPECT_EQ(each(held(b, Loss::output), &HeldBytes::forward),
+            (std::vector<int64_t>{64, 0, 32, -32}));
 }
 
 TEST(HeldByDropout, IsAByteAnElementOnAGpuAndAFactorOnACpu) {
@@ -101,8 +113,7 @@ TEST(HeldByWhatIsNotTrained, IsNothing) {
   const auto h = b.op("aten::linear", {x, b.frozen("w1", {8, 4})}, {batch, 8});
   const auto relu = b.op("aten::relu", {h}, {batch, 8});
   b.output(b.op("aten::linear", {relu, b.parameter("w2", {4, 8})}, {batch, 4}));
-  EXPECT_EQ(each(held(b, Loss::output), &HeldBytes::after_forward),
-            (std::vector<int64_t>{0, 64, 0}));
+  EXPECT_EQ(each(held(b, Loss::output), &HeldBytes::forward), (std::vector<int64_t>{64, 0, 0}));
 }
 
 /// A pre-norm block of width H and A heads keeps, for each of the B x T tokens: its input (the
@@ -115,13 +126,13 @@ TEST(HeldByATransformerBlock, IsSixteenTimesItsWidthPerToken) {
   const Graph graph = read_pt2(path);
   const EstimateModel model(graph);
   constexpr int64_t tokens = 64, hidden = 32, heads = 4, bytes = 4;
-  const auto all = held_bytes(model, units(graph, model.analysis()), Loss::cross_entropy, 4, true);
+  const auto all = memory_of(model, Loss::cross_entropy, 4, true).held;
   for (const std::string block : {"blocks.0", "blocks.1"}) {
     int64_t sum = 0;
     for (OperatorId id = 0; id < model.operators(); ++id) {
       const std::vector<std::string>& modules = model.op(id).modules;
       if (std::ranges::find(modules, block) != modules.end())
-        sum += all[static_cast<size_t>(id)].after_forward;
+        sum += all[static_cast<size_t>(id)].forward.net;
     }
     EXPECT_EQ(sum, bytes * tokens * (16 * hidden + 4 + heads)) << block;
   }

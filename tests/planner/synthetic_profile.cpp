@@ -39,10 +39,18 @@ OperatorCost operator_cost(const Graph& model, const Analysis& analysis, const O
   cost.times = action_times(
       cost.flops / device.flops_per_s + cost.bytes / device.bytes_per_s + device.operator_s,
       gradient, device.host_s);
-  cost.held.after_forward = cost.held.output;  // also of constants, which stages share
-  cost.held.after_input = cost.held.after_forward;
-  cost.held.transient_forward = cost.held.output / 2;
-  cost.held.transient_backward = 2 * cost.held.output;
+  // Each operator keeps what it makes (also constants, which stages share); views keep nothing.
+  const int64_t output = cost.held.output;
+  cost.held.forward = {output, output + output / 2};
+  cost.held.backward = {-output, 2 * output};
+  cost.held.backward_input = {0, 2 * output};
+  cost.held.backward_weight = {-output, 2 * output};
+  const int reads = static_cast<int>(op.reads().size());
+  for (int made = 0; made < static_cast<int>(op.outputs.size()); ++made) {
+    if (op.outputs[static_cast<size_t>(made)] < 0) continue;
+    if (!is_view(op)) cost.values.keeps.push_back(reads + made);
+    if (is_view(op) && reads > 0) cost.values.shares.emplace_back(reads + made, 0);
+  }
   return cost;
 }
 
@@ -59,11 +67,13 @@ MicrobatchCosts microbatch_costs(const Graph& model, int64_t microbatch,
     out.begin = unit.begin;
     out.end = unit.end;
     double forward_s = 0, host_s = 0;
+    HeldSums sums;
     for (int id = unit.begin; id < unit.end; ++id) {
       forward_s += costs.operators[id].times.forward.mean_s;
       host_s += costs.operators[id].times.forward.host_s;
-      out.held.after_forward += costs.operators[id].held.after_forward;
+      sums.add(costs.operators[id].held);
     }
+    out.held = {0, sums.forward, sums.backward, sums.backward_input, sums.backward_weight};
     out.times = action_times(forward_s, true, host_s);
   }
   costs.loss_forward = measured(1e-5, device.host_s);

@@ -19,6 +19,7 @@ OperatorCost operator_cost(double forward_s, HeldBytes held) {
   cost.times.backward_input.mean_s = 1.25 * forward_s;
   cost.times.backward_weight.mean_s = forward_s;
   cost.held = held;
+  cost.values.keeps = {0};
   return cost;
 }
 
@@ -40,8 +41,14 @@ Graph model() {
   graph.inputs = {0};
   graph.tensors = {parameter("w0", {4, 6}), parameter("w1", {6, 2})};
   graph.operators.resize(2);
-  graph.operators[0] = {.name = "y", .target = "aten::linear", .outputs = {3}};
-  graph.operators[1] = {.name = "z", .target = "aten::linear", .outputs = {4}};
+  graph.operators[0] = {.name = "y",
+                        .target = "aten::linear",
+                        .arguments = {{"input", TensorRef{0}}, {"weight", TensorRef{1}}},
+                        .outputs = {3}};
+  graph.operators[1] = {.name = "z",
+                        .target = "aten::linear",
+                        .arguments = {{"input", TensorRef{3}}, {"weight", TensorRef{2}}},
+                        .outputs = {4}};
   graph.outputs = {{"output", TensorRef{4}}};
   return graph;
 }
@@ -59,14 +66,15 @@ Slicing stages() {
 Profile profile() {
   MicrobatchCosts size;
   size.microbatch = 8;
-  size.operators = {operator_cost(16, {.after_forward = 1000,
-                                       .after_input = 1100,
-                                       .transient_forward = 10,
-                                       .transient_backward = 20}),
-                    operator_cost(32, {.after_forward = 2000,
-                                       .after_input = 2100,
-                                       .transient_forward = 30,
-                                       .transient_backward = 40})};
+  // y takes 192 bytes, z 64. Beside them the operators keep 1000 and 2000 bytes, and their inputs.
+  size.operators = {operator_cost(16, {.forward = {1000 + 192, 1000 + 192 + 10},
+                                       .backward = {-1000 - 192, 20},
+                                       .backward_input = {100, 120},
+                                       .backward_weight = {-1100 - 192, 15}}),
+                    operator_cost(32, {.forward = {2000, 2000 + 64 + 30},
+                                       .backward = {-2000, 240},
+                                       .backward_input = {100, 340},
+                                       .backward_weight = {-2100, 35}})};
   size.loss_forward.mean_s = 4;
   size.first_microbatch_excess = 0.5;
   size.load_batch_s = 1;

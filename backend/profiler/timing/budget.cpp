@@ -9,6 +9,13 @@ void Budget::add_pass(int64_t size, double pass_s) {
   step_s_ = step_s_ == 0 ? step_s : std::min(step_s_, step_s);
 }
 
+int64_t peak_bytes(const MicrobatchCosts& costs) {
+  HeldSums sums;
+  for (const UnitCost& unit : costs.units) sums.add(unit.held);
+  return std::max(sums.forward.then(sums.backward).peak,
+                  sums.forward.then(sums.backward_input).then(sums.backward_weight).peak);
+}
+
 void Budget::add_bytes(int64_t size, int64_t bytes) {
   if (size <= largest_) return;
   largest_ = size;
@@ -17,15 +24,12 @@ void Budget::add_bytes(int64_t size, int64_t bytes) {
 
 void Budget::add(const MicrobatchCosts& costs) {
   double pass_s = costs.loss_forward.mean_s;
-  int64_t held = 0, transient = 0;
   for (const UnitCost& unit : costs.units) {
     for (const Measured& action : {unit.times.forward, unit.times.backward})
       pass_s += std::max(action.mean_s, action.host_s);
-    held += unit.held.after_forward;
-    transient = std::max({transient, unit.held.transient_forward, unit.held.transient_backward});
   }
   add_pass(costs.microbatch, pass_s);
-  add_bytes(costs.microbatch, held + transient);
+  add_bytes(costs.microbatch, peak_bytes(costs));
 }
 
 double Budget::bytes(int64_t size) const {

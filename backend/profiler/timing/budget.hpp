@@ -8,6 +8,9 @@
 
 namespace penstock::profiler {
 
+/// The most that a microbatch holds in the whole model, beside the model itself.
+int64_t peak_bytes(const MicrobatchCosts& costs);
+
 class Budget {
  public:
   explicit Budget(int64_t global_batch) : global_batch_(global_batch) {}

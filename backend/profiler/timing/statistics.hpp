@@ -25,9 +25,4 @@ Measured scaled(const Measured& measured, Factor factor);
 /// The quotient, or 1 where the denominator is 0: a factor that scales parts to their whole.
 double ratio(double whole, double parts);
 
-/// Integers that add up to `total` exactly and are as near as possible to total * weight / sum
-/// (largest remainder; equal remainders go to the earlier entry). Negative weights count as 0;
-/// where all weights are 0 the first entry takes everything. `weights` must not be empty.
-std::vector<int64_t> apportion(int64_t total, const std::vector<double>& weights);
-
 }  // namespace penstock::profiler

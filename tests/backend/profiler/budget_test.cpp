@@ -33,8 +33,8 @@ TEST(ProfilingBudget, KnowsWhatAnEarlierRunMeasured) {
   costs.units.resize(2);
   costs.units[0].times.forward.mean_s = 1;
   costs.units[1].times.backward.mean_s = 2.5;
-  costs.units[0].held.after_forward = 100;
-  costs.units[1].held = {.after_forward = 50, .transient_backward = 30};
+  costs.units[0].held.forward = {100, 100};
+  costs.units[1].held = {.forward = {50, 60}, .backward = {-50, 30}};
   Budget budget(4);
   budget.add(costs);
   EXPECT_DOUBLE_EQ(budget.step_s(), 8);

@@ -27,22 +27,5 @@ TEST(Summarize, InterpolatesBetweenSamples) {
 
 TEST(Summarize, OfNothingIsZero) { EXPECT_EQ(summarize({}).repetitions, 0); }
 
-TEST(Apportion, AddsUpToTheTotalAndIsNearestToTheWeights) {
-  EXPECT_THAT(apportion(10, {1, 1, 1}), ElementsAre(4, 3, 3));  // equal remainders: the earlier
-  EXPECT_THAT(apportion(100, {0.5, 0.25, 0.25}), ElementsAre(50, 25, 25));
-  EXPECT_THAT(apportion(7, {3, 0, 1}), ElementsAre(5, 0, 2));  // 5.25 and 1.75
-}
-
-TEST(Apportion, LeavesOutNegativeWeights) { EXPECT_THAT(apportion(5, {-3, 1}), ElementsAre(0, 5)); }
-
-TEST(Apportion, GivesAllToTheFirstWhereNothingWeighs) {
-  EXPECT_THAT(apportion(5, {0, 0}), ElementsAre(5, 0));
-}
-
-TEST(Apportion, AddsUpForNegativeTotalsToo) {
-  const auto parts = apportion(-7, {1, 1, 3});
-  EXPECT_EQ(std::accumulate(parts.begin(), parts.end(), int64_t{0}), -7);
-}
-
 }  // namespace
 }  // namespace penstock::profiler

@@ -84,8 +84,9 @@ def test_units_are_the_sums_of_their_operators(tmp_path):
                 # The same additions in the same order.
                 assert (sum(op["times"][action]["mean_s"] for op in own)
                         == unit["times"][action]["mean_s"])
-            for held in ["after_forward", "after_input"]:
-                assert sum(op["held_bytes"][held] for op in own) == unit["held_bytes"][held]
+            for action in ["forward", "backward", "backward_input", "backward_weight"]:
+                assert (sum(op["held_bytes"][action]["net"] for op in own)
+                        == unit["held_bytes"][action]["net"])
 
 
 def test_is_the_same_to_the_byte_every_time(tmp_path):
@@ -245,5 +246,6 @@ def test_holds_what_a_run_was_measured_to_hold(measured):
     real, fitted = measured
     for size, estimated in zip(real["microbatches"], fitted["microbatches"], strict=True):
         for unit, guess in zip(size["units"], estimated["units"], strict=True):
-            for held in ["after_forward", "after_input"]:
-                assert abs(unit["held_bytes"][held] - guess["held_bytes"][held]) <= scalars
+            for action in ["forward", "backward_weight"]:
+                assert abs(unit["held_bytes"][action]["net"]
+                           - guess["held_bytes"][action]["net"]) <= scalars

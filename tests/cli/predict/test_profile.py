@@ -101,8 +101,9 @@ def test_operators_add_up_to_their_unit(measured):
                 # Sums of fewer than 1000 doubles, each rounded by at most 2^-53.
                 parts = sum(op["times"][action]["mean_s"] for op in own)
                 assert parts == pytest.approx(whole, rel=1e-12)
-            for held in ["after_forward", "after_input"]:
-                assert sum(op["held_bytes"][held] for op in own) == unit["held_bytes"][held]
+            for action in ACTIONS:
+                assert (sum(op["held_bytes"][action]["net"] for op in own)
+                        == unit["held_bytes"][action]["net"])
 
 
 def test_measures_the_link_between_the_ranks(measured):

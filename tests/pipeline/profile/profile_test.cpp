@@ -21,7 +21,12 @@ class Numbers {
   int64_t bytes() { return (int64_t{1} << 40) + next_++; }
   Measured measured() { return {real(), real(), real(), next_++, real()}; }
   ActionTimes times() { return {measured(), measured(), measured(), measured()}; }
-  HeldBytes held() { return {bytes(), bytes(), bytes(), bytes(), bytes()}; }
+  MemoryChange change() {
+    const int64_t net = -bytes();
+    return {net, bytes()};
+  }
+  HeldBytes held() { return {bytes(), change(), change(), change(), change()}; }
+  ValueMemory values() { return {{0, 2}, {{3, 1}}, {2}}; }
 
  private:
   int next_ = 0;
@@ -49,7 +54,7 @@ Profile example(const std::filesystem::path& folder) {
     MicrobatchCosts costs{.microbatch = size};
     for (const char* name : {"linear", "relu", "mul"}) {
       costs.operators.push_back(
-          {name, "aten::x", "layers.0", next.real(), next.bytes(), next.times(), next.held()});
+          {name, "aten::x", "layers.0", next.real(), next.bytes(), next.times(), next.held(), next.values()});
     }
     costs.units.push_back({"layers.0", 0, 2, next.times(), next.held()});
     costs.units.push_back({"mul", 2, 3, next.times(), next.held()});

@@ -151,7 +151,7 @@ TEST(PlacedSpace, WhatDoesNotFitIsMadeAgainAtTheLeastCost) {
   const Program compute = compute_program("gpipe", 2, 4);
   const auto bytes = bytes_of(chain);
   const auto per_microbatch = static_cast<double>(bytes->at(0, 1).per_microbatch);
-  const int64_t limit = bytes->at(0, 1).kept(3) - bytes->at(0, 1).transient;
+  const int64_t limit = bytes->at(0, 1).kept(3);
   const double again_s = 4 * chain.costs.forward_s[0];
   const RecomputeBound recompute({{again_s, per_microbatch}, {again_s, per_microbatch}});
   const PlacedSpace free(chain.costs, bytes, placement(compute), equal_ranks(2));

@@ -30,6 +30,7 @@ AdaptiveProblem random_problem(std::mt19937& random) {
     each.saved_bytes = 40 + static_cast<int64_t>(random() % 60);
     each.saved_weight_bytes = 20 + static_cast<int64_t>(random() % 60);
     each.transient_backward_bytes = static_cast<int64_t>(random() % 30);
+    each.transient_input_bytes = each.transient_weight_bytes = each.transient_backward_bytes;
     problem.costs.stages.push_back(each);
   }
   problem.flows = chain_flows(stages);

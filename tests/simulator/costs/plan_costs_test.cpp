@@ -41,23 +41,35 @@ TEST(PlanCosts, FixedMemoryIsTheParameterItsGradientAndTwoMomentsOfAdam) {
   EXPECT_EQ(costs().stages[1].fixed_bytes, 4 * 48);
 }
 
-// x is 8 x 4 floats, 128 bytes; y is 8 x 6, 192 bytes.
-TEST(PlanCosts, WhatForwardKeepsIncludesWhatItWasGiven) {
+// x is 8 x 4 floats, 128 bytes; y is 8 x 6, 192 bytes; the target is 8 numbers, 64 bytes.
+TEST(PlanCosts, WhatForwardKeepsIncludesWhatItWasGivenAndNeeds) {
   const Costs result = costs();
-  EXPECT_EQ(result.stages[0].saved_bytes, 1000 + 128);
-  EXPECT_EQ(result.stages[1].saved_bytes, 2000 + 192);
-  EXPECT_EQ(result.stages[1].saved_weight_bytes, 2100);
-  EXPECT_EQ(result.stages[1].transient_forward_bytes, 30);
-  EXPECT_EQ(result.stages[1].transient_backward_bytes, 40);
+  EXPECT_EQ(result.stages[0].saved_bytes, 1000 + 128);  // not y, which the second operator keeps
+  EXPECT_EQ(result.stages[1].saved_bytes, 2000 + 192 + 64);
+  EXPECT_EQ(result.stages[1].saved_weight_bytes, 2000 + 192 + 100 - 192);
+  EXPECT_EQ(result.stages[0].transient_forward_bytes, 10 + 192);
+  EXPECT_EQ(result.stages[1].transient_forward_bytes, 30 + 64);
+  EXPECT_EQ(result.stages[0].transient_backward_bytes, 192 + 20);  // the gradient that came
+  EXPECT_EQ(result.stages[1].transient_backward_bytes, 240);
+  EXPECT_EQ(result.stages[1].transient_input_bytes, 340);
+  EXPECT_EQ(result.stages[1].transient_weight_bytes, 35);
 }
 
-// Each rank: two receives posted ahead and one message on its way, 192 bytes each.
-TEST(PlanCosts, ChannelsNeedBuffersAtBothEnds) {
+TEST(PlanCosts, AdamTakesTwiceTheLargestTensorForAWhile) {
+  EXPECT_EQ(costs().stages[0].transient_optimizer_bytes, 2 * 96);
+  Profile gpu = profile();
+  gpu.device.kind = "cuda";
+  EXPECT_EQ(plan_costs(plan(), model(), stages(), gpu).stages[0].transient_optimizer_bytes, 0);
+}
+
+// The sender saves nothing of y, so that all of the message is its own.
+TEST(PlanCosts, MessagesTakeMemoryAtBothEnds) {
   const Costs result = costs();
   ASSERT_EQ(result.flows.size(), 1u);
   EXPECT_EQ(result.flows[0].forward_bytes, 192);
   EXPECT_EQ(result.flows[0].backward_bytes, 192);
-  EXPECT_EQ(result.receive_buffer_bytes, (std::vector<int64_t>{576, 576}));
+  EXPECT_EQ(result.flows[0].unsaved_bytes, 192);
+  EXPECT_EQ(result.receive_depth, 2);
 }
 
 TEST(PlanCosts, AValueWithoutAGradientGoesOneWay) {
@@ -65,7 +77,7 @@ TEST(PlanCosts, AValueWithoutAGradientGoesOneWay) {
   slicing.edges[0].values[0].carries_gradient = false;
   const Costs result = costs(plan(), slicing);
   EXPECT_EQ(result.flows[0].backward_bytes, 0);
-  EXPECT_EQ(result.receive_buffer_bytes, (std::vector<int64_t>{192, 384}));
+  EXPECT_EQ(result.stages[0].transient_backward_bytes, 20);
 }
 
 TEST(PlanCosts, RecomputingKeepsOnlyTheInputAndRunsForwardAgain) {
@@ -74,7 +86,7 @@ TEST(PlanCosts, RecomputingKeepsOnlyTheInputAndRunsForwardAgain) {
   const StageCosts result = costs(plan(), recomputing).stages[0];
   EXPECT_EQ(result.saved_bytes, 128);
   EXPECT_EQ(result.backward_s, 34 + 16);
-  EXPECT_EQ(result.transient_backward_bytes, 20 + 1000);
+  EXPECT_EQ(result.transient_backward_bytes, 192 + 1202);  // when it runs again, y included
   EXPECT_EQ(result.recompute_s, 16);  // the parts of these two that recomputing added
   EXPECT_EQ(result.recompute_bytes, 1000);
 }
@@ -120,7 +132,6 @@ TEST(PlanCosts, ASharedParameterCountsOncePerRank) {
   EXPECT_EQ(together.stages[1].fixed_bytes, 4 * 48);
   EXPECT_EQ(together.stages[1].optimizer_s, 0.375 * 48);
   EXPECT_EQ(together.stages[0].reduce_s, 0);
-  EXPECT_EQ(together.receive_buffer_bytes, std::vector<int64_t>{0});
 }
 
 std::string refusal(const Plan& of, const Profile& by) {

@@ -1,6 +1,7 @@
 // Memory along a rank's program, by hand.
 #include <gtest/gtest.h>
 
+#include "simulator/engine/memory.hpp"
 #include "tests/simulator/helpers.hpp"
 
 namespace penstock {
@@ -25,8 +26,9 @@ Costs one_stage() {
                           .saved_weight_bytes = 14,
                           .transient_forward_bytes = 5,
                           .transient_backward_bytes = 7,
-                          .fixed_bytes = 100});
-  costs.receive_buffer_bytes = {1000};
+                          .transient_input_bytes = 7,
+                          .transient_weight_bytes = 7,
+                          .fixed_bytes = 1100});
   return costs;
 }
 
@@ -90,22 +92,49 @@ TEST(Memory, ThePeakSaysWhatItIsMadeOf) {
   const auto peak = [](const char* program, const Costs& costs) {
     return simulate(testing::rows(program), costs, {}).peak_memory.at(0);
   };
-  EXPECT_EQ(peak("0F0 0F1 0B0 0B1", one_stage()), (MemoryParts{.fixed_bytes = 100,
-                                                               .receive_buffer_bytes = 1000,
+  EXPECT_EQ(peak("0F0 0F1 0B0 0B1", one_stage()), (MemoryParts{.fixed_bytes = 1100,
                                                                .saved_bytes = 20,
                                                                .transient_bytes = 7}));
-  EXPECT_EQ(peak("0F0 0I0 0F1 0I1 0W0 0W1", one_stage()), (MemoryParts{.fixed_bytes = 100,
-                                                                       .receive_buffer_bytes = 1000,
+  EXPECT_EQ(peak("0F0 0I0 0F1 0I1 0W0 0W1", one_stage()), (MemoryParts{.fixed_bytes = 1100,
                                                                        .saved_weight_bytes = 28,
                                                                        .transient_bytes = 7}));
   Costs recomputing = one_stage();
   recomputing.stages[0].recompute_bytes = 6;
-  EXPECT_EQ(peak("0F0 0B0", recomputing), (MemoryParts{.fixed_bytes = 100,
-                                                       .receive_buffer_bytes = 1000,
+  EXPECT_EQ(peak("0F0 0B0", recomputing), (MemoryParts{.fixed_bytes = 1100,
                                                        .saved_bytes = 10,
                                                        .recomputed_bytes = 6,
                                                        .transient_bytes = 1}));
   EXPECT_EQ(peak("0F0 0B0", recomputing).total(), 1117);
+}
+
+/// Two stages on two ranks, 10 bytes each way, of which the first stage does not save 4.
+Costs with_messages() {
+  Costs costs;
+  costs.stages.resize(2, {.forward_s = 1, .backward_s = 1});
+  costs.flows = {{.from = 0, .to = 1, .forward_bytes = 10, .backward_bytes = 10, .unsaved_bytes = 4}};
+  costs.receive_depth = 2;
+  return costs;
+}
+
+// Rank 0 posts two gradients at once; each F leaves 4 bytes on their way. The first gradient, which
+// rank 1 sends having taken all four values, comes when B0 needs it, though it is listed before.
+TEST(Memory, MessagesArePostedAheadAndKeptUntilThePeerHasTakenThem) {
+  const Program program = testing::rows(
+      "0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0F2 0SEND_F2 0F3 0SEND_F3 0B0 0RECV_B1 0B1 0RECV_B2 0B2 "
+      "0RECV_B3 0B3\n"
+      "1RECV_F0 1RECV_F1 1RECV_F2 1RECV_F3 1F0 1F1 1F2 1F3 1B0 1SEND_B0 1B1 1SEND_B1 1B2 1SEND_B2 "
+      "1B3 1SEND_B3");
+  const std::vector<RankMemory> ranks = memory_of_ranks(program, with_messages());
+  EXPECT_EQ(ranks[0].peak_bytes, 20 + 4 * 4 + 10);  // the next is posted before the sent ones go
+  // At B3 nothing is on its way there; what it returned three times waits for the step's end.
+  EXPECT_EQ(ranks[1].peak_bytes, 4 * 10);
+  EXPECT_EQ(ranks[1].peak.message_bytes, 4 * 10);
+}
+
+TEST(Memory, MessagesOfOneRankAreThereUntilTheOtherStageTakesThem) {
+  const std::vector<RankMemory> ranks =
+      memory_of_ranks(testing::rows("0F0 0F1 1F0 1B0 0B0 1F1 1B1 0B1"), with_messages());
+  EXPECT_EQ(ranks[0].peak_bytes, 4 + 10);  // what F1 handed on, and the gradient for B0
 }
 
 TEST(Memory, ThePeakIsKnownWithoutSamples) {

@@ -1,0 +1,68 @@
+#include "simulator/costs/value_lives.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+namespace penstock {
+
+ValueLives::ValueLives(const Graph& model, const MicrobatchCosts& measured)
+    : producers_(model.values.size()),
+      last_readers_(model.values.size(), -1),
+      last_readers_itself_(model.values.size(), -1),
+      second_readers_(model.values.size(), -1),
+      first_keepers_(model.values.size(), -1),
+      sources_(model.values.size(), -1),
+      roots_(model.values.size()),
+      strided_(model.values.size(), false) {
+  if (measured.operators.size() != model.operators.size())
+    throw std::invalid_argument("ValueLives: costs of another model");
+  std::iota(roots_.begin(), roots_.end(), 0);
+  bytes_.reserve(model.values.size());
+  for (size_t value = 0; value < model.values.size(); ++value) {
+    bytes_.push_back(model.values[value].bytes(measured.microbatch));
+    producers_[value] = last_readers_[value] = model.values[value].producer;
+  }
+  for (size_t id = 0; id < model.operators.size(); ++id)
+    enter(model.operators[id], static_cast<OperatorId>(id), measured.operators[id].values);
+  for (size_t id = 0; id < model.operators.size(); ++id) {
+    int64_t& own = own_bytes_.emplace_back(measured.operators[id].held.forward.net);
+    for (const ValueId made : makes_[id]) own -= bytes(made);
+  }
+  for (size_t value = 0; value < model.values.size(); ++value) {
+    const bool let_go = producers_[value] >= 0 && sources_[value] < 0 && first_keepers_[value] < 0;
+    if (let_go) own_bytes_[index(last_readers_[value])] += bytes_[value];
+  }
+}
+
+void ValueLives::enter(const Operator& op, OperatorId id, const ValueMemory& memory) {
+  std::vector<ValueId> numbered = reads_.emplace_back(op.reads());
+  numbered.insert(numbered.end(), op.outputs.begin(), op.outputs.end());
+  const auto value = [&](int number) {
+    return index(number) < numbered.size() ? numbered[index(number)] : -1;
+  };
+  for (const auto& [output, source] : memory.shares) {
+    const ValueId view = value(output), of = value(source);
+    if (view < 0 || of < 0) continue;
+    sources_[index(view)] = of;
+    roots_[index(view)] = root(of);
+  }
+  std::vector<ValueId>& made = makes_.emplace_back(op.outputs);
+  std::erase_if(made, [&](ValueId output) { return output < 0 || source(output) >= 0; });
+  for (const ValueId read : reads_.back()) {
+    second_readers_[index(read)] = last_readers_itself_[index(read)];
+    last_readers_[index(root(read))] = last_readers_itself_[index(read)] = id;
+  }
+  std::vector<ValueId>& kept = kept_by_.emplace_back();
+  for (const int number : memory.keeps) {
+    const ValueId needed = value(number);
+    if (needed < 0) continue;
+    kept.push_back(needed);
+    OperatorId& first = first_keepers_[index(root(needed))];
+    if (first < 0) first = id;
+  }
+  for (const int number : memory.strided)
+    if (value(number) >= 0) strided_[index(value(number))] = true;
+}
+
+}  // namespace penstock

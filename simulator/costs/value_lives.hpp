@@ -1,0 +1,55 @@
+// How long the values of a model live in its memory at one microbatch size, by what was measured
+// of its operators (pipeline/profile/profile.hpp: ValueMemory).
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.hpp"
+#include "pipeline/profile/profile.hpp"
+
+namespace penstock {
+
+class ValueLives {
+ public:
+  /// The operators are the model's, as many as it has.
+  ValueLives(const Graph& model, const MicrobatchCosts& measured);
+
+  int64_t bytes(ValueId value) const { return bytes_[index(value)]; }
+  OperatorId producer(ValueId value) const { return producers_[index(value)]; }
+  /// The value whose memory it lies in, or -1: memory of its own.
+  ValueId source(ValueId value) const { return sources_[index(value)]; }
+  /// A message of it is a copy.
+  bool strided(ValueId value) const { return strided_[index(value)]; }
+  /// Values that the operator's backward needs, and those that it reads.
+  const std::vector<ValueId>& kept_by(OperatorId op) const { return kept_by_[index(op)]; }
+  const std::vector<ValueId>& reads(OperatorId op) const { return reads_[index(op)]; }
+  /// Values that it makes in memory of their own.
+  const std::vector<ValueId>& makes(OperatorId op) const { return makes_[index(op)]; }
+  /// Bytes from F to B that are no values: statistics, masks, copies.
+  int64_t own_bytes(OperatorId op) const { return own_bytes_[index(op)]; }
+
+  // Where the whole model is one stage, the memory of a value:
+  /// the value that it is named by,
+  ValueId root(ValueId value) const { return roots_[index(value)]; }
+  /// the last operator that reads it (its producer where none does),
+  OperatorId last_reader(ValueId root) const { return last_readers_[index(root)]; }
+  /// and the first whose backward needs it, -1: none.
+  OperatorId first_keeper(ValueId root) const { return first_keepers_[index(root)]; }
+  /// The last operator that reads this very value, -1: none.
+  OperatorId last_reader_itself(ValueId value) const { return last_readers_itself_[index(value)]; }
+  /// The last but one, -1: it has fewer readers.
+  OperatorId second_reader(ValueId value) const { return second_readers_[index(value)]; }
+
+ private:
+  static size_t index(int id) { return static_cast<size_t>(id); }
+  void enter(const Operator& op, OperatorId id, const ValueMemory& memory);
+
+  std::vector<int64_t> bytes_, own_bytes_;
+  std::vector<OperatorId> producers_, last_readers_, last_readers_itself_, second_readers_,
+      first_keepers_;
+  std::vector<ValueId> sources_, roots_;
+  std::vector<bool> strided_;
+  std::vector<std::vector<ValueId>> kept_by_, reads_, makes_;
+};
+
+}  // namespace penstock
