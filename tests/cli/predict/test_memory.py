@@ -1,10 +1,11 @@
-"""The peaks of memory that are predicted of each rank, beside those of runs: several models, kinds
+"""Peaks of memory that are predicted of each rank, beside those of runs: several models, kinds
 of schedules, uneven splits, recomputation, replicas. A rank allocates the same in every run, so no
 clock matters, and the quickest profile does."""
 
 import hashlib
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -75,6 +76,15 @@ def peaks(profiled, schedule, microbatches, ranks, *, recompute="false", replica
     return list(zip(run["predicted_peak_memory_bytes"], run["peak_memory_bytes"], strict=True))
 
 
+def crossing_bytes(folder, rank):
+    """Of one microbatch: all that a rank sends and receives."""
+    penstock("simulate", folder / "plan.yaml", "--trace", folder / "trace.json")
+    events = json.loads((folder / "trace.json").read_text())["traceEvents"]
+    return sum(event["args"]["bytes"] for event in events
+               if event["ph"] == "X" and event["pid"] == rank
+               and re.fullmatch(r"\d+(SEND|RECV)_[FB]0(:\d+)?", event["name"]))
+
+
 @pytest.mark.parametrize("microbatches", [1, 4])
 def test_of_one_rank_is_exact(profiled, microbatches):
     """But for scalars: the loss, its seed and its count, the sum of the losses, each in an
@@ -96,11 +106,16 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_of_stages_is_near(profiled, case):
-    """What is not known of a stage is whose memory a gradient lies in that crosses its ends: for a
-    moment it may be there once more, or once less."""
+def test_of_stages_is_off_by_no_more_than_what_crosses_their_ends(profiled, case):
+    """What is not measured of a stage is whether the values and gradients that cross its ends share
+    memory with others: at worst each of them is there once more, or once less, in every microbatch
+    that waits for its W, which where B does all is the running one."""
     schedule, microbatches, ranks, more = CASES[case]
+    held = microbatches if schedule.startswith("z") else 1
     for rank, (predicted, measured) in enumerate(peaks(profiled, schedule, microbatches, ranks,
                                                        **more)):
+        tolerance = held * crossing_bytes(profiled[1], rank % len(set(ranks)))
         print(f"{profiled[0]:8} {case:12} rank {rank}: predicted {predicted:>8}, "
-              f"measured {measured:>8}, {100 * (predicted / measured - 1):+.2f} %")
+              f"measured {measured:>8}, {100 * (predicted / measured - 1):+.2f} %, "
+              f"tolerance {100 * tolerance / measured:.1f} %")
+        assert abs(predicted - measured) <= tolerance + 64 * (1 + microbatches)
