@@ -51,7 +51,8 @@ def job(name):
 def profiled(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     (folder / "job.yaml").write_text("penstock: job\n" + job(request.param))
-    penstock("profile", folder / "job.yaml", "--quick", "--budget", "0s", "-o", folder / "profile.json")
+    penstock("profile", folder / "job.yaml", "--quick", "--budget", "0s",
+             "-o", folder / "profile.json")
     return request.param, folder
 
 
@@ -72,7 +73,8 @@ def peaks(profiled, schedule, microbatches, ranks, *, recompute="false", replica
         f"microbatch: {BATCH // microbatches // replicas}\ndata_parallel: {replicas}\n"
         f"stages:\n{stages}")
     run = json.loads(penstock("execute", plan, "--steps", "3", "--json"))
-    return list(zip(run["predicted_peak_memory_bytes"], run["peak_memory_bytes"], strict=True))
+    predicted = run["predicted_peak_memory_bytes"]  # of one replica
+    return list(zip(predicted * replicas, run["peak_memory_bytes"], strict=True))
 
 
 def crossing_bytes(folder, rank):
@@ -85,14 +87,12 @@ def crossing_bytes(folder, rank):
 
 
 @pytest.mark.parametrize("microbatches", [4, 8])
-def test_of_one_rank_is_exact(profiled, microbatches):
-    """But for scalars, each in an allocation of at most 8 bytes: the loss, its seed, its count and
-    its sum. New statistics of batch norms, which are written to their buffers at the end of F, are
-    counted to the end of their operator."""
-    if profiled[0] in ["unet", "resnet"]:
-        pytest.skip("has batch norms")
+def test_of_one_rank_is_within_half_a_percent(profiled, microbatches):
+    """That is what predictions are meant to keep to. Nothing crosses; what is left are scalars, new
+    statistics of batch norms, which go with F and are counted to their operator's end, and what
+    reading the data takes."""
     [(predicted, measured)] = peaks(profiled, "gpipe", microbatches, [0])
-    assert abs(predicted - measured) <= 64 * (1 + microbatches)
+    assert abs(predicted - measured) <= 0.005 * measured
 
 
 CASES = {
