@@ -145,6 +145,23 @@ class PlanCosts {
     costs.recompute_bytes = memory.remade_bytes;
   }
 
+  /// Constants that the stage has computed for operators of its own, each in its own memory.
+  int64_t constant_bytes(const StageSlice& slice) const {
+    std::set<ValueId> kept;
+    for (const OperatorId op : slice.operators) {
+      const auto& made = model_.operators[static_cast<size_t>(op)].outputs;
+      if (std::ranges::all_of(made, [&](ValueId v) { return v < 0 || lives_.constant(v); }))
+        continue;
+      for (const ValueId read : lives_.reads(op)) {
+        const ValueId root = lives_.root(read);
+        if (lives_.constant(read) && lives_.producer(root) >= 0) kept.insert(root);
+      }
+    }
+    int64_t bytes = 0;
+    for (const ValueId value : kept) bytes += lives_.bytes(value);
+    return bytes;
+  }
+
   /// What earlier stages of the same rank hold of what this one is given: their backwards come
   /// later.
   std::set<ValueId> held_elsewhere(size_t stage) const {
@@ -191,6 +208,7 @@ class PlanCosts {
       if (tensor.requires_grad) stepped_bytes += tensor.bytes();
       largest_bytes = std::max(largest_bytes, gradient_bytes(plan_.job, tensor));
     }
+    costs.fixed_bytes += constant_bytes(slicing_.stages[stage]);
     costs.transient_optimizer_bytes =
         optimizer_transient_bytes(plan_.job.optimizer, profile_.device, largest_bytes);
     costs.optimizer_s = step_s(profile_, stepped_bytes, trained_bytes - stepped_bytes);

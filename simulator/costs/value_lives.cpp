@@ -4,6 +4,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "graph/operators/facts.hpp"
+
 namespace penstock {
 
 ValueLives::ValueLives(const Graph& model, const MicrobatchCosts& measured)
@@ -23,6 +25,7 @@ ValueLives::ValueLives(const Graph& model, const MicrobatchCosts& measured)
     bytes_.push_back(model.values[value].bytes(measured.microbatch));
     producers_[value] = last_readers_[value] = model.values[value].producer;
   }
+  find_constants(model);
   for (size_t id = 0; id < model.operators.size(); ++id)
     enter(model.operators[id], static_cast<OperatorId>(id), measured.operators[id].values);
   for (size_t id = 0; id < model.operators.size(); ++id) {
@@ -32,6 +35,27 @@ ValueLives::ValueLives(const Graph& model, const MicrobatchCosts& measured)
   for (size_t value = 0; value < model.values.size(); ++value) {
     const bool let_go = producers_[value] >= 0 && sources_[value] < 0 && first_keepers_[value] < 0;
     if (let_go) own_bytes_[index(last_readers_[value])] += bytes_[value];
+  }
+}
+
+/// A view of one lies in its memory, which no measurement tells: it was made before.
+void ValueLives::find_constants(const Graph& model) {
+  constant_.assign(model.values.size(), false);
+  for (size_t value = 0; value < model.values.size(); ++value) {
+    const int tensor = model.values[value].tensor;
+    if (tensor < 0) continue;
+    constant_[value] = !model.tensors[index(tensor)].requires_grad &&
+                       std::ranges::count(model.updates, tensor, &BufferUpdate::tensor) == 0;
+  }
+  for (const Operator& op : model.operators) {
+    const std::vector<ValueId> reads = op.reads();
+    const bool fixed = std::ranges::all_of(reads, [&](ValueId read) { return constant(read); });
+    if (!fixed || is_random(op)) continue;
+    for (const ValueId output : op.outputs) {
+      if (output < 0) continue;
+      constant_[index(output)] = true;
+      if (is_view(op) && !reads.empty()) roots_[index(output)] = root(reads.front());
+    }
   }
 }
 

@@ -23,6 +23,8 @@ class ValueLives {
   /// Values that the operator's backward needs, and those that it reads.
   const std::vector<ValueId>& kept_by(OperatorId op) const { return kept_by_[index(op)]; }
   const std::vector<ValueId>& reads(OperatorId op) const { return reads_[index(op)]; }
+  /// Computed once and kept: from nothing that a microbatch or the optimizer changes.
+  bool constant(ValueId value) const { return constant_[index(value)]; }
   /// Values that it makes in memory of their own.
   const std::vector<ValueId>& makes(OperatorId op) const { return makes_[index(op)]; }
   /// Bytes from F to B that are no values: statistics, masks, copies.
@@ -42,13 +44,14 @@ class ValueLives {
 
  private:
   static size_t index(int id) { return static_cast<size_t>(id); }
+  void find_constants(const Graph& model);
   void enter(const Operator& op, OperatorId id, const ValueMemory& memory);
 
   std::vector<int64_t> bytes_, own_bytes_;
   std::vector<OperatorId> producers_, last_readers_, last_readers_itself_, second_readers_,
       first_keepers_;
   std::vector<ValueId> sources_, roots_;
-  std::vector<bool> strided_;
+  std::vector<bool> strided_, constant_;
   std::vector<std::vector<ValueId>> kept_by_, reads_, makes_;
 };
 
