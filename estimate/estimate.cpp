@@ -63,8 +63,8 @@ class Estimator {
   MicrobatchCosts costs(int64_t microbatch) const {
     MicrobatchCosts costs;
     costs.microbatch = microbatch;
-    const EstimatedMemory memory = memory_of(model_, job_.loss, microbatch, cuda(),
-                                             job_.precision == Precision::bf16);
+    const EstimatedMemory memory =
+        memory_of(model_, job_.loss, microbatch, cuda(), job_.precision == Precision::bf16);
     for (OperatorId id = 0; id < model_.operators(); ++id)
       costs.operators.push_back(operator_cost(id, microbatch, memory));
     add_loss(costs);

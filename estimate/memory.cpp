@@ -42,8 +42,8 @@ ValueMemory values_of(const EstimateModel& model, const KeptMemory& kept, Operat
   ValueMemory memory;
   for (size_t number = 0; number < numbered.size(); ++number) {
     const ValueId value = numbered[number];
-    const bool loss = kept.makes_loss(id) && kept.loss_keeps_output() && value >= 0 &&
-                      value == loss_input(model);
+    const bool loss =
+        kept.makes_loss(id) && kept.loss_keeps_output() && value >= 0 && value == loss_input(model);
     const bool needed = std::ranges::count(kept.of(id).values, value) > 0 || loss;
     if (value >= 0 && needed && !model.of_parameters(value))
       memory.keeps.push_back(static_cast<int>(number));

@@ -43,8 +43,7 @@ class ModelMemory {
       }
       if (!model_.differentiated(op)) continue;
       gradients.make_operands(op);
-      const int64_t peak =
-          gradients.bytes() - before + weight_gradient_bytes(model_, op, batch_);
+      const int64_t peak = gradients.bytes() - before + weight_gradient_bytes(model_, op, batch_);
       gradients.drop_results(op);
       change = change.then({gradients.bytes() - before - freed_by(id), peak});
     }

@@ -116,8 +116,7 @@ MicrobatchCosts assemble(const Division& division, int64_t microbatch, const Sta
                   .begin = unit.begin,
                   .end = unit.end,
                   .times = scaled(units[u].times, to_whole)};
-    cost.held.output =
-        output_bytes(division.graph, consumers, unit.begin, unit.end, microbatch);
+    cost.held.output = output_bytes(division.graph, consumers, unit.begin, unit.end, microbatch);
     const size_t first = group;
     while (group < groups.size() && division.groups[group] < unit.end) ++group;
     add_operators(division, cost, std::span(groups).subspan(first, group - first), first, costs);

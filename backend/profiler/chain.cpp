@@ -58,8 +58,7 @@ ChainRun Chain::run(const Batch& batch, const StepContext& context, bool split, 
   return run;
 }
 
-void Chain::trace_memory(const Batch& batch, StepContext context, bool split,
-                         MemoryTrace& memory) {
+void Chain::trace_memory(const Batch& batch, StepContext context, bool split, MemoryTrace& memory) {
   if (stages() > 1) throw std::logic_error("the memory of several stages is not traced");
   memory_ = &memory;
   context.observer = &memory;

@@ -117,8 +117,8 @@ void MemoryTrace::after(OperatorId op, const std::vector<ValueId>& reads,
     if (outputs[o] < 0 || !at(outputs[o]).defined() || !at(outputs[o]).has_storage()) continue;
     const at::Tensor& result = at(outputs[o]);
     if (!result.is_contiguous()) memory.strided.push_back(static_cast<int>(known + o));
-    const auto source = std::ranges::find_if(
-        reads, [&](ValueId read) { return share(result, at(read)); });
+    const auto source =
+        std::ranges::find_if(reads, [&](ValueId read) { return share(result, at(read)); });
     if (source != reads.end()) {
       memory.shares.emplace_back(static_cast<int>(known + o),
                                  static_cast<int>(source - reads.begin()));

@@ -56,7 +56,7 @@ class Samples {
   };
   struct StageSamples {
     ActionSamples forward, backward, backward_input, backward_weight;
-    };
+  };
   std::vector<StageSamples> stages_;
   std::vector<Round> rounds_;
 };

@@ -25,8 +25,8 @@ struct StepContext {
   double loss_scale = 1;
   /// Replaces `loss_scale` where the forward is captured: a float64 scalar on the stage's device.
   std::optional<at::Tensor> captured_loss_scale;
-  bool float32_loss = false;  // computed in float32 from the model's output
-  bool training = true;       // false: no autograd, nothing is kept
+  bool float32_loss = false;            // computed in float32 from the model's output
+  bool training = true;                 // false: no autograd, nothing is kept
   ForwardObserver* observer = nullptr;  // of the forward; may be null
 };
 

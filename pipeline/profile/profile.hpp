@@ -55,8 +55,9 @@ struct HeldBytes {
 /// The memory of the values that an operator reads and makes, which are numbered here: first those
 /// that it reads (Operator::reads()), then its outputs.
 struct ValueMemory {
-  std::vector<int> keeps;                   // its backward needs them
-  std::vector<std::pair<int, int>> shares;  // the first, an output, lies in the memory of the second
+  std::vector<int> keeps;  // its backward needs them
+  std::vector<std::pair<int, int>>
+      shares;                // the first, an output, lies in the memory of the second
   std::vector<int> strided;  // outputs that are not contiguous: what is sent of them is a copy
   bool operator==(const ValueMemory&) const = default;
 };

@@ -73,7 +73,8 @@ std::vector<int64_t> Evaluator::peaks(const Plan& plan, const Slicing& slicing,
   const Lowered& actions = lowered(plan, slicing);
   std::vector<int64_t> bytes;
   bytes.reserve(actions.program.ranks.size());
-  for (const RankMemory& memory : memory_of_ranks(actions.program, costs, nullptr, nullptr, &actions.delayed))
+  for (const RankMemory& memory :
+       memory_of_ranks(actions.program, costs, nullptr, nullptr, &actions.delayed))
     bytes.push_back(memory.peak_bytes);
   return bytes;
 }

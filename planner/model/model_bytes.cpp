@@ -14,14 +14,14 @@ namespace penstock {
 struct ModelChain::Holdings {
   std::set<OperatorId> operators;
   std::set<int> tensors;
-  std::set<ValueId> given;  // user inputs and what comes from stages before
-  std::set<ValueId> least;  // of them those that are kept in any case
-  std::set<ValueId> kept;        // by the values that their memory is named by in the stage
-  int64_t tensor_bytes = 0;      // as they are trained
-  int64_t shared_bytes = 0;      // used outside the stage as well
-  int64_t saved_bytes = 0;       // of a microbatch, where nothing is recomputed
-  int64_t least_bytes = 0;       // part of it that is kept even so
-  int64_t received_bytes = 0;    // part of that, from other stages
+  std::set<ValueId> given;     // user inputs and what comes from stages before
+  std::set<ValueId> least;     // of them those that are kept in any case
+  std::set<ValueId> kept;      // by the values that their memory is named by in the stage
+  int64_t tensor_bytes = 0;    // as they are trained
+  int64_t shared_bytes = 0;    // used outside the stage as well
+  int64_t saved_bytes = 0;     // of a microbatch, where nothing is recomputed
+  int64_t least_bytes = 0;     // part of it that is kept even so
+  int64_t received_bytes = 0;  // part of that, from other stages
 
   /// What its backward needs stays, whether it is made in the stage or given to it.
   void add_operator(OperatorId id, const ValueLives& lives) {

@@ -67,8 +67,7 @@ class Choice {
                          (best_ && run.makespan_s >= best_s_);
     if (decided) return without;
     std::vector<int64_t> peaks;
-    for (const RankMemory& memory :
-         memory_of_ranks(lower(program, problem_.flows), problem_.costs))
+    for (const RankMemory& memory : memory_of_ranks(lower(program, problem_.flows), problem_.costs))
       peaks.push_back(memory.peak_bytes);
     return problem_.memory.fullest(peaks);
   }

@@ -66,7 +66,8 @@ class PlanCosts {
         profile_(profile),
         cluster_(cluster),
         measured_(measured(plan, model, profile)),
-        own_lives_(lives ? std::nullopt : std::optional<ValueLives>(std::in_place, model, measured_)),
+        own_lives_(lives ? std::nullopt
+                         : std::optional<ValueLives>(std::in_place, model, measured_)),
         lives_(lives ? *lives : *own_lives_),
         target_bytes_(target_bytes(plan.job, model, plan.microbatch)),
         reductions_(plan, model, slicing, profile, cluster),
@@ -132,9 +133,9 @@ class PlanCosts {
   }
 
   void add_memory(size_t stage, StageCosts& costs) {
-    const StageMemory& memory = memories_.emplace_back(
-        stage_memory(lives_, measured_, slicing_, static_cast<int>(stage), target_bytes_,
-                     held_elsewhere(stage)));
+    const StageMemory& memory =
+        memories_.emplace_back(stage_memory(lives_, measured_, slicing_, static_cast<int>(stage),
+                                            target_bytes_, held_elsewhere(stage)));
     costs.saved_bytes = memory.saved_bytes;
     costs.saved_weight_bytes = memory.saved_weight_bytes;
     costs.transient_forward_bytes =
@@ -266,8 +267,7 @@ void speed_up(StageCosts& costs, double times) {
 }
 
 Costs plan_costs(const Plan& plan, const Graph& model, const Slicing& slicing,
-                 const Profile& profile, const Cluster* cluster,
-                 const ValueLives* lives) {
+                 const Profile& profile, const Cluster* cluster, const ValueLives* lives) {
   if (plan.stages.size() != slicing.stages.size()) {
     throw std::invalid_argument("plan_costs: the slicing is not of this plan");
   }

@@ -35,8 +35,8 @@ struct StageMemory {
   int64_t saved_bytes = 0;         // between F and B or I
   int64_t saved_weight_bytes = 0;  // between I and W
   int64_t forward_peak = 0, backward_peak = 0, backward_input_peak = 0, backward_weight_peak = 0;
-  int64_t remade_bytes = 0;  // of the backward's peak: what a forward made again
-  std::set<ValueId> held;    // values of which the stage has all memory between F and B
+  int64_t remade_bytes = 0;             // of the backward's peak: what a forward made again
+  std::set<ValueId> held;               // values of which the stage has all memory between F and B
   std::map<ValueId, int64_t> messages;  // of each sent value the bytes that are not held anyway
 };
 

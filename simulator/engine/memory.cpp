@@ -165,15 +165,15 @@ RankMemory memory_of_rank(const Program& program, int rank, const Costs& costs, 
 }  // namespace
 
 std::vector<RankMemory> memory_of_ranks(const Program& program, const Costs& costs,
-                                        const CompiledProgram* compiled,
-                                        const EngineResult* times, const Program* delayed) {
+                                        const CompiledProgram* compiled, const EngineResult* times,
+                                        const Program* delayed) {
   std::optional<Program> own;
   if (costs.receive_depth == 0) delayed = &program;
   if (delayed == nullptr) delayed = &own.emplace(delay_receives(program));
   std::vector<RankMemory> ranks;
   for (int rank = 0; rank < program.rank_count(); ++rank) {
-    ranks.push_back(memory_of_rank(*delayed, rank, costs,
-                                   Clock(program, rank, compiled, times), times != nullptr));
+    ranks.push_back(memory_of_rank(*delayed, rank, costs, Clock(program, rank, compiled, times),
+                                   times != nullptr));
   }
   return ranks;
 }

@@ -7,7 +7,9 @@ namespace penstock {
 
 namespace {
 
-bool carries_gradient(Kind kind) { return kind == Kind::send_backward || kind == Kind::recv_backward; }
+bool carries_gradient(Kind kind) {
+  return kind == Kind::send_backward || kind == Kind::recv_backward;
+}
 
 }  // namespace
 
@@ -26,7 +28,8 @@ MessageBytes::MessageBytes(const Program& program, int rank, const Costs& costs)
 }
 
 MessageBytes::Lane MessageBytes::lane_of(const Action& transfer) const {
-  return {rank_of_stage_[static_cast<size_t>(peer_stage(transfer))], carries_gradient(transfer.kind)};
+  return {rank_of_stage_[static_cast<size_t>(peer_stage(transfer))],
+          carries_gradient(transfer.kind)};
 }
 
 /// What a SEND keeps alive by itself.

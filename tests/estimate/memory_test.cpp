@@ -67,8 +67,7 @@ TEST(HeldByAnMlp, InTheBackwardIsWhatEachMakesAndLetsGoOf) {
   // The loss exchanges the output for its gradient; the third linear that for gelu's gradient, and
   // lets go of gelu's result; gelu exchanges gradients and lets go of its input; the second linear
   // exchanges 32 for 64; relu lets go of its result; the first has nobody to hand a gradient to.
-  EXPECT_EQ(each(mse, &HeldBytes::backward),
-            (std::vector<int64_t>{-64, -64, 64 - 32, -32, -32}));
+  EXPECT_EQ(each(mse, &HeldBytes::backward), (std::vector<int64_t>{-64, -64, 64 - 32, -32, -32}));
   // The loss: 32. w3 takes 64, w2 128, w1 128.
   EXPECT_EQ(each(mse, &HeldBytes::backward, &MemoryChange::peak),
             (std::vector<int64_t>{128, 64, 64 + 128, 32, 32 + 64}));

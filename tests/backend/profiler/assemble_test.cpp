@@ -45,11 +45,10 @@ Graph chain() {
 
 StageCost cost(double forward, double backward) {
   const auto measured = [](double seconds) { return summarize({seconds, seconds, seconds}); };
-  return {
-      .times = {.forward = measured(forward),
-                .backward = measured(backward),
-                .backward_input = measured(backward / 2),
-                .backward_weight = measured(backward / 2)}};
+  return {.times = {.forward = measured(forward),
+                    .backward = measured(backward),
+                    .backward_input = measured(backward / 2),
+                    .backward_weight = measured(backward / 2)}};
 }
 
 class Assemble : public ::testing::Test {
@@ -70,9 +69,8 @@ TEST_F(Assemble, FewerGroupsAreAskedForInALargeModel) {
 
 TEST_F(Assemble, UnitsAddUpToTheWholeAndOperatorsToTheirUnit) {
   const Division division{graph_, analysis_, units_, groups_};
-  const MicrobatchCosts costs =
-      assemble(division, 4, cost(8, 20), {cost(3, 9), cost(3, 6)},
-               {cost(1, 2), cost(1, 4), cost(2, 5)});
+  const MicrobatchCosts costs = assemble(division, 4, cost(8, 20), {cost(3, 9), cost(3, 6)},
+                                         {cost(1, 2), cost(1, 4), cost(2, 5)});
   ASSERT_EQ(costs.units.size(), 2u);
   ASSERT_EQ(costs.operators.size(), 5u);
   EXPECT_DOUBLE_EQ(costs.units[0].times.forward.mean_s, 4);
@@ -97,8 +95,7 @@ StageCost issued(StageCost cost, double forward_s) {
 TEST_F(Assemble, HostsOfUnitsAddUpToThatOfTheWhole) {
   const Division division{graph_, analysis_, units_, groups_};
   const MicrobatchCosts costs = assemble(
-      division, 4, issued(cost(8, 20), 12),
-      {issued(cost(8, 10), 2), issued(cost(8, 10), 4)},
+      division, 4, issued(cost(8, 20), 12), {issued(cost(8, 10), 2), issued(cost(8, 10), 4)},
       {issued(cost(1, 2), 1), issued(cost(1, 4), 1), issued(cost(2, 5), 5)});
   EXPECT_DOUBLE_EQ(costs.units[0].times.forward.host_s, 4);
   EXPECT_DOUBLE_EQ(costs.units[1].times.forward.host_s, 8);
@@ -111,9 +108,8 @@ TEST_F(Assemble, HostsOfUnitsAddUpToThatOfTheWhole) {
 
 TEST_F(Assemble, ViewsTakeNothing) {
   const Division division{graph_, analysis_, units_, groups_};
-  const MicrobatchCosts costs =
-      assemble(division, 4, cost(8, 20), {cost(4, 10), cost(4, 10)},
-               {cost(1, 2), cost(1, 4), cost(2, 5)});
+  const MicrobatchCosts costs = assemble(division, 4, cost(8, 20), {cost(4, 10), cost(4, 10)},
+                                         {cost(1, 2), cost(1, 4), cost(2, 5)});
   for (const int view : {1, 3}) {
     EXPECT_EQ(costs.operators[view].times.forward.mean_s, 0);
     EXPECT_EQ(costs.operators[view].times.backward.mean_s, 0);
@@ -123,9 +119,8 @@ TEST_F(Assemble, ViewsTakeNothing) {
 
 TEST_F(Assemble, DescribesOperatorsAndOutputs) {
   const Division division{graph_, analysis_, units_, groups_};
-  const MicrobatchCosts costs =
-      assemble(division, 4, cost(8, 20), {cost(4, 10), cost(4, 10)},
-               {cost(1, 2), cost(1, 4), cost(2, 5)});
+  const MicrobatchCosts costs = assemble(division, 4, cost(8, 20), {cost(4, 10), cost(4, 10)},
+                                         {cost(1, 2), cost(1, 4), cost(2, 5)});
   constexpr int64_t value_bytes = int64_t{4} * 8 * 4;  // batch 4, 8 float32
   EXPECT_EQ(costs.operators[0].name, "op0");
   EXPECT_EQ(costs.operators[0].target, "aten::mul.Tensor");

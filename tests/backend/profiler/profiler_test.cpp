@@ -195,9 +195,9 @@ TEST_P(ChainOfModel, HoldsNothingAfterTheBackwardAndIsTracedToTheByte) {
     EXPECT_EQ(memory::held_bytes(), before);
     HeldSums sums;
     for (const HeldBytes& held : trace.held()) sums.add(held);
-    const MemoryChange all =
-        split ? sums.forward.then(sums.backward_input).then(sums.backward_weight)
-              : sums.forward.then(sums.backward);
+    const MemoryChange all = split
+                                 ? sums.forward.then(sums.backward_input).then(sums.backward_weight)
+                                 : sums.forward.then(sums.backward);
     // Between F and B a chain holds what the last stage returned: the loss, a scalar.
     EXPECT_NEAR(all.net, 0, sizeof(double));
     EXPECT_NEAR(all.peak, peak, 2 * sizeof(double));

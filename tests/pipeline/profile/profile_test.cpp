@@ -53,8 +53,8 @@ Profile example(const std::filesystem::path& folder) {
   for (const int64_t size : {1, 4}) {
     MicrobatchCosts costs{.microbatch = size};
     for (const char* name : {"linear", "relu", "mul"}) {
-      costs.operators.push_back(
-          {name, "aten::x", "layers.0", next.real(), next.bytes(), next.times(), next.held(), next.values()});
+      costs.operators.push_back({name, "aten::x", "layers.0", next.real(), next.bytes(),
+                                 next.times(), next.held(), next.values()});
     }
     costs.units.push_back({"layers.0", 0, 2, next.times(), next.held()});
     costs.units.push_back({"mul", 2, 3, next.times(), next.held()});

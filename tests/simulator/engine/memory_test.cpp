@@ -92,18 +92,16 @@ TEST(Memory, ThePeakSaysWhatItIsMadeOf) {
   const auto peak = [](const char* program, const Costs& costs) {
     return simulate(testing::rows(program), costs, {}).peak_memory.at(0);
   };
-  EXPECT_EQ(peak("0F0 0F1 0B0 0B1", one_stage()), (MemoryParts{.fixed_bytes = 1100,
-                                                               .saved_bytes = 20,
-                                                               .transient_bytes = 7}));
-  EXPECT_EQ(peak("0F0 0I0 0F1 0I1 0W0 0W1", one_stage()), (MemoryParts{.fixed_bytes = 1100,
-                                                                       .saved_weight_bytes = 28,
-                                                                       .transient_bytes = 7}));
+  EXPECT_EQ(peak("0F0 0F1 0B0 0B1", one_stage()),
+            (MemoryParts{.fixed_bytes = 1100, .saved_bytes = 20, .transient_bytes = 7}));
+  EXPECT_EQ(peak("0F0 0I0 0F1 0I1 0W0 0W1", one_stage()),
+            (MemoryParts{.fixed_bytes = 1100, .saved_weight_bytes = 28, .transient_bytes = 7}));
   Costs recomputing = one_stage();
   recomputing.stages[0].recompute_bytes = 6;
-  EXPECT_EQ(peak("0F0 0B0", recomputing), (MemoryParts{.fixed_bytes = 1100,
-                                                       .saved_bytes = 10,
-                                                       .recomputed_bytes = 6,
-                                                       .transient_bytes = 1}));
+  EXPECT_EQ(
+      peak("0F0 0B0", recomputing),
+      (MemoryParts{
+          .fixed_bytes = 1100, .saved_bytes = 10, .recomputed_bytes = 6, .transient_bytes = 1}));
   EXPECT_EQ(peak("0F0 0B0", recomputing).total(), 1117);
 }
 
@@ -111,7 +109,8 @@ TEST(Memory, ThePeakSaysWhatItIsMadeOf) {
 Costs with_messages() {
   Costs costs;
   costs.stages.resize(2, {.forward_s = 1, .backward_s = 1});
-  costs.flows = {{.from = 0, .to = 1, .forward_bytes = 10, .backward_bytes = 10, .unsaved_bytes = 4}};
+  costs.flows = {
+      {.from = 0, .to = 1, .forward_bytes = 10, .backward_bytes = 10, .unsaved_bytes = 4}};
   costs.receive_depth = 2;
   return costs;
 }
