@@ -244,9 +244,9 @@ OperatorId StageWalk::last_user(size_t part, ValueId value) const {
   return last;
 }
 
-/// Gradients that the whole model adds to others and this part makes, or that stay longer here. What
-/// is handed on as it is, or as a part of another, is nobody's own: nothing is added to it in place,
-/// and a part that goes to another stage is copied.
+/// Gradients that the whole model adds to others and this part makes, or that stay longer here.
+/// What is handed on as it is, or as a part of another, is nobody's own: nothing is added to it in
+/// place, and a part that goes to another stage is copied.
 ByOperator StageWalk::gradients(size_t part) const {
   ByOperator changes;
   for (const ValueId read : reads_of(part)) {

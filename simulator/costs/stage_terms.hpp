@@ -49,8 +49,8 @@ FlowBytes flow_bytes(const Graph& model, const StageEdge& edge, int64_t microbat
 /// Bytes of a microbatch's target; 0 where the loss needs none.
 int64_t target_bytes(const Job& job, const Graph& model, int64_t microbatch);
 
-/// Bytes that the optimizer takes for a while to step the largest of a rank's tensors, one after the
-/// other on a CPU; on a GPU its fused kernels take none.
+/// Bytes that the optimizer takes for a while to step the largest of a rank's tensors, one after
+/// the other on a CPU; on a GPU its fused kernels take none.
 int64_t optimizer_transient_bytes(const OptimizerSpec& optimizer, const DeviceInfo& device,
                                   int64_t largest_bytes);
 

@@ -117,7 +117,7 @@ class Ledger {
   int activations_ = 0;
 };
 
-/// When actions ran, one after the other. A RECV takes place when the action that follows it starts.
+/// When actions ran, one after the other. A RECV takes place when the action after it starts.
 class Clock {
  public:
   Clock(const Program& ran, int rank, const CompiledProgram* compiled, const EngineResult* times)
