@@ -227,8 +227,8 @@ bool StageWalk::hands_gradient_on(OperatorId op, ValueId value) const {
   return op >= 0 && held(op).backward.peak < lives_.bytes(value);
 }
 
-/// The operator whose backward lets go of the gradient of `value` in the whole model; -1: none here.
-/// A gradient that is handed on stays until it is added to another, or is used up.
+/// The operator whose backward lets go of the gradient of `value` in the whole model; -1: none
+/// here. A gradient that is handed on stays until it is added to another, or is used up.
 OperatorId StageWalk::last_user(size_t part, ValueId value) const {
   const OperatorId maker = lives_.producer(value);
   if (!inside(maker, part)) return -1;
