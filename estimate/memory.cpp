@@ -10,8 +10,8 @@ namespace penstock {
 
 namespace {
 
-/// Bytes that each operator's W frees. Counts from the first operator on, so that each tensor counts
-/// at the last W.
+/// Bytes that each operator's W frees. Counts from the first operator on, so that each tensor
+/// counts at the last W.
 std::vector<int64_t> freed_by_weights(const EstimateModel& model, const KeptMemory& kept,
                                       int64_t batch) {
   std::vector<int64_t> freed(static_cast<size_t>(model.operators()), 0);

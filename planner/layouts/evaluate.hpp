@@ -24,8 +24,8 @@ struct PlanningInputs {
 };
 
 /// Costs, program and simulation come from the functions that `simulate` calls for a plan file, so
-/// the numbers are the same to the last bit. Keeps programs that it has lowered, and what it knows of a
-/// microbatch size: for one thread.
+/// the numbers are the same to the last bit. Keeps programs that it has lowered, and what it knows
+/// of a microbatch size: for one thread.
 class Evaluator {
  public:
   explicit Evaluator(const PlanningInputs& inputs) : inputs_(inputs) {}
