@@ -16,7 +16,6 @@ using ::testing::IsEmpty;
 ChainRun run_of(double seconds, bool recorded = false) {
   const Seconds each{.device = seconds};
   return {.times = {2, MeasuredTimes{each, each, each, each}},
-          .bytes = std::vector<MeasuredBytes>(2),
           .traced = recorded,
           .recorded = recorded};
 }
