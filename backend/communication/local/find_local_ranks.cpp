@@ -1,6 +1,6 @@
 // How the ranks of a machine find each other. Each listens on a socket of the machine under a name
-// that nobody else knows and tells it in the store, with what identifies the machine. Then, for each
-// pair:
+// that nobody else knows and tells it in the store, with what identifies the machine. Then, for
+// each pair:
 //   the higher rank connects                    hello: its number, the address of a word
 //   the lower rank reads that word and answers  welcome: whether it could, its own word's address,
 //                                               and the memory that they share
