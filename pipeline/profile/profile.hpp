@@ -134,8 +134,8 @@ struct MicrobatchCosts {
 /// A link between two ranks, by the executor's own channel, or the sum over both of as many bytes
 /// on each: latency_s + bytes / bandwidth.
 struct LinkCost {
-  /// `gloo`, `gloo-busy`, `gloo-sum`, `nccl`, `nccl-sum`; `local`, `local-sum`: between ranks of one
-  /// machine, by the receiver
+  /// `gloo`, `gloo-busy`, `gloo-sum`, `nccl`, `nccl-sum`; `local`, `local-sum`: between ranks of
+  /// one machine, by the receiver
   std::string kind;
   double latency_s = 0, bandwidth = 0;                    // bytes per second
   double sender_s_per_byte = 0, receiver_s_per_byte = 0;  // compute that a transfer costs its ranks
