@@ -70,7 +70,7 @@ EstimatedMemory memory_of(const EstimateModel& model, Loss loss, int64_t batch, 
       if (output >= 0) held.output += model.value(output).bytes(batch);
     held.forward = forward[at];
     held.backward = backward[at];
-    held.backward_input = backward[at].then({freed[at], 0});
+    held.backward_input = backward[at].then({freed[at], freed[at]});
     held.backward_weight = {-freed[at], weight_gradient_bytes(model, model.op(id), batch)};
     memory.values.push_back(values_of(model, kept, id));
   }

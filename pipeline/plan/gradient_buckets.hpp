@@ -12,6 +12,9 @@
 
 namespace penstock {
 
+/// In a bucket each gradient begins at a multiple of it: what vector kernels expect.
+inline constexpr int64_t gradient_alignment_bytes = 64;
+
 struct GradientBucket {
   std::vector<int> ranks;    // of the run: those that hold its parameters; ascending, two at least
   std::vector<int> stages;   // of the rank: those that use them; ascending; empty where `shared`

@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "pipeline/job/parameters.hpp"
+#include "pipeline/plan/gradient_buckets.hpp"
 #include "pipeline/plan/sharing.hpp"
 #include "pipeline/program/schedule.hpp"
 #include "simulator/costs/core_use.hpp"
@@ -192,6 +193,13 @@ class PlanCosts {
     return bytes;
   }
 
+  /// Of its gradient in a bucket.
+  int64_t padding_bytes(const StoredTensor& tensor) const {
+    if (plan_.data_parallel == 1 || !tensor.requires_grad) return 0;
+    const int64_t beyond = gradient_bytes(plan_.job, tensor) % gradient_alignment_bytes;
+    return beyond == 0 ? 0 : gradient_alignment_bytes - beyond;
+  }
+
   /// Tensors, gradients and optimizer state, each once per rank: a later stage of the same rank
   /// shares them. Of what another rank owns and transmits only the tensor and its gradient. Returns
   /// the bytes of what is trained and this stage's own.
@@ -204,7 +212,7 @@ class PlanCosts {
       const StoredTensor& tensor = model_.tensors[static_cast<size_t>(index)];
       if (tensor.requires_grad) trained_bytes += tensor.bytes();
       const bool stepped = reductions_.steps(index, rank);
-      costs.fixed_bytes += fixed_bytes(plan_.job, tensor, stepped);
+      costs.fixed_bytes += fixed_bytes(plan_.job, tensor, stepped) + padding_bytes(tensor);
       if (!stepped) continue;
       if (tensor.requires_grad) stepped_bytes += tensor.bytes();
       largest_bytes = std::max(largest_bytes, gradient_bytes(plan_.job, tensor));

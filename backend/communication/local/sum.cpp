@@ -1,6 +1,7 @@
 #include "backend/communication/local/sum.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 
@@ -60,7 +61,11 @@ std::vector<uint64_t> LocalSum::await_offers(int64_t what) {
 void LocalSum::sum_own_slice(const std::vector<uint64_t>& parts) {
   const Slice slice = slice_of(own_);
   const int64_t chunk = std::min(slice.end - slice.begin, kChunkBytes / flat_.element_size());
-  const at::Tensor sum = at::empty({chunk}, flat_.options()), part = at::empty_like(sum);
+  // Not of the tensors' allocator: half a megabyte at most is no memory of the model.
+  std::vector<char> sum_bytes(static_cast<size_t>(chunk * flat_.element_size()));
+  std::vector<char> part_bytes(sum_bytes.size());
+  const at::Tensor sum = at::from_blob(sum_bytes.data(), {chunk}, flat_.options());
+  const at::Tensor part = at::from_blob(part_bytes.data(), {chunk}, flat_.options());
   for (int64_t begin = slice.begin; begin < slice.end; begin += chunk) {
     const int64_t length = std::min(chunk, slice.end - begin);
     const at::Tensor own = flat_.narrow(0, begin, length);

@@ -11,12 +11,6 @@
 
 namespace penstock {
 
-namespace {
-
-constexpr int64_t kAlignment = 64;  // bytes: what vector kernels expect
-
-}  // namespace
-
 struct Reduction::Bucket {
   GradientBucket what;
   at::Tensor sum = {};
@@ -48,7 +42,7 @@ Reduction::~Reduction() = default;
 
 void Reduction::place(Bucket& bucket) {
   const at::ScalarType type = scalar_type(bucket.what.dtype);
-  const int64_t step = kAlignment / static_cast<int64_t>(at::elementSize(type));
+  const int64_t step = gradient_alignment_bytes / static_cast<int64_t>(at::elementSize(type));
   std::vector<int64_t> offsets{0};
   for (const int tensor : bucket.what.tensors)
     offsets.push_back((offsets.back() + store_.tensor(tensor).numel() + step - 1) / step * step);

@@ -100,11 +100,11 @@ Stages; FLOPs and times of one microbatch; memory held throughout and per microb
   stage  rank  modules        operators  parameters     bytes   FLOPs  forward  backward      held\
   per microbatch
       0     0  first                  4      1.07 k  8.38 KiB  4.29 k  33.1 us   36.2 us  33.5 KiB\
-        1.75 KiB
+        1.50 KiB
       1     1  twice                  4      1.07 k  8.38 KiB  4.29 k  23.1 us   36.2 us  33.5 KiB\
-        1.75 KiB
+        1.50 KiB
       2     2  twice@1, head          5      1.24 k  9.70 KiB  4.95 k  45.9 us   41.8 us  38.8 KiB\
-        1.91 KiB
+        1.67 KiB
 
 What crosses between stages, per microbatch
 
@@ -120,7 +120,7 @@ Parameters of several stages: replicated, their gradients summed
   twice.down.weight  4.00 KiB  1, 2
   twice.down.bias       128 B  1, 2
 
-Predicted when planned: 1.14 ms per step, bubble 74.5 %
+Predicted when planned: 845 us per step, bubble 65.5 %
 
 next       penstock simulate PLAN --html timeline.html
            penstock execute PLAN --trace measured.json
