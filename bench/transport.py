@@ -18,9 +18,9 @@ from pathlib import Path
 
 from reporting import PENSTOCK, ROOT, export, run, table
 
-MODELS = {  # messages of 17 KiB, of 256 KiB
+MODELS = {  # messages of 17 KiB, of 128 and 256 KiB
     "ViT": ("vit", {}),
-    "transformer": ("transformer", {"dim": 512, "feedforward": 512, "vocabulary": 256,
+    "transformer": ("transformer", {"dim": 256, "feedforward": 256, "vocabulary": 256,
                                     "sequence": 64, "batch_first": "true", "causal": "true",
                                     "positions": "true", "dropout": 0}),
 }
