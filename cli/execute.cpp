@@ -53,15 +53,13 @@ class Listener {
   }
 
   void summary(const nlohmann::json& event) {
-    const auto& ranks = event.at("ranks");
-    const auto count = static_cast<double>(ranks.size());
-    for (const auto& rank : ranks) {
+    for (const auto& rank : event.at("ranks")) {
       result_.peak_memory_bytes.push_back(rank.at("peak_memory_bytes").get<int64_t>());
+      result_.compute_s.push_back(rank.at("compute_s").get<double>());
       if (rank.contains("cuda_graphs")) {
         result_.cuda_graphs.push_back(parse_graphs_used(rank.at("cuda_graphs")));
+        result_.peak_reserved_bytes.push_back(rank.at("peak_reserved_bytes").get<int64_t>());
       }
-      result_.probe.gemm_s += rank.at("gemm_s").get<double>() / count;
-      result_.probe.copy_s += rank.at("copy_s").get<double>() / count;
     }
   }
 
@@ -145,9 +143,10 @@ int execute(const ExecuteOptions& options) {
   if (options.workers.device == "cpu") {
     limit_onednn(checked.graph, launcher && launcher->local_rank != 0);
   }
-  std::string no_prediction;
-  auto predicted = predict(checked.plan, checked.graph, checked.slicing, checked.program,
-                           run->task.cuda_graphs, no_prediction);
+  ExecuteReport report;
+  std::optional<Predicted>& predicted = report.predicted;
+  predicted = predict(checked.plan, checked.graph, checked.slicing, checked.program,
+                      run->task.cuda_graphs, report.why_not_predicted);
   if (predicted && options.forward_only) predicted->peak_memory_bytes.clear();  // of training
   std::optional<Listener> listener(std::in_place, checked.plan, run->task, options.trace);
   const Program executed = delay_receives(checked.program);  // as the workers do
@@ -156,17 +155,19 @@ int execute(const ExecuteOptions& options) {
   });
   const auto failure =
       workers.run([&](size_t, const nlohmann::json& event) { listener->take(event); });
-  const ExecuteResult result = listener->result();
+  report.result = listener->result();
   listener.reset();  // its line is gone from the terminal
   if (failure) {
     fmt::print(stderr, "penstock: {}\n", failure->message);
     return failure->status;
   }
   if (launcher && run->workers.front().rank != 0) return 0;
+  if (predicted)
+    report.at_pace = step_at_pace(*predicted, checked.program, report.result.compute_s);
   if (options.json) {
-    std::cout << report_json(result, predicted).dump(2) << "\n";
+    std::cout << report_json(report).dump(2) << "\n";
   } else {
-    std::cout << report_text(result, predicted, no_prediction, terminal_columns())
+    std::cout << report_text(report, terminal_columns())
               << ending({options.trace, options.save, options.output, options.dump_gradients},
                         next(options));
   }

@@ -13,7 +13,7 @@ namespace {
 /// The same for all plans.
 constexpr uint64_t seed = 0;
 
-/// Of the quotient of two plans' steps, number by number.
+/// The variance of one plan's step over the other's, number by number.
 double variance_of_quotient(const std::vector<double>& one, const std::vector<double>& other) {
   std::vector<double> quotients;
   for (size_t i = 0; i < one.size(); ++i) quotients.push_back(one[i] / other[i]);

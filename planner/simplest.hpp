@@ -20,7 +20,7 @@ struct Complexity {
   auto operator<=>(const Complexity&) const = default;
 };
 
-/// That of a layout, whatever modules its stages divide.
+/// How complex a layout is, whatever modules its stages divide.
 Complexity complexity_of(const PipelineLayout& layout);
 
 /// Looks for simpler plans along the chain, level by level: cut between the model's children, then

@@ -37,6 +37,7 @@ class CpuDevice : public ComputeDevice {
   void reset_peak() override { memory::reset_peak(); }
   int64_t available_bytes() const override { return profiler::available_bytes(); }
   int64_t other_bytes() const override { return profiler::resident_bytes(); }
+  int64_t peak_reserved_bytes() const override { return 0; }
   int64_t allocations() const override { return 0; }
   void give_back_memory() override {}
   void fail_without_memory(bool /*on*/) override {}

@@ -66,6 +66,9 @@ class ComputeDevice {
   virtual int64_t available_bytes() const = 0;
   /// Bytes not taken by tensors: of the process, or of the GPU by any process.
   virtual int64_t other_bytes() const = 0;
+  /// Bytes that a GPU's allocator has taken from the driver, at most since the last `reset_peak`:
+  /// for tensors, workspaces, and what it keeps for more; 0 on a CPU, where nothing is kept apart.
+  virtual int64_t peak_reserved_bytes() const = 0;
   /// How often the allocator asked the driver for memory, which stalls a GPU.
   virtual int64_t allocations() const = 0;
   /// Gives memory that no tensor holds back to the driver. Waits until the device is idle.

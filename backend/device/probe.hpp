@@ -1,5 +1,5 @@
-// A fixed piece of work that measures how fast this process computes now, the same in profile and
-// execution, so that predictions can be scaled by it.
+// A fixed piece of work that measures how fast this process computes now: repeated through a
+// profile, it tells how much the machine drifted meanwhile.
 #pragma once
 
 #include "backend/device/device.hpp"

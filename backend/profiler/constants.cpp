@@ -1,15 +1,22 @@
 #include "backend/profiler/constants.hpp"
 
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
 #include "backend/operators/dtype.hpp"
 #include "backend/profiler/samples.hpp"
 #include "backend/profiler/timing/statistics.hpp"
 #include "backend/stage/loss.hpp"
 #include "backend/stage/make_stage.hpp"
+#include "pipeline/profile/fit.hpp"
 
 namespace penstock::profiler {
 namespace {
 
 constexpr int kRepetitions = 3;
+constexpr int kSteps = 9;  // of the optimizer
 
 /// y = x * w, whose output is its loss: the smallest model with a backward.
 Graph smallest_model() {
@@ -59,6 +66,18 @@ double per_byte(const Subject& subject, double seconds) {
   return bytes > 0 ? std::max(0.0, seconds) / bytes : 0;
 }
 
+/// The line through single tensors, which have just been stepped, so that it adds up to `all_s`.
+StepRates rates_of_all(const std::vector<std::pair<double, double>>& tensors, double bytes,
+                       double all_s) {
+  const bool sizes_differ = std::ranges::any_of(
+      tensors, [&](const auto& sample) { return sample.first != tensors.front().first; });
+  if (!sizes_differ) return {.per_byte_s = bytes > 0 ? all_s / bytes : 0};
+  const LineFit line = fit_line(tensors);
+  const double scale =
+      all_s / (line.offset * static_cast<double>(tensors.size()) + line.slope * bytes);
+  return {.per_tensor_s = scale * line.offset, .per_byte_s = scale * line.slope};
+}
+
 }  // namespace
 
 double accumulate_s_per_byte(Subject& subject) {
@@ -70,13 +89,25 @@ double accumulate_s_per_byte(Subject& subject) {
   return per_byte(subject, (added - stored) / kRepetitions);
 }
 
-double optimizer_s_per_byte(Subject& subject) {
+StepRates step_rates(Subject& subject) {
   subject.step_optimizer();  // allocates its state
-  double seconds = 0;
-  for (int i = 0; i < kRepetitions; ++i) {
-    seconds += seconds_on(subject.device, [&] { subject.step_optimizer(); });
+  std::vector<double> seconds;
+  std::map<int, std::vector<double>> by_tensor;
+  for (int i = 0; i < kSteps; ++i) {
+    seconds.push_back(seconds_on(subject.device, [&] { subject.step_optimizer(); }));
+    if (subject.device.runs_behind()) continue;  // it steps all tensors at once
+    for (const int index : subject.parameters()) {
+      by_tensor[index].push_back(
+          seconds_on(subject.device, [&] { subject.optimizer.step(subject.store, {index}); }));
+    }
   }
-  return per_byte(subject, seconds / kRepetitions);
+  std::vector<std::pair<double, double>> samples;  // bytes, seconds
+  for (const auto& [index, own] : by_tensor) {
+    samples.emplace_back(static_cast<double>(subject.store.tensor(index).nbytes()),
+                         summarize(own).median_s);
+  }
+  return rates_of_all(samples, static_cast<double>(subject.parameter_bytes()),
+                      summarize(seconds).median_s);
 }
 
 double zero_s_per_byte(Subject& subject) {

@@ -5,12 +5,17 @@
 
 namespace penstock::profiler {
 
-/// Each is the mean of a few repetitions with warm memory, in seconds.
+/// Each is of a few repetitions with warm memory, in seconds.
 
 /// Adding a gradient to a stored one, less storing it, per parameter byte.
 double accumulate_s_per_byte(Subject& subject);
-/// A step of the job's optimizer, per parameter byte. Gradients must be there.
-double optimizer_s_per_byte(Subject& subject);
+/// A step of the job's optimizer takes so long for each parameter and for each of its bytes. On a
+/// device that steps all of them at once per_tensor_s is 0.
+struct StepRates {
+  double per_tensor_s = 0, per_byte_s = 0;
+};
+/// Gradients must be there.
+StepRates step_rates(Subject& subject);
 /// Clearing the gradients, per parameter byte.
 double zero_s_per_byte(Subject& subject);
 /// Handing a tensor to another stage of the same rank, per byte.

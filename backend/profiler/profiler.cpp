@@ -57,6 +57,7 @@ class Profiler {
     measure_constants(subject);
     attach_records(subject);
     measure_sizes(subject);
+    measure_stepping(subject);
     measure_replays(subject);
     warn_of_lost_records(subject);
     profile_.base_memory_bytes += device_.workspace_bytes();
@@ -163,19 +164,29 @@ class Profiler {
   }
 
   void measure_constants(Subject& subject) {
-    tell("gradients and optimizer", 0.01);
+    tell("gradients", 0.01);
     warm_up(subject, sizes_.front());
     communicator_.barrier();
     profile_.accumulate_s_per_byte = accumulate_s_per_byte(subject);
-    profile_.optimizer_s_per_byte = optimizer_s_per_byte(subject);
     profile_.zero_s_per_byte = zero_s_per_byte(subject);
     profile_.hand_off_s_per_byte = hand_off_s_per_byte(device_);
     // A host that runs ahead bears the overhead, not its device.
     (device_.runs_behind() ? profile_.action_host_s : profile_.action_overhead_s) =
         action_overhead_s(device_);
-    mean_over_ranks(communicator_, {&profile_.accumulate_s_per_byte, &profile_.optimizer_s_per_byte,
-                                    &profile_.zero_s_per_byte, &profile_.hand_off_s_per_byte,
-                                    &profile_.action_overhead_s, &profile_.action_host_s});
+    mean_over_ranks(communicator_, {&profile_.accumulate_s_per_byte, &profile_.zero_s_per_byte,
+                                    &profile_.hand_off_s_per_byte, &profile_.action_overhead_s,
+                                    &profile_.action_host_s});
+  }
+
+  /// After passes, as in a step, whose memory is warm.
+  void measure_stepping(Subject& subject) {
+    tell("the optimizer", 0.955);
+    warm_up(subject, sizes_.front());
+    communicator_.barrier();
+    StepRates rates = step_rates(subject);
+    mean_over_ranks(communicator_, {&rates.per_tensor_s, &rates.per_byte_s});
+    profile_.optimizer_s_per_tensor = rates.per_tensor_s;
+    profile_.optimizer_s_per_byte = rates.per_byte_s;
   }
 
   void measure_sizes(Subject& subject) {
@@ -216,7 +227,9 @@ class Profiler {
     budget_.add_pass(size, pass_s);
     const Effort& effort = request_.effort;
     const double step_s = std::min(budget_.step_s(), effort.seconds / effort.steps);
-    const double allowed_s = std::max(allowed_steps(i) * step_s, 0.2);
+    const double least_s =
+        std::min(effort.size_seconds, effort.seconds / (2.0 * static_cast<double>(sizes_.size())));
+    const double allowed_s = std::max(allowed_steps(i) * step_s, least_s);
     Repetitions least = effort.minimum;
     if (i == 0) least.units = std::max(least.units, effort.noise_units);
     return measure_size(subject, size, repetitions(allowed_s / pass_s, least),
@@ -227,7 +240,7 @@ class Profiler {
   bool measure(Subject& subject, size_t i, double done, double part) {
     const int64_t size = sizes_[i];
     const std::string what = fmt::format("microbatch {}", size);
-    const auto progress = [&](double share) { tell(what, 0.03 + 0.94 * (done + part * share)); };
+    const auto progress = [&](double share) { tell(what, 0.03 + 0.92 * (done + part * share)); };
     progress(0);
     communicator_.barrier();
     std::optional<SizeResult> result = measured(subject, i, progress);

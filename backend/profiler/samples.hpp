@@ -17,7 +17,7 @@ struct StageCost {
   double pass_s = 0;  // mean of F and B, waiting for a host included
 };
 
-/// What the stages of a chain vary by from round to round: F and B, then F, I and W of all of them
+/// The variation of a chain's stages from round to round: F and B, then F, I and W of all of them
 /// (pipeline/profile/variation.hpp). Empty after too few rounds.
 struct ChainVariation {
   Factors rounds;
@@ -45,7 +45,7 @@ class Samples {
   void add(const ChainRun& run, bool split);
   /// One per stage.
   std::vector<StageCost> costs() const;
-  /// Of the device, by its records where there are any.
+  /// The variation of times on the device, by its records where there are any.
   ChainVariation variation() const;
 
  private:

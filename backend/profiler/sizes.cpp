@@ -74,7 +74,7 @@ double allowed_steps(const std::vector<int64_t>& sizes, size_t i, int64_t global
 Repetitions repetitions(double passes, const Repetitions& minimum) {
   const double rounds = (passes - minimum.passes() - 2) / 2;  // beyond the minimum, with warm-ups
   const auto more = [&](int base, double part) {
-    return static_cast<int>(std::clamp(base + rounds * part, double(base), 20.0));
+    return static_cast<int>(std::clamp(base + rounds * part, double(base), 100.0));
   };
   return {more(minimum.whole, 0.45), more(minimum.units, 0.35), more(minimum.operators, 0.2)};
 }

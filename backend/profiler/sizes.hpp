@@ -38,9 +38,16 @@ struct Effort {
   /// fits into the seconds; more repetitions than that fit into them as well.
   size_t sizes = 4;
   double seconds = 30;
+  /// Where steps are short, a size has so many seconds, or its part of half of them all: on a
+  /// machine that others share, what is measured in less has the luck of a moment.
+  double size_seconds = 2;
 };
-inline constexpr Effort quick_effort{
-    .minimum = {2, 1, 1}, .noise_units = 1, .steps = 12, .sizes = 3, .seconds = 5};
+inline constexpr Effort quick_effort{.minimum = {2, 1, 1},
+                                     .noise_units = 1,
+                                     .steps = 12,
+                                     .sizes = 3,
+                                     .seconds = 5,
+                                     .size_seconds = 0.2};
 
 /// The members of `sizes`, in order, whose minimum of repetitions fits into the steps; a
 /// microbatch of m samples takes m / global_batch of a step.
@@ -52,7 +59,7 @@ std::vector<int64_t> affordable(const std::vector<int64_t>& sizes, int64_t globa
 double allowed_steps(const std::vector<int64_t>& sizes, size_t i, int64_t global_batch,
                      const Effort& effort = {});
 
-/// As many repetitions as fit into the time of `passes` microbatches, from the minimum up to 20.
+/// As many repetitions as fit into the time of `passes` microbatches, from the minimum up to 100.
 Repetitions repetitions(double passes, const Repetitions& minimum = {});
 
 }  // namespace penstock::profiler

@@ -101,6 +101,16 @@ std::optional<at::Tensor> ForwardPass::observed_loss(const std::optional<at::Ten
   return result;
 }
 
+namespace {
+
+/// A scalar may lie in the memory of all that it is the mean of.
+at::Tensor alone(const at::Tensor& loss) {
+  const at::Tensor result = loss.detach();
+  return result.storage().nbytes() > result.nbytes() ? result.clone() : result;
+}
+
+}  // namespace
+
 std::optional<at::Tensor> ForwardPass::loss(const std::optional<at::Tensor>& target) {
   const bool computable = target || !needs_target(recipe_.loss);
   if (!recipe_.has_loss || (!computable && held_ == nullptr)) return std::nullopt;
@@ -117,7 +127,7 @@ std::optional<at::Tensor> ForwardPass::loss(const std::optional<at::Tensor>& tar
     output = output.to(at::kFloat);
   }
   const at::Tensor loss = mean_loss(recipe_.loss, output, wanted);
-  if (held_ == nullptr) return loss.detach();
+  if (held_ == nullptr) return alone(loss);
   if (!use.leaves.empty()) {
     use.outputs.push_back(gradient_edge(loss));
     use.end = at::sequence_number::peek();
@@ -134,7 +144,7 @@ std::optional<at::Tensor> ForwardPass::loss(const std::optional<at::Tensor>& tar
   held_->loss_seed = context_.captured_loss_scale
                          ? context_.captured_loss_scale->to(loss.options())
                          : at::full({}, context_.loss_scale, loss.options());
-  return loss.detach();
+  return alone(loss);
 }
 
 /// Runs once per microbatch, in their order, so that buffers end as the model leaves them.

@@ -10,7 +10,6 @@
 #include "backend/communication/nccl/communicator.hpp"
 #include "backend/communication/nccl/shared_memory.hpp"
 #include "backend/device/cuda_load.hpp"
-#include "backend/device/probe.hpp"
 #include "backend/worker/checkpoint.hpp"
 #include "backend/worker/events.hpp"
 #include "base/error.hpp"
@@ -102,7 +101,6 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
   set_hooks(executor, collector);
   if (!task_.resume.empty()) load_checkpoint(task_.resume, *loaded_, executor);
   communicator_->barrier();
-  const Probe before = run_probe(device());
   if (gpu_) warm_up(executor);
   communicator_->barrier();
   emit({{"event", "ready"}});
@@ -116,9 +114,9 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
   executor.forget_graphs();
   if (!task_.output.empty()) collector.write_outputs(task_.output);
   communicator_->barrier();
-  const Probe after = run_probe(device());
-  if (task_.timeline) report_timeline();
-  report_summary(peak, {before, after});
+  const size_t median = agree_on_median_step();
+  if (task_.timeline) report_timeline(median);
+  report_summary(peak, compute_s_.at(median));
 }
 
 void Execution::warm_up(Executor& executor) {
@@ -132,6 +130,7 @@ void Execution::warm_up(Executor& executor) {
 void Execution::step(Executor& executor, Collector& collector, int64_t step) {
   StepResult result = executor.run_step(step);
   step_s_.push_back(result.step_s);
+  compute_s_.push_back(compute_s(result.timeline, communicator_->rank()));
   if (task_.timeline) timelines_.push_back(std::move(result.timeline));
   if (!task_.output.empty()) collector.add_outputs(result.outputs);
   if (worker_.rank != 0) return;
@@ -175,10 +174,14 @@ size_t median_step(const std::vector<double>& step_s) {
 
 }  // namespace
 
-/// The timelines of all ranks for one step, which rank 0 chooses, in rank 0's time.
-void Execution::report_timeline() {
-  if (worker_.rank == 0) seat_.store.set("timeline/step", std::to_string(median_step(step_s_)));
-  const auto step = static_cast<size_t>(std::stoull(seat_.store.get("timeline/step")));
+/// Rank 0's.
+size_t Execution::agree_on_median_step() {
+  if (worker_.rank == 0) seat_.store.set("median step", std::to_string(median_step(step_s_)));
+  return std::stoull(seat_.store.get("median step"));
+}
+
+/// The timelines of all ranks for one step, in rank 0's time.
+void Execution::report_timeline(size_t step) {
   Timeline own = timelines_.at(step);
   for (TimelineEvent& event : own) {
     event.start_s += clock_offset_s_;
@@ -214,13 +217,12 @@ Json to_json(const Replaying& replaying) {
 
 }  // namespace
 
-void Execution::report_summary(int64_t peak_bytes, const std::vector<Probe>& probes) {
-  Json own{{"peak_memory_bytes", peak_bytes}, {"gemm_s", 0.0}, {"copy_s", 0.0}};
-  for (const Probe& probe : probes) {
-    own["gemm_s"] = own["gemm_s"].get<double>() + probe.gemm_s / static_cast<double>(probes.size());
-    own["copy_s"] = own["copy_s"].get<double>() + probe.copy_s / static_cast<double>(probes.size());
+void Execution::report_summary(int64_t peak_bytes, double compute_s) {
+  Json own{{"peak_memory_bytes", peak_bytes}, {"compute_s", compute_s}};
+  if (gpu_) {
+    own["peak_reserved_bytes"] = device().peak_reserved_bytes();
+    own["cuda_graphs"] = to_json(replaying_);
   }
-  if (gpu_) own["cuda_graphs"] = to_json(replaying_);
   Json ranks = Json::array();
   for (const std::string& text : gather(seat_, "summary", own.dump())) {
     ranks.push_back(Json::parse(text));

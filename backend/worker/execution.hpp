@@ -12,7 +12,6 @@
 #include "launch/execute_task.hpp"
 #include "launch/progress.hpp"
 #include "launch/worker_protocol.hpp"
-#include "pipeline/profile/profile.hpp"
 
 namespace penstock {
 
@@ -39,8 +38,9 @@ class Execution {
   void set_hooks(Executor& executor, Collector& collector);
   void step(Executor& executor, Collector& collector, int64_t step);
   void save(Executor& executor, int64_t done);
-  void report_timeline();
-  void report_summary(int64_t peak_bytes, const std::vector<Probe>& probes);
+  size_t agree_on_median_step();
+  void report_timeline(size_t step);
+  void report_summary(int64_t peak_bytes, double compute_s);
 
   WorkerTask worker_;
   ExecuteTask task_;
@@ -55,8 +55,8 @@ class Execution {
   std::optional<SharedProgress> progress_;
   SharedProgress::Place place_;
   double clock_offset_s_ = 0;
-  std::vector<double> step_s_;
-  std::vector<Timeline> timelines_;  // where asked for
+  std::vector<double> step_s_, compute_s_;  // by step
+  std::vector<Timeline> timelines_;         // where asked for
 };
 
 }  // namespace penstock

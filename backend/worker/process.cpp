@@ -10,21 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "launch/own_cores.hpp"
 #include "launch/placement.hpp"
 
 namespace penstock {
 
 namespace {
-
-std::set<int> allowed_cores() {
-  cpu_set_t set;
-  std::set<int> cores;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.insert(core);
-  }
-  return cores;
-}
 
 int number_in(const std::filesystem::path& path, int otherwise) {
   int number = otherwise;
@@ -81,7 +72,7 @@ void pin(const std::vector<int>& cores) {
 }  // namespace
 
 int settle_process(const WorkerTask& task, SharedStore& store) {
-  const std::vector<CoreClaim> claims = claims_of_machine(task, store, allowed_cores());
+  const std::vector<CoreClaim> claims = claims_of_machine(task, store, own_cores());
   std::set<int> all;
   for (const CoreClaim& claim : claims) all.insert(claim.allowed.begin(), claim.allowed.end());
   const std::vector<int> own = cores_of_rank(describe_cores(all), claims, task.local_rank);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Predicted beside measured: eight models that Penstock was never tuned on, at least 48 plans of
-all schedules, with uneven splits, recompute, replicas, and more ranks than cores. Writes
+"""Predicted beside measured: eight models that no figure of Penstock was fitted to, 64 plans of all
+schedules, with uneven splits, recompute, replicas, and more ranks than cores. Writes
 docs/fidelity.md; needs build/penstock and .venv.
 
     .venv/bin/python bench/fidelity [STAGE ...] [--models NAME ...] [--repeat N] [--device cuda]

@@ -80,12 +80,14 @@ def plan_figures(frozen, runs):
     measured_s = statistics.median(steps)
     error = relative(frozen["step_s"], measured_s)
     floor = noise_floor(steps)
-    scaled = [run["execute"].get("predicted_scaled_step_s") for run in runs]
     return {"predicted_s": frozen["step_s"], "measured_s": measured_s, "steps": steps,
             "error": error, "floor": floor, "class": class_of(measured_s),
-            "scaled": (None if None in scaled else
-                       statistics.median(relative(said, found)
-                                         for said, found in zip(scaled, steps, strict=True))),
+            "at_pace": statistics.median(
+                relative(run["execute"]["predicted_at_pace_step_s"], step)
+                for run, step in zip(runs, steps, strict=True)),
+            "with_measured_compute": statistics.median(
+                relative(run["with_measured_compute_s"], run["compare"]["step_s"]["measured"])
+                for run in runs),
             "causes": {cause: seconds / measured_s
                        for cause, seconds in causes(frozen["step_s"], measured_s, runs,
                                                     frozen["limiting_rank"]).items()},

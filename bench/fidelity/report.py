@@ -83,7 +83,6 @@ def summary_rows(found):
         said = figures.summary([plan["error"] for plan in plans])
         goal = GOALS.get(name, (None, None, None))
         floors = [plan["floor"] for plan in plans if plan["floor"] is not None]
-        scaled = [plan["scaled"] for plan in plans if plan["scaled"] is not None]
         within = sum(plan["floor"] is not None and abs(plan["error"]) <= plan["floor"]
                      for plan in plans)
         yield {"step": name, "plans": len(plans), "mean error": beside(said["mean"], goal[0]),
@@ -91,8 +90,24 @@ def summary_rows(found):
                "bias": percent(said["bias"]) + ("" if goal[2] is None else
                                                 f" (goal {100 * goal[2]:g} %)"),
                "mean noise floor": size(statistics.fmean(floors) if floors else None),
-               "within it": within,
-               "scaled by the probe": size(figures.summary(scaled)["mean"] if scaled else None)}
+               "within it": within}
+
+
+# How a step is simulated: title, key of the error.
+KNOWING = (("nothing of the run", "error"), ("each rank's compute", "at_pace"),
+           ("each action's", "with_measured_compute"))
+
+
+def knowledge_rows(found):
+    for name, _, _ in figures.CLASSES:
+        for cores, shared in (("one each", False), ("shared", True)):
+            plans = [plan for (model, of), plan in found.plans.items() if plan["class"] == name
+                     and (found.frozen[model, of]["processes"] > found.work.own_cores) == shared]
+            for title, key in KNOWING if plans else ():
+                said = figures.summary([plan[key] for plan in plans])
+                yield {"step": name, "cores": cores, "plans": len(plans), "knowing": title,
+                       "mean error": size(said["mean"]), "worst": size(said["worst"]),
+                       "bias": percent(said["bias"])}
 
 
 def model_rows(found):
@@ -134,7 +149,9 @@ def plan_rows(found):
         in_floors = abs(plan["error"]) / plan["floor"] if plan["floor"] else None
         yield {"plan": f"{model}/{name}", "processes": found.frozen[model, name]["processes"],
                "predicted": seconds(plan["predicted_s"]), "measured": seconds(plan["measured_s"]),
-               "error": percent(plan["error"]), "floor": size(plan["floor"]),
+               "error": percent(plan["error"]), "at its pace": percent(plan["at_pace"]),
+               "measured compute": percent(plan["with_measured_compute"]),
+               "floor": size(plan["floor"]),
                "error / floor": "-" if in_floors is None else f"{in_floors:.1f}",
                **{cause: percent(plan["causes"][cause]) for cause in figures.CAUSES},
                "memory": percent(max(plan["memory"], key=abs), 2)}
@@ -196,8 +213,9 @@ def header(work, found):
     .venv/bin/python bench/fidelity{flags}
 
 {machine(work)}, {date.today()}, {versions()}, commit {revision()}. {len(found.plans)} plans of \
-{len({model for model, _ in found.plans})} models (`bench/fidelity/models/`), which Penstock was \
-never tuned on. Each was predicted{drawn} and frozen before any of them ran; then all ran once, \
+{len({model for model, _ in found.plans})} models (`bench/fidelity/models/`), none of which any \
+figure of Penstock was fitted to; mistakes that they showed were mended. Each was \
+predicted{drawn} and frozen before any of them ran; then all ran once, \
 and all again, {found.rounds} times; the load when a run began was {found.load:.1f} at most.{quick}
 
 A run's step is the median of its steps after the first three, a plan's the median of its runs. \
@@ -208,6 +226,16 @@ their median: of an error below its floor nothing can be told."""
 SECTIONS = (
     ("Steps by their length", "`within it` counts the errors below the floor of their own plan.",
      summary_rows),
+    ("What the machine did, and what the prediction lacks",
+     "The same steps, simulated with less and less left to be predicted: with nothing of the run; "
+     "with each rank's compute as long as it was, action by action in proportion (what `execute` "
+     "prints: at the pace of this run); with every F, B, I and W as long as in the traced step "
+     "(`simulate --measured`). What the first has and the last has not is the machine's: it "
+     "computed faster or slower than when it was profiled, evenly or by fits and starts. What the "
+     "last has is the prediction's own: hand-offs, waiting, sums, the optimizer. Of ranks that "
+     "share cores it lacks more, and why is not yet known in full: the scheduler's turns, some "
+     "milliseconds, are longer than small actions, while the simulation shares a core evenly.",
+     knowledge_rows),
     ("Models", "Rank correlation is Spearman's, of predicted and measured steps. Memory is the "
      "peak of each rank.", model_rows),
     ("The plan chosen", "`plan` chose for two ranks and knew none of the others, once freely and "

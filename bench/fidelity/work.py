@@ -90,6 +90,11 @@ class Work:
         """How many ranks may run: of a CPU any number."""
         return torch.cuda.device_count() if self.device == "cuda" else sys.maxsize
 
+    @property
+    def own_cores(self):
+        """How many ranks have a core or a device each."""
+        return self.devices if self.device == "cuda" else os.cpu_count()
+
     def plan_names(self, case):
         names = case.plan_names(self.devices)
         return [name for name in names if self.only is None or name in self.only]
@@ -237,8 +242,11 @@ class Work:
                               timeout=TIMEOUT_S["run"]))
         compared = json.loads(run(PENSTOCK, "compare", here / "predicted.json", trace, "--json",
                                   timeout=TIMEOUT_S["run"]))
+        simulated = json.loads(run(PENSTOCK, "simulate", plan, "--measured", trace, "--json",
+                                   timeout=TIMEOUT_S["run"]))
         step_s = done["measured_step_s"]
-        return ({"began": began, "load": os.getloadavg()[0], "execute": done, "compare": compared},
+        return ({"began": began, "load": os.getloadavg()[0], "execute": done, "compare": compared,
+                 "with_measured_compute_s": simulated["step_s"]},
                 f"{1e3 * step_s:.1f} ms, predicted {1e3 * frozen['step_s']:.1f} "
                 f"({100 * (frozen['step_s'] / step_s - 1):+.1f} %)")
 

@@ -49,6 +49,7 @@ int plan(const PlanOptions& options);
 struct SimulateOptions {
   std::string plan, program, schedule;  // one of them
   std::string cluster;                  // instead of the plan's; "": not said
+  std::string measured;                 // a trace, whose compute is taken; "": not said
   std::vector<std::string> set;         // KEY=VALUE: inputs/overrides.hpp
   std::optional<int> ranks, stages_per_rank, microbatches;
   // Per stage and microbatch, as typed (`1ms`, `16MB`, `25GB/s`); parsed by the command.

@@ -186,6 +186,9 @@ void declare_simulate(Declared& command) {
             "median, 5th and 95th percentile");
   in_range(app.add_option("--seed", options->seed, "of these draws; default: 0"), int64_t{0},
            int64_t{1} << 53);
+  command.input("--measured", options->measured, {FileKind::trace},
+                "of a plan: F, B, I and W take as long as in this trace of `execute`; what is then "
+                "left of the error is of waiting, transfers and sums");
   declare_study(command, *options);
   add_text(app, "--memory", options->memory, "BYTES", "limit per rank to compare with");
   add_graphs(app, options->cuda_graphs);

@@ -129,7 +129,6 @@ PlanInputs plan_inputs(const Plan& plan, const Graph& model, const Slicing& slic
   return {.costs = std::move(costs),
           .network = plan.ranks() > 1 ? plan_network(profile, on) : Network(),
           .memory = memory(plan, profile, on),
-          .probe = profile.probe,
           .noise = std::move(noise),
           .cluster = on ? describe(*on) : "",
           .costs_from = costs_from(profile)};

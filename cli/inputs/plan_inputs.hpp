@@ -19,7 +19,6 @@ struct PlanInputs {
   Costs costs;
   Network network;
   MemoryLimit memory;
-  Probe probe;                      // of the profile
   std::optional<StepNoise> noise;   // absent: the profile knows of none
   std::string cluster, costs_from;  // for people: "" without a cluster; `measured on …`
 };

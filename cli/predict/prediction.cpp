@@ -1,7 +1,11 @@
 #include "cli/predict/prediction.hpp"
 
+#include <algorithm>
+#include <numeric>
+
 #include "base/error.hpp"
-#include "cli/inputs/plan_inputs.hpp"
+#include "pipeline/program/timeline.hpp"
+#include "simulator/costs/plan_costs.hpp"
 #include "simulator/engine/simulate.hpp"
 
 namespace penstock::cli {
@@ -20,10 +24,14 @@ std::optional<Predicted> predict(const Plan& plan, const Graph& model, const Sli
     return std::nullopt;
   }
   try {
-    const PlanInputs inputs = plan_inputs(plan, model, slicing, graphs);
+    Predicted predicted{.inputs = plan_inputs(plan, model, slicing, graphs)};
+    const PlanInputs& inputs = predicted.inputs;
     const Simulation simulation =
-        penstock::simulate(lowered, inputs.costs, inputs.network, {false, false});
-    Predicted predicted{simulation.makespan_s, {}, simulation.peak_memory_bytes, inputs.probe};
+        penstock::simulate(lowered, inputs.costs, inputs.network, {.memory = false});
+    predicted.step_s = simulation.makespan_s;
+    predicted.peak_memory_bytes = simulation.peak_memory_bytes;
+    for (int rank = 0; rank < lowered.rank_count(); ++rank)
+      predicted.compute_s.push_back(compute_s(simulation.timeline, rank));
     if (inputs.noise) {
       StepSampler sampler(lowered, inputs.costs, inputs.network, *inputs.noise, plan.data_parallel);
       predicted.samples = sampled_steps(sampler, 0, sampled_count);
@@ -33,6 +41,29 @@ std::optional<Predicted> predict(const Plan& plan, const Graph& model, const Sli
     reason = error.what();
     return std::nullopt;
   }
+}
+
+StepAtPace step_at_pace(const Predicted& predicted, const Program& lowered,
+                        const std::vector<double>& compute_s) {
+  const std::vector<double>& expected_s = predicted.compute_s;
+  std::vector<double> slowest_s(expected_s.size());
+  for (size_t rank = 0; rank < compute_s.size(); ++rank) {
+    double& slowest = slowest_s[rank % slowest_s.size()];
+    slowest = std::max(slowest, compute_s[rank]);
+  }
+  Costs costs = predicted.inputs.costs;
+  for (size_t stage = 0; stage < costs.stages.size(); ++stage) {
+    const auto rank = static_cast<size_t>(lowered.rank_of_stage[stage]);
+    if (slowest_s[rank] > 0 && expected_s[rank] > 0)
+      speed_up(costs.stages[stage], expected_s[rank] / slowest_s[rank]);
+  }
+  const auto sum = [](const std::vector<double>& seconds) {
+    return std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  };
+  return {
+      .slowdown = sum(expected_s) > 0 ? sum(slowest_s) / sum(expected_s) : 1,
+      .step_s =
+          penstock::simulate(lowered, costs, predicted.inputs.network, {false, false}).makespan_s};
 }
 
 }  // namespace penstock::cli

@@ -1,6 +1,7 @@
 // Studies of a plan: its program along the model's real data flow, its profile's costs.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.hpp"
@@ -10,6 +11,8 @@
 #include "pipeline/job/parameters.hpp"
 #include "pipeline/plan/plan.hpp"
 #include "pipeline/plan/stage_names.hpp"
+#include "pipeline/program/timeline.hpp"
+#include "simulator/costs/measured_compute.hpp"
 
 namespace penstock::cli {
 
@@ -48,6 +51,15 @@ std::string title(const std::string& path, const SimulateOptions& options,
                    "again: it has to repeat its measurements some times. An estimate has none.");
 }
 
+/// Refuses flags that would change the compute that was measured.
+void check_measured(const SimulateOptions& options) {
+  const bool speed = std::ranges::any_of(
+      options.set, [](const std::string& text) { return text.starts_with("speed="); });
+  if (!options.samples && !speed) return;
+  throw InputError(speed ? "--set speed" : "--samples", "does not go with --measured",
+                   "Leave one of them out.");
+}
+
 }  // namespace
 
 std::optional<SampledSteps> sampled(const Study& study, const SimulateOptions& options) {
@@ -58,6 +70,7 @@ std::optional<SampledSteps> sampled(const Study& study, const SimulateOptions& o
 
 Study plan_study(Plan plan, const SimulateOptions& options) {
   const Overrides overrides(options.set);
+  if (!options.measured.empty()) check_measured(options);
   overrides.apply(plan);
   if (!options.cluster.empty()) move_to(options.cluster, plan);
   const Graph model = read_model(plan.job);
@@ -73,11 +86,16 @@ Study plan_study(Plan plan, const SimulateOptions& options) {
   study.replicas = plan.data_parallel;
   study.program = lowered_program(plan, slicing);
   study.costs = std::move(inputs.costs);
+  if (!options.measured.empty()) {
+    study.costs = with_measured_compute(std::move(study.costs), study.program, plan.data_parallel,
+                                        read_trace(options.measured).timeline, options.measured);
+  }
   study.network = std::move(inputs.network);
   study.memory = std::move(inputs.memory);
   study.noise = std::move(inputs.noise);
   if (options.samples && !study.noise) refuse_samples(*plan.profile);
   study.facts = facts(plan, inputs, overrides);
+  if (!options.measured.empty()) study.facts.push_back({"compute", "as in " + options.measured});
   study.modules = stage_names(model, slicing.stage_of_operator, study.program.stage_count());
   for (size_t stage = 0; stage < plan.stages.size(); ++stage)
     study.modules[stage] += recompute_note(plan.stages[stage].recompute);

@@ -273,6 +273,8 @@ Study make_study(const SimulateOptions& options) {
                "Give PLAN.yaml, whose profile says what replays cost, or leave it out.");
   refuse_flags({{"--samples", options.samples.has_value()}}, "is for plans",
                "Give PLAN.yaml, whose profile says what times vary by, or leave it out.");
+  refuse_flags({{"--measured", !options.measured.empty()}}, "is for plans",
+               "Give PLAN.yaml, the one that was executed, or leave it out.");
   refuse_flags({{"--set", !options.set.empty()}}, "is for plans, whose files say what it overrides",
                "Give the other flags other values.");
   Study study;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/quantity.hpp"
 #include "cli/report/simulate_report.hpp"
@@ -21,7 +22,7 @@ namespace {
 std::vector<double> sorted_after_warm_up(const std::vector<double>& step_s) {
   const size_t skipped = std::min<size_t>(kWarmUpSteps, step_s.size() - 1);
   std::vector<double> times(step_s.begin() + static_cast<std::ptrdiff_t>(skipped), step_s.end());
-  std::sort(times.begin(), times.end());
+  std::ranges::sort(times);
   return times;
 }
 
@@ -29,18 +30,12 @@ std::vector<double> sorted_after_warm_up(const std::vector<double>& step_s) {
 
 double ExecuteResult::measured_step_s() const {
   const std::vector<double> times = sorted_after_warm_up(step_s);
-  return times[times.size() / 2];
+  return times[times.size() / 2];  // the step whose timeline and compute are told
 }
 
 double ExecuteResult::spread_s() const {
   const std::vector<double> times = sorted_after_warm_up(step_s);
   return times[times.size() * 3 / 4] - times[times.size() / 4];
-}
-
-std::optional<double> ExecuteResult::slowdown(const Predicted& predicted) const {
-  const double predicted_s = predicted.probe.gemm_s + predicted.probe.copy_s;
-  if (predicted_s <= 0) return std::nullopt;
-  return (probe.gemm_s + probe.copy_s) / predicted_s;
 }
 
 StepProgress::StepProgress(const Plan& plan, int64_t first_step, int64_t steps)
@@ -65,7 +60,8 @@ void StepProgress::show(int64_t step, std::optional<double> loss, std::optional<
              text);
 }
 
-nlohmann::json report_json(const ExecuteResult& result, const std::optional<Predicted>& predicted) {
+nlohmann::json report_json(const ExecuteReport& report) {
+  const auto& [result, predicted, at_pace, why_not] = report;
   nlohmann::json json{{"losses", result.losses},
                       {"step_s", result.step_s},
                       {"measured_step_s", result.measured_step_s()},
@@ -73,17 +69,20 @@ nlohmann::json report_json(const ExecuteResult& result, const std::optional<Pred
                       {"peak_memory_bytes", result.peak_memory_bytes},
                       {"ranks", result.peak_memory_bytes.size()},
                       {"steps", result.step_s.size()},
-                      {"probe", {{"gemm_s", result.probe.gemm_s}, {"copy_s", result.probe.copy_s}}},
+                      {"compute_s", result.compute_s},
                       {"predicted_step_s", nullptr},
-                      {"predicted_scaled_step_s", nullptr},
+                      {"predicted_at_pace_step_s", nullptr},
+                      {"predicted_compute_s", nullptr},
                       {"predicted_peak_memory_bytes", nullptr}};
   if (!result.gradient_norms.empty()) json["gradient_norms"] = result.gradient_norms;
-  if (!result.cuda_graphs.empty()) json["cuda_graphs"] = result.cuda_graphs;
+  if (!result.cuda_graphs.empty()) {
+    json["cuda_graphs"] = result.cuda_graphs;
+    json["peak_reserved_bytes"] = result.peak_reserved_bytes;
+  }
   if (!predicted) return json;
   json["predicted_step_s"] = predicted->step_s;
-  if (const std::optional<double> slowdown = result.slowdown(*predicted)) {
-    json["predicted_scaled_step_s"] = predicted->step_s * *slowdown;
-  }
+  json["predicted_compute_s"] = predicted->compute_s;
+  if (at_pace) json["predicted_at_pace_step_s"] = at_pace->step_s;
   if (predicted->samples) json["predicted_samples"] = to_json(*predicted->samples);
   if (!predicted->peak_memory_bytes.empty()) {
     json["predicted_peak_memory_bytes"] = predicted->peak_memory_bytes;
@@ -114,8 +113,8 @@ std::string how_measured(const ExecuteResult& result) {
 
 }  // namespace
 
-std::string report_text(const ExecuteResult& result, const std::optional<Predicted>& predicted,
-                        const std::string& why_not_predicted, int columns) {
+std::string report_text(const ExecuteReport& report, int columns) {
+  const auto& [result, predicted, at_pace, why_not_predicted] = report;
   const double measured = result.measured_step_s();
   std::string text =
       fmt::format("step time: measured {} ({})\n", format_seconds(measured), how_measured(result));
@@ -123,16 +122,17 @@ std::string report_text(const ExecuteResult& result, const std::optional<Predict
     const auto beside_measured = [&](double step_s) {
       return fmt::format("{} ({:+.1f} %)", format_seconds(step_s), 100 * (step_s / measured - 1));
     };
-    text += "           predicted " + beside_measured(predicted->step_s);
-    if (const std::optional<double> slowdown = result.slowdown(*predicted)) {
-      text += ", scaled by the probe " + beside_measured(predicted->step_s * *slowdown);
-    }
-    text += "\n";
+    text += "           predicted " + beside_measured(predicted->step_s) + "\n";
     if (const auto& samples = predicted->samples)
       text += fmt::format(
           "           with the profile's noise median {}, 5 to 95 % of steps {} to {}\n",
           beside_measured(samples->median_s), format_seconds(samples->p5_s),
           format_seconds(samples->p95_s));
+    if (at_pace)
+      text += fmt::format("           at the pace of this run, which computed {:.1f} % {}, {}\n",
+                          100 * std::abs(at_pace->slowdown - 1),
+                          at_pace->slowdown < 1 ? "faster" : "slower",
+                          beside_measured(at_pace->step_s));
   } else {
     text += labelled("", "no prediction: " + why_not_predicted, columns);
   }
@@ -145,6 +145,9 @@ std::string report_text(const ExecuteResult& result, const std::optional<Predict
       text +=
           fmt::format(", predicted {} ({:+.1f} %)", format_bytes(said), 100 * (said / peak - 1));
     }
+    if (!result.peak_reserved_bytes.empty())
+      text += fmt::format(", reserved by the allocator {}",
+                          format_bytes(static_cast<double>(result.peak_reserved_bytes[rank])));
     text += "\n";
   }
   for (size_t rank = 0; rank < result.cuda_graphs.size(); ++rank) {

@@ -25,16 +25,14 @@ struct ExecuteResult {
   std::vector<double> losses;          // empty for forwards only
   std::vector<double> gradient_norms;  // where the job clips
   std::vector<double> step_s;
-  std::vector<int64_t> peak_memory_bytes;  // per rank
-  std::vector<GraphsUsed> cuda_graphs;     // per rank, on GPUs
-  Probe probe;                             // mean over ranks, before and after
+  std::vector<int64_t> peak_memory_bytes;    // per rank
+  std::vector<int64_t> peak_reserved_bytes;  // per rank, on GPUs: of their allocators
+  std::vector<GraphsUsed> cuda_graphs;       // per rank, on GPUs
+  std::vector<double> compute_s;             // per rank: F, B, I and W of the median step
 
   /// Median and interquartile range of the steps after the warm-up.
   double measured_step_s() const;
   double spread_s() const;
-  /// How much slower this machine computes now than when it was profiled; nothing where an estimate
-  /// was, which has no probe.
-  std::optional<double> slowdown(const Predicted& predicted) const;
 };
 
 /// Throws nlohmann::json::exception.
@@ -54,9 +52,16 @@ class StepProgress {
   const char* unit_;
 };
 
-nlohmann::json report_json(const ExecuteResult& result, const std::optional<Predicted>& predicted);
+/// A run and what was predicted of it, where anything was; `why_not_predicted` otherwise says why.
+struct ExecuteReport {
+  ExecuteResult result;
+  std::optional<Predicted> predicted;
+  std::optional<StepAtPace> at_pace;
+  std::string why_not_predicted;
+};
+
+nlohmann::json report_json(const ExecuteReport& report);
 /// Predicted beside measured, in lines of at most `columns` (0: any number); ends with a newline.
-std::string report_text(const ExecuteResult& result, const std::optional<Predicted>& predicted,
-                        const std::string& why_not_predicted, int columns);
+std::string report_text(const ExecuteReport& report, int columns);
 
 }  // namespace penstock::cli

@@ -11,6 +11,7 @@
 #include "cli/report/estimate_report.hpp"
 #include "cli/report/table.hpp"
 #include "estimate/estimate.hpp"
+#include "simulator/costs/stage_terms.hpp"
 #include "simulator/noise/step_noise.hpp"
 
 namespace penstock::cli {
@@ -24,11 +25,14 @@ double sum_s(const MicrobatchCosts& costs, Measured ActionTimes::*action) {
 
 double pass_s(const MicrobatchCosts& costs) { return costs.pass().device_s; }
 
-int64_t trainable_bytes(const Graph& model) {
-  int64_t bytes = 0;
-  for (const StoredTensor& tensor : model.tensors)
-    if (tensor.requires_grad) bytes += tensor.bytes();
-  return bytes;
+Stepped trainable(const Graph& model) {
+  Stepped all;
+  for (const StoredTensor& tensor : model.tensors) {
+    if (!tensor.requires_grad) continue;
+    ++all.tensors;
+    all.bytes += tensor.bytes();
+  }
+  return all;
 }
 
 /// A training step on one device: every microbatch, and the optimizer.
@@ -36,7 +40,7 @@ double step_s(const Profile& profile, const MicrobatchCosts& costs, const Graph&
   const double count = double(profile.job.global_batch) / double(costs.microbatch);
   return count * (costs.pass().longer_s() + costs.load_batch_s) +
          pass_s(costs) * costs.first_microbatch_excess +
-         profile.optimizer_s_per_byte * double(trainable_bytes(model));
+         penstock::step_s(profile, trainable(model));
 }
 
 /// Names the parts of a quick profile that are less sure.
@@ -112,7 +116,7 @@ std::string size_table(const Profile& profile, const Graph* model, int columns) 
   return "\n" + table.text(columns);
 }
 
-/// What the rounds of the first size that knows it vary by.
+/// The variation of rounds, from the first size that knows it.
 std::string noise_line(const Profile& profile, int columns) {
   const auto known = std::ranges::find_if(profile.microbatches, &MicrobatchCosts::knows_noise);
   if (known == profile.microbatches.end()) return "";

@@ -23,7 +23,7 @@ struct SummingStages {
   bool transmitted = false;  // to the first of them, by ranks that do not sum
 };
 
-/// Of the tensors that stages of `rank` hold.
+/// By tensor the stages that sum it, for all tensors that stages of `rank` hold.
 std::map<int, SummingStages> summing_stages(const Slicing& slicing,
                                             const std::vector<int>& rank_of_stage,
                                             const std::set<int>& trained, int rank) {
@@ -49,7 +49,7 @@ class FirstUses {
  public:
   FirstUses(const Graph& model, const Slicing& slicing) : model_(model), slicing_(slicing) {}
 
-  /// Of any of these stages; 0 where none uses it so.
+  /// The tensor's first operator in any of these stages; 0 where none uses it so.
   OperatorId of(int tensor, const std::vector<int>& stages) {
     OperatorId first = static_cast<OperatorId>(model_.operators.size());
     for (const int stage : stages) {
@@ -118,7 +118,7 @@ void fill(const GradientBucket& like, const std::vector<Gradient>& gradients, co
   }
 }
 
-/// What the gradients of a bucket have in common, in the order of buckets.
+/// All gradients of a bucket have this in common; buckets are ordered by it.
 struct BucketKind {
   bool shared = false;
   int before = 0;            // the last stage that holds them, negative
@@ -127,7 +127,7 @@ struct BucketKind {
   auto operator<=>(const BucketKind&) const = default;
 };
 
-/// Of a tensor that the rank holds and sums.
+/// The kind of bucket for a tensor that the rank holds and sums.
 BucketKind kind_of(const SummingStages& summing, const std::vector<int>& rank_of_stage, int rank) {
   std::set<int> holders;
   BucketKind kind;

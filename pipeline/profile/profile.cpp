@@ -220,6 +220,8 @@ ReplayCosts read_replays(const JsonValue& value, const Profile& profile) {
 void read_rates(const JsonValue& root, Profile& profile) {
   profile.accumulate_s_per_byte = amount(root, "accumulate_s_per_byte");
   profile.optimizer_s_per_byte = amount(root, "optimizer_s_per_byte");
+  if (root.has("optimizer_s_per_tensor"))
+    profile.optimizer_s_per_tensor = amount(root, "optimizer_s_per_tensor");
   profile.zero_s_per_byte = amount(root, "zero_s_per_byte");
   profile.action_overhead_s = amount(root, "action_overhead_s");
   profile.action_host_s = host_amount(root, "action_host_s");

@@ -31,7 +31,7 @@ struct ActionTimes {
   bool operator==(const ActionTimes&) const = default;
 };
 
-/// What some work does to the bytes held, counted from where it starts: at its end, and at most.
+/// The change of the bytes held, from where some work starts to its end, and the largest meanwhile.
 struct MemoryChange {
   int64_t net = 0, peak = 0;  // peak is at least 0 and net
 
@@ -175,13 +175,14 @@ struct Profile {
   DeviceInfo device;
   std::vector<MicrobatchCosts> microbatches;  // ascending by size
   std::optional<ReplayCosts> replays;         // of a device that is launch-bound without
-  double accumulate_s_per_byte = 0;  // adding a gradient to a stored one, per parameter byte
-  double optimizer_s_per_byte = 0;   // per parameter byte
-  double zero_s_per_byte = 0;        // clearing gradients, per parameter byte
-  double action_overhead_s = 0;      // executor's own time per action
-  double action_host_s = 0;          // and that of a host that runs ahead of its device
-  double hand_off_s_per_byte = 0;    // to a stage on the same rank
-  int64_t base_memory_bytes = 0;     // of a worker before it loads a stage; not counted in peaks
+  double accumulate_s_per_byte = 0;   // adding a gradient to a stored one, per parameter byte
+  double optimizer_s_per_byte = 0;    // per parameter byte
+  double optimizer_s_per_tensor = 0;  // and per parameter, however small
+  double zero_s_per_byte = 0;         // clearing gradients, per parameter byte
+  double action_overhead_s = 0;       // executor's own time per action
+  double action_host_s = 0;           // and that of a host that runs ahead of its device
+  double hand_off_s_per_byte = 0;     // to a stage on the same rank
+  int64_t base_memory_bytes = 0;      // of a worker before it loads a stage; not counted in peaks
   std::vector<LinkCost> links;
   Probe probe;
 

@@ -119,6 +119,7 @@ Json head(const Profile& profile, const std::filesystem::path& file) {
             {"device", json_of(profile.device)},
             {"accumulate_s_per_byte", finite(profile.accumulate_s_per_byte)},
             {"optimizer_s_per_byte", finite(profile.optimizer_s_per_byte)},
+            {"optimizer_s_per_tensor", finite(profile.optimizer_s_per_tensor)},
             {"zero_s_per_byte", finite(profile.zero_s_per_byte)},
             {"action_overhead_s", finite(profile.action_overhead_s)},
             {"action_host_s", finite(profile.action_host_s)},

@@ -38,7 +38,7 @@ struct Action {
   int backward_stage = -1, backward_microbatch = -1;
   Kind backward_kind = Kind::forward;  // B or I in an overlap
 
-  bool operator==(const Action&) const = default;
+  auto operator<=>(const Action&) const = default;
 };
 
 /// The two side by side: a forward, and a B or I.

@@ -91,4 +91,12 @@ double makespan_s(const Timeline& timeline) {
   return last - first;
 }
 
+double compute_s(const Timeline& timeline, int rank) {
+  double sum_s = 0;
+  for (const TimelineEvent& event : timeline) {
+    if (event.rank == rank && is_compute(event.action.kind)) sum_s += event.end_s - event.start_s;
+  }
+  return sum_s;
+}
+
 }  // namespace penstock

@@ -50,4 +50,7 @@ Trace parse_trace(std::string_view text, std::string_view file);
 /// Last end minus first start; 0 for an empty timeline.
 double makespan_s(const Timeline& timeline);
 
+/// Seconds that a rank computes: its F, B, I, W and OVERLAP_F_B.
+double compute_s(const Timeline& timeline, int rank);
+
 }  // namespace penstock

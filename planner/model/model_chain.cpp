@@ -141,16 +141,18 @@ bool ModelChain::owner_unknown(int tensor, SharingWays ways) const {
 void ModelChain::add_parameters(const Profile& profile, SharingWays ways, ChainCosts& costs) const {
   std::set<int> updated;
   for (int unit = 0; unit < units(); ++unit) {
-    int64_t trained_bytes = 0, stepped_bytes = 0;
+    int64_t trained_bytes = 0;
+    Stepped stepped;
     for (const int index : slicing_.stages[unit].tensors) {
       const StoredTensor& tensor = model_.tensors[index];
       if (!tensor.requires_grad) continue;
       trained_bytes += tensor.bytes();
       if (owner_unknown(index, ways) || !updated.insert(index).second) continue;
-      stepped_bytes += tensor.bytes();
+      ++stepped.tensors;
+      stepped.bytes += tensor.bytes();
     }
     costs.first_backward_s[unit] -= accumulate_s(profile, trained_bytes);
-    costs.optimizer_s.push_back(step_s(profile, stepped_bytes, 0));
+    costs.optimizer_s.push_back(step_s(profile, stepped));
   }
 }
 

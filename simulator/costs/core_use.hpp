@@ -13,14 +13,15 @@ namespace penstock {
 
 struct CoreUse {
   std::vector<std::vector<int>> of_rank;  // as in Costs; empty: no core is shared
-  /// Of a rank that computes alone on its cores, relative to the profile: in proportion to the
+  /// How fast a rank computes alone on its cores, relative to the profile: in proportion to the
   /// cores that it had there, of which it uses no more than it had threads.
   double speed = 1;
 };
 
-/// Of `replicas` x `ranks` processes, numbered replica after replica. On a cluster those of a node
-/// with `cores` share these; elsewhere ranks share the cores of the profiled machine. Nothing is
-/// shared on GPUs, by other devices of a cluster, and where the profile does not know its cores.
+/// The cores of `replicas` x `ranks` processes, numbered replica after replica. On a cluster those
+/// of a node with `cores` share these; elsewhere ranks share the cores of the profiled machine.
+/// Nothing is shared on GPUs, by other devices of a cluster, and where the profile does not know
+/// its cores.
 CoreUse core_use(const Profile& profile, const Cluster* cluster, int ranks, int64_t replicas);
 
 /// How many ranks of a replica the profiled machine keeps at the profiled speed, or infinitely

@@ -164,8 +164,8 @@ class PlanCosts {
     return bytes;
   }
 
-  /// What earlier stages of the same rank hold of what this one is given: their backwards come
-  /// later.
+  /// The values that this stage is given and an earlier stage of the rank holds, whose backward
+  /// comes later.
   std::set<ValueId> held_elsewhere(size_t stage) const {
     std::set<ValueId> held;
     for (const StageEdge& edge : slicing_.edges) {
@@ -193,7 +193,7 @@ class PlanCosts {
     return bytes;
   }
 
-  /// Of its gradient in a bucket.
+  /// The padding behind its gradient in a bucket, which aligns the next one.
   int64_t padding_bytes(const StoredTensor& tensor) const {
     if (plan_.data_parallel == 1 || !tensor.requires_grad) return 0;
     const int64_t beyond = gradient_bytes(plan_.job, tensor) % gradient_alignment_bytes;
@@ -204,7 +204,8 @@ class PlanCosts {
   /// shares them. Of what another rank owns and transmits only the tensor and its gradient. Returns
   /// the bytes of what is trained and this stage's own.
   int64_t add_tensors(size_t stage, StageCosts& costs) {
-    int64_t trained_bytes = 0, stepped_bytes = 0, largest_bytes = 0;
+    int64_t trained_bytes = 0, largest_bytes = 0;
+    Stepped own;
     const int rank = plan_.stages[stage].rank;
     std::set<int>& seen = tensors_of_rank_[rank];
     for (const int index : slicing_.stages[stage].tensors) {
@@ -214,13 +215,17 @@ class PlanCosts {
       const bool stepped = reductions_.steps(index, rank);
       costs.fixed_bytes += fixed_bytes(plan_.job, tensor, stepped) + padding_bytes(tensor);
       if (!stepped) continue;
-      if (tensor.requires_grad) stepped_bytes += tensor.bytes();
+      if (tensor.requires_grad) {
+        ++own.tensors;
+        own.bytes += tensor.bytes();
+      }
       largest_bytes = std::max(largest_bytes, gradient_bytes(plan_.job, tensor));
     }
     costs.fixed_bytes += constant_bytes(slicing_.stages[stage]);
     costs.transient_optimizer_bytes =
         optimizer_transient_bytes(plan_.job.optimizer, profile_.device, largest_bytes);
-    costs.optimizer_s = step_s(profile_, stepped_bytes, trained_bytes - stepped_bytes);
+    own.held_bytes = trained_bytes - own.bytes;
+    costs.optimizer_s = step_s(profile_, own);
     return trained_bytes;
   }
 

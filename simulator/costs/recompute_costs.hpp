@@ -15,7 +15,8 @@ struct RecomputeCosts {
   double forward_host_s = 0;  // … and of the host that issues them
 };
 
-/// Of a stage whose slice may have recomputed segments.
+/// The costs of making again what a stage does not keep; 0 where its slice has no recomputed
+/// segments.
 RecomputeCosts recompute_costs(const Graph& model, const Slicing& slicing, int stage,
                                const MicrobatchCosts& measured);
 

@@ -49,6 +49,11 @@ std::vector<StagePart> parts_of(const StageSlice& slice) {
   return parts;
 }
 
+ByOperator sum(ByOperator one, const ByOperator& other) {
+  for (const auto& [op, bytes] : other) one[op] += bytes;
+  return one;
+}
+
 class StageWalk {
  public:
   StageWalk(const ValueLives& lives, const MicrobatchCosts& measured, const Slicing& slicing,
@@ -103,14 +108,18 @@ class StageWalk {
   MemoryChange forward(size_t part, const std::map<ValueId, OperatorId>& keepers) const;
   int64_t alone_peak(size_t part) const;
   OperatorId last_reader_in(size_t part, ValueId value) const;
-  bool hands_gradient_on(OperatorId op, ValueId value) const;
+  int64_t readers_in(size_t part, ValueId value) const;
   /// The operator's result has another size than what it read.
   bool sliced(OperatorId op, ValueId read) const {
     const auto& made = lives_.makes(op);
     return made.size() == 1 && lives_.bytes(made.front()) != lives_.bytes(read);
   }
-  OperatorId last_user(size_t part, ValueId value) const;
-  ByOperator gradients(size_t part) const;
+  struct GradientChanges {
+    ByOperator both, input;  // of B and of I, by operator
+    int64_t for_weight = 0;  // at the end of I
+  };
+  GradientChanges gradients(size_t part) const;
+  int64_t bases(size_t part) const;
   std::pair<ByOperator, ByOperator> releases(size_t part,
                                              const std::map<ValueId, OperatorId>& keepers) const;
   MemoryChange reversed(size_t part, MemoryChange HeldBytes::*action, const ByOperator& more) const;
@@ -173,7 +182,7 @@ std::map<ValueId, bool> StageWalk::hands_on(size_t part) const {
   return handed;
 }
 
-/// What the whole model lets go of, though it was given to this part, stays.
+/// A value that was given to this part stays, also where the whole model lets go of it here.
 MemoryChange StageWalk::forward(size_t part, const std::map<ValueId, OperatorId>& keepers) const {
   ByOperator stays;
   std::set<ValueId> seen;
@@ -221,53 +230,59 @@ OperatorId StageWalk::last_reader_in(size_t part, ValueId value) const {
   return last == operators.rend() ? -1 : *last;
 }
 
-/// Does the operator's backward make no memory for that gradient, but hand its own on, or a part of
-/// it?
-bool StageWalk::hands_gradient_on(OperatorId op, ValueId value) const {
-  return op >= 0 && held(op).backward.peak < lives_.bytes(value);
-}
-
-/// The operator whose backward lets go of the gradient of `value` in the whole model; -1: none
-/// here. A gradient that is handed on stays until it is added to another, or is used up.
-OperatorId StageWalk::last_user(size_t part, ValueId value) const {
-  const OperatorId maker = lives_.producer(value);
-  if (!inside(maker, part)) return -1;
-  if (!hands_gradient_on(maker, value)) return maker;
-  OperatorId last = maker;
-  for (const ValueId operand : lives_.reads(maker)) {
-    if (inputs_.contains(operand) || lives_.bytes(operand) != lives_.bytes(value)) continue;
-    const OperatorId second = lives_.second_reader(operand);
-    const OperatorId user = second >= 0 ? second : last_user(part, operand);
-    if (!inside(user, part)) return -1;
-    last = std::min(last, user);
-  }
-  return last;
+int64_t StageWalk::readers_in(size_t part, ValueId value) const {
+  return std::ranges::count_if(parts_[part].operators, [&](OperatorId op) {
+    return std::ranges::count(lives_.reads(op), value) > 0;
+  });
 }
 
 /// Gradients that the whole model adds to others and this part makes, or that stay longer here.
-/// What is handed on as it is, or as a part of another, is nobody's own: nothing is added to it in
-/// place, and a part that goes to another stage is copied.
-ByOperator StageWalk::gradients(size_t part) const {
-  ByOperator changes;
+/// A gradient that is handed on, as it is or as a part of another, is nobody's own: nothing is
+/// added to it in place, and a part that goes to another stage is copied.
+/// A given gradient that W needs is a message to the end of I, and the stage's own from then on.
+StageWalk::GradientChanges StageWalk::gradients(size_t part) const {
+  GradientChanges found;
+  ByOperator& changes = found.both;
   for (const ValueId read : reads_of(part)) {
     const OperatorId last = last_reader_in(part, read);
     if (!carries_gradient(read)) continue;
-    const bool made_later = last != lives_.last_reader_itself(read);
-    if (hands_gradient_on(last, read) ? sliced(last, read) : made_later)
-      changes[last] += lives_.bytes(read);
+    if (!lives_.hands_gradient_on(last, read)) {
+      if (last != lives_.last_reader_itself(read)) changes[last] += lives_.bytes(read);
+    } else if (sliced(last, read) && readers_in(part, read) == 1) {
+      changes[parts_[part].operators.front()] += lives_.bytes(read);  // at the end
+    }
   }
   for (const auto& [value, gradient] : hands_on(part)) {
     if (!gradient) continue;
     const OperatorId reader = last_reader_in(part, value);
-    const bool shared = hands_gradient_on(lives_.last_reader_itself(value), value);
+    const bool shared = lives_.hands_gradient_on(lives_.last_reader_itself(value), value);
     if (reader >= 0 && shared) continue;  // the whole model makes a sum here as well
-    const OperatorId last = reader >= 0 ? reader : last_user(part, value);
-    if (last >= 0) changes[last] += lives_.bytes(value);
+    const OperatorId last = reader >= 0 ? reader : lives_.gradient_user(value);
+    if (!inside(last, part)) continue;
+    changes[last] += lives_.bytes(value);
+    if (!sent_.contains(value) || held(last).backward_weight.net >= 0) continue;
+    found.input[last] -= lives_.bytes(value);
+    found.for_weight += lives_.bytes(value);
   }
-  return changes;
+  for (const auto& [value, maker, last] : lives_.concatenations())  // made elsewhere
+    if (inside(last, part) && !inside(maker, part)) changes[last] += lives_.bytes(value);
+  found.input = sum(found.both, found.input);
+  return found;
 }
 
-/// What came in and is let go of here, but elsewhere in the whole model: in B or I, and in W.
+/// Gradients of concatenations that are let go of at the end, when the parts that lie in them have
+/// been copied for others; in the whole model they stay for an earlier operator.
+int64_t StageWalk::bases(size_t part) const {
+  const std::map<ValueId, bool> handed = hands_on(part);
+  int64_t bytes = 0;
+  for (const auto& [value, maker, last] : lives_.concatenations()) {
+    const bool given = handed.contains(value) && last_reader_in(part, value) < 0;
+    if (inside(maker, part) && !inside(last, part) && !given) bytes += lives_.bytes(value);
+  }
+  return bytes;
+}
+
+/// Values that came in and are let go of here, but elsewhere in the whole model: in B or I; in W.
 std::pair<ByOperator, ByOperator> StageWalk::releases(
     size_t part, const std::map<ValueId, OperatorId>& keepers) const {
   ByOperator changes, of_weights;
@@ -299,11 +314,6 @@ MemoryChange StageWalk::reversed(size_t part, MemoryChange HeldBytes::*action,
   return all;
 }
 
-ByOperator sum(ByOperator one, const ByOperator& other) {
-  for (const auto& [op, bytes] : other) one[op] += bytes;
-  return one;
-}
-
 PartMemory StageWalk::measure(size_t part) const {
   const std::map<ValueId, OperatorId> keepers = first_keepers(part);
   PartMemory memory{.forward = forward(part, keepers)};
@@ -313,9 +323,12 @@ PartMemory StageWalk::measure(size_t part) const {
     if (inside(lives_.producer(root), part)) memory.kept.insert(root);
   }
   const auto [in_input, in_weight] = releases(part, keepers);
-  const ByOperator in_both = sum(in_input, gradients(part));
-  memory.backward = reversed(part, &HeldBytes::backward, sum(in_both, in_weight));
-  memory.backward_input = reversed(part, &HeldBytes::backward_input, in_both);
+  const GradientChanges made = gradients(part);
+  const int64_t at_end = -bases(part);
+  memory.backward =
+      reversed(part, &HeldBytes::backward, sum(sum(in_input, made.both), in_weight)).then({at_end});
+  memory.backward_input = reversed(part, &HeldBytes::backward_input, sum(in_input, made.input))
+                              .then({at_end + made.for_weight});
   memory.backward_weight = reversed(part, &HeldBytes::backward_weight, in_weight);
   return memory;
 }

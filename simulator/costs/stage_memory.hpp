@@ -40,9 +40,9 @@ struct StageMemory {
   std::map<ValueId, int64_t> messages;  // of each sent value the bytes that are not held anyway
 };
 
-/// Of a stage of `slicing`, which may have recomputed segments. `target_bytes`: of the loss's
-/// target, where the stage makes the loss. `elsewhere`: values that a stage of the same rank holds
-/// longer than this one.
+/// The memory of a stage of `slicing`, which may have recomputed segments. `target_bytes`: of the
+/// loss's target, where the stage makes the loss. `elsewhere`: values that a stage of the same rank
+/// holds longer than this one.
 StageMemory stage_memory(const ValueLives& lives, const MicrobatchCosts& measured,
                          const Slicing& slicing, int stage, int64_t target_bytes,
                          const std::set<ValueId>& elsewhere = {});

@@ -45,10 +45,10 @@ int64_t fixed_bytes(const Job& job, const StoredTensor& tensor, bool stepped) {
   return tensor.bytes() + (stepped ? training_bytes(job, tensor) : gradient_bytes(job, tensor));
 }
 
-double step_s(const Profile& profile, int64_t stepped_bytes, int64_t held_bytes) {
-  return (profile.optimizer_s_per_byte + profile.zero_s_per_byte) *
-             static_cast<double>(stepped_bytes) +
-         profile.zero_s_per_byte * static_cast<double>(held_bytes);
+double step_s(const Profile& profile, const Stepped& stepped) {
+  return profile.optimizer_s_per_tensor * static_cast<double>(stepped.tensors) +
+         profile.optimizer_s_per_byte * static_cast<double>(stepped.bytes) +
+         profile.zero_s_per_byte * static_cast<double>(stepped.bytes + stepped.held_bytes);
 }
 
 double accumulate_s(const Profile& profile, int64_t parameter_bytes) {

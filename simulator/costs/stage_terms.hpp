@@ -35,9 +35,14 @@ double load_s(const MicrobatchCosts& measured, const Graph& model, size_t inputs
 /// optimizer's state where the rank steps it.
 int64_t fixed_bytes(const Job& job, const StoredTensor& tensor, bool stepped);
 
-/// Seconds of OPT for so many bytes of parameters that the rank steps, and so many that it holds
-/// for another rank and only clears the gradients of.
-double step_s(const Profile& profile, int64_t stepped_bytes, int64_t held_bytes);
+/// Parameters that OPT deals with.
+struct Stepped {
+  int64_t tensors = 0, bytes = 0;  // that the rank steps
+  int64_t held_bytes = 0;          // for another rank, whose gradients are only cleared
+};
+
+/// Seconds of OPT.
+double step_s(const Profile& profile, const Stepped& stepped);
 
 /// Seconds by which the backward of microbatch 0 is shorter, which stores the gradients of so many
 /// bytes of parameters where the others add theirs.

@@ -36,6 +36,43 @@ ValueLives::ValueLives(const Graph& model, const MicrobatchCosts& measured)
     const bool let_go = producers_[value] >= 0 && sources_[value] < 0 && first_keepers_[value] < 0;
     if (let_go) own_bytes_[index(last_readers_[value])] += bytes_[value];
   }
+  for (const OperatorCost& op : measured.operators) backward_peak_.push_back(op.held.backward.peak);
+  for (size_t id = 0; id < model.operators.size(); ++id) {
+    const auto op = static_cast<OperatorId>(id);
+    const bool has_backward = measured.operators[id].times.backward.mean_s > 0;
+    if (!has_backward || !concatenates(op)) continue;
+    const ValueId value = makes(op).front();
+    concatenations_.push_back({value, op, gradient_user(value)});
+  }
+}
+
+bool ValueLives::hands_gradient_on(OperatorId op, ValueId value) const {
+  return op >= 0 && backward_peak_[index(op)] < bytes(value);
+}
+
+/// Its operands are together as large as its result.
+bool ValueLives::concatenates(OperatorId op) const {
+  if (reads(op).size() < 2 || makes(op).size() != 1) return false;
+  int64_t sum = 0;
+  for (const ValueId operand : reads(op)) {
+    if (!hands_gradient_on(op, operand)) return false;
+    sum += bytes(operand);
+  }
+  return sum == bytes(makes(op).front());
+}
+
+OperatorId ValueLives::gradient_user(ValueId value) const {
+  const OperatorId maker = producer(value);
+  if (!hands_gradient_on(maker, value)) return maker;
+  OperatorId last = maker;
+  const bool joins = concatenates(maker);
+  for (const ValueId operand : reads(maker)) {
+    const bool handed = joins || bytes(operand) == bytes(value);
+    if (!handed || producer(operand) < 0) continue;
+    const OperatorId second = second_reader(operand);
+    last = std::min(last, second >= 0 ? second : gradient_user(operand));
+  }
+  return last;
 }
 
 /// A view of one lies in its memory, which no measurement tells: it was made before.

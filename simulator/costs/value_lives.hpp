@@ -41,8 +41,21 @@ class ValueLives {
   OperatorId last_reader_itself(ValueId value) const { return last_readers_itself_[index(value)]; }
   /// The last but one, -1: it has fewer readers.
   OperatorId second_reader(ValueId value) const { return second_readers_[index(value)]; }
+  /// Does the operator's backward make no memory for that gradient, but hand its own on, or a part
+  /// of it?
+  bool hands_gradient_on(OperatorId op, ValueId value) const;
+  /// The operator whose backward lets go of the gradient of `value`; -1: not known. A gradient that
+  /// is handed on stays until it is added to another, or is used up.
+  OperatorId gradient_user(ValueId value) const;
+  /// A concatenation whose gradient is handed on in parts, which lie in its memory.
+  struct Concatenation {
+    ValueId value;
+    OperatorId maker, gradient_user;
+  };
+  const std::vector<Concatenation>& concatenations() const { return concatenations_; }
 
  private:
+  bool concatenates(OperatorId op) const;
   static size_t index(int id) { return static_cast<size_t>(id); }
   void find_constants(const Graph& model);
   void enter(const Operator& op, OperatorId id, const ValueMemory& memory);
@@ -52,6 +65,8 @@ class ValueLives {
       first_keepers_;
   std::vector<ValueId> sources_, roots_;
   std::vector<bool> strided_, constant_;
+  std::vector<int64_t> backward_peak_;  // by operator
+  std::vector<Concatenation> concatenations_;
   std::vector<std::vector<ValueId>> kept_by_, reads_, makes_;
 };
 

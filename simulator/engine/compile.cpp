@@ -140,7 +140,9 @@ class Compiler {
         if (sums_.left == 0) owed_s = 0;  // it falls beside sums
         continue;
       }
-      Task task{.duration_s = costs_.duration_s(action) + std::exchange(owed_s, 0),
+      const bool measured = costs_.measured_s.contains(action);  // with what is owed
+      const double owed_here_s = std::exchange(owed_s, 0);
+      Task task{.duration_s = costs_.duration_s(action) + (measured ? 0 : owed_here_s),
                 .host_s = costs_.host_s(action),
                 .message = awaited_.take(action, out_.messages)};
       if (action.kind != Kind::optimizer) {

@@ -3,6 +3,10 @@
 namespace penstock {
 
 double Costs::duration_s(const Action& action) const {
+  if (!measured_s.empty()) {
+    const auto found = measured_s.find(action);
+    if (found != measured_s.end()) return found->second;
+  }
   const StageCosts& stage = stages[static_cast<size_t>(action.stage)];
   const bool first = action.microbatch == 0;
   switch (action.kind) {

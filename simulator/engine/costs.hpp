@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "pipeline/program/action.hpp"
@@ -13,7 +14,7 @@ namespace penstock {
 struct SumCosts {
   double sum_s = 0;
   double compute_s = 0;  // of the rank, where it computes meanwhile
-  /// What is left of the stage's last backward when its gradients are final: of B, and of W.
+  /// The rest of the stage's last backward when its gradients are final: of B, and of W.
   double left_of_backward_s = 0, left_of_weight_s = 0;
 };
 
@@ -55,6 +56,8 @@ struct Costs {
   /// core at the same time share it equally, and a rank is as fast as its slowest replica. Empty:
   /// each rank computes by itself.
   std::vector<std::vector<int>> cores;
+  /// Seconds of compute actions that do not take what their stage says (measured_compute.hpp).
+  std::map<Action, double> measured_s;
   /// Receives posted ahead of each channel, with their memory; messages take none where it is 0.
   int receive_depth = 0;
 

@@ -10,12 +10,18 @@ namespace {
 
 constexpr double unknown = -1;  // a time that has not been found yet; all others are >= 0
 
+/// Cores behind what the network shares: each does one second of compute in each second.
+std::vector<double> with_cores(std::vector<double> capacity, int cores) {
+  capacity.resize(capacity.size() + static_cast<size_t>(cores), 1);
+  return capacity;
+}
+
 class Engine {
  public:
   Engine(const CompiledProgram& program, const Network& network, bool record)
       : program_(program),
         link_(network.link()),
-        capacity_(network.capacity()),
+        capacity_(with_cores(network.capacity(), program.core_count)),
         shared_(capacity_),
         record_(record),
         posts_when_reached_(link_.mode == SendMode::rendezvous ||
@@ -23,7 +29,7 @@ class Engine {
     result_.ranks.resize(static_cast<size_t>(program.rank_count()));
     messages_.resize(program.messages.size());
     channels_.resize(program.channels.size());
-    add_cores();
+    add_cores(static_cast<int>(network.capacity().size()));
     if (record) {
       result_.start_s.assign(program.tasks.size(), 0);
       result_.end_s.assign(program.tasks.size(), 0);
@@ -63,10 +69,7 @@ class Engine {
     bool busy = false;                         // with it
   };
 
-  /// Behind what the network shares: a core does one second of compute in each second.
-  void add_cores() {
-    const auto first = static_cast<int>(capacity_.size());
-    capacity_.resize(capacity_.size() + static_cast<size_t>(program_.core_count), 1);
+  void add_cores(int first) {
     for (std::vector<int> cores : program_.cores) {
       for (int& core : cores) core += first;
       cores_.push_back(std::move(cores));
@@ -289,7 +292,7 @@ class Engine {
 
   const CompiledProgram& program_;
   const Link& link_;
-  std::vector<double> capacity_;         // of shared links, then of cores
+  const std::vector<double> capacity_;   // of shared links, then of cores
   std::vector<std::vector<int>> cores_;  // of a rank, as indices of these
   SharedWork shared_;
   const bool record_, posts_when_reached_;

@@ -13,7 +13,7 @@ namespace penstock {
 
 class MessageBytes {
  public:
-  /// Of a program with transfers; one of compute alone has messages inside a rank only.
+  /// `program` has transfers; one of compute alone has messages inside a rank only.
   MessageBytes(const Program& program, int rank, const Costs& costs);
 
   /// A RECV. `post` first, which posts the next one, then `retire`, of what has arrived by then.
@@ -38,7 +38,7 @@ class MessageBytes {
     std::vector<int64_t> bytes;
     size_t retired = 0;
   };
-  /// Of one microbatch.
+  /// Bytes of one microbatch.
   struct Stage {
     int64_t forward_in = 0, forward_out = 0, backward_in = 0, backward_out = 0;
   };

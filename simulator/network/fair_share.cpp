@@ -5,77 +5,42 @@
 
 namespace penstock {
 
-namespace {
-
-constexpr double infinite = std::numeric_limits<double>::infinity();
+FairShare::FairShare(const std::vector<double>& capacity)
+    : capacity_(capacity), left_(capacity.size()), users_(capacity.size(), 0) {}
 
 /// All flows grow together; those that reach their bound, or whose capacity is used up, stop.
-class ProgressiveFilling {
- public:
-  ProgressiveFilling(const std::vector<FairFlow>& flows, const std::vector<double>& capacity)
-      : flows_(flows), left_(capacity), users_(capacity.size(), 0), rates_(flows.size(), -1) {
-    for (const FairFlow& flow : flows) count(flow, 1);
-  }
-
-  std::vector<double> run() {
-    for (size_t open = flows_.size(); open > 0;) {
-      const double rate = next_level();
-      for (size_t i = 0; i < flows_.size(); ++i) {
-        if (rates_[i] >= 0 || limit(flows_[i]) > rate) continue;
-        stops_.push_back(i);
-      }
-      for (const size_t i : stops_) stop(i, rate);
-      open -= stops_.size();
-      stops_.clear();
-    }
-    return std::move(rates_);
-  }
-
- private:
-  void count(const FairFlow& flow, int change) {
-    for (const int shared : *flow.passes) users_[static_cast<size_t>(shared)] += change;
-  }
-
-  double share(int shared) const {
-    return left_[static_cast<size_t>(shared)] / users_[static_cast<size_t>(shared)];
-  }
-
-  /// The common rate at which this flow has to stop.
-  double limit(const FairFlow& flow) const {
-    double least = flow.bound > 0 ? flow.bound : infinite;
-    for (const int shared : *flow.passes) least = std::min(least, share(shared));
-    return least;
-  }
-
-  double next_level() const {
-    double level = infinite;
-    for (size_t i = 0; i < flows_.size(); ++i) {
-      if (rates_[i] < 0) level = std::min(level, limit(flows_[i]));
-    }
-    return level;
-  }
-
-  void stop(size_t i, double rate) {
-    rates_[i] = rate;
-    count(flows_[i], -1);
-    for (const int shared : *flows_[i].passes) {
-      double& left = left_[static_cast<size_t>(shared)];
-      left = std::max(0.0, left - rate);
+void FairShare::fill(const std::vector<FairFlow*>& flows) {
+  growing_ = flows;
+  for (const FairFlow* flow : flows) {
+    for (const int shared : *flow->passes) {
+      left_[static_cast<size_t>(shared)] = capacity_[static_cast<size_t>(shared)];
+      ++users_[static_cast<size_t>(shared)];
     }
   }
+  while (!growing_.empty()) {
+    double level = std::numeric_limits<double>::infinity();
+    for (FairFlow* flow : growing_) level = std::min(level, flow->rate = limit(*flow));
+    const auto stopped = std::partition(growing_.begin(), growing_.end(),
+                                        [&](const FairFlow* flow) { return flow->rate > level; });
+    for (auto flow = stopped; flow != growing_.end(); ++flow) stop(**flow, level);
+    growing_.erase(stopped, growing_.end());
+  }
+}
 
-  const std::vector<FairFlow>& flows_;
-  std::vector<double> left_;  // by capacity: what stopped flows do not use
-  std::vector<int> users_;    // by capacity: flows that still grow
-  std::vector<double> rates_;
-  std::vector<size_t> stops_;
-};
+/// The common rate at which this flow has to stop.
+double FairShare::limit(const FairFlow& flow) const {
+  double least = flow.bound > 0 ? flow.bound : std::numeric_limits<double>::infinity();
+  for (const int shared : *flow.passes) least = std::min(least, share(shared));
+  return least;
+}
 
-}  // namespace
-
-std::vector<double> fair_rates(const std::vector<FairFlow>& flows,
-                               const std::vector<double>& capacity) {
-  return ProgressiveFilling(flows, capacity).run();
+void FairShare::stop(FairFlow& flow, double rate) {
+  flow.rate = rate;
+  for (const int shared : *flow.passes) {
+    double& left = left_[static_cast<size_t>(shared)];
+    left = std::max(0.0, left - rate);
+    --users_[static_cast<size_t>(shared)];
+  }
 }
 
 }  // namespace penstock

@@ -1,8 +1,9 @@
 // Work that shares what it is done on, as fluids: bytes of transfers on links, seconds of compute
 // on cores. After its latency it goes on at the max-min fair rate of the moment, which changes
-// whenever other work begins or ends.
+// whenever work that it shares something with begins or ends, also by way of others.
 #pragma once
 
+#include <boost/heap/d_ary_heap.hpp>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -25,7 +26,7 @@ struct WorkItem {
 class SharedWork {
  public:
   /// Capacities in the units of the rates; they outlive this.
-  explicit SharedWork(const std::vector<double>& capacity) : capacity_(capacity) {}
+  explicit SharedWork(const std::vector<double>& capacity);
 
   /// Work that starts at or after the end that `next` gave last.
   void add(const WorkItem& item);
@@ -35,34 +36,54 @@ class SharedWork {
     double end_s;
   };
   /// The work that ends next; nothing where none is under way. Of equal ends the one that began
-  /// first, and of those the one that was added first. O(work under way) for each begin and end.
+  /// first, and of those the one that was added first. A begin or an end costs O(k r + log n) where
+  /// k of n go on at new rates, of r different ones.
   std::optional<Done> next();
 
  private:
-  struct Moving {
-    int32_t id;
-    double left;
-    FairFlow flow;
-    double rate = 0;
-  };
-  struct Begin {
-    double time_s;
-    int64_t number;
-    WorkItem item;
-    bool operator>(const Begin& other) const {
+  /// When work begins or ends; of equal times the lowest number comes first.
+  struct Moment {
+    double time_s = 0;
+    int64_t number = 0;
+    int32_t work = 0;
+    bool operator>(const Moment& other) const {
       return std::tie(time_s, number) > std::tie(other.time_s, other.number);
     }
   };
-  size_t first_to_end() const;
-  double end_s(const Moving& moving) const;
-  void advance_to(double time_s);
-  void share_anew();
+  using Begins = std::priority_queue<Moment, std::vector<Moment>, std::greater<>>;
+  using Ends = boost::heap::d_ary_heap<Moment, boost::heap::arity<4>, boost::heap::mutable_<true>,
+                                       boost::heap::compare<std::greater<>>>;
+  struct Work {
+    int32_t id = 0;
+    double left = 0, since_s = 0;  // at that time
+    FairFlow flow;                 // of rate 0 until it begins
+    int64_t number = 0;            // in the order in which work begins
+    int64_t visit = 0;             // the last one that met it
+    Ends::handle_type end;         // once it has begun
+  };
+  bool may_bind(int shared) const;
+  void count(const Work& work, int change);
+  void begin_next();
+  Done end_next();
+  void meet(int32_t number);
+  void meet_users(int shared);
+  void go_on();
 
   const std::vector<double>& capacity_;
-  std::priority_queue<Begin, std::vector<Begin>, std::greater<>> begins_;
-  std::vector<Moving> moving_;
+  FairShare fair_;
+  std::vector<Work> works_;
+  std::vector<int32_t> free_;                // of these, not in use
+  std::vector<std::vector<int32_t>> users_;  // by capacity, those under way
+  std::vector<double> wanted_;               // by capacity: the sum of their bounds
+  std::vector<int> unbounded_;               // by capacity: those without
+  std::vector<int64_t> visited_;             // by capacity
+  Begins begins_;
+  Ends ends_;
   double now_s_ = 0;
-  int64_t added_ = 0;
+  int64_t added_ = 0, begun_ = 0, visits_ = 0;
+  std::vector<int32_t> met_;
+  std::vector<FairFlow*> flows_;
+  std::vector<double> rates_;  // before
 };
 
 }  // namespace penstock

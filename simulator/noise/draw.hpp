@@ -2,6 +2,7 @@
 // same draw, in whatever order, program or plan. Pure functions, the same on every machine.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -25,6 +26,11 @@ inline double drawn(const Factors& factors, uint64_t key) {
 
 /// A number of mean 0 and variance 1, nearly normal: the sum of four that are uniform in [0, 1),
 /// less its mean, over the square root of its variance 1/3.
-double drawn_normal(uint64_t key);
+inline double drawn_normal(uint64_t key) {
+  double sum = 0;
+  for (int i = 0; i < 4; ++i)
+    sum += (static_cast<double>((key >> (16 * i)) & 0xffff) + 0.5) / 65536;
+  return (sum - 2) * std::sqrt(3.0);
+}
 
 }  // namespace penstock

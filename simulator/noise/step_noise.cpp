@@ -43,7 +43,7 @@ double jitter_variance(const MicrobatchCosts& costs) {
   return sum_s > 0 ? squares / (sum_s * sum_s) : 0;
 }
 
-/// Of a mean over all rounds, that of the ranks.
+/// The relative standard error of a mean over all rounds, a mean over the ranks.
 double round_error(const std::vector<Factors>& rounds) {
   Factors mean(rounds.front().size(), 0);
   for (const Factors& rank : rounds) {
@@ -53,7 +53,7 @@ double round_error(const std::vector<Factors>& rounds) {
   return std::sqrt(variance(mean) / static_cast<double>(mean.size() - 1));
 }
 
-/// Of those that were divided into the same units.
+/// The nearest size that knows noise, among those that were divided into the same units.
 const MicrobatchCosts* nearest_known(const Profile& profile, int64_t microbatch) {
   const size_t units = profile.at(microbatch)->units.size();
   const MicrobatchCosts* nearest = nullptr;
@@ -113,7 +113,7 @@ class NoiseOfStages {
     }
   }
 
-  /// Of the operators of a unit that take so long.
+  /// The part of those operators of a unit that take so long.
   NoisePart part(int unit, size_t action, double own_s) const {
     const auto u = static_cast<size_t>(unit);
     NoisePart part{.unit = unit, .action = static_cast<int>(action), .jitter = {}};

@@ -14,7 +14,7 @@ namespace penstock {
 
 namespace {
 
-/// What a draw is for.
+/// Each purpose has draws of its own.
 enum class Purpose : uint8_t { common, own, jitter, unit_mean, size_mean, link };
 
 uint64_t key_of(uint64_t seed, int64_t number, Purpose purpose) {
@@ -36,13 +36,6 @@ int index_of(Kind kind) {
 bool computes(Task::Op op) { return op == Task::Op::compute || op == Task::Op::agree; }
 
 }  // namespace
-
-double drawn_normal(uint64_t key) {
-  double sum = 0;
-  for (int i = 0; i < 4; ++i)
-    sum += (static_cast<double>((key >> (16 * i)) & 0xffff) + 0.5) / 65536;
-  return (sum - 2) * std::sqrt(3.0);
-}
 
 StepSampler::StepSampler(const Program& lowered, const Costs& costs, const Network& network,
                          const StepNoise& noise, int64_t replicas)

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 
@@ -35,6 +36,8 @@ std::unique_ptr<penstock::ComputeDevice> open_gpu() {
 int main(int argc, char** argv) {
   std::unique_ptr<penstock::ComputeDevice> gpu;
   if (!penstock::test::test_device().is_cpu() && !(gpu = open_gpu())) return 1;
+  // Ranks are threads here, and c10d's record of collectives is not safe from several of them.
+  setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/1);
   penstock::memory::count_cpu();
   at::set_num_threads(1);
   ::testing::InitGoogleTest(&argc, argv);

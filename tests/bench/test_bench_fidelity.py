@@ -54,12 +54,14 @@ def test_drift_is_what_all_plans_of_a_round_have_in_common():
     assert figures.drift([[1, 1.1, 0.9], [2, 2.2, 1.8], [1, 1]]) == pytest.approx([0, 0.1, -0.1])
 
 
-def run(step_s, scaled=None, memory=(100, 200), **errors):
+def run(step_s, at_pace=1.0, memory=(100, 200), **errors):
     by_cause = {f"{cause}_s": errors.get(cause, 0.0) for cause in figures.CAUSES}
     other = dict.fromkeys(by_cause, 9.0)  # of the rank that is not asked for
     return {"execute": {"measured_step_s": step_s, "spread_s": step_s / 10,
-                        "predicted_scaled_step_s": scaled, "peak_memory_bytes": list(memory)},
-            "compare": {"ranks": [{"error": other}, {"error": by_cause}]}}
+                        "predicted_at_pace_step_s": at_pace, "peak_memory_bytes": list(memory)},
+            "compare": {"ranks": [{"error": other}, {"error": by_cause}],
+                        "step_s": {"measured": step_s}},
+            "with_measured_compute_s": 1.25}
 
 
 FROZEN = {"step_s": 1.0, "limiting_rank": 1, "peak_memory_bytes": [110, 200], "processes": 2}
@@ -76,13 +78,13 @@ def test_a_plan_is_the_median_of_its_runs_and_its_causes_add_up_to_its_error():
     assert found["causes"] == pytest.approx({"compute": -0.1, "transfers": -0.05, "waiting": -0.05,
                                              "reduction": 0, "optimizer": 0})
     assert sum(found["causes"].values()) == pytest.approx(found["error"])
-    assert found["scaled"] == pytest.approx(0)
+    assert found["at_pace"] == pytest.approx(0)
+    assert found["with_measured_compute"] == pytest.approx(0)
     assert found["memory"] == pytest.approx([0.1, 0])
 
 
 def test_the_causes_of_two_runs_add_up_to_the_error_too():
     found = figures.plan_figures(FROZEN, [run(1.5, compute=-0.5), run(1.0)])
-    assert found["scaled"] is None
     assert sum(found["causes"].values()) == pytest.approx(found["error"]) == pytest.approx(-0.2)
 
 
@@ -200,7 +202,7 @@ def test_a_short_run_writes_a_whole_page_and_goes_on_where_it_was_interrupted(tm
     assert [row[0] for row in measured] == ["mixer/chosen", "mixer/1f1b", "denoiser/chosen",
                                             "denoiser/zbv"]
     for row in measured:
-        error, causes = float(row[4].split()[0]), [float(cell.split()[0]) for cell in row[7:12]]
+        error, causes = float(row[4].split()[0]), [float(cell.split()[0]) for cell in row[9:14]]
         assert sum(causes) == pytest.approx(error, abs=0.3)  # six figures rounded to 0.1
     assert [row[:2] for row in rows(page, "Models")] == [["mixer", "2"], ["denoiser", "2"]]
     assert [row[0] for row in rows(page, "The plan chosen")] == ["mixer/chosen", "denoiser/chosen"]

@@ -99,6 +99,7 @@ Profile synthetic_profile(const Graph& model, const std::vector<int64_t>& sizes,
   std::ranges::sort(profile.microbatches, {}, &MicrobatchCosts::microbatch);
   profile.accumulate_s_per_byte = 1e-10;
   profile.optimizer_s_per_byte = 1e-9;
+  profile.optimizer_s_per_tensor = 1e-6;
   profile.zero_s_per_byte = 1e-10;
   profile.action_overhead_s = 1e-5;
   profile.action_host_s = device.host_s;

@@ -84,6 +84,7 @@ Profile profile() {
   profile.microbatches = {size};
   profile.accumulate_s_per_byte = 0.0625;
   profile.optimizer_s_per_byte = 0.125;
+  profile.optimizer_s_per_tensor = 2;
   profile.zero_s_per_byte = 0.25;
   profile.action_overhead_s = 2;
   profile.links = {{.kind = "gloo",

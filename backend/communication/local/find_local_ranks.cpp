@@ -1,25 +1,17 @@
 // How the ranks of a machine find each other. Each listens on a socket of the machine under a name
-// that nobody else knows and tells it in the store, with what identifies the machine. Then, for
-// each pair:
+// that it tells in the store, with the machine's identity. Then, for each pair:
 //   the higher rank connects                    hello: its number, the address of a word
 //   the lower rank reads that word and answers  welcome: whether it could, its own word's address,
 //                                               and the memory that they share
 //   the higher rank reads that word and answers whether it could
-// Where all ranks of a machine could, they are peers.
+// They are peers if all ranks of the machine could.
 #include <fcntl.h>
-#include <poll.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -28,12 +20,12 @@
 
 #include "backend/communication/communicator.hpp"
 #include "backend/communication/local/peers.hpp"
+#include "launch/own_cores.hpp"
 
 namespace penstock {
 
 namespace {
 
-constexpr int kAnswer_ms = 60000;  // for a rank that has told its name to connect and answer
 constexpr uint64_t kWord = 0x70656e73746f636b;
 const uint64_t word_to_read = kWord;
 
@@ -46,56 +38,17 @@ struct Welcome {
   bool reads = false;  // this rank could read the other's word
 };
 
-std::string first_line_of(const char* path) {
-  std::string line;
-  std::getline(std::ifstream(path) >> std::ws, line);
-  return line;
-}
-
 /// Equal for processes that may share memory, empty where that is not known.
 std::string machine_identity() {
-  const std::string kernel = first_line_of("/proc/sys/kernel/random/boot_id");
+  std::string kernel;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> kernel;
   std::error_code error;
   const auto network = std::filesystem::read_symlink("/proc/self/ns/net", error);
   if (kernel.empty() || error) return "";
   return kernel + " " + network.string() + " " + std::to_string(getuid());
 }
 
-std::string random_name() {
-  uint64_t parts[2] = {};
-  if (getrandom(parts, sizeof parts, 0) != sizeof parts) return "";
-  char name[64];
-  snprintf(name, sizeof name, "penstock-%016lx%016lx", parts[0], parts[1]);
-  return name;
-}
-
-/// A name of no file, which ends with its socket.
-std::pair<sockaddr_un, socklen_t> address_of(const std::string& name) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  name.copy(address.sun_path + 1, sizeof address.sun_path - 1);
-  return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())};
-}
-
-Descriptor make_socket() { return Descriptor(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)); }
-
-/// A place that other ranks of this machine can connect to; `name` is empty where there is none.
-struct Listener {
-  Descriptor socket;
-  std::string name;
-};
-
-Listener listen_for_peers(int backlog) {
-  Listener listener{make_socket(), random_name()};
-  const auto [address, size] = address_of(listener.name);
-  const auto* const where = reinterpret_cast<const sockaddr*>(&address);
-  const bool listens = !listener.name.empty() && bind(listener.socket.get(), where, size) == 0 &&
-                       listen(listener.socket.get(), backlog) == 0;
-  if (!listens) listener.name.clear();
-  return listener;
-}
-
-/// What every rank says, by rank; the same on all ranks.
+/// The values of all ranks, by rank; every rank gets the same.
 nlohmann::json exchange(const Seat& seat, const std::string& key, const nlohmann::json& own) {
   nlohmann::json all = nlohmann::json::array();
   for (const std::string& text : gather(seat, key, own.dump())) {
@@ -105,76 +58,18 @@ nlohmann::json exchange(const Seat& seat, const std::string& key, const nlohmann
   return nlohmann::json::parse(seat.store.get(key));
 }
 
-std::set<int> own_cores() {
-  cpu_set_t set;
-  std::set<int> cores;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.insert(core);
-  }
-  return cores;
-}
-
 [[noreturn]] void no_answer(int rank) {
   throw PeerError(
       rank, rank < 0 ? "a rank of this machine did not connect"
                      : "lost rank " + std::to_string(rank) + ": it did not answer on this machine");
 }
 
-void await_words(int socket, int rank) {
-  pollfd wait{socket, POLLIN, 0};
-  int ready = 0;
-  do {
-    ready = poll(&wait, 1, kAnswer_ms);
-  } while (ready < 0 && errno == EINTR);
-  if (ready <= 0) no_answer(rank);
-}
-
-/// Sends a message, with a descriptor if that is not negative.
-template <typename Message>
-void say(int socket, const Message& message, int descriptor = -1) {
-  iovec part{const_cast<Message*>(&message), sizeof message};  // sendmsg only reads it
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof descriptor)] = {};
-  msghdr header{};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  if (descriptor >= 0) {
-    header.msg_control = control;
-    header.msg_controllen = sizeof control;
-    cmsghdr* const entry = CMSG_FIRSTHDR(&header);
-    entry->cmsg_level = SOL_SOCKET;
-    entry->cmsg_type = SCM_RIGHTS;
-    entry->cmsg_len = CMSG_LEN(sizeof descriptor);
-    std::memcpy(CMSG_DATA(entry), &descriptor, sizeof descriptor);
-  }
-  sendmsg(socket, &header, MSG_NOSIGNAL);  // a peer that is gone is noticed where it is waited for
-}
-
 /// Receives a message of rank `rank`, and the descriptor that came with it.
 template <typename Message>
-Descriptor hear_message(int socket, int rank, Message& message) {
-  await_words(socket, rank);
-  iovec part{&message, sizeof message};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr header{};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  header.msg_control = control;
-  header.msg_controllen = sizeof control;
-  if (recvmsg(socket, &header, MSG_CMSG_CLOEXEC) != sizeof message) no_answer(rank);
-  int descriptor = -1;
-  if (const cmsghdr* const entry = CMSG_FIRSTHDR(&header)) {
-    std::memcpy(&descriptor, CMSG_DATA(entry), sizeof descriptor);
-  }
-  return Descriptor(descriptor);
-}
-
-/// The process at the other end, as this one numbers processes; 0 where it cannot see it.
-pid_t process_behind(int socket) {
-  ucred credentials{};
-  socklen_t size = sizeof credentials;
-  getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size);
-  return credentials.pid;
+Descriptor receive_from(const Descriptor& socket, int rank, Message& message) {
+  Descriptor descriptor;
+  if (!receive_message(socket, &message, sizeof message, descriptor)) no_answer(rank);
+  return descriptor;
 }
 
 bool can_read(pid_t process, uint64_t address) {
@@ -193,7 +88,7 @@ SharedPage* map_page(const Descriptor& memory) {
 
 Descriptor make_page() {
   Descriptor memory(memfd_create("penstock", MFD_CLOEXEC));
-  if (ftruncate(memory.get(), sizeof(SharedPage)) != 0) return Descriptor();
+  if (ftruncate(memory.get(), sizeof(SharedPage)) != 0) return {};
   return memory;
 }
 
@@ -202,7 +97,7 @@ class Introduction {
  public:
   explicit Introduction(const Seat& seat)
       : seat_(seat),
-        listener_(listen_for_peers(seat.size)),
+        listener_(listen_under_random_name(seat.size)),
         ranks_(exchange(
             seat, "local/ranks",
             {{"machine", machine_identity()}, {"name", listener_.name}, {"cores", own_cores()}})) {
@@ -213,7 +108,7 @@ class Introduction {
 
   LocalRanks run() {
     for (auto& [rank, other] : met_) {
-      if (rank < seat_.rank) connect_to(rank, other);
+      if (rank < seat_.rank) greet(rank, other);
     }
     const auto higher = std::distance(met_.upper_bound(seat_.rank), met_.end());
     for (auto i = higher; i > 0; --i) welcome_next();
@@ -221,7 +116,7 @@ class Introduction {
       if (rank < seat_.rank) answer(rank, other);
     }
     for (auto& [rank, other] : met_) {
-      if (rank > seat_.rank) hear_message(other.socket.get(), rank, other.both);
+      if (rank > seat_.rank) receive_from(other.socket, rank, other.both);
     }
     return {peers(), share_cores()};
   }
@@ -241,36 +136,35 @@ class Introduction {
            one.at("name") != "" && other.at("name") != "";
   }
 
-  void connect_to(int rank, Other& other) const {
-    other.socket = make_socket();
-    const auto [address, size] = address_of(of(rank).at("name"));
-    if (connect(other.socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
-      no_answer(rank);
-    }
-    other.process = process_behind(other.socket.get());
-    say(other.socket.get(), Hello{seat_.rank, address_of_word()});
+  void greet(int rank, Other& other) const {
+    other.socket = connect_to(of(rank).at("name").get<std::string>());
+    if (other.socket.get() < 0) no_answer(rank);
+    other.process = process_behind(other.socket);
+    const Hello hello{seat_.rank, address_of_word()};
+    send_message(other.socket, &hello, sizeof hello);
   }
 
   void welcome_next() {
-    await_words(listener_.socket.get(), -1);
-    Descriptor socket(accept4(listener_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    Descriptor socket = accept_next(listener_);
+    if (socket.get() < 0) no_answer(-1);
     Hello hello;
-    hear_message(socket.get(), -1, hello);
+    receive_from(socket, -1, hello);
     Other& other = met_.at(hello.rank);
-    other.process = process_behind(socket.get());
+    other.process = process_behind(socket);
     const Descriptor memory = make_page();
     other.page = map_page(memory);
     const bool reads = other.page != nullptr && can_read(other.process, hello.word);
-    say(socket.get(), Welcome{address_of_word(), reads}, memory.get());
+    const Welcome welcome{address_of_word(), reads};
+    send_message(socket, &welcome, sizeof welcome, memory.get());
     other.socket = std::move(socket);
   }
 
   static void answer(int rank, Other& other) {
     Welcome welcome;
-    const Descriptor memory = hear_message(other.socket.get(), rank, welcome);
+    const Descriptor memory = receive_from(other.socket, rank, welcome);
     other.page = map_page(memory);
     other.both = welcome.reads && other.page != nullptr && can_read(other.process, welcome.word);
-    say(other.socket.get(), other.both);
+    send_message(other.socket, &other.both, sizeof other.both);
   }
 
   std::map<int, std::unique_ptr<LocalPeer>> peers() {
@@ -309,7 +203,8 @@ class Introduction {
 }  // namespace
 
 LocalRanks find_local_ranks(const Seat& seat) {
-  // Yama, a security module, lets a process read only its children's memory unless they allow it.
+  // Under Yama, a security module, a process reads the memory of its children alone, and of those
+  // that allow it.
   prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
   return Introduction(seat).run();
 }

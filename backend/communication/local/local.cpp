@@ -37,8 +37,9 @@ class LocalReceive : public Transfer {
   LocalReceive(LocalWaiting& waiting, LocalPeer& peer, at::Tensor tensor, int tag)
       : waiting_(waiting), peer_(peer), tensor_(std::move(tensor)), tag_(tag) {}
   void wait() override {
-    const uint64_t number = waiting_.await_offer(peer_, tag_);
-    peer_.read(number, 0, tensor_.data_ptr(), static_cast<int64_t>(tensor_.nbytes()));
+    const auto bytes = static_cast<int64_t>(tensor_.nbytes());
+    const uint64_t number = waiting_.await_offer(peer_, tag_, bytes);
+    peer_.read(number, 0, tensor_.data_ptr(), bytes);
     peer_.take(number);
   }
 

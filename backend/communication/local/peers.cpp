@@ -3,9 +3,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <stdexcept>
 #include <string>
@@ -13,10 +11,6 @@
 #include "backend/communication/communicator.hpp"
 
 namespace penstock {
-
-Descriptor::~Descriptor() {
-  if (number_ >= 0) close(number_);
-}
 
 LocalPeer::~LocalPeer() { munmap(page_, sizeof(SharedPage)); }
 
@@ -38,20 +32,18 @@ bool LocalPeer::catch_up() {
   return without_place_.empty();
 }
 
-std::optional<uint64_t> LocalPeer::find(int64_t tag) {
+std::optional<uint64_t> LocalPeer::find(int64_t tag, int64_t bytes) {
   while (const auto next = others().look(seen_)) by_tag_.emplace(next->tag, seen_++);
   const auto found = by_tag_.find(tag);
   if (found == by_tag_.end()) return std::nullopt;
-  return found->second;
+  const int64_t offered = others().look(found->second)->bytes;
+  if (offered == bytes) return found->second;
+  throw std::logic_error("rank " + std::to_string(rank_) + " sent " + std::to_string(offered) +
+                         " bytes, expected " + std::to_string(bytes));
 }
 
 void LocalPeer::read(uint64_t number, int64_t from, void* to, int64_t bytes) const {
   const Offer offer = *others().look(number);
-  if (from + bytes > offer.bytes) {
-    throw std::logic_error("rank " + std::to_string(rank_) + " sent " +
-                           std::to_string(offer.bytes) + " bytes, expected " +
-                           std::to_string(from + bytes));
-  }
   while (bytes > 0) {
     const iovec here{to, static_cast<size_t>(bytes)};
     const iovec there{reinterpret_cast<void*>(offer.address + static_cast<uint64_t>(from)),

@@ -9,26 +9,10 @@
 #include <utility>
 
 #include "backend/communication/local/offers.hpp"
+#include "backend/communication/local/unix_socket.hpp"
 #include "backend/communication/rendezvous.hpp"
 
 namespace penstock {
-
-/// A file descriptor that is closed at the end.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  ~Descriptor();
-  int get() const { return number_; }
-
- private:
-  int number_ = -1;
-};
 
 /// Another rank of this machine. The socket tells that it is gone, however it ended.
 class LocalPeer {
@@ -48,10 +32,10 @@ class LocalPeer {
   bool catch_up();
   bool taken(uint64_t number) const { return own().taken(number); }
 
-  /// The number of the peer's offer with that tag, if it has been made.
-  std::optional<uint64_t> find(int64_t tag);
-  /// Copies `bytes` of an offer that was found, from its byte `from` on. Throws PeerError, and
-  /// std::logic_error where the offer has fewer.
+  /// The number of the peer's offer with that tag, if it has been made. Throws std::logic_error if
+  /// it is not of so many bytes.
+  std::optional<uint64_t> find(int64_t tag, int64_t bytes);
+  /// Copies `bytes` of an offer that was found, from its byte `from` on. Throws PeerError.
   void read(uint64_t number, int64_t from, void* to, int64_t bytes) const;
   /// The peer may change those bytes from now on.
   void take(uint64_t number);

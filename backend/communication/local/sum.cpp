@@ -52,8 +52,9 @@ void LocalSum::offer(int64_t what) {
 std::vector<uint64_t> LocalSum::await_offers(int64_t what) {
   std::vector<uint64_t> numbers;
   for (const Member& member : members_) {
-    numbers.push_back(
-        member.peer == nullptr ? 0 : waiting_.await_offer(*member.peer, member.tag + what));
+    numbers.push_back(member.peer == nullptr
+                          ? 0
+                          : waiting_.await_offer(*member.peer, member.tag + what, bytes()));
   }
   return numbers;
 }
@@ -69,20 +70,20 @@ void LocalSum::sum_own_slice(const std::vector<uint64_t>& parts) {
   for (int64_t begin = slice.begin; begin < slice.end; begin += chunk) {
     const int64_t length = std::min(chunk, slice.end - begin);
     const at::Tensor own = flat_.narrow(0, begin, length);
+    const at::Tensor total = sum.narrow(0, 0, length);
     for (size_t i = 0; i < members_.size(); ++i) {
-      const at::Tensor target = (i == 0 ? sum : part).narrow(0, 0, length);
+      const at::Tensor term = i == own_ ? own : part.narrow(0, 0, length);
       if (i != own_) {
-        members_[i].peer->read(parts[i], begin * flat_.element_size(), target.data_ptr(),
+        members_[i].peer->read(parts[i], begin * flat_.element_size(), term.data_ptr(),
                                length * flat_.element_size());
       }
-      const at::Tensor& addend = i == own_ ? own : target;
-      if (i > 0) {
-        sum.narrow(0, 0, length).add_(addend);
-      } else if (i == own_) {
-        target.copy_(own);
+      if (i == 0) {
+        total.copy_(term);
+      } else {
+        total.add_(term);
       }
     }
-    own.copy_(sum.narrow(0, 0, length));
+    own.copy_(total);
   }
   for (size_t i = 0; i < members_.size(); ++i) {
     if (i != own_) members_[i].peer->take(parts[i]);
@@ -93,7 +94,8 @@ void LocalSum::sum_own_slice(const std::vector<uint64_t>& parts) {
 void LocalSum::take_sums() {
   for (size_t i = 0; i < members_.size(); ++i) {
     if (i == own_) continue;
-    const uint64_t number = waiting_.await_offer(*members_[i].peer, members_[i].tag + kSums);
+    const uint64_t number =
+        waiting_.await_offer(*members_[i].peer, members_[i].tag + kSums, bytes());
     const Slice slice = slice_of(i);
     const int64_t begin = slice.begin * flat_.element_size();
     members_[i].peer->read(number, begin, static_cast<char*>(flat_.data_ptr()) + begin,

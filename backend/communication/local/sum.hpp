@@ -32,6 +32,7 @@ class LocalSum : public Transfer {
     uint64_t number = 0;        // of this rank's last offer to it
   };
   Slice slice_of(size_t member) const;
+  int64_t bytes() const { return static_cast<int64_t>(flat_.nbytes()); }
   void offer(int64_t what);
   std::vector<uint64_t> await_offers(int64_t what);
   void sum_own_slice(const std::vector<uint64_t>& parts);

@@ -28,7 +28,7 @@ class LocalWaiting {
   template <typename Ready>
   void until(LocalPeer& peer, const Ready& ready) {
     if (awake(ready)) return;
-    while (!asleep(ready)) {
+    while (!asleep(peer, ready)) {
       for (auto& [rank, other] : local_.peers) other->hear();
       if (!peer.gone()) continue;
       if (ready()) return;  // its last deed
@@ -36,15 +36,25 @@ class LocalWaiting {
     }
   }
 
-  /// The number of the peer's offer with that tag, once it is made. Throws PeerError.
-  uint64_t await_offer(LocalPeer& peer, int64_t tag) {
+  /// The number of the peer's offer with that tag, which is of so many bytes, once it is made.
+  /// Throws PeerError.
+  uint64_t await_offer(LocalPeer& peer, int64_t tag, int64_t bytes) {
     std::optional<uint64_t> number;
-    until(peer, [&] { return (number = peer.find(tag)).has_value(); });
+    until(peer, [&] { return (number = peer.find(tag, bytes)).has_value(); });
     return *number;
   }
 
  private:
-  static constexpr std::chrono::microseconds moment{1000};
+  static constexpr std::chrono::microseconds moment{10000};
+
+  /// Tells the processor that this is a loop that waits.
+  static void pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
 
   template <typename Ready>
   bool awake(const Ready& ready) {
@@ -53,18 +63,19 @@ class LocalWaiting {
     do {
       catch_up();
       if (ready()) return true;
-      for (int i = 0; i < 16; ++i) __builtin_ia32_pause();
+      for (int i = 0; i < 16; ++i) pause();
     } while (Clock::now() < end);
     return false;
   }
 
-  /// Sleeps until there is a word; true where it is ready without.
+  /// Sleeps until there is a word, unless it is ready by then, which is returned, or the peer is
+  /// known to be gone.
   template <typename Ready>
-  bool asleep(const Ready& ready) {
+  bool asleep(const LocalPeer& peer, const Ready& ready) {
     for (auto& [rank, other] : local_.peers) other->fall_asleep();
     catch_up();
     const bool done = ready();
-    if (!done) await_word();
+    if (!done && !peer.gone()) await_word();
     for (auto& [rank, other] : local_.peers) other->wake();
     return done;
   }

@@ -116,6 +116,7 @@ class CudaDevice : public ComputeDevice {
   int64_t other_bytes() const override {
     return memory().total - memory().free - stats().reserved_bytes[kAll].current;
   }
+  int64_t peak_reserved_bytes() const override { return stats().reserved_bytes[kAll].peak; }
   int64_t allocations() const override { return stats().num_device_alloc; }
   void give_back_memory() override { allocator::emptyCache(); }
   /// Attached on demand: from then on the allocator reports everything that it does, which takes

@@ -14,6 +14,7 @@ class ScriptedDevice : public ComputeDevice {
   std::unique_ptr<GraphCapture> make_graph_capture() override { return nullptr; }
   int64_t held_bytes() const override { return 0; }
   int64_t peak_bytes() const override { return 0; }
+  int64_t peak_reserved_bytes() const override { return 0; }
   int64_t workspace_bytes() const override { return 0; }
   void reset_peak() override {}
   int64_t available_bytes() const override { return 0; }

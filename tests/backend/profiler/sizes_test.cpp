@@ -51,8 +51,8 @@ TEST(Repetitions, AreAtLeastThreeOfTheWholeAndOneOfItsParts) {
 
 TEST(Repetitions, AreAtMostTwenty) {
   const Repetitions most = repetitions(1e6);
-  EXPECT_EQ(most.whole, 20);
-  EXPECT_EQ(most.operators, 20);
+  EXPECT_EQ(most.whole, 100);
+  EXPECT_EQ(most.operators, 100);
 }
 
 TEST(Repetitions, KeepToTheirTime) {

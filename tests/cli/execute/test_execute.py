@@ -255,22 +255,33 @@ def test_dropout_gives_the_same_losses_on_one_two_and_four_ranks(tmp_path):
 
 
 @any_device
-def test_an_estimate_has_no_probe_to_scale_by_and_predicts_the_memory_of_every_replica(tmp_path):
+def test_a_step_without_waiting_takes_as_long_as_its_compute_says(tmp_path):
     model = model_path("pippy")
     profile = synthetic_profile(tmp_path, model, 16, 4)
-    costs = json.loads(profile.read_text())
-    costs["probe"] = {"gemm_s": 0, "copy_s": 0, "spread": 0}
-    profile.write_text(json.dumps(costs))
+    plan = write_plan(tmp_path, model, vectors(tmp_path, "x", 512, torch.float32), [""], 2, 4,
+                      profile={"path": str(profile)})
+    run = execute_json(plan, "--steps", 5)
+    pace = run["compute_s"][0] / run["predicted_compute_s"][0]
+    assert 0 < run["compute_s"][0] <= run["measured_step_s"]
+    assert run["predicted_at_pace_step_s"] == pytest.approx(pace * run["predicted_step_s"])
+
+
+@any_device
+def test_a_prediction_is_of_every_replica_and_also_at_the_pace_of_the_run(tmp_path):
+    model = model_path("pippy")
+    profile = synthetic_profile(tmp_path, model, 16, 4)
     plan = write_plan(tmp_path, model, vectors(tmp_path, "x", 512, torch.float32), [""], 2, 4,
                       data_parallel=2, profile={"path": str(profile)})
     text = execute(plan, "--steps", 2).stdout
     assert "(the last step, warming up; 5 and more give a median)" in text
-    assert "inf" not in text and "scaled by the probe" not in text
     assert re.search(r"^ +predicted [0-9.]+ .?s \(", text, re.MULTILINE)
+    assert re.search(r"^ +at the pace of this run, which computed [0-9.]+ % (slower|faster), "
+                     r"[0-9.]+ .?s \(", text, re.MULTILINE)
     assert [line.count("predicted") for line in text.splitlines()
             if line.startswith("rank ")] == [1, 1]
     run = execute_json(plan, "--steps", 2)
-    assert run["predicted_step_s"] > 0 and run["predicted_scaled_step_s"] is None
+    assert len(run["compute_s"]) == 2 and len(run["predicted_compute_s"]) == 1
+    assert run["predicted_at_pace_step_s"] > 0
     assert "median after 3 steps" in execute(plan, "--steps", 5).stdout
     outputs = execute(plan, "--steps", 1, "--forward-only", "--output", tmp_path / "o.safetensors")
     assert "peak memory measured" in outputs.stdout

@@ -120,7 +120,7 @@ Parameters of several stages: replicated, their gradients summed
   twice.down.weight  4.00 KiB  1, 2
   twice.down.bias       128 B  1, 2
 
-Predicted when planned: 845 us per step, bubble 65.5 %
+Predicted when planned: 851 us per step, bubble 65.2 %
 
 next       penstock simulate PLAN --html timeline.html
            penstock execute PLAN --trace measured.json

@@ -1,5 +1,7 @@
 """penstock simulate with another cluster than the plan's, and with --set."""
 
+import json
+import re
 import subprocess
 
 import pytest
@@ -109,6 +111,47 @@ def test_set_overrides_schedule_and_microbatches_of_the_same_global_batch(planne
 ])
 def test_a_bad_override_is_refused_with_key_value_and_cure(planned, words, message):
     assert message in refused(planned, *(word for pair in words for word in ("--set", pair)))
+
+
+def as_measured(plan, change):
+    """The plan's simulated trace, each compute action as long as `change` says."""
+    path = plan.parent / "measured.json"
+    assert run(plan, "--trace", path).returncode == 0
+    trace = json.loads(path.read_text())
+    for event in trace["penstock"]["events"]:
+        if re.fullmatch(r"\d+[FBIW]\d+", event[1]):
+            event[3] = event[2] + change(event)
+    path.write_text(json.dumps(trace))
+    return path
+
+
+def test_measured_compute_takes_the_place_of_the_profiles(planned):
+    same = as_measured(planned, lambda event: event[3] - event[2])
+    step_s = simulated(planned)["step_s"]
+    assert simulated(planned, "--measured", same)["step_s"] == pytest.approx(step_s)
+    equal_s = simulated(planned, "--measured", as_measured(planned, lambda event: 10))["step_s"]
+    # F and B of four microbatches and one more of each to fill and empty; the rest takes next to
+    # nothing.
+    assert equal_s == pytest.approx(2 * (4 + 1) * 10, rel=1e-3)
+    longer = as_measured(planned, lambda event: 10 + 20 * (event[1] == "0F0"))
+    longer_s = simulated(planned, "--measured", longer)["step_s"]
+    assert longer_s == pytest.approx(equal_s + 20, rel=1e-3)
+    far = simulated(planned, "--measured", longer, "--set", "links.latency=1s")
+    assert far["step_s"] > longer_s + 1
+
+
+@pytest.mark.parametrize("more, message", [
+    (["--set", "speed=2"], "--set speed: does not go with --measured"),
+    (["--samples", "10"], "--samples: does not go with --measured"),
+    (["--set", "microbatches=8"], "measured.json: it has no 0F4 on rank 0")])
+def test_measured_compute_is_of_this_plan_and_not_changed(planned, more, message):
+    measured = as_measured(planned, lambda event: 1)
+    assert message in refused(planned, "--measured", measured, *more)
+
+
+def test_a_study_of_no_plan_has_nothing_measured(planned):
+    measured = as_measured(planned, lambda event: 1)
+    assert "--measured: is for plans" in refused(*STUDY, *TIMES, "--measured", measured)
 
 
 def test_a_study_takes_links_speeds_and_memory_of_a_cluster(planned):

@@ -68,6 +68,7 @@ Profile example(const std::filesystem::path& folder) {
   profile.replays = ReplayCosts{4, next.times()};
   profile.accumulate_s_per_byte = next.real() * 1e-12;
   profile.optimizer_s_per_byte = next.real() * 1e-12;
+  profile.optimizer_s_per_tensor = next.real();
   profile.zero_s_per_byte = next.real() * 1e-300;
   profile.action_overhead_s = next.real();
   profile.action_host_s = next.real();
@@ -144,10 +145,11 @@ TEST_F(DamagedProfile, EveryMissingMemberIsNamedByItsPointer) {
   for (const auto& [pointer, value] : leaves.items()) {
     const Json::json_pointer leaf(pointer);
     // Details are free; of the job only some keys are required; list entries leave shorter lists;
-    // hosts, lanes and replays are those of GPUs, cores those of CPUs.
+    // hosts, lanes and replays are those of GPUs, cores and time per tensor those of CPUs.
     const bool optional = pointer.starts_with("/job") || pointer.starts_with("/device/details") ||
                           pointer == "/penstock" || pointer.ends_with("host_s") ||
-                          pointer.ends_with("lane_bytes") || pointer == "/device/cores";
+                          pointer.ends_with("lane_bytes") || pointer == "/device/cores" ||
+                          pointer == "/optimizer_s_per_tensor";
     if (optional || document.at(leaf.parent_pointer()).is_array()) continue;
     ++removed;
     const std::string name = pointer;

@@ -32,7 +32,7 @@ TEST(PlanCosts, TheFirstMicrobatchTakesLongerButStoresItsGradients) {
 }
 
 TEST(PlanCosts, TheOptimizerAlsoClearsTheGradients) {
-  EXPECT_EQ(costs().stages[0].optimizer_s, 0.375 * 96);
+  EXPECT_EQ(costs().stages[0].optimizer_s, 2 + 0.375 * 96);
   EXPECT_EQ(costs().stages[0].reduce_s, 0);
 }
 
@@ -130,7 +130,7 @@ TEST(PlanCosts, ASharedParameterCountsOncePerRank) {
   one_rank.stages[1].rank = 0;
   const Costs together = costs(one_rank, slicing);
   EXPECT_EQ(together.stages[1].fixed_bytes, 4 * 48);
-  EXPECT_EQ(together.stages[1].optimizer_s, 0.375 * 48);
+  EXPECT_EQ(together.stages[1].optimizer_s, 2 + 0.375 * 48);
   EXPECT_EQ(together.stages[0].reduce_s, 0);
 }
 

@@ -125,6 +125,21 @@ TEST_F(StageMemoryTest, BetweenIAndWIsWhatWFrees) {
   EXPECT_EQ(memory({0, 0, 1}, 1).backward_weight_peak, 5);
 }
 
+// c joins A and B. Its gradient is handed on in parts; in the whole model it stays for b.
+TEST_F(StageMemoryTest, TheGradientOfAConcatenationStaysForItsParts) {
+  graph.values[c_value] = value(Value::Kind::intermediate, 3, 2);
+  graph.operators[2] = reads({a_value, b_value}, c_value);
+  measured.operators[2].held.backward = measured.operators[2].held.backward_input = {96, 8};
+  measured.operators[2].values.keeps = {};
+  measured.operators[1].held.backward = {0, 70};
+  const int64_t kept = memory({0, 0, 1}, 1).saved_weight_bytes;
+  for (OperatorCost& cost : measured.operators) cost.times.backward.mean_s = 1;
+  // The stage of c sends copies of both parts and lets go of what they lay in, C's 96 bytes.
+  EXPECT_EQ(memory({0, 0, 1}, 1).saved_weight_bytes, kept - 96);
+  // Another stage holds it: b does not let go of it, nor of the gradient of B, 64, that was given.
+  EXPECT_EQ(memory({0, 0, 1}, 0).backward_peak, 64 + 96 + 10);  // a on top
+}
+
 // In the whole model b's gradient of A is added to c's; a stage of b alone makes one.
 TEST_F(StageMemoryTest, AStageMakesAGradientThatTheWholeModelAddsTo) {
   graph.operators[2] = reads({b_value, a_value}, c_value);

@@ -22,8 +22,8 @@ TEST(TransmissionCosts, ATransmittedParameterHasOptimizerStateAtItsOwnerAlone) {
   const Costs result = costs(plan(), transmitted_w0());
   EXPECT_EQ(result.stages[0].fixed_bytes, 4 * 96);
   EXPECT_EQ(result.stages[1].fixed_bytes, 4 * 48 + 2 * 96);
-  EXPECT_EQ(result.stages[0].optimizer_s, 0.375 * 96);
-  EXPECT_EQ(result.stages[1].optimizer_s, 0.375 * 48 + 0.25 * 96);
+  EXPECT_EQ(result.stages[0].optimizer_s, 2 + 0.375 * 96);
+  EXPECT_EQ(result.stages[1].optimizer_s, 2 + 0.375 * 48 + 0.25 * 96);
   EXPECT_EQ(result.stages[1].first_backward_s, 0.5 * 66 - 0.0625 * (48 + 96));
 }
 
@@ -89,7 +89,7 @@ TEST(TransmissionCosts, AStepEndsWhenTheLastValueHasCome) {
   for (const TimelineEvent& event : run.timeline) {
     if (event.action.kind != Kind::optimizer) continue;
     EXPECT_EQ(event.start_s, agreed_s);
-    const double opt_s = event.rank == 0 ? 0.375 * 96 : 0.375 * 48 + 0.25 * 96;
+    const double opt_s = 2 + (event.rank == 0 ? 0.375 * 96 : 0.375 * 48 + 0.25 * 96);
     EXPECT_NEAR(event.end_s - event.start_s, opt_s + message_s, 1e-12);  // roundings of 2e-14
     end_s = std::max(end_s, event.end_s);
   }

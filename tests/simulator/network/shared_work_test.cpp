@@ -3,6 +3,11 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <list>
+#include <map>
 #include <random>
 
 #include "simulator/network/network.hpp"
@@ -17,9 +22,14 @@ using testing::rows;
 std::vector<double> rates(const std::vector<std::pair<double, std::vector<int>>>& flows,
                           const std::vector<double>& capacity) {
   std::vector<FairFlow> fair;
+  std::vector<FairFlow*> all;
   fair.reserve(flows.size());
-  for (const auto& [bound, passes] : flows) fair.push_back({bound, &passes});
-  return fair_rates(fair, capacity);
+  for (const auto& [bound, passes] : flows)
+    all.push_back(&fair.emplace_back(FairFlow{bound, &passes}));
+  FairShare(capacity).fill(all);
+  std::vector<double> found;
+  for (const FairFlow& flow : fair) found.push_back(flow.rate);
+  return found;
 }
 
 TEST(FairShare, IsEqualWhereNothingElseBinds) {
@@ -137,6 +147,74 @@ TEST(SharedLinks, LatencyPassesBeforeBytesShare) {
   cluster.between.latency_s = 0.5;
   EXPECT_EQ(last_arrival_s(cluster, 1, 1), 3.5);
   EXPECT_EQ(last_arrival_s(cluster, 1, 2), 3.5) << "they do not meet: 1.5 to 2.5, 2.5 to 3.5";
+}
+
+/// What SharedWork finds, by sharing everything anew among all at each begin and end.
+std::map<int32_t, double> ends_by_sharing_anew(std::vector<WorkItem> items,
+                                               const std::vector<double>& capacity) {
+  struct Under {
+    WorkItem item;
+    FairFlow flow;
+  };
+  std::ranges::sort(items, {}, [](const WorkItem& item) { return item.start_s + item.latency_s; });
+  std::list<Under> moving;
+  std::map<int32_t, double> ends;
+  double now_s = 0;
+  for (size_t begun = 0; begun < items.size() || !moving.empty();) {
+    std::vector<FairFlow*> flows;
+    for (Under& under : moving) flows.push_back(&under.flow);
+    FairShare(capacity).fill(flows);
+    double next_s = std::numeric_limits<double>::infinity();
+    if (begun < items.size()) next_s = items[begun].start_s + items[begun].latency_s;
+    auto first = moving.end();
+    for (auto under = moving.begin(); under != moving.end(); ++under) {
+      const double end_s = now_s + under->item.amount / under->flow.rate;
+      if (end_s >= next_s) continue;
+      next_s = end_s;
+      first = under;
+    }
+    for (Under& under : moving) under.item.amount -= under.flow.rate * (next_s - now_s);
+    now_s = next_s;
+    if (first == moving.end()) {
+      const WorkItem& item = items[begun++];
+      moving.push_back({item, {item.bound, item.passes}});
+    } else {
+      ends[first->item.id] = now_s;
+      moving.erase(first);
+    }
+  }
+  return ends;
+}
+
+TEST(SharedWork, EndsWhenItWouldIfAllWereSharedAnewEachTime) {
+  std::mt19937 random(5);
+  const auto draw = [&](int below) { return static_cast<int>(random() % below); };
+  for (int round = 0; round < 300; ++round) {
+    std::vector<double> capacity;
+    for (int i = 0; i < 1 + draw(6); ++i) capacity.push_back(1 + draw(9));
+    std::deque<std::vector<int>> passes;  // stay in place
+    std::vector<WorkItem> items;
+    for (int id = 0; id < 40; ++id) {
+      std::vector<int>& own = passes.emplace_back();
+      for (int c = 0; c < static_cast<int>(capacity.size()); ++c)
+        if (draw(3) == 0) own.push_back(c);
+      const bool bounded = own.empty() || draw(2) == 0;
+      items.push_back({id, draw(1000) / 7.0, draw(3) / 11.0, 1 + draw(1000) / 13.0,
+                       bounded ? 1.0 + draw(5) : 0, &own});
+    }
+    SharedWork work(capacity);
+    for (const WorkItem& item : items) work.add(item);
+    std::map<int32_t, double> ends;
+    double last_s = 0;
+    while (const auto done = work.next()) {
+      EXPECT_GE(done->end_s, last_s);
+      ends[done->id] = last_s = done->end_s;
+    }
+    const std::map<int32_t, double> expected = ends_by_sharing_anew(items, capacity);
+    ASSERT_EQ(ends.size(), expected.size());
+    // Some hundred sums of times below 1e4, each rounded to 1e-16 of it.
+    for (const auto& [id, end_s] : expected) EXPECT_NEAR(ends[id], end_s, 1e-9);
+  }
 }
 
 TEST(Network, WithinANodeTheNodesLinkBetweenNodesTheCards) {

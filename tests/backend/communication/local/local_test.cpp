@@ -4,6 +4,9 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "tests/backend/executor/ranks.hpp"
 
 namespace penstock {
@@ -35,15 +38,34 @@ TEST(Local, TheReceiverCopies) {
 
 TEST(Local, AMessageOfAnotherSizeIsAMistake) {
   test::run_ranks(test::make_local_threads(2), [&](Communicator& rank) {
-    at::Tensor tensor = at::zeros({4});
-    if (rank.rank() == 0) {
-      const auto sending = rank.send({1, false}, tensor, 0);
-      rank.barrier();
-    } else {
-      at::Tensor larger = at::zeros({5});
-      EXPECT_THROW(rank.receive({0, false}, larger, 0)->wait(), std::logic_error);
-      rank.barrier();
+    const at::Tensor tensor = at::zeros({4});
+    std::vector<std::unique_ptr<Transfer>> sends;
+    for (const int size : {3, 5}) {
+      if (rank.rank() == 0) {
+        sends.push_back(rank.send({1, false}, tensor, size));
+      } else {
+        at::Tensor other = at::zeros({size});
+        EXPECT_THROW(rank.receive({0, false}, other, size)->wait(), std::logic_error);
+      }
     }
+    rank.barrier();
+  });
+}
+
+TEST(Local, ARankThatIsKnownToBeGoneIsNotWaitedFor) {
+  // Rank 0 learns that rank 2 is gone while it sleeps for rank 1, which then sleeps for rank 0.
+  test::run_ranks(test::make_local_threads(3), [](Communicator& rank) {
+    if (rank.rank() == 2) return;
+    at::Tensor word = at::zeros({1});
+    if (rank.rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      rank.send({0, false}, word, 0)->wait();
+      rank.receive({0, false}, word, 1)->wait();
+      return;
+    }
+    rank.receive({1, false}, word, 0)->wait();
+    EXPECT_THROW(rank.receive({2, false}, word, 2)->wait(), PeerError);
+    rank.send({1, false}, word, 1)->wait();
   });
 }
 
