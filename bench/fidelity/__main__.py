@@ -7,7 +7,7 @@ docs/fidelity.md; needs build/penstock and .venv.
 
 Stages are export, profile, freeze (every plan is made and predicted before any of them runs), run
 and report; all of them unless some are named. Each goes on where it was interrupted, and leaves
-what it found in the folder as JSON. Everything together takes some 20 minutes on two cores, which
+what it found in the folder as JSON. Everything together takes some 16 minutes on two cores, which
 must have nothing else to do. --quick takes a minute: tiny models and two short runs, which only
 show that the bench itself works. Ends with 1 where anything failed; the report says what.
 """

@@ -1,5 +1,4 @@
-"""What is trained: eight models that differ in kind, none of which Penstock was ever tuned on, and
-the plans of each.
+"""What is trained: eight models that differ in kind, and the plans of each.
 
 Sizes make a step on two cores take 100 to 500 ms (`large`) or 10 to 50 ms; a GPU has its own. With
 --quick everything is as small as a model's file says.
