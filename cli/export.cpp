@@ -11,6 +11,7 @@
 #include "base/quantity.hpp"
 #include "cli/command_line/commands.hpp"
 #include "cli/files/given_paths.hpp"
+#include "cli/inputs/costed_model.hpp"
 #include "cli/inputs/plan_inputs.hpp"
 #include "cli/report/ending.hpp"
 #include "cli/report/table.hpp"
@@ -42,6 +43,7 @@ struct Format {
   const char* description;
   /// Null for weights, which are no text.
   Exported (*make)(const ExportSource&, const Program& compute, const ExportOptions&);
+  bool takes_layers = false;  // of a table, without a model
 };
 
 Exported torch_csv(const ExportSource& source, const Program& compute,
@@ -78,7 +80,13 @@ Exported torchtitan(const ExportSource& source, const Program& compute,
 
 Exported megatron(const ExportSource& source, const Program&, const ExportOptions&) {
   const std::string line = to_megatron(source);
-  return {.text = line, .line = line};
+  const bool chosen = std::ranges::any_of(
+      source.plan.stages, [](const StagePlan& stage) { return !stage.recompute.layers.empty(); });
+  return {.text = line,
+          .note = chosen ? "; without the recompute of single layers: Megatron recomputes alike in "
+                           "all stages"
+                         : "",
+          .line = line};
 }
 
 Exported deepspeed(const ExportSource& source, const Program&, const ExportOptions&) {
@@ -88,11 +96,12 @@ Exported deepspeed(const ExportSource& source, const Program&, const ExportOptio
 constexpr const char* state_dict = "state-dict";
 
 constexpr Format formats[] = {
-    {"torch-csv", "the schedule, as torch.distributed.pipelining's runtime loads it", torch_csv},
+    {"torch-csv", "the schedule, as torch.distributed.pipelining's runtime loads it", torch_csv,
+     true},
     {"torch-split", "the split points for its pipeline(), as JSON", torch_split},
     {"torchtitan", "modules of each stage, schedule and degrees for TorchTitan, as TOML",
      torchtitan},
-    {"megatron", "layout and batch sizes as a line of arguments for Megatron-LM", megatron},
+    {"megatron", "layout and batch sizes as a line of arguments for Megatron-LM", megatron, true},
     {"deepspeed", "layers, parts and batch sizes for DeepSpeed's PipelineModule, as JSON",
      deepspeed},
     {state_dict, "trained weights as the module's own state_dict(), as .safetensors", nullptr},
@@ -155,7 +164,8 @@ int export_plan(const ExportOptions& options) {
   check_lowered(options);
   check_checkpoint(options);
   Plan plan = read_plan(options.plan);
-  const Graph model = read_model(plan.job);
+  if (!format.takes_layers) require_model(plan, format.name);
+  const Graph model = model_of(plan);
   check_fingerprint(plan, model);
   if (format.make == nullptr) return export_weights(plan, model, options);
   const Analysis analysis = analyse(model);

@@ -8,10 +8,12 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "cli/command_line/commands.hpp"
+#include "cli/inputs/costed_model.hpp"
 #include "cli/inputs/plan_request.hpp"
 #include "cli/predict/simulate_study.hpp"
 #include "cli/predict/what_if.hpp"
@@ -23,7 +25,6 @@
 #include "cli/report/search_report.hpp"
 #include "cli/report/terminal.hpp"
 #include "estimate/estimate.hpp"
-#include "pipeline/job/parameters.hpp"
 #include "simulator/costs/replays.hpp"
 #include "simulator/explain/explain.hpp"
 #include "simulator/explain/html.hpp"
@@ -79,9 +80,9 @@ Planned searched(const Profile& profile, const Graph& model, const Cluster* clus
 }
 
 /// The commands that take the plan.
-std::string next(const PlanOptions& options, const Profile& profile) {
+std::string next(const PlanOptions& options, const Profile& profile, const Graph& model) {
   const std::string plan = in_shell(options.output);
-  return !estimate_note(profile).empty()
+  return !estimate_note(profile).empty() || model.layers
              ? fmt::format("penstock simulate {} --html timeline.html", plan)
              : fmt::format("penstock execute {} --trace measured.json", plan);
 }
@@ -91,8 +92,9 @@ std::string next(const PlanOptions& options, const Profile& profile) {
 int plan(const PlanOptions& options) {
   const PlanRequest request = plan_request(options);
   const CudaGraphs graphs = parse_cuda_graphs(options.cuda_graphs, "--cuda-graphs");
-  const Profile profile = with_replays(read_profile(options.profile), graphs);
-  const Graph model = read_model(profile.job);
+  CostedModel costed = read_costs(options.profile);
+  const Profile profile = with_replays(std::move(costed.profile), graphs);
+  const Graph model = std::move(costed.model);
   std::optional<Cluster> cluster;
   if (!options.cluster.empty()) cluster = read_cluster(options.cluster);
   const Cluster* on = cluster ? &*cluster : nullptr;
@@ -114,7 +116,7 @@ int plan(const PlanOptions& options) {
   write_file(options.output, text);
   std::vector<std::string> written{options.output};
   if (!options.html.empty() && write_page(options, text)) written.push_back(options.html);
-  fmt::print("{}", ending(written, {next(options, profile)}));
+  fmt::print("{}", ending(written, {next(options, profile, model)}));
   return 0;
 }
 

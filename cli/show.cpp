@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "cli/command_line/commands.hpp"
 #include "cli/files/file_kind.hpp"
+#include "cli/inputs/costed_model.hpp"
 #include "cli/inputs/plan_inputs.hpp"
 #include "cli/report/ending.hpp"
 #include "cli/report/profile_report.hpp"
@@ -40,7 +41,7 @@ std::optional<Costs> costs_of(const Plan& plan, const Graph& model, const Slicin
 
 std::string show_plan(const ShowOptions& options, ReportStyle style) {
   const Plan plan = read_plan(options.path);
-  const Graph model = read_model(plan.job);
+  const Graph model = model_of(plan);
   check_fingerprint(plan, model);
   const Slicing slicing = slice(plan, model, analyse(model));
   std::string missing;
@@ -51,6 +52,7 @@ std::string show_plan(const ShowOptions& options, ReportStyle style) {
 
 std::string show_profile(const ShowOptions& options, ReportStyle style) {
   const Profile profile = read_profile(options.path);
+  if (options.layers) return profile_layers(profile, read_model(profile.job));
   const int top = style.verbose ? most_expensive : 0;
   std::optional<Graph> model;
   try {
@@ -81,6 +83,7 @@ const std::vector<Shown> shown_files = {
       "profile.json"}},
     {FileKind::job, show_path<job_text>, {"penstock profile {} -o profile.json"}},
     {FileKind::profile, show_profile, {"penstock plan {} --ranks 2 -o plan.yaml"}},
+    {FileKind::layers, show_path<layers_text>, {"penstock plan {} --ranks 8 -o plan.yaml"}},
     {FileKind::plan,
      show_plan,
      {"penstock simulate {} --html timeline.html", "penstock execute {} --trace measured.json"}},
@@ -115,12 +118,15 @@ int show(const ShowOptions& options) {
   const auto found = std::ranges::find(shown_files, kind, &Shown::kind);
   if (found == shown_files.end()) {
     throw InputError(options.path, "is of no kind that Penstock knows",
-                     "Give a MODEL.pt2, or a file that begins with `penstock: job`, `plan`, "
-                     "`cluster` or `device`; docs/files.md describes them.");
+                     "Give a MODEL.pt2, or a file that begins with `penstock: job`, `layers`, "
+                     "`plan`, `cluster` or `device`; docs/files.md describes them.");
   }
   if (!options.profile.empty() && kind != FileKind::model)
     throw InputError("--profile", "is for models", "A plan names its profile itself.");
+  if (options.layers && kind != FileKind::profile)
+    throw InputError("--layers", "writes the table of a profile", "Give a PROFILE.json.");
   fmt::print("{}", found->text(options, {terminal_columns(), options.verbose}));
+  if (options.layers) return 0;  // the output is a file
   std::vector<std::string> next;
   for (const char* command : found->next)
     next.push_back(fmt::format(fmt::runtime(command), in_shell(options.path)));

@@ -131,6 +131,7 @@ struct Graph {
   int64_t example_batch = 1;  // the batch at export; the only possible one if !dynamic
   bool dynamic_batch = false;
   int64_t min_batch = 1, max_batch = INT64_MAX;
+  bool layers = false;  // a table of layers (pipeline/layers/): each operator is one, and a unit
   std::optional<bool> batch_coupled;  // do samples of a batch influence each other? as export found
   std::string path;                   // the file that was read
   std::string sha256;                 // of the whole file

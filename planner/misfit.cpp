@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <utility>
 
 #include "base/quantity.hpp"
 #include "planner/layouts/layout_search.hpp"
@@ -61,6 +62,8 @@ std::string instead(const Misfit& misfit) {
     open.stages_per_rank.reset();
     open.data_parallel.reset();
   }
+  std::vector<std::string> known;  // warnings, given before
+  open = within_table(std::move(open), misfit.inputs.profile, misfit.inputs.model, known);
   if (const auto found = search(misfit, open, misfit.devices)) {
     return fmt::format(", with --schedule {} --microbatches {} --data-parallel {}",
                        found->layout.name(), found->layout.microbatches,

@@ -120,7 +120,7 @@ class Planner {
  public:
   Planner(const Profile& profile, const Graph& model, const Cluster* cluster,
           const PlanRequest& request, const Progress& progress)
-      : request_(completed(request)),
+      : request_(within_table(completed(request), profile, model, planned_.warnings)),
         progress_(progress),
         analysis_(analyse(model)),
         inputs_{model, analysis_, profile, cluster,
@@ -342,6 +342,7 @@ class Planner {
         Prediction{run.makespan_s, 0, planned_.lower_bound_s, run.bubble, run.peak_memory_bytes};
   }
 
+  Planned planned_;
   const PlanRequest request_;
   const Progress& progress_;
   const Analysis analysis_;
@@ -349,7 +350,6 @@ class Planner {
   const ModelChain chain_;
   const int devices_;
   std::vector<Contender> finalists_;
-  Planned planned_;
   Network network_;                 // between the plan's ranks
   std::optional<Verdict> verdict_;  // on the plan
 };

@@ -94,6 +94,7 @@ std::string export_formats();
 struct ShowOptions {
   std::string path;
   std::string profile;  // of a model: also its measured times
+  bool layers = false;  // of a profile: as a table of layers
   bool verbose = false;
 };
 int show(const ShowOptions& options);

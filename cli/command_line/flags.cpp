@@ -116,7 +116,8 @@ void declare_plan(Declared& command) {
   auto options = std::make_shared<PlanOptions>();
   auto memory = std::make_shared<std::string>();
   command
-      .input("PROFILE.json", options->profile, {FileKind::profile}, "what `penstock profile` wrote")
+      .input("PROFILE.json", options->profile, {FileKind::profile, FileKind::layers},
+             "what `penstock profile` wrote, or a table of layers (YAML)")
       ->required();
   command.input("--cluster", options->cluster, {FileKind::cluster},
                 "the devices and links to plan for (YAML)");
@@ -282,11 +283,14 @@ void declare_show(Declared& command) {
   auto options = std::make_shared<ShowOptions>();
   command
       .input("FILE", options->path, shown_kinds(),
-             "a model, job, profile, plan, cluster, device, checkpoint (DIR), trace, program or "
+             "a model, job, profile, table of layers, plan, cluster, device, checkpoint (DIR), "
+             "trace, program or "
              ".safetensors")
       ->required();
   command.input("--profile", options->profile, {FileKind::profile},
                 "of a model: also the times that were measured");
+  command.app.add_flag("--layers", options->layers,
+                       "of a profile: print it as a table of layers (YAML)");
   command.app.add_flag("--verbose", options->verbose,
                        "every row of long tables; of a profile also its most expensive operators");
   command.run = [options] { return show(*options); };

@@ -27,10 +27,13 @@ constexpr int64_t max_head = 1 << 20;  // of a text: where its kind is told
 
 /// A kind that a file names itself.
 FileKind named_kind(std::string_view word) {
-  static const std::map<std::string_view, FileKind> kinds = {
-      {"job", FileKind::job},         {"plan", FileKind::plan},
-      {"cluster", FileKind::cluster}, {"device", FileKind::device},
-      {"profile", FileKind::profile}, {"checkpoint", FileKind::manifest}};
+  static const std::map<std::string_view, FileKind> kinds = {{"job", FileKind::job},
+                                                             {"plan", FileKind::plan},
+                                                             {"cluster", FileKind::cluster},
+                                                             {"device", FileKind::device},
+                                                             {"profile", FileKind::profile},
+                                                             {"layers", FileKind::layers},
+                                                             {"checkpoint", FileKind::manifest}};
   const auto found = kinds.find(word);
   return found == kinds.end() ? FileKind::other : found->second;
 }

@@ -14,6 +14,7 @@ enum class FileKind {
   cluster,
   device,
   profile,
+  layers,      // a table of layers
   trace,       // a Chrome trace
   program,     // a schedule as CSV
   checkpoint,  // a folder that `--save` wrote, or one `step-N` of it

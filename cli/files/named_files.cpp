@@ -18,8 +18,14 @@ std::vector<NamedFile> files_of(const Job& job) {
 }
 
 std::vector<NamedFile> files_of(const Plan& plan) {
-  std::vector<NamedFile> files = files_of(plan.job);
-  if (plan.profile) files.push_back({plan.profile->path, "profile", FileKind::profile});
+  std::vector<NamedFile> files;
+  if (plan.layers) {
+    files.push_back({plan.profile->path, "table of layers", FileKind::layers});
+  } else {
+    files = files_of(plan.job);
+  }
+  if (plan.profile && !plan.layers)
+    files.push_back({plan.profile->path, "profile", FileKind::profile});
   if (plan.cluster) files.push_back({plan.cluster->path, "cluster", FileKind::cluster});
   if (!plan.program.empty()) files.push_back({plan.program, "program", FileKind::program});
   return files;

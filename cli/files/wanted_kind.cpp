@@ -53,6 +53,8 @@ std::string cure(FileKind wanted, FileKind given, const std::string& path) {
     case FileKind::safetensors:
       return "Save its tensors with safetensors.torch.save_file; data may also be texts and .bin.";
     case FileKind::cluster: return "Write one (docs/files.md); configs/clusters has examples.";
+    case FileKind::layers:
+      return "Write one (docs/files.md): the costs of each layer, as configs/layers has them.";
     case FileKind::device: return "Write one (docs/files.md); configs/devices has examples.";
     default: return "";
   }
@@ -92,6 +94,7 @@ std::string name(FileKind kind) {
     case FileKind::cluster: return "a cluster";
     case FileKind::device: return "a device";
     case FileKind::profile: return "a profile";
+    case FileKind::layers: return "a table of layers";
     case FileKind::trace: return "a trace";
     case FileKind::program: return "a program (CSV)";
     case FileKind::checkpoint: return "a checkpoint";

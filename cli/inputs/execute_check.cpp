@@ -9,6 +9,7 @@
 #include "base/file.hpp"
 #include "base/output_file.hpp"
 #include "base/safetensors.hpp"
+#include "cli/inputs/costed_model.hpp"
 #include "cli/inputs/plan_inputs.hpp"
 #include "cli/workers/worker_options.hpp"
 #include "pipeline/checkpoint/checkpoint.hpp"
@@ -111,6 +112,7 @@ CheckedRun check_execute(const ExecuteOptions& options) {
   check_flags(options);
   CheckedRun checked;
   checked.plan = read_plan(options.plan);
+  require_model(checked.plan, "execute");
   checked.graph = read_model(checked.plan.job);
   check_model(checked.plan, checked.graph);
   check_written(options, checked.graph);

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "cli/inputs/costed_model.hpp"
 #include "estimate/estimate.hpp"
 #include "pipeline/program/schedule.hpp"
 #include "simulator/adaptive/adaptive.hpp"
@@ -42,16 +43,16 @@ void check_trained(const Plan& plan, const Profile& profile) {
       "Profile the job again with `penstock profile`.");
 }
 
-Profile profile_of(const Plan& plan) {
+Profile checked_profile(const Plan& plan) {
   if (!plan.profile) {
     throw InputError(plan.path, "the plan names no profile, so nothing is known of its costs",
                      "Measure the job with `penstock profile`, and add `profile: {path: …}`. "
                      "Without it a plan can be executed (unless its schedule is `adaptive`), not "
                      "simulated.");
   }
-  check_file(plan, *plan.profile, "profile",
+  check_file(plan, *plan.profile, plan.layers ? "table of layers" : "profile",
              "Plan again with `penstock plan`, or remove `sha256` to simulate with this one.");
-  Profile profile = read_profile(plan.profile->path);
+  Profile profile = profile_of(plan);
   check_trained(plan, profile);
   return profile;
 }
@@ -93,7 +94,8 @@ MemoryLimit memory(const Plan& plan, const Profile& profile, const Cluster* clus
   return device_memory(profile, cluster, plan.ranks(), plan.data_parallel);
 }
 
-std::string costs_from(const Profile& profile) {
+std::string costs_from(const Plan& plan, const Profile& profile) {
+  if (plan.layers) return "a table of layers";
   const std::string note = estimate_note(profile);
   return note.empty() ? fmt::format("measured on {}", profile.device.name) : note;
 }
@@ -114,7 +116,7 @@ std::string describe(const Cluster& cluster) {
 
 PlanInputs plan_inputs(const Plan& plan, const Graph& model, const Slicing& slicing,
                        CudaGraphs graphs, const Overrides& overrides) {
-  Profile profile = with_replays(profile_of(plan), graphs);
+  Profile profile = with_replays(checked_profile(plan), graphs);
   overrides.apply(profile);
   std::optional<Cluster> cluster = cluster_of(plan);
   if (cluster) {
@@ -131,7 +133,7 @@ PlanInputs plan_inputs(const Plan& plan, const Graph& model, const Slicing& slic
           .memory = memory(plan, profile, on),
           .noise = std::move(noise),
           .cluster = on ? describe(*on) : "",
-          .costs_from = costs_from(profile)};
+          .costs_from = costs_from(plan, profile)};
 }
 
 bool needs_adaptive(const Plan& plan) {

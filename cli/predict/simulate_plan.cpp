@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/quantity.hpp"
+#include "cli/inputs/costed_model.hpp"
 #include "cli/inputs/plan_inputs.hpp"
 #include "cli/predict/simulate_study.hpp"
 #include "pipeline/job/parameters.hpp"
@@ -73,7 +74,7 @@ Study plan_study(Plan plan, const SimulateOptions& options) {
   if (!options.measured.empty()) check_measured(options);
   overrides.apply(plan);
   if (!options.cluster.empty()) move_to(options.cluster, plan);
-  const Graph model = read_model(plan.job);
+  const Graph model = model_of(plan);
   check_fingerprint(plan, model);
   const Slicing slicing = slice(plan, model, analyse(model));
   const CudaGraphs graphs = parse_cuda_graphs(options.cuda_graphs, "--cuda-graphs");

@@ -86,7 +86,8 @@ void print_stages(Out out, const Planned& planned, const Graph& model, ReportSty
       stage_names(model, planned.slicing.stage_of_operator, static_cast<int>(stages));
   std::vector<std::string> headings{"stage",    "rank", "<modules", "forward",
                                     "backward", "busy", "memory"};
-  if (style.verbose) headings.emplace_back("parameters");
+  const bool counted = style.verbose && !planned.plan.layers;
+  if (counted) headings.emplace_back("parameters");
   Table table(std::move(headings));
   for (size_t stage = 0; stage < stages; ++stage) {
     const StageCosts& costs = planned.costs.stages[stage];
@@ -100,7 +101,7 @@ void print_stages(Out out, const Planned& planned, const Graph& model, ReportSty
                                    format_seconds(costs.backward_s),
                                    fmt::format("{:.0f} %", 100 * busy),
                                    memory(planned, rank)};
-    if (style.verbose) {
+    if (counted) {
       const auto count = static_cast<double>(parameters(model, planned.slicing.stages[stage]));
       cells.push_back(format_count(count));
     }

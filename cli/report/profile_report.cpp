@@ -59,6 +59,7 @@ std::string quick_note(const Profile& profile) {
 }  // namespace
 
 std::string costs_note(const Profile& profile) {
+  if (of_layers(profile)) return "of a table of layers; transfers are free without --cluster";
   const std::string note = estimate_note(profile);
   return note.empty() ? quick_note(profile) : note;
 }

@@ -21,6 +21,10 @@ std::string model_text(const Graph& model, const MicrobatchCosts* costs, ReportS
 std::string plan_text(const std::string& path, const Plan& plan, const Graph& model,
                       const Slicing& slicing, const Costs* costs, ReportStyle style);
 
+/// The profile as a table of layers (YAML), one for each unit of the model, which may recompute.
+/// Left out are what actions, the optimizer and links take, and what times vary by.
+std::string profile_layers(const Profile& profile, const Graph& model);
+
 /// How gradients are summed: `in buckets of 23.8 MiB, beside the backwards that are left`.
 std::string text_of(const GradientSums& sums);
 
@@ -28,6 +32,8 @@ std::string text_of(const GradientSums& sums);
 
 /// The job's model, data, optimizer and batch; whether model and data are there.
 std::string job_text(const std::string& path, ReportStyle style);
+/// The costs of each layer at the largest microbatch size, equal ones in a row together.
+std::string layers_text(const std::string& path, ReportStyle style);
 /// Nodes or ranks with memory and links, how gradients are summed.
 std::string cluster_text(const std::string& path, ReportStyle style);
 /// The figures, the efficiency of each class of operators, the links.

@@ -1,6 +1,8 @@
 // Slices a graph into stages: what each stage runs, reads, and which values cross between stages.
 #pragma once
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "graph/analysis/analysis.hpp"
@@ -37,6 +39,8 @@ struct StageSlice {
   /// Parts whose backward runs their forward again, ascending and apart: segments.hpp; `slice`
   /// leaves it empty.
   std::vector<Segment> recomputed;
+  /// Of layers (Graph::layers): the choice that each makes which does not keep everything.
+  std::map<OperatorId, std::string> choices;
 };
 
 struct Slicing {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "graph/cuts/cuts.hpp"
 
@@ -35,6 +36,11 @@ std::vector<OperatorId> allowed_begins(const Graph& model, std::vector<OperatorI
 
 std::vector<OperatorId> unit_begins(const Graph& model, const Analysis& analysis) {
   std::vector<OperatorId> begins;
+  if (model.layers) {
+    begins.resize(model.operators.size());
+    std::iota(begins.begin(), begins.end(), 0);
+    return begins;
+  }
   for (const Unit& unit : units(model, analysis)) begins.push_back(unit.begin);
   return allowed_begins(model, std::move(begins));
 }

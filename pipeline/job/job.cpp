@@ -100,6 +100,13 @@ Job parse_job(YamlMap map, const std::filesystem::path& file) {
   return job;
 }
 
+Job job_of_layers(const std::string& table) {
+  Job job;
+  job.model = table;
+  job.loss = Loss::output;
+  return job;
+}
+
 Job read_job(const std::filesystem::path& path) { return parse_job(read_yaml(path, "job"), path); }
 
 nlohmann::ordered_json job_keys(const Job& job, const std::filesystem::path& file) {

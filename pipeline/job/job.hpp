@@ -41,6 +41,9 @@ struct Job {
 /// A job file begins with `penstock: job`. Whether model and data exist is found by who opens them.
 /// Throws InputError.
 Job read_job(const std::filesystem::path& path);
+/// What stands for the job of a table of layers: its path for the model, a loss that is the last
+/// layer's, an optimizer whose state is part of what the layers hold.
+Job job_of_layers(const std::string& table);
 /// The same keys inside a plan; paths relative to `file`.
 Job parse_job(YamlMap map, const std::filesystem::path& file);
 /// Paths as seen from the folder of `file`.

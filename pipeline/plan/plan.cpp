@@ -45,8 +45,15 @@ std::optional<FileRef> parse_file(YamlMap& map, const std::string& key,
   return result;
 }
 
-Recompute parse_recompute(YamlMap& map) {
+Recompute parse_choices(YamlMap map) {
+  Recompute recompute;
+  for (const std::string& choice : map.keys()) recompute.layers[choice] = map.texts(choice);
+  return recompute;
+}
+
+Recompute parse_recompute(YamlMap& map, bool layers) {
   if (!map.has("recompute")) return {};
+  if (layers) return parse_choices(map.map("recompute"));
   const std::string text = map.text("recompute");
   if (text == "true" || text == "false") return {.whole = map.boolean("recompute", false)};
   if (!text.empty() && text.find_first_not_of("0123456789") == std::string::npos) {
@@ -56,10 +63,10 @@ Recompute parse_recompute(YamlMap& map) {
                    "Write false, true for the whole stage, or how many of its units.");
 }
 
-StagePlan parse_stage(YamlMap map, int stages) {
+StagePlan parse_stage(YamlMap map, int stages, bool layers) {
   StagePlan stage;
   stage.rank = static_cast<int>(map.integer("rank", 0, stages - 1));
-  stage.recompute = parse_recompute(map);
+  stage.recompute = parse_recompute(map, layers);
   if (map.has("modules") && map.has("begin")) {
     throw InputError(map.place("modules"), "a stage has `begin` or `modules`, not both",
                      "Keep `begin` for an interval of the model, `modules` for anything else.");
@@ -99,7 +106,7 @@ void check_stages(const YamlMap& map, const std::vector<StagePlan>& stages) {
   }
 }
 
-std::vector<StagePlan> parse_stages(YamlMap& map) {
+std::vector<StagePlan> parse_stages(YamlMap& map, bool layers) {
   const std::vector<YamlMap> entries = map.maps("stages");
   if (entries.empty()) {
     throw InputError(map.place("stages"), "the list is empty",
@@ -108,7 +115,7 @@ std::vector<StagePlan> parse_stages(YamlMap& map) {
   std::vector<StagePlan> stages;
   stages.reserve(entries.size());
   for (const YamlMap& entry : entries) {
-    stages.push_back(parse_stage(entry, static_cast<int>(entries.size())));
+    stages.push_back(parse_stage(entry, static_cast<int>(entries.size()), layers));
   }
   check_stages(map, stages);
   return stages;
@@ -212,15 +219,22 @@ Plan parse_plan(const std::string& text, const std::filesystem::path& path) {
   }
   Plan plan;
   plan.path = path.string();
-  plan.job = parse_job(map.map("job"), path);
-  plan.model_sha256 = parse_sha256(map, "model_sha256");
-  plan.profile = parse_file(map, "profile", path);
+  plan.layers = map.has("layers");
+  if (plan.layers) {
+    plan.profile = parse_file(map, "layers", path);
+    plan.job = job_of_layers(plan.profile->path);
+    plan.model_sha256 = plan.profile->sha256;
+  } else {
+    plan.job = parse_job(map.map("job"), path);
+    plan.model_sha256 = parse_sha256(map, "model_sha256");
+    plan.profile = parse_file(map, "profile", path);
+  }
   plan.cluster = parse_file(map, "cluster", path);
   parse_schedule(map, path, plan);
   plan.microbatches = map.integer("microbatches", 1, max_microbatches);
   plan.microbatch = map.integer("microbatch", 1, max_samples);
   plan.data_parallel = map.integer("data_parallel", 1, max_replicas, 1);
-  plan.stages = parse_stages(map);
+  plan.stages = parse_stages(map, plan.layers);
   plan.devices = parse_devices(map, plan.ranks() * plan.data_parallel);
   if (map.has("all_reduce")) {
     YamlMap sums = map.map("all_reduce");
@@ -231,6 +245,7 @@ Plan parse_plan(const std::string& text, const std::filesystem::path& path) {
   plan.memory_bytes = map.has("memory_bytes") ? map.integer("memory_bytes", 1, INT64_MAX) : 0;
   plan.prediction = parse_prediction(map);
   map.finish();
+  if (plan.layers) plan.job.global_batch = plan.data_parallel * plan.microbatches * plan.microbatch;
   check_batch({plan.job.global_batch, plan.data_parallel, plan.microbatches, plan.microbatch},
               map.place("microbatches"));
   return plan;

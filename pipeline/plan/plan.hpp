@@ -23,11 +23,13 @@ inline constexpr int64_t plan_version = 1;
 inline constexpr int64_t max_microbatches = 1'000'000;
 
 /// Recomputation in a stage: nothing, all of it at once, or the first so many of its units, each by
-/// itself (graph/cuts/segments.hpp). In the file false, true or a number.
+/// itself (graph/cuts/segments.hpp). In the file false, true or a number. Of a table of layers:
+/// which layers make which of their choices, in the file `{full: [block.0, block.1]}`.
 struct Recompute {
   bool whole = false;
   int units = 0;
-  bool any() const { return whole || units > 0; }
+  std::map<std::string, std::vector<std::string>> layers = {};  // by choice, in their order
+  bool any() const { return whole || units > 0 || !layers.empty(); }
   bool operator==(const Recompute&) const = default;
 };
 
@@ -62,6 +64,9 @@ struct Prediction {
 
 struct Plan {
   std::string path;  // the file it was read from, "" otherwise
+  /// Of a table of layers, which is the profile: the job has its global batch, and for a model its
+  /// path.
+  bool layers = false;
   Job job;
   std::string model_sha256;
   std::optional<FileRef> profile, cluster;
@@ -106,7 +111,8 @@ void check_fingerprint(const Plan& plan, const Graph& model);
 Slicing slice(const Plan& plan, const Graph& model, const Analysis& analysis);
 /// Notes what the plan's stages recompute; part of `slice`. `unit_begins` as in
 /// graph/cuts/segments.hpp.
-void note_recompute(const Plan& plan, const std::vector<OperatorId>& unit_begins, Slicing& slicing);
+void note_recompute(const Plan& plan, const Graph& model,
+                    const std::vector<OperatorId>& unit_begins, Slicing& slicing);
 
 /// Flows between stages, for lowering.
 std::vector<Flow> flows(const Slicing& slicing);

@@ -106,6 +106,30 @@ void check_owners(const Plan& plan, const Graph& model, const std::vector<int>& 
   }
 }
 
+/// The choices of a stage's layers.
+std::map<OperatorId, std::string> choices_of(const Plan& plan, const Graph& model,
+                                             const Slicing& slicing, size_t stage) {
+  std::map<OperatorId, std::string> choices;
+  const auto refuse = [&](const std::string& problem, const std::string& cure) {
+    throw InputError(stage_place(plan, stage, "recompute"), problem, cure);
+  };
+  for (const auto& [choice, layers] : plan.stages[stage].recompute.layers) {
+    for (const std::string& layer : layers) {
+      std::vector<std::string> names;
+      for (const OperatorId op : slicing.stages[stage].operators) {
+        names.push_back(model.operators[static_cast<size_t>(op)].name);
+        if (names.back() != layer) continue;
+        if (!choices.emplace(op, choice).second)
+          refuse(fmt::format("`{}` makes two choices", layer), "List it once.");
+        break;
+      }
+      if (names.empty() || names.back() != layer)
+        refuse(fmt::format("the stage has no layer `{}`", layer), did_you_mean(layer, names));
+    }
+  }
+  return choices;
+}
+
 }  // namespace
 
 void check_fingerprint(const Plan& plan, const Graph& model) {
@@ -125,16 +149,17 @@ Slicing slice(const Plan& plan, const Graph& model, const Analysis& analysis) {
   std::vector<OperatorId> begins;
   if (std::ranges::any_of(plan.stages, [](const auto& stage) { return stage.recompute.units > 0; }))
     begins = unit_begins(model, analysis);
-  note_recompute(plan, begins, slicing);
+  note_recompute(plan, model, begins, slicing);
   note_shared(plan, model, slicing);
   return slicing;
 }
 
-void note_recompute(const Plan& plan, const std::vector<OperatorId>& unit_begins,
-                    Slicing& slicing) {
+void note_recompute(const Plan& plan, const Graph& model,
+                    const std::vector<OperatorId>& unit_begins, Slicing& slicing) {
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     const Recompute& wanted = plan.stages[i].recompute;
     const int stage = static_cast<int>(i);
+    slicing.stages[i].choices = choices_of(plan, model, slicing, i);
     std::vector<Segment>& segments = slicing.stages[i].recomputed;
     segments = wanted.whole ? whole_stage(slicing, stage)
                             : first_units(slicing, stage, unit_begins, wanted.units);

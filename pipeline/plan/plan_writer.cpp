@@ -15,14 +15,16 @@ nlohmann::ordered_json file_keys(const FileRef& ref, const std::filesystem::path
   return keys;
 }
 
-nlohmann::ordered_json stage_keys(const StagePlan& stage) {
+nlohmann::ordered_json stage_keys(const StagePlan& stage, bool layers) {
   nlohmann::ordered_json keys = {{"rank", stage.rank}};
   if (stage.modules.empty()) {
     keys["begin"] = stage.begin;
   } else {
     keys["modules"] = stage.modules;
   }
-  if (stage.recompute.units > 0) {
+  if (layers) {
+    if (stage.recompute.any()) keys["recompute"] = stage.recompute.layers;
+  } else if (stage.recompute.units > 0) {
     keys["recompute"] = stage.recompute.units;
   } else {
     keys["recompute"] = stage.recompute.whole;
@@ -45,9 +47,13 @@ std::string to_yaml(const Plan& plan, const std::filesystem::path& file) {
   nlohmann::ordered_json keys;
   keys["penstock"] = "plan";
   keys["version"] = plan_version;
-  keys["job"] = job_keys(plan.job, file);
-  if (!plan.model_sha256.empty()) keys["model_sha256"] = plan.model_sha256;
-  if (plan.profile) keys["profile"] = file_keys(*plan.profile, file);
+  if (plan.layers) {
+    keys["layers"] = file_keys(*plan.profile, file);
+  } else {
+    keys["job"] = job_keys(plan.job, file);
+    if (!plan.model_sha256.empty()) keys["model_sha256"] = plan.model_sha256;
+    if (plan.profile) keys["profile"] = file_keys(*plan.profile, file);
+  }
   if (plan.cluster) keys["cluster"] = file_keys(*plan.cluster, file);
   if (!plan.devices.empty()) keys["devices"] = plan.devices;
   if (plan.program.empty()) {
@@ -58,7 +64,8 @@ std::string to_yaml(const Plan& plan, const std::filesystem::path& file) {
   keys["microbatches"] = plan.microbatches;
   keys["microbatch"] = plan.microbatch;
   keys["data_parallel"] = plan.data_parallel;
-  for (const StagePlan& stage : plan.stages) keys["stages"].push_back(stage_keys(stage));
+  for (const StagePlan& stage : plan.stages)
+    keys["stages"].push_back(stage_keys(stage, plan.layers));
   if (plan.data_parallel > 1 || plan.all_reduce != GradientSums{}) {
     keys["all_reduce"] = {{"bucket", plan.all_reduce.bucket_bytes},
                           {"overlap", plan.all_reduce.overlap}};

@@ -149,6 +149,12 @@ std::vector<std::string> stage_names(const Graph& model, const std::vector<int>&
 
 std::string recompute_note(const Recompute& recompute) {
   if (recompute.whole) return " (recomputed)";
+  if (!recompute.layers.empty()) {
+    std::string choices;
+    for (const auto& [choice, layers] : recompute.layers)
+      choices += fmt::format("{}{} of {}", choices.empty() ? "" : ", ", choice, layers.size());
+    return fmt::format(" (recomputes {})", choices);
+  }
   if (recompute.units == 0) return "";
   return fmt::format(" ({} unit{} recomputed)", recompute.units, recompute.units == 1 ? "" : "s");
 }

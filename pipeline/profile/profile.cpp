@@ -238,6 +238,14 @@ void HeldSums::add(const HeldBytes& later) {
   backward_weight = later.backward_weight.then(backward_weight);
 }
 
+bool MicrobatchCosts::knows_split_backward() const {
+  return std::ranges::all_of(operators, [](const OperatorCost& op) {
+    const ActionTimes& times = op.times;
+    return times.backward.mean_s == 0 || times.backward_input.mean_s > 0 ||
+           times.backward_weight.mean_s > 0;
+  });
+}
+
 WorkSeconds MicrobatchCosts::whole(Measured ActionTimes::*action) const {
   WorkSeconds sum;
   for (const UnitCost& unit : units)

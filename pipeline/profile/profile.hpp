@@ -16,6 +16,9 @@ namespace penstock {
 /// Version of the file's form; read_profile refuses others.
 inline constexpr int64_t profile_version = 2;
 
+/// The kind of device of a table of layers (pipeline/layers/layer_model.hpp).
+inline constexpr const char* layers_device = "layers";
+
 /// Repeated measurements of one action, in seconds.
 struct Measured {
   double mean_s = 0, median_s = 0;  // of the device
@@ -62,6 +65,16 @@ struct ValueMemory {
   bool operator==(const ValueMemory&) const = default;
 };
 
+/// A way to hold less of a layer (pipeline/layers/layer_table.hpp): its backward computes again
+/// what is not kept. Of one microbatch.
+struct RecomputeChoice {
+  std::string name;
+  double time_s = 0;          // that the backward takes longer
+  int64_t freed_bytes = 0;    // between F and B
+  int64_t working_bytes = 0;  // that the backward takes meanwhile, beside what it makes
+  bool operator==(const RecomputeChoice&) const = default;
+};
+
 /// One operator of the graph, in its order. Times are scaled so that a unit's operators add up to
 /// it.
 struct OperatorCost {
@@ -71,6 +84,7 @@ struct OperatorCost {
   ActionTimes times;
   HeldBytes held;
   ValueMemory values;
+  std::vector<RecomputeChoice> recompute = {};  // of a layer, beside keeping everything
   bool operator==(const OperatorCost&) const = default;
 };
 
@@ -124,6 +138,8 @@ struct MicrobatchCosts {
   std::vector<std::vector<double>> rounds = {};
 
   bool knows_noise() const { return !rounds.empty(); }
+  /// Not of a table of layers that gives backwards as a whole.
+  bool knows_split_backward() const;
   /// The sum over all units, and the loss's forward where that is asked for.
   WorkSeconds whole(Measured ActionTimes::*action) const;
   /// F and B.
@@ -190,6 +206,9 @@ struct Profile {
   const MicrobatchCosts* at(int64_t microbatch) const;
   bool operator==(const Profile&) const = default;
 };
+
+/// Made from a table of layers, not measured here.
+inline bool of_layers(const Profile& profile) { return profile.device.kind == layers_device; }
 
 /// Throws InputError naming the file and the member that is missing or wrong.
 Profile read_profile(const std::filesystem::path& path);

@@ -12,21 +12,25 @@
 // at the first or the last F that can make one; with both; and (K = 1) a trip at every k-th F, the
 // rest being the rank's own. Each is sandwiched between head_r and tail_r, the way of the first
 // microbatch to rank r and of the last one back. A path over a channel replaces the rank's work by
-// the M messages that pass one after another.
+// the M messages that pass one after another. Where memory is limited the backward of a stage takes
+// longer by the least that lets it fit.
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "planner/bounds/bounds.hpp"
+#include "planner/bounds/stage_recompute.hpp"
 
 namespace penstock {
 
 /// Everything is in seconds. A split into exactly `ranks` stages is `begins`, begins[0] = 0.
 class ChainBound {
  public:
-  /// `in_flight` empty: valid for any order of F and B.
-  ChainBound(ChainCosts costs, int ranks, int microbatches, std::vector<int> in_flight = {});
+  /// `in_flight` empty: valid for any order of F and B. `recompute` null: nothing is.
+  ChainBound(ChainCosts costs, int ranks, int microbatches, std::vector<int> in_flight = {},
+             std::shared_ptr<const StageRecompute> recompute = nullptr);
 
   int ranks() const { return ranks_; }
   int units() const { return units_; }
@@ -52,6 +56,7 @@ class ChainBound {
   struct Stage {
     int begin, end, left;        // units [begin, end); ranks from this one on
     double transfers;            // of all cuts behind the stage's own end, there and back
+    double again, again_behind;  // recompute of a backward here, and in all stages behind
     double forward, backward;    // of microbatches after the first
     double forward0, backward0;  // of microbatch 0
     double head, tail;           // of the microbatch that leads, and of the one that comes last
@@ -67,7 +72,12 @@ class ChainBound {
   size_t index(int begin, int left) const {
     return static_cast<size_t>(left) * (units_ + 1) + begin;
   }
-  Stage measure(int begin, int end) const;
+  Stage measure(int begin, int end, int left) const;
+  double again_s(int begin, int end, int left) const;
+  /// Recompute of a backward that may be microbatch 0's.
+  double again(double each_s, bool first) const {
+    return first && recompute_ ? recompute_->first() * each_s : each_s;
+  }
   bool linked(int cut) const { return costs_.linked.empty() || costs_.linked[cut - 1]; }
   double transfer(int cut) const {
     return costs_.cut_forward_s[cut - 1] + costs_.cut_backward_s[cut - 1];
@@ -88,9 +98,10 @@ class ChainBound {
   ChainCosts costs_;
   int units_, ranks_, microbatches_;
   std::vector<int> in_flight_;
+  std::shared_ptr<const StageRecompute> recompute_;
   std::vector<double> forward_, backward_, forward0_, backward0_, optimizer_;  // sums before unit i
-  std::vector<int> reach_;         // first cut behind unit i that is not linked, else units
-  std::vector<double> transfers_;  // least transfers of a suffix, by index(begin, left)
+  std::vector<int> reach_;                 // first cut behind unit i that is not linked, else units
+  std::vector<double> transfers_, again_;  // the least of a suffix, by index(begin, left)
   // The least over all splits of a suffix, likewise: of the longest path that head and tail of what
   // lies before go with (none behind a cut that is not linked), of any path, of the longest OPT.
   std::vector<double> joined_, suffix_, optimizer_suffix_;

@@ -28,7 +28,8 @@ double ChainBound::trip(const Stage& s, bool first_forward, bool first_backward)
   const int last = std::max(s.end, reach_[s.begin]);
   const double overhead = actions(first_forward, first_backward) * (whole ? s.left : 1);
   const double transfers = whole && s.left > 1 ? transfer(s.end) + s.transfers : 0.0;
-  return f[last] - f[s.begin] + b[last] - b[s.begin] + overhead + transfers;
+  const double again_s = again(s.again + (whole ? s.again_behind : 0.0), first_backward);
+  return f[last] - f[s.begin] + b[last] - b[s.begin] + overhead + transfers + again_s;
 }
 
 /// The longest of the rank's paths that make at least one trip (see the header).
@@ -68,7 +69,7 @@ double ChainBound::behind(const Stage& s, bool first_forward, bool first_backwar
   const bool whole = last == units_;
   return f[last] - f[s.end] + b[last] - b[s.end] +
          actions(first_forward, first_backward) * (whole ? s.left - 1 : 1) +
-         (whole ? s.transfers : 0.0);
+         (whole ? s.transfers + again(s.again_behind, first_backward) : 0.0);
 }
 
 /// Costs of an F and a B whatever they do.
@@ -96,14 +97,14 @@ double ChainBound::forwards_then_backwards(const std::vector<int>& begins) const
   const auto end = [&](int rank) { return rank + 1 < ranks ? begins[rank + 1] : units_; };
   Procession down{m}, up{m};
   for (int rank = 0; rank < ranks; ++rank) {
-    const Stage s = measure(begins[rank], end(rank));
+    const Stage s = measure(begins[rank], end(rank), ranks - rank);
     down.pass(s.forward0, m == 1 ? s.forward0 : s.forward, s.forwards(1));
     if (rank + 1 == ranks) break;
     const double x = costs_.cut_forward_s[s.end - 1];
     down.pass(x, x, x - costs_.propagation_s);
   }
   for (int rank = ranks - 1; rank >= 0; --rank) {
-    const Stage s = measure(begins[rank], end(rank));
+    const Stage s = measure(begins[rank], end(rank), ranks - rank);
     up.pass(s.backward0, m == 1 ? s.backward0 : s.backward, s.backwards(1));
     if (rank == 0) break;
     const double y = costs_.cut_backward_s[s.begin - 1];

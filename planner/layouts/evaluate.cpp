@@ -24,6 +24,7 @@ bool same(const std::vector<Flow>& a, const std::vector<Flow>& b) {
 Plan Evaluator::plan(const PipelineLayout& layout, const std::vector<int>& rank_of_stage,
                      int64_t memory_bytes) const {
   Plan plan;
+  plan.layers = inputs_.model.layers;
   plan.job = inputs_.profile.job;
   plan.model_sha256 = inputs_.model.sha256;
   plan.schedule = layout.name();
@@ -60,7 +61,7 @@ Slicing Evaluator::slicing(std::vector<int> stage_of_operator, int stages) const
 }
 
 Costs Evaluator::costs(const Plan& plan, Slicing& slicing) const {
-  note_recompute(plan, inputs_.units, slicing);
+  note_recompute(plan, inputs_.model, inputs_.units, slicing);
   const MicrobatchCosts* measured = inputs_.profile.at(plan.microbatch);
   const ValueLives* lives = nullptr;
   if (measured != nullptr && measured->operators.size() == inputs_.model.operators.size())
@@ -68,15 +69,18 @@ Costs Evaluator::costs(const Plan& plan, Slicing& slicing) const {
   return plan_costs(plan, inputs_.model, slicing, inputs_.profile, inputs_.cluster, lives);
 }
 
-std::vector<int64_t> Evaluator::peaks(const Plan& plan, const Slicing& slicing,
-                                      const Costs& costs) {
+std::vector<RankMemory> Evaluator::memory(const Plan& plan, const Slicing& slicing,
+                                          const Costs& costs,
+                                          std::vector<std::optional<RankMemory>> known) {
   const Lowered& actions = lowered(plan, slicing);
-  std::vector<int64_t> bytes;
-  bytes.reserve(actions.program.ranks.size());
-  for (const RankMemory& memory :
-       memory_of_ranks(actions.program, costs, nullptr, nullptr, &actions.delayed))
-    bytes.push_back(memory.peak_bytes);
-  return bytes;
+  const Program& program = costs.receive_depth == 0 ? actions.program : actions.delayed;
+  known.resize(program.ranks.size());
+  std::vector<RankMemory> memory;
+  for (size_t rank = 0; rank < known.size(); ++rank) {
+    memory.push_back(known[rank] ? std::move(*known[rank])
+                                 : memory_of_rank(program, static_cast<int>(rank), costs));
+  }
+  return memory;
 }
 
 std::optional<Evaluator::Evaluated> Evaluator::evaluate(Plan& plan, Slicing slicing, Costs costs,
@@ -90,7 +94,7 @@ std::optional<Evaluator::Evaluated> Evaluator::evaluate(Plan& plan, Slicing slic
   }
   const Lowered& actions = lowered(plan, out.slicing);
   out.simulation = simulate(actions.program, out.costs, inputs_.network,
-                            {options.timeline, options.memory, &actions.delayed});
+                            {options.timeline, options.memory, &actions.delayed, options.peaks});
   return out;
 }
 

@@ -42,8 +42,10 @@ class Evaluator {
   Slicing slicing(std::vector<int> stage_of_operator, int stages) const;
   /// Costs of a plan with the slicing of its stages, in which it notes what they recompute.
   Costs costs(const Plan& plan, Slicing& slicing) const;
-  /// Bytes on each rank. Not for `adaptive`, whose actions depend on the costs.
-  std::vector<int64_t> peaks(const Plan& plan, const Slicing& slicing, const Costs& costs);
+  /// The memory of each rank. Not for `adaptive`, whose actions depend on the costs. `known`: that
+  /// of ranks whose stages have not changed; others have none.
+  std::vector<RankMemory> memory(const Plan& plan, const Slicing& slicing, const Costs& costs,
+                                 std::vector<std::optional<RankMemory>> known = {});
   /// The same with times. The limit is for `adaptive`, which fills in plan.generated; absent where
   /// it finds nothing that fits.
   std::optional<Evaluated> evaluate(Plan& plan, Slicing slicing, Costs costs,

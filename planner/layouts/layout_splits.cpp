@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "planner/layouts/layer_fit.hpp"
 #include "planner/splits/chain_space.hpp"
 #include "planner/splits/downset_space.hpp"
 #include "planner/splits/launch_space.hpp"
@@ -32,13 +33,11 @@ void scale_by_speed(ChainCosts& costs, double speed) {
   }
 }
 
-/// Seconds of forwards that run again, and the bytes that they free at most.
-RecomputeBound recompute_bound(const PlanningInputs& inputs, const PipelineLayout& layout) {
-  const double times =
-      (static_cast<double>(layout.microbatches) + layout.measured->first_microbatch_excess) /
-      layout.speeds().fastest();
-  const ValueLives lives(inputs.model, *layout.measured);
-  std::vector<RecomputeBound::Unit> units;
+/// Of each unit the forward that runs again, and the bytes of a microbatch that it frees at most.
+std::vector<LayerChoice> forwards_again(const PlanningInputs& inputs,
+                                        const MicrobatchCosts& measured) {
+  const ValueLives lives(inputs.model, measured);
+  std::vector<LayerChoice> units;
   std::set<ValueId> kept;  // of the unit
   OperatorId next = 0;
   for (OperatorId op = 0; op < static_cast<OperatorId>(inputs.model.operators.size()); ++op) {
@@ -49,13 +48,42 @@ RecomputeBound recompute_bound(const PlanningInputs& inputs, const PipelineLayou
       ++next;
     }
     const auto at = static_cast<size_t>(op);
-    const OperatorCost& cost = layout.measured->operators[at];
-    units.back().bytes += static_cast<double>(std::max<int64_t>(lives.own_bytes(op), 0));
+    const OperatorCost& cost = measured.operators[at];
+    units.back().bytes += std::max<int64_t>(lives.own_bytes(op), 0);
     for (const ValueId value : lives.kept_by(op))
-      if (kept.insert(value).second) units.back().bytes += static_cast<double>(lives.bytes(value));
+      if (kept.insert(value).second) units.back().bytes += lives.bytes(value);
     if (is_recomputed(inputs.model.operators[at], inputs.analysis)) continue;
-    units.back().forward_s += times * cost.times.forward.mean_s;
+    units.back().seconds += cost.times.forward.mean_s;
   }
+  return units;
+}
+
+/// What the units of the chain may recompute, on the fastest rank.
+std::vector<LayerChoices> recompute_choices(const LayoutContext& context,
+                                            const PipelineLayout& layout) {
+  const PlanningInputs& inputs = context.inputs;
+  std::vector<LayerChoices> units;
+  if (inputs.model.layers) {
+    for (const OperatorCost& layer : layout.measured->operators)
+      units.push_back(layer_choices(layer));
+  } else {
+    for (const LayerChoice& unit : forwards_again(inputs, *layout.measured))
+      units.push_back({unit});
+  }
+  for (LayerChoices& unit : units)
+    for (LayerChoice& choice : unit) choice.seconds /= layout.speeds().fastest();
+  return units;
+}
+
+/// Of all microbatches of a step.
+RecomputeBound recompute_bound(const PipelineLayout& layout,
+                               const std::vector<LayerChoices>& choices) {
+  const double times =
+      static_cast<double>(layout.microbatches) + layout.measured->first_microbatch_excess;
+  std::vector<RecomputeBound::Unit> units;
+  for (const LayerChoices& unit : choices)
+    for (const LayerChoice& step : hull(unit))
+      units.push_back({times * step.seconds, static_cast<double>(step.bytes)});
   return RecomputeBound(std::move(units));
 }
 
@@ -122,8 +150,14 @@ std::unique_ptr<const SplitSpace> device_splits(const LayoutContext& context,
                      limit.reserved_bytes.empty();
   if (chain && layout.ranks * units * units <= max_chain_steps) {
     const std::vector<int> held = in_flight(layout);
+    std::shared_ptr<const StageRecompute> recompute;
+    if (limit.any() && costs.units() == static_cast<int>(context.inputs.units.size()))
+      recompute = std::make_shared<StageRecompute>(
+          recompute_choices(context, layout), bytes, limit.max_bytes,
+          std::min(1.0, 1 + layout.measured->first_microbatch_excess));
     return std::make_unique<ChainSpace>(
-        ChainBound(std::move(costs), layout.ranks, static_cast<int>(layout.microbatches), held),
+        ChainBound(std::move(costs), layout.ranks, static_cast<int>(layout.microbatches), held,
+                   std::move(recompute)),
         ChainMemory(bytes, layout.ranks, held, may_recompute(context, limit)));
   }
   if (!may_recompute(context, limit))
@@ -131,7 +165,8 @@ std::unique_ptr<const SplitSpace> device_splits(const LayoutContext& context,
                                          limit.reserved_bytes);
   return std::make_unique<PlacedSpace>(
       std::move(costs), bytes, placement, layout.speeds(), limit.reserved_bytes,
-      PlacedSpace::Recompute{limit.max_bytes, recompute_bound(context.inputs, layout)});
+      PlacedSpace::Recompute{limit.max_bytes,
+                             recompute_bound(layout, recompute_choices(context, layout))});
 }
 
 bool has_hosts(const ChainCosts& costs) {

@@ -60,6 +60,30 @@ PlanRequest completed(PlanRequest request) {
   return request;
 }
 
+PlanRequest within_table(PlanRequest request, const Profile& profile, const Graph& model,
+                         std::vector<std::string>& warnings) {
+  if (!model.layers) return request;
+  if (!profile.microbatches.front().knows_split_backward() && request.schedules.empty()) {
+    for (const Schedule& schedule : schedules())
+      if (!schedule.split_backward) request.schedules.emplace_back(schedule.name);
+    warnings.push_back(fmt::format(
+        "{} gives backwards as a whole, so schedules that divide them (zero bubble, adaptive) are "
+        "left out; `backward_input` and `backward_weight` of each layer include them",
+        model.path));
+  }
+  const bool sums = std::ranges::any_of(model.tensors, [](const StoredTensor& tensor) {
+    return tensor.requires_grad && tensor.bytes() > 0;
+  });
+  if (sums) return request;
+  if (request.data_parallel.value_or(1) > 1)
+    throw InputError(
+        "--data-parallel",
+        fmt::format("{} does not say how many bytes of gradients replicas sum", model.path),
+        "Give `gradient` of each layer, or leave --data-parallel out.");
+  request.data_parallel = 1;
+  return request;
+}
+
 int choose_devices(const PlanRequest& request, const Cluster* cluster, int chain_units) {
   const bool manual = !request.split.empty();
   const auto replicas = static_cast<int>(request.data_parallel.value_or(1));

@@ -22,6 +22,10 @@ Candidate::Step Candidate::advance(const SplitRank* incumbent) {
     if (!begins.empty()) return proposed(begins);
     next_proposal_.reset();
   }
+  if (neighbours_) {
+    Step step = climb();
+    if (!step.begins.empty()) return step;
+  }
   Step step;
   const int64_t end = effort + round_nodes;
   while (frontier_ && !frontier_->empty() && effort < end) {
@@ -47,8 +51,30 @@ Candidate::Step Candidate::simulated(const std::vector<int>& begins) {
 Candidate::Step Candidate::proposed(const std::vector<int>& begins) {
   Step step = simulated(begins);
   ++*next_proposal_;
-  if (step.outcome.peak_bytes <= order_.max_bytes) next_proposal_.reset();
+  if (step.outcome.peak_bytes > order_.max_bytes) return step;
+  next_proposal_.reset();
+  neighbours_.emplace(begins, opened_->splits().units());
+  reached_ = rank_of(step.outcome);
   return step;
+}
+
+/// Looks at the next neighbour, and goes on from it where it is better.
+Candidate::Step Candidate::climb() {
+  const auto begins = neighbours_->next();
+  if (!begins) {
+    neighbours_.reset();
+    return {};
+  }
+  Step step = simulated(*begins);
+  const bool fits = step.outcome.peak_bytes <= order_.max_bytes;
+  if (!fits || rank_of(step.outcome) >= reached_) return step;
+  reached_ = rank_of(step.outcome);
+  neighbours_->move();
+  return step;
+}
+
+std::optional<SplitRank> Candidate::climbing() const {
+  return neighbours_ ? std::optional(reached_) : std::nullopt;
 }
 
 void Candidate::open() {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "planner/splits/neighbours.hpp"
 #include "planner/splits/search.hpp"
 
 namespace penstock {
@@ -50,9 +51,13 @@ class Candidate {
   /// Frees what no key better than `incumbent` can come from.
   void close() {
     frontier_.reset();
+    neighbours_.reset();
     opened_.reset();
     result.opened = true;
   }
+
+  /// The best split that its climb has come to, while it goes on.
+  std::optional<SplitRank> climbing() const;
 
   int64_t kept() const { return frontier_ ? frontier_->kept() : 0; }
 
@@ -62,13 +67,16 @@ class Candidate {
  private:
   Step simulated(const std::vector<int>& begins);
   Step proposed(const std::vector<int>& begins);
+  Step climb();
   void open();
 
   const SearchSpace& space_;
   const SplitOrder order_;
   std::unique_ptr<OpenSpace> opened_;
   std::unique_ptr<Frontier> frontier_;
-  std::optional<int> next_proposal_;  // absent: one fits, or there are no more
+  std::optional<int> next_proposal_;      // absent: one fits, or there are no more
+  std::optional<Neighbours> neighbours_;  // of the best split yet, until none is better
+  SplitRank reached_;                     // that split's
 };
 
 }  // namespace penstock

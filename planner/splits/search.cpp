@@ -19,7 +19,7 @@ namespace {
 /// Spaces that a round looks at. Fixed, whatever the number of threads.
 constexpr size_t round_width = 8;
 /// Splits taken by their bounds, and groups, while there are others that look promising.
-constexpr size_t round_of_bounds = 1, round_of_groups = 4;
+constexpr size_t round_of_bounds = 1, round_of_climbs = 2, round_of_groups = 4;
 /// The factor that a guess is taken to have been off by where the split does not even fit.
 constexpr double misfit_correction = 2;
 
@@ -64,9 +64,22 @@ class Searcher {
         round.push_back(space);
     };
     for (size_t i = 0; i < width; ++i) add(open_[i], std::min(width, round_of_bounds));
+    for (const size_t space : climbing()) add(space, width);
     for (const size_t space : promising()) add(space, width);
     for (size_t i = 0; i < width; ++i) add(open_[i], width);
     return round;
+  }
+
+  /// Spaces that have come to the best splits of those that still climb.
+  std::vector<size_t> climbing() const {
+    std::vector<std::pair<SplitRank, size_t>> all;
+    for (const size_t space : open_)
+      if (const auto reached = candidates_[space].climbing()) all.emplace_back(*reached, space);
+    const size_t width = std::min(round_of_climbs, all.size());
+    std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(width));
+    std::vector<size_t> spaces;
+    for (size_t i = 0; i < width; ++i) spaces.push_back(all[i].second);
+    return spaces;
   }
 
   /// Spaces to look into next: the least guess of each of some groups, those never tried first, and

@@ -24,6 +24,13 @@ namespace penstock {
 
 namespace {
 
+/// W follows I in this plan's program (where that is known by the schedule's name).
+bool splits_backward(const Plan& plan) {
+  if (plan.schedule == adaptive_schedule) return true;
+  return plan.program.empty() && !plan.schedule.empty() &&
+         find_schedule(plan.schedule, plan.path).split_backward;
+}
+
 const MicrobatchCosts& measured(const Plan& plan, const Graph& model, const Profile& profile) {
   if (profile.model_sha256 != model.sha256) {
     throw InputError(profile.path,
@@ -46,14 +53,23 @@ const MicrobatchCosts& measured(const Plan& plan, const Graph& model, const Prof
                                  costs->operators.size(), model.path, model.operators.size()),
                      "Profile this model again.");
   }
+  if (splits_backward(plan) && !costs->knows_split_backward()) {
+    throw InputError(profile.path,
+                     fmt::format("schedule `{}` runs backwards in two parts, which the table gives "
+                                 "as a whole",
+                                 plan.schedule),
+                     "Give `backward_input` and `backward_weight` of each layer.");
+  }
   return *costs;
 }
 
-/// W follows I in this plan's program (where that is known by the schedule's name).
-bool splits_backward(const Plan& plan) {
-  if (plan.schedule == adaptive_schedule) return true;
-  return plan.program.empty() && !plan.schedule.empty() &&
-         find_schedule(plan.schedule, plan.path).split_backward;
+/// What was measured, with the choices of layers; absent where none makes one.
+std::optional<MicrobatchCosts> chosen(const Plan& plan, const Graph& model, const Slicing& slicing,
+                                      const Profile& profile) {
+  const bool any = std::ranges::any_of(
+      slicing.stages, [](const StageSlice& stage) { return !stage.choices.empty(); });
+  if (!any) return std::nullopt;
+  return with_choices(measured(plan, model, profile), slicing, profile.path);
 }
 
 class PlanCosts {
@@ -66,10 +82,11 @@ class PlanCosts {
         slicing_(slicing),
         profile_(profile),
         cluster_(cluster),
-        measured_(measured(plan, model, profile)),
-        own_lives_(lives ? std::nullopt
-                         : std::optional<ValueLives>(std::in_place, model, measured_)),
-        lives_(lives ? *lives : *own_lives_),
+        chosen_(chosen(plan, model, slicing, profile)),
+        measured_(chosen_ ? *chosen_ : measured(plan, model, profile)),
+        own_lives_(lives && !chosen_ ? std::nullopt
+                                     : std::optional<ValueLives>(std::in_place, model, measured_)),
+        lives_(own_lives_ ? *own_lives_ : *lives),
         target_bytes_(target_bytes(plan.job, model, plan.microbatch)),
         reductions_(plan, model, slicing, profile, cluster),
         cores_(core_use(profile, cluster, ranks_, plan.data_parallel)) {}
@@ -96,7 +113,7 @@ class PlanCosts {
     costs.forward_s += load_s(measured_, model_, slice.user_inputs.size(), makes_loss(slice));
     add_memory(stage, costs);
     const int64_t trainable_bytes = add_tensors(stage, costs);
-    if (!slice.recomputed.empty()) recompute(stage, costs);
+    if (!slice.recomputed.empty() || !slice.choices.empty()) recompute(stage, costs);
     const double excess = measured_.first_microbatch_excess;
     const double backward_s = splits_backward(plan_)
                                   ? costs.backward_input_s + costs.backward_weight_s
@@ -254,6 +271,7 @@ class PlanCosts {
   const Slicing& slicing_;
   const Profile& profile_;
   const Cluster* cluster_;
+  const std::optional<MicrobatchCosts> chosen_;  // where layers make choices
   const MicrobatchCosts& measured_;
   const std::optional<ValueLives> own_lives_;
   const ValueLives& lives_;

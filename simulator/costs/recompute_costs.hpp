@@ -1,8 +1,9 @@
-// The time of a stage that recomputes some of its segments: its backward runs their forwards again.
-// Its memory: stage_memory.hpp.
+// The time of a stage that recomputes some of its segments, or whose layers choose to keep less:
+// its backward runs their forwards again. Its memory: stage_memory.hpp, of layers with_choices.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "graph/cuts/slice.hpp"
 #include "graph/graph.hpp"
@@ -16,8 +17,13 @@ struct RecomputeCosts {
 };
 
 /// The costs of making again what a stage does not keep; 0 where its slice has no recomputed
-/// segments.
+/// segments and no choices.
 RecomputeCosts recompute_costs(const Graph& model, const Slicing& slicing, int stage,
                                const MicrobatchCosts& measured);
+
+/// The bytes of layers as they choose; `place` is the profile's path. Throws InputError for a
+/// choice that a layer does not have.
+MicrobatchCosts with_choices(MicrobatchCosts measured, const Slicing& slicing,
+                             const std::string& place);
 
 }  // namespace penstock

@@ -164,6 +164,10 @@ RankMemory memory_of_rank(const Program& program, int rank, const Costs& costs, 
 
 }  // namespace
 
+RankMemory memory_of_rank(const Program& delayed, int rank, const Costs& costs) {
+  return memory_of_rank(delayed, rank, costs, Clock(delayed, rank, nullptr, nullptr), false);
+}
+
 std::vector<RankMemory> memory_of_ranks(const Program& program, const Costs& costs,
                                         const CompiledProgram* compiled, const EngineResult* times,
                                         const Program* delayed) {

@@ -51,6 +51,10 @@ struct RankMemory {
   std::vector<MemorySample> samples;  // ascending in time; empty without times
 };
 
+/// The peaks of one rank, of a program whose RECVs wait until they are needed (delay_receives)
+/// unless messages take no memory.
+RankMemory memory_of_rank(const Program& delayed, int rank, const Costs& costs);
+
 /// The memory of all ranks. Peaks follow from the order of their actions alone; samples also need
 /// `times`, as recorded by the engine, and the program that it ran, both of which may be null.
 /// Where messages take memory, RECVs wait until they are needed, as in the executor

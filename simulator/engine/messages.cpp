@@ -15,7 +15,10 @@ bool carries_gradient(Kind kind) {
 
 MessageBytes::MessageBytes(const Program& program, int rank, const Costs& costs)
     : costs_(costs), rank_of_stage_(program.rank_of_stage), stages_(program.rank_of_stage.size()) {
-  if (costs.receive_depth == 0) return;
+  const bool any = std::ranges::any_of(costs.flows, [](const FlowBytes& flow) {
+    return flow.forward_bytes > 0 || flow.backward_bytes > 0 || flow.unsaved_bytes > 0;
+  });
+  if (costs.receive_depth == 0 || !any) return;
   list(program, rank);
   std::set<int> peers;
   for (const auto& [lane, receives] : receives_) peers.insert(lane.first);

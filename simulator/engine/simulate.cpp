@@ -50,9 +50,8 @@ void summarise(const std::vector<RankTimes>& ranks, Simulation& out) {
   out.bubble = capacity_s > 0 ? 1 - busy_s / capacity_s : 0;
 }
 
-void add_memory(const Program& program, const Costs& costs, const CompiledProgram* compiled,
-                const EngineResult* times, const Program* delayed, Simulation& out) {
-  for (const RankMemory& memory : memory_of_ranks(program, costs, compiled, times, delayed)) {
+void add_memory(const std::vector<RankMemory>& ranks, Simulation& out) {
+  for (const RankMemory& memory : ranks) {
     out.peak_activations.push_back(memory.peak_activations);
     out.peak_memory_bytes.push_back(memory.peak_bytes);
     out.peak_memory.push_back(memory.peak);
@@ -73,7 +72,12 @@ Simulation simulate(const Program& lowered, const Costs& costs, const Network& n
   Simulation out;
   out.actions = static_cast<int64_t>(compiled.tasks.size());
   summarise(times.ranks, out);
-  add_memory(lowered, costs, &compiled, options.memory ? &times : nullptr, options.delayed, out);
+  if (options.peaks && !options.memory) {
+    add_memory(*options.peaks, out);
+  } else {
+    const EngineResult* sampled = options.memory ? &times : nullptr;
+    add_memory(memory_of_ranks(lowered, costs, &compiled, sampled, options.delayed), out);
+  }
   if (options.timeline) out.timeline = make_timeline(lowered, compiled, times);
   return out;
 }
@@ -94,7 +98,7 @@ Simulation simulate_compute(const Program& compute, const std::vector<Flow>& flo
   out.actions = 2 * result->messages;
   for (const auto& actions : compute.ranks) out.actions += static_cast<int64_t>(actions.size());
   summarise(result->ranks, out);
-  add_memory(compute, costs, nullptr, nullptr, nullptr, out);
+  add_memory(memory_of_ranks(compute, costs), out);
   return out;
 }
 

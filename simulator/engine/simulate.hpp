@@ -29,7 +29,8 @@ struct Simulation {
 struct SimulationOptions {
   bool timeline = true;
   bool memory = true;
-  const Program* delayed = nullptr;  // by delay_receives, where that is known
+  const Program* delayed = nullptr;                // by delay_receives, where that is known
+  const std::vector<RankMemory>* peaks = nullptr;  // of each rank, where they are known
 };
 
 /// Runs a lowered program. Ranks execute their actions in order; a RECV only posts, and the F, B or

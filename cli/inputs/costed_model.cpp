@@ -1,0 +1,40 @@
+#include "cli/inputs/costed_model.hpp"
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "cli/files/file_kind.hpp"
+#include "pipeline/job/parameters.hpp"
+#include "pipeline/layers/layer_model.hpp"
+
+namespace penstock::cli {
+
+CostedModel read_costs(const std::filesystem::path& path) {
+  if (file_kind(path) == FileKind::layers) {
+    const LayerTable table = read_layers(path);
+    return {layer_profile(table), layer_graph(table)};
+  }
+  CostedModel costed{read_profile(path), {}};
+  costed.model = read_model(costed.profile.job);
+  return costed;
+}
+
+Graph model_of(const Plan& plan) {
+  return plan.layers ? layer_graph(read_layers(plan.job.model)) : read_model(plan.job);
+}
+
+Profile profile_of(const Plan& plan) {
+  return plan.layers ? layer_profile(read_layers(plan.profile->path))
+                     : read_profile(plan.profile->path);
+}
+
+void require_model(const Plan& plan, const std::string& what) {
+  if (!plan.layers) return;
+  throw InputError(plan.path,
+                   fmt::format("the plan is of a table of layers, {}, and {} needs a model",
+                               plan.profile->path, what),
+                   "Export the model (docs/models.md) and profile it; such a plan can be "
+                   "simulated, shown, and exported to Megatron.");
+}
+
+}  // namespace penstock::cli

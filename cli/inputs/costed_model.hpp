@@ -1,0 +1,27 @@
+// What a plan is made from: a profile with its model, or a table of layers, which is both.
+#pragma once
+
+#include <filesystem>
+
+#include "graph/graph.hpp"
+#include "pipeline/plan/plan.hpp"
+#include "pipeline/profile/profile.hpp"
+
+namespace penstock::cli {
+
+struct CostedModel {
+  Profile profile;
+  Graph model;
+};
+
+/// Throws InputError, as the readers of both do.
+CostedModel read_costs(const std::filesystem::path& path);
+
+/// The plan's model, and the profile that it names.
+Graph model_of(const Plan& plan);
+Profile profile_of(const Plan& plan);
+
+/// Throws InputError for a plan of a table of layers: `what` needs a model.
+void require_model(const Plan& plan, const std::string& what);
+
+}  // namespace penstock::cli

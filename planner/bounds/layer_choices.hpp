@@ -1,0 +1,35 @@
+// Which of their choices to keep less (RecomputeChoice) layers make, to free so many bytes in the
+// least time: a multiple-choice knapsack (H. Kellerer, U. Pferschy, D. Pisinger, Knapsack Problems,
+// 2004, chapter 11), solved by branch and bound over its linear relaxation.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace penstock {
+
+/// What a layer can do, beside keeping everything.
+struct LayerChoice {
+  double seconds = 0;
+  int64_t bytes = 0;  // freed
+  auto operator<=>(const LayerChoice&) const = default;
+};
+using LayerChoices = std::vector<LayerChoice>;
+
+/// What each step along the lower convex hull of the choices takes and frees more than the one
+/// before, the cheapest bytes first: parts of them take no more than any choices that free as much.
+std::vector<LayerChoice> hull(LayerChoices choices);
+
+struct ChosenLayers {
+  std::vector<int> choices;  // of each layer its choice, -1: it keeps everything
+  double seconds = 0;
+  int64_t bytes = 0;    // freed, at least as many as asked for
+  double bound_s = 0;   // nothing that frees as many takes less
+  bool enough = false;  // else each layer frees the most that it can
+};
+
+/// Of equal layers the first ones free most. Exact, up to some ten thousand nodes of its tree,
+/// after which it takes the best that it has found.
+ChosenLayers choose_layers(const std::vector<LayerChoices>& layers, int64_t bytes);
+
+}  // namespace penstock

@@ -1,0 +1,41 @@
+// The least that the backward of a stage takes longer because it recomputes what does not fit.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "planner/bounds/chain_memory.hpp"
+#include "planner/bounds/layer_choices.hpp"
+
+namespace penstock {
+
+/// For one thread: it keeps what it has found.
+class StageRecompute {
+ public:
+  /// `units`: what each may free of one microbatch, in seconds of one backward. `first`: microbatch
+  /// 0 takes so many times as long.
+  StageRecompute(const std::vector<LayerChoices>& units, std::shared_ptr<const StageTable> bytes,
+                 int64_t limit_bytes, double first);
+
+  /// Of a stage that holds so many microbatches; as if it freed all that it can where that is not
+  /// enough.
+  double seconds(int begin, int end, int held) const;
+  double first() const { return first_; }
+
+ private:
+  double least(int begin, int end, int64_t bytes) const;
+
+  std::vector<LayerChoices> kinds_;  // of units, which are alike in most models
+  std::vector<int> kind_of_unit_;
+  std::shared_ptr<const StageTable> bytes_;
+  int64_t limit_bytes_;
+  double first_;
+  mutable std::map<int, std::vector<double>> found_;  // by microbatches held; -1: not yet
+  /// By the numbers of units of each kind, and the bytes to free.
+  mutable std::map<std::pair<std::vector<int>, int64_t>, double> least_;
+};
+
+}  // namespace penstock
