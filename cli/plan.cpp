@@ -15,6 +15,7 @@
 #include "cli/command_line/commands.hpp"
 #include "cli/inputs/costed_model.hpp"
 #include "cli/inputs/plan_request.hpp"
+#include "cli/interruption.hpp"
 #include "cli/predict/simulate_study.hpp"
 #include "cli/predict/what_if.hpp"
 #include "cli/report/cores_note.hpp"
@@ -76,6 +77,7 @@ bool write_page(const PlanOptions& options, const std::string& plan) {
 Planned searched(const Profile& profile, const Graph& model, const Cluster* cluster,
                  const PlanRequest& request) {
   SearchProgress progress;
+  const Interruption noted;
   return make_plan(profile, model, cluster, request, std::ref(progress));
 }
 
@@ -90,7 +92,8 @@ std::string next(const PlanOptions& options, const Profile& profile, const Graph
 }  // namespace
 
 int plan(const PlanOptions& options) {
-  const PlanRequest request = plan_request(options);
+  PlanRequest request = plan_request(options);
+  request.stop = Interruption::asked;
   const CudaGraphs graphs = parse_cuda_graphs(options.cuda_graphs, "--cuda-graphs");
   CostedModel costed = read_costs(options.profile);
   const Profile profile = with_replays(std::move(costed.profile), graphs);
@@ -108,8 +111,10 @@ int plan(const PlanOptions& options) {
   fmt::print("{}", plan_report(planned, model, style));
   if (const std::string note = cores_note(planned, profile, on); !note.empty())
     fmt::print("{}", labelled("cores", note, style.columns));
-  if (options.explain) {
-    const std::vector<WhatIf> what = what_if(planned, profile, model, on, request);
+  if (options.explain && !planned.stopped) {
+    SearchProgress progress;
+    const std::vector<WhatIf> what =
+        what_if(planned, profile, model, on, request, std::ref(progress));
     fmt::print("{}", plan_explanation(planned, what, style.columns));
   }
   const std::string text = to_yaml(planned.plan, options.output);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <stdexcept>
 #include <tuple>
 #include <utility>
 
@@ -140,16 +141,20 @@ class Planner {
     const LayoutSearch search(inputs_, chain_, request_, devices_);
     const SearchResult result = search.run(shown_by(progress_));
     if (!result.best) search.require_some();
+    if (!result.best && result.stopped)
+      throw std::runtime_error("stopped before a plan was found");
+    planned_.stopped = result.stopped;
     if (!result.best)
       throw InputError(does_not_fit({inputs_, chain_, request_, devices_, result.complete}));
     finalists_ = finalists(inputs_, request_, search, result);
     const Contender& fastest = *std::ranges::min_element(finalists_, {}, &Contender::weighted_s);
     describe(search, result, fastest.split.space);
     conclude(search, fastest.split);
-    if (simplifies()) simplify(fastest);
+    if (simplifies() && !planned_.stopped) simplify(fastest);
     planned_.fewer_ranks =
         on_fewer_ranks(planned_.searched, planned_.plan.ranks() * planned_.plan.data_parallel,
                        planned_.simulation.makespan_s);
+    if (planned_.stopped) return std::move(planned_);
     explain_gap();
     add_alternatives(search, result, fastest.split.space);
     return std::move(planned_);
@@ -170,8 +175,10 @@ class Planner {
       planned_.fastest_on_means->expected_s = expected_s(finalists_.front());
     }
     planned_.lower_bound_s = result.best->outcome.step_s;
-    for (const SearchResult::Space& space : result.spaces) {
+    for (size_t i = 0; i < result.spaces.size(); ++i) {
+      const SearchResult::Space& space = result.spaces[i];
       if (space.opened && space.splits == 0) continue;  // a shape that its schedule does not run
+      if (space.bytes > search.limit(i).max_bytes) continue;
       planned_.lower_bound_s = std::min(planned_.lower_bound_s, space.bound_s);
     }
   }

@@ -96,7 +96,8 @@ std::optional<SimplestSearch::Found> SimplestSearch::run(
   SearchResult result = search_splits(spaces, {.max_s = max_s,
                                                .effort = request_.effort,
                                                .threads = request_.threads,
-                                               .progress = progress});
+                                               .progress = progress,
+                                               .stop = request_.stop});
   if (!result.best) return std::nullopt;
   const size_t space = std::exchange(result.best->space, origins[result.best->space].layout);
   return Found{origins[space].search, std::move(*result.best), std::move(result.spaces[space])};

@@ -37,6 +37,7 @@ struct PlanOptions {
   std::optional<int64_t> microbatches, data_parallel;  // absent: auto
   std::optional<int> stages_per_rank;
   std::optional<int64_t> memory_bytes;
+  std::optional<double> search_s;  // an effort
   std::vector<std::string> split;
   std::vector<std::string> whole_modules;
   bool explain = false;

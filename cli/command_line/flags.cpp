@@ -114,7 +114,7 @@ void declare_profile(Declared& command) {
 void declare_plan(Declared& command) {
   CLI::App& app = command.app;
   auto options = std::make_shared<PlanOptions>();
-  auto memory = std::make_shared<std::string>();
+  auto memory = std::make_shared<std::string>(), time = std::make_shared<std::string>();
   command
       .input("PROFILE.json", options->profile, {FileKind::profile, FileKind::layers},
              "what `penstock profile` wrote, or a table of layers (YAML)")
@@ -158,14 +158,18 @@ void declare_plan(Declared& command) {
                "also what was searched, every stage, the devices and the bounds");
   app.add_flag("--explain", options->explain,
                "also why the best alternatives lost, and what more memory or bandwidth would give");
+  add_text(app, "--time", *time, "TIME",
+           "how long to search, about: a limit of effort, so that the plan is the same on any "
+           "machine; default: 8s");
   command.output("--html", options->html, "also write a page with the plan's timeline");
   command.output("-o,--output", options->output, "the plan to write (YAML)")->required();
   app.footer(
       "Examples:\n  penstock plan profile.json --ranks 2 -o plan.yaml\n"
       "  penstock plan profile.json --split layers.3:end --schedule gpipe -o plan.yaml");
-  command.run = [options, memory] {
+  command.run = [options, memory, time] {
     options->schedules = schedule_names(options->schedules);
     if (!memory->empty()) options->memory_bytes = parse_bytes(*memory, "--memory");
+    if (!time->empty()) options->search_s = parse_seconds(*time, "--time");
     return plan(*options);
   };
 }

@@ -15,6 +15,7 @@ namespace {
 constexpr size_t explained_alternatives = 6;
 /// Predictions that differ by less are taken to be equal.
 constexpr double not_told_apart = 0.01;
+constexpr double max_search_s = 7 * 24 * 3600;
 
 PlanObjective objective(const std::string& name) {
   if (name == "throughput") return PlanObjective::throughput;
@@ -34,6 +35,13 @@ PlanSharing sharing(const std::string& name) {
       "Ways: replicate, transmit, auto. " + did_you_mean(name, {"replicate", "transmit", "auto"}));
 }
 
+int64_t effort_of(double seconds) {
+  if (seconds > 0 && seconds <= max_search_s)
+    return static_cast<int64_t>(seconds * static_cast<double>(effort_per_second));
+  throw InputError("--time", fmt::format("{} s is no time to search for", seconds),
+                   "Give more than none and at most a week, like 1min.");
+}
+
 }  // namespace
 
 PlanRequest plan_request(const PlanOptions& options) {
@@ -51,6 +59,7 @@ PlanRequest plan_request(const PlanOptions& options) {
   request.whole_modules = options.whole_modules;
   if (!options.fastest) request.tolerance = not_told_apart;
   request.allow_batch_coupling = options.allow_batch_coupling;
+  if (options.search_s) request.effort = effort_of(*options.search_s);
   request.alternatives = options.explain ? explained_alternatives : 0;
   request.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   return request;

@@ -38,7 +38,8 @@ WhatIf result(std::string change, const Planned& planned) {
 }  // namespace
 
 std::vector<WhatIf> what_if(const Planned& planned, const Profile& profile, const Graph& model,
-                            const Cluster* cluster, const PlanRequest& request) {
+                            const Cluster* cluster, const PlanRequest& request,
+                            const Progress& progress) {
   std::vector<WhatIf> results;
   PlanRequest quiet = request;
   quiet.alternatives = 0;
@@ -46,13 +47,14 @@ std::vector<WhatIf> what_if(const Planned& planned, const Profile& profile, cons
     PlanRequest larger = quiet;
     larger.more_memory_bytes = more_bytes;
     results.push_back(
-        result("1 GB more memory per rank", make_plan(profile, model, cluster, larger)));
+        result("1 GB more memory per rank", make_plan(profile, model, cluster, larger, progress)));
   }
   std::optional<Cluster> faster;
   if (cluster) faster = with_faster_links(*cluster);
   results.push_back(
       result("links of twice the bandwidth",
-             make_plan(with_faster_links(profile), model, faster ? &*faster : nullptr, quiet)));
+             make_plan(with_faster_links(profile), model, faster ? &*faster : nullptr, quiet,
+                       progress)));
   return results;
 }
 

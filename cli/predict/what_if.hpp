@@ -17,6 +17,7 @@ struct WhatIf {
 /// Plans again with a gigabyte more per rank (where memory is limited), and with links of twice the
 /// bandwidth.
 std::vector<WhatIf> what_if(const Planned& planned, const Profile& profile, const Graph& model,
-                            const Cluster* cluster, const PlanRequest& request);
+                            const Cluster* cluster, const PlanRequest& request,
+                            const Progress& progress);
 
 }  // namespace penstock::cli

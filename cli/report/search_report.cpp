@@ -140,10 +140,11 @@ std::string proof(const Planned& planned) {
         "{}the best of its space{}: every other plan was simulated or cannot be "
         "faster",
         of, on_means ? " on mean times" : "");
-  return fmt::format(
-      "no plan can take less than {}, which is {:.2f} % less; the search stopped after its effort",
-      format_seconds(planned.lower_bound_s),
-      100 * (1 - planned.lower_bound_s / planned.plan.prediction->step_s));
+  return fmt::format("no plan can take less than {}, which is {:.2f} % less; the search stopped {}",
+                     format_seconds(planned.lower_bound_s),
+                     100 * (1 - planned.lower_bound_s / planned.plan.prediction->step_s),
+                     planned.stopped ? "when it was asked to"
+                                     : "after its effort (--time gives it more)");
 }
 
 /// What was judged by the step that is to be expected.

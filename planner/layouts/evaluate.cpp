@@ -11,7 +11,7 @@ namespace penstock {
 
 namespace {
 
-constexpr size_t max_programs = 8;
+constexpr size_t max_programs = 2;
 
 bool same(const std::vector<Flow>& a, const std::vector<Flow>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Flow& x, const Flow& y) {
@@ -65,7 +65,7 @@ Costs Evaluator::costs(const Plan& plan, Slicing& slicing) const {
   const MicrobatchCosts* measured = inputs_.profile.at(plan.microbatch);
   const ValueLives* lives = nullptr;
   if (measured != nullptr && measured->operators.size() == inputs_.model.operators.size())
-    lives = &lives_.try_emplace(plan.microbatch, inputs_.model, *measured).first->second;
+    lives = &inputs_.lives->of(inputs_.model, *measured);
   return plan_costs(plan, inputs_.model, slicing, inputs_.profile, inputs_.cluster, lives);
 }
 

@@ -1,13 +1,14 @@
 // One split carried through everything that a plan file goes through when it is simulated.
 #pragma once
 
-#include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "graph/analysis/analysis.hpp"
 #include "pipeline/plan/plan.hpp"
 #include "planner/layouts/layout.hpp"
+#include "planner/model/known_lives.hpp"
 #include "simulator/costs/plan_costs.hpp"
 #include "simulator/engine/simulate.hpp"
 
@@ -21,11 +22,11 @@ struct PlanningInputs {
   const Cluster* cluster;  // or null
   Network network;
   std::vector<OperatorId> units;  // the first operators of the model's units
+  std::shared_ptr<KnownLives> lives = std::make_shared<KnownLives>();
 };
 
 /// Costs, program and simulation come from the functions that `simulate` calls for a plan file, so
-/// the numbers are the same to the last bit. Keeps programs that it has lowered, and what it knows
-/// of a microbatch size: for one thread.
+/// the numbers are the same to the last bit. Keeps programs that it has lowered: for one thread.
 class Evaluator {
  public:
   explicit Evaluator(const PlanningInputs& inputs) : inputs_(inputs) {}
@@ -51,6 +52,9 @@ class Evaluator {
   std::optional<Evaluated> evaluate(Plan& plan, Slicing slicing, Costs costs,
                                     const MemoryLimit& limit, const SimulationOptions& options);
 
+  /// The programs that it keeps.
+  void forget() { lowered_.clear(); }
+
  private:
   /// Most splits of a layout have the same flows, so that their programs are equal.
   struct Lowered {
@@ -63,7 +67,6 @@ class Evaluator {
   const PlanningInputs& inputs_;
   std::vector<Lowered> lowered_;
   Lowered made_;
-  mutable std::map<int64_t, ValueLives> lives_;  // by microbatch size
 };
 
 }  // namespace penstock

@@ -152,7 +152,8 @@ SearchResult LayoutSearch::run(const Progress& progress) const {
   return search_splits(spaces(), {.objective = objective_of(request_),
                                   .effort = request_.effort,
                                   .threads = request_.threads,
-                                  .progress = progress});
+                                  .progress = progress,
+                                  .stop = request_.stop});
 }
 
 }  // namespace penstock

@@ -15,18 +15,18 @@ namespace penstock {
 
 namespace {
 
-/// Effort of a simulated split beside its actions, in actions: slicing and adding up operators,
-/// and the programs that `adaptive` chooses from.
-constexpr int64_t effort_per_operator = 8, programs_of_adaptive = 60;
-/// Where messages share links or ranks cores, whatever begins or ends changes the speed of others.
-constexpr int64_t programs_of_sharing = 3;
-/// … and lowering the first.
-constexpr int64_t programs_of_lowering = 3;
+/// Effort of a simulated split: so many actions take one, an operator that is sliced and added up
+/// takes more (measured where effort_per_second is, with GPT-3 on 64 ranks).
+constexpr int64_t actions_per_effort = 3, effort_per_operator = 24;
+/// Programs as long as the split's: those that `adaptive` chooses from; where messages share links
+/// or ranks cores, and whatever begins or ends changes the speed of others; lowering the first.
+constexpr int64_t programs_of_adaptive = 60, programs_of_sharing = 3, programs_of_lowering = 3;
 
 PlanningInputs inputs_for(const PlanningInputs& all, const PipelineLayout& layout) {
   const Cluster* cluster = layout.cluster();
   if (!cluster || cluster->devices.empty()) return all;
-  return {all.model, all.analysis, all.profile, cluster, Network(*cluster), all.units};
+  return {all.model, all.analysis, all.profile, cluster, Network(*cluster), all.units,
+          all.lives};
 }
 
 bool shares_across_ranks(const Slicing& slicing, const std::vector<int>& rank_of_stage) {
@@ -293,7 +293,7 @@ SplitOutcome LayoutSpace::simulate(const std::vector<int>& begins) {
                            (shares ? programs_of_sharing : 0) +
                            (std::exchange(lowered_, true) ? 0 : programs_of_lowering);
   return {run.makespan_s, limit_.fullest(run.peak_memory_bytes),
-          run.actions * programs * result->simulated +
+          run.actions * programs * result->simulated / actions_per_effort +
               operators * effort_per_operator * result->looked};
 }
 

@@ -36,7 +36,7 @@ void scale_by_speed(ChainCosts& costs, double speed) {
 /// Of each unit the forward that runs again, and the bytes of a microbatch that it frees at most.
 std::vector<LayerChoice> forwards_again(const PlanningInputs& inputs,
                                         const MicrobatchCosts& measured) {
-  const ValueLives lives(inputs.model, measured);
+  const ValueLives& lives = inputs.lives->of(inputs.model, measured);
   std::vector<LayerChoice> units;
   std::set<ValueId> kept;  // of the unit
   OperatorId next = 0;
@@ -104,6 +104,7 @@ ModelChain::Backward backward_of(const PipelineLayout& layout, const Program& co
 ChainCosts layout_costs(const LayoutContext& context, const PipelineLayout& layout,
                         ModelChain::Backward backward) {
   const PlanningInputs& inputs = context.inputs;
+  if (!layout.measured->knows_split_backward()) backward = ModelChain::Backward::whole;
   const ModelChain& units = layout.branches ? context.branches->units() : context.chain;
   ChainCosts costs = units.costs(inputs.profile, *layout.measured, context.link,
                                  context.reduce_link, layout.stages(), backward, context.ways);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,10 @@ enum class PlanObjective {
 };
 
 enum class PlanSharing { automatic, replicate, transmit };
+
+/// About what a search does in a second of one core: a limit of effort, unlike one of time, leaves
+/// the plan the same on any machine.
+inline constexpr int64_t effort_per_second = 5'000'000;
 
 /// A request; everything that is not named is searched.
 struct PlanRequest {
@@ -45,7 +50,9 @@ struct PlanRequest {
   bool allow_batch_coupling = false;
   size_t alternatives = 0;      // how many to explain
   int threads = 1;              // the plan is the same for any number
-  int64_t effort = 40'000'000;  // after which a search stops: some seconds on one core
+  int64_t effort = 8 * effort_per_second;  // after which a search stops
+  /// Asked now and then whether to stop with the best plan so far; may be empty.
+  std::function<bool()> stop;
 };
 
 // Each of these throws InputError, place: the flag or file.

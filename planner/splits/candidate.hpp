@@ -48,6 +48,9 @@ class Candidate {
   };
   /// Goes on until a split is simulated, or for one round's nodes.
   Step advance(const SplitRank* incumbent);
+  void rest() {
+    if (opened_) opened_->rest();
+  }
   /// Frees what no key better than `incumbent` can come from.
   void close() {
     frontier_.reset();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <map>
 #include <stdexcept>
 #include <tuple>
@@ -22,6 +23,7 @@ constexpr size_t round_width = 8;
 constexpr size_t round_of_bounds = 1, round_of_climbs = 2, round_of_groups = 4;
 /// The factor that a guess is taken to have been off by where the split does not even fit.
 constexpr double misfit_correction = 2;
+constexpr size_t warm_spaces = 2 * round_width;
 
 class Searcher {
  public:
@@ -37,6 +39,8 @@ class Searcher {
   SearchResult run() {
     for (std::vector<size_t> round = next(); !round.empty(); round = next()) {
       if (effort_ > search_.effort || kept_ > search_.nodes) break;
+      result_.stopped = search_.stop && search_.stop();
+      if (result_.stopped) break;
       advance(round);
     }
     conclude();
@@ -147,12 +151,25 @@ class Searcher {
     for (size_t i = 0; i < round.size(); ++i) {
       if (!steps[i].begins.empty()) take(round[i], steps[i]);
     }
+    rest_others(round);
     effort_ = kept_ = 0;
     for (const Candidate& candidate : candidates_) {
       effort_ += candidate.effort;
       kept_ += candidate.kept();
     }
     report(round.front());
+  }
+
+  /// Spaces hold megabytes each, the more the more ranks: only those of the last rounds keep them.
+  void rest_others(const std::vector<size_t>& round) {
+    for (const size_t space : round) {
+      std::erase(warm_, space);
+      warm_.push_back(space);
+    }
+    while (warm_.size() > warm_spaces) {
+      candidates_[warm_.front()].rest();
+      warm_.pop_front();
+    }
   }
 
   void take(size_t space, const Candidate::Step& step) {
@@ -207,6 +224,7 @@ class Searcher {
   const SplitSearch& search_;
   std::vector<Candidate> candidates_;
   std::vector<size_t> open_;
+  std::deque<size_t> warm_;  // the last to have had a turn, the latest behind
   std::map<size_t, std::pair<double, int64_t>> groups_;  // ratios and their number
   SearchResult result_;
   int64_t simulated_ = 0, effort_ = 0, kept_ = 0;

@@ -34,6 +34,8 @@ class OpenSpace {
   virtual ~OpenSpace() = default;
   virtual const SplitSpace& splits() const = 0;
   virtual SplitOutcome simulate(const std::vector<int>& begins) = 0;
+  /// Frees what it can make again: it is not the turn of this space for a while.
+  virtual void rest() {}
   /// Splits to begin with where there are too many to find a good one by bounds: number 0, 1, …,
   /// until one fits; empty: no more.
   virtual std::vector<int> proposal(int) const { return {}; }
@@ -78,12 +80,14 @@ struct SplitSearch {
   int64_t nodes = 10'000'000;
   int threads = 1;
   std::function<void(const SearchState&)> progress;  // now and then; may be empty
+  std::function<bool()> stop;                        // as often: whether to stop; may be empty
 };
 
 struct SearchResult {
   std::optional<FoundSplit> best;  // absent where nothing fits, or nothing was found that does
   bool complete = true;            // every split was simulated or cannot be better
   double open_bound_s = 0;         // where not: none of those left is faster
+  bool stopped = false;            // by SplitSearch::stop
   struct Space {
     bool opened = false;
     double bound_s = 0;  // of all its splits

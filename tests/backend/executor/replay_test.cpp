@@ -79,7 +79,7 @@ class Replay : public ::testing::Test {
 
 TEST_F(Replay, OfRecomputedSegments) {
   PENSTOCK_MODEL(model, "unet-f64");
-  for (const Recompute recompute : {Recompute{true, 0}, Recompute{false, 2}}) {
+  for (const Recompute& recompute : {Recompute{true, 0}, Recompute{false, 2}}) {
     Plan of = plan(model, {"", "middle"}, "1f1b", Loss::mse);
     for (StagePlan& stage : of.stages) stage.recompute = recompute;
     expect_replays_as_it_runs(of);

@@ -1,0 +1,27 @@
+#include "cli/interruption.hpp"
+
+#include <csignal>
+
+namespace penstock::cli {
+
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+void note(int) { interrupted = 1; }
+
+}  // namespace
+
+Interruption::Interruption() {
+  interrupted = 0;
+  struct sigaction action {};
+  action.sa_handler = note;
+  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+}
+
+Interruption::~Interruption() { std::signal(SIGINT, SIG_DFL); }
+
+bool Interruption::asked() { return interrupted != 0; }
+
+}  // namespace penstock::cli
