@@ -87,10 +87,12 @@ double StageOption::least_s(int i) const {
 }
 
 double StageOption::time_s(int i, int samples_in_flight, double bound_s) const {
+  if (samples_in_flight >= too_many_) return infinite;
   const auto [found, is_new] =
       known_s_.try_emplace(static_cast<int64_t>(i) << 32 | samples_in_flight);
   TimeRange& known = found->second;
   if (is_new) known = time_range(at(i, samples_in_flight), stages_->graph().device_bytes);
+  if (known.least_s == infinite) too_many_ = samples_in_flight;  // with any d
   if (known.least_s <= bound_s && bound_s < known.most_s)
     known.least_s = known.most_s = choice(i, samples_in_flight).time_s;
   return known.most_s;

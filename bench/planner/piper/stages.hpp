@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <unordered_map>
 #include <vector>
 
@@ -68,6 +69,7 @@ class StageOption {
   std::vector<int> nodes_;
   int tensor_parallel_;
   StageVariant least_{.shared_s = infinite};  // sums over the nodes of the least of each
+  mutable int too_many_ = std::numeric_limits<int>::max();  // samples in flight do not fit
   mutable std::unordered_map<int64_t, TimeRange> known_s_;  // by i and y
 };
 
