@@ -64,6 +64,7 @@ const std::vector<Study>& studies() {
                                          {"zbv", 8, 2, 512},
                                          {"dualpipev", 8, 2, 512},
                                          {"1f1b", 8, 1, 512, Study::Links::posted},
+                                         {"1f1b", 1024, 1, 1024, Study::Links::posted},
                                          {"1f1b", 8, 1, 512, Study::Links::shared},
                                          {"1f1b", 64, 1, 512, Study::Links::shared}};
   return all;

@@ -1,9 +1,12 @@
 #include "bench/planner/cheapest.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
+#include <utility>
 
 #include "bench/planner/infinite.hpp"
+#include "bench/planner/relaxed.hpp"
 
 namespace penstock::bench {
 
@@ -15,36 +18,40 @@ struct Partial {
   int before = -1, variant = -1;  // of the items but the last, in their list; of the last
 };
 
-/// The variant with the least of `what`, then of the other, then the first.
-int least(const std::vector<Variant>& variants, double Variant::*what, double Variant::*then) {
-  const auto found = std::ranges::min_element(variants, [&](const Variant& a, const Variant& b) {
-    return std::tuple(a.*what, a.*then) < std::tuple(b.*what, b.*then);
-  });
-  return static_cast<int>(found - variants.begin());
-}
-
-Choice choose(const std::vector<std::vector<Variant>>& items, double Variant::*what,
-              double Variant::*then, double& bytes) {
-  Choice choice;
-  bytes = 0;
+/// Of each item the variant with the least of `what`, then of the other, then the first.
+std::vector<int> least(const std::vector<std::vector<Variant>>& items, double Variant::*what,
+                       double Variant::*then) {
+  std::vector<int> choice;
   for (const std::vector<Variant>& variants : items) {
-    choice.variants.push_back(least(variants, what, then));
-    choice.time_s += variants[choice.variants.back()].time_s;
-    bytes += variants[choice.variants.back()].bytes;
+    const auto found = std::ranges::min_element(variants, [&](const Variant& a, const Variant& b) {
+      return std::tuple(a.*what, a.*then) < std::tuple(b.*what, b.*then);
+    });
+    choice.push_back(static_cast<int>(found - variants.begin()));
   }
   return choice;
 }
 
-/// All ways to go on with one more item, of which no other is both smaller and faster, and which
-/// leave at least `rest_bytes` for the items behind.
+/// Where there is nothing to choose: the fastest variants fit, or not even the smallest do.
+std::optional<Choice> obvious(const std::vector<std::vector<Variant>>& items,
+                              const std::vector<int>& fastest, double capacity_bytes) {
+  const Variant fast = total(items, fastest);
+  if (fast.bytes <= capacity_bytes) return Choice{fast.time_s, fastest};
+  const Variant small = total(items, least(items, &Variant::bytes, &Variant::time_s));
+  if (small.bytes > capacity_bytes) return Choice{infinite, {}};
+  return std::nullopt;
+}
+
+/// All ways to go on with one more item, without those that cannot be part of the best and those
+/// to which another is both smaller and faster.
 std::vector<Partial> extended(const std::vector<Partial>& front,
-                              const std::vector<Variant>& variants, double max_bytes) {
+                              const std::vector<Variant>& variants, const Relaxed& relaxed,
+                              size_t items) {
   std::vector<Partial> all;
   for (int before = 0; before < static_cast<int>(front.size()); ++before)
     for (int variant = 0; variant < static_cast<int>(variants.size()); ++variant) {
-      const double bytes = front[before].bytes + variants[variant].bytes;
-      if (bytes <= max_bytes)
-        all.push_back({bytes, front[before].time_s + variants[variant].time_s, before, variant});
+      const Partial part{front[before].bytes + variants[variant].bytes,
+                         front[before].time_s + variants[variant].time_s, before, variant};
+      if (relaxed.may_be_part({part.time_s, part.bytes}, items)) all.push_back(part);
     }
   std::ranges::sort(all, [](const Partial& a, const Partial& b) {
     return std::tie(a.bytes, a.time_s, a.before, a.variant) <
@@ -58,19 +65,21 @@ std::vector<Partial> extended(const std::vector<Partial>& front,
 
 }  // namespace
 
-Choice cheapest(const std::vector<std::vector<Variant>>& items, double capacity_bytes) {
-  double bytes = 0;
-  Choice fastest = choose(items, &Variant::time_s, &Variant::bytes, bytes);
-  if (bytes <= capacity_bytes) return fastest;
-  choose(items, &Variant::bytes, &Variant::time_s, bytes);
-  if (bytes > capacity_bytes) return {infinite, {}};
+TimeRange time_range(const std::vector<std::vector<Variant>>& items, double capacity_bytes) {
+  const std::vector<int> fastest = least(items, &Variant::time_s, &Variant::bytes);
+  if (const auto choice = obvious(items, fastest, capacity_bytes))
+    return {choice->time_s, choice->time_s};
+  const Relaxed relaxed(items, capacity_bytes, fastest);
+  return {relaxed.least_s(), relaxed.choice().time_s};
+}
 
-  double rest_bytes = bytes;  // the least that the items not yet chosen need
+Choice cheapest(const std::vector<std::vector<Variant>>& items, double capacity_bytes) {
+  const std::vector<int> fastest = least(items, &Variant::time_s, &Variant::bytes);
+  if (auto choice = obvious(items, fastest, capacity_bytes)) return *std::move(choice);
+  const Relaxed relaxed(items, capacity_bytes, fastest);
   std::vector<std::vector<Partial>> fronts = {{Partial{}}};
-  for (const std::vector<Variant>& variants : items) {
-    rest_bytes -= variants[least(variants, &Variant::bytes, &Variant::time_s)].bytes;
-    fronts.push_back(extended(fronts.back(), variants, capacity_bytes - rest_bytes));
-  }
+  for (size_t i = 0; i < items.size(); ++i)
+    fronts.push_back(extended(fronts.back(), items[i], relaxed, i + 1));
   Choice choice{fronts.back().back().time_s, std::vector<int>(items.size())};
   const Partial* last = &fronts.back().back();
   for (size_t i = items.size(); i-- > 0;) {

@@ -14,8 +14,18 @@ struct Choice {
   std::vector<int> variants;  // by item
 };
 
-/// Exact: a multiple-choice knapsack, solved by keeping, item by item, the choices of which no
-/// other is both smaller and faster. `items[i]` must not be empty.
+/// The time of the best choice lies between these; infinite where none fits.
+struct TimeRange {
+  double least_s = 0;
+  double most_s = 0;  // of a choice that fits
+};
+
+/// Far less work than `cheapest`. `items[i]` must not be empty.
+TimeRange time_range(const std::vector<std::vector<Variant>>& items, double capacity_bytes);
+
+/// Exact: a multiple-choice knapsack, solved by keeping, item by item, the choices that the
+/// relaxation (relaxed.hpp) does not rule out and of which no other is both smaller and faster.
+/// `items[i]` must not be empty.
 Choice cheapest(const std::vector<std::vector<Variant>>& items, double capacity_bytes);
 
 }  // namespace penstock::bench

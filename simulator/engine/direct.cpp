@@ -4,18 +4,18 @@
 #include <map>
 #include <utility>
 
+#include "simulator/engine/channel_times.hpp"
+
 namespace penstock {
 
 namespace {
-
-constexpr double not_sent = -1;  // all times are >= 0
 
 /// A value that a stage hands on, or a gradient that it hands back.
 struct Lane {
   int32_t receiver = 0;  // rank
   int32_t channel = -1;  // -1: within a rank
   double transfer_s = 0;
-  size_t first = 0;  // its microbatch 0 in `arrival_s`
+  size_t first = 0;  // its microbatch 0 in `end_s`
 };
 
 /// By stage, one way: what it needs and what it gives, as indices of lanes.
@@ -23,6 +23,7 @@ struct Ends {
   std::vector<int32_t> needs, gives;
 };
 
+template <class Channel>
 class Direct {
  public:
   Direct(const Program& program, const FlowTable& flows, const Costs& costs, const Link& link)
@@ -33,8 +34,8 @@ class Direct {
     for (int flow = flows.size() - 1; flow >= 0; --flow) {
       if (flows[flow].gradient) add_lane(flows[flow], true);
     }
-    arrival_s_.assign(lanes_.size() * microbatches(), not_sent);
-    free_s_.assign(channels_.size(), 0);
+    end_s_.assign(lanes_.size() * microbatches(), not_sent);
+    open_channels();
     waits_at_.assign(program.ranks.size(), nobody);
   }
 
@@ -63,15 +64,24 @@ class Direct {
     Lane lane{.receiver = program_.rank_of_stage[static_cast<size_t>(to)],
               .first = lanes_.size() * microbatches()};
     if (lane.receiver != sender) {
-      const auto next = static_cast<int32_t>(channels_.size());
+      const auto next = static_cast<int32_t>(channel_ids_.size());
       lane.channel =
-          channels_.try_emplace(std::tuple(sender, lane.receiver, backward), next).first->second;
+          channel_ids_.try_emplace(std::tuple(sender, lane.receiver, backward), next).first->second;
       const Kind kind = backward ? Kind::send_backward : Kind::send_forward;
       lane.transfer_s = link_.transfer_s(costs_.message_bytes({from, kind, 0, to}));
     }
     lanes_.push_back(lane);
     ends_[backward][static_cast<size_t>(from)].gives.push_back(id);
     ends_[backward][static_cast<size_t>(to)].needs.push_back(id);
+  }
+
+  void open_channels() {
+    std::vector<int64_t> messages(channel_ids_.size());
+    for (const Lane& lane : lanes_) {
+      if (lane.channel >= 0) messages[static_cast<size_t>(lane.channel)] += program_.microbatches;
+    }
+    for (const int64_t count : messages)
+      channels_.emplace_back(std::min<int64_t>(link_.receive_depth, count));
   }
 
   void advance(int rank) {
@@ -109,13 +119,18 @@ class Direct {
     for (const int32_t id : ends(action).needs) {
       const Lane& lane = lanes_[static_cast<size_t>(id)];
       const size_t cell = lane.first + static_cast<size_t>(action.microbatch);
-      if (arrival_s_[cell] == not_sent) {
-        waits_at_[static_cast<size_t>(rank)] = cell;
-        return false;
+      double& end_s = end_s_[cell];
+      if (lane.channel < 0) {
+        if (end_s != not_sent) continue;
+      } else {
+        Channel& channel = channels_[static_cast<size_t>(lane.channel)];
+        if (channel.await(end_s, state.now_s)) {
+          state.now_s = channel.take(end_s, state.now_s, link_.propagation_s);
+          continue;
+        }
       }
-      if (lane.channel >= 0) {
-        state.now_s = std::max(state.now_s, arrival_s_[cell] + link_.propagation_s);
-      }
+      waits_at_[static_cast<size_t>(rank)] = cell;
+      return false;
     }
     return true;
   }
@@ -126,11 +141,10 @@ class Direct {
       const Lane& lane = lanes_[static_cast<size_t>(id)];
       const size_t cell = lane.first + static_cast<size_t>(action.microbatch);
       if (lane.channel < 0) {
-        arrival_s_[cell] = now_s;
+        end_s_[cell] = now_s;
         continue;
       }
-      double& free_s = free_s_[static_cast<size_t>(lane.channel)];
-      arrival_s_[cell] = free_s = std::max(now_s, free_s) + lane.transfer_s;
+      channels_[static_cast<size_t>(lane.channel)].send(now_s, lane.transfer_s, end_s_[cell]);
       ++result_.messages;
       wake(lane.receiver, cell);
     }
@@ -148,25 +162,44 @@ class Direct {
   const Link& link_;
   DirectResult result_;
   std::vector<Lane> lanes_;
-  std::vector<Ends> ends_[2];      // forward, backward; by stage
-  std::vector<double> arrival_s_;  // by lane and microbatch
-  std::vector<double> free_s_;     // by channel
-  std::vector<size_t> waits_at_;   // by rank: the cell that it waits for
+  std::vector<Ends> ends_[2];  // forward, backward; by stage
+  std::vector<double> end_s_;  // by lane and microbatch: when it has moved or was handed on
+  std::vector<Channel> channels_;
+  std::vector<size_t> waits_at_;  // by rank: the cell that it waits for
   std::vector<int> ready_;
-  std::map<std::tuple<int, int, bool>, int32_t> channels_;
+  std::map<std::tuple<int, int, bool>, int32_t> channel_ids_;
 };
+
+/// Does no stage wait for two messages, one after the other?
+bool awaits_one(const FlowTable& flows, int stages) {
+  const auto transfers = [&](const std::vector<int>& some, bool backward) {
+    return std::ranges::count_if(
+        some, [&](int flow) { return !flows.local(flow) && (!backward || flows[flow].gradient); });
+  };
+  for (int stage = 0; stage < stages; ++stage) {
+    if (transfers(flows.into(stage), false) > 1 || transfers(flows.out_of(stage), true) > 1)
+      return false;
+  }
+  return true;
+}
 
 }  // namespace
 
-bool runs_directly(const Program& compute, const Network& network) {
+bool runs_directly(const Program& compute, const FlowTable& flows, const Network& network) {
   const Link& link = network.link();
-  return network.uniform() && link.mode == SendMode::eager && link.sender_s_per_byte == 0 &&
-         link.receiver_s_per_byte == 0 && !is_lowered(compute);
+  if (!network.uniform() || link.sender_s_per_byte > 0 || link.receiver_s_per_byte > 0 ||
+      is_lowered(compute))
+    return false;
+  if (link.mode == SendMode::posted)
+    return link.receive_depth > 0 && awaits_one(flows, compute.stage_count());
+  return link.mode == SendMode::eager;
 }
 
 std::optional<DirectResult> run_direct(const Program& compute, const FlowTable& flows,
                                        const Costs& costs, const Network& network) {
-  return Direct(compute, flows, costs, network.link()).run();
+  const Link& link = network.link();
+  return link.mode == SendMode::eager ? Direct<EagerChannel>(compute, flows, costs, link).run()
+                                      : Direct<PostedChannel>(compute, flows, costs, link).run();
 }
 
 }  // namespace penstock

@@ -85,11 +85,12 @@ Simulation simulate(const Program& lowered, const Costs& costs, const Network& n
 Simulation simulate_compute(const Program& compute, const std::vector<Flow>& flows,
                             const Costs& costs, const Network& network,
                             const SimulationOptions& options) {
+  const FlowTable table(flows, compute.rank_of_stage);
   if (options.timeline || options.memory || !costs.cores.empty() ||
-      !runs_directly(compute, network)) {
+      !runs_directly(compute, table, network)) {
     return simulate(lower(compute, flows), costs, network, options);
   }
-  const auto result = run_direct(compute, FlowTable(flows, compute.rank_of_stage), costs, network);
+  const auto result = run_direct(compute, table, costs, network);
   if (!result) {
     lower(compute, flows);  // says where it deadlocks
     throw std::logic_error("a program that can be lowered did not finish");

@@ -43,8 +43,8 @@ Simulation simulate(const Program& lowered, const Costs& costs, const Network& n
                     const SimulationOptions& options = {});
 
 /// The same for a program of compute actions alone that check_compute accepts, lowered along
-/// `flows`; without timeline and memory samples, and where sends wait for nothing, it is run as it
-/// is (direct.hpp).
+/// `flows`; without timeline and memory samples, and where sends make nobody wait, it is run as it
+/// is (direct.hpp), and its memory is without messages between ranks.
 Simulation simulate_compute(const Program& compute, const std::vector<Flow>& flows,
                             const Costs& costs, const Network& network,
                             const SimulationOptions& options = {});

@@ -56,12 +56,13 @@ PiperPlan solve_piper(const PiperGraph& graph, size_t downset_limit) {
 }
 
 double piper_sample_s(const PiperGraph& graph, const std::vector<PiperStage>& stages) {
+  const PiperStages known(graph);
   int samples = 0;
   for (const PiperStage& stage : stages) samples += stage.data_parallel;
   double longest_s = 0;
   for (const PiperStage& stage : stages) {
-    const auto variants = at(stage_variants(graph, stage.nodes, stage.tensor_parallel),
-                             stage.data_parallel, samples_in_flight(samples, stage.data_parallel));
+    const auto variants = known.variants(stage.nodes, stage.tensor_parallel, stage.data_parallel,
+                                         samples_in_flight(samples, stage.data_parallel));
     double time_s = 0, bytes = 0;
     for (size_t i = 0; i < variants.size(); ++i) {
       time_s += variants[i][stage.variants[i]].time_s;

@@ -9,7 +9,10 @@ namespace penstock::bench {
 int samples_in_flight(int samples, int d) { return (samples + d - 1) / d; }
 
 PiperSearch::PiperSearch(const PiperGraph& graph, Downsets& downsets)
-    : graph_(graph), max_samples_(std::min(graph.batch, graph.devices)), behind_(downsets.count()) {
+    : stages_(graph),
+      devices_(graph.devices),
+      max_samples_(std::min(graph.batch, graph.devices)),
+      behind_(downsets.count()) {
   for (int d = 1; d <= max_samples_; ++d)
     if (graph.batch % d == 0) degrees_.push_back(d);
   std::set<int> tensor_parallel;
@@ -52,7 +55,7 @@ void PiperSearch::list(Downsets& downsets, int from, const std::set<int>& tensor
         std::vector<int> sorted = nodes;
         std::ranges::sort(sorted);
         for (const int t : tensor_parallel) {
-          StageOption option(graph_, sorted, t, degrees_);
+          StageOption option(stages_, sorted, t, degrees_);
           if (option.possible()) candidates_.back().push_back({step.downset, std::move(option)});
         }
         return true;
@@ -74,9 +77,9 @@ void PiperSearch::extend(int from, int candidate, double bound_s) {
       const int samples = plan.samples + degrees_[i];
       const int64_t devices =
           plan.devices + static_cast<int64_t>(degrees_[i]) * option.tensor_parallel();
-      if (samples > max_samples_ || devices > graph_.devices) break;
-      if (option.unlimited_s(i) > bound_s) continue;
-      const double time_s = option.time_s(i, samples_in_flight(samples, degrees_[i]));
+      if (samples > max_samples_ || devices > devices_) break;
+      if (option.least_s(i) > bound_s) continue;
+      const double time_s = option.time_s(i, samples_in_flight(samples, degrees_[i]), bound_s);
       if (time_s > bound_s) continue;
       keep(behind_[from], {samples, static_cast<int>(devices), std::max(plan.longest_s, time_s),
                            candidate, i, rest});

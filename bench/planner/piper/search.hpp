@@ -16,7 +16,7 @@ int samples_in_flight(int samples, int d);
 
 class PiperSearch {
  public:
-  /// All outlive it.
+  /// The graph outlives it.
   PiperSearch(const PiperGraph& graph, Downsets& downsets);
 
   /// The longest stage's time in a plan with all of them within the bound; infinite if none is.
@@ -41,8 +41,8 @@ class PiperSearch {
   const Behind& fastest() const;
   static void keep(std::vector<Behind>& plans, const Behind& plan);
 
-  const PiperGraph& graph_;
-  int max_samples_;
+  PiperStages stages_;
+  int devices_, max_samples_;
   std::vector<int> degrees_;                        // that d can have
   std::vector<std::vector<Candidate>> candidates_;  // by the downset before the stage
   std::vector<std::vector<Behind>> behind_;         // by downset

@@ -1,80 +1,109 @@
 #include "bench/planner/piper/stages.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace penstock::bench {
 
-namespace {
+double StageVariant::time_s(int data_parallel) const {
+  const double d = data_parallel;
+  return shared_s / d + synchronize_s * (d - 1) / d;
+}
+
+PiperStages::PiperStages(const PiperGraph& graph) : graph_(graph), edges_(graph.nodes.size()) {
+  for (int edge = 0; edge < static_cast<int>(graph.dag.edges.size()); ++edge) {
+    const auto [from, to] = graph.dag.edges[edge];
+    edges_[from].push_back(edge);
+    edges_[to].push_back(edge);
+  }
+}
+
+std::vector<std::vector<StageVariant>> PiperStages::variants(const std::vector<int>& nodes,
+                                                             int tensor_parallel) const {
+  std::vector<bool> inside(graph_.nodes.size());
+  for (const int node : nodes) inside[node] = true;
+  std::vector<std::vector<StageVariant>> result;
+  result.reserve(nodes.size());
+  for (const int node : nodes) {
+    const auto found = graph_.nodes[node].variants.find(tensor_parallel);
+    if (found == graph_.nodes[node].variants.end()) return {};
+    std::vector<StageVariant>& variants = result.emplace_back();
+    variants.reserve(found->second.size());
+    for (const PiperVariant& variant : found->second)
+      variants.push_back({variant.time_s + moved_bytes(node, variant, inside) / graph_.bytes_per_s,
+                          4 * variant.parameter_bytes / graph_.batch / graph_.bytes_per_s,
+                          variant.bytes_per_sample, variant.bytes});
+  }
+  return result;
+}
+
+std::vector<std::vector<Variant>> PiperStages::variants(const std::vector<int>& nodes,
+                                                        int tensor_parallel, int data_parallel,
+                                                        int samples_in_flight) const {
+  std::vector<std::vector<Variant>> result;
+  result.reserve(nodes.size());
+  for (const auto& node : variants(nodes, tensor_parallel)) {
+    std::vector<Variant>& variants = result.emplace_back();
+    variants.reserve(node.size());
+    for (const StageVariant& one : node)
+      variants.push_back(
+          {one.time_s(data_parallel), one.bytes_per_sample * samples_in_flight + one.bytes});
+  }
+  return result;
+}
 
 /// Bytes that the node's edges into and out of the stage carry for a sample, there and back.
-double edge_bytes(const PiperGraph& graph, int node, const PiperVariant& variant,
-                  const std::vector<bool>& inside) {
+double PiperStages::moved_bytes(int node, const PiperVariant& variant,
+                                const std::vector<bool>& inside) const {
   double bytes = 0;
-  for (size_t i = 0; i < graph.dag.edges.size(); ++i) {
-    const auto [from, to] = graph.dag.edges[i];
+  for (const int edge : edges_[node]) {
+    const auto [from, to] = graph_.dag.edges[edge];
     if (to == node && !inside[from])
-      bytes += 2 * (graph.edge_bytes[i] + variant.sync_in_bytes.at(from));
+      bytes += 2 * (graph_.edge_bytes[edge] + variant.sync_in_bytes.at(from));
     if (from == node && !inside[to])
-      bytes += 2 * (graph.edge_bytes[i] + variant.sync_out_bytes.at(to));
+      bytes += 2 * (graph_.edge_bytes[edge] + variant.sync_out_bytes.at(to));
   }
   return bytes;
 }
 
-}  // namespace
-
-std::vector<std::vector<StageVariant>> stage_variants(const PiperGraph& graph,
-                                                      const std::vector<int>& nodes,
-                                                      int tensor_parallel) {
-  std::vector<bool> inside(graph.nodes.size());
-  for (const int node : nodes) inside[node] = true;
-  std::vector<std::vector<StageVariant>> result;
-  for (const int node : nodes) {
-    const auto found = graph.nodes[node].variants.find(tensor_parallel);
-    if (found == graph.nodes[node].variants.end()) return {};
-    std::vector<StageVariant>& variants = result.emplace_back();
-    for (const PiperVariant& variant : found->second)
-      variants.push_back(
-          {variant.time_s + edge_bytes(graph, node, variant, inside) / graph.bytes_per_s,
-           4 * variant.parameter_bytes / graph.batch / graph.bytes_per_s, variant.bytes_per_sample,
-           variant.bytes});
-  }
-  return result;
-}
-
-std::vector<std::vector<Variant>> at(const std::vector<std::vector<StageVariant>>& variants,
-                                     int data_parallel, int samples_in_flight) {
-  const double d = data_parallel;
-  std::vector<std::vector<Variant>> result(variants.size());
-  for (size_t i = 0; i < variants.size(); ++i)
-    for (const StageVariant& one : variants[i])
-      result[i].push_back({one.shared_s / d + one.synchronize_s * (d - 1) / d,
-                           one.bytes_per_sample * samples_in_flight + one.bytes});
-  return result;
-}
-
-StageOption::StageOption(const PiperGraph& graph, std::vector<int> nodes, int tensor_parallel,
+StageOption::StageOption(const PiperStages& stages, std::vector<int> nodes, int tensor_parallel,
                          const std::vector<int>& data_parallel)
-    : capacity_bytes_(graph.device_bytes),
+    : stages_(&stages),
+      data_parallel_(&data_parallel),
       nodes_(std::move(nodes)),
-      tensor_parallel_(tensor_parallel),
-      data_parallel_(data_parallel),
-      variants_(stage_variants(graph, nodes_, tensor_parallel)) {
-  for (const int d : data_parallel) {
-    unlimited_s_.push_back(0);
-    for (const auto& node : at(variants_, d, 1))
-      unlimited_s_.back() += std::ranges::min(node, {}, &Variant::time_s).time_s;
+      tensor_parallel_(tensor_parallel) {
+  const auto variants = stages.variants(nodes_, tensor_parallel);
+  if (variants.empty()) return;
+  least_ = {};
+  for (const auto& node : variants) {
+    least_.shared_s += std::ranges::min(node, {}, &StageVariant::shared_s).shared_s;
+    least_.synchronize_s += std::ranges::min(node, {}, &StageVariant::synchronize_s).synchronize_s;
   }
 }
 
-double StageOption::time_s(int i, int samples_in_flight) const {
-  const int64_t key = static_cast<int64_t>(i) << 32 | samples_in_flight;
-  const auto found = known_s_.find(key);
-  if (found != known_s_.end()) return found->second;
-  return known_s_[key] = choice(i, samples_in_flight).time_s;
+double StageOption::least_s(int i) const {
+  constexpr double rounding = 1e-9;
+  return (1 - rounding) * least_.time_s((*data_parallel_)[i]);
+}
+
+double StageOption::time_s(int i, int samples_in_flight, double bound_s) const {
+  if (samples_in_flight >= too_many_) return infinite;
+  const auto [found, is_new] =
+      known_s_.try_emplace(static_cast<int64_t>(i) << 32 | samples_in_flight);
+  TimeRange& known = found->second;
+  if (is_new) known = time_range(at(i, samples_in_flight), stages_->graph().device_bytes);
+  if (known.least_s == infinite) too_many_ = samples_in_flight;  // with any d
+  if (known.least_s <= bound_s && bound_s < known.most_s)
+    known.least_s = known.most_s = choice(i, samples_in_flight).time_s;
+  return known.most_s;
 }
 
 Choice StageOption::choice(int i, int samples_in_flight) const {
-  return cheapest(at(variants_, data_parallel_[i], samples_in_flight), capacity_bytes_);
+  return cheapest(at(i, samples_in_flight), stages_->graph().device_bytes);
+}
+
+std::vector<std::vector<Variant>> StageOption::at(int i, int samples_in_flight) const {
+  return stages_->variants(nodes_, tensor_parallel_, (*data_parallel_)[i], samples_in_flight);
 }
 
 }  // namespace penstock::bench

@@ -160,6 +160,10 @@ TEST(Cheapest, FitsAndIsTheFastestOfAllChoices) {
     });
     const Choice found = cheapest(items, capacity);
     EXPECT_EQ(found.time_s, expected_s);  // multiples of 1/4: exact
+    const TimeRange range = time_range(items, capacity);
+    EXPECT_LE(range.least_s, expected_s);
+    EXPECT_GE(range.most_s, expected_s);
+    EXPECT_EQ(range.most_s == none, expected_s == none);
     double fastest_s = 0;
     for (const auto& variants : items)
       fastest_s += std::ranges::min(variants, {}, &Variant::time_s).time_s;
