@@ -111,8 +111,11 @@ int plan(const PlanOptions& options) {
   fmt::print("{}", plan_report(planned, model, style));
   if (const std::string note = cores_note(planned, profile, on); !note.empty())
     fmt::print("{}", labelled("cores", note, style.columns));
+  SearchProgress progress;
+  fmt::print("{}",
+             relaxations(planned, relaxed(planned, profile, model, on, request, std::ref(progress)),
+                         style.columns));
   if (options.explain && !planned.stopped) {
-    SearchProgress progress;
     const std::vector<WhatIf> what =
         what_if(planned, profile, model, on, request, std::ref(progress));
     fmt::print("{}", plan_explanation(planned, what, style.columns));

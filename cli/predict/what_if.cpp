@@ -10,21 +10,36 @@ namespace {
 
 constexpr int64_t more_bytes = 1'000'000'000;
 
-Profile with_faster_links(Profile profile) {
-  for (LinkCost& link : profile.links) link.bandwidth *= 2;
-  return profile;
+/// Each relaxation has so much of the effort of the search for the plan.
+constexpr int64_t relaxed_part = 2;
+
+/// 0 is no limit, so that it makes links free.
+void scale_bandwidth(double times, Profile& profile) {
+  for (LinkCost& link : profile.links) link.bandwidth *= times;
 }
 
-Cluster with_faster_links(Cluster cluster) {
-  cluster.link.bandwidth *= 2;
-  cluster.between.switch_bandwidth *= 2;
+void scale_bandwidth(double times, Cluster& cluster) {
+  cluster.link.bandwidth *= times;
+  cluster.between.switch_bandwidth *= times;
   for (NodeKind& node : cluster.nodes) {
     for (double NodeKind::*bandwidth :
          {&NodeKind::bandwidth, &NodeKind::bus_bandwidth, &NodeKind::card_bandwidth}) {
-      node.*bandwidth *= 2;
+      node.*bandwidth *= times;
     }
   }
-  return cluster;
+}
+
+void free_latency(Profile& profile) {
+  for (LinkCost& link : profile.links) {
+    link.latency_s = link.sender_s_per_byte = link.receiver_s_per_byte = 0;
+    link.samples.clear();
+  }
+}
+
+void free_latency(Cluster& cluster) {
+  cluster.between.latency_s = cluster.between.propagation_s = 0;
+  cluster.link = {.mode = cluster.link.mode, .receive_depth = cluster.link.receive_depth};
+  for (NodeKind& node : cluster.nodes) node.latency_s = 0;
 }
 
 WhatIf result(std::string change, const Planned& planned) {
@@ -49,12 +64,45 @@ std::vector<WhatIf> what_if(const Planned& planned, const Profile& profile, cons
     results.push_back(
         result("1 GB more memory per rank", make_plan(profile, model, cluster, larger, progress)));
   }
-  std::optional<Cluster> faster;
-  if (cluster) faster = with_faster_links(*cluster);
+  Profile faster = profile;
+  std::optional<Cluster> faster_cluster;
+  if (cluster) scale_bandwidth(2, faster_cluster.emplace(*cluster));
+  scale_bandwidth(2, faster);
+  results.push_back(result(
+      "links of twice the bandwidth",
+      make_plan(faster, model, faster_cluster ? &*faster_cluster : nullptr, quiet, progress)));
+  return results;
+}
+
+std::vector<WhatIf> relaxed(const Planned& planned, const Profile& profile, const Graph& model,
+                            const Cluster* cluster, const PlanRequest& request,
+                            const Progress& progress) {
+  std::vector<WhatIf> results;
+  if (planned.complete || planned.stopped) return results;
+  const double near_s = (1 + large_gap) * planned.lower_bound_s;
+  if (planned.plan.prediction->step_s <= near_s) return results;
+  PlanRequest without = request;
+  without.alternatives = 0;
+  without.tolerance = 0;
+  without.effort /= relaxed_part;
+  without.memory_bytes = INT64_MAX;
+  if (planned.memory.any()) {
+    results.push_back(
+        result("without the memory limit", make_plan(profile, model, cluster, without, progress)));
+    if (results.back().step_s <= near_s) return results;
+  }
+  if (!cluster && of_layers(profile)) return results;  // its links are free
+  Profile free = profile;
+  std::optional<Cluster> free_cluster;
+  if (cluster) {
+    free_latency(free_cluster.emplace(*cluster));
+    scale_bandwidth(0, *free_cluster);
+  }
+  free_latency(free);
+  scale_bandwidth(0, free);
   results.push_back(
-      result("links of twice the bandwidth",
-             make_plan(with_faster_links(profile), model, faster ? &*faster : nullptr, quiet,
-                       progress)));
+      result(results.empty() ? "with free links" : "with free links as well",
+             make_plan(free, model, free_cluster ? &*free_cluster : nullptr, without, progress)));
   return results;
 }
 

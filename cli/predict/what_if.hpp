@@ -1,4 +1,4 @@
-// The step of a plan with more memory or faster links.
+// The step of a plan with more memory or faster links, or without limits to them.
 #pragma once
 
 #include <string>
@@ -19,5 +19,15 @@ struct WhatIf {
 std::vector<WhatIf> what_if(const Planned& planned, const Profile& profile, const Graph& model,
                             const Cluster* cluster, const PlanRequest& request,
                             const Progress& progress);
+
+/// What keeps a plan from its bound, where an incomplete search ended more than 10 % above it:
+/// plans again without the memory limit, then with free links as well, with part of the effort
+/// each, until one is found that is no further away. What was relaxed by then is the rest of the
+/// gap; where all of it was, that is whole units and microbatches, filling and emptying.
+std::vector<WhatIf> relaxed(const Planned& planned, const Profile& profile, const Graph& model,
+                            const Cluster* cluster, const PlanRequest& request,
+                            const Progress& progress);
+/// A share of the bound.
+inline constexpr double large_gap = 0.1;
 
 }  // namespace penstock::cli

@@ -140,11 +140,11 @@ std::string proof(const Planned& planned) {
         "{}the best of its space{}: every other plan was simulated or cannot be "
         "faster",
         of, on_means ? " on mean times" : "");
-  return fmt::format("no plan can take less than {}, which is {:.2f} % less; the search stopped {}",
-                     format_seconds(planned.lower_bound_s),
-                     100 * (1 - planned.lower_bound_s / planned.plan.prediction->step_s),
-                     planned.stopped ? "when it was asked to"
-                                     : "after its effort (--time gives it more)");
+  return fmt::format(
+      "no plan can take less than {}, which is {:.2f} % less; the search stopped {}",
+      format_seconds(planned.lower_bound_s),
+      100 * (1 - planned.lower_bound_s / planned.plan.prediction->step_s),
+      planned.stopped ? "when it was asked to" : "after its effort (--time gives it more)");
 }
 
 /// What was judged by the step that is to be expected.
@@ -210,6 +210,21 @@ std::string search_conclusion(const Planned& planned, ReportStyle style) {
   if (const std::string passed = left(planned); !passed.empty())
     text += labelled("left", passed, style.columns);
   return text;
+}
+
+std::string relaxations(const Planned& planned, const std::vector<WhatIf>& relaxed, int columns) {
+  if (relaxed.empty()) return "";
+  std::string text;
+  for (const WhatIf& one : relaxed)
+    text += fmt::format("{} {} ({}), {:.1f} % above the bound; ", one.change,
+                        format_seconds(one.step_s), one.plan,
+                        100 * (one.step_s / planned.lower_bound_s - 1));
+  const bool explained = relaxed.back().step_s <= (1 + large_gap) * planned.lower_bound_s;
+  return labelled("relaxed",
+                  text + (explained ? "what was relaxed is the rest of the gap"
+                                    : "the rest are whole units and microbatches, filling and "
+                                      "emptying, or plans that were not found"),
+                  columns);
 }
 
 std::string plan_explanation(const Planned& planned, const std::vector<WhatIf>& what_if,

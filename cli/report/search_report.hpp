@@ -18,6 +18,9 @@ std::string search_table(const Planned& planned, int columns);
 /// How good the plan is, what keeps it from being better, and which plans were left for it.
 std::string search_conclusion(const Planned& planned, ReportStyle style);
 
+/// Which constraints keep the step from its bound, by plans without them; "" where none were made.
+std::string relaxations(const Planned& planned, const std::vector<WhatIf>& relaxed, int columns);
+
 /// The best alternatives and where their time goes, and what would help.
 std::string plan_explanation(const Planned& planned, const std::vector<WhatIf>& what_if,
                              int columns);

@@ -68,9 +68,10 @@ class Searcher {
         round.push_back(space);
     };
     for (size_t i = 0; i < width; ++i) add(open_[i], std::min(width, round_of_bounds));
-    for (const size_t space : climbing()) add(space, width);
+    const std::vector<size_t> climbs = climbing();
+    for (const size_t space : climbs) add(space, width);
     for (const size_t space : promising()) add(space, width);
-    for (size_t i = 0; i < width; ++i) add(open_[i], width);
+    for (size_t i = 0; i < width && climbs.empty(); ++i) add(open_[i], width);
     return round;
   }
 
