@@ -48,8 +48,8 @@ struct PlanRequest {
   /// The share of the fastest plan's step that a simpler plan may take longer.
   double tolerance = 0;
   bool allow_batch_coupling = false;
-  size_t alternatives = 0;      // how many to explain
-  int threads = 1;              // the plan is the same for any number
+  size_t alternatives = 0;                 // how many to explain
+  int threads = 1;                         // the plan is the same for any number
   int64_t effort = 8 * effort_per_second;  // after which a search stops
   /// Asked now and then whether to stop with the best plan so far; may be empty.
   std::function<bool()> stop;
