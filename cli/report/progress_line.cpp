@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "cli/report/terminal.hpp"
+
 namespace penstock::cli {
 
 ProgressLine::ProgressLine() : terminal_(isatty(STDERR_FILENO) != 0) {}
@@ -20,7 +22,9 @@ void ProgressLine::clear() {
 void ProgressLine::show(double share, const std::string& what) {
   if (!terminal_) return;
   const std::chrono::duration<double> elapsed = Clock::now() - start_;
-  fmt::print(stderr, "\r\033[K{}", progress_text(share, elapsed.count(), what));
+  const int columns = terminal_columns(STDERR_FILENO);
+  const std::string text = progress_text(share, elapsed.count(), what);
+  fmt::print(stderr, "\r\033[K{}", columns > 0 ? text.substr(0, static_cast<size_t>(columns) - 1) : text);
   std::fflush(stderr);
   drawn_ = true;
 }

@@ -1,15 +1,14 @@
 #include "cli/report/terminal.hpp"
 
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <cstdlib>
 
 namespace penstock::cli {
 
-int terminal_columns() {
+int terminal_columns(int file) {
   winsize size{};
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+  return ioctl(file, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 bool colours() {

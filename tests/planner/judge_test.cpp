@@ -31,7 +31,7 @@ PlanRequest request(double tolerance = 0) {
           .schedules = {"gpipe", "1f1b", "interleaved-1f1b", "zbv"},
           .data_parallel = 1,
           .tolerance = tolerance,
-          .effort = 1'000'000};
+          .effort = effort_per_second};
 }
 
 /// Stages, and whether backwards are in two parts.
