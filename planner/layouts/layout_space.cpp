@@ -4,10 +4,8 @@
 #include <limits>
 #include <utility>
 
-#include "graph/cuts/segments.hpp"
 #include "pipeline/plan/module_names.hpp"
 #include "pipeline/plan/sharing.hpp"
-#include "planner/layouts/layer_fit.hpp"
 #include "planner/model/refine_cuts.hpp"
 #include "planner/splits/even_split.hpp"
 
@@ -54,7 +52,8 @@ LayoutSpace::LayoutSpace(const LayoutContext& context, const PipelineLayout& lay
       layout_(layout),
       inputs_(inputs_for(context.inputs, layout)),
       limit_(std::move(limit)),
-      evaluator_(inputs_) {
+      evaluator_(inputs_),
+      fit_(inputs_, layout_, placement_, limit_, context.min_memory, evaluator_) {
   const Program compute = layout.compute();
   placement_ = placement(compute);
   placement_.microbatches = static_cast<int>(layout.microbatches);
@@ -77,119 +76,6 @@ std::vector<int> LayoutSpace::proposal(int number) const {
     const int64_t reserved = limit_.reserved_of(placement_.rank_of_stage[s]);
     return table.at(begin, end).recomputed(placement_.held[s]) + reserved / layout_.stages_per_rank;
   });
-}
-
-RecomputeLevels LayoutSpace::levels(const Slicing& slicing) const {
-  return {placement_.rank_of_stage, units_of_stages(slicing, context_.inputs.units)};
-}
-
-/// Makes ranks fit that would not, or hold as little as they can. Counts how often it had to look.
-LayoutSpace::Fitted LayoutSpace::fit(Plan& plan, Slicing& slicing, int& looked) {
-  const RecomputeLevels of = levels(slicing);
-  std::vector<int> noted;
-  Fitted fitted;
-  const auto peaks = [&](const std::vector<int>& levels) {
-    noted = levels;
-    of.note(levels, plan);
-    fitted.costs = evaluator_.costs(plan, slicing);
-    fitted.memory = evaluator_.memory(plan, slicing, fitted.costs);
-    ++looked;
-    std::vector<int64_t> bytes;
-    for (const RankMemory& rank : fitted.memory) bytes.push_back(rank.peak_bytes);
-    return bytes;
-  };
-  const std::vector<int> chosen =
-      context_.min_memory ? lowest_levels(of, peaks) : min_levels(of, limit_, peaks);
-  if (chosen == noted) return fitted;
-  of.note(chosen, plan);
-  ++looked;
-  return {evaluator_.costs(plan, slicing), {}};
-}
-
-std::vector<std::vector<int>> LayoutSpace::intervals(const Slicing& slicing) const {
-  std::vector<std::vector<int>> ranks(static_cast<size_t>(layout_.ranks));
-  for (size_t stage = 0; stage < slicing.stages.size(); ++stage) {
-    std::vector<int>& rank = ranks[static_cast<size_t>(placement_.rank_of_stage[stage])];
-    const std::vector<OperatorId>& layers = slicing.stages[stage].operators;
-    rank.insert(rank.end(), {layers.front(), layers.back()});
-  }
-  return ranks;
-}
-
-/// The same for a table of layers. What its choices free is not quite what a rank then holds less:
-/// recomputing takes memory meanwhile.
-LayoutSpace::Fitted LayoutSpace::fit_layers(Plan& plan, Slicing& slicing, int& looked) {
-  const LayerFit of(*layout_.measured, placement_, slicing);
-  const auto ranks = static_cast<size_t>(layout_.ranks);
-  std::vector<int64_t> most, wanted(ranks, 0);
-  for (size_t rank = 0; rank < ranks; ++rank) most.push_back(of.most(static_cast<int>(rank)));
-  if (context_.min_memory) wanted = most;
-  std::vector<std::optional<RankMemory>> fits(ranks);
-  const std::vector<std::vector<int>> of_ranks = intervals(slicing);
-  fitted_.resize(ranks);
-  for (size_t rank = 0; rank < ranks; ++rank) {
-    const auto known = fitted_[rank].find(of_ranks[rank]);
-    if (known == fitted_[rank].end()) continue;
-    wanted[rank] = known->second.freed_bytes;
-    fits[rank] = known->second.memory;
-  }
-  while (true) {
-    const std::vector<int64_t> freed = of.free(wanted, plan);
-    Fitted fitted{evaluator_.costs(plan, slicing), {}};
-    fitted.memory = evaluator_.memory(plan, slicing, fitted.costs, fits);
-    ++looked;
-    bool more = false;
-    for (size_t rank = 0; rank < ranks; ++rank) {
-      const int64_t excess = fitted.memory[rank].peak_bytes - limit_.of(static_cast<int>(rank));
-      const bool may = excess > 0 && freed[rank] < most[rank];
-      fits[rank] = may ? std::nullopt : std::optional(fitted.memory[rank]);
-      if (may) wanted[rank] = std::min(most[rank], freed[rank] + excess);
-      more |= may;
-    }
-    if (more) continue;
-    for (size_t rank = 0; rank < ranks; ++rank)
-      fitted_[rank].try_emplace(of_ranks[rank], wanted[rank], fitted.memory[rank]);
-    return fitted;
-  }
-}
-
-/// For `adaptive` all ranks recompute alike, as little as lets something fit.
-std::optional<Evaluator::Evaluated> LayoutSpace::adapt(Plan& plan, const Slicing& slicing,
-                                                       const SimulationOptions& options) {
-  if (inputs_.model.layers) return adapt_layers(plan, slicing, options);
-  const RecomputeLevels of = levels(slicing);
-  const auto evaluated = [&](const std::vector<int>& levels) {
-    of.note(levels, plan);
-    Slicing own = slicing;
-    Costs costs = evaluator_.costs(plan, own);
-    return evaluator_.evaluate(plan, std::move(own), std::move(costs), limit_, options);
-  };
-  std::vector<int> all_units, whole;
-  for (int rank = 0; rank < of.ranks(); ++rank) {
-    all_units.push_back(of.all_units(rank));
-    whole.push_back(of.whole(rank));
-  }
-  if (context_.min_memory) return evaluated(whole);
-  for (const std::vector<int>& levels : {std::vector<int>(whole.size(), 0), all_units, whole}) {
-    if (auto found = evaluated(levels)) return found;
-  }
-  return std::nullopt;
-}
-
-/// Nothing, or the most.
-std::optional<Evaluator::Evaluated> LayoutSpace::adapt_layers(Plan& plan, const Slicing& slicing,
-                                                              const SimulationOptions& options) {
-  const LayerFit of(*layout_.measured, placement_, slicing);
-  for (const bool all : {context_.min_memory, true}) {
-    std::vector<int64_t> wanted;
-    for (int rank = 0; rank < layout_.ranks; ++rank) wanted.push_back(all ? of.most(rank) : 0);
-    of.free(wanted, plan);
-    Slicing own = slicing;
-    Costs costs = evaluator_.costs(plan, own);
-    if (auto found = evaluator_.evaluate(plan, std::move(own), std::move(costs), limit_, options))
-      return found;
-  }
-  return std::nullopt;
 }
 
 /// The stage of each operator.
@@ -260,19 +146,18 @@ std::optional<LayoutSpace::Result> LayoutSpace::run_shared(Slicing slicing, bool
   Result result{evaluator_.plan(layout_, placement_.rank_of_stage, context_.memory_bytes), {}};
   if (!layout_.schedule) {
     result.looked = 1;
-    auto evaluated = adapt(result.plan, slicing, options);
+    auto evaluated = fit_.adapt(result.plan, slicing, options);
     if (!evaluated) return std::nullopt;
     result.evaluated = std::move(*evaluated);
     return result;
   }
-  Fitted fitted;
+  RecomputeFit::Fitted fitted;
   if (may_recompute(context_, limit_)) {
-    fitted = inputs_.model.layers ? fit_layers(result.plan, slicing, result.looked)
-                                  : fit(result.plan, slicing, result.looked);
+    fitted = fit_.fit(result.plan, slicing);
   } else {
-    fitted.costs = evaluator_.costs(result.plan, slicing);
-    result.looked = 1;
+    fitted = {evaluator_.costs(result.plan, slicing), {}, 1};
   }
+  result.looked = fitted.looked;
   SimulationOptions wanted = options;
   if (!fitted.memory.empty()) wanted.peaks = &fitted.memory;
   result.evaluated =

@@ -1,15 +1,14 @@
 // The splits of one layout of a model: bounds (layout_splits.hpp) and outcomes from the simulator.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "planner/bounds/placement.hpp"
-#include "planner/bounds/recompute.hpp"
 #include "planner/layouts/evaluate.hpp"
 #include "planner/layouts/layout_splits.hpp"
+#include "planner/layouts/recompute_fit.hpp"
 #include "planner/splits/search.hpp"
 #include "simulator/costs/memory_limit.hpp"
 
@@ -52,24 +51,6 @@ class LayoutSpace : public OpenSpace {
                                    const SimulationOptions& options);
   bool better(const Result& one, const Result& other) const;
   std::vector<int> owners(const std::vector<int>& begins) const;
-  RecomputeLevels levels(const Slicing& slicing) const;
-  /// What lets every rank fit that can.
-  struct Fitted {
-    Costs costs;
-    std::vector<RankMemory> memory;  // where it was found for these costs
-  };
-  Fitted fit(Plan& plan, Slicing& slicing, int& looked);
-  /// What a rank of these stages, each from its first unit to its end, has to free, and then holds.
-  struct FittedRank {
-    int64_t freed_bytes = 0;
-    RankMemory memory;
-  };
-  std::vector<std::vector<int>> intervals(const Slicing& slicing) const;
-  Fitted fit_layers(Plan& plan, Slicing& slicing, int& looked);
-  std::optional<Evaluator::Evaluated> adapt(Plan& plan, const Slicing& slicing,
-                                            const SimulationOptions& options);
-  std::optional<Evaluator::Evaluated> adapt_layers(Plan& plan, const Slicing& slicing,
-                                                   const SimulationOptions& options);
 
   const LayoutContext& context_;
   const PipelineLayout layout_;
@@ -77,11 +58,10 @@ class LayoutSpace : public OpenSpace {
   const MemoryLimit limit_;
   Placement placement_;
   Evaluator evaluator_;
+  RecomputeFit fit_;
   std::unique_ptr<const SplitSpace> splits_;
   std::vector<double> load_;  // of each unit, per microbatch
   bool lowered_ = false;      // a split was simulated
-  /// Of a table of layers, by rank and intervals: neighbours of a split have most ranks in common.
-  std::vector<std::map<std::vector<int>, FittedRank>> fitted_;
 };
 
 }  // namespace penstock

@@ -1,0 +1,125 @@
+#include "planner/layouts/recompute_fit.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "graph/cuts/segments.hpp"
+#include "planner/layouts/layer_fit.hpp"
+
+namespace penstock {
+
+RecomputeLevels RecomputeFit::levels(const Slicing& slicing) const {
+  return {placement_.rank_of_stage, units_of_stages(slicing, inputs_.units)};
+}
+
+/// Makes ranks fit that would not, or hold as little as they can.
+RecomputeFit::Fitted RecomputeFit::fit(Plan& plan, Slicing& slicing) {
+  if (inputs_.model.layers) return fit_layers(plan, slicing);
+  const RecomputeLevels of = levels(slicing);
+  std::vector<int> noted;
+  Fitted fitted;
+  const auto peaks = [&](const std::vector<int>& levels) {
+    noted = levels;
+    of.note(levels, plan);
+    fitted.costs = evaluator_.costs(plan, slicing);
+    fitted.memory = evaluator_.memory(plan, slicing, fitted.costs);
+    ++fitted.looked;
+    std::vector<int64_t> bytes;
+    for (const RankMemory& rank : fitted.memory) bytes.push_back(rank.peak_bytes);
+    return bytes;
+  };
+  const std::vector<int> chosen =
+      min_memory_ ? lowest_levels(of, peaks) : min_levels(of, limit_, peaks);
+  if (chosen == noted) return fitted;
+  of.note(chosen, plan);
+  return {evaluator_.costs(plan, slicing), {}, fitted.looked + 1};
+}
+
+std::vector<std::vector<int>> RecomputeFit::intervals(const Slicing& slicing) const {
+  std::vector<std::vector<int>> ranks(static_cast<size_t>(layout_.ranks));
+  for (size_t stage = 0; stage < slicing.stages.size(); ++stage) {
+    std::vector<int>& rank = ranks[static_cast<size_t>(placement_.rank_of_stage[stage])];
+    const std::vector<OperatorId>& layers = slicing.stages[stage].operators;
+    rank.insert(rank.end(), {layers.front(), layers.back()});
+  }
+  return ranks;
+}
+
+/// The same for a table of layers. What its choices free is not quite what a rank then holds less:
+/// recomputing takes memory meanwhile.
+RecomputeFit::Fitted RecomputeFit::fit_layers(Plan& plan, Slicing& slicing) {
+  const LayerFit of(*layout_.measured, placement_, slicing);
+  const auto ranks = static_cast<size_t>(layout_.ranks);
+  std::vector<int64_t> most, wanted(ranks, 0);
+  for (size_t rank = 0; rank < ranks; ++rank) most.push_back(of.most(static_cast<int>(rank)));
+  if (min_memory_) wanted = most;
+  std::vector<std::optional<RankMemory>> fits(ranks);
+  const std::vector<std::vector<int>> of_ranks = intervals(slicing);
+  fitted_.resize(ranks);
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    const auto known = fitted_[rank].find(of_ranks[rank]);
+    if (known == fitted_[rank].end()) continue;
+    wanted[rank] = known->second.freed_bytes;
+    fits[rank] = known->second.memory;
+  }
+  Fitted fitted;
+  while (true) {
+    const std::vector<int64_t> freed = of.free(wanted, plan);
+    fitted.costs = evaluator_.costs(plan, slicing);
+    fitted.memory = evaluator_.memory(plan, slicing, fitted.costs, fits);
+    ++fitted.looked;
+    bool more = false;
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      const int64_t excess = fitted.memory[rank].peak_bytes - limit_.of(static_cast<int>(rank));
+      const bool may = excess > 0 && freed[rank] < most[rank];
+      fits[rank] = may ? std::nullopt : std::optional(fitted.memory[rank]);
+      if (may) wanted[rank] = std::min(most[rank], freed[rank] + excess);
+      more |= may;
+    }
+    if (more) continue;
+    for (size_t rank = 0; rank < ranks; ++rank)
+      fitted_[rank].try_emplace(of_ranks[rank], wanted[rank], fitted.memory[rank]);
+    return fitted;
+  }
+}
+
+/// For `adaptive` all ranks recompute alike, as little as lets something fit.
+std::optional<Evaluator::Evaluated> RecomputeFit::adapt(Plan& plan, const Slicing& slicing,
+                                                        const SimulationOptions& options) {
+  if (inputs_.model.layers) return adapt_layers(plan, slicing, options);
+  const RecomputeLevels of = levels(slicing);
+  const auto evaluated = [&](const std::vector<int>& levels) {
+    of.note(levels, plan);
+    Slicing own = slicing;
+    Costs costs = evaluator_.costs(plan, own);
+    return evaluator_.evaluate(plan, std::move(own), std::move(costs), limit_, options);
+  };
+  std::vector<int> all_units, whole;
+  for (int rank = 0; rank < of.ranks(); ++rank) {
+    all_units.push_back(of.all_units(rank));
+    whole.push_back(of.whole(rank));
+  }
+  if (min_memory_) return evaluated(whole);
+  for (const std::vector<int>& levels : {std::vector<int>(whole.size(), 0), all_units, whole}) {
+    if (auto found = evaluated(levels)) return found;
+  }
+  return std::nullopt;
+}
+
+/// Nothing, or the most.
+std::optional<Evaluator::Evaluated> RecomputeFit::adapt_layers(Plan& plan, const Slicing& slicing,
+                                                               const SimulationOptions& options) {
+  const LayerFit of(*layout_.measured, placement_, slicing);
+  for (const bool all : {min_memory_, true}) {
+    std::vector<int64_t> wanted;
+    for (int rank = 0; rank < layout_.ranks; ++rank) wanted.push_back(all ? of.most(rank) : 0);
+    of.free(wanted, plan);
+    Slicing own = slicing;
+    Costs costs = evaluator_.costs(plan, own);
+    if (auto found = evaluator_.evaluate(plan, std::move(own), std::move(costs), limit_, options))
+      return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace penstock

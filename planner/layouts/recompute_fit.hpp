@@ -1,0 +1,62 @@
+// What the ranks of a split recompute so that each fits.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "planner/bounds/placement.hpp"
+#include "planner/bounds/recompute.hpp"
+#include "planner/layouts/evaluate.hpp"
+
+namespace penstock {
+
+/// Of one layout, all of which outlives this. `min_memory`: ranks hold as little as they can.
+class RecomputeFit {
+ public:
+  RecomputeFit(const PlanningInputs& inputs, const PipelineLayout& layout,
+               const Placement& placement, const MemoryLimit& limit, bool min_memory,
+               Evaluator& evaluator)
+      : inputs_(inputs),
+        layout_(layout),
+        placement_(placement),
+        limit_(limit),
+        min_memory_(min_memory),
+        evaluator_(evaluator) {}
+
+  struct Fitted {
+    Costs costs;
+    std::vector<RankMemory> memory = {};  // where it was found for these costs
+    int looked = 0;                       // how often costs were added up
+  };
+  /// Makes ranks fit that would not, as far as they can, and notes in the plan what they recompute:
+  /// units in their order (recompute.hpp), layers of a table by their choices (layer_fit.hpp).
+  Fitted fit(Plan& plan, Slicing& slicing);
+  /// For `adaptive`, of which memory is only known when it is made: all ranks recompute alike, as
+  /// little as lets something fit.
+  std::optional<Evaluator::Evaluated> adapt(Plan& plan, const Slicing& slicing,
+                                            const SimulationOptions& options);
+
+ private:
+  /// What a rank of these stages, each from its first unit to its end, has to free, and then holds.
+  struct FittedRank {
+    int64_t freed_bytes = 0;
+    RankMemory memory;
+  };
+  RecomputeLevels levels(const Slicing& slicing) const;
+  std::vector<std::vector<int>> intervals(const Slicing& slicing) const;
+  Fitted fit_layers(Plan& plan, Slicing& slicing);
+  std::optional<Evaluator::Evaluated> adapt_layers(Plan& plan, const Slicing& slicing,
+                                                   const SimulationOptions& options);
+
+  const PlanningInputs& inputs_;
+  const PipelineLayout& layout_;
+  const Placement& placement_;
+  const MemoryLimit& limit_;
+  const bool min_memory_;
+  Evaluator& evaluator_;
+  /// Of a table of layers, by rank and intervals: neighbours of a split have most ranks in common.
+  std::vector<std::map<std::vector<int>, FittedRank>> fitted_;
+};
+
+}  // namespace penstock
