@@ -28,7 +28,7 @@ std::string mark(const Sweep& sweep, const SweepRow& row) {
 }
 
 std::string samples_rate(double samples_per_s) {
-  return samples_per_s < 9999.5 ? fmt::format("{:.4g}", samples_per_s)
+  return samples_per_s < 9999.5 ? fmt::format("{:#.4g}", samples_per_s)
                                 : fmt::format("{:.0f}", samples_per_s);
 }
 
