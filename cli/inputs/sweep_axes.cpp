@@ -77,7 +77,7 @@ Change change_device(const std::string& text, const SweepSource& source) {
 /// As `simulate --set`: of the cluster where there is one, else of the profile.
 Change change_link(const std::string& text, const SweepSource& source) {
   const Overrides set({source.key + "=" + text}, sweep_flag);
-  const Change change = [set](PlanCase& plan) {
+  Change change = [set](PlanCase& plan) {
     if (plan.cluster) return set.apply(*plan.cluster);
     set.require_no_cluster_keys();
     set.apply(plan.profile);

@@ -33,7 +33,7 @@ std::string samples_rate(double samples_per_s) {
 }
 
 std::string memory_cell(const SweptPlan& plan) {
-  const std::string text = format_bytes(plan.peak_memory_bytes);
+  std::string text = format_bytes(plan.peak_memory_bytes);
   if (plan.memory_bytes == 0) return text;
   return fmt::format(
       "{} ({:.0f} %)", text,
