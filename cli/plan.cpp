@@ -25,6 +25,7 @@
 #include "cli/report/progress_line.hpp"
 #include "cli/report/search_report.hpp"
 #include "cli/report/terminal.hpp"
+#include "cli/sweep.hpp"
 #include "estimate/estimate.hpp"
 #include "simulator/costs/replays.hpp"
 #include "simulator/explain/explain.hpp"
@@ -92,6 +93,7 @@ std::string next(const PlanOptions& options, const Profile& profile, const Graph
 }  // namespace
 
 int plan(const PlanOptions& options) {
+  if (!options.sweep.empty()) return sweep_plans(options);
   PlanRequest request = plan_request(options);
   request.stop = Interruption::asked;
   const CudaGraphs graphs = parse_cuda_graphs(options.cuda_graphs, "--cuda-graphs");

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <set>
-#include <stdexcept>
 #include <tuple>
 #include <utility>
 
@@ -141,7 +140,7 @@ class Planner {
     const LayoutSearch search(inputs_, chain_, request_, devices_);
     const SearchResult result = search.run(shown_by(progress_));
     if (!result.best) search.require_some();
-    if (!result.best && result.stopped) throw std::runtime_error("stopped before a plan was found");
+    if (!result.best && result.stopped) throw SearchStopped();
     planned_.stopped = result.stopped;
     if (!result.best)
       throw InputError(does_not_fit({inputs_, chain_, request_, devices_, result.complete}));

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,12 @@ struct Planned {
     return plan.prediction->expected_s > 0 ? plan.prediction->expected_s : plan.prediction->step_s;
   }
   double gap() const { return plan.prediction->step_s / lower_bound_s - 1; }
+};
+
+/// A search that was asked to stop (PlanRequest::stop) before it had found a plan.
+class SearchStopped : public std::runtime_error {
+ public:
+  SearchStopped() : std::runtime_error("stopped before a plan was found") {}
 };
 
 /// Called now and then during a long search; `share_done` in [0, 1] never falls.

@@ -40,6 +40,9 @@ struct PlanOptions {
   std::optional<double> search_s;  // an effort
   std::vector<std::string> split;
   std::vector<std::string> whole_modules;
+  std::vector<std::string> sweep;  // KEY=V1,V2,…: inputs/sweep_axes.hpp; empty: one plan
+  std::vector<std::string> words;  // of a sweep: the flags that each of its plans has
+  bool json = false;               // of a sweep
   bool explain = false;
   bool fastest = false, verbose = false;
   bool contiguous = false;

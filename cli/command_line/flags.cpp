@@ -12,6 +12,7 @@
 #include "cli/command_line/commands.hpp"
 #include "cli/command_line/declared.hpp"
 #include "cli/command_line/options.hpp"
+#include "cli/command_line/sweep_flags.hpp"
 #include "pipeline/program/schedule.hpp"
 
 namespace penstock::cli {
@@ -161,15 +162,20 @@ void declare_plan(Declared& command) {
   add_text(app, "--time", *time, "TIME",
            "how long to search, about: a limit of effort, so that the plan is the same on any "
            "machine; default: 8s");
-  command.output("--html", options->html, "also write a page with the plan's timeline");
-  command.output("-o,--output", options->output, "the plan to write (YAML)")->required();
+  command.output("--html", options->html,
+                 "also write a page with the plan's timeline, or with the rows of a sweep");
+  declare_sweep(
+      command, *options,
+      *command.output("-o,--output", options->output, "the plan to write (YAML)")->required());
   app.footer(
       "Examples:\n  penstock plan profile.json --ranks 2 -o plan.yaml\n"
+      "  penstock plan profile.json --sweep ranks=2,4,8 --sweep memory=16GiB,32GiB\n"
       "  penstock plan profile.json --split layers.3:end --schedule gpipe -o plan.yaml");
-  command.run = [options, memory, time] {
+  command.run = [options, memory, time, &app] {
     options->schedules = schedule_names(options->schedules);
     if (!memory->empty()) options->memory_bytes = parse_bytes(*memory, "--memory");
     if (!time->empty()) options->search_s = parse_seconds(*time, "--time");
+    options->words = given_words(app);
     return plan(*options);
   };
 }

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/quantity.hpp"
@@ -26,29 +27,30 @@ const std::vector<std::string> override_keys = {
     key_schedule,        key_microbatches,     key_speed, key_links_latency, key_links_bandwidth,
     key_network_latency, key_network_bandwidth};
 
-std::string flag_of(const std::string& key) { return "--set " + key; }
-
-[[noreturn]] void refuse_key(const std::string& key) {
+[[noreturn]] void refuse_key(const std::string& flag, const std::string& key) {
   const std::string suggestion =
       key == "memory" ? "Give --memory BYTES." : did_you_mean(key, override_keys);
-  throw InputError("--set", fmt::format("there is no key `{}`", key),
+  throw InputError(flag, fmt::format("there is no key `{}`", key),
                    fmt::format("{}Keys: {}.", suggestion.empty() ? "" : suggestion + " ",
                                fmt::join(override_keys, ", ")));
 }
 
 }  // namespace
 
-Overrides::Overrides(const std::vector<std::string>& given) {
+Overrides::Overrides(const std::vector<std::string>& given, std::string flag)
+    : flag_(std::move(flag)) {
   for (const std::string& word : given) {
     const size_t end = word.find('=');
     const std::string key = word.substr(0, end);
-    if (std::ranges::find(override_keys, key) == override_keys.end()) refuse_key(key);
+    if (std::ranges::find(override_keys, key) == override_keys.end()) refuse_key(flag_, key);
     if (end == std::string::npos || end + 1 == word.size())
-      throw InputError(flag_of(key), "no value", fmt::format("Give one: --set {}=VALUE.", key));
+      throw InputError(flag_of(key), "no value", fmt::format("Give one: {} {}=VALUE.", flag_, key));
     if (values_.emplace(key, word.substr(end + 1)).second) continue;
     throw InputError(flag_of(key), "given twice", "Leave one of them out.");
   }
 }
+
+std::string Overrides::flag_of(const std::string& key) const { return flag_ + " " + key; }
 
 const std::string* Overrides::find(const std::string& key) const {
   const auto found = values_.find(key);

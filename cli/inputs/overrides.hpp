@@ -16,8 +16,9 @@ namespace penstock::cli {
 class Overrides {
  public:
   Overrides() = default;
-  /// Takes `KEY=VALUE`s. Throws InputError for another form, an unknown key, a key given twice.
-  explicit Overrides(const std::vector<std::string>& given);
+  /// Takes `KEY=VALUE`s of a flag, which messages name. Throws InputError for another form, an
+  /// unknown key, a key given twice.
+  explicit Overrides(const std::vector<std::string>& given, std::string flag = "--set");
 
   // Each takes the place of the keys that belong there and throws InputError, place `--set KEY`,
   // for a value that does not parse or does not fit.
@@ -38,9 +39,11 @@ class Overrides {
   std::string text() const;
 
  private:
+  std::string flag_of(const std::string& key) const;
   const std::string* find(const std::string& key) const;
   void apply_link(double& latency_s, double& bandwidth) const;
 
+  std::string flag_ = "--set";
   std::map<std::string, std::string> values_;
 };
 

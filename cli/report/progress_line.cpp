@@ -24,7 +24,8 @@ void ProgressLine::show(double share, const std::string& what) {
   const std::chrono::duration<double> elapsed = Clock::now() - start_;
   const int columns = terminal_columns(STDERR_FILENO);
   const std::string text = progress_text(share, elapsed.count(), what);
-  fmt::print(stderr, "\r\033[K{}", columns > 0 ? text.substr(0, static_cast<size_t>(columns) - 1) : text);
+  fmt::print(stderr, "\r\033[K{}",
+             columns > 0 ? text.substr(0, static_cast<size_t>(columns) - 1) : text);
   std::fflush(stderr);
   drawn_ = true;
 }

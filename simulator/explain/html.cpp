@@ -58,31 +58,49 @@ std::string fill(std::string_view frame, std::initializer_list<Filling> fillings
   return page += frame;
 }
 
-/// The page that both share, and below its timeline the report that only one of them has.
+using Files = std::initializer_list<std::string_view>;
+
+std::string joined(Files files) {
+  std::string text;
+  for (const std::string_view file : files) text += file;
+  return text;
+}
+
+/// The frame that all pages share.
+std::string framed(const std::string& title, Files sections, const nlohmann::ordered_json& data,
+                   Files scripts) {
+  return fill(page_files::page_html, {{"@title@", html_text(title)},
+                                      {"@style@", page_files::page_css},
+                                      {"@sections@", joined(sections)},
+                                      {"@data@", script_text(data)},
+                                      {"@script@", joined(scripts)}});
+}
+
+/// A timeline, and below it the report of its kind.
 template <typename Page>
-std::string page_with(const Page& page, std::string_view report, std::string_view report_script) {
+std::string with_timeline(const Page& page, std::string_view report,
+                          std::string_view report_script) {
   using namespace page_files;  // NOLINT(google-build-using-namespace): a file each
-  std::string script;
-  for (const std::string_view file : {format_js, model_js, view_js, density_js, memory_js, path_js,
-                                      draw_js, tooltip_js, report_js, report_script, main_js}) {
-    script += file;
-  }
-  const std::string title = html_text(page.title), data = script_text(page_data(page));
-  return fill(page_html, {{"@title@", title},
-                          {"@style@", page_css},
-                          {"@report@", report},
-                          {"@data@", data},
-                          {"@script@", script}});
+  return framed(page.title, {timeline_html, report}, page_data(page),
+                {format_js, model_js, view_js, density_js, memory_js, path_js, draw_js, tooltip_js,
+                 report_js, report_script, main_js});
 }
 
 }  // namespace
 
 std::string to_html(const Page& page) {
-  return page_with(page, page_files::simulation_html, page_files::simulation_js);
+  return with_timeline(page, page_files::simulation_html, page_files::simulation_js);
 }
 
 std::string to_html(const ComparisonPage& page) {
-  return page_with(page, page_files::comparison_html, page_files::comparison_js);
+  return with_timeline(page, page_files::comparison_html, page_files::comparison_js);
+}
+
+std::string to_html(const SweepPage& page) {
+  using namespace page_files;  // NOLINT(google-build-using-namespace): a file each
+  nlohmann::ordered_json data{{"title", page.title}, {"note", page.note}};
+  data.update(page.rows);
+  return framed(page.title, {sweep_html}, data, {format_js, report_js, sweep_js});
 }
 
 }  // namespace penstock

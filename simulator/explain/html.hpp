@@ -1,9 +1,10 @@
 // A step as one HTML page that needs no network and no other file: the timeline to zoom and to
-// hover, and what explains it. The page's own files are in simulator/explain/page/ and become part
-// of the program when it is built.
+// hover, and what explains it; and a table of plans as such a page. The pages' own files are in
+// simulator/explain/page/ and become part of the program when it is built.
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -38,8 +39,15 @@ struct ComparisonPage {
   const Trace& measured;
 };
 
+/// Plans side by side, drawn and listed.
+struct SweepPage {
+  std::string title, note;             // note: on their costs
+  const nlohmann::ordered_json& rows;  // as `plan --sweep --json` prints them
+};
+
 /// The page, the same bytes for the same input. Text from outside cannot leave its place in it.
 std::string to_html(const Page& page);
 std::string to_html(const ComparisonPage& page);
+std::string to_html(const SweepPage& page);
 
 }  // namespace penstock

@@ -12,6 +12,7 @@ BUILD = Path(os.environ.get("PENSTOCK_BUILD", ROOT / "build"))
 PENSTOCK = BUILD / "penstock"
 MODELS = Path(os.environ.get("PENSTOCK_TEST_MODELS", BUILD / "tests" / "models"))
 DEVICE = ROOT / "configs" / "devices" / "h100.yaml"
+LAYERS = DEVICE.parent.parent / "layers" / "gpt_96.yaml"
 STUDY = ["simulate", "--schedule", "gpipe", "--ranks", 2, "--microbatches", 2, "--forward", "1ms",
          "--backward", "2ms"]
 
@@ -55,8 +56,9 @@ def succeeds(folder, *words, **how):
 
 
 def make_files(folder):
-    """model.pt2, data.safetensors, job.yaml, profile.json, cluster.yaml, plan.yaml, program.csv,
-    trace.json, page.html, and a folder `saved` that looks like a checkpoint of step 50."""
+    """model.pt2, data.safetensors, job.yaml, profile.json, cluster.yaml, layers.yaml, plan.yaml,
+    program.csv, trace.json, page.html, and a folder `saved` that looks like a checkpoint of step
+    50."""
     if not (MODELS / "pippy.pt2").exists():
         pytest.skip("pippy.pt2 is missing: the tests export it with torch from .venv")
     shutil.copy(MODELS / "pippy.pt2", folder / "model.pt2")
@@ -64,6 +66,7 @@ def make_files(folder):
     (folder / "job.yaml").write_text(JOB)
     (folder / "cluster.yaml").write_text(CLUSTER)
     shutil.copy(DEVICE, folder / "device.yaml")
+    shutil.copy(LAYERS, folder / "layers.yaml")
     succeeds(folder, "profile", "job.yaml", "--device", "estimate", "--spec", "device.yaml", "-o",
              "profile.json")
     succeeds(folder, "plan", "profile.json", "--cluster", "cluster.yaml", "--schedule", "1f1b",
