@@ -9,7 +9,8 @@ from handing import refused, succeeds
 
 KINDS = {"model.pt2": "a model", "job.yaml": "a job", "plan.yaml": "a plan",
          "cluster.yaml": "a cluster", "device.yaml": "a device", "profile.json": "a profile",
-         "layers.yaml": "a table of layers", "trace.json": "a trace", "program.csv": "a program (CSV)", "saved": "a checkpoint",
+         "layers.yaml": "a table of layers", "trace.json": "a trace",
+         "program.csv": "a program (CSV)", "saved": "a checkpoint",
          "saved/step-50/manifest.json": "a checkpoint's manifest",
          "data.safetensors": "a .safetensors", "weights.pt": "what torch.save wrote",
          "page.html": "a page (HTML)", "model.py": "Python code of a model", ".": "a folder",
