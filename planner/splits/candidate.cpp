@@ -10,8 +10,14 @@ namespace {
 constexpr int64_t round_nodes = 4096;
 /// With more a space begins with the split that it proposes, and waits.
 constexpr int64_t few_splits = 10'000;
+constexpr int stages_per_effort = 16;
 
 }  // namespace
+
+/// A node is bounded, and told apart from others, stage by stage.
+int64_t Candidate::node_effort() const {
+  return 1 + opened_->splits().stages() / stages_per_effort;
+}
 
 bool Candidate::waits() const { return result.splits > few_splits; }
 
@@ -32,7 +38,7 @@ Candidate::Step Candidate::advance(const SplitRank* incumbent) {
     const int64_t before = frontier_->looked_at();
     step.bound_s = frontier_->bound_s();
     const auto begins = frontier_->step(incumbent);
-    effort += frontier_->looked_at() - before;
+    effort += (frontier_->looked_at() - before) * node_effort();
     if (!begins) continue;
     const double bound_s = step.bound_s;
     step = simulated(*begins);

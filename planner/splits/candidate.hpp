@@ -68,6 +68,7 @@ class Candidate {
   int64_t effort = 0;
 
  private:
+  int64_t node_effort() const;
   Step simulated(const std::vector<int>& begins);
   Step proposed(const std::vector<int>& begins);
   Step climb();

@@ -33,9 +33,18 @@ SplitSpace::Prefix Frontier::known(int32_t node) const {
 
 bool Frontier::Later::operator()(const Entry& a, const Entry& b) const {
   if (a.rank != b.rank) return a.rank > b.rank;
-  const std::vector<int> x = frontier->begins(a.node), y = frontier->begins(b.node);
-  const auto [p, q] = std::mismatch(x.begin(), x.end(), y.begin(), y.end());
-  return p != x.end() && q != y.end() ? *p > *q : x.size() < y.size();
+  const auto& nodes = frontier->nodes_;
+  const auto up = [&](int32_t& node) { node = nodes[at(node)].parent; };
+  const auto left = [&](int32_t node) { return nodes[at(node)].left; };
+  int32_t x = a.node, y = b.node;
+  while (left(x) < left(y)) up(x);
+  while (left(y) < left(x)) up(y);
+  if (x == y) return left(a.node) > left(b.node);
+  while (nodes[at(x)].parent != nodes[at(y)].parent) {
+    up(x);
+    up(y);
+  }
+  return nodes[at(x)].begin > nodes[at(y)].begin;
 }
 
 bool Frontier::loses(const std::vector<int>& incumbent) const {
