@@ -78,8 +78,24 @@ bool write_page(const PlanOptions& options, const std::string& plan) {
 Planned searched(const Profile& profile, const Graph& model, const Cluster* cluster,
                  const PlanRequest& request) {
   SearchProgress progress;
-  const Interruption noted;
   return make_plan(profile, model, cluster, request, std::ref(progress));
+}
+
+/// What keeps the plan from its bound, and with --explain what would help; Ctrl-C leaves it out.
+void print_what_if(const Planned& planned, const Profile& profile, const Graph& model,
+                   const Cluster* on, const PlanRequest& request, const PlanOptions& options,
+                   ReportStyle style) {
+  SearchProgress progress;
+  try {
+    fmt::print("{}", relaxations(planned,
+                                 relaxed(planned, profile, model, on, request, std::ref(progress)),
+                                 style.columns));
+    if (!options.explain) return;
+    const std::vector<WhatIf> what =
+        what_if(planned, profile, model, on, request, std::ref(progress));
+    fmt::print("{}", plan_explanation(planned, what, style.columns));
+  } catch (const SearchStopped&) {
+  }
 }
 
 /// The commands that take the plan.
@@ -103,6 +119,7 @@ int plan(const PlanOptions& options) {
   std::optional<Cluster> cluster;
   if (!options.cluster.empty()) cluster = read_cluster(options.cluster);
   const Cluster* on = cluster ? &*cluster : nullptr;
+  const Interruption noted;
   Planned planned = searched(profile, model, on, request);
   make_absolute(planned.plan.profile);
   make_absolute(planned.plan.cluster);
@@ -113,19 +130,11 @@ int plan(const PlanOptions& options) {
   fmt::print("{}", plan_report(planned, model, style));
   if (const std::string note = cores_note(planned, profile, on); !note.empty())
     fmt::print("{}", labelled("cores", note, style.columns));
-  SearchProgress progress;
-  fmt::print("{}",
-             relaxations(planned, relaxed(planned, profile, model, on, request, std::ref(progress)),
-                         style.columns));
-  if (options.explain && !planned.stopped) {
-    const std::vector<WhatIf> what =
-        what_if(planned, profile, model, on, request, std::ref(progress));
-    fmt::print("{}", plan_explanation(planned, what, style.columns));
-  }
   const std::string text = to_yaml(planned.plan, options.output);
   write_file(options.output, text);
   std::vector<std::string> written{options.output};
   if (!options.html.empty() && write_page(options, text)) written.push_back(options.html);
+  if (!planned.stopped) print_what_if(planned, profile, model, on, request, options, style);
   fmt::print("{}", ending(written, {next(options, profile, model)}));
   return 0;
 }

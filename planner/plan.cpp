@@ -149,6 +149,7 @@ class Planner {
     describe(search, result, fastest.split.space);
     conclude(search, fastest.split);
     if (simplifies() && !planned_.stopped) simplify(fastest);
+    planned_.stopped |= request_.stop && request_.stop();
     planned_.fewer_ranks =
         on_fewer_ranks(planned_.searched, planned_.plan.ranks() * planned_.plan.data_parallel,
                        planned_.simulation.makespan_s);

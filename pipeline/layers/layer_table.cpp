@@ -16,12 +16,19 @@ namespace penstock {
 
 namespace {
 
+constexpr int64_t max_layer_bytes = int64_t{1} << 40;
+
 double seconds(YamlMap& map, const std::string& key) {
   return parse_seconds(map.text(key), map.place(key));
 }
 
 int64_t bytes(YamlMap& map, const std::string& key, int64_t otherwise = 0) {
-  return map.has(key) ? parse_bytes(map.text(key), map.place(key)) : otherwise;
+  if (!map.has(key)) return otherwise;
+  const int64_t bytes = parse_bytes(map.text(key), map.place(key));
+  if (bytes <= max_layer_bytes) return bytes;
+  throw InputError(map.place(key),
+                   fmt::format("{} are more than any device has", format_bytes(bytes)),
+                   "Correct the number or its unit.");
 }
 
 std::string parse_name(YamlMap& map) {
@@ -130,6 +137,12 @@ void check_parts(const YamlMap& map, const LayerCosts& costs) {
       "Give `backward_input` and `backward_weight` of all layers, or of none.");
 }
 
+void check_times(const YamlMap& map, const LayerCosts& costs) {
+  if (std::ranges::any_of(costs.layers, [](const Layer& layer) { return layer.forward_s > 0; }))
+    return;
+  throw InputError(map.place("layers"), "no forward takes time", "Give what was measured.");
+}
+
 LayerCosts parse_size(YamlMap& map) {
   LayerCosts costs{.microbatch = map.integer("microbatch", 1, max_samples)};
   for (const YamlMap& row : map.maps("layers")) parse_row(row, costs);
@@ -137,8 +150,10 @@ LayerCosts parse_size(YamlMap& map) {
     throw InputError(map.place("layers"), "the list is empty",
                      "Give each layer as in `{name: head, forward: 1ms, backward: 2ms}`.");
   }
+  costs.layers.back().output_bytes = 0;  // goes nowhere
   check_names(map, costs);
   check_parts(map, costs);
+  check_times(map, costs);
   return costs;
 }
 

@@ -113,18 +113,20 @@ std::map<OperatorId, std::string> choices_of(const Plan& plan, const Graph& mode
   const auto refuse = [&](const std::string& problem, const std::string& cure) {
     throw InputError(stage_place(plan, stage, "recompute"), problem, cure);
   };
+  if (plan.stages[stage].recompute.layers.empty()) return choices;
+  std::map<std::string_view, OperatorId> known;
+  for (const OperatorId op : slicing.stages[stage].operators)
+    known.emplace(model.operators[static_cast<size_t>(op)].name, op);
   for (const auto& [choice, layers] : plan.stages[stage].recompute.layers) {
     for (const std::string& layer : layers) {
-      std::vector<std::string> names;
-      for (const OperatorId op : slicing.stages[stage].operators) {
-        names.push_back(model.operators[static_cast<size_t>(op)].name);
-        if (names.back() != layer) continue;
-        if (!choices.emplace(op, choice).second)
-          refuse(fmt::format("`{}` makes two choices", layer), "List it once.");
-        break;
-      }
-      if (names.empty() || names.back() != layer)
+      const auto found = known.find(layer);
+      if (found == known.end()) {
+        std::vector<std::string> names;
+        for (const auto& [name, op] : known) names.emplace_back(name);
         refuse(fmt::format("the stage has no layer `{}`", layer), did_you_mean(layer, names));
+      }
+      if (!choices.emplace(found->second, choice).second)
+        refuse(fmt::format("`{}` makes two choices", layer), "List it once.");
     }
   }
   return choices;

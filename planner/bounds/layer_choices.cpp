@@ -8,7 +8,6 @@ namespace penstock {
 
 namespace {
 
-constexpr int max_nodes = 20'000;
 constexpr double never_s = std::numeric_limits<double>::infinity();
 
 /// A step along the lower convex hull of a layer's choices.
@@ -40,7 +39,8 @@ bool steeper(const LayerChoice& from, const LayerChoice& over, const LayerChoice
 
 class Chooser {
  public:
-  Chooser(const std::vector<LayerChoices>& layers, int64_t bytes) : bytes_(bytes) {
+  Chooser(const std::vector<LayerChoices>& layers, int64_t bytes, int most_nodes)
+      : bytes_(bytes), most_nodes_(most_nodes) {
     std::vector<size_t> order(layers.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::ranges::stable_sort(order, [&](size_t a, size_t b) { return layers[a] < layers[b]; });
@@ -79,7 +79,8 @@ class Chooser {
       chosen.seconds += choice.seconds;
       chosen.bytes += choice.bytes;
     }
-    const bool exact = chosen.enough && nodes_ <= max_nodes;
+    const bool exact = chosen.enough && nodes_ <= most_nodes_;
+    chosen.nodes = nodes_;
     chosen.bound_s = exact || !chosen.enough ? chosen.seconds : relaxed_s;
     return chosen;
   }
@@ -120,7 +121,7 @@ class Chooser {
   }
 
   void branch(size_t layer, int64_t left, double spent_s) {
-    if (++nodes_ > max_nodes) return;
+    if (++nodes_ > most_nodes_) return;
     if (left <= 0) {
       if (spent_s >= best_s_) return;
       best_s_ = spent_s;
@@ -141,6 +142,7 @@ class Chooser {
 
   static constexpr double rounding = 1e-12;  // of sums of some hundred numbers
   const int64_t bytes_;
+  const int most_nodes_;
   std::vector<size_t> order_;
   std::vector<bool> like_last_;  // the same choices as the layer before
   std::vector<LayerChoices> choices_;
@@ -167,9 +169,9 @@ std::vector<LayerChoice> hull(LayerChoices choices) {
   return corners;
 }
 
-ChosenLayers choose_layers(const std::vector<LayerChoices>& layers, int64_t bytes) {
+ChosenLayers choose_layers(const std::vector<LayerChoices>& layers, int64_t bytes, int most_nodes) {
   if (bytes <= 0) return {.choices = std::vector<int>(layers.size(), -1), .enough = true};
-  return Chooser(layers, bytes).run(layers);
+  return Chooser(layers, bytes, most_nodes).run(layers);
 }
 
 }  // namespace penstock

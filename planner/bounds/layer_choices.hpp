@@ -26,10 +26,13 @@ struct ChosenLayers {
   int64_t bytes = 0;    // freed, at least as many as asked for
   double bound_s = 0;   // nothing that frees as many takes less
   bool enough = false;  // else each layer frees the most that it can
+  int nodes = 0;        // that were looked at
 };
 
 /// Of equal layers the first ones free most. Exact, up to some ten thousand nodes of its tree,
 /// after which it takes the best that it has found.
-ChosenLayers choose_layers(const std::vector<LayerChoices>& layers, int64_t bytes);
+inline constexpr int most_choice_nodes = 20'000;
+ChosenLayers choose_layers(const std::vector<LayerChoices>& layers, int64_t bytes,
+                           int most_nodes = most_choice_nodes);
 
 }  // namespace penstock

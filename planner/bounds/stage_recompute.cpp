@@ -4,29 +4,65 @@
 
 namespace penstock {
 
+namespace {
+
+/// Of the trees of all knapsacks: a fraction of a second.
+constexpr int all_nodes = 1'000'000;
+
+}  // namespace
+
 StageRecompute::StageRecompute(const std::vector<LayerChoices>& units,
                                std::shared_ptr<const StageTable> bytes, int64_t limit_bytes,
                                double first)
-    : bytes_(std::move(bytes)), limit_bytes_(limit_bytes), first_(first) {
+    : most_{0},
+      bytes_(std::move(bytes)),
+      limit_bytes_(limit_bytes),
+      first_(first),
+      nodes_left_(all_nodes) {
   for (const LayerChoices& unit : units) {
     const auto kind = std::ranges::find(kinds_, unit);
     kind_of_unit_.push_back(static_cast<int>(kind - kinds_.begin()));
     if (kind == kinds_.end()) kinds_.push_back(unit);
+    int64_t most = 0;
+    for (const LayerChoice& choice : unit) most = std::max(most, choice.bytes);
+    most_.push_back(most_.back() + most);
+    for (const LayerChoice& step : hull(unit))
+      steps_.push_back({static_cast<int>(kind_of_unit_.size()) - 1, step});
   }
+  std::ranges::stable_sort(steps_, [](const Step& a, const Step& b) {
+    return a.more.seconds * static_cast<double>(b.more.bytes) <
+           b.more.seconds * static_cast<double>(a.more.bytes);
+  });
 }
 
 double StageRecompute::seconds(int begin, int end, int held) const {
   const int64_t excess = bytes_->at(begin, end).kept(held) - limit_bytes_;
   if (excess <= 0) return 0;
+  const int64_t bytes = (excess + held - 1) / held;
+  if (most_[static_cast<size_t>(end)] - most_[static_cast<size_t>(begin)] < bytes) return 0;
   const size_t stride = kind_of_unit_.size() + 1;
   std::vector<double>& known = found_[held];
   if (known.empty()) known.assign(stride * stride, -1);
   double& seconds = known[static_cast<size_t>(begin) * stride + static_cast<size_t>(end)];
-  if (seconds < 0) seconds = least(begin, end, (excess + held - 1) / held);
+  if (seconds < 0) seconds = least(begin, end, bytes);
   return seconds;
 }
 
+/// Parts of steps are allowed.
+double StageRecompute::relaxed(int begin, int end, int64_t bytes) const {
+  double sum_s = 0;
+  for (const auto& [unit, more] : steps_) {
+    if (unit < begin || unit >= end) continue;
+    sum_s +=
+        std::min(1.0, static_cast<double>(bytes) / static_cast<double>(more.bytes)) * more.seconds;
+    bytes -= more.bytes;
+    if (bytes <= 0) break;
+  }
+  return sum_s;
+}
+
 double StageRecompute::least(int begin, int end, int64_t bytes) const {
+  if (nodes_left_ == 0) return relaxed(begin, end, bytes);
   std::vector<int> counts(kinds_.size(), 0);
   for (int unit = begin; unit < end; ++unit)
     ++counts[static_cast<size_t>(kind_of_unit_[static_cast<size_t>(unit)])];
@@ -35,7 +71,9 @@ double StageRecompute::least(int begin, int end, int64_t bytes) const {
   std::vector<LayerChoices> units;
   for (size_t kind = 0; kind < kinds_.size(); ++kind)
     units.insert(units.end(), static_cast<size_t>(counts[kind]), kinds_[kind]);
-  return known->second = choose_layers(units, bytes).bound_s;
+  const ChosenLayers chosen = choose_layers(units, bytes, std::min(nodes_left_, most_choice_nodes));
+  nodes_left_ = std::max(0, nodes_left_ - chosen.nodes);
+  return known->second = chosen.bound_s;
 }
 
 }  // namespace penstock

@@ -20,19 +20,29 @@ class StageRecompute {
   StageRecompute(const std::vector<LayerChoices>& units, std::shared_ptr<const StageTable> bytes,
                  int64_t limit_bytes, double first);
 
-  /// Of a stage that holds so many microbatches; as if it freed all that it can where that is not
-  /// enough.
+  /// Of a stage that holds so many microbatches; 0 where it cannot free enough. Exact while not too
+  /// many kinds of stages were asked for, later by the linear relaxation.
   double seconds(int begin, int end, int held) const;
   double first() const { return first_; }
 
  private:
   double least(int begin, int end, int64_t bytes) const;
+  double relaxed(int begin, int end, int64_t bytes) const;
+
+  /// A step along the hull of a unit's choices.
+  struct Step {
+    int unit;
+    LayerChoice more;
+  };
 
   std::vector<LayerChoices> kinds_;  // of units, which are alike in most models
   std::vector<int> kind_of_unit_;
+  std::vector<int64_t> most_;  // that the units before each one can free
+  std::vector<Step> steps_;    // of all units, the cheapest bytes first
   std::shared_ptr<const StageTable> bytes_;
   int64_t limit_bytes_;
   double first_;
+  mutable int nodes_left_;
   mutable std::map<int, std::vector<double>> found_;  // by microbatches held; -1: not yet
   /// By the numbers of units of each kind, and the bytes to free.
   mutable std::map<std::pair<std::vector<int>, int64_t>, double> least_;

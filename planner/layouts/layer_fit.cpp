@@ -19,37 +19,63 @@ LayerFit::LayerFit(const MicrobatchCosts& measured, const Placement& placement,
     for (const OperatorId layer : slicing.stages[stage].operators) {
       rank.layers.push_back(layer);
       rank.stages.push_back(static_cast<int>(stage));
-      rank.choices.push_back(layer_choices(measured.operators[static_cast<size_t>(layer)]));
-      for (LayerChoice& choice : rank.choices.back()) choice.bytes *= placement.held[stage];
+      rank.held.push_back(placement.held[stage]);
     }
   }
 }
 
-std::vector<int64_t> LayerFit::free(const std::vector<int64_t>& bytes, Plan& plan) const {
+std::vector<RecomputeChoice> LayerFit::allowed(OperatorId layer, int64_t working_bytes) const {
+  std::vector<RecomputeChoice> choices = measured_.operators[static_cast<size_t>(layer)].recompute;
+  std::erase_if(choices, [&](const auto& one) { return one.working_bytes > working_bytes; });
+  return choices;
+}
+
+std::vector<int64_t> LayerFit::free(const std::vector<ToFree>& wanted, Plan& plan) const {
   for (StagePlan& stage : plan.stages) stage.recompute = {};
   std::vector<int64_t> freed;
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {
     const Ranked& of = ranks_[rank];
-    const ChosenLayers chosen = choose_layers(of.choices, bytes[rank]);
+    std::vector<std::vector<RecomputeChoice>> allowed;
+    std::vector<LayerChoices> choices;
+    for (size_t i = 0; i < of.layers.size(); ++i) {
+      allowed.push_back(this->allowed(of.layers[i], wanted[rank].working_bytes));
+      choices.emplace_back();
+      for (const RecomputeChoice& one : allowed.back())
+        choices.back().push_back({one.time_s, one.freed_bytes * of.held[i]});
+    }
+    const ChosenLayers chosen = choose_layers(choices, wanted[rank].bytes);
     freed.push_back(chosen.bytes);
     for (size_t i = 0; i < of.layers.size(); ++i) {
       if (chosen.choices[i] < 0) continue;
-      const OperatorCost& layer = measured_.operators[static_cast<size_t>(of.layers[i])];
-      const std::string& name = layer.recompute[static_cast<size_t>(chosen.choices[i])].name;
-      plan.stages[static_cast<size_t>(of.stages[i])].recompute.layers[name].push_back(layer.name);
+      const std::string& choice = allowed[i][static_cast<size_t>(chosen.choices[i])].name;
+      StagePlan& stage = plan.stages[static_cast<size_t>(of.stages[i])];
+      stage.recompute.layers[choice].push_back(
+          measured_.operators[static_cast<size_t>(of.layers[i])].name);
     }
   }
   return freed;
 }
 
-int64_t LayerFit::most(int rank) const {
+int64_t LayerFit::most(int rank, int64_t working_bytes) const {
+  const Ranked& of = ranks_[static_cast<size_t>(rank)];
   int64_t sum = 0;
-  for (const LayerChoices& choices : ranks_[static_cast<size_t>(rank)].choices) {
+  for (size_t i = 0; i < of.layers.size(); ++i) {
     int64_t most = 0;
-    for (const LayerChoice& choice : choices) most = std::max(most, choice.bytes);
+    for (const RecomputeChoice& one : allowed(of.layers[i], working_bytes))
+      most = std::max(most, one.freed_bytes * of.held[i]);
     sum += most;
   }
   return sum;
+}
+
+std::optional<int64_t> LayerFit::less_working(int rank, int64_t working_bytes) const {
+  std::optional<int64_t> largest;
+  for (const OperatorId layer : ranks_[static_cast<size_t>(rank)].layers) {
+    for (const RecomputeChoice& one : measured_.operators[static_cast<size_t>(layer)].recompute)
+      if (one.working_bytes < working_bytes)
+        largest = std::max(largest.value_or(0), one.working_bytes);
+  }
+  return largest;
 }
 
 }  // namespace penstock

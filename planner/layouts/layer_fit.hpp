@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "graph/cuts/slice.hpp"
@@ -14,23 +15,33 @@ namespace penstock {
 /// What a layer can choose, for one microbatch.
 LayerChoices layer_choices(const OperatorCost& layer);
 
+/// What a rank is to free: bytes, by choices whose backward takes no more than so much meanwhile.
+struct ToFree {
+  int64_t bytes = 0;
+  int64_t working_bytes = INT64_MAX;
+};
+
 class LayerFit {
  public:
   /// All of it outlives this.
   LayerFit(const MicrobatchCosts& measured, const Placement& placement, const Slicing& slicing);
 
-  /// Lets each rank free so many bytes, or what it can; notes the choices in the plan, and returns
-  /// what they free.
-  std::vector<int64_t> free(const std::vector<int64_t>& bytes, Plan& plan) const;
+  /// Lets each rank free that, or what it can; notes the choices in the plan, and returns what they
+  /// free.
+  std::vector<int64_t> free(const std::vector<ToFree>& wanted, Plan& plan) const;
   /// The most that a rank can free.
-  int64_t most(int rank) const;
+  int64_t most(int rank, int64_t working_bytes = INT64_MAX) const;
+  /// The largest that a backward of its choices takes meanwhile which is less than that.
+  std::optional<int64_t> less_working(int rank, int64_t working_bytes) const;
 
  private:
   struct Ranked {
-    std::vector<OperatorId> layers;     // of the rank, stage by stage
-    std::vector<int> stages;            // of each
-    std::vector<LayerChoices> choices;  // with the bytes of all microbatches that it holds
+    std::vector<OperatorId> layers;  // of the rank, stage by stage
+    std::vector<int> stages;         // of each
+    std::vector<int> held;           // microbatches that are held of it
   };
+  std::vector<RecomputeChoice> allowed(OperatorId layer, int64_t working_bytes) const;
+
   const MicrobatchCosts& measured_;
   std::vector<Ranked> ranks_;
 };

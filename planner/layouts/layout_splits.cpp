@@ -33,27 +33,33 @@ void scale_by_speed(ChainCosts& costs, double speed) {
   }
 }
 
-/// Of each unit the forward that runs again, and the bytes of a microbatch that it frees at most.
+/// Of each unit the forward that runs again, and the bytes of a microbatch that it frees at most: of
+/// a view all memory that it lies in, in the unit that keeps it and in the one that makes it.
 std::vector<LayerChoice> forwards_again(const PlanningInputs& inputs,
                                         const MicrobatchCosts& measured) {
   const ValueLives& lives = inputs.lives->of(inputs.model, measured);
-  std::vector<LayerChoice> units;
-  std::set<ValueId> kept;  // of the unit
-  OperatorId next = 0;
+  std::vector<LayerChoice> units(inputs.units.size());
+  std::vector<std::set<ValueId>> kept(units.size());
+  const auto unit_of = [&](OperatorId op) {
+    const auto behind = std::ranges::upper_bound(inputs.units, op);
+    return static_cast<size_t>(behind - inputs.units.begin()) - 1;
+  };
+  const auto keep = [&](size_t unit, ValueId root, int64_t bytes) {
+    if (kept[unit].insert(root).second) units[unit].bytes += bytes;
+  };
   for (OperatorId op = 0; op < static_cast<OperatorId>(inputs.model.operators.size()); ++op) {
-    if (next < static_cast<OperatorId>(inputs.units.size()) &&
-        op == inputs.units[static_cast<size_t>(next)]) {
-      units.emplace_back();
-      kept.clear();
-      ++next;
+    const size_t unit = unit_of(op);
+    units[unit].bytes += std::max<int64_t>(lives.own_bytes(op), 0);
+    for (const ValueId value : lives.kept_by(op)) {
+      const ValueId root = lives.root(value);
+      const int64_t bytes = std::max(lives.bytes(value), lives.bytes(root));
+      keep(unit, root, bytes);
+      if (root != value && lives.producer(root) >= 0)
+        keep(unit_of(lives.producer(root)), root, bytes);
     }
     const auto at = static_cast<size_t>(op);
-    const OperatorCost& cost = measured.operators[at];
-    units.back().bytes += std::max<int64_t>(lives.own_bytes(op), 0);
-    for (const ValueId value : lives.kept_by(op))
-      if (kept.insert(value).second) units.back().bytes += lives.bytes(value);
     if (is_recomputed(inputs.model.operators[at], inputs.analysis)) continue;
-    units.back().seconds += cost.times.forward.mean_s;
+    units[unit].seconds += measured.operators[at].times.forward.mean_s;
   }
   return units;
 }
@@ -152,7 +158,7 @@ std::unique_ptr<const SplitSpace> device_splits(const LayoutContext& context,
   if (chain && layout.ranks * units * units <= max_chain_steps) {
     const std::vector<int> held = in_flight(layout);
     std::shared_ptr<const StageRecompute> recompute;
-    if (limit.any() && costs.units() == static_cast<int>(context.inputs.units.size()))
+    if (limit.any() && context.chain.begins() == context.inputs.units)
       recompute = std::make_shared<StageRecompute>(
           recompute_choices(context, layout), bytes, limit.max_bytes,
           std::min(1.0, 1 + layout.measured->first_microbatch_excess));

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "graph/cuts/segments.hpp"
-#include "planner/layouts/layer_fit.hpp"
 
 namespace penstock {
 
@@ -46,41 +45,56 @@ std::vector<std::vector<int>> RecomputeFit::intervals(const Slicing& slicing) co
 }
 
 /// The same for a table of layers. What its choices free is not quite what a rank then holds less:
-/// recomputing takes memory meanwhile.
+/// recomputing takes memory meanwhile. A rank frees more until it fits, then all that it can, and
+/// where that is not enough it begins again without the choices that take most meanwhile.
 RecomputeFit::Fitted RecomputeFit::fit_layers(Plan& plan, Slicing& slicing) {
   const LayerFit of(*layout_.measured, placement_, slicing);
   const auto ranks = static_cast<size_t>(layout_.ranks);
-  std::vector<int64_t> most, wanted(ranks, 0);
-  for (size_t rank = 0; rank < ranks; ++rank) most.push_back(of.most(static_cast<int>(rank)));
-  if (min_memory_) wanted = most;
-  std::vector<std::optional<RankMemory>> fits(ranks);
+  std::vector<ToFree> wanted(ranks);
+  std::vector<std::optional<RankMemory>> settled(ranks);
   const std::vector<std::vector<int>> of_ranks = intervals(slicing);
   fitted_.resize(ranks);
   for (size_t rank = 0; rank < ranks; ++rank) {
+    if (min_memory_) wanted[rank].bytes = of.most(static_cast<int>(rank));
     const auto known = fitted_[rank].find(of_ranks[rank]);
     if (known == fitted_[rank].end()) continue;
-    wanted[rank] = known->second.freed_bytes;
-    fits[rank] = known->second.memory;
+    wanted[rank] = known->second.freed;
+    settled[rank] = known->second.memory;
   }
   Fitted fitted;
   while (true) {
     const std::vector<int64_t> freed = of.free(wanted, plan);
     fitted.costs = evaluator_.costs(plan, slicing);
-    fitted.memory = evaluator_.memory(plan, slicing, fitted.costs, fits);
+    fitted.memory = evaluator_.memory(plan, slicing, fitted.costs, settled);
     ++fitted.looked;
-    bool more = false;
+    bool all = true;
     for (size_t rank = 0; rank < ranks; ++rank) {
       const int64_t excess = fitted.memory[rank].peak_bytes - limit_.of(static_cast<int>(rank));
-      const bool may = excess > 0 && freed[rank] < most[rank];
-      fits[rank] = may ? std::nullopt : std::optional(fitted.memory[rank]);
-      if (may) wanted[rank] = std::min(most[rank], freed[rank] + excess);
-      more |= may;
+      const bool goes_on =
+          !settled[rank] && excess > 0 &&
+          free_more(of, static_cast<int>(rank), freed[rank] + excess, freed[rank], wanted[rank]);
+      if (!goes_on) settled[rank] = fitted.memory[rank];
+      all &= !goes_on;
     }
-    if (more) continue;
+    if (!all) continue;
     for (size_t rank = 0; rank < ranks; ++rank)
       fitted_[rank].try_emplace(of_ranks[rank], wanted[rank], fitted.memory[rank]);
     return fitted;
   }
+}
+
+/// Whether there is anything left to try.
+bool RecomputeFit::free_more(const LayerFit& of, int rank, int64_t bytes, int64_t freed,
+                             ToFree& wanted) const {
+  const int64_t most = of.most(rank, wanted.working_bytes);
+  if (freed < most) {
+    wanted.bytes = std::min(most, bytes);
+    return true;
+  }
+  const std::optional<int64_t> less = of.less_working(rank, wanted.working_bytes);
+  if (!less || of.most(rank, *less) == 0) return false;
+  wanted = {std::min(of.most(rank, *less), int64_t{1}), *less};
+  return true;
 }
 
 /// For `adaptive` all ranks recompute alike, as little as lets something fit.
@@ -111,8 +125,9 @@ std::optional<Evaluator::Evaluated> RecomputeFit::adapt_layers(Plan& plan, const
                                                                const SimulationOptions& options) {
   const LayerFit of(*layout_.measured, placement_, slicing);
   for (const bool all : {min_memory_, true}) {
-    std::vector<int64_t> wanted;
-    for (int rank = 0; rank < layout_.ranks; ++rank) wanted.push_back(all ? of.most(rank) : 0);
+    std::vector<ToFree> wanted;
+    for (int rank = 0; rank < layout_.ranks; ++rank)
+      wanted.push_back({.bytes = all ? of.most(rank) : 0});
     of.free(wanted, plan);
     Slicing own = slicing;
     Costs costs = evaluator_.costs(plan, own);

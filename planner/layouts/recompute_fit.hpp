@@ -8,6 +8,7 @@
 #include "planner/bounds/placement.hpp"
 #include "planner/bounds/recompute.hpp"
 #include "planner/layouts/evaluate.hpp"
+#include "planner/layouts/layer_fit.hpp"
 
 namespace penstock {
 
@@ -40,12 +41,13 @@ class RecomputeFit {
  private:
   /// What a rank of these stages, each from its first unit to its end, has to free, and then holds.
   struct FittedRank {
-    int64_t freed_bytes = 0;
+    ToFree freed;
     RankMemory memory;
   };
   RecomputeLevels levels(const Slicing& slicing) const;
   std::vector<std::vector<int>> intervals(const Slicing& slicing) const;
   Fitted fit_layers(Plan& plan, Slicing& slicing);
+  bool free_more(const LayerFit& of, int rank, int64_t bytes, int64_t freed, ToFree& wanted) const;
   std::optional<Evaluator::Evaluated> adapt_layers(Plan& plan, const Slicing& slicing,
                                                    const SimulationOptions& options);
 

@@ -52,15 +52,18 @@ TEST(Layers, TheBestPlanOfAGptWithOneStagePerRankIsProven) {
 
 /// 86,566 ms is what another planner found in 90 s.
 TEST(Layers, AnInterleavedGptIsShorterThanAnotherPlannersPlan) {
-  const Planned found =
-      planned(config("gpt_96.yaml"), asked("interleaved-1f1b", 16, 2, 56'000 * MB));
+  PlanRequest request = asked("interleaved-1f1b", 16, 2, 56'000 * MB);
+  request.effort = 2 * effort_per_second;
+  const Planned found = planned(config("gpt_96.yaml"), request);
   EXPECT_LT(found.simulation.makespan_s, 86.566);
   EXPECT_LE(std::ranges::max(found.simulation.peak_memory_bytes), 56'000 * MB);
   EXPECT_GE(found.simulation.makespan_s, found.lower_bound_s);
 }
 
 /// Layers of a few kinds, some without choices; all numbers are whole, so that ties are exact.
-LayerTable random_table(std::mt19937_64& random) {
+/// `rough`: with messages and memory that a backward takes meanwhile, where what a rank holds is no
+/// sum over its layers.
+LayerTable random_table(std::mt19937_64& random, bool rough) {
   const auto whole = [&](int64_t least, int64_t most) {
     return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
   };
@@ -77,8 +80,10 @@ LayerTable random_table(std::mt19937_64& random) {
       RecomputeChoice one{.name = "choice" + std::to_string(choice)};
       one.time_s = static_cast<double>(whole(1, 6));
       one.freed_bytes = whole(1, layer.saved_bytes);
+      one.working_bytes = rough ? whole(0, 50) : 0;
       layer.recompute.push_back(one);
     }
+    if (rough && number + 1 < layers) layer.output_bytes = whole(0, 20);
     costs.layers.push_back(layer);
   }
   return table;
@@ -130,7 +135,7 @@ TEST(Layers, WithOneStagePerRankPlansEqualTryingEverySplitAndEveryChoice) {
   int fitting = 0, recomputing = 0;
   for (int i = 0; i < 150; ++i) {
     SCOPED_TRACE(i);
-    const LayerTable table = random_table(random);
+    const LayerTable table = random_table(random, false);
     const Profile profile = layer_profile(table);
     const Graph model = layer_graph(table);
     const int layers = static_cast<int>(model.operators.size());
@@ -165,9 +170,9 @@ TEST(Layers, WithOneStagePerRankPlansEqualTryingEverySplitAndEveryChoice) {
 TEST(Layers, WithSeveralStagesPerRankNoPlanIsBelowTheBound) {
   std::mt19937_64 random(2);
   int compared = 0;
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 120; ++i) {
     SCOPED_TRACE(i);
-    LayerTable table = random_table(random);
+    LayerTable table = random_table(random, true);
     table.global_batch = 4;
     const Profile profile = layer_profile(table);
     const Graph model = layer_graph(table);
@@ -184,14 +189,72 @@ TEST(Layers, WithSeveralStagesPerRankNoPlanIsBelowTheBound) {
     const Planned found = planned(table, asked("interleaved-1f1b", 2, 2, memory_bytes));
     EXPECT_LE(found.lower_bound_s, *best_s * (1 + test::rounding));
     EXPECT_GE(found.simulation.makespan_s, *best_s * (1 - test::rounding));
+    EXPECT_LE(std::ranges::max(found.simulation.peak_memory_bytes), memory_bytes);
     ++compared;
   }
   EXPECT_GT(compared, 20);
 }
 
+TEST(Layers, WithOneStagePerRankNoRoughPlanIsBelowTheBound) {
+  std::mt19937_64 random(3);
+  int compared = 0;
+  for (int i = 0; i < 100; ++i) {
+    SCOPED_TRACE(i);
+    const LayerTable table = random_table(random, true);
+    const Profile profile = layer_profile(table);
+    const Graph model = layer_graph(table);
+    const int layers = static_cast<int>(model.operators.size());
+    const int64_t memory_bytes = 100 + static_cast<int64_t>(random() % 200);
+    const std::string schedule = random() % 2 == 0 ? "gpipe" : "1f1b";
+    std::optional<double> best_s;
+    for (int ranks = 1; ranks <= 2; ++ranks) {
+      for (const std::vector<int>& begins : test::all_splits(layers, ranks)) {
+        const auto found_s =
+            best_of(profile, model, plan_of(profile, model, schedule, ranks, begins), memory_bytes);
+        if (found_s) best_s = std::min(best_s.value_or(*found_s), *found_s);
+      }
+    }
+    if (!best_s) continue;
+    const Planned found = planned(table, asked(schedule, 2, 1, memory_bytes));
+    EXPECT_LE(found.lower_bound_s, *best_s * (1 + test::rounding));
+    EXPECT_GE(found.simulation.makespan_s, *best_s * (1 - test::rounding));
+    EXPECT_LE(std::ranges::max(found.simulation.peak_memory_bytes), memory_bytes);
+    ++compared;
+  }
+  EXPECT_GT(compared, 40);
+}
+
+TEST(Layers, ChoicesThatTakeTooMuchMeanwhileAreLeftOut) {
+  LayerTable table{.path = config("gpt_96.yaml").path};
+  Layer layer{.name = "a", .forward_s = 1, .backward_s = 2, .saved_bytes = 100};
+  layer.recompute = {{"most", 1, 100, 100}, {"less", 2, 99, 0}};
+  table.sizes.push_back({1, {layer}});
+  const Planned found = planned(table, asked("1f1b", 1, 1, 50));
+  EXPECT_TRUE(found.plan.stages[0].recompute.layers.contains("less"));
+  EXPECT_EQ(found.simulation.makespan_s, 5);
+}
+
+TEST(Layers, OfWhichEachIsAnotherAreBoundedInTime) {
+  std::mt19937_64 random(4);
+  LayerTable table{.path = config("gpt_96.yaml").path, .global_batch = 32};
+  LayerCosts& costs = table.sizes.emplace_back();
+  for (int number = 0; number < 150; ++number) {
+    const auto drawn = [&](int64_t least) { return least + static_cast<int64_t>(random() % 999); };
+    Layer layer{.name = "l" + std::to_string(number), .forward_s = 1e-3 * double(drawn(1000))};
+    layer.backward_s = 2 * layer.forward_s;
+    layer.static_bytes = drawn(1000);
+    layer.saved_bytes = drawn(2000);
+    layer.recompute = {{"some", 1e-3 * double(drawn(100)), drawn(500), 0},
+                       {"all", 1e-3 * double(drawn(1100)), layer.saved_bytes, 0}};
+    costs.layers.push_back(layer);
+  }
+  EXPECT_LE(planned(table, asked("1f1b", 8, 1, 90'000)).lower_bound_s,
+            planned(table, asked("1f1b", 8, 1, 90'000)).simulation.makespan_s);
+}
+
 TEST(Layers, BackwardsAsAWholeAreNotDivided) {
   LayerTable table = config("gpt_96.yaml");
-  const Planned found = planned(table, {.ranks = 2, .data_parallel = 1});
+  const Planned found = planned(table, {.ranks = 2, .data_parallel = 1, .effort = 1000});
   EXPECT_EQ(found.warnings.size(), 1);
   EXPECT_THROW(planned(table, {.ranks = 2, .schedules = {"zb-h1"}}), InputError);
 }

@@ -76,3 +76,17 @@ def test_ctrl_c_writes_the_best_plan_so_far(tmp_path):
     assert process.returncode == 0, error
     assert "the search stopped when it was asked to" in out
     assert step_s(path) > 0
+
+
+def test_ctrl_c_after_the_plan_is_written_leaves_it(tmp_path):
+    path = tmp_path / "plan.yaml"
+    command = [str(PENSTOCK), "plan", str(TABLE), *INTERLEAVED, "--time", "2s", "--explain", "-o",
+               path]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    while not path.exists() and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, error = process.communicate(timeout=120)
+    assert process.returncode == 0, error
+    assert "written" in out and step_s(path) > 0

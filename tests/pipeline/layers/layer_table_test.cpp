@@ -44,7 +44,8 @@ TEST(LayerTable, ReadsEveryKey) {
   EXPECT_EQ(layers[3].name, "block.2");
   EXPECT_DOUBLE_EQ(layers[3].forward_s, 0.005);
   EXPECT_FALSE(layers[3].gradient_bytes);
-  EXPECT_EQ(layers[3].output_bytes, 4);  // as large for each of two samples
+  EXPECT_EQ(layers[2].output_bytes, 4);  // as large for each of two samples
+  EXPECT_EQ(layers[3].output_bytes, 0);  // goes nowhere
   const std::vector<RecomputeChoice> choices = {{"full", 0.005, 8 * 1024, 8 * 1024},
                                                 {"part", 1e-6, 1024, 3}};
   EXPECT_EQ(layers[3].recompute, choices);
@@ -97,6 +98,10 @@ TEST(LayerTable, MistakesAreNamedWithPlaceAndCure) {
   EXPECT_THAT(message_of("  - {name: a, " + costs + "}\n  - {name: a, " + costs + "}\n"),
               HasSubstr("`a` is there twice"));
   EXPECT_THAT(message_of("  []\n"), HasSubstr("the list is empty"));
+  EXPECT_THAT(message_of("  - {name: a, " + costs + ", static: 5000000TB}\n"),
+              HasSubstr("more than any device has"));
+  EXPECT_THAT(message_of("  - {name: a, forward: 0s, backward: 1s}\n"),
+              HasSubstr("no forward takes time"));
   EXPECT_THAT(message_of("  - {name: a, " + costs +
                          ", saved: 4B, recompute: [{name: full, time: 1ms, saved: 4B}]}\n"),
               HasSubstr("no less than the layer saves"));
@@ -111,34 +116,26 @@ TEST(LayerTable, MistakesAreNamedWithPlaceAndCure) {
 }
 
 TEST(LayerTable, SizesAreOfTheSameModel) {
-  const auto message = [](const std::string& second) {
+  const auto message = [](int microbatch, const std::string& second) {
+    const std::string last = ", {name: z, forward: 1, backward: 1}]}\n";
     try {
       parsed(
           "sizes:\n  - {microbatch: 1, layers: [{name: a, forward: 1, backward: 1, output: 4B, "
-          "static: 1B}]}\n  - " +
-          second + "\n");
+          "static: 1B}" +
+          last + "  - {microbatch: " + std::to_string(microbatch) +
+          ", layers: [{forward: 1, backward: 1, " + second + "}" + last);
     } catch (const InputError& error) {
       return std::string(error.what());
     }
     return std::string();
   };
-  const std::string costs = "forward: 1, backward: 1";
-  EXPECT_THAT(
-      message("{microbatch: 1, layers: [{name: a, " + costs + ", output: 4B, static: 1B}]}"),
-      HasSubstr("1 is there twice"));
-  EXPECT_THAT(
-      message("{microbatch: 2, layers: [{name: b, " + costs + ", output: 8B, static: 1B}]}"),
-      HasSubstr("layer 0 is `b`, but `a`"));
-  EXPECT_THAT(message("{microbatch: 2, layers: [{name: a, " + costs + ", output: 8B}]}"),
-              HasSubstr("other static bytes"));
-  EXPECT_THAT(
-      message("{microbatch: 2, layers: [{name: a, " + costs + ", output: 4B, static: 1B}]}"),
-      HasSubstr("as large for each sample"));
-  EXPECT_THAT(message("{microbatch: 2, layers: [{name: a, " + costs +
-                      ", output: 8B, static: 1B}, "
-                      "{name: b, " +
-                      costs + "}]}"),
-              HasSubstr("2 layers, but 1 at microbatch 1"));
+  EXPECT_THAT(message(1, "name: a, output: 4B, static: 1B"), HasSubstr("1 is there twice"));
+  EXPECT_THAT(message(2, "name: b, output: 8B, static: 1B"), HasSubstr("layer 0 is `b`, but `a`"));
+  EXPECT_THAT(message(2, "name: a, output: 8B"), HasSubstr("other static bytes"));
+  EXPECT_THAT(message(2, "name: a, output: 4B, static: 1B"), HasSubstr("as large for each sample"));
+  EXPECT_THAT(message(2, "name: a, output: 8B, static: 1B}, {name: y, forward: 1, backward: 1"),
+              HasSubstr("3 layers, but 2 at microbatch 1"));
+  EXPECT_EQ(message(2, "name: a, output: 8B, static: 1B"), "");
 }
 
 }  // namespace
