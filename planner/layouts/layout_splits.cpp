@@ -33,8 +33,8 @@ void scale_by_speed(ChainCosts& costs, double speed) {
   }
 }
 
-/// Of each unit the forward that runs again, and the bytes of a microbatch that it frees at most: of
-/// a view all memory that it lies in, in the unit that keeps it and in the one that makes it.
+/// Of each unit the forward that runs again, and the bytes of a microbatch that it frees at most:
+/// of a view all memory that it lies in, in the unit that keeps it and in the one that makes it.
 std::vector<LayerChoice> forwards_again(const PlanningInputs& inputs,
                                         const MicrobatchCosts& measured) {
   const ValueLives& lives = inputs.lives->of(inputs.model, measured);
