@@ -24,9 +24,12 @@ LayerFit::LayerFit(const MicrobatchCosts& measured, const Placement& placement,
   }
 }
 
-std::vector<RecomputeChoice> LayerFit::allowed(OperatorId layer, int64_t working_bytes) const {
-  std::vector<RecomputeChoice> choices = measured_.operators[static_cast<size_t>(layer)].recompute;
-  std::erase_if(choices, [&](const auto& one) { return one.working_bytes > working_bytes; });
+LayerChoices LayerFit::allowed(const Ranked& rank, size_t i, int64_t working_bytes) const {
+  LayerChoices choices;
+  for (const RecomputeChoice& one : costs(rank.layers[i]).recompute) {
+    const bool fits = one.working_bytes <= working_bytes;
+    choices.push_back({one.time_s, fits ? one.freed_bytes * rank.held[i] : 0});
+  }
   return choices;
 }
 
@@ -35,22 +38,16 @@ std::vector<int64_t> LayerFit::free(const std::vector<ToFree>& wanted, Plan& pla
   std::vector<int64_t> freed;
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {
     const Ranked& of = ranks_[rank];
-    std::vector<std::vector<RecomputeChoice>> allowed;
     std::vector<LayerChoices> choices;
-    for (size_t i = 0; i < of.layers.size(); ++i) {
-      allowed.push_back(this->allowed(of.layers[i], wanted[rank].working_bytes));
-      choices.emplace_back();
-      for (const RecomputeChoice& one : allowed.back())
-        choices.back().push_back({one.time_s, one.freed_bytes * of.held[i]});
-    }
+    for (size_t i = 0; i < of.layers.size() && wanted[rank].bytes > 0; ++i)
+      choices.push_back(allowed(of, i, wanted[rank].working_bytes));
     const ChosenLayers chosen = choose_layers(choices, wanted[rank].bytes);
     freed.push_back(chosen.bytes);
-    for (size_t i = 0; i < of.layers.size(); ++i) {
+    for (size_t i = 0; i < chosen.choices.size(); ++i) {
       if (chosen.choices[i] < 0) continue;
-      const std::string& choice = allowed[i][static_cast<size_t>(chosen.choices[i])].name;
-      StagePlan& stage = plan.stages[static_cast<size_t>(of.stages[i])];
-      stage.recompute.layers[choice].push_back(
-          measured_.operators[static_cast<size_t>(of.layers[i])].name);
+      const OperatorCost& layer = costs(of.layers[i]);
+      const std::string& choice = layer.recompute[static_cast<size_t>(chosen.choices[i])].name;
+      plan.stages[static_cast<size_t>(of.stages[i])].recompute.layers[choice].push_back(layer.name);
     }
   }
   return freed;
@@ -61,8 +58,8 @@ int64_t LayerFit::most(int rank, int64_t working_bytes) const {
   int64_t sum = 0;
   for (size_t i = 0; i < of.layers.size(); ++i) {
     int64_t most = 0;
-    for (const RecomputeChoice& one : allowed(of.layers[i], working_bytes))
-      most = std::max(most, one.freed_bytes * of.held[i]);
+    for (const RecomputeChoice& one : costs(of.layers[i]).recompute)
+      if (one.working_bytes <= working_bytes) most = std::max(most, one.freed_bytes * of.held[i]);
     sum += most;
   }
   return sum;
@@ -71,7 +68,7 @@ int64_t LayerFit::most(int rank, int64_t working_bytes) const {
 std::optional<int64_t> LayerFit::less_working(int rank, int64_t working_bytes) const {
   std::optional<int64_t> largest;
   for (const OperatorId layer : ranks_[static_cast<size_t>(rank)].layers) {
-    for (const RecomputeChoice& one : measured_.operators[static_cast<size_t>(layer)].recompute)
+    for (const RecomputeChoice& one : costs(layer).recompute)
       if (one.working_bytes < working_bytes)
         largest = std::max(largest.value_or(0), one.working_bytes);
   }

@@ -40,7 +40,11 @@ class LayerFit {
     std::vector<int> stages;         // of each
     std::vector<int> held;           // microbatches that are held of it
   };
-  std::vector<RecomputeChoice> allowed(OperatorId layer, int64_t working_bytes) const;
+  const OperatorCost& costs(OperatorId layer) const {
+    return measured_.operators[static_cast<size_t>(layer)];
+  }
+  /// What a layer's choices free on the rank: nothing by those that take more meanwhile.
+  LayerChoices allowed(const Ranked& rank, size_t i, int64_t working_bytes) const;
 
   const MicrobatchCosts& measured_;
   std::vector<Ranked> ranks_;
