@@ -46,10 +46,12 @@ std::string title(const std::string& path, const SimulateOptions& options,
   return text;
 }
 
-[[noreturn]] void refuse_samples(const FileRef& profile) {
-  throw InputError("--samples", fmt::format("{} does not say what times vary by", profile.path),
-                   "Profile the job again, without --quick or with a longer --budget, and plan "
-                   "again: it has to repeat its measurements some times. An estimate has none.");
+[[noreturn]] void refuse_samples(const Plan& plan) {
+  throw InputError(
+      "--samples", fmt::format("{} does not say what times vary by", plan.profile->path),
+      plan.layers ? "A table of layers never does: leave it out."
+                  : "Profile the job again, without --quick or with a longer --budget, and plan "
+                    "again: it has to repeat its measurements some times. An estimate has none.");
 }
 
 /// Refuses flags that would change the compute that was measured.
@@ -94,7 +96,7 @@ Study plan_study(Plan plan, const SimulateOptions& options) {
   study.network = std::move(inputs.network);
   study.memory = std::move(inputs.memory);
   study.noise = std::move(inputs.noise);
-  if (options.samples && !study.noise) refuse_samples(*plan.profile);
+  if (options.samples && !study.noise) refuse_samples(plan);
   study.facts = facts(plan, inputs, overrides);
   if (!options.measured.empty()) study.facts.push_back({"compute", "as in " + options.measured});
   study.modules = stage_names(model, slicing.stage_of_operator, study.program.stage_count());

@@ -47,30 +47,34 @@ void add_costs(std::vector<std::string>& row, const StageCosts& costs) {
   row.push_back(format_bytes(costs.saved_bytes));
 }
 
+void add_work(std::vector<std::string>& row, const Plan& plan, const Graph& model,
+              const StageSlice& slice) {
+  const Weights weights = weights_of(model, slice);
+  row.push_back(std::to_string(slice.operators.size()));
+  row.push_back(format_count(static_cast<double>(weights.elements)));
+  row.push_back(format_bytes(weights.bytes));
+  row.push_back(format_count(flops_of(plan, model, slice)));
+}
+
 void print_stages(Out out, const Plan& plan, const Graph& model, const Slicing& slicing,
                   const Costs* costs, ReportStyle style) {
   const auto names =
       stage_names(model, slicing.stage_of_operator, static_cast<int>(plan.stages.size()));
-  std::vector<std::string> headings = {"stage",      "rank",  "<modules", "operators",
-                                       "parameters", "bytes", "FLOPs"};
+  std::vector<std::string> headings = {"stage", "rank", "<modules"};
+  if (!plan.layers) headings.insert(headings.end(), {"operators", "parameters", "bytes", "FLOPs"});
   if (costs) headings.insert(headings.end(), {"forward", "backward", "held", "per microbatch"});
   Table table(headings);
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     const StageSlice& slice = slicing.stages[stage];
-    const Weights weights = weights_of(model, slice);
-    std::vector<std::string> row = {std::to_string(stage),
-                                    std::to_string(plan.stages[stage].rank),
-                                    names[stage] + recompute_note(plan.stages[stage].recompute),
-                                    std::to_string(slice.operators.size()),
-                                    format_count(static_cast<double>(weights.elements)),
-                                    format_bytes(weights.bytes),
-                                    format_count(flops_of(plan, model, slice))};
+    std::vector<std::string> row = {std::to_string(stage), std::to_string(plan.stages[stage].rank),
+                                    names[stage] + recompute_note(plan.stages[stage].recompute)};
+    if (!plan.layers) add_work(row, plan, model, slice);
     if (costs) add_costs(row, costs->stages.at(stage));
     table.row(std::move(row));
   }
-  const std::string title =
-      fmt::format("Stages; FLOPs{} of one microbatch{}", costs ? " and times" : ", forward,",
-                  costs ? "; memory held throughout and per microbatch" : "");
+  const char* of_one = plan.layers ? "times" : costs ? "FLOPs and times" : "FLOPs, forward,";
+  const std::string title = fmt::format("Stages; {} of one microbatch{}", of_one,
+                                        costs ? "; memory held throughout and per microbatch" : "");
   fmt::format_to(out, "\n{}\n{}", wrapped(title, style.columns), table.text(style));
 }
 
