@@ -1,7 +1,5 @@
 #include "cli/interruption.hpp"
 
-#include <csignal>
-
 namespace penstock::cli {
 
 namespace {
@@ -14,13 +12,15 @@ void note(int) { interrupted = 1; }
 
 Interruption::Interruption() {
   interrupted = 0;
+  sigaction(SIGINT, nullptr, &before_);
+  if (before_.sa_handler == SIG_IGN) return;
   struct sigaction action {};
   action.sa_handler = note;
   action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
 }
 
-Interruption::~Interruption() { std::signal(SIGINT, SIG_DFL); }
+Interruption::~Interruption() { sigaction(SIGINT, &before_, nullptr); }
 
 bool Interruption::asked() { return interrupted != 0; }
 

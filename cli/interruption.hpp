@@ -1,10 +1,12 @@
 // Ctrl-C while a command can still give a result.
 #pragma once
 
+#include <csignal>
+
 namespace penstock::cli {
 
-/// While it lives the first SIGINT is only noted; a second one ends the process as usual. One at a
-/// time.
+/// While it lives the first SIGINT is only noted; a second one does as it would without. Where it
+/// is ignored it stays so. One at a time.
 class Interruption {
  public:
   Interruption();
@@ -13,6 +15,9 @@ class Interruption {
   Interruption& operator=(const Interruption&) = delete;
 
   static bool asked();
+
+ private:
+  struct sigaction before_ {};
 };
 
 }  // namespace penstock::cli

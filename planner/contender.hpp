@@ -20,6 +20,8 @@ struct Contender {
   Slicing slicing;                 // where the profile knows that
 
   const PipelineLayout& layout() const { return search->layouts()[split.space]; }
+  /// 0: not judged.
+  double expected_s() const { return verdict ? verdict->expected_s : 0; }
   /// Its step on mean times, weighted.
   double mean_s() const { return search->weight(layout()) * split.outcome.step_s; }
 };

@@ -16,6 +16,7 @@
 #include "planner/layouts/layout_search.hpp"
 #include "planner/layouts/request.hpp"
 #include "planner/misfit.hpp"
+#include "planner/searched.hpp"
 #include "planner/simplest.hpp"
 #include "simulator/costs/plan_costs.hpp"
 #include "simulator/explain/explain.hpp"
@@ -31,8 +32,6 @@ constexpr const char* undivided =
     "within units";
 /// The share of a step that narrower cuts have to save.
 constexpr double min_gain = 1e-3;
-/// A plan on fewer ranks is named where it is slower by no more than this.
-constexpr double worth_naming = 0.05;
 
 /// Shows how far the search has come: by its bound, or by the effort that it may make.
 LayoutSearch::Progress shown_by(const Progress& progress) {
@@ -53,67 +52,6 @@ LayoutSearch::Progress simpler_shown_by(const Progress& progress) {
   return [&progress](const SearchState& state) {
     progress(fmt::format("looking for simpler plans: {} splits simulated", state.simulated), 1);
   };
-}
-
-Searched row(const LayoutSearch& search, size_t number, const SearchResult::Space& space) {
-  const PipelineLayout& layout = search.layouts()[number];
-  return {.schedule = std::string(layout.name()),
-          .branches = layout.branches,
-          .ranks = layout.ranks,
-          .stages_per_rank = layout.stages_per_rank,
-          .data_parallel = layout.data_parallel,
-          .microbatches = layout.microbatches,
-          .microbatch = layout.measured->microbatch,
-          .splits = space.splits,
-          .simulated = space.simulated,
-          .best_s = space.best ? space.best->outcome.step_s : 0,
-          .lower_bound_s = space.bound_s,
-          .min_memory_bytes = space.bytes,
-          .max_memory_bytes = search.limit(number).max_bytes};
-}
-
-/// Tells layouts apart, but for the order of their devices.
-auto key(const Searched& one) {
-  return std::tuple(one.schedule, one.branches, one.ranks, one.stages_per_rank, one.data_parallel,
-                    one.microbatches);
-}
-
-constexpr auto of_space = [](const Contender& one) { return one.split.space; };
-
-/// 0: not judged.
-double expected_s(const Contender& one) { return one.verdict ? one.verdict->expected_s : 0; }
-
-/// Layouts that the search came to: the chosen one, the others by their step on mean times, then
-/// those where nothing fits by their bound.
-std::vector<Searched> rows(const LayoutSearch& search, const SearchResult& result,
-                           const std::vector<Contender>& finalists, size_t chosen) {
-  std::vector<Searched> rows;
-  for (size_t space = 0; space < result.spaces.size(); ++space) {
-    if (result.spaces[space].splits == 0) continue;
-    rows.push_back(row(search, space, result.spaces[space]));
-    rows.back().chosen = space == chosen;
-    const auto judged = std::ranges::find(finalists, space, of_space);
-    if (judged != finalists.end()) rows.back().expected_s = expected_s(*judged);
-  }
-  std::ranges::stable_sort(rows, {}, [](const Searched& one) {
-    return std::tuple(!one.chosen, one.best_s == 0,
-                      one.best_s == 0 ? one.lower_bound_s : one.best_s);
-  });
-  std::set<decltype(key(rows.front()))> seen{
-      key(*std::ranges::find(rows, true, &Searched::chosen))};
-  std::erase_if(rows,
-                [&](const Searched& one) { return !one.chosen && !seen.insert(key(one)).second; });
-  return rows;
-}
-
-/// The fastest on fewer devices, if it is no more than a little slower than the plan.
-std::optional<Searched> on_fewer_ranks(const std::vector<Searched>& rows, int64_t devices,
-                                       double step_s) {
-  for (const Searched& one : rows) {
-    if (one.best_s == 0 || one.best_s > step_s * (1 + worth_naming)) break;
-    if (one.ranks * one.data_parallel < devices) return one;
-  }
-  return std::nullopt;
 }
 
 class Planner {
@@ -168,10 +106,11 @@ class Planner {
     planned_.open_bound_s = result.open_bound_s;
     planned_.layouts = static_cast<int64_t>(search.layouts().size());
     planned_.judged = finalists_.front().verdict ? std::ssize(finalists_) : 0;
-    planned_.searched = rows(search, result, finalists_, fastest);
+    planned_.searched = searched_rows(search, result, finalists_, fastest);
     if (fastest != result.best->space) {
-      planned_.fastest_on_means = row(search, result.best->space, finalists_.front().space);
-      planned_.fastest_on_means->expected_s = expected_s(finalists_.front());
+      planned_.fastest_on_means =
+          searched_row(search, result.best->space, finalists_.front().space);
+      planned_.fastest_on_means->expected_s = finalists_.front().expected_s();
     }
     planned_.lower_bound_s = result.best->outcome.step_s;
     for (size_t i = 0; i < result.spaces.size(); ++i) {
@@ -277,12 +216,12 @@ class Planner {
     conclude(*simpler.search, simpler.split);
     const double weight = simpler.search->weight(simpler.layout());
     planned_.gain = 1 - fastest.weighted_s / (weight * planned_.expected_or_step_s());
-    Searched chosen = row(*simpler.search, simpler.split.space, simpler.space);
+    Searched chosen = searched_row(*simpler.search, simpler.split.space, simpler.space);
     chosen.chosen = true;
-    chosen.expected_s = expected_s(simpler);
+    chosen.expected_s = simpler.expected_s();
     auto& means = planned_.fastest_on_means;
-    if (means && key(*means) == key(chosen)) means.reset();
-    std::erase_if(planned_.searched, [&](const Searched& one) { return key(one) == key(chosen); });
+    if (means && same_layout(*means, chosen)) means.reset();
+    std::erase_if(planned_.searched, [&](const Searched& one) { return same_layout(one, chosen); });
     planned_.searched.insert(planned_.searched.begin(), std::move(chosen));
   }
 
@@ -307,7 +246,7 @@ class Planner {
       const auto opened = search.open(space);
       const auto run = opened->plan(result.spaces[space].best->begins, {});
       planned_.alternatives.push_back(
-          alternative(row(search, space, result.spaces[space]), run, opened->network()));
+          alternative(searched_row(search, space, result.spaces[space]), run, opened->network()));
     }
   }
 

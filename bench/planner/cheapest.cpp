@@ -18,7 +18,7 @@ struct Partial {
   int before = -1, variant = -1;  // of the items but the last, in their list; of the last
 };
 
-/// Of each item the variant with the least of `what`, then of the other, then the first.
+/// Each item's variant with the least of `what`, then of the other, then the first.
 std::vector<int> least(const std::vector<std::vector<Variant>>& items, double Variant::*what,
                        double Variant::*then) {
   std::vector<int> choice;

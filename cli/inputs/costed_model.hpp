@@ -1,4 +1,4 @@
-// What a plan is made from: a profile with its model, or a table of layers, which is both.
+// The input of a plan: a profile with its model, or a table of layers, which is both.
 #pragma once
 
 #include <filesystem>

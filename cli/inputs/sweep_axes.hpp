@@ -17,7 +17,7 @@ namespace penstock::cli {
 /// Combinations of values, each of which is planned.
 inline constexpr int64_t max_combinations = 100;
 
-/// What a plan is made from, beside the model.
+/// The input of a plan, without the model.
 struct PlanCase {
   Profile profile;
   std::optional<Cluster> cluster;

@@ -13,7 +13,7 @@
 
 namespace penstock::cli {
 
-/// What is told of a plan beside others.
+/// The figures by which plans are compared.
 struct SweptPlan {
   std::string schedule;
   int ranks = 1, stages_per_rank = 1;  // of a replica
@@ -26,7 +26,7 @@ struct SweptPlan {
   int64_t memory_bytes = 0;       // that it may use; 0: no limit
 
   double samples_per_s() const { return static_cast<double>(global_batch) / step_s; }
-  /// Of all devices that it uses, in a step.
+  /// Summed over all devices that it uses, for a step.
   double device_s() const { return step_s * ranks * static_cast<double>(data_parallel); }
   double device_s_per_sample() const { return device_s() / static_cast<double>(global_batch); }
 };
@@ -54,7 +54,7 @@ Sweep combinations(std::vector<SweepAxis> axes);
 /// `ranks=8, memory=16GiB`.
 std::string values_text(const Sweep& sweep, const SweepRow& row);
 
-/// What the planner says of a row, which is one of the sweep's.
+/// The planner's progress with a row, which is one of the sweep's.
 using RowProgress =
     std::function<void(const SweepRow& row, const std::string& what, double share_done)>;
 

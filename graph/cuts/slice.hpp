@@ -39,7 +39,7 @@ struct StageSlice {
   /// Parts whose backward runs their forward again, ascending and apart: segments.hpp; `slice`
   /// leaves it empty.
   std::vector<Segment> recomputed;
-  /// Of layers (Graph::layers): the choice that each makes which does not keep everything.
+  /// For layers (Graph::layers): the choice that each makes which does not keep everything.
   std::map<OperatorId, std::string> choices;
 };
 

@@ -41,7 +41,7 @@ struct Job {
 /// A job file begins with `penstock: job`. Whether model and data exist is found by who opens them.
 /// Throws InputError.
 Job read_job(const std::filesystem::path& path);
-/// What stands for the job of a table of layers: its path for the model, a loss that is the last
+/// The stand-in for the job of a table of layers: its path for the model, a loss that is the last
 /// layer's, an optimizer whose state is part of what the layers hold.
 Job job_of_layers(const std::string& table);
 /// The same keys inside a plan; paths relative to `file`.

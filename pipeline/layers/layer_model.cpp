@@ -6,7 +6,7 @@ namespace penstock {
 
 namespace {
 
-/// Of one byte: sizes of a table are bytes.
+/// One byte each: sizes in a table are bytes.
 constexpr DType activation = DType::float8_e4m3fn;
 
 class GraphOfLayers {

@@ -64,8 +64,8 @@ struct Prediction {
 
 struct Plan {
   std::string path;  // the file it was read from, "" otherwise
-  /// Of a table of layers, which is the profile: the job has its global batch, and for a model its
-  /// path.
+  /// Made from a table of layers, which is the profile: the job has its global batch, and for a
+  /// model its path.
   bool layers = false;
   Job job;
   std::string model_sha256;

@@ -13,8 +13,7 @@ constexpr double never_s = std::numeric_limits<double>::infinity();
 /// A step along the lower convex hull of a layer's choices.
 struct Increment {
   size_t layer;
-  double seconds;
-  int64_t bytes;
+  LayerChoice more;
 };
 
 /// By bytes, each the cheapest for them: both ascend.
@@ -50,11 +49,9 @@ class Chooser {
                            layers[layer] == layers[order[choices_.size() - 1]]);
       choices_.push_back(pareto(layers[layer]));
       for (const LayerChoice& step : hull(layers[layer]))
-        increments_.push_back({choices_.size() - 1, step.seconds, step.bytes});
+        increments_.push_back({choices_.size() - 1, step});
     }
-    std::ranges::stable_sort(increments_, [](const Increment& a, const Increment& b) {
-      return a.seconds * static_cast<double>(b.bytes) < b.seconds * static_cast<double>(a.bytes);
-    });
+    std::ranges::stable_sort(increments_, cheaper, &Increment::more);
   }
 
   ChosenLayers run(const std::vector<LayerChoices>& layers) {
@@ -93,28 +90,27 @@ class Chooser {
       if (bytes <= 0) break;
       if (one.layer < first) continue;
       const double part =
-          std::min(1.0, static_cast<double>(bytes) / static_cast<double>(one.bytes));
-      sum_s += part * one.seconds;
-      bytes -= one.bytes;
+          std::min(1.0, static_cast<double>(bytes) / static_cast<double>(one.more.bytes));
+      sum_s += part * one.more.seconds;
+      bytes -= one.more.bytes;
     }
     return bytes > 0 ? never_s : sum_s;
   }
 
   /// Increments in the order of their cost until they free enough.
   void begin_greedily() {
-    std::vector<LayerChoice> taken(choices_.size());
+    std::vector<int64_t> taken(choices_.size(), 0);
     int64_t left = bytes_;
     for (const Increment& one : increments_) {
       if (left <= 0) break;
-      taken[one.layer].seconds += one.seconds;
-      taken[one.layer].bytes += one.bytes;
-      left -= one.bytes;
+      taken[one.layer] += one.more.bytes;
+      left -= one.more.bytes;
     }
     best_.clear();
     best_s_ = 0;
     for (size_t layer = 0; layer < taken.size(); ++layer) {
-      const auto at = std::ranges::find(choices_[layer], taken[layer].bytes, &LayerChoice::bytes);
-      const bool any = taken[layer].bytes > 0;
+      const auto at = std::ranges::find(choices_[layer], taken[layer], &LayerChoice::bytes);
+      const bool any = taken[layer] > 0;
       best_.push_back(any ? static_cast<int>(at - choices_[layer].begin()) : -1);
       if (any) best_s_ += at->seconds;
     }
@@ -153,6 +149,11 @@ class Chooser {
 };
 
 }  // namespace
+
+bool cheaper(const LayerChoice& one, const LayerChoice& other) {
+  return one.seconds * static_cast<double>(other.bytes) <
+         other.seconds * static_cast<double>(one.bytes);
+}
 
 std::vector<LayerChoice> hull(LayerChoices choices) {
   LayerChoices corners{{}};

@@ -1,6 +1,6 @@
-// Which of their choices to keep less (RecomputeChoice) layers make, to free so many bytes in the
-// least time: a multiple-choice knapsack (H. Kellerer, U. Pferschy, D. Pisinger, Knapsack Problems,
-// 2004, chapter 11), solved by branch and bound over its linear relaxation.
+// The choices (RecomputeChoice) by which layers free so many bytes in the least time: a
+// multiple-choice knapsack (H. Kellerer, U. Pferschy, D. Pisinger, Knapsack Problems, 2004, chapter
+// 11), solved by branch and bound over its linear relaxation.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace penstock {
 
-/// What a layer can do, beside keeping everything.
+/// A way to keep less of a layer.
 struct LayerChoice {
   double seconds = 0;
   int64_t bytes = 0;  // freed
@@ -16,8 +16,12 @@ struct LayerChoice {
 };
 using LayerChoices = std::vector<LayerChoice>;
 
-/// What each step along the lower convex hull of the choices takes and frees more than the one
-/// before, the cheapest bytes first: parts of them take no more than any choices that free as much.
+/// Takes less time for each byte.
+bool cheaper(const LayerChoice& one, const LayerChoice& other);
+
+/// The steps along the lower convex hull of the choices, each with what it takes and frees more
+/// than the one before, the cheapest bytes first: parts of them take no more than any choices that
+/// free as much.
 std::vector<LayerChoice> hull(LayerChoices choices);
 
 struct ChosenLayers {
@@ -29,9 +33,10 @@ struct ChosenLayers {
   int nodes = 0;        // that were looked at
 };
 
-/// Of equal layers the first ones free most. Exact, up to some ten thousand nodes of its tree,
-/// after which it takes the best that it has found.
 inline constexpr int most_choice_nodes = 20'000;
+
+/// The first of equal layers free most. Exact up to so many nodes of its tree, after which it takes
+/// the best that it has found.
 ChosenLayers choose_layers(const std::vector<LayerChoices>& layers, int64_t bytes,
                            int most_nodes = most_choice_nodes);
 

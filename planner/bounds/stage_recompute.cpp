@@ -6,7 +6,7 @@ namespace penstock {
 
 namespace {
 
-/// Of the trees of all knapsacks: a fraction of a second.
+/// In the trees of all knapsacks: a fraction of a second.
 constexpr int all_nodes = 1'000'000;
 
 }  // namespace
@@ -29,10 +29,7 @@ StageRecompute::StageRecompute(const std::vector<LayerChoices>& units,
     for (const LayerChoice& step : hull(unit))
       steps_.push_back({static_cast<int>(kind_of_unit_.size()) - 1, step});
   }
-  std::ranges::stable_sort(steps_, [](const Step& a, const Step& b) {
-    return a.more.seconds * static_cast<double>(b.more.bytes) <
-           b.more.seconds * static_cast<double>(a.more.bytes);
-  });
+  std::ranges::stable_sort(steps_, cheaper, &Step::more);
 }
 
 double StageRecompute::seconds(int begin, int end, int held) const {

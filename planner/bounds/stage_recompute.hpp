@@ -20,8 +20,8 @@ class StageRecompute {
   StageRecompute(const std::vector<LayerChoices>& units, std::shared_ptr<const StageTable> bytes,
                  int64_t limit_bytes, double first);
 
-  /// Of a stage that holds so many microbatches; 0 where it cannot free enough. Exact while not too
-  /// many kinds of stages were asked for, later by the linear relaxation.
+  /// For a stage that holds so many microbatches; 0 where it cannot free enough. Exact while not
+  /// too many kinds of stages were asked for, later by the linear relaxation.
   double seconds(int begin, int end, int held) const;
   double first() const { return first_; }
 

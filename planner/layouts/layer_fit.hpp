@@ -12,10 +12,10 @@
 
 namespace penstock {
 
-/// What a layer can choose, for one microbatch.
+/// A layer's choices, for one microbatch.
 LayerChoices layer_choices(const OperatorCost& layer);
 
-/// What a rank is to free: bytes, by choices whose backward takes no more than so much meanwhile.
+/// A rank is to free so many bytes, by choices whose backward takes no more than that meanwhile.
 struct ToFree {
   int64_t bytes = 0;
   int64_t working_bytes = INT64_MAX;
@@ -43,7 +43,8 @@ class LayerFit {
   const OperatorCost& costs(OperatorId layer) const {
     return measured_.operators[static_cast<size_t>(layer)];
   }
-  /// What a layer's choices free on the rank: nothing by those that take more meanwhile.
+  /// A layer's choices, with the bytes that they free on the rank: none by those that take more
+  /// meanwhile.
   LayerChoices allowed(const Ranked& rank, size_t i, int64_t working_bytes) const;
 
   const MicrobatchCosts& measured_;

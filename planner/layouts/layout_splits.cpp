@@ -33,8 +33,8 @@ void scale_by_speed(ChainCosts& costs, double speed) {
   }
 }
 
-/// Of each unit the forward that runs again, and the bytes of a microbatch that it frees at most:
-/// of a view all memory that it lies in, in the unit that keeps it and in the one that makes it.
+/// Each unit's forward that runs again, and the bytes of a microbatch that it frees at most: for a
+/// view all memory that it lies in, in the unit that keeps it and in the one that makes it.
 std::vector<LayerChoice> forwards_again(const PlanningInputs& inputs,
                                         const MicrobatchCosts& measured) {
   const ValueLives& lives = inputs.lives->of(inputs.model, measured);
@@ -64,7 +64,7 @@ std::vector<LayerChoice> forwards_again(const PlanningInputs& inputs,
   return units;
 }
 
-/// What the units of the chain may recompute, on the fastest rank.
+/// The recompute choices of the chain's units, on the fastest rank.
 std::vector<LayerChoices> recompute_choices(const LayoutContext& context,
                                             const PipelineLayout& layout) {
   const PlanningInputs& inputs = context.inputs;
@@ -81,7 +81,7 @@ std::vector<LayerChoices> recompute_choices(const LayoutContext& context,
   return units;
 }
 
-/// Of all microbatches of a step.
+/// For all microbatches of a step.
 RecomputeBound recompute_bound(const PipelineLayout& layout,
                                const std::vector<LayerChoices>& choices) {
   const double times =

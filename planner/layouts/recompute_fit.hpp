@@ -1,4 +1,4 @@
-// What the ranks of a split recompute so that each fits.
+// Recomputation by the ranks of a split, so that each fits.
 #pragma once
 
 #include <map>
@@ -12,7 +12,8 @@
 
 namespace penstock {
 
-/// Of one layout, all of which outlives this. `min_memory`: ranks hold as little as they can.
+/// For one layout. All that it is given outlives it. `min_memory`: ranks hold as little as they
+/// can.
 class RecomputeFit {
  public:
   RecomputeFit(const PlanningInputs& inputs, const PipelineLayout& layout,
@@ -39,7 +40,7 @@ class RecomputeFit {
                                             const SimulationOptions& options);
 
  private:
-  /// What a rank of these stages, each from its first unit to its end, has to free, and then holds.
+  /// A rank of certain stages has to free so much, and then holds that.
   struct FittedRank {
     ToFree freed;
     RankMemory memory;
@@ -57,7 +58,8 @@ class RecomputeFit {
   const MemoryLimit& limit_;
   const bool min_memory_;
   Evaluator& evaluator_;
-  /// Of a table of layers, by rank and intervals: neighbours of a split have most ranks in common.
+  /// For tables of layers, by rank and its stages' first and last layers: neighbours of a split
+  /// have most ranks in common.
   std::vector<std::map<std::vector<int>, FittedRank>> fitted_;
 };
 

@@ -67,7 +67,7 @@ std::vector<OperatorId> manual_begins(const Graph& model, const std::vector<std:
 /// and one replica, unless they are named. Throws InputError for a schedule that does not exist.
 PlanRequest completed(PlanRequest request);
 
-/// Of a table of layers (Graph::layers): no backwards in two parts where it gives them as a whole,
+/// For a table of layers (Graph::layers): no backwards in two parts where it gives them as a whole,
 /// and one replica where it gives no gradients to sum. Warns of what it leaves out; throws where
 /// that was asked for.
 PlanRequest within_table(PlanRequest request, const Profile& profile, const Graph& model,

@@ -9,7 +9,7 @@ namespace penstock {
 
 class Neighbours {
  public:
-  /// Of a split into intervals of so many units.
+  /// The neighbours of a split of so many units into intervals.
   Neighbours(std::vector<int> begins, int units);
 
   /// Each neighbour once, those of stages that are next to each other first; then none.

@@ -63,7 +63,7 @@ const MicrobatchCosts& measured(const Plan& plan, const Graph& model, const Prof
   return *costs;
 }
 
-/// What was measured, with the choices of layers; absent where none makes one.
+/// The measured costs, with the choices of layers; absent where none makes one.
 std::optional<MicrobatchCosts> chosen(const Plan& plan, const Graph& model, const Slicing& slicing,
                                       const Profile& profile) {
   const bool any = std::ranges::any_of(

@@ -130,6 +130,22 @@ Plan plan_of(const Profile& profile, const Graph& model, const std::string& sche
   return plan;
 }
 
+/// The least over all splits on up to so many ranks, one stage on each.
+std::optional<double> best_of_all(const Profile& profile, const Graph& model,
+                                  const std::string& schedule, int most_ranks,
+                                  int64_t memory_bytes) {
+  const int layers = static_cast<int>(model.operators.size());
+  std::optional<double> best_s;
+  for (int ranks = 1; ranks <= std::min(most_ranks, layers); ++ranks) {
+    for (const std::vector<int>& begins : test::all_splits(layers, ranks)) {
+      const auto found_s =
+          best_of(profile, model, plan_of(profile, model, schedule, ranks, begins), memory_bytes);
+      if (found_s) best_s = std::min(best_s.value_or(*found_s), *found_s);
+    }
+  }
+  return best_s;
+}
+
 TEST(Layers, WithOneStagePerRankPlansEqualTryingEverySplitAndEveryChoice) {
   std::mt19937_64 random(1);
   int fitting = 0, recomputing = 0;
@@ -138,17 +154,9 @@ TEST(Layers, WithOneStagePerRankPlansEqualTryingEverySplitAndEveryChoice) {
     const LayerTable table = random_table(random, false);
     const Profile profile = layer_profile(table);
     const Graph model = layer_graph(table);
-    const int layers = static_cast<int>(model.operators.size());
     const int64_t memory_bytes = 60 + static_cast<int64_t>(random() % 200);
     const std::string schedule = random() % 3 == 0 ? "gpipe" : "1f1b";
-    std::optional<double> best_s;
-    for (int ranks = 1; ranks <= std::min(3, layers); ++ranks) {
-      for (const std::vector<int>& begins : test::all_splits(layers, ranks)) {
-        const auto found_s =
-            best_of(profile, model, plan_of(profile, model, schedule, ranks, begins), memory_bytes);
-        if (found_s) best_s = std::min(best_s.value_or(*found_s), *found_s);
-      }
-    }
+    const auto best_s = best_of_all(profile, model, schedule, 3, memory_bytes);
     PlanRequest request = asked(schedule, 3, 1, memory_bytes);
     if (!best_s) {
       EXPECT_THROW(planned(table, request), InputError);
@@ -166,7 +174,7 @@ TEST(Layers, WithOneStagePerRankPlansEqualTryingEverySplitAndEveryChoice) {
   EXPECT_GT(recomputing, 20);
 }
 
-/// Of several stages a rank chooses what takes it least time, not what is best where.
+/// A rank with several stages chooses what takes it least time, wherever that is.
 TEST(Layers, WithSeveralStagesPerRankNoPlanIsBelowTheBound) {
   std::mt19937_64 random(2);
   int compared = 0;
@@ -203,17 +211,9 @@ TEST(Layers, WithOneStagePerRankNoRoughPlanIsBelowTheBound) {
     const LayerTable table = random_table(random, true);
     const Profile profile = layer_profile(table);
     const Graph model = layer_graph(table);
-    const int layers = static_cast<int>(model.operators.size());
     const int64_t memory_bytes = 100 + static_cast<int64_t>(random() % 200);
     const std::string schedule = random() % 2 == 0 ? "gpipe" : "1f1b";
-    std::optional<double> best_s;
-    for (int ranks = 1; ranks <= 2; ++ranks) {
-      for (const std::vector<int>& begins : test::all_splits(layers, ranks)) {
-        const auto found_s =
-            best_of(profile, model, plan_of(profile, model, schedule, ranks, begins), memory_bytes);
-        if (found_s) best_s = std::min(best_s.value_or(*found_s), *found_s);
-      }
-    }
+    const auto best_s = best_of_all(profile, model, schedule, 2, memory_bytes);
     if (!best_s) continue;
     const Planned found = planned(table, asked(schedule, 2, 1, memory_bytes));
     EXPECT_LE(found.lower_bound_s, *best_s * (1 + test::rounding));
@@ -234,7 +234,7 @@ TEST(Layers, ChoicesThatTakeTooMuchMeanwhileAreLeftOut) {
   EXPECT_EQ(found.simulation.makespan_s, 5);
 }
 
-TEST(Layers, OfWhichEachIsAnotherAreBoundedInTime) {
+TEST(Layers, OfWhichEachIsAnotherArePlannedWithinTheEffort) {
   std::mt19937_64 random(4);
   LayerTable table{.path = config("gpt_96.yaml").path, .global_batch = 32};
   LayerCosts& costs = table.sizes.emplace_back();
@@ -248,8 +248,9 @@ TEST(Layers, OfWhichEachIsAnotherAreBoundedInTime) {
                        {"all", 1e-3 * double(drawn(1100)), layer.saved_bytes, 0}};
     costs.layers.push_back(layer);
   }
-  EXPECT_LE(planned(table, asked("1f1b", 8, 1, 90'000)).lower_bound_s,
-            planned(table, asked("1f1b", 8, 1, 90'000)).simulation.makespan_s);
+  const Planned found = planned(table, asked("1f1b", 8, 1, 90'000));
+  EXPECT_TRUE(found.complete);
+  EXPECT_TRUE(found.plan.stages[0].recompute.any());
 }
 
 TEST(Layers, BackwardsAsAWholeAreNotDivided) {

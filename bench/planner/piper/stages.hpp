@@ -46,7 +46,7 @@ class PiperStages {
 /// A stage and its tensor parallel degree.
 class StageOption {
  public:
-  /// Those that are referred to outlive it.
+  /// Its arguments outlive it.
   StageOption(const PiperStages& stages, std::vector<int> nodes, int tensor_parallel,
               const std::vector<int>& data_parallel);
 

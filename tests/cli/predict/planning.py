@@ -40,3 +40,13 @@ def prediction(path, key):
 
 def begins(path):
     return re.findall(r'begin: "?([^",]*)"?,', path.read_text())
+
+
+def write_meta_job(folder):
+    """A job of a GPT without weights; skips where that was not exported."""
+    model = MODELS / "gpt-meta.pt2"
+    if not model.exists():
+        pytest.skip(f"{model} is missing: the tests export it with torch from .venv")
+    (folder / "job.yaml").write_text(
+        f"penstock: job\nmodel: {model}\nloss: cross_entropy\n"
+        "optimizer: {kind: adamw, learning_rate: 1e-3}\nglobal_batch: 8\n")

@@ -16,7 +16,7 @@ from selenium.webdriver.common.keys import Keys
 sys.path.insert(0, str(Path(__file__).parent))
 from browsing import (browser, check_width, drawn, frame, move_to, needs_chromium, opened, pixel,
                       pixels, place, shown)
-from planning import MODELS, PENSTOCK, ROOT
+from planning import PENSTOCK, ROOT, write_meta_job
 from planning import run as run_command
 
 assert browser and opened  # fixtures
@@ -317,12 +317,7 @@ def test_hovering_memory_tells_the_bytes_at_that_time_and_the_limit(opened, tmp_
 
 
 def test_the_head_tells_schedule_replicas_cluster_and_that_costs_are_estimated(opened, tmp_path):
-    model = MODELS / "gpt-meta.pt2"
-    if not model.exists():
-        pytest.skip(f"{model} is missing: the tests export it with torch from .venv")
-    (tmp_path / "job.yaml").write_text(
-        f"penstock: job\nmodel: {model}\nloss: cross_entropy\n"
-        "optimizer: {kind: adamw, learning_rate: 1e-3}\nglobal_batch: 8\n")
+    write_meta_job(tmp_path)
     for arguments in (
             ["profile", tmp_path / "job.yaml", "--device", "estimate", "--spec",
              ROOT / "configs/devices/h100.yaml", "-o", tmp_path / "profile.json"],

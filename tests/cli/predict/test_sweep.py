@@ -6,7 +6,7 @@ import shlex
 import pytest
 import yaml
 
-from planning import MODELS, PENSTOCK, ROOT, make_profile, run
+from planning import PENSTOCK, ROOT, make_profile, run, write_meta_job
 
 DEVICES = ROOT / "configs" / "devices"
 TABLE = """\
@@ -32,12 +32,7 @@ def table(tmp_path):
 @pytest.fixture
 def estimated(tmp_path):
     """A profile that was estimated for an H100."""
-    model = MODELS / "gpt-meta.pt2"
-    if not model.exists():
-        pytest.skip(f"{model} is missing: the tests export it with torch from .venv")
-    (tmp_path / "job.yaml").write_text(
-        f"penstock: job\nmodel: {model}\nloss: cross_entropy\n"
-        "optimizer: {kind: adamw, learning_rate: 1e-3}\nglobal_batch: 8\n")
+    write_meta_job(tmp_path)
     return estimate(tmp_path, DEVICES / "h100.yaml", "h100.json")
 
 
