@@ -7,6 +7,7 @@ namespace penstock {
 LayoutBound::LayoutBound(const ChainCosts& costs) {
   bool whole = true;
   double forward_s = 0, forward0_s = 0;
+  std::vector<double> unit_s;
   before_s_.push_back(0);
   for (size_t unit = 0; unit < costs.forward_s.size(); ++unit) {
     const auto of = [&](const std::vector<double>& values) {
@@ -20,7 +21,7 @@ LayoutBound::LayoutBound(const ChainCosts& costs) {
     reduce_s_ += of(costs.unit_reduce_s);
     host_s_ += of(costs.host_s);
     max_host_s_ = std::max(max_host_s_, of(costs.host_s));
-    max_s_ = std::max(max_s_, inputs_s + of(costs.weight_s));
+    unit_s.push_back(inputs_s + of(costs.weight_s));
     forward_s += costs.forward_s[unit];
     forward0_s += costs.forward_s[unit] + of(costs.first_forward_s);
     if (unit + 1 < costs.forward_s.size()) {
@@ -28,6 +29,7 @@ LayoutBound::LayoutBound(const ChainCosts& costs) {
     }
     before_s_.push_back(whole ? std::max(0.0, std::min(forward_s, forward0_s)) : 0.0);
   }
+  whole_units_ = WholeUnits(std::move(unit_s));
   through_s_ = whole ? one_s_ + std::min(0.0, first_s_) : 0.0;
   fill_s_.push_back(0);
   for (const double before_s : before_s_) fill_s_.push_back(fill_s_.back() + before_s);
@@ -41,9 +43,10 @@ double LayoutBound::step_s(const RankSpeeds& speeds, int64_t microbatches, doubl
   const double waiting_s = speeds.slowest() * (reduce_s_ + fill_s_[begun]);
   const double work_s = m * (one_s_ + weights_s_) + first_s_;
   const double mean_s = std::max((work_s + waiting_s) / speeds.together(), work_s / cores);
-  const double unit_s = (m - 1) * max_s_;  // its microbatch 0 may take less
+  // Its microbatch 0 may take less.
+  const double largest_s = (m - 1) * whole_units_.largest_load_s(speeds.ranks());
   const double hosts_s = m * std::max(max_host_s_, host_s_ / speeds.ranks());
-  return std::max({mean_s, unit_s, through_s_, hosts_s}) +
+  return std::max({mean_s, largest_s, through_s_, hosts_s}) +
          optimizer_s_ / std::min(speeds.together(), cores);
 }
 

@@ -3,8 +3,7 @@
 //
 // Valid for any schedule and any way to lay stages on ranks (an ideal that real schedules
 // approach): the ranks share the work, so their largest load is at least the mean; the k-th rank to
-// begin has at least k units before it; every unit is on some rank; one microbatch passes all
-// units; hosts share what they issue as ranks share the work; cores that several ranks compute on
+// begin has at least k units before it; units are whole; one microbatch passes all units; hosts share what they issue as ranks share the work; cores that several ranks compute on
 // do no more than they can. Transfers, recompute and memory are left out.
 #pragma once
 
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "planner/bounds/bounds.hpp"
+#include "planner/bounds/whole_units.hpp"
 #include "planner/model/rank_speeds.hpp"
 
 namespace penstock {
@@ -32,7 +32,7 @@ class LayoutBound {
   double weights_s_ = 0;                // W
   double through_s_ = 0;                // from the first unit to the last and back
   double first_s_ = 0;                  // what microbatch 0 takes longer
-  double max_s_ = 0;                    // of a unit: all but what microbatch 0 takes longer
+  WholeUnits whole_units_{{}};          // all but what microbatch 0 takes longer
   double host_s_ = 0, max_host_s_ = 0;  // of hosts, for one microbatch; of a unit
   double optimizer_s_ = 0, reduce_s_ = 0;
   std::vector<double> before_s_;  // F and I of the units before unit i, whichever microbatch

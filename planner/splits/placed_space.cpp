@@ -1,6 +1,7 @@
 #include "planner/splits/placed_space.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace penstock {
 
@@ -17,6 +18,7 @@ PlacedSpace::PlacedSpace(ChainCosts costs, std::shared_ptr<const StageTable> byt
       sums_(costs_, placement_.microbatches, WorkSums::prefixes(units_)) {
   for (int cut = 1; cut < units_; ++cut) whole_ = whole_ && linked(cut);
   heads_ = whole_ || placement_.one_stage_per_rank();
+  count_equal_units();
   if (placement_.one_stage_per_rank() && whole_) tabulate();
 }
 
@@ -139,6 +141,44 @@ double PlacedSpace::mean(const Prefix& known, int begin, int left) const {
   return (std::max(ends_s + inputs_s, all_s + inputs_s + after_s) + begun_s) / together;
 }
 
+/// What each unit takes of the fastest rank in all of a step, and of these the units of the size for
+/// which it matters most that they are whole.
+void PlacedSpace::count_equal_units() {
+  std::vector<double> unit_s;
+  for (int unit = 0; unit < units_; ++unit) {
+    const double weight_s =
+        costs_.weight_s.empty() ? 0 : costs_.weight_s[static_cast<size_t>(unit)];
+    unit_s.push_back(sums_.inputs(unit, unit + 1, 0) + placement_.microbatches * weight_s);
+  }
+  equal_s_ = WholeUnits(unit_s).equal_size_s(placement_.ranks);
+  equal_from_.assign(static_cast<size_t>(units_) + 1, 0);
+  for (int unit = units_ - 1; unit >= 0; --unit)
+    equal_from_[static_cast<size_t>(unit)] = equal_from_[static_cast<size_t>(unit) + 1] +
+                                             (unit_s[static_cast<size_t>(unit)] >= equal_s_);
+}
+
+/// The last end of the ranks that have stages to come, which share units of equal size.
+double PlacedSpace::shared(const Prefix& known, int begin, int left) const {
+  std::vector<double> busy_s, each_s;
+  std::vector<char> seen(static_cast<size_t>(placement_.ranks), 0);
+  int new_ranks = 0;
+  for (int stage = stages() - left; stage < stages(); ++stage) {
+    const auto rank = static_cast<size_t>(placement_.rank_of_stage[static_cast<size_t>(stage)]);
+    if (std::exchange(seen[rank], 1)) continue;
+    each_s.push_back(equal_s_ / speed(static_cast<int>(rank)));
+    if (!known.ranks.empty() && known.ranks[rank].begun) {
+      const RankLoad& load = known.ranks[rank];
+      busy_s.push_back(load.inputs_s +
+                       (costs_.weight_s.empty() ? load.ends_s : load.head_s + load.weights_s));
+      continue;
+    }
+    const double before_s = costs_.weight_s.empty() ? known.path.base : known.head_s;
+    busy_s.push_back(
+        whole_ ? before_s + sums_.bare_forward(begin, std::min(units_, begin + new_ranks++)) : 0.0);
+  }
+  return last_done_s(busy_s, each_s, equal_from_[static_cast<size_t>(begin)]);
+}
+
 /// One microbatch through all that is left, and back.
 double PlacedSpace::through(const Prefix& known, int begin) const {
   if (!whole_ || begin >= units_) return 0;
@@ -148,7 +188,8 @@ double PlacedSpace::through(const Prefix& known, int begin) const {
 double PlacedSpace::min_s(const Prefix& known, int begin, int left) const {
   double longest = known.path.longest;
   if (left > 0) {
-    longest = std::max({longest, mean(known, begin, left), through(known, begin)});
+    longest = std::max(
+        {longest, mean(known, begin, left), shared(known, begin, left), through(known, begin)});
     if (!suffix_.empty()) {
       const double shift =
           std::min(known.path.base - base_before(begin), known.head_s - head_before(begin));

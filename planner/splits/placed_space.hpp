@@ -9,7 +9,8 @@
 // the sum over replicas of stage 0 included. Whole backwards count as I without W.
 //
 // Where only the first stages are known, the ranks that have stages to come share the units that
-// are left: their largest load is at least the mean. With one stage per rank heads and tails grow
+// are left: their largest load is at least the mean, and where units are of about equal size one
+// rank has one more than others (whole_units.hpp). With one stage per rank heads and tails grow
 // along the chain, and the least longest rank follows from a dynamic programme that is exact for
 // (1) without transfers: the later a rank begins, the less is left (each unit counts m >= 1 times
 // in a load and once in a head).
@@ -21,6 +22,7 @@
 #include "planner/bounds/chain_memory.hpp"
 #include "planner/bounds/placement.hpp"
 #include "planner/bounds/recompute_bound.hpp"
+#include "planner/bounds/whole_units.hpp"
 #include "planner/bounds/work_sums.hpp"
 #include "planner/model/rank_speeds.hpp"
 #include "planner/splits/split_space.hpp"
@@ -66,6 +68,8 @@ class PlacedSpace : public SplitSpace {
                : less_[static_cast<size_t>(placement_.rank_of_stage[static_cast<size_t>(stage)])];
   }
   double mean(const Prefix& known, int begin, int left) const;
+  double shared(const Prefix& known, int begin, int left) const;
+  void count_equal_units();
   double fill(int begin, int count) const;
   double through(const Prefix& known, int begin) const;
   void tabulate();
@@ -89,6 +93,8 @@ class PlacedSpace : public SplitSpace {
   bool whole_ = true;  // every cut is linked
   bool heads_;  // a rank begins with its first stage, and what one microbatch passes before counts
   WorkSums sums_;
+  double equal_s_ = 0;           // of equal units, in all of a step
+  std::vector<int> equal_from_;  // how many there are from unit i on
   std::vector<double> suffix_;  // one stage per rank: the least longest rank, by index(begin, left)
 };
 
