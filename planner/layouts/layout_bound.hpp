@@ -3,8 +3,9 @@
 //
 // Valid for any schedule and any way to lay stages on ranks (an ideal that real schedules
 // approach): the ranks share the work, so their largest load is at least the mean; the k-th rank to
-// begin has at least k units before it; units are whole; one microbatch passes all units; hosts share what they issue as ranks share the work; cores that several ranks compute on
-// do no more than they can. Transfers, recompute and memory are left out.
+// begin has at least k units before it; units are whole; one microbatch passes all units; hosts
+// share what they issue as ranks share the work; cores that several ranks compute on do no more
+// than they can. Transfers, recompute and memory are left out.
 #pragma once
 
 #include <cstdint>
