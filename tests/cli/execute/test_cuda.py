@@ -74,8 +74,9 @@ def test_two_ranks_on_one_gpu_train_like_the_cpu(tmp_path, schedule):
         flags = ["--ranks-per-device", "2"] if device == "cuda" else []
         result = execute_json(plan, "--device", device, *flags, "--dump-gradients", file)
         losses[device], gradients[device] = result["losses"], load_file(file)
-        assert all(0 < peak <= reserved for peak, reserved in
-                   zip(result["peak_memory_bytes"], result["peak_reserved_bytes"], strict=True))
+    # The last was the GPU's; a CPU reserves nothing.
+    assert all(0 < peak <= reserved for peak, reserved in
+               zip(result["peak_memory_bytes"], result["peak_reserved_bytes"], strict=True))
     assert losses["cuda"] == pytest.approx(losses["cpu"], rel=1e-10)
     assert difference(gradients["cuda"], gradients["cpu"]) < 1e-10
 
