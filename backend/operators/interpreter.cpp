@@ -3,6 +3,7 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "backend/device/out_of_memory.hpp"
@@ -98,6 +99,7 @@ PreparedOperator::PreparedOperator(const Graph& graph, const Operator& op, at::D
     bind(graph, op.arguments[index], position);
   }
   check_complete(graph, given);
+  place_factory(given);
   bind_autocast(graph);
   if (!writes_.empty() || !is_mutating(op)) return;
   for (const char* statistics : {"running_mean", "running_var"}) {
@@ -126,6 +128,20 @@ void PreparedOperator::bind(const Graph& graph, const Argument& argument, size_t
     throw InputError(graph.path,
                      describe(*op_) + ", argument `" + formal.name() + "`: " + error.what(),
                      "export it with torch 2.11");
+  }
+}
+
+/// An operator that makes a tensor from none makes it on the CPU unless a device is named; the CPU
+/// of an export stands for any device.
+void PreparedOperator::place_factory(const std::vector<bool>& given) {
+  const auto& formals = handle_.schema().arguments();
+  const auto is_tensor = [](const c10::Argument& formal) {
+    return formal.type()->isSubtypeOf(*c10::TensorType::get()) ||
+           formal.type()->isSubtypeOf(*c10::ListType::ofTensors());
+  };
+  if (std::any_of(formals.begin(), formals.end(), is_tensor)) return;
+  for (size_t position = 0; position < formals.size(); ++position) {
+    if (!given[position] && formals[position].name() == "device") defaults_[position] = device_;
   }
 }
 

@@ -38,6 +38,7 @@ class PreparedOperator {
 
  private:
   void bind(const Graph& graph, const Argument& argument, size_t position);
+  void place_factory(const std::vector<bool>& given);
   void bind_autocast(const Graph& graph);
   void check_complete(const Graph& graph, const std::vector<bool>& given) const;
   c10::IValue input(const ArgumentValue& value, const c10::Type& type, ValueTable& values,

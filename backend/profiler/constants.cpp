@@ -127,7 +127,7 @@ double hand_off_s_per_byte(ComputeDevice& device) {
 double action_overhead_s(ComputeDevice& device) {
   const Graph graph = smallest_model();
   const Analysis analysis = analyse(graph);
-  TensorStore store(std::map<int, at::Tensor>{{0, at::ones({1}, at::device(device.where()))}});
+  TensorStore store({{0, at::ones({1}, at::device(device.where()))}}, device.where());
   const Slicing slicing = slice(graph, analysis, {0}, 1);
   const auto stage = make_stage(graph, analysis, slicing, 0, store, Loss::output);
   const Values inputs{{0, at::ones({1, 1}, at::device(device.where()))}};

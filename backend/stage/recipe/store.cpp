@@ -61,11 +61,11 @@ TensorStore::TensorStore(const Graph& graph, const std::set<int>& indices, at::D
   }
 }
 
-TensorStore::TensorStore(const std::map<int, at::Tensor>& tensors) {
+TensorStore::TensorStore(const std::map<int, at::Tensor>& tensors, at::Device device)
+    : device_(device) {
   for (const auto& [index, tensor] : tensors) {
     indices_.insert(index);
     entries_[index].tensor = tensor.contiguous();
-    device_ = tensor.device();
   }
 }
 

@@ -33,8 +33,8 @@ class TensorStore {
   /// Loads the tensors `indices` of `graph.tensors` from its file, on `device`, contiguous. Throws
   /// InputError for a model that was exported without weights.
   TensorStore(const Graph& graph, const std::set<int>& indices, at::Device device = at::kCPU);
-  /// Holds the given tensors, contiguous (made-up weights, tests).
-  explicit TensorStore(const std::map<int, at::Tensor>& tensors);
+  /// Holds the given tensors of `device`, contiguous (made-up weights, tests).
+  explicit TensorStore(const std::map<int, at::Tensor>& tensors, at::Device device = at::kCPU);
 
   /// From now on gradients of bfloat16 tensors are summed in float32. Call it before the first.
   void sum_in_float32() { sum_in_float32_ = true; }

@@ -15,8 +15,8 @@ using ::testing::HasSubstr;
 
 /// Runs the last operator of the builder with the given input values.
 at::Tensor run_last(const Graph& graph, const std::map<ValueId, at::Tensor>& inputs,
-                    int64_t batch = 4) {
-  const PreparedOperator prepared(graph, graph.operators.back(), at::kCPU);
+                    int64_t batch = 4, at::Device device = at::kCPU) {
+  const PreparedOperator prepared(graph, graph.operators.back(), device);
   ValueTable values(graph.values.size());
   for (const auto& [value, tensor] : inputs) values[static_cast<size_t>(value)] = tensor;
   prepared.run(values, batch);
@@ -49,6 +49,16 @@ TEST(Interpreter, ConvertsTheExportsEnums) {
   c.one("aten::clone", {{"self", ref(x)}, {"memory_format", MemoryFormat{2}}});
   const at::Tensor copy = run_last(c.finish({}), {{x, numbers("x", {1, 2, 3, 3})}});
   EXPECT_TRUE(copy.is_contiguous(at::MemoryFormat::ChannelsLast));
+}
+
+TEST(Interpreter, MakesTensorsOnTheStagesDevice) {
+  for (const bool named : {false, true}) {
+    GraphBuilder b;
+    GraphBuilder::Arguments arguments{{"size", std::vector<Expression>{2, 2}}, {"fill_value", 1.5}};
+    if (named) arguments.emplace_back("device", Device{"cpu"});
+    b.one("aten::full", arguments);
+    EXPECT_TRUE(run_last(b.finish({}), {}, 4, at::kMeta).is_meta());
+  }
 }
 
 TEST(Interpreter, WrapsAPlainNumberWhereATensorBelongs) {

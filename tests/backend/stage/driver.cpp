@@ -38,7 +38,7 @@ StageRow::StageRow(const Graph& graph, const std::map<int, at::Tensor>& tensors,
     std::map<int, at::Tensor> own;
     for (const int index : slicing_.stages[s].tensors)
       own[index] = on_test_device(tensors.at(index).clone());
-    stores_.push_back(std::make_unique<TensorStore>(own));
+    stores_.push_back(std::make_unique<TensorStore>(own, test_device()));
     if (recompute) slicing_.stages[s].recomputed = {{0, static_cast<OperatorId>(operators)}};
     stages_.push_back(
         make_stage(graph, analysis_, slicing_, static_cast<int>(s), *stores_.back(), loss));
