@@ -1,6 +1,7 @@
 // Formulas, with one multiply-add counted as two FLOPs, as Kaplan et al., "Scaling Laws for Neural
 // Language Models" (2020), count them. Attention is 4*B*H*Tq*Tk*D: a matrix product for the scores,
-// one for the result; a causal mask is not taken off, as the kernels differ in what they skip.
+// one for the result. A causal mask hides nearly half, which fused kernels skip (Dao,
+// "FlashAttention-2", 2023, counts so too).
 #include "graph/operators/flops.hpp"
 
 #include <algorithm>
@@ -75,10 +76,20 @@ double convolution(const Shapes& s) {
   return flag(s.op, "transposed", false) ? transposed_convolution(s) : plain_convolution(s);
 }
 
+/// The keys that a row of queries sees, on average: under a causal mask the first sees one, each
+/// next one more.
+double seen_keys(const Shapes& s) {
+  const double rows = s.size("query", -2), keys = s.size("key", -2);
+  const ArgumentValue* causal = argument(s.op, "is_causal");
+  if (!causal || !std::holds_alternative<bool>(*causal) || !std::get<bool>(*causal)) return keys;
+  const double growing = std::min(rows, keys);
+  return (growing * (growing + 1) / 2 + (rows - growing) * keys) / std::max(1.0, rows);
+}
+
 /// query [.., Tq, D], key [.., Tk, D], value [.., Tk, Dv]; heads of key and value may be repeated.
 double attention(const Shapes& s) {
   const double rows = s.elements("query") / std::max(1.0, s.size("query", -1));
-  return 2 * rows * s.size("key", -2) * (s.size("query", -1) + s.size("value", -1));
+  return 2 * rows * seen_keys(s) * (s.size("query", -1) + s.size("value", -1));
 }
 
 /// Every weight matrix multiplies the features once for each sample and time step.

@@ -64,6 +64,19 @@ TEST(Flops, Attention) {
   EXPECT_EQ(flops(b, 3), 4 * 3 * 2 * 7 * 9 * 8);  // 4*B*H*Tq*Tk*D
 }
 
+TEST(Flops, CausalAttentionCountsWhatItSees) {
+  for (const auto& [queries, keys] : {std::pair{7, 7}, {7, 9}, {9, 7}, {1, 1}}) {
+    GraphBuilder b;
+    const auto q = b.input("q", {batch, 2, queries, 8}), k = b.input("k", {batch, 2, keys, 8});
+    b.op("aten::scaled_dot_product_attention", {q, k, k}, {batch, 2, queries, 8});
+    b.named({"query", "key", "value"}, {{"is_causal", true}});
+    double seen = 0;
+    for (int query = 0; query < queries; ++query) seen += std::min(query + 1, keys);
+    EXPECT_DOUBLE_EQ(flops(b, 3), 4 * 3 * 2 * seen * 8)
+        << queries << " queries, " << keys << " keys";
+  }
+}
+
 TEST(Flops, Recurrent) {
   GraphBuilder b;
   const auto x = b.input("x", {batch, 6, 8});
