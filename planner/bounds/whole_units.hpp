@@ -1,5 +1,5 @@
-// Units are whole: where k ranks share more than n k units of at least c each, one of them has n + 1
-// and works for (n + 1) c, however much less the mean is.
+// Units are whole: where k ranks share more than n k units of at least c each, one of them has
+// n + 1 and works for (n + 1) c, however much less the mean is.
 #pragma once
 
 #include <vector>
