@@ -1,6 +1,7 @@
 // The planner: from a profile to the best plan, with a bound that says how good it is.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <stdexcept>
@@ -77,6 +78,11 @@ struct Planned {
   /// The step that the plan was chosen by.
   double expected_or_step_s() const {
     return plan.prediction->expected_s > 0 ? plan.prediction->expected_s : plan.prediction->step_s;
+  }
+  /// No plan of the space takes less: by the bound, or by what the search left.
+  double proven_s() const {
+    const double step_s = plan.prediction->step_s;
+    return complete ? step_s : std::min(step_s, std::max(lower_bound_s, open_bound_s));
   }
   double gap() const { return plan.prediction->step_s / lower_bound_s - 1; }
 };

@@ -6,6 +6,7 @@
 
 #include "base/quantity.hpp"
 #include "planner/judge.hpp"
+#include "planner/splits/search.hpp"
 
 namespace penstock::cli {
 
@@ -140,10 +141,13 @@ std::string proof(const Planned& planned) {
         "{}the best of its space{}: every other plan was simulated or cannot be "
         "faster",
         of, on_means ? " on mean times" : "");
+  const double less = 1 - planned.proven_s() / planned.plan.prediction->step_s;
+  if (less <= near_enough && of.empty())
+    return fmt::format("the best of its space{} to {:g} %: no other plan can be faster by more",
+                       on_means ? " on mean times" : "", 100 * near_enough);
   return fmt::format(
       "no plan can take less than {}, which is {:.2f} % less; the search stopped {}",
-      format_seconds(planned.lower_bound_s),
-      100 * (1 - planned.lower_bound_s / planned.plan.prediction->step_s),
+      format_seconds(planned.proven_s()), 100 * less,
       planned.stopped ? "when it was asked to" : "after its effort (--time gives it more)");
 }
 

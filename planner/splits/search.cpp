@@ -24,6 +24,8 @@ constexpr size_t round_of_bounds = 1, round_of_climbs = 2, round_of_groups = 4;
 /// The factor that a guess is taken to have been off by where the split does not even fit.
 constexpr double misfit_correction = 2;
 constexpr size_t warm_spaces = 2 * round_width;
+/// The part of the effort in which only an exhaustive search ends.
+constexpr int64_t exhaustive_share = 8;
 
 class Searcher {
  public:
@@ -38,7 +40,7 @@ class Searcher {
 
   SearchResult run() {
     for (std::vector<size_t> round = next(); !round.empty(); round = next()) {
-      if (effort_ > search_.effort || kept_ > search_.nodes) break;
+      if (effort_ > search_.effort || kept_ > search_.nodes || near_the_best()) break;
       result_.stopped = search_.stop && search_.stop();
       if (result_.stopped) break;
       advance(round);
@@ -73,6 +75,20 @@ class Searcher {
     for (const size_t space : promising()) add(space, width);
     for (size_t i = 0; i < width && climbs.empty(); ++i) add(open_[i], width);
     return round;
+  }
+
+  /// Is nothing left that is faster by more than a search with little effort left looks for?
+  bool near_the_best() const {
+    if (!result_.best || search_.objective != SearchObjective::step) return false;
+    if (effort_ < search_.effort / exhaustive_share) return false;
+    const Candidate& found = candidates_[result_.best->space];
+    const double enough_s = (1 - near_enough) * found.order().weight * result_.best->outcome.step_s;
+    return std::ranges::all_of(open_, [&](size_t space) {
+      const SplitOrder& order = candidates_[space].order();
+      return order.complexity > found.order().complexity ||
+             (order.complexity == found.order().complexity &&
+              order.weight * candidates_[space].bound_s() >= enough_s);
+    });
   }
 
   /// Spaces that have come to the best splits of those that still climb.

@@ -189,6 +189,29 @@ TEST(Search, StopsAfterItsEffortAlsoWhereNothingFits) {
   EXPECT_LT(result.spaces[0].simulated, how.effort);
 }
 
+// 60 equal units on 8 ranks: one has 8, whichever it is and whatever the others have.
+TEST(Search, EndsWhereNothingLeftIsFasterByWhatCounts) {
+  Problem problem;
+  problem.chain = random_chain(5, {.units = 60, .equal = true, .extras = false});
+  problem.chain.costs.cut_forward_s.assign(59, 0.0);
+  problem.chain.costs.cut_backward_s.assign(59, 0.0);
+  problem.ranks = 8;
+  problem.candidates = {{"gpipe", 32}};
+  const double least_s = splits_of(problem, 0, false)->min_s();
+  double slower = near_enough / 2;
+  const Simulate simulate = [&](size_t, const std::vector<int>&) {
+    return SplitOutcome{least_s * (1 + slower), 1, 1};
+  };
+  const SplitSearch how{.effort = 40'000};
+  const SearchResult near = search_as(problem, INT64_MAX, how, simulate);
+  EXPECT_FALSE(near.complete);
+  EXPECT_LT(near.spaces[0].simulated, how.effort / 4);
+  EXPECT_GE(near.open_bound_s, near.best->outcome.step_s * (1 - near_enough));
+  slower = near_enough * 2;
+  EXPECT_GT(search_as(problem, INT64_MAX, how, simulate).spaces[0].simulated,
+            near.spaces[0].simulated);
+}
+
 TEST(Search, BeginsWithProposalsUntilOneFits) {
   Problem problem;
   problem.chain = random_chain(5, {.units = 60, .transfer_scale = 0.2});
