@@ -57,6 +57,20 @@ bool in_state_dict(const StoredTensor& tensor) {
          (tensor.kind == StoredTensor::Kind::buffer && tensor.persistent);
 }
 
+/// By tensor: does an operator read it, or the graph return it? No stage has what none does.
+std::vector<char> tensors_in_use(const Graph& model) {
+  std::vector<char> used(model.tensors.size(), 0);
+  const auto use = [&](ValueId value) {
+    const int tensor = model.values[static_cast<size_t>(value)].tensor;
+    if (tensor >= 0) used[static_cast<size_t>(tensor)] = 1;
+  };
+  for (const Operator& op : model.operators)
+    for (const ValueId value : op.reads()) use(value);
+  for (const Output& output : model.outputs)
+    if (const auto* returned = std::get_if<TensorRef>(&output.value)) use(returned->value);
+  return used;
+}
+
 }  // namespace
 
 int64_t write_state_dict(const Plan& plan, const Graph& model,
@@ -65,13 +79,15 @@ int64_t write_state_dict(const Plan& plan, const Graph& model,
   std::optional<Saved> saved;
   if (checkpoint) saved.emplace(*checkpoint, plan, model);
   const WeightFile weights(model.path);
+  const std::vector<char> used = tensors_in_use(model);
   std::vector<SafetensorsSource> sources;
-  for (const StoredTensor& tensor : model.tensors) {
+  for (size_t index = 0; index < model.tensors.size(); ++index) {
+    const StoredTensor& tensor = model.tensors[index];
     if (!in_state_dict(tensor)) continue;
     const bool parameter = tensor.kind == StoredTensor::Kind::parameter;
     const std::string key = (parameter ? "parameter." : "buffer.") + tensor.name;
     const bool trained = saved && saved->has(key);
-    if (saved && tensor.requires_grad && !trained) saved->lacks(tensor.name);
+    if (saved && tensor.requires_grad && used[index] && !trained) saved->lacks(tensor.name);
     const auto read = [&tensor, &weights, &saved, key, trained](std::span<std::byte> bytes) {
       trained ? saved->read(key, tensor, bytes) : weights.read(tensor, bytes);
     };

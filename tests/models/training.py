@@ -50,7 +50,7 @@ class Training:
                 loss = self.loss(self.module(**inputs), target)
                 (loss / count).backward()
                 total += loss.item() / count
-            for name, buffer in held.items():
+            for name, buffer in self.module.named_buffers():  # others, where forward assigns them
                 own[name].copy_(buffer)
         return total
 

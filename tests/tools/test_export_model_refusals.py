@@ -28,6 +28,13 @@ def test_a_buffer_assigned_in_a_submodule_is_refused(export, user_file):
     refused(export(path), "buffer 'inner.mean'", "copy_")
 
 
+def test_layers_that_are_skipped_by_chance_are_refused(export, user_file):
+    branch = "return x if torch.rand([]) < self.layerdrop else self.linear(x)"
+    assert export(user_file(branch, "self.layerdrop = 0.0"), output="never.pt2").code == 0
+    (user_file("").parent / "never.pt2").unlink()
+    refused(export(user_file(branch, "self.layerdrop = 0.1")), "layerdrop = 0.1", "layerdrop=0")
+
+
 def test_no_grad_inside_autocast_which_torch_forgets_is_refused(export, user_file):
     body = ("with torch.autocast('cpu', torch.bfloat16):\n    y = self.linear(x)\n"
             "    with torch.no_grad():\n        z = self.linear(y)\nreturn y.float() + z")

@@ -12,7 +12,7 @@ import warnings
 import torch
 from torch.utils import _pytree as pytree
 
-from . import comparison, coupling, markers, output, program as programs
+from . import comparison, coupling, layerdrop, markers, output, program as programs
 from .errors import UserError
 from .randomness import random_operators
 
@@ -67,10 +67,23 @@ def build(source, options):
     if not isinstance(model, torch.nn.Module):
         raise UserError(f"{source.path}: model() returns a {type(model).__name__}, not a "
                         "torch.nn.Module")
+    leave_out_caches(model)
+    layerdrop.decide(model)
     args, kwargs = inputs(source, options)
     device = "meta" if options.meta else None
     args, kwargs = pytree.tree_map(lambda t: converted(t, options.dtype).to(device), (args, kwargs))
     return model._apply(lambda t: converted(t, options.dtype)), args, kwargs
+
+
+def leave_out_caches(model):
+    """Hugging Face's models return keys and values for the next token unless their configuration
+    says otherwise: classes that torch.export does not know, and nothing to train on."""
+    configs = [getattr(part, "config", None) for part in model.modules()]
+    caching = [config for config in configs if getattr(config, "use_cache", False)]
+    for config in caching:
+        config.use_cache = False
+    if caching:
+        say("left out: the cache of keys and values (use_cache)")
 
 
 def converted(tensor, name):

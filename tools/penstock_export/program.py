@@ -61,6 +61,8 @@ def export(model, args, kwargs, options):
     refuse_sizes_from_values(program)
     refuse_mutation(program)
     drop_copies(program)
+    let_attention_choose_its_layout(program)
+    update_early(program)
     drop_traces(program)
     return program
 
@@ -186,6 +188,58 @@ def drop_copies(program):
                 node.replace_all_uses_with(source)
                 module.graph.erase_node(node)
         module.recompile()
+
+
+def let_attention_choose_its_layout(program):
+    """Makes a reshape of each view of an attention's result.
+
+    Which strides that has is its kernel's choice: another one here than where the program was
+    traced, or on the meta device, where a copy then stands before the view.
+    """
+    aten = torch.ops.aten
+    for module in graph_modules(program):
+        for node in list(module.graph.nodes):
+            if node.target not in (aten.view.default, aten._unsafe_view.default):
+                continue
+            copy = node.args[0] if node.args[0].target is aten.clone.default else None
+            source = copy.args[0] if copy else node.args[0]
+            if not comes_from_attention(source):
+                continue
+            node.target = aten.reshape.default
+            node.update_arg(0, source)
+            if copy and not copy.users:
+                module.graph.erase_node(copy)
+        module.recompile()
+
+
+def comes_from_attention(node):
+    while node.target in (torch.ops.aten.permute.default, torch.ops.aten.transpose.int):
+        node = node.args[0]
+    return node.target is torch.ops.aten.scaled_dot_product_attention.default
+
+
+def update_early(program):
+    """Moves what only buffers' new values need from the end of the graph to what it needs itself,
+    or to the last that reads the buffer: a stage that reads a buffer then updates it too."""
+    graph = program.graph_module.graph
+    signature = program.graph_signature
+    order = {node: at for at, node in enumerate(graph.nodes)}
+    buffers = {node: signature.inputs_to_buffers.get(node.name) for node in graph.nodes
+               if node.op == "placeholder"}
+    for node in list(graph.nodes):
+        buffer = signature.buffers_to_mutate.get(node.name)
+        if buffer is None or node.op == "placeholder" or not only_returned_once(node):
+            continue
+        readers = [user for held, name in buffers.items() if name == buffer for user in held.users]
+        needed = [other for other in [*node.all_input_nodes, *readers] if other is not node]
+        last = max(needed, key=order.__getitem__)
+        if last.op != "placeholder" and order[last] < order[node]:
+            last.append(node)
+    program.graph_module.recompile()
+
+
+def only_returned_once(node):
+    return [user.op for user in node.users] == ["output"]
 
 
 def returned(node):

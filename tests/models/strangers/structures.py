@@ -120,8 +120,43 @@ class Checkpointed(nn.Module):
         return {"x": torch.randn(4, 6)}
 
 
+class Assigned(nn.Module):
+    """A running mean of the model's own, assigned and read at its beginning."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(6))
+        self.layers = nn.Sequential(*(nn.Linear(6, 6) for _ in range(4)))
+        self.head = nn.Linear(6, 3)
+
+    def forward(self, x):
+        self.mean = torch.lerp(self.mean, x.detach().mean(0), 0.1)
+        return self.head(torch.tanh(self.layers(x - self.mean)))
+
+    @staticmethod
+    def inputs():
+        return {"x": torch.randn(4, 6)}
+
+
+class Spare(nn.Module):
+    """A parameter that nothing reads, as a mask token beside data without masks."""
+
+    def __init__(self):
+        super().__init__()
+        self.mask = nn.Parameter(torch.ones(6))
+        self.enter, self.mix, self.head = nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.mix(torch.tanh(self.enter(x)))))
+
+    @staticmethod
+    def inputs():
+        return {"x": torch.randn(4, 6)}
+
+
 MODELS = {kind.__name__.lower(): kind
-          for kind in (Dictionary, Pair, Indices, Universal, Checkpointed)}
+          for kind in (Dictionary, Pair, Indices, Universal, Checkpointed, Assigned,
+                       Spare)}
 
 
 def model(kind):
