@@ -9,19 +9,21 @@
 #include <cstdint>
 #include <limits>
 #include <queue>
+#include <utility>
 #include <vector>
 
-namespace penstock {
+#include "simulator/engine/link_times.hpp"
 
-constexpr double not_sent = -1;  // all times are >= 0
+namespace penstock {
 
 /// Messages move as soon as they are sent and the channel is free.
 class EagerChannel {
  public:
-  explicit EagerChannel(int64_t /*receive_depth*/) {}
+  using Link = OwnLink;
+  EagerChannel(OwnLink link, int64_t /*receive_depth*/) : link_(link) {}
 
-  void send(double sent_s, double transfer_s, double& end_s) {
-    end_s = free_s_ = std::max(sent_s, free_s_) + transfer_s;
+  void send(double sent_s, const Payload& payload, double& end_s) {
+    link_.move(end_s, sent_s, payload);
   }
   /// The receiver needs the message now; false where it has to wait until it is sent.
   bool await(const double& end_s, double /*now_s*/) const { return end_s != not_sent; }
@@ -31,21 +33,25 @@ class EagerChannel {
   }
 
  private:
-  double free_s_ = 0;
+  OwnLink link_;
 };
 
 /// Messages move once their receive is posted, too: `receive_depth` at the start, one more whenever
 /// the receiver takes a message, and all up to the one that it waits for.
+template <class LinkOfChannel>
 class PostedChannel {
  public:
-  explicit PostedChannel(int64_t receive_depth)
-      : depth_(receive_depth), taken_s_(std::bit_ceil(static_cast<size_t>(receive_depth))) {}
+  using Link = LinkOfChannel;
+  PostedChannel(Link link, int64_t receive_depth)
+      : link_(std::move(link)),
+        depth_(receive_depth),
+        taken_s_(std::bit_ceil(static_cast<size_t>(receive_depth))) {}
 
-  void send(double sent_s, double transfer_s, double& end_s) {
+  void send(double sent_s, const Payload& payload, double& end_s) {
     const int64_t number = sent_++;
     const bool awaited = awaited_ != nullptr;  // this one, or one behind it
     if (awaited_ == &end_s) awaited_ = nullptr;
-    const Sent message{&end_s, sent_s, transfer_s};
+    const Sent message{&end_s, sent_s, payload};
     if (number < depth_) return move(message, 0);
     if (number - depth_ < taken_) return move(message, taken_s(number - depth_));
     if (awaited) return move(message, awaited_since_s_);
@@ -55,8 +61,9 @@ class PostedChannel {
 
   bool await(double& end_s, double now_s) {
     if (end_s >= 0 || end_s == taken) return true;
-    while (!not_posted_.empty() && end_s < 0) move_next(now_s);
+    while (!not_posted_.empty() && end_s < moving) move_next(now_s);
     if (end_s >= 0) return true;
+    if (end_s == moving) return false;
     awaited_ = &end_s;
     awaited_since_s_ = now_s;
     return false;
@@ -68,20 +75,23 @@ class PostedChannel {
     end_s = taken;
     const int64_t number = taken_++;
     taken_s(number) = now_s;
-    if (!not_posted_.empty() && moved_ == number + depth_) move_next(now_s);
+    if (!not_posted_.empty() && posted_ == number + depth_) move_next(now_s);
     return now_s;
   }
 
+  Link& link() { return link_; }
+
  private:
-  static constexpr double not_posted = -2, taken = -std::numeric_limits<double>::infinity();
+  static constexpr double not_posted = -3, taken = -std::numeric_limits<double>::infinity();
   struct Sent {
     double* end_s;
-    double sent_s, transfer_s;
+    double sent_s;
+    Payload payload;
   };
 
   void move(const Sent& message, double posted_s) {
-    *message.end_s = free_s_ = std::max({message.sent_s, posted_s, free_s_}) + message.transfer_s;
-    ++moved_;
+    link_.move(*message.end_s, std::max(message.sent_s, posted_s), message.payload);
+    ++posted_;
   }
   void move_next(double posted_s) {
     move(not_posted_.front(), posted_s);
@@ -92,8 +102,8 @@ class PostedChannel {
     return taken_s_[static_cast<size_t>(number) & (taken_s_.size() - 1)];
   }
 
-  int64_t depth_, sent_ = 0, moved_ = 0, taken_ = 0;
-  double free_s_ = 0;
+  Link link_;
+  int64_t depth_, sent_ = 0, posted_ = 0, taken_ = 0;  // messages
   std::vector<double> taken_s_;
   std::queue<Sent> not_posted_;
   const double* awaited_ = nullptr;

@@ -28,11 +28,6 @@ Way way_of(const Action& action) {
                               : Way{peer, action.stage, backward};
 }
 
-double transfer_s(const Route& route, int64_t bytes) {
-  return route.latency_s +
-         (route.bandwidth > 0 ? static_cast<double>(bytes) / route.bandwidth : 0.0);
-}
-
 bool is_transfer(Kind kind) { return is_send(kind) || is_receive(kind); }
 
 class Compiler {
@@ -87,24 +82,16 @@ class Compiler {
       counts_[c] = {};
     }
     out_.messages.resize(static_cast<size_t>(first));
-    forget_roomy_links();
+    add_routes();
     awaited_ = Awaited(program_.stage_count(), microbatches);
   }
 
-  /// A link that all channels through it together can never fill slows nobody.
-  void forget_roomy_links() {
-    std::vector<double> demand(network_.capacity().size(), 0);
-    for (const Channel& channel : out_.channels) {
-      for (const int shared : channel.route.shared) {
-        demand[static_cast<size_t>(shared)] += channel.route.bandwidth;
-      }
-    }
-    for (Channel& channel : out_.channels) {
-      std::erase_if(channel.route.shared, [&](int shared) {
-        const auto s = static_cast<size_t>(shared);
-        return demand[s] <= network_.capacity()[s];
-      });
-    }
+  void add_routes() {
+    std::vector<std::pair<int, int>> ends;
+    for (const Channel& channel : out_.channels)
+      ends.emplace_back(channel.sender, channel.receiver);
+    std::vector<Route> routes = network_.routes(ends);
+    for (size_t c = 0; c < routes.size(); ++c) out_.channels[c].route = std::move(routes[c]);
   }
 
   /// A core that one rank has for itself slows nobody.
@@ -219,7 +206,7 @@ class Compiler {
     Message& message = out_.messages[static_cast<size_t>(id)];
     message.channel = at.channel;
     message.bytes = at.bytes;
-    message.transfer_s = transfer_s(channel.route, at.bytes);
+    message.transfer_s = channel.route.transfer_s(at.bytes);
     (send ? message.send_task : message.receive_task) = static_cast<int32_t>(out_.tasks.size());
     out_.tasks.push_back({.message = id, .op = send ? Task::Op::send : Task::Op::post});
     if (!send) awaited_.add(action, id, out_.messages);
@@ -257,10 +244,7 @@ class Compiler {
     const auto [at, added] = channel_ids_.try_emplace(std::tuple(sender, receiver, way.backward),
                                                       static_cast<int32_t>(out_.channels.size()));
     if (added) {
-      out_.channels.push_back({.sender = sender,
-                               .receiver = receiver,
-                               .backward = way.backward,
-                               .route = network_.route(sender, receiver)});
+      out_.channels.push_back({.sender = sender, .receiver = receiver, .backward = way.backward});
       counts_.emplace_back();
     }
     return at->second;

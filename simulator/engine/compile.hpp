@@ -49,8 +49,8 @@ struct Message {
   int32_t next_awaited = -1;                  // the same task also waits for that one
 };
 
-/// Sending rank, receiving rank, direction. Its messages are [first, first + count), in order. What
-/// its route shares is left out where that can never slow it.
+/// Sending rank, receiving rank, direction. Its messages are [first, first + count), in order. Its
+/// route shares only what can slow it (Network::routes).
 struct Channel {
   int sender = 0, receiver = 0;
   bool backward = false;

@@ -16,6 +16,10 @@ double narrower(double a, double b) {
 
 }  // namespace
 
+double Route::transfer_s(int64_t bytes) const {
+  return latency_s + (bandwidth > 0 ? static_cast<double>(bytes) / bandwidth : 0.0);
+}
+
 Network::Network(const Cluster& cluster)
     : link_(cluster.link), kinds_(cluster.nodes), between_(cluster.between) {
   if (kinds_.empty()) return;

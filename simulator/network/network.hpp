@@ -1,6 +1,8 @@
 // The network between ranks: links of their own, and links that channels share.
 #pragma once
 
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "simulator/network/cluster.hpp"
@@ -14,6 +16,9 @@ struct Route {
   double propagation_s = 0;
   std::vector<int>
       shared;  // what its bytes pass together with those of others: indices of capacity
+
+  /// Seconds of so many bytes that nobody else slows.
+  double transfer_s(int64_t bytes) const;
 };
 
 class Network {
@@ -26,6 +31,9 @@ class Network {
   explicit Network(const Cluster& cluster);
 
   Route route(int from, int to) const;
+  /// The routes of all channels of a program, each from a rank to another; of what these share only
+  /// what can slow their bytes.
+  std::vector<Route> routes(const std::vector<std::pair<int, int>>& channels) const;
   /// Bytes per second of what is shared.
   const std::vector<double>& capacity() const { return capacity_; }
   /// When bytes move, and the compute that a transfer costs, the same everywhere; of routes the

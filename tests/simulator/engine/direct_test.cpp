@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "pipeline/program/schedule.hpp"
+#include "simulator/engine/lanes.hpp"
 #include "simulator/engine/simulate.hpp"
 
 namespace penstock {
@@ -74,9 +75,9 @@ Link random_link(SendMode mode, std::mt19937& random) {
 
 /// The same sums in the same order: equal to the last bit.
 void expect_what_the_engine_gives(const Program& program, const std::vector<Flow>& flows,
-                                  const Costs& costs, const Link& link) {
-  const Simulation direct = simulate_compute(program, flows, costs, link, {false, false});
-  const Simulation engine = simulate(lower(program, flows), costs, link, {false, false});
+                                  const Costs& costs, const Network& network) {
+  const Simulation direct = simulate_compute(program, flows, costs, network, {false, false});
+  const Simulation engine = simulate(lower(program, flows), costs, network, {false, false});
   EXPECT_EQ(direct.makespan_s, engine.makespan_s);
   EXPECT_EQ(direct.bubble, engine.bubble);
   EXPECT_EQ(direct.busy_s, engine.busy_s);
@@ -174,6 +175,62 @@ TEST(Direct, PostedSendsAreTheEnginesToo) {
   EXPECT_GE(waited, 100);  // elsewhere a receive is always posted in time
 }
 
+/// Nodes of one to three devices whose links, cards or switch share about as much as a link has.
+Cluster random_cluster(int ranks, SendMode mode, std::mt19937& random) {
+  const auto bandwidth = [&] { return 50.0 * static_cast<double>(1 + random() % 10); };
+  const auto sometimes = [&](double value) { return random() % 2 ? value : 0; };
+  NodeKind node{.devices = 1 + static_cast<int>(random() % 3)};
+  node.count = (ranks + node.devices - 1) / node.devices;
+  node.latency_s = sometimes(0.1);
+  node.bandwidth = bandwidth();
+  node.bus_bandwidth = sometimes(bandwidth());
+  node.bus_full_duplex = random() % 2;
+  node.cards = 1 + static_cast<int>(random() % static_cast<unsigned>(node.devices));
+  if (node.devices % node.cards != 0) node.cards = 1;
+  node.card_bandwidth = sometimes(bandwidth());
+  node.card_full_duplex = random() % 2;
+  return {.ranks = node.count * node.devices,
+          .link = random_link(mode, random),
+          .nodes = {node},
+          .between = {.latency_s = sometimes(0.3),
+                      .propagation_s = sometimes(0.2),
+                      .switch_bandwidth = sometimes(bandwidth())}};
+}
+
+TEST(Direct, SharedLinksAreTheEnginesToo) {
+  std::mt19937 random(13);
+  int compared = 0, shared = 0, slowed = 0;
+  for (const Schedule& schedule : schedules()) {
+    SCOPED_TRACE(schedule.name);
+    for (int i = 0; i < 200; ++i) {
+      const auto program = random_program(schedule, random);
+      if (!program) continue;
+      const std::vector<Flow> flows = chain_flows(program->stage_count());
+      Costs costs = random_costs(program->stage_count(), flows, random);
+      if (i % 2) measure_at_random(*program, costs, random);
+      const SendMode mode = i % 3 ? SendMode::posted : SendMode::eager;
+      Cluster cluster = random_cluster(program->rank_count(), mode, random);
+      const Network network(cluster);
+      ASSERT_TRUE(runs_directly(*program, table(*program, flows), network));
+      expect_what_the_engine_gives(*program, flows, costs, network);
+      ++compared;
+      if (const auto other = shuffled(*program, flows, random))
+        expect_what_the_engine_gives(*other, flows, costs, network);
+      const Lanes lanes(*program, table(*program, flows), costs, network);
+      shared += lanes.share_links();
+      cluster.nodes[0].bus_bandwidth = 0;
+      for (double* one : {&cluster.nodes[0].card_bandwidth, &cluster.between.switch_bandwidth})
+        *one *= 100;
+      slowed +=
+          simulate_compute(*program, flows, costs, network, {false, false}).makespan_s >
+          simulate_compute(*program, flows, costs, Network(cluster), {false, false}).makespan_s;
+    }
+  }
+  EXPECT_GE(compared, 1000);
+  EXPECT_GE(shared, 500);
+  EXPECT_GE(slowed, 300);
+}
+
 TEST(Direct, ReportsADeadlockAsLoweringDoes) {
   // Rank 1 begins with microbatch 1, which rank 0 runs after the backward of microbatch 0.
   const Program program = parse_csv("0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1", "p.csv");
@@ -188,18 +245,19 @@ TEST(Direct, ReportsADeadlockAsLoweringDoes) {
 
 TEST(Direct, LeavesToTheEngineWhatDependsOnTheOrderOfReceives) {
   const Program program = one_f_one_b.generate({.ranks = 3, .microbatches = 2});
-  const auto runs = [&](const Link& link, const std::vector<Flow>& flows = chain_flows(3)) {
-    return runs_directly(program, table(program, flows), link);
+  const auto runs = [&](const Network& network, const std::vector<Flow>& flows = chain_flows(3)) {
+    return runs_directly(program, table(program, flows), network);
   };
   const Link posted{.mode = SendMode::posted};
   EXPECT_TRUE(runs({}));
   EXPECT_TRUE(runs(posted));
-  EXPECT_FALSE(runs({.mode = SendMode::posted, .receive_depth = 0}));
-  EXPECT_FALSE(runs({.mode = SendMode::rendezvous}));
-  EXPECT_FALSE(runs({.sender_s_per_byte = 1e-9}));
+  EXPECT_FALSE(runs(Link{.mode = SendMode::posted, .receive_depth = 0}));
+  EXPECT_FALSE(runs(Link{.mode = SendMode::rendezvous}));
+  EXPECT_FALSE(runs(Link{.sender_s_per_byte = 1e-9}));
 
   const std::vector<Flow> joined = {{0, 1}, {0, 2, false}, {1, 2}};  // stage 2 waits for two
   EXPECT_TRUE(runs({}, joined));
+  EXPECT_FALSE(runs(Network({.ranks = 3, .nodes = {{.count = 3, .card_bandwidth = 1}}}), joined));
   EXPECT_FALSE(runs(posted, joined));
   const std::vector<Flow> divided = {{0, 1}, {0, 2}};  // the backward of stage 0 does
   EXPECT_FALSE(runs(posted, divided));
