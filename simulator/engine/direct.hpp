@@ -25,9 +25,9 @@ struct DirectResult {
   int64_t messages = 0;
 };
 
-/// Can `run_direct` run it? Compute actions alone, and links that cost their ranks no compute: eager
-/// ones; or posted ones with receives ahead, or shared ones, where no stage waits for two messages,
-/// since which of them it takes first only lowering knows.
+/// Can `run_direct` run it? Compute actions alone, and links that cost their ranks no compute:
+/// eager ones; or posted ones with receives ahead, or shared ones, where no stage waits for two
+/// messages, since which of them it takes first only lowering knows.
 bool runs_directly(const Program& compute, const FlowTable& flows, const Network& network);
 
 /// Nothing where the program deadlocks. It has passed check_compute (pipeline/program/check.hpp).

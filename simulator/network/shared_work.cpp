@@ -113,12 +113,7 @@ void SharedWork::go_on() {
       work.left = std::max(0.0, work.left - rates_[i] * (now_s_ - work.since_s));
     work.since_s = now_s_;
     const double rest_s = std::isinf(work.flow.rate) ? 0 : work.left / work.flow.rate;
-    const Moment end{now_s_ + rest_s, work.number, met_[i]};
-    if (rates_[i] > 0) {
-      ends_.update(work.end, end);
-    } else {
-      work.end = ends_.push(end);
-    }
+    ends_.put({now_s_ + rest_s, work.number, met_[i]});
   }
   met_.clear();
 }

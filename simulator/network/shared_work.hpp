@@ -3,15 +3,14 @@
 // whenever work that it shares something with begins or ends, also by way of others.
 #pragma once
 
-#include <boost/heap/d_ary_heap.hpp>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <queue>
-#include <tuple>
 #include <vector>
 
 #include "simulator/network/fair_share.hpp"
+#include "simulator/network/moments.hpp"
 
 namespace penstock {
 
@@ -41,25 +40,13 @@ class SharedWork {
   std::optional<Done> next();
 
  private:
-  /// When work begins or ends; of equal times the lowest number comes first.
-  struct Moment {
-    double time_s = 0;
-    int64_t number = 0;
-    int32_t work = 0;
-    bool operator>(const Moment& other) const {
-      return std::tie(time_s, number) > std::tie(other.time_s, other.number);
-    }
-  };
   using Begins = std::priority_queue<Moment, std::vector<Moment>, std::greater<>>;
-  using Ends = boost::heap::d_ary_heap<Moment, boost::heap::arity<4>, boost::heap::mutable_<true>,
-                                       boost::heap::compare<std::greater<>>>;
   struct Work {
     int32_t id = 0;
     double left = 0, since_s = 0;  // at that time
     FairFlow flow;                 // of rate 0 until it begins
     int64_t number = 0;            // in the order in which work begins
     int64_t visit = 0;             // the last one that met it
-    Ends::handle_type end;         // once it has begun
   };
   bool may_bind(int shared) const;
   void count(const Work& work, int change);
@@ -78,7 +65,7 @@ class SharedWork {
   std::vector<int> unbounded_;               // by capacity: those without
   std::vector<int64_t> visited_;             // by capacity
   Begins begins_;
-  Ends ends_;
+  Moments ends_;
   double now_s_ = 0;
   int64_t added_ = 0, begun_ = 0, visits_ = 0;
   std::vector<int32_t> met_;

@@ -217,6 +217,27 @@ TEST(SharedWork, EndsWhenItWouldIfAllWereSharedAnewEachTime) {
   }
 }
 
+TEST(Moments, ComeInOrderOfTimeWhereverTheyWereMoved) {
+  std::mt19937 random(17);
+  Moments moments;
+  std::map<int32_t, std::pair<double, int64_t>> expected;  // by work
+  for (int64_t number = 0; number < 20'000; ++number) {
+    if (random() % 3 > 0) {
+      const auto work = static_cast<int32_t>(random() % 50);
+      const double time_s = static_cast<double>(random() % 100);  // many are equal
+      moments.put({time_s, number, work});
+      expected[work] = {time_s, number};
+    } else if (!expected.empty()) {
+      const auto first =
+          std::ranges::min_element(expected, {}, [](const auto& moment) { return moment.second; });
+      ASSERT_EQ(moments.top().work, first->first);
+      moments.pop();
+      expected.erase(first);
+    }
+    ASSERT_EQ(moments.empty(), expected.empty());
+  }
+}
+
 TEST(Network, WithinANodeTheNodesLinkBetweenNodesTheCards) {
   Cluster cluster = two_nodes();
   cluster.nodes[0].latency_s = 0.25;
