@@ -1,0 +1,59 @@
+"""The networks that people meet first, at the size that they meet them in, train as in PyTorch: the
+transformer of PyTorch's pipelining tutorial, the unrolled loop of PiPPy, the classifier of OneFlow.
+
+The transformer takes some 4 TFLOP a step and 4 GB.
+"""
+
+import pytest
+
+from pipelines import (ROOT, Reference, assert_trains_as, needs_backend, save_file, subprocess, sys,
+                       torch, write_plan)
+from trainings import FLOAT32, Source
+
+pytestmark = needs_backend
+
+
+def exported(folder, name, *settings):
+    """The file, and the module that it was exported from, with other weights."""
+    file, path = ROOT / "configs" / "models" / f"{name}.py", folder / f"{name}.pt2"
+    flags = [part for setting in settings for part in ("--set", setting)]
+    subprocess.run([sys.executable, ROOT / "tools" / "export_model.py", file, "-o", path, *flags],
+                   check=True, capture_output=True, timeout=500)
+    source = Source.load(str(file), settings)
+    return path, source.call(source.model)
+
+
+@pytest.fixture(scope="module")
+def tutorial(tmp_path_factory):
+    """8 layers 512 wide, 10,000 words, 32 sequences of 500 words; without its dropout, for random
+    numbers are not PyTorch's."""
+    folder = tmp_path_factory.mktemp("tutorial")
+    path, module = exported(folder, "transformer", "sequence=500", "dropout=0")
+    words = torch.randint(10000, (2, 32, 500), generator=torch.Generator().manual_seed(1))
+    save_file({"tokens": words[0], "target": words[1]}, folder / "data.safetensors")
+    return path, module, folder / "data.safetensors"
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+def test_the_tutorials_transformer(tmp_path, tutorial, schedule):
+    path, module, data = tutorial
+    plan = write_plan(tmp_path, path, data, ["", "layers.4"], 4, 8, schedule=schedule)
+    assert_trains_as(Reference(plan, module), plan, 1, FLOAT32)
+
+
+def test_pippys_unrolled_loop(tmp_path):
+    path, module = exported(tmp_path, "iterative")
+    data = tmp_path / "data.safetensors"
+    save_file({"x": torch.randn(64, 512), "target": torch.randn(64, 10)}, data)
+    plan = write_plan(tmp_path, path, data, ["", "iter_block@1", "iter_block@2", "output_proj"], 4,
+                      8, loss="mse")
+    assert_trains_as(Reference(plan, module), plan, 3, FLOAT32)
+
+
+def test_oneflows_classifier(tmp_path):
+    path, module = exported(tmp_path, "image_classifier")
+    data = tmp_path / "data.safetensors"
+    save_file({"image": torch.randn(64, 1, 28, 28), "target": torch.randint(10, (64,))}, data)
+    plan = write_plan(tmp_path, path, data, ["", "stage1"], 2, 8,
+                      optimizer={"kind": "sgd", "learning_rate": 0.001})
+    assert_trains_as(Reference(plan, module), plan, 3, FLOAT32)
