@@ -13,8 +13,8 @@ struct IdRange {
   std::optional<int64_t> ignored;  // or are this one, which the loss leaves out
 };
 
-/// By the embeddings and losses that read the input as it is or moved about (viewed, sliced, padded,
-/// copied), the narrowest of them; nothing where none does.
+/// By the embeddings and losses that read the input as it is or moved about (viewed, sliced,
+/// padded, copied), the narrowest of them; nothing where none does.
 std::optional<IdRange> id_range(const Graph& graph, ValueId input);
 
 }  // namespace penstock

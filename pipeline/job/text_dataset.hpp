@@ -1,8 +1,8 @@
 // Text and token files as windows of token ids.
 //
 // The bytes of a text are its token ids, and of a `.bin` its little-endian uint16 or uint32
-// (`token_bytes`). The files follow each other; sample i is the window of `sequence` tokens from i x
-// sequence on, its target the same shifted by one. What is left over at the end is not used.
+// (`token_bytes`). The files follow each other; sample i is the window of `sequence` tokens from
+// i x sequence on, its target the same shifted by one. What is left over at the end is not used.
 #pragma once
 
 #include <memory>
