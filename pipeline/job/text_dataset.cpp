@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <utility>
 
 #include "base/error.hpp"
-#include "base/input_file.hpp"
+#include "pipeline/job/concatenation.hpp"
 
 namespace penstock {
 
@@ -16,55 +15,15 @@ namespace {
 
 constexpr int64_t ids_of_uint16 = 1 << 16;
 
-/// Files one after the other.
-class Concatenation {
- public:
-  /// Returns the file's size.
-  int64_t add(const std::string& path) {
-    files_.emplace_back(path);
-    size_ += files_.back().size_bytes();
-    return files_.back().size_bytes();
-  }
-  int64_t size_bytes() const { return size_; }
-  const InputFile& front() const { return files_.front(); }
-  void read(int64_t offset, std::span<std::byte> destination) const {
-    for (const InputFile& file : files_) {
-      if (offset < file.size_bytes() && !destination.empty()) {
-        const auto run = std::min<size_t>(file.size_bytes() - offset, destination.size());
-        file.read(offset, destination.first(run));
-        destination = destination.subspan(run);
-        offset = 0;
-      } else {
-        offset -= std::min(offset, file.size_bytes());
-      }
-    }
-  }
-  /// The file that has this byte, and its offset there.
-  std::pair<std::string, int64_t> locate(int64_t offset) const {
-    auto file = files_.begin();
-    for (; offset >= file->size_bytes(); ++file) offset -= file->size_bytes();
-    return {file->path(), offset};
-  }
-
- private:
-  std::vector<InputFile> files_;
-  int64_t size_ = 0;
-};
-
-/// The first of the files, and how many more.
-std::string shown(const std::vector<std::string>& paths) {
-  if (paths.size() == 1) return paths.front();
-  return fmt::format("{} and {} more", paths.front(), paths.size() - 1);
-}
-
 class TextDataset : public Dataset {
  public:
-  TextDataset(const Job& job, DType token) : token_(token), sequence_(job.sequence) {
-    for (const std::string& path : job.data) add(path);
+  TextDataset(const Job& job, DType token)
+      : text_(job.data), token_(token), sequence_(job.sequence) {
+    for (const InputFile& file : text_.files()) check_size(file);
     const int64_t tokens = text_.size_bytes() / size_bytes(token_);
     samples_ = (tokens - 1) / sequence_;
     if (samples_ < 1) {
-      throw InputError(shown(job.data),
+      throw InputError(text_.str(),
                        fmt::format("{} tokens are too few for one window of {} and the token "
                                    "after it",
                                    tokens, sequence_),
@@ -78,6 +37,7 @@ class TextDataset : public Dataset {
             std::span<std::byte> destination) const override {
     text_.read(first_token(name, first) * size_bytes(token_), destination);
   }
+  std::string files() const { return text_.str(); }
   std::string place(const std::string& name, int64_t sample, int64_t element) const override {
     const int64_t width = size_bytes(token_);
     const auto [path, offset] = text_.locate((first_token(name, sample) + element) * width);
@@ -87,23 +47,24 @@ class TextDataset : public Dataset {
   /// Every second of the first numbers is 0, and not all are: as wider ones are that are small.
   bool seems_wider() const {
     std::array<uint16_t, 256> numbers{};
-    const auto count = std::min<size_t>(numbers.size(), text_.front().size_bytes() / 4 * 2);
+    const InputFile& file = text_.files().front();
+    const auto count = std::min<size_t>(numbers.size(), file.size_bytes() / 4 * 2);
     constexpr size_t too_few = 16;
     if (count < too_few) return false;
-    text_.front().read(0, std::as_writable_bytes(std::span(numbers).first(count)));
+    file.read(0, std::as_writable_bytes(std::span(numbers).first(count)));
     bool zeros[] = {true, true};
     for (size_t i = 0; i < count; ++i) zeros[i % 2] &= numbers[i] == 0;
     return zeros[1] && !zeros[0];
   }
 
  private:
-  void add(const std::string& path) {
+  void check_size(const InputFile& file) const {
     const int64_t width = size_bytes(token_);
-    const int64_t bytes = text_.add(path);
-    if (bytes % width == 0) return;
-    throw InputError(path,
-                     fmt::format("has {} bytes, no whole number of tokens of {}", bytes, width),
-                     "A .bin holds `token_bytes` bytes for each token, 2 unless given.");
+    if (file.size_bytes() % width == 0) return;
+    throw InputError(
+        file.path(),
+        fmt::format("has {} bytes, no whole number of tokens of {}", file.size_bytes(), width),
+        "A .bin holds `token_bytes` bytes for each token, 2 unless given.");
   }
   /// A target is the token after the one of the input.
   int64_t first_token(const std::string& name, int64_t sample) const {
@@ -155,8 +116,7 @@ std::unique_ptr<Dataset> open_text(const Job& job, const std::vector<ExpectedSam
   auto data = std::make_unique<TextDataset>(job, token);
   if (token == DType::uint16 && job.token_bytes == 0) check_width(job, *data, expected.front());
   for (const ExpectedSample& sample : expected)
-    check_type(fmt::format("{}: {}", shown(job.data), sample.name), data->type(sample.name),
-               sample);
+    check_type(fmt::format("{}: {}", data->files(), sample.name), data->type(sample.name), sample);
   return data;
 }
 
