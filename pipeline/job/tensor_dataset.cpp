@@ -52,7 +52,7 @@ void TensorDataset::check(const Shard& shard, const ExpectedSample& expected) co
   const SampleType found = type_of(shard.file.entry(expected.name));
   const std::string place = shard.file.path() + ": " + expected.name;
   if (shards_.empty()) return check_type(place, found, expected);
-  const SampleType wanted = type(expected.name);
+  const SampleType wanted = type_of(shards_.front().file.entry(expected.name));
   if (found.dtype == wanted.dtype && found.shape == wanted.shape) return;
   throw InputError(
       place,
