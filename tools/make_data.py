@@ -4,7 +4,8 @@
     .venv/bin/python tools/make_data.py -o build/data
 
 Each is a `.safetensors` file whose tensors are named like the inputs of the job's model, and
-`target`; the first dimension is the sample. A file appears complete or not at all. The text is that
+`target`; the first dimension is the sample. `--shards 4` divides its samples among four files,
+NAME-00000-of-00004.safetensors and so on. A file appears complete or not at all. The text is that
 of a license which Debian and Ubuntu install; without it this ends with 1.
 """
 
@@ -103,17 +104,39 @@ def stored(values):
     return np.ascontiguousarray(values, dtype=kind)
 
 
+def write(path, tensors):
+    save_file(tensors, path + ".new")
+    os.replace(path + ".new", path)
+    samples = len(next(iter(tensors.values())))
+    print(f"wrote {path}: {samples} samples, {os.path.getsize(path):,} bytes")
+
+
+def divided(tensors, shards):
+    """The samples of each shard, as many in one as in another but for one."""
+    parts = {key: np.array_split(value, shards) for key, value in tensors.items()}
+    return [{key: part[shard] for key, part in parts.items()} for shard in range(shards)]
+
+
+def shard_count(text):
+    count = int(text)
+    if 1 <= count <= SAMPLES:
+        return count
+    raise argparse.ArgumentTypeError(f"{count} shards of {SAMPLES} samples")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--output", required=True, metavar="FOLDER")
-    folder = parser.parse_args().output
-    os.makedirs(folder, exist_ok=True)
+    parser.add_argument("--shards", type=shard_count, default=1, metavar="N",
+                        help="files for each set of data (default: 1)")
+    given = parser.parse_args()
+    os.makedirs(given.output, exist_ok=True)
     for seed, (name, maker) in enumerate(MAKERS.items()):
-        path = os.path.join(folder, f"{name}.safetensors")
         tensors = maker(np.random.Generator(np.random.PCG64(seed)))
-        save_file({key: stored(value) for key, value in tensors.items()}, path + ".new")
-        os.replace(path + ".new", path)
-        print(f"wrote {path}: {SAMPLES} samples, {os.path.getsize(path):,} bytes")
+        tensors = {key: stored(value) for key, value in tensors.items()}
+        for shard, part in enumerate(divided(tensors, given.shards)):
+            place = f"-{shard:05}-of-{given.shards:05}" if given.shards > 1 else ""
+            write(os.path.join(given.output, f"{name}{place}.safetensors"), part)
 
 
 if __name__ == "__main__":

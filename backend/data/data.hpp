@@ -4,33 +4,43 @@
 #include <ATen/ATen.h>
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "pipeline/job/dataset.hpp"
+#include "pipeline/job/sample_order.hpp"
 
 namespace penstock {
 
+/// The samples that a run takes, by their places in its global batches (sample_order.hpp).
 class Data {
  public:
-  /// Opens and checks the job's data; forwards alone need no target. Throws InputError.
+  /// Opens and checks the job's data; forwards alone need no target, and take samples in order.
+  /// Throws InputError.
   Data(const Job& job, const Graph& model, bool with_target = true);
 
-  /// Samples [first, first + count), starting over at the end, of an input or the target. Throws
-  /// InputError for an id that is out of range, naming the file, the sample and the range.
+  /// An input or the target at places [first, first + count) of the run. Where a place fills up the
+  /// last batch of an epoch its input is a sample of the data, and its targets are ignored. Throws
+  /// InputError for an id that is out of range, naming the file, the place in it and the range.
   at::Tensor read(const std::string& name, int64_t first, int64_t count) const;
 
-  /// The number of targets among these samples that the cross-entropy counts.
+  /// The number of targets at these places that the cross-entropy counts.
   int64_t counted_targets(int64_t first, int64_t count) const;
-  /// Can a target be ignored at all? Never in text.
+  /// Can a target be ignored at all? Not in text, unless its last batch is filled up.
   bool has_ignored_targets() const { return ignorable_; }
 
  private:
   const ExpectedSample& expected(const std::string& name) const;
+  int64_t sample(int64_t place) const { return order_.sample(place).value_or(0); }
+  void read_samples(const std::string& name, int64_t first, int64_t count,
+                    std::span<std::byte> destination) const;
   void check_range(const ExpectedSample& expected, const at::Tensor& ids, int64_t first) const;
+  void ignore_padding(at::Tensor& target, int64_t first) const;
 
   std::unique_ptr<Dataset> data_;
   std::vector<ExpectedSample> expected_;
+  SampleOrder order_;
   bool ignorable_ = false;
 };
 

@@ -1,38 +1,33 @@
 #include "backend/profiler/batch.hpp"
 
-#include <ATen/CPUGeneratorImpl.h>
-
 #include "backend/device/device.hpp"
-#include "backend/operators/dtype.hpp"
 
 namespace penstock::profiler {
 namespace {
 
-at::Tensor make_up(const ExpectedSample& sample, int64_t first, int64_t count) {
-  std::vector<int64_t> shape{count};
-  shape.insert(shape.end(), sample.shape.begin(), sample.shape.end());
-  const auto generator = at::detail::createCPUGenerator(static_cast<uint64_t>(first));
-  if (is_floating(sample.dtype)) {
-    return at::randn(shape, generator, at::TensorOptions(at::kFloat)).to(scalar_type(sample.dtype));
-  }
-  return at::randint(sample.limit.value_or(2), shape, generator, at::TensorOptions(at::kLong))
-      .to(scalar_type(sample.dtype));
+/// The job on data that never ends where it has none of its own.
+Job with_data(Job job) {
+  if (job.has_data()) return job;
+  job.random_data = true;
+  job.shuffle = false;
+  job.last_batch.reset();
+  return job;
 }
 
 }  // namespace
 
 Batches::Batches(const Job& job, const Graph& model, at::Device where)
-    : model_(model), where_(where), expected_(expected_samples(job, model)) {
-  if (!job.data.empty()) data_ = std::make_unique<Data>(job, model);
-}
+    : model_(model),
+      where_(where),
+      made_up_(!job.has_data()),
+      expected_(expected_samples(job, model)),
+      data_(with_data(job), model) {}
 
 Batch Batches::read(int64_t first, int64_t count) const {
   Batch batch;
   for (size_t i = 0; i < expected_.size(); ++i) {  // the model's inputs in order, then the target
     const ExpectedSample& sample = expected_[i];
-    at::Tensor tensor =
-        data_ ? data_->read(sample.name, first, count) : make_up(sample, first, count);
-    tensor = on_device(std::move(tensor), where_);
+    at::Tensor tensor = on_device(data_.read(sample.name, first, count), where_);
     if (i < model_.inputs.size()) {
       batch.inputs[model_.inputs[i]] = std::move(tensor);
     } else {

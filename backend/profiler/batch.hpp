@@ -1,8 +1,8 @@
-// The microbatches that are measured: the job's data, or synthetic data where the job has none.
+// The microbatches that are measured: the job's data, or made-up data where the job has none.
 #pragma once
 
-#include <memory>
 #include <optional>
+#include <vector>
 
 #include "backend/data/data.hpp"
 #include "backend/stage/stage.hpp"
@@ -20,16 +20,17 @@ class Batches {
   /// Throws InputError where the job names data that does not fit the model.
   Batches(const Job& job, const Graph& model, at::Device where = at::kCPU);
 
-  bool made_up() const { return data_ == nullptr; }
-  /// Samples [first, first + count). Synthetic integers are uniform over the rows of the embedding
-  /// that reads them (0 and 1 where none does), floats standard normal, the same at every call.
+  /// The job has no data of its own.
+  bool made_up() const { return made_up_; }
+  /// Samples [first, first + count) of the run, the same at every call.
   Batch read(int64_t first, int64_t count) const;
 
  private:
   const Graph& model_;
   at::Device where_;
+  bool made_up_;
   std::vector<ExpectedSample> expected_;
-  std::unique_ptr<Data> data_;
+  Data data_;
 };
 
 }  // namespace penstock::profiler

@@ -9,6 +9,7 @@
 #include "cli/show/lines.hpp"
 #include "cli/show/show_text.hpp"
 #include "pipeline/checkpoint/checkpoint.hpp"
+#include "pipeline/job/dataset.hpp"
 #include "pipeline/job/parameters.hpp"
 
 namespace penstock::cli {
@@ -36,6 +37,11 @@ std::string optimizer_of(const OptimizerSpec& spec) {
   return text;
 }
 
+std::string unknown(const InputError& error) {
+  const std::string why = error.what();
+  return "not known: " + why.substr(0, why.find('\n'));
+}
+
 /// Parameters that are trained, of all; why that is not known where the model cannot be read.
 std::string trained_parameters(const Job& job) {
   try {
@@ -48,18 +54,44 @@ std::string trained_parameters(const Job& job) {
     return fmt::format("{} of {} parameters", format_count(double(trained)),
                        format_count(double(all)));
   } catch (const InputError& error) {
-    const std::string why = error.what();
-    return "not known: " + why.substr(0, why.find('\n'));
+    return unknown(error);
   }
 }
 
 std::string data_of(const Job& job) {
+  if (job.random_data) return "random: made up as the model and its loss take it";
   if (job.data.empty()) return "none: the job can be profiled, not trained";
   std::vector<std::string> paths;
   for (const std::string& path : job.data) paths.push_back(path + missing(path));
-  const std::string windows =
-      job.sequence > 0 ? fmt::format(", in windows of {}", job.sequence) : "";
-  return fmt::format("{}{}", fmt::join(paths, ", "), windows);
+  std::string text = fmt::format("{}", fmt::join(paths, ", "));
+  if (job.token_bytes > 0) text += fmt::format(", tokens of {} bytes", job.token_bytes);
+  if (job.sequence > 0) text += fmt::format(", in windows of {}", job.sequence);
+  return text;
+}
+
+/// What becomes of the samples that are fewer than a global batch.
+std::string last_batch_of(const Job& job, int64_t left) {
+  switch (job.last_batch.value_or(LastBatch::wrap)) {
+    case LastBatch::drop: return fmt::format("{} left out", left);
+    case LastBatch::pad: return fmt::format("a last one of {}, filled up", left);
+    case LastBatch::wrap: break;
+  }
+  return fmt::format("{} in a batch with the next epoch's first", left);
+}
+
+/// `640 samples, shuffled: 40 global batches`.
+std::string epoch_of(const Job& job) {
+  if (job.data.empty()) return "";
+  try {
+    const int64_t samples = open_dataset(job, read_model(job))->samples();
+    const int64_t left = samples % job.global_batch;
+    const std::string last = left == 0 ? "" : ", " + last_batch_of(job, left);
+    return fmt::format("{}{}: {}{}", format_number(samples, "sample"),
+                       job.shuffle ? ", shuffled" : "",
+                       format_number(samples / job.global_batch, "global batch"), last);
+  } catch (const InputError& error) {
+    return unknown(error);
+  }
 }
 
 std::string files_of(const fs::path& checkpoint, const CheckpointManifest& manifest) {
@@ -91,6 +123,7 @@ std::string job_text(const std::string& path, ReportStyle style) {
   lines.add("optimizer", optimizer_of(job.optimizer));
   if (job.precision == Precision::bf16) lines.add("precision", "bf16");
   lines.add("data", data_of(job));
+  lines.add("epoch", epoch_of(job));
   lines.add("batch",
             fmt::format("{} in a step, {}, seed {}", format_number(job.global_batch, "sample"),
                         format_number(job.steps, "step"), job.seed));

@@ -1,35 +1,31 @@
-// A job's data as bytes, without LibTorch: samples in order, starting over at the end.
+// A job's data as bytes, without LibTorch: its samples by number.
 //
-// `.safetensors`: tensors named like the model's inputs and `target`; their first dimension is the
-// sample. Any other file is text: its bytes are token ids, and of a `.bin` its little-endian
-// uint16. The files follow each other; sample i is the window of `sequence` tokens from i x
-// sequence on, its target the same shifted by one. What is left over at the end is not used.
+// Three kinds: tensors of `.safetensors` files, windows of text and tokens, and made-up samples, a
+// file each (tensor_dataset.hpp, text_dataset.hpp, random_dataset.hpp). Which of the samples a step
+// takes is told by sample_order.hpp.
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <limits>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "graph/graph.hpp"
-#include "pipeline/job/job.hpp"
+#include "pipeline/job/expected_samples.hpp"
 
 namespace penstock {
-
-/// The name under which data holds what the loss compares with.
-inline constexpr const char* kTarget = "target";
-/// A class that the cross-entropy leaves out, as in PyTorch.
-inline constexpr int64_t kIgnoredTarget = -100;
 
 /// Type and shape of one sample under some name.
 struct SampleType {
   DType dtype = DType::uint8;
   std::vector<int64_t> shape;  // without the sample dimension
   int64_t bytes() const;       // of one sample
+  std::string str() const;     // `int64 [samples, 32]`
 };
+
+/// The number of samples of data that never ends.
+inline constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
 
 class Dataset {
  public:
@@ -37,27 +33,19 @@ class Dataset {
   virtual int64_t samples() const = 0;
   /// Throws InputError if there is nothing of that name.
   virtual SampleType type(const std::string& name) const = 0;
-  /// Samples first, first + 1, … (modulo the number of samples), one after the other.
+  /// Samples first, first + 1, … one after the other; the last lies below samples().
   virtual void read(const std::string& name, int64_t first,
                     std::span<std::byte> destination) const = 0;
-  /// The files, for messages.
-  virtual std::string place() const = 0;
+  /// Where an element of a sample lies, for messages: a file and the place in it.
+  virtual std::string place(const std::string& name, int64_t sample, int64_t element) const = 0;
 };
 
 /// Opens the job's data and checks it against the model's inputs and its loss. Throws InputError
-/// naming the tensor and what was expected and found. Forwards alone need no target.
+/// naming file, tensor, and what was expected and found; in training also for a last batch that
+/// cannot be as the job says. Forwards alone need no target.
 std::unique_ptr<Dataset> open_dataset(const Job& job, const Graph& model, bool with_target = true);
 
-/// Dtype and shape that an input or the target must have at batch 1; integers may be of any width.
-struct ExpectedSample {
-  std::string name;
-  DType dtype = DType::float32;
-  std::vector<int64_t> shape;
-  /// Ids lie in [0, limit): rows of the embedding that reads them, classes of the cross-entropy.
-  std::optional<int64_t> limit;
-};
-/// All inputs in the model's order, and the target where the loss needs one.
-std::vector<ExpectedSample> expected_samples(const Job& job, const Graph& model,
-                                             bool with_target = true);
+/// Throws InputError unless `found` is what the model takes, but for the width of integers.
+void check_type(const std::string& place, const SampleType& found, const ExpectedSample& expected);
 
 }  // namespace penstock

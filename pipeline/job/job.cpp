@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/paths.hpp"
 #include "base/yaml.hpp"
+#include "pipeline/job/data_keys.hpp"
 
 namespace penstock {
 
@@ -47,40 +48,6 @@ void require_warmup_ends(const Job& job, const std::string& place) {
                    "Warm up for fewer steps.");
 }
 
-/// Text (bytes) and `.bin` tokens are cut into windows of `sequence`; `.safetensors` holds samples.
-void parse_data(YamlMap& map, const std::filesystem::path& file, Job& job) {
-  job.sequence = map.integer("sequence", 1, max_samples, 0);
-  if (!map.has("data")) return;
-  const auto extension = [](const std::string& path) {
-    const std::string text = std::filesystem::path(path).extension().string();
-    return text == ".safetensors" || text == ".bin" ? text : "text";
-  };
-  for (const std::string& path : map.texts("data")) job.data.push_back(absolute_path(file, path));
-  if (job.data.empty()) {
-    throw InputError(map.place("data"), "the list is empty", "Name a file, or remove the key.");
-  }
-  const std::string kind = extension(job.data.front());
-  for (const std::string& path : job.data) {
-    if (extension(path) == kind) continue;
-    throw InputError(map.place("data"),
-                     fmt::format("`{}` and `{}` are of different kinds", job.data.front(), path),
-                     "Use one .safetensors file, or only .bin files of tokens, or only texts.");
-  }
-  const bool samples = kind == ".safetensors";
-  if (samples && job.data.size() > 1) {
-    throw InputError(map.place("data"), fmt::format("{} .safetensors files", job.data.size()),
-                     "Put the samples into one file.");
-  }
-  if (samples && job.sequence > 0) {
-    throw InputError(map.place("sequence"),
-                     "samples of a .safetensors file are not cut into windows", "Remove the key.");
-  }
-  if (!samples && job.sequence == 0) {
-    throw InputError(map.place("sequence"), "missing",
-                     "Text and tokens are cut into windows: add `sequence: 128`.");
-  }
-}
-
 }  // namespace
 
 std::string_view name(Loss loss) { return loss_names[static_cast<size_t>(loss)]; }
@@ -115,11 +82,7 @@ nlohmann::ordered_json job_keys(const Job& job, const std::filesystem::path& fil
   keys["loss"] = name(job.loss);
   keys["optimizer"] = optimizer_keys(job.optimizer);
   if (job.precision == Precision::bf16) keys["precision"] = "bf16";
-  std::vector<std::string> data;
-  for (const std::string& path : job.data) data.push_back(relative_path(file, path));
-  if (data.size() == 1) keys["data"] = data.front();
-  if (data.size() > 1) keys["data"] = data;
-  if (job.sequence > 0) keys["sequence"] = job.sequence;
+  add_data_keys(keys, job, file);
   keys["global_batch"] = job.global_batch;
   keys["steps"] = job.steps;
   keys["seed"] = job.seed;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,13 @@ std::string_view name(Loss loss);
 /// and what the optimizer steps. Otherwise everything is of the model's own type.
 enum class Precision { model, bf16 };
 
+/// What fills up a global batch where fewer samples are left of an epoch.
+enum class LastBatch {
+  wrap,  // the first samples of the next epoch
+  drop,  // nothing: what is left is not used in this epoch
+  pad,   // samples that do not count, under Loss::cross_entropy
+};
+
 /// In a global batch, a microbatch, or a window of text.
 inline constexpr int64_t max_samples = 1'000'000'000;
 
@@ -30,11 +38,16 @@ struct Job {
   Loss loss = Loss::cross_entropy;
   OptimizerSpec optimizer;
   Precision precision = Precision::model;
-  std::vector<std::string> data;  // empty: only profiling is possible, on made-up data
+  std::vector<std::string> data;  // files; without any only profiling is possible, or …
+  bool random_data = false;       // … everything, on made-up data
   int64_t sequence = 0;           // window of text data; 0 for .safetensors
+  int64_t token_bytes = 0;        // of `.bin` files: 2, 4, or 0 where not given, which means 2
+  bool shuffle = false;           // each epoch in an order of its own
+  std::optional<LastBatch> last_batch;  // where not given, wrap
   int64_t global_batch = 1;
   int64_t steps = 1;
   uint64_t seed = 0;
+  bool has_data() const { return random_data || !data.empty(); }
   bool operator==(const Job&) const = default;
 };
 

@@ -21,9 +21,9 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "configs" / "models")]
 import byte_entropy
 
 
-def make(folder):
-    subprocess.run([sys.executable, ROOT / "tools" / "make_data.py", "-o", folder], check=True,
-                   capture_output=True)
+def make(folder, *options):
+    subprocess.run([sys.executable, ROOT / "tools" / "make_data.py", "-o", folder, *options],
+                   check=True, capture_output=True)
     return folder
 
 
@@ -46,6 +46,15 @@ def test_two_runs_make_the_same_bytes(data, tmp_path):
     assert files == sorted({Path(job(name)["data"]).name for name in FITTED})
     for file in files:
         assert (tmp_path / file).read_bytes() == (data / file).read_bytes()
+
+
+def test_shards_together_have_the_same_samples(data, tmp_path):
+    make(tmp_path, "--shards", "3")
+    for whole in data.iterdir():
+        shards = [load_file(path) for path in sorted(tmp_path.glob(f"{whole.stem}-*-of-00003.*"))]
+        assert len(shards) == 3
+        for key, tensor in load_file(whole).items():
+            assert torch.equal(torch.cat([shard[key] for shard in shards]), tensor)
 
 
 @pytest.mark.parametrize("name", FITTED)

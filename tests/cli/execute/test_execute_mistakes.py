@@ -41,7 +41,8 @@ def test_a_bad_plan_is_refused(tmp_path, change, says):
     (lambda: {"x": torch.zeros(8, 511), "target": torch.zeros(8).long()}, "[samples, 511]"),
     (lambda: {"x": torch.zeros(8, 512).double(), "target": torch.zeros(8).long()}, "float64"),
     (lambda: {"x": torch.zeros(8, 512), "target": torch.zeros(7).long()}, "7 samples"),
-    (lambda: {"x": torch.zeros(8, 512), "target": torch.full((8,), 10)}, "target 10 in sample 0"),
+    (lambda: {"x": torch.zeros(8, 512), "target": torch.full((8,), 10)},
+     "target of sample 0: target 10 is not in 0..9"),
 ], ids=["missing", "shape", "dtype", "samples", "class"])
 def test_data_that_does_not_fit_is_named(tmp_path, tensors, says):
     plan = good_plan(tmp_path)

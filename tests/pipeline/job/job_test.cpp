@@ -32,6 +32,12 @@ std::string changed(const std::string& line, const std::string& by) {
   return text.replace(at, line.size(), by);
 }
 
+/// text_job with other data, which is not cut into windows.
+std::string no_windows(const std::string& data, const std::string& loss = "cross_entropy") {
+  std::string text = changed("[a.txt, ../b.txt]\nsequence: 128", data);
+  return text.replace(text.find("cross_entropy"), std::string("cross_entropy").size(), loss);
+}
+
 class JobFile : public ::testing::Test {
  protected:
   Job read(const std::string& text) { return read_job(folder_.write("sub/job.yaml", text)); }
@@ -65,6 +71,29 @@ TEST_F(JobFile, DefaultsAreOneStepSeed0AndNoData) {
   EXPECT_EQ(job.optimizer.weight_decay, 0);
 }
 
+TEST_F(JobFile, DataIsInOrderAndStartsOverUnlessToldOtherwise) {
+  const Job plain = read(text_job);
+  EXPECT_FALSE(plain.shuffle);
+  EXPECT_EQ(plain.last_batch, std::nullopt);
+  EXPECT_EQ(plain.token_bytes, 0);
+  const Job job = read(changed("[a.txt, ../b.txt]",
+                               "a.bin\ntoken_bytes: 4\nshuffle: true\n"
+                               "last_batch: drop"));
+  EXPECT_TRUE(job.shuffle);
+  EXPECT_EQ(job.last_batch, LastBatch::drop);
+  EXPECT_EQ(job.token_bytes, 4);
+}
+
+TEST_F(JobFile, RandomDataIsNoFileUnlessThePathSaysSo) {
+  const Job made_up = read(no_windows("random"));
+  EXPECT_TRUE(made_up.random_data);
+  EXPECT_TRUE(made_up.data.empty());
+  const Job file = read(changed("[a.txt, ../b.txt]", "./random"));
+  EXPECT_FALSE(file.random_data);
+  EXPECT_THAT(file.data, ElementsAre(folder_.path() / "sub/random"));
+  EXPECT_THAT(to_yaml(file, folder_.path() / "sub/job.yaml"), HasSubstr("data: ./random\n"));
+}
+
 TEST_F(JobFile, StatePerParameter) {
   EXPECT_EQ((OptimizerSpec{.kind = OptimizerSpec::Kind::sgd}).state_per_parameter(), 0);
   EXPECT_EQ(
@@ -81,6 +110,11 @@ TEST_F(JobFile, WrittenJobsAreReadBackEqual) {
           "{kind: adamw, learning_rate: 3e-4}",
           "{kind: adamw, learning_rate: 0.3, betas: [0.1, 0.2], epsilon: 1e-7, weight_decay: 0}"),
       changed("data: [a.txt, ../b.txt]\nsequence: 128", "data: /x/y z.safetensors"),
+      changed("[a.txt, ../b.txt]", "[a.bin, b.bin]\ntoken_bytes: 4\nshuffle: true"),
+      no_windows("[a.safetensors, b.safetensors]\nshuffle: true\nlast_batch: pad"),
+      no_windows("random"),
+      no_windows("x.safetensors\nlast_batch: drop", "output"),
+      changed("[a.txt, ../b.txt]", "./random\nlast_batch: wrap"),
       changed("loss: cross_entropy", "loss: output")};
   for (const std::string& text : jobs) {
     const Job job = read(text);
@@ -144,8 +178,26 @@ TEST_F(JobFile, MistakesAreRefusedWithPlaceValueAndCure) {
       {changed("seed: 7", "seed: -1"), "job.yaml:9: seed", "`-1` is not", "Write"},
       {changed("sequence: 128\n", ""), "sequence", "missing", "add `sequence: 128`"},
       {changed("[a.txt, ../b.txt]", "x.safetensors"), "sequence", "not cut into windows", "Remove"},
-      {changed("[a.txt, ../b.txt]", "[a.safetensors, b.safetensors]"), "data", "2 .safetensors",
-       "one file"},
+      {changed("[a.txt, ../b.txt]", "[a.safetensors, b.safetensors]"), "sequence",
+       "not cut into windows", "Remove"},
+      {changed("../b.txt", "b.safetensors"), "data", "of different kinds", "only .safetensors"},
+      {changed("../b.txt", "random"), "data", "`random` among files", "./random"},
+      {changed("[a.txt, ../b.txt]", "random"), "job.yaml:6: sequence", "the shapes that the model",
+       "Remove"},
+      {no_windows("random\nshuffle: true"), "job.yaml:6: shuffle", "never ends", "Remove"},
+      {no_windows("random\nlast_batch: drop"), "last_batch", "never ends", "Remove"},
+      {no_windows("random\ntoken_bytes: 4"), "token_bytes", "the shapes", "Remove"},
+      {text_job + "token_bytes: 4\n", "job.yaml:10: token_bytes", "texts are read as bytes",
+       "Remove"},
+      {no_windows("a.safetensors\ntoken_bytes: 2"), "token_bytes", "say what they hold", "Remove"},
+      {changed("[a.txt, ../b.txt]", "a.bin\ntoken_bytes: 8"), "token_bytes",
+       "`8` is not an integer in 2..4", "Write"},
+      {changed("[a.txt, ../b.txt]", "a.bin\ntoken_bytes: 3"), "token_bytes", "2 bytes or 4, not 3",
+       "4 for uint32"},
+      {text_job + "shuffle: 3\n", "shuffle", "`3`", "true"},
+      {text_job + "last_batch: keep\n", "last_batch", "there is no `keep`", "drop (what is left"},
+      {no_windows("a.safetensors\nlast_batch: pad", "mse"), "last_batch",
+       "under `loss: mse` every sample counts", "`last_batch: drop`"},
       {changed("../b.txt", "b.bin"), "data", "of different kinds", "only texts"},
       {changed("[a.txt, ../b.txt]", "[]"), "data", "the list is empty", "Name a file"},
       {changed("penstock: job", "penstock: jobs"), "job.yaml:1: penstock", "`jobs` where `job`",
