@@ -97,8 +97,9 @@ std::string export_formats();
 
 struct ShowOptions {
   std::string path;
-  std::string profile;  // of a model: also its measured times
-  bool layers = false;  // of a profile: as a table of layers
+  std::string profile;       // of a model: also its measured times
+  bool layers = false;       // of a profile: as a table of layers
+  std::optional<int> stage;  // of a plan: this one's operators
   bool verbose = false;
 };
 int show(const ShowOptions& options);

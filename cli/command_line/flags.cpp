@@ -301,6 +301,9 @@ void declare_show(Declared& command) {
                 "of a model: also the times that were measured");
   command.app.add_flag("--layers", options->layers,
                        "of a profile: print it as a table of layers (YAML)");
+  command.app.add_option("--stage", options->stage,
+                         "of a plan: print one stage's inputs, parameters, operators and outputs, "
+                         "as torch.fx prints a GraphModule");
   command.app.add_flag("--verbose", options->verbose,
                        "every row of long tables; of a profile also its most expensive operators");
   command.run = [options] { return show(*options); };
