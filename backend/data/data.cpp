@@ -14,7 +14,7 @@ namespace penstock {
 Data::Data(const Job& job, const Graph& model, bool with_target)
     : data_(open_dataset(job, model, with_target)),
       expected_(expected_samples(job, model, with_target)),
-      ignorable_(job.loss == Loss::cross_entropy && job.sequence == 0) {}
+      ignorable_(job.loss.kind == Loss::cross_entropy && job.sequence == 0) {}
 
 const ExpectedSample& Data::expected(const std::string& name) const {
   const auto found = std::find_if(expected_.begin(), expected_.end(),

@@ -238,6 +238,11 @@ void declare_execute(Declared& command) {
   command.output("--output", options->output, "with --forward-only: outputs (.safetensors)");
   command.output("--trace", options->trace,
                  "write the median step's timeline for Perfetto and `compare` (JSON)");
+  command.output("--metrics", options->metrics,
+                 "write loss, norm, learning rate, times, memory and bubble, a line a step (JSON); "
+                 "with --resume after the lines of the steps that were done");
+  command.output("--tensorboard", options->tensorboard,
+                 "write the same as an event file for TensorBoard", PathUse::output_folder);
   command.output("--dump-gradients", options->dump_gradients,
                  "write the first step's gradients (.safetensors)");
   command.output("--save", options->save, "write a checkpoint DIR/step-N at the end",

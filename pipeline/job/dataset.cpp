@@ -134,7 +134,7 @@ ExpectedSample expected_target(const Job& job, const Graph& model) {
   const Value& value = model.values[*output];
   check_sample_size(value, model.path);
   ExpectedSample target{kTarget, value.dtype, sample_shape(value, model.path), std::nullopt};
-  if (job.loss == Loss::cross_entropy) {
+  if (job.loss.kind == Loss::cross_entropy) {
     if (target.shape.empty()) {
       throw InputError(model.path,
                        "cross_entropy needs an output with classes in the last dimension",
@@ -156,7 +156,7 @@ std::vector<ExpectedSample> expected_samples(const Job& job, const Graph& model,
     samples.push_back(
         {value.name, value.dtype, sample_shape(value, model.path), embedding_rows(model, input)});
   }
-  if (with_target && job.loss != Loss::output) samples.push_back(expected_target(job, model));
+  if (with_target && job.loss.kind != Loss::output) samples.push_back(expected_target(job, model));
   return samples;
 }
 
