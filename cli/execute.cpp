@@ -103,7 +103,7 @@ Facts facts_of(const CheckedRun& checked, const ExecuteTask& task) {
           {"program of the schedule", task.program.empty() ? "none" : sha256(task.program)}};
 }
 
-/// The commands that take what the run left: its trace, and its checkpoint.
+/// The commands that take what the run left: its trace, its record, its checkpoint.
 std::vector<std::string> next(const ExecuteOptions& options) {
   std::vector<std::string> commands;
   const std::string plan = in_shell(options.plan);
@@ -111,6 +111,8 @@ std::vector<std::string> next(const ExecuteOptions& options) {
     commands.push_back(fmt::format("penstock simulate {} --trace predicted.json", plan));
     commands.push_back(fmt::format("penstock compare predicted.json {}", in_shell(options.trace)));
   }
+  if (!options.tensorboard.empty())
+    commands.push_back("tensorboard --logdir " + in_shell(options.tensorboard));
   if (!options.save.empty()) {
     const std::string saved = in_shell(options.save);
     commands.push_back(
