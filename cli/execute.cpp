@@ -37,7 +37,7 @@ class Listener {
     const std::string name = event.at("event");
     if (name == "step") step(event);
     if (name == "summary") summary(event);
-    if (name == "warning") fmt::print(stderr, "{}\n", event.at("message").get<std::string>());
+    if (name == "warning") progress_.message(event.at("message").get<std::string>());
     if (name == "timeline") {
       write_file(options_.trace,
                  to_chrome_trace({fmt::format("executed, step {}",

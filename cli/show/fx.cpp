@@ -54,6 +54,7 @@ struct Printer {
   template <typename Element>
   std::string operator()(const std::vector<Element>& list) const {
     std::vector<std::string> parts;
+    parts.reserve(list.size());
     for (const Element& element : list) parts.push_back((*this)(element));
     return fmt::format("[{}]", fmt::join(parts, ", "));
   }

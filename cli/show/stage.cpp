@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/quantity.hpp"
 #include "cli/show/fx.hpp"
@@ -117,16 +118,14 @@ class StageText {
   }
 
   /// Each once: those that later stages read, those of the model, and new values of buffers.
-  std::vector<ValueId> returned_values() const {
-    std::vector<ValueId> values;
+  std::set<ValueId> returned_values() const {
+    std::set<ValueId> values;
     for (const StageEdge& edge : slicing_.edges)
       if (edge.producer == stage_)
-        for (const Crossing& crossing : edge.values) values.push_back(crossing.value);
+        for (const Crossing& crossing : edge.values) values.insert(crossing.value);
     for (const int index : slice_.outputs)
-      if (const auto value = output_value(index)) values.push_back(*value);
-    for (const BufferUpdate& update : slice_.updates) values.push_back(update.value);
-    std::ranges::sort(values);
-    values.erase(std::ranges::unique(values).begin(), values.end());
+      if (const auto value = output_value(index)) values.insert(*value);
+    for (const BufferUpdate& update : slice_.updates) values.insert(update.value);
     return values;
   }
   std::optional<ValueId> output_value(int index) const {
@@ -164,7 +163,7 @@ class StageText {
   const Slicing& slicing_;
   const int stage_;
   const StageSlice& slice_;
-  const std::vector<ValueId> returned_;
+  const std::set<ValueId> returned_;
   std::vector<int> users_;  // by value
   std::string text_;
 };
