@@ -19,7 +19,8 @@ namespace fs = std::filesystem;
 
 constexpr int max_links = 40;  // as Linux follows them
 
-[[noreturn]] void cannot_write(const fs::path& path, int error, const fs::path& target) {
+/// `target`: where `path` leads.
+[[noreturn]] void cannot_write_to(const fs::path& path, int error, const fs::path& target) {
   std::error_code unknown;
   const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
   if ((error == ENOENT || error == ENOTDIR) && !fs::is_directory(folder, unknown)) {
@@ -32,8 +33,6 @@ constexpr int max_links = 40;  // as Linux follows them
                    full ? "Make room there, or write elsewhere."
                         : "Give a path in a folder that exists and that you may write to.");
 }
-
-[[noreturn]] void cannot_write(const fs::path& path, int error) { cannot_write(path, error, path); }
 
 /// Nothing, or a regular file: what a rename can put a file in place of.
 bool replaceable(const fs::path& path) {
@@ -61,12 +60,14 @@ int create(const std::string& name) {
 void try_to_create(const fs::path& path, const fs::path& target) {
   const std::string name = unfinished_name(target);
   const int descriptor = create(name);
-  if (descriptor < 0) cannot_write(path, errno, target);
+  if (descriptor < 0) cannot_write_to(path, errno, target);
   ::close(descriptor);
   ::unlink(name.c_str());
 }
 
 }  // namespace
+
+void cannot_write(const fs::path& path, int error) { cannot_write_to(path, error, path); }
 
 bool is_standard_output(const fs::path& path) {
   struct stat given {
@@ -97,7 +98,7 @@ OutputFile::OutputFile(const fs::path& path) : path_(path) {
     unfinished_ = unfinished_name(target_);
     descriptor_ = create(unfinished_);
   }
-  if (descriptor_ < 0) cannot_write(path, errno, target_.empty() ? path : target_);
+  if (descriptor_ < 0) cannot_write_to(path, errno, target_.empty() ? path : target_);
 }
 
 OutputFile::~OutputFile() {

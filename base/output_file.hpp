@@ -33,6 +33,9 @@ class OutputFile {
   int descriptor_ = -1;
 };
 
+/// Throws InputError with the reason of a system call that failed, from its errno.
+[[noreturn]] void cannot_write(const std::filesystem::path& path, int error);
+
 /// The file that writing to `path` replaces: the end of its symbolic links, which need not exist;
 /// `path` itself where that is no regular file. Throws InputError for links in a circle.
 std::filesystem::path written_path(const std::filesystem::path& path);

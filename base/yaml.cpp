@@ -60,6 +60,8 @@ YAML::Node YamlMap::child(const std::string& key) {
   return (*node_)[key];
 }
 
+bool YamlMap::has_map(const std::string& key) { return has(key) && child(key).IsMap(); }
+
 void YamlMap::refuse_missing(const std::string& key) const {
   std::vector<std::string> unread;
   for (const std::string& other : keys()) {

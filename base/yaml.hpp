@@ -24,6 +24,7 @@ class YamlMap {
   YamlMap(const YAML::Node& node, std::string file, std::string path = "");
 
   bool has(const std::string& key);
+  bool has_map(const std::string& key);  // and what it has is a mapping
   YamlMap map(const std::string& key);
   std::string text(const std::string& key);
   std::string text(const std::string& key, const std::string& otherwise);

@@ -8,8 +8,10 @@
 
 #include "base/file.hpp"
 #include "cli/inputs/execute_check.hpp"
+#include "cli/metrics/metrics.hpp"
 #include "cli/report/ending.hpp"
 #include "cli/report/execute_report.hpp"
+#include "cli/report/step_progress.hpp"
 #include "cli/report/terminal.hpp"
 #include "cli/workers/launch.hpp"
 #include "cli/workers/onednn_isa.hpp"
@@ -24,32 +26,37 @@ namespace {
 /// Takes in what rank 0 reports.
 class Listener {
  public:
-  Listener(const Plan& plan, const ExecuteTask& task, std::string trace)
-      : progress_(plan, task.first_step, task.steps), trace_(std::move(trace)) {}
+  Listener(const Plan& plan, const ExecuteTask& task, const ExecuteOptions& options,
+           Metrics metrics)
+      : plan_(plan),
+        options_(options),
+        progress_(task.first_step, task.steps),
+        metrics_(std::move(metrics)) {}
 
   void take(const nlohmann::json& event) {
     const std::string name = event.at("event");
     if (name == "step") step(event);
     if (name == "summary") summary(event);
-    if (name == "warning") fmt::print(stderr, "{}\n", event.at("message").get<std::string>());
+    if (name == "warning") progress_.message(event.at("message").get<std::string>());
     if (name == "timeline") {
-      write_file(trace_, to_chrome_trace({fmt::format("executed, step {}",
-                                                      step_number(event.at("step").get<int64_t>())),
-                                          parse_timeline(event.at("events")),
-                                          {}}));
+      write_file(options_.trace,
+                 to_chrome_trace({fmt::format("executed, step {}",
+                                              step_number(event.at("step").get<int64_t>())),
+                                  parse_timeline(event.at("events")),
+                                  {}}));
     }
   }
   const ExecuteResult& result() const { return result_; }
 
  private:
   void step(const nlohmann::json& event) {
-    result_.step_s.push_back(event.at("step_s").get<double>());
-    std::optional<double> loss;
-    if (event.contains("loss")) result_.losses.push_back(*(loss = event.at("loss").get<double>()));
-    std::optional<double> norm;
-    if (event.contains("gradient_norm"))
-      result_.gradient_norms.push_back(*(norm = event.at("gradient_norm").get<double>()));
-    progress_.show(event.at("step").get<int64_t>(), loss, norm, result_.step_s.back());
+    const StepRecord record = step_record(event, plan_);
+    result_.step_s.push_back(record.step_s);
+    if (record.loss) result_.losses.push_back(*record.loss);
+    if (options_.json) result_.microbatch_losses.push_back(record.microbatch_losses);
+    if (record.gradient_norm) result_.gradient_norms.push_back(*record.gradient_norm);
+    progress_.show(record);
+    for (const std::string& message : metrics_.write(record)) progress_.message(message);
   }
 
   void summary(const nlohmann::json& event) {
@@ -63,8 +70,10 @@ class Listener {
     }
   }
 
+  const Plan& plan_;
+  const ExecuteOptions& options_;
   StepProgress progress_;
-  std::string trace_;
+  Metrics metrics_;
   ExecuteResult result_;
 };
 
@@ -87,13 +96,14 @@ Facts facts_of(const CheckedRun& checked, const ExecuteTask& task) {
           {"steps", std::to_string(task.steps)},
           {"forward only", task.forward_only ? "yes" : "no"},
           {"gradients dumped", task.dump_gradients.empty() ? "no" : "yes"},
+          {"metrics", task.metrics ? "yes" : "no"},
           {"timeline", task.timeline ? "yes" : "no"},
           {"outputs", task.output.empty() ? "no" : "yes"},
           {"checkpoints", task.save.empty() ? "no" : fmt::format("every {}", task.save_every)},
           {"program of the schedule", task.program.empty() ? "none" : sha256(task.program)}};
 }
 
-/// The commands that take what the run left: its trace, and its checkpoint.
+/// The commands that take what the run left: its trace, its record, its checkpoint.
 std::vector<std::string> next(const ExecuteOptions& options) {
   std::vector<std::string> commands;
   const std::string plan = in_shell(options.plan);
@@ -101,6 +111,8 @@ std::vector<std::string> next(const ExecuteOptions& options) {
     commands.push_back(fmt::format("penstock simulate {} --trace predicted.json", plan));
     commands.push_back(fmt::format("penstock compare predicted.json {}", in_shell(options.trace)));
   }
+  if (!options.tensorboard.empty())
+    commands.push_back("tensorboard --logdir " + in_shell(options.tensorboard));
   if (!options.save.empty()) {
     const std::string saved = in_shell(options.save);
     commands.push_back(
@@ -117,7 +129,18 @@ struct PreparedRun {
   CheckedRun checked;
   ExecuteTask task;
   std::vector<WorkerTask> workers;
+  Metrics metrics;
 };
+
+/// The files of rank 0, where it is one of these workers.
+Metrics make_metrics(const ExecuteOptions& options, const PreparedRun& run) {
+  std::vector<std::unique_ptr<MetricsFile>> files;
+  if (run.workers.front().rank != 0) return {};
+  const int64_t done = run.task.first_step;
+  if (!options.metrics.empty()) files.push_back(make_json_lines(options.metrics, done));
+  if (!options.tensorboard.empty()) files.push_back(make_tensorboard(options.tensorboard, done));
+  return Metrics(std::move(files));
+}
 
 PreparedRun prepare(const ExecuteOptions& options, const std::optional<Launcher>& launcher) {
   PreparedRun run{.checked = check_execute(options)};
@@ -130,6 +153,7 @@ PreparedRun prepare(const ExecuteOptions& options, const std::optional<Launcher>
                                          .facts = facts_of(run.checked, run.task),
                                          .start_timeout_s = options.start_timeout_s}),
                              options.workers);
+  run.metrics = make_metrics(options, run);
   return run;
 }
 
@@ -148,7 +172,8 @@ int execute(const ExecuteOptions& options) {
   predicted = predict(checked.plan, checked.graph, checked.slicing, checked.program,
                       run->task.cuda_graphs, report.why_not_predicted);
   if (predicted && options.forward_only) predicted->peak_memory_bytes.clear();  // of training
-  std::optional<Listener> listener(std::in_place, checked.plan, run->task, options.trace);
+  std::optional<Listener> listener(std::in_place, checked.plan, run->task, options,
+                                   std::move(run->metrics));
   const Program executed = delay_receives(checked.program);  // as the workers do
   Workers workers(run->workers, [&](int rank, int position) {
     return to_string(executed.ranks[rank % checked.plan.ranks()].at(position));
@@ -168,7 +193,8 @@ int execute(const ExecuteOptions& options) {
     std::cout << report_json(report).dump(2) << "\n";
   } else {
     std::cout << report_text(report, terminal_columns())
-              << ending({options.trace, options.save, options.output, options.dump_gradients},
+              << ending({options.trace, options.metrics, options.tensorboard, options.save,
+                         options.output, options.dump_gradients},
                         next(options));
   }
   return 0;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "base/quantity.hpp"
 #include "cli/command_line/commands.hpp"
 #include "cli/files/file_kind.hpp"
 #include "cli/inputs/costed_model.hpp"
@@ -39,11 +40,24 @@ std::optional<Costs> costs_of(const Plan& plan, const Graph& model, const Slicin
   }
 }
 
+void check_stage(int stage, const Plan& plan) {
+  if (plan.layers)
+    throw InputError("--stage", "lists operators, and this plan is of a table of layers",
+                     "Leave it out: the layers of each stage are then listed.");
+  const auto count = static_cast<int>(plan.stages.size());
+  if (stage >= 0 && stage < count) return;
+  throw InputError(fmt::format("--stage {}", stage),
+                   "the plan has " + format_number(count, "stage"),
+                   count == 1 ? "Give 0." : fmt::format("Give one of 0 to {}.", count - 1));
+}
+
 std::string show_plan(const ShowOptions& options, ReportStyle style) {
   const Plan plan = read_plan(options.path);
+  if (options.stage) check_stage(*options.stage, plan);
   const Graph model = model_of(plan);
   check_fingerprint(plan, model);
   const Slicing slicing = slice(plan, model, analyse(model));
+  if (options.stage) return stage_text(options.path, plan, model, slicing, *options.stage);
   std::string missing;
   const std::optional<Costs> costs = costs_of(plan, model, slicing, missing);
   if (!costs) fmt::print(stderr, "penstock show: without times and memory: {}\n", missing);
@@ -125,8 +139,10 @@ int show(const ShowOptions& options) {
     throw InputError("--profile", "is for models", "A plan names its profile itself.");
   if (options.layers && kind != FileKind::profile)
     throw InputError("--layers", "writes the table of a profile", "Give a PROFILE.json.");
+  if (options.stage && kind != FileKind::plan)
+    throw InputError("--stage", "is for plans", "Give a PLAN.yaml.");
   fmt::print("{}", found->text(options, {terminal_columns(), options.verbose}));
-  if (options.layers) return 0;  // the output is a file
+  if (options.layers || options.stage) return 0;  // the output is all that was asked for
   std::vector<std::string> next;
   for (const char* command : found->next)
     next.push_back(fmt::format(fmt::runtime(command), in_shell(options.path)));

@@ -64,7 +64,7 @@ class Estimator {
     MicrobatchCosts costs;
     costs.microbatch = microbatch;
     const EstimatedMemory memory =
-        memory_of(model_, job_.loss, microbatch, cuda(), job_.precision == Precision::bf16);
+        memory_of(model_, job_.loss.kind, microbatch, cuda(), job_.precision == Precision::bf16);
     for (OperatorId id = 0; id < model_.operators(); ++id)
       costs.operators.push_back(operator_cost(id, microbatch, memory));
     add_loss(costs);
@@ -113,7 +113,8 @@ class Estimator {
   /// The loss; its backward is part of the operator that makes the model's first output.
   void add_loss(MicrobatchCosts& costs) const {
     const ValueId input = loss_input(model_);
-    const ActionTimes times = times_of(device_, work_of_loss(model_, job_.loss, costs.microbatch));
+    const ActionTimes times =
+        times_of(device_, work_of_loss(model_, job_.loss.kind, costs.microbatch));
     costs.loss_forward = times.forward;
     const OperatorId producer = input < 0 ? -1 : model_.value(input).producer;
     if (producer < 0) return;

@@ -54,7 +54,7 @@ std::vector<TimeSample> samples_of(const Profile& measured, const EstimateModel&
     for (OperatorId id = 0; id < model.operators(); ++id) {
       OperatorWork work = work_of(model, model.op(id), costs.microbatch, device.kind == "cuda");
       if (id == loss_operator) {
-        const auto loss = work_of_loss(model, measured.job.loss, costs.microbatch).input;
+        const auto loss = work_of_loss(model, measured.job.loss.kind, costs.microbatch).input;
         work.input.insert(work.input.end(), loss.begin(), loss.end());
       }
       add_samples(device, work, costs.operators[static_cast<size_t>(id)].times, samples);

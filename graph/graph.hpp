@@ -81,6 +81,7 @@ using ArgumentValue =
 struct Argument {
   std::string name;  // as in the operator's schema
   ArgumentValue value;
+  bool keyword = false;  // given by name, not by position
 };
 
 /// A region of torch.autocast: the device it is for, and the type that it casts to.

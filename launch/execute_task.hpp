@@ -17,6 +17,7 @@ struct ExecuteTask {
   int64_t steps = 1;        // to run
   bool forward_only = false;
   CudaGraphs cuda_graphs = CudaGraphs::automatic;
+  bool metrics = false;   // tell each step's bubble and memory of all ranks
   bool timeline = false;  // tell the timeline of the median step
   std::string output;     // of forwards only: .safetensors, "" for none
   std::string dump_gradients;

@@ -123,7 +123,7 @@ main() {
     "LibTorch is some 3 GB, the first time takes minutes"
   # deepspeed looks for torch and CUDA when it is installed: it must see .venv, and no CUDA.
   [ -z "$tests" ] || DS_ACCELERATOR=cpu DS_BUILD_OPS=0 TORCH_CUDA_ARCH_LIST=8.0 \
-    install_python_packages requirements-test.txt "20 MB" --quiet --no-deps --no-build-isolation
+    install_python_packages requirements-test.txt "30 MB" --quiet --no-deps --no-build-isolation
   [ -z "$tests" ] || cp "$list" "$asked"
 }
 

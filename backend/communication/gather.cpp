@@ -1,5 +1,7 @@
 #include "backend/communication/gather.hpp"
 
+#include <numeric>
+
 namespace penstock {
 
 std::vector<at::Tensor> gather_tensors(Communicator& communicator, const std::vector<Piece>& pieces,
@@ -27,6 +29,13 @@ std::vector<at::Tensor> gather_tensors(Communicator& communicator, const std::ve
   }
   for (const auto& send : sends) send->wait();
   return gathered;
+}
+
+void sum_over_all(Communicator& communicator, std::vector<double>& numbers) {
+  std::vector<int> all(static_cast<size_t>(communicator.size()));
+  std::iota(all.begin(), all.end(), 0);
+  communicator.all_reduce(
+      at::from_blob(numbers.data(), static_cast<int64_t>(numbers.size()), at::kDouble), all);
 }
 
 }  // namespace penstock

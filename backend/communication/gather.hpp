@@ -1,4 +1,4 @@
-// Gathers tensors that different ranks hold on rank 0.
+// Gathers tensors that different ranks hold on rank 0, and sums numbers over all.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -21,5 +21,8 @@ struct Piece {
 /// rank owns. Uses the tags from `first_tag` on. Throws PeerError.
 std::vector<at::Tensor> gather_tensors(Communicator& communicator, const std::vector<Piece>& pieces,
                                        int first_tag, const std::function<at::Tensor(size_t)>& own);
+
+/// Puts the sum over all ranks, which all call it, in place of each number. Throws PeerError.
+void sum_over_all(Communicator& communicator, std::vector<double>& numbers);
 
 }  // namespace penstock

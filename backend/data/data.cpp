@@ -15,7 +15,7 @@ namespace {
 
 bool may_ignore(const Job& job) {
   const bool stored = job.sequence == 0 && !job.random_data;
-  return job.loss == Loss::cross_entropy && (stored || job.last_batch == LastBatch::pad);
+  return job.loss.kind == Loss::cross_entropy && (stored || job.last_batch == LastBatch::pad);
 }
 
 }  // namespace

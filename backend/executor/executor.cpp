@@ -45,6 +45,7 @@ StepResult Executor::run_step(int64_t step) {
   result.step_s = times.back() - times.front();
   result.timeline = timeline(times);
   result.loss = metrics_.loss();
+  result.microbatch_losses = metrics_.microbatch_losses();
   result.gradient_norm = metrics_.gradient_norm();
   result.outputs = microbatches_.outputs();
   return result;

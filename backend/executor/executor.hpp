@@ -27,7 +27,8 @@ namespace penstock {
 
 struct StepResult {
   double loss = 0;  // mean over all microbatches of all replicas; 0 where only forwards run
-  std::optional<double> gradient_norm;  // of all ranks, before clipping; where the job clips
+  std::vector<double> microbatch_losses;  // replica by replica; StepMetrics::microbatch_losses
+  std::optional<double> gradient_norm;    // of all ranks, before clipping; where the job clips
   double step_s = 0;  // on this rank, from its first action to the end of its last
   Timeline timeline;  // of this rank, seconds on its steady clock
   std::map<int, at::Tensor>

@@ -16,7 +16,7 @@ bool has_backward(const Program& program) {
 }
 
 std::optional<MeanLoss> mean_loss_of(const Model& model) {
-  if (model.plan.job.loss != Loss::output) return std::nullopt;
+  if (model.plan.job.loss.kind != Loss::output) return std::nullopt;
   return mean_loss(model.graph, model.analysis);
 }
 

@@ -1,9 +1,9 @@
 #include "backend/executor/step_metrics.hpp"
 
 #include <cmath>
-#include <numeric>
 #include <string>
 
+#include "backend/communication/gather.hpp"
 #include "backend/executor/update/gradient_norm.hpp"
 #include "launch/worker_protocol.hpp"
 
@@ -40,38 +40,46 @@ void StepMetrics::begin_step(int64_t step) {
   gradient_norm_.reset();
   unread_losses_.clear();
   const Plan& plan = rank_.model.plan;
-  loss_scales_.assign(static_cast<size_t>(plan.microbatches), 1);
+  const auto count = static_cast<size_t>(plan.microbatches);
+  weights_of_own_.assign(count, 1);
+  loss_scales_.assign(count, 1);
+  microbatch_losses_.assign(count * static_cast<size_t>(plan.data_parallel), 0);
   if (!rank_.training) return;
   double all = 0;  // summed by microbatch: the model may not take the global batch at once
   for (int64_t m = 0; m < plan.microbatches * plan.data_parallel; ++m)
     all += weights_.of(step * plan.job.global_batch + m * plan.microbatch, plan.microbatch);
   for (int m = 0; m < plan.microbatches; ++m) {
-    const double own =  // the model's own loss is a sum by then, not a mean
-        rank_.mean_loss ? 1 : weights_.of(rank_.first_sample(step, m), plan.microbatch);
-    loss_scales_[static_cast<size_t>(m)] = own / all;
+    const double own = weights_.of(rank_.first_sample(step, m), plan.microbatch);
+    weights_of_own_[static_cast<size_t>(m)] = own;
+    // The model's own loss is a sum by then, not a mean.
+    loss_scales_[static_cast<size_t>(m)] = (rank_.mean_loss ? 1 : own) / all;
   }
 }
 
 void StepMetrics::add_loss(const at::Tensor& loss, int microbatch) {
-  const double scale = loss_scale(microbatch);
   if (loss.is_cpu()) {
-    loss_ += loss.item<double>() * scale;
+    count_loss(loss.item<double>(), microbatch);
   } else {
-    unread_losses_.emplace_back(loss, scale);
+    unread_losses_.emplace_back(loss, microbatch);
   }
 }
 
+void StepMetrics::count_loss(double loss, int microbatch) {
+  const auto m = static_cast<size_t>(microbatch);
+  loss_ += loss * loss_scales_[m];
+  const auto before = static_cast<size_t>(rank_.replica * rank_.model.plan.microbatches);
+  microbatch_losses_[before + m] = rank_.mean_loss ? loss / weights_of_own_[m] : loss;
+}
+
 void StepMetrics::sum_over_ranks() {
-  for (const auto& [loss, scale] : unread_losses_) loss_ += loss.item<double>() * scale;
-  const bool clips = max_norm_ > 0;
-  at::Tensor sums = at::full({clips ? 2 : 1}, loss_, at::kDouble);
-  if (clips) sums[1] = squared_norm(rank_.store, counted_);
-  std::vector<int> all(static_cast<size_t>(rank_.communicator.size()));
-  std::iota(all.begin(), all.end(), 0);
-  rank_.communicator.all_reduce(sums, all);
-  loss_ = sums[0].item<double>();
+  for (const auto& [loss, microbatch] : unread_losses_) count_loss(loss.item<double>(), microbatch);
+  std::vector<double> sums{loss_, max_norm_ > 0 ? squared_norm(rank_.store, counted_) : 0};
+  sums.insert(sums.end(), microbatch_losses_.begin(), microbatch_losses_.end());
+  sum_over_all(rank_.communicator, sums);
+  loss_ = sums[0];
+  squared_norm_ = sums[1];
+  microbatch_losses_.assign(sums.begin() + 2, sums.end());
   if (!std::isfinite(loss_)) not_finite("the loss", step_, loss_);
-  if (clips) squared_norm_ = sums[1].item<double>();
 }
 
 void StepMetrics::clip() {

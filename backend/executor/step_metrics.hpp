@@ -44,6 +44,9 @@ class StepMetrics {
 
   /// The mean over all microbatches of all replicas; 0 where only forwards run.
   double loss() const { return loss_; }
+  /// The mean over each microbatch, replica by replica, which is the order of the samples; not a
+  /// number where a model's own mean counts no target of a microbatch.
+  const std::vector<double>& microbatch_losses() const { return microbatch_losses_; }
   /// The norm over all ranks, before clipping; nothing where the job does not clip.
   std::optional<double> gradient_norm() const { return gradient_norm_; }
 
@@ -53,8 +56,11 @@ class StepMetrics {
   const std::set<int> counted_;  // tensors whose gradients this rank adds to the norm
   const double max_norm_;        // 0: the job does not clip
   int64_t step_ = 0;
-  std::vector<double> loss_scales_;                           // by microbatch
-  std::vector<std::pair<at::Tensor, double>> unread_losses_;  // each with its scale
+  void count_loss(double loss, int microbatch);
+
+  std::vector<double> weights_of_own_, loss_scales_;       // by microbatch of this replica
+  std::vector<std::pair<at::Tensor, int>> unread_losses_;  // each with its microbatch
+  std::vector<double> microbatch_losses_;                  // of all replicas
   double loss_ = 0, squared_norm_ = 0;
   std::optional<double> gradient_norm_;
 };

@@ -17,7 +17,7 @@ void Chain::observe(Seconds& seconds, MemoryChange HeldBytes::*bytes, F&& action
 }
 
 Chain::Chain(const Graph& graph, const Analysis& analysis, const std::vector<OperatorId>& begins,
-             TensorStore& store, Loss loss, ComputeDevice& device)
+             TensorStore& store, const LossSpec& loss, ComputeDevice& device)
     : watch_(device),
       slicing_(
           slice(graph, analysis, interval_stages(graph, begins), static_cast<int>(begins.size()))),

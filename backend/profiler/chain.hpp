@@ -35,7 +35,7 @@ class Chain {
  public:
   /// `begins`: as interval_stages (graph/cuts/slice.hpp) takes them. The store outlives the chain.
   Chain(const Graph& graph, const Analysis& analysis, const std::vector<OperatorId>& begins,
-        TensorStore& store, Loss loss, ComputeDevice& device = cpu_device());
+        TensorStore& store, const LossSpec& loss, ComputeDevice& device = cpu_device());
 
   /// Runs forward and backward of one microbatch; `split`: I and W instead of B; `traced`: times
   /// are by the device's records, where it has them. Adds gradients to the store. Throws as stages

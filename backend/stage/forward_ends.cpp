@@ -112,7 +112,7 @@ at::Tensor alone(const at::Tensor& loss) {
 }  // namespace
 
 std::optional<at::Tensor> ForwardPass::loss(const std::optional<at::Tensor>& target) {
-  const bool computable = target || !needs_target(recipe_.loss);
+  const bool computable = target || !needs_target(recipe_.loss.kind);
   if (!recipe_.has_loss || (!computable && held_ == nullptr)) return std::nullopt;
   const ValueId id = recipe_.first_output();
   WeightUse use{.begin = at::sequence_number::peek()};

@@ -23,7 +23,7 @@ std::string shape_of(const at::Tensor& tensor) {
                    cure);
 }
 
-at::Tensor cross_entropy(const at::Tensor& output, const at::Tensor& target) {
+at::Tensor cross_entropy(const at::Tensor& output, const at::Tensor& target, double smoothing) {
   const char* name = "cross_entropy";
   if (!target.defined() || target.scalar_type() != at::kLong || output.dim() < 1 ||
       !output.is_floating_point() || target.sizes() != output.sizes().slice(0, output.dim() - 1)) {
@@ -34,14 +34,14 @@ at::Tensor cross_entropy(const at::Tensor& output, const at::Tensor& target) {
   const int64_t classes = output.size(-1);
   if (!target.is_cpu()) {  // the host does not wait for the device to count
     return at::cross_entropy_loss(output.reshape({-1, classes}), target.reshape({-1}), {},
-                                  at::Reduction::Sum, kIgnored) /
+                                  at::Reduction::Sum, kIgnored, smoothing) /
            (target != kIgnored).sum().clamp_min(1);
   }
   const auto reduction =
       counted_targets(Loss::cross_entropy, target) > 0 ? at::Reduction::Mean : at::Reduction::Sum;
   try {
     return at::cross_entropy_loss(output.reshape({-1, classes}), target.reshape({-1}), {},
-                                  reduction, kIgnored);
+                                  reduction, kIgnored, smoothing);
   } catch (const c10::IndexError& error) {
     throw InputError(std::string("loss: ") + name, error.what_without_backtrace(),
                      "targets are class numbers from 0 to " + std::to_string(classes - 1) +
@@ -60,12 +60,14 @@ void require_same_type(Loss loss, const at::Tensor& output, const at::Tensor& ta
 
 bool needs_target(Loss loss) { return loss != Loss::output; }
 
-at::Tensor mean_loss(Loss loss, const at::Tensor& output, const at::Tensor& target) {
-  switch (loss) {
-    case Loss::cross_entropy: return cross_entropy(output, target);
-    case Loss::mse: require_same_type(loss, output, target); return at::mse_loss(output, target);
+at::Tensor mean_loss(const LossSpec& loss, const at::Tensor& output, const at::Tensor& target) {
+  switch (loss.kind) {
+    case Loss::cross_entropy: return cross_entropy(output, target, loss.label_smoothing);
+    case Loss::mse:
+      require_same_type(loss.kind, output, target);
+      return at::mse_loss(output, target);
     case Loss::bce_with_logits:
-      require_same_type(loss, output, target);
+      require_same_type(loss.kind, output, target);
       return at::binary_cross_entropy_with_logits(output, target);
     case Loss::output: break;
   }

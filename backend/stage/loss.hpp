@@ -12,12 +12,12 @@ bool needs_target(Loss loss);
 
 /// The loss as a scalar tensor.
 ///   cross_entropy: output [.., C], target [..] of int64; over the last dimension, mean over all
-///     the targets that are not -100 (0 if there is none);
+///     the targets that are not -100 (0 if there is none), with label smoothing as PyTorch's;
 ///   mse: output and target of one shape; mean over all elements;
 ///   bce_with_logits: the same, targets from 0 to 1;
 ///   output: mean over all elements of the output, which in a job is a scalar.
 /// Throws InputError for shapes or types that do not fit, naming both.
-at::Tensor mean_loss(Loss loss, const at::Tensor& output, const at::Tensor& target);
+at::Tensor mean_loss(const LossSpec& loss, const at::Tensor& output, const at::Tensor& target);
 
 /// The number of targets that the mean counts: cross-entropy ignores those that are -100. For the
 /// exact mean over a step, a microbatch's `loss_scale` is its count over the global batch's.

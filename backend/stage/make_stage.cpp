@@ -7,8 +7,8 @@
 namespace penstock {
 
 std::unique_ptr<Stage> make_stage(const Graph& graph, const Analysis& analysis,
-                                  const Slicing& slicing, int stage, TensorStore& store, Loss loss,
-                                  CapturedActions* captured) {
+                                  const Slicing& slicing, int stage, TensorStore& store,
+                                  const LossSpec& loss, CapturedActions* captured) {
   const std::vector<bool> recomputes = recomputed_parts(slicing, stage);
   std::unique_ptr<Stage> made;
   if (recomputes.size() > 1) {

@@ -19,7 +19,7 @@ namespace penstock {
 /// `store` holds the stage's tensors. `loss` is computed by the stage that produces the model's
 /// first output. All arguments outlive the stage. Throws as WholeStage does.
 std::unique_ptr<Stage> make_stage(const Graph& graph, const Analysis& analysis,
-                                  const Slicing& slicing, int stage, TensorStore& store, Loss loss,
-                                  CapturedActions* captured = nullptr);
+                                  const Slicing& slicing, int stage, TensorStore& store,
+                                  const LossSpec& loss, CapturedActions* captured = nullptr);
 
 }  // namespace penstock

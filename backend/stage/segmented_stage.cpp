@@ -64,7 +64,7 @@ std::vector<bool> recomputed_parts(const Slicing& slicing, int stage) {
 }
 
 SegmentedStage::SegmentedStage(const Graph& graph, const Analysis& analysis, const Slicing& slicing,
-                               int stage, TensorStore& store, Loss loss)
+                               int stage, TensorStore& store, const LossSpec& loss)
     : sent_(values_of(slicing, &StageEdge::producer, stage)) {
   const StageParts parts = parts_of(slicing, stage);
   divided_ = divided(graph, analysis, slicing, stage, parts);

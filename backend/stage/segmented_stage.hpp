@@ -23,7 +23,7 @@ class SegmentedStage : public Stage {
  public:
   /// As WholeStage.
   SegmentedStage(const Graph& graph, const Analysis& analysis, const Slicing& slicing, int stage,
-                 TensorStore& store, Loss loss);
+                 TensorStore& store, const LossSpec& loss);
 
   Forward forward(int microbatch, const Values& inputs, const std::optional<at::Tensor>& target,
                   const StepContext& context) override;

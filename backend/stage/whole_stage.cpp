@@ -15,7 +15,7 @@ namespace penstock {
 
 struct WholeStage::State {
   State(const Graph& graph, const Analysis& analysis, const Slicing& slicing, int stage,
-        TensorStore& store, Loss loss, bool recompute_, int named)
+        TensorStore& store, const LossSpec& loss, bool recompute_, int named)
       : recipe(graph, analysis, slicing, stage, store, loss, named),
         constants(recipe),
         router(recipe),
@@ -54,7 +54,8 @@ namespace {
 }  // namespace
 
 WholeStage::WholeStage(const Graph& graph, const Analysis& analysis, const Slicing& slicing,
-                       int stage, TensorStore& store, Loss loss, bool recompute, int named)
+                       int stage, TensorStore& store, const LossSpec& loss, bool recompute,
+                       int named)
     : state_(std::make_unique<State>(graph, analysis, slicing, stage, store, loss, recompute,
                                      named)) {}
 WholeStage::~WholeStage() = default;
@@ -228,7 +229,7 @@ std::map<int, int> WholeStage::gradient_uses() const {
 
 bool WholeStage::has_loss() const { return state_->recipe.has_loss; }
 bool WholeStage::needs_target() const {
-  return has_loss() && penstock::needs_target(state_->recipe.loss);
+  return has_loss() && penstock::needs_target(state_->recipe.loss.kind);
 }
 bool WholeStage::has_random() const {
   return std::ranges::any_of(state_->recipe.roles.operators, &StageOperator::random);

@@ -19,7 +19,7 @@ class WholeStage : public Stage {
   /// `named`: the stage that messages name, where this is a part of one; -1: `stage`. Throws
   /// InputError for an operator that LibTorch does not have or that changes a parameter.
   WholeStage(const Graph& graph, const Analysis& analysis, const Slicing& slicing, int stage,
-             TensorStore& store, Loss loss, bool recompute = false, int named = -1);
+             TensorStore& store, const LossSpec& loss, bool recompute = false, int named = -1);
   ~WholeStage() override;
 
   Forward forward(int microbatch, const Values& inputs, const std::optional<at::Tensor>& target,

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "backend/communication/gather.hpp"
 #include "backend/communication/nccl/communicator.hpp"
 #include "backend/communication/nccl/shared_memory.hpp"
 #include "backend/device/cuda_load.hpp"
@@ -110,7 +111,7 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
     watch_memory(task_.first_step + i);
     save(executor, i + 1);
   }
-  const int64_t peak = device().peak_bytes() + executor.graph_bytes();
+  const int64_t peak = peak_bytes(executor);
   executor.forget_graphs();
   if (!task_.output.empty()) collector.write_outputs(task_.output);
   communicator_->barrier();
@@ -133,11 +134,28 @@ void Execution::step(Executor& executor, Collector& collector, int64_t step) {
   compute_s_.push_back(compute_s(result.timeline, communicator_->rank()));
   if (task_.timeline) timelines_.push_back(std::move(result.timeline));
   if (!task_.output.empty()) collector.add_outputs(result.outputs);
-  if (worker_.rank != 0) return;
   Json event{{"event", "step"}, {"step", step}, {"step_s", result.step_s}};
-  if (!task_.forward_only) event["loss"] = result.loss;
+  if (task_.metrics) event.update(figures_of_ranks(result.step_s, peak_bytes(executor)));
+  if (worker_.rank != 0) return;
+  if (!task_.forward_only) {
+    event["loss"] = result.loss;
+    event["microbatch_losses"] = result.microbatch_losses;
+  }
   if (result.gradient_norm) event["gradient_norm"] = *result.gradient_norm;
   emit(event);
+}
+
+/// The share of all ranks' time in this step that is not compute, and each one's peak memory so
+/// far; all of them call it.
+Json Execution::figures_of_ranks(double step_s, int64_t peak_bytes) {
+  const auto ranks = static_cast<size_t>(worker_.world_size);
+  std::vector<double> figures(ranks + 2, 0);
+  figures[static_cast<size_t>(worker_.rank)] = static_cast<double>(peak_bytes);
+  figures[ranks] = compute_s_.back();
+  figures[ranks + 1] = step_s;
+  sum_over_all(*communicator_, figures);
+  const std::vector<int64_t> peaks(figures.begin(), figures.end() - 2);
+  return {{"bubble", 1 - figures[ranks] / figures[ranks + 1]}, {"peak_memory_bytes", peaks}};
 }
 
 /// After the first step, which makes the optimizer's state, a GPU's allocator should not ask for

@@ -37,6 +37,8 @@ class Execution {
   void watch_memory(int64_t step);
   void set_hooks(Executor& executor, Collector& collector);
   void step(Executor& executor, Collector& collector, int64_t step);
+  nlohmann::json figures_of_ranks(double step_s, int64_t peak_bytes);
+  int64_t peak_bytes(Executor& executor) { return device().peak_bytes() + executor.graph_bytes(); }
   void save(Executor& executor, int64_t done);
   size_t agree_on_median_step();
   void report_timeline(size_t step);

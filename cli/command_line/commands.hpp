@@ -70,7 +70,7 @@ struct SimulateOptions {
 int simulate(const SimulateOptions& options);
 
 struct ExecuteOptions {
-  std::string plan, output, trace, dump_gradients, save, resume;
+  std::string plan, output, trace, metrics, tensorboard, dump_gradients, save, resume;
   std::optional<int64_t> steps;
   int64_t save_every = 0;
   WorkerOptions workers;
@@ -97,8 +97,9 @@ std::string export_formats();
 
 struct ShowOptions {
   std::string path;
-  std::string profile;  // of a model: also its measured times
-  bool layers = false;  // of a profile: as a table of layers
+  std::string profile;       // of a model: also its measured times
+  bool layers = false;       // of a profile: as a table of layers
+  std::optional<int> stage;  // of a plan: this one's operators
   bool verbose = false;
 };
 int show(const ShowOptions& options);

@@ -238,6 +238,11 @@ void declare_execute(Declared& command) {
   command.output("--output", options->output, "with --forward-only: outputs (.safetensors)");
   command.output("--trace", options->trace,
                  "write the median step's timeline for Perfetto and `compare` (JSON)");
+  command.output("--metrics", options->metrics,
+                 "write loss, norm, learning rate, times, memory and bubble, a line a step (JSON); "
+                 "with --resume after the lines of the steps that were done");
+  command.output("--tensorboard", options->tensorboard,
+                 "write the same as an event file for TensorBoard", PathUse::output_folder);
   command.output("--dump-gradients", options->dump_gradients,
                  "write the first step's gradients (.safetensors)");
   command.output("--save", options->save, "write a checkpoint DIR/step-N at the end",
@@ -301,6 +306,9 @@ void declare_show(Declared& command) {
                 "of a model: also the times that were measured");
   command.app.add_flag("--layers", options->layers,
                        "of a profile: print it as a table of layers (YAML)");
+  command.app.add_option("--stage", options->stage,
+                         "of a plan: print one stage's inputs, parameters, operators and outputs, "
+                         "as torch.fx prints a GraphModule");
   command.app.add_flag("--verbose", options->verbose,
                        "every row of long tables; of a profile also its most expensive operators");
   command.run = [options] { return show(*options); };

@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kGraphsFlag = "--cuda-graphs";
 
-/// Workers write it, whose standard output is another.
+/// It is not for the report, nor is a worker's standard output this process's.
 void check_no_standard_output(const char* flag, const std::string& path) {
   std::error_code none;
   if (path.empty() || !is_standard_output(path)) return;
@@ -57,6 +57,7 @@ void check_flags(const ExecuteOptions& options) {
   }
   check_no_standard_output("--output", options.output);
   check_no_standard_output("--dump-gradients", options.dump_gradients);
+  check_no_standard_output("--metrics", options.metrics);
   if (options.save_every < 0 || (options.save_every > 0 && options.save.empty())) {
     refuse("--save-every", "needs --save DIR, and a number of steps", "Add --save DIR.");
   }
@@ -149,6 +150,7 @@ ExecuteTask execute_task(const ExecuteOptions& options, const CheckedRun& checke
   }
   task.forward_only = options.forward_only;
   task.cuda_graphs = parse_cuda_graphs(options.cuda_graphs, kGraphsFlag);
+  task.metrics = !(options.metrics + options.tensorboard).empty();
   task.timeline = !options.trace.empty();
   const auto absolute = [](const std::string& path) {
     return path.empty() ? path : std::filesystem::absolute(path).string();

@@ -9,7 +9,6 @@
 #include "cli/report/simulate_report.hpp"
 #include "cli/report/table.hpp"
 #include "launch/execute_task.hpp"
-#include "launch/worker_protocol.hpp"
 
 namespace penstock::cli {
 
@@ -38,28 +37,6 @@ double ExecuteResult::spread_s() const {
   return times[times.size() * 3 / 4] - times[times.size() / 4];
 }
 
-StepProgress::StepProgress(const Plan& plan, int64_t first_step, int64_t steps)
-    : first_step_(first_step),
-      end_(first_step + steps),
-      every_(std::max<int64_t>(1, steps / 100)),
-      per_step_(plan.job.global_batch * std::max<int64_t>(1, plan.job.sequence)),
-      unit_(plan.job.sequence > 0 ? "tokens" : "samples") {}
-
-void StepProgress::show(int64_t step, std::optional<double> loss, std::optional<double> norm,
-                        double step_s) {
-  std::string text =
-      fmt::format("step {:>{}}/{}", step_number(step), std::to_string(end_).size(), end_);
-  if (loss) text += fmt::format("   loss {:<9.6g}", *loss);
-  if (norm) text += fmt::format("   gradient {:<9.4g}", *norm);
-  text += fmt::format("   {}/step   {:.0f} {}/s", format_seconds(step_s),
-                      static_cast<double>(per_step_) / step_s, unit_);
-  const bool last = step + 1 == end_;
-  if ((step - first_step_) % every_ == 0 || last) line_.message(text);
-  if (last) return;
-  line_.show(static_cast<double>(step + 1 - first_step_) / static_cast<double>(end_ - first_step_),
-             text);
-}
-
 nlohmann::json report_json(const ExecuteReport& report) {
   const auto& [result, predicted, at_pace, why_not] = report;
   nlohmann::json json{{"losses", result.losses},
@@ -74,6 +51,7 @@ nlohmann::json report_json(const ExecuteReport& report) {
                       {"predicted_at_pace_step_s", nullptr},
                       {"predicted_compute_s", nullptr},
                       {"predicted_peak_memory_bytes", nullptr}};
+  if (!result.losses.empty()) json["microbatch_losses"] = result.microbatch_losses;
   if (!result.gradient_norms.empty()) json["gradient_norms"] = result.gradient_norms;
   if (!result.cuda_graphs.empty()) {
     json["cuda_graphs"] = result.cuda_graphs;

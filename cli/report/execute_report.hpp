@@ -1,4 +1,4 @@
-// The report of `penstock execute`, while it runs and at the end.
+// The report at the end of `penstock execute`.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,8 +7,6 @@
 #include <vector>
 
 #include "cli/predict/prediction.hpp"
-#include "cli/report/progress_line.hpp"
-#include "pipeline/plan/plan.hpp"
 
 namespace penstock::cli {
 
@@ -22,8 +20,9 @@ struct GraphsUsed {
 
 /// A run as rank 0 reported it.
 struct ExecuteResult {
-  std::vector<double> losses;          // empty for forwards only
-  std::vector<double> gradient_norms;  // where the job clips
+  std::vector<double> losses;                          // empty for forwards only
+  std::vector<std::vector<double>> microbatch_losses;  // of each step; not a number: no target
+  std::vector<double> gradient_norms;                  // where the job clips
   std::vector<double> step_s;
   std::vector<int64_t> peak_memory_bytes;    // per rank
   std::vector<int64_t> peak_reserved_bytes;  // per rank, on GPUs: of their allocators
@@ -37,20 +36,6 @@ struct ExecuteResult {
 
 /// Throws nlohmann::json::exception.
 GraphsUsed parse_graphs_used(const nlohmann::json& json);
-
-/// Each step's loss and time: drawn on a terminal, and as lines of their own, at most about 100 of
-/// a run, to standard error.
-class StepProgress {
- public:
-  StepProgress(const Plan& plan, int64_t first_step, int64_t steps);
-  void show(int64_t step, std::optional<double> loss, std::optional<double> norm, double step_s);
-
- private:
-  ProgressLine line_;
-  int64_t first_step_, end_, every_;
-  int64_t per_step_;  // tokens or samples
-  const char* unit_;
-};
 
 /// A run and what was predicted of it, where anything was; `why_not_predicted` otherwise says why.
 struct ExecuteReport {

@@ -20,10 +20,16 @@ void ProgressLine::clear() {
 }
 
 void ProgressLine::show(double share, const std::string& what) {
-  if (!terminal_) return;
   const std::chrono::duration<double> elapsed = Clock::now() - start_;
+  std::optional<double> left_s;
+  if (share >= 0.02) left_s = elapsed.count() * (1 - share) / share;
+  show(share, left_s, what);
+}
+
+void ProgressLine::show(double share, std::optional<double> left_s, const std::string& what) {
+  if (!terminal_) return;
   const int columns = terminal_columns(STDERR_FILENO);
-  const std::string text = progress_text(share, elapsed.count(), what);
+  const std::string text = progress_text(share, left_s, what);
   fmt::print(stderr, "\r\033[K{}",
              columns > 0 ? text.substr(0, static_cast<size_t>(columns) - 1) : text);
   std::fflush(stderr);
@@ -35,15 +41,23 @@ void ProgressLine::message(const std::string& text) {
   fmt::print(stderr, "{}\n", text);
 }
 
-std::string progress_text(double share, double elapsed_s, const std::string& what) {
-  constexpr int width = 20;
+namespace {
+
+/// `1:12`, and from an hour on `2:01:12`.
+std::string clock_text(double time_s) {
+  const int64_t seconds = std::llround(time_s);
+  const int64_t minutes = seconds / 60;
+  if (minutes < 60) return fmt::format("{}:{:02}", minutes, seconds % 60);
+  return fmt::format("{}:{:02}:{:02}", minutes / 60, minutes % 60, seconds % 60);
+}
+
+}  // namespace
+
+std::string progress_text(double share, std::optional<double> left_s, const std::string& what) {
+  constexpr int width = 10;
   share = std::clamp(share, 0.0, 1.0);
   const int full = static_cast<int>(share * width);
-  std::string left;
-  if (share >= 0.02) {
-    const auto seconds = std::llround(elapsed_s * (1 - share) / share);
-    left = fmt::format("  {}:{:02} left", seconds / 60, seconds % 60);
-  }
+  const std::string left = left_s ? fmt::format("  {} left", clock_text(*left_s)) : "";
   return fmt::format("[{}{}] {:>3.0f} %{}  {}", std::string(full, '='),
                      std::string(width - full, '-'), 100 * share, left, what);
 }

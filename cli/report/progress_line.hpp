@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 namespace penstock::cli {
@@ -15,8 +16,10 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  /// `share` in [0, 1] is done; the rest is expected to take as long in proportion.
+  /// `share` in [0, 1] is done; the rest takes `left_s`, or else as long in proportion, which is
+  /// not told while less than 2 % is done.
   void show(double share, const std::string& what);
+  void show(double share, std::optional<double> left_s, const std::string& what);
   /// Prints a message above the line, on a terminal or not.
   void message(const std::string& text);
 
@@ -28,7 +31,7 @@ class ProgressLine {
   bool drawn_ = false;
 };
 
-/// `[========------------]  40 %  1:12 left  microbatch 4`; no time while less than 2 % is done.
-std::string progress_text(double share, double elapsed_s, const std::string& what);
+/// `[====------]  40 %  1:12 left  microbatch 4`
+std::string progress_text(double share, std::optional<double> left_s, const std::string& what);
 
 }  // namespace penstock::cli

@@ -21,6 +21,11 @@ std::string model_text(const Graph& model, const MicrobatchCosts* costs, ReportS
 std::string plan_text(const std::string& path, const Plan& plan, const Graph& model,
                       const Slicing& slicing, const Costs* costs, ReportStyle style);
 
+/// One stage as torch.fx prints a GraphModule: its inputs and where they come from, parameters and
+/// buffers, operators under the modules that call them, outputs and who takes them.
+std::string stage_text(const std::string& path, const Plan& plan, const Graph& model,
+                       const Slicing& slicing, int stage);
+
 /// The profile as a table of layers (YAML), one for each unit of the model, which may recompute.
 /// Left out are what actions, the optimizer and links take, and what times vary by.
 std::string profile_layers(const Profile& profile, const Graph& model);

@@ -42,6 +42,12 @@ std::string unknown(const InputError& error) {
   return "not known: " + why.substr(0, why.find('\n'));
 }
 
+std::string loss_of(const LossSpec& loss) {
+  const std::string smoothing =
+      loss.label_smoothing > 0 ? fmt::format(", label smoothing {:g}", loss.label_smoothing) : "";
+  return fmt::format("{}{}", name(loss.kind), smoothing);
+}
+
 /// Parameters that are trained, of all; why that is not known where the model cannot be read.
 std::string trained_parameters(const Job& job) {
   try {
@@ -119,7 +125,7 @@ std::string job_text(const std::string& path, ReportStyle style) {
   Lines lines(style.columns);
   lines.add("model", job.model + missing(job.model));
   lines.add("trains", trained_parameters(job));
-  lines.add("loss", std::string(name(job.loss)));
+  lines.add("loss", loss_of(job.loss));
   lines.add("optimizer", optimizer_of(job.optimizer));
   if (job.precision == Precision::bf16) lines.add("precision", "bf16");
   lines.add("data", data_of(job));

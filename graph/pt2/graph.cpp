@@ -69,6 +69,14 @@ void add_outputs(ModelReader& reader, Scope& scope, const Json& node, Operator& 
   }
 }
 
+/// The schema's number of an argument given by name; files of older versions may lack the kind.
+constexpr int64_t keyword_argument = 2;
+
+Argument named_argument(ModelReader& reader, Scope& scope, const Json& input) {
+  return {input.at("name").get<std::string>(), read_argument(reader, scope, input.at("arg")),
+          input.value("kind", Json()) == keyword_argument};
+}
+
 /// LibTorch has PyTorch's own operators alone.
 void refuse_custom(ModelReader& reader, const Operator& op, const Json& node) {
   for (const char* own : {"aten::", "prims::"})
@@ -87,8 +95,7 @@ void read_operator(ModelReader& reader, Scope& scope, const Json& node) {
   op.grad_enabled = scope.grad_enabled;
   op.autocast = scope.autocast;
   for (const Json& input : node.at("inputs"))
-    op.arguments.push_back(
-        {input.at("name").get<std::string>(), read_argument(reader, scope, input.at("arg"))});
+    op.arguments.push_back(named_argument(reader, scope, input));
   add_outputs(reader, scope, node, op);
   op.modules = module_calls(node);
   op.name = reader.unique_operator(node_name(node));

@@ -105,7 +105,7 @@ void parse_data(YamlMap& map, const std::filesystem::path& file, Job& job) {
   job.sequence = map.integer("sequence", 1, max_samples, 0);
   job.token_bytes = map.integer("token_bytes", 2, 4, 0);
   job.shuffle = map.boolean("shuffle", false);
-  job.last_batch = parse_last_batch(map, job.loss);
+  job.last_batch = parse_last_batch(map, job.loss.kind);
   if (given) parse_files(map, files, job);
   for (const std::string& path : files) job.data.push_back(absolute_path(file, path));
 }

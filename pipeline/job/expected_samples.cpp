@@ -53,7 +53,7 @@ ExpectedSample expected_target(const Job& job, const Graph& model) {
   const Value& value = model.values[*output];
   check_sample_size(value, model.path);
   ExpectedSample target{kTarget, value.dtype, sample_shape(value, model.path)};
-  if (job.loss != Loss::cross_entropy) return target;
+  if (job.loss.kind != Loss::cross_entropy) return target;
   if (target.shape.empty()) {
     throw InputError(model.path, "cross_entropy needs an output with classes in the last dimension",
                      "Use loss: mse, or return [batch, …, classes].");
@@ -70,7 +70,7 @@ ExpectedSample expected_target(const Job& job, const Graph& model) {
 std::vector<ExpectedSample> expected_samples(const Job& job, const Graph& model, bool with_target) {
   std::vector<ExpectedSample> samples;
   for (const ValueId input : model.inputs) samples.push_back(expected_input(model, input));
-  if (with_target && job.loss != Loss::output) samples.push_back(expected_target(job, model));
+  if (with_target && job.loss.kind != Loss::output) samples.push_back(expected_target(job, model));
   return samples;
 }
 

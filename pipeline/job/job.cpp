@@ -17,18 +17,39 @@ namespace penstock {
 namespace {
 
 constexpr int64_t max_steps = 1'000'000'000'000;
+constexpr const char* label_smoothing = "label_smoothing";
 constexpr std::array loss_names{"cross_entropy", "mse", "bce_with_logits", "output"};
 static_assert(loss_names.size() == static_cast<size_t>(Loss::output) + 1);  // in its order
 
-Loss parse_loss(YamlMap& map) {
-  const std::string text = map.text("loss");
+Loss parse_loss_kind(YamlMap& map, const char* key) {
+  const std::string text = map.text(key);
   const auto found = std::ranges::find(loss_names, text);
   if (found == loss_names.end()) {
-    throw InputError(map.place("loss"), fmt::format("there is no loss `{}`", text),
+    throw InputError(map.place(key), fmt::format("there is no loss `{}`", text),
                      "Write cross_entropy, mse, bce_with_logits, or output (the model's first "
                      "output is the loss).");
   }
   return static_cast<Loss>(found - loss_names.begin());
+}
+
+/// A name, or a mapping with settings.
+LossSpec parse_loss(YamlMap& map) {
+  if (!map.has_map("loss")) return parse_loss_kind(map, "loss");
+  YamlMap own = map.map("loss");
+  LossSpec loss = parse_loss_kind(own, "kind");
+  if (own.has(label_smoothing) && loss.kind != Loss::cross_entropy) {
+    throw InputError(own.place(label_smoothing),
+                     fmt::format("{} has no `{}`", name(loss.kind), label_smoothing),
+                     "Remove it, or write `kind: cross_entropy`.");
+  }
+  loss.label_smoothing = own.number(label_smoothing, 0, 1, 0);
+  own.finish();
+  return loss;
+}
+
+nlohmann::ordered_json loss_keys(const LossSpec& loss) {
+  if (loss.label_smoothing == 0) return name(loss.kind);
+  return {{"kind", name(loss.kind)}, {label_smoothing, loss.label_smoothing}};
 }
 
 Precision parse_precision(YamlMap& map) {
@@ -79,7 +100,7 @@ Job read_job(const std::filesystem::path& path) { return parse_job(read_yaml(pat
 nlohmann::ordered_json job_keys(const Job& job, const std::filesystem::path& file) {
   nlohmann::ordered_json keys;
   keys["model"] = relative_path(file, job.model);
-  keys["loss"] = name(job.loss);
+  keys["loss"] = loss_keys(job.loss);
   keys["optimizer"] = optimizer_keys(job.optimizer);
   if (job.precision == Precision::bf16) keys["precision"] = "bf16";
   add_data_keys(keys, job, file);

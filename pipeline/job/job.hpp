@@ -19,6 +19,15 @@ enum class Loss { cross_entropy, mse, bce_with_logits, output };
 /// `cross_entropy`, as in a job file.
 std::string_view name(Loss loss);
 
+struct LossSpec {
+  Loss kind = Loss::cross_entropy;
+  double label_smoothing = 0;                                      // of cross_entropy, from 0 to 1
+  LossSpec(Loss loss = Loss::cross_entropy, double smoothing = 0)  // NOLINT: mostly a kind alone
+      : kind(loss), label_smoothing(smoothing) {}
+  bool operator==(const LossSpec&) const = default;
+  bool operator==(Loss) const = delete;  // compare `kind`
+};
+
 /// `bf16`: a model of bfloat16 computes in it, but float32 are the sums of its gradients, its loss,
 /// and what the optimizer steps. Otherwise everything is of the model's own type.
 enum class Precision { model, bf16 };
@@ -35,7 +44,7 @@ inline constexpr int64_t max_samples = 1'000'000'000;
 
 struct Job {
   std::string model;  // paths are absolute after reading
-  Loss loss = Loss::cross_entropy;
+  LossSpec loss;
   OptimizerSpec optimizer;
   Precision precision = Precision::model;
   std::vector<std::string> data;  // files; without any only profiling is possible, or …

@@ -94,7 +94,7 @@ void require_bf16(const Job& job, const Graph& model) {
 
 /// PyTorch's "grad can be implicitly created only for scalar outputs", before anything runs.
 void require_scalar_loss(const Job& job, const Graph& model) {
-  if (job.loss != Loss::output) return;
+  if (job.loss.kind != Loss::output) return;
   const char* cure =
       "Let the model return its loss first, a scalar, such as the mean of what it returns; or name "
       "a loss that compares its output with the data's `target`.";

@@ -33,7 +33,7 @@ RandomDataset::RandomDataset(const Job& job, const std::vector<ExpectedSample>& 
     Column column{sample, Kind::id, mixed(mixed(data_stream, job.seed), columns_.size())};
     if (sample.dtype == DType::boolean) column.kind = Kind::truth;
     if (is_floating(sample.dtype)) {
-      const bool probability = sample.name == kTarget && job.loss == Loss::bce_with_logits;
+      const bool probability = sample.name == kTarget && job.loss.kind == Loss::bce_with_logits;
       column.kind = probability ? Kind::probability : Kind::normal;
     }
     columns_.push_back(column);

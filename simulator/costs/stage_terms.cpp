@@ -67,9 +67,9 @@ FlowBytes flow_bytes(const Graph& model, const StageEdge& edge, int64_t microbat
 
 int64_t target_bytes(const Job& job, const Graph& model, int64_t microbatch) {
   const std::optional<ValueId> output = model.first_output();
-  if (job.loss == Loss::output || !output) return 0;
+  if (job.loss.kind == Loss::output || !output) return 0;
   const Value& made = model.values[static_cast<size_t>(*output)];
-  if (job.loss != Loss::cross_entropy) return made.bytes(microbatch);
+  if (job.loss.kind != Loss::cross_entropy) return made.bytes(microbatch);
   const int64_t classes = made.shape.empty() ? 0 : made.shape.back().at(microbatch);
   return classes > 0 ? made.elements(microbatch) / classes * size_bytes(DType::int64) : 0;
 }

@@ -48,7 +48,7 @@ TEST(WorkerProtocol, AnExecuteTaskArrivesAsItWasSent) {
   task.program = "0F0,0B0\n";
   task.first_step = 5;
   task.steps = 9;
-  task.forward_only = task.timeline = true;
+  task.forward_only = task.metrics = task.timeline = true;
   task.output = "o";
   task.dump_gradients = "g";
   task.save = "s";
@@ -57,7 +57,7 @@ TEST(WorkerProtocol, AnExecuteTaskArrivesAsItWasSent) {
   task.cuda_graphs = CudaGraphs::always;
   const auto sent = to_json(task);
   EXPECT_EQ(to_json(parse_execute_task(nlohmann::json::parse(sent.dump()))), sent);
-  EXPECT_EQ(sent.size(), 13u);
+  EXPECT_EQ(sent.size(), 14u);
 }
 
 TEST(WorkerProtocol, AnErrorNamesRankStepActionAndKind) {

@@ -10,12 +10,15 @@ OPTIMIZERS = {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW}
 
 
 class Training:
-    """`inputs` by name and `target`, first dimension: samples; `loss`, `optimizer` as in a job."""
+    """`inputs` by name and `target`, first dimension: samples; `loss`, `optimizer` as in a job,
+    the loss by name or as {kind, label_smoothing}."""
 
     def __init__(self, module, inputs, target, *, loss, optimizer, microbatches, microbatch,
                  replicas=1):
         self.module, self.inputs, self.target = module, inputs, target
-        self.kind, self.settings = loss, dict(optimizer)
+        loss = {"kind": loss} if isinstance(loss, str) else loss
+        self.kind, self.smoothing = loss["kind"], loss.get("label_smoothing", 0.0)
+        self.settings = dict(optimizer)
         self.microbatches, self.size, self.replicas = microbatches, microbatch, replicas
         self.parameters = dict(module.named_parameters())
         self.buffers = [{name: buffer.clone() for name, buffer in module.named_buffers()}
@@ -36,7 +39,8 @@ class Training:
             return torch.nn.functional.mse_loss(output, target)
         if self.kind == "bce_with_logits":
             return torch.nn.functional.binary_cross_entropy_with_logits(output, target)
-        return torch.nn.functional.cross_entropy(output.flatten(0, -2), target.flatten())
+        return torch.nn.functional.cross_entropy(output.flatten(0, -2), target.flatten(),
+                                                 label_smoothing=self.smoothing)
 
     def backward(self, step):
         """Accumulates the gradients of one step and returns its loss."""

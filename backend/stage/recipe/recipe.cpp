@@ -23,7 +23,7 @@ std::map<ValueId, bool> crossings(const Slicing& slicing, int StageEdge::*end, i
 }  // namespace
 
 Recipe::Recipe(const Graph& whole, const Analysis& analysis, const Slicing& slicing, int index,
-               TensorStore& tensors, Loss kind, int named)
+               TensorStore& tensors, const LossSpec& kind, int named)
     : graph(whole),
       slice(slicing.stages.at(static_cast<size_t>(index))),
       store(tensors),

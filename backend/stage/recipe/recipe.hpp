@@ -15,13 +15,13 @@ namespace penstock {
 struct Recipe {
   /// Throws as `assign_roles` does. `named`: the stage that messages name; -1: this one.
   Recipe(const Graph& graph, const Analysis& analysis, const Slicing& slicing, int stage,
-         TensorStore& store, Loss loss, int named = -1);
+         TensorStore& store, const LossSpec& loss, int named = -1);
 
   const Graph& graph;
   const StageSlice& slice;
   TensorStore& store;
   const int stage;  // in messages
-  const Loss loss;
+  const LossSpec loss;
   StageRoles roles;
   std::map<ValueId, bool> sent, received;  // does it carry a gradient?
   std::vector<ValueId> stored;             // values of stored tensors that it reads or updates

@@ -184,6 +184,19 @@ TEST(MeanLoss, CrossEntropyCountsOnlyTargetsThatAreNotIgnored) {
             0);
 }
 
+TEST(MeanLoss, SmoothedLabelsAreAMixtureWithEveryClass) {
+  const at::Tensor output = numbers("o", {4, 7}, at::kDouble);
+  at::Tensor target = at::arange(4, at::kLong);
+  target[1] = -100;
+  const at::Tensor losses = -at::log_softmax(output, -1);
+  double expected = 0;  // over the three that count
+  for (const int row : {0, 2, 3})
+    expected +=
+        (0.9 * losses[row][row].item<double>() + 0.1 * losses[row].mean().item<double>()) / 3;
+  EXPECT_NEAR(mean_loss({Loss::cross_entropy, 0.1}, output, target).item<double>(), expected,
+              1e-14);
+}
+
 TEST(MeanLoss, MeanSquaredErrorAndTheModelsOwnOutput) {
   const at::Tensor output = at::arange(4, at::kDouble).view({2, 2});
   EXPECT_DOUBLE_EQ(mean_loss(Loss::mse, output, at::zeros({2, 2}, at::kDouble)).item<double>(),

@@ -15,7 +15,8 @@ def torchrun(plan, processes, *options):
         pytest.skip("torchrun is not beside the Python that runs the tests")
     return subprocess.run([str(TORCHRUN), "--no-python", "--nproc-per-node", str(processes),
                            "--master-port", "0", "--rdzv-backend", "c10d", "--rdzv-endpoint",
-                           "localhost:0", str(PENSTOCK), "execute", str(plan), *options],
+                           "localhost:0", str(PENSTOCK), "execute", str(plan),
+                           *map(str, options)],
                           capture_output=True, text=True, timeout=300, env=clean_environment())
 
 
@@ -24,6 +25,16 @@ def test_under_torchrun_each_process_is_a_rank(tmp_path):
     done = torchrun(plan, 2, "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["losses"] == execute_json(plan)["losses"]
+
+
+def test_under_torchrun_rank_0_records_all_ranks(tmp_path):
+    done = torchrun(good_plan(tmp_path), 2, "--metrics", tmp_path / "m.jsonl", "--json")
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (tmp_path / "m.jsonl").read_text().splitlines()]
+    run = json.loads(done.stdout)
+    assert [line["loss"] for line in lines] == run["losses"]
+    assert lines[-1]["peak_memory_bytes"] == run["peak_memory_bytes"]
+    assert all(0 < line["bubble"] < 1 for line in lines)
 
 
 def test_under_torchrun_the_number_of_processes_must_fit(tmp_path):

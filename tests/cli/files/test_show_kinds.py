@@ -62,6 +62,14 @@ def test_a_job_whose_model_and_data_are_gone_says_so(folder):
     assert "trains     not known: " in text
 
 
+def test_a_loss_is_shown_with_its_settings(folder):
+    text = (folder / "job.yaml").read_text()
+    (folder / "job.yaml").write_text(
+        text.replace("cross_entropy", "{kind: cross_entropy, label_smoothing: 0.1}"))
+    assert "loss       cross_entropy, label smoothing 0.1\n" in succeeds(folder, "show",
+                                                                        "job.yaml").stdout
+
+
 def test_a_profile_whose_model_is_gone_is_shown_without_the_step_on_one_device(folder):
     (folder / "model.pt2").unlink()
     done = succeeds(folder, "show", "profile.json")

@@ -7,6 +7,7 @@ tests/cli/execute/test_execute_models.py: both sides add up the same terms in an
 
 import argparse
 import functools
+import json
 import re
 import subprocess
 import sys
@@ -167,6 +168,64 @@ def test_bce_with_logits_trains_as_in_pytorch(tmp_path, begins, more):
     plan = write_plan(tmp_path, model_path("pippy-f64"), tmp_path / "data.safetensors", begins, 2,
                       2, loss="bce_with_logits", steps=STEPS, **more)
     assert_trains_as(Reference(plan), plan, STEPS, FLOAT64)
+
+
+SMOOTHED = {"kind": "cross_entropy", "label_smoothing": 0.1}
+
+
+def data_with_targets(folder):
+    """labelled_data with the labels as targets."""
+    data = load_file(labelled_data(folder))
+    save_file(data | {"target": data["labels"].clone()}, folder / "data.safetensors")
+    return folder / "data.safetensors"
+
+
+@any_device
+@pytest.mark.parametrize("begins, microbatches, more", [
+    (ONE, 1, {}), (THREE, 4, {"schedule": "zb-h1"}), (THREE, 2, {"data_parallel": 2})])
+def test_smoothed_labels_train_as_in_pytorch_whatever_targets_are_ignored(
+        tmp_path, model, begins, microbatches, more):
+    size = BATCH // microbatches // more.get("data_parallel", 1)
+    plan = write_plan(tmp_path, model("whole"), data_with_targets(tmp_path), begins, microbatches,
+                      size, loss=SMOOTHED, steps=STEPS, **more)
+    assert_trains_as(Unsplit(plan, module("whole")), plan, STEPS, FLOAT64)
+
+
+def run_json(plan, *options):
+    done = execute(plan, "--json", "--steps", 1, *options)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@any_device
+@pytest.mark.parametrize("loss", ["cross_entropy", SMOOTHED], ids=["plain", "smoothed"])
+def test_the_loss_of_each_microbatch_is_pytorchs_own(tmp_path, model, loss):
+    """Replica by replica; its targets weigh it in the step's. The last microbatch has none."""
+    plan = write_plan(tmp_path, model("whole"), data_with_targets(tmp_path), THREE, 2, 2, loss=loss,
+                      data_parallel=2)
+    reference, expected, counts = Reference(plan, module("whole")), [], []
+    for m in range(4):
+        inputs, target = reference.microbatch(0, m)
+        counts.append(int((target != -100).sum()))
+        expected.append(float(reference.loss(reference.module(**inputs), target))
+                        if counts[-1] else 0.0)
+    run = run_json(plan)
+    assert counts[-1] == 0
+    assert run["microbatch_losses"] == [pytest.approx(expected, rel=FLOAT64)]
+    mean = sum(a * b for a, b in zip(expected, counts, strict=True)) / sum(counts)
+    assert run["losses"] == [pytest.approx(mean, rel=FLOAT64)]
+
+
+@any_device
+def test_the_loss_of_each_microbatch_is_the_models_own_mean(tmp_path, model):
+    """The model's own is a sum where it trains; it is nan where there are no targets."""
+    plan = write_plan(tmp_path, model("causal"), labelled_data(tmp_path), THREE, 4, 2,
+                      loss="output")
+    reference = Reference(plan, module("causal"))
+    expected = [float(reference.module(**reference.microbatch(0, m)[0])) for m in range(4)]
+    (losses,) = run_json(plan)["microbatch_losses"]
+    assert losses == [*(pytest.approx(loss, rel=FLOAT64) for loss in expected[:3]), None]
+    assert expected[3] != expected[3]  # nan
 
 
 @any_device

@@ -50,7 +50,7 @@ class JobFile : public ::testing::Test {
 TEST_F(JobFile, IsReadWithPathsRelativeToIt) {
   const Job job = read(text_job);
   EXPECT_EQ(job.model, folder_.path() / "sub/models/gpt2.pt2");
-  EXPECT_EQ(job.loss, Loss::cross_entropy);
+  EXPECT_EQ(job.loss.kind, Loss::cross_entropy);
   EXPECT_EQ(job.optimizer.kind, OptimizerSpec::Kind::adamw);
   EXPECT_EQ(job.optimizer.learning_rate, 3e-4);
   EXPECT_EQ(job.optimizer.weight_decay, 0.01) << "PyTorch's default for AdamW";
@@ -59,6 +59,13 @@ TEST_F(JobFile, IsReadWithPathsRelativeToIt) {
   EXPECT_EQ(job.global_batch, 32);
   EXPECT_EQ(job.steps, 100);
   EXPECT_EQ(job.seed, 7u);
+}
+
+TEST_F(JobFile, ALossWithSettingsIsAMapping) {
+  const Job job = read(changed("cross_entropy", "{kind: cross_entropy, label_smoothing: 0.1}"));
+  EXPECT_EQ(job.loss, LossSpec(Loss::cross_entropy, 0.1));
+  EXPECT_EQ(read(to_yaml(job, folder_.path() / "sub/job.yaml")), job);
+  EXPECT_EQ(read(changed("cross_entropy", "{kind: mse}")).loss, LossSpec(Loss::mse));
 }
 
 TEST_F(JobFile, DefaultsAreOneStepSeed0AndNoData) {
@@ -153,6 +160,12 @@ TEST_F(JobFile, MistakesAreRefusedWithPlaceValueAndCure) {
        "Keep one"},
       {changed("loss: cross_entropy", "loss: nll"), "job.yaml:3: loss", "no loss `nll`",
        "cross_entropy, mse"},
+      {changed("cross_entropy", "{kind: mse, label_smoothing: 0.1}"),
+       "job.yaml:3: loss.label_smoothing", "mse has no `label_smoothing`", "kind: cross_entropy"},
+      {changed("cross_entropy", "{kind: cross_entropy, label_smoothing: 1.5}"),
+       "loss.label_smoothing", "1.5", "0..1"},
+      {changed("cross_entropy", "{kind: cross_entropy, smoothing: 0.1}"), "loss.smoothing",
+       "unknown key", "label_smoothing"},
       {changed("kind: adamw", "kind: adam"), "job.yaml:4: optimizer.kind", "no optimizer `adam`",
        "sgd or adamw"},
       {changed("3e-4}", "3e-4, momentum: 0.9}"), "optimizer.momentum", "adamw has no `momentum`",

@@ -1,0 +1,48 @@
+#include "base/appended_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/output_file.hpp"
+
+namespace penstock {
+namespace {
+
+/// The size of a regular file, -1 for what has none.
+int64_t size_of(int descriptor) {
+  struct stat status {};
+  return ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) ? status.st_size : -1;
+}
+
+}  // namespace
+
+AppendedFile::AppendedFile(const std::filesystem::path& path, int64_t kept)
+    : path_(path),
+      descriptor_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
+  if (descriptor_ < 0) cannot_write(path_, errno);
+  if (size_of(descriptor_) <= kept || ::ftruncate(descriptor_, kept) == 0) return;
+  const int error = errno;
+  ::close(descriptor_);
+  cannot_write(path_, error);
+}
+
+AppendedFile::~AppendedFile() { ::close(descriptor_); }
+
+void AppendedFile::append(std::string_view record) {
+  const int64_t before = size_of(descriptor_);
+  while (!record.empty()) {
+    const ssize_t written = ::write(descriptor_, record.data(), record.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      const int error = errno;
+      if (before >= 0 && ::ftruncate(descriptor_, before) != 0) cannot_write(path_, errno);
+      cannot_write(path_, error);
+    }
+    record.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+}  // namespace penstock
