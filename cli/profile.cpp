@@ -24,6 +24,7 @@
 #include "cli/workers/onednn_isa.hpp"
 #include "cli/workers/worker_options.hpp"
 #include "cli/workers/workers.hpp"
+#include "graph/pt2/initial_values.hpp"
 #include "pipeline/job/job.hpp"
 #include "pipeline/job/parameters.hpp"
 #include "pipeline/profile/profile.hpp"
@@ -49,18 +50,6 @@ void check_flags(const ProfileOptions& options) {
     if (value->empty()) continue;
     throw InputError(flag, "belongs to estimates, and this profile is measured",
                      "Leave it out, or add --device estimate.");
-  }
-}
-
-/// A model that is only described has nothing to run.
-void check_weights(const Graph& model) {
-  for (const StoredTensor& tensor : model.tensors) {
-    if (!tensor.file.empty() || tensor.elements() == 0) continue;
-    throw InputError(model.path,
-                     fmt::format("was exported without weights ({} has none), so it "
-                                 "cannot be measured",
-                                 tensor.name),
-                     "Export it without --meta.");
   }
 }
 
@@ -129,7 +118,7 @@ std::string partial_path(const fs::path& output) {
 /// Fills in `profile`, or says on standard error why it could not.
 std::optional<WorkersFailure> measure(const ProfileOptions& options, const Graph& model,
                                       Profile& profile) {
-  check_weights(model);
+  require_values(model);
   if (options.workers.device == "cpu") limit_onednn(model, false);
   const std::string partial = partial_path(options.output);
   const std::optional<WorkersFailure> failure = run_workers(options, partial);

@@ -12,6 +12,7 @@
 #include "cli/inputs/costed_model.hpp"
 #include "cli/inputs/plan_inputs.hpp"
 #include "cli/workers/worker_options.hpp"
+#include "graph/pt2/initial_values.hpp"
 #include "pipeline/checkpoint/checkpoint.hpp"
 #include "pipeline/job/dataset.hpp"
 #include "pipeline/job/parameters.hpp"
@@ -65,13 +66,7 @@ void check_flags(const ExecuteOptions& options) {
 
 void check_model(const Plan& plan, const Graph& graph) {
   check_fingerprint(plan, graph);
-  for (const StoredTensor& tensor : graph.tensors) {
-    if (tensor.file.empty() && tensor.elements() > 0) {
-      throw InputError(graph.path,
-                       fmt::format("has no weights ({}): it was exported with --meta", tensor.name),
-                       "Export it again without --meta.");
-    }
-  }
+  require_values(graph);
   const int64_t batch = plan.microbatch;
   const bool fits = graph.dynamic_batch ? batch >= graph.min_batch && batch <= graph.max_batch
                                         : batch == graph.example_batch;

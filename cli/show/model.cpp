@@ -48,8 +48,8 @@ void add_sizes(Lines& lines, const Graph& model) {
   int64_t parameters = 0, parameter_bytes = 0, buffer_bytes = 0, tensors = 0;
   bool weights = false;
   for (const StoredTensor& tensor : model.tensors) {
-    weights |= !tensor.file.empty();
     if (tensor.kind == StoredTensor::Kind::parameter) {
+      weights |= !tensor.file.empty();
       parameters += tensor.elements();
       parameter_bytes += tensor.bytes();
       ++tensors;
@@ -60,7 +60,7 @@ void add_sizes(Lines& lines, const Graph& model) {
   lines.add("parameters",
             fmt::format("{} in {}, {}{}", format_count(double(parameters)),
                         format_number(tensors, "tensor"), format_bytes(parameter_bytes),
-                        weights || tensors == 0 ? "" : "; without weights (exported on meta)"));
+                        weights || tensors == 0 ? "" : "; without weights (exported with --meta)"));
   if (buffer_bytes > 0) lines.add("buffers", format_bytes(buffer_bytes));
 }
 

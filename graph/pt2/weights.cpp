@@ -54,7 +54,8 @@ void WeightFile::read(const StoredTensor& tensor, std::span<std::byte> destinati
   const penstock::Zip& zip = zip_->zip;
   if (tensor.file.empty())
     throw InputError(zip.path(), fmt::format("has no values for '{}'", tensor.name),
-                     "It was exported with --meta; export it with its weights to train it.");
+                     "It was exported with --meta; export it with its weights, or give the "
+                     "--checkpoint of a run that trains it.");
   const int64_t there = zip.size(tensor.file);
   if (there < reach_bytes(tensor))
     throw InputError(zip.path(),

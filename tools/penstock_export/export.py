@@ -12,7 +12,8 @@ import warnings
 import torch
 from torch.utils import _pytree as pytree
 
-from . import comparison, coupling, layerdrop, markers, output, program as programs
+from . import comparison, coupling, deferred, initial, layerdrop, markers, output
+from . import program as programs
 from .errors import UserError
 from .randomness import random_operators
 
@@ -24,7 +25,8 @@ def run(source, options, limit=None):
     `limit` is what to say where the program computes in bfloat16.
     """
     quiet_torch()
-    model, args, kwargs = build(source, options)
+    tape = deferred.Tape(options.seed) if options.meta else None
+    model, args, kwargs = build(source, options, tape)
     reference = None if options.meta else duplicate(model)  # before torch.export touches it
     say(f"exporting {source.path}" + ("" if model.training else " in evaluation mode, as built"))
     program = programs.export(model, args, kwargs, options)
@@ -39,7 +41,17 @@ def run(source, options, limit=None):
         check(program, reference, args, kwargs, options)
         coupled = check_coupling(program, args, kwargs, options.static)
     facts = describe(program, source, options, args, kwargs, coupled) | {"splits": splits}
-    return write(program, facts, options.output)
+    files = {"penstock.json": facts}
+    if options.meta:
+        files["initial_values.json"] = initial_values(program, tape)
+    return write(program, files, options.output)
+
+
+def initial_values(program, tape):
+    values = initial.settle(program, tape)
+    for line in initial.describe(values):
+        say(line)
+    return values.facts(tape.seed)
 
 
 def duplicate(module):
@@ -60,19 +72,20 @@ def quiet_torch():
     logging.getLogger("torch").setLevel(logging.CRITICAL)
 
 
-def build(source, options):
+def build(source, options, tape=None):
     torch.manual_seed(options.seed)
-    with torch.device("meta") if options.meta else contextlib.nullcontext():
+    with tape or contextlib.nullcontext():
         model = source.call(source.model)
-    if not isinstance(model, torch.nn.Module):
-        raise UserError(f"{source.path}: model() returns a {type(model).__name__}, not a "
-                        "torch.nn.Module")
-    leave_out_caches(model)
-    layerdrop.decide(model)
+        if not isinstance(model, torch.nn.Module):
+            raise UserError(f"{source.path}: model() returns a {type(model).__name__}, not a "
+                            "torch.nn.Module")
+        leave_out_caches(model)
+        layerdrop.decide(model)
+        model._apply(lambda t: converted(t, options.dtype))
     args, kwargs = inputs(source, options)
     device = "meta" if options.meta else None
     args, kwargs = pytree.tree_map(lambda t: converted(t, options.dtype).to(device), (args, kwargs))
-    return model._apply(lambda t: converted(t, options.dtype)), args, kwargs
+    return model, args, kwargs
 
 
 def leave_out_caches(model):
@@ -178,10 +191,10 @@ def tied_names(program):
     return [names for names in groups.values() if len(names) > 1]
 
 
-def write(program, facts, path):
+def write(program, files, path):
     """The file appears complete or not at all; the same program has the same bytes by any name."""
-    output.write(path, lambda file: torch.export.save(
-        program, file, extra_files={"penstock.json": json.dumps(facts, indent=1)}))
+    extra = {name: json.dumps(content, indent=1) for name, content in files.items()}
+    output.write(path, lambda file: torch.export.save(program, file, extra_files=extra))
     parameters = {id(p): p for p in program.parameters()}.values()
     return (f"exported   {sum(p.numel() for p in parameters):,} parameters in "
             f"{len(parameters)} tensors, {len(programs.operators(program))} operators, "

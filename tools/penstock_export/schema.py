@@ -1,11 +1,13 @@
 """Arguments of operators as their schemas name them."""
 
 
+def arguments(function, args, kwargs):
+    """The values of all arguments by name, the defaults of the schema included."""
+    schema = function._schema.arguments
+    given = {entry.name: value for entry, value in zip(schema, args, strict=False)}
+    return {entry.name: entry.default_value for entry in schema} | given | dict(kwargs)
+
+
 def argument(node, name):
     """The value of an argument of `node`, the default of the operator's schema included."""
-    for position, entry in enumerate(node.target._schema.arguments):
-        if entry.name == name:
-            if position < len(node.args):
-                return node.args[position]
-            return node.kwargs.get(name, entry.default_value)
-    raise KeyError(name)
+    return arguments(node.target, node.args, node.kwargs)[name]

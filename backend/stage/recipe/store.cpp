@@ -6,20 +6,12 @@
 #include <utility>
 
 #include "backend/operators/dtype.hpp"
-#include "base/error.hpp"
+#include "backend/stage/recipe/initial_values.hpp"
 
 namespace penstock {
 namespace {
 
-at::Tensor load(const Graph& graph, const StoredTensor& stored, const WeightFile& file,
-                at::Device device) {
-  if (stored.file.empty() && stored.elements() > 0) {
-    throw InputError(graph.path,
-                     "`" + stored.name +
-                         "` has no weights: the model was exported on "
-                         "the meta device",
-                     "export it again without --meta to run it");
-  }
+at::Tensor load(const StoredTensor& stored, const WeightFile& file, at::Device device) {
   at::Tensor tensor =
       at::empty(stored.sizes, at::TensorOptions(scalar_type(stored.dtype)).device(at::kCPU));
   if (tensor.numel() > 0) {
@@ -56,8 +48,13 @@ TensorStore::TensorStore(const Graph& graph, const std::set<int>& indices, at::D
     : indices_(indices), device_(device) {
   if (indices.empty()) return;
   const WeightFile file(graph.path);
+  const std::map<int, InitialValues> initial = read_initial_values(graph);
   for (const int index : indices) {
-    entries_[index].tensor = load(graph, graph.tensors.at(index), file, device);
+    const StoredTensor& stored = graph.tensors.at(index);
+    const auto steps = initial.find(index);
+    entries_[index].tensor = steps == initial.end()
+                                 ? load(stored, file, device)
+                                 : initial_tensor(stored, steps->second).to(device);
   }
 }
 

@@ -30,8 +30,8 @@ struct ViewGeometry {
 
 class TensorStore {
  public:
-  /// Loads the tensors `indices` of `graph.tensors` from its file, on `device`, contiguous. Throws
-  /// InputError for a model that was exported without weights.
+  /// Loads the tensors `indices` of `graph.tensors` from its file, on `device`, contiguous, or
+  /// initialises them as the file says. Throws InputError for one without values.
   TensorStore(const Graph& graph, const std::set<int>& indices, at::Device device = at::kCPU);
   /// Holds the given tensors of `device`, contiguous (made-up weights, tests).
   explicit TensorStore(const std::map<int, at::Tensor>& tensors, at::Device device = at::kCPU);

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from pipelines import (execute, execute_json, good_plan, load_file, model_path, needs_backend,
-                       save_file, text_file, torch, vectors, write_plan)
+                       save_file, torch, vectors, write_plan)
 
 pytestmark = needs_backend
 
@@ -73,13 +73,6 @@ def test_garbage_is_no_plan(tmp_path, content):
 def test_flags_that_make_no_sense(tmp_path, flags, says):
     done = execute(good_plan(tmp_path), *flags)
     assert done.returncode == 2 and says in done.stderr
-
-
-def test_a_model_without_weights_cannot_be_trained(tmp_path):
-    plan = write_plan(tmp_path, model_path("transformer-meta"), text_file(tmp_path), [""], 1, 2,
-                      sequence=16)
-    done = execute(plan)
-    assert done.returncode == 2 and "--meta" in done.stderr
 
 
 class Phases(torch.nn.Module):

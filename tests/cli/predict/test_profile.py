@@ -184,10 +184,6 @@ def test_refuses_a_model_that_is_not_there(tmp_path):
             "none.pt2")
 
 
-def test_refuses_a_model_without_weights(tmp_path):
-    refused(tmp_path, run(tmp_path, write_job(tmp_path, "transformer-meta")), "weights", "--meta")
-
-
 def test_refuses_data_that_does_not_fit(tmp_path):
     job = write_job(tmp_path)
     job.write_text(job.read_text() + f"data: [{job}]\nsequence: 4\n")
