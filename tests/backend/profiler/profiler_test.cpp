@@ -19,7 +19,6 @@
 #include "backend/profiler/chain.hpp"
 #include "backend/profiler/sizes.hpp"
 #include "backend/profiler/subject.hpp"
-#include "base/error.hpp"
 #include "base/file.hpp"
 #include "graph/operators/facts.hpp"
 #include "pipeline/profile/variation.hpp"
@@ -31,8 +30,6 @@ namespace penstock::profiler {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 using Json = nlohmann::json;
 
 struct Case {
@@ -341,13 +338,6 @@ TEST_F(ProfilerTest, MeasuresTheJobsOptimizer) {
   const Profile made =
       profile(write_job(model, "cross_entropy", 1, "{kind: adamw, learning_rate: 0.1}"));
   EXPECT_GT(made.optimizer_s_per_byte, 0);
-}
-
-TEST_F(ProfilerTest, RefusesAModelWithoutWeights) {
-  PENSTOCK_MODEL(model, "transformer-meta");
-  const std::string job = write_job(model, "cross_entropy");
-  EXPECT_THAT([&] { profile(job); }, ThrowsMessage<InputError>(HasSubstr("weights")));
-  EXPECT_FALSE(std::filesystem::exists(partial_));
 }
 
 TEST_F(ProfilerTest, ParametersStayAsTheyAre) {
