@@ -42,7 +42,8 @@ Rank::Rank(const Model& model_, const Data& data_, Communicator& communicator_,
       training(has_backward(model.program)),
       mean_loss(training ? mean_loss_of(model) : std::nullopt),
       graph(mean_loss ? with_sum(model.graph, *mean_loss) : model.graph),
-      store(model.graph, tensors_of_rank(model.slicing, model.program, index), device.where()) {
+      store(model.graph, tensors_of_rank(model.slicing, model.program, index), device.where(),
+            model.weights) {
   if (model.plan.job.precision == Precision::bf16) store.sum_in_float32();
   for (int stage = 0; stage < model.program.stage_count(); ++stage) {
     if (!has_stage(stage)) continue;

@@ -27,7 +27,8 @@ struct Model {
   const Graph& graph;
   const Analysis& analysis;
   const Slicing& slicing;
-  const Program& program;  // lowered
+  const Program& program;                   // lowered
+  const MatchedWeights* weights = nullptr;  // in place of those of the graph's file
 };
 
 struct Rank {

@@ -11,14 +11,42 @@
 namespace penstock {
 namespace {
 
-at::Tensor load(const StoredTensor& stored, const WeightFile& file, at::Device device) {
-  at::Tensor tensor =
-      at::empty(stored.sizes, at::TensorOptions(scalar_type(stored.dtype)).device(at::kCPU));
-  if (tensor.numel() > 0) {
-    file.read(stored, std::span(static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()));
-  }
-  return tensor.to(device);
+/// A tensor of the CPU whose bytes `read` fills in.
+template <typename Read>
+at::Tensor filled(const std::vector<int64_t>& sizes, DType dtype, const Read& read) {
+  at::Tensor tensor = at::empty(sizes, scalar_type(dtype));
+  if (tensor.numel() > 0)
+    read(std::span(static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()));
+  return tensor;
 }
+
+/// Loads tensors one after the other, each from where its values are.
+class Loader {
+ public:
+  Loader(const Graph& graph, const MatchedWeights* weights)
+      : graph_(graph), file_(graph.path), initial_(read_initial_values(graph)), weights_(weights) {}
+
+  at::Tensor load(int index) const {
+    const StoredTensor& stored = graph_.tensors.at(static_cast<size_t>(index));
+    if (weights_ != nullptr && weights_->tensors.contains(index))
+      return given(weights_->tensors.at(index)).to(scalar_type(stored.dtype));
+    if (const auto steps = initial_.find(index); steps != initial_.end())
+      return initial_tensor(stored, steps->second);
+    return filled(stored.sizes, stored.dtype, [&](auto bytes) { file_.read(stored, bytes); });
+  }
+
+ private:
+  static at::Tensor given(const MatchedTensor& matched) {
+    const SafetensorsEntry& entry = matched.file->entry(matched.name);
+    return filled(entry.shape, entry.dtype,
+                  [&](auto bytes) { matched.file->read(entry, 0, bytes); });
+  }
+
+  const Graph& graph_;
+  WeightFile file_;
+  std::map<int, InitialValues> initial_;
+  const MatchedWeights* weights_;
+};
 
 /// The gradient of an embedding may be sparse.
 at::Tensor dense(at::Tensor gradient) {
@@ -44,18 +72,12 @@ void add_gradient(at::Tensor& sum, at::Tensor gradient) {
   }
 }
 
-TensorStore::TensorStore(const Graph& graph, const std::set<int>& indices, at::Device device)
+TensorStore::TensorStore(const Graph& graph, const std::set<int>& indices, at::Device device,
+                         const MatchedWeights* weights)
     : indices_(indices), device_(device) {
   if (indices.empty()) return;
-  const WeightFile file(graph.path);
-  const std::map<int, InitialValues> initial = read_initial_values(graph);
-  for (const int index : indices) {
-    const StoredTensor& stored = graph.tensors.at(index);
-    const auto steps = initial.find(index);
-    entries_[index].tensor = steps == initial.end()
-                                 ? load(stored, file, device)
-                                 : initial_tensor(stored, steps->second).to(device);
-  }
+  const Loader loader(graph, weights);
+  for (const int index : indices) entries_[index].tensor = loader.load(index).to(device);
 }
 
 TensorStore::TensorStore(const std::map<int, at::Tensor>& tensors, at::Device device)

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "graph/pt2/pt2.hpp"
+#include "pipeline/weights/match.hpp"
 
 namespace penstock {
 
@@ -30,9 +31,11 @@ struct ViewGeometry {
 
 class TensorStore {
  public:
-  /// Loads the tensors `indices` of `graph.tensors` from its file, on `device`, contiguous, or
-  /// initialises them as the file says. Throws InputError for one without values.
-  TensorStore(const Graph& graph, const std::set<int>& indices, at::Device device = at::kCPU);
+  /// Loads the tensors `indices` of `graph.tensors`, on `device`, contiguous: from `weights` what
+  /// these have, in the tensor's own type; the rest from the graph's file, or initialised as that
+  /// says. Of neither more is read. Throws InputError for a tensor without values.
+  TensorStore(const Graph& graph, const std::set<int>& indices, at::Device device = at::kCPU,
+              const MatchedWeights* weights = nullptr);
   /// Holds the given tensors of `device`, contiguous (made-up weights, tests).
   explicit TensorStore(const std::map<int, at::Tensor>& tensors, at::Device device = at::kCPU);
 

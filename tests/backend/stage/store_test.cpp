@@ -2,15 +2,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <set>
 #include <vector>
 
+#include "backend/data/safetensors.hpp"
 #include "backend/device/memory.hpp"
 #include "backend/operators/random.hpp"
 #include "backend/stage/loss.hpp"
 #include "backend/stage/recipe/store.hpp"
 #include "base/error.hpp"
 #include "tests/backend/stage/graph_builder.hpp"
+#include "tests/models/models.hpp"
 
 namespace penstock::test {
 namespace {
@@ -102,6 +105,20 @@ TEST(TensorStore, TellsWhoWatchesOfEachAddition) {
   store.watch_gradients({});
   store.accumulate(0, at::ones({3}));
   EXPECT_EQ(added, (std::vector<int>{1, 0, 1}));
+}
+
+TEST(TensorStore, GivenWeightsTakeThePlaceOfTheFilesInItsType) {
+  PENSTOCK_MODEL(path, "pippy");
+  const Graph graph = read_pt2(path);
+  const at::Tensor given = at::randn(graph.tensors.at(0).sizes, at::kBFloat16);
+  const std::string file = ::testing::TempDir() + "penstock-given.safetensors";
+  write_tensors(file, {{"elsewhere", given}});
+  const SafetensorsFile opened(file);
+  const MatchedWeights weights{.tensors = {{0, {&opened, "elsewhere"}}}, .renaming = ""};
+  TensorStore store(graph, {0, 1}, at::kCPU, &weights);
+  EXPECT_TRUE(store.tensor(0).equal(given.to(at::kFloat)));
+  EXPECT_TRUE(store.tensor(1).equal(TensorStore(graph, {1}).tensor(1)));
+  std::filesystem::remove(file);
 }
 
 TEST(TensorStore, HoldsAsManyBytesInEveryStep) {
