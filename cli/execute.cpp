@@ -3,6 +3,7 @@
 // is checked before a worker starts.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 
@@ -30,6 +31,7 @@ class Listener {
   void take(const nlohmann::json& event) {
     const std::string name = event.at("event");
     if (name == "step") step(event);
+    if (name == "validation") validation(event);
     if (name == "summary") summary(event);
     if (name == "warning") fmt::print(stderr, "{}\n", event.at("message").get<std::string>());
     if (name == "timeline") {
@@ -50,6 +52,14 @@ class Listener {
     if (event.contains("gradient_norm"))
       result_.gradient_norms.push_back(*(norm = event.at("gradient_norm").get<double>()));
     progress_.show(event.at("step").get<int64_t>(), loss, norm, result_.step_s.back());
+  }
+
+  void validation(const nlohmann::json& event) {
+    const nlohmann::json& loss = event.at("loss");
+    const Validated validated{step_number(event.at("step").get<int64_t>()),
+                              loss.is_null() ? std::nan("") : loss.get<double>()};
+    result_.validations.push_back(validated);
+    progress_.show_validation(validated);
   }
 
   void summary(const nlohmann::json& event) {
@@ -88,6 +98,7 @@ Facts facts_of(const CheckedRun& checked, const ExecuteTask& task) {
           {"forward only", task.forward_only ? "yes" : "no"},
           {"gradients dumped", task.dump_gradients.empty() ? "no" : "yes"},
           {"timeline", task.timeline ? "yes" : "no"},
+          {"weights", task.weights.empty() ? "the model's" : "given"},
           {"outputs", task.output.empty() ? "no" : "yes"},
           {"checkpoints", task.save.empty() ? "no" : fmt::format("every {}", task.save_every)},
           {"program of the schedule", task.program.empty() ? "none" : sha256(task.program)}};

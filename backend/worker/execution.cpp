@@ -94,12 +94,16 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
   if (cuda_ != nullptr) open_gpu();
   clock_offset_s_ = clock_offset_s(seat_);
   const Data data(loaded_->plan.job, loaded_->graph, !task_.forward_only);
-  Executor executor(
-      {loaded_->plan, loaded_->graph, loaded_->analysis, loaded_->slicing, loaded_->program}, data,
-      *communicator_, /*receive_depth=*/2, device());
+  const Model model{loaded_->plan, loaded_->graph, loaded_->analysis, loaded_->slicing,
+                    loaded_->program};
+  Executor executor(model, data, *communicator_, /*receive_depth=*/2, device());
+  if (loaded_->plan.job.validation && !task_.forward_only)
+    evaluator_.emplace(model, executor, *communicator_, device());
   Collector collector(*loaded_, *communicator_);
   set_hooks(executor, collector);
-  if (!task_.resume.empty()) load_checkpoint(task_.resume, *loaded_, executor);
+  if (!task_.weights.empty()) load_weights(task_.weights, loaded_->graph, executor.store());
+  if (!task_.resume.empty())
+    load_checkpoint(task_.resume, *loaded_, executor, /*optimizer=*/!task_.forward_only);
   communicator_->barrier();
   if (gpu_) warm_up(executor);
   communicator_->barrier();
@@ -108,6 +112,7 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
   for (int64_t i = 0; i < task_.steps; ++i) {
     step(executor, collector, task_.first_step + i);
     watch_memory(task_.first_step + i);
+    evaluate(task_.first_step + i);
     save(executor, i + 1);
   }
   const int64_t peak = device().peak_bytes() + executor.graph_bytes();
@@ -120,6 +125,7 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
 }
 
 void Execution::warm_up(Executor& executor) {
+  if (evaluator_) evaluator_->warm_up();
   replaying_ = executor.warm_up(task_.first_step, task_.cuda_graphs);
   if (task_.cuda_graphs != CudaGraphs::always || replaying_.on) return;
   throw InputError("--cuda-graphs on",
@@ -138,6 +144,16 @@ void Execution::step(Executor& executor, Collector& collector, int64_t step) {
   if (!task_.forward_only) event["loss"] = result.loss;
   if (result.gradient_norm) event["gradient_norm"] = *result.gradient_norm;
   emit(event);
+}
+
+/// On the validation set, where that is due after the step.
+void Execution::evaluate(int64_t step) {
+  if (!evaluator_) return;
+  const int64_t every = loaded_->plan.job.validation->every;
+  const bool last = step + 1 == task_.first_step + task_.steps;
+  if (!last && (every == 0 || step_number(step) % every != 0)) return;
+  const double loss = evaluator_->run();
+  if (worker_.rank == 0) emit({{"event", "validation"}, {"step", step}, {"loss", loss}});
 }
 
 /// After the first step, which makes the optimizer's state, a GPU's allocator should not ask for

@@ -7,6 +7,7 @@
 
 #include "backend/communication/rendezvous.hpp"
 #include "backend/device/cuda_module.hpp"
+#include "backend/executor/evaluator.hpp"
 #include "backend/executor/executor.hpp"
 #include "backend/worker/collector.hpp"
 #include "launch/execute_task.hpp"
@@ -37,6 +38,7 @@ class Execution {
   void watch_memory(int64_t step);
   void set_hooks(Executor& executor, Collector& collector);
   void step(Executor& executor, Collector& collector, int64_t step);
+  void evaluate(int64_t step);
   void save(Executor& executor, int64_t done);
   size_t agree_on_median_step();
   void report_timeline(size_t step);
@@ -50,6 +52,7 @@ class Execution {
   std::unique_ptr<ComputeDevice> gpu_;
   std::unique_ptr<NcclApi> nccl_;
   std::unique_ptr<Communicator> communicator_;
+  std::optional<Evaluator> evaluator_;  // where the job has a validation set
   Replaying replaying_;
   int64_t allocations_ = 0;  // of the device, at the last look
   std::optional<SharedProgress> progress_;

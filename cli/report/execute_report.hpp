@@ -20,10 +20,17 @@ struct GraphsUsed {
   double without_s = 0, with_s = 0;
 };
 
+/// An evaluation on the validation set.
+struct Validated {
+  int64_t step = 0;  // after how many steps of the job
+  double loss = 0;   // may be no finite number
+};
+
 /// A run as rank 0 reported it.
 struct ExecuteResult {
   std::vector<double> losses;          // empty for forwards only
   std::vector<double> gradient_norms;  // where the job clips
+  std::vector<Validated> validations;  // where the job has a validation set
   std::vector<double> step_s;
   std::vector<int64_t> peak_memory_bytes;    // per rank
   std::vector<int64_t> peak_reserved_bytes;  // per rank, on GPUs: of their allocators
@@ -44,6 +51,8 @@ class StepProgress {
  public:
   StepProgress(const Plan& plan, int64_t first_step, int64_t steps);
   void show(int64_t step, std::optional<double> loss, std::optional<double> norm, double step_s);
+  /// Always a line of its own.
+  void show_validation(const Validated& validated);
 
  private:
   ProgressLine line_;
