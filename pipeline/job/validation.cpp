@@ -59,6 +59,8 @@ nlohmann::ordered_json validation_keys(const Validation& validation,
 Job validation_job(Job job) {
   job.data = job.validation.value().data;
   job.validation.reset();
+  job.shuffle = false;
+  job.last_batch = LastBatch::wrap;
   return job;
 }
 

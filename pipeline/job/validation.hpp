@@ -23,7 +23,7 @@ Validation parse_validation(YamlMap map, const std::filesystem::path& file, cons
 /// The same keys; paths as seen from the folder of `file`.
 nlohmann::ordered_json validation_keys(const Validation& validation,
                                        const std::filesystem::path& file);
-/// The job with its validation set, which it has, in place of its data.
+/// The job with its validation set, which it has, in place of its data; its samples in order.
 Job validation_job(Job job);
 
 }  // namespace penstock

@@ -18,6 +18,24 @@ def test_dropout_and_batch_norm_have_other_arguments_in_evaluation_mode(export):
     assert set(map(str, found.values())) == {"{'training': False}"}
 
 
+SCALED = "mask = x.new_empty(x.shape[0], 1).bernoulli_(0.75)\ny = self.linear(x) * mask.div_(0.75)"
+FLOORED = "y = self.linear(x).div(0.75) * (0.75 + torch.rand(x.shape[0], 1)).floor_()"
+
+
+@pytest.mark.parametrize("body", [
+    "return F.dropout2d(self.linear(x)[:, :, None, None], 0.25, self.training)",
+    "return F.alpha_dropout(self.linear(x), 0.25, self.training)",
+    "return F.feature_alpha_dropout(self.linear(x)[:, :, None], 0.25, self.training)",
+    f"if not self.training: return x + self.linear(x)\n{SCALED}\nreturn x + y",
+    f"if not self.training: return x + self.linear(x)\n{FLOORED}\nreturn x + y"])
+def test_masks_that_a_model_draws_pass_everything(export, user_file, body):
+    """Dropout of features and of self-normalising networks, and stochastic depth as timm and as
+    transformers have it."""
+    changed = evaluation(export(user_file(body)))["arguments"]
+    assert len(changed) >= 2
+    assert {"p": 1.0} in changed.values() or {"other": 1.0} in changed.values()
+
+
 def test_a_model_of_one_mode_changes_nothing(export, user_file):
     result = export(user_file("return self.linear(x)"))
     assert evaluation(result) == {"arguments": {}}

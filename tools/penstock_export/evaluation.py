@@ -12,7 +12,7 @@ import copy
 import torch
 from torch.utils import _pytree as pytree
 
-from . import comparison
+from . import comparison, noise
 from .errors import UserError, reason
 from .program import graph_modules
 from .randomness import ATEN, SWITCHES, draws, set_argument
@@ -20,7 +20,7 @@ from .runner import Runner
 from .schema import argument
 
 STATISTICS = {ATEN._native_batch_norm_legit_functional.default: ("training", False)}
-# A probability of 1 switches the numbers off, but not what the model multiplies them with.
+# A probability of 1 alone leaves what the model multiplies the numbers with: noise.py.
 FORMS = {target: form for target, form in (SWITCHES | STATISTICS).items()
          if target is not ATEN.bernoulli.p}
 
@@ -52,8 +52,9 @@ def changed_arguments(program):
     for node in (node for module in nested for node in module.graph.nodes):
         if node.target in FORMS and changes(node):
             raise Differs(f"{node.target} ('{node.name}') lies in a nested graph")
-    return {node.name: dict([FORMS[node.target]]) for node in outer.graph.nodes
-            if node.target in FORMS and changes(node)}
+    return noise.switched_off(outer.graph) | {
+        node.name: dict([FORMS[node.target]]) for node in outer.graph.nodes
+        if node.target in FORMS and changes(node)}
 
 
 def changes(node):

@@ -28,8 +28,8 @@ Graph dropout(std::optional<Evaluation> evaluation) {
 }
 
 TEST(InEvaluation, GivesOperatorsTheArgumentsThatTheFileSays) {
-  const Graph graph = dropout(
-      Evaluation{{{"dropout", {"train", false}}, {"dropout", {"p", 0.0}}}, /*differs=*/""});
+  const Graph graph =
+      dropout(Evaluation{{{"dropout", {"train", false}}, {"dropout", {"p", 0.0}}}, /*differs=*/""});
   const Operator& op = in_evaluation(graph).operators.at(0);
   EXPECT_FALSE(flag(op, "train", true));
   EXPECT_EQ(number(op, "p", 0.5), 0) << "an argument that the exporter left out is added";
@@ -38,10 +38,13 @@ TEST(InEvaluation, GivesOperatorsTheArgumentsThatTheFileSays) {
 }
 
 TEST(InEvaluation, IsRefusedWithTheReasonWhereItIsNotTheModule) {
-  EXPECT_THAT([] { in_evaluation(dropout(Evaluation{{}, "output 0 differs"})); },
-              ThrowsMessage<InputError>(AllOf(
-                  HasSubstr("model.pt2: cannot be run in evaluation mode: output 0 differs"),
-                  HasSubstr("export it again"))));
+  EXPECT_THAT(
+      [] {
+        in_evaluation(dropout(Evaluation{{}, "output 0 differs"}));
+      },
+      ThrowsMessage<InputError>(
+          AllOf(HasSubstr("model.pt2: cannot be run in evaluation mode: output 0 differs"),
+                HasSubstr("export it again"))));
 }
 
 TEST(InEvaluation, OfAFileThatDoesNotSayIsTheGraphItselfUnlessItDrawsOrUpdates) {

@@ -206,8 +206,7 @@ TEST(Pt2, EvaluationModeComesFromTheExporter) {
   EXPECT_EQ(file.read().evaluation->differs, "why");
   file.members["m/extra/penstock.json"] =
       R"({"evaluation": {"arguments": {"gone": {"train": false}}}})";
-  EXPECT_THAT([&] { file.read(); },
-              ThrowsMessage<InputError>(HasSubstr("has no operator gone")));
+  EXPECT_THAT([&] { file.read(); }, ThrowsMessage<InputError>(HasSubstr("has no operator gone")));
 }
 
 TEST(Pt2, RefusesATruthValueThatDependsOnTheBatch) {
