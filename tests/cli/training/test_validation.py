@@ -27,7 +27,7 @@ SMALL = ["dim=32", "heads=4", "vocabulary=64", "sequence=16", "feedforward=64", 
 TEXT = ["layers=2", "hidden=16", "heads=2", "vocabulary=32", "sequence=8"]
 MODELS = {
     "transformer": (SMALL + ["dropout=0.3", "batch_first=true"], "layers.2"),
-    "resnet": (["blocks=1", "width=4", "side=8", "classes=5"], "stages.1"),
+    "resnet": (["blocks=1", "width=4", "side=8", "classes=5"], "groups.1"),
     "gpt2": (TEXT + ["dropout=0.3"], "transformer.h.1"),
     "t5": (TEXT + ["feedforward=32", "dropout=0.3"], "decoder"),
 }
