@@ -7,19 +7,9 @@
 #include "base/error.hpp"
 #include "base/paths.hpp"
 #include "base/yaml.hpp"
-#include "pipeline/job/job.hpp"
+#include "pipeline/job/data_keys.hpp"
 
 namespace penstock {
-
-namespace {
-
-/// `.safetensors`, `.bin`; any other file is text.
-std::string kind_of(const std::string& path) {
-  const std::string extension = std::filesystem::path(path).extension().string();
-  return extension == ".safetensors" || extension == ".bin" ? extension : "text";
-}
-
-}  // namespace
 
 Validation parse_validation(YamlMap map, const std::filesystem::path& file, const Job& job) {
   Validation validation;
@@ -29,7 +19,7 @@ Validation parse_validation(YamlMap map, const std::filesystem::path& file, cons
   }
   for (const std::string& path : map.texts("data")) {
     validation.data.push_back(absolute_path(file, path));
-    if (kind_of(path) == kind_of(job.data.front())) continue;
+    if (kind_of_data(path) == kind_of_data(job.data.front())) continue;
     throw InputError(
         place, fmt::format("`{}` is of another kind than `{}`", path, job.data.front()),
         "Validate on the kind of files that the job trains on: .safetensors, .bin or texts.");

@@ -30,7 +30,8 @@ Graph dropout(std::optional<Evaluation> evaluation) {
 TEST(InEvaluation, GivesOperatorsTheArgumentsThatTheFileSays) {
   const Graph graph =
       dropout(Evaluation{{{"dropout", {"train", false}}, {"dropout", {"p", 0.0}}}, /*differs=*/""});
-  const Operator& op = in_evaluation(graph).operators.at(0);
+  const Graph changed = in_evaluation(graph);
+  const Operator& op = changed.operators.at(0);
   EXPECT_FALSE(flag(op, "train", true));
   EXPECT_EQ(number(op, "p", 0.5), 0) << "an argument that the exporter left out is added";
   EXPECT_EQ(op.arguments.size(), 3u);
