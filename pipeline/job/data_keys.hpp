@@ -9,8 +9,8 @@
 
 namespace penstock {
 
-/// `.safetensors`, whose tensors hold samples; `.bin`, tokens, and `text`, bytes, which are cut into
-/// windows.
+/// `.safetensors`, whose tensors hold samples; `.bin` (tokens) and `text` (bytes), which are cut
+/// into windows.
 std::string kind_of_data(const std::string& path);
 /// Reads `data`, `sequence`, `token_bytes`, `shuffle` and `last_batch` into the job, whose loss is
 /// known. Throws InputError, also for keys that do not go together.
