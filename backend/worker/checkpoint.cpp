@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "pipeline/checkpoint/checkpoint.hpp"
+#include "pipeline/checkpoint/state_dict.hpp"
 
 namespace penstock {
 
@@ -151,7 +152,8 @@ void load_state(const Contents& contents, const std::string& name, at::Device de
 
 }  // namespace
 
-void load_checkpoint(const fs::path& checkpoint, const LoadedPlan& loaded, Executor& executor) {
+void load_checkpoint(const fs::path& checkpoint, const LoadedPlan& loaded, Executor& executor,
+                     bool optimizer) {
   const Contents contents(checkpoint);
   std::set<int> updated;
   for (const BufferUpdate& update : loaded.graph.updates) updated.insert(update.tensor);
@@ -167,9 +169,16 @@ void load_checkpoint(const fs::path& checkpoint, const LoadedPlan& loaded, Execu
       executor.store().mark_restored(index);
       continue;
     }
-    if (executor.updates(index) && contents.has("steps." + stored.name)) {
+    if (optimizer && executor.updates(index) && contents.has("steps." + stored.name)) {
       load_state(contents, stored.name, tensor.device(), executor.optimizer().states()[index]);
     }
+  }
+}
+
+void load_weights(const fs::path& path, const Graph& model, TensorStore& store) {
+  const SafetensorsFile file(path);
+  for (const auto& [index, name] : weights_by_tensor(file, model)) {
+    if (store.indices().contains(index)) store.tensor(index).copy_(read_tensor(file, name));
   }
 }
 

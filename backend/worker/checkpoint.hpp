@@ -17,8 +17,13 @@ void save_checkpoint(const std::filesystem::path& folder, int64_t step, const Lo
                      Executor& executor, Communicator& communicator, const Seat& seat);
 
 /// Replaces the tensors that the executor has loaded by a checkpoint's, whatever split wrote it.
-/// Throws InputError for a parameter that is missing or of another shape.
+/// `optimizer`: its state too. Throws InputError for a parameter that is missing or of another
+/// shape.
 void load_checkpoint(const std::filesystem::path& checkpoint, const LoadedPlan& loaded,
-                     Executor& executor);
+                     Executor& executor, bool optimizer = true);
+
+/// Replaces parameters and persistent buffers by those of a state dictionary. Throws InputError as
+/// weights_by_tensor does.
+void load_weights(const std::filesystem::path& path, const Graph& model, TensorStore& store);
 
 }  // namespace penstock

@@ -1,6 +1,7 @@
 #include "pipeline/checkpoint/state_dict.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <deque>
 #include <map>
@@ -71,7 +72,52 @@ std::vector<char> tensors_in_use(const Graph& model) {
   return used;
 }
 
+std::string form_of(DType dtype, const std::vector<int64_t>& shape) {
+  return fmt::format("{} [{}]", name(dtype), fmt::join(shape, ", "));
+}
+
+/// The tensor under the first of its names that the file has.
+std::optional<std::string> name_in(const SafetensorsFile& file, const StoredTensor& tensor) {
+  if (file.entries().contains(tensor.name)) return tensor.name;
+  for (const std::string& alias : tensor.aliases)
+    if (file.entries().contains(alias)) return alias;
+  return std::nullopt;
+}
+
+void require_same_form(const SafetensorsFile& file, const std::string& name,
+                       const StoredTensor& tensor) {
+  const SafetensorsEntry& entry = file.entry(name);
+  if (entry.shape == tensor.sizes && entry.dtype == tensor.dtype) return;
+  throw InputError(
+      file.path() + ": " + name,
+      fmt::format("is {}, but the model has {}", form_of(entry.dtype, entry.shape),
+                  form_of(tensor.dtype, tensor.sizes)),
+      "Give weights of this model, or export the model with these sizes and this --dtype.");
+}
+
 }  // namespace
+
+std::map<int, std::string> weights_by_tensor(const SafetensorsFile& file, const Graph& model) {
+  std::map<int, std::string> names;
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    const StoredTensor& tensor = model.tensors[i];
+    if (!in_state_dict(tensor)) continue;
+    const auto name = name_in(file, tensor);
+    if (!name) {
+      throw InputError(file.path(), fmt::format("has no `{}`, which the model has", tensor.name),
+                       "Give a state dictionary of this model, with all of its tensors.");
+    }
+    require_same_form(file, *name, tensor);
+    names[static_cast<int>(i)] = *name;
+  }
+  const std::map<std::string, int> known = model.tensor_by_name();
+  for (const auto& [name, entry] : file.entries()) {
+    if (known.contains(name)) continue;
+    throw InputError(file.path(), fmt::format("has `{}`, which the model does not have", name),
+                     "Give a state dictionary of this model, or remove the tensor.");
+  }
+  return names;
+}
 
 int64_t write_state_dict(const Plan& plan, const Graph& model,
                          const std::optional<std::filesystem::path>& checkpoint,

@@ -1,9 +1,12 @@
-// Trained weights back to PyTorch: the model's own state_dict() as .safetensors.
+// Weights from and to PyTorch: the model's own state_dict() as .safetensors.
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <string>
 
+#include "base/safetensors.hpp"
 #include "graph/graph.hpp"
 #include "pipeline/plan/plan.hpp"
 
@@ -18,5 +21,10 @@ namespace penstock {
 int64_t write_state_dict(const Plan& plan, const Graph& model,
                          const std::optional<std::filesystem::path>& checkpoint,
                          const std::filesystem::path& output);
+
+/// The name in `file` of every parameter and persistent buffer, by index in Graph::tensors; a tied
+/// one needs one of its names. Throws InputError for one that the file lacks or has in another
+/// shape or type, and for one that the model does not have.
+std::map<int, std::string> weights_by_tensor(const SafetensorsFile& file, const Graph& model);
 
 }  // namespace penstock
