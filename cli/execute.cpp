@@ -3,12 +3,14 @@
 // is checked before a worker starts.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 
 #include "base/file.hpp"
 #include "cli/inputs/execute_check.hpp"
 #include "cli/metrics/metrics.hpp"
+#include "cli/metrics/step_record.hpp"
 #include "cli/report/ending.hpp"
 #include "cli/report/execute_report.hpp"
 #include "cli/report/step_progress.hpp"
@@ -36,6 +38,7 @@ class Listener {
   void take(const nlohmann::json& event) {
     const std::string name = event.at("event");
     if (name == "step") step(event);
+    if (name == "validation") validation(event);
     if (name == "summary") summary(event);
     if (name == "warning") progress_.message(event.at("message").get<std::string>());
     if (name == "timeline") {
@@ -56,7 +59,20 @@ class Listener {
     if (options_.json) result_.microbatch_losses.push_back(record.microbatch_losses);
     if (record.gradient_norm) result_.gradient_norms.push_back(*record.gradient_norm);
     progress_.show(record);
-    for (const std::string& message : metrics_.write(record)) progress_.message(message);
+    write(metrics_of(record));
+  }
+
+  void write(const nlohmann::ordered_json& line) {
+    for (const std::string& message : metrics_.write(line)) progress_.message(message);
+  }
+
+  void validation(const nlohmann::json& event) {
+    const nlohmann::json& loss = event.at("loss");
+    const Validated validated{step_number(event.at("step").get<int64_t>()),
+                              loss.is_null() ? std::nan("") : loss.get<double>()};
+    result_.validations.push_back(validated);
+    progress_.show(validated);
+    write({{"step", validated.step}, {"validation_loss", loss}});
   }
 
   void summary(const nlohmann::json& event) {
@@ -98,6 +114,7 @@ Facts facts_of(const CheckedRun& checked, const ExecuteTask& task) {
           {"gradients dumped", task.dump_gradients.empty() ? "no" : "yes"},
           {"metrics", task.metrics ? "yes" : "no"},
           {"timeline", task.timeline ? "yes" : "no"},
+          {"weights", task.weights.empty() ? "the model's" : "given"},
           {"outputs", task.output.empty() ? "no" : "yes"},
           {"checkpoints", task.save.empty() ? "no" : fmt::format("every {}", task.save_every)},
           {"program of the schedule", task.program.empty() ? "none" : sha256(task.program)}};
@@ -167,6 +184,8 @@ int execute(const ExecuteOptions& options) {
   if (options.workers.device == "cpu") {
     limit_onednn(checked.graph, launcher && launcher->local_rank != 0);
   }
+  const bool tells = run->workers.front().rank == 0 && !checked.renaming.empty();
+  if (tells) fmt::print(stderr, "{}: {}\n", options.weights, checked.renaming);
   ExecuteReport report;
   std::optional<Predicted>& predicted = report.predicted;
   predicted = predict(checked.plan, checked.graph, checked.slicing, checked.program,

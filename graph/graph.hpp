@@ -118,6 +118,16 @@ struct BufferUpdate {
   ValueId value;
 };
 
+/// Evaluation mode as the exporter found it: the graph has the model in training mode.
+struct Evaluation {
+  struct Change {
+    std::string op;     // Operator::name
+    Argument argument;  // and the value that it has in evaluation mode
+  };
+  std::vector<Change> changes;
+  std::string differs;  // why they do not give what model.eval() computes; empty: they do
+};
+
 /// Guarantees: operators are in the export's topological order, every id is in range, every value
 /// read is produced before (checked by the reader).
 struct Graph {
@@ -134,8 +144,9 @@ struct Graph {
   int64_t min_batch = 1, max_batch = INT64_MAX;
   bool layers = false;  // a table of layers (pipeline/layers/): each operator is one, and a unit
   std::optional<bool> batch_coupled;  // do samples of a batch influence each other? as export found
-  std::string path;                   // the file that was read
-  std::string sha256;                 // of the whole file
+  std::optional<Evaluation> evaluation;  // nothing: the file says nothing of it
+  std::string path;                      // the file that was read
+  std::string sha256;                    // of the whole file
 
   /// The value of the first output, which the loss is made of; none where that is no tensor.
   std::optional<ValueId> first_output() const;

@@ -24,6 +24,7 @@ struct ExecuteTask {
   std::string save;        // folder for checkpoints, "" for none
   int64_t save_every = 0;  // steps; 0: at the end only
   std::string resume;      // the checkpoint to start from, "" for none
+  std::string weights;     // a state dictionary to start from, "" for none
 };
 
 nlohmann::json to_json(const ExecuteTask& task);

@@ -5,6 +5,7 @@
 //   port      {port}                       rank 0 hosts the store there
 //   ready     {}                           loaded and connected
 //   step      {step, loss, step_s}         from rank 0
+//   validation {step, loss}                from rank 0, after that step; loss: null if not finite
 //   timeline  {step, events: [[rank, action, start_s, end_s, bytes], …]}   from rank 0
 //   summary   {…}                          from rank 0, last
 //   link      {latency_s, …, samples}      from rank 0, of the command `link`

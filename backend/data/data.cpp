@@ -23,8 +23,17 @@ bool may_ignore(const Job& job) {
 Data::Data(const Job& job, const Graph& model, bool with_target)
     : data_(open_dataset(job, model, with_target)),
       expected_(expected_samples(job, model, with_target)),
+      with_target_(with_target),
+      samples_(data_->samples()),
       order_(with_target ? SampleOrder(job, data_->samples()) : SampleOrder(data_->samples())),
       ignorable_(may_ignore(job)) {}
+
+Data Data::part(int64_t first, int64_t samples) const {
+  Data part = *this;
+  part.first_ += first;
+  part.samples_ = samples;
+  return part;
+}
 
 const ExpectedSample& Data::expected(const std::string& name) const {
   const auto found = std::find_if(expected_.begin(), expected_.end(),
@@ -34,6 +43,7 @@ const ExpectedSample& Data::expected(const std::string& name) const {
 }
 
 at::Tensor Data::read(const std::string& name, int64_t first, int64_t count) const {
+  first += first_;
   const ExpectedSample& wanted = expected(name);
   const SampleType type = data_->type(name);
   std::vector<int64_t> shape{count};

@@ -25,6 +25,13 @@ class Data {
   /// InputError for an id that is out of range, naming the file, the place in it and the range.
   at::Tensor read(const std::string& name, int64_t first, int64_t count) const;
 
+  /// Samples [first, first + samples) alone, which then count from 0, of the same files.
+  Data part(int64_t first, int64_t samples) const;
+  /// How many there are before they start over.
+  int64_t samples() const { return samples_; }
+  /// Is there what the loss compares with, as far as it needs it?
+  bool with_target() const { return with_target_; }
+
   /// The number of targets at these places that the cross-entropy counts.
   int64_t counted_targets(int64_t first, int64_t count) const;
   /// Can a target be ignored at all? Not in text, unless its last batch is filled up.
@@ -38,8 +45,10 @@ class Data {
   void check_range(const ExpectedSample& expected, const at::Tensor& ids, int64_t first) const;
   void ignore_padding(at::Tensor& target, int64_t first) const;
 
-  std::unique_ptr<Dataset> data_;
+  std::shared_ptr<const Dataset> data_;
   std::vector<ExpectedSample> expected_;
+  bool with_target_ = true;
+  int64_t first_ = 0, samples_ = 0;  // places
   SampleOrder order_;
   bool ignorable_ = false;
 };

@@ -54,7 +54,7 @@ std::vector<at::Tensor> DrySteps::pin_inputs(int64_t step) const {
     for (const auto& [index, stage] : rank_.stages) {
       for (const ValueId input : model.slicing.stages[static_cast<size_t>(index)].user_inputs)
         pin(model.graph.values[static_cast<size_t>(input)].name);
-      if (rank_.training && stage->needs_target()) pin(kTarget);
+      if (rank_.has_loss && stage->needs_target()) pin(kTarget);
     }
   }
   return pinned;

@@ -1,12 +1,14 @@
 #include "backend/executor/executor.hpp"
 
+#include <utility>
+
 #include "backend/executor/dry_step.hpp"
 
 namespace penstock {
 
 Executor::Executor(const Model& model, const Data& data, Communicator& communicator,
-                   int receive_depth, ComputeDevice& device)
-    : rank_(model, data, communicator, device),
+                   int receive_depth, ComputeDevice& device, std::shared_ptr<TensorStore> store)
+    : rank_(model, data, communicator, device, std::move(store)),
       marks_(device.make_marks()),
       mailbox_(rank_, receive_depth),
       metrics_(rank_),
@@ -36,6 +38,7 @@ StepResult Executor::run_step(int64_t step) {
   }
   if (on_action) on_action(step, -1);
   end_backward();
+  end_evaluation();
   mailbox_.finish_step();
   marks_->mark();
   rank_.communicator.synchronise();
@@ -46,6 +49,7 @@ StepResult Executor::run_step(int64_t step) {
   result.timeline = timeline(times);
   result.loss = metrics_.loss();
   result.microbatch_losses = metrics_.microbatch_losses();
+  result.loss_weight = metrics_.weight();
   result.gradient_norm = metrics_.gradient_norm();
   result.outputs = microbatches_.outputs();
   return result;
@@ -79,6 +83,13 @@ void Executor::end_backward() {
   metrics_.sum_over_ranks();
   if (on_gradients) on_gradients(step_);
   metrics_.clip();
+}
+
+void Executor::end_evaluation() {
+  if (rank_.training || !rank_.has_loss) return;
+  rank_.communicator.synchronise();
+  rank_.device.fail_without_memory(false);
+  metrics_.sum_over_ranks();
 }
 
 /// `times`: of the step's start, of the start and end of each action, of the step's end.

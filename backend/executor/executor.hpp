@@ -26,26 +26,28 @@
 namespace penstock {
 
 struct StepResult {
-  double loss = 0;  // mean over all microbatches of all replicas; 0 where only forwards run
+  double loss = 0;         // mean over all microbatches of all replicas; 0 where none is computed
+  double loss_weight = 0;  // the samples, or the targets that count, which it is the mean of
   std::vector<double> microbatch_losses;  // replica by replica; StepMetrics::microbatch_losses
   std::optional<double> gradient_norm;    // of all ranks, before clipping; where the job clips
   double step_s = 0;  // on this rank, from its first action to the end of its last
   Timeline timeline;  // of this rank, seconds on its steady clock
-  std::map<int, at::Tensor>
-      outputs;  // of forwards only: by index in Graph::outputs, samples in order
+  /// Of forwards without a loss: by index in Graph::outputs, samples in order.
+  std::map<int, at::Tensor> outputs;
 };
 
 class Executor {
  public:
   /// As Rank. `receive_depth` RECVs of each channel are posted ahead.
   Executor(const Model& model, const Data& data, Communicator& communicator, int receive_depth = 2,
-           ComputeDevice& device = cpu_device());
+           ComputeDevice& device = cpu_device(), std::shared_ptr<TensorStore> store = nullptr);
 
   /// Runs dry steps (dry_step.hpp), which leave everything as it was but memory and kernels; with
   /// `graphs` then decides whether later steps replay (replay_choice.hpp).
   Replaying warm_up(int64_t step, CudaGraphs graphs = CudaGraphs::never);
 
-  /// One step of training, or of forwards if the program has no backward. Throws LossNotFinite.
+  /// One step of training, or of forwards if the program has no backward. With data for the loss
+  /// these evaluate the model, each sample once. Throws LossNotFinite, of training.
   StepResult run_step(int64_t step);
 
   /// Called before each action with its position in the rank's program, and with -1 between.
@@ -54,6 +56,8 @@ class Executor {
   std::function<void(int64_t step)> on_gradients;
 
   TensorStore& store() { return rank_.store; }
+  /// For another executor of this rank, which then has the same tensors.
+  std::shared_ptr<TensorStore> shared_store() { return rank_.shared_store; }
   Optimizer& optimizer() { return update_.optimizer(); }
   /// Does this rank update a parameter that it holds? Another may do so and broadcast it.
   bool updates(int tensor) const { return update_.updates(tensor); }
@@ -66,6 +70,7 @@ class Executor {
   void begin_step(int64_t step);
   void run(size_t position);
   void end_backward();
+  void end_evaluation();
   Timeline timeline(const std::vector<double>& times) const;
 
   Rank rank_;

@@ -18,14 +18,17 @@ std::set<ValueId> values_read(const Graph& graph, const MeanLoss& mean) {
 
 }  // namespace
 
-LossWeights::LossWeights(const Graph& graph, const std::optional<MeanLoss>& mean, const Data& data)
+LossWeights::LossWeights(const Graph& graph, const std::optional<MeanLoss>& mean, const Data& data,
+                         const MatchedWeights* weights)
     : graph_(graph), mean_(mean), data_(data), stored_(graph.values.size()) {
   if (!mean) return;
   for (const OperatorId id : mean->operators)
     operators_.emplace_back(graph, graph.operators[static_cast<size_t>(id)], at::kCPU);
   for (const ValueId id : values_read(graph, *mean)) {
     const int tensor = graph.values[static_cast<size_t>(id)].tensor;
-    if (tensor >= 0) stored_[static_cast<size_t>(id)] = TensorStore(graph, {tensor}).tensor(tensor);
+    if (tensor >= 0)
+      stored_[static_cast<size_t>(id)] =
+          TensorStore(graph, {tensor}, at::kCPU, weights).tensor(tensor);
   }
 }
 

@@ -16,7 +16,8 @@ namespace penstock {
 class LossWeights {
  public:
   /// `mean`: where the model computes its loss as one. All references outlive it.
-  LossWeights(const Graph& graph, const std::optional<MeanLoss>& mean, const Data& data);
+  LossWeights(const Graph& graph, const std::optional<MeanLoss>& mean, const Data& data,
+              const MatchedWeights* weights = nullptr);
 
   /// The weight of samples [first, first + count); weights of parts add up to that of the whole.
   double of(int64_t first, int64_t count) const;

@@ -44,6 +44,7 @@ StepContext MicrobatchActions::context(int microbatch) const {
   context.batch = plan.microbatch;
   context.loss_scale = metrics_.loss_scale(microbatch);
   context.training = rank_.training;
+  context.outputs = !rank_.has_loss;
   context.float32_loss = plan.job.precision == Precision::bf16;
   return context;
 }
@@ -52,12 +53,12 @@ void MicrobatchActions::forward(const Action& action) {
   const int microbatch = action.microbatch;
   Stage& stage = *rank_.stages.at(action.stage);
   std::optional<at::Tensor> target;
-  if (rank_.training && stage.needs_target()) target = rank_.read(kTarget, step_, microbatch);
+  if (rank_.has_loss && stage.needs_target()) target = rank_.read(kTarget, step_, microbatch);
   Values inputs = mailbox_.take_inputs(action.stage, microbatch);
   for (const ValueId input : rank_.model.slicing.stages[action.stage].user_inputs)
     inputs[input] = rank_.read(rank_.model.graph.values[input].name, step_, microbatch);
   const Stage::Forward result = stage.forward(microbatch, inputs, target, context(microbatch));
-  if (rank_.training && result.loss) metrics_.add_loss(*result.loss, microbatch);
+  if (rank_.has_loss && result.loss) metrics_.add_loss(*result.loss, microbatch);
   for (const auto& [output, tensor] : result.outputs) outputs_[output][microbatch] = tensor;
   mailbox_.put_outputs(action.stage, microbatch, result.sent);
 }

@@ -1,5 +1,7 @@
 #include "backend/executor/rank.hpp"
 
+#include <utility>
+
 #include "backend/stage/make_stage.hpp"
 
 namespace penstock {
@@ -32,7 +34,7 @@ std::set<int> tensors_of_rank(const Slicing& slicing, const Program& program, in
 }  // namespace
 
 Rank::Rank(const Model& model_, const Data& data_, Communicator& communicator_,
-           ComputeDevice& device_)
+           ComputeDevice& device_, std::shared_ptr<TensorStore> store_)
     : model(model_),
       data(data_),
       communicator(communicator_),
@@ -40,10 +42,14 @@ Rank::Rank(const Model& model_, const Data& data_, Communicator& communicator_,
       index(communicator.rank() % model.plan.ranks()),
       replica(communicator.rank() / model.plan.ranks()),
       training(has_backward(model.program)),
-      mean_loss(training ? mean_loss_of(model) : std::nullopt),
+      has_loss(training || data.with_target()),
+      mean_loss(has_loss ? mean_loss_of(model) : std::nullopt),
       graph(mean_loss ? with_sum(model.graph, *mean_loss) : model.graph),
-      store(model.graph, tensors_of_rank(model.slicing, model.program, index), device.where(),
-            model.weights) {
+      shared_store(store_ ? std::move(store_)
+                          : std::make_shared<TensorStore>(
+                                model.graph, tensors_of_rank(model.slicing, model.program, index),
+                                device.where(), model.weights)),
+      store(*shared_store) {
   if (model.plan.job.precision == Precision::bf16) store.sum_in_float32();
   for (int stage = 0; stage < model.program.stage_count(); ++stage) {
     if (!has_stage(stage)) continue;
@@ -65,7 +71,7 @@ at::Tensor Rank::read(const std::string& name, int64_t step, int microbatch) con
 
 void Rank::begin_step() {
   finished_.clear();
-  store.clear_gradients();
+  if (training) store.clear_gradients();
 }
 
 void Rank::finish_stage(int stage) {

@@ -32,9 +32,11 @@ struct Model {
 };
 
 struct Rank {
-  /// Rank of the run = replica x plan.ranks() + rank of the pipeline. Loads the rank's stages.
-  /// Throws InputError. All references outlive it.
-  Rank(const Model& model, const Data& data, Communicator& communicator, ComputeDevice& device);
+  /// Rank of the run = replica x plan.ranks() + rank of the pipeline. Loads the rank's stages,
+  /// whose tensors are those of `store` where that is given. Throws InputError. All references
+  /// outlive it.
+  Rank(const Model& model, const Data& data, Communicator& communicator, ComputeDevice& device,
+       std::shared_ptr<TensorStore> store = nullptr);
 
   /// The rank's program.
   const std::vector<Action>& actions() const {
@@ -60,11 +62,13 @@ struct Rank {
   ComputeDevice& device;
   const int index, replica;  // of the pipeline
   const bool training;       // the program has a backward
-  /// The loss that the model computes as a mean over targets that count: in training its stages
-  /// compute the sum (`graph`), and microbatches are weighed by their counts.
+  const bool has_loss;       // in training, and where forwards alone evaluate the model
+  /// The loss that the model computes as a mean over targets that count: its stages then compute
+  /// the sum (`graph`), and microbatches are weighed by their counts.
   const std::optional<MeanLoss> mean_loss;
   const Graph graph;  // as the stages run it
-  TensorStore store;
+  const std::shared_ptr<TensorStore> shared_store;
+  TensorStore& store;                            // the same
   CapturedActions captured;                      // of `stages`
   std::map<int, at::Tensor> captured_gradients;  // parameters' gradients, where replays leave them
   std::map<int, std::unique_ptr<Stage>> stages;

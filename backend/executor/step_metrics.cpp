@@ -30,9 +30,9 @@ std::set<int> counted_tensors(const Rank& rank) {
 
 StepMetrics::StepMetrics(Rank& rank)
     : rank_(rank),
-      weights_(rank.model.graph, rank.mean_loss, rank.data),
+      weights_(rank.model.graph, rank.mean_loss, rank.data, rank.model.weights),
       counted_(counted_tensors(rank)),
-      max_norm_(rank.model.plan.job.optimizer.clip_norm) {}
+      max_norm_(rank.training ? rank.model.plan.job.optimizer.clip_norm : 0) {}
 
 void StepMetrics::begin_step(int64_t step) {
   step_ = step;
@@ -44,16 +44,26 @@ void StepMetrics::begin_step(int64_t step) {
   weights_of_own_.assign(count, 1);
   loss_scales_.assign(count, 1);
   microbatch_losses_.assign(count * static_cast<size_t>(plan.data_parallel), 0);
-  if (!rank_.training) return;
-  double all = 0;  // summed by microbatch: the model may not take the global batch at once
+  weight_ = 0;
+  if (!rank_.has_loss) return;
+  // Summed by microbatch: the model may not take the global batch at once.
   for (int64_t m = 0; m < plan.microbatches * plan.data_parallel; ++m)
-    all += weights_.of(step * plan.job.global_batch + m * plan.microbatch, plan.microbatch);
+    weight_ += weight_of(step * plan.job.global_batch + m * plan.microbatch);
   for (int m = 0; m < plan.microbatches; ++m) {
-    const double own = weights_.of(rank_.first_sample(step, m), plan.microbatch);
+    const int64_t first = rank_.first_sample(step, m);
+    const double own = weight_of(first);
     weights_of_own_[static_cast<size_t>(m)] = own;
     // The model's own loss is a sum by then, not a mean.
-    loss_scales_[static_cast<size_t>(m)] = (rank_.mean_loss ? 1 : own) / all;
+    loss_scales_[static_cast<size_t>(m)] = (rank_.mean_loss && counts(first) ? 1 : own) / weight_;
   }
+}
+
+bool StepMetrics::counts(int64_t first) const {
+  return rank_.training || first < rank_.data.samples();
+}
+
+double StepMetrics::weight_of(int64_t first) const {
+  return counts(first) ? weights_.of(first, rank_.model.plan.microbatch) : 0;
 }
 
 void StepMetrics::add_loss(const at::Tensor& loss, int microbatch) {
@@ -79,7 +89,7 @@ void StepMetrics::sum_over_ranks() {
   loss_ = sums[0];
   squared_norm_ = sums[1];
   microbatch_losses_.assign(sums.begin() + 2, sums.end());
-  if (!std::isfinite(loss_)) not_finite("the loss", step_, loss_);
+  if (rank_.training && !std::isfinite(loss_)) not_finite("the loss", step_, loss_);
 }
 
 void StepMetrics::clip() {

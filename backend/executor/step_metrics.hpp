@@ -29,7 +29,8 @@ class StepMetrics {
   void begin_step(int64_t step);
   /// Multiplies the loss of a microbatch, a mean, by its share of the step's: equal, or by the
   /// targets that it counts; over the microbatches of all replicas the shares add up to 1. A
-  /// mean_loss, which is a sum by then, it divides by the count of the global batch.
+  /// mean_loss, which is a sum by then, it divides by the count of the global batch. Where forwards
+  /// alone evaluate the model each sample counts once: microbatches beyond the last have no share.
   double loss_scale(int microbatch) const { return loss_scales_[static_cast<size_t>(microbatch)]; }
   /// Adds a microbatch's loss. On a GPU it is read when the ranks sum: reading it here would
   /// wait until it is computed.
@@ -37,7 +38,7 @@ class StepMetrics {
   /// Forgets the losses that have not been read.
   void drop_losses() { unread_losses_.clear(); }
   /// Sums the loss, and where the job clips the gradients' norm, over all ranks, which all call it;
-  /// gradients are summed by then. Throws LossNotFinite for the loss.
+  /// gradients are summed by then. Throws LossNotFinite for the loss, in training.
   void sum_over_ranks();
   /// Clips this rank's gradients where the job clips. Throws LossNotFinite for the norm.
   void clip();
@@ -47,21 +48,26 @@ class StepMetrics {
   /// The mean over each microbatch, replica by replica, which is the order of the samples; not a
   /// number where a model's own mean counts no target of a microbatch.
   const std::vector<double>& microbatch_losses() const { return microbatch_losses_; }
+  /// What all shares of the step were taken of: the number of samples or of targets that count.
+  double weight() const { return weight_; }
   /// The norm over all ranks, before clipping; nothing where the job does not clip.
   std::optional<double> gradient_norm() const { return gradient_norm_; }
 
  private:
+  /// Of the microbatch whose first sample this is.
+  bool counts(int64_t first) const;
+  double weight_of(int64_t first) const;
+  void count_loss(double loss, int microbatch);
+
   Rank& rank_;
   const LossWeights weights_;
   const std::set<int> counted_;  // tensors whose gradients this rank adds to the norm
   const double max_norm_;        // 0: the job does not clip
   int64_t step_ = 0;
-  void count_loss(double loss, int microbatch);
-
   std::vector<double> weights_of_own_, loss_scales_;       // by microbatch of this replica
   std::vector<std::pair<at::Tensor, int>> unread_losses_;  // each with its microbatch
   std::vector<double> microbatch_losses_;                  // of all replicas
-  double loss_ = 0, squared_norm_ = 0;
+  double loss_ = 0, weight_ = 0, squared_norm_ = 0;
   std::optional<double> gradient_norm_;
 };
 

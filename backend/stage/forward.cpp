@@ -26,7 +26,7 @@ Stage::Forward ForwardPass::run(const Values& inputs, const std::optional<at::Te
   Stage::Forward result;
   result.sent = sent();
   result.loss = observed_loss(target);
-  if (!context_.training) result.outputs = outputs();
+  if (!context_.training && context_.outputs) result.outputs = outputs();
   if (commit) commit_updates();
   if (held_ != nullptr) held_->chain.drop_values();
   return result;

@@ -26,7 +26,8 @@ struct StepContext {
   /// Replaces `loss_scale` where the forward is captured: a float64 scalar on the stage's device.
   std::optional<at::Tensor> captured_loss_scale;
   bool float32_loss = false;            // computed in float32 from the model's output
-  bool training = true;                 // false: no autograd, nothing is kept
+  bool training = true;                 // false: no autograd, nothing is kept, no buffer changes
+  bool outputs = true;                  // gives the user outputs, where not training
   ForwardObserver* observer = nullptr;  // of the forward; may be null
 };
 
@@ -47,7 +48,7 @@ class Stage {
   struct Forward {
     Values sent;                        // detached, contiguous: each value another stage uses
     std::optional<at::Tensor> loss;     // mean over the microbatch, unscaled, detached
-    std::map<int, at::Tensor> outputs;  // user outputs by index, when not training
+    std::map<int, at::Tensor> outputs;  // user outputs by index, as the context says
   };
   /// F. `inputs`: received values and user inputs. `target`: where this stage computes the loss and
   /// needs it. In training keeps what the microbatch's backward needs.

@@ -70,7 +70,8 @@ Stage::Forward WholeStage::forward(int microbatch, const Values& inputs,
   auto held = context.training ? std::make_unique<Held>() : nullptr;
   const bool recompute = context.training && state.recompute;
   if (recompute) held->recompute = Held::Recompute{inputs, target, context, state.buffers()};
-  Forward result = state.pass(inputs, target, context, recompute ? nullptr : held.get(), true);
+  Forward result =
+      state.pass(inputs, target, context, recompute ? nullptr : held.get(), context.training);
   if (held) state.microbatches[microbatch] = std::move(held);
   return result;
 }

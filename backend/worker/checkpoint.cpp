@@ -151,7 +151,8 @@ void load_state(const Contents& contents, const std::string& name, at::Device de
 
 }  // namespace
 
-void load_checkpoint(const fs::path& checkpoint, const LoadedPlan& loaded, Executor& executor) {
+void load_checkpoint(const fs::path& checkpoint, const LoadedPlan& loaded, Executor& executor,
+                     bool optimizer) {
   const Contents contents(checkpoint);
   std::set<int> updated;
   for (const BufferUpdate& update : loaded.graph.updates) updated.insert(update.tensor);
@@ -167,7 +168,7 @@ void load_checkpoint(const fs::path& checkpoint, const LoadedPlan& loaded, Execu
       executor.store().mark_restored(index);
       continue;
     }
-    if (executor.updates(index) && contents.has("steps." + stored.name)) {
+    if (optimizer && executor.updates(index) && contents.has("steps." + stored.name)) {
       load_state(contents, stored.name, tensor.device(), executor.optimizer().states()[index]);
     }
   }

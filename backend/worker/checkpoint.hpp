@@ -17,8 +17,9 @@ void save_checkpoint(const std::filesystem::path& folder, int64_t step, const Lo
                      Executor& executor, Communicator& communicator, const Seat& seat);
 
 /// Replaces the tensors that the executor has loaded by a checkpoint's, whatever split wrote it.
-/// Throws InputError for a parameter that is missing or of another shape.
+/// `optimizer`: its state too. Throws InputError for a parameter that is missing or of another
+/// shape.
 void load_checkpoint(const std::filesystem::path& checkpoint, const LoadedPlan& loaded,
-                     Executor& executor);
+                     Executor& executor, bool optimizer = true);
 
 }  // namespace penstock

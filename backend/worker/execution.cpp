@@ -95,12 +95,16 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
   if (cuda_ != nullptr) open_gpu();
   clock_offset_s_ = clock_offset_s(seat_);
   const Data data(loaded_->plan.job, loaded_->graph, !task_.forward_only);
-  Executor executor(
-      {loaded_->plan, loaded_->graph, loaded_->analysis, loaded_->slicing, loaded_->program}, data,
-      *communicator_, /*receive_depth=*/2, device());
+  const MatchedWeights* weights = loaded_->weights ? &*loaded_->weights : nullptr;
+  const Model model{loaded_->plan,    loaded_->graph,   loaded_->analysis,
+                    loaded_->slicing, loaded_->program, weights};
+  Executor executor(model, data, *communicator_, /*receive_depth=*/2, device());
+  if (loaded_->plan.job.validation && !task_.forward_only)
+    evaluator_.emplace(model, executor, *communicator_, device());
   Collector collector(*loaded_, *communicator_);
   set_hooks(executor, collector);
-  if (!task_.resume.empty()) load_checkpoint(task_.resume, *loaded_, executor);
+  if (!task_.resume.empty())
+    load_checkpoint(task_.resume, *loaded_, executor, /*optimizer=*/!task_.forward_only);
   communicator_->barrier();
   if (gpu_) warm_up(executor);
   communicator_->barrier();
@@ -109,6 +113,7 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
   for (int64_t i = 0; i < task_.steps; ++i) {
     step(executor, collector, task_.first_step + i);
     watch_memory(task_.first_step + i);
+    evaluate(task_.first_step + i);
     save(executor, i + 1);
   }
   const int64_t peak = peak_bytes(executor);
@@ -121,6 +126,7 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
 }
 
 void Execution::warm_up(Executor& executor) {
+  if (evaluator_) evaluator_->warm_up();
   replaying_ = executor.warm_up(task_.first_step, task_.cuda_graphs);
   if (task_.cuda_graphs != CudaGraphs::always || replaying_.on) return;
   throw InputError("--cuda-graphs on",
@@ -156,6 +162,16 @@ Json Execution::figures_of_ranks(double step_s, int64_t peak_bytes) {
   sum_over_all(*communicator_, figures);
   const std::vector<int64_t> peaks(figures.begin(), figures.end() - 2);
   return {{"bubble", 1 - figures[ranks] / figures[ranks + 1]}, {"peak_memory_bytes", peaks}};
+}
+
+/// On the validation set, where that is due after the step.
+void Execution::evaluate(int64_t step) {
+  if (!evaluator_) return;
+  const int64_t every = loaded_->plan.job.validation->every;
+  const bool last = step + 1 == task_.first_step + task_.steps;
+  if (!last && (every == 0 || step_number(step) % every != 0)) return;
+  const double loss = evaluator_->run();
+  if (worker_.rank == 0) emit({{"event", "validation"}, {"step", step}, {"loss", loss}});
 }
 
 /// After the first step, which makes the optimizer's state, a GPU's allocator should not ask for

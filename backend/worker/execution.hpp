@@ -7,6 +7,7 @@
 
 #include "backend/communication/rendezvous.hpp"
 #include "backend/device/cuda_module.hpp"
+#include "backend/executor/evaluator.hpp"
 #include "backend/executor/executor.hpp"
 #include "backend/worker/collector.hpp"
 #include "launch/execute_task.hpp"
@@ -39,6 +40,7 @@ class Execution {
   void step(Executor& executor, Collector& collector, int64_t step);
   nlohmann::json figures_of_ranks(double step_s, int64_t peak_bytes);
   int64_t peak_bytes(Executor& executor) { return device().peak_bytes() + executor.graph_bytes(); }
+  void evaluate(int64_t step);
   void save(Executor& executor, int64_t done);
   size_t agree_on_median_step();
   void report_timeline(size_t step);
@@ -52,6 +54,7 @@ class Execution {
   std::unique_ptr<ComputeDevice> gpu_;
   std::unique_ptr<NcclApi> nccl_;
   std::unique_ptr<Communicator> communicator_;
+  std::optional<Evaluator> evaluator_;  // where the job has a validation set
   Replaying replaying_;
   int64_t allocations_ = 0;  // of the device, at the last look
   std::optional<SharedProgress> progress_;

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "launch/execute_task.hpp"
 #include "pipeline/plan/plan.hpp"
+#include "pipeline/weights/match.hpp"
 
 namespace penstock {
 
@@ -15,6 +17,8 @@ struct LoadedPlan {
   Analysis analysis;
   Slicing slicing;
   Program program;
+  std::unique_ptr<const StateFiles> state_files;  // of the weights to start from, where given
+  std::optional<MatchedWeights> weights;
 };
 
 /// Reads and checks the plan, which `penstock` has checked before. Throws InputError, also where it

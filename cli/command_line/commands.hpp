@@ -70,7 +70,7 @@ struct SimulateOptions {
 int simulate(const SimulateOptions& options);
 
 struct ExecuteOptions {
-  std::string plan, output, trace, metrics, tensorboard, dump_gradients, save, resume;
+  std::string plan, output, trace, metrics, tensorboard, dump_gradients, save, resume, weights;
   std::optional<int64_t> steps;
   int64_t save_every = 0;
   WorkerOptions workers;

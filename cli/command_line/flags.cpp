@@ -234,7 +234,8 @@ void declare_execute(Declared& command) {
   add_transport(app, options->workers);
   add_text(app, "--cuda-graphs", options->cuda_graphs, "WHEN",
            "of cuda: auto (replay a step's compute where that is faster), on, off; default: auto");
-  app.add_flag("--forward-only", options->forward_only, "inference: forwards of the plan alone");
+  app.add_flag("--forward-only", options->forward_only,
+               "inference: forwards of the plan alone, in evaluation mode");
   command.output("--output", options->output, "with --forward-only: outputs (.safetensors)");
   command.output("--trace", options->trace,
                  "write the median step's timeline for Perfetto and `compare` (JSON)");
@@ -249,8 +250,13 @@ void declare_execute(Declared& command) {
                  PathUse::output_folder);
   in_range(app.add_option("--save-every", options->save_every, "and after every N steps"),
            int64_t{1}, int64_t{1} << 40);
-  command.input("--resume", options->resume, {FileKind::checkpoint, FileKind::folder},
-                "go on from a checkpoint, or from the latest in DIR; the split may be another");
+  command.input(
+      "--resume", options->resume, {FileKind::checkpoint, FileKind::folder},
+      "go on from a checkpoint, or from the latest in DIR; the split may be another; with "
+      "--forward-only its weights are used");
+  command.input("--weights", options->weights, {FileKind::safetensors, FileKind::folder},
+                "start from these weights: a .safetensors, as `export --format state-dict` writes "
+                "it, a Hugging Face index of shards, or a folder with either");
   app.add_option_function<std::string>(
          "--start-timeout",
          [options](const std::string& text) {

@@ -14,6 +14,9 @@ namespace fs = std::filesystem;
 std::vector<NamedFile> files_of(const Job& job) {
   std::vector<NamedFile> files{{job.model, "model", FileKind::model}};
   for (const std::string& data : job.data) files.push_back({data, "data", FileKind::other});
+  if (!job.validation) return files;
+  for (const std::string& data : job.validation->data)
+    files.push_back({data, "validation data", FileKind::other});
   return files;
 }
 

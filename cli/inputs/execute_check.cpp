@@ -12,10 +12,13 @@
 #include "cli/inputs/costed_model.hpp"
 #include "cli/inputs/plan_inputs.hpp"
 #include "cli/workers/worker_options.hpp"
+#include "graph/evaluation/evaluation.hpp"
 #include "graph/pt2/initial_values.hpp"
 #include "pipeline/checkpoint/checkpoint.hpp"
 #include "pipeline/job/dataset.hpp"
 #include "pipeline/job/parameters.hpp"
+#include "pipeline/plan/validation_parts.hpp"
+#include "pipeline/weights/match.hpp"
 
 namespace penstock::cli {
 
@@ -53,8 +56,11 @@ void check_flags(const ExecuteOptions& options) {
   if (options.steps && *options.steps < 1) {
     throw InputError("--steps", fmt::format("{} steps", *options.steps), "Give at least 1.");
   }
-  if (options.forward_only && !(options.save + options.resume).empty()) {
-    refuse("--save, --resume", "are for training", "Leave out --forward-only.");
+  if (options.forward_only && !options.save.empty()) {
+    refuse("--save", "is for training", "Leave out --forward-only.");
+  }
+  if (!options.weights.empty() && !options.resume.empty()) {
+    refuse("--weights, --resume", "both say which weights to start from", "Leave one out.");
   }
   check_no_standard_output("--output", options.output);
   check_no_standard_output("--dump-gradients", options.dump_gradients);
@@ -66,7 +72,6 @@ void check_flags(const ExecuteOptions& options) {
 
 void check_model(const Plan& plan, const Graph& graph) {
   check_fingerprint(plan, graph);
-  require_values(graph);
   const int64_t batch = plan.microbatch;
   const bool fits = graph.dynamic_batch ? batch >= graph.min_batch && batch <= graph.max_batch
                                         : batch == graph.example_batch;
@@ -78,6 +83,16 @@ void check_model(const Plan& plan, const Graph& graph) {
                       ? fmt::format("{} to {} samples", graph.min_batch, graph.max_batch)
                       : fmt::format("exactly {}", graph.example_batch)),
       "Choose another microbatch, or export the model with a dynamic batch.");
+}
+
+/// The model can be evaluated, where that is asked for, and on the whole validation set.
+void check_evaluation(const ExecuteOptions& options, const CheckedRun& checked) {
+  const Job& job = checked.plan.job;
+  if (!options.forward_only && !job.validation) return;
+  in_evaluation(checked.graph);
+  if (options.forward_only) return;
+  const auto samples = open_dataset(validation_job(job), checked.graph)->samples();
+  validation_parts(checked.plan, checked.graph, samples);
 }
 
 /// The outputs that are asked for can be written at the end.
@@ -111,6 +126,11 @@ CheckedRun check_execute(const ExecuteOptions& options) {
   require_model(checked.plan, "execute");
   checked.graph = read_model(checked.plan.job);
   check_model(checked.plan, checked.graph);
+  if (options.weights.empty()) {
+    require_values(checked.graph);
+  } else {
+    checked.renaming = match_weights(StateFiles(options.weights), checked.graph).renaming;
+  }
   check_written(options, checked.graph);
   checked.slicing = slice(checked.plan, checked.graph, analyse(checked.graph));
   const bool replayed = parse_cuda_graphs(options.cuda_graphs, kGraphsFlag) != CudaGraphs::never;
@@ -118,6 +138,7 @@ CheckedRun check_execute(const ExecuteOptions& options) {
                 replayed ? CudaGraphs::automatic : CudaGraphs::never);
   checked.program = lowered_program(checked.plan, checked.slicing, options.forward_only);
   open_dataset(checked.plan.job, checked.graph, !options.forward_only);
+  check_evaluation(options, checked);
   return checked;
 }
 
@@ -129,7 +150,8 @@ ExecuteTask execute_task(const ExecuteOptions& options, const CheckedRun& checke
   if (plan.generated) task.program = to_csv(*plan.generated);
   if (!options.resume.empty()) {
     const auto checkpoint = find_checkpoint(std::filesystem::absolute(options.resume));
-    task.first_step = read_checkpoint(checkpoint, plan, checked.graph.sha256).step;
+    const int64_t step = read_checkpoint(checkpoint, plan, checked.graph.sha256).step;
+    task.first_step = options.forward_only ? 0 : step;
     task.resume = checkpoint.string();
   }
   task.steps = options.steps.value_or(options.forward_only ? 1 : plan.job.steps - task.first_step);
@@ -152,6 +174,7 @@ ExecuteTask execute_task(const ExecuteOptions& options, const CheckedRun& checke
   };
   task.save = absolute(options.save);
   task.output = absolute(options.output);
+  task.weights = absolute(options.weights);
   task.dump_gradients = absolute(options.dump_gradients);
   return task;
 }

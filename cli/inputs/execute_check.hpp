@@ -1,6 +1,8 @@
 // Everything about a run that can be checked without LibTorch, before a worker starts.
 #pragma once
 
+#include <string>
+
 #include "cli/command_line/commands.hpp"
 #include "launch/execute_task.hpp"
 #include "pipeline/plan/plan.hpp"
@@ -13,6 +15,7 @@ struct CheckedRun {
   Graph graph;
   Slicing slicing;
   Program program;
+  std::string renaming;  // how the names of the weights to start from differ from the model's
 };
 
 /// Reads the plan, its model and its data, and checks them and the flags. Throws InputError.

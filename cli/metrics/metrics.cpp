@@ -8,12 +8,11 @@
 
 namespace penstock::cli {
 
-std::vector<std::string> Metrics::write(const StepRecord& record) {
-  const nlohmann::ordered_json step = metrics_of(record);
+std::vector<std::string> Metrics::write(const nlohmann::ordered_json& line) {
   std::vector<std::string> messages;
   std::erase_if(files_, [&](const std::unique_ptr<MetricsFile>& file) {
     try {
-      file->write(step);
+      file->write(line);
       return false;
     } catch (const InputError& error) {
       messages.push_back(fmt::format("{}\n  Training goes on without it.", error.what()));

@@ -7,16 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "cli/metrics/step_record.hpp"
-
 namespace penstock::cli {
 
 /// One of these files; it is opened by the first step.
 class MetricsFile {
  public:
   virtual ~MetricsFile() = default;
-  /// The step is in the file, whole, when it returns. Throws InputError.
-  virtual void write(const nlohmann::ordered_json& step) = 0;
+  /// What is told of `step`, a key of the line, is in the file, whole, when it returns. Throws
+  /// InputError.
+  virtual void write(const nlohmann::ordered_json& line) = 0;
 };
 
 /// JSON, a line a step. A run that goes on after `done` steps keeps the lines of these; those after
@@ -35,7 +34,7 @@ class Metrics {
 
   /// Returns a message for each file that cannot be written, which is then given up: training goes
   /// on without it.
-  std::vector<std::string> write(const StepRecord& record);
+  std::vector<std::string> write(const nlohmann::ordered_json& line);
 
  private:
   std::vector<std::unique_ptr<MetricsFile>> files_;

@@ -74,7 +74,7 @@ class TensorBoard : public MetricsFile {
     Event event;
     event.set_step(step.at("step").get<int64_t>());
     for (const auto& [key, value] : step.items()) {
-      if (key == "step") continue;
+      if (key == "step" || value.is_null()) continue;
       if (!value.is_array()) add_scalar(*event.mutable_summary(), key, value.get<double>());
       for (size_t rank = 0; value.is_array() && rank < value.size(); ++rank)
         add_scalar(*event.mutable_summary(), fmt::format("{}/rank_{}", key, rank),

@@ -53,6 +53,10 @@ nlohmann::json report_json(const ExecuteReport& report) {
                       {"predicted_peak_memory_bytes", nullptr}};
   if (!result.losses.empty()) json["microbatch_losses"] = result.microbatch_losses;
   if (!result.gradient_norms.empty()) json["gradient_norms"] = result.gradient_norms;
+  for (const auto& [step, loss] : result.validations) {
+    const nlohmann::json value = std::isfinite(loss) ? nlohmann::json(loss) : nullptr;
+    json["validation"].push_back({{"step", step}, {"loss", value}});
+  }
   if (!result.cuda_graphs.empty()) {
     json["cuda_graphs"] = result.cuda_graphs;
     json["peak_reserved_bytes"] = result.peak_reserved_bytes;
@@ -89,12 +93,26 @@ std::string how_measured(const ExecuteResult& result) {
                      format_seconds(result.spread_s()));
 }
 
+/// The last evaluation, and the lowest loss where that was another's.
+std::string describe(const std::vector<Validated>& validations) {
+  if (validations.empty()) return "";
+  const Validated& last = validations.back();
+  const Validated* lowest = &last;
+  for (const Validated& one : validations)
+    if (one.loss < lowest->loss) lowest = &one;
+  std::string text = fmt::format("validation: loss {:.6g} after step {}", last.loss, last.step);
+  if (lowest != &last)
+    text += fmt::format(", lowest {:.6g} after step {}", lowest->loss, lowest->step);
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string report_text(const ExecuteReport& report, int columns) {
   const auto& [result, predicted, at_pace, why_not_predicted] = report;
   const double measured = result.measured_step_s();
-  std::string text =
+  std::string text = describe(result.validations);
+  text +=
       fmt::format("step time: measured {} ({})\n", format_seconds(measured), how_measured(result));
   if (predicted) {
     const auto beside_measured = [&](double step_s) {

@@ -18,11 +18,18 @@ struct GraphsUsed {
   double without_s = 0, with_s = 0;
 };
 
+/// An evaluation on the validation set.
+struct Validated {
+  int64_t step = 0;  // after how many steps of the job
+  double loss = 0;   // may be no finite number
+};
+
 /// A run as rank 0 reported it.
 struct ExecuteResult {
   std::vector<double> losses;                          // empty for forwards only
   std::vector<std::vector<double>> microbatch_losses;  // of each step; not a number: no target
   std::vector<double> gradient_norms;                  // where the job clips
+  std::vector<Validated> validations;                  // where the job has a validation set
   std::vector<double> step_s;
   std::vector<int64_t> peak_memory_bytes;    // per rank
   std::vector<int64_t> peak_reserved_bytes;  // per rank, on GPUs: of their allocators

@@ -59,4 +59,9 @@ void StepProgress::show(const StepRecord& record) {
   line_.show(done / static_cast<double>(last_ - first_ + 1), left, drawn_text(record, last_));
 }
 
+void StepProgress::show(const Validated& validated) {
+  line_.message(fmt::format("step {:>{}}/{}   validation loss {:.6g}", validated.step,
+                            std::to_string(last_).size(), last_, validated.loss));
+}
+
 }  // namespace penstock::cli

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/metrics/step_record.hpp"
+#include "cli/report/execute_report.hpp"
 #include "cli/report/progress_line.hpp"
 
 namespace penstock::cli {
@@ -16,6 +17,8 @@ class StepProgress {
  public:
   StepProgress(int64_t first_step, int64_t steps);
   void show(const StepRecord& record);
+  /// Always a line of its own.
+  void show(const Validated& validated);
   void message(const std::string& text) { line_.message(text); }
 
  private:

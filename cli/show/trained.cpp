@@ -64,12 +64,16 @@ std::string trained_parameters(const Job& job) {
   }
 }
 
+std::string listed(const std::vector<std::string>& files) {
+  std::vector<std::string> paths;
+  for (const std::string& path : files) paths.push_back(path + missing(path));
+  return fmt::format("{}", fmt::join(paths, ", "));
+}
+
 std::string data_of(const Job& job) {
   if (job.random_data) return "random: made up as the model and its loss take it";
   if (job.data.empty()) return "none: the job can be profiled, not trained";
-  std::vector<std::string> paths;
-  for (const std::string& path : job.data) paths.push_back(path + missing(path));
-  std::string text = fmt::format("{}", fmt::join(paths, ", "));
+  std::string text = listed(job.data);
   if (job.token_bytes > 0) text += fmt::format(", tokens of {} bytes", job.token_bytes);
   if (job.sequence > 0) text += fmt::format(", in windows of {}", job.sequence);
   return text;
@@ -98,6 +102,13 @@ std::string epoch_of(const Job& job) {
   } catch (const InputError& error) {
     return unknown(error);
   }
+}
+
+std::string validation_of(const Validation& validation) {
+  const std::string when = validation.every > 0
+                               ? fmt::format("every {}", format_number(validation.every, "step"))
+                               : "after the last step";
+  return fmt::format("{}, {}", listed(validation.data), when);
 }
 
 std::string files_of(const fs::path& checkpoint, const CheckpointManifest& manifest) {
@@ -130,6 +141,7 @@ std::string job_text(const std::string& path, ReportStyle style) {
   if (job.precision == Precision::bf16) lines.add("precision", "bf16");
   lines.add("data", data_of(job));
   lines.add("epoch", epoch_of(job));
+  if (job.validation) lines.add("validation", validation_of(*job.validation));
   lines.add("batch",
             fmt::format("{} in a step, {}, seed {}", format_number(job.global_batch, "sample"),
                         format_number(job.steps, "step"), job.seed));

@@ -87,6 +87,14 @@ void refuse_custom(ModelReader& reader, const Operator& op, const Json& node) {
                 "torch operators that it consists of.");
 }
 
+/// Takes the node's arguments in evaluation mode for the operator.
+void note_evaluation(ModelReader& reader, const std::string& node, const std::string& op) {
+  auto found = reader.evaluated.extract(node);
+  if (found.empty()) return;
+  for (Argument& argument : found.mapped())
+    reader.graph.evaluation->changes.push_back({op, std::move(argument)});
+}
+
 void read_operator(ModelReader& reader, Scope& scope, const Json& node) {
   Operator op;
   split_target(reader, node.at("target").get<std::string>(), op);
@@ -99,6 +107,7 @@ void read_operator(ModelReader& reader, Scope& scope, const Json& node) {
   add_outputs(reader, scope, node, op);
   op.modules = module_calls(node);
   op.name = reader.unique_operator(node_name(node));
+  if (scope.depth == 0) note_evaluation(reader, node_name(node), op.name);
   reader.graph.operators.push_back(std::move(op));
 }
 

@@ -184,8 +184,8 @@ void require_values(const Graph& graph) {
           graph.path,
           fmt::format("has no values for `{}`: it was exported with --meta, and {}", tensor.name,
                       reason == reasons.end() ? "says nothing of them" : reason->second),
-          "Export it without --meta, or let its module initialise it by uniform_, normal_, fill_ "
-          "and the like.");
+          "Give its weights (execute --weights), export it without --meta, or let its module "
+          "initialise it by uniform_, normal_, fill_ and the like.");
     }
   });
 }

@@ -70,7 +70,25 @@ Json read_facts(const Zip& zip) {
   return zip.has(member) ? parse(zip.read(member)) : Json::object();
 }
 
+ArgumentValue plain_value(const Json& value) {
+  if (value.is_boolean()) return value.get<bool>();
+  if (value.is_number_integer()) return whole(value);
+  return real(value);
+}
+
+void read_evaluation(const Json& facts, ModelReader& reader) {
+  const auto found = facts.find("evaluation");
+  if (found == facts.end()) return;
+  reader.graph.evaluation.emplace().differs = found->value("differs", "");
+  const Json changed = found->value("arguments", Json::object());
+  for (const auto& [node, arguments] : changed.items()) {
+    for (const auto& [name, value] : arguments.items())
+      reader.evaluated[node].push_back({name, plain_value(value)});
+  }
+}
+
 void apply_facts(const Json& facts, ModelReader& reader, Payloads& payloads) {
+  read_evaluation(facts, reader);
   reader.marked = facts.value("splits", std::set<std::string>{});
   const auto coupled = facts.find("batch_coupled");
   if (coupled != facts.end() && !coupled->is_null())
@@ -112,6 +130,10 @@ void read_into(Graph& graph, const std::string& path) {
   Scope scope{model.at("graph_module").at("graph"), {}, {}, true, 0};
   read_inputs(reader, scope, model, payloads);
   read_nodes(reader, scope);
+  if (!reader.evaluated.empty())
+    reader.refuse(fmt::format("has no operator {}, which evaluation mode changes",
+                              reader.evaluated.begin()->first),
+                  export_cure);
   read_outputs(reader, scope, model);
   refuse_wrong_states(reader);
   make_functional(graph);

@@ -3,6 +3,7 @@
 // read_pt2.
 #pragma once
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -38,6 +39,7 @@ struct ModelReader {
   std::unordered_map<std::string, int> value_names, operator_names;  // how often taken
   std::unordered_map<std::string, int> tensors;  // index in graph.tensors, by name
   std::set<std::string> marked;  // nodes before which the exporter found a pipe_split()
+  std::map<std::string, std::vector<Argument>> evaluated;  // in evaluation mode, by node; not read
 
   [[noreturn]] void refuse(const std::string& problem, const std::string& cure = "") const;
   /// `operator torch.ops.aten.nonzero.default (nonzero): `, or nothing outside of operators.

@@ -12,17 +12,16 @@
 
 namespace penstock {
 
+std::string kind_of_data(const std::string& path) {
+  const std::string text = std::filesystem::path(path).extension().string();
+  return text == ".safetensors" || text == ".bin" ? text : "text";
+}
+
 namespace {
 
 constexpr const char* kRandom = "random";
 constexpr std::array last_batch_names{"wrap", "drop", "pad"};
 static_assert(last_batch_names.size() == static_cast<size_t>(LastBatch::pad) + 1);  // in its order
-
-/// `.safetensors` holds samples; `.bin` tokens and text (bytes) are cut into windows.
-std::string kind_of(const std::string& path) {
-  const std::string text = std::filesystem::path(path).extension().string();
-  return text == ".safetensors" || text == ".bin" ? text : "text";
-}
 
 void refuse_key(YamlMap& map, const char* key, const char* problem, const char* cure) {
   if (map.has(key)) throw InputError(map.place(key), problem, cure);
@@ -37,7 +36,7 @@ void check_one_kind(YamlMap& map, const std::vector<std::string>& files) {
       throw InputError(map.place("data"), "`random` among files",
                        "Write `data: random` alone, or ./random for a file of that name.");
     }
-    if (kind_of(path) == kind_of(files.front())) continue;
+    if (kind_of_data(path) == kind_of_data(files.front())) continue;
     throw InputError(map.place("data"),
                      fmt::format("`{}` and `{}` are of different kinds", files.front(), path),
                      "Use only .safetensors files, or only .bin files of tokens, or only texts.");
@@ -67,7 +66,7 @@ void check_width(YamlMap& map, const Job& job, const std::string& kind) {
 
 void parse_files(YamlMap& map, const std::vector<std::string>& files, Job& job) {
   check_one_kind(map, files);
-  const std::string kind = kind_of(files.front());
+  const std::string kind = kind_of_data(files.front());
   check_width(map, job, kind);
   if (kind == ".safetensors") {
     refuse_key(map, "sequence", "samples of .safetensors files are not cut into windows",

@@ -80,6 +80,7 @@ Job parse_job(YamlMap map, const std::filesystem::path& file) {
   job.optimizer = parse_optimizer(map.map("optimizer"));
   job.precision = parse_precision(map);
   parse_data(map, file, job);
+  if (map.has("validation")) job.validation = parse_validation(map.map("validation"), file, job);
   job.global_batch = map.integer("global_batch", 1, max_samples);
   job.steps = map.integer("steps", 1, max_steps, 1);
   job.seed = static_cast<uint64_t>(map.integer("seed", 0, INT64_MAX, 0));
@@ -104,6 +105,7 @@ nlohmann::ordered_json job_keys(const Job& job, const std::filesystem::path& fil
   keys["optimizer"] = optimizer_keys(job.optimizer);
   if (job.precision == Precision::bf16) keys["precision"] = "bf16";
   add_data_keys(keys, job, file);
+  if (job.validation) keys["validation"] = validation_keys(*job.validation, file);
   keys["global_batch"] = job.global_batch;
   keys["steps"] = job.steps;
   keys["seed"] = job.seed;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "pipeline/job/optimizer_spec.hpp"
+#include "pipeline/job/validation.hpp"
 
 namespace penstock {
 
@@ -53,6 +54,7 @@ struct Job {
   int64_t token_bytes = 0;        // of `.bin` files: 2, 4, or 0 where not given, which means 2
   bool shuffle = false;           // each epoch in an order of its own
   std::optional<LastBatch> last_batch;  // where not given, wrap
+  std::optional<Validation> validation;
   int64_t global_batch = 1;
   int64_t steps = 1;
   uint64_t seed = 0;

@@ -12,7 +12,7 @@ import warnings
 import torch
 from torch.utils import _pytree as pytree
 
-from . import comparison, coupling, deferred, initial, layerdrop, markers, output
+from . import comparison, coupling, deferred, evaluation, initial, layerdrop, markers, output
 from . import program as programs
 from .errors import UserError
 from .randomness import random_operators
@@ -33,14 +33,17 @@ def run(source, options, limit=None):
     splits = markers.take_out(program)
     if limit and not options.meta and programs.computes_in_bf16(program):
         say(limit)
-    coupled = None
+    coupled, evaluated = None, {"differs": "without weights (--meta) nothing was compared"}
     if options.meta:
-        say("without weights there are no numbers: outputs, gradients, buffers and batch coupling "
-            "were not checked")
+        say("without weights there are no numbers: outputs, gradients, buffers, batch coupling and "
+            "evaluation mode were not checked")
     else:
-        check(program, reference, args, kwargs, options)
+        in_evaluation = duplicate(reference).eval()
+        check(program, reference, in_evaluation, args, kwargs, options)
+        evaluated = check_evaluation(program, in_evaluation, args, kwargs, options.seed)
         coupled = check_coupling(program, args, kwargs, options.static)
-    facts = describe(program, source, options, args, kwargs, coupled) | {"splits": splits}
+    facts = describe(program, source, options, args, kwargs, coupled)
+    facts |= {"splits": splits, "evaluation": evaluated}
     files = {"penstock.json": facts}
     if options.meta:
         files["initial_values.json"] = initial_values(program, tape)
@@ -138,21 +141,31 @@ def leaves(inputs):
     return named
 
 
-def check(program, reference, args, kwargs, options):
+def check(program, reference, in_evaluation, args, kwargs, options):
     """Compares program and module; random models with equal seeds, or else in evaluation mode."""
-    evaluation = duplicate(reference).eval()
     differences = comparison.compare(reference, program, args, kwargs, options.seed)
     drawn = random_operators(program)
     if any(differences.values()) and drawn:
-        exported = programs.export(duplicate(evaluation), args, kwargs, options)
+        exported = programs.export(duplicate(in_evaluation), args, kwargs, options)
         if random_operators(exported):
             say(f"not compared with the module: {drawn[0].target} draws other random numbers")
             return
-        differences = comparison.compare(evaluation, exported, args, kwargs, options.seed)
+        differences = comparison.compare(duplicate(in_evaluation), exported, args, kwargs,
+                                         options.seed)
         say(f"{drawn[0].target} draws other random numbers than the module; compared in evaluation "
             "mode instead")
     comparison.refuse(differences)
     say("outputs, gradients and buffers equal the module's")
+
+
+def check_evaluation(program, in_evaluation, args, kwargs, seed):
+    evaluated = evaluation.find(program, in_evaluation, args, kwargs, seed)
+    if "differs" in evaluated:
+        say(f"cannot be evaluated while it trains: {evaluated['differs']}")
+    else:
+        say(f"in evaluation mode, with {len(evaluated['arguments'])} operators changed, outputs "
+            "equal the module's")
+    return evaluated
 
 
 def check_coupling(program, args, kwargs, static):

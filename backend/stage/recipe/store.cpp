@@ -77,7 +77,12 @@ TensorStore::TensorStore(const Graph& graph, const std::set<int>& indices, at::D
     : indices_(indices), device_(device) {
   if (indices.empty()) return;
   const Loader loader(graph, weights);
-  for (const int index : indices) entries_[index].tensor = loader.load(index).to(device);
+  for (const int index : indices) {
+    entries_[index].tensor = loader.load(index).to(device);
+    const bool parameter = graph.tensors[static_cast<size_t>(index)].kind ==
+                           StoredTensor::Kind::parameter;  // checkpoints need it, also where frozen
+    if (parameter && weights != nullptr && weights->tensors.contains(index)) mark_restored(index);
+  }
 }
 
 TensorStore::TensorStore(const std::map<int, at::Tensor>& tensors, at::Device device)

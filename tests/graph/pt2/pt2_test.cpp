@@ -189,6 +189,26 @@ TEST(Pt2, BatchCouplingComesFromTheExporter) {
   EXPECT_FALSE(file.read().batch_coupled.has_value());
 }
 
+TEST(Pt2, EvaluationModeComesFromTheExporter) {
+  Pt2 file;
+  EXPECT_FALSE(file.read().evaluation.has_value());
+  const std::string op = file.read().operators.front().name;
+  file.members["m/extra/penstock.json"] =
+      R"({"evaluation": {"arguments": {")" + op + R"(": {"train": false, "p": 0.0}}}})";
+  const Graph graph = file.read();
+  ASSERT_TRUE(graph.evaluation.has_value());
+  ASSERT_EQ(graph.evaluation->changes.size(), 2u);
+  EXPECT_EQ(graph.evaluation->changes[0].op, op);
+  EXPECT_EQ(graph.evaluation->changes[0].argument.name, "p");
+  EXPECT_EQ(std::get<bool>(graph.evaluation->changes[1].argument.value), false);
+  EXPECT_EQ(graph.evaluation->differs, "");
+  file.members["m/extra/penstock.json"] = R"({"evaluation": {"differs": "why"}})";
+  EXPECT_EQ(file.read().evaluation->differs, "why");
+  file.members["m/extra/penstock.json"] =
+      R"({"evaluation": {"arguments": {"gone": {"train": false}}}})";
+  EXPECT_THAT([&] { file.read(); }, ThrowsMessage<InputError>(HasSubstr("has no operator gone")));
+}
+
 TEST(Pt2, RefusesATruthValueThatDependsOnTheBatch) {
   EXPECT_TRUE(std::get<bool>(argument_of({{"as_sym_bool", {{"as_bool", true}}}})));
   EXPECT_THAT(std::get<std::vector<bool>>(

@@ -68,6 +68,29 @@ TEST_F(JobFile, ALossWithSettingsIsAMapping) {
   EXPECT_EQ(read(changed("cross_entropy", "{kind: mse}")).loss, LossSpec(Loss::mse));
 }
 
+TEST_F(JobFile, MayHaveAValidationSetOfTheSameKind) {
+  EXPECT_FALSE(read(text_job).validation.has_value());
+  const Job job = read(text_job + "validation: {data: [c.txt, d.txt], every: 50}\n");
+  EXPECT_THAT(job.validation->data,
+              ElementsAre(folder_.path() / "sub/c.txt", folder_.path() / "sub/d.txt"));
+  EXPECT_EQ(job.validation->every, 50);
+  const Job validated = validation_job(job);
+  EXPECT_EQ(validated.data, job.validation->data);
+  EXPECT_EQ(validated.sequence, job.sequence);
+  EXPECT_EQ(read(to_yaml(job, folder_.path() / "sub/job.yaml")), job);
+  EXPECT_EQ(read(text_job + "validation: {data: c.txt}\n").validation->every, 0);
+}
+
+TEST_F(JobFile, RefusesValidationThatDoesNotFitItsData) {
+  EXPECT_THAT(refusal(text_job + "validation: {data: c.safetensors}\n"),
+              AllOf(HasSubstr("validation.data"), HasSubstr("of another kind")));
+  EXPECT_THAT(refusal(changed("data: [a.txt, ../b.txt]\n", "validation: {data: c.txt}\n")),
+              HasSubstr("the job has no `data`"));
+  EXPECT_THAT(refusal(text_job + "validation: {data: c.txt, every: 0}\n"), HasSubstr("every"));
+  EXPECT_THAT(refusal(text_job + "validation: {data: []}\n"), HasSubstr("the list is empty"));
+  EXPECT_THAT(refusal(text_job + "validation: {data: c.txt, often: 1}\n"), HasSubstr("often"));
+}
+
 TEST_F(JobFile, DefaultsAreOneStepSeed0AndNoData) {
   const Job job = read(
       "penstock: job\nmodel: m.pt2\nloss: mse\n"

@@ -1,0 +1,106 @@
+"""`execute --forward-only` is inference: in evaluation mode, with the model's own weights, those of
+a checkpoint, or those of a state dictionary. The reference is `model.eval()` in PyTorch."""
+
+import argparse
+import sys
+
+import pytest
+
+from exporting import export as export_plan
+from pipelines import (ROOT, difference, execute, execute_json, load_file, needs_backend, save_file,
+                       torch, write_plan)
+
+sys.path.insert(0, str(ROOT / "tools"))
+
+from penstock_export.export import build, run
+from penstock_export.source import Source
+
+pytestmark = needs_backend
+FLOAT64 = 1e-10
+RESNET = ["blocks=1", "width=4", "side=8", "classes=5"]
+GPT2 = ["layers=2", "hidden=16", "heads=2", "vocabulary=32", "sequence=8", "dropout=0.3"]
+
+
+class Trained:
+    def __init__(self, folder, name, settings, begins):
+        source = Source.load(str(ROOT / "configs" / "models" / f"{name}.py"), settings)
+        options = argparse.Namespace(output=str(folder / "model.pt2"), static=False, meta=False,
+                                     decompose=False, dtype="float64", seed=3)
+        run(source, options)
+        self.module, _, example = build(source, options)
+        self.data = {key: torch.cat([value, value.flip(0)]) for key, value in example.items()}
+        with torch.no_grad():
+            *sizes, classes = self.module.eval()(**self.data).shape
+        save_file(self.data | {"target": torch.randint(classes, sizes)},
+                  folder / "data.safetensors")
+        self.folder = folder
+        self.plan = write_plan(folder, folder / "model.pt2", folder / "data.safetensors", begins, 2,
+                               4)
+        self.saved, self.weights = folder / "saved", folder / "weights.safetensors"
+        execute_json(self.plan, "--save", self.saved)
+        done = export_plan(self.plan, "state-dict", self.weights, "--checkpoint", self.saved)
+        assert done.returncode == 0, done.stderr
+
+    def outputs(self, *options, plan=None):
+        path = self.folder / "outputs.safetensors"
+        done = execute(plan or self.plan, "--forward-only", "--output", path, *options)
+        assert done.returncode == 0, done.stderr
+        return load_file(path)
+
+    def expected(self, weights=None):
+        if weights:
+            self.module.load_state_dict(load_file(weights))
+        with torch.no_grad():
+            return self.module.eval()(**self.data)
+
+
+MODELS = [("resnet", RESNET, ["", "groups.1"]), ("gpt2", GPT2, ["", "transformer.h.1"])]
+
+
+@pytest.fixture(scope="module", params=MODELS, ids=["resnet", "gpt2"])
+def trained(request, tmp_path_factory):
+    return Trained(tmp_path_factory.mktemp(request.param[0]), *request.param)
+
+
+def test_outputs_are_those_of_eval_with_trained_weights(trained):
+    own = trained.outputs()
+    (name, tensor), = own.items()
+    assert difference(own, {name: trained.expected()}) <= FLOAT64
+    resumed, given = trained.outputs("--resume", trained.saved), trained.outputs(
+        "--weights", trained.weights)
+    assert torch.equal(resumed[name], given[name])
+    assert difference(given, {name: trained.expected(trained.weights)}) <= FLOAT64
+    assert not torch.equal(given[name], tensor)
+
+
+@pytest.mark.parametrize("trained", MODELS[:1], ids=["resnet"], indirect=True)
+def test_weights_may_start_a_training_run(trained):
+    """As one that is resumed: plain SGD has no state, the data is one batch, and nothing is
+    drawn."""
+    resumed = execute_json(trained.plan, "--resume", trained.saved, "--steps", 1)["losses"]
+    assert execute_json(trained.plan, "--weights", trained.weights,
+                        "--steps", 1)["losses"] == resumed
+
+
+@pytest.mark.parametrize("change, said", [
+    (lambda w: w.pop(next(iter(w))), ["lacks "]),
+    (lambda w: w.update(more=torch.zeros(2)), ["has, as the model does not, more"]),
+    (lambda w: w.update({k: v[:1] for k, v in list(w.items())[:1]}),
+     ["has in another form", "the model's is float64"]),
+])
+def test_weights_of_another_model_are_refused(trained, tmp_path, change, said):
+    weights = {name: tensor for name, tensor in load_file(trained.weights).items()
+               if name != "lm_head.weight"}  # a tied one needs one of its names
+    change(weights)
+    save_file(weights, tmp_path / "other.safetensors")
+    done = execute(trained.plan, "--forward-only", "--output", tmp_path / "out.safetensors",
+                   "--weights", tmp_path / "other.safetensors")
+    assert done.returncode == 2
+    for words in ["other.safetensors", *said]:
+        assert words in done.stderr
+    assert not (tmp_path / "out.safetensors").exists()
+
+
+def test_one_source_of_weights_is_enough(trained):
+    done = execute(trained.plan, "--weights", trained.weights, "--resume", trained.saved)
+    assert done.returncode == 2 and "--weights, --resume" in done.stderr
