@@ -54,10 +54,11 @@ TEST(WorkerProtocol, AnExecuteTaskArrivesAsItWasSent) {
   task.save = "s";
   task.save_every = 2;
   task.resume = "r";
+  task.weights = "w";
   task.cuda_graphs = CudaGraphs::always;
   const auto sent = to_json(task);
   EXPECT_EQ(to_json(parse_execute_task(nlohmann::json::parse(sent.dump()))), sent);
-  EXPECT_EQ(sent.size(), 14u);
+  EXPECT_EQ(sent.size(), 15u);
 }
 
 TEST(WorkerProtocol, AnErrorNamesRankStepActionAndKind) {
