@@ -32,7 +32,7 @@ struct StepResult {
   std::optional<double> gradient_norm;    // of all ranks, before clipping; where the job clips
   double step_s = 0;  // on this rank, from its first action to the end of its last
   Timeline timeline;  // of this rank, seconds on its steady clock
-  /// Of forwards without a loss: by index in Graph::outputs, samples in order.
+  /// The model's outputs, of forwards without a loss: by index in Graph::outputs, samples in order.
   std::map<int, at::Tensor> outputs;
 };
 

@@ -48,7 +48,7 @@ class StepMetrics {
   /// The mean over each microbatch, replica by replica, which is the order of the samples; not a
   /// number where a model's own mean counts no target of a microbatch.
   const std::vector<double>& microbatch_losses() const { return microbatch_losses_; }
-  /// What all shares of the step were taken of: the number of samples or of targets that count.
+  /// The number of samples, or of targets that count, that the step's loss is the mean of.
   double weight() const { return weight_; }
   /// The norm over all ranks, before clipping; nothing where the job does not clip.
   std::optional<double> gradient_norm() const { return gradient_norm_; }

@@ -13,8 +13,8 @@ namespace penstock::cli {
 class MetricsFile {
  public:
   virtual ~MetricsFile() = default;
-  /// What is told of `step`, a key of the line, is in the file, whole, when it returns. Throws
-  /// InputError.
+  /// Appends a line, whose `step` says when it was measured; it is in the file, whole, when this
+  /// returns. Throws InputError.
   virtual void write(const nlohmann::ordered_json& line) = 0;
 };
 

@@ -232,7 +232,7 @@ def update_early(program):
             continue
         readers = [user for held, name in buffers.items() if name == buffer for user in held.users]
         needed = [other for other in [*node.all_input_nodes, *readers] if other is not node]
-        last = max(needed, key=order.__getitem__)
+        last = max(needed, key=order.__getitem__, default=node)
         if last.op != "placeholder" and order[last] < order[node]:
             last.append(node)
     program.graph_module.recompile()
