@@ -119,6 +119,10 @@ void OutputFile::write(std::span<const std::byte> bytes) {
   write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
+void OutputFile::seek(int64_t offset) {
+  if (::lseek(descriptor_, offset, SEEK_SET) < 0) cannot_write(path_, errno);
+}
+
 void OutputFile::close() {
   const bool synced = ::fsync(descriptor_) == 0 || errno == EINVAL || errno == EROFS;
   const int error = synced ? 0 : errno;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -22,6 +23,8 @@ class OutputFile {
 
   void write(std::string_view bytes);
   void write(std::span<const std::byte> bytes);
+  /// What is written next goes to that byte of the file; a pipe has only the next one.
+  void seek(int64_t offset);
   /// On the disk when it returns, so that the rename never precedes the content.
   void commit();
 

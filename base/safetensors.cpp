@@ -128,71 +128,71 @@ void require_storable(const std::string& place, const std::string& tensor, DType
 
 namespace {
 
-struct HeaderEntry {
-  std::string name;
-  DType dtype;
-  const std::vector<int64_t>& shape;
-  size_t bytes;
-};
-
-std::string make_header(const std::filesystem::path& path, const std::vector<HeaderEntry>& entries,
-                        const std::map<std::string, std::string>& metadata) {
+std::string make_header(const std::filesystem::path& path,
+                        const std::vector<SafetensorsPlace>& tensors,
+                        const std::map<std::string, std::string>& metadata,
+                        std::vector<int64_t>& begins) {
   Json header = Json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
-  size_t offset = 0;
-  for (const HeaderEntry& entry : entries) {
-    require_storable(path.string(), entry.name, entry.dtype);
-    header[entry.name] = {{"dtype", safetensors_name(entry.dtype)},
-                          {"shape", entry.shape},
-                          {"data_offsets", {offset, offset + entry.bytes}}};
-    offset += entry.bytes;
+  int64_t offset = 0;
+  for (const auto& [tensor, dtype, shape] : tensors) {
+    require_storable(path.string(), tensor, dtype);
+    const int64_t end = offset + shape_bytes(shape, size_bytes(dtype));
+    header[tensor] = {
+        {"dtype", safetensors_name(dtype)}, {"shape", shape}, {"data_offsets", {offset, end}}};
+    begins.push_back(std::exchange(offset, end));
   }
   std::string text = header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');  // the data starts aligned to 8 bytes
   return text;
 }
 
-/// The header, behind its length.
-void write_header(OutputFile& file, const std::string& header) {
-  const uint64_t length = header.size();
-  file.write(std::as_bytes(std::span(&length, 1)));
-  file.write(header);
+template <typename Tensor>
+std::vector<SafetensorsPlace> places(const std::vector<Tensor>& tensors) {
+  std::vector<SafetensorsPlace> places;
+  places.reserve(tensors.size());
+  for (const Tensor& tensor : tensors) places.push_back({tensor.name, tensor.dtype, tensor.shape});
+  return places;
 }
 
 }  // namespace
 
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
+                                     const std::vector<SafetensorsPlace>& tensors,
+                                     const std::map<std::string, std::string>& metadata)
+    : file_(path) {
+  const std::string header = make_header(path, tensors, metadata, begins_);
+  const uint64_t length = header.size();
+  file_.write(std::as_bytes(std::span(&length, 1)));
+  file_.write(header);
+  at_ = static_cast<int64_t>(sizeof(length) + length);
+  for (int64_t& begin : begins_) begin += at_;
+}
+
+void SafetensorsWriter::write(size_t tensor, int64_t offset, std::span<const std::byte> bytes) {
+  const int64_t begin = begins_.at(tensor) + offset;
+  if (begin != at_) file_.seek(begin);
+  file_.write(bytes);
+  at_ = begin + static_cast<int64_t>(bytes.size());
+}
+
 void write_safetensors(const std::filesystem::path& path,
                        const std::vector<SafetensorsTensor>& tensors,
                        const std::map<std::string, std::string>& metadata) {
-  std::vector<HeaderEntry> entries;
-  entries.reserve(tensors.size());
-  for (const SafetensorsTensor& tensor : tensors) {
-    entries.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.bytes.size()});
-  }
-  const std::string header = make_header(path, entries, metadata);
-  OutputFile file(path);
-  write_header(file, header);
-  for (const SafetensorsTensor& tensor : tensors) file.write(tensor.bytes);
+  SafetensorsWriter file(path, places(tensors), metadata);
+  for (size_t i = 0; i < tensors.size(); ++i) file.write(i, 0, tensors[i].bytes);
   file.commit();
 }
 
 void write_safetensors(const std::filesystem::path& path,
                        const std::vector<SafetensorsSource>& tensors,
                        const std::map<std::string, std::string>& metadata) {
-  std::vector<HeaderEntry> entries;
-  entries.reserve(tensors.size());
-  for (const SafetensorsSource& tensor : tensors) {
-    const int64_t bytes = shape_bytes(tensor.shape, size_bytes(tensor.dtype));
-    entries.push_back({tensor.name, tensor.dtype, tensor.shape, static_cast<size_t>(bytes)});
-  }
-  const std::string header = make_header(path, entries, metadata);
-  OutputFile file(path);
-  write_header(file, header);
+  SafetensorsWriter file(path, places(tensors), metadata);
   std::vector<std::byte> bytes;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    bytes.resize(entries[i].bytes);
+    bytes.resize(static_cast<size_t>(shape_bytes(tensors[i].shape, size_bytes(tensors[i].dtype))));
     tensors[i].read(bytes);
-    file.write(bytes);
+    file.write(i, 0, bytes);
   }
   file.commit();
 }

@@ -12,6 +12,7 @@
 
 #include "base/dtype.hpp"
 #include "base/input_file.hpp"
+#include "base/output_file.hpp"
 
 namespace penstock {
 
@@ -48,6 +49,32 @@ class SafetensorsFile {
 /// the file, or the flag that asks for it.
 void require_storable(const std::string& place, const std::string& tensor, DType dtype);
 
+/// A tensor that a file is to have.
+struct SafetensorsPlace {
+  std::string name;
+  DType dtype = DType::float32;
+  std::vector<int64_t> shape;
+};
+
+/// Writes a file piece by piece, as an OutputFile: `path` never holds half a file. Every member
+/// throws InputError if it cannot be written, the constructor also for tensors that are not
+/// storable.
+class SafetensorsWriter {
+ public:
+  SafetensorsWriter(const std::filesystem::path& path, const std::vector<SafetensorsPlace>& tensors,
+                    const std::map<std::string, std::string>& metadata = {});
+
+  /// From that byte of the tensor on; all are to be written before `commit`. In the order of the
+  /// file `path` may be a pipe.
+  void write(size_t tensor, int64_t offset, std::span<const std::byte> bytes);
+  void commit() { file_.commit(); }
+
+ private:
+  OutputFile file_;
+  std::vector<int64_t> begins_;  // of the tensors in the file
+  int64_t at_ = 0;
+};
+
 /// A tensor to be written; `bytes` is contiguous in row-major order.
 struct SafetensorsTensor {
   std::string name;
@@ -55,9 +82,6 @@ struct SafetensorsTensor {
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes;
 };
-
-/// As an OutputFile: `path` never holds half a file. Throws InputError if it cannot be written, and
-/// for tensors that are not storable.
 void write_safetensors(const std::filesystem::path& path,
                        const std::vector<SafetensorsTensor>& tensors,
                        const std::map<std::string, std::string>& metadata = {});

@@ -187,10 +187,10 @@ int execute(const ExecuteOptions& options) {
   const bool tells = run->workers.front().rank == 0 && !checked.renaming.empty();
   if (tells) fmt::print(stderr, "{}: {}\n", options.weights, checked.renaming);
   ExecuteReport report;
+  if (checked.plan.job.forward_only) report.samples = checked.plan.job.global_batch;
   std::optional<Predicted>& predicted = report.predicted;
   predicted = predict(checked.plan, checked.graph, checked.slicing, checked.program,
                       run->task.cuda_graphs, report.why_not_predicted);
-  if (predicted && options.forward_only) predicted->peak_memory_bytes.clear();  // of training
   std::optional<Listener> listener(std::in_place, checked.plan, run->task, options,
                                    std::move(run->metrics));
   const Program executed = delay_receives(checked.program);  // as the workers do

@@ -27,7 +27,6 @@
 #include "cli/report/terminal.hpp"
 #include "cli/sweep.hpp"
 #include "estimate/estimate.hpp"
-#include "simulator/costs/replays.hpp"
 #include "simulator/explain/explain.hpp"
 #include "simulator/explain/html.hpp"
 
@@ -113,9 +112,7 @@ int plan(const PlanOptions& options) {
   PlanRequest request = plan_request(options);
   request.stop = Interruption::asked;
   const CudaGraphs graphs = parse_cuda_graphs(options.cuda_graphs, "--cuda-graphs");
-  CostedModel costed = read_costs(options.profile);
-  const Profile profile = with_replays(std::move(costed.profile), graphs);
-  const Graph model = std::move(costed.model);
+  const auto [profile, model] = read_costs(options.profile, graphs, options.forward_only);
   std::optional<Cluster> cluster;
   if (!options.cluster.empty()) cluster = read_cluster(options.cluster);
   const Cluster* on = cluster ? &*cluster : nullptr;

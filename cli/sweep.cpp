@@ -22,7 +22,6 @@
 #include "cli/report/progress_line.hpp"
 #include "cli/report/sweep_report.hpp"
 #include "cli/report/terminal.hpp"
-#include "simulator/costs/replays.hpp"
 #include "simulator/explain/html.hpp"
 
 namespace penstock::cli {
@@ -110,11 +109,10 @@ void warn(const Sweep& sweep, const Profile& profile) {
 int sweep_plans(const PlanOptions& options) {
   check_sweep_flags(options);
   const CudaGraphs graphs = parse_cuda_graphs(options.cuda_graphs, "--cuda-graphs");
-  CostedModel costed = read_costs(options.profile);
+  CostedModel costed = read_costs(options.profile, graphs, options.forward_only);
   const Graph model = std::move(costed.model);
-  PlanCase base{.profile = with_replays(std::move(costed.profile), graphs),
-                .cluster = {},
-                .request = plan_request(options)};
+  PlanCase base{
+      .profile = std::move(costed.profile), .cluster = {}, .request = plan_request(options)};
   base.request.stop = Interruption::asked;
   if (!options.cluster.empty()) base.cluster = read_cluster(options.cluster);
   std::vector<SweepAxis> axes = sweep_axes(options.sweep, base, model);

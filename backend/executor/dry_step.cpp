@@ -81,7 +81,7 @@ double DrySteps::run(int64_t step) {
   issue(step);
   const std::chrono::duration<double> issued = std::chrono::steady_clock::now() - start;
   rank_.communicator.synchronise();
-  actions_.drop_outputs();
+  actions_.take_outputs();
   metrics_.drop_losses();
   rank_.store.clear_gradients();
   return issued.count();

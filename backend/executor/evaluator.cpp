@@ -18,7 +18,7 @@ Evaluator::Part::Part(const Evaluator& all, const ValidationPart& part, const Da
 Evaluator::Evaluator(const Model& training, Executor& executor, Communicator& communicator,
                      ComputeDevice& device)
     : graph_(in_evaluation(training.graph)),
-      program_(delay_receives(lowered_program(training.plan, training.slicing, true))) {
+      program_(delay_receives(lowered_program(for_inference(training.plan), training.slicing))) {
   const Data samples(validation_job(training.plan.job), training.graph);
   for (const ValidationPart& part :
        validation_parts(training.plan, training.graph, samples.samples())) {

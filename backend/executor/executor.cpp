@@ -51,7 +51,7 @@ StepResult Executor::run_step(int64_t step) {
   result.microbatch_losses = metrics_.microbatch_losses();
   result.loss_weight = metrics_.weight();
   result.gradient_norm = metrics_.gradient_norm();
-  result.outputs = microbatches_.outputs();
+  result.outputs = microbatches_.take_outputs();
   return result;
 }
 
@@ -85,8 +85,9 @@ void Executor::end_backward() {
   metrics_.clip();
 }
 
+/// A step of forwards ends on all ranks when the last of them has ended.
 void Executor::end_evaluation() {
-  if (rank_.training || !rank_.has_loss) return;
+  if (rank_.training) return;
   rank_.communicator.synchronise();
   rank_.device.fail_without_memory(false);
   metrics_.sum_over_ranks();

@@ -1,6 +1,6 @@
 #include "backend/executor/microbatch_actions.hpp"
 
-#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 
 #include <optional>
 #include <vector>
@@ -59,7 +59,7 @@ void MicrobatchActions::forward(const Action& action) {
     inputs[input] = rank_.read(rank_.model.graph.values[input].name, step_, microbatch);
   const Stage::Forward result = stage.forward(microbatch, inputs, target, context(microbatch));
   if (rank_.has_loss && result.loss) metrics_.add_loss(*result.loss, microbatch);
-  for (const auto& [output, tensor] : result.outputs) outputs_[output][microbatch] = tensor;
+  for (const auto& [output, tensor] : result.outputs) keep_output(output, microbatch, tensor);
   mailbox_.put_outputs(action.stage, microbatch, result.sent);
 }
 
@@ -72,16 +72,20 @@ void MicrobatchActions::backward(const Action& action) {
   mailbox_.put_gradients(action.stage, action.microbatch, returned);
 }
 
-std::map<int, at::Tensor> MicrobatchActions::outputs() const {
-  std::map<int, at::Tensor> joined;
-  for (const auto& [output, parts] : outputs_) {
-    std::vector<at::Tensor> ordered;
-    for (const auto& [microbatch, part] : parts) {
-      ordered.push_back(part.dim() == 0 ? part.reshape({1}) : part);  // a loss: one of each
-    }
-    joined[output] = at::cat(ordered);
+/// Where all microbatches have theirs, so that joining them takes no more memory.
+void MicrobatchActions::keep_output(int output, int microbatch, const at::Tensor& tensor) {
+  const at::Tensor part = tensor.dim() == 0 ? tensor.reshape({1}) : tensor;  // a loss: one of each
+  at::Tensor& all = outputs_[output];
+  if (rank_.model.plan.microbatches == 1) {
+    all = part;
+    return;
   }
-  return joined;
+  if (!all.defined()) {
+    std::vector<int64_t> shape = part.sizes().vec();
+    shape[0] *= rank_.model.plan.microbatches;
+    all = at::empty(shape, part.options());
+  }
+  all.narrow(0, microbatch * part.size(0), part.size(0)).copy_(part);
 }
 
 }  // namespace penstock

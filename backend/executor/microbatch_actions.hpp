@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
 
 #include "backend/executor/mailbox.hpp"
 #include "backend/executor/rank.hpp"
@@ -24,20 +25,21 @@ class MicrobatchActions {
   /// Runs the action at `position` of the rank's program, which is one of these.
   void run(size_t position);
 
-  /// The user outputs of a program of forwards, by index in Graph::outputs, samples in order.
-  std::map<int, at::Tensor> outputs() const;
-  void drop_outputs() { outputs_.clear(); }
+  /// The user outputs of a program of forwards, by index in Graph::outputs, samples in order; they
+  /// are then the caller's.
+  std::map<int, at::Tensor> take_outputs() { return std::exchange(outputs_, {}); }
 
  private:
   void forward(const Action& action);
   void backward(const Action& action);
   StepContext context(int microbatch) const;
+  void keep_output(int output, int microbatch, const at::Tensor& tensor);
 
   Rank& rank_;
   Mailbox& mailbox_;
   StepMetrics& metrics_;
   int64_t step_ = 0;
-  std::map<int, std::map<int, at::Tensor>> outputs_;  // by output, microbatch
+  std::map<int, at::Tensor> outputs_;  // of all microbatches
 };
 
 }  // namespace penstock

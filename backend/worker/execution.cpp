@@ -103,6 +103,7 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
     evaluator_.emplace(model, executor, *communicator_, device());
   Collector collector(*loaded_, *communicator_);
   set_hooks(executor, collector);
+  if (!task_.output.empty()) collector.open_outputs(task_.output, task_.steps);
   if (!task_.resume.empty())
     load_checkpoint(task_.resume, *loaded_, executor, /*optimizer=*/!task_.forward_only);
   communicator_->barrier();
@@ -118,7 +119,7 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
   }
   const int64_t peak = peak_bytes(executor);
   executor.forget_graphs();
-  if (!task_.output.empty()) collector.write_outputs(task_.output);
+  collector.close_outputs();
   communicator_->barrier();
   const size_t median = agree_on_median_step();
   if (task_.timeline) report_timeline(median);
@@ -139,7 +140,7 @@ void Execution::step(Executor& executor, Collector& collector, int64_t step) {
   step_s_.push_back(result.step_s);
   compute_s_.push_back(compute_s(result.timeline, communicator_->rank()));
   if (task_.timeline) timelines_.push_back(std::move(result.timeline));
-  if (!task_.output.empty()) collector.add_outputs(result.outputs);
+  collector.add_outputs(result.outputs);
   Json event{{"event", "step"}, {"step", step}, {"step_s", result.step_s}};
   if (task_.metrics) event.update(figures_of_ranks(result.step_s, peak_bytes(executor)));
   if (worker_.rank != 0) return;

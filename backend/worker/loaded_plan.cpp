@@ -2,7 +2,6 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "graph/evaluation/evaluation.hpp"
 #include "pipeline/job/parameters.hpp"
 
 namespace penstock {
@@ -16,14 +15,13 @@ std::unique_ptr<LoadedPlan> load_plan(const ExecuteTask& task) {
   }
   auto loaded = std::make_unique<LoadedPlan>();
   loaded->plan = read_plan(task.plan);
+  if (task.forward_only) loaded->plan = for_inference(std::move(loaded->plan));
   if (!task.program.empty()) loaded->plan.generated = parse_csv(task.program, task.plan);
   loaded->graph = read_model(loaded->plan.job);
   check_fingerprint(loaded->plan, loaded->graph);
   loaded->analysis = analyse(loaded->graph);
-  if (task.forward_only) loaded->graph = in_evaluation(std::move(loaded->graph));
   loaded->slicing = slice(loaded->plan, loaded->graph, loaded->analysis);
-  loaded->program =
-      delay_receives(lowered_program(loaded->plan, loaded->slicing, task.forward_only));
+  loaded->program = delay_receives(lowered_program(loaded->plan, loaded->slicing));
   if (!task.weights.empty()) {
     loaded->state_files = std::make_unique<const StateFiles>(task.weights);
     loaded->weights = match_weights(*loaded->state_files, loaded->graph);

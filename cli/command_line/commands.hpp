@@ -47,6 +47,7 @@ struct PlanOptions {
   bool fastest = false, verbose = false;
   bool contiguous = false;
   bool allow_batch_coupling = false;
+  bool forward_only = false;
 };
 int plan(const PlanOptions& options);
 
@@ -63,6 +64,7 @@ struct SimulateOptions {
   std::string cuda_graphs;  // auto, on, off; "": not said
   std::optional<int64_t> samples, seed;
   std::string trace, html;
+  bool forward_only = false;  // of a plan
   bool json = false;
   bool verbose = false;
   int width = 0;  // columns of the drawing; 0: the terminal's

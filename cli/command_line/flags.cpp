@@ -148,6 +148,8 @@ void declare_plan(Declared& command) {
                  "modules that no stage divides, like layers.* (`*`: one name between dots)")
       ->delimiter(',')
       ->type_name("PATTERN");
+  app.add_flag("--forward-only", options->forward_only,
+               "for inference: forwards alone, in evaluation mode");
   app.add_flag("--fastest", options->fastest,
                "the shortest step, also where a plan with fewer ranks or stages, a plainer "
                "schedule or fewer modules divided is slower by no more than the profile can tell");
@@ -200,6 +202,8 @@ void declare_simulate(Declared& command) {
   command.input("--measured", options->measured, {FileKind::trace},
                 "of a plan: F, B, I and W take as long as in this trace of `execute`; what is then "
                 "left of the error is of waiting, transfers and sums");
+  app.add_flag("--forward-only", options->forward_only,
+               "of a plan: inference with it, forwards alone in evaluation mode");
   declare_study(command, *options);
   add_text(app, "--memory", options->memory, "BYTES", "limit per rank to compare with");
   add_graphs(app, options->cuda_graphs);

@@ -2,14 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/error.hpp"
 #include "cli/files/file_kind.hpp"
 #include "pipeline/job/parameters.hpp"
 #include "pipeline/layers/layer_model.hpp"
+#include "simulator/costs/forward_costs.hpp"
+#include "simulator/costs/replays.hpp"
 
 namespace penstock::cli {
 
-CostedModel read_costs(const std::filesystem::path& path) {
+namespace {
+
+CostedModel read_trained(const std::filesystem::path& path) {
   if (file_kind(path) == FileKind::layers) {
     const LayerTable table = read_layers(path);
     return {layer_profile(table), layer_graph(table)};
@@ -19,8 +25,22 @@ CostedModel read_costs(const std::filesystem::path& path) {
   return costed;
 }
 
+}  // namespace
+
+CostedModel read_costs(const std::filesystem::path& path, CudaGraphs graphs, bool forward_only) {
+  CostedModel costed = read_trained(path);
+  costed.profile = with_replays(std::move(costed.profile), graphs);
+  if (!forward_only) return costed;
+  costed.profile.job.forward_only = true;
+  costed.model = for_inference(std::move(costed.model));
+  costed.profile = forward_costs(std::move(costed.profile), costed.model);
+  return costed;
+}
+
 Graph model_of(const Plan& plan) {
-  return plan.layers ? layer_graph(read_layers(plan.job.model)) : read_model(plan.job);
+  if (!plan.layers) return read_model(plan.job);
+  Graph model = layer_graph(read_layers(plan.job.model));
+  return plan.job.forward_only ? for_inference(std::move(model)) : model;
 }
 
 Profile profile_of(const Plan& plan) {

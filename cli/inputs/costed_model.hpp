@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "graph/graph.hpp"
+#include "pipeline/plan/cuda_graphs.hpp"
 #include "pipeline/plan/plan.hpp"
 #include "pipeline/profile/profile.hpp"
 
@@ -14,10 +15,11 @@ struct CostedModel {
   Graph model;
 };
 
-/// Throws InputError, as the readers of both do.
-CostedModel read_costs(const std::filesystem::path& path);
+/// With steps replayed or not (simulator/costs/replays.hpp); `forward_only`: for_inference, and the
+/// costs of that. Throws InputError, as the readers of both do.
+CostedModel read_costs(const std::filesystem::path& path, CudaGraphs graphs, bool forward_only);
 
-/// The plan's model, and the profile that it names.
+/// The plan's model, and the profile that it names, of training.
 Graph model_of(const Plan& plan);
 Profile profile_of(const Plan& plan);
 

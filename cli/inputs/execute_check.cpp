@@ -35,29 +35,18 @@ void check_no_standard_output(const char* flag, const std::string& path) {
                    "Give the name of a file.");
 }
 
+void refuse(const char* flag, const char* problem, const char* cure) {
+  throw InputError(flag, problem, cure);
+}
+
 void check_flags(const ExecuteOptions& options) {
-  const auto refuse = [](const char* flag, const char* problem, const char* cure) {
-    throw InputError(flag, problem, cure);
-  };
   check_workers(options.workers);
   if (options.workers.device == "cpu" && !options.cuda_graphs.empty()) {
     refuse(kGraphsFlag, "is for GPUs", "Add --device cuda, or leave it out.");
   }
   parse_cuda_graphs(options.cuda_graphs, kGraphsFlag);
-  if (options.forward_only && options.output.empty()) {
-    refuse("--forward-only", "has nowhere to write the outputs", "Add --output OUT.safetensors.");
-  }
-  if (!options.forward_only && !options.output.empty()) {
-    refuse("--output", "is for outputs of forwards", "Add --forward-only, or leave it out.");
-  }
-  if (options.forward_only && !options.dump_gradients.empty()) {
-    refuse("--dump-gradients", "forwards have no gradients", "Leave out --forward-only.");
-  }
   if (options.steps && *options.steps < 1) {
     throw InputError("--steps", fmt::format("{} steps", *options.steps), "Give at least 1.");
-  }
-  if (options.forward_only && !options.save.empty()) {
-    refuse("--save", "is for training", "Leave out --forward-only.");
   }
   if (!options.weights.empty() && !options.resume.empty()) {
     refuse("--weights, --resume", "both say which weights to start from", "Leave one out.");
@@ -68,6 +57,19 @@ void check_flags(const ExecuteOptions& options) {
   if (options.save_every < 0 || (options.save_every > 0 && options.save.empty())) {
     refuse("--save-every", "needs --save DIR, and a number of steps", "Add --save DIR.");
   }
+}
+
+/// Flags that are for training, and those that are for inference.
+void check_purpose(const ExecuteOptions& options, bool forward_only) {
+  if (!forward_only) {
+    if (!options.output.empty())
+      refuse("--output", "is for outputs of forwards", "Add --forward-only, or leave it out.");
+    return;
+  }
+  const char* cure = options.forward_only ? "Leave out --forward-only." : "Leave it out.";
+  if (!options.dump_gradients.empty())
+    refuse("--dump-gradients", "forwards have no gradients", cure);
+  if (!options.save.empty()) refuse("--save", "is for training", cure);
 }
 
 void check_model(const Plan& plan, const Graph& graph) {
@@ -85,12 +87,11 @@ void check_model(const Plan& plan, const Graph& graph) {
       "Choose another microbatch, or export the model with a dynamic batch.");
 }
 
-/// The model can be evaluated, where that is asked for, and on the whole validation set.
-void check_evaluation(const ExecuteOptions& options, const CheckedRun& checked) {
+/// The model can be evaluated on the whole validation set.
+void check_evaluation(const CheckedRun& checked) {
   const Job& job = checked.plan.job;
-  if (!options.forward_only && !job.validation) return;
+  if (job.forward_only || !job.validation) return;
   in_evaluation(checked.graph);
-  if (options.forward_only) return;
   const auto samples = open_dataset(validation_job(job), checked.graph)->samples();
   validation_parts(checked.plan, checked.graph, samples);
 }
@@ -123,6 +124,9 @@ CheckedRun check_execute(const ExecuteOptions& options) {
   check_flags(options);
   CheckedRun checked;
   checked.plan = read_plan(options.plan);
+  if (options.forward_only) checked.plan = for_inference(std::move(checked.plan));
+  const bool forward_only = checked.plan.job.forward_only;
+  check_purpose(options, forward_only);
   require_model(checked.plan, "execute");
   checked.graph = read_model(checked.plan.job);
   check_model(checked.plan, checked.graph);
@@ -136,25 +140,26 @@ CheckedRun check_execute(const ExecuteOptions& options) {
   const bool replayed = parse_cuda_graphs(options.cuda_graphs, kGraphsFlag) != CudaGraphs::never;
   make_adaptive(checked.plan, checked.graph, checked.slicing,
                 replayed ? CudaGraphs::automatic : CudaGraphs::never);
-  checked.program = lowered_program(checked.plan, checked.slicing, options.forward_only);
-  open_dataset(checked.plan.job, checked.graph, !options.forward_only);
-  check_evaluation(options, checked);
+  checked.program = lowered_program(checked.plan, checked.slicing);
+  open_dataset(checked.plan.job, checked.graph, !forward_only);
+  check_evaluation(checked);
   return checked;
 }
 
 ExecuteTask execute_task(const ExecuteOptions& options, const CheckedRun& checked) {
   const Plan& plan = checked.plan;
   ExecuteTask task;
+  task.forward_only = plan.job.forward_only;
   task.plan = std::filesystem::absolute(options.plan).string();
   task.plan_sha256 = sha256_of_file(options.plan);
   if (plan.generated) task.program = to_csv(*plan.generated);
   if (!options.resume.empty()) {
     const auto checkpoint = find_checkpoint(std::filesystem::absolute(options.resume));
     const int64_t step = read_checkpoint(checkpoint, plan, checked.graph.sha256).step;
-    task.first_step = options.forward_only ? 0 : step;
+    task.first_step = task.forward_only ? 0 : step;
     task.resume = checkpoint.string();
   }
-  task.steps = options.steps.value_or(options.forward_only ? 1 : plan.job.steps - task.first_step);
+  task.steps = options.steps.value_or(task.forward_only ? 1 : plan.job.steps - task.first_step);
   if (task.steps < 1) {
     throw InputError(task.resume, fmt::format("has done all {} steps of the job", plan.job.steps),
                      "Give --steps N to train N more.");
@@ -165,7 +170,6 @@ ExecuteTask execute_task(const ExecuteOptions& options, const CheckedRun& checke
         options.save_every > 0 ? std::min(options.save_every, task.steps) : task.steps;
     check_no_later_steps(options.save, task.first_step + first);
   }
-  task.forward_only = options.forward_only;
   task.cuda_graphs = parse_cuda_graphs(options.cuda_graphs, kGraphsFlag);
   task.metrics = !(options.metrics + options.tensorboard).empty();
   task.timeline = !options.trace.empty();

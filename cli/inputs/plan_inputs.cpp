@@ -13,6 +13,7 @@
 #include "estimate/estimate.hpp"
 #include "pipeline/program/schedule.hpp"
 #include "simulator/adaptive/adaptive.hpp"
+#include "simulator/costs/forward_costs.hpp"
 #include "simulator/costs/memory_limit.hpp"
 #include "simulator/costs/plan_costs.hpp"
 #include "simulator/costs/replays.hpp"
@@ -117,6 +118,7 @@ std::string describe(const Cluster& cluster) {
 PlanInputs plan_inputs(const Plan& plan, const Graph& model, const Slicing& slicing,
                        CudaGraphs graphs, const Overrides& overrides) {
   Profile profile = with_replays(checked_profile(plan), graphs);
+  if (plan.job.forward_only) profile = forward_costs(std::move(profile), model);
   overrides.apply(profile);
   std::optional<Cluster> cluster = cluster_of(plan);
   if (cluster) {

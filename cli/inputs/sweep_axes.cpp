@@ -11,6 +11,7 @@
 #include "cli/files/wanted_kind.hpp"
 #include "cli/inputs/overrides.hpp"
 #include "estimate/estimate.hpp"
+#include "simulator/costs/forward_costs.hpp"
 
 namespace penstock::cli {
 
@@ -70,6 +71,7 @@ Change change_device(const std::string& text, const SweepSource& source) {
   return [device = read_device_spec(text), &model = source.model](PlanCase& plan) {
     std::string path = std::move(plan.profile.path);
     plan.profile = estimate(model, plan.profile.job, device);
+    if (plan.profile.job.forward_only) plan.profile = forward_costs(std::move(plan.profile), model);
     plan.profile.path = std::move(path);
   };
 }

@@ -76,6 +76,7 @@ Study plan_study(Plan plan, const SimulateOptions& options) {
   if (!options.measured.empty()) check_measured(options);
   overrides.apply(plan);
   if (!options.cluster.empty()) move_to(options.cluster, plan);
+  if (options.forward_only) plan = for_inference(std::move(plan));
   const Graph model = model_of(plan);
   check_fingerprint(plan, model);
   const Slicing slicing = slice(plan, model, analyse(model));
@@ -87,6 +88,7 @@ Study plan_study(Plan plan, const SimulateOptions& options) {
   Study study;
   study.title = title(plan.path, options, overrides);
   study.replicas = plan.data_parallel;
+  if (plan.job.forward_only) study.samples = plan.job.global_batch;
   study.program = lowered_program(plan, slicing);
   study.costs = std::move(inputs.costs);
   if (!options.measured.empty()) {

@@ -271,6 +271,9 @@ Study make_study(const SimulateOptions& options) {
   }
   refuse_flags({{"--cuda-graphs", !options.cuda_graphs.empty()}}, "is for plans",
                "Give PLAN.yaml, whose profile says what replays cost, or leave it out.");
+  refuse_flags({{"--forward-only", options.forward_only}}, "is for plans",
+               "Give PLAN.yaml, or leave it out: a program of forwards alone is simulated as it "
+               "is.");
   refuse_flags({{"--samples", options.samples.has_value()}}, "is for plans",
                "Give PLAN.yaml, whose profile says what times vary by, or leave it out.");
   refuse_flags({{"--measured", !options.measured.empty()}}, "is for plans",

@@ -38,7 +38,7 @@ double ExecuteResult::spread_s() const {
 }
 
 nlohmann::json report_json(const ExecuteReport& report) {
-  const auto& [result, predicted, at_pace, why_not] = report;
+  const auto& [samples, result, predicted, at_pace, why_not] = report;
   nlohmann::json json{{"losses", result.losses},
                       {"step_s", result.step_s},
                       {"measured_step_s", result.measured_step_s()},
@@ -51,6 +51,7 @@ nlohmann::json report_json(const ExecuteReport& report) {
                       {"predicted_at_pace_step_s", nullptr},
                       {"predicted_compute_s", nullptr},
                       {"predicted_peak_memory_bytes", nullptr}};
+  if (samples > 0) json["samples_per_s"] = static_cast<double>(samples) / result.measured_step_s();
   if (!result.losses.empty()) json["microbatch_losses"] = result.microbatch_losses;
   if (!result.gradient_norms.empty()) json["gradient_norms"] = result.gradient_norms;
   for (const auto& [step, loss] : result.validations) {
@@ -109,7 +110,7 @@ std::string describe(const std::vector<Validated>& validations) {
 }  // namespace
 
 std::string report_text(const ExecuteReport& report, int columns) {
-  const auto& [result, predicted, at_pace, why_not_predicted] = report;
+  const auto& [samples, result, predicted, at_pace, why_not_predicted] = report;
   const double measured = result.measured_step_s();
   std::string text = describe(result.validations);
   text +=
@@ -119,11 +120,11 @@ std::string report_text(const ExecuteReport& report, int columns) {
       return fmt::format("{} ({:+.1f} %)", format_seconds(step_s), 100 * (step_s / measured - 1));
     };
     text += "           predicted " + beside_measured(predicted->step_s) + "\n";
-    if (const auto& samples = predicted->samples)
+    if (const auto& drawn = predicted->samples)
       text += fmt::format(
           "           with the profile's noise median {}, 5 to 95 % of steps {} to {}\n",
-          beside_measured(samples->median_s), format_seconds(samples->p5_s),
-          format_seconds(samples->p95_s));
+          beside_measured(drawn->median_s), format_seconds(drawn->p5_s),
+          format_seconds(drawn->p95_s));
     if (at_pace)
       text += fmt::format("           at the pace of this run, which computed {:.1f} % {}, {}\n",
                           100 * std::abs(at_pace->slowdown - 1),
@@ -132,6 +133,7 @@ std::string report_text(const ExecuteReport& report, int columns) {
   } else {
     text += labelled("", "no prediction: " + why_not_predicted, columns);
   }
+  if (samples > 0) text += fmt::format("inference: {}\n", describe_inference(samples, measured));
   for (size_t rank = 0; rank < result.peak_memory_bytes.size(); ++rank) {
     const auto peak = static_cast<double>(result.peak_memory_bytes[rank]);
     text += fmt::format("rank {}: peak memory measured {}", rank, format_bytes(peak));

@@ -46,6 +46,7 @@ GraphsUsed parse_graphs_used(const nlohmann::json& json);
 
 /// A run and what was predicted of it, where anything was; `why_not_predicted` otherwise says why.
 struct ExecuteReport {
+  int64_t samples = 0;  // of a step of inference; 0 of training
   ExecuteResult result;
   std::optional<Predicted> predicted;
   std::optional<StepAtPace> at_pace;

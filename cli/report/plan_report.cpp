@@ -84,8 +84,10 @@ void print_stages(Out out, const Planned& planned, const Graph& model, ReportSty
   const size_t stages = planned.plan.stages.size();
   const std::vector<std::string> names =
       stage_names(model, planned.slicing.stage_of_operator, static_cast<int>(stages));
-  std::vector<std::string> headings{"stage",    "rank", "<modules", "forward",
-                                    "backward", "busy", "memory"};
+  const bool trained = !planned.plan.job.forward_only;
+  std::vector<std::string> headings{"stage", "rank", "<modules", "forward"};
+  if (trained) headings.emplace_back("backward");
+  headings.insert(headings.end(), {"busy", "memory"});
   const bool counted = style.verbose && !planned.plan.layers;
   if (counted) headings.emplace_back("parameters");
   Table table(std::move(headings));
@@ -94,13 +96,12 @@ void print_stages(Out out, const Planned& planned, const Graph& model, ReportSty
     const StagePlan& plan = planned.plan.stages[stage];
     const auto rank = static_cast<size_t>(plan.rank);
     const double busy = planned.simulation.busy_s[rank] / planned.simulation.makespan_s;
-    std::vector<std::string> cells{fmt::to_string(stage),
-                                   fmt::to_string(rank),
+    std::vector<std::string> cells{fmt::to_string(stage), fmt::to_string(rank),
                                    names[stage] + recompute_note(plan.recompute),
-                                   format_seconds(costs.forward_s),
-                                   format_seconds(costs.backward_s),
-                                   fmt::format("{:.0f} %", 100 * busy),
-                                   memory(planned, rank)};
+                                   format_seconds(costs.forward_s)};
+    if (trained) cells.push_back(format_seconds(costs.backward_s));
+    cells.push_back(fmt::format("{:.0f} %", 100 * busy));
+    cells.push_back(memory(planned, rank));
     if (counted) {
       const auto count = static_cast<double>(parameters(model, planned.slicing.stages[stage]));
       cells.push_back(format_count(count));
@@ -133,9 +134,9 @@ std::string step(const Planned& planned) {
 std::string shape(const Planned& planned) {
   const Plan& plan = planned.plan;
   return fmt::format(
-      "{}, {} of {}, {} of {}{}", plan.schedule, format_number(plan.microbatches, "microbatch"),
-      format_number(plan.microbatch, "sample"), format_number(plan.data_parallel, "replica"),
-      format_number(plan.ranks(), "rank"),
+      "{}{}, {} of {}, {} of {}{}", plan.schedule, plan.job.forward_only ? ", forwards alone" : "",
+      format_number(plan.microbatches, "microbatch"), format_number(plan.microbatch, "sample"),
+      format_number(plan.data_parallel, "replica"), format_number(plan.ranks(), "rank"),
       planned.refined ? ", with light operators moved across its cuts: fewer bytes cross" : "");
 }
 

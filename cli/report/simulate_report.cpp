@@ -123,6 +123,22 @@ nlohmann::ordered_json to_json(const SampledSteps& samples) {
           {"median_s", samples.median_s}, {"p5_s", samples.p5_s}, {"p95_s", samples.p95_s}};
 }
 
+namespace {
+
+/// Of inference.
+std::string throughput(const Study& study, const Simulation& simulation, ReportStyle style) {
+  if (study.samples == 0) return "";
+  return labelled("inference", describe_inference(study.samples, simulation.makespan_s),
+                  style.columns);
+}
+
+}  // namespace
+
+std::string describe_inference(int64_t samples, double step_s) {
+  return fmt::format("{} after {}, {:.4g} samples/s", format_number(samples, "sample"),
+                     format_seconds(step_s), static_cast<double>(samples) / step_s);
+}
+
 std::string simulation_summary(const Study& study, const SimulationResults& results,
                                ReportStyle style) {
   const auto& [simulation, explanation, samples] = results;
@@ -140,6 +156,7 @@ std::string simulation_summary(const Study& study, const SimulationResults& resu
   const std::string cores = cores_note(study.costs);
   return labelled("simulated", title, style.columns) +
          labelled("step", format_seconds(simulation.makespan_s), style.columns) +
+         throughput(study, simulation, style) +
          (samples ? labelled("samples", describe(*samples), style.columns) : "") +
          (cores.empty() ? "" : labelled("cores", cores, style.columns)) +
          labelled("bubble", bubble, style.columns) +
@@ -152,6 +169,8 @@ std::string simulation_json(const Study& study, const SimulationResults& results
   const auto& [simulation, explanation, samples] = results;
   nlohmann::ordered_json json;
   if (plan) json["step_s"] = simulation.makespan_s;
+  if (study.samples > 0)
+    json["samples_per_s"] = static_cast<double>(study.samples) / simulation.makespan_s;
   json["makespan_s"] = simulation.makespan_s;
   json["bubble"] = simulation.bubble;
   json["ranks"] = study.program.rank_count();

@@ -29,6 +29,9 @@ std::string simulation_summary(const Study& study, const SimulationResults& resu
 std::string simulation_json(const Study& study, const SimulationResults& results, bool plan,
                             double elapsed_s);
 
+/// `64 samples after 12.1 ms, 5290 samples/s`: of a step that is inference.
+std::string describe_inference(int64_t samples, double step_s);
+
 /// `1000 steps with drawn times: mean 34.1 ms, …`
 std::string describe(const SampledSteps& samples);
 nlohmann::ordered_json to_json(const SampledSteps& samples);

@@ -58,6 +58,8 @@ struct Job {
   int64_t global_batch = 1;
   int64_t steps = 1;
   uint64_t seed = 0;
+  /// Inference: forwards alone, in evaluation mode. Of a plan, never in a job file.
+  bool forward_only = false;
   bool has_data() const { return random_data || !data.empty(); }
   bool operator==(const Job&) const = default;
 };

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
+#include "graph/evaluation/evaluation.hpp"
 #include "graph/pt2/pt2.hpp"
 
 namespace penstock {
@@ -126,7 +128,17 @@ void apply_job(const Job& job, Graph& model) {
   freeze(job.optimizer, model);
   parameter_settings(job.optimizer, model);
   require_bf16(job, model);
-  require_scalar_loss(job, model);
+  if (job.forward_only) {
+    model = for_inference(std::move(model));
+  } else {
+    require_scalar_loss(job, model);
+  }
+}
+
+Graph for_inference(Graph model) {
+  model = in_evaluation(std::move(model));
+  for (StoredTensor& tensor : model.tensors) tensor.requires_grad = false;
+  return model;
 }
 
 std::map<int, ParameterSettings> parameter_settings(const OptimizerSpec& spec, const Graph& model) {

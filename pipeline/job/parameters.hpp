@@ -13,13 +13,16 @@
 
 namespace penstock {
 
-/// The job's model as it is trained: read_pt2, and what the job freezes requires no gradient.
-/// Throws InputError, also for a pattern that no parameter has (suggesting the nearest name), for
+/// The job's model as it is trained: read_pt2, and what the job freezes requires no gradient; of a
+/// job that is forward_only as it is used, which is for_inference. Throws InputError, also for a
+/// pattern that no parameter has (suggesting the nearest name), for
 /// `precision: bf16` with a model that is not of that type, and for `loss: output` where the first
 /// output is no scalar.
 Graph read_model(const Job& job);
 /// The part of it after read_pt2.
 void apply_job(const Job& job, Graph& model);
+/// In evaluation mode, with nothing to train. Throws InputError where it cannot be evaluated.
+Graph for_inference(Graph model);
 
 struct ParameterSettings {
   double learning_rate = 0, weight_decay = 0;

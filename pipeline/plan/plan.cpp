@@ -229,6 +229,7 @@ Plan parse_plan(const std::string& text, const std::filesystem::path& path) {
     plan.model_sha256 = parse_sha256(map, "model_sha256");
     plan.profile = parse_file(map, "profile", path);
   }
+  plan.job.forward_only = map.boolean("forward_only", false);
   plan.cluster = parse_file(map, "cluster", path);
   parse_schedule(map, path, plan);
   plan.microbatches = map.integer("microbatches", 1, max_microbatches);

@@ -117,12 +117,15 @@ void note_recompute(const Plan& plan, const Graph& model,
 /// Flows between stages, for lowering.
 std::vector<Flow> flows(const Slicing& slicing);
 
-/// The compute actions of the plan's schedule, generated or read. Throws InputError if they do not
-/// fit the plan, or could not run along `flows`.
+/// The compute actions of the plan's schedule, generated or read, as they are trained. Throws
+/// InputError if they do not fit the plan, or could not run along `flows`.
 Program compute_program(const Plan& plan, const std::vector<Flow>& flows);
 
 /// The plan's schedule, generated or read, lowered along `slicing` and checked; with REDUCE_GRAD
-/// for stages that share parameters or have replicas, and OPT, unless `forward_only`.
-Program lowered_program(const Plan& plan, const Slicing& slicing, bool forward_only = false);
+/// for stages that share parameters or have replicas, and OPT. Of a plan that is forward_only its
+/// forwards alone.
+Program lowered_program(const Plan& plan, const Slicing& slicing);
+/// The same plan for inference: forward_only, and nothing is recomputed.
+Plan for_inference(Plan plan);
 
 }  // namespace penstock

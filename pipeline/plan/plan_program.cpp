@@ -102,11 +102,11 @@ Program compute_program(const Plan& plan, const std::vector<Flow>& flows) {
   return program;
 }
 
-Program lowered_program(const Plan& plan, const Slicing& slicing, bool forward_only) {
+Program lowered_program(const Plan& plan, const Slicing& slicing) {
   Program program = given_program(plan);
-  if (forward_only) program = penstock::forward_only(program);
+  if (plan.job.forward_only) program = forward_only(program);
   LoweringOptions options{.place = source(plan)};
-  if (!forward_only) {
+  if (!plan.job.forward_only) {
     options.reduce_stages = reduce_stages(plan, slicing);
     options.optimizer = true;
   }
@@ -115,6 +115,14 @@ Program lowered_program(const Plan& plan, const Slicing& slicing, bool forward_o
                                 : lower(program, stage_flows, options);
   check(program, stage_flows, options.place);
   return program;
+}
+
+Plan for_inference(Plan plan) {
+  plan.job.forward_only = true;
+  for (StagePlan& stage : plan.stages) stage.recompute = {};
+  plan.shared_parameters.clear();
+  plan.prediction.reset();
+  return plan;
 }
 
 }  // namespace penstock

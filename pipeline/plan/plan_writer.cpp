@@ -54,6 +54,7 @@ std::string to_yaml(const Plan& plan, const std::filesystem::path& file) {
     if (!plan.model_sha256.empty()) keys["model_sha256"] = plan.model_sha256;
     if (plan.profile) keys["profile"] = file_keys(*plan.profile, file);
   }
+  if (plan.job.forward_only) keys["forward_only"] = true;
   if (plan.cluster) keys["cluster"] = file_keys(*plan.cluster, file);
   if (!plan.devices.empty()) keys["devices"] = plan.devices;
   if (plan.program.empty()) {

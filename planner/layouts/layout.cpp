@@ -119,6 +119,13 @@ void check_stages_per_rank(const PlanRequest& request) {
                                adaptive_schedule));
 }
 
+/// `adaptive` is made of backwards.
+void check_has_forwards(const PlanRequest& request) {
+  if (std::ranges::find(request.schedules, adaptive_schedule) == request.schedules.end()) return;
+  throw InputError("--schedule", "adaptive finds places for backwards, of which there are none",
+                   "Leave it out, or name gpipe: forwards alone have little to choose from.");
+}
+
 /// Replicas that a batch divides into on so many groups of ranks.
 std::vector<int64_t> replicas(const PlanRequest& request, int64_t batch, int64_t most) {
   std::vector<int64_t> result;
@@ -174,11 +181,20 @@ class Lister {
       add_sizes(layout, sizes);
     }
     layout.schedule = nullptr;
-    if (wanted(request_, adaptive_schedule) && worth(layout, true)) add_sizes(layout, sizes);
+    if (wanted(request_, adaptive_schedule) && worth(layout, true) && !profile_.job.forward_only)
+      add_sizes(layout, sizes);
   }
 
   bool runs(const Schedule& schedule, const PipelineLayout& layout) const {
+    if (repeats(schedule)) return false;
     return worth(layout, schedule.split_backward) && takes(schedule, layout.stages_per_rank);
+  }
+
+  /// Without backwards it is another schedule by another name.
+  bool repeats(const Schedule& schedule) const {
+    if (!profile_.job.forward_only || !request_.schedules.empty()) return false;
+    const auto first = std::ranges::find_if(schedules(), &Schedule::alternates);
+    return schedule.split_backward || (schedule.alternates && &schedule != &*first);
   }
 
   /// On one rank nothing is gained by a backward in two parts.
@@ -217,6 +233,7 @@ Program PipelineLayout::compute() const {
 std::vector<PipelineLayout> layouts(const Profile& profile, const PlanRequest& request,
                                     const Cluster* cluster, int devices, int units, bool branches) {
   for (const std::string& name : request.schedules) check_schedule(name, "--schedule");
+  if (profile.job.forward_only) check_has_forwards(request);
   check_stages_per_rank(request);
   check_replicas(request, profile.job.global_batch);
   Lister list(profile, request, cluster, units);

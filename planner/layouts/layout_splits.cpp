@@ -128,15 +128,16 @@ ChainCosts layout_costs(const LayoutContext& context, const PipelineLayout& layo
 }
 
 bool may_recompute(const LayoutContext& context, const MemoryLimit& limit) {
+  if (context.inputs.profile.job.forward_only) return false;
   return context.min_memory || limit.any();
 }
 
 namespace {
 
 /// Microbatches that each rank keeps between its F and B; empty where these do not alternate.
-std::vector<int> in_flight(const PipelineLayout& layout) {
+std::vector<int> in_flight(const LayoutContext& context, const PipelineLayout& layout) {
   std::vector<int> held;
-  if (!layout.schedule->alternates) return held;
+  if (!layout.schedule->alternates || context.inputs.profile.job.forward_only) return held;
   for (int rank = 0; rank < layout.ranks; ++rank) {
     held.push_back(layout.schedule->held(layout.shape(), rank));
   }
@@ -156,7 +157,7 @@ std::unique_ptr<const SplitSpace> device_splits(const LayoutContext& context,
                      costs.unit_reduce_s.empty() && layout.speeds().equal() &&
                      limit.reserved_bytes.empty();
   if (chain && layout.ranks * units * units <= max_chain_steps) {
-    const std::vector<int> held = in_flight(layout);
+    const std::vector<int> held = in_flight(context, layout);
     std::shared_ptr<const StageRecompute> recompute;
     if (limit.any() && context.chain.begins() == context.inputs.units)
       recompute = std::make_shared<StageRecompute>(

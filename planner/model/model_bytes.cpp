@@ -61,7 +61,7 @@ void ModelChain::add_unit(const Job& job, int unit, int stage_begin, const Value
   }
   stage.given.insert(here.begin(), here.end());
   for (const OperatorId id : slice.operators) stage.add_operator(id, lives);
-  if (unit == stage_begin)
+  if (unit == stage_begin && !job.forward_only)
     for (const ValueId value : here) stage.keep_given(value, lives);
   if (makes_loss(slice)) {
     stage.saved_bytes += target;

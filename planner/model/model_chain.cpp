@@ -98,10 +98,13 @@ ChainCosts ModelChain::costs(const Profile& profile, const MicrobatchCosts& meas
                              SharingWays ways) const {
   ChainCosts costs;
   costs.reduce_s = reduce_s(profile.job, reduce, stages, ways);
-  costs.action_s = profile.action_overhead_s;
-  costs.first_action_s = profile.action_overhead_s * measured.first_microbatch_excess;
   costs.propagation_s = link.propagation_s;
-  costs.host_actions_s = (backward == Backward::split ? 3 : 2) * profile.action_host_s;
+  const bool forward_only = profile.job.forward_only;
+  if (!forward_only) {  // else half as many actions, whose overhead is left out
+    costs.action_s = profile.action_overhead_s;
+    costs.first_action_s = profile.action_overhead_s * measured.first_microbatch_excess;
+    costs.host_actions_s = (backward == Backward::split ? 3 : 2) * profile.action_host_s;
+  }
   if (backward == Backward::split) costs.weight_action_s = costs.action_s;
   const std::vector<OperatorSums> sums = unit_sums(measured);
   for (const OperatorSums& unit : sums) {
@@ -118,7 +121,8 @@ ChainCosts ModelChain::costs(const Profile& profile, const MicrobatchCosts& meas
   for (int unit = 0; unit < units() && backward == Backward::either; ++unit)
     take_the_faster(sums[unit], costs.backward_s[unit], costs.weight_s[unit]);
   add_parameters(profile, ways, costs);
-  for (int cut = 1; cut < units(); ++cut) add_cut(cut, measured.microbatch, link, costs);
+  for (int cut = 1; cut < units(); ++cut)
+    add_cut(cut, measured.microbatch, link, forward_only, costs);
   return costs;
 }
 
@@ -194,19 +198,22 @@ double ModelChain::reduce_s(const Job& job, const Link& link, int stages, Sharin
   return sum_s;
 }
 
-void ModelChain::add_cut(int cut, int64_t microbatch, const Link& link, ChainCosts& costs) const {
+void ModelChain::add_cut(int cut, int64_t microbatch, const Link& link, bool forward_only,
+                         ChainCosts& costs) const {
   int64_t forward = 0, backward = 0;
-  bool gradient = false;
+  bool linked = false;
   for (const StageEdge& edge : slicing_.edges) {
     if (edge.producer != cut - 1 || edge.consumer != cut) continue;
     const FlowBytes flow = flow_bytes(model_, edge, microbatch);
     forward += flow.forward_bytes;
     backward += flow.backward_bytes;
-    gradient = gradient || std::ranges::any_of(edge.values, &Crossing::carries_gradient);
+    linked =
+        linked || forward_only || std::ranges::any_of(edge.values, &Crossing::carries_gradient);
   }
-  costs.linked.push_back(gradient);
+  costs.linked.push_back(linked);
   costs.cut_forward_s.push_back(link.transfer_s(forward) + link.propagation_s);
-  costs.cut_backward_s.push_back(link.transfer_s(backward) + link.propagation_s);
+  costs.cut_backward_s.push_back(forward_only ? 0.0
+                                              : link.transfer_s(backward) + link.propagation_s);
   const auto down = static_cast<double>(forward), up = static_cast<double>(backward);
   costs.cut_compute.push_back({down * link.sender_s_per_byte, up * link.receiver_s_per_byte,
                                down * link.receiver_s_per_byte, up * link.sender_s_per_byte});

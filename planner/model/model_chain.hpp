@@ -73,7 +73,8 @@ class ModelChain {
   double reduce_s(const Job& job, const Link& link, int stages, SharingWays ways) const;
   double shared_s(const Link& link, int64_t bytes, int ranks, SharingWays ways) const;
   bool owner_unknown(int tensor, SharingWays ways) const;
-  void add_cut(int cut, int64_t microbatch, const Link& link, ChainCosts& costs) const;
+  void add_cut(int cut, int64_t microbatch, const Link& link, bool forward_only,
+               ChainCosts& costs) const;
 
   void count_users();
 

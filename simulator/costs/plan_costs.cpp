@@ -8,6 +8,7 @@
 #include <set>
 #include <stdexcept>
 #include <utility>
+#include <variant>
 
 #include "base/error.hpp"
 #include "pipeline/job/parameters.hpp"
@@ -26,6 +27,7 @@ namespace {
 
 /// W follows I in this plan's program (where that is known by the schedule's name).
 bool splits_backward(const Plan& plan) {
+  if (plan.job.forward_only) return false;
   if (plan.schedule == adaptive_schedule) return true;
   return plan.program.empty() && !plan.schedule.empty() &&
          find_schedule(plan.schedule, plan.path).split_backward;
@@ -239,11 +241,24 @@ class PlanCosts {
       largest_bytes = std::max(largest_bytes, gradient_bytes(plan_.job, tensor));
     }
     costs.fixed_bytes += constant_bytes(slicing_.stages[stage]);
+    if (plan_.job.forward_only) costs.fixed_bytes += output_bytes(slicing_.stages[stage]);
     costs.transient_optimizer_bytes =
         optimizer_transient_bytes(plan_.job.optimizer, profile_.device, largest_bytes);
     own.held_bytes = trained_bytes - own.bytes;
     costs.optimizer_s = step_s(profile_, own);
     return trained_bytes;
+  }
+
+  /// The model's outputs of all microbatches, which a step ends with; of one microbatch they are
+  /// what its F makes.
+  int64_t output_bytes(const StageSlice& slice) const {
+    int64_t bytes = 0;
+    if (plan_.microbatches == 1) return bytes;
+    for (const int output : slice.outputs) {
+      const auto* made = std::get_if<TensorRef>(&model_.outputs[static_cast<size_t>(output)].value);
+      if (made) bytes += plan_.microbatches * lives_.bytes(made->value);
+    }
+    return bytes;
   }
 
   void recompute(size_t stage, StageCosts& costs) const {

@@ -67,7 +67,7 @@ FlowBytes flow_bytes(const Graph& model, const StageEdge& edge, int64_t microbat
 
 int64_t target_bytes(const Job& job, const Graph& model, int64_t microbatch) {
   const std::optional<ValueId> output = model.first_output();
-  if (job.loss.kind == Loss::output || !output) return 0;
+  if (job.forward_only || job.loss.kind == Loss::output || !output) return 0;
   const Value& made = model.values[static_cast<size_t>(*output)];
   if (job.loss.kind != Loss::cross_entropy) return made.bytes(microbatch);
   const int64_t classes = made.shape.empty() ? 0 : made.shape.back().at(microbatch);

@@ -65,13 +65,15 @@ void keep_buffers(const Graph& graph, Executor& executor, Tensors& buffers) {
 
 }  // namespace
 
-RunResult run_plan(const Plan& plan, int64_t steps, bool forward_only, Communicators (*make)(int),
+RunResult run_plan(const Plan& trained, int64_t steps, bool forward_only,
+                   Communicators (*make)(int),
                    const std::function<std::unique_ptr<ComputeDevice>()>& device,
                    CudaGraphs graphs) {
+  const Plan plan = forward_only ? for_inference(trained) : trained;
   const Graph graph = read_model(plan.job);
   const Analysis analysis = analyse(graph);
   const Slicing slicing = slice(plan, graph, analysis);
-  const Program program = delay_receives(lowered_program(plan, slicing, forward_only));
+  const Program program = delay_receives(lowered_program(plan, slicing));
   const Data data(plan.job, graph, !forward_only);
   const int size = plan.ranks() * static_cast<int>(plan.data_parallel);
   RunResult result;

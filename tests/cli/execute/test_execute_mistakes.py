@@ -62,7 +62,8 @@ def test_garbage_is_no_plan(tmp_path, content):
 
 
 @pytest.mark.parametrize("flags, says", [
-    (["--forward-only"], "--output"), (["--output", "o.safetensors"], "--forward-only"),
+    (["--forward-only", "--save", "o"], "--save: is for training"),
+    (["--output", "o.safetensors"], "--forward-only"),
     (["--steps", "0"], "step"),
     (["--forward-only", "--output", "/nowhere/o.safetensors"], "/nowhere"),
     (["--save-every", "2"], "--save"),

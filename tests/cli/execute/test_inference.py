@@ -5,6 +5,7 @@ import argparse
 import sys
 
 import pytest
+import yaml
 
 from exporting import export as export_plan
 from pipelines import (ROOT, difference, execute, execute_json, load_file, needs_backend, save_file,
@@ -104,3 +105,52 @@ def test_weights_of_another_model_are_refused(trained, tmp_path, change, said):
 def test_one_source_of_weights_is_enough(trained):
     done = execute(trained.plan, "--weights", trained.weights, "--resume", trained.saved)
     assert done.returncode == 2 and "--weights, --resume" in done.stderr
+
+
+@pytest.mark.parametrize("trained", MODELS[1:], ids=["gpt2"], indirect=True)
+def test_a_plan_for_inference_runs_without_being_told(trained, tmp_path):
+    plan = yaml.safe_load(trained.plan.read_text()) | {"forward_only": True}
+    path = trained.folder / "inference.yaml"
+    path.write_text(yaml.safe_dump(plan, sort_keys=False))
+    output = tmp_path / "outputs.safetensors"
+    run = execute_json(path, "--weights", trained.weights, "--output", output, "--steps", 3)
+    assert run["losses"] == []
+    assert run["samples_per_s"] == pytest.approx(8 / run["measured_step_s"])
+    (name, tensor), = load_file(output).items()
+    once = trained.outputs("--weights", trained.weights)[name]
+    assert torch.equal(tensor, torch.cat([once] * 3))  # the data is one batch
+    assert execute_json(path)["losses"] == []  # outputs may be left
+    for flags in (["--save", tmp_path / "c"], ["--dump-gradients", tmp_path / "g.safetensors"]):
+        done = execute(path, *flags)
+        assert done.returncode == 2 and f"{flags[0]}: " in done.stderr
+
+
+class Two(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 2)
+
+    def forward(self, x):
+        y = self.first(x)
+        return self.second(y), y.sum()
+
+
+def test_outputs_of_several_steps_are_written_side_by_side(tmp_path):
+    """One of two outputs is a number for each microbatch; both are in the order of the samples."""
+    module = Two().double()
+    data = torch.randn(24, 4, dtype=torch.float64)
+    torch.export.save(
+        torch.export.export(module, (data[:2],),
+                            dynamic_shapes=({0: torch.export.Dim("batch", max=1000)},)),
+        tmp_path / "model.pt2")
+    save_file({"x": data}, tmp_path / "data.safetensors")
+    plan = write_plan(tmp_path, tmp_path / "model.pt2", tmp_path / "data.safetensors",
+                      ["", "second"], 2, 2, data_parallel=2)
+    done = execute(plan, "--forward-only", "--output", tmp_path / "out.safetensors", "--steps", 3)
+    assert done.returncode == 0, done.stderr
+    found = load_file(tmp_path / "out.safetensors")
+    with torch.no_grad():
+        parts = [module(part) for part in data.split(2)]
+    expected = [torch.cat([part[0] for part in parts]), torch.stack([part[1] for part in parts])]
+    for tensor, wanted in zip(found.values(), expected, strict=True):
+        assert tensor.shape == wanted.shape and (tensor - wanted).abs().max() <= FLOAT64

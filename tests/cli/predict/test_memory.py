@@ -28,6 +28,7 @@ CUTS = {
     "gpt2": ["", "transformer.h.0", "transformer.h.1", "transformer.ln_f"],
     "llama": ["", "model.layers.0", "model.layers.1", "model.norm"],
 }
+LOOP = [0, 1, 0, 1]
 OPTIMIZERS = {"resnet": "{kind: sgd, learning_rate: 0.1, momentum: 0.9}"}
 
 
@@ -57,7 +58,7 @@ def profiled(request, tmp_path_factory):
     return request.param, folder
 
 
-def peaks(profiled, schedule, microbatches, ranks, *, recompute="false", replicas=1):
+def peaks(profiled, schedule, microbatches, ranks, *, recompute="false", replicas=1, flags=()):
     """Predicted and measured, by rank. `ranks`: of the stages."""
     name, folder = profiled
     profile = folder / f"profile-{min(2, len(ranks))}.json"
@@ -74,7 +75,7 @@ def peaks(profiled, schedule, microbatches, ranks, *, recompute="false", replica
         f"schedule: {schedule}\nmicrobatches: {microbatches}\n"
         f"microbatch: {BATCH // microbatches // replicas}\ndata_parallel: {replicas}\n"
         f"stages:\n{stages}")
-    run = json.loads(penstock("execute", plan, "--steps", "3", "--json"))
+    run = json.loads(penstock("execute", plan, "--steps", "3", "--json", *flags))
     predicted = run["predicted_peak_memory_bytes"]  # of one replica
     return list(zip(predicted * replicas, run["peak_memory_bytes"], strict=True))
 
@@ -125,3 +126,28 @@ def test_of_stages_is_off_by_no_more_than_what_crosses_their_ends(profiled, case
               f"measured {measured:>8}, {100 * (predicted / measured - 1):+.2f} %, "
               f"tolerance {100 * tolerance / measured:.1f} %")
         assert abs(predicted - measured) <= tolerance + 64 * (1 + microbatches)
+
+
+def own_bytes(profile, microbatch):
+    """What operators keep for themselves in training: statistics and masks, which are no values."""
+    size = next(each for each in profile["microbatches"] if each["microbatch"] == microbatch)
+    held = [operator["held_bytes"] for operator in size["operators"]]
+    return sum(max(0, each["forward"]["net"] - each["output"]) for each in held)
+
+
+@pytest.mark.parametrize("schedule, ranks, replicas",
+                         [("gpipe", [0], 1), ("gpipe", [0, 1], 1), ("interleaved-1f1b", LOOP, 1),
+                          ("1f1b", [0, 1], 2)])
+def test_of_inference_is_known_from_a_profile_of_training(profiled, schedule, ranks, replicas):
+    """Beside what crosses the ends of stages, a profile of training does not tell which of its
+    operators' own bytes are there in evaluation mode: running statistics are read in place of those
+    of the batch."""
+    name, folder = profiled
+    found = peaks(profiled, schedule, 4, ranks, replicas=replicas, flags=["--forward-only"])
+    own = own_bytes(json.loads((folder / f"profile-{min(2, len(ranks))}.json").read_text()),
+                    BATCH // 4 // replicas)
+    for rank, (predicted, measured) in enumerate(found):
+        tolerance = crossing_bytes(folder, rank % len(set(ranks))) + own
+        print(f"{name:8} {schedule} rank {rank}: predicted {predicted:>8}, measured {measured:>8}, "
+              f"{100 * (predicted / measured - 1):+.2f} %, tolerance {tolerance}")
+        assert abs(predicted - measured) <= tolerance + 64 * (1 + 4)

@@ -145,7 +145,7 @@ TEST(PlanProgram, IsTheScheduleLoweredAlongTheDataFlow) {
   EXPECT_EQ(to_csv(lowered_program(plan, slicing)),
             "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0OPT\n"
             "1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1SEND_B1,1OPT\n");
-  EXPECT_EQ(to_csv(lowered_program(plan, slicing, true)),
+  EXPECT_EQ(to_csv(lowered_program(for_inference(plan), slicing)),
             "0F0,0SEND_F0,0F1,0SEND_F1\n"
             "1RECV_F0,1F0,1RECV_F1,1F1\n");
 }
@@ -155,7 +155,7 @@ TEST(PlanProgram, ASkipConnectionIsSentToTheStageThatUsesIt) {
   model.add("a", {"a"}).add("b", {"b"}).add("c", {"c"}, {"a"});
   Plan plan = plan_with({{0, ""}, {1, "b"}, {2, "c"}});
   plan.microbatches = 1;
-  EXPECT_EQ(to_csv(lowered_program(plan, sliced(plan, model.graph()), true)),
+  EXPECT_EQ(to_csv(lowered_program(for_inference(plan), sliced(plan, model.graph()))),
             "0F0,0SEND_F0,0SEND_F0:2\n"
             "1RECV_F0,1F0,1SEND_F0\n"
             "2RECV_F0:0,2RECV_F0,2F0\n");
@@ -203,7 +203,7 @@ TEST_F(PlanProgramFile, LoweredIsTakenAsItIs) {
   const Plan plan = with_program("0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1I0,1W0,1SEND_B0\n");
   EXPECT_EQ(to_csv(lowered_program(plan, sliced(plan, model_))),
             "0F0,0SEND_F0,0RECV_B0,0B0,0OPT\n1RECV_F0,1F0,1I0,1W0,1SEND_B0,1OPT\n");
-  EXPECT_EQ(to_csv(lowered_program(plan, sliced(plan, model_), true)),
+  EXPECT_EQ(to_csv(lowered_program(for_inference(plan), sliced(plan, model_))),
             "0F0,0SEND_F0\n1RECV_F0,1F0\n");
 }
 
