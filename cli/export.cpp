@@ -118,6 +118,14 @@ const Format& find_format(const std::string& name) {
       fmt::format("Formats: {}. {}", fmt::join(names, ", "), did_you_mean(name, names)));
 }
 
+/// Other tools' schedules have backwards.
+void check_trains(const Plan& plan, const Format& format) {
+  if (!plan.job.forward_only || format.make == nullptr) return;
+  throw InputError(plan.path,
+                   fmt::format("is a plan for inference, and {} is of training", format.name),
+                   "Plan without --forward-only.");
+}
+
 void check_checkpoint(const ExportOptions& options) {
   if (options.checkpoint.empty() || options.format == state_dict) return;
   throw InputError("--checkpoint", fmt::format("{} has no weights", options.format),
@@ -164,6 +172,8 @@ int export_plan(const ExportOptions& options) {
   check_lowered(options);
   check_checkpoint(options);
   Plan plan = read_plan(options.plan);
+  check_trains(plan, format);
+  plan.job.forward_only = false;  // weights are the same
   if (!format.takes_layers) require_model(plan, format.name);
   const Graph model = model_of(plan);
   check_fingerprint(plan, model);

@@ -40,9 +40,9 @@ double flops_of(const Plan& plan, const Graph& model, const StageSlice& slice) {
 }
 
 /// Times of a microbatch, what the stage holds throughout, and what each microbatch adds.
-void add_costs(std::vector<std::string>& row, const StageCosts& costs) {
+void add_costs(std::vector<std::string>& row, const StageCosts& costs, bool trained) {
   row.push_back(format_seconds(costs.forward_s));
-  row.push_back(format_seconds(costs.backward_s));
+  if (trained) row.push_back(format_seconds(costs.backward_s));
   row.push_back(format_bytes(costs.fixed_bytes));
   row.push_back(format_bytes(costs.saved_bytes));
 }
@@ -62,14 +62,17 @@ void print_stages(Out out, const Plan& plan, const Graph& model, const Slicing& 
       stage_names(model, slicing.stage_of_operator, static_cast<int>(plan.stages.size()));
   std::vector<std::string> headings = {"stage", "rank", "<modules"};
   if (!plan.layers) headings.insert(headings.end(), {"operators", "parameters", "bytes", "FLOPs"});
-  if (costs) headings.insert(headings.end(), {"forward", "backward", "held", "per microbatch"});
+  const bool trained = !plan.job.forward_only;
+  if (costs) headings.emplace_back("forward");
+  if (costs && trained) headings.emplace_back("backward");
+  if (costs) headings.insert(headings.end(), {"held", "per microbatch"});
   Table table(headings);
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     const StageSlice& slice = slicing.stages[stage];
     std::vector<std::string> row = {std::to_string(stage), std::to_string(plan.stages[stage].rank),
                                     names[stage] + recompute_note(plan.stages[stage].recompute)};
     if (!plan.layers) add_work(row, plan, model, slice);
-    if (costs) add_costs(row, costs->stages.at(stage));
+    if (costs) add_costs(row, costs->stages.at(stage), trained);
     table.row(std::move(row));
   }
   const char* of_one = plan.layers ? "times" : costs ? "FLOPs and times" : "FLOPs, forward,";
@@ -118,7 +121,7 @@ void print_shared(Out out, const Graph& model, const Slicing& slicing, ReportSty
 }
 
 void print_sums(Out out, const Plan& plan, ReportStyle style) {
-  if (plan.data_parallel == 1) return;
+  if (plan.data_parallel == 1 || plan.job.forward_only) return;
   fmt::format_to(
       out, "\n{}\n",
       wrapped("Replicas sum their gradients " + text_of(plan.all_reduce) + ".", style.columns));
@@ -137,8 +140,8 @@ void print_prediction(Out out, const Plan& plan) {
 
 std::string layout_line(const std::string& path, const Plan& plan) {
   return fmt::format(
-      "{}: {} on {}{}, {} of {}", path, plan.program.empty() ? plan.schedule : plan.program,
-      format_number(plan.ranks(), "rank"),
+      "{}: {}{} on {}{}, {} of {}", path, plan.program.empty() ? plan.schedule : plan.program,
+      plan.job.forward_only ? ", forwards alone," : "", format_number(plan.ranks(), "rank"),
       plan.data_parallel > 1 ? fmt::format(" x {}", format_number(plan.data_parallel, "replica"))
                              : "",
       format_number(plan.microbatches, "microbatch"), format_number(plan.microbatch, "sample"));

@@ -46,6 +46,17 @@ def test_a_plan_of_training_is_simulated_for_inference(tmp_path):
         assert less < more
 
 
+def test_a_plan_for_inference_is_shown_and_not_exported_to_what_trains(tmp_path):
+    assert plan(tmp_path, make_profile(tmp_path, "pippy"), "--forward-only").returncode == 0
+    shown = run(PENSTOCK, "show", tmp_path / "plan.yaml").stdout
+    assert "forwards alone" in shown and "  backward  busy" not in shown
+    export = [PENSTOCK, "export", tmp_path / "plan.yaml", "-o", tmp_path / "out", "--format"]
+    done = run(*export, "torch-csv")
+    assert done.returncode == 2
+    assert "is a plan for inference, and torch-csv is of training" in done.stderr
+    assert run(*export, "state-dict").returncode == 0 and (tmp_path / "out").exists()
+
+
 def test_a_sweep_is_of_inference_too(tmp_path):
     profile = make_profile(tmp_path, "pippy")
     done = run(PENSTOCK, "plan", profile, "--forward-only", "--sweep", "ranks=1,2", "--json")
