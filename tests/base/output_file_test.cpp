@@ -123,7 +123,8 @@ TEST_F(OutputFileTest, AFolderIsMadeWithThoseAboveIt) {
   make_folder(at("a/b/c"));
   EXPECT_TRUE(fs::is_directory(at("a/b/c")));
   write_file(at("file"), "old");
-  EXPECT_THAT(input_error([&] { make_folder(at("file/sub")); }), HasSubstr("file: cannot be written: File exists"));
+  EXPECT_THAT(input_error([&] { make_folder(at("file/sub")); }),
+              HasSubstr("file: cannot be written: File exists"));
   EXPECT_THAT(input_error([&] { make_folder("/proc/sub"); }), HasSubstr("cannot be written"));
 }
 
