@@ -19,10 +19,14 @@ namespace fs = std::filesystem;
 
 constexpr int max_links = 40;  // as Linux follows them
 
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
 /// `target`: where `path` leads.
 [[noreturn]] void cannot_write_to(const fs::path& path, int error, const fs::path& target) {
   std::error_code unknown;
-  const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
+  const fs::path folder = folder_of(target);
   if ((error == ENOENT || error == ENOTDIR) && !fs::is_directory(folder, unknown)) {
     throw InputError(path.string(),
                      fmt::format("cannot be written: {} is not a folder", folder.string()),
@@ -63,6 +67,32 @@ void try_to_create(const fs::path& path, const fs::path& target) {
   if (descriptor < 0) cannot_write_to(path, errno, target);
   ::close(descriptor);
   ::unlink(name.c_str());
+}
+
+/// The names in it are on the disk when it returns; a file system that does not sync folders is
+/// left to itself.
+void sync_folder(const fs::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0 && errno == EACCES) return;  // it may be written to, not read
+  if (descriptor < 0) cannot_write(folder, errno);
+  const bool synced = ::fsync(descriptor) == 0 || errno == EINVAL || errno == EROFS;
+  const int error = errno;
+  ::close(descriptor);
+  if (!synced) cannot_write(folder, error);
+}
+
+void rename_folder(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) cannot_write(to, errno);
+}
+
+/// Leaves the old folder at `from`.
+void exchange(const fs::path& from, const fs::path& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
+  if (errno != EINVAL && errno != ENOSYS) cannot_write(to, errno);
+  const fs::path old = from.string() + ".old";
+  rename_folder(to, old);
+  rename_folder(from, to);
+  rename_folder(old, from);
 }
 
 }  // namespace
@@ -135,6 +165,7 @@ void OutputFile::commit() {
   if (unfinished_.empty()) return;
   if (::rename(unfinished_.c_str(), target_.c_str()) != 0) cannot_write(path_, errno);
   unfinished_.clear();
+  sync_folder(folder_of(target_));
 }
 
 void check_writable(const fs::path& path) {
@@ -152,6 +183,27 @@ void check_writable_folder(const fs::path& folder) {
   }
   const fs::path name = folder.has_filename() ? folder : folder.parent_path();
   try_to_create(folder, name);
+}
+
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  if (fs::is_directory(folder, error)) return;
+  const fs::path above = folder_of(folder);
+  if (above != folder) make_folder(above);
+  if (!fs::create_directory(folder, error) && error) cannot_write(folder, error.value());
+  sync_folder(above);
+}
+
+void put_in_place(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  const bool replaces = fs::exists(to, error);
+  if (replaces) {
+    exchange(from, to);
+  } else {
+    rename_folder(from, to);
+  }
+  sync_folder(folder_of(to));
+  if (replaces) fs::remove_all(from, error);
 }
 
 }  // namespace penstock

@@ -1,4 +1,5 @@
-// A file that is written piece by piece and never seen half-done.
+// Files that are written piece by piece, folders that are filled file by file, neither ever seen
+// half-done; both outlast a crash of the machine once they are seen.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,7 @@ class OutputFile {
   void write(std::span<const std::byte> bytes);
   /// What is written next goes to that byte of the file; a pipe has only the next one.
   void seek(int64_t offset);
-  /// On the disk when it returns, so that the rename never precedes the content.
+  /// Content and name are on the disk when it returns, in this order.
   void commit();
 
  private:
@@ -50,5 +51,13 @@ bool is_standard_output(const std::filesystem::path& path);
 void check_writable(const std::filesystem::path& path);
 /// The same for files in `folder`, which need not exist where it can be made.
 void check_writable_folder(const std::filesystem::path& folder);
+
+/// Makes the folder and those above it, synced. Throws InputError with the system's reason.
+void make_folder(const std::filesystem::path& folder);
+
+/// Renames the folder `from` to `to`, synced; a folder that was there is removed. `to` is the old
+/// one or the new one, whole, at any moment; where the file system cannot exchange two names it is
+/// missing for one. Throws InputError with the system's reason.
+void put_in_place(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace penstock

@@ -9,6 +9,7 @@
 
 #include "base/file.hpp"
 #include "cli/inputs/execute_check.hpp"
+#include "cli/inputs/resumed.hpp"
 #include "cli/metrics/metrics.hpp"
 #include "cli/metrics/step_record.hpp"
 #include "cli/report/ending.hpp"
@@ -40,6 +41,7 @@ class Listener {
     if (name == "step") step(event);
     if (name == "validation") validation(event);
     if (name == "summary") summary(event);
+    if (name == "saved") saved_ = event.at("path").get<std::string>();
     if (name == "warning") progress_.message(event.at("message").get<std::string>());
     if (name == "timeline") {
       write_file(options_.trace,
@@ -50,6 +52,8 @@ class Listener {
     }
   }
   const ExecuteResult& result() const { return result_; }
+  /// The last checkpoint, "" before the first.
+  const std::string& saved() const { return saved_; }
 
  private:
   void step(const nlohmann::json& event) {
@@ -91,6 +95,7 @@ class Listener {
   StepProgress progress_;
   Metrics metrics_;
   ExecuteResult result_;
+  std::string saved_;
 };
 
 }  // namespace
@@ -116,12 +121,13 @@ Facts facts_of(const CheckedRun& checked, const ExecuteTask& task) {
           {"timeline", task.timeline ? "yes" : "no"},
           {"weights", task.weights.empty() ? "the model's" : "given"},
           {"outputs", task.output.empty() ? "no" : "yes"},
-          {"checkpoints", task.save.empty() ? "no" : fmt::format("every {}", task.save_every)},
+          {"checkpoints",
+           task.save.empty() ? "no" : fmt::format("every {}, {} kept", task.save_every, task.keep)},
           {"program of the schedule", task.program.empty() ? "none" : sha256(task.program)}};
 }
 
 /// The commands that take what the run left: its trace, its record, its checkpoint.
-std::vector<std::string> next(const ExecuteOptions& options) {
+std::vector<std::string> next(const ExecuteOptions& options, bool steps_left) {
   std::vector<std::string> commands;
   const std::string plan = in_shell(options.plan);
   if (!options.trace.empty()) {
@@ -132,8 +138,9 @@ std::vector<std::string> next(const ExecuteOptions& options) {
     commands.push_back("tensorboard --logdir " + in_shell(options.tensorboard));
   if (!options.save.empty()) {
     const std::string saved = in_shell(options.save);
-    commands.push_back(
-        fmt::format("penstock execute {} --resume {} --save {}", plan, saved, saved));
+    if (steps_left)
+      commands.push_back(
+          fmt::format("penstock execute {} --resume {} --save {}", plan, saved, saved));
     commands.push_back(
         fmt::format("penstock export {} --format state-dict --checkpoint {} -o weights.safetensors",
                     plan, saved));
@@ -144,6 +151,7 @@ std::vector<std::string> next(const ExecuteOptions& options) {
 /// A run that is checked as far as it can be before a worker starts.
 struct PreparedRun {
   CheckedRun checked;
+  std::vector<std::string> notes;  // for people
   ExecuteTask task;
   std::vector<WorkerTask> workers;
   Metrics metrics;
@@ -162,7 +170,11 @@ Metrics make_metrics(const ExecuteOptions& options, const PreparedRun& run) {
 PreparedRun prepare(const ExecuteOptions& options, const std::optional<Launcher>& launcher) {
   PreparedRun run{.checked = check_execute(options)};
   const Plan& plan = run.checked.plan;
-  run.task = execute_task(options, run.checked);
+  const RunBegin begin = find_begin(options, run.checked);
+  run.notes = begin.notes;
+  if (!run.checked.renaming.empty())
+    run.notes.push_back(fmt::format("{}: {}", options.weights, run.checked.renaming));
+  run.task = execute_task(options, run.checked, begin);
   run.workers = with_options(make_tasks({.launcher = launcher,
                                          .rank_of_process = rank_of_process(plan),
                                          .command = "execute",
@@ -174,6 +186,14 @@ PreparedRun prepare(const ExecuteOptions& options, const std::optional<Launcher>
   return run;
 }
 
+void tell_nothing_left(const ExecuteOptions& options, const ExecuteTask& task) {
+  fmt::print(stderr, "{} has done all {} steps: nothing is left to do\n", task.resume,
+             task.first_step);
+  if (options.json)
+    fmt::print(R"({{"losses": [], "step_s": [], "steps": 0}})"
+               "\n");
+}
+
 }  // namespace
 
 int execute(const ExecuteOptions& options) {
@@ -181,11 +201,16 @@ int execute(const ExecuteOptions& options) {
   std::optional<PreparedRun> run;
   or_tell_others(launcher, [&] { run = prepare(options, launcher); });
   const CheckedRun& checked = run->checked;
+  const bool tells = run->workers.front().rank == 0;
+  for (const std::string& note : run->notes)
+    if (tells) fmt::print(stderr, "{}\n", note);
+  if (run->task.steps == 0) {
+    if (tells) tell_nothing_left(options, run->task);
+    return 0;
+  }
   if (options.workers.device == "cpu") {
     limit_onednn(checked.graph, launcher && launcher->local_rank != 0);
   }
-  const bool tells = run->workers.front().rank == 0 && !checked.renaming.empty();
-  if (tells) fmt::print(stderr, "{}: {}\n", options.weights, checked.renaming);
   ExecuteReport report;
   if (checked.plan.job.forward_only) report.samples = checked.plan.job.global_batch;
   std::optional<Predicted>& predicted = report.predicted;
@@ -194,18 +219,24 @@ int execute(const ExecuteOptions& options) {
   std::optional<Listener> listener(std::in_place, checked.plan, run->task, options,
                                    std::move(run->metrics));
   const Program executed = delay_receives(checked.program);  // as the workers do
-  Workers workers(run->workers, [&](int rank, int position) {
-    return to_string(executed.ranks[rank % checked.plan.ranks()].at(position));
-  });
+  const bool saves = !run->task.save.empty();
+  Workers workers(
+      run->workers,
+      [&](int rank, int position) {
+        return to_string(executed.ranks[rank % checked.plan.ranks()].at(position));
+      },
+      saves ? OnSignal::finish_step : OnSignal::end);
   const auto failure =
       workers.run([&](size_t, const nlohmann::json& event) { listener->take(event); });
   report.result = listener->result();
+  const std::string saved = listener->saved();
   listener.reset();  // its line is gone from the terminal
   if (failure) {
     fmt::print(stderr, "penstock: {}\n", failure->message);
+    if (!saved.empty()) fmt::print(stderr, "  The last checkpoint is {}.\n", saved);
     return failure->status;
   }
-  if (launcher && run->workers.front().rank != 0) return 0;
+  if (!tells) return 0;
   if (predicted)
     report.at_pace = step_at_pace(*predicted, checked.program, report.result.compute_s);
   if (options.json) {
@@ -214,7 +245,8 @@ int execute(const ExecuteOptions& options) {
     std::cout << report_text(report, terminal_columns())
               << ending({options.trace, options.metrics, options.tensorboard, options.save,
                          options.output, options.dump_gradients},
-                        next(options));
+                        next(options,
+                             run->task.first_step + run->task.steps < checked.plan.job.steps));
   }
   return 0;
 }

@@ -17,7 +17,6 @@
 #include "cli/report/table.hpp"
 #include "cli/report/terminal.hpp"
 #include "graph/analysis/analysis.hpp"
-#include "pipeline/checkpoint/checkpoint.hpp"
 #include "pipeline/checkpoint/state_dict.hpp"
 #include "pipeline/exports/exports.hpp"
 #include "pipeline/job/parameters.hpp"
@@ -147,10 +146,12 @@ void check_lowered(const ExportOptions& options) {
 }
 
 int export_weights(const Plan& plan, const Graph& model, const ExportOptions& options) {
-  std::optional<std::filesystem::path> checkpoint;
-  if (!options.checkpoint.empty()) checkpoint = find_checkpoint(options.checkpoint);
+  std::optional<IntactCheckpoint> checkpoint;
+  if (!options.checkpoint.empty()) checkpoint = require_intact(options.checkpoint);
+  if (checkpoint)
+    for (const std::string& warning : checkpoint->warnings) fmt::print(stderr, "{}\n", warning);
   const int64_t names = write_state_dict(plan, model, checkpoint, options.output);
-  const std::string of = checkpoint ? "of " + checkpoint->string()
+  const std::string of = checkpoint ? "of " + checkpoint->path.string()
                                     : "as the model was exported (--checkpoint names trained ones)";
   fmt::print("{}{}", labelled("exported", fmt::format("{} tensors {}", names, of)),
              ending({options.output}, {}));

@@ -14,7 +14,7 @@ struct ExecuteTask {
   std::string plan_sha256;  // of the plan that was checked before the workers were started
   std::string program;      // of schedule `adaptive`: its compute actions as CSV
   int64_t first_step = 0;   // not 0 where a checkpoint is resumed
-  int64_t steps = 1;        // to run
+  int64_t steps = 1;        // to run, from there
   bool forward_only = false;
   CudaGraphs cuda_graphs = CudaGraphs::automatic;
   bool metrics = false;   // tell each step's bubble and memory of all ranks
@@ -22,7 +22,8 @@ struct ExecuteTask {
   std::string output;     // of forwards only: .safetensors, "" for none
   std::string dump_gradients;
   std::string save;        // folder for checkpoints, "" for none
-  int64_t save_every = 0;  // steps; 0: at the end only
+  int64_t save_every = 0;  // after each step that it divides; 0: at the end only
+  int64_t keep = 3;        // so many of the latest checkpoints
   std::string resume;      // the checkpoint to start from, "" for none
   std::string weights;     // a state dictionary to start from, "" for none
 };

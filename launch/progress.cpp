@@ -12,7 +12,7 @@ namespace penstock {
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "shared between processes");
 
 SharedProgress::SharedProgress() : descriptor_(memfd_create("penstock-progress", 0)) {
-  if (descriptor_ < 0 || ftruncate(descriptor_, sizeof(*word_)) != 0) {
+  if (descriptor_ < 0 || ftruncate(descriptor_, sizeof(*shared_)) != 0) {
     throw std::system_error(errno, std::generic_category(), "shared memory for progress");
   }
   map();
@@ -23,30 +23,31 @@ SharedProgress::SharedProgress(int descriptor) : descriptor_(descriptor) { map()
 
 SharedProgress::SharedProgress(SharedProgress&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)),
-      word_(std::exchange(other.word_, nullptr)) {}
+      shared_(std::exchange(other.shared_, nullptr)) {}
 
 SharedProgress::~SharedProgress() {
-  if (word_ != nullptr) munmap(word_, sizeof(*word_));
+  if (shared_ != nullptr) munmap(shared_, sizeof(*shared_));
   if (descriptor_ >= 0) close(descriptor_);
 }
 
 void SharedProgress::map() {
-  void* memory = mmap(nullptr, sizeof(*word_), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+  void* memory =
+      mmap(nullptr, sizeof(*shared_), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
   if (memory == MAP_FAILED) {
     throw std::system_error(errno, std::generic_category(), "shared memory for progress");
   }
-  word_ = static_cast<std::atomic<uint64_t>*>(memory);
+  shared_ = static_cast<Shared*>(memory);
 }
 
 // 40 bits of step + 1, 24 bits of position + 1.
 void SharedProgress::set(Place place) {
-  word_->store(static_cast<uint64_t>(place.step + 1) << 24 |
-                   (static_cast<uint64_t>(place.position + 1) & 0xffffff),
-               std::memory_order_relaxed);
+  shared_->place.store(static_cast<uint64_t>(place.step + 1) << 24 |
+                           (static_cast<uint64_t>(place.position + 1) & 0xffffff),
+                       std::memory_order_relaxed);
 }
 
 SharedProgress::Place SharedProgress::get() const {
-  const uint64_t word = word_->load(std::memory_order_relaxed);
+  const uint64_t word = shared_->place.load(std::memory_order_relaxed);
   return {static_cast<int64_t>(word >> 24) - 1, static_cast<int>(word & 0xffffff) - 1};
 }
 

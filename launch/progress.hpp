@@ -1,5 +1,6 @@
 // Progress of a worker, in memory that it shares with the process that started it: still readable
-// after the worker was killed, at the cost of one store per action.
+// after the worker was killed, at the cost of one store per action. The other way the process asks
+// the worker to stop.
 #pragma once
 
 #include <atomic>
@@ -27,10 +28,17 @@ class SharedProgress {
   void set(Place place);
   Place get() const;
 
+  /// The worker is to end after the step in progress.
+  void ask_to_stop() { shared_->stop.store(1, std::memory_order_relaxed); }
+  bool asked_to_stop() const { return shared_->stop.load(std::memory_order_relaxed) != 0; }
+
  private:
+  struct Shared {
+    std::atomic<uint64_t> place, stop;
+  };
   void map();
   int descriptor_ = -1;
-  std::atomic<uint64_t>* word_ = nullptr;
+  Shared* shared_ = nullptr;
 };
 
 }  // namespace penstock

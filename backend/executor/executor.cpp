@@ -51,6 +51,7 @@ StepResult Executor::run_step(int64_t step) {
   result.microbatch_losses = metrics_.microbatch_losses();
   result.loss_weight = metrics_.weight();
   result.gradient_norm = metrics_.gradient_norm();
+  result.stop = metrics_.stop();
   result.outputs = microbatches_.take_outputs();
   return result;
 }
@@ -72,15 +73,15 @@ void Executor::run(size_t position) {
   }
 }
 
-/// Before OPT, once in a step: all ranks learn the step's loss, and go on together only if it is
-/// finite.
+/// Before OPT, once in a step: all ranks learn the step's loss, go on together only if it is
+/// finite, and agree on whether the step is the last.
 void Executor::end_backward() {
   if (backward_ended_ || !rank_.training) return;
   backward_ended_ = true;
   update_.sum_gradients();
   rank_.communicator.synchronise();
   rank_.device.fail_without_memory(false);
-  metrics_.sum_over_ranks();
+  metrics_.sum_over_ranks(asked_to_stop && asked_to_stop());
   if (on_gradients) on_gradients(step_);
   metrics_.clip();
 }

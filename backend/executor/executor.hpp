@@ -32,6 +32,7 @@ struct StepResult {
   std::optional<double> gradient_norm;    // of all ranks, before clipping; where the job clips
   double step_s = 0;  // on this rank, from its first action to the end of its last
   Timeline timeline;  // of this rank, seconds on its steady clock
+  bool stop = false;  // some rank has asked for the run to end after this step
   /// The model's outputs, of forwards without a loss: by index in Graph::outputs, samples in order.
   std::map<int, at::Tensor> outputs;
 };
@@ -52,6 +53,8 @@ class Executor {
 
   /// Called before each action with its position in the rank's program, and with -1 between.
   std::function<void(int64_t step, int position)> on_action;
+  /// Asked by each rank of a training step: whether the run is to end after it.
+  std::function<bool()> asked_to_stop;
   /// Called on every rank at the same point of a step: gradients are summed, OPT is next.
   std::function<void(int64_t step)> on_gradients;
 

@@ -81,14 +81,16 @@ void StepMetrics::count_loss(double loss, int microbatch) {
   microbatch_losses_[before + m] = rank_.mean_loss ? loss / weights_of_own_[m] : loss;
 }
 
-void StepMetrics::sum_over_ranks() {
+void StepMetrics::sum_over_ranks(bool stop) {
   for (const auto& [loss, microbatch] : unread_losses_) count_loss(loss.item<double>(), microbatch);
   std::vector<double> sums{loss_, max_norm_ > 0 ? squared_norm(rank_.store, counted_) : 0};
   sums.insert(sums.end(), microbatch_losses_.begin(), microbatch_losses_.end());
+  sums.push_back(stop ? 1 : 0);
   sum_over_all(rank_.communicator, sums);
   loss_ = sums[0];
   squared_norm_ = sums[1];
-  microbatch_losses_.assign(sums.begin() + 2, sums.end());
+  microbatch_losses_.assign(sums.begin() + 2, sums.end() - 1);
+  stop_ = sums.back() > 0;
   if (rank_.training && !std::isfinite(loss_)) not_finite("the loss", step_, loss_);
 }
 

@@ -38,8 +38,9 @@ class StepMetrics {
   /// Forgets the losses that have not been read.
   void drop_losses() { unread_losses_.clear(); }
   /// Sums the loss, and where the job clips the gradients' norm, over all ranks, which all call it;
-  /// gradients are summed by then. Throws LossNotFinite for the loss, in training.
-  void sum_over_ranks();
+  /// gradients are summed by then. `stop`: this rank asks for the run to end after the step. Throws
+  /// LossNotFinite for the loss, in training.
+  void sum_over_ranks(bool stop = false);
   /// Clips this rank's gradients where the job clips. Throws LossNotFinite for the norm.
   void clip();
 
@@ -52,6 +53,8 @@ class StepMetrics {
   double weight() const { return weight_; }
   /// The norm over all ranks, before clipping; nothing where the job does not clip.
   std::optional<double> gradient_norm() const { return gradient_norm_; }
+  /// Some rank has asked for the run to end after this step: all ranks know it of the same step.
+  bool stop() const { return stop_; }
 
  private:
   /// Of the microbatch whose first sample this is.
@@ -69,6 +72,7 @@ class StepMetrics {
   std::vector<double> microbatch_losses_;                  // of all replicas
   double loss_ = 0, weight_ = 0, squared_norm_ = 0;
   std::optional<double> gradient_norm_;
+  bool stop_ = false;
 };
 
 }  // namespace penstock

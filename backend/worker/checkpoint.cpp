@@ -9,7 +9,8 @@
 #include "backend/data/safetensors.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "pipeline/checkpoint/checkpoint.hpp"
+#include "base/output_file.hpp"
+#include "pipeline/checkpoint/saved.hpp"
 
 namespace penstock {
 
@@ -39,53 +40,82 @@ NamedTensors stage_tensors(const LoadedPlan& loaded, int stage, Executor& execut
   return tensors;
 }
 
-/// Moves `from` to the checkpoint `to`, replacing one that is there.
-void put_in_place(const fs::path& from, const fs::path& to) {
-  const fs::path old = from.string() + ".old";
-  fs::remove_all(old);
-  if (fs::exists(to)) fs::rename(to, old);
-  fs::rename(from, to);
-  fs::remove_all(old);
+/// What a rank has written: the files with their hashes, or why it cannot write.
+struct Written {
+  std::map<std::string, std::string> files;
+  std::string problem;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Written, files, problem)
+
+template <typename Write>
+Written or_problem(const Write& write) {
+  try {
+    return {write(), ""};
+  } catch (const InputError& error) {  // the disk is full
+    return {{}, error.what()};
+  }
 }
 
-void save(const fs::path& folder, int64_t step, const LoadedPlan& loaded, Executor& executor,
-          Communicator& communicator, const Seat& seat) {
-  const fs::path unfinished = unfinished_path(folder, step);
-  if (seat.rank == 0) {
-    fs::remove_all(unfinished);
-    fs::create_directories(unfinished);
-  }
-  communicator.barrier();
+std::map<std::string, std::string> write_stages(const fs::path& folder, const LoadedPlan& loaded,
+                                                Executor& executor, int rank) {
   std::map<std::string, std::string> files;
   for (int stage = 0; stage < loaded.program.stage_count(); ++stage) {
-    if (loaded.program.rank_of_stage[stage] != seat.rank) continue;  // other replicas have the same
+    if (loaded.program.rank_of_stage[stage] != rank) continue;  // other replicas have the same
     const std::string name = fmt::format("stage-{}.safetensors", stage);
-    write_tensors(unfinished / name, stage_tensors(loaded, stage, executor));
-    files[name] = sha256_of_file(unfinished / name);
+    write_tensors(folder / name, stage_tensors(loaded, stage, executor));
+    files[name] = sha256_of_file(folder / name);
   }
-  const auto all = gather(seat, fmt::format("checkpoint/{}", step), nlohmann::json(files).dump());
-  if (seat.rank == 0) {
-    CheckpointManifest manifest = manifest_of(loaded.plan, loaded.graph.sha256, step);
-    for (const std::string& text : all) {
-      manifest.files.merge(nlohmann::json::parse(text).get<std::map<std::string, std::string>>());
-    }
+  return files;
+}
+
+/// Rank 0's, once all have written.
+Written put_together(const Saving& saving, const LoadedPlan& loaded,
+                     const std::vector<std::string>& written) {
+  CheckpointManifest manifest = manifest_of(loaded.plan, loaded.graph.sha256, saving.step);
+  manifest.extra = saving.extra;
+  for (const std::string& text : written) {
+    Written part = nlohmann::json::parse(text).get<Written>();
+    if (!part.problem.empty()) return part;
+    manifest.files.merge(part.files);
+  }
+  return or_problem([&] {
+    const fs::path unfinished = unfinished_path(saving.folder, saving.step);
     write_file(unfinished / "manifest.json", to_json(manifest));
-    put_in_place(unfinished, checkpoint_path(folder, step));
-  }
-  communicator.barrier();
+    put_in_place(unfinished, checkpoint_path(saving.folder, saving.step));
+    remove_earlier(saving.folder, manifest, saving.keep);
+    return manifest.files;
+  });
+}
+
+/// Rank 0's value, on all ranks.
+std::string from_rank_0(const Seat& seat, const std::string& key, const std::string& value) {
+  if (seat.rank == 0) seat.store.set(key, value);
+  return seat.store.get(key);
 }
 
 }  // namespace
 
-void save_checkpoint(const fs::path& folder, int64_t step, const LoadedPlan& loaded,
-                     Executor& executor, Communicator& communicator, const Seat& seat) {
-  try {
-    save(folder, step, loaded, executor, communicator, seat);
-  } catch (...) {  // the disk is full, or a peer is gone
-    std::error_code ignored;
-    fs::remove_all(unfinished_path(folder, step), ignored);
-    throw;
-  }
+void save_checkpoint(const Saving& saving, const LoadedPlan& loaded, Executor& executor,
+                     const Seat& seat) {
+  const std::string key = fmt::format("checkpoint/{}", saving.step);
+  const fs::path unfinished = unfinished_path(saving.folder, saving.step);
+  Written own = or_problem([&] {
+    if (seat.rank == 0) {
+      remove_unfinished(saving.folder);
+      make_folder(unfinished);
+    }
+    return std::map<std::string, std::string>();
+  });
+  own.problem = from_rank_0(seat, key + "/begin", own.problem);
+  if (own.problem.empty())
+    own = or_problem([&] { return write_stages(unfinished, loaded, executor, seat.rank); });
+  const auto written = gather(seat, key, nlohmann::json(own).dump());
+  if (seat.rank == 0) own = put_together(saving, loaded, written);
+  const std::string problem = from_rank_0(seat, key + "/end", own.problem);
+  if (problem.empty()) return;
+  if (seat.rank == 0) remove_unfinished(saving.folder);
+  throw InputError(checkpoint_path(saving.folder, saving.step).string(),
+                   "is not saved: " + problem);
 }
 
 namespace {

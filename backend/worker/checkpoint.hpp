@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "backend/communication/rendezvous.hpp"
@@ -10,11 +11,19 @@
 
 namespace penstock {
 
-/// All ranks call it between two steps; `step` is the next one. Every rank of replica 0 writes its
-/// stages into a folder that all share; rank 0 renames it when all have written. Throws InputError
-/// if it cannot write.
-void save_checkpoint(const std::filesystem::path& folder, int64_t step, const LoadedPlan& loaded,
-                     Executor& executor, Communicator& communicator, const Seat& seat);
+/// A checkpoint to be written.
+struct Saving {
+  std::filesystem::path folder;
+  int64_t step = 0;      // the next one
+  int64_t keep = 0;      // so many of the latest in the folder, this one among them
+  nlohmann::json extra;  // kept in the manifest; only rank 0's counts
+};
+
+/// All ranks call it between two steps. Every rank of replica 0 writes its stages into a folder
+/// that all share; rank 0 renames it when all have written, and removes earlier ones. Throws
+/// InputError on all ranks, with the reason, if one cannot write; the folder is then as before.
+void save_checkpoint(const Saving& saving, const LoadedPlan& loaded, Executor& executor,
+                     const Seat& seat);
 
 /// Replaces the tensors that the executor has loaded by a checkpoint's, whatever split wrote it.
 /// `optimizer`: its state too. Throws InputError for a parameter that is missing or of another

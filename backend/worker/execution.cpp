@@ -14,6 +14,7 @@
 #include "backend/worker/checkpoint.hpp"
 #include "backend/worker/events.hpp"
 #include "base/error.hpp"
+#include "pipeline/checkpoint/saved.hpp"
 #include "pipeline/plan/gradient_buckets.hpp"
 
 namespace penstock {
@@ -80,6 +81,7 @@ WorkerError Execution::place() const {
 }
 
 void Execution::set_hooks(Executor& executor, Collector& collector) {
+  executor.asked_to_stop = [this] { return progress_ && progress_->asked_to_stop(); };
   executor.on_action = [this](int64_t step, int position) {
     place_ = {step, position};
     if (progress_) progress_->set(place_);
@@ -111,11 +113,16 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
   communicator_->barrier();
   emit({{"event", "ready"}});
   device().reset_peak();
-  for (int64_t i = 0; i < task_.steps; ++i) {
-    step(executor, collector, task_.first_step + i);
-    watch_memory(task_.first_step + i);
-    evaluate(task_.first_step + i);
-    save(executor, i + 1);
+  const int64_t end = task_.first_step + task_.steps;
+  for (int64_t i = task_.first_step; i < end; ++i) {
+    const bool stop = step(executor, collector, i);
+    watch_memory(i);
+    if (!stop) evaluate(i);
+    save(executor, i + 1, stop || i + 1 == end);
+    if (!stop) continue;
+    emit({{"event", "stopped"}, {"step", i}});
+    evaluate(i);  // after the checkpoint: who stops the run may not wait
+    break;
   }
   const int64_t peak = peak_bytes(executor);
   executor.forget_graphs();
@@ -135,7 +142,8 @@ void Execution::warm_up(Executor& executor) {
                    "Leave it out: steps then run without them where they have to.");
 }
 
-void Execution::step(Executor& executor, Collector& collector, int64_t step) {
+/// Is it the last, because some rank was asked to stop?
+bool Execution::step(Executor& executor, Collector& collector, int64_t step) {
   StepResult result = executor.run_step(step);
   step_s_.push_back(result.step_s);
   compute_s_.push_back(compute_s(result.timeline, communicator_->rank()));
@@ -143,13 +151,14 @@ void Execution::step(Executor& executor, Collector& collector, int64_t step) {
   collector.add_outputs(result.outputs);
   Json event{{"event", "step"}, {"step", step}, {"step_s", result.step_s}};
   if (task_.metrics) event.update(figures_of_ranks(result.step_s, peak_bytes(executor)));
-  if (worker_.rank != 0) return;
+  if (worker_.rank != 0) return result.stop;
   if (!task_.forward_only) {
     event["loss"] = result.loss;
     event["microbatch_losses"] = result.microbatch_losses;
   }
   if (result.gradient_norm) event["gradient_norm"] = *result.gradient_norm;
   emit(event);
+  return result.stop;
 }
 
 /// The share of all ranks' time in this step that is not compute, and each one's peak memory so
@@ -187,11 +196,18 @@ void Execution::watch_memory(int64_t step) {
              " times, which stops it each time"}});
 }
 
-/// Saves a checkpoint if one is due after `done` steps of this run.
-void Execution::save(Executor& executor, int64_t done) {
-  const bool due = done == task_.steps || (task_.save_every > 0 && done % task_.save_every == 0);
+/// Saves a checkpoint if one is due after `done` steps. The run goes on without one that cannot be
+/// written, unless it is the last.
+void Execution::save(Executor& executor, int64_t done, bool last) {
+  const bool due = last || (task_.save_every > 0 && done % task_.save_every == 0);
   if (task_.save.empty() || !due) return;
-  save_checkpoint(task_.save, task_.first_step + done, *loaded_, executor, *communicator_, seat_);
+  try {
+    save_checkpoint({task_.save, done, task_.keep, nullptr}, *loaded_, executor, seat_);
+    emit({{"event", "saved"}, {"path", checkpoint_path(task_.save, done).string()}});
+  } catch (const InputError& error) {
+    if (last) throw;
+    if (worker_.rank == 0) emit({{"event", "warning"}, {"message", error.what()}});
+  }
 }
 
 namespace {

@@ -37,11 +37,11 @@ class Execution {
   void warm_up(Executor& executor);
   void watch_memory(int64_t step);
   void set_hooks(Executor& executor, Collector& collector);
-  void step(Executor& executor, Collector& collector, int64_t step);
+  bool step(Executor& executor, Collector& collector, int64_t step);
   nlohmann::json figures_of_ranks(double step_s, int64_t peak_bytes);
   int64_t peak_bytes(Executor& executor) { return device().peak_bytes() + executor.graph_bytes(); }
   void evaluate(int64_t step);
-  void save(Executor& executor, int64_t done);
+  void save(Executor& executor, int64_t done, bool last);
   size_t agree_on_median_step();
   void report_timeline(size_t step);
   void report_summary(int64_t peak_bytes, double compute_s);

@@ -227,9 +227,9 @@ void declare_execute(Declared& command) {
   auto options = std::make_shared<ExecuteOptions>();
   command.input("PLAN.yaml", options->plan, {FileKind::plan}, "the plan to train")->required();
   add_count(app, "--steps", options->steps,
-            "how many steps to run: in each all microbatches of one global batch go through the "
-            "pipeline and the parameters are updated once; default: what is left of the job's "
-            "`steps`");
+            "the run's total, also of one that is resumed: in each step all microbatches of one "
+            "global batch go through the pipeline and the parameters are updated once; default: "
+            "the job's `steps`");
   add_text(app, "--device", options->workers.device, "NAME", "cpu or cuda")->capture_default_str();
   in_range(
       app.add_option("--ranks-per-device", options->workers.ranks_per_device,
@@ -252,12 +252,15 @@ void declare_execute(Declared& command) {
                  "write the first step's gradients (.safetensors)");
   command.output("--save", options->save, "write a checkpoint DIR/step-N at the end",
                  PathUse::output_folder);
-  in_range(app.add_option("--save-every", options->save_every, "and after every N steps"),
-           int64_t{1}, int64_t{1} << 40);
+  add_count(app, "--save-every", options->save_every, "and after every N steps");
+  add_count(app, "--keep", options->keep,
+            "so many of the latest checkpoints; earlier ones are removed once a new one is in "
+            "place; default: 3");
   command.input(
       "--resume", options->resume, {FileKind::checkpoint, FileKind::folder},
-      "go on from a checkpoint, or from the latest in DIR; the split may be another; with "
-      "--forward-only its weights are used");
+      "go on from a checkpoint, or from the latest intact one in DIR, which may have none yet "
+      "where "
+      "it is --save's too; the split may be another; with --forward-only its weights are used");
   command.input("--weights", options->weights, {FileKind::safetensors, FileKind::folder},
                 "start from these weights: a .safetensors, as `export --format state-dict` writes "
                 "it, a Hugging Face index of shards, or a folder with either");

@@ -15,7 +15,7 @@
 #include "base/error.hpp"
 #include "base/input_file.hpp"
 #include "base/text.hpp"
-#include "pipeline/checkpoint/checkpoint.hpp"
+#include "pipeline/checkpoint/saved.hpp"
 
 namespace penstock::cli {
 

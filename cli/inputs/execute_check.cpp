@@ -11,10 +11,11 @@
 #include "base/safetensors.hpp"
 #include "cli/inputs/costed_model.hpp"
 #include "cli/inputs/plan_inputs.hpp"
+#include "cli/inputs/resumed.hpp"
 #include "cli/workers/worker_options.hpp"
 #include "graph/evaluation/evaluation.hpp"
 #include "graph/pt2/initial_values.hpp"
-#include "pipeline/checkpoint/checkpoint.hpp"
+#include "pipeline/checkpoint/saved.hpp"
 #include "pipeline/job/dataset.hpp"
 #include "pipeline/job/parameters.hpp"
 #include "pipeline/plan/validation_parts.hpp"
@@ -48,14 +49,15 @@ void check_flags(const ExecuteOptions& options) {
   if (options.steps && *options.steps < 1) {
     throw InputError("--steps", fmt::format("{} steps", *options.steps), "Give at least 1.");
   }
-  if (!options.weights.empty() && !options.resume.empty()) {
+  if (!options.weights.empty() && !options.resume.empty() && !may_begin(options)) {
     refuse("--weights, --resume", "both say which weights to start from", "Leave one out.");
   }
   check_no_standard_output("--output", options.output);
   check_no_standard_output("--dump-gradients", options.dump_gradients);
   check_no_standard_output("--metrics", options.metrics);
-  if (options.save_every < 0 || (options.save_every > 0 && options.save.empty())) {
-    refuse("--save-every", "needs --save DIR, and a number of steps", "Add --save DIR.");
+  if (options.save.empty() && (options.save_every || options.keep)) {
+    refuse(options.save_every ? "--save-every" : "--keep",
+           "is for checkpoints, of which none is made", "Add --save DIR.");
   }
 }
 
@@ -146,30 +148,41 @@ CheckedRun check_execute(const ExecuteOptions& options) {
   return checked;
 }
 
-ExecuteTask execute_task(const ExecuteOptions& options, const CheckedRun& checked) {
+namespace {
+
+/// From `begin` to the run's total.
+int64_t steps_left(const ExecuteOptions& options, const Job& job, const RunBegin& begin) {
+  const int64_t total = options.steps.value_or(job.forward_only ? 1 : job.steps);
+  if (total >= begin.step) return total - begin.step;
+  throw InputError(
+      begin.checkpoint, fmt::format("has done {} steps, more than the run's {}", begin.step, total),
+      "--steps N, or the job's `steps`, is the run's total: give a larger one to go on.");
+}
+
+/// The run's first checkpoint is later than those of its folder, but for damaged ones.
+void check_saves(const ExecuteOptions& options, const ExecuteTask& task, const RunBegin& begin) {
+  if (task.save.empty() || task.steps == 0) return;
+  const int64_t last = task.first_step + task.steps;
+  const int64_t every = task.save_every > 0 ? task.save_every : last;
+  const int64_t first = std::min((task.first_step / every + 1) * every, last);
+  check_no_later_steps(options.save, first, begin.damaged);
+}
+
+}  // namespace
+
+ExecuteTask execute_task(const ExecuteOptions& options, const CheckedRun& checked,
+                         const RunBegin& begin) {
   const Plan& plan = checked.plan;
   ExecuteTask task;
   task.forward_only = plan.job.forward_only;
   task.plan = std::filesystem::absolute(options.plan).string();
   task.plan_sha256 = sha256_of_file(options.plan);
   if (plan.generated) task.program = to_csv(*plan.generated);
-  if (!options.resume.empty()) {
-    const auto checkpoint = find_checkpoint(std::filesystem::absolute(options.resume));
-    const int64_t step = read_checkpoint(checkpoint, plan, checked.graph.sha256).step;
-    task.first_step = task.forward_only ? 0 : step;
-    task.resume = checkpoint.string();
-  }
-  task.steps = options.steps.value_or(task.forward_only ? 1 : plan.job.steps - task.first_step);
-  if (task.steps < 1) {
-    throw InputError(task.resume, fmt::format("has done all {} steps of the job", plan.job.steps),
-                     "Give --steps N to train N more.");
-  }
-  task.save_every = options.save_every;
-  if (!options.save.empty()) {
-    const int64_t first =
-        options.save_every > 0 ? std::min(options.save_every, task.steps) : task.steps;
-    check_no_later_steps(options.save, task.first_step + first);
-  }
+  task.resume = begin.checkpoint;
+  task.first_step = begin.step;
+  task.steps = steps_left(options, plan.job, begin);
+  task.save_every = options.save_every.value_or(0);
+  task.keep = options.keep.value_or(task.keep);
   task.cuda_graphs = parse_cuda_graphs(options.cuda_graphs, kGraphsFlag);
   task.metrics = !(options.metrics + options.tensorboard).empty();
   task.timeline = !options.trace.empty();
@@ -180,6 +193,7 @@ ExecuteTask execute_task(const ExecuteOptions& options, const CheckedRun& checke
   task.output = absolute(options.output);
   task.weights = absolute(options.weights);
   task.dump_gradients = absolute(options.dump_gradients);
+  check_saves(options, task, begin);
   return task;
 }
 

@@ -9,6 +9,8 @@
 
 namespace penstock::cli {
 
+struct RunBegin;
+
 /// The plan with all that follows from it, checked.
 struct CheckedRun {
   Plan plan;
@@ -21,7 +23,9 @@ struct CheckedRun {
 /// Reads the plan, its model and its data, and checks them and the flags. Throws InputError.
 CheckedRun check_execute(const ExecuteOptions& options);
 
-/// The task of the workers. Reads the checkpoint that is resumed. Throws InputError.
-ExecuteTask execute_task(const ExecuteOptions& options, const CheckedRun& checked);
+/// The task of the workers, which begins at `begin` (resumed.hpp); of no steps where the run has
+/// done all. Throws InputError.
+ExecuteTask execute_task(const ExecuteOptions& options, const CheckedRun& checked,
+                         const RunBegin& begin);
 
 }  // namespace penstock::cli

@@ -8,7 +8,7 @@
 #include "base/quantity.hpp"
 #include "cli/show/lines.hpp"
 #include "cli/show/show_text.hpp"
-#include "pipeline/checkpoint/checkpoint.hpp"
+#include "pipeline/checkpoint/saved.hpp"
 #include "pipeline/job/dataset.hpp"
 #include "pipeline/job/parameters.hpp"
 
@@ -149,7 +149,8 @@ std::string job_text(const std::string& path, ReportStyle style) {
 }
 
 std::string checkpoint_text(const std::string& folder, ReportStyle style) {
-  const fs::path last = find_checkpoint(folder);
+  const fs::path last = is_checkpoint(folder) ? fs::path(folder)
+                                              : checkpoint_path(folder, saved_steps(folder).back());
   const CheckpointManifest manifest = read_manifest(last);
   Lines lines(style.columns);
   if (!is_checkpoint(folder))

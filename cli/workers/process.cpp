@@ -39,7 +39,7 @@ Pipe make_pipe() {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  signal(SIGINT, SIG_IGN);
+  for (const int number : {SIGINT, SIGTERM, SIGUSR1}) signal(number, SIG_IGN);
   signal(SIGPIPE, SIG_DFL);
   execl(program, program, static_cast<char*>(nullptr));
   _exit(127);

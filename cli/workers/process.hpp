@@ -13,8 +13,9 @@ struct ChildProcess {
   int output = -1;  // read here: its standard output
 };
 
-/// Starts `program` without arguments. It gets SIGKILL when this process ends, ignores SIGINT (the
-/// terminal sends that to both), and inherits the descriptor `inherited`. Throws std::system_error.
+/// Starts `program` without arguments. It gets SIGKILL when this process ends, ignores SIGINT,
+/// SIGTERM and SIGUSR1 (terminals and launchers send them to both), and inherits the descriptor
+/// `inherited`. Throws std::system_error.
 ChildProcess start_child(const std::string& program, int inherited);
 
 /// The folder of this program's own file.

@@ -26,7 +26,6 @@ namespace {
 constexpr auto kGrace = 300ms;  // for the others to say what they saw, which may be the cause
 // A rank that others have lost knows best why; a GPU takes seconds to let go of its process.
 constexpr auto kLostGrace = 5s;
-constexpr auto kPatience = 700ms;  // from SIGTERM to SIGKILL
 // Under a launcher the only worker asks the other ranks what happened before it ends,
 constexpr auto kLaunchedGrace = 3s;
 // but mpirun kills what still runs a second after its SIGTERM.
@@ -37,6 +36,7 @@ sigset_t ending_signals() {
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGUSR1);
   return set;
 }
 
@@ -50,8 +50,8 @@ std::string worker_program() {
 
 }  // namespace
 
-Workers::Workers(std::vector<WorkerTask> tasks, ActionName action_name)
-    : action_name_(std::move(action_name)) {
+Workers::Workers(std::vector<WorkerTask> tasks, ActionName action_name, OnSignal on_signal)
+    : action_name_(std::move(action_name)), on_signal_(on_signal) {
   const std::string program = worker_program();
   signal(SIGPIPE, SIG_IGN);  // a worker that died shows when its output ends
   const sigset_t set = ending_signals();
@@ -109,9 +109,7 @@ std::optional<WorkersFailure> Workers::run(const Listener& listener) {
   }
   if (interrupted_) {
     std::string message = fmt::format("ended by SIG{}", sigabbrev_np(*interrupted_));
-    for (const Worker& worker : workers_) {
-      if (launched_ && worker.error) message += "; " + describe(worker);
-    }
+    if (failures_ > 0 && (launched_ || finishing_)) message += "; " + root_cause().message;
     return WorkersFailure{128 + *interrupted_, message};
   }
   if (failures_ == 0) return std::nullopt;
@@ -128,7 +126,7 @@ void Workers::poll_once(const Listener& listener) {
   }
   const int timeout_ms = failed_at_ ? 20 : -1;
   if (poll(watched.data(), watched.size(), timeout_ms) <= 0) return;
-  if (watched[0].revents != 0) take_signal();
+  if (watched[0].revents != 0) take_signal(listener);
   for (size_t i = 0; i < indices.size(); ++i) {
     if ((watched[i + 1].revents & POLLIN) != 0) read_output(indices[i], listener);
   }
@@ -162,6 +160,8 @@ void Workers::take_line(size_t index, const std::string& line, const Listener& l
       if (!worker.task.store_serve) write_line(worker, {{"port", event.at("port")}});
     }
   } else {
+    if (event["event"] == "ready") ++ready_;
+    if (event["event"] == "stopped" && !interrupted_) interrupted_ = SIGTERM;  // another process's
     listener(index, event);
   }
 }
@@ -176,38 +176,45 @@ void Workers::collect(Worker& worker) {
 }
 
 void Workers::note_failure(Worker& worker) {
-  if (worker.order != 0 || asked_at_ || interrupted_) return;
+  if (worker.order != 0 || killed_) return;
   worker.order = ++failures_;
   if (!failed_at_) failed_at_ = Clock::now();
 }
 
-void Workers::take_signal() {
+void Workers::take_signal(const Listener& listener) {
   signalfd_siginfo info{};
   if (read(signals_, &info, sizeof info) != sizeof info) return;
-  const bool at_once = interrupted_ || !launched_ || info.ssi_signo != SIGTERM;
-  if (interrupted_) killed_ = false;  // again
-  interrupted_ = static_cast<int>(info.ssi_signo);
-  failed_at_ = Clock::now() - grace_ + (at_once ? 0ms : kLastWords);
-}
-
-/// A worker that ends when it was asked to, or is killed for not doing so, is no cause.
-void Workers::end_survivors() {
-  if (!failed_at_) return;
-  const auto now = Clock::now();
-  if (!asked_at_) {
-    const bool waits = !interrupted_ && waits_for_cause();
-    if (now - *failed_at_ < (waits ? Clock::duration(kLostGrace) : grace_)) return;
-    asked_at_ = now;
-    signal_survivors(SIGTERM);
-  } else if (!killed_ && now - *asked_at_ >= kPatience) {
-    killed_ = true;
-    signal_survivors(SIGKILL);
+  const int signal = static_cast<int>(info.ssi_signo);
+  const bool finishes = finishes_step(signal);
+  finishing_ = false;
+  const bool at_once = interrupted_ || !launched_ || signal != SIGTERM;
+  interrupted_ = signal;
+  if (!finishes) {
+    failed_at_ = Clock::now() - grace_ + (at_once ? 0ms : kLastWords);
+    return;
   }
+  finishing_ = true;
+  for (Worker& worker : workers_) worker.progress.ask_to_stop();
+  const std::string message =
+      fmt::format("SIG{}: the run saves after this step and ends; a second signal ends it at once",
+                  sigabbrev_np(signal));
+  if (workers_.front().task.rank == 0) listener(0, {{"event", "warning"}, {"message", message}});
 }
 
-void Workers::signal_survivors(int number) const {
+/// Before the first step there is nothing to save.
+bool Workers::finishes_step(int signal) const {
+  return on_signal_ == OnSignal::finish_step && signal != SIGINT && !interrupted_ && !failed_at_ &&
+         ready_ == workers_.size();
+}
+
+/// A worker that is killed here is no cause.
+void Workers::end_survivors() {
+  if (!failed_at_ || killed_) return;
+  const bool waits = !interrupted_ && waits_for_cause();
+  if (Clock::now() - *failed_at_ < (waits ? Clock::duration(kLostGrace) : grace_)) return;
+  killed_ = true;
   for (const Worker& worker : workers_) {
-    if (!worker.ended) kill(worker.process, number);
+    if (!worker.ended) kill(worker.process, SIGKILL);
   }
 }
 

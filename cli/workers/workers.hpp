@@ -21,6 +21,9 @@
 
 namespace penstock::cli {
 
+/// What the first SIGTERM or SIGUSR1 does; SIGINT and any second signal end the workers at once.
+enum class OnSignal { end, finish_step };
+
 /// Why a run of workers ended badly.
 struct WorkersFailure {
   int status = 1;  // for the process: 1, 2 for a user's mistake, 128 + signal when interrupted
@@ -36,13 +39,16 @@ class Workers {
 
   /// Starts one worker for each task. Throws InputError where penstock-worker is not beside this
   /// program. Where a task's store has no port, the port that worker 0 reports is passed on.
-  Workers(std::vector<WorkerTask> tasks, ActionName action_name);
+  Workers(std::vector<WorkerTask> tasks, ActionName action_name,
+          OnSignal on_signal = OnSignal::end);
   /// Kills those that still run.
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  /// Returns when all have ended; what went wrong, if anything did. SIGINT and SIGTERM end them.
+  /// Returns when all have ended; what went wrong, if anything did. SIGINT, SIGTERM and SIGUSR1 end
+  /// them. Workers that have all begun may be asked to finish their step instead (OnSignal); those
+  /// of other processes then agree with them (`stopped`), signalled or not.
   std::optional<WorkersFailure> run(const Listener& listener);
 
  private:
@@ -65,24 +71,26 @@ class Workers {
   void collect(Worker& worker);
   void note_failure(Worker& worker);
   void end_survivors();
-  void signal_survivors(int number) const;
   bool running() const;
   void poll_once(const Listener& listener);
-  void take_signal();
+  void take_signal(const Listener& listener);
+  bool finishes_step(int signal) const;
   bool waits_for_cause() const;
   WorkersFailure root_cause() const;
   std::string describe(const Worker& worker) const;
 
   std::deque<Worker> workers_;
   ActionName action_name_;
-  int signals_ = -1;                // signalfd of SIGINT and SIGTERM
+  OnSignal on_signal_;
+  size_t ready_ = 0;                // workers that have begun
+  int signals_ = -1;                // signalfd of those that end the run
   std::optional<int> interrupted_;  // by that signal
+  bool finishing_ = false;          // the step, after it
   std::optional<Clock::time_point> failed_at_;
   size_t failures_ = 0;
-  std::optional<Clock::time_point> asked_at_;  // to end, by SIGTERM
   bool killed_ = false;
   bool launched_ = false;    // by torchrun, srun, mpirun: one worker, which is one of many ranks
-  Clock::duration grace_{};  // from the first failure to SIGTERM
+  Clock::duration grace_{};  // from the first failure to SIGKILL
 };
 
 }  // namespace penstock::cli

@@ -1,5 +1,5 @@
 // A checkpoint on disk: a folder `step-N` with one .safetensors for each stage and a manifest.json
-// with their hashes. The folder gets its name when everything in it is complete.
+// with their hashes. The folder gets its name when everything in it is complete and on the disk.
 //
 // Tensors: `parameter.NAME`, `buffer.NAME` (those that training changes), `optimizer.NAME.KEY`, and
 // `steps.NAME`, the optimizer's steps of that parameter. Any split can load it.
@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
 
 #include "pipeline/plan/plan.hpp"
 
@@ -22,32 +22,23 @@ struct CheckpointManifest {
   std::string model_sha256;
   std::string optimizer;                     // `sgd` or `adamw`, `… of float32 masters`
   std::map<std::string, std::string> files;  // sha256 by name
+  nlohmann::json extra;                      // what a script keeps beside the state; null: nothing
 };
 
 std::string to_json(const CheckpointManifest& manifest);
 /// The manifest of a checkpoint before `step` of the plan, without its files.
 CheckpointManifest manifest_of(const Plan& plan, const std::string& model_sha256, int64_t step);
 
-/// It is a `step-N`, complete.
+/// It has a manifest.
 bool is_checkpoint(const std::filesystem::path& folder);
-/// The steps N of its `step-N`, ascending; none where it is no folder.
-std::vector<int64_t> saved_steps(const std::filesystem::path& folder);
-/// Throws InputError if `folder` holds a checkpoint after `step`, the first that a run is to save
-/// there: resuming takes the latest, which would be another run's.
-void check_no_later_steps(const std::filesystem::path& folder, int64_t step);
-
-/// `folder` itself if it has a manifest, else the one of its `step-N` with the largest N. Throws
-/// InputError if there is none.
-std::filesystem::path find_checkpoint(const std::filesystem::path& folder);
 /// Reads the manifest alone. Throws InputError.
 CheckpointManifest read_manifest(const std::filesystem::path& checkpoint);
-/// Reads the manifest and checks every file's hash, and that the plan goes on with the same model,
-/// optimizer, seed and data position. Throws InputError naming both values.
-CheckpointManifest read_checkpoint(const std::filesystem::path& checkpoint, const Plan& plan,
-                                   const std::string& model_sha256);
-
-/// Where a checkpoint of that step lies in the end, and while it is written.
-std::filesystem::path checkpoint_path(const std::filesystem::path& folder, int64_t step);
-std::filesystem::path unfinished_path(const std::filesystem::path& folder, int64_t step);
+/// Reads the manifest and the hash of every file. Throws InputError with the damage: what cannot be
+/// read, or is not as it was written.
+CheckpointManifest read_intact(const std::filesystem::path& checkpoint);
+/// The plan goes on with the same model, optimizer, seed and data position. Throws InputError
+/// naming both values.
+void check_goes_on(const std::filesystem::path& checkpoint, const CheckpointManifest& manifest,
+                   const Plan& plan, const std::string& model_sha256);
 
 }  // namespace penstock

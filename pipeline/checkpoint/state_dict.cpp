@@ -8,7 +8,6 @@
 #include "base/error.hpp"
 #include "base/safetensors.hpp"
 #include "graph/pt2/pt2.hpp"
-#include "pipeline/checkpoint/checkpoint.hpp"
 
 namespace penstock {
 
@@ -17,9 +16,10 @@ namespace {
 /// The tensors of a checkpoint's files.
 class Saved {
  public:
-  Saved(const std::filesystem::path& folder, const Plan& plan, const Graph& model)
-      : place_(find_checkpoint(folder)) {
-    for (const auto& [name, hash] : read_checkpoint(place_, plan, model.sha256).files) {
+  Saved(const IntactCheckpoint& checkpoint, const Plan& plan, const Graph& model)
+      : place_(checkpoint.path) {
+    check_goes_on(place_, checkpoint.manifest, plan, model.sha256);
+    for (const auto& [name, hash] : checkpoint.manifest.files) {
       const SafetensorsFile& file = files_.emplace_back(place_ / name);
       for (const auto& [tensor, entry] : file.entries()) where_.emplace(tensor, &file);
     }
@@ -74,7 +74,7 @@ std::vector<char> tensors_in_use(const Graph& model) {
 }  // namespace
 
 int64_t write_state_dict(const Plan& plan, const Graph& model,
-                         const std::optional<std::filesystem::path>& checkpoint,
+                         const std::optional<IntactCheckpoint>& checkpoint,
                          const std::filesystem::path& output) {
   std::optional<Saved> saved;
   if (checkpoint) saved.emplace(*checkpoint, plan, model);

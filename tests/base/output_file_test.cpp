@@ -118,5 +118,28 @@ TEST_F(OutputFileTest, AFolderNeedNotExistWhereItCanBeMade) {
   EXPECT_EQ(files(), 2u);
 }
 
+TEST_F(OutputFileTest, AFolderIsMadeWithThoseAboveIt) {
+  make_folder(at("a/b/c"));
+  make_folder(at("a/b/c"));
+  EXPECT_TRUE(fs::is_directory(at("a/b/c")));
+  write_file(at("file"), "old");
+  EXPECT_THAT(input_error([&] { make_folder(at("file/sub")); }),
+              HasSubstr("file: cannot be written: File exists"));
+  EXPECT_THAT(input_error([&] { make_folder("/proc/sub"); }), HasSubstr("cannot be written"));
+}
+
+TEST_F(OutputFileTest, AFolderTakesThePlaceOfAnother) {
+  for (const char* content : {"first", "second"}) {
+    make_folder(at("unfinished"));
+    write_file(at("unfinished/f"), content);
+    put_in_place(at("unfinished"), at("folder"));
+    EXPECT_EQ(read_file(at("folder/f")), content);
+    EXPECT_EQ(files(), 1u);
+  }
+  const std::string message = input_error([&] { put_in_place(at("none"), at("folder")); });
+  EXPECT_THAT(message, HasSubstr("No such file or directory"));
+  EXPECT_EQ(read_file(at("folder/f")), "second");
+}
+
 }  // namespace
 }  // namespace penstock

@@ -1,6 +1,7 @@
 // Messages between penstock and its workers survive the way there and back.
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,12 +54,13 @@ TEST(WorkerProtocol, AnExecuteTaskArrivesAsItWasSent) {
   task.dump_gradients = "g";
   task.save = "s";
   task.save_every = 2;
+  task.keep = 4;
   task.resume = "r";
   task.weights = "w";
   task.cuda_graphs = CudaGraphs::always;
   const auto sent = to_json(task);
   EXPECT_EQ(to_json(parse_execute_task(nlohmann::json::parse(sent.dump()))), sent);
-  EXPECT_EQ(sent.size(), 15u);
+  EXPECT_EQ(sent.size(), 16u);
 }
 
 TEST(WorkerProtocol, AnErrorNamesRankStepActionAndKind) {
@@ -110,6 +112,14 @@ TEST(SharedProgress, HoldsWhereAKilledProcessWas) {
   EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(progress.get().step, (int64_t{1} << 39) + 5);
   EXPECT_EQ(progress.get().position, 1'000'000);
+}
+
+TEST(SharedProgress, AsksTheOtherProcessToStop) {
+  SharedProgress progress;
+  const SharedProgress own(fcntl(progress.descriptor(), F_DUPFD_CLOEXEC, 0));
+  EXPECT_FALSE(own.asked_to_stop());
+  progress.ask_to_stop();
+  EXPECT_TRUE(own.asked_to_stop());
 }
 
 }  // namespace

@@ -205,3 +205,49 @@ def test_a_link_between_two_ranks_is_measured_and_a_plan_is_simulated_with_it(tm
     assert "between ranks 0 and 1" in output
     link = yaml.safe_load(cluster.read_text())["link"]
     assert float(link["latency"]) > 0 and float(link["bandwidth"]) > 0 and link["send"] == "posted"
+
+
+def saving(prefix, plan, saved, environment):
+    """A run that saves and has made its first step."""
+    process = start([*prefix, PENSTOCK, "execute", plan, "--save", saved], environment)
+    seen = ""
+    for line in process.stderr:
+        seen += line
+        if re.search(r"step +\d+/", line):
+            return process
+    raise AssertionError(f"ended with {process.wait()}: {seen}")
+
+
+@pytest.mark.parametrize("launcher, number", [("torchrun", signal.SIGTERM),
+                                              ("mpirun", signal.SIGUSR1),
+                                              ("srun", signal.SIGUSR1)])
+def test_a_signal_to_the_launcher_saves(tmp_path, request, launcher, number):
+    """Each rank gets it at a moment of its own."""
+    prefix, variables = prefix_of(launcher, 2, request)
+    environment, saved = marked_environment(**variables), tmp_path / "saved"
+    process = saving(prefix, image_plan(tmp_path, 1, steps=10_000_000), saved, environment)
+    process.send_signal(number)
+    (status, _, errors), = end_all([process])
+    assert status != 0
+    (checkpoint,) = saved.iterdir()
+    assert (checkpoint / "manifest.json").exists()
+    assert f"ended by {number.name}\n  The last checkpoint is {checkpoint}." in errors
+    wait_until_none_is_left(environment)
+
+
+@pytest.mark.parametrize("told", [0, 1])
+def test_a_signal_to_one_rank_ends_all_after_the_same_step(tmp_path, told):
+    plan, saved = image_plan(tmp_path, 1, steps=10_000_000), tmp_path / "saved"
+    common = marked_environment(WORLD_SIZE=2, LOCAL_WORLD_SIZE=2, MASTER_ADDR="127.0.0.1",
+                                MASTER_PORT=free_port())
+    other = start([PENSTOCK, "execute", plan, "--save", saved],
+                  {**common, "RANK": "1", "LOCAL_RANK": "1"})
+    first = saving([], plan, saved, {**common, "RANK": "0", "LOCAL_RANK": "0"})
+    (first, other)[told].send_signal(signal.SIGUSR1)
+    results = end_all([first, other])
+    (checkpoint,) = saved.iterdir()
+    for rank, (status, _, errors) in enumerate(results):
+        number = signal.SIGUSR1 if rank == told else signal.SIGTERM
+        assert status == 128 + number, errors
+        assert f"ended by {number.name}\n  The last checkpoint is {checkpoint}." in errors
+    wait_until_none_is_left(common)

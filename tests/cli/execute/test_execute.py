@@ -182,7 +182,7 @@ def test_optimizers_equal_pytorchs_bit_for_bit_also_over_resumed_runs(tmp_path, 
     stepper = reference.optimizer()
     for step in range(3):
         resume = ["--resume", tmp_path / "saved"] if step else []
-        execute_json(plan, "--steps", 1, "--dump-gradients", tmp_path / "g.safetensors",
+        execute_json(plan, "--steps", step + 1, "--dump-gradients", tmp_path / "g.safetensors",
                      "--save", tmp_path / "saved", *resume)
         gradients = load_file(tmp_path / "g.safetensors")
         for name, parameter in reference.parameters.items():

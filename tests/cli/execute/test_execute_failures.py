@@ -3,73 +3,20 @@
 import os
 import re
 import signal
-import subprocess
-import threading
-import time
-from pathlib import Path
 
 import pytest
 
-from pipelines import (PENSTOCK, any_device, clean_environment, device_flags, model_path,
-                       needs_backend, torch, vectors, write_plan)
+from pipelines import any_device, needs_backend
+from running import endless_plan, running, wait_until_gone, workers_of
 
 pytestmark = needs_backend
-
-
-def end_group(process):
-    """Penstock and its workers, whatever is left of them."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 @pytest.fixture
 def endless(tmp_path):
     """A run of three ranks that has made its first step. Nothing of it outlives the test."""
-    plan = write_plan(tmp_path, model_path("pippy"), vectors(tmp_path, "x", 512, torch.float32),
-                      ["", "layer1", "layer2"], 4, 4, steps=10_000_000)
-    process = subprocess.Popen([str(PENSTOCK), "execute", str(plan), *device_flags(plan)],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               env=clean_environment(), start_new_session=True)
-    hung = threading.Timer(120, end_group, [process])
-    hung.start()
-    try:
-        first = next((line for line in process.stderr if line.startswith("step")), None)
-        hung.cancel()
-        assert first, f"ended with {process.wait()} before its first step"
+    with running(endless_plan(tmp_path)) as process:
         yield process
-    finally:
-        hung.cancel()
-        end_group(process)
-        process.communicate()
-
-
-def workers_of(process):
-    text = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
-    return [int(pid) for pid in text.split()]
-
-
-def rank_of(worker, workers):
-    return sorted(workers).index(worker)  # they are started in order of rank
-
-
-def wait_until_gone(pids, patience_s=30):
-    """A generous limit, so that only a process that really stays fails the test."""
-    end = time.monotonic() + patience_s
-
-    def alive(pid):
-        folder = Path(f"/proc/{pid}")
-        return folder.exists() and " Z " not in (folder / "stat").read_text()
-
-    while time.monotonic() < end:
-        try:
-            if not any(alive(pid) for pid in pids):
-                return
-        except FileNotFoundError:
-            continue
-        time.sleep(0.01)
-    raise AssertionError(f"still running: {pids}")
 
 
 @any_device

@@ -26,16 +26,16 @@ def test_a_new_run_does_not_save_below_an_older_runs_later_step(tmp_path):
 def test_going_on_from_the_latest_step_saves_into_the_same_folder(tmp_path):
     plan, saved = good_plan(tmp_path), tmp_path / "saved"
     execute_json(plan, "--steps", 2, "--save", saved, "--save-every", 1)
-    execute_json(plan, "--steps", 1, "--save", saved, "--resume", saved)
+    execute_json(plan, "--steps", 3, "--save", saved, "--resume", saved)
     assert steps_in(saved) == ["step-1", "step-2", "step-3"]
 
 
 def test_going_on_from_an_earlier_step_does_not_save_below_the_later_ones(tmp_path):
     plan, saved = good_plan(tmp_path), tmp_path / "saved"
     execute_json(plan, "--steps", 3, "--save", saved, "--save-every", 1)
-    done = execute(plan, "--steps", 1, "--save", saved, "--resume", saved / "step-1")
+    done = execute(plan, "--steps", 2, "--save", saved, "--resume", saved / "step-1")
     assert done.returncode == 2 and "step 3, later than step 2" in done.stderr
-    execute_json(plan, "--steps", 1, "--save", tmp_path / "other", "--resume", saved / "step-1")
+    execute_json(plan, "--steps", 2, "--save", tmp_path / "other", "--resume", saved / "step-1")
 
 
 def test_the_same_run_again_replaces_its_checkpoint(tmp_path):

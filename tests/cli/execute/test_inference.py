@@ -78,7 +78,7 @@ def test_outputs_are_those_of_eval_with_trained_weights(trained):
 def test_weights_may_start_a_training_run(trained):
     """As one that is resumed: plain SGD has no state, the data is one batch, and nothing is
     drawn."""
-    resumed = execute_json(trained.plan, "--resume", trained.saved, "--steps", 1)["losses"]
+    resumed = execute_json(trained.plan, "--resume", trained.saved, "--steps", 4)["losses"]
     assert execute_json(trained.plan, "--weights", trained.weights,
                         "--steps", 1)["losses"] == resumed
 

@@ -78,8 +78,8 @@ def test_what_was_trained_before_it_was_frozen_stays_so(tmp_path):
     then = plan_of(tmp_path, "gpt2-f64", FOUR, ADAMW | {"frozen": "transformer.h.0"},
                    name="then.yaml")
     execute_json(first, "--steps", 1, "--save", tmp_path / "saved")
-    for _ in range(2):
-        execute_json(then, "--steps", 1, "--resume", tmp_path / "saved",
+    for steps in (2, 3):
+        execute_json(then, "--steps", steps, "--resume", tmp_path / "saved",
                      "--save", tmp_path / "saved")
     before, after = (saved_tensors(tmp_path / "saved" / f"step-{step}") for step in (1, 3))
     parameters = [key for key in before if key.startswith("parameter.")]
@@ -93,7 +93,7 @@ def test_a_checkpoint_of_more_frozen_parameters_is_refused_with_the_way_to_go_on
                     name="first.yaml")
     then = plan_of(tmp_path, "gpt2-f64", FOUR, ADAMW, name="then.yaml")
     execute_json(first, "--steps", 1, "--save", tmp_path / "saved")
-    done = execute(then, "--steps", 1, "--resume", tmp_path / "saved")
+    done = execute(then, "--steps", 2, "--resume", tmp_path / "saved")
     assert done.returncode == 2
     for words in ["`transformer.h.0.", "it was frozen when this was saved",
                   "Freeze it again (optimizer.frozen)", "penstock export --format state-dict"]:
@@ -116,9 +116,9 @@ def test_learning_rates_are_those_of_transformers_also_over_resumed_runs(tmp_pat
     reference = Recipe(whole, module_of("gpt2-f64"))
     losses, _, _ = reference.train(STEPS)
     saved, found = tmp_path / "saved", []
-    for _ in range(2):
+    for steps in (STEPS // 2, STEPS):
         resume = ["--resume", saved] if found else []
-        found += execute_json(whole, "--steps", STEPS // 2, "--save", saved, *resume)["losses"]
+        found += execute_json(whole, "--steps", steps, "--save", saved, *resume)["losses"]
     assert found == pytest.approx(losses, rel=FLOAT64)
 
 
@@ -259,9 +259,9 @@ def test_bf16_does_not_depend_on_the_split_and_goes_on_when_resumed(tmp_path):
               for begins in ([""], ["", "model.layers.1"])]
     assert losses[0] == pytest.approx(losses[1], rel=FLOAT32)
     plan, saved, found = tmp_path / "2.yaml", tmp_path / "saved", []
-    for _ in range(2):
+    for steps in (STEPS // 2, STEPS):
         resume = ["--resume", saved] if found else []
-        found += execute_json(plan, "--steps", STEPS // 2, "--save", saved, *resume)["losses"]
+        found += execute_json(plan, "--steps", steps, "--save", saved, *resume)["losses"]
     assert found == losses[1]
     plain = plan_of(tmp_path, "llama-bf16", [""], MIXED)
     done = execute(plain, "--resume", saved)

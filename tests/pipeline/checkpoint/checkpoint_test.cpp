@@ -1,98 +1,42 @@
-// Which checkpoint is found, and which is refused.
+// Any damage of a checkpoint is found, and one of another training refused.
+#include "pipeline/checkpoint/checkpoint.hpp"
+
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <stdlib.h>
+
+#include <fstream>
 
 #include "base/error.hpp"
-#include "base/file.hpp"
-#include "pipeline/checkpoint/checkpoint.hpp"
-#include "tests/base/support.hpp"
+#include "tests/pipeline/checkpoint/saved_folder.hpp"
 
 namespace penstock {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class Checkpoint : public ::testing::Test {
+class Checkpoint : public SavedFolder {
  protected:
-  Checkpoint() {
-    std::string name = (fs::temp_directory_path() / "penstock-test-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-    plan_.job.global_batch = 8;
-    plan_.job.seed = 3;
+  std::string damage(const fs::path& path) {
+    return input_error([&] { read_intact(path); });
   }
-  ~Checkpoint() override { fs::remove_all(folder_); }
-
-  /// A complete checkpoint of one small file before `step`.
-  fs::path save(int64_t step) {
-    fs::path path = checkpoint_path(folder_, step);
-    fs::create_directories(path);
-    write_file(path / "stage-0.safetensors", "tensors");
-    CheckpointManifest manifest = manifest_of(plan_, "model", step);
-    manifest.files["stage-0.safetensors"] = sha256("tensors");
-    write_file(path / "manifest.json", to_json(manifest));
-    return path;
-  }
-
   std::string refusal(const fs::path& path, const std::string& model = "model") {
-    try {
-      read_checkpoint(path, plan_, model);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "";
+    return input_error([&] { check_goes_on(path, read_manifest(path), plan_, model); });
   }
-
-  fs::path folder_;
-  Plan plan_;
 };
 
-TEST_F(Checkpoint, TheLatestCompleteOneIsFound) {
-  save(9);
-  save(10);
-  fs::create_directories(checkpoint_path(folder_, 11));  // without a manifest
-  fs::create_directories(unfinished_path(folder_, 12));
-  EXPECT_EQ(find_checkpoint(folder_), checkpoint_path(folder_, 10));
-  EXPECT_EQ(find_checkpoint(checkpoint_path(folder_, 9)), checkpoint_path(folder_, 9));
-}
-
-TEST_F(Checkpoint, OnlyFoldersNamedAsTheyAreSavedCount) {
-  save(9);
-  save(10);
-  fs::create_directories(checkpoint_path(folder_, 11));  // without a manifest
-  for (const char* name : {"step-012", "step-13x", "step-", "step--4"}) {
-    fs::copy(checkpoint_path(folder_, 9), folder_ / name);
-  }
-  EXPECT_THAT(saved_steps(folder_), ElementsAre(9, 10));
-  EXPECT_TRUE(saved_steps(folder_ / "none").empty());
-  EXPECT_TRUE(is_checkpoint(checkpoint_path(folder_, 9)));
-  EXPECT_FALSE(is_checkpoint(folder_));
-}
-
-TEST_F(Checkpoint, AFolderWithLaterStepsOfAnotherRunIsRefused) {
-  save(9);
-  check_no_later_steps(folder_, 10);
-  check_no_later_steps(folder_, 9);  // replaced
-  check_no_later_steps(folder_ / "none", 1);
-  const std::string message = input_error([&] { check_no_later_steps(folder_, 8); });
-  for (const char* word : {"step 9", "step 8", "--resume", "another folder", "remove"}) {
-    EXPECT_THAT(message, HasSubstr(word));
-  }
-  EXPECT_THAT(message, HasSubstr(folder_.string()));
-}
-
-TEST_F(Checkpoint, AFolderWithoutOneIsRefused) {
-  EXPECT_THROW(find_checkpoint(folder_), InputError);
-  EXPECT_THROW(find_checkpoint(folder_ / "none"), InputError);
-}
-
 TEST_F(Checkpoint, SaysWhereToGoOn) {
-  const CheckpointManifest manifest = read_checkpoint(save(7), plan_, "model");
+  const fs::path path = save(7);
+  const CheckpointManifest manifest = read_intact(path);
   EXPECT_EQ(manifest.step, 7);
   EXPECT_EQ(manifest.samples, 56);
   EXPECT_EQ(manifest.files.size(), 1u);
+  EXPECT_TRUE(manifest.extra.is_null());
+  check_goes_on(path, manifest, plan_, "model");
+}
+
+TEST_F(Checkpoint, KeepsWhatAScriptGivesBesideTheState) {
+  const nlohmann::json extra = {{"epoch", 3}, {"best", {0.1, 1e-300}}, {"name", "größte"}};
+  EXPECT_EQ(read_intact(save(7, extra)).extra, extra);
 }
 
 TEST_F(Checkpoint, AnotherModelSeedBatchOrOptimizerIsRefused) {
@@ -108,13 +52,44 @@ TEST_F(Checkpoint, AnotherModelSeedBatchOrOptimizerIsRefused) {
   EXPECT_THAT(refusal(path), HasSubstr("optimizer sgd, but the plan has adamw"));
 }
 
-TEST_F(Checkpoint, AChangedFileIsRefused) {
+TEST_F(Checkpoint, AChangedCutOrMissingFileIsNamed) {
   const fs::path path = save(7);
-  EXPECT_EQ(refusal(path), "");
-  write_file(path / "stage-0.safetensors", "Tensors");
-  EXPECT_THAT(refusal(path), HasSubstr("stage-0.safetensors"));
-  write_file(path / "manifest.json", "{\"version\": 1");
-  EXPECT_THAT(refusal(path), HasSubstr("manifest.json"));
+  for (const char* content : {"Tensors", "tensor", ""}) {
+    write_file(path / "stage-0.safetensors", content);
+    EXPECT_THAT(damage(path), HasSubstr("stage-0.safetensors: has sha256"));
+  }
+  fs::remove(path / "stage-0.safetensors");
+  EXPECT_THAT(damage(path), HasSubstr("stage-0.safetensors: cannot be read: No such file"));
+  fs::remove(path / "manifest.json");
+  EXPECT_THAT(damage(path), HasSubstr("manifest.json: cannot be read: No such file"));
+}
+
+TEST_F(Checkpoint, NoFlippedBitOfTheManifestGoesUnnoticed) {
+  const fs::path path = save(7, {{"epoch", 3}});
+  const fs::path file = path / "manifest.json";
+  const std::string content = read_file(file);
+  const std::string whole = to_json(read_intact(path));
+  size_t noticed = 0;
+  for (size_t bit = 0; bit < 8 * content.size(); ++bit) {
+    std::string flipped = content;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+    std::ofstream(file) << flipped;  // need not outlast a crash
+    try {
+      EXPECT_EQ(to_json(read_intact(path)), whole) << flipped;  // space, or the name of the hash
+    } catch (const InputError&) {
+      ++noticed;
+    }
+  }
+  EXPECT_GT(noticed, 7 * content.size());
+}
+
+TEST_F(Checkpoint, NoCutOfTheManifestGoesUnnoticed) {
+  const fs::path path = save(7);
+  const std::string content = read_file(path / "manifest.json");
+  for (size_t size = 0; size + 1 < content.size(); ++size) {
+    std::ofstream(path / "manifest.json") << content.substr(0, size);
+    EXPECT_THAT(damage(path), HasSubstr("manifest.json")) << size;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,70 @@
+"""Runs of penstock that tests look at while they go on."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+from pipelines import (PENSTOCK, clean_environment, device_flags, model_path, torch, vectors,
+                       write_plan)
+
+
+def end_group(process):
+    """Penstock and its workers, whatever is left of them."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def endless_plan(folder, **more):
+    """Three ranks that do not end by themselves."""
+    return write_plan(folder, model_path("pippy"), vectors(folder, "x", 512, torch.float32),
+                      ["", "layer1", "layer2"], 4, 4, **{"steps": 10_000_000} | more)
+
+
+@contextlib.contextmanager
+def running(plan, *options):
+    """The process of a run that has made its first step. Nothing of it outlives the context."""
+    process = subprocess.Popen([str(PENSTOCK), "execute", str(plan), *map(str, options),
+                                *device_flags(plan)], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, env=clean_environment(),
+                               start_new_session=True)
+    hung = threading.Timer(120, end_group, [process])
+    hung.start()
+    try:
+        first = next((line for line in process.stderr if line.startswith("step")), None)
+        hung.cancel()
+        assert first, f"ended with {process.wait()} before its first step"
+        yield process
+    finally:
+        hung.cancel()
+        end_group(process)
+        process.communicate()
+
+
+def workers_of(process):
+    """Their process ids, in order of rank."""
+    text = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    return sorted(int(pid) for pid in text.split())  # they are started in that order
+
+
+def wait_until_gone(pids, patience_s=30):
+    """A generous limit, so that only a process that really stays fails the test."""
+    end = time.monotonic() + patience_s
+
+    def alive(pid):
+        folder = Path(f"/proc/{pid}")
+        return folder.exists() and " Z " not in (folder / "stat").read_text()
+
+    while time.monotonic() < end:
+        try:
+            if not any(alive(pid) for pid in pids):
+                return
+        except FileNotFoundError:
+            continue
+        time.sleep(0.01)
+    raise AssertionError(f"still running: {pids}")
