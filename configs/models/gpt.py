@@ -29,8 +29,8 @@ class Attention(nn.Module):
         batch, sequence, hidden = x.shape
         q, k, v = (part.view(batch, sequence, self.heads, hidden // self.heads).transpose(1, 2)
                    for part in self.qkv(x).split(hidden, dim=-1))
-        y = functional.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout,
-                                                    is_causal=True)
+        dropout = self.dropout if self.training else 0.0
+        y = functional.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True)
         return self.projection(y.transpose(1, 2).reshape(batch, sequence, hidden))
 
 

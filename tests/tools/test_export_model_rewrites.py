@@ -89,6 +89,26 @@ def test_a_buffer_updated_in_place_is_an_output(export, user_file):
     assert result.facts["batch_coupled"] is False
 
 
+def test_an_assigned_buffer_is_updated_where_its_value_is_known(export, user_file):
+    """By the first layers, for a stage of them updates it; of a constant nothing is waited for."""
+    body = ("self.mean = torch.lerp(self.mean, x.detach().mean(0), 0.5)\n"
+            "self.started = torch.ones(())\nself.none = torch.zeros(())\n"
+            "return self.linear(self.linear(x - self.mean) * self.started)")
+    result = export(user_file(body, "self.register_buffer('mean', torch.zeros(3))\n"
+                                    "self.register_buffer('started', torch.zeros(()))\n"
+                                    "self.register_buffer('none', torch.ones(()))"))
+    assert result.code == 0, result.messages
+    order = [node.name for node in result.program.graph.nodes]
+    updates = {buffer: order.index(name) for name, buffer
+               in result.program.graph_signature.buffers_to_mutate.items()}
+    assert updates.keys() == {"mean", "started", "none"}
+    assert updates["mean"] < order.index("linear")
+    module, x = result.program.module(), torch.randn(4, 3)
+    module(x)
+    assert torch.allclose(module.mean, x.mean(0) / 2)
+    assert (module.started, module.none) == (1, 0)
+
+
 def test_needless_copies_are_dropped_but_an_output_stays_one(export, user_file):
     path = user_file("y = F.dropout(self.linear(x), 0.0)\nreturn y.clone().relu(), x.clone()")
     result = export(path)

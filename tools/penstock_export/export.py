@@ -27,16 +27,17 @@ def run(source, options, limit=None):
     quiet_torch()
     tape = deferred.Tape(options.seed) if options.meta else None
     model, args, kwargs = build(source, options, tape)
-    reference = None if options.meta else duplicate(model)  # before torch.export touches it
+    reference = duplicate(model)  # before torch.export touches it
     say(f"exporting {source.path}" + ("" if model.training else " in evaluation mode, as built"))
     program = programs.export(model, args, kwargs, options)
     splits = markers.take_out(program)
     if limit and not options.meta and programs.computes_in_bf16(program):
         say(limit)
-    coupled, evaluated = None, {"differs": "without weights (--meta) nothing was compared"}
+    coupled = None
     if options.meta:
-        say("without weights there are no numbers: outputs, gradients, buffers, batch coupling and "
-            "evaluation mode were not checked")
+        say("without weights there are no numbers: outputs, gradients, buffers and batch coupling "
+            "were not checked")
+        evaluated = evaluation_without_weights(program, reference, args, kwargs, options)
     else:
         in_evaluation = duplicate(reference).eval()
         check(program, reference, in_evaluation, args, kwargs, options)
@@ -159,12 +160,28 @@ def check(program, reference, in_evaluation, args, kwargs, options):
 
 
 def check_evaluation(program, in_evaluation, args, kwargs, seed):
-    evaluated = evaluation.find(program, in_evaluation, args, kwargs, seed)
+    return said(evaluation.find(program, lambda graph: evaluation.compare_by_running(
+        program, graph, in_evaluation, args, kwargs, seed)), "outputs equal the module's")
+
+
+def evaluation_without_weights(program, reference, args, kwargs, options):
+    def compare(graph):
+        try:
+            evaluated = programs.export(evaluation.switch(reference), args, kwargs, options)
+        except UserError as error:
+            raise evaluation.Differs(f"as model.eval() {str(error).splitlines()[0]}") from error
+        markers.take_out(evaluated)
+        evaluation.compare_by_operators(program, graph, evaluated)
+
+    return said(evaluation.find(program, compare), "it computes what model.eval() does")
+
+
+def said(evaluated, equal):
+    """Tells what was found, and returns it."""
     if "differs" in evaluated:
         say(f"cannot be evaluated while it trains: {evaluated['differs']}")
     else:
-        say(f"in evaluation mode, with {len(evaluated['arguments'])} operators changed, outputs "
-            "equal the module's")
+        say(f"in evaluation mode, with {len(evaluated['arguments'])} operators changed, {equal}")
     return evaluated
 
 

@@ -29,8 +29,11 @@ def draws(node):
     if node.target in SWITCHES:
         name, off = SWITCHES[node.target]
         inactive = argument(node, name) == off
-        if not inactive and "p" in [entry.name for entry in node.target._schema.arguments]:
+        names = [entry.name for entry in node.target._schema.arguments]
+        if not inactive and "p" in names:
             inactive = argument(node, "p") == 0
+        if not inactive and "train" in names:
+            inactive = argument(node, "train") is False
         return not inactive
     return torch.Tag.nondeterministic_seeded in node.target.tags
 

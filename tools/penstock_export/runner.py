@@ -15,8 +15,9 @@ HELD = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
 
 class Runner:
-    def __init__(self, program):
-        self.graph = copy.deepcopy(program.graph_module)
+    def __init__(self, program, graph=None):
+        """`graph`: another than the program's, with the same inputs and outputs."""
+        self.graph = graph or copy.deepcopy(program.graph_module)
         self.signature = program.graph_signature
         self.held = {spec.target: held_tensor(program, spec)
                      for spec in self.signature.input_specs
