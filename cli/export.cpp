@@ -16,7 +16,10 @@
 #include "cli/report/ending.hpp"
 #include "cli/report/table.hpp"
 #include "cli/report/terminal.hpp"
+#include "cli/workers/launch.hpp"
+#include "cli/workers/workers.hpp"
 #include "graph/analysis/analysis.hpp"
+#include "launch/state_dict_task.hpp"
 #include "pipeline/checkpoint/state_dict.hpp"
 #include "pipeline/exports/exports.hpp"
 #include "pipeline/job/parameters.hpp"
@@ -145,12 +148,35 @@ void check_lowered(const ExportOptions& options) {
                                lowered_version));
 }
 
+/// A worker does it: only LibTorch draws as modules do. Fills in how many names it wrote.
+std::optional<WorkersFailure> write_in_worker(const StateDictTask& task, int64_t& names) {
+  Workers worker(make_tasks({.rank_of_process = as_numbered(1),
+                             .command = "state_dict",
+                             .arguments = nlohmann::json(task)}),
+                 [](int, int) { return std::string(); });
+  return worker.run([&](size_t, const nlohmann::json& event) {
+    if (event.at("event") == "written") names = event.at("names").get<int64_t>();
+  });
+}
+
 int export_weights(const Plan& plan, const Graph& model, const ExportOptions& options) {
   std::optional<IntactCheckpoint> checkpoint;
   if (!options.checkpoint.empty()) checkpoint = require_intact(options.checkpoint);
   if (checkpoint)
     for (const std::string& warning : checkpoint->warnings) fmt::print(stderr, "{}\n", warning);
-  const int64_t names = write_state_dict(plan, model, checkpoint, options.output);
+  const StateDict weights(plan, model, checkpoint);
+  int64_t names = 0;
+  if (weights.initialised().empty()) {
+    names = weights.write(options.output);
+  } else {
+    check_no_standard_output("-o", options.output);
+    const StateDictTask task{plan.path, checkpoint ? checkpoint->path.string() : "",
+                             options.output};
+    if (const auto failure = write_in_worker(task, names)) {
+      fmt::print(stderr, "penstock: {}\n", failure->message);
+      return failure->status;
+    }
+  }
   const std::string of = checkpoint ? "of " + checkpoint->path.string()
                                     : "as the model was exported (--checkpoint names trained ones)";
   fmt::print("{}{}", labelled("exported", fmt::format("{} tensors {}", names, of)),

@@ -12,6 +12,7 @@
 //   summary   {…}                          from rank 0, last
 //   link      {latency_s, …, samples}      from rank 0, of the command `link`
 //   devices   {count}                      of the command `devices`
+//   written   {names}                      of the command `state_dict`
 //   warning   {message}
 //   error     {kind, rank, step, action, message}
 #pragma once
@@ -34,7 +35,8 @@ using Facts = std::map<std::string, std::string>;
 inline constexpr double kStartTimeout_s = 600;
 
 struct WorkerTask {
-  std::string command = "execute";  // or `profile`, `link`, `devices`, `multiply_bf16`, `refuse`
+  /// Or `profile`, `link`, `devices`, `state_dict`, `multiply_bf16`, `refuse`.
+  std::string command = "execute";
   int rank = 0, world_size = 1;
   /// The worker's number among the processes, by which they meet; rank_of_process (plan.hpp).
   int process = 0;

@@ -4,8 +4,11 @@
 #include <c10/util/Logging.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <iostream>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 
 #include "backend/communication/cause.hpp"
@@ -18,10 +21,14 @@
 #include "backend/device/memory.hpp"
 #include "backend/profiler/links/link.hpp"
 #include "backend/profiler/profiler.hpp"
+#include "backend/stage/recipe/initial_values.hpp"
 #include "backend/worker/events.hpp"
 #include "backend/worker/execution.hpp"
 #include "backend/worker/process.hpp"
 #include "base/error.hpp"
+#include "launch/state_dict_task.hpp"
+#include "pipeline/checkpoint/state_dict.hpp"
+#include "pipeline/job/parameters.hpp"
 
 namespace penstock {
 
@@ -157,6 +164,21 @@ void devices(const WorkerTask& /*task*/, CudaModule* cuda) {
   emit({{"event", "devices"}, {"count", cuda == nullptr ? 0 : cuda->look().devices}});
 }
 
+/// Writes a state dictionary, some of whose values have to be initialised first.
+void state_dict(const WorkerTask& task, CudaModule*) {
+  const auto wanted = task.arguments.get<StateDictTask>();
+  const Plan plan = read_plan(wanted.plan);
+  const Graph model = read_model(plan.job);
+  std::optional<IntactCheckpoint> checkpoint;
+  if (!wanted.checkpoint.empty()) checkpoint = require_intact(wanted.checkpoint);
+  const auto initialise = [](const StoredTensor& tensor, const InitialValues& values,
+                             std::span<std::byte> bytes) {
+    std::memcpy(bytes.data(), initial_tensor(tensor, values).const_data_ptr(), bytes.size());
+  };
+  const int64_t names = StateDict(plan, model, checkpoint).write(wanted.output, initialise);
+  emit({{"event", "written"}, {"names", names}});
+}
+
 /// Finds out by trying whether this processor can.
 void multiply_bf16(const WorkerTask& /*task*/, CudaModule*) {
   const at::Tensor ones = at::ones({32, 32}, at::kBFloat16);
@@ -170,11 +192,8 @@ void refuse(const WorkerTask& task, CudaModule*) {
 }
 
 const std::map<std::string, void (*)(const WorkerTask&, CudaModule*)> kCommands{
-    {"execute", execute},
-    {"profile", profile},
-    {"link", link},
-    {"devices", devices},
-    {"multiply_bf16", multiply_bf16},
+    {"execute", execute}, {"profile", profile},       {"link", link},
+    {"devices", devices}, {"state_dict", state_dict}, {"multiply_bf16", multiply_bf16},
     {"refuse", refuse}};
 
 }  // namespace

@@ -116,4 +116,12 @@ void check_paths(const std::string& command, const std::vector<GivenPath>& paths
   }
 }
 
+void check_no_standard_output(const char* flag, const std::string& path) {
+  std::error_code none;
+  if (path.empty() || !is_standard_output(path)) return;
+  if (std::filesystem::equivalent(path, "/dev/null", none)) return;
+  throw InputError(flag, fmt::format("{} is standard output, which has the report", path),
+                   "Give the name of a file.");
+}
+
 }  // namespace penstock::cli

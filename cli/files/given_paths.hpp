@@ -29,4 +29,8 @@ struct GivenPath {
 /// An input that is not there is left to its reader. Nothing is left behind.
 void check_paths(const std::string& command, const std::vector<GivenPath>& paths);
 
+/// Throws InputError where `path`, which a worker writes, is this process's standard output: that
+/// has the report, and a worker has another one. Empty: nothing is written.
+void check_no_standard_output(const char* flag, const std::string& path);
+
 }  // namespace penstock::cli

@@ -7,8 +7,8 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "base/output_file.hpp"
 #include "base/safetensors.hpp"
+#include "cli/files/given_paths.hpp"
 #include "cli/inputs/costed_model.hpp"
 #include "cli/inputs/plan_inputs.hpp"
 #include "cli/inputs/resumed.hpp"
@@ -26,15 +26,6 @@ namespace penstock::cli {
 namespace {
 
 constexpr const char* kGraphsFlag = "--cuda-graphs";
-
-/// It is not for the report, nor is a worker's standard output this process's.
-void check_no_standard_output(const char* flag, const std::string& path) {
-  std::error_code none;
-  if (path.empty() || !is_standard_output(path)) return;
-  if (std::filesystem::equivalent(path, "/dev/null", none)) return;
-  throw InputError(flag, fmt::format("{} is standard output, which has the report", path),
-                   "Give the name of a file.");
-}
 
 void refuse(const char* flag, const char* problem, const char* cure) {
   throw InputError(flag, problem, cure);

@@ -171,14 +171,15 @@ std::map<int, InitialValues> read_initial_values(const Graph& graph) {
                           [&](const pt2::Json& member) { return pt2::read_all(graph, member); });
 }
 
-void require_values(const Graph& graph) {
+void require_values(const Graph& graph, const std::function<bool(int tensor)>& given) {
   if (std::ranges::all_of(graph.tensors, pt2::is_stored)) return;
   pt2::with_member(graph, [&](const pt2::Json& member) {
     const auto initial = pt2::read_all(graph, member);
     const auto reasons = member.value("unknown", std::map<std::string, std::string>{});
     for (size_t i = 0; i < graph.tensors.size(); ++i) {
       const StoredTensor& tensor = graph.tensors[i];
-      if (pt2::is_stored(tensor) || initial.contains(static_cast<int>(i))) continue;
+      const auto index = static_cast<int>(i);
+      if (pt2::is_stored(tensor) || initial.contains(index) || (given && given(index))) continue;
       const auto reason = reasons.find(tensor.name);
       throw InputError(
           graph.path,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -51,7 +52,8 @@ struct InitialValues {
 /// recipe that is malformed or does not fit its tensor.
 std::map<int, InitialValues> read_initial_values(const Graph& graph);
 
-/// Throws InputError naming a tensor whose values are neither in the file nor initialised, and why.
-void require_values(const Graph& graph);
+/// Throws InputError naming a tensor whose values are neither in the file nor initialised, and why;
+/// not for those that are given otherwise, by index in Graph::tensors.
+void require_values(const Graph& graph, const std::function<bool(int tensor)>& given = nullptr);
 
 }  // namespace penstock

@@ -13,8 +13,29 @@ namespace penstock {
 
 namespace {
 
+bool in_state_dict(const StoredTensor& tensor) {
+  return tensor.kind == StoredTensor::Kind::parameter ||
+         (tensor.kind == StoredTensor::Kind::buffer && tensor.persistent);
+}
+
+/// By tensor: does an operator read it, or the graph return it? No stage has what none does.
+std::vector<char> tensors_in_use(const Graph& model) {
+  std::vector<char> used(model.tensors.size(), 0);
+  const auto use = [&](ValueId value) {
+    const int tensor = model.values[static_cast<size_t>(value)].tensor;
+    if (tensor >= 0) used[static_cast<size_t>(tensor)] = 1;
+  };
+  for (const Operator& op : model.operators)
+    for (const ValueId value : op.reads()) use(value);
+  for (const Output& output : model.outputs)
+    if (const auto* returned = std::get_if<TensorRef>(&output.value)) use(returned->value);
+  return used;
+}
+
+}  // namespace
+
 /// The tensors of a checkpoint's files.
-class Saved {
+class StateDict::Saved {
  public:
   Saved(const IntactCheckpoint& checkpoint, const Plan& plan, const Graph& model)
       : place_(checkpoint.path) {
@@ -52,50 +73,78 @@ class Saved {
   std::map<std::string, const SafetensorsFile*> where_;
 };
 
-bool in_state_dict(const StoredTensor& tensor) {
-  return tensor.kind == StoredTensor::Kind::parameter ||
-         (tensor.kind == StoredTensor::Kind::buffer && tensor.persistent);
-}
+/// Where the values are.
+class StateDict::Values {
+ public:
+  Values(const Plan& plan, const Graph& model, const std::optional<IntactCheckpoint>& checkpoint)
+      : model_(model), weights_(model.path) {
+    if (checkpoint) saved_ = std::make_unique<const Saved>(*checkpoint, plan, model);
+    const std::vector<char> used = tensors_in_use(model);
+    for (size_t index = 0; index < model.tensors.size(); ++index) {
+      const StoredTensor& tensor = model.tensors[index];
+      if (!in_state_dict(tensor)) continue;
+      const bool trained = saved_ && saved_->has(key(tensor));
+      if (saved_ && tensor.requires_grad && used[index] && !trained) saved_->lacks(tensor.name);
+      trained_.emplace(static_cast<int>(index), trained);
+    }
+    require_values(model,
+                   [&](int tensor) { return !trained_.contains(tensor) || trained_.at(tensor); });
+    initial_ = read_initial_values(model);
+    std::erase_if(initial_, [&](const auto& entry) {
+      return !trained_.contains(entry.first) || trained_.at(entry.first);
+    });
+  }
 
-/// By tensor: does an operator read it, or the graph return it? No stage has what none does.
-std::vector<char> tensors_in_use(const Graph& model) {
-  std::vector<char> used(model.tensors.size(), 0);
-  const auto use = [&](ValueId value) {
-    const int tensor = model.values[static_cast<size_t>(value)].tensor;
-    if (tensor >= 0) used[static_cast<size_t>(tensor)] = 1;
-  };
-  for (const Operator& op : model.operators)
-    for (const ValueId value : op.reads()) use(value);
-  for (const Output& output : model.outputs)
-    if (const auto* returned = std::get_if<TensorRef>(&output.value)) use(returned->value);
-  return used;
-}
+  const std::map<int, InitialValues>& initialised() const { return initial_; }
 
-}  // namespace
+  std::vector<SafetensorsSource> sources(const Initialise& initialise) const {
+    std::vector<SafetensorsSource> sources;
+    for (const auto& [index, trained] : trained_) {
+      const StoredTensor& tensor = model_.tensors[static_cast<size_t>(index)];
+      const auto read = [this, &initialise, index](std::span<std::byte> bytes) {
+        fill(index, initialise, bytes);
+      };
+      sources.push_back({tensor.name, tensor.dtype, tensor.sizes, read});
+      for (const std::string& alias : tensor.aliases)
+        sources.push_back({alias, tensor.dtype, tensor.sizes, read});
+    }
+    return sources;
+  }
 
-int64_t write_state_dict(const Plan& plan, const Graph& model,
-                         const std::optional<IntactCheckpoint>& checkpoint,
-                         const std::filesystem::path& output) {
-  std::optional<Saved> saved;
-  if (checkpoint) saved.emplace(*checkpoint, plan, model);
-  const WeightFile weights(model.path);
-  const std::vector<char> used = tensors_in_use(model);
-  std::vector<SafetensorsSource> sources;
-  for (size_t index = 0; index < model.tensors.size(); ++index) {
-    const StoredTensor& tensor = model.tensors[index];
-    if (!in_state_dict(tensor)) continue;
-    const bool parameter = tensor.kind == StoredTensor::Kind::parameter;
-    const std::string key = (parameter ? "parameter." : "buffer.") + tensor.name;
-    const bool trained = saved && saved->has(key);
-    if (saved && tensor.requires_grad && used[index] && !trained) saved->lacks(tensor.name);
-    const auto read = [&tensor, &weights, &saved, key, trained](std::span<std::byte> bytes) {
-      trained ? saved->read(key, tensor, bytes) : weights.read(tensor, bytes);
-    };
-    sources.push_back({tensor.name, tensor.dtype, tensor.sizes, read});
-    for (const std::string& alias : tensor.aliases) {
-      sources.push_back({alias, tensor.dtype, tensor.sizes, read});
+ private:
+  static std::string key(const StoredTensor& tensor) {
+    return (tensor.kind == StoredTensor::Kind::parameter ? "parameter." : "buffer.") + tensor.name;
+  }
+
+  void fill(int index, const Initialise& initialise, std::span<std::byte> bytes) const {
+    const StoredTensor& tensor = model_.tensors[static_cast<size_t>(index)];
+    if (trained_.at(index)) {
+      saved_->read(key(tensor), tensor, bytes);
+    } else if (const auto steps = initial_.find(index); steps != initial_.end()) {
+      initialise(tensor, steps->second, bytes);
+    } else {
+      weights_.read(tensor, bytes);
     }
   }
+
+  const Graph& model_;
+  WeightFile weights_;
+  std::unique_ptr<const Saved> saved_;
+  std::map<int, bool> trained_;  // of the state dictionary's tensors: is it in the checkpoint?
+  std::map<int, InitialValues> initial_;
+};
+
+StateDict::StateDict(const Plan& plan, const Graph& model,
+                     const std::optional<IntactCheckpoint>& checkpoint)
+    : values_(std::make_unique<const Values>(plan, model, checkpoint)) {}
+StateDict::~StateDict() = default;
+
+const std::map<int, InitialValues>& StateDict::initialised() const {
+  return values_->initialised();
+}
+
+int64_t StateDict::write(const std::filesystem::path& output, const Initialise& initialise) const {
+  const auto sources = values_->sources(initialise);
   write_safetensors(output, sources, {{"format", "pt"}});
   return static_cast<int64_t>(sources.size());
 }

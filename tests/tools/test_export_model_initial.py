@@ -75,6 +75,17 @@ def test_buffers_constants_and_small_parameters_without_a_recipe_have_values(exp
     assert isinstance(state["decay"], torch.nn.Parameter) and state["decay"].requires_grad
 
 
+def test_constants_that_forward_makes_keep_their_numbers(export, user_file):
+    body = ("scale = torch.tensor([1.0, 2.0, 4.0], device=x.device)\n"
+            "return torch.where(x > 0, self.linear(x) * scale, torch.tensor(0.5, device=x.device))")
+    path = user_file(body)
+    whole, result = export(path, output="whole.pt2"), meta(export, path)
+    kept, numbers = result.program.constants, whole.program.constants
+    assert kept.keys() == numbers.keys() and len(kept) == 2
+    assert all(torch.equal(kept[name], value) for name, value in numbers.items())
+    assert result.facts["evaluation"] == {"arguments": {}}
+
+
 def test_what_was_computed_from_drawn_values_keeps_to_them(export, user_file):
     result = meta(export, user_file(
         LINEAR, "self.linear = nn.utils.parametrizations.weight_norm(self.linear)"))

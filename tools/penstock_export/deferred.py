@@ -30,6 +30,17 @@ class Constants(TorchFunctionMode):
         return self.tape.constant(function(*args, **kwargs | {"device": "cpu"}))
 
 
+class TracedConstants(TorchFunctionMode):
+    """So would a forward that is traced on it; here they are constants that the program moves."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        given = args[0] if args else None
+        if function not in CONSTRUCTORS or isinstance(given, torch.Tensor) or not on_meta(kwargs):
+            return function(*args, **kwargs)
+        return function(*args, **kwargs | {"device": "cpu"}).to("meta")
+
+
 class Entry:
     """An operation that made a tensor or wrote to one; `made` is None where it only wrote."""
 

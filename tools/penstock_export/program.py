@@ -14,7 +14,7 @@ from torch.export.graph_signature import OutputKind, TensorArgument
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
-from . import custom, recurrent
+from . import custom, deferred, recurrent
 from .errors import UserError, reason
 from .schema import argument
 
@@ -43,7 +43,7 @@ def export(model, args, kwargs, options):
     if not static:
         shapes = pytree.tree_map(lambda _: {0: torch.export.Dim("batch")}, kwargs or args)
     try:
-        with quiet_unless_done(), recurrent.right_shapes():
+        with quiet_unless_done(), recurrent.right_shapes(), deferred.TracedConstants():
             program = torch.export.export(model, args, kwargs, dynamic_shapes=shapes)
             detach_no_grad_regions(program)
             program = program.run_decompositions(

@@ -1,5 +1,6 @@
 """`execute --forward-only` is inference: in evaluation mode, with the model's own weights, those of
-a checkpoint, or those of a state dictionary. The reference is `model.eval()` in PyTorch."""
+a checkpoint, or those of a state dictionary. The reference is `model.eval()` in PyTorch. A model
+that was exported without weights has those that its modules' initialisation gives."""
 
 import argparse
 import sys
@@ -23,11 +24,12 @@ GPT2 = ["layers=2", "hidden=16", "heads=2", "vocabulary=32", "sequence=8", "drop
 
 
 class Trained:
-    def __init__(self, folder, name, settings, begins):
+    def __init__(self, folder, name, settings, begins, meta=False):
         source = Source.load(str(ROOT / "configs" / "models" / f"{name}.py"), settings)
-        options = argparse.Namespace(output=str(folder / "model.pt2"), static=False, meta=False,
+        options = argparse.Namespace(output=str(folder / "model.pt2"), static=False, meta=meta,
                                      decompose=False, dtype="float64", seed=3)
         run(source, options)
+        options.meta = False
         self.module, _, example = build(source, options)
         self.data = {key: torch.cat([value, value.flip(0)]) for key, value in example.items()}
         with torch.no_grad():
@@ -37,10 +39,15 @@ class Trained:
         self.folder = folder
         self.plan = write_plan(folder, folder / "model.pt2", folder / "data.safetensors", begins, 2,
                                4)
-        self.saved, self.weights = folder / "saved", folder / "weights.safetensors"
+        self.saved = folder / "saved"
         execute_json(self.plan, "--save", self.saved)
-        done = export_plan(self.plan, "state-dict", self.weights, "--checkpoint", self.saved)
+        self.initial = self.state_dict("initial.safetensors")
+        self.weights = self.state_dict("weights.safetensors", "--checkpoint", self.saved)
+
+    def state_dict(self, name, *options):
+        done = export_plan(self.plan, "state-dict", self.folder / name, *options)
         assert done.returncode == 0, done.stderr
+        return self.folder / name
 
     def outputs(self, *options, plan=None):
         path = self.folder / "outputs.safetensors"
@@ -48,17 +55,18 @@ class Trained:
         assert done.returncode == 0, done.stderr
         return load_file(path)
 
-    def expected(self, weights=None):
-        if weights:
-            self.module.load_state_dict(load_file(weights))
+    def expected(self, weights):
+        self.module.load_state_dict(load_file(weights))
         with torch.no_grad():
             return self.module.eval()(**self.data)
 
 
 MODELS = [("resnet", RESNET, ["", "groups.1"]), ("gpt2", GPT2, ["", "transformer.h.1"])]
+META = [(*model, True) for model in MODELS]
 
 
-@pytest.fixture(scope="module", params=MODELS, ids=["resnet", "gpt2"])
+@pytest.fixture(scope="module", params=MODELS + META,
+                ids=["resnet", "gpt2", "resnet-meta", "gpt2-meta"])
 def trained(request, tmp_path_factory):
     return Trained(tmp_path_factory.mktemp(request.param[0]), *request.param)
 
@@ -66,7 +74,7 @@ def trained(request, tmp_path_factory):
 def test_outputs_are_those_of_eval_with_trained_weights(trained):
     own = trained.outputs()
     (name, tensor), = own.items()
-    assert difference(own, {name: trained.expected()}) <= FLOAT64
+    assert difference(own, {name: trained.expected(trained.initial)}) <= FLOAT64
     resumed, given = trained.outputs("--resume", trained.saved), trained.outputs(
         "--weights", trained.weights)
     assert torch.equal(resumed[name], given[name])

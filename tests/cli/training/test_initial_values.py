@@ -26,6 +26,7 @@ MODELS = {
     "gpt2": ([], ["", "transformer.h.1", "transformer.ln_f"]),
     "bert": ([], ["", "bert.encoder.layer.1", "cls"]),
     "llama": ([], ["", "model.layers.1", "model.norm"]),
+    "t5": ([], ["", "decoder", "decoder.block.1"]),
     "vit": ([], ["", "layers.1", "norm"]),
     "resnet": ([], ["", "groups.1", "groups.2"]),
     "unet": ([], ["", "middle", "up.1"])}

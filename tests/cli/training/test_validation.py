@@ -34,19 +34,22 @@ MODELS = {
 }
 
 
-def options_of(path, dtype="float64"):
-    return argparse.Namespace(output=str(path), static=False, decompose=False, meta=False,
+WITHOUT_WEIGHTS = ["transformer-meta", "resnet-meta", "t5-meta"]
+
+
+def options_of(path, dtype="float64", meta=False):
+    return argparse.Namespace(output=str(path), static=False, decompose=False, meta=meta,
                               dtype=dtype, seed=3)
 
 
 class Exported:
     """A model in float64 with training and validation data, its module beside it."""
 
-    def __init__(self, folder, file, settings, ignored=0):
+    def __init__(self, folder, file, settings, ignored=0, meta=False):
         self.folder = folder
         self.source = Source.load(str(file), settings)
         self.options = options_of(folder / "model.pt2")
-        run(self.source, self.options)
+        run(self.source, options_of(self.options.output, meta=meta))
         self.model = folder / "model.pt2"
         self.module, _, self.example = build(self.source, self.options)
         self.ignored = ignored
@@ -99,11 +102,13 @@ def bytes_of(checkpoint):
     return {path.name: path.read_bytes() for path in checkpoint.glob("stage-*.safetensors")}
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="module", params=[*MODELS, *WITHOUT_WEIGHTS])
 def exported(request, tmp_path_factory):
-    settings, begin = MODELS[request.param]
-    file = ROOT / "configs" / "models" / f"{request.param}.py"
-    made = Exported(tmp_path_factory.mktemp(request.param), file, settings, ignored=0.2)
+    name = request.param.removesuffix("-meta")
+    settings, begin = MODELS[name]
+    made = Exported(tmp_path_factory.mktemp(request.param),
+                    ROOT / "configs" / "models" / f"{name}.py", settings, ignored=0.2,
+                    meta=request.param in WITHOUT_WEIGHTS)
     made.begin = begin
     return made
 
