@@ -18,9 +18,9 @@
 namespace penstock {
 
 /// All parameters and persistent buffers under the names that the module's state_dict() gives them,
-/// a tied one under each of its names. What training changes comes from the checkpoint, all else, and
-/// everything without a checkpoint, from the `.pt2`, or as its modules initialise it where that was
-/// exported without weights.
+/// a tied one under each of its names. What training changes comes from the checkpoint; all else,
+/// and everything without a checkpoint, from the `.pt2`, or as its modules initialise it where that
+/// was exported without weights.
 class StateDict {
  public:
   /// Reads no values; `model` has to outlive it. Throws InputError for a checkpoint of another
