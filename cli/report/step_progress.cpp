@@ -13,7 +13,8 @@ namespace {
 std::string time_text(const StepRecord& record) { return format_seconds(record.step_s) + "/step"; }
 
 std::string rate_text(const StepRecord& record) {
-  return fmt::format("{:.0f} {}/s", record.per_s, record.unit);
+  const int digits = record.per_s < 10 ? 2 : 0;
+  return fmt::format("{:.{}f} {}/s", record.per_s, digits, record.unit);
 }
 
 /// One of many lines, in columns.
