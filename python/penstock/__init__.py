@@ -1,4 +1,4 @@
-"""The parts of tools/export_model.py, and what a model's file may import from it."""
+"""Penstock from Python."""
 
 
 def pipe_split():
