@@ -9,7 +9,7 @@ import json
 import os
 from pathlib import Path
 
-from .display import Plan, Simulation
+from .display import Plan, Simulation, line_in_notebook
 from .errors import InputError
 from .programs import flags, run
 
@@ -26,7 +26,7 @@ def write_job(path, **keys):
     path = Path(path)
     for name in PATHS:
         if name in keys:
-            keys[name] = seen_from(path.parent, keys[name])
+            keys[name] = seen_from(path.parent, name, keys[name])
     text = "penstock: job\n" + "".join(f"{name}: {as_yaml(name, value)}\n"
                                        for name, value in keys.items())
     with unfinished(path) as draft:
@@ -43,9 +43,11 @@ def as_yaml(name, value):
                          "numbers, lists and dictionaries") from error
 
 
-def seen_from(folder, value):
+def seen_from(folder, name, value):
     if isinstance(value, (list, tuple)):
-        return [seen_from(folder, one) for one in value]
+        return [seen_from(folder, name, one) for one in value]
+    if not isinstance(value, (str, os.PathLike)):
+        raise InputError(f"write_job: {name} is {value!r}: give a path")
     text = os.fspath(value)
     if text == "random" or os.path.isabs(text):
         return text
@@ -76,7 +78,7 @@ def checked(call, draft, path):
 def profile(job, path, **options):
     """Measures what each operator of the job's model costs here; returns the profile's path."""
     refuse_under_launcher("profile")
-    run("profile", job, "-o", path, *flags(options))
+    run("profile", job, "-o", path, *flags(options), progress=line_in_notebook())
     return Path(path)
 
 
@@ -84,7 +86,7 @@ def plan(profile, path, **options):
     """Finds the best split and schedule for a profile; returns the plan's path, which shows itself
     in a notebook."""
     refuse_under_launcher("plan")
-    run("plan", profile, "-o", path, *flags(options))
+    run("plan", profile, "-o", path, *flags(options), progress=line_in_notebook())
     return Plan(path)
 
 

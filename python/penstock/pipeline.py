@@ -1,5 +1,6 @@
 """A plan in training, fed by a script."""
 
+import json
 import math
 import os
 import threading
@@ -16,8 +17,9 @@ class Pipeline:
     arguments and call its methods in the same order, from one thread; without one, this process
     feeds all ranks.
 
-    `save` is the folder for checkpoints: one after every `save_every` steps, and at the end.
-    `resume` is a checkpoint, or a folder of some, to go on from.
+    `save` is the folder for checkpoints: one after every `save_every` steps, and at the end; the
+    latest `keep` stay. `resume` is a checkpoint, or a folder of some, to go on from; where it is
+    the folder of `save`, there may be none yet.
     """
 
     rank: int       # of this process; 0 where it feeds all ranks
@@ -28,13 +30,16 @@ class Pipeline:
     inputs: tuple[str, ...]   # tensors that it must pass; () in mid-pipeline
     gradient_norm: float | None = None  # of the last step, where the job clips
     step_seconds: float | None = None   # of the last step, on a rank
+    extra = None  # what the script had saved beside the checkpoint that this goes on from
 
-    def __init__(self, plan, *, device="cpu", resume=None, save=None, save_every=0):
+    def __init__(self, plan, *, device="cpu", resume=None, save=None, save_every=0, keep=3):
         import torch  # noqa: F401, a missing one is told before anything starts
-        check_count("save_every", save_every)
+        check_count("save_every", save_every, 0)
+        check_count("keep", keep, 1)
         if save_every and save is None:
             raise InputError("Pipeline: save_every is given, but no folder: pass save=")
-        self._save, self._save_every = path_text("save", save), save_every
+        self._save, self._save_every, self._keep = path_text("save", save), save_every, keep
+        self._extra = None  # for later checkpoints
         self._closed = False
         self._thread, self._process = threading.get_ident(), os.getpid()
         self._results = os.memfd_create("penstock-results")
@@ -60,6 +65,7 @@ class Pipeline:
     def _begin(self, ready, batches):
         self.rank, self.ranks = ready["rank"], ready["ranks"]
         self.replica, self.replicas = ready["replica"], ready["replicas"]
+        self.extra = ready["extra"]
         batch = ready["batch"]
         self.batch_size = batch["samples"]
         self._batches = Batches(batches, batch["bytes"], ready["samples"],
@@ -70,20 +76,23 @@ class Pipeline:
     def steps_done(self):
         return self._server.steps_done
 
-    def step(self, *args, target=None, learning_rate=None, **kwargs):
+    def step(self, *args, target=None, learning_rate=None, extra=None, **kwargs):
         """One optimizer step; returns the global batch's loss, the same on all processes.
 
         Arguments are those of the model's forward, with `batch_size` samples. `learning_rate`
-        replaces the job's; its groups keep their ratio to it. Raises LossNotFinite, after which
-        the parameters are as before.
+        replaces the job's; its groups keep their ratio to it. `extra`, which JSON can hold (a
+        loader's position), goes into later checkpoints, from rank 0. Raises LossNotFinite, after
+        which the parameters are as before.
         """
         self._check_usable("step")
         check_rate(learning_rate)
+        check_extra(extra)
         self._server.settle()
         sums = self._batches.put("step", args, kwargs, target, with_target=True)
         result = self._request("step", {"learning_rate": learning_rate}, sums)
         if "not_finite" in result:
             raise LossNotFinite(result["not_finite"])
+        self._extra = self._extra if extra is None else extra
         self.step_seconds, self.gradient_norm = result["step_s"], result.get("gradient_norm")
         if self._save_every and self.steps_done % self._save_every == 0:
             self.save()
@@ -117,15 +126,19 @@ class Pipeline:
         folder = path_text("save", folder) or self._save
         if folder is None:
             raise InputError("save: no folder: pass one, or create the Pipeline with save=")
-        result = self._request("save", {"folder": os.path.abspath(folder)}, {})
+        given = {"folder": os.path.abspath(folder), "keep": self._keep}
+        result = self._request("save", given, {}, self._extra)
         self._checkpoint, self._saved = Path(result["checkpoint"]), self.steps_done
         return self._checkpoint
 
     def load(self, folder):
-        """Goes back, or on, to a checkpoint: parameters, the optimizer's state, the step."""
+        """Goes back, or on, to a checkpoint, or the newest intact one of a folder: parameters, the
+        optimizer's state, the step. Returns what the script had saved beside it (`extra`)."""
         self._check_usable("load")
-        self._request("load", {"folder": os.path.abspath(path_text("load", folder))}, {})
+        given = {"folder": os.path.abspath(path_text("load", folder))}
+        self.extra = self._request("load", given, {})["extra"]
         self._checkpoint, self._saved = Path(folder), self.steps_done
+        return self.extra
 
     def close(self):
         """Ends the ranks; with `save`, after a last checkpoint. Again it does nothing."""
@@ -166,9 +179,9 @@ class Pipeline:
         os.ftruncate(self._results, 0)
         return tensors
 
-    def _request(self, call, given, sums):
+    def _request(self, call, given, sums, extra=None):
         try:
-            return self._server.request(call, given, sums)
+            return self._server.request(call, given, sums, extra)
         except (RunError, InputError) as error:
             if not self._server.alive:
                 self._give_back()
@@ -205,9 +218,17 @@ def path_text(name, path):
     return text
 
 
-def check_count(name, value):
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InputError(f"Pipeline: {name} is {value!r}: give a number of steps, or 0")
+def check_count(name, value, least):
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(f"Pipeline: {name} is {value!r}: give a number from {least} on")
+
+
+def check_extra(extra):
+    try:
+        json.dumps(extra, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"step: extra is {extra!r}, which JSON cannot hold: give numbers, text, "
+                         "lists and dictionaries, as a loader's state_dict() has them") from error
 
 
 def check_rate(rate):

@@ -9,7 +9,7 @@ import warnings
 import weakref
 
 from .errors import InputError, RunError
-from .programs import program
+from .programs import environment, program
 
 PATIENCE_S = 1  # for a process to end that has been left
 sessions = itertools.count(1)
@@ -22,12 +22,11 @@ class Server:
     """
 
     def __init__(self, words, batches, results):
-        environment = {**os.environ, "PENSTOCK_SESSION": str(next(sessions))}
         # In a session of its own, so that Ctrl-C reaches the script alone.
         self._process = subprocess.Popen(
             [str(program()), "serve", *words, "--batches", str(batches), "--results", str(results)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=(batches, results),
-            start_new_session=True, env=environment)
+            start_new_session=True, env=environment(PENSTOCK_SESSION=str(next(sessions))))
         self._owner = os.getpid()
         self._end = weakref.finalize(self, leave, self._process, self._owner)
         self._ids = itertools.count(1)

@@ -83,6 +83,8 @@ ARGUMENTS = {
     "a rate as text": (lambda p: p.step(X, target=TARGET, learning_rate="1e-3"),
                        "learning_rate is '1e-3': give a number"),
     "a target of forward": (lambda p: p.forward(X, target=TARGET), "has no input target"),
+    "an extra that is no JSON": (lambda p: p.step(X, target=TARGET, extra={1, 2}),
+                                 "step: extra is {1, 2}, which JSON cannot hold"),
     "nowhere to save": (lambda p: p.save(), "save: no folder: pass one"),
     "an empty path": (lambda p: p.save(""), "save: '' is no path"),
     "a number for a path": (lambda p: p.load(3), "load: 3 is no path"),
@@ -122,6 +124,7 @@ def test_ids_beyond_the_vocabulary_are_told_with_their_place(texts, wrong, messa
     ({"save": "/dev/null/saved"}, "save"),
     ({"save_every": 3}, "save_every is given, but no folder"),
     ({"save": "saved", "save_every": -1}, "save_every is -1"),
+    ({"save": "saved", "keep": 0}, "keep is 0: give a number from 1 on"),
     ({"save": "saved", "save_every": 0.5}, "save_every is 0.5")])
 def test_a_wrong_option_is_told(plan, options, message):
     with pytest.raises(penstock.InputError) as caught:
@@ -269,14 +272,15 @@ def test_shared_memory_is_given_back(tmp_path):
         return [line for line in Path("/proc/self/maps").read_text().splitlines()
                 if "penstock" in line and "memfd" in line]
 
-    descriptors = len(os.listdir("/proc/self/fd"))
+    gc.collect()  # of other tests
+    before, descriptors = memories(), len(os.listdir("/proc/self/fd"))
     pipe = pipeline(good_plan(tmp_path))
-    assert memories()
+    assert len(memories()) > len(before)
     pipe.state_dict()
     pipe.close()
     del pipe
     gc.collect()
-    assert not memories() and len(os.listdir("/proc/self/fd")) == descriptors
+    assert memories() == before and len(os.listdir("/proc/self/fd")) == descriptors
 
 
 def test_vectors_of_the_wrong_kind_are_refused_before_anything_starts(tmp_path):

@@ -147,6 +147,38 @@ def test_checkpoints_are_those_of_execute_and_go_on(tmp_path):
     assert execute_json(plan, "--resume", tmp_path / "other")["losses"] == losses[3:]
 
 
+def test_a_checkpoint_keeps_what_the_script_adds_and_the_newest_intact_one_is_taken(tmp_path):
+    plan, saved = good_plan(tmp_path, steps=6), tmp_path / "saved"
+    with pipeline(plan, save=saved, resume=saved, save_every=1, keep=2) as pipe:  # the first time
+        assert pipe.extra is None
+        for step, (inputs, target) in enumerate(itertools.islice(batches(plan), 4)):
+            pipe.step(**inputs, target=target, extra={"batch": step})
+        assert sorted(path.name for path in saved.iterdir()) == ["step-3", "step-4"]
+        assert pipe.load(saved / "step-3") == {"batch": 2}
+    (saved / "step-4" / "stage-0.safetensors").write_bytes(b"damaged")
+    with pytest.warns(UserWarning, match="step-4"):
+        pipe = pipeline(plan, save=saved, resume=saved)
+    with pipe:
+        assert (pipe.steps_done, pipe.extra) == (3, {"batch": 2})
+        assert feed(pipe, plan, 3) == execute_json(plan)["losses"][3:]
+
+
+def test_the_same_step_may_be_saved_again_with_other_parameters(tmp_path):
+    plan = good_plan(tmp_path)
+    with pipeline(plan) as pipe:
+        (inputs, target), (others, labels) = itertools.islice(batches(plan), 2)
+        start = pipe.save(tmp_path / "start")
+        for name, batch in ("one", (inputs, target)), ("other", (others, labels)):
+            pipe.load(start)
+            pipe.step(**batch[0], target=batch[1])
+            pipe.save(tmp_path / name)
+        last = pipe.state_dict()
+        pipe.load(tmp_path / "one")
+        assert not all(value.equal(last[key]) for key, value in pipe.state_dict().items())
+        pipe.load(tmp_path / "other")
+        assert all(value.equal(last[key]) for key, value in pipe.state_dict().items())
+
+
 def test_a_state_dict_has_the_modules_names_tied_ones_and_statistics_too(tmp_path):
     for name, begin in ("gpt2", "transformer.h.1"), ("resnet", "groups.1"):
         data = model_path(name).with_name(f"{name}.data.safetensors")
