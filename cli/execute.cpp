@@ -7,9 +7,9 @@
 #include <cstdio>
 #include <iostream>
 
-#include "base/file.hpp"
 #include "cli/inputs/execute_check.hpp"
 #include "cli/inputs/resumed.hpp"
+#include "cli/inputs/run_tasks.hpp"
 #include "cli/metrics/metrics.hpp"
 #include "cli/metrics/step_record.hpp"
 #include "cli/report/ending.hpp"
@@ -18,7 +18,6 @@
 #include "cli/report/terminal.hpp"
 #include "cli/workers/launch.hpp"
 #include "cli/workers/onednn_isa.hpp"
-#include "cli/workers/worker_options.hpp"
 #include "cli/workers/workers.hpp"
 #include "pipeline/program/timeline.hpp"
 
@@ -102,30 +101,6 @@ class Listener {
 
 namespace {
 
-/// Facts that the ranks compare when they meet: the plan's main figures, so that a message tells
-/// them, and the fingerprints, which tell all the rest.
-Facts facts_of(const CheckedRun& checked, const ExecuteTask& task) {
-  const Plan& plan = checked.plan;
-  return {{"command", "execute"},
-          {"version", PENSTOCK_VERSION},
-          {"schedule", plan.program.empty() ? plan.schedule : "program"},
-          {"microbatches", std::to_string(plan.microbatches)},
-          {"microbatch", std::to_string(plan.microbatch)},
-          {"data parallel", std::to_string(plan.data_parallel)},
-          {"seed", std::to_string(plan.job.seed)},
-          {"first step", std::to_string(task.first_step)},
-          {"steps", std::to_string(task.steps)},
-          {"forward only", task.forward_only ? "yes" : "no"},
-          {"gradients dumped", task.dump_gradients.empty() ? "no" : "yes"},
-          {"metrics", task.metrics ? "yes" : "no"},
-          {"timeline", task.timeline ? "yes" : "no"},
-          {"weights", task.weights.empty() ? "the model's" : "given"},
-          {"outputs", task.output.empty() ? "no" : "yes"},
-          {"checkpoints",
-           task.save.empty() ? "no" : fmt::format("every {}, {} kept", task.save_every, task.keep)},
-          {"program of the schedule", task.program.empty() ? "none" : sha256(task.program)}};
-}
-
 /// The commands that take what the run left: its trace, its record, its checkpoint.
 std::vector<std::string> next(const ExecuteOptions& options, bool steps_left) {
   std::vector<std::string> commands;
@@ -169,19 +144,12 @@ Metrics make_metrics(const ExecuteOptions& options, const PreparedRun& run) {
 
 PreparedRun prepare(const ExecuteOptions& options, const std::optional<Launcher>& launcher) {
   PreparedRun run{.checked = check_execute(options)};
-  const Plan& plan = run.checked.plan;
   const RunBegin begin = find_begin(options, run.checked);
   run.notes = begin.notes;
   if (!run.checked.renaming.empty())
     run.notes.push_back(fmt::format("{}: {}", options.weights, run.checked.renaming));
   run.task = execute_task(options, run.checked, begin);
-  run.workers = with_options(make_tasks({.launcher = launcher,
-                                         .rank_of_process = rank_of_process(plan),
-                                         .command = "execute",
-                                         .arguments = to_json(run.task),
-                                         .facts = facts_of(run.checked, run.task),
-                                         .start_timeout_s = options.start_timeout_s}),
-                             options.workers);
+  run.workers = run_tasks("execute", options, run.checked, run.task, launcher);
   run.metrics = make_metrics(options, run);
   return run;
 }

@@ -4,7 +4,8 @@ namespace penstock {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ExecuteTask, plan, plan_sha256, program, first_step, steps,
                                    forward_only, cuda_graphs, metrics, timeline, output,
-                                   dump_gradients, save, resume, weights, save_every, keep)
+                                   dump_gradients, save, resume, weights, save_every, keep, batch,
+                                   results)
 
 nlohmann::json to_json(const ExecuteTask& task) {
   nlohmann::json json;

@@ -203,6 +203,8 @@ std::optional<Launcher> find_launcher(const EnvironmentVariables& variables) {
   read_ranks(reader, *names, launcher);
   const std::string run = run_name(reader, *names, launcher);
   launcher.prefix = run + "/";
+  if (const std::string session = reader.optional(kSession); !session.empty())
+    launcher.prefix += "session " + session + "/";
   launcher.host = store_host(reader, *names, launcher);
   const bool given = names == &kTorchrun || !reader.optional("MASTER_PORT").empty();
   launcher.port = given ? reader.number("MASTER_PORT", 1, 65535) : port_from(run);

@@ -33,7 +33,10 @@ struct Launcher {
 /// to be given; MASTER_PORT follows from the number of the job, of mpiexec from PMI_PROXY. Throws
 /// InputError for an environment that is half set or contradicts itself, with the variables and
 /// their values.
+/// Where the processes of a launcher meet several times, kSession has the time's number.
 std::optional<Launcher> find_launcher(const EnvironmentVariables& variables);
+
+inline constexpr const char* kSession = "PENSTOCK_SESSION";
 
 /// The variables of this process; and under mpiexec `PMI_PROXY`, the number of the process that has
 /// started all ranks of this machine, since nothing else tells two runs apart.

@@ -19,8 +19,12 @@ import argparse
 import os
 import sys
 
-from penstock_export.cpu import limit_onednn
-from penstock_export.errors import UserError
+# In a checkout; installed, the package lies beside this file.
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+                                "python"))
+
+from penstock.exporter.cpu import limit_onednn
+from penstock.exporter.errors import UserError
 
 PROGRAM = os.path.basename(__file__)  # installed it is penstock-export
 
@@ -49,11 +53,11 @@ def main(arguments=None):
     options = parse_arguments(arguments)
     limit = limit_onednn()  # before the user's file, or we, import torch
     try:
-        from penstock_export import output
-        from penstock_export.source import Source
+        from penstock.exporter import output
+        from penstock.exporter.source import Source
         output.check(options.output, options.file)
         source = Source.load(options.file, options.settings)
-        from penstock_export.export import run  # imports torch, which takes seconds
+        from penstock.exporter.export import run  # imports torch, which takes seconds
         line = run(source, options, limit)
     except UserError as error:
         print(f"{PROGRAM}: error: {error}", file=sys.stderr)

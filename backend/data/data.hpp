@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/shared_batch.hpp"
 #include "pipeline/job/dataset.hpp"
 #include "pipeline/job/sample_order.hpp"
 
@@ -19,6 +20,8 @@ class Data {
   /// Opens and checks the job's data; forwards alone need no target, and take samples in order.
   /// Throws InputError.
   Data(const Job& job, const Graph& model, bool with_target = true);
+  /// The batches that a script feeds, in the order in which it does.
+  Data(const SharedBatch& batch, const Job& job, const Graph& model, bool with_target = true);
 
   /// An input or the target at places [first, first + count) of the run. Where a place fills up the
   /// last batch of an epoch its input is a sample of the data, and its targets are ignored. Throws
@@ -31,6 +34,9 @@ class Data {
   int64_t samples() const { return samples_; }
   /// Is there what the loss compares with, as far as it needs it?
   bool with_target() const { return with_target_; }
+
+  /// Can this rank read all samples, or only those of its own microbatches and stages?
+  bool complete() const { return complete_; }
 
   /// The number of targets at these places that the cross-entropy counts.
   int64_t counted_targets(int64_t first, int64_t count) const;
@@ -50,7 +56,7 @@ class Data {
   bool with_target_ = true;
   int64_t first_ = 0, samples_ = 0;  // places
   SampleOrder order_;
-  bool ignorable_ = false;
+  bool ignorable_ = false, complete_ = true;
 };
 
 }  // namespace penstock

@@ -6,24 +6,28 @@
 
 namespace penstock {
 
-Evaluator::Part::Part(const Evaluator& all, const ValidationPart& part, const Data& samples,
-                      const Model& model, Executor& training, Communicator& communicator,
+InEvaluation::InEvaluation(const Model& training)
+    : training_(training),
+      graph_(in_evaluation(training.graph)),
+      program_(delay_receives(lowered_program(for_inference(training.plan), training.slicing))) {}
+
+Evaluator::Part::Part(const InEvaluation& forwards, const ValidationPart& part, const Data& samples,
+                      const Plan& training_plan, Executor& training, Communicator& communicator,
                       ComputeDevice& device)
-    : plan(with_microbatch(model.plan, part.microbatch)),
+    : plan(with_microbatch(training_plan, part.microbatch)),
       data(samples.part(part.first, part.samples)),
-      executor({plan, all.graph_, model.analysis, model.slicing, all.program_}, data, communicator,
-               /*receive_depth=*/2, device, training.shared_store()),
+      executor(forwards.model(plan), data, communicator, /*receive_depth=*/2, device,
+               training.shared_store()),
       steps((part.samples + plan.job.global_batch - 1) / plan.job.global_batch) {}
 
 Evaluator::Evaluator(const Model& training, Executor& executor, Communicator& communicator,
                      ComputeDevice& device)
-    : graph_(in_evaluation(training.graph)),
-      program_(delay_receives(lowered_program(for_inference(training.plan), training.slicing))) {
+    : forwards_(training) {
   const Data samples(validation_job(training.plan.job), training.graph);
   for (const ValidationPart& part :
        validation_parts(training.plan, training.graph, samples.samples())) {
-    parts_.push_back(
-        std::make_unique<Part>(*this, part, samples, training, executor, communicator, device));
+    parts_.push_back(std::make_unique<Part>(forwards_, part, samples, training.plan, executor,
+                                            communicator, device));
   }
 }
 

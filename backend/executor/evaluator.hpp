@@ -9,6 +9,24 @@
 
 namespace penstock {
 
+/// A model in evaluation mode, and the forwards alone of its plan's program.
+class InEvaluation {
+ public:
+  /// `training` outlives it. Throws InputError where the model has no evaluation mode.
+  explicit InEvaluation(const Model& training);
+
+  /// With the training's plan, or another one of the same stages, which outlives what it is for.
+  Model model() const { return model(training_.plan); }
+  Model model(const Plan& plan) const {
+    return {plan, graph_, training_.analysis, training_.slicing, program_};
+  }
+
+ private:
+  const Model training_;
+  const Graph graph_;
+  const Program program_;
+};
+
 /// The forwards of the plan alone, in evaluation mode, with the same tensors, stages, ranks and
 /// microbatches as training. It changes none of them, and draws no random numbers: training goes on
 /// as if it had not been.
@@ -28,16 +46,16 @@ class Evaluator {
  private:
   /// A part of the validation set.
   struct Part {
-    Part(const Evaluator& all, const ValidationPart& part, const Data& samples, const Model& model,
-         Executor& executor, Communicator& communicator, ComputeDevice& device);
+    Part(const InEvaluation& forwards, const ValidationPart& part, const Data& samples,
+         const Plan& training_plan, Executor& training, Communicator& communicator,
+         ComputeDevice& device);
     Plan plan;
     Data data;
     Executor executor;
     int64_t steps;
   };
 
-  const Graph graph_;  // in evaluation mode
-  const Program program_;
+  const InEvaluation forwards_;
   std::vector<std::unique_ptr<Part>> parts_;
 };
 

@@ -25,8 +25,8 @@ Replaying Executor::warm_up(int64_t step, CudaGraphs graphs) {
   return replaying;
 }
 
-StepResult Executor::run_step(int64_t step) {
-  begin_step(step);
+StepResult Executor::run_step(int64_t step, std::optional<double> learning_rate) {
+  begin_step(step, learning_rate);
   marks_->mark();
   for (size_t i = 0; i < rank_.actions().size(); ++i) {
     if (on_action) on_action(step, static_cast<int>(i));
@@ -56,11 +56,14 @@ StepResult Executor::run_step(int64_t step) {
   return result;
 }
 
-void Executor::begin_step(int64_t step) {
+void Executor::begin_step(int64_t step, std::optional<double> learning_rate) {
+  mailbox_.finish_step();  // where LossNotFinite ended the step before
+  marks_->times();
   step_ = step;
   backward_ended_ = false;
-  update_.begin_step(step);
+  update_.begin_step(step, learning_rate);
   microbatches_.begin_step(step);
+  metrics_.share_weights();
 }
 
 void Executor::run(size_t position) {

@@ -48,8 +48,9 @@ class Executor {
   Replaying warm_up(int64_t step, CudaGraphs graphs = CudaGraphs::never);
 
   /// One step of training, or of forwards if the program has no backward. With data for the loss
-  /// these evaluate the model, each sample once. Throws LossNotFinite, of training.
-  StepResult run_step(int64_t step);
+  /// these evaluate the model, each sample once. `learning_rate`: in place of the job's, whose
+  /// groups keep their ratio to it. Throws LossNotFinite, of training; another step may follow.
+  StepResult run_step(int64_t step, std::optional<double> learning_rate = std::nullopt);
 
   /// Called before each action with its position in the rank's program, and with -1 between.
   std::function<void(int64_t step, int position)> on_action;
@@ -70,7 +71,7 @@ class Executor {
   void forget_graphs() { penstock::forget_graphs(rank_); }
 
  private:
-  void begin_step(int64_t step);
+  void begin_step(int64_t step, std::optional<double> learning_rate);
   void run(size_t position);
   void end_backward();
   void end_evaluation();

@@ -2,22 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <set>
-
 namespace penstock {
-namespace {
-
-/// The values that `mean` and its operators read, each once.
-std::set<ValueId> values_read(const Graph& graph, const MeanLoss& mean) {
-  std::set<ValueId> values{mean.target};
-  if (mean.class_weights) values.insert(*mean.class_weights);
-  for (const OperatorId id : mean.operators)
-    for (const ValueId read : graph.operators[static_cast<size_t>(id)].reads()) values.insert(read);
-  return values;
-}
-
-}  // namespace
-
 LossWeights::LossWeights(const Graph& graph, const std::optional<MeanLoss>& mean, const Data& data,
                          const MatchedWeights* weights)
     : graph_(graph), mean_(mean), data_(data), stored_(graph.values.size()) {

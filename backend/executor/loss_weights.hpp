@@ -19,6 +19,8 @@ class LossWeights {
   LossWeights(const Graph& graph, const std::optional<MeanLoss>& mean, const Data& data,
               const MatchedWeights* weights = nullptr);
 
+  /// Does the weight of samples depend on more than their number? Else no data is read for it.
+  bool vary() const { return mean_ || data_.has_ignored_targets(); }
   /// The weight of samples [first, first + count); weights of parts add up to that of the whole.
   double of(int64_t first, int64_t count) const;
 

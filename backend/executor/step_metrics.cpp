@@ -1,11 +1,13 @@
 #include "backend/executor/step_metrics.hpp"
 
 #include <cmath>
+#include <numeric>
 #include <string>
 
 #include "backend/communication/gather.hpp"
 #include "backend/executor/update/gradient_norm.hpp"
 #include "launch/worker_protocol.hpp"
+#include "pipeline/plan/samples_read.hpp"
 
 namespace penstock {
 
@@ -32,7 +34,8 @@ StepMetrics::StepMetrics(Rank& rank)
     : rank_(rank),
       weights_(rank.model.graph, rank.mean_loss, rank.data, rank.model.weights),
       counted_(counted_tensors(rank)),
-      max_norm_(rank.training ? rank.model.plan.job.optimizer.clip_norm : 0) {}
+      max_norm_(rank.training ? rank.model.plan.job.optimizer.clip_norm : 0),
+      shares_weights_(rank.has_loss && !rank.data.complete() && weights_.vary()) {}
 
 void StepMetrics::begin_step(int64_t step) {
   step_ = step;
@@ -41,20 +44,42 @@ void StepMetrics::begin_step(int64_t step) {
   unread_losses_.clear();
   const Plan& plan = rank_.model.plan;
   const auto count = static_cast<size_t>(plan.microbatches);
-  weights_of_own_.assign(count, 1);
+  const size_t all = count * static_cast<size_t>(plan.data_parallel);
   loss_scales_.assign(count, 1);
-  microbatch_losses_.assign(count * static_cast<size_t>(plan.data_parallel), 0);
+  microbatch_weights_.assign(all, 0);
+  microbatch_losses_.assign(all, 0);
   weight_ = 0;
   if (!rank_.has_loss) return;
-  // Summed by microbatch: the model may not take the global batch at once.
-  for (int64_t m = 0; m < plan.microbatches * plan.data_parallel; ++m)
-    weight_ += weight_of(step * plan.job.global_batch + m * plan.microbatch);
-  for (int m = 0; m < plan.microbatches; ++m) {
-    const int64_t first = rank_.first_sample(step, m);
-    const double own = weight_of(first);
-    weights_of_own_[static_cast<size_t>(m)] = own;
+  // By microbatch: the model may not take the global batch at once.
+  for (size_t m = 0; m < all; ++m) {
+    const auto microbatch = static_cast<int64_t>(m);
+    if (!weighs(microbatch)) continue;
+    microbatch_weights_[m] = weight_of(step * plan.job.global_batch + microbatch * plan.microbatch);
+  }
+  set_scales();
+}
+
+/// Of those that only their own ranks can read, the one that computes their loss does.
+bool StepMetrics::weighs(int64_t microbatch) const {
+  if (!shares_weights_) return true;
+  return microbatch / rank_.model.plan.microbatches == rank_.replica &&
+         rank_.has_stage(stage_of_output(rank_.model.slicing, 0));
+}
+
+void StepMetrics::share_weights() {
+  if (!shares_weights_) return;
+  sum_over_all(rank_.communicator, microbatch_weights_);
+  set_scales();
+}
+
+void StepMetrics::set_scales() {
+  weight_ = std::accumulate(microbatch_weights_.begin(), microbatch_weights_.end(), 0.0);
+  const int64_t microbatches = rank_.model.plan.microbatches;
+  for (int64_t m = 0; m < microbatches; ++m) {
+    const double own = microbatch_weights_[static_cast<size_t>(rank_.replica * microbatches + m)];
     // The model's own loss is a sum by then, not a mean.
-    loss_scales_[static_cast<size_t>(m)] = (rank_.mean_loss && counts(first) ? 1 : own) / weight_;
+    const bool sum = rank_.mean_loss && counts(rank_.first_sample(step_, static_cast<int>(m)));
+    loss_scales_[static_cast<size_t>(m)] = (sum ? 1 : own) / weight_;
   }
 }
 
@@ -78,7 +103,8 @@ void StepMetrics::count_loss(double loss, int microbatch) {
   const auto m = static_cast<size_t>(microbatch);
   loss_ += loss * loss_scales_[m];
   const auto before = static_cast<size_t>(rank_.replica * rank_.model.plan.microbatches);
-  microbatch_losses_[before + m] = rank_.mean_loss ? loss / weights_of_own_[m] : loss;
+  const double weight = microbatch_weights_[before + m];
+  microbatch_losses_[before + m] = rank_.mean_loss ? loss / weight : loss;
 }
 
 void StepMetrics::sum_over_ranks(bool stop) {

@@ -26,7 +26,11 @@ class StepMetrics {
   /// `rank` outlives it.
   explicit StepMetrics(Rank& rank);
 
+  /// Weighs the microbatches as far as this rank can read them.
   void begin_step(int64_t step);
+  /// Where ranks read only their own samples, all of them call it next: they tell one another their
+  /// microbatches' weights.
+  void share_weights();
   /// Multiplies the loss of a microbatch, a mean, by its share of the step's: equal, or by the
   /// targets that it counts; over the microbatches of all replicas the shares add up to 1. A
   /// mean_loss, which is a sum by then, it divides by the count of the global batch. Where forwards
@@ -60,14 +64,18 @@ class StepMetrics {
   /// Of the microbatch whose first sample this is.
   bool counts(int64_t first) const;
   double weight_of(int64_t first) const;
+  bool weighs(int64_t microbatch) const;
+  void set_scales();
   void count_loss(double loss, int microbatch);
 
   Rank& rank_;
   const LossWeights weights_;
   const std::set<int> counted_;  // tensors whose gradients this rank adds to the norm
   const double max_norm_;        // 0: the job does not clip
+  const bool shares_weights_;    // each rank can weigh only its own microbatches
   int64_t step_ = 0;
-  std::vector<double> weights_of_own_, loss_scales_;       // by microbatch of this replica
+  std::vector<double> microbatch_weights_;                 // of all replicas
+  std::vector<double> loss_scales_;                        // by microbatch of this replica
   std::vector<std::pair<at::Tensor, int>> unread_losses_;  // each with its microbatch
   std::vector<double> microbatch_losses_;                  // of all replicas
   double loss_ = 0, weight_ = 0, squared_norm_ = 0;

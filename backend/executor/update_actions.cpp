@@ -1,7 +1,5 @@
 #include "backend/executor/update_actions.hpp"
 
-#include <optional>
-
 #include "backend/executor/transfers.hpp"
 #include "graph/analysis/loss.hpp"
 #include "pipeline/job/parameters.hpp"
@@ -65,8 +63,9 @@ UpdateActions::UpdateActions(Rank& rank)
       sum_at_(summing_reduction(rank.actions())),
       broadcast_at_(last_optimizer(rank.actions())) {}
 
-void UpdateActions::begin_step(int64_t step) {
+void UpdateActions::begin_step(int64_t step, std::optional<double> learning_rate) {
   step_ = step;
+  learning_rate_ = learning_rate;
   summed_ = false;
   updated_.clear();
   sync_.reduction().begin_step();
@@ -107,6 +106,7 @@ void UpdateActions::update(int stage) {
     if (trains(tensor) && updated_.insert(tensor).second) due.insert(tensor);
   }
   const Job& job = rank_.model.plan.job;
+  if (learning_rate_) return optimizer_.step_at(rank_.store, due, *learning_rate_);
   optimizer_.step(rank_.store, due, learning_rate_factor(job.optimizer, step_, job.steps));
 }
 

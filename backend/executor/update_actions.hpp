@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "backend/executor/rank.hpp"
@@ -16,8 +17,9 @@ class UpdateActions {
   /// `rank` outlives it.
   explicit UpdateActions(Rank& rank);
 
-  /// All ranks call it; the first call connects those that sum gradients.
-  void begin_step(int64_t step);
+  /// All ranks call it; the first call connects those that sum gradients. `learning_rate`: in place
+  /// of the job's.
+  void begin_step(int64_t step, std::optional<double> learning_rate);
   /// The action at `position`, not one of these, comes next: if it is the last backward of a stage,
   /// sums begin as it makes gradients final.
   void before_backward(size_t position);
@@ -48,6 +50,7 @@ class UpdateActions {
   const int sum_at_;        // position of the REDUCE_GRAD that sums, or -1
   const int broadcast_at_;  // position of the last OPT, or -1
   int64_t step_ = 0;
+  std::optional<double> learning_rate_;
   bool summed_ = false;    // in this step
   std::set<int> updated_;  // tensors that OPT has updated in this step
 };

@@ -1,24 +1,26 @@
 #include "backend/worker/collector.hpp"
 
-#include <algorithm>
 #include <utility>
 #include <variant>
 
-#include "backend/data/safetensors.hpp"
 #include "backend/executor/transfers.hpp"
 #include "backend/operators/dtype.hpp"
+#include "pipeline/checkpoint/state_dict.hpp"
+#include "pipeline/plan/samples_read.hpp"
 
 namespace penstock {
 
+Collector::Collector(const LoadedPlan& loaded, Communicator& communicator)
+    : loaded_(loaded), communicator_(communicator) {
+  for (size_t i = 0; i < loaded.graph.outputs.size(); ++i) {
+    if (std::holds_alternative<TensorRef>(loaded.graph.outputs[i].value))
+      outputs_.push_back(static_cast<int>(i));
+  }
+}
+
 /// The rank of the pipeline whose stage produces the output.
 int Collector::owner_of_output(int index) const {
-  const auto& stages = loaded_.slicing.stages;
-  for (size_t stage = 0; stage < stages.size(); ++stage) {
-    if (std::ranges::count(stages[stage].outputs, index) > 0) {
-      return loaded_.program.rank_of_stage[stage];
-    }
-  }
-  return loaded_.program.rank_of_stage.back();
+  return loaded_.program.rank_of_stage[stage_of_output(loaded_.slicing, index)];
 }
 
 /// Of each output, one piece for each replica.
@@ -43,10 +45,6 @@ std::vector<Piece> Collector::output_pieces() const {
 
 void Collector::open_outputs(const std::string& path, int64_t steps) {
   collects_ = true;
-  for (size_t i = 0; i < loaded_.graph.outputs.size(); ++i) {
-    if (std::holds_alternative<TensorRef>(loaded_.graph.outputs[i].value))
-      outputs_.push_back(static_cast<int>(i));
-  }
   if (communicator_.rank() != 0) return;
   const std::vector<Piece> pieces = output_pieces();
   const auto replicas = static_cast<size_t>(loaded_.plan.data_parallel);
@@ -62,12 +60,16 @@ void Collector::open_outputs(const std::string& path, int64_t steps) {
   written_.assign(outputs_.size(), 0);
 }
 
+std::vector<at::Tensor> Collector::gather_outputs(const std::map<int, at::Tensor>& outputs) const {
+  const auto replicas = static_cast<size_t>(loaded_.plan.data_parallel);
+  return gather_tensors(communicator_, output_pieces(), free_tag(loaded_.program, loaded_.slicing),
+                        [&](size_t i) { return outputs.at(outputs_[i / replicas]); });
+}
+
 void Collector::add_outputs(const std::map<int, at::Tensor>& outputs) {
   if (!collects_) return;
   const auto replicas = static_cast<size_t>(loaded_.plan.data_parallel);
-  const auto gathered =
-      gather_tensors(communicator_, output_pieces(), free_tag(loaded_.program, loaded_.slicing),
-                     [&](size_t i) { return outputs.at(outputs_[i / replicas]); });
+  const auto gathered = gather_outputs(outputs);
   for (size_t i = 0; i < gathered.size(); ++i) {
     const at::Tensor piece = gathered[i].to(at::kCPU).contiguous();
     int64_t& written = written_[i / replicas];
@@ -80,34 +82,77 @@ void Collector::close_outputs() {
   if (file_) file_->commit();
 }
 
-void Collector::write_gradients(TensorStore& store, const std::string& path) const {
-  const Graph& graph = loaded_.graph;
-  std::map<int, int> owners;  // of trainable tensors: the rank of the first stage that has it
+NamedTensors Collector::outputs_of_step(const std::map<int, at::Tensor>& outputs) const {
+  const auto gathered = gather_outputs(outputs);
+  const auto replicas = static_cast<std::ptrdiff_t>(loaded_.plan.data_parallel);
+  NamedTensors tensors;
+  for (auto first = gathered.begin(); first != gathered.end(); first += replicas) {
+    const auto output = static_cast<size_t>(outputs_[tensors.size()]);
+    tensors.emplace_back(loaded_.graph.outputs[output].name,
+                         at::cat(std::vector<at::Tensor>(first, first + replicas)));
+  }
+  return tensors;
+}
+
+/// By index in Graph::tensors, on rank 0: each from the rank of the first stage that has it, which
+/// `own` gives there.
+std::map<int, at::Tensor> Collector::gather_stored(
+    const std::function<bool(const StoredTensor&)>& taken,
+    const std::function<at::ScalarType(DType)>& type, const OfTensor& own) const {
+  std::map<int, int> owners;
   for (size_t stage = 0; stage < loaded_.slicing.stages.size(); ++stage) {
     for (const int tensor : loaded_.slicing.stages[stage].tensors) {
-      if (graph.tensors[tensor].requires_grad) {
+      if (taken(loaded_.graph.tensors[tensor]))
         owners.emplace(tensor, loaded_.program.rank_of_stage[stage]);
-      }
     }
   }
   std::vector<Piece> pieces;
   std::vector<int> indices;
   for (const auto& [tensor, owner] : owners) {
-    const StoredTensor& stored = graph.tensors[tensor];
-    pieces.push_back({owner, stored.sizes, store.sum_type(scalar_type(stored.dtype))});
+    const StoredTensor& stored = loaded_.graph.tensors[tensor];
+    pieces.push_back({owner, stored.sizes, type(stored.dtype)});
     indices.push_back(tensor);
   }
-  const auto gradients = gather_tensors(
-      communicator_, pieces, free_tag(loaded_.program, loaded_.slicing), [&](size_t i) {
-        const at::Tensor gradient = store.gradient(indices[i]);
-        return gradient.defined() ? gradient : at::zeros(pieces[i].shape, pieces[i].type);
+  const auto gathered =
+      gather_tensors(communicator_, pieces, free_tag(loaded_.program, loaded_.slicing),
+                     [&](size_t i) { return own(indices[i]); });
+  std::map<int, at::Tensor> tensors;
+  for (size_t i = 0; i < gathered.size(); ++i) tensors[indices[i]] = gathered[i];
+  return tensors;
+}
+
+void Collector::write_gradients(TensorStore& store, const std::string& path) const {
+  const auto type = [&](DType dtype) { return store.sum_type(scalar_type(dtype)); };
+  const auto gathered = gather_stored(
+      [](const StoredTensor& tensor) { return tensor.requires_grad; }, type,
+      [&](int index) {
+        const StoredTensor& stored = loaded_.graph.tensors[index];
+        const at::Tensor gradient = store.gradient(index);
+        return gradient.defined() ? gradient : at::zeros(stored.sizes, type(stored.dtype));
       });
   if (communicator_.rank() != 0) return;
   NamedTensors tensors;
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    tensors.emplace_back(graph.tensors[indices[i]].name, gradients[i]);
-  }
+  for (const auto& [index, gradient] : gathered)
+    tensors.emplace_back(loaded_.graph.tensors[index].name, gradient);
   write_tensors(path, tensors);
+}
+
+NamedTensors Collector::state_dict(TensorStore& store, const MatchedWeights* weights) const {
+  auto gathered = gather_stored(in_state_dict, scalar_type,
+                                [&](int index) { return store.tensor(index).detach(); });
+  if (communicator_.rank() != 0) return {};
+  NamedTensors tensors;
+  for (size_t i = 0; i < loaded_.graph.tensors.size(); ++i) {
+    const auto index = static_cast<int>(i);
+    const StoredTensor& stored = loaded_.graph.tensors[i];
+    if (!in_state_dict(stored)) continue;
+    at::Tensor& tensor = gathered[index];
+    if (!tensor.defined())  // no stage has it
+      tensor = TensorStore(loaded_.graph, {index}, at::kCPU, weights).tensor(index);
+    tensors.emplace_back(stored.name, tensor);
+    for (const std::string& alias : stored.aliases) tensors.emplace_back(alias, tensor);
+  }
+  return tensors;
 }
 
 }  // namespace penstock

@@ -13,6 +13,7 @@
 #include "backend/device/cuda_load.hpp"
 #include "backend/worker/checkpoint.hpp"
 #include "backend/worker/events.hpp"
+#include "backend/worker/service.hpp"
 #include "base/error.hpp"
 #include "pipeline/checkpoint/saved.hpp"
 #include "pipeline/plan/gradient_buckets.hpp"
@@ -96,12 +97,12 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
   communicator_ = std::move(communicator);
   if (cuda_ != nullptr) open_gpu();
   clock_offset_s_ = clock_offset_s(seat_);
-  const Data data(loaded_->plan.job, loaded_->graph, !task_.forward_only);
+  const Data data = open_data();
   const MatchedWeights* weights = loaded_->weights ? &*loaded_->weights : nullptr;
   const Model model{loaded_->plan,    loaded_->graph,   loaded_->analysis,
                     loaded_->slicing, loaded_->program, weights};
   Executor executor(model, data, *communicator_, /*receive_depth=*/2, device());
-  if (loaded_->plan.job.validation && !task_.forward_only)
+  if (loaded_->plan.job.validation && !task_.forward_only && !serves())
     evaluator_.emplace(model, executor, *communicator_, device());
   Collector collector(*loaded_, *communicator_);
   set_hooks(executor, collector);
@@ -113,6 +114,21 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
   communicator_->barrier();
   emit({{"event", "ready"}});
   device().reset_peak();
+  if (serves()) return serve(model, executor);
+  train(executor, collector);
+}
+
+Data Execution::open_data() const {
+  if (serves()) return Data(task_.batch, loaded_->plan.job, loaded_->graph);
+  return Data(loaded_->plan.job, loaded_->graph, !task_.forward_only);
+}
+
+void Execution::serve(const Model& model, Executor& executor) {
+  Service service({worker_, task_, *loaded_, model, executor, *communicator_, device(), seat_});
+  if (service.run()) stay_until_all_are_done();
+}
+
+void Execution::train(Executor& executor, Collector& collector) {
   const int64_t end = task_.first_step + task_.steps;
   for (int64_t i = task_.first_step; i < end; ++i) {
     const bool stop = step(executor, collector, i);
@@ -279,7 +295,11 @@ void Execution::report_summary(int64_t peak_bytes, double compute_s) {
     ranks.push_back(Json::parse(text));
   }
   if (worker_.rank == 0) emit({{"event", "summary"}, {"ranks", ranks}});
-  // The process that hosts the store stays until all others have reported.
+  stay_until_all_are_done();
+}
+
+/// The process that hosts the store stays until all others have reported.
+void Execution::stay_until_all_are_done() {
   gather(seat_of_process(worker_, seat_.store), "done", "");
 }
 

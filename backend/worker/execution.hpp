@@ -1,4 +1,5 @@
-// A worker's run of a plan: trains step by step, and reports to rank 0.
+// A worker's run of a plan: trains step by step, and reports to rank 0; or serves a script, which
+// feeds the batches.
 #pragma once
 
 #include <memory>
@@ -23,7 +24,7 @@ class Execution {
 
   /// The facts that all ranks must agree on.
   Facts facts() const;
-  /// Trains, once the ranks have met.
+  /// Trains, once the ranks have met, or does what a script asks for.
   void run(std::unique_ptr<Communicator> communicator);
   /// The rank of process 0, which hosts the store.
   int rank_with_store() const { return rank_of_process(loaded_->plan).front(); }
@@ -32,6 +33,10 @@ class Execution {
 
  private:
   void open_gpu();
+  bool serves() const { return task_.batch.descriptor >= 0; }
+  Data open_data() const;
+  void serve(const Model& model, Executor& executor);
+  void train(Executor& executor, Collector& collector);
   int ends_of_sums() const;
   ComputeDevice& device() { return gpu_ ? *gpu_ : cpu_device(); }
   void warm_up(Executor& executor);
@@ -45,6 +50,7 @@ class Execution {
   size_t agree_on_median_step();
   void report_timeline(size_t step);
   void report_summary(int64_t peak_bytes, double compute_s);
+  void stay_until_all_are_done();
 
   WorkerTask worker_;
   ExecuteTask task_;

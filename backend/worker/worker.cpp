@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 #include <c10/util/Logging.h>
+#include <fmt/format.h>
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <torch/headeronly/version.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -196,6 +199,20 @@ const std::map<std::string, void (*)(const WorkerTask&, CudaModule*)> kCommands{
     {"devices", devices}, {"state_dict", state_dict}, {"multiply_bf16", multiply_bf16},
     {"refuse", refuse}};
 
+/// Its symbols do not tell one release from another.
+void check_torch() {
+  constexpr uint64_t built = TORCH_ABI_VERSION;
+  const uint64_t found = aoti_torch_abi_version();
+  if (found >> 48 == built >> 48) return;
+  const auto release = [](uint64_t version) {
+    return fmt::format("{}.{}", version >> 56, version >> 48 & 0xff);
+  };
+  throw InputError("LibTorch",
+                   fmt::format("torch {} is installed, but penstock-worker was built with {}",
+                               release(found), release(built)),
+                   fmt::format("pip install 'torch=={}.*'", release(built)));
+}
+
 }  // namespace
 
 void run_worker() {
@@ -205,6 +222,7 @@ void run_worker() {
     c10::initLogging();  // reads TORCH_CPP_LOG_LEVEL, which penstock sets
     const WorkerTask task = parse_task(read_line());
     where.rank = task.rank;
+    check_torch();
     CudaModule* const cuda = task.device == "cuda" ? &load_cuda(task) : nullptr;
     memory::count_cpu();
     kCommands.at(task.command)(task, cuda);

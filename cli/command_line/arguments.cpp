@@ -33,6 +33,7 @@ constexpr Command commands[] = {
     {"plan", "find the best split and schedule for a profile", declare_plan},
     {"simulate", "predict step time, idle time and memory; no device needed", declare_simulate},
     {"execute", "train the plan, one process per rank", declare_execute},
+    {"serve", "train the plan for a script; the Python module starts it", declare_serve},
     {"compare", "a predicted and a real timeline, side by side", declare_compare},
     {"export", "a plan for torch, TorchTitan, Megatron, DeepSpeed; its weights", declare_export},
     {"show", "what is in a file: model, job, profile, plan, cluster, checkpoint, …", declare_show},

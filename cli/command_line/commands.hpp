@@ -77,9 +77,16 @@ struct ExecuteOptions {
   WorkerOptions workers;
   std::string cuda_graphs;  // auto, on, off; "": not said
   bool forward_only = false, json = false;
+  bool fed = false;              // by a script, with batches, for as long as it wants
   double start_timeout_s = 600;  // for all ranks to start
 };
 int execute(const ExecuteOptions& options);
+
+struct ServeOptions {
+  ExecuteOptions run;
+  int batches = -1, results = -1;  // descriptors of the memory that is shared with the script
+};
+int serve(const ServeOptions& options);
 
 struct CompareOptions {
   std::string predicted, actual, html;

@@ -278,6 +278,32 @@ void declare_execute(Declared& command) {
   command.run = [options] { return execute(*options); };
 }
 
+void declare_serve(Declared& command) {
+  CLI::App& app = command.app;
+  auto options = std::make_shared<ServeOptions>();
+  ExecuteOptions& run = options->run;
+  run.fed = true;
+  // Its paths are checked by the command, which tells the script.
+  add_text(app, "PLAN.yaml", run.plan, "PATH", "the plan to train")->required();
+  add_text(app, "--device", run.workers.device, "NAME", "cpu or cuda")->capture_default_str();
+  in_range(app.add_option("--ranks-per-device", run.workers.ranks_per_device,
+                          "of cuda: so many local ranks share a GPU"),
+           1, 64);
+  add_transport(app, run.workers);
+  add_text(app, "--save", run.save, "DIR", "where checkpoints will be written");
+  add_text(app, "--resume", run.resume, "DIR", "go on from a checkpoint, or the latest in DIR");
+  app.add_option("--batches", options->batches, "the memory that batches lie in")
+      ->type_name("DESCRIPTOR")
+      ->required();
+  app.add_option("--results", options->results, "the memory that results are written to")
+      ->type_name("DESCRIPTOR")
+      ->required();
+  app.footer(
+      "It reads requests from standard input and writes events to standard output, as "
+      "cli/serve/script.hpp says.");
+  command.run = [options] { return serve(*options); };
+}
+
 void declare_compare(Declared& command) {
   auto options = std::make_shared<CompareOptions>();
   command.input("PREDICTED.json", options->predicted, {FileKind::trace}, "from `simulate --trace`")

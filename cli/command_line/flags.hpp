@@ -10,6 +10,7 @@ void declare_profile(Declared& command);
 void declare_plan(Declared& command);
 void declare_simulate(Declared& command);
 void declare_execute(Declared& command);
+void declare_serve(Declared& command);
 void declare_compare(Declared& command);
 void declare_export(Declared& command);
 void declare_show(Declared& command);

@@ -17,6 +17,7 @@
 #include "graph/pt2/initial_values.hpp"
 #include "pipeline/checkpoint/saved.hpp"
 #include "pipeline/job/dataset.hpp"
+#include "pipeline/job/expected_samples.hpp"
 #include "pipeline/job/parameters.hpp"
 #include "pipeline/plan/validation_parts.hpp"
 #include "pipeline/weights/match.hpp"
@@ -59,6 +60,8 @@ void check_purpose(const ExecuteOptions& options, bool forward_only) {
       refuse("--output", "is for outputs of forwards", "Add --forward-only, or leave it out.");
     return;
   }
+  if (options.fed)
+    refuse(options.plan.c_str(), "is a plan for inference", "Make one for training.");
   const char* cure = options.forward_only ? "Leave out --forward-only." : "Leave it out.";
   if (!options.dump_gradients.empty())
     refuse("--dump-gradients", "forwards have no gradients", cure);
@@ -134,6 +137,10 @@ CheckedRun check_execute(const ExecuteOptions& options) {
   make_adaptive(checked.plan, checked.graph, checked.slicing,
                 replayed ? CudaGraphs::automatic : CudaGraphs::never);
   checked.program = lowered_program(checked.plan, checked.slicing);
+  if (options.fed) {
+    expected_samples(checked.plan.job, checked.graph);
+    return checked;
+  }
   open_dataset(checked.plan.job, checked.graph, !forward_only);
   check_evaluation(checked);
   return checked;
@@ -171,7 +178,7 @@ ExecuteTask execute_task(const ExecuteOptions& options, const CheckedRun& checke
   if (plan.generated) task.program = to_csv(*plan.generated);
   task.resume = begin.checkpoint;
   task.first_step = begin.step;
-  task.steps = steps_left(options, plan.job, begin);
+  task.steps = options.fed ? 1 : steps_left(options, plan.job, begin);
   task.save_every = options.save_every.value_or(0);
   task.keep = options.keep.value_or(task.keep);
   task.cuda_graphs = parse_cuda_graphs(options.cuda_graphs, kGraphsFlag);

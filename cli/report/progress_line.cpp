@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 #include "cli/report/terminal.hpp"
 
 namespace penstock::cli {
 
-ProgressLine::ProgressLine() : terminal_(isatty(STDERR_FILENO) != 0) {}
+ProgressLine::ProgressLine()
+    : terminal_(isatty(STDERR_FILENO) != 0 || std::getenv("PENSTOCK_PROGRESS") != nullptr) {}
 ProgressLine::~ProgressLine() { clear(); }
 
 void ProgressLine::clear() {

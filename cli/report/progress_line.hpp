@@ -7,7 +7,8 @@
 
 namespace penstock::cli {
 
-/// Draws on standard error where that is a terminal, otherwise nothing.
+/// Draws on standard error where that is a terminal, or a program sets PENSTOCK_PROGRESS to read
+/// it; otherwise nothing.
 class ProgressLine {
  public:
   ProgressLine();

@@ -43,16 +43,6 @@ std::vector<WorkerTask> local_tasks(const std::vector<int>& rank_of_process) {
   return tasks;
 }
 
-void check_size(const Launcher& launcher, int ranks) {
-  if (launcher.world_size == ranks) return;
-  throw InputError(
-      launcher.size_variable,
-      fmt::format("is {}, but the plan has {} ranks", launcher.world_size, ranks),
-      fmt::format("Start {} processes with {}, or plan for {}; or unset {} to start all "
-                  "ranks from here.",
-                  ranks, launcher.name, launcher.world_size, launcher.own_variable));
-}
-
 void tell_others(const Launcher& launcher, const std::string& message) {
   WorkerTask task = launched_task(launcher, launcher.rank);
   task.command = "refuse";
@@ -71,6 +61,16 @@ std::vector<int> as_numbered(int ranks) {
   std::vector<int> rank_of_process(static_cast<size_t>(ranks));
   std::iota(rank_of_process.begin(), rank_of_process.end(), 0);
   return rank_of_process;
+}
+
+void check_size(const Launcher& launcher, int ranks) {
+  if (launcher.world_size == ranks) return;
+  throw InputError(
+      launcher.size_variable,
+      fmt::format("is {}, but the plan has {} ranks", launcher.world_size, ranks),
+      fmt::format("Start {} processes with {}, or plan for {}; or unset {} to start all "
+                  "ranks from here.",
+                  ranks, launcher.name, launcher.world_size, launcher.own_variable));
 }
 
 std::vector<WorkerTask> make_tasks(const Launch& launch) {

@@ -25,6 +25,9 @@ struct Launch {
 /// Process i is rank i.
 std::vector<int> as_numbered(int ranks);
 
+/// Throws InputError where the launcher started another number of processes.
+void check_size(const Launcher& launcher, int ranks);
+
 /// One task for each worker that this process starts. Throws InputError where the launcher started
 /// another number of processes.
 std::vector<WorkerTask> make_tasks(const Launch& launch);

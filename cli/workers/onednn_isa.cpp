@@ -26,7 +26,7 @@ struct Limit {
 };
 constexpr const char* kUnlimited = "ALL";
 constexpr int kInterrupted = 128;  // the exit status is this plus the signal's number
-/// From the mildest on. Also in tools/penstock_export/cpu.py.
+/// From the mildest on. Also in python/penstock/exporter/cpu.py.
 constexpr std::array<Limit, 3> kLimits{{{"AVX512_CORE_FP16", "AMX", "AVX-512"},
                                         {"AVX512_CORE", "AVX512-BF16", "AVX-512 in float32"},
                                         {"AVX2", "AVX-512", "AVX2"}}};

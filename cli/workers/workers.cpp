@@ -98,6 +98,25 @@ void Workers::write_line(Worker& worker, const Json& line) {
   }
 }
 
+void Workers::watch(int descriptor, std::function<void()> ready) {
+  watched_[descriptor] = std::move(ready);
+}
+
+void Workers::unwatch(int descriptor) { watched_.erase(descriptor); }
+
+void Workers::send(const Json& line) {
+  for (Worker& worker : workers_) {
+    if (!worker.ended) write_line(worker, line);
+  }
+}
+
+void Workers::stop() {
+  stopped_ = true;
+  for (const Worker& worker : workers_) {
+    if (!worker.ended) kill(worker.process, SIGKILL);
+  }
+}
+
 bool Workers::running() const {
   return std::ranges::any_of(workers_, [](const Worker& worker) { return !worker.ended; });
 }
@@ -107,6 +126,7 @@ std::optional<WorkersFailure> Workers::run(const Listener& listener) {
     poll_once(listener);
     end_survivors();
   }
+  if (stopped_) return std::nullopt;
   if (interrupted_) {
     std::string message = fmt::format("ended by SIG{}", sigabbrev_np(*interrupted_));
     if (failures_ > 0 && (launched_ || finishing_)) message += "; " + root_cause().message;
@@ -124,6 +144,8 @@ void Workers::poll_once(const Listener& listener) {
     watched.push_back({workers_[i].output, POLLIN, 0});
     indices.push_back(i);
   }
+  const size_t workers_end = watched.size();
+  for (const auto& [descriptor, ready] : watched_) watched.push_back({descriptor, POLLIN, 0});
   const int timeout_ms = failed_at_ ? 20 : -1;
   if (poll(watched.data(), watched.size(), timeout_ms) <= 0) return;
   if (watched[0].revents != 0) take_signal(listener);
@@ -133,6 +155,12 @@ void Workers::poll_once(const Listener& listener) {
   for (size_t i = 0; i < indices.size(); ++i) {  // what they say comes before that they ended
     const short events = watched[i + 1].revents;
     if ((events & POLLHUP) != 0 && (events & POLLIN) == 0) collect(workers_[indices[i]]);
+  }
+  for (size_t i = workers_end; i < watched.size(); ++i) {
+    const auto found = watched_.find(watched[i].fd);
+    if (watched[i].revents == 0 || found == watched_.end()) continue;
+    const auto ready = found->second;  // it may end the watch
+    ready();
   }
 }
 
@@ -176,7 +204,7 @@ void Workers::collect(Worker& worker) {
 }
 
 void Workers::note_failure(Worker& worker) {
-  if (worker.order != 0 || killed_) return;
+  if (worker.order != 0 || killed_ || stopped_) return;
   worker.order = ++failures_;
   if (!failed_at_) failed_at_ = Clock::now();
 }
@@ -243,18 +271,24 @@ WorkersFailure Workers::root_cause() const {
     if (worker.order != 0 && (cause == nullptr || rank(worker) < rank(*cause))) cause = &worker;
   }
   const bool input = cause->error && cause->error->kind == FailureKind::input;
-  return {input ? 2 : 1, describe(*cause)};
+  return {input ? 2 : 1, describe(*cause), place_of(*cause)};
+}
+
+/// Where it was when it failed.
+WorkerError Workers::place_of(const Worker& worker) const {
+  if (worker.error) return *worker.error;
+  const SharedProgress::Place at = worker.progress.get();
+  WorkerError place;
+  place.rank = worker.task.rank;
+  place.step = at.step;
+  if (at.position >= 0) place.action = action_name_(worker.task.rank, at.position);
+  return place;
 }
 
 std::string Workers::describe(const Worker& worker) const {
-  SharedProgress::Place at = worker.progress.get();
-  std::string action = at.position < 0 ? "" : action_name_(worker.task.rank, at.position);
   if (worker.error && worker.error->kind == FailureKind::input) return worker.error->message;
-  if (worker.error) {
-    at.step = worker.error->step;
-    action = worker.error->action;
-  }
-  const std::string where = place_in_run(at.step, action);
+  const WorkerError place = place_of(worker);
+  const std::string where = place_in_run(place.step, place.action);
   if (worker.error)
     return fmt::format("rank {} failed {}: {}", worker.task.rank, where, worker.error->message);
   const int status = *worker.ended;

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -28,6 +29,7 @@ enum class OnSignal { end, finish_step };
 struct WorkersFailure {
   int status = 1;  // for the process: 1, 2 for a user's mistake, 128 + signal when interrupted
   std::string message;
+  WorkerError cause = {};  // its rank, step and action; of no rank where a signal ended the run
 };
 
 class Workers {
@@ -50,6 +52,14 @@ class Workers {
   /// them. Workers that have all begun may be asked to finish their step instead (OnSignal); those
   /// of other processes then agree with them (`stopped`), signalled or not.
   std::optional<WorkersFailure> run(const Listener& listener);
+
+  /// From now on `run` calls `ready` whenever there is something to read from the descriptor.
+  void watch(int descriptor, std::function<void()> ready);
+  void unwatch(int descriptor);
+  /// A line for each worker's standard input.
+  void send(const nlohmann::json& line);
+  /// Ends them at once, without a failure.
+  void stop();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -77,9 +87,11 @@ class Workers {
   bool finishes_step(int signal) const;
   bool waits_for_cause() const;
   WorkersFailure root_cause() const;
+  WorkerError place_of(const Worker& worker) const;
   std::string describe(const Worker& worker) const;
 
   std::deque<Worker> workers_;
+  std::map<int, std::function<void()>> watched_;  // by descriptor
   ActionName action_name_;
   OnSignal on_signal_;
   size_t ready_ = 0;                // workers that have begun
@@ -88,7 +100,7 @@ class Workers {
   bool finishing_ = false;          // the step, after it
   std::optional<Clock::time_point> failed_at_;
   size_t failures_ = 0;
-  bool killed_ = false;
+  bool killed_ = false, stopped_ = false;
   bool launched_ = false;    // by torchrun, srun, mpirun: one worker, which is one of many ranks
   Clock::duration grace_{};  // from the first failure to SIGKILL
 };

@@ -60,6 +60,14 @@ std::optional<MeanLoss> mean_loss(const Graph& graph, const Analysis& analysis) 
   return std::ranges::any_of(values, varies) ? std::nullopt : std::optional(loss);
 }
 
+std::set<ValueId> values_read(const Graph& graph, const MeanLoss& mean) {
+  std::set<ValueId> values{mean.target};
+  if (mean.class_weights) values.insert(*mean.class_weights);
+  for (const OperatorId id : mean.operators)
+    for (const ValueId read : graph.operators[static_cast<size_t>(id)].reads()) values.insert(read);
+  return values;
+}
+
 Graph with_sum(Graph graph, const MeanLoss& loss) {
   std::vector<Argument>& arguments = graph.operators[loss.op].arguments;
   std::erase_if(arguments, [](const Argument& each) { return each.name == "reduction"; });

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "graph/analysis/analysis.hpp"
@@ -31,6 +32,8 @@ struct MeanLoss : MeanOfTargets {
   std::vector<OperatorId> operators;  // that compute targets and class weights, ascending
 };
 std::optional<MeanLoss> mean_loss(const Graph& graph, const Analysis& analysis);
+/// The values that its targets and class weights are, or are computed from.
+std::set<ValueId> values_read(const Graph& graph, const MeanLoss& mean);
 
 /// The graph whose first output is the sum in place of the mean.
 Graph with_sum(Graph graph, const MeanLoss& loss);

@@ -1,7 +1,7 @@
 // Evaluation mode, in which a model is validated and used: no dropout, running statistics.
 //
-// A file has the model in training mode. tools/penstock_export/evaluation.py finds the arguments of
-// operators that have another value in evaluation mode, compares what they give with
+// A file has the model in training mode. python/penstock/exporter/evaluation.py finds the arguments
+// of operators that have another value in evaluation mode, compares what they give with
 // `model.eval()`, and writes them into the file; here they are put in place. So what is known of
 // modes is known in one place, the one that has the module to compare with.
 #pragma once

@@ -11,12 +11,12 @@
 
 namespace penstock {
 
-namespace {
-
 bool in_state_dict(const StoredTensor& tensor) {
   return tensor.kind == StoredTensor::Kind::parameter ||
          (tensor.kind == StoredTensor::Kind::buffer && tensor.persistent);
 }
+
+namespace {
 
 /// By tensor: does an operator read it, or the graph return it? No stage has what none does.
 std::vector<char> tensors_in_use(const Graph& model) {

@@ -9,9 +9,9 @@ import pytest
 
 from pipelines import (ROOT, difference, execute_json, load_file, model_path, torch, write_plan)
 
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "python"))
 
-from penstock_export.source import Source
+from penstock.exporter.source import Source
 
 FLOAT32, FLOAT64 = 1e-5, 1e-10
 STEPS = 6

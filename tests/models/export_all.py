@@ -22,15 +22,15 @@ import warnings
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, os.path.join(ROOT, "tools"))
+sys.path.insert(0, os.path.join(ROOT, "python"))
 
-from penstock_export.cpu import limit_onednn
+from penstock.exporter.cpu import limit_onednn
 
 LIMIT = limit_onednn()  # before torch is loaded
 import torch
 from safetensors.torch import save_file
-from penstock_export.export import build, run
-from penstock_export.source import Source
+from penstock.exporter.export import build, run
+from penstock.exporter.source import Source
 from training import Training
 
 SMALL = ["dim=32", "heads=4", "vocabulary=64", "sequence=16", "feedforward=64"]

@@ -1,7 +1,7 @@
 """Blocks with a pipe_split() between them, and one within the block that is called twice."""
 
 import torch
-from penstock_export import pipe_split
+from penstock import pipe_split
 from torch import nn
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "python"))
 
-from penstock_export import cpu
+from penstock.exporter import cpu
 
 # Dies of SIGILL unless the limit is one of those; counts its calls.
 TRAPS = """import os, signal, sys

@@ -144,7 +144,7 @@ def test_autocast_becomes_casts(export, user_file):
 def test_pipe_split_is_taken_out_and_named_by_the_operator_that_follows(export, user_file):
     path = user_file("y = self.linear(x)\npipe_split()\ny = y.relu()\npipe_split()\npipe_split()\n"
                      "return self.linear(y)")
-    path.write_text("from penstock_export import pipe_split\n" + path.read_text())
+    path.write_text("from penstock import pipe_split\n" + path.read_text())
     result = export(path)
     assert result.facts["splits"] == ["relu", "linear_1"]
     # torch reads the file without torch.distributed.pipelining, where the marker is at home.

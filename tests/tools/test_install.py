@@ -20,7 +20,7 @@ needs_backend = pytest.mark.skipif(
 
 MARKED = """
 import torch
-from penstock_export import pipe_split
+from penstock import pipe_split
 
 
 class Marked(torch.nn.Module):
@@ -97,7 +97,7 @@ def test_a_model_of_configs_is_trained_as_the_docs_say(installed, run, tmp_path)
     assert len(result["losses"]) == 2
 
 
-def test_a_users_model_imports_penstock_export(run, tmp_path):
+def test_a_users_model_imports_penstock(run, tmp_path):
     (tmp_path / "mine.py").write_text(MARKED)
     run("penstock-export", "mine.py", "-o", "mine.pt2")
     assert "pipe_split" in run("penstock", "show", "mine.pt2")

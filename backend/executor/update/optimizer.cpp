@@ -22,15 +22,25 @@ at::Tensor stepped_tensor(const at::Tensor& parameter, const at::Tensor& gradien
 
 }  // namespace
 
-ParameterSettings Optimizer::settings(int index, double rate_factor) const {
+ParameterSettings Optimizer::settings(int index, const Rate& rate) const {
   const auto found = settings_.find(index);
   ParameterSettings own{spec_.learning_rate, spec_.weight_decay};
   if (found != settings_.end()) own = found->second;
-  own.learning_rate *= rate_factor;
+  own.learning_rate = rate(own.learning_rate);
   return own;
 }
 
 void Optimizer::step(TensorStore& store, const std::set<int>& indices, double rate_factor) {
+  step(store, indices, [=](double own) { return own * rate_factor; });
+}
+
+void Optimizer::step_at(TensorStore& store, const std::set<int>& indices, double learning_rate) {
+  const double usual = spec_.learning_rate;
+  step(store, indices,
+       [=](double own) { return own == usual ? learning_rate : own / usual * learning_rate; });
+}
+
+void Optimizer::step(TensorStore& store, const std::set<int>& indices, const Rate& rate) {
   const at::NoGradGuard no_grad;
   std::vector<TensorStep> on_gpu;
   std::vector<at::Tensor> rounded, masters;
@@ -40,7 +50,7 @@ void Optimizer::step(TensorStore& store, const std::set<int>& indices, double ra
     State& state = states_[index];
     ++state.steps;
     const TensorStep tensor{stepped_tensor(store.tensor(index), gradient, state), gradient,
-                            settings(index, rate_factor), &state};
+                            settings(index, rate), &state};
     if (tensor.parameter.is_cpu()) {
       single_step(tensor);
     } else {

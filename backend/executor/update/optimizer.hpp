@@ -6,6 +6,7 @@
 
 #include <ATen/ATen.h>
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -27,6 +28,8 @@ class Optimizer {
   /// Steps each tensor of `indices` that has a gradient; the others stay, as in PyTorch.
   /// `rate_factor` multiplies every learning rate.
   void step(TensorStore& store, const std::set<int>& indices, double rate_factor = 1);
+  /// The same with this rate in place of `spec`'s, to which others keep their ratio.
+  void step_at(TensorStore& store, const std::set<int>& indices, double learning_rate);
 
   /// The state of one tensor: `momentum_buffer`, or `exp_avg` and `exp_avg_sq`, perhaps `master`,
   /// and the number of steps done.
@@ -37,7 +40,9 @@ class Optimizer {
   std::map<int, State>& states() { return states_; }
 
  private:
-  ParameterSettings settings(int index, double rate_factor) const;
+  using Rate = std::function<double(double)>;  // from the one in force
+  void step(TensorStore& store, const std::set<int>& indices, const Rate& rate);
+  ParameterSettings settings(int index, const Rate& rate) const;
   void single_step(const TensorStep& tensor) const;
   void sgd(const at::Tensor& parameter, at::Tensor gradient, const ParameterSettings& own,
            State& state) const;

@@ -12,10 +12,10 @@ from exporting import export as export_plan
 from pipelines import (ROOT, difference, execute, execute_json, load_file, needs_backend, save_file,
                        torch, write_plan)
 
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "python"))
 
-from penstock_export.export import build, run
-from penstock_export.source import Source
+from penstock.exporter.export import build, run
+from penstock.exporter.source import Source
 
 pytestmark = needs_backend
 FLOAT64 = 1e-10

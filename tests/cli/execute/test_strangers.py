@@ -15,12 +15,12 @@ from exporting import export
 from pipelines import (ROOT, Reference, assert_trains_as, load_file, needs_backend, save_file,
                        torch, write_plan)
 
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "python"))
 
 from torch.utils import _pytree as pytree
 
-from penstock_export.export import build, run
-from penstock_export.source import Source
+from penstock.exporter.export import build, run
+from penstock.exporter.source import Source
 
 pytestmark = needs_backend
 FLOAT64 = 1e-10

@@ -19,10 +19,10 @@ import orders
 from pipelines import (PENSTOCK, ROOT, any_device, execute, execute_json, load_file,
                        model_path, needs_backend, save_file, text_file, torch, vectors, write_plan)
 
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "python"))
 
-from penstock_export.export import run
-from penstock_export.source import Source
+from penstock.exporter.export import run
+from penstock.exporter.source import Source
 
 pytestmark = needs_backend
 FLOAT64 = 1e-10

@@ -15,7 +15,7 @@ from trainings import saved_tensors
 sys.path.insert(0, str(ROOT / "tools"))
 
 import export_model
-from penstock_export.source import Source
+from penstock.exporter.source import Source
 
 STANDING_STILL = {"kind": "sgd", "learning_rate": 1e-60}  # 0 in float32
 TEXT = "batch_first=true", "causal=true", "positions=true", "layers=2", "vocabulary=512"

@@ -17,10 +17,10 @@ import pytest
 from pipelines import (PENSTOCK, ROOT, Reference, any_device, assert_trains_as, execute, load_file,
                        model_path, needs_backend, save_file, torch, write_plan)
 
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "python"))
 
-from penstock_export.export import build, run
-from penstock_export.source import Source
+from penstock.exporter.export import build, run
+from penstock.exporter.source import Source
 
 pytestmark = needs_backend
 FLOAT64 = 1e-10

@@ -18,10 +18,10 @@ from pipelines import (PENSTOCK, ROOT, any_device, execute, execute_json, load_f
                        needs_backend, save_file, torch, write_plan)
 from trainings import FLOAT64
 
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "python"))
 
-from penstock_export.export import build, run
-from penstock_export.source import Source
+from penstock.exporter.export import build, run
+from penstock.exporter.source import Source
 
 pytestmark = needs_backend
 SMALL = ["dim=32", "heads=4", "vocabulary=64", "sequence=16", "feedforward=64", "layers=4"]

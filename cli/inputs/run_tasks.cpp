@@ -1,0 +1,50 @@
+#include "cli/inputs/run_tasks.hpp"
+
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "cli/workers/launch.hpp"
+
+namespace penstock::cli {
+
+namespace {
+
+/// Facts that the ranks compare when they meet: the plan's main figures, so that a message tells
+/// them, and the fingerprints, which tell all the rest.
+Facts facts_of(const std::string& command, const CheckedRun& checked, const ExecuteTask& task) {
+  const Plan& plan = checked.plan;
+  return {{"command", command},
+          {"version", PENSTOCK_VERSION},
+          {"schedule", plan.program.empty() ? plan.schedule : "program"},
+          {"microbatches", std::to_string(plan.microbatches)},
+          {"microbatch", std::to_string(plan.microbatch)},
+          {"data parallel", std::to_string(plan.data_parallel)},
+          {"seed", std::to_string(plan.job.seed)},
+          {"first step", std::to_string(task.first_step)},
+          {"steps", std::to_string(task.steps)},
+          {"forward only", task.forward_only ? "yes" : "no"},
+          {"gradients dumped", task.dump_gradients.empty() ? "no" : "yes"},
+          {"metrics", task.metrics ? "yes" : "no"},
+          {"timeline", task.timeline ? "yes" : "no"},
+          {"weights", task.weights.empty() ? "the model's" : "given"},
+          {"outputs", task.output.empty() ? "no" : "yes"},
+          {"checkpoints",
+           task.save.empty() ? "no" : fmt::format("every {}, {} kept", task.save_every, task.keep)},
+          {"program of the schedule", task.program.empty() ? "none" : sha256(task.program)}};
+}
+
+}  // namespace
+
+std::vector<WorkerTask> run_tasks(const std::string& command, const ExecuteOptions& options,
+                                  const CheckedRun& checked, const ExecuteTask& task,
+                                  const std::optional<Launcher>& launcher) {
+  return with_options(make_tasks({.launcher = launcher,
+                                  .rank_of_process = rank_of_process(checked.plan),
+                                  .command = "execute",  // for a script, too
+                                  .arguments = to_json(task),
+                                  .facts = facts_of(command, checked, task),
+                                  .start_timeout_s = options.start_timeout_s}),
+                      options.workers);
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,19 @@
+// The tasks of the workers of a run, from what was checked of it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/inputs/execute_check.hpp"
+#include "launch/launcher.hpp"
+
+namespace penstock::cli {
+
+/// Those that this process starts: all ranks, or of a launcher its own. `command`: `execute` or
+/// `serve`, for the ranks of one run do the same. Throws InputError.
+std::vector<WorkerTask> run_tasks(const std::string& command, const ExecuteOptions& options,
+                                  const CheckedRun& checked, const ExecuteTask& task,
+                                  const std::optional<Launcher>& launcher);
+
+}  // namespace penstock::cli

@@ -1,0 +1,62 @@
+#include "cli/serve/script.hpp"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string_view>
+#include <system_error>
+
+namespace penstock::cli {
+
+Script::Script() {
+  const pid_t parent = getppid();
+  process_ = static_cast<int>(syscall(SYS_pidfd_open, parent, 0));
+  if (process_ < 0 || getppid() != parent)
+    throw std::system_error(process_ < 0 ? errno : ESRCH, std::generic_category(),
+                            "the process of the script");
+}
+
+Script::~Script() { close(process_); }
+
+void Script::tell(const nlohmann::json& event) const {
+  const std::string text =
+      event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const ssize_t written = write(STDOUT_FILENO, rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return;  // it has ended, which `process` shows
+    rest.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+void Script::tell_warning(const std::string& message) const {
+  tell({{"event", "warning"}, {"message", message}});
+}
+
+void Script::tell_error(bool input, const std::string& message, const WorkerError& place) const {
+  tell({{"event", "error"},
+        {"kind", input ? "input" : "failure"},
+        {"message", message},
+        {"rank", place.rank},
+        {"step", place.step},
+        {"action", place.action}});
+}
+
+bool Script::read(const std::function<void(const nlohmann::json&)>& take) {
+  std::array<char, 65536> buffer;
+  const ssize_t got = ::read(requests, buffer.data(), buffer.size());
+  if (got < 0 && errno == EINTR) return true;
+  if (got <= 0) return false;
+  unread_.append(buffer.data(), static_cast<size_t>(got));
+  for (size_t end; (end = unread_.find('\n')) != std::string::npos;) {
+    const std::string line = unread_.substr(0, end);
+    unread_.erase(0, end + 1);
+    take(nlohmann::json::parse(line));
+  }
+  return true;
+}
+
+}  // namespace penstock::cli

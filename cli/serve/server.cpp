@@ -1,0 +1,174 @@
+#include "cli/serve/server.hpp"
+
+#include <fmt/format.h>
+#include <sys/timerfd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "base/error.hpp"
+#include "base/output_file.hpp"
+#include "cli/serve/feed.hpp"
+#include "graph/evaluation/evaluation.hpp"
+#include "pipeline/checkpoint/saved.hpp"
+
+namespace penstock::cli {
+
+namespace {
+
+constexpr time_t kFarewell_s = 5;  // for other ranks to learn that a script has ended
+
+/// A descriptor that can be read after that time.
+int timer(time_t seconds) {
+  const int descriptor = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+  itimerspec time{};
+  time.it_value.tv_sec = seconds;
+  if (descriptor < 0 || timerfd_settime(descriptor, 0, &time, nullptr) != 0)
+    throw std::system_error(errno, std::generic_category(), "timerfd");
+  return descriptor;
+}
+
+}  // namespace
+
+Server::Server(const CheckedRun& checked, const ExecuteTask& task,
+               const std::vector<WorkerTask>& tasks, Script& script)
+    : checked_(checked),
+      task_(task),
+      tasks_(tasks),
+      script_(script),
+      steps_done_(task.first_step) {}
+
+int Server::run() {
+  workers_.emplace(tasks_, [&](int rank, int position) {
+    const auto& actions = checked_.program.ranks[static_cast<size_t>(rank % checked_.plan.ranks())];
+    return to_string(actions.at(static_cast<size_t>(position)));
+  });
+  workers_->watch(Script::requests, [&] {
+    if (!script_.read([&](const Json& request) { take_request(request); })) script_ended();
+  });
+  workers_->watch(script_.process(), [&] { script_ended(); });
+  const auto failure =
+      workers_->run([&](size_t worker, const Json& event) { take_event(worker, event); });
+  if (!failure) return 0;
+  script_.tell_error(failure->status == 2, failure->message, failure->cause);
+  return failure->status;
+}
+
+void Server::take_event(size_t worker, const Json& event) {
+  const std::string name = event.at("event");
+  if (name == "warning") script_.tell(event);
+  if (name == "done") take_answer(worker, event);
+  if (name != "ready" || ++ready_ < tasks_.size()) return;
+  tell_ready();
+  next();
+}
+
+/// The answer is rank 0's, or that of the only worker, and is given when all have answered: until
+/// then they may read the batch.
+void Server::take_answer(size_t worker, const Json& event) {
+  if (tasks_[worker].launched || tasks_[worker].rank == 0) answer_ = event;
+  steps_done_ = event.at("steps_done");
+  if (++answered_ < tasks_.size()) return;
+  answered_ = 0;
+  script_.tell(*answer_);
+  answer_.reset();
+  asked_.reset();
+  next();
+}
+
+void Server::take_request(const Json& request) {
+  waiting_.push_back(request);
+  next();
+}
+
+void Server::next() {
+  while (ready_ == tasks_.size() && !asked_ && !closing_ && !waiting_.empty()) {
+    const Json request = waiting_.front();
+    waiting_.pop_front();
+    if (request.at("do") == "sync") {
+      script_.tell({{"event", "done"},
+                    {"id", request.at("id")},
+                    {"steps_done", steps_done_},
+                    {"result", nullptr}});
+      continue;
+    }
+    try {
+      workers_->send(for_workers(request));
+      closing_ = request.at("do") == "close";
+      asked_ = request;
+    } catch (const InputError& error) {
+      refuse(request, error.what());
+    }
+  }
+}
+
+/// The request after the checks for which no worker is needed. Throws InputError.
+Server::Json Server::for_workers(const Json& request) const {
+  Json checked = request;
+  Json& given = checked["given"];
+  const std::string what = request.at("do");
+  if (what == "evaluate" || what == "forward") in_evaluation(checked_.graph);
+  if (what == "step" && !given.at("learning_rate").is_null() &&
+      checked_.plan.job.optimizer.learning_rate == 0) {
+    throw InputError("step", "the job's learning rate is 0, to which groups have no ratio",
+                     "Give the job a `learning_rate`.");
+  }
+  if (what == "save") {
+    given["folder"] = std::filesystem::absolute(given.at("folder").get<std::string>()).string();
+    check_writable_folder(given.at("folder").get<std::string>());
+  }
+  if (what == "load") {
+    const auto folder = std::filesystem::absolute(given.at("folder").get<std::string>());
+    const IntactCheckpoint found = require_intact(folder);
+    check_goes_on(found.path, found.manifest, checked_.plan, checked_.graph.sha256);
+    for (const std::string& warning : found.warnings) script_.tell_warning(warning);
+    given = {{"checkpoint", found.path.string()}, {"step", found.manifest.step}};
+    checked["extra"] = found.manifest.extra;
+  }
+  return checked;
+}
+
+void Server::refuse(const Json& request, const std::string& message) const {
+  script_.tell({{"event", "done"},
+                {"id", request.at("id")},
+                {"steps_done", steps_done_},
+                {"refused", message}});
+}
+
+void Server::tell_ready() const {
+  const Plan& plan = checked_.plan;
+  const bool all = !tasks_.front().launched;  // ranks are fed by this script
+  const int rank = tasks_.front().rank;
+  script_.tell({{"event", "ready"},
+                {"rank", all ? 0 : rank},
+                {"ranks", plan.ranks() * plan.data_parallel},
+                {"replica", all ? 0 : rank / plan.ranks()},
+                {"replicas", all ? 1 : plan.data_parallel},
+                {"steps_done", steps_done_},
+                {"extra", task_.resume.empty() ? Json() : read_manifest(task_.resume).extra},
+                {"batch", task_.batch},
+                {"samples", description(checked_, task_.batch)}});
+}
+
+/// Under a launcher the other ranks are told, if they ask for something in time.
+void Server::script_ended() {
+  workers_->unwatch(Script::requests);
+  workers_->unwatch(script_.process());
+  if (closing_ && ready_ == tasks_.size()) {  // it waits for the end no longer than we do
+    workers_->watch(timer(kFarewell_s), [&] { workers_->stop(); });
+    return;
+  }
+  if (!tasks_.front().launched || tasks_.front().world_size == 1 || ready_ < tasks_.size())
+    return workers_->stop();
+  waiting_.clear();
+  closing_ = true;
+  workers_->send({{"id", 0},
+                  {"do", "close"},
+                  {"given", Json::object()},
+                  {"extra", nullptr},
+                  {"checksums", Json::object()}});
+  workers_->watch(timer(kFarewell_s), [&] { workers_->stop(); });
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,48 @@
+// Serves a script: hands its requests to the workers, one at a time, and their answers to it.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "cli/inputs/execute_check.hpp"
+#include "cli/serve/script.hpp"
+#include "cli/workers/workers.hpp"
+
+namespace penstock::cli {
+
+class Server {
+ public:
+  /// All of it outlives the server.
+  Server(const CheckedRun& checked, const ExecuteTask& task, const std::vector<WorkerTask>& tasks,
+         Script& script);
+
+  /// Serves until the script asks for the end, has ended, or the run fails, which it is told.
+  /// Returns the exit status. Throws InputError before the workers start.
+  int run();
+
+ private:
+  using Json = nlohmann::json;
+  void take_event(size_t worker, const Json& event);
+  void take_answer(size_t worker, const Json& event);
+  void take_request(const Json& request);
+  void next();
+  Json for_workers(const Json& request) const;
+  void refuse(const Json& request, const std::string& message) const;
+  void tell_ready() const;
+  void script_ended();
+
+  const CheckedRun& checked_;
+  const ExecuteTask& task_;
+  const std::vector<WorkerTask>& tasks_;
+  Script& script_;
+  std::optional<Workers> workers_;
+  std::deque<Json> waiting_;   // requests
+  std::optional<Json> asked_;  // the request that the workers are at work on
+  std::optional<Json> answer_;
+  size_t ready_ = 0, answered_ = 0;  // workers
+  int64_t steps_done_ = 0;
+  bool closing_ = false;
+};
+
+}  // namespace penstock::cli

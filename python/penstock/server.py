@@ -1,0 +1,115 @@
+"""The process `penstock serve` that runs a pipeline's ranks, and the requests to it."""
+
+import contextlib
+import itertools
+import json
+import os
+import subprocess
+import warnings
+import weakref
+
+from .errors import InputError, RunError
+from .programs import environment, program
+
+PATIENCE_S = 1  # for a process to end that has been left
+sessions = itertools.count(1)
+
+
+class Server:
+    """Starts with `words` as arguments; it ends with this object, or when this process does.
+
+    A request that was interrupted (Ctrl-C) is carried out all the same; the next one waits for it.
+    """
+
+    def __init__(self, words, batches, results):
+        # In a session of its own, so that Ctrl-C reaches the script alone.
+        self._process = subprocess.Popen(
+            [str(program()), "serve", *words, "--batches", str(batches), "--results", str(results)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=(batches, results),
+            start_new_session=True, env=environment(PENSTOCK_SESSION=str(next(sessions))))
+        self._owner = os.getpid()
+        self._end = weakref.finalize(self, leave, self._process, self._owner)
+        self._ids = itertools.count(1)
+        self._unsettled = False  # a request that may not have been answered
+        self.steps_done = 0
+
+    @property
+    def alive(self):
+        return self._end.alive
+
+    def ready(self):
+        """What it says once the ranks are connected."""
+        return self._read(lambda event: event["event"] == "ready")
+
+    def settle(self):
+        """Returns once no request is under way."""
+        if self._unsettled:
+            self._exchange("sync", {}, {})
+
+    def request(self, do, given, sums, extra=None):
+        """Its result. Raises InputError where nothing was done."""
+        self.settle()
+        done = self._exchange(do, given, sums, extra)
+        if "refused" in done:
+            raise InputError(f"{do}: {done['refused']}")
+        return done["result"]
+
+    def _exchange(self, do, given, sums, extra=None):
+        number = next(self._ids)
+        self._unsettled = True
+        self._write({"id": number, "do": do, "given": given, "extra": extra, "checksums": sums})
+        done = self._read(lambda event: event.get("id") == number)
+        self._unsettled = False
+        return done
+
+    def _write(self, request):
+        with contextlib.suppress(BrokenPipeError):  # what it says last is read
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+
+    def _read(self, wanted):
+        while line := self._process.stdout.readline():
+            event = json.loads(line)
+            self.steps_done = event.get("steps_done", self.steps_done)
+            if event["event"] == "warning":
+                warnings.warn(event["message"], stacklevel=5)
+            if event["event"] == "error":
+                self.leave()
+                raise failure(event)
+            if wanted(event):
+                return event
+        self.leave()
+        raise RunError(f"penstock serve ended with status {self._process.returncode}")
+
+    def close(self):
+        """Ends the run as other ranks' scripts end theirs. Raises RunError."""
+        self.settle()
+        self._write({"id": next(self._ids), "do": "close", "given": {}, "extra": None,
+                     "checksums": {}})
+        while line := self._process.stdout.readline():
+            event = json.loads(line)
+            if event["event"] == "error":
+                self.leave()
+                raise failure(event)
+        self.leave()
+
+    def leave(self):
+        """Ends the run here, at once."""
+        self._end()
+
+
+def leave(process, owner):
+    if os.getpid() != owner:  # a fork, as a DataLoader's worker is
+        return
+    process.stdout.close()
+    with contextlib.suppress(OSError):
+        process.stdin.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):  # it ends by itself, with ours at latest
+        process.wait(PATIENCE_S)
+
+
+def failure(event):
+    if event["kind"] == "input":
+        return InputError(event["message"])
+    known = {name: event[name] for name in ("rank", "step") if event[name] >= 0}
+    return RunError(event["message"], action=event["action"] or None, **known)
