@@ -62,12 +62,14 @@ def source_of(model, args, kwargs):
 @contextlib.contextmanager
 def quiet(said):
     """While the exporter works: what it says goes to `said`, and what it changes of torch and
-    Python, the random state and the warnings, comes back."""
+    Python, the random state, the warnings and the environment, comes back."""
     import torch
     log = logging.getLogger("torch")
-    level = log.level
+    level, environment = log.level, dict(os.environ)
     try:
         with contextlib.redirect_stderr(said), warnings.catch_warnings(), torch.random.fork_rng():
             yield
     finally:
         log.setLevel(level)
+        for name in os.environ.keys() - environment.keys():  # torch names itself a folder
+            del os.environ[name]
