@@ -47,11 +47,11 @@ def folder(tmp_path_factory):
     return folder
 
 
-def run(folder, stages, *options):
+def run(folder, stages, *options, steps=1):
     begins = ["", *(str(LAYERS // stages * i) for i in range(1, stages))]
     data = vectors(folder, "input", WIDTH, torch.float32, samples=8, classes=WIDTH)
     plan = write_plan(folder, folder / "net.pt2", data, begins, 2, 4, name=f"{stages}.yaml")
-    return limited(PENSTOCK, "execute", plan, "--steps", 1, *options)
+    return limited(PENSTOCK, "execute", plan, "--steps", steps, *options)
 
 
 def forward(folder, *options):
@@ -99,11 +99,11 @@ def test_a_model_that_no_rank_could_hold_is_trained_and_saved_over_four(trained)
 @needs_backend
 def test_its_shards_are_trained_further_as_its_checkpoint_is(folder, trained, shards):
     """Each rank reads its own slice of them; plain SGD has no state, and both take one batch."""
-    losses = [run(folder, 4, "--json", *given)
-              for given in (["--resume", trained], ["--weights", shards])]
-    assert all(done.returncode == 0 for done in losses), [done.stderr for done in losses]
-    resumed, given = (json.loads(done.stdout)["losses"] for done in losses)
-    assert given == resumed
+    runs = [run(folder, 4, "--json", "--resume", trained, steps=2),
+            run(folder, 4, "--json", "--weights", shards)]
+    assert all(done.returncode == 0 for done in runs), [done.stderr for done in runs]
+    resumed, given = (json.loads(done.stdout)["losses"] for done in runs)
+    assert len(given) == 1 and given == resumed
 
 
 @needs_backend
