@@ -97,7 +97,8 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
   communicator_ = std::move(communicator);
   if (cuda_ != nullptr) open_gpu();
   clock_offset_s_ = clock_offset_s(seat_);
-  const Data data = open_data();
+  const Data data = serves() ? Data(task_.batch, loaded_->plan.job, loaded_->graph)
+                             : Data(loaded_->plan.job, loaded_->graph, !task_.forward_only);
   const MatchedWeights* weights = loaded_->weights ? &*loaded_->weights : nullptr;
   const Model model{loaded_->plan,    loaded_->graph,   loaded_->analysis,
                     loaded_->slicing, loaded_->program, weights};
@@ -114,16 +115,7 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
   communicator_->barrier();
   emit({{"event", "ready"}});
   device().reset_peak();
-  if (serves()) return serve(model, executor);
-  train(executor, collector);
-}
-
-Data Execution::open_data() const {
-  if (serves()) return Data(task_.batch, loaded_->plan.job, loaded_->graph);
-  return Data(loaded_->plan.job, loaded_->graph, !task_.forward_only);
-}
-
-void Execution::serve(const Model& model, Executor& executor) {
+  if (!serves()) return train(executor, collector);
   Service service({worker_, task_, *loaded_, model, executor, *communicator_, device(), seat_});
   if (service.run()) stay_until_all_are_done();
 }

@@ -34,8 +34,6 @@ class Execution {
  private:
   void open_gpu();
   bool serves() const { return task_.batch.descriptor >= 0; }
-  Data open_data() const;
-  void serve(const Model& model, Executor& executor);
   void train(Executor& executor, Collector& collector);
   int ends_of_sums() const;
   ComputeDevice& device() { return gpu_ ? *gpu_ : cpu_device(); }

@@ -52,8 +52,8 @@ class Pipeline:
                 words += ["--resume", path_text("resume", resume)]
             self._server = Server(words, batches, self._results)
             self._begin(self._server.ready(), batches)
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt):
+        except BaseException:
+            if hasattr(self, "_server"):
                 self._server.leave()
             self._give_back()
             raise

@@ -51,7 +51,8 @@ class Server:
         self.settle()
         done = self._exchange(do, given, sums, extra)
         if "refused" in done:
-            raise InputError(f"{do}: {done['refused']}")
+            message = done["refused"]  # of ranks that disagree: `step 12: …`
+            raise InputError(message if message.startswith(f"{do} ") else f"{do}: {message}")
         return done["result"]
 
     def _exchange(self, do, given, sums, extra=None):

@@ -58,9 +58,16 @@ TEST(WorkerProtocol, AnExecuteTaskArrivesAsItWasSent) {
   task.resume = "r";
   task.weights = "w";
   task.cuda_graphs = CudaGraphs::always;
+  task.batch = {.descriptor = 3,
+                .bytes = 128,
+                .first = 8,
+                .samples = 4,
+                .tensors = {{"x", "int64", {4, 2}, 64}},
+                .complete = false};
+  task.results = 5;
   const auto sent = to_json(task);
   EXPECT_EQ(to_json(parse_execute_task(nlohmann::json::parse(sent.dump()))), sent);
-  EXPECT_EQ(sent.size(), 16u);
+  EXPECT_EQ(sent.size(), 18u);
 }
 
 TEST(WorkerProtocol, AnErrorNamesRankStepActionAndKind) {

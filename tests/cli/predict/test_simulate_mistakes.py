@@ -61,7 +61,7 @@ def test_help_of_a_command_is_its_help_page():
         return subprocess.run([str(PENSTOCK), *words], capture_output=True, text=True, timeout=60)
 
     assert page("help").stdout == page("--help").stdout
-    for command in ("profile", "plan", "simulate", "execute", "compare", "export", "show"):
+    for command in ("profile", "plan", "simulate", "execute", "serve", "compare", "export", "show"):
         assert page("help", command).stdout == page(command, "--help").stdout
         assert "penstock help COMMAND" in page("help").stdout
     unknown = page("help", "simulat")

@@ -153,6 +153,24 @@ def test_a_checkpoint_of_another_optimizer_is_told_and_the_pipeline_goes_on(tmp_
         assert feed(pipe, plan, 3) == execute_json(plan)["losses"]
 
 
+def test_a_model_without_an_evaluation_mode_is_trained_but_not_evaluated(tmp_path):
+    """Its file was not written by the exporter, which would have found what to change."""
+    model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.Dropout(),
+                                torch.nn.Linear(16, 10))
+    batch = torch.export.Dim("batch")
+    program = torch.export.export(model, (torch.randn(4, 16),), dynamic_shapes=[{0: batch}])
+    torch.export.save(program, tmp_path / "foreign.pt2")
+    plan = write_plan(tmp_path, tmp_path / "foreign.pt2",
+                      vectors(tmp_path, "input", 16, torch.float32), ["", "2"], 2, 4)
+    with pipeline(plan) as pipe:
+        inputs, target = next(batches(plan))
+        with pytest.raises(penstock.InputError, match="foreign.pt2"):
+            pipe.evaluate(**inputs, target=target)
+        with pytest.raises(penstock.InputError, match="foreign.pt2"):
+            pipe.forward(**inputs)
+        assert feed(pipe, plan, 3) == execute_json(plan)["losses"]
+
+
 @pytest.mark.parametrize("call", ["step", "evaluate", "forward", "state_dict", "save", "load"])
 def test_a_closed_pipeline_says_so(plan, folder, call):
     pipe = pipeline(plan)

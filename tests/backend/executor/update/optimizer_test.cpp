@@ -37,6 +37,16 @@ TEST(Optimizer, SgdStepsAgainstTheGradient) {
   EXPECT_TRUE(optimizer.states()[0].tensors.empty());
 }
 
+TEST(Optimizer, AGivenRateIsTakenAsItIsAndOthersKeepTheirRatioToTheJobs) {
+  Optimizer optimizer(sgd(0.1, 0, 0), {{1, {0.05, 0}}});
+  TensorStore store(std::map<int, at::Tensor>{{0, at::zeros({1}, at::kDouble)},
+                                              {1, at::zeros({1}, at::kDouble)}});
+  for (const int index : {0, 1}) store.accumulate(index, at::ones({1}, at::kDouble));
+  optimizer.step_at(store, {0, 1}, 0.3);
+  EXPECT_EQ(store.tensor(0).item<double>(), -0.3);
+  EXPECT_EQ(store.tensor(1).item<double>(), -0.05 / 0.1 * 0.3);
+}
+
 TEST(Optimizer, SgdMomentumStartsWithTheFirstGradient) {
   Optimizer optimizer(sgd(0.5, 0.5, 0));
   TensorStore store = store_of(1);
