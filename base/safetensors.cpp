@@ -128,25 +128,6 @@ void require_storable(const std::string& place, const std::string& tensor, DType
 
 namespace {
 
-std::string make_header(const std::filesystem::path& path,
-                        const std::vector<SafetensorsPlace>& tensors,
-                        const std::map<std::string, std::string>& metadata,
-                        std::vector<int64_t>& begins) {
-  Json header = Json::object();
-  if (!metadata.empty()) header["__metadata__"] = metadata;
-  int64_t offset = 0;
-  for (const auto& [tensor, dtype, shape] : tensors) {
-    require_storable(path.string(), tensor, dtype);
-    const int64_t end = offset + shape_bytes(shape, size_bytes(dtype));
-    header[tensor] = {
-        {"dtype", safetensors_name(dtype)}, {"shape", shape}, {"data_offsets", {offset, end}}};
-    begins.push_back(std::exchange(offset, end));
-  }
-  std::string text = header.dump();
-  text.append((8 - text.size() % 8) % 8, ' ');  // the data starts aligned to 8 bytes
-  return text;
-}
-
 template <typename Tensor>
 std::vector<SafetensorsPlace> places(const std::vector<Tensor>& tensors) {
   std::vector<SafetensorsPlace> places;
@@ -157,16 +138,37 @@ std::vector<SafetensorsPlace> places(const std::vector<Tensor>& tensors) {
 
 }  // namespace
 
+SafetensorsHead safetensors_head(const std::string& place,
+                                 const std::vector<SafetensorsPlace>& tensors,
+                                 const std::map<std::string, std::string>& metadata) {
+  SafetensorsHead head;
+  Json header = Json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  int64_t offset = 0;
+  for (const auto& [tensor, dtype, shape] : tensors) {
+    require_storable(place, tensor, dtype);
+    const int64_t end = offset + shape_bytes(shape, size_bytes(dtype));
+    header[tensor] = {
+        {"dtype", safetensors_name(dtype)}, {"shape", shape}, {"data_offsets", {offset, end}}};
+    head.begins.push_back(std::exchange(offset, end));
+  }
+  std::string text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');  // the data starts aligned to 8 bytes
+  const uint64_t length = text.size();
+  head.bytes.assign(reinterpret_cast<const char*>(&length), sizeof length);
+  head.bytes += text;
+  for (int64_t& begin : head.begins) begin += static_cast<int64_t>(head.bytes.size());
+  return head;
+}
+
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
                                      const std::vector<SafetensorsPlace>& tensors,
                                      const std::map<std::string, std::string>& metadata)
     : file_(path) {
-  const std::string header = make_header(path, tensors, metadata, begins_);
-  const uint64_t length = header.size();
-  file_.write(std::as_bytes(std::span(&length, 1)));
-  file_.write(header);
-  at_ = static_cast<int64_t>(sizeof(length) + length);
-  for (int64_t& begin : begins_) begin += at_;
+  SafetensorsHead head = safetensors_head(path.string(), tensors, metadata);
+  file_.write(head.bytes);
+  at_ = static_cast<int64_t>(head.bytes.size());
+  begins_ = std::move(head.begins);
 }
 
 void SafetensorsWriter::write(size_t tensor, int64_t offset, std::span<const std::byte> bytes) {

@@ -56,6 +56,16 @@ struct SafetensorsPlace {
   std::vector<int64_t> shape;
 };
 
+/// The bytes before the tensors', which follow in order without a gap, and where each begins.
+struct SafetensorsHead {
+  std::string bytes;
+  std::vector<int64_t> begins;
+};
+/// Throws InputError, at `place`, for tensors that are not storable.
+SafetensorsHead safetensors_head(const std::string& place,
+                                 const std::vector<SafetensorsPlace>& tensors,
+                                 const std::map<std::string, std::string>& metadata = {});
+
 /// Writes a file piece by piece, as an OutputFile: `path` never holds half a file. Every member
 /// throws InputError if it cannot be written, the constructor also for tensors that are not
 /// storable.

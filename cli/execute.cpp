@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <iostream>
 
+#include "base/error.hpp"
 #include "cli/inputs/execute_check.hpp"
 #include "cli/inputs/resumed.hpp"
 #include "cli/inputs/run_tasks.hpp"
@@ -55,7 +56,11 @@ class Listener {
   const std::string& saved() const { return saved_; }
 
  private:
+  /// A step that ranks did again after a failure gave the same before.
   void step(const nlohmann::json& event) {
+    const int64_t step = event.at("step");
+    if (step < next_step_) return;
+    next_step_ = step + 1;
     const StepRecord record = step_record(event, plan_);
     result_.step_s.push_back(record.step_s);
     if (record.loss) result_.losses.push_back(*record.loss);
@@ -73,12 +78,16 @@ class Listener {
     const nlohmann::json& loss = event.at("loss");
     const Validated validated{step_number(event.at("step").get<int64_t>()),
                               loss.is_null() ? std::nan("") : loss.get<double>()};
+    const auto& before = result_.validations;
+    if (!before.empty() && before.back().step >= validated.step) return;  // again, as a step
     result_.validations.push_back(validated);
     progress_.show(validated);
     write({{"step", validated.step}, {"validation_loss", loss}});
   }
 
   void summary(const nlohmann::json& event) {
+    result_.peak_memory_bytes.clear();
+    result_.compute_s.clear();
     for (const auto& rank : event.at("ranks")) {
       result_.peak_memory_bytes.push_back(rank.at("peak_memory_bytes").get<int64_t>());
       result_.compute_s.push_back(rank.at("compute_s").get<double>());
@@ -95,6 +104,7 @@ class Listener {
   Metrics metrics_;
   ExecuteResult result_;
   std::string saved_;
+  int64_t next_step_ = 0;
 };
 
 }  // namespace
@@ -143,6 +153,10 @@ Metrics make_metrics(const ExecuteOptions& options, const PreparedRun& run) {
 }
 
 PreparedRun prepare(const ExecuteOptions& options, const std::optional<Launcher>& launcher) {
+  if (launcher && options.survive != "off") {
+    throw InputError("--survive", "is for ranks that penstock starts itself, not " + launcher->name,
+                     "Leave it out.");
+  }
   PreparedRun run{.checked = check_execute(options)};
   const RunBegin begin = find_begin(options, run.checked);
   run.notes = begin.notes;
@@ -188,12 +202,12 @@ int execute(const ExecuteOptions& options) {
                                    std::move(run->metrics));
   const Program executed = delay_receives(checked.program);  // as the workers do
   const bool saves = !run->task.save.empty();
-  Workers workers(
-      run->workers,
-      [&](int rank, int position) {
-        return to_string(executed.ranks[rank % checked.plan.ranks()].at(position));
-      },
-      saves ? OnSignal::finish_step : OnSignal::end);
+  Workers workers(run->workers,
+                  [&](int rank, int position) {
+                    return to_string(executed.ranks[rank % checked.plan.ranks()].at(position));
+                  },
+                  {.on_signal = saves ? OnSignal::finish_step : OnSignal::end,
+                   .survive = options.survive == "local"});
   const auto failure =
       workers.run([&](size_t, const nlohmann::json& event) { listener->take(event); });
   report.result = listener->result();

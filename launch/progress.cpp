@@ -17,6 +17,7 @@ SharedProgress::SharedProgress() : descriptor_(memfd_create("penstock-progress",
   }
   map();
   set({});
+  for (size_t slot : {0, 1}) set_snapshot(slot, -1);
 }
 
 SharedProgress::SharedProgress(int descriptor) : descriptor_(descriptor) { map(); }

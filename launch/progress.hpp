@@ -3,10 +3,17 @@
 // the worker to stop.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 
 namespace penstock {
+
+/// The next step after each of a rank's two snapshots; -1: none, or not complete.
+using SlotSteps = std::array<int64_t, 2>;
+
+/// The slot of the snapshot before that step.
+inline size_t slot_of(int64_t next_step) { return static_cast<size_t>(next_step % 2); }
 
 class SharedProgress {
  public:
@@ -32,9 +39,25 @@ class SharedProgress {
   void ask_to_stop() { shared_->stop.store(1, std::memory_order_relaxed); }
   bool asked_to_stop() const { return shared_->stop.load(std::memory_order_relaxed) != 0; }
 
+  /// The worker has a complete snapshot there, of the state before that step; -1: none.
+  void set_snapshot(size_t slot, int64_t next_step) {
+    shared_->snapshots[slot].store(next_step, std::memory_order_release);
+  }
+  /// Those that a run which goes on with `next_step` is to take again.
+  void forget_snapshots_after(int64_t next_step) {
+    for (size_t slot : {0, 1}) {
+      if (snapshots()[slot] > next_step) set_snapshot(slot, -1);
+    }
+  }
+  SlotSteps snapshots() const {
+    return {shared_->snapshots[0].load(std::memory_order_acquire),
+            shared_->snapshots[1].load(std::memory_order_acquire)};
+  }
+
  private:
   struct Shared {
     std::atomic<uint64_t> place, stop;
+    std::array<std::atomic<int64_t>, 2> snapshots;
   };
   void map();
   int descriptor_ = -1;

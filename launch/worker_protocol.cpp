@@ -22,6 +22,8 @@ nlohmann::json to_json(const WorkerTask& task) {
           {"ranks_per_device", task.ranks_per_device},
           {"transport", task.transport},
           {"progress", task.progress},
+          {"slots", task.slots},
+          {"next_step", task.next_step},
           {"start_timeout_s", task.start_timeout_s},
           {"facts", task.facts},
           {"arguments", task.arguments}};
@@ -46,6 +48,8 @@ WorkerTask parse_task(const nlohmann::json& json) {
   json.at("ranks_per_device").get_to(task.ranks_per_device);
   json.at("transport").get_to(task.transport);
   json.at("progress").get_to(task.progress);
+  json.at("slots").get_to(task.slots);
+  json.at("next_step").get_to(task.next_step);
   json.at("start_timeout_s").get_to(task.start_timeout_s);
   json.at("facts").get_to(task.facts);
   task.arguments = json.at("arguments");
@@ -54,6 +58,7 @@ WorkerTask parse_task(const nlohmann::json& json) {
 
 NLOHMANN_JSON_SERIALIZE_ENUM(FailureKind, {{FailureKind::failure, "failure"},
                                            {FailureKind::input, "input"},
+                                           {FailureKind::final, "final"},
                                            {FailureKind::peer, "peer"}})
 
 nlohmann::json to_json(const WorkerError& error) {

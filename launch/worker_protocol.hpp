@@ -21,6 +21,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "pipeline/program/timeline.hpp"
 
@@ -48,6 +49,8 @@ struct WorkerTask {
   bool store_serve = false;                  // this worker hosts the store
   bool one_machine = true;                   // all ranks are on this machine
   int progress = -1;                         // descriptor of a SharedProgress, or -1
+  std::vector<int> slots;                    // descriptors of snapshots; empty: none are taken
+  int64_t next_step = -1;                    // goes on with the snapshot before it; -1: with none
   double start_timeout_s = kStartTimeout_s;  // for all ranks to come
   Facts facts;                               // compared when the ranks meet
   nlohmann::json arguments;                  // of the command
@@ -62,7 +65,8 @@ nlohmann::json to_json(const WorkerTask& task);
 WorkerTask parse_task(const nlohmann::json& json);
 
 /// Why a worker failed. A lost peer is rarely the root cause.
-enum class FailureKind { input, failure, peer };
+/// `final`: it would happen again, as a loss that is not finite.
+enum class FailureKind { input, failure, final, peer };
 
 struct WorkerError {
   FailureKind kind = FailureKind::failure;

@@ -84,7 +84,7 @@ void Executor::end_backward() {
   update_.sum_gradients();
   rank_.communicator.synchronise();
   rank_.device.fail_without_memory(false);
-  metrics_.sum_over_ranks(asked_to_stop && asked_to_stop());
+  metrics_.sum_over_ranks(on_agreement && on_agreement());
   if (on_gradients) on_gradients(step_);
   metrics_.clip();
 }

@@ -54,8 +54,9 @@ class Executor {
 
   /// Called before each action with its position in the rank's program, and with -1 between.
   std::function<void(int64_t step, int position)> on_action;
-  /// Asked by each rank of a training step: whether the run is to end after it.
-  std::function<bool()> asked_to_stop;
+  /// Called in a step of training before all ranks agree that it counts, and then update: returns
+  /// whether this rank asks for the run to end after it.
+  std::function<bool()> on_agreement;
   /// Called on every rank at the same point of a step: gradients are summed, OPT is next.
   std::function<void(int64_t step)> on_gradients;
 

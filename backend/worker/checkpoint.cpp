@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <deque>
-#include <nlohmann/json.hpp>
-#include <set>
+#include <map>
+#include <vector>
 
-#include "backend/data/safetensors.hpp"
+#include "backend/worker/state.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/output_file.hpp"
@@ -17,28 +16,6 @@ namespace penstock {
 namespace fs = std::filesystem;
 
 namespace {
-
-/// The tensors that one stage contributes.
-NamedTensors stage_tensors(const LoadedPlan& loaded, int stage, Executor& executor) {
-  const StageSlice& slice = loaded.slicing.stages[stage];
-  NamedTensors tensors;
-  for (const BufferUpdate& update : slice.updates) {
-    tensors.emplace_back("buffer." + loaded.graph.tensors[update.tensor].name,
-                         executor.store().tensor(update.tensor));
-  }
-  for (const int index : slice.tensors) {
-    const StoredTensor& stored = loaded.graph.tensors[index];
-    if (!stored.requires_grad && !executor.store().restored(index)) continue;
-    tensors.emplace_back("parameter." + stored.name, executor.store().tensor(index));
-    const auto state = executor.optimizer().states().find(index);
-    if (state == executor.optimizer().states().end()) continue;
-    tensors.emplace_back("steps." + stored.name, at::scalar_tensor(state->second.steps, at::kLong));
-    for (const auto& [key, tensor] : state->second.tensors) {
-      tensors.emplace_back("optimizer." + stored.name + "." + key, tensor);
-    }
-  }
-  return tensors;
-}
 
 /// What a rank has written: the files with their hashes, or why it cannot write.
 struct Written {
@@ -62,7 +39,7 @@ std::map<std::string, std::string> write_stages(const fs::path& folder, const Lo
   for (int stage = 0; stage < loaded.program.stage_count(); ++stage) {
     if (loaded.program.rank_of_stage[stage] != rank) continue;  // other replicas have the same
     const std::string name = fmt::format("stage-{}.safetensors", stage);
-    write_tensors(folder / name, stage_tensors(loaded, stage, executor));
+    write_tensors(folder / name, stage_state(loaded, stage, executor));
     files[name] = sha256_of_file(folder / name);
   }
   return files;
@@ -118,90 +95,13 @@ void save_checkpoint(const Saving& saving, const LoadedPlan& loaded, Executor& e
                    "is not saved: " + problem);
 }
 
-namespace {
-
-/// All tensors of a checkpoint by name, whichever file has them.
-class Contents {
- public:
-  explicit Contents(const fs::path& checkpoint) : place_(checkpoint.string()) {
-    std::vector<fs::path> paths;
-    for (const auto& entry : fs::directory_iterator(checkpoint)) {
-      if (entry.path().extension() == ".safetensors") paths.push_back(entry.path());
-    }
-    for (const fs::path& path : paths) files_.emplace_back(path);
-    for (const SafetensorsFile& file : files_) {
-      for (const auto& [name, entry] : file.entries()) where_.emplace(name, &file);
-    }
-  }
-
-  std::vector<std::string> names(const std::string& prefix) const {
-    std::vector<std::string> found;
-    for (const auto& [name, file] : where_) {
-      if (name.starts_with(prefix)) found.push_back(name);
-    }
-    return found;
-  }
-  bool has(const std::string& name) const { return where_.contains(name); }
-  /// The checkpoint is of the same model, so what it lacks was not trained.
-  void require_trained(const std::string& name) const {
-    if (has("parameter." + name)) return;
-    throw InputError(place_, fmt::format("has no `{}`: it was frozen when this was saved", name),
-                     "Freeze it again (optimizer.frozen), or take these weights into a model of "
-                     "their own: `penstock export --format state-dict` with the plan of then.");
-  }
-  at::Tensor read(const std::string& name) const { return read_tensor(*where_.at(name), name); }
-
-  void copy_to(const std::string& name, at::Tensor& tensor) const {
-    if (!has(name)) throw InputError(place_, "has no " + name, "It is of another model.");
-    const at::Tensor saved = read(name);
-    if (saved.sizes() != tensor.sizes() || saved.scalar_type() != tensor.scalar_type()) {
-      throw InputError(place_, fmt::format("{} has another shape or dtype than the model's", name),
-                       "It is of another model.");
-    }
-    tensor.copy_(saved);
-  }
-
- private:
-  std::string place_;
-  std::deque<SafetensorsFile> files_;
-  std::map<std::string, const SafetensorsFile*> where_;
-};
-
-void load_state(const Contents& contents, const std::string& name, at::Device device,
-                Optimizer::State& state) {
-  state.steps = contents.read("steps." + name).item<int64_t>();
-  const std::string prefix = "optimizer." + name + ".";
-  for (const std::string& key : contents.names(prefix)) {
-    const std::string rest = key.substr(prefix.size());
-    if (rest.find('.') == std::string::npos) {
-      state.tensors[rest] = contents.read(key).to(device);
-    }
-  }
-}
-
-}  // namespace
-
 void load_checkpoint(const fs::path& checkpoint, const LoadedPlan& loaded, Executor& executor,
                      bool optimizer) {
-  const Contents contents(checkpoint);
-  std::set<int> updated;
-  for (const BufferUpdate& update : loaded.graph.updates) updated.insert(update.tensor);
-  for (const int index : executor.store().indices()) {
-    const StoredTensor& stored = loaded.graph.tensors[index];
-    at::Tensor& tensor = executor.store().tensor(index);
-    if (updated.contains(index)) contents.copy_to("buffer." + stored.name, tensor);
-    const std::string parameter = "parameter." + stored.name;
-    if (!stored.requires_grad && !contents.has(parameter)) continue;
-    contents.require_trained(stored.name);
-    contents.copy_to(parameter, tensor);
-    if (!stored.requires_grad) {  // trained before it was frozen
-      executor.store().mark_restored(index);
-      continue;
-    }
-    if (optimizer && executor.updates(index) && contents.has("steps." + stored.name)) {
-      load_state(contents, stored.name, tensor.device(), executor.optimizer().states()[index]);
-    }
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(checkpoint)) {
+    if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
   }
+  load_state(files, checkpoint.string(), loaded, executor, optimizer);
 }
 
 }  // namespace penstock

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "backend/communication/communicator.hpp"
+#include "backend/executor/step_metrics.hpp"
 #include "base/error.hpp"
 
 namespace penstock {
@@ -54,6 +55,9 @@ WorkerError describe_failure(const std::exception_ptr& exception, WorkerError wh
   } catch (const InputError& error) {
     where.kind = FailureKind::input;
     where.message = error.what();
+  } catch (const LossNotFinite& error) {
+    where.kind = FailureKind::final;
+    where.message = own_message(error);
   } catch (const PeerError& error) {
     where.kind = FailureKind::peer;
     where.lost = error.peer;

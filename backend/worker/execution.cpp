@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -14,6 +12,7 @@
 #include "backend/worker/checkpoint.hpp"
 #include "backend/worker/events.hpp"
 #include "backend/worker/service.hpp"
+#include "backend/worker/state.hpp"
 #include "base/error.hpp"
 #include "pipeline/checkpoint/saved.hpp"
 #include "pipeline/plan/gradient_buckets.hpp"
@@ -27,8 +26,13 @@ Execution::Execution(const WorkerTask& task, SharedStore& store, CudaModule* cud
       task_(parse_execute_task(task.arguments)),
       loaded_(load_plan(task_)),
       seat_(seat_of_rank(task, store)),
-      cuda_(cuda) {
+      cuda_(cuda),
+      faults_(task.rank),
+      begin_(task.next_step >= 0 ? task.next_step : task_.first_step) {
   if (task.progress >= 0) progress_.emplace(task.progress);
+  if (task.slots.empty()) return;
+  snapshots_.emplace(std::array{task.slots.at(0), task.slots.at(1)}, *progress_);
+  snapshots_->while_copying = [this](int64_t step) { faults_.at(step, Faults::copy); };
 }
 
 Facts Execution::facts() const {
@@ -82,10 +86,14 @@ WorkerError Execution::place() const {
 }
 
 void Execution::set_hooks(Executor& executor, Collector& collector) {
-  executor.asked_to_stop = [this] { return progress_ && progress_->asked_to_stop(); };
+  executor.on_agreement = [this] {
+    if (snapshots_) snapshots_->finish();  // all have their copy of this step's beginning
+    return progress_ && progress_->asked_to_stop();
+  };
   executor.on_action = [this](int64_t step, int position) {
     place_ = {step, position};
     if (progress_) progress_->set(place_);
+    faults_.at(step, position);
   };
   if (task_.dump_gradients.empty()) return;
   executor.on_gradients = [&](int64_t step) {
@@ -108,8 +116,7 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
   Collector collector(*loaded_, *communicator_);
   set_hooks(executor, collector);
   if (!task_.output.empty()) collector.open_outputs(task_.output, task_.steps);
-  if (!task_.resume.empty())
-    load_checkpoint(task_.resume, *loaded_, executor, /*optimizer=*/!task_.forward_only);
+  load_beginning(executor);
   communicator_->barrier();
   if (gpu_) warm_up(executor);
   communicator_->barrier();
@@ -122,11 +129,12 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
 
 void Execution::train(Executor& executor, Collector& collector) {
   const int64_t end = task_.first_step + task_.steps;
-  for (int64_t i = task_.first_step; i < end; ++i) {
+  for (int64_t i = begin_; i < end; ++i) {
     const bool stop = step(executor, collector, i);
     watch_memory(i);
     if (!stop) evaluate(i);
     save(executor, i + 1, stop || i + 1 == end);
+    if (!stop && i + 1 < end) snapshot(executor, i + 1);
     if (!stop) continue;
     emit({{"event", "stopped"}, {"step", i}});
     evaluate(i);  // after the checkpoint: who stops the run may not wait
@@ -139,6 +147,25 @@ void Execution::train(Executor& executor, Collector& collector) {
   const size_t median = agree_on_median_step();
   if (task_.timeline) report_timeline(median);
   report_summary(peak, compute_s_.at(median));
+}
+
+/// The state that this process begins with, and the first snapshot of it.
+void Execution::load_beginning(Executor& executor) {
+  if (worker_.next_step >= 0) {
+    const size_t slot = slot_of(worker_.next_step);
+    return load_state({snapshots_->file(slot)}, "snapshot", *loaded_, executor);
+  }
+  if (!task_.resume.empty())
+    load_checkpoint(task_.resume, *loaded_, executor, /*optimizer=*/!task_.forward_only);
+  snapshot(executor, begin_);
+  if (snapshots_) snapshots_->finish();
+}
+
+/// Begins one, of the state before that step.
+void Execution::snapshot(Executor& executor, int64_t next_step) {
+  if (!snapshots_) return;
+  const RankState state = rank_state(*loaded_, executor);
+  snapshots_->begin(next_step, state.buffers, state.trained);
 }
 
 void Execution::warm_up(Executor& executor) {
@@ -216,83 +243,6 @@ void Execution::save(Executor& executor, int64_t done, bool last) {
     if (last) throw;
     if (worker_.rank == 0) emit({{"event", "warning"}, {"message", error.what()}});
   }
-}
-
-namespace {
-
-/// The step of median length among those after the warm-up.
-size_t median_step(const std::vector<double>& step_s) {
-  const size_t skipped = std::min<size_t>(kWarmUpSteps, step_s.size() - 1);
-  std::vector<size_t> order(step_s.size() - skipped);
-  std::iota(order.begin(), order.end(), skipped);
-  const auto middle = order.begin() + static_cast<std::ptrdiff_t>(order.size() / 2);
-  std::nth_element(order.begin(), middle, order.end(),
-                   [&](size_t a, size_t b) { return step_s[a] < step_s[b]; });
-  return *middle;
-}
-
-}  // namespace
-
-/// Rank 0's.
-size_t Execution::agree_on_median_step() {
-  if (worker_.rank == 0) seat_.store.set("median step", std::to_string(median_step(step_s_)));
-  return std::stoull(seat_.store.get("median step"));
-}
-
-/// The timelines of all ranks for one step, in rank 0's time.
-void Execution::report_timeline(size_t step) {
-  Timeline own = timelines_.at(step);
-  for (TimelineEvent& event : own) {
-    event.start_s += clock_offset_s_;
-    event.end_s += clock_offset_s_;
-  }
-  Timeline merged;
-  for (const std::string& text : gather(seat_, "timeline", to_json(own).dump())) {
-    const Timeline part = parse_timeline(Json::parse(text));
-    merged.insert(merged.end(), part.begin(), part.end());
-  }
-  if (worker_.rank != 0) return;
-  std::stable_sort(merged.begin(), merged.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.start_s, a.rank) < std::pair(b.start_s, b.rank);
-  });
-  const double start_s = merged.front().start_s;
-  for (TimelineEvent& event : merged) {
-    event.start_s -= start_s;
-    event.end_s -= start_s;
-  }
-  emit({{"event", "timeline"},
-        {"step", task_.first_step + static_cast<int64_t>(step)},
-        {"events", to_json(merged)}});
-}
-
-namespace {
-
-Json to_json(const Replaying& replaying) {
-  return {{"on", replaying.on},
-          {"why_not", replaying.why_not},
-          {"without_s", replaying.run_s},
-          {"with_s", replaying.replayed_s}};
-}
-
-}  // namespace
-
-void Execution::report_summary(int64_t peak_bytes, double compute_s) {
-  Json own{{"peak_memory_bytes", peak_bytes}, {"compute_s", compute_s}};
-  if (gpu_) {
-    own["peak_reserved_bytes"] = device().peak_reserved_bytes();
-    own["cuda_graphs"] = to_json(replaying_);
-  }
-  Json ranks = Json::array();
-  for (const std::string& text : gather(seat_, "summary", own.dump())) {
-    ranks.push_back(Json::parse(text));
-  }
-  if (worker_.rank == 0) emit({{"event", "summary"}, {"ranks", ranks}});
-  stay_until_all_are_done();
-}
-
-/// The process that hosts the store stays until all others have reported.
-void Execution::stay_until_all_are_done() {
-  gather(seat_of_process(worker_, seat_.store), "done", "");
 }
 
 }  // namespace penstock

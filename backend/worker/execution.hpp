@@ -11,6 +11,8 @@
 #include "backend/executor/evaluator.hpp"
 #include "backend/executor/executor.hpp"
 #include "backend/worker/collector.hpp"
+#include "backend/worker/faults.hpp"
+#include "backend/worker/snapshots.hpp"
 #include "launch/execute_task.hpp"
 #include "launch/progress.hpp"
 #include "launch/worker_protocol.hpp"
@@ -45,6 +47,8 @@ class Execution {
   int64_t peak_bytes(Executor& executor) { return device().peak_bytes() + executor.graph_bytes(); }
   void evaluate(int64_t step);
   void save(Executor& executor, int64_t done, bool last);
+  void load_beginning(Executor& executor);
+  void snapshot(Executor& executor, int64_t next_step);
   size_t agree_on_median_step();
   void report_timeline(size_t step);
   void report_summary(int64_t peak_bytes, double compute_s);
@@ -62,6 +66,9 @@ class Execution {
   Replaying replaying_;
   int64_t allocations_ = 0;  // of the device, at the last look
   std::optional<SharedProgress> progress_;
+  Faults faults_;
+  std::optional<Snapshots> snapshots_;  // where the run survives
+  int64_t begin_ = 0;                   // the first step of this process
   SharedProgress::Place place_;
   double clock_offset_s_ = 0;
   std::vector<double> step_s_, compute_s_;  // by step

@@ -73,6 +73,7 @@ int simulate(const SimulateOptions& options);
 
 struct ExecuteOptions {
   std::string plan, output, trace, metrics, tensorboard, dump_gradients, save, resume, weights;
+  std::string survive = "off";  // or local
   std::optional<int64_t> steps, save_every, keep;
   WorkerOptions workers;
   std::string cuda_graphs;  // auto, on, off; "": not said

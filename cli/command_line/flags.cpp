@@ -261,6 +261,10 @@ void declare_execute(Declared& command) {
       "go on from a checkpoint, or from the latest intact one in DIR, which may have none yet "
       "where "
       "it is --save's too; the split may be another; with --forward-only its weights are used");
+  add_text(app, "--survive", options->survive, "HOW",
+           "what a killed rank costs: off (the run), local (the step in progress: ranks keep "
+           "snapshots in memory, twice their state, and are replaced); of CPUs of one machine")
+      ->capture_default_str();
   command.input("--weights", options->weights, {FileKind::safetensors, FileKind::folder},
                 "start from these weights: a .safetensors, as `export --format state-dict` writes "
                 "it, a Hugging Face index of shards, or a folder with either");

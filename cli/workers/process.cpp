@@ -30,12 +30,12 @@ Pipe make_pipe() {
 
 /// In the child, between fork and exec: only what POSIX allows there.
 [[noreturn]] void become(const char* program, pid_t parent, const Pipe& input, const Pipe& output,
-                         int inherited) {
+                         const std::vector<int>& inherited) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it ended before the line above
   dup2(input[0], STDIN_FILENO);
   dup2(output[1], STDOUT_FILENO);
-  if (inherited >= 0) fcntl(inherited, F_SETFD, 0);
+  for (const int descriptor : inherited) fcntl(descriptor, F_SETFD, 0);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -47,7 +47,7 @@ Pipe make_pipe() {
 
 }  // namespace
 
-ChildProcess start_child(const std::string& program, int inherited) {
+ChildProcess start_child(const std::string& program, const std::vector<int>& inherited) {
   // Workers speak in events; LibTorch's own log is for who asks for it.
   setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);
   const Pipe input = make_pipe();

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <vector>
 
 namespace penstock::cli {
 
@@ -14,9 +15,9 @@ struct ChildProcess {
 };
 
 /// Starts `program` without arguments. It gets SIGKILL when this process ends, ignores SIGINT,
-/// SIGTERM and SIGUSR1 (terminals and launchers send them to both), and inherits the descriptor
+/// SIGTERM and SIGUSR1 (terminals and launchers send them to both), and inherits the descriptors
 /// `inherited`. Throws std::system_error.
-ChildProcess start_child(const std::string& program, int inherited);
+ChildProcess start_child(const std::string& program, const std::vector<int>& inherited);
 
 /// The folder of this program's own file.
 std::string program_folder();

@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 #include "base/error.hpp"
 #include "cli/workers/onednn_isa.hpp"
@@ -24,8 +25,6 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto kGrace = 300ms;  // for the others to say what they saw, which may be the cause
-// A rank that others have lost knows best why; a GPU takes seconds to let go of its process.
-constexpr auto kLostGrace = 5s;
 // Under a launcher the only worker asks the other ranks what happened before it ends,
 constexpr auto kLaunchedGrace = 3s;
 // but mpirun kills what still runs a second after its SIGTERM.
@@ -50,9 +49,9 @@ std::string worker_program() {
 
 }  // namespace
 
-Workers::Workers(std::vector<WorkerTask> tasks, ActionName action_name, OnSignal on_signal)
-    : action_name_(std::move(action_name)), on_signal_(on_signal) {
-  const std::string program = worker_program();
+Workers::Workers(std::vector<WorkerTask> tasks, ActionName action_name, WorkersOptions options)
+    : action_name_(std::move(action_name)), on_signal_(options.on_signal) {
+  worker_program();
   signal(SIGPIPE, SIG_IGN);  // a worker that died shows when its output ends
   const sigset_t set = ending_signals();
   sigprocmask(SIG_BLOCK, &set, nullptr);
@@ -60,8 +59,12 @@ Workers::Workers(std::vector<WorkerTask> tasks, ActionName action_name, OnSignal
   if (signals_ < 0) throw std::system_error(errno, std::generic_category(), "signalfd");
   launched_ = !tasks.empty() && tasks.front().launched;
   grace_ = launched_ ? kLaunchedGrace : Clock::duration(kGrace);
-  for (WorkerTask& task : tasks) workers_.push_back({std::move(task), SharedProgress()});
-  for (Worker& worker : workers_) start(worker, program);
+  if (options.survive) recovery_.emplace();
+  for (WorkerTask& task : tasks) workers_.emplace_back(std::move(task));
+  for (Worker& worker : workers_) {
+    for (int slot = 0; recovery_ && slot < 2; ++slot) worker.slots.emplace_back();
+    start(worker);
+  }
 }
 
 Workers::~Workers() {
@@ -70,17 +73,26 @@ Workers::~Workers() {
       kill(worker.process, SIGKILL);
       collect(worker);
     }
-    if (worker.input >= 0) close(worker.input);
-    if (worker.output >= 0) close(worker.output);
+    close_pipes(worker);
   }
   if (signals_ >= 0) close(signals_);
   const sigset_t set = ending_signals();
   sigprocmask(SIG_UNBLOCK, &set, nullptr);
 }
 
-void Workers::start(Worker& worker, const std::string& program) {
+void Workers::close_pipes(Life& life) {
+  for (int* end : {&life.input, &life.output}) {
+    if (*end >= 0) close(std::exchange(*end, -1));
+  }
+}
+
+void Workers::start(Worker& worker) {
   worker.task.progress = worker.progress.descriptor();
-  const ChildProcess child = start_child(program, worker.task.progress);
+  worker.task.slots.clear();
+  for (const SnapshotSlot& slot : worker.slots) worker.task.slots.push_back(slot.descriptor());
+  std::vector<int> inherited = worker.task.slots;
+  inherited.push_back(worker.task.progress);
+  const ChildProcess child = start_child(worker_program(), inherited);
   worker.process = child.process;
   worker.input = child.input;
   worker.output = child.output;
@@ -122,18 +134,52 @@ bool Workers::running() const {
 }
 
 std::optional<WorkersFailure> Workers::run(const Listener& listener) {
-  while (running()) {
-    poll_once(listener);
-    end_survivors();
-  }
+  do {
+    while (running()) {
+      poll_once(listener);
+      end_stopped();
+      end_survivors();
+    }
+  } while (go_on(listener));
   if (stopped_) return std::nullopt;
   if (interrupted_) {
     std::string message = fmt::format("ended by SIG{}", sigabbrev_np(*interrupted_));
-    if (failures_ > 0 && (launched_ || finishing_)) message += "; " + root_cause().message;
+    if (failures_ > 0 && (launched_ || finishing_)) message += "; " + failure().message;
     return WorkersFailure{128 + *interrupted_, message};
   }
   if (failures_ == 0) return std::nullopt;
-  return root_cause();
+  return failure();
+}
+
+/// Begins a new epoch, where the run survives what has ended the one before.
+bool Workers::go_on(const Listener& listener) {
+  if (!recovery_ || failures_ == 0 || stopped_ || (interrupted_ && !finishing_)) return false;
+  const Worker& cause = root_cause();
+  const WorkerError place = place_of(cause);
+  RankFailure failed{place.rank, place.step, place.action};
+  failed.killed = !cause.error && WIFSIGNALED(*cause.ended) && WTERMSIG(*cause.ended) == SIGKILL;
+  failed.final = cause.error && (cause.error->kind == FailureKind::input ||
+                                 cause.error->kind == FailureKind::final);
+  std::vector<SlotSteps> snapshots;
+  for (const Worker& worker : workers_) snapshots.push_back(worker.progress.snapshots());
+  const NextEpoch next = recovery_->after(failed, snapshots);
+  why_it_ends_ = next.reason;
+  if (!next.step) return false;
+  const std::string message =
+      fmt::format("{}\n  The run goes on with step {}.", describe(cause), step_number(*next.step));
+  listener(0, {{"event", "warning"}, {"message", message}});
+  failures_ = 0;
+  failed_at_.reset();
+  killed_ = false;
+  for (Worker& worker : workers_) {
+    close_pipes(worker);
+    static_cast<Life&>(worker) = {};
+    worker.progress.set({});
+    worker.progress.forget_snapshots_after(*next.step);
+    worker.task.next_step = *next.step;
+    start(worker);
+  }
+  return true;
 }
 
 void Workers::poll_once(const Listener& listener) {
@@ -146,7 +192,7 @@ void Workers::poll_once(const Listener& listener) {
   }
   const size_t workers_end = watched.size();
   for (const auto& [descriptor, ready] : watched_) watched.push_back({descriptor, POLLIN, 0});
-  const int timeout_ms = failed_at_ ? 20 : -1;
+  const int timeout_ms = failed_at_ ? 20 : recovery_ ? 250 : -1;
   if (poll(watched.data(), watched.size(), timeout_ms) <= 0) return;
   if (watched[0].revents != 0) take_signal(listener);
   for (size_t i = 0; i < indices.size(); ++i) {
@@ -231,79 +277,18 @@ void Workers::take_signal(const Listener& listener) {
 
 /// Before the first step there is nothing to save.
 bool Workers::finishes_step(int signal) const {
-  return on_signal_ == OnSignal::finish_step && signal != SIGINT && !interrupted_ && !failed_at_ &&
-         ready_ == workers_.size();
+  return on_signal_ == OnSignal::finish_step && signal != SIGINT && !interrupted_ &&
+         (!failed_at_ || recovery_) && ready_ >= workers_.size();
 }
 
 /// A worker that is killed here is no cause.
 void Workers::end_survivors() {
   if (!failed_at_ || killed_) return;
-  const bool waits = !interrupted_ && waits_for_cause();
-  if (Clock::now() - *failed_at_ < (waits ? Clock::duration(kLostGrace) : grace_)) return;
+  if (Clock::now() - *failed_at_ < patience()) return;
   killed_ = true;
   for (const Worker& worker : workers_) {
     if (!worker.ended) kill(worker.process, SIGKILL);
   }
-}
-
-/// All that is known is that a rank is lost which has not ended yet.
-bool Workers::waits_for_cause() const {
-  const auto lost_peer = [](const Worker& worker) {
-    return worker.error && worker.error->kind == FailureKind::peer;
-  };
-  const auto is_lost = [&](const Worker& suspect) {
-    return !suspect.ended && std::ranges::any_of(workers_, [&](const Worker& worker) {
-      return lost_peer(worker) && worker.error->lost == suspect.task.rank;
-    });
-  };
-  const bool known = std::ranges::any_of(
-      workers_, [&](const Worker& worker) { return worker.order != 0 && !lost_peer(worker); });
-  return !known && std::ranges::any_of(workers_, is_lost);
-}
-
-WorkersFailure Workers::root_cause() const {
-  const Worker* cause = nullptr;
-  const auto rank = [](const Worker& worker) {
-    const bool lost_peer = worker.error && worker.error->kind == FailureKind::peer;
-    return std::pair(lost_peer, worker.order);
-  };
-  for (const Worker& worker : workers_) {
-    if (worker.order != 0 && (cause == nullptr || rank(worker) < rank(*cause))) cause = &worker;
-  }
-  const bool input = cause->error && cause->error->kind == FailureKind::input;
-  return {input ? 2 : 1, describe(*cause), place_of(*cause)};
-}
-
-/// Where it was when it failed.
-WorkerError Workers::place_of(const Worker& worker) const {
-  if (worker.error) return *worker.error;
-  const SharedProgress::Place at = worker.progress.get();
-  WorkerError place;
-  place.rank = worker.task.rank;
-  place.step = at.step;
-  if (at.position >= 0) place.action = action_name_(worker.task.rank, at.position);
-  return place;
-}
-
-std::string Workers::describe(const Worker& worker) const {
-  if (worker.error && worker.error->kind == FailureKind::input) return worker.error->message;
-  const WorkerError place = place_of(worker);
-  const std::string where = place_in_run(place.step, place.action);
-  if (worker.error)
-    return fmt::format("rank {} failed {}: {}", worker.task.rank, where, worker.error->message);
-  const int status = *worker.ended;
-  std::string text = fmt::format("rank {} (process {}) ended {}: {}", worker.task.rank,
-                                 worker.process, where, describe_wait_status(status));
-  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
-    text += "\n  If nobody did that, the system ran out of memory.";
-  }
-  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGILL) {
-    text += fmt::format(
-        "\n  The processor refused an instruction that it reports to have. {}=AVX512_CORE_FP16, or "
-        "AVX2, keeps oneDNN from using the newest.",
-        kOnednnVariable);
-  }
-  return text;
 }
 
 }  // namespace penstock::cli

@@ -1,5 +1,9 @@
 // Starts penstock-worker processes of this machine, listens to them, and never leaves one behind.
 //
+// A run that survives is a sequence of epochs: where a worker fails, all are replaced, and go on
+// from the snapshots that they have left in this process's memory
+// (launch/supervision/recovery.hpp). One that is stopped (SIGSTOP) for a second has failed, too.
+//
 // A worker dies with this process (PR_SET_PDEATHSIG), even if that is killed. When one fails, the
 // others are ended within two seconds and the root cause is told: the first worker that failed by
 // itself, rather than the ones that then lost their peer. Under a launcher there is one worker, and
@@ -18,12 +22,19 @@
 #include <vector>
 
 #include "launch/progress.hpp"
+#include "launch/supervision/recovery.hpp"
+#include "launch/supervision/slot.hpp"
 #include "launch/worker_protocol.hpp"
 
 namespace penstock::cli {
 
 /// What the first SIGTERM or SIGUSR1 does; SIGINT and any second signal end the workers at once.
 enum class OnSignal { end, finish_step };
+
+struct WorkersOptions {
+  OnSignal on_signal = OnSignal::end;
+  bool survive = false;  // a failure: the workers are replaced, and go on from their snapshots
+};
 
 /// Why a run of workers ended badly.
 struct WorkersFailure {
@@ -41,8 +52,7 @@ class Workers {
 
   /// Starts one worker for each task. Throws InputError where penstock-worker is not beside this
   /// program. Where a task's store has no port, the port that worker 0 reports is passed on.
-  Workers(std::vector<WorkerTask> tasks, ActionName action_name,
-          OnSignal on_signal = OnSignal::end);
+  Workers(std::vector<WorkerTask> tasks, ActionName action_name, WorkersOptions options = {});
   /// Kills those that still run.
   ~Workers();
   Workers(const Workers&) = delete;
@@ -63,30 +73,43 @@ class Workers {
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Worker {
-    WorkerTask task;
-    SharedProgress progress;
+  struct Life {
     pid_t process = -1;
     int input = -1, output = -1;  // our ends of its pipes
     std::string unread;           // an unfinished line
     std::optional<WorkerError> error;
-    std::optional<int> ended;  // its wait status
-    size_t order = 0;          // of the first sign of its failure
+    std::optional<int> ended;                     // its wait status
+    size_t order = 0;                             // of the first sign of its failure
+    std::optional<Clock::time_point> stopped_at;  // by SIGSTOP, and not continued since
+  };
+  /// What outlives its processes, and the one of now.
+  struct Worker : Life {
+    explicit Worker(WorkerTask own) : task(std::move(own)) {}
+    WorkerTask task;
+    SharedProgress progress;
+    std::vector<SnapshotSlot> slots;  // of its snapshots, where the run survives
   };
 
-  void start(Worker& worker, const std::string& program);
+  void start(Worker& worker);
   void write_line(Worker& worker, const nlohmann::json& line);
   void read_output(size_t index, const Listener& listener);
   void take_line(size_t index, const std::string& line, const Listener& listener);
   void collect(Worker& worker);
   void note_failure(Worker& worker);
   void end_survivors();
+  void end_stopped();
   bool running() const;
   void poll_once(const Listener& listener);
   void take_signal(const Listener& listener);
   bool finishes_step(int signal) const;
+  static void close_pipes(Life& life);
+  static bool lost_peer(const Worker& worker);
+  bool cause_is_known() const;
   bool waits_for_cause() const;
-  WorkersFailure root_cause() const;
+  Clock::duration patience() const;
+  const Worker& root_cause() const;
+  bool go_on(const Listener& listener);
+  WorkersFailure failure() const;
   WorkerError place_of(const Worker& worker) const;
   std::string describe(const Worker& worker) const;
 
@@ -94,10 +117,12 @@ class Workers {
   std::map<int, std::function<void()>> watched_;  // by descriptor
   ActionName action_name_;
   OnSignal on_signal_;
-  size_t ready_ = 0;                // workers that have begun
-  int signals_ = -1;                // signalfd of those that end the run
-  std::optional<int> interrupted_;  // by that signal
-  bool finishing_ = false;          // the step, after it
+  std::optional<Recovery> recovery_;  // where the run survives
+  std::string why_it_ends_;           // where it does not survive a failure
+  size_t ready_ = 0;                  // workers that have begun, of all epochs
+  int signals_ = -1;                  // signalfd of those that end the run
+  std::optional<int> interrupted_;    // by that signal
+  bool finishing_ = false;            // the step, after it
   std::optional<Clock::time_point> failed_at_;
   size_t failures_ = 0;
   bool killed_ = false, stopped_ = false;

@@ -30,6 +30,8 @@ TEST(WorkerProtocol, ATaskArrivesAsItWasSent) {
   task.start_timeout_s = 7;
   task.facts = {{"seed", "1"}};
   task.progress = 9;
+  task.slots = {10, 11};
+  task.next_step = 4;
   task.arguments = {{"steps", 7}};
   const auto sent = to_json(task);
   EXPECT_EQ(to_json(parse_task(nlohmann::json::parse(sent.dump()))), sent);
@@ -127,6 +129,14 @@ TEST(SharedProgress, AsksTheOtherProcessToStop) {
   EXPECT_FALSE(own.asked_to_stop());
   progress.ask_to_stop();
   EXPECT_TRUE(own.asked_to_stop());
+}
+
+TEST(SharedProgress, TellsWhichSnapshotsAreComplete) {
+  const SharedProgress progress;
+  EXPECT_EQ(progress.snapshots(), (std::array<int64_t, 2>{-1, -1}));
+  SharedProgress own(fcntl(progress.descriptor(), F_DUPFD_CLOEXEC, 0));
+  own.set_snapshot(1, 7);
+  EXPECT_EQ(progress.snapshots(), (std::array<int64_t, 2>{-1, 7}));
 }
 
 }  // namespace

@@ -1,0 +1,49 @@
+// What becomes of a run whose rank failed: a pure function of the failure, those before it, and the
+// snapshots that the ranks have left.
+//
+// Each rank has two slots in memory that outlives it. It copies its state after each step into the
+// slot of that step's parity, while it computes the next one, whose update it makes only once all
+// ranks have their copies. So whenever ranks are stopped, the newest complete snapshots of two of
+// them are one step apart at most, and each has the older of these: the run goes on from there.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/progress.hpp"
+
+namespace penstock {
+
+/// The latest step that all ranks can go on with; nothing where there is none.
+std::optional<int64_t> common_step(const std::vector<SlotSteps>& ranks);
+
+/// The failure that the others followed from.
+struct RankFailure {
+  int rank = 0;
+  int64_t step = -1;    // -1: before the first
+  std::string action;   // "" outside of one
+  bool killed = false;  // by a signal; else it failed by itself
+  bool final = false;   // it would happen again: a mistake of the user, a loss that is not finite
+};
+
+struct NextEpoch {
+  std::optional<int64_t> step;  // to go on with; nothing: the run ends
+  std::string reason;           // why it ends
+};
+
+class Recovery {
+ public:
+  /// Of a run that one rank's failure has stopped. It ends where the failure was to be expected
+  /// again: a rank fails by itself where it did before, or the third failure comes without a
+  /// step done in between.
+  NextEpoch after(const RankFailure& failure, const std::vector<SlotSteps>& ranks);
+
+ private:
+  std::optional<RankFailure> last_;
+  int64_t step_ = -1;  // that the run went on with last
+  int in_a_row_ = 0;   // failures since that was another
+};
+
+}  // namespace penstock
