@@ -46,7 +46,7 @@ def prepare(folder, model, shape):
                              optimizer={"kind": "sgd", "learning_rate": 0.01})
     profile = penstock.profile(job, folder / "profile.json", quick=True)
     return penstock.plan(profile, folder / "plan.yaml", ranks=2, data_parallel=1,
-                         schedule="1f1b", microbatches=4)
+                         schedule="1f1b", microbatches=8)
 
 
 def executed(plan, steps):

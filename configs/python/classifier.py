@@ -33,7 +33,7 @@ def plan(folder):
     file = penstock.export(image_classifier.model(), (torch.randn(4, 1, 28, 28),),
                            folder / "model.pt2")
     job = penstock.write_job(folder / "job.yaml", model=file, loss="cross_entropy",
-                             global_batch=64, optimizer={"kind": "sgd", "learning_rate": 0.01})
+                             global_batch=16, optimizer={"kind": "sgd", "learning_rate": 0.01})
     profile = penstock.profile(job, folder / "profile.json", quick=True)
     return penstock.plan(profile, folder / "plan.yaml", split="stage0:end", microbatches=4,
                          data_parallel=1)

@@ -37,7 +37,7 @@ def plan(folder, model, split):
                                                          "momentum": 0.9})
     profile = penstock.profile(job, folder / "profile.json", quick=True)
     return penstock.plan(profile, folder / "plan.yaml", split=split, schedule="1f1b",
-                         microbatches=4, data_parallel=1)
+                         microbatches=8, data_parallel=1)
 
 
 def train(plan, steps):

@@ -28,7 +28,7 @@ def plan(folder, settings):
     file = penstock.export(model, (tokens,), folder / "model.pt2")
     job = penstock.write_job(folder / "job.yaml", model=file, loss="cross_entropy",
                              global_batch=32, optimizer={"kind": "sgd", "learning_rate": 0.1})
-    profile = penstock.profile(job, folder / "profile.json", quick=True)
+    profile = penstock.profile(job, folder / "profile.json")
     # The model reads the batch as its sequence (configs/models/transformer.py), so that the
     # microbatches change what it computes: here as in the tutorial they are given.
     return penstock.plan(profile, folder / "plan.yaml", schedule="gpipe", microbatches=4,
