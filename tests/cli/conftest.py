@@ -40,3 +40,11 @@ def pytest_collection_modifyitems(items):
         return
     for item in need_one:
         item.add_marker(pytest.mark.skip(reason="this machine has no GPU"))
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory):
+    from launchers import Slurm
+    running = Slurm(tmp_path_factory.mktemp("slurm"))
+    yield running
+    running.stop()

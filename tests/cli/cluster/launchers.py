@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import clean_environment
+from pipelines import TORCHRUN, clean_environment
 
 MARK = "PENSTOCK_TEST_MARK"
 RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID", "RANK", "SLURM_PROCID")
@@ -120,6 +120,21 @@ def mpirun(ranks):
 def mpiexec(ranks):
     """The same of MPICH."""
     return [need("mpiexec.hydra"), "-n", ranks]
+
+
+def prefix_of(launcher, ranks, request):
+    """The words before the command, and what the environment needs."""
+    if launcher == "mpirun":
+        return mpirun(ranks), {}
+    if launcher == "mpiexec":
+        return mpiexec(ranks), {}
+    if launcher == "srun":
+        slurm = request.getfixturevalue("slurm")
+        return [slurm.srun, "-n", ranks], slurm.environment
+    if not TORCHRUN.exists():
+        pytest.skip("torchrun is not beside the Python that runs the tests")
+    return [TORCHRUN, "--no-python", "--nproc-per-node", ranks, "--master-port", "0",
+            "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"], {}
 
 
 class Slurm:

@@ -9,35 +9,12 @@ import signal
 import pytest
 import yaml
 
-import launchers
-from launchers import (end_all, free_port, marked_environment, mpiexec, mpirun, processes_of,
+from launchers import (end_all, free_port, marked_environment, prefix_of, processes_of,
                        ranks_by_hand, start, wait_until_none_is_left)
-from pipelines import (PENSTOCK, TORCHRUN, execute_json, good_plan, model_path, needs_backend,
+from pipelines import (PENSTOCK, execute_json, good_plan, model_path, needs_backend,
                        torch, vectors, write_plan)
 
 pytestmark = needs_backend
-
-
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory):
-    running = launchers.Slurm(tmp_path_factory.mktemp("slurm"))
-    yield running
-    running.stop()
-
-
-def prefix_of(launcher, ranks, request):
-    """The words before the command, and what the environment needs."""
-    if launcher == "mpirun":
-        return mpirun(ranks), {}
-    if launcher == "mpiexec":
-        return mpiexec(ranks), {}
-    if launcher == "srun":
-        slurm = request.getfixturevalue("slurm")
-        return [slurm.srun, "-n", ranks], slurm.environment
-    if not TORCHRUN.exists():
-        pytest.skip("torchrun is not beside the Python that runs the tests")
-    return [TORCHRUN, "--no-python", "--nproc-per-node", ranks, "--master-port", "0",
-            "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"], {}
 
 
 def image_plan(folder, replicas, steps=3, **more):

@@ -67,6 +67,17 @@ def test_under_torchrun(tmp_path):
     assert [each["losses"] for each in found] == [execute_json(plan)["losses"]] * 2
 
 
+@pytest.mark.parametrize("launcher", ["mpirun", "mpiexec", "srun"])
+def test_under_other_launchers(tmp_path, request, launcher):
+    plan = good_plan(tmp_path)
+    prefix, variables = launchers.prefix_of(launcher, 2, request)
+    (status, output, errors), = launchers.end_all([launchers.start(
+        [*prefix, sys.executable, SCRIPT, plan, 3], launchers.marked_environment(**variables))])
+    assert status == 0, errors
+    found = [json.loads(line) for line in output.splitlines()]
+    assert [each["losses"] for each in found] == [execute_json(plan)["losses"]] * 2
+
+
 @pytest.mark.parametrize("mistake, rank, message, cure", [
     ("x", 2, "step 2: ranks 2 and 3 were given different x", "Seed their samplers alike"),
     ("target", 1, "step 2: ranks 0 and 1 were given different target", "Seed their samplers alike"),
