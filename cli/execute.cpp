@@ -145,7 +145,7 @@ struct PreparedRun {
 /// The files of rank 0, where it is one of these workers.
 Metrics make_metrics(const ExecuteOptions& options, const PreparedRun& run) {
   std::vector<std::unique_ptr<MetricsFile>> files;
-  if (run.workers.front().rank != 0) return {};
+  if (!has_rank_0(run.workers)) return {};
   const int64_t done = run.task.first_step;
   if (!options.metrics.empty()) files.push_back(make_json_lines(options.metrics, done));
   if (!options.tensorboard.empty()) files.push_back(make_tensorboard(options.tensorboard, done));
@@ -183,7 +183,7 @@ int execute(const ExecuteOptions& options) {
   std::optional<PreparedRun> run;
   or_tell_others(launcher, [&] { run = prepare(options, launcher); });
   const CheckedRun& checked = run->checked;
-  const bool tells = run->workers.front().rank == 0;
+  const bool tells = has_rank_0(run->workers);
   for (const std::string& note : run->notes)
     if (tells) fmt::print(stderr, "{}\n", note);
   if (run->task.steps == 0) {

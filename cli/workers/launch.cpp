@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "base/error.hpp"
@@ -89,6 +90,10 @@ std::vector<WorkerTask> make_tasks(const Launch& launch) {
     task.start_timeout_s = launch.start_timeout_s;
   }
   return tasks;
+}
+
+bool has_rank_0(const std::vector<WorkerTask>& tasks) {
+  return std::ranges::find(tasks, 0, &WorkerTask::rank) != tasks.end();
 }
 
 void or_tell_others(const std::optional<Launcher>& launcher, const std::function<void()>& body) {

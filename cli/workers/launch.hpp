@@ -32,6 +32,9 @@ void check_size(const Launcher& launcher, int ranks);
 /// another number of processes.
 std::vector<WorkerTask> make_tasks(const Launch& launch);
 
+/// Is rank 0, which reports, one of these workers? Of a plan that names devices it is any of them.
+bool has_rank_0(const std::vector<WorkerTask>& tasks);
+
 /// Runs `body`. Where that throws InputError under a launcher, the other ranks are told, so that
 /// they need not wait for this one; then it is thrown on.
 void or_tell_others(const std::optional<Launcher>& launcher, const std::function<void()>& body);

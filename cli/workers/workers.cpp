@@ -272,7 +272,8 @@ void Workers::take_signal(const Listener& listener) {
   const std::string message =
       fmt::format("SIG{}: the run saves after this step and ends; a second signal ends it at once",
                   sigabbrev_np(signal));
-  if (workers_.front().task.rank == 0) listener(0, {{"event", "warning"}, {"message", message}});
+  for (size_t i = 0; i < workers_.size(); ++i)
+    if (workers_[i].task.rank == 0) listener(i, {{"event", "warning"}, {"message", message}});
 }
 
 /// Before the first step there is nothing to save.
