@@ -101,7 +101,7 @@ class StateDict::Values {
     std::vector<SafetensorsSource> sources;
     for (const auto& [index, trained] : trained_) {
       const StoredTensor& tensor = model_.tensors[static_cast<size_t>(index)];
-      const auto read = [this, &initialise, index](std::span<std::byte> bytes) {
+      const auto read = [this, &initialise, index = index](std::span<std::byte> bytes) {
         fill(index, initialise, bytes);
       };
       sources.push_back({tensor.name, tensor.dtype, tensor.sizes, read});
