@@ -24,7 +24,7 @@ class OutputFile {
 
   void write(std::string_view bytes);
   void write(std::span<const std::byte> bytes);
-  /// What is written next goes to that byte of the file; a pipe has only the next one.
+  /// The next write goes to that byte of the file. Throws for a pipe.
   void seek(int64_t offset);
   /// Content and name are on the disk when it returns, in this order.
   void commit();

@@ -33,7 +33,7 @@ struct Launcher {
 /// to be given; MASTER_PORT follows from the number of the job, of mpiexec from PMI_PROXY. Throws
 /// InputError for an environment that is half set or contradicts itself, with the variables and
 /// their values.
-/// Where the processes of a launcher meet several times, kSession has the time's number.
+/// kSession numbers the runs of one launcher's processes, so that two of them do not meet.
 std::optional<Launcher> find_launcher(const EnvironmentVariables& variables);
 
 inline constexpr const char* kSession = "PENSTOCK_SESSION";

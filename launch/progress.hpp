@@ -43,7 +43,7 @@ class SharedProgress {
   void set_snapshot(size_t slot, int64_t next_step) {
     shared_->snapshots[slot].store(next_step, std::memory_order_release);
   }
-  /// Those that a run which goes on with `next_step` is to take again.
+  /// Later snapshots are taken again by a run that goes on with `next_step`.
   void forget_snapshots_after(int64_t next_step) {
     for (size_t slot : {0, 1}) {
       if (snapshots()[slot] > next_step) set_snapshot(slot, -1);

@@ -30,7 +30,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SharedTensor, name, dtype, shape, offset)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SharedBatch, descriptor, bytes, first, samples, tensors,
                                    complete)
 
-/// Where tensors lie one after the other; each begins on a cache line of its own.
+/// Places tensors one after the other; each begins on a cache line of its own.
 class SharedLayout {
  public:
   /// Returns the offset of a tensor of that size.

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 namespace penstock {
+
 LossWeights::LossWeights(const Graph& graph, const std::optional<MeanLoss>& mean, const Data& data,
                          const MatchedWeights* weights)
     : graph_(graph), mean_(mean), data_(data), stored_(graph.values.size()) {

@@ -59,7 +59,7 @@ void StepMetrics::begin_step(int64_t step) {
   set_scales();
 }
 
-/// Of those that only their own ranks can read, the one that computes their loss does.
+/// A rank that can read no samples but its own weighs the microbatches whose loss it computes.
 bool StepMetrics::weighs(int64_t microbatch) const {
   if (!shares_weights_) return true;
   return microbatch / rank_.model.plan.microbatches == rank_.replica &&

@@ -28,8 +28,8 @@ class StepMetrics {
 
   /// Weighs the microbatches as far as this rank can read them.
   void begin_step(int64_t step);
-  /// Where ranks read only their own samples, all of them call it next: they tell one another their
-  /// microbatches' weights.
+  /// Exchanges the weights between ranks that read only their own samples; all of them call it
+  /// after begin_step.
   void share_weights();
   /// Multiplies the loss of a microbatch, a mean, by its share of the step's: equal, or by the
   /// targets that it counts; over the microbatches of all replicas the shares add up to 1. A
@@ -61,7 +61,7 @@ class StepMetrics {
   bool stop() const { return stop_; }
 
  private:
-  /// Of the microbatch whose first sample this is.
+  /// Whether the microbatch that begins with this sample counts.
   bool counts(int64_t first) const;
   double weight_of(int64_t first) const;
   bool weighs(int64_t microbatch) const;

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What a rank has written: the files with their hashes, or why it cannot write.
+/// The files that a rank has written with their hashes, or why it cannot write.
 struct Written {
   std::map<std::string, std::string> files;
   std::string problem;

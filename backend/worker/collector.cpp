@@ -23,7 +23,7 @@ int Collector::owner_of_output(int index) const {
   return loaded_.program.rank_of_stage[stage_of_output(loaded_.slicing, index)];
 }
 
-/// Of each output, one piece for each replica.
+/// One piece for each output and replica.
 std::vector<Piece> Collector::output_pieces() const {
   const Plan& plan = loaded_.plan;
   std::vector<Piece> pieces;

@@ -28,7 +28,7 @@ class Collector {
   /// is the order of the samples. Does nothing without a file.
   void add_outputs(const std::map<int, at::Tensor>& outputs);
   void close_outputs();
-  /// Those of one step under their names, on rank 0.
+  /// The outputs of one step under their names, on rank 0.
   NamedTensors outputs_of_step(const std::map<int, at::Tensor>& outputs) const;
   /// Writes the stored gradients, each under the first name of its parameter; zeros where none
   /// came.

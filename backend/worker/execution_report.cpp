@@ -1,4 +1,4 @@
-// What a run's ranks report to rank 0 at its end.
+// The ranks' reports to rank 0 at the end of a run.
 #include <algorithm>
 #include <cstddef>
 #include <numeric>

@@ -60,6 +60,7 @@ Faults::Faults(int rank) {
     }
     if (whose == rank) faults_.push_back(fault);
   }
+  any_ = !faults_.empty();
 }
 
 /// The kind of the fault of that place, noted in the file; "" where there is none.
@@ -77,6 +78,8 @@ std::string Faults::take(int64_t step, int position) {
   return noted ? fault.what : "";
 }
 
-void Faults::at(int64_t step, int position) { cause(take(step, position)); }
+void Faults::at(int64_t step, int position) {
+  if (any_) cause(take(step, position));
+}
 
 }  // namespace penstock

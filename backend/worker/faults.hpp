@@ -18,7 +18,7 @@ namespace penstock {
 
 class Faults {
  public:
-  /// Those of `rank`; none where the variable is not set. Throws InputError.
+  /// Reads the faults of `rank`; there are none where the variable is not set. Throws InputError.
   explicit Faults(int rank);
 
   static constexpr int end = -1, copy = -2;  // positions
@@ -34,6 +34,7 @@ class Faults {
   };
   std::string take(int64_t step, int position);
   std::filesystem::path path_;
+  bool any_ = false;  // there were some: else an action takes no lock
   std::mutex mutex_;  // of what follows: a copy has a thread of its own
   std::vector<Fault> faults_;
 };

@@ -129,7 +129,7 @@ std::vector<Json> Agreement::requests_of_all(const Request& request) const {
   return all;
 }
 
-/// Of the request itself, and of each tensor that it passes to its replica.
+/// The numbers of the request itself, and of each tensor that it passes to its replica.
 std::vector<double> Agreement::numbers_of(const Request& request) const {
   std::vector<double> numbers;
   add_hash(numbers, hash_of(Json{request.call, request.given}.dump()));

@@ -1,4 +1,4 @@
-// What a script asks of the ranks (cli/serve), a line of JSON on standard input each.
+// The requests of a script to the ranks (cli/serve), a line of JSON on standard input each.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Request {
   std::string call;      // `step`, `evaluate`, `forward`, `state_dict`, `save`, `load`, `close`
   nlohmann::json given;  // its arguments but the tensors
   nlohmann::json extra;  // of a checkpoint; each script may have another one
-  /// Of the tensors that the script passes to it, by name: where it is one of several scripts.
+  /// By name, of the tensors that the script passes, where it is one of several scripts.
   std::map<std::string, uint32_t> checksums;
 };
 
@@ -40,9 +40,9 @@ class ScriptEnded : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Where each rank has a script of its own, all ranks call it with what theirs asks for: the same
-/// of all, and of all ranks of a replica the same tensors. Throws Refused, on all of them,
-/// where they differ, and ScriptEnded where one ended and another did not.
+/// Compares the requests of ranks that have a script each; all ranks call it. They have to ask for
+/// the same, and the ranks of a replica to pass the same tensors. Throws Refused, on all of them,
+/// where they differ, and ScriptEnded where one script has ended and another has not.
 class Agreement {
  public:
   /// `tensors`: the names of all that a script may pass; it may leave out what its rank does not

@@ -104,7 +104,7 @@ const InEvaluation& Service::in_evaluation() {
   return *evaluation_;
 }
 
-/// Of forwards in evaluation mode on the training's tensors, made when first asked for.
+/// An executor of forwards in evaluation mode on the training's tensors, made when first needed.
 Executor& Service::executor_of(std::unique_ptr<Data>& data, std::unique_ptr<Executor>& executor,
                                bool with_target) {
   if (!executor) {

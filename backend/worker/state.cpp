@@ -27,7 +27,7 @@ void add_buffer(const LoadedPlan& loaded, int index, Executor& executor, NamedTe
                        executor.store().tensor(index));
 }
 
-/// Where it is trained, or was.
+/// Adds nothing for one that neither is trained nor was.
 void add_parameter(const LoadedPlan& loaded, int index, Executor& executor, NamedTensors& tensors) {
   const StoredTensor& stored = loaded.graph.tensors[static_cast<size_t>(index)];
   if (!stored.requires_grad && !executor.store().restored(index)) return;

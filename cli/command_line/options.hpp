@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "base/error.hpp"
+#include "cli/workers/worker_options.hpp"
 
 namespace penstock::cli {
 
@@ -51,6 +52,13 @@ void add_count(CLI::App& app, const std::string& flag, std::optional<Number>& va
 inline CLI::Option* add_text(CLI::App& app, const std::string& flag, std::string& value,
                              const std::string& type, const std::string& help) {
   return app.add_option(flag, value, help)->type_name(type);
+}
+
+inline void add_transport(CLI::App& app, WorkerOptions& options) {
+  add_text(app, "--transport", options.transport, "NAME",
+           "how ranks exchange tensors on CPUs: auto (through memory on one machine, else gloo), "
+           "gloo")
+      ->capture_default_str();
 }
 
 }  // namespace penstock::cli

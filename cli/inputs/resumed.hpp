@@ -1,4 +1,4 @@
-// Where a run begins: at its first step, or where a checkpoint goes on.
+// The beginning of a run: its first step, or the one that a checkpoint goes on with.
 #pragma once
 
 #include <cstdint>

@@ -10,8 +10,8 @@
 
 namespace penstock::cli {
 
-/// Those that this process starts: all ranks, or of a launcher its own. `command`: `execute` or
-/// `serve`, for the ranks of one run do the same. Throws InputError.
+/// The tasks of the workers that this process starts: all ranks, or its own where a launcher starts
+/// each. `command`: `execute` or `serve`, which the ranks compare. Throws InputError.
 std::vector<WorkerTask> run_tasks(const std::string& command, const ExecuteOptions& options,
                                   const CheckedRun& checked, const ExecuteTask& task,
                                   const std::optional<Launcher>& launcher);

@@ -125,7 +125,7 @@ nlohmann::ordered_json to_json(const SampledSteps& samples) {
 
 namespace {
 
-/// Of inference.
+/// A line for inference; nothing for training.
 std::string throughput(const Study& study, const Simulation& simulation, ReportStyle style) {
   if (study.samples == 0) return "";
   return labelled("inference", describe_inference(study.samples, simulation.makespan_s),

@@ -1,4 +1,4 @@
-// What a script feeds to the ranks of its process: which samples, and where in the shared memory.
+// The samples that a script feeds to the ranks of its process, and their place in shared memory.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace penstock::cli {
 
-/// Of a launcher the script feeds the rank of its process: the samples of its replica, and of the
-/// tensors those that it reads. Otherwise it feeds all ranks. `rank` is -1 for all of them. Throws
+/// The batch that a script feeds: to `rank`, which its launcher started it as, the samples of that
+/// rank's replica, and the tensors that the rank reads; or to all ranks, where `rank` is -1. Throws
 /// InputError for a model whose inputs have no samples.
 SharedBatch batch_of(const CheckedRun& checked, int rank, int descriptor);
 
@@ -18,7 +18,7 @@ SharedBatch batch_of(const CheckedRun& checked, int rank, int descriptor);
 /// started another number of processes than the plan has ranks.
 int rank_of_script(const Plan& plan, const std::optional<Launcher>& launcher);
 
-/// What the script needs to know of a batch: each tensor that it may pass, in the order of the
+/// Describes a batch to the script: each tensor that it may pass, in the order of the
 /// model's inputs and the target last: {name, dtype, shape, is_target, offset, limit, ignored};
 /// `offset` is null for one that this rank does not read, limit and ignored (expected_samples.hpp)
 /// where none is known.

@@ -1,4 +1,4 @@
-// Which worker a run failed at, and how long the others may take to tell.
+// Finds the worker that a run failed at, and how long the others may take to tell.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -78,7 +78,7 @@ WorkersFailure Workers::failure() const {
   return {input ? 2 : 1, describe(cause) + why, place_of(cause)};
 }
 
-/// Where it was when it failed.
+/// Its place in the run when it failed.
 WorkerError Workers::place_of(const Worker& worker) const {
   if (worker.error) return *worker.error;
   const SharedProgress::Place at = worker.progress.get();

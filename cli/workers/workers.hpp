@@ -28,7 +28,7 @@
 
 namespace penstock::cli {
 
-/// What the first SIGTERM or SIGUSR1 does; SIGINT and any second signal end the workers at once.
+/// The effect of the first SIGTERM or SIGUSR1; SIGINT and a second signal end the workers at once.
 enum class OnSignal { end, finish_step };
 
 struct WorkersOptions {
@@ -82,7 +82,7 @@ class Workers {
     size_t order = 0;                             // of the first sign of its failure
     std::optional<Clock::time_point> stopped_at;  // by SIGSTOP, and not continued since
   };
-  /// What outlives its processes, and the one of now.
+  /// All that outlives its processes, and the process of now.
   struct Worker : Life {
     explicit Worker(WorkerTask own) : task(std::move(own)) {}
     WorkerTask task;

@@ -48,7 +48,7 @@ struct InitialValues {
   std::vector<InitialStep> steps;  // at least one
 };
 
-/// Of the file's tensors that have them, by index in Graph::tensors. Throws InputError for a
+/// The initial values that the file has, by index in Graph::tensors. Throws InputError for a
 /// recipe that is malformed or does not fit its tensor.
 std::map<int, InitialValues> read_initial_values(const Graph& graph);
 

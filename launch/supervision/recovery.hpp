@@ -1,4 +1,4 @@
-// What becomes of a run whose rank failed: a pure function of the failure, those before it, and the
+// Decides about a run whose rank failed: a pure function of the failure, those before it, and the
 // snapshots that the ranks have left.
 //
 // Each rank has two slots in memory that outlives it. It copies its state after each step into the
@@ -35,9 +35,9 @@ struct NextEpoch {
 
 class Recovery {
  public:
-  /// Of a run that one rank's failure has stopped. It ends where the failure was to be expected
-  /// again: a rank fails by itself where it did before, or the third failure comes without a
-  /// step done in between.
+  /// Decides about a run that one rank's failure has stopped. It ends where the failure is to be
+  /// expected again: a rank fails by itself where it did before, or the third failure comes without
+  /// a step done in between.
   NextEpoch after(const RankFailure& failure, const std::vector<SlotSteps>& ranks);
 
  private:

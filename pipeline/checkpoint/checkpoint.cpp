@@ -21,7 +21,7 @@ std::string optimizer_name(const Plan& plan) {
   return plan.job.precision == Precision::bf16 ? kind + " of float32 masters" : kind;
 }
 
-/// Of all else in it; of its content, however that is laid out.
+/// The hash of all else in the manifest: of its content, however that is laid out.
 std::string own_hash(nlohmann::json manifest) {
   manifest.erase(kOwnHash);
   return sha256(manifest.dump());

@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// Where a checkpoint of that step lies in the end, and while it is written.
+/// The place of a checkpoint of that step in the end, and while it is written.
 std::filesystem::path checkpoint_path(const std::filesystem::path& folder, int64_t step);
 std::filesystem::path unfinished_path(const std::filesystem::path& folder, int64_t step);
 

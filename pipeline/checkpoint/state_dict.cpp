@@ -73,7 +73,7 @@ class StateDict::Saved {
   std::map<std::string, const SafetensorsFile*> where_;
 };
 
-/// Where the values are.
+/// Finds the values of each tensor.
 class StateDict::Values {
  public:
   Values(const Plan& plan, const Graph& model, const std::optional<IntactCheckpoint>& checkpoint)

@@ -1,4 +1,4 @@
-// Which of a step's samples a rank reads: the inputs of its stages, and what its loss needs.
+// The samples of a step that a rank reads: inputs of its stages, and targets of its loss.
 #pragma once
 
 #include <set>

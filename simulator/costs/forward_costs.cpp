@@ -16,7 +16,7 @@ void forget_training(OperatorCost& op) {
   op.recompute.clear();
 }
 
-/// What the loss keeps counts to the operator that makes the first output, in training.
+/// In training the operator that makes the first output also has the bytes that the loss keeps.
 void forget_loss(const Graph& model, MicrobatchCosts& costs) {
   costs.loss_forward = {};
   const std::optional<ValueId> output = model.first_output();
@@ -27,7 +27,7 @@ void forget_loss(const Graph& model, MicrobatchCosts& costs) {
       std::max<int64_t>(lives.own_bytes(last), 0);
 }
 
-/// What the operators make, without what has had its last reader.
+/// Each operator adds the values that it makes, and takes away those that it is the last to read.
 void hold_to_last_readers(const Graph& model, MicrobatchCosts& costs) {
   const ValueLives lives(model, costs);
   for (OperatorCost& op : costs.operators) op.held.forward.net = 0;
