@@ -33,8 +33,8 @@ NextEpoch Recovery::after(const RankFailure& failure, const std::vector<SlotStep
   if (!step) return {{}, "It began no step that could be gone on with."};
   if (last && !last->killed && !failure.killed && same_place(*last, failure))
     return {{}, "It failed there before."};
-  in_a_row_ = *step == step_ ? in_a_row_ + 1 : 1;
-  step_ = *step;
+  in_a_row_ = failure.step > furthest_ ? 1 : in_a_row_ + 1;
+  furthest_ = std::max(furthest_, failure.step);
   if (in_a_row_ == kMaxInARow) return {{}, "It was the third failure without a step in between."};
   return {step, ""};
 }

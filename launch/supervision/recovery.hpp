@@ -42,8 +42,8 @@ class Recovery {
 
  private:
   std::optional<RankFailure> last_;
-  int64_t step_ = -1;  // that the run went on with last
-  int in_a_row_ = 0;   // failures since that was another
+  int64_t furthest_ = -1;  // step of a failure; one that is made again is none done
+  int in_a_row_ = 0;       // failures since there was none later
 };
 
 }  // namespace penstock
