@@ -20,6 +20,7 @@
 #include "cli/workers/launch.hpp"
 #include "cli/workers/onednn_isa.hpp"
 #include "cli/workers/workers.hpp"
+#include "pipeline/checkpoint/saved.hpp"
 #include "pipeline/program/timeline.hpp"
 
 namespace penstock::cli {
@@ -168,6 +169,16 @@ PreparedRun prepare(const ExecuteOptions& options, const std::optional<Launcher>
   return run;
 }
 
+/// The newest intact checkpoint that this run has made.
+std::optional<SavedState> last_saved(const ExecuteTask& task) try {
+  if (task.save.empty()) return std::nullopt;
+  const auto found = find_intact(task.save);
+  if (!found || found->manifest.step <= task.first_step) return std::nullopt;
+  return SavedState{found->manifest.step, found->path.string()};
+} catch (const InputError&) {  // none is intact
+  return std::nullopt;
+}
+
 void tell_nothing_left(const ExecuteOptions& options, const ExecuteTask& task) {
   fmt::print(stderr, "{} has done all {} steps: nothing is left to do\n", task.resume,
              task.first_step);
@@ -207,7 +218,9 @@ int execute(const ExecuteOptions& options) {
                     return to_string(executed.ranks[rank % checked.plan.ranks()].at(position));
                   },
                   {.on_signal = saves ? OnSignal::finish_step : OnSignal::end,
-                   .survive = options.survive == "local"});
+                   .survive = options.survive == "local",
+                   .program = &executed,
+                   .find_saved = [&] { return last_saved(run->task); }});
   const auto failure =
       workers.run([&](size_t, const nlohmann::json& event) { listener->take(event); });
   report.result = listener->result();

@@ -16,7 +16,7 @@ SharedProgress::SharedProgress() : descriptor_(memfd_create("penstock-progress",
     throw std::system_error(errno, std::generic_category(), "shared memory for progress");
   }
   map();
-  set({});
+  set(Place{});
   for (size_t slot : {0, 1}) set_snapshot(slot, -1);
 }
 
@@ -50,6 +50,18 @@ void SharedProgress::set(Place place) {
 SharedProgress::Place SharedProgress::get() const {
   const uint64_t word = shared_->place.load(std::memory_order_relaxed);
   return {static_cast<int64_t>(word >> 24) - 1, static_cast<int>(word & 0xffffff) - 1};
+}
+
+// 32 bits of the kind, 32 of the peer + 1.
+void SharedProgress::set(Activity activity) {
+  shared_->activity.store(
+      static_cast<uint64_t>(activity.kind) << 32 | static_cast<uint32_t>(activity.peer + 1),
+      std::memory_order_relaxed);
+}
+
+Activity SharedProgress::activity() const {
+  const uint64_t word = shared_->activity.load(std::memory_order_relaxed);
+  return {static_cast<Activity::Kind>(word >> 32), static_cast<int>(word & 0xffffffff) - 1};
 }
 
 }  // namespace penstock

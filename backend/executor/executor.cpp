@@ -6,6 +6,21 @@
 
 namespace penstock {
 
+namespace {
+
+class Finally {
+ public:
+  explicit Finally(const std::function<void()>& call) : call_(call) {}
+  ~Finally() { call_(); }
+  Finally(const Finally&) = delete;
+  Finally& operator=(const Finally&) = delete;
+
+ private:
+  const std::function<void()>& call_;
+};
+
+}  // namespace
+
 Executor::Executor(const Model& model, const Data& data, Communicator& communicator,
                    int receive_depth, ComputeDevice& device, std::shared_ptr<TensorStore> store)
     : rank_(model, data, communicator, device, std::move(store)),
@@ -26,6 +41,7 @@ Replaying Executor::warm_up(int64_t step, CudaGraphs graphs) {
 }
 
 StepResult Executor::run_step(int64_t step, std::optional<double> learning_rate) {
+  const Finally ended(on_end);
   begin_step(step, learning_rate);
   marks_->mark();
   for (size_t i = 0; i < rank_.actions().size(); ++i) {

@@ -54,6 +54,8 @@ class Executor {
 
   /// Called before each action with its position in the rank's program, and with -1 between.
   std::function<void(int64_t step, int position)> on_action;
+  /// Called at the end of each step, also of one that throws.
+  std::function<void()> on_end = [] {};
   /// Called in a step of training before all ranks agree that it counts, and then update: returns
   /// whether this rank asks for the run to end after it.
   std::function<bool()> on_agreement;

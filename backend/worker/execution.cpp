@@ -8,6 +8,7 @@
 #include "backend/communication/gather.hpp"
 #include "backend/communication/nccl/communicator.hpp"
 #include "backend/communication/nccl/shared_memory.hpp"
+#include "backend/communication/watched.hpp"
 #include "backend/device/cuda_load.hpp"
 #include "backend/worker/checkpoint.hpp"
 #include "backend/worker/events.hpp"
@@ -92,8 +93,14 @@ void Execution::set_hooks(Executor& executor, Collector& collector) {
   };
   executor.on_action = [this](int64_t step, int position) {
     place_ = {step, position};
-    if (progress_) progress_->set(place_);
+    if (progress_) {
+      progress_->set(place_);
+      progress_->set(Activity{Activity::Kind::acts});
+    }
     faults_.at(step, position);
+  };
+  executor.on_end = [this] {
+    if (progress_) progress_->set(Activity{Activity::Kind::outside});
   };
   if (task_.dump_gradients.empty()) return;
   executor.on_gradients = [&](int64_t step) {
@@ -103,6 +110,8 @@ void Execution::set_hooks(Executor& executor, Collector& collector) {
 
 void Execution::run(std::unique_ptr<Communicator> communicator) {
   communicator_ = std::move(communicator);
+  if (progress_ && cuda_ == nullptr)  // a GPU's host is ahead of it
+    communicator_ = make_watched(std::move(communicator_), *progress_, Faults::in_wait);
   if (cuda_ != nullptr) open_gpu();
   clock_offset_s_ = clock_offset_s(seat_);
   const Data data = serves() ? Data(task_.batch, loaded_->plan.job, loaded_->graph)

@@ -1,5 +1,6 @@
 #include "backend/worker/faults.hpp"
 
+#include <ATen/record_function.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -7,10 +8,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
@@ -20,7 +23,34 @@ namespace penstock {
 namespace {
 
 constexpr const char* kVariable = "PENSTOCK_FAULTS";
-constexpr std::array<std::string_view, 2> kinds{"kill", "throw"};
+
+void spin_forever() {
+  for (volatile bool on = true; on;) {
+  }
+}
+
+void throw_error() { throw std::runtime_error(std::string("a fault of ") + kVariable); }
+
+using Cause = void (*)();
+constexpr std::array<std::pair<std::string_view, Cause>, 4> kinds{{{"kill", [] { raise(SIGKILL); }},
+                                                                   {"stop", [] { raise(SIGSTOP); }},
+                                                                   {"spin", spin_forever},
+                                                                   {"throw", throw_error}}};
+
+Cause find_kind(std::string_view what) {
+  const auto* const found =
+      std::ranges::find(kinds, what, [](const auto& kind) { return kind.first; });
+  return found == kinds.end() ? nullptr : found->second;
+}
+
+void cause(const std::string& what) {
+  if (!what.empty()) find_kind(what)();
+}
+
+/// In the action that runs; taken by whichever thread comes first.
+std::atomic<Cause> armed = nullptr;
+
+constexpr std::string_view kHalf = ".5";
 
 int position_of(const std::string& word) {
   if (word == "end") return Faults::end;
@@ -29,11 +59,6 @@ int position_of(const std::string& word) {
     return std::isdigit(c) != 0;
   });
   return number && word.size() < 8 ? std::stoi(word) : -3;
-}
-
-void cause(const std::string& what) {
-  if (what == "kill") raise(SIGKILL);
-  if (what == "throw") throw std::runtime_error(std::string("a fault of ") + kVariable);
 }
 
 }  // namespace
@@ -49,14 +74,18 @@ Faults::Faults(int rank) {
     ++number;
     if (line.empty() || line[0] == '#') continue;
     int whose = -1;
-    std::string position, rest;
+    std::string position;
     Fault fault{.line = begin};
-    const bool read = static_cast<bool>(std::istringstream(line) >> whose >> fault.step >>
-                                        position >> fault.what);
+    bool read = static_cast<bool>(std::istringstream(line) >> whose >> fault.step >> position >>
+                                  fault.what);
+    fault.within = position.ends_with(kHalf);
+    if (fault.within) position.resize(position.size() - kHalf.size());
     fault.position = position_of(position);
-    if (!read || fault.position < copy || std::ranges::count(kinds, fault.what) == 0) {
+    if (fault.within) read = read && fault.position >= 0 && fault.what != "throw";
+    if (!read || fault.position < copy || find_kind(fault.what) == nullptr) {
       throw InputError(fmt::format("{}:{}", path_.string(), number), "is no fault: " + line,
-                       "Write RANK STEP POSITION kill, or throw.");
+                       "Write RANK STEP POSITION KIND: kill, stop, spin or throw; "
+                       "but throw not at a position in an action.");
     }
     if (whose == rank) faults_.push_back(fault);
   }
@@ -64,10 +93,10 @@ Faults::Faults(int rank) {
 }
 
 /// The kind of the fault of that place, noted in the file; "" where there is none.
-std::string Faults::take(int64_t step, int position) {
+std::string Faults::take(int64_t step, int position, bool within) {
   const std::lock_guard lock(mutex_);
   const auto found = std::ranges::find_if(faults_, [&](const Fault& fault) {
-    return fault.step == step + 1 && fault.position == position;
+    return fault.step == step + 1 && fault.position == position && fault.within == within;
   });
   if (found == faults_.end()) return "";
   const Fault fault = *found;
@@ -79,7 +108,32 @@ std::string Faults::take(int64_t step, int position) {
 }
 
 void Faults::at(int64_t step, int position) {
-  if (any_) cause(take(step, position));
+  if (!any_) return;
+  if (position != copy) {
+    in_wait();  // the action before had no operator and no wait
+    disarm();
+  }
+  cause(take(step, position, /*within=*/false));
+  arm(take(step, position, /*within=*/true));
+}
+
+void Faults::in_wait() {
+  if (const Cause what = armed.exchange(nullptr)) what();
+}
+
+void Faults::arm(const std::string& what) {
+  if (what.empty()) return;
+  armed = find_kind(what);
+  const at::RecordFunctionCallback::StartCallback at_operator =
+      [](const at::RecordFunction&) -> std::unique_ptr<at::ObserverContext> {
+    in_wait();
+    return nullptr;
+  };
+  operators_ = at::addGlobalCallback(at::RecordFunctionCallback(at_operator));
+}
+
+void Faults::disarm() {
+  if (operators_) at::removeCallback(*std::exchange(operators_, std::nullopt));
 }
 
 }  // namespace penstock

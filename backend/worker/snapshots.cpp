@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <span>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "backend/operators/dtype.hpp"
+#include "base/checksum.hpp"
 
 namespace penstock {
 
@@ -19,15 +21,32 @@ namespace {
   throw std::system_error(errno, std::generic_category(), "memory for a snapshot (--survive)");
 }
 
-void write_at(int slot, size_t offset, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = pwrite(slot, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) no_memory();
-    offset += static_cast<size_t>(written);
-    bytes = bytes.subspan(static_cast<size_t>(written));
+/// Writes a slot from its beginning on.
+class SlotWriter {
+ public:
+  explicit SlotWriter(int slot) : slot_(slot) {}
+
+  void write(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const auto piece = bytes.first(std::min(bytes.size(), kPiece));
+      const ssize_t written = pwrite(slot_, piece.data(), piece.size(), offset_);
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) no_memory();
+      const auto done = static_cast<size_t>(written);
+      checksum_ = penstock::checksum(piece.first(done), checksum_);
+      offset_ += written;
+      bytes = bytes.subspan(done);
+    }
   }
-}
+  /// Of all that was written.
+  uint32_t checksum() const { return checksum_; }
+
+ private:
+  static constexpr size_t kPiece = 1 << 18;  // in the processor's cache when its checksum is taken
+  int slot_;
+  off_t offset_ = 0;
+  uint32_t checksum_ = 0;
+};
 
 /// The bytes of tensors on their way to a place.
 struct Copy {
@@ -41,11 +60,8 @@ struct Copy {
       bytes += tensor.nbytes();
     }
   }
-  void write(int slot, size_t offset) const {
-    for (const at::Tensor& tensor : tensors) {
-      write_at(slot, offset, bytes_of(tensor));
-      offset += tensor.nbytes();
-    }
+  void write(SlotWriter& writer) const {
+    for (const at::Tensor& tensor : tensors) writer.write(bytes_of(tensor));
   }
 };
 
@@ -60,16 +76,16 @@ void Snapshots::begin(int64_t next_step, const NamedTensors& now, const NamedTen
   second.add(later, places);
   const std::string head = safetensors_head("snapshot", places).bytes;
   progress_.set_snapshot(slot, -1);
-  const int descriptor = slots_[slot];
-  const size_t rest = head.size() + first.bytes;
-  if (ftruncate(descriptor, static_cast<off_t>(rest + second.bytes)) != 0) no_memory();
-  write_at(descriptor, 0, std::as_bytes(std::span(head)));
-  first.write(descriptor, head.size());
-  copying_ = std::thread([=, this, second = std::move(second)] {
+  const size_t bytes = head.size() + first.bytes + second.bytes;
+  if (ftruncate(slots_[slot], static_cast<off_t>(bytes)) != 0) no_memory();
+  SlotWriter writer(slots_[slot]);
+  writer.write(std::as_bytes(std::span(head)));
+  first.write(writer);
+  copying_ = std::thread([=, this, second = std::move(second)]() mutable {
     try {
       while_copying(next_step);
-      second.write(descriptor, rest);
-      progress_.set_snapshot(slot, next_step);
+      second.write(writer);
+      progress_.set_snapshot(slot, next_step, writer.checksum());
     } catch (...) {
       problem_ = std::current_exception();
     }

@@ -91,6 +91,7 @@ WorkerError Workers::place_of(const Worker& worker) const {
 
 std::string Workers::describe(const Worker& worker) const {
   if (worker.error && worker.error->kind == FailureKind::input) return worker.error->message;
+  if (!worker.hung.empty()) return worker.hung + ": it was killed";
   const WorkerError place = place_of(worker);
   const std::string where = place_in_run(place.step, place.action);
   if (worker.error)

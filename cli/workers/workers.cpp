@@ -50,7 +50,7 @@ std::string worker_program() {
 }  // namespace
 
 Workers::Workers(std::vector<WorkerTask> tasks, ActionName action_name, WorkersOptions options)
-    : action_name_(std::move(action_name)), on_signal_(options.on_signal) {
+    : action_name_(std::move(action_name)), options_(std::move(options)) {
   worker_program();
   signal(SIGPIPE, SIG_IGN);  // a worker that died shows when its output ends
   const sigset_t set = ending_signals();
@@ -59,7 +59,8 @@ Workers::Workers(std::vector<WorkerTask> tasks, ActionName action_name, WorkersO
   if (signals_ < 0) throw std::system_error(errno, std::generic_category(), "signalfd");
   launched_ = !tasks.empty() && tasks.front().launched;
   grace_ = launched_ ? kLaunchedGrace : Clock::duration(kGrace);
-  if (options.survive) recovery_.emplace();
+  if (options_.survive) recovery_.emplace();
+  watch_for_hangs(tasks);
   for (WorkerTask& task : tasks) workers_.emplace_back(std::move(task));
   for (Worker& worker : workers_) {
     for (int slot = 0; recovery_ && slot < 2; ++slot) worker.slots.emplace_back();
@@ -138,6 +139,7 @@ std::optional<WorkersFailure> Workers::run(const Listener& listener) {
     while (running()) {
       poll_once(listener);
       end_stopped();
+      end_hung(listener);
       end_survivors();
     }
   } while (go_on(listener));
@@ -151,35 +153,11 @@ std::optional<WorkersFailure> Workers::run(const Listener& listener) {
   return failure();
 }
 
-/// Begins a new epoch, where the run survives what has ended the one before.
-bool Workers::go_on(const Listener& listener) {
-  if (!recovery_ || failures_ == 0 || stopped_ || (interrupted_ && !finishing_)) return false;
-  const Worker& cause = root_cause();
-  const WorkerError place = place_of(cause);
-  RankFailure failed{place.rank, place.step, place.action};
-  failed.killed = !cause.error && WIFSIGNALED(*cause.ended) && WTERMSIG(*cause.ended) == SIGKILL;
-  failed.final = cause.error && (cause.error->kind == FailureKind::input ||
-                                 cause.error->kind == FailureKind::final);
-  std::vector<SlotSteps> snapshots;
-  for (const Worker& worker : workers_) snapshots.push_back(worker.progress.snapshots());
-  const NextEpoch next = recovery_->after(failed, snapshots);
-  why_it_ends_ = next.reason;
-  if (!next.step) return false;
-  const std::string message =
-      fmt::format("{}\n  The run goes on with step {}.", describe(cause), step_number(*next.step));
-  listener(0, {{"event", "warning"}, {"message", message}});
-  failures_ = 0;
-  failed_at_.reset();
-  killed_ = false;
-  for (Worker& worker : workers_) {
-    close_pipes(worker);
-    static_cast<Life&>(worker) = {};
-    worker.progress.set({});
-    worker.progress.forget_snapshots_after(*next.step);
-    worker.task.next_step = *next.step;
-    start(worker);
-  }
-  return true;
+/// Until something is to be looked at again that no descriptor tells.
+int Workers::poll_timeout_ms() const {
+  if (failed_at_) return 20;
+  if (hangs_) return static_cast<int>(hangs_->interval_s() * 1000);
+  return recovery_ ? 250 : -1;
 }
 
 void Workers::poll_once(const Listener& listener) {
@@ -192,8 +170,7 @@ void Workers::poll_once(const Listener& listener) {
   }
   const size_t workers_end = watched.size();
   for (const auto& [descriptor, ready] : watched_) watched.push_back({descriptor, POLLIN, 0});
-  const int timeout_ms = failed_at_ ? 20 : recovery_ ? 250 : -1;
-  if (poll(watched.data(), watched.size(), timeout_ms) <= 0) return;
+  if (poll(watched.data(), watched.size(), poll_timeout_ms()) <= 0) return;
   if (watched[0].revents != 0) take_signal(listener);
   for (size_t i = 0; i < indices.size(); ++i) {
     if ((watched[i + 1].revents & POLLIN) != 0) read_output(indices[i], listener);
@@ -278,7 +255,7 @@ void Workers::take_signal(const Listener& listener) {
 
 /// Before the first step there is nothing to save.
 bool Workers::finishes_step(int signal) const {
-  return on_signal_ == OnSignal::finish_step && signal != SIGINT && !interrupted_ &&
+  return options_.on_signal == OnSignal::finish_step && signal != SIGINT && !interrupted_ &&
          (!failed_at_ || recovery_) && ready_ >= workers_.size();
 }
 

@@ -2,7 +2,8 @@
 //
 // A run that survives is a sequence of epochs: where a worker fails, all are replaced, and go on
 // from the snapshots that they have left in this process's memory
-// (launch/supervision/recovery.hpp). One that is stopped (SIGSTOP) for a second has failed, too.
+// (launch/supervision/recovery.hpp). One that is stopped (SIGSTOP) for a second has failed, too,
+// and one that hangs (launch/supervision/hangs.hpp), of which other runs only warn.
 //
 // A worker dies with this process (PR_SET_PDEATHSIG), even if that is killed. When one fails, the
 // others are ended within two seconds and the root cause is told: the first worker that failed by
@@ -22,6 +23,7 @@
 #include <vector>
 
 #include "launch/progress.hpp"
+#include "launch/supervision/hangs.hpp"
 #include "launch/supervision/recovery.hpp"
 #include "launch/supervision/slot.hpp"
 #include "launch/worker_protocol.hpp"
@@ -31,9 +33,17 @@ namespace penstock::cli {
 /// The effect of the first SIGTERM or SIGUSR1; SIGINT and a second signal end the workers at once.
 enum class OnSignal { end, finish_step };
 
+struct SavedState {
+  int64_t step = 0;  // that comes after it
+  std::string path;
+};
+
 struct WorkersOptions {
   OnSignal on_signal = OnSignal::end;
   bool survive = false;  // a failure: the workers are replaced, and go on from their snapshots
+  const Program* program = nullptr;  // of the ranks, to find a lost message in
+  /// The last checkpoint of the run, for where snapshots are damaged; nothing where there is none.
+  std::function<std::optional<SavedState>()> find_saved = [] { return std::nullopt; };
 };
 
 /// Why a run of workers ended badly.
@@ -81,6 +91,8 @@ class Workers {
     std::optional<int> ended;                     // its wait status
     size_t order = 0;                             // of the first sign of its failure
     std::optional<Clock::time_point> stopped_at;  // by SIGSTOP, and not continued since
+    std::string hung;                             // why it was killed for a hang
+    bool standstill = false;                      // in which all ranks waited
   };
   /// All that outlives its processes, and the process of now.
   struct Worker : Life {
@@ -98,7 +110,13 @@ class Workers {
   void note_failure(Worker& worker);
   void end_survivors();
   void end_stopped();
+  void watch_for_hangs(const std::vector<WorkerTask>& tasks);
+  void end_hung(const Listener& listener);
+  Worker& culprit_of(const Hang& hang);
+  std::optional<LostMessage> find_lost_message() const;
+  std::string describe(const Hang& hang, const Worker& culprit) const;
   bool running() const;
+  int poll_timeout_ms() const;
   void poll_once(const Listener& listener);
   void take_signal(const Listener& listener);
   bool finishes_step(int signal) const;
@@ -109,6 +127,9 @@ class Workers {
   Clock::duration patience() const;
   const Worker& root_cause() const;
   bool go_on(const Listener& listener);
+  StatesLeft states_left(const Listener& listener);
+  RankFailure failure_of(const Worker& cause) const;
+  void begin_epoch();
   WorkersFailure failure() const;
   WorkerError place_of(const Worker& worker) const;
   std::string describe(const Worker& worker) const;
@@ -116,13 +137,15 @@ class Workers {
   std::deque<Worker> workers_;
   std::map<int, std::function<void()>> watched_;  // by descriptor
   ActionName action_name_;
-  OnSignal on_signal_;
+  WorkersOptions options_;
   std::optional<Recovery> recovery_;  // where the run survives
-  std::string why_it_ends_;           // where it does not survive a failure
-  size_t ready_ = 0;                  // workers that have begun, of all epochs
-  int signals_ = -1;                  // signalfd of those that end the run
-  std::optional<int> interrupted_;    // by that signal
-  bool finishing_ = false;            // the step, after it
+  std::optional<HangWatch> hangs_;    // of ranks on CPUs
+  bool warned_of_hang_ = false;
+  std::string why_it_ends_;         // where it does not survive a failure
+  size_t ready_ = 0;                // workers that have begun, of all epochs
+  int signals_ = -1;                // signalfd of those that end the run
+  std::optional<int> interrupted_;  // by that signal
+  bool finishing_ = false;          // the step, after it
   std::optional<Clock::time_point> failed_at_;
   size_t failures_ = 0;
   bool killed_ = false, stopped_ = false;

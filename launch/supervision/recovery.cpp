@@ -26,17 +26,27 @@ std::optional<int64_t> common_step(const std::vector<SlotSteps>& ranks) {
   return common;
 }
 
-NextEpoch Recovery::after(const RankFailure& failure, const std::vector<SlotSteps>& ranks) {
+NextEpoch Recovery::after(const RankFailure& failure, const StatesLeft& left) {
   const auto last = std::exchange(last_, failure);
   if (failure.final) return {};
-  const auto step = common_step(ranks);
-  if (!step) return {{}, "It began no step that could be gone on with."};
+  NextEpoch next{.step = common_step(left.ranks)};
+  next.from_disk = !next.step && left.damaged;
+  if (next.from_disk) next.step = left.saved;
+  if (!next.step) {
+    return {.reason = left.damaged
+                          ? "Its snapshots are damaged, and there is no checkpoint of it on disk."
+                          : "It began no step that could be gone on with."};
+  }
   if (last && !last->killed && !failure.killed && same_place(*last, failure))
-    return {{}, "It failed there before."};
-  in_a_row_ = failure.step > furthest_ ? 1 : in_a_row_ + 1;
+    return {.reason = "It failed there before."};
+  const bool goes_on = failure.step > furthest_;  // steps were done since the last one
+  if (last && last->standstill && failure.standstill && !goes_on)
+    return {.reason = "All ranks waited before, and were connected anew."};
+  in_a_row_ = goes_on ? 1 : in_a_row_ + 1;
   furthest_ = std::max(furthest_, failure.step);
-  if (in_a_row_ == kMaxInARow) return {{}, "It was the third failure without a step in between."};
-  return {step, ""};
+  if (in_a_row_ == kMaxInARow)
+    return {.reason = "It was the third failure without a step in between."};
+  return next;
 }
 
 }  // namespace penstock

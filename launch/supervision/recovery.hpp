@@ -26,19 +26,28 @@ struct RankFailure {
   std::string action;   // "" outside of one
   bool killed = false;  // by a signal; else it failed by itself
   bool final = false;   // it would happen again: a mistake of the user, a loss that is not finite
+  bool standstill = false;  // all ranks waited (hangs.hpp); this is one of them
 };
 
 struct NextEpoch {
   std::optional<int64_t> step;  // to go on with; nothing: the run ends
+  bool from_disk = false;       // with the checkpoint before it, in place of snapshots
   std::string reason;           // why it ends
+};
+
+/// The ranks' snapshots, and what replaces them where they are damaged.
+struct StatesLeft {
+  std::vector<SlotSteps> ranks;  // without those that are damaged
+  bool damaged = false;          // some were
+  std::optional<int64_t> saved;  // the step after the last checkpoint on disk
 };
 
 class Recovery {
  public:
   /// Decides about a run that one rank's failure has stopped. It ends where the failure is to be
-  /// expected again: a rank fails by itself where it did before, or the third failure comes without
-  /// a step done in between.
-  NextEpoch after(const RankFailure& failure, const std::vector<SlotSteps>& ranks);
+  /// expected again: a rank fails by itself where it did before, all ranks wait a second time, or
+  /// the third failure comes, without a step done in between.
+  NextEpoch after(const RankFailure& failure, const StatesLeft& left);
 
  private:
   std::optional<RankFailure> last_;

@@ -1,6 +1,8 @@
 // Memory for a snapshot: it has no name, child processes inherit it, and it outlives them.
 #pragma once
 
+#include <cstdint>
+
 namespace penstock {
 
 class SnapshotSlot {
@@ -13,6 +15,8 @@ class SnapshotSlot {
   ~SnapshotSlot();
 
   int descriptor() const { return descriptor_; }
+  /// The CRC-32 of all its bytes. Throws std::system_error.
+  uint32_t checksum() const;
 
  private:
   int descriptor_ = -1;

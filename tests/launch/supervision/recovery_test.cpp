@@ -2,6 +2,7 @@
 // are killed; and ends where that would go on for ever.
 #include "launch/supervision/recovery.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,15 +26,15 @@ TEST(Recovery, GoesOnAfterKillsAndAnErrorButNotTheSameErrorTwice) {
   const std::vector<SlotSteps> slots{{4, 5}, {4, 5}}, later{{6, 5}, {6, 5}};
   const RankFailure killed{.rank = 1, .step = 5, .action = "1F0", .killed = true};
   const RankFailure error{.rank = 1, .step = 6, .action = "1F0"};
-  EXPECT_EQ(recovery.after(killed, slots).step, 5);
-  EXPECT_EQ(recovery.after(error, later).step, 6);
-  EXPECT_FALSE(recovery.after(error, later).step);
+  EXPECT_EQ(recovery.after(killed, {slots}).step, 5);
+  EXPECT_EQ(recovery.after(error, {later}).step, 6);
+  EXPECT_FALSE(recovery.after(error, {later}).step);
 }
 
 TEST(Recovery, EndsAtTheThirdFailureWithoutAStep) {
   Recovery recovery;
   const auto goes_on = [&](int64_t step, const SlotSteps& slots) {
-    return recovery.after({.step = step, .killed = true}, {slots}).step.has_value();
+    return recovery.after({.step = step, .killed = true}, {{slots}}).step.has_value();
   };
   EXPECT_TRUE(goes_on(5, {4, 5}));
   EXPECT_TRUE(goes_on(5, {4, 5}));
@@ -43,8 +44,31 @@ TEST(Recovery, EndsAtTheThirdFailureWithoutAStep) {
 }
 
 TEST(Recovery, EndsWhereTheFailureWouldHappenAgain) {
-  EXPECT_FALSE(Recovery().after({.final = true}, {{4, 5}}).step);
-  EXPECT_FALSE(Recovery().after({.killed = true}, {{-1, -1}}).step);
+  EXPECT_FALSE(Recovery().after({.final = true}, {{{4, 5}}}).step);
+  EXPECT_FALSE(Recovery().after({.killed = true}, {{{-1, -1}}}).step);
+}
+
+TEST(Recovery, TakesTheCheckpointOnDiskOnlyWhereSnapshotsAreDamagedAndNoStepIsCommon) {
+  const RankFailure killed{.step = 5, .killed = true};
+  const std::vector<SlotSteps> none{{4, -1}, {-1, 5}}, other{{4, 5}, {4, -1}};
+  const NextEpoch disk = Recovery().after(killed, {none, true, 3});
+  EXPECT_EQ(disk.step, 3);
+  EXPECT_TRUE(disk.from_disk);
+  const NextEpoch slot = Recovery().after(killed, {other, true, 3});
+  EXPECT_EQ(slot.step, 4);
+  EXPECT_FALSE(slot.from_disk);
+  EXPECT_FALSE(Recovery().after(killed, {none, false, 3}).step);
+  EXPECT_THAT(Recovery().after(killed, {none, true, {}}).reason, testing::HasSubstr("damaged"));
+}
+
+TEST(Recovery, ConnectsOnceWhereAllRanksWait) {
+  Recovery recovery;
+  const RankFailure here{.rank = 1, .step = 5, .action = "1RECV_F0", .standstill = true};
+  const RankFailure there{.rank = 0, .step = 5, .action = "0RECV_B0", .standstill = true};
+  const RankFailure later{.rank = 0, .step = 6, .action = "0RECV_B0", .standstill = true};
+  EXPECT_TRUE(recovery.after(here, {{{4, 5}}}).step);
+  EXPECT_TRUE(recovery.after(later, {{{6, 5}}}).step);
+  EXPECT_FALSE(recovery.after(there, {{{6, 5}}}).step);
 }
 
 /// A run of ranks that do as workers do, a word of memory or an action at a time, in any order.
@@ -80,7 +104,7 @@ class FakeRun {
       completed = std::min(completed, rank.step);
     }
     const int64_t at = ranks_[random_() % ranks_.size()].step;
-    if (const auto step = recovery.after({.step = at, .killed = true}, slots).step) {
+    if (const auto step = recovery.after({.step = at, .killed = true}, {slots}).step) {
       ASSERT_EQ(step, common_step(slots));
       furthest_ = std::max(furthest_, at);
     } else {
