@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "backend/operators/dtype.hpp"
-#include "base/checksum.hpp"
+#include "launch/supervision/slot.hpp"
 
 namespace penstock {
 

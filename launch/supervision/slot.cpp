@@ -2,16 +2,19 @@
 
 #include <sys/mman.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <cerrno>
-#include <span>
 #include <system_error>
 #include <utility>
 #include <vector>
 
-#include "base/checksum.hpp"
-
 namespace penstock {
+
+uint32_t checksum(std::span<const std::byte> bytes, uint32_t before) {
+  return static_cast<uint32_t>(
+      crc32_z(before, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()));
+}
 
 SnapshotSlot::SnapshotSlot() : descriptor_(memfd_create("penstock-snapshot", MFD_CLOEXEC)) {
   if (descriptor_ < 0)

@@ -1,9 +1,14 @@
 // Memory for a snapshot: it has no name, child processes inherit it, and it outlives them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace penstock {
+
+/// CRC-32 of bytes that follow those whose checksum is `before`.
+uint32_t checksum(std::span<const std::byte> bytes, uint32_t before = 0);
 
 class SnapshotSlot {
  public:
@@ -15,7 +20,7 @@ class SnapshotSlot {
   ~SnapshotSlot();
 
   int descriptor() const { return descriptor_; }
-  /// The CRC-32 of all its bytes. Throws std::system_error.
+  /// Of all its bytes. Throws std::system_error.
   uint32_t checksum() const;
 
  private:

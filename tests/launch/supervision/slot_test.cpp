@@ -6,8 +6,6 @@
 
 #include <string>
 
-#include "base/checksum.hpp"
-
 namespace penstock {
 namespace {
 
