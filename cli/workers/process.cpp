@@ -33,6 +33,9 @@ Pipe make_pipe() {
                          const std::vector<int>& inherited) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it ended before the line above
+  // Without memory, the system ends a worker rather than its supervisor, which can replace it.
+  const int score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (score >= 0 && write(score, "500", 3) != 3) close(score);
   dup2(input[0], STDIN_FILENO);
   dup2(output[1], STDOUT_FILENO);
   for (const int descriptor : inherited) fcntl(descriptor, F_SETFD, 0);

@@ -27,12 +27,13 @@ def endless_plan(folder, **more):
 
 
 @contextlib.contextmanager
-def running(plan, *options):
-    """The process of a run that has made its first step. Nothing of it outlives the context."""
+def running(plan, *options, **variables):
+    """The process of a run that has made its first step. Nothing of it outlives the context.
+    `variables`: more of its environment."""
     process = subprocess.Popen([str(PENSTOCK), "execute", str(plan), *map(str, options),
                                 *device_flags(plan)], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True, env=clean_environment(),
-                               start_new_session=True)
+                               stderr=subprocess.PIPE, text=True,
+                               env=clean_environment() | variables, start_new_session=True)
     hung = threading.Timer(120, end_group, [process])
     hung.start()
     try:

@@ -3,72 +3,22 @@ action, and redoes one completed step at most."""
 
 import json
 import os
-import re
 import signal
-import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
-from pipelines import (PENSTOCK, clean_environment, execute, execute_json, good_plan, load_file,
-                       model_path, needs_backend, text_file, torch, vectors, write_plan)
+from pipelines import (execute, execute_json, good_plan, load_file, model_path, needs_backend,
+                       text_file, torch, vectors, write_plan)
 from running import endless_plan, running, wait_until_gone, workers_of
 from safetensors.torch import save_file
+from surviving import assert_undisturbed, positions, survive, tensors_of, went_on
 from trainings import FOUR, MIXED, TWO, mixed_plan, plan_of
 
 pytestmark = needs_backend
 
 ADAMW = {"kind": "adamw", "learning_rate": 0.01, "clip_norm": 1.0}
 SGD = {"kind": "sgd", "learning_rate": 0.05, "momentum": 0.9}
-
-
-def survive(plan, *options, faults=(), how="local"):
-    """A run with faults, and those that happened."""
-    file = Path(plan).parent / "faults"
-    file.write_text("".join(f"{fault}\n" for fault in faults))
-    done = subprocess.run([str(PENSTOCK), "execute", str(plan), "--survive", how, "--json",
-                           *map(str, options)], capture_output=True, text=True, timeout=900,
-                          env={**clean_environment(), "PENSTOCK_FAULTS": str(file)})
-    return done, [line[1:] for line in file.read_text().splitlines() if line.startswith("#")]
-
-
-def went_on(errors):
-    """The steps that a run went on with."""
-    return [int(step) for step in re.findall(r"The run goes on with step (\d+)\.", errors)]
-
-
-def tensors_of(checkpoint):
-    return {key: value for file in sorted(checkpoint.glob("stage-*.safetensors"))
-            for key, value in load_file(file).items()}
-
-
-def assert_undisturbed(plan, faults, *options):
-    """Each fault is in a step of its own, in order."""
-    folder = Path(plan).parent
-    whole = execute_json(plan, "--save", folder / "whole", *options)
-    done, happened = survive(plan, "--save", folder / "saved", *options, faults=faults)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    for key in ("losses", "microbatch_losses", "gradient_norms", "validation"):
-        assert found.get(key) == whole.get(key)
-    (last,) = (path.name for path in (folder / "whole").iterdir())
-    saved, expected = tensors_of(folder / "saved" / last), tensors_of(folder / "whole" / last)
-    assert saved.keys() == expected.keys()
-    assert all(torch.equal(value, expected[key]) for key, value in saved.items())
-    steps = [int(fault.split()[1]) for fault in faults]
-    assert len(happened) == len(faults) == len(went_on(done.stderr)), (happened, done.stderr)
-    for step, again in zip(steps, went_on(done.stderr), strict=True):
-        assert step - 1 <= again <= step
-
-
-def positions(plan):
-    """The number of actions of each rank's program."""
-    file = Path(plan).with_name("program.csv")
-    subprocess.run([PENSTOCK, "export", plan, "--format", "torch-csv", "--lowered", "2.11", "-o",
-                    file], capture_output=True, check=True)
-    return [len([cell for cell in line.split(",") if cell])
-            for line in file.read_text().splitlines()]
 
 
 def test_a_rank_may_be_killed_before_each_action_after_the_last_and_in_a_copy(tmp_path):

@@ -1,0 +1,65 @@
+"""Runs with exact faults that survive them, compared with undisturbed ones."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+from pipelines import PENSTOCK, clean_environment, execute_json, load_file, torch
+
+
+def survive(plan, *options, faults=(), how="local", **variables):
+    """A run with faults, and those that happened."""
+    file = Path(plan).parent / "faults"
+    file.write_text("".join(f"{fault}\n" for fault in faults))
+    done = subprocess.run([str(PENSTOCK), "execute", str(plan), "--survive", how, "--json",
+                           *map(str, options)], capture_output=True, text=True, timeout=900,
+                          env={**clean_environment(), "PENSTOCK_FAULTS": str(file),
+                               **variables})
+    return done, [line[1:] for line in file.read_text().splitlines() if line.startswith("#")]
+
+
+def went_on(errors):
+    """The steps that a run went on with."""
+    return [int(step) for step in re.findall(r"The run goes on with step (\d+)\.", errors)]
+
+
+def tensors_of(checkpoint):
+    return {key: value for file in sorted(checkpoint.glob("stage-*.safetensors"))
+            for key, value in load_file(file).items()}
+
+
+def assert_undisturbed(plan, faults, *options, **variables):
+    """Each fault is in a step of its own, in order. Returns what the run said."""
+    folder = Path(plan).parent
+    whole = execute_json(plan, "--save", folder / "whole", *options)
+    done, happened = survive(plan, "--save", folder / "saved", *options, faults=faults,
+                             **variables)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    for key in ("losses", "microbatch_losses", "gradient_norms", "validation"):
+        assert found.get(key) == whole.get(key)
+    (last,) = (path.name for path in (folder / "whole").iterdir())
+    saved, expected = tensors_of(folder / "saved" / last), tensors_of(folder / "whole" / last)
+    assert saved.keys() == expected.keys()
+    assert all(torch.equal(value, expected[key]) for key, value in saved.items())
+    steps = [int(fault.split()[1]) for fault in faults]
+    assert len(happened) == len(faults) == len(went_on(done.stderr)), (happened, done.stderr)
+    for step, again in zip(steps, went_on(done.stderr), strict=True):
+        assert step - 1 <= again <= step
+    return done.stderr
+
+
+def actions(plan):
+    """Each rank's program, in order; without replicas, where it is not the exported one's sum of
+    gradients that comes last, but the update."""
+    file = Path(plan).with_name("program.csv")
+    subprocess.run([PENSTOCK, "export", plan, "--format", "torch-csv", "--lowered", "2.11", "-o",
+                    file], capture_output=True, check=True)
+    return [[cell.replace("REDUCE_GRAD", "OPT") for cell in line.split(",") if cell]
+            for line in file.read_text().splitlines()]
+
+
+def positions(plan):
+    """The number of actions of each rank's program."""
+    return list(map(len, actions(plan)))
