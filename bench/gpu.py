@@ -25,7 +25,7 @@ import numpy as np
 import torch
 import yaml
 
-from reporting import PENSTOCK, ROOT, export, run, table
+from reporting import PENSTOCK, ROOT, export, put, run, table
 
 sys.path.insert(0, str(ROOT / "configs" / "models"))
 
@@ -41,7 +41,6 @@ MICROBATCHES, TINY_MICROBATCHES = (1, 2, 4, 8), (1, 8)
 ADAMW = {"kind": "adamw", "learning_rate": 1e-4, "weight_decay": 0.01}
 LIMITS = {"step": 0.03, "memory": 0.02, "eager": 1.0, "graphs": 1.0}
 TIMEOUT_S = 600  # of a command; the longest is a profile
-BEGIN, END = "<!-- measured by bench/gpu.py: begin -->", "<!-- end -->"
 
 
 class Bench:
@@ -273,9 +272,7 @@ class Report:
 
     def write(self):
         if self.page:
-            content = self.page.read_text()
-            begin, end = content.index(BEGIN) + len(BEGIN), content.index(END)
-            self.page.write_text(f"{content[:begin]}\n{self.text()}\n{content[end:]}")
+            put(self.page, "gpu.py", self.text())
 
     def text(self):
         return "\n\n".join(self.texts)

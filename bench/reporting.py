@@ -41,6 +41,14 @@ def table(rows):
     return "\n".join(lines)
 
 
+def put(page, bench, text):
+    """Text into a page, between the marks of a bench."""
+    content = page.read_text()
+    begin = content.index(mark := f"<!-- measured by bench/{bench}: begin -->") + len(mark)
+    end = content.index("<!-- end -->", begin)
+    page.write_text(f"{content[:begin]}\n{text}\n{content[end:]}")
+
+
 def processor():
     names = re.findall(r"^model name\s*: (.*)", Path("/proc/cpuinfo").read_text(), re.M)
     return names[0] if names else platform.machine()

@@ -32,9 +32,8 @@ import torch
 import yaml
 from safetensors.torch import save_file
 
-from reporting import PENSTOCK, export, processor, revision, run, table, versions
+from reporting import PENSTOCK, export, processor, put, revision, run, table, versions
 
-BEGIN, END = "<!-- measured by bench/soak.py: begin -->", "<!-- end -->"
 ADAMW = {"kind": "adamw", "learning_rate": 0.01, "weight_decay": 0.1, "clip_norm": 1.0}
 MOMENTUM = {"kind": "sgd", "learning_rate": 0.05, "momentum": 0.9}
 TEXT = {"layers": 3, "vocabulary": 64, "sequence": 16, "heads": 2}
@@ -184,8 +183,7 @@ class Soak:
 
     def run(self, case, outside, count):
         """One run with that many faults, all of them exact; or all from outside, and as many as its
-        steps allow. Returns how many there were."""
-        before = self.done
+        steps allow."""
         faults = [] if outside else [case.draw(self.random, number) for number in range(count)]
         running = Survivor(case, faults)
         try:
@@ -198,7 +196,6 @@ class Soak:
                                  f"{''.join(running.words[-12:])}")
         finally:
             running.end()
-        return self.done - before
 
     def outside(self, running, count):
         """Signals to any rank at any moment of a step, once the run has made two more."""
@@ -235,19 +232,15 @@ class Soak:
 
     def growth(self):
         """Of each run, from its first fault to its last: processes, descriptors, KiB."""
-        for running, states in itertools.groupby(self.states, key=lambda state: state[0]):
-            first, *others = [state for _, state in states]
-            if not others:
-                continue
-            yield running, [last - before for before, last in zip(first, others[-1], strict=True)],\
-                len(others)
+        for _, states in itertools.groupby(self.states, key=lambda state: state[0]):
+            seen = [state for _, state in states]
+            yield [after - before for before, after in zip(seen[0], seen[-1], strict=True)]
 
     def judge(self):
-        for running, (processes, descriptors, memory), faults in self.growth():
+        for processes, descriptors, memory in self.growth():
             if processes or descriptors or memory > MAX_KIB:
-                self.problems.append(
-                    f"{running.list}: {processes} more processes, {descriptors} descriptors and "
-                    f"{memory} KiB after {faults} faults")
+                self.problems.append(f"a run grew by {processes} processes, {descriptors} "
+                                     f"descriptors and {memory} KiB")
 
     def show(self, case):
         if sys.stderr.isatty():
@@ -262,22 +255,15 @@ class Soak:
                          "steps done again": sum(redone), "at most": max(redone),
                          "recovery, median": f"{statistics.median(seconds):.2f} s",
                          "worst": f"{max(seconds):.2f} s"})
-        worst = [max(values, default=0) for values in
-                 zip(*(growth for _, growth, _ in self.growth()), strict=True)] or [0, 0, 0]
+        worst = [max(values) for values in zip(*self.growth(), strict=True)] or [0, 0, 0]
         return (f"{date.today()}, {revision()}, {processor()}, {os.cpu_count()} cores, "
                 f"{versions()}; seed {self.options.seed}, {self.done} faults, {RANKS} ranks: "
                 f"{', '.join(CASES)}. A recovery is from the last step before a fault to the next "
                 f"new one; that of a rank that spins waits {self.options.hang_after} "
-                f"(PENSTOCK_HANG_AFTER; 10 s by default).\n\n{table(rows)}\n\n"
+                f"(PENSTOCK_HANG_AFTER; 10 s by default).\n\n{table(rows) if rows else 'None.'}\n\n"
                 f"Growth of `penstock` in a run of {FAULTS_A_RUN} faults, at most: "
                 f"{worst[0]} processes, {worst[1]} descriptors, {worst[2]} KiB of memory. "
                 f"{len(self.problems)} problems.")
-
-
-def write(page, text):
-    content = page.read_text()
-    begin, end = content.index(BEGIN) + len(BEGIN), content.index(END)
-    page.write_text(f"{content[:begin]}\n{text}\n{content[end:]}")
 
 
 def main():
@@ -290,19 +276,20 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         cases = [Case(case, Path(name) / str(i), options) for i, case in enumerate(CASES)]
-        soak, left, share = Soak(options), options.faults, min(FAULTS_A_RUN,
-                                                               -(-options.faults // len(cases)))
+        soak = Soak(options)
+        share = min(FAULTS_A_RUN, -(-options.faults // len(cases)))
         for number in itertools.count():
-            if left <= 0 or soak.problems:
+            left = options.faults - soak.done
+            if left == 0 or soak.problems:
                 break
             outside = (number + number // len(cases)) % OUTSIDE == OUTSIDE - 1
-            left -= soak.run(cases[number % len(cases)], outside, min(share, left))
+            soak.run(cases[number % len(cases)], outside, min(share, left))
         soak.judge()
     print(soak.text())
     for problem in soak.problems:
         print(problem, file=sys.stderr)
     if options.write and not soak.problems:
-        write(options.write, soak.text())
+        put(options.write, "soak.py", soak.text())
     return 1 if soak.problems else 0
 
 
