@@ -51,13 +51,26 @@ def assert_undisturbed(plan, faults, *options, **variables):
 
 
 def actions(plan):
-    """Each rank's program, in order; without replicas, where it is not the exported one's sum of
-    gradients that comes last, but the update."""
+    """Each rank's program as workers run it, without replicas: receives wait until they are needed,
+    and where the exported one sums gradients, there is the update."""
     file = Path(plan).with_name("program.csv")
     subprocess.run([PENSTOCK, "export", plan, "--format", "torch-csv", "--lowered", "2.11", "-o",
                     file], capture_output=True, check=True)
-    return [[cell.replace("REDUCE_GRAD", "OPT") for cell in line.split(",") if cell]
+    return [delayed([cell.replace("REDUCE_GRAD", "OPT") for cell in line.split(",") if cell])
             for line in file.read_text().splitlines()]
+
+
+def delayed(program):
+    receives, later = {}, []
+    for action in program:
+        stage, kind, microbatch = re.fullmatch(r"(\d+)([A-Z_]+)(\d*)", action).groups()
+        if kind.startswith("RECV_"):
+            receives[stage, kind[-1], microbatch] = action
+            continue
+        needed = receives.pop((stage, kind.replace("I", "B"), microbatch), None)
+        later += [needed, action] if needed else [action]
+    assert not receives
+    return later
 
 
 def positions(plan):

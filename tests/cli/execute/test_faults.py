@@ -60,6 +60,19 @@ def test_a_rank_that_hangs_at_the_same_action_again_ends_the_run(tmp_path):
     assert went_on(done.stderr) in ([3], [4])
 
 
+def test_where_all_ranks_wait_the_link_is_named_and_made_anew_once(tmp_path):
+    """A rank that hangs as it waits for a message looks, from outside, like one that lost it."""
+    plan = endless_plan(tmp_path, steps=20)
+    later = actions(plan)[2].index("2RECV_F1")
+    faults = ["1 4 0.5 spin", "1 9 0.5 spin", f"2 9 {later}.5 spin"]
+    done, happened = survive(plan, faults=faults, **PATIENCE)
+    assert done.returncode == 1 and len(happened) == 3
+    links = re.findall(r"in step (\d+) at \dRECV_F.* the message of rank (\d) to rank (\d) is lost",
+                       done.stderr)
+    assert links == [("4", "0", "1"), ("9", "0", "1"), ("9", "1", "2")]
+    assert "All ranks waited before, and were connected anew." in done.stderr
+
+
 def test_a_hang_is_warned_of_once_where_the_run_does_not_survive_it(tmp_path):
     plan, faults = endless_plan(tmp_path), tmp_path / "faults"
     faults.write_text("1 5 3 spin\n")
