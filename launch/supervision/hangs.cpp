@@ -59,9 +59,8 @@ void HangWatch::see(Rank& rank, const std::optional<RankView>& now, double passe
     return;
   }
   if (acts(rank.seen)) {
-    const auto index = static_cast<size_t>(rank.seen->place.position + 1);
-    if (rank.longest_s.size() <= index) rank.longest_s.resize(index + 1);
-    rank.longest_s[index] = std::max(rank.longest_s[index], rank.for_s + passed_s);
+    double& longest_s = rank.longest_s[rank.seen->place.position];
+    longest_s = std::max(longest_s, rank.for_s + passed_s);
   }
   // Actions between two looks took less than an interval.
   if (rank.seen && now && rank.seen->place.step >= 0 && now->place.step > rank.seen->place.step)
@@ -77,8 +76,8 @@ double HangWatch::limit_s(double longest_s) const {
 /// Of the action that the rank is seen at.
 double HangWatch::limit_s(const Rank& rank) const {
   if (!rank.whole_step) return deadlines_.first_s;
-  const auto index = static_cast<size_t>(rank.seen->place.position + 1);
-  return limit_s(index < rank.longest_s.size() ? rank.longest_s[index] : 0);
+  const auto longest = rank.longest_s.find(rank.seen->place.position);
+  return limit_s(longest == rank.longest_s.end() ? 0 : longest->second);
 }
 
 std::optional<Hang> HangWatch::standstill(double passed_s, bool changed) {

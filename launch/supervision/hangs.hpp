@@ -6,6 +6,7 @@
 // is no deadline.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,9 +53,9 @@ class HangWatch {
  private:
   struct Rank {
     std::optional<RankView> seen;
-    double for_s = 0;               // that it is seen so
-    bool whole_step = false;        // it has made one
-    std::vector<double> longest_s;  // by position + 1
+    double for_s = 0;                 // that it is seen so
+    bool whole_step = false;          // it has made one
+    std::map<int, double> longest_s;  // by position
   };
   void see(Rank& rank, const std::optional<RankView>& now, double passed_s);
   double limit_s(const Rank& rank) const;

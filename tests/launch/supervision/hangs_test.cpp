@@ -175,42 +175,49 @@ TEST(HangWatch, FindsTheRankThatHangsAndNoOther) {
   EXPECT_GT(standstills, 50);
 }
 
+/// Looks at ranks that stay as they are, for that many seconds or until one hangs.
+class Looker {
+ public:
+  explicit Looker(size_t ranks) : hangs(ranks, kDeadlines) {}
+  std::optional<Hang> stay(int seconds, const std::vector<std::optional<RankView>>& ranks) {
+    for (int look = 0; look < 4 * seconds; ++look)
+      if (const auto hang = hangs.look(0.25 * looks_++, ranks)) return hang;
+    return std::nullopt;
+  }
+  HangWatch hangs;
+
+ private:
+  int looks_ = 0;
+};
+
 TEST(HangWatch, GivesTheFirstStepItsOwnDeadline) {
-  HangWatch hangs(1, kDeadlines);
-  double now_s = 0;
-  for (; now_s < 599; now_s += 0.25) ASSERT_FALSE(hangs.look(now_s, {acts(0, 3)})) << now_s;
-  std::optional<Hang> hang;
-  for (; now_s < 610 && !hang; now_s += 0.25) hang = hangs.look(now_s, {acts(0, 3)});
+  Looker looker(1);
+  EXPECT_FALSE(looker.stay(599, {acts(0, 3)}));
+  const auto hang = looker.stay(10, {acts(0, 3)});
   ASSERT_TRUE(hang);
   EXPECT_EQ(hang->rank, 0);
   EXPECT_NEAR(hang->for_s, 600, 0.5);
 }
 
 TEST(HangWatch, HasNoDeadlineOutsideOfStepsAndKnowsLongActions) {
-  HangWatch hangs(2, kDeadlines);
-  double now_s = 0;
-  const auto stay = [&](double seconds, const RankView& one, const RankView& other) {
-    for (const double end_s = now_s + seconds; now_s < end_s; now_s += 0.25)
-      if (const auto hang = hangs.look(now_s, {one, other})) return hang;
-    return std::optional<Hang>();
-  };
+  Looker looker(2);
   const RankView outside{{3, -1}, {Activity::Kind::outside}};
-  EXPECT_FALSE(stay(5, acts(1, 7), waits(1, 7, 0)));
-  EXPECT_FALSE(stay(5, acts(2, 0), waits(2, 0)));
-  EXPECT_FALSE(stay(100'000, outside, waits(3, 0)));
-  EXPECT_FALSE(stay(90, acts(3, 7), waits(3, 7, 0)));  // it took 5 s
-  hangs.restart();
-  EXPECT_FALSE(stay(90, acts(3, 7), waits(3, 7, 0)));
-  const auto hang = stay(2000, acts(3, 7), waits(3, 7, 0));
+  EXPECT_FALSE(looker.stay(5, {acts(1, 7), waits(1, 7, 0)}));
+  EXPECT_FALSE(looker.stay(5, {acts(2, 0), waits(2, 0)}));
+  EXPECT_FALSE(looker.stay(100'000, {outside, waits(3, 0)}));
+  EXPECT_FALSE(looker.stay(90, {acts(3, 7), waits(3, 7, 0)}));  // it took 5 s
+  looker.hangs.restart();
+  EXPECT_FALSE(looker.stay(90, {acts(3, 7), waits(3, 7, 0)}));
+  const auto hang = looker.stay(2000, {acts(3, 7), waits(3, 7, 0)});
   ASSERT_TRUE(hang);
   EXPECT_EQ(hang->rank, 0);
   EXPECT_NEAR(hang->for_s, 20 * 5, 10);
 }
 
 TEST(HangWatch, TellsNoStandstillOfRanksThatItDoesNotSee) {
-  HangWatch hangs(2, kDeadlines);
-  for (double now_s = 0; now_s < 10'000; now_s += 0.25)
-    ASSERT_FALSE(hangs.look(now_s, {std::nullopt, waits(4, 2, 0)}));
+  Looker looker(2);
+  EXPECT_FALSE(looker.stay(10'000, {std::nullopt, waits(4, 2, 0)}));
+  EXPECT_TRUE(looker.stay(10'000, {waits(4, 2, 1), waits(4, 2, 0)}));
 }
 
 TEST(HangWatch, CountsAPauseOfItsOwnProcessAsOneLook) {
