@@ -270,8 +270,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--faults", type=int, default=1200, help="how many (default: 1200)")
     parser.add_argument("--seed", type=int, default=0, help="that they are drawn by (default: 0)")
-    parser.add_argument("--hang-after", default="2s", metavar="TIME",
-                        help="after which a rank that spins is replaced (default: 2s)")
+    parser.add_argument("--hang-after", default="5s", metavar="TIME",
+                        help="after which a rank that spins is replaced; more than an action takes "
+                             "in a process that has just begun, however busy the machine "
+                             "(default: 5s)")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="put the table into this page")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:

@@ -120,7 +120,8 @@ def hanging(plan, *options):
     faults.write_text(f"1 {STEP} {len(actions(plan)[1]) - 1} spin\n")
     with running(plan, "--survive", "local", *options, PENSTOCK_FAULTS=str(faults),
                  **PATIENCE) as process:
-        process.send_signal(signal.SIGSTOP)
+        next(line for line in process.stderr if line.startswith("step  10/"))
+        process.send_signal(signal.SIGSTOP)  # once it knows how long actions take
         end = time.monotonic() + 60
         while not faults.read_text().startswith("#"):
             assert time.monotonic() < end, "no rank hangs"
