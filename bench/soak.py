@@ -192,8 +192,8 @@ class Soak:
                 self.recover(running, kind)
             self.check(running, faults)
         except AssertionError as problem:
-            self.problems.append(f"{case.name}, {running.list}: {problem}\n"
-                                 f"{''.join(running.words[-12:])}")
+            failures = [line for line in running.words if not STEP.match(line)]
+            self.problems.append(f"{case.name}, {running.list}: {problem}\n{''.join(failures)}")
         finally:
             running.end()
 
