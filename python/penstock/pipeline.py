@@ -6,6 +6,7 @@ import os
 import threading
 from numbers import Real
 from pathlib import Path
+from typing import Any
 
 from .batches import Batches, shared_memory, view
 from .errors import InputError, LossNotFinite, RunError
@@ -30,9 +31,10 @@ class Pipeline:
     inputs: tuple[str, ...]   # tensors that it must pass; () in mid-pipeline
     gradient_norm: float | None = None  # of the last step, where the job clips
     step_seconds: float | None = None   # of the last step, on a rank
-    extra = None  # what the script had saved beside the checkpoint that this goes on from
+    extra: Any = None  # what the script had saved beside the checkpoint that this goes on from
 
-    def __init__(self, plan, *, device="cpu", resume=None, save=None, save_every=0, keep=3):
+    def __init__(self, plan: Path | str, *, device: str = "cpu", resume: Path | str | None = None,
+                 save: Path | str | None = None, save_every: int = 0, keep: int = 3) -> None:
         import torch  # noqa: F401, a missing one is told before anything starts
         check_count("save_every", save_every, 0)
         check_count("keep", keep, 1)
@@ -73,10 +75,12 @@ class Pipeline:
         self.inputs = self._batches.inputs
 
     @property
-    def steps_done(self):
+    def steps_done(self) -> int:
+        """Steps of the training, those before a checkpoint that it goes on from included."""
         return self._server.steps_done
 
-    def step(self, *args, target=None, learning_rate=None, extra=None, **kwargs):
+    def step(self, *args, target=None, learning_rate: float | None = None, extra: Any = None,
+             **kwargs) -> float:
         """One optimizer step; returns the global batch's loss, the same on all processes.
 
         Arguments are those of the model's forward, with `batch_size` samples. `learning_rate`
@@ -98,7 +102,7 @@ class Pipeline:
             self.save()
         return result["loss"]
 
-    def evaluate(self, *args, target=None, **kwargs):
+    def evaluate(self, *args, target=None, **kwargs) -> float:
         """The loss of such a batch in evaluation mode; NaN where none of its targets counts.
         Changes nothing."""
         self._check_usable("evaluate")
@@ -107,19 +111,19 @@ class Pipeline:
         loss = self._request("evaluate", {}, sums)["loss"]
         return math.nan if loss is None else loss
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args, **kwargs) -> dict | None:
         """The model's outputs in evaluation mode by name, of the whole global batch, on rank 0;
         None elsewhere."""
         self._check_usable("forward")
         self._server.settle()
         return self._tensors("forward", self._batches.put("forward", args, kwargs))
 
-    def state_dict(self):
+    def state_dict(self) -> dict | None:
         """A copy of parameters and buffers under the module's names, on rank 0; None elsewhere."""
         self._check_usable("state_dict")
         return self._tensors("state_dict", {})
 
-    def save(self, folder=None):
+    def save(self, folder: Path | str | None = None) -> Path:
         """Writes a checkpoint `step-N` into the folder, by default the pipeline's, and returns its
         path."""
         self._check_usable("save")
@@ -131,7 +135,7 @@ class Pipeline:
         self._checkpoint, self._saved = Path(result["checkpoint"]), self.steps_done
         return self._checkpoint
 
-    def load(self, folder):
+    def load(self, folder: Path | str) -> Any:
         """Goes back, or on, to a checkpoint, or the newest intact one of a folder: parameters, the
         optimizer's state, the step. Returns what the script had saved beside it (`extra`)."""
         self._check_usable("load")
@@ -140,7 +144,7 @@ class Pipeline:
         self._checkpoint, self._saved = Path(folder), self.steps_done
         return self.extra
 
-    def close(self):
+    def close(self) -> None:
         """Ends the ranks; with `save`, after a last checkpoint. Again it does nothing."""
         if self._closed:
             return
