@@ -1,7 +1,5 @@
 #include "backend/executor/dry_step.hpp"
 
-#include <ATen/core/grad_mode.h>
-
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -16,18 +14,14 @@ DrySteps::DrySteps(Rank& rank, Mailbox& mailbox, StepMetrics& metrics, Microbatc
       mailbox_(mailbox),
       metrics_(metrics),
       actions_(actions),
+      buffers_(rank.model.graph, rank.store),
       dry_(make_dry_communicator(rank.communicator)) {
-  for (const BufferUpdate& update : rank.model.graph.updates) {
-    if (!rank.store.indices().contains(update.tensor)) continue;
-    buffers_[update.tensor] = rank.store.tensor(update.tensor).clone();
-  }
   mailbox.use(*dry_);
 }
 
 void DrySteps::end() {
   mailbox_.use(rank_.communicator);
-  const at::NoGradGuard no_grad;
-  for (const auto& [tensor, copy] : buffers_) rank_.store.tensor(tensor).copy_(copy);
+  buffers_.restore();
 }
 
 void DrySteps::ask_for_memory(int64_t step) {

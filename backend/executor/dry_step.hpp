@@ -3,10 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <vector>
 
+#include "backend/executor/kept_buffers.hpp"
 #include "backend/executor/mailbox.hpp"
 #include "backend/executor/microbatch_actions.hpp"
 #include "backend/executor/rank.hpp"
@@ -41,7 +41,7 @@ class DrySteps {
   Mailbox& mailbox_;
   StepMetrics& metrics_;
   MicrobatchActions& actions_;
-  std::map<int, at::Tensor> buffers_;  // copies, by index in Graph::tensors
+  KeptBuffers buffers_;
   std::unique_ptr<Communicator> dry_;
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backend/data/safetensors.hpp"
+#include "backend/executor/kept_buffers.hpp"
 #include "backend/operators/dtype.hpp"
 #include "backend/worker/checkpoint.hpp"
 #include "backend/worker/collector.hpp"
@@ -87,16 +88,20 @@ Service::Json Service::answer(const Request& request) {
   throw std::logic_error("a worker cannot " + request.call);
 }
 
-Service::Json Service::step(const Json& given) try {
+Service::Json Service::step(const Json& given) {
   std::optional<double> rate;
   if (!given.at("learning_rate").is_null()) rate = given.at("learning_rate").get<double>();
-  const StepResult result = rank_.executor.run_step(step_, rate);
-  ++step_;
-  Json answer{{"loss", result.loss}, {"step_s", result.step_s}};
-  if (result.gradient_norm) answer["gradient_norm"] = *result.gradient_norm;
-  return answer;
-} catch (const LossNotFinite& error) {  // on all ranks
-  return {{"not_finite", error.what()}};
+  KeptBuffers before(rank_.loaded.graph, rank_.executor.store());
+  try {
+    const StepResult result = rank_.executor.run_step(step_, rate);
+    ++step_;
+    Json answer{{"loss", result.loss}, {"step_s", result.step_s}};
+    if (result.gradient_norm) answer["gradient_norm"] = *result.gradient_norm;
+    return answer;
+  } catch (const LossNotFinite& error) {  // on all ranks
+    before.restore();
+    return {{"not_finite", error.what()}};
+  }
 }
 
 const InEvaluation& Service::in_evaluation() {
