@@ -57,7 +57,8 @@ int serve(const ServeOptions& options) {
     if (!service->begin.checkpoint.empty()) {
       for (const std::string& note : service->begin.notes) script.tell_warning(note);
     }
-    return Server(service->checked, service->task, service->workers, script).run();
+    return Server(service->checked, service->task, service->workers, script, options.patience_s)
+        .run();
   } catch (const InputError& error) {
     script.tell_error(/*input=*/true, error.what());
     return 2;

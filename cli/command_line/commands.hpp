@@ -86,6 +86,7 @@ int execute(const ExecuteOptions& options);
 struct ServeOptions {
   ExecuteOptions run;
   int batches = -1, results = -1;  // descriptors of the memory that is shared with the script
+  int patience_s = 60;             // with a script that asks for nothing, before a warning
 };
 int serve(const ServeOptions& options);
 

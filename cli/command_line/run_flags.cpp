@@ -91,6 +91,10 @@ void declare_serve(Declared& command) {
   app.add_option("--results", options->results, "the memory that results are written to")
       ->type_name("DESCRIPTOR")
       ->required();
+  in_range(app.add_option("--patience", options->patience_s,
+                          "seconds without a request until a warning names the script")
+               ->capture_default_str(),
+           1, 1'000'000);
   app.footer(
       "It reads requests from standard input and writes events to standard output, as "
       "cli/serve/script.hpp says.");

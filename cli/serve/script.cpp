@@ -1,24 +1,35 @@
 #include "cli/serve/script.hpp"
 
+#include <fmt/format.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <fstream>
 #include <string_view>
 #include <system_error>
 
 namespace penstock::cli {
 
-Script::Script() {
-  const pid_t parent = getppid();
-  process_ = static_cast<int>(syscall(SYS_pidfd_open, parent, 0));
-  if (process_ < 0 || getppid() != parent)
+Script::Script() : id_(getppid()) {
+  process_ = static_cast<int>(syscall(SYS_pidfd_open, id_, 0));
+  if (process_ < 0 || getppid() != id_)
     throw std::system_error(process_ < 0 ? errno : ESRCH, std::generic_category(),
                             "the process of the script");
 }
 
 Script::~Script() { close(process_); }
+
+std::string Script::name() const {
+  std::ifstream file(fmt::format("/proc/{}/cmdline", id_));
+  std::string command;
+  for (std::string word; std::getline(file, word, '\0');)
+    command += (command.empty() ? "" : " ") + word;
+  constexpr size_t kLongest = 200;  // of `python -c`, the whole script
+  if (command.size() > kLongest) command = command.substr(0, kLongest) + "…";
+  return fmt::format("process {} ({})", id_, command);
+}
 
 void Script::tell(const nlohmann::json& event) const {
   const std::string text =

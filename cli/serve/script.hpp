@@ -18,6 +18,8 @@
 // is done. Tensors of a result lie in the memory of --results until the next request.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -44,10 +46,13 @@ class Script {
   static constexpr int requests = 0;
   /// Calls `take` with the requests that have come; returns false at their end.
   bool read(const std::function<void(const nlohmann::json&)>& take);
+  /// For messages: `process 4711 (python train.py)`.
+  std::string name() const;
   /// Can be read once the process has ended: others may hold its end of standard input open.
   int process() const { return process_; }
 
  private:
+  pid_t id_ = -1;
   int process_ = -1;    // a descriptor
   std::string unread_;  // an unfinished line
 };

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 #include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/output_file.hpp"
@@ -19,25 +21,37 @@ namespace {
 
 constexpr time_t kFarewell_s = 5;  // for other ranks to learn that a script has ended
 
+/// Lets it be read after that time, or never for 0.
+void set_timer(int descriptor, time_t seconds) {
+  itimerspec time{};
+  time.it_value.tv_sec = seconds;
+  if (timerfd_settime(descriptor, 0, &time, nullptr) != 0)
+    throw std::system_error(errno, std::generic_category(), "timerfd");
+}
+
 /// A descriptor that can be read after that time.
 int timer(time_t seconds) {
   const int descriptor = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
-  itimerspec time{};
-  time.it_value.tv_sec = seconds;
-  if (descriptor < 0 || timerfd_settime(descriptor, 0, &time, nullptr) != 0)
-    throw std::system_error(errno, std::generic_category(), "timerfd");
+  if (descriptor < 0) throw std::system_error(errno, std::generic_category(), "timerfd");
+  set_timer(descriptor, seconds);
   return descriptor;
 }
 
 }  // namespace
 
 Server::Server(const CheckedRun& checked, const ExecuteTask& task,
-               const std::vector<WorkerTask>& tasks, Script& script)
+               const std::vector<WorkerTask>& tasks, Script& script, int patience_s)
     : checked_(checked),
       task_(task),
       tasks_(tasks),
       script_(script),
-      steps_done_(task.first_step) {}
+      steps_done_(task.first_step),
+      patience_s_(patience_s),
+      impatient_(timer(0)) {}
+
+Server::~Server() {
+  if (impatient_ >= 0) close(impatient_);
+}
 
 int Server::run() {
   workers_.emplace(tasks_, [&](int rank, int position) {
@@ -48,6 +62,7 @@ int Server::run() {
     if (!script_.read([&](const Json& request) { take_request(request); })) script_ended();
   });
   workers_->watch(script_.process(), [&] { script_ended(); });
+  workers_->watch(impatient_, [&] { warn_of_slow_script(); });
   const auto failure =
       workers_->run([&](size_t worker, const Json& event) { take_event(worker, event); });
   if (!failure) return 0;
@@ -77,12 +92,29 @@ void Server::take_answer(size_t worker, const Json& event) {
   next();
 }
 
+/// The timer runs anew while the ranks wait for a request, and only then.
+void Server::wait_for_script() {
+  if (impatient_ < 0) return;
+  const bool waiting = ready_ == tasks_.size() && !asked_ && !closing_;
+  set_timer(impatient_, waiting ? patience_s_ : 0);
+}
+
+void Server::warn_of_slow_script() {
+  workers_->unwatch(impatient_);
+  close(std::exchange(impatient_, -1));
+  fmt::print(stderr,
+             "warning: {} has asked for nothing for {} s after step {}: the ranks wait for "
+             "it\n",
+             script_.name(), patience_s_, steps_done_);
+}
+
 void Server::take_request(const Json& request) {
   waiting_.push_back(request);
   next();
 }
 
 void Server::next() {
+  wait_for_script();
   while (ready_ == tasks_.size() && !asked_ && !closing_ && !waiting_.empty()) {
     const Json request = waiting_.front();
     waiting_.pop_front();
@@ -97,6 +129,7 @@ void Server::next() {
       workers_->send(for_workers(request));
       closing_ = request.at("do") == "close";
       asked_ = request;
+      wait_for_script();
     } catch (const InputError& error) {
       refuse(request, error.what());
     }

@@ -13,9 +13,13 @@ namespace penstock::cli {
 
 class Server {
  public:
-  /// All of it outlives the server.
+  /// All of it outlives the server. Where the script asks for nothing for `patience_s`, one warning
+  /// on standard error says so.
   Server(const CheckedRun& checked, const ExecuteTask& task, const std::vector<WorkerTask>& tasks,
-         Script& script);
+         Script& script, int patience_s);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
 
   /// Serves until the script asks for the end, has ended, or the run fails, which it is told.
   /// Returns the exit status. Throws InputError before the workers start.
@@ -31,6 +35,8 @@ class Server {
   void refuse(const Json& request, const std::string& message) const;
   void tell_ready() const;
   void script_ended();
+  void wait_for_script();
+  void warn_of_slow_script();
 
   const CheckedRun& checked_;
   const ExecuteTask& task_;
@@ -43,6 +49,8 @@ class Server {
   size_t ready_ = 0, answered_ = 0;  // workers
   int64_t steps_done_ = 0;
   bool closing_ = false;
+  const int patience_s_;
+  int impatient_;  // a timer that runs while the ranks wait for the script; -1 once it has rung
 };
 
 }  // namespace penstock::cli

@@ -20,7 +20,8 @@ class Pipeline:
 
     `save` is the folder for checkpoints: one after every `save_every` steps, and at the end; the
     latest `keep` stay. `resume` is a checkpoint, or a folder of some, to go on from; where it is
-    the folder of `save`, there may be none yet.
+    the folder of `save`, there may be none yet. After `patience` seconds without a call one warning
+    on standard error names the script that the ranks wait for; nothing ends.
     """
 
     rank: int       # of this process; 0 where it feeds all ranks
@@ -34,10 +35,12 @@ class Pipeline:
     extra: Any = None  # what the script had saved beside the checkpoint that this goes on from
 
     def __init__(self, plan: Path | str, *, device: str = "cpu", resume: Path | str | None = None,
-                 save: Path | str | None = None, save_every: int = 0, keep: int = 3) -> None:
+                 save: Path | str | None = None, save_every: int = 0, keep: int = 3,
+                 patience: int = 60) -> None:
         import torch  # noqa: F401, a missing one is told before anything starts
         check_count("save_every", save_every, 0)
         check_count("keep", keep, 1)
+        check_count("patience", patience, 1)
         if save_every and save is None:
             raise InputError("Pipeline: save_every is given, but no folder: pass save=")
         self._save, self._save_every, self._keep = path_text("save", save), save_every, keep
@@ -47,7 +50,7 @@ class Pipeline:
         self._results = os.memfd_create("penstock-results")
         batches = os.memfd_create("penstock-batches")
         try:
-            words = [path_text("plan", plan), "--device", device]
+            words = [path_text("plan", plan), "--device", device, "--patience", str(patience)]
             if save is not None:
                 words += ["--save", self._save]
             if resume is not None:
@@ -86,7 +89,7 @@ class Pipeline:
         Arguments are those of the model's forward, with `batch_size` samples. `learning_rate`
         replaces the job's; its groups keep their ratio to it. `extra`, which JSON can hold (a
         loader's position), goes into later checkpoints, from rank 0. Raises LossNotFinite, after
-        which the parameters are as before.
+        which parameters, buffers and the optimizer are as before.
         """
         self._check_usable("step")
         check_rate(learning_rate)

@@ -5,6 +5,7 @@ import math
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -129,6 +130,45 @@ def test_a_loss_that_is_not_finite_leaves_the_parameters_and_the_pipeline(tmp_pa
         after = pipe.state_dict()
         assert all(after[name].equal(tensor) for name, tensor in before.items())
         assert feed(pipe, plan, 3) == execute_json(plan)["losses"]
+
+
+def test_a_loss_that_is_not_finite_leaves_running_statistics(tmp_path):
+    torch.manual_seed(0)
+    nn = torch.nn
+    model = nn.Sequential(nn.Linear(16, 16), nn.BatchNorm1d(16), nn.ReLU(),
+                          nn.Linear(16, 16), nn.BatchNorm1d(16), nn.Linear(16, 10))
+    file = penstock.export(model, (torch.randn(4, 16),), tmp_path / "model.pt2")
+    data = vectors(tmp_path, "input", 16, torch.float32)
+    plan = write_plan(tmp_path, file, data, ["", "3"], 2, 4)
+    with pipeline(plan) as pipe:
+        undisturbed = feed(pipe, plan, 3)
+        final = pipe.state_dict()
+    with pipeline(plan) as pipe:
+        losses = feed(pipe, plan, 1)
+        before = pipe.state_dict()
+        inputs, target = next(batches(plan))
+        with pytest.raises(penstock.LossNotFinite):
+            pipe.step(inputs["input"] * math.nan, target=target)
+        assert all(pipe.state_dict()[name].equal(tensor) for name, tensor in before.items())
+        assert losses + feed(pipe, plan, 2) == undisturbed
+        assert all(pipe.state_dict()[name].equal(tensor) for name, tensor in final.items())
+        assert any(name.endswith("running_mean") for name in final)
+
+
+def test_a_slow_script_is_named_once(tmp_path, capfd):
+    plan = good_plan(tmp_path)
+    said, slow = "", f"warning: process {os.getpid()} ("
+    with pipeline(plan, patience=1) as pipe:
+        deadline = time.monotonic() + 60
+        while slow not in said and time.monotonic() < deadline:
+            time.sleep(0.1)
+            said += capfd.readouterr().err
+        assert "has asked for nothing for 1 s after step 0: the ranks wait for it" in said
+        losses = feed(pipe, plan, 1)
+        time.sleep(1.5)  # as slow once more
+        assert losses + feed(pipe, plan, 2) == execute_json(plan)["losses"]
+    said += capfd.readouterr().err
+    assert said.count(slow) == 1
 
 
 def test_checkpoints_are_those_of_execute_and_go_on(tmp_path):
