@@ -96,6 +96,30 @@ struct OperatorTraits {
     positions,   // its input, and where each maximum was
   };
 
+  /// How the operator may be split over a tensor group (graph/sharding/), by its dimensions.
+  enum class Sharding {
+    whole,             // not at all
+    pointwise,         // along any, operands broadcast to the result
+    linear_pointwise,  // the same, and it is linear: add, neg, clone
+    scaled,            // the same where the other operand is a number: mul, div
+    linear,            // input @ weight + bias
+    product,           // self @ another
+    added_product,     // self + one @ another
+    view,              // by the order of its elements
+    squeezed,          // the same, but a part of size 1 would be squeezed too
+    permuted,          // each goes where it goes
+    expanded,          // along those that it does not repeat
+    selected,          // along all but `dim`, which the result lacks
+    one_dimension,     // along all but `dim`
+    pieces,            // the same, and along `dim` by whole blocks: split, cat
+    norm,              // along those before `normalized_shape`
+    sum,               // along all; over a reduced one it gives terms
+    mean,              // along those that are left
+    embedding,         // along columns, or ids
+    attention,         // along batch and heads
+    convolution,       // along batch and channels
+  };
+
   View view = View::never;
   Random random = Random::never;
   Writes writes = Writes::by_name;
@@ -108,6 +132,7 @@ struct OperatorTraits {
   Gradient gradient = Gradient::computed;
   Flops flops = Flops::per_element;
   Saved saved = Saved::operands;
+  Sharding sharding = Sharding::whole;
   std::optional<OperatorClass> time;  // where empty, that of the name's family (lookup.cpp)
 
   bool operator==(const OperatorTraits&) const = default;

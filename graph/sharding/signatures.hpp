@@ -1,0 +1,28 @@
+// In which layouts an operator reads its operands and gives its results.
+#pragma once
+
+#include <span>
+
+#include "graph/graph.hpp"
+#include "graph/sharding/layout.hpp"
+
+namespace penstock::sharding {
+
+/// The ranks of a group call the operator on what they hold of the operands, with sizes as of the
+/// local result among its arguments, and have the results held as said here; called backward on the
+/// results' gradients held as gradient(), they have the operands' gradients held as gradient().
+struct Signature {
+  std::vector<Layout> operands;  // of each tensor argument, in order, as tensor_arguments() has it
+  std::vector<Layout> results;
+  bool operator==(const Signature&) const = default;
+};
+
+/// Tensors among the arguments in order, each as often as it is given.
+std::vector<ValueId> tensor_arguments(const Operator& op);
+
+/// All that are known for a group of `parts` ranks, at a batch of `batch` samples. The first has
+/// everything `identical`, and is the only one of operators of which nothing is known, and of those
+/// that draw random numbers.
+std::vector<Signature> signatures(const Graph& graph, const Operator& op, int64_t batch, int parts);
+
+}  // namespace penstock::sharding

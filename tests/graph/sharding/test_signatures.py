@@ -1,0 +1,273 @@
+"""Each signature of each operator, on random shapes, against the whole operator in PyTorch: the
+parts' results, and the gradients of the parts' operands, put together are those of the whole."""
+
+import functools
+import json
+import os
+import random
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+
+ROOT = Path(__file__).resolve().parents[3]
+BUILD = Path(os.environ.get("PENSTOCK_BUILD", ROOT / "build"))
+SIZES = (4, 6, 12)
+together = functools.partial(zip, strict=True)
+
+
+class Calls(torch.nn.Module):
+    def __init__(self, functions):
+        super().__init__()
+        self.functions = functions
+
+    def forward(self, *tensors):
+        results = []
+        for function, begin, end in self.functions:
+            result = function(*tensors[begin:end])
+            results += result if isinstance(result, (tuple, list)) else [result]
+        return tuple(results)
+
+
+def calls(pick):
+    """Functions and the shapes of their operands, of sizes that `pick` draws."""
+    a, b, c, d, e = (pick() for _ in range(5))
+    ids = (a, b), torch.int64
+    return {
+        "gelu": (F.gelu, [(a, b)]),
+        "add": (torch.add, [(a, b, c), (b, 1)]),
+        "add number": (lambda x: x + 2, [(a, b)]),
+        "subtract": (torch.sub, [(a, b), (a, b)]),
+        "multiply": (torch.mul, [(a, 1, c), (b, c)]),
+        "scale": (lambda x: x * 0.5, [(a, b)]),
+        "divide": (lambda x: x / 3, [(a, b)]),
+        "negative": (torch.neg, [(a, b)]),
+        "clone": (torch.clone, [(a, b)]),
+        "where": (lambda x, y: torch.where(x > 0, x, y), [(a, b), (b,)]),
+        "linear": (F.linear, [(a, b, c), (d, c), (d,)]),
+        "linear without bias": (F.linear, [(a, c), (d, c)]),
+        "matmul": (torch.matmul, [(a, b, c, d), (b, d, e)]),
+        "matmul of a batch": (torch.matmul, [(a, c, d), (d, e)]),
+        "bmm": (torch.bmm, [(a, b, c), (a, c, d)]),
+        "addmm": (torch.addmm, [(c,), (a, b), (b, c)]),
+        "baddbmm": (torch.baddbmm, [(a, b, d), (a, b, c), (a, c, d)]),
+        "view": (lambda x: x.view(a, b, c * d), [(a, b, c, d)]),
+        "merge": (lambda x: x.reshape(a * b, c), [(a, b, c)]),
+        "part": (lambda x: x.view(a, b, c), [(a * b, c)]),
+        "flatten": (lambda x: x.flatten(1), [(a, b, c)]),
+        "unsqueeze": (lambda x: x.unsqueeze(1), [(a, b)]),
+        "squeeze": (lambda x: x.squeeze(1), [(a, 1, b)]),
+        "squeeze all": (lambda x: x.squeeze(), [(4, 1, b)]),
+        "transpose": (lambda x: x.transpose(1, -1), [(a, b, c, d)]),
+        "t": (lambda x: x.t(), [(a, b)]),
+        "permute": (lambda x: x.permute(2, 0, -2), [(a, b, c)]),
+        "select": (lambda x: x.select(1, 2), [(a, b, c)]),
+        "slice": (lambda x: x[:, 1:3], [(a, b, c)]),
+        "expand": (lambda x: x.expand(a, b, c), [(a, 1, c)]),
+        "split": (lambda x: x.split(c, dim=-1), [(a, 3 * c)]),
+        "split in unequal": (lambda x: x.split([c, 2 * c, c], dim=0), [(4 * c, b)]),
+        "chunk": (lambda x: x.chunk(2, dim=1), [(a, 2 * b)]),
+        "cat with nothing": (lambda x, y: torch.cat([x, y]), [(a, b), (0,)]),
+        "sum of one": (lambda x: x.sum(-1), [()]),
+        "cat": (lambda x, y: torch.cat([x, y], dim=1), [(a, b), (a, 2 * b)]),
+        "softmax": (lambda x: x.softmax(-1), [(a, b, c)]),
+        "log_softmax": (lambda x: x.log_softmax(1), [(a, b, c)]),
+        "layer_norm": (lambda x, w, s: F.layer_norm(x, (c,), w, s), [(a, b, c), (c,), (c,)]),
+        "rms_norm": (lambda x, w: F.rms_norm(x, (b, c), w), [(a, b, c), (b, c)]),
+        "sum": (lambda x: x.sum(1), [(a, b, c)]),
+        "sum of all": (torch.sum, [(a, b)]),
+        "sum that keeps": (lambda x: x.sum((0, -1), keepdim=True), [(a, b, c)]),
+        "mean": (lambda x: x.mean(-1), [(a, b, c)]),
+        "embedding": (lambda w, i: F.embedding(i, w), [(30, c), ids]),
+        "embedding scaled by counts": (
+            lambda w, i: F.embedding(i, w, scale_grad_by_freq=True), [(30, c), ids]),
+        "attention": (F.scaled_dot_product_attention, [(a, b, c, 5), (a, b, d, 5), (a, b, d, 7)]),
+        "attention with mask": (F.scaled_dot_product_attention,
+                                [(a, b, c, 5), (a, b, d, 5), (a, b, d, 5), (b, 1, d)]),
+        "conv": (F.conv2d, [(a, b, 5, 6), (c, b, 3, 3), (c,)]),
+        "grouped conv": (lambda x, w: F.conv1d(x, w, groups=2), [(a, 2 * b, 5), (2, b, 3)]),
+        "cumulative sum": (lambda x: x.cumsum(0), [(a, b)]),
+    }
+
+
+def tensor(shape):
+    if torch.int64 in shape:
+        return torch.randint(30, shape[0])
+    return torch.randn(shape, dtype=torch.float64)
+
+
+class Layout:
+    """What a part holds; `gradient` is how its gradient is held."""
+
+    def __init__(self, text):
+        self.kind = text[0]
+        numbers = [int(number) for number in re.findall(r"\d+", text)]
+        self.dimension, self.blocks = (numbers + [1])[:2] if numbers else (0, 1)
+
+    def gradient(self):
+        return Layout({"R": "P", "P": "R"}[self.kind]) if self.kind in "RP" else self
+
+    def hold(self, whole, parts):
+        if self.kind == "P":
+            terms = [torch.randn_like(whole) for _ in range(parts - 1)]
+            return [whole - sum(terms), *terms]
+        if self.kind in "IR":
+            return [whole.clone() for _ in range(parts)]
+        blocks = [block.chunk(parts, self.dimension)
+                  for block in whole.chunk(self.blocks, self.dimension)]
+        return [torch.cat([block[part] for block in blocks], self.dimension)
+                for part in range(parts)]
+
+    def assemble(self, held):
+        """The whole; equal copies are checked to be equal."""
+        if self.kind == "P":
+            return sum(held)
+        if self.kind in "IR":
+            for copy in held:
+                torch.testing.assert_close(copy, held[0], rtol=0, atol=1e-11)
+            return held[0]
+        blocks = [part.chunk(self.blocks, self.dimension) for part in held]
+        return torch.cat([part[block] for block in range(self.blocks) for part in blocks],
+                         self.dimension)
+
+
+def as_list(result):
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def local_arguments(node, layouts, wholes, parts):
+    """The node's arguments, with the sizes among them as of the parts of its results."""
+    shapes = [layout.hold(whole, parts)[0].shape for layout, whole in together(layouts, wholes)]
+    name, arguments = node.target.__name__.split(".")[0], list(node.args)
+    if name in ("view", "reshape", "expand"):
+        arguments[1] = list(shapes[0])
+    elif name == "split":
+        arguments[1] = shapes[0][arguments[2] if len(arguments) > 2 else 0]
+    elif name == "split_with_sizes":
+        dimension = arguments[2] if len(arguments) > 2 else 0
+        arguments[1] = [shape[dimension] for shape in shapes]
+    return tuple(arguments)
+
+
+def call(node, arguments, operands):
+    left = iter(operands)
+    filled = torch.fx.node.map_arg(arguments, lambda _: next(left))
+    return as_list(node.target(*filled, **node.kwargs))
+
+
+def gradients(results, incoming, operands):
+    """Of each operand; none where it is no floating-point number or no result has a gradient."""
+    wanted = [operand for operand in operands if operand.requires_grad]
+    pairs = [(r, g) for r, g in together(results, incoming) if r.requires_grad]
+    if not wanted or not pairs:
+        return [None] * len(operands)
+    found = iter(torch.autograd.grad([r for r, _ in pairs], wanted, [g for _, g in pairs]))
+    return [next(found) if operand.requires_grad else None for operand in operands]
+
+
+def leaf(value):
+    return value.detach().clone().requires_grad_(value.is_floating_point())
+
+
+def check(node, operands, signature, parts):
+    """One signature of a node, forward and backward, against the whole operator."""
+    reads = [Layout(text) for text in signature["operands"]]
+    gives = [Layout(text) for text in signature["results"]]
+    whole = [leaf(operand) for operand in operands]
+    results = call(node, node.args, whole)
+    incoming = [torch.randn_like(r) if r.is_floating_point() else r for r in results]
+    expected = gradients(results, incoming, whole)
+
+    held = [[leaf(part) for part in layout.hold(operand, parts)]
+            for layout, operand in together(reads, operands)]
+    arguments = local_arguments(node, gives, results, parts)
+    local = [call(node, arguments, own) for own in together(*held)]
+    for layout, result, own in together(gives, results, together(*local)):
+        torch.testing.assert_close(layout.assemble(own), result, rtol=1e-10, atol=1e-10)
+
+    held_incoming = [layout.gradient().hold(gradient, parts)
+                     for layout, gradient in together(gives, incoming)]
+    local_incoming = together(*held_incoming)
+    backward = [gradients(*each) for each in together(local, local_incoming, together(*held))]
+    for layout, gradient, own in together(reads, expected, together(*backward)):
+        if gradient is not None:
+            torch.testing.assert_close(layout.gradient().assemble(own), gradient,
+                                       rtol=1e-10, atol=1e-10)
+
+
+def nodes_with_operands(program, inputs):
+    """The calls of an exported program, each with the tensors that it is given."""
+    values = dict(together((n for n in program.graph.nodes if n.op == "placeholder"), inputs))
+    for node in program.graph.nodes:
+        if node.op != "call_function":
+            continue
+        given = []
+        torch.fx.node.map_arg(node.args, given.append)
+        values[node] = node.target(*torch.fx.node.map_arg(node.args, values.get), **node.kwargs)
+        if node.target.__name__ != "getitem":
+            yield node, [values[each] for each in given]
+
+
+def exported(seed, folder):
+    """Nodes with their operands, and the file."""
+    torch.manual_seed(seed)
+    pick = random.Random(seed)
+    functions, inputs = [], []
+    for function, shapes in calls(lambda: pick.choice(SIZES)).values():
+        functions.append((function, len(inputs), len(inputs) + len(shapes)))
+        inputs += [tensor(shape) for shape in shapes]
+    program = torch.export.export(Calls(functions), tuple(inputs))
+    torch.export.save(program, folder / "calls.pt2")
+    return list(nodes_with_operands(program, inputs)), folder / "calls.pt2"
+
+
+def listed(model, parts):
+    lines = subprocess.run([BUILD / "tests/graph/list-signatures", model, str(parts)], check=True,
+                           capture_output=True, text=True, timeout=60).stdout.splitlines()
+    return [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_parts_compute_what_the_whole_operator_computes(seed, tmp_path):
+    nodes, model = exported(seed, tmp_path)
+    split = set()
+    for parts in (2, 3, 4):
+        operators = listed(model, parts)
+        assert len(operators) == len(nodes)
+        for op, (node, operands) in together(operators, nodes):
+            assert op["target"] == "aten::" + node.target.__name__.split(".")[0]
+            assert set(op["signatures"][0]["operands"]) == {"I"}
+            for signature in op["signatures"]:
+                try:
+                    check(node, operands, signature, parts)
+                except Exception as error:
+                    shapes = [list(operand.shape) for operand in operands]
+                    raise AssertionError(f"{op['name']} of {shapes}, {parts} parts: "
+                                         f"{signature}") from error
+            if len(op["signatures"]) > 1:
+                split.add(op["target"])
+    # The conv1d is the grouped one.
+    whole = {op["target"] for op in operators} - split
+    assert whole == {"aten::conv1d", "aten::cumsum", "aten::gt"}
+
+
+def test_a_gradient_left_unsummed_is_noticed(tmp_path):
+    nodes, _ = exported(0, tmp_path)
+    node, operands = next(each for each in nodes if each[0].name.startswith("linear"))
+    wrong = {"operands": ["I", "S(0)", "S(0)"], "results": ["S(2)"]}
+    with pytest.raises(AssertionError):
+        check(node, operands, wrong, 2)
+    check(node, operands, wrong | {"operands": ["R", "S(0)", "S(0)"]}, 2)
+
+
+def test_linear_has_columns_and_rows(tmp_path):
+    _, model = exported(0, tmp_path)
+    linear = next(op for op in listed(model, 2) if op["target"] == "aten::linear")
+    for operands, results in ((["R", "S(0)", "S(0)"], ["S(2)"]),
+                              (["S(2)", "S(1)", "P"], ["P"]),
+                              (["S(1)", "R", "R"], ["S(1)"])):
+        assert {"operands": operands, "results": results} in linear["signatures"]
