@@ -154,10 +154,6 @@ Metrics make_metrics(const ExecuteOptions& options, const PreparedRun& run) {
 }
 
 PreparedRun prepare(const ExecuteOptions& options, const std::optional<Launcher>& launcher) {
-  if (launcher && options.survive != "off") {
-    throw InputError("--survive", "is for ranks that penstock starts itself, not " + launcher->name,
-                     "Leave it out.");
-  }
   PreparedRun run{.checked = check_execute(options)};
   const RunBegin begin = find_begin(options, run.checked);
   run.notes = begin.notes;

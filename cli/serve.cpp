@@ -40,7 +40,9 @@ PreparedService prepare(const ServeOptions& options, const std::optional<Launche
   const int rank = rank_of_script(service.checked.plan, launcher);
   service.task.batch = batch_of(service.checked, rank, options.batches);
   service.task.results = options.results;
-  resize_memory(options.batches, service.task.batch.bytes);
+  SharedBatch& batch = service.task.batch;
+  if (options.run.survive == "local") batch.slots = 2;
+  resize_memory(options.batches, batch.bytes * batch.slots);
   service.workers = run_tasks("serve", options.run, service.checked, service.task, launcher);
   return service;
 }
@@ -57,7 +59,8 @@ int serve(const ServeOptions& options) {
     if (!service->begin.checkpoint.empty()) {
       for (const std::string& note : service->begin.notes) script.tell_warning(note);
     }
-    return Server(service->checked, service->task, service->workers, script, options.patience_s)
+    return Server(service->checked, service->task, service->workers, script,
+                  {options.patience_s, options.run.survive == "local"})
         .run();
   } catch (const InputError& error) {
     script.tell_error(/*input=*/true, error.what());

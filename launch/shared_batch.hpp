@@ -1,5 +1,5 @@
-// Tensors in memory that a script shares with the ranks: one global batch at a time on its way to
-// them, or results on their way back.
+// Tensors in memory that a script shares with the ranks: global batches on their way to them, or
+// results on their way back.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,12 @@ struct SharedTensor {
   int64_t offset = 0;          // bytes
 };
 
-/// A batch in the memory of `descriptor`.
+/// Batches in the memory of `descriptor`, that of step k in slot k modulo `slots`: a run that
+/// survives may do the last step again, so its batch stays while the next one comes.
 struct SharedBatch {
   int descriptor = -1;  // -1: there is none
-  int64_t bytes = 0;
+  int64_t bytes = 0;    // of a slot
+  int64_t slots = 1;
   int64_t first = 0, samples = 0;  // places [first, first + samples) of the global batch
   std::vector<SharedTensor> tensors;
   /// Has every rank all samples and tensors, or only those that it reads itself?
@@ -27,7 +29,7 @@ struct SharedBatch {
 };
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SharedTensor, name, dtype, shape, offset)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SharedBatch, descriptor, bytes, first, samples, tensors,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SharedBatch, descriptor, bytes, slots, first, samples, tensors,
                                    complete)
 
 /// Places tensors one after the other; each begins on a cache line of its own.

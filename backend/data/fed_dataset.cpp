@@ -12,7 +12,9 @@ FedDataset::FedDataset(const SharedBatch& batch, const std::vector<ExpectedSampl
     : first_(batch.first),
       samples_(batch.samples),
       global_batch_(global_batch),
-      memory_(batch.descriptor, batch.bytes) {
+      slot_bytes_(batch.bytes),
+      slots_(batch.slots),
+      memory_(batch.descriptor, batch.bytes * batch.slots) {
   for (const SharedTensor& tensor : batch.tensors) {
     for (const ExpectedSample& sample : expected) {
       if (sample.name != tensor.name) continue;
@@ -36,8 +38,9 @@ void FedDataset::read(const std::string& name, int64_t first,
   const int64_t count = bytes == 0 ? 0 : static_cast<int64_t>(destination.size()) / bytes;
   if (begin < 0 || begin + count > samples_)
     throw std::logic_error(fmt::format("this rank is not given sample {} of {}", begin, name));
-  const auto from = memory_.bytes().subspan(static_cast<size_t>(tensor.offset + begin * bytes),
-                                            destination.size());
+  const int64_t slot = first / global_batch_ % slots_ * slot_bytes_;
+  const auto from = memory_.bytes().subspan(
+      static_cast<size_t>(slot + tensor.offset + begin * bytes), destination.size());
   std::ranges::copy(from, destination.begin());
 }
 

@@ -1,4 +1,4 @@
-// The batches that a script feeds, as data: the batch of each step lies in the same memory.
+// The batches that a script feeds, as data: the samples of step k are those in its slot now.
 #pragma once
 
 #include <map>
@@ -29,7 +29,7 @@ class FedDataset : public Dataset {
   };
   const Fed& fed(const std::string& name) const;
 
-  const int64_t first_, samples_, global_batch_;
+  const int64_t first_, samples_, global_batch_, slot_bytes_, slots_;
   SharedMemory memory_;
   std::map<std::string, Fed> tensors_;
 };

@@ -132,7 +132,9 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
   emit({{"event", "ready"}});
   device().reset_peak();
   if (!serves()) return train(executor, collector);
-  Service service({worker_, task_, *loaded_, model, executor, *communicator_, device(), seat_});
+  Service service({worker_, task_, *loaded_, model, executor, *communicator_, device(), seat_,
+                   begin_, snapshots_ ? &*snapshots_ : nullptr,
+                   [&](int64_t next_step) { snapshot(executor, next_step); }});
   if (service.run()) stay_until_all_are_done();
 }
 

@@ -48,7 +48,7 @@ class PartOfStore : public SharedStore {
 
 }  // namespace
 
-Service::Service(const ServingRank& rank) : rank_(rank), step_(rank.task.first_step) {
+Service::Service(const ServingRank& rank) : rank_(rank), step_(rank.first_step) {
   if (!rank.worker.launched || rank.worker.world_size == 1) return;
   const Plan& plan = rank.loaded.plan;
   std::vector<std::string> names;
@@ -61,6 +61,7 @@ Service::Service(const ServingRank& rank) : rank_(rank), step_(rank.task.first_s
 bool Service::run() {
   while (const auto request = next_request()) {
     const bool closes = request->call == "close";
+    const int64_t before = step_;
     Json done{{"event", "done"}, {"id", request->id}};
     try {
       if (agreement_) agreement_->check(*request, step_);
@@ -73,7 +74,8 @@ bool Service::run() {
       throw;
     }
     done["steps_done"] = step_;
-    emit(done);
+    emit(done);  // before there is a snapshot of what it has done: it could not be done again
+    if (request->call == "step" && step_ > before) rank_.snapshot(step_);
   }
   return false;
 }
@@ -123,13 +125,13 @@ Executor& Service::executor_of(std::unique_ptr<Data>& data, std::unique_ptr<Exec
 }
 
 Service::Json Service::evaluate() {
-  const StepResult result = executor_of(samples_, evaluating_, true).run_step(0);
+  const StepResult result = executor_of(samples_, evaluating_, true).run_step(step_of_slot());
   return {{"loss", result.loss_weight > 0 ? finite(result.loss) : Json()}};
 }
 
 Service::Json Service::forward() {
   const Collector collector(rank_.loaded, rank_.communicator);
-  const StepResult result = executor_of(inputs_, forwarding_, false).run_step(0);
+  const StepResult result = executor_of(inputs_, forwarding_, false).run_step(step_of_slot());
   return shared(collector.outputs_of_step(result.outputs));
 }
 
@@ -169,9 +171,13 @@ Service::Json Service::save(const Request& request) try {
 }
 
 Service::Json Service::load(const Request& request) {
+  if (rank_.snapshots != nullptr) rank_.snapshots->forget();
+  rank_.communicator.barrier();
   rank_.executor.optimizer().states().clear();
   load_checkpoint(request.given.at("checkpoint").get<std::string>(), rank_.loaded, rank_.executor);
   step_ = request.given.at("step");
+  rank_.snapshot(step_);
+  if (rank_.snapshots != nullptr) rank_.snapshots->finish();
   rank_.communicator.barrier();
   return {{"extra", request.extra}};
 }

@@ -1,6 +1,7 @@
 // A worker's run of a plan for a script, which feeds the batches: it does what it is asked.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "backend/executor/executor.hpp"
 #include "backend/worker/loaded_plan.hpp"
 #include "backend/worker/request.hpp"
+#include "backend/worker/snapshots.hpp"
 
 namespace penstock {
 
@@ -23,6 +25,10 @@ struct ServingRank {
   Communicator& communicator;
   ComputeDevice& device;
   Seat seat;
+  int64_t first_step = 0;          // of this process
+  Snapshots* snapshots = nullptr;  // where the run survives
+  /// Begins one, of the state before that step.
+  std::function<void(int64_t next_step)> snapshot = [](int64_t) {};
 };
 
 class Service {
@@ -46,6 +52,8 @@ class Service {
   Executor& executor_of(std::unique_ptr<Data>& data, std::unique_ptr<Executor>& executor,
                         bool with_target);
   Json shared(const NamedTensors& tensors) const;
+  /// For a batch that is in the slot of the next step, but none of the training's.
+  int64_t step_of_slot() const { return step_ % rank_.task.batch.slots; }
 
   ServingRank rank_;
   int64_t step_;                        // the next one

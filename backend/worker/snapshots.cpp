@@ -97,6 +97,11 @@ void Snapshots::finish() {
   if (problem_) std::rethrow_exception(std::exchange(problem_, nullptr));
 }
 
+void Snapshots::forget() {
+  finish();
+  for (size_t slot = 0; slot < slots_.size(); ++slot) progress_.set_snapshot(slot, -1);
+}
+
 std::filesystem::path Snapshots::file(size_t slot) const {
   return "/proc/self/fd/" + std::to_string(slots_[slot]);
 }

@@ -30,6 +30,8 @@ class Snapshots {
   void begin(int64_t next_step, const NamedTensors& now, const NamedTensors& later);
   /// Returns when the copy that was begun last is complete. Throws as `begin`.
   void finish();
+  /// The rank has none any more, as where it loads another state.
+  void forget();
 
   /// The slot as a .safetensors file of this process.
   std::filesystem::path file(size_t slot) const;

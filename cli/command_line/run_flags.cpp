@@ -85,6 +85,7 @@ void declare_serve(Declared& command) {
   add_transport(app, run.workers);
   add_text(app, "--save", run.save, "DIR", "where checkpoints will be written");
   add_text(app, "--resume", run.resume, "DIR", "go on from a checkpoint, or the latest in DIR");
+  add_text(app, "--survive", run.survive, "HOW", "as execute's")->capture_default_str();
   app.add_option("--batches", options->batches, "the memory that batches lie in")
       ->type_name("DESCRIPTOR")
       ->required();

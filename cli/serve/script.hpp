@@ -11,11 +11,13 @@
 //   close       {}                ends the run
 // To it events:
 //   ready    {rank, replica, replicas, steps_done, extra, batch, samples}   before all others
-//   done     {id, steps_done, result}   or {id, steps_done, refused}, where nothing was done
+//   done     {id, steps_done, restarts, result}   or with `refused`, where nothing was done
 //   warning  {message}
 //   error    {kind, message, rank, step, action}   the run is over
-// A batch lies in the memory of --batches when its request comes, and may be overwritten when that
-// is done. Tensors of a result lie in the memory of --results until the next request.
+// A batch lies in its slot (launch/shared_batch.hpp) of the memory of --batches when its request
+// comes, one to evaluate or for forwards in that of the next step, and may be overwritten when that
+// is done; where the run survives, a step's when the next one's is. Tensors of a result lie in the
+// memory of --results until the next request.
 #pragma once
 
 #include <sys/types.h>

@@ -40,13 +40,13 @@ int timer(time_t seconds) {
 }  // namespace
 
 Server::Server(const CheckedRun& checked, const ExecuteTask& task,
-               const std::vector<WorkerTask>& tasks, Script& script, int patience_s)
+               const std::vector<WorkerTask>& tasks, Script& script, const ServerOptions& options)
     : checked_(checked),
       task_(task),
       tasks_(tasks),
       script_(script),
       steps_done_(task.first_step),
-      patience_s_(patience_s),
+      options_(options),
       impatient_(timer(0)) {}
 
 Server::~Server() {
@@ -54,10 +54,11 @@ Server::~Server() {
 }
 
 int Server::run() {
-  workers_.emplace(tasks_, [&](int rank, int position) {
+  const auto name_of_action = [&](int rank, int position) {
     const auto& actions = checked_.program.ranks[static_cast<size_t>(rank % checked_.plan.ranks())];
     return to_string(actions.at(static_cast<size_t>(position)));
-  });
+  };
+  workers_.emplace(tasks_, name_of_action, WorkersOptions{.survive = options_.survive});
   workers_->watch(Script::requests, [&] {
     if (!script_.read([&](const Json& request) { take_request(request); })) script_ended();
   });
@@ -74,29 +75,52 @@ void Server::take_event(size_t worker, const Json& event) {
   const std::string name = event.at("event");
   if (name == "warning") script_.tell(event);
   if (name == "done") take_answer(worker, event);
+  if (name == "replaced") begin_epoch(event.at("next_step"));
   if (name != "ready" || ++ready_ < tasks_.size()) return;
-  tell_ready();
-  next();
+  if (!told_ready_) tell_ready();
+  told_ready_ = true;
+  go_on();
+}
+
+/// What the workers were asked for is asked for again. Where a rank has lost more, the last step
+/// comes first; no rank began a later snapshot before all had answered it.
+void Server::begin_epoch(int64_t next_step) {
+  ++restarts_;
+  ready_ = answered_ = 0;
+  answer_.reset();
+  again_ = next_step < steps_done_;
+  wait_for_script();
+}
+
+void Server::go_on() {
+  if (again_) {
+    workers_->send(*last_step_);
+  } else if (asked_) {
+    workers_->send(*asked_);
+  } else {
+    next();
+  }
 }
 
 /// The answer is rank 0's, or that of the only worker, and is given when all have answered: until
 /// then they may read the batch.
 void Server::take_answer(size_t worker, const Json& event) {
   if (tasks_[worker].launched || tasks_[worker].rank == 0) answer_ = event;
-  steps_done_ = event.at("steps_done");
   if (++answered_ < tasks_.size()) return;
   answered_ = 0;
-  script_.tell(*answer_);
-  answer_.reset();
-  asked_.reset();
+  const Json answer = *std::exchange(answer_, std::nullopt);
+  if (std::exchange(again_, false)) return go_on();  // the script has had this answer
+  const Json request = *std::exchange(asked_, std::nullopt);
+  const int64_t before = std::exchange(steps_done_, answer.at("steps_done").get<int64_t>());
+  if (request.at("do") == "step" && steps_done_ > before) last_step_ = request;
+  tell_done(answer);
   next();
 }
 
 /// The timer runs anew while the ranks wait for a request, and only then.
 void Server::wait_for_script() {
   if (impatient_ < 0) return;
-  const bool waiting = ready_ == tasks_.size() && !asked_ && !closing_;
-  set_timer(impatient_, waiting ? patience_s_ : 0);
+  set_timer(impatient_, rests() ? options_.patience_s : 0);
 }
 
 void Server::warn_of_slow_script() {
@@ -105,7 +129,7 @@ void Server::warn_of_slow_script() {
   fmt::print(stderr,
              "warning: {} has asked for nothing for {} s after step {}: the ranks wait for "
              "it\n",
-             script_.name(), patience_s_, steps_done_);
+             script_.name(), options_.patience_s, steps_done_);
 }
 
 void Server::take_request(const Json& request) {
@@ -115,25 +139,29 @@ void Server::take_request(const Json& request) {
 
 void Server::next() {
   wait_for_script();
-  while (ready_ == tasks_.size() && !asked_ && !closing_ && !waiting_.empty()) {
+  while (rests() && !waiting_.empty()) {
     const Json request = waiting_.front();
     waiting_.pop_front();
     if (request.at("do") == "sync") {
-      script_.tell({{"event", "done"},
-                    {"id", request.at("id")},
-                    {"steps_done", steps_done_},
-                    {"result", nullptr}});
+      tell_done({{"id", request.at("id")}, {"result", nullptr}});
       continue;
     }
     try {
-      workers_->send(for_workers(request));
-      closing_ = request.at("do") == "close";
-      asked_ = request;
+      ask(for_workers(request));
       wait_for_script();
     } catch (const InputError& error) {
       refuse(request, error.what());
     }
   }
+}
+
+/// Do the workers wait for a request?
+bool Server::rests() const { return ready_ == tasks_.size() && !asked_ && !again_ && !closing_; }
+
+void Server::ask(const Json& request) {
+  closing_ = request.at("do") == "close";
+  asked_ = request;
+  workers_->send(request);
 }
 
 /// The request after the checks for which no worker is needed. Throws InputError.
@@ -163,10 +191,12 @@ Server::Json Server::for_workers(const Json& request) const {
 }
 
 void Server::refuse(const Json& request, const std::string& message) const {
-  script_.tell({{"event", "done"},
-                {"id", request.at("id")},
-                {"steps_done", steps_done_},
-                {"refused", message}});
+  tell_done({{"id", request.at("id")}, {"refused", message}});
+}
+
+void Server::tell_done(Json answer) const {
+  answer.update({{"event", "done"}, {"steps_done", steps_done_}, {"restarts", restarts_}});
+  script_.tell(answer);
 }
 
 void Server::tell_ready() const {

@@ -11,12 +11,16 @@
 
 namespace penstock::cli {
 
+struct ServerOptions {
+  int patience_s = 60;   // with a script that asks for nothing, before a warning
+  bool survive = false;  // a failure: the ranks are replaced, and the script sees a slow request
+};
+
 class Server {
  public:
-  /// All of it outlives the server. Where the script asks for nothing for `patience_s`, one warning
-  /// on standard error says so.
+  /// All of it outlives the server.
   Server(const CheckedRun& checked, const ExecuteTask& task, const std::vector<WorkerTask>& tasks,
-         Script& script, int patience_s);
+         Script& script, const ServerOptions& options);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -30,9 +34,14 @@ class Server {
   void take_event(size_t worker, const Json& event);
   void take_answer(size_t worker, const Json& event);
   void take_request(const Json& request);
+  void begin_epoch(int64_t next_step);
+  void go_on();
   void next();
+  bool rests() const;
+  void ask(const Json& request);
   Json for_workers(const Json& request) const;
   void refuse(const Json& request, const std::string& message) const;
+  void tell_done(Json answer) const;
   void tell_ready() const;
   void script_ended();
   void wait_for_script();
@@ -43,13 +52,15 @@ class Server {
   const std::vector<WorkerTask>& tasks_;
   Script& script_;
   std::optional<Workers> workers_;
-  std::deque<Json> waiting_;   // requests
-  std::optional<Json> asked_;  // the request that the workers are at work on
+  std::deque<Json> waiting_;       // requests
+  std::optional<Json> asked_;      // the request that the workers are at work on
+  std::optional<Json> last_step_;  // the request of the last step that was done
+  bool again_ = false;             // the workers do that step once more
   std::optional<Json> answer_;
   size_t ready_ = 0, answered_ = 0;  // workers
-  int64_t steps_done_ = 0;
-  bool closing_ = false;
-  const int patience_s_;
+  int64_t steps_done_ = 0, restarts_ = 0;
+  bool told_ready_ = false, closing_ = false;
+  const ServerOptions options_;
   int impatient_;  // a timer that runs while the ranks wait for the script; -1 once it has rung
 };
 

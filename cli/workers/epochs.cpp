@@ -49,6 +49,7 @@ bool Workers::go_on(const Listener& listener) {
     worker.task.next_step = next.from_disk ? -1 : *next.step;
     worker.progress.forget_snapshots_after(next.from_disk ? -1 : *next.step);
   }
+  listener(0, {{"event", "replaced"}, {"next_step", *next.step}});
   begin_epoch();
   return true;
 }

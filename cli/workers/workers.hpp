@@ -57,7 +57,8 @@ class Workers {
  public:
   /// The name of an action by rank and position in its program, for messages.
   using ActionName = std::function<std::string(int rank, int position)>;
-  /// The worker's index among the tasks, and the event.
+  /// The worker's index among the tasks, and the event: a worker's, or {event: replaced,
+  /// next_step}, after which all are new and go on with that step.
   using Listener = std::function<void(size_t worker, const nlohmann::json& event)>;
 
   /// Starts one worker for each task. Throws InputError where penstock-worker is not beside this

@@ -14,15 +14,15 @@ WHOLE = 1 << 16  # bytes; of larger tensors a checksum sums each sample first
 class Sample:
     """A tensor of a batch, as `penstock serve` describes it."""
 
-    def __init__(self, description, memory):
+    def __init__(self, description, memory, slots):
         import torch
         self.name, self.shape = description["name"], tuple(description["shape"])
         self.dtype = getattr(torch, description["dtype"])
         self.limit, self.ignored = description["limit"], description["ignored"]
         self.is_target = description["is_target"]
         self.needed = description["offset"] is not None
-        self.place = view(memory, self.dtype, self.shape, description["offset"]) \
-            if self.needed else None
+        self.places = [view(memory, self.dtype, self.shape, slot + description["offset"])
+                       for slot in slots] if self.needed else []
 
 
 def view(memory, dtype, shape, offset):
@@ -42,19 +42,23 @@ def shared_memory(descriptor, size):
 
 
 class Batches:
-    """The samples of a step on their way to the ranks."""
+    """The samples of a step on their way to the ranks, in the slot of that step: where the run
+    survives those of the last step stay, which may be done again."""
 
-    def __init__(self, descriptor, size, descriptions, sums):
-        memory = shared_memory(descriptor, size)
-        self.samples = [Sample(each, memory) for each in descriptions]
-        self._sums = sums  # other scripts feed other ranks, to compare with
+    def __init__(self, descriptor, batch, descriptions):
+        size, self._slots = batch["bytes"], batch["slots"]
+        memory = shared_memory(descriptor, size * self._slots)
+        slots = [size * slot for slot in range(self._slots)]
+        self.samples = [Sample(each, memory, slots) for each in descriptions]
+        self._sums = not batch["complete"]  # other scripts feed other ranks, to compare with
 
     @property
     def inputs(self):
         return tuple(sample.name for sample in self.samples if sample.needed)
 
-    def put(self, call, args, kwargs, target=None, with_target=False):
-        """Checks the arguments of `call` and copies them; returns their checksums by name."""
+    def put(self, step, call, args, kwargs, target=None, with_target=False):
+        """Checks the arguments of `call` and copies them to where `step`, the next one, reads them;
+        returns their checksums by name."""
         given = self._named(call, args, kwargs)
         if with_target:
             self._add_target(call, given, target)
@@ -67,7 +71,7 @@ class Batches:
         sums = {}
         for sample in taken:
             if sample.name in given:
-                tensor = placed(sample, given[sample.name])
+                tensor = placed(sample, step % self._slots, given[sample.name])
                 if self._sums:
                     sums[sample.name] = checksum(tensor)
         return sums
@@ -188,11 +192,11 @@ def check_ids(place, sample, value):
                      "larger vocabulary")
 
 
-def placed(sample, value):
+def placed(sample, slot, value):
     """Copies it to where ranks read it; returns it in the plan's dtype."""
-    if sample.place is None:
+    if not sample.needed:
         return value.to("cpu", sample.dtype)
-    place = sample.place
+    place = sample.places[slot]
     if value.is_cpu and value.dtype == place.dtype and value.is_contiguous():
         # By this thread alone: those of OpenMP would stay awake for a while, on the ranks' cores.
         ctypes.memmove(place.data_ptr(), value.data_ptr(), place.nbytes)

@@ -20,8 +20,10 @@ class Pipeline:
 
     `save` is the folder for checkpoints: one after every `save_every` steps, and at the end; the
     latest `keep` stay. `resume` is a checkpoint, or a folder of some, to go on from; where it is
-    the folder of `save`, there may be none yet. After `patience` seconds without a call one warning
-    on standard error names the script that the ranks wait for; nothing ends.
+    the folder of `save`, there may be none yet. With `survive="local"` a rank that is killed or
+    hangs is replaced, with the bits of an undisturbed run: a call takes longer, a warning says why,
+    and `restarts` counts. After `patience` seconds without a call one warning on standard error
+    names the script that the ranks wait for; nothing ends.
     """
 
     rank: int       # of this process; 0 where it feeds all ranks
@@ -36,11 +38,13 @@ class Pipeline:
 
     def __init__(self, plan: Path | str, *, device: str = "cpu", resume: Path | str | None = None,
                  save: Path | str | None = None, save_every: int = 0, keep: int = 3,
-                 patience: int = 60) -> None:
+                 survive: str = "off", patience: int = 60) -> None:
         import torch  # noqa: F401, a missing one is told before anything starts
         check_count("save_every", save_every, 0)
         check_count("keep", keep, 1)
         check_count("patience", patience, 1)
+        if survive not in ("off", "local"):
+            raise InputError(f"Pipeline: survive is {survive!r}: give \"off\" or \"local\"")
         if save_every and save is None:
             raise InputError("Pipeline: save_every is given, but no folder: pass save=")
         self._save, self._save_every, self._keep = path_text("save", save), save_every, keep
@@ -50,7 +54,8 @@ class Pipeline:
         self._results = os.memfd_create("penstock-results")
         batches = os.memfd_create("penstock-batches")
         try:
-            words = [path_text("plan", plan), "--device", device, "--patience", str(patience)]
+            words = [path_text("plan", plan), "--device", device, "--survive", survive,
+                     "--patience", str(patience)]
             if save is not None:
                 words += ["--save", self._save]
             if resume is not None:
@@ -73,14 +78,18 @@ class Pipeline:
         self.extra = ready["extra"]
         batch = ready["batch"]
         self.batch_size = batch["samples"]
-        self._batches = Batches(batches, batch["bytes"], ready["samples"],
-                                sums=not batch["complete"])
+        self._batches = Batches(batches, batch, ready["samples"])
         self.inputs = self._batches.inputs
 
     @property
     def steps_done(self) -> int:
         """Steps of the training, those before a checkpoint that it goes on from included."""
         return self._server.steps_done
+
+    @property
+    def restarts(self) -> int:
+        """How often ranks were replaced."""
+        return self._server.restarts
 
     def step(self, *args, target=None, learning_rate: float | None = None, extra: Any = None,
              **kwargs) -> float:
@@ -94,8 +103,7 @@ class Pipeline:
         self._check_usable("step")
         check_rate(learning_rate)
         check_extra(extra)
-        self._server.settle()
-        sums = self._batches.put("step", args, kwargs, target, with_target=True)
+        sums = self._put("step", args, kwargs, target, with_target=True)
         result = self._request("step", {"learning_rate": learning_rate}, sums)
         if "not_finite" in result:
             raise LossNotFinite(result["not_finite"])
@@ -109,8 +117,7 @@ class Pipeline:
         """The loss of such a batch in evaluation mode; NaN where none of its targets counts.
         Changes nothing."""
         self._check_usable("evaluate")
-        self._server.settle()
-        sums = self._batches.put("evaluate", args, kwargs, target, with_target=True)
+        sums = self._put("evaluate", args, kwargs, target, with_target=True)
         loss = self._request("evaluate", {}, sums)["loss"]
         return math.nan if loss is None else loss
 
@@ -118,25 +125,29 @@ class Pipeline:
         """The model's outputs in evaluation mode by name, of the whole global batch, on rank 0;
         None elsewhere."""
         self._check_usable("forward")
-        self._server.settle()
-        return self._tensors("forward", self._batches.put("forward", args, kwargs))
+        return self._tensors("forward", self._put("forward", args, kwargs))
 
     def state_dict(self) -> dict | None:
         """A copy of parameters and buffers under the module's names, on rank 0; None elsewhere."""
         self._check_usable("state_dict")
         return self._tensors("state_dict", {})
 
-    def save(self, folder: Path | str | None = None) -> Path:
+    def save(self, folder: Path | str | None = None, *, wait: bool = True) -> Path:
         """Writes a checkpoint `step-N` into the folder, by default the pipeline's, and returns its
-        path."""
+        path. With `wait=False` it returns while the ranks write: the next call waits for them, and
+        raises what went wrong."""
         self._check_usable("save")
         folder = path_text("save", folder) or self._save
         if folder is None:
             raise InputError("save: no folder: pass one, or create the Pipeline with save=")
         given = {"folder": os.path.abspath(folder), "keep": self._keep}
-        result = self._request("save", given, {}, self._extra)
-        self._checkpoint, self._saved = Path(result["checkpoint"]), self.steps_done
-        return self._checkpoint
+        if wait:
+            self._checkpoint = Path(self._request("save", given, {}, self._extra)["checkpoint"])
+            self._server.posted_result = None
+        else:
+            self._reach(self._server.post, "save", given, self._extra)
+        self._saved = self.steps_done
+        return Path(given["folder"]) / f"step-{self.steps_done}"
 
     def load(self, folder: Path | str) -> Any:
         """Goes back, or on, to a checkpoint, or the newest intact one of a folder: parameters, the
@@ -145,6 +156,7 @@ class Pipeline:
         given = {"folder": os.path.abspath(path_text("load", folder))}
         self.extra = self._request("load", given, {})["extra"]
         self._checkpoint, self._saved = Path(folder), self.steps_done
+        self._server.posted_result = None
         return self.extra
 
     def close(self) -> None:
@@ -158,6 +170,7 @@ class Pipeline:
             if not self._closed:
                 self._server.close()
         finally:
+            self._server.leave()
             self._give_back()
 
     def __enter__(self):
@@ -174,6 +187,10 @@ class Pipeline:
         raise InputError("a Pipeline cannot be copied or pickled: its ranks are processes; give a "
                          "DataLoader's dataset what it needs instead")
 
+    def _put(self, call, *arguments, **settings):
+        self._reach(self._server.settle)
+        return self._batches.put(self.steps_done, call, *arguments, **settings)
+
     def _tensors(self, call, sums):
         result = self._request(call, {}, sums)
         if result is None:
@@ -186,14 +203,18 @@ class Pipeline:
         os.ftruncate(self._results, 0)
         return tensors
 
-    def _request(self, call, given, sums, extra=None):
+    def _request(self, *arguments):
+        return self._reach(self._server.request, *arguments)
+
+    def _reach(self, call, *arguments):
         try:
-            return self._server.request(call, given, sums, extra)
+            return call(*arguments)
         except (RunError, InputError) as error:
             if not self._server.alive:
                 self._give_back()
             if isinstance(error, RunError):
-                error.checkpoint = self._checkpoint
+                posted = self._server.posted_result
+                error.checkpoint = Path(posted["checkpoint"]) if posted else self._checkpoint
             raise
 
     def _give_back(self):

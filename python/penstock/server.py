@@ -31,7 +31,9 @@ class Server:
         self._end = weakref.finalize(self, leave, self._process, self._owner)
         self._ids = itertools.count(1)
         self._unsettled = False  # a request that may not have been answered
-        self.steps_done = 0
+        self._posted = self._refused = None  # a request that nobody waits for; why it was not done
+        self.posted_result = None  # of the last one that was answered
+        self.steps_done = self.restarts = 0
 
     @property
     def alive(self):
@@ -42,18 +44,29 @@ class Server:
         return self._read(lambda event: event["event"] == "ready")
 
     def settle(self):
-        """Returns once no request is under way."""
+        """Returns once no request is under way. Raises InputError where a posted one was not
+        done."""
         if self._unsettled:
             self._exchange("sync", {}, {})
+        if self._refused is not None:
+            message, self._refused = self._refused, None
+            raise InputError(message)
 
     def request(self, do, given, sums, extra=None):
         """Its result. Raises InputError where nothing was done."""
         self.settle()
         done = self._exchange(do, given, sums, extra)
         if "refused" in done:
-            message = done["refused"]  # of ranks that disagree: `step 12: …`
-            raise InputError(message if message.startswith(f"{do} ") else f"{do}: {message}")
+            raise InputError(refusal(do, done))
         return done["result"]
+
+    def post(self, do, given, extra=None):
+        """As `request`, but the next one waits for its end, and raises what it raises."""
+        self.settle()
+        self._unsettled = True
+        self._posted = next(self._ids), do
+        self._write({"id": self._posted[0], "do": do, "given": given, "extra": extra,
+                     "checksums": {}})
 
     def _exchange(self, do, given, sums, extra=None):
         number = next(self._ids)
@@ -72,6 +85,9 @@ class Server:
         while line := self._process.stdout.readline():
             event = json.loads(line)
             self.steps_done = event.get("steps_done", self.steps_done)
+            self.restarts = event.get("restarts", self.restarts)
+            if self._posted and event.get("id") == self._posted[0]:
+                self._take_posted(event)
             if event["event"] == "warning":
                 warnings.warn(event["message"], stacklevel=5)
             if event["event"] == "error":
@@ -81,6 +97,13 @@ class Server:
                 return event
         self.leave()
         raise RunError(f"penstock serve ended with status {self._process.returncode}")
+
+    def _take_posted(self, done):
+        (_, do), self._posted = self._posted, None
+        if "refused" in done:
+            self._refused = refusal(do, done)
+        else:
+            self.posted_result = done["result"]
 
     def close(self):
         """Ends the run as other ranks' scripts end theirs. Raises RunError."""
@@ -97,6 +120,11 @@ class Server:
     def leave(self):
         """Ends the run here, at once."""
         self._end()
+
+
+def refusal(do, done):
+    message = done["refused"]  # of ranks that disagree: `step 12: …`
+    return message if message.startswith(f"{do} ") else f"{do}: {message}"
 
 
 def leave(process, owner):

@@ -38,6 +38,32 @@ def test_two_replicas_and_ignored_targets(tmp_path):
         assert (pipe.ranks, pipe.batch_size) == (4, 16)
 
 
+def test_a_checkpoint_that_nobody_waits_for_is_the_same(tmp_path):
+    plan = good_plan(tmp_path, optimizer={"kind": "adamw", "learning_rate": 0.01})
+    with pipeline(plan) as pipe:
+        feed(pipe, plan, 2)
+        later = pipe.save(tmp_path / "later", wait=False)
+        feed(pipe, plan, 1)
+        assert later.name == "step-2" and (later / "manifest.json").exists()
+        assert pipe.load(later) is None
+        now = pipe.save(tmp_path / "now")
+    assert {file.name: file.read_bytes() for file in later.iterdir()} == \
+        {file.name: file.read_bytes() for file in now.iterdir()}
+
+
+def test_what_kept_such_a_checkpoint_from_being_written_is_raised_by_the_next_call(tmp_path):
+    plan = good_plan(tmp_path)
+    with pipeline(plan) as pipe:
+        feed(pipe, plan, 1)
+        (tmp_path / "file").write_text("")
+        pipe.save(tmp_path / "file", wait=False)
+        with pytest.raises(penstock.InputError, match="file"):
+            pipe.state_dict()
+        assert feed(pipe, plan, 1) and pipe.steps_done == 2
+        pipe.save(tmp_path / "saved", wait=False)  # closing waits for it
+    assert (tmp_path / "saved" / "step-2" / "manifest.json").exists()
+
+
 def test_in_float64_it_trains_as_pytorch_does(tmp_path):
     plan = write_plan(tmp_path, model_path("pippy-f64"),
                       vectors(tmp_path, "x", 32, torch.float64), ["", "layer1", "layer2"], 4, 2)
