@@ -16,7 +16,7 @@ using SlotSteps = std::array<int64_t, 2>;
 /// The slot of the snapshot before that step.
 inline size_t slot_of(int64_t next_step) { return static_cast<size_t>(next_step % 2); }
 
-/// What a rank does at its place.
+/// A rank's doing at its place.
 struct Activity {
   enum class Kind : uint8_t {
     outside,  // of a step: loads, validates, saves, serves a script

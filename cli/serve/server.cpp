@@ -82,8 +82,8 @@ void Server::take_event(size_t worker, const Json& event) {
   go_on();
 }
 
-/// What the workers were asked for is asked for again. Where a rank has lost more, the last step
-/// comes first; no rank began a later snapshot before all had answered it.
+/// The workers are asked again for what they were at work on. Where a rank has lost more, the last
+/// step comes first; no rank begins a snapshot of what it has not answered.
 void Server::begin_epoch(int64_t next_step) {
   ++restarts_;
   ready_ = answered_ = 0;

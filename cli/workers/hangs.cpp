@@ -55,7 +55,7 @@ void Workers::end_hung(const Listener& listener) {
   listener(0, {{"event", "warning"}, {"message", text + "; it seems to hang"}});
 }
 
-/// Of a standstill: the rank that waits for a lost message, or any.
+/// In a standstill the rank that waits for a lost message, or any.
 Workers::Worker& Workers::culprit_of(const Hang& hang) {
   int rank = hang.rank;
   if (rank < 0) {

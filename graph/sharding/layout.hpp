@@ -36,7 +36,7 @@ class Layout {
   int dimension() const { return dimension_; }  // of a split
   int64_t blocks() const { return blocks_; }    // of a split
 
-  /// Of the gradient of a tensor held so; that of the gradient's is the tensor's.
+  /// How the gradient of a tensor held so is held; that of the gradient's is the tensor's.
   Layout gradient() const;
   /// `I`, `R`, `P`, `S(1)`, `S(1, 3)`, dimension and blocks.
   std::string str() const;
@@ -63,7 +63,7 @@ struct Range {
   int64_t begin, end;
   bool operator==(const Range&) const = default;
 };
-/// What `part` holds of the dimension that is split, ascending, in the order in which it lies in
+/// The ranges that `part` holds of the dimension that is split, ascending, which is how they lie in
 /// the part. Throws std::invalid_argument for a layout that is no split, or does not fit.
 std::vector<Range> held_ranges(const Layout& split, const Shape& shape, int parts, int part);
 

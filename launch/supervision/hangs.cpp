@@ -73,7 +73,7 @@ double HangWatch::limit_s(double longest_s) const {
   return std::max(deadlines_.least_s, deadlines_.factor * longest_s);
 }
 
-/// Of the action that the rank is seen at.
+/// The limit of the action that the rank is seen at.
 double HangWatch::limit_s(const Rank& rank) const {
   if (!rank.whole_step) return deadlines_.first_s;
   const auto longest = rank.longest_s.find(rank.seen->place.position);

@@ -21,7 +21,7 @@ struct RankView {
   Activity activity;
 };
 
-/// Of an action that has run before: `factor` times its longest run so far, but at least `least_s`;
+/// An action that has run before has `factor` times its longest run so far, but at least `least_s`;
 /// in a rank's first step `first_s`.
 struct Deadlines {
   double least_s = 10, factor = 20, first_s = 600;

@@ -20,7 +20,7 @@ class SnapshotSlot {
   ~SnapshotSlot();
 
   int descriptor() const { return descriptor_; }
-  /// Of all its bytes. Throws std::system_error.
+  /// The CRC-32 of all its bytes. Throws std::system_error.
   uint32_t checksum() const;
 
  private:
