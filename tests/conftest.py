@@ -1,7 +1,12 @@
 import shutil
+import signal
 import subprocess
 
 import pytest
+
+# A shell lets its background jobs ignore Ctrl-C, which some tests send to what they start.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

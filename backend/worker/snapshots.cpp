@@ -38,7 +38,7 @@ class SlotWriter {
       bytes = bytes.subspan(done);
     }
   }
-  /// Of all that was written.
+  /// The CRC-32 of all that was written.
   uint32_t checksum() const { return checksum_; }
 
  private:

@@ -142,10 +142,9 @@ class Pipeline:
             raise InputError("save: no folder: pass one, or create the Pipeline with save=")
         given = {"folder": os.path.abspath(folder), "keep": self._keep}
         if wait:
-            self._checkpoint = Path(self._request("save", given, {}, self._extra)["checkpoint"])
-            self._server.posted_result = None
+            self._take_saved(self._request("save", given, {}, self._extra))
         else:
-            self._reach(self._server.post, "save", given, self._extra)
+            self._reach(self._server.post, "save", given, self._extra, self._take_saved)
         self._saved = self.steps_done
         return Path(given["folder"]) / f"step-{self.steps_done}"
 
@@ -156,7 +155,6 @@ class Pipeline:
         given = {"folder": os.path.abspath(path_text("load", folder))}
         self.extra = self._request("load", given, {})["extra"]
         self._checkpoint, self._saved = Path(folder), self.steps_done
-        self._server.posted_result = None
         return self.extra
 
     def close(self) -> None:
@@ -187,6 +185,9 @@ class Pipeline:
         raise InputError("a Pipeline cannot be copied or pickled: its ranks are processes; give a "
                          "DataLoader's dataset what it needs instead")
 
+    def _take_saved(self, result):
+        self._checkpoint = Path(result["checkpoint"])
+
     def _put(self, call, *arguments, **settings):
         self._reach(self._server.settle)
         return self._batches.put(self.steps_done, call, *arguments, **settings)
@@ -213,8 +214,7 @@ class Pipeline:
             if not self._server.alive:
                 self._give_back()
             if isinstance(error, RunError):
-                posted = self._server.posted_result
-                error.checkpoint = Path(posted["checkpoint"]) if posted else self._checkpoint
+                error.checkpoint = self._checkpoint
             raise
 
     def _give_back(self):

@@ -32,7 +32,6 @@ class Server:
         self._ids = itertools.count(1)
         self._unsettled = False  # a request that may not have been answered
         self._posted = self._refused = None  # a request that nobody waits for; why it was not done
-        self.posted_result = None  # of the last one that was answered
         self.steps_done = self.restarts = 0
 
     @property
@@ -60,11 +59,12 @@ class Server:
             raise InputError(refusal(do, done))
         return done["result"]
 
-    def post(self, do, given, extra=None):
-        """As `request`, but the next one waits for its end, and raises what it raises."""
+    def post(self, do, given, extra, take):
+        """As `request`, but the next one waits for its end, and raises what it raises; `take` is
+        called with the result."""
         self.settle()
         self._unsettled = True
-        self._posted = next(self._ids), do
+        self._posted = next(self._ids), do, take
         self._write({"id": self._posted[0], "do": do, "given": given, "extra": extra,
                      "checksums": {}})
 
@@ -99,11 +99,11 @@ class Server:
         raise RunError(f"penstock serve ended with status {self._process.returncode}")
 
     def _take_posted(self, done):
-        (_, do), self._posted = self._posted, None
+        (_, do, take), self._posted = self._posted, None
         if "refused" in done:
             self._refused = refusal(do, done)
         else:
-            self.posted_result = done["result"]
+            take(done["result"])
 
     def close(self):
         """Ends the run as other ranks' scripts end theirs. Raises RunError."""
