@@ -13,6 +13,7 @@
 #include "graph/cuts/module_cuts.hpp"
 #include "pipeline/plan/sharing.hpp"
 #include "planner/contender.hpp"
+#include "planner/either_state.hpp"
 #include "planner/layouts/layout_search.hpp"
 #include "planner/layouts/request.hpp"
 #include "planner/misfit.hpp"
@@ -72,6 +73,7 @@ class Planner {
         devices_(choose_devices(request_, cluster, chain_.units())) {}
 
   Planned run() {
+    check_optimizer_state(request_, inputs_.profile, inputs_.model);
     check_coupling(inputs_.model, analysis_, request_, planned_.warnings);
     if (chain_.units() == 1 && devices_ > 1 && request_.split.empty())
       planned_.warnings.push_back(undivided);
@@ -304,6 +306,9 @@ class Planner {
 Planned make_plan(const Profile& profile, const Graph& model, const Cluster* cluster,
                   const PlanRequest& request, const Progress& progress) {
   check_model(profile, model);
+  if (!request.optimizer_state && !model.layers && !profile.job.forward_only &&
+      completed(request).data_parallel != 1)
+    return plan_in_either_state(profile, model, cluster, request, progress);
   return Planner(profile, model, cluster, request, progress).run();
 }
 

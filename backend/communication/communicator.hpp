@@ -54,6 +54,17 @@ class Communicator {
   virtual void all_reduce(const at::Tensor& tensor, const std::vector<int>& ranks) {
     if (ranks.size() > 1) start_all_reduce(tensor, ranks)->wait();
   }
+  /// The first half of that: the tensor is of as many equal parts as there are ranks, and of each
+  /// rank the part of its place among them becomes the sum, with an all-reduce's bits where the
+  /// transport adds in one order; the other parts are of no use from then on.
+  virtual std::unique_ptr<Transfer> start_reduce_scatter(const at::Tensor& tensor,
+                                                         const std::vector<int>& ranks) {
+    return start_all_reduce(tensor, ranks);
+  }
+  /// The second half: each rank's part, which nobody changes until it has been waited for, replaces
+  /// the others' copies of it. Begun in one order with the sums.
+  virtual std::unique_ptr<Transfer> start_all_gather(const at::Tensor& tensor,
+                                                     const std::vector<int>& ranks) = 0;
   /// Connects `ranks` for sums, so that the first one need not. They all call it in one order.
   virtual void connect_sums(const std::vector<int>& ranks) = 0;
   virtual void barrier() = 0;

@@ -1,6 +1,8 @@
 // Ranks that are threads of one process. A send leaves its tensor at a meeting point; the receiver
 // copies it from there, so that the two never share memory.
+#include <algorithm>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -16,15 +18,15 @@ namespace {
 /// The meeting point of the ranks.
 struct Meeting {
   using Key = std::tuple<int, int, bool, int>;  // from, to, gradients, tag
-  struct Reduction {
-    std::map<int, at::Tensor> parts;  // by rank
-    at::Tensor sum;
+  struct Collective {
+    std::map<int, at::Tensor> given;  // by rank
+    at::Tensor result;
     size_t taken = 0;
   };
   std::mutex mutex;
   std::condition_variable changed;
   std::map<Key, at::Tensor> messages;
-  std::map<std::pair<std::vector<int>, int64_t>, Reduction> reductions;  // ranks, count
+  std::map<std::pair<std::vector<int>, int64_t>, Collective> collectives;  // ranks, count
   std::vector<bool> gone;
 
   /// Waits for `ready`; throws PeerError if `peer`, which it depends on, is gone.
@@ -71,33 +73,52 @@ class Receiving : public Transfer {
   at::Tensor tensor_;
 };
 
+/// The part of a tensor that belongs to a rank, of as many equal parts as there are ranks.
+at::Tensor part_of(const at::Tensor& tensor, const std::vector<int>& ranks, int rank) {
+  const auto count = static_cast<int64_t>(ranks.size());
+  const auto place = std::ranges::find(ranks, rank) - ranks.begin();
+  TORCH_CHECK(tensor.numel() % count == 0, tensor.numel(), " elements for ", count, " ranks");
+  const int64_t length = tensor.numel() / count;
+  return tensor.view(-1).narrow(0, place * length, length);
+}
+
 /// Adds in ascending order of ranks: the same bits on each of them.
-class Summing : public Transfer {
+at::Tensor sum_of(const std::map<int, at::Tensor>& given) {
+  at::Tensor sum = given.begin()->second.clone();
+  for (auto part = std::next(given.begin()); part != given.end(); ++part) sum.add_(part->second);
+  return sum;
+}
+
+at::Tensor joined(const std::map<int, at::Tensor>& given) {
+  std::vector<at::Tensor> parts;
+  for (const auto& [rank, part] : given) parts.push_back(part);
+  return at::cat(parts);
+}
+
+/// Makes something of what all ranks have given, once, and copies it or a part of it.
+class Collecting : public Transfer {
  public:
   using Key = std::pair<std::vector<int>, int64_t>;
-  Summing(std::shared_ptr<Meeting> meeting, Key key, at::Tensor tensor)
-      : meeting_(std::move(meeting)), key_(std::move(key)), tensor_(std::move(tensor)) {}
+  using Make = at::Tensor (*)(const std::map<int, at::Tensor>& given);
+  using Take = std::function<void(const at::Tensor& made)>;
+  Collecting(std::shared_ptr<Meeting> meeting, Key key, Make make, Take take)
+      : meeting_(std::move(meeting)), key_(std::move(key)), make_(make), take_(std::move(take)) {}
   void wait() override {
     std::unique_lock lock(meeting_->mutex);
-    Meeting::Reduction& reduction = meeting_->reductions.at(key_);
+    Meeting::Collective& collective = meeting_->collectives.at(key_);
     for (const int peer : key_.first) {
-      meeting_->await(lock, peer, [&] { return reduction.parts.contains(peer); });
+      meeting_->await(lock, peer, [&] { return collective.given.contains(peer); });
     }
-    if (!reduction.sum.defined()) reduction.sum = sum_of(reduction.parts);
-    tensor_.copy_(reduction.sum);
-    if (++reduction.taken == key_.first.size()) meeting_->reductions.erase(key_);
+    if (!collective.result.defined()) collective.result = make_(collective.given);
+    take_(collective.result);
+    if (++collective.taken == key_.first.size()) meeting_->collectives.erase(key_);
   }
 
  private:
-  static at::Tensor sum_of(const std::map<int, at::Tensor>& parts) {
-    at::Tensor sum = parts.begin()->second.clone();
-    for (auto part = std::next(parts.begin()); part != parts.end(); ++part) sum.add_(part->second);
-    return sum;
-  }
-
   std::shared_ptr<Meeting> meeting_;
   Key key_;
-  at::Tensor tensor_;
+  Make make_;
+  Take take_;
 };
 
 class InProcess : public Communicator {
@@ -129,11 +150,24 @@ class InProcess : public Communicator {
 
   std::unique_ptr<Transfer> start_all_reduce(const at::Tensor& tensor,
                                              const std::vector<int>& ranks) override {
-    const std::scoped_lock lock(meeting_->mutex);
-    const Summing::Key key{ranks, count_[ranks]++};
-    meeting_->reductions[key].parts[rank_] = tensor.clone();
-    meeting_->changed.notify_all();
-    return std::make_unique<Summing>(meeting_, key, tensor);
+    return collect(ranks, tensor.clone(), sum_of,
+                   [tensor](const at::Tensor& sum) { at::Tensor(tensor).copy_(sum); });
+  }
+
+  /// The others' parts stay as they are.
+  std::unique_ptr<Transfer> start_reduce_scatter(const at::Tensor& tensor,
+                                                 const std::vector<int>& ranks) override {
+    const at::Tensor own = part_of(tensor, ranks, rank_);
+    return collect(ranks, tensor.clone(), sum_of, [=, this](const at::Tensor& sum) {
+      at::Tensor(own).copy_(part_of(sum, ranks, rank_));
+    });
+  }
+
+  std::unique_ptr<Transfer> start_all_gather(const at::Tensor& tensor,
+                                             const std::vector<int>& ranks) override {
+    return collect(
+        ranks, part_of(tensor, ranks, rank_).clone(), joined,
+        [tensor](const at::Tensor& all) { at::Tensor(tensor).copy_(all.view(tensor.sizes())); });
   }
 
   void connect_sums(const std::vector<int>& /*ranks*/) override {}
@@ -145,6 +179,15 @@ class InProcess : public Communicator {
   }
 
  private:
+  std::unique_ptr<Transfer> collect(const std::vector<int>& ranks, at::Tensor given,
+                                    Collecting::Make make, Collecting::Take take) {
+    const std::scoped_lock lock(meeting_->mutex);
+    const Collecting::Key key{ranks, count_[ranks]++};
+    meeting_->collectives[key].given[rank_] = std::move(given);
+    meeting_->changed.notify_all();
+    return std::make_unique<Collecting>(meeting_, key, make, std::move(take));
+  }
+
   std::shared_ptr<Meeting> meeting_;
   int rank_, size_;
   std::map<std::vector<int>, int64_t> count_;

@@ -59,6 +59,14 @@ class Watched : public Communicator {
                                              const std::vector<int>& ranks) override {
     return watch(inner_->start_all_reduce(tensor, ranks), -1);
   }
+  std::unique_ptr<Transfer> start_reduce_scatter(const at::Tensor& tensor,
+                                                 const std::vector<int>& ranks) override {
+    return watch(inner_->start_reduce_scatter(tensor, ranks), -1);
+  }
+  std::unique_ptr<Transfer> start_all_gather(const at::Tensor& tensor,
+                                             const std::vector<int>& ranks) override {
+    return watch(inner_->start_all_gather(tensor, ranks), -1);
+  }
   void all_reduce(const at::Tensor& tensor, const std::vector<int>& ranks) override {
     const WhileWaiting waiting(waits_, -1);
     inner_->all_reduce(tensor, ranks);

@@ -35,6 +35,10 @@ class DryCommunicator : public Communicator {
                                              const std::vector<int>& /*ranks*/) override {
     return std::make_unique<DryTransfer>(tensor);
   }
+  std::unique_ptr<Transfer> start_all_gather(const at::Tensor& tensor,
+                                             const std::vector<int>& /*ranks*/) override {
+    return std::make_unique<DryTransfer>(tensor);
+  }
   void connect_sums(const std::vector<int>& /*ranks*/) override {}
   void barrier() override {}
 

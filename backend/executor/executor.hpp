@@ -59,13 +59,17 @@ class Executor {
   /// Called in a step of training before all ranks agree that it counts, and then update: returns
   /// whether this rank asks for the run to end after it.
   std::function<bool()> on_agreement;
-  /// Called on every rank at the same point of a step: gradients are summed, OPT is next.
+  /// Called on every rank at the same point of a step: gradients are summed, OPT is next. Where
+  /// optimizer state is sharded a rank has the sums of its own part, until all gather_gradients.
   std::function<void(int64_t step)> on_gradients;
+  void gather_gradients() { update_.gather_gradients(); }
 
   TensorStore& store() { return rank_.store; }
   /// For another executor of this rank, which then has the same tensors.
   std::shared_ptr<TensorStore> shared_store() { return rank_.shared_store; }
   Optimizer& optimizer() { return update_.optimizer(); }
+  /// Who has which part of the optimizer's state.
+  const OptimizerShards& shards() const { return rank_.shards; }
   /// Does this rank update a parameter that it holds? Another may do so and broadcast it.
   bool updates(int tensor) const { return update_.updates(tensor); }
   /// Memory of captured graphs that no tensor holds.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "backend/stage/make_stage.hpp"
+#include "graph/analysis/loss.hpp"
 
 namespace penstock {
 
@@ -49,7 +50,11 @@ Rank::Rank(const Model& model_, const Data& data_, Communicator& communicator_,
                           : std::make_shared<TensorStore>(
                                 model.graph, tensors_of_rank(model.slicing, model.program, index),
                                 device.where(), model.weights)),
-      store(*shared_store) {
+      store(*shared_store),
+      trained(training ? tensors_of_loss(model.graph, model.analysis) : std::set<int>()),
+      buckets(
+          gradient_buckets(model.plan, model.graph, model.slicing, trained, communicator.rank())),
+      shards(buckets, store, communicator) {
   if (model.plan.job.precision == Precision::bf16) store.sum_in_float32();
   for (int stage = 0; stage < model.program.stage_count(); ++stage) {
     if (!has_stage(stage)) continue;

@@ -12,6 +12,7 @@
 #include "backend/communication/communicator.hpp"
 #include "backend/data/data.hpp"
 #include "backend/device/device.hpp"
+#include "backend/executor/update/optimizer_shards.hpp"
 #include "backend/stage/captured_actions.hpp"
 #include "backend/stage/recipe/store.hpp"
 #include "backend/stage/stage.hpp"
@@ -68,8 +69,11 @@ struct Rank {
   const std::optional<MeanLoss> mean_loss;
   const Graph graph;  // as the stages run it
   const std::shared_ptr<TensorStore> shared_store;
-  TensorStore& store;                            // the same
-  CapturedActions captured;                      // of `stages`
+  TensorStore& store;                         // the same
+  const std::set<int> trained;                // tensors of the whole model that the loss depends on
+  const std::vector<GradientBucket> buckets;  // that this rank sums
+  OptimizerShards shards;                     // of those
+  CapturedActions captured;                   // of `stages`
   std::map<int, at::Tensor> captured_gradients;  // parameters' gradients, where replays leave them
   std::map<int, std::unique_ptr<Stage>> stages;
 

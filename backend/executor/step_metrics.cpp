@@ -13,9 +13,15 @@ namespace penstock {
 
 namespace {
 
-/// Over the ranks of all replicas each parameter is counted once, however many hold it.
+/// Over the ranks of all replicas each parameter is counted once, however many hold it, or each of
+/// its parts.
 std::set<int> counted_tensors(const Rank& rank) {
   const Model& model = rank.model;
+  if (model.plan.optimizer_state == OptimizerState::sharded) {
+    std::set<int> stepped;
+    for (const auto& [tensor, part] : rank.shards.parts()) stepped.insert(tensor);
+    return stepped;
+  }
   if (rank.replica != 0) return {};
   return first_held(model.graph, model.slicing, model.program.rank_of_stage, rank.index);
 }
@@ -109,7 +115,8 @@ void StepMetrics::count_loss(double loss, int microbatch) {
 
 void StepMetrics::sum_over_ranks(bool stop) {
   for (const auto& [loss, microbatch] : unread_losses_) count_loss(loss.item<double>(), microbatch);
-  std::vector<double> sums{loss_, max_norm_ > 0 ? squared_norm(rank_.store, counted_) : 0};
+  std::vector<double> sums{
+      loss_, max_norm_ > 0 ? squared_norm(rank_.store, counted_, rank_.shards.parts()) : 0};
   sums.insert(sums.end(), microbatch_losses_.begin(), microbatch_losses_.end());
   sums.push_back(stop ? 1 : 0);
   sum_over_all(rank_.communicator, sums);
@@ -126,7 +133,7 @@ void StepMetrics::clip() {
   if (!std::isfinite(squared_norm_)) {
     not_finite("the norm of the gradients", step_, *gradient_norm_);
   }
-  clip_gradients(rank_.store, *gradient_norm_, max_norm_);
+  clip_gradients(rank_.store, *gradient_norm_, max_norm_, rank_.shards.parts());
 }
 
 }  // namespace penstock

@@ -1,7 +1,6 @@
 #include "backend/executor/update_actions.hpp"
 
 #include "backend/executor/transfers.hpp"
-#include "graph/analysis/loss.hpp"
 #include "pipeline/job/parameters.hpp"
 
 namespace penstock {
@@ -36,11 +35,6 @@ std::map<size_t, int> last_backwards(const std::vector<Action>& actions) {
   return stages;
 }
 
-std::set<int> trained_tensors(const Rank& rank) {
-  if (!rank.training) return {};
-  return tensors_of_loss(rank.model.graph, rank.model.analysis);
-}
-
 int last_optimizer(const std::vector<Action>& actions) {
   int last = -1;
   for (size_t i = 0; i < actions.size(); ++i) {
@@ -53,15 +47,15 @@ int last_optimizer(const std::vector<Action>& actions) {
 
 UpdateActions::UpdateActions(Rank& rank)
     : rank_(rank),
-      trained_(trained_tensors(rank)),
       last_backwards_(last_backwards(rank.actions())),
-      sync_(rank.model.plan, rank.model.graph, rank.model.slicing, rank.model.program,
-            first_broadcast_tag(rank.model.program, rank.model.slicing), trained_, rank.store,
-            rank.communicator),
+      sync_(rank.model.plan, rank.model.slicing, rank.model.program,
+            first_broadcast_tag(rank.model.program, rank.model.slicing), rank.trained, rank.buckets,
+            rank.store, rank.shards, rank.communicator),
       optimizer_(rank.model.plan.job.optimizer,
-                 parameter_settings(rank.model.plan.job.optimizer, rank.model.graph)),
+                 parameter_settings(rank.model.plan.job.optimizer, rank.model.graph),
+                 rank.shards.parts()),
       sum_at_(summing_reduction(rank.actions())),
-      broadcast_at_(last_optimizer(rank.actions())) {}
+      publish_at_(last_optimizer(rank.actions())) {}
 
 void UpdateActions::begin_step(int64_t step, std::optional<double> learning_rate) {
   step_ = step;
@@ -81,7 +75,7 @@ void UpdateActions::run(size_t position) {
   const Action& action = rank_.actions()[position];
   if (action.kind == Kind::reduce_grad) return reduce(position);
   update(action.stage);
-  if (static_cast<int>(position) == broadcast_at_) sync_.broadcast();
+  if (static_cast<int>(position) == publish_at_) sync_.publish();
 }
 
 void UpdateActions::reduce(size_t position) {
@@ -116,7 +110,11 @@ int64_t UpdateActions::missing_state_bytes() {
   for (const int tensor : rank_.store.indices()) {
     if (!trains(tensor) || optimizer_.states().contains(tensor)) continue;
     const StoredTensor& stored = rank_.model.graph.tensors[static_cast<size_t>(tensor)];
-    bytes += training_bytes(job, stored) - gradient_bytes(job, stored);
+    const int64_t whole = training_bytes(job, stored) - gradient_bytes(job, stored);
+    const auto part = rank_.shards.parts().find(tensor);
+    bytes += part == rank_.shards.parts().end()
+                 ? whole
+                 : whole / stored.elements() * part->second.elements();
   }
   return bytes;
 }

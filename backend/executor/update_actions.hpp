@@ -26,10 +26,13 @@ class UpdateActions {
   /// Runs the action at `position` of the rank's program, which is one of these. A REDUCE_GRAD
   /// begins the sums of its stage, where the plan overlaps them. It waits for all, and sums what
   /// ranks of a pipeline share, if nothing but other REDUCE_GRADs and OPTs follows: other ranks may
-  /// need what does. The last OPT broadcasts the parameters that this rank updates for others.
+  /// need what does. The last OPT publishes the parameters that this rank updates for others.
   void run(size_t position);
   /// Ends the backward of all stages and sums their gradients over the ranks, once in a step.
   void sum_gradients();
+  /// Where a rank has the sums of its own part alone it gets the others'. All ranks call it at the
+  /// same point of a step.
+  void gather_gradients() { sync_.reduction().gather(); }
 
   /// Does this rank update a parameter that it holds? Another may do so and broadcast it.
   bool updates(int tensor) const { return sync_.updates(tensor); }
@@ -40,15 +43,14 @@ class UpdateActions {
  private:
   void reduce(size_t position);
   void update(int stage);
-  bool trains(int tensor) const { return trained_.contains(tensor) && updates(tensor); }
+  bool trains(int tensor) const { return rank_.trained.contains(tensor) && updates(tensor); }
 
   Rank& rank_;
-  const std::set<int> trained_;  // tensors of the whole model that the loss depends on
   const std::map<size_t, int> last_backwards_;  // by position: the stage
   GradientSync sync_;
   Optimizer optimizer_;
-  const int sum_at_;        // position of the REDUCE_GRAD that sums, or -1
-  const int broadcast_at_;  // position of the last OPT, or -1
+  const int sum_at_;      // position of the REDUCE_GRAD that sums, or -1
+  const int publish_at_;  // position of the last OPT, or -1
   int64_t step_ = 0;
   std::optional<double> learning_rate_;
   bool summed_ = false;    // in this step

@@ -33,16 +33,22 @@ Written or_problem(const Write& write) {
   }
 }
 
-std::map<std::string, std::string> write_stages(const fs::path& folder, const LoadedPlan& loaded,
-                                                Executor& executor, int rank) {
-  std::map<std::string, std::string> files;
+/// Goes on after a stage that it cannot write: the ranks may have parts of one another's stages.
+Written write_stages(const fs::path& folder, const LoadedPlan& loaded, Executor& executor,
+                     int rank) {
+  Written all;
   for (int stage = 0; stage < loaded.program.stage_count(); ++stage) {
-    if (loaded.program.rank_of_stage[stage] != rank) continue;  // other replicas have the same
     const std::string name = fmt::format("stage-{}.safetensors", stage);
-    write_tensors(folder / name, stage_state(loaded, stage, executor));
-    files[name] = sha256_of_file(folder / name);
+    Written one = or_problem([&] {
+      std::map<std::string, std::string> files;
+      write_stage(folder / name, loaded, stage, executor, rank);
+      if (loaded.program.rank_of_stage[stage] == rank) files[name] = sha256_of_file(folder / name);
+      return files;
+    });
+    all.files.merge(one.files);
+    if (all.problem.empty()) all.problem = one.problem;
   }
-  return files;
+  return all;
 }
 
 /// Rank 0's, once all have written.
@@ -84,8 +90,7 @@ void save_checkpoint(const Saving& saving, const LoadedPlan& loaded, Executor& e
     return std::map<std::string, std::string>();
   });
   own.problem = from_rank_0(seat, key + "/begin", own.problem);
-  if (own.problem.empty())
-    own = or_problem([&] { return write_stages(unfinished, loaded, executor, seat.rank); });
+  if (own.problem.empty()) own = write_stages(unfinished, loaded, executor, seat.rank);
   const auto written = gather(seat, key, nlohmann::json(own).dump());
   if (seat.rank == 0) own = put_together(saving, loaded, written);
   const std::string problem = from_rank_0(seat, key + "/end", own.problem);

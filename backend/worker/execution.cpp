@@ -104,7 +104,9 @@ void Execution::set_hooks(Executor& executor, Collector& collector) {
   };
   if (task_.dump_gradients.empty()) return;
   executor.on_gradients = [&](int64_t step) {
-    if (step == task_.first_step) collector.write_gradients(executor.store(), task_.dump_gradients);
+    if (step != task_.first_step) return;
+    executor.gather_gradients();
+    collector.write_gradients(executor.store(), task_.dump_gradients);
   };
 }
 

@@ -4,9 +4,12 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
+#include "backend/executor/transfers.hpp"
+#include "backend/operators/dtype.hpp"
 #include "base/error.hpp"
 #include "base/safetensors.hpp"
 
@@ -35,21 +38,22 @@ void add_parameter(const LoadedPlan& loaded, int index, Executor& executor, Name
   const auto state = executor.optimizer().states().find(index);
   if (state == executor.optimizer().states().end()) return;
   tensors.emplace_back("steps." + stored.name, at::scalar_tensor(state->second.steps, at::kLong));
-  for (const auto& [key, tensor] : state->second.tensors) {
-    tensors.emplace_back("optimizer." + stored.name + "." + key, tensor);
-  }
+}
+
+std::string optimizer_name(const StoredTensor& stored, const std::string& key) {
+  return "optimizer." + stored.name + "." + key;
+}
+
+/// The state that this rank has of a tensor, which may be a part.
+void add_optimizer(const LoadedPlan& loaded, int index, Executor& executor, NamedTensors& tensors) {
+  const auto state = executor.optimizer().states().find(index);
+  if (state == executor.optimizer().states().end()) return;
+  const StoredTensor& stored = loaded.graph.tensors[static_cast<size_t>(index)];
+  for (const auto& [key, tensor] : state->second.tensors)
+    tensors.emplace_back(optimizer_name(stored, key), tensor);
 }
 
 }  // namespace
-
-NamedTensors stage_state(const LoadedPlan& loaded, int stage, Executor& executor) {
-  const StageSlice& slice = loaded.slicing.stages[static_cast<size_t>(stage)];
-  NamedTensors tensors;
-  for (const BufferUpdate& update : slice.updates)
-    add_buffer(loaded, update.tensor, executor, tensors);
-  for (const int index : slice.tensors) add_parameter(loaded, index, executor, tensors);
-  return tensors;
-}
 
 RankState rank_state(const LoadedPlan& loaded, Executor& executor) {
   RankState state;
@@ -57,8 +61,97 @@ RankState rank_state(const LoadedPlan& loaded, Executor& executor) {
   for (const int index : executor.store().indices()) {
     if (updated.contains(index)) add_buffer(loaded, index, executor, state.buffers);
     add_parameter(loaded, index, executor, state.trained);
+    add_optimizer(loaded, index, executor, state.trained);
   }
   return state;
+}
+
+namespace {
+
+/// A tensor of a stage's file. Of a part this rank has `own`, and `tensor` is its index.
+struct StageTensor {
+  std::string name;
+  at::Tensor own;
+  std::vector<int64_t> sizes;
+  std::optional<int> tensor = {};
+};
+
+std::vector<StageTensor> whole_tensors(const NamedTensors& tensors) {
+  std::vector<StageTensor> result;
+  for (const auto& [name, tensor] : tensors) result.push_back({name, tensor, tensor.sizes().vec()});
+  return result;
+}
+
+/// The state of a tensor that this rank and the writer have parts of; every rank that has one lists
+/// the same.
+std::vector<StageTensor> parted_state(const LoadedPlan& loaded, int index, Executor& executor,
+                                      int writer) {
+  std::vector<StageTensor> result;
+  const auto state = executor.optimizer().states().find(index);
+  if (state == executor.optimizer().states().end() || !executor.shards().share(index, writer))
+    return result;
+  const StoredTensor& stored = loaded.graph.tensors[static_cast<size_t>(index)];
+  for (const auto& [key, tensor] : state->second.tensors)
+    result.push_back({optimizer_name(stored, key), tensor, stored.sizes, index});
+  return result;
+}
+
+/// Those of the whole stage, where this rank has it.
+std::vector<StageTensor> stage_state(const LoadedPlan& loaded, int stage, Executor& executor,
+                                     int rank) {
+  const StageSlice& slice = loaded.slicing.stages[static_cast<size_t>(stage)];
+  NamedTensors whole;
+  for (const BufferUpdate& update : slice.updates)
+    add_buffer(loaded, update.tensor, executor, whole);
+  for (const int index : slice.tensors) {
+    add_parameter(loaded, index, executor, whole);
+    if (!executor.shards().parts().contains(index)) add_optimizer(loaded, index, executor, whole);
+  }
+  std::vector<StageTensor> tensors = whole_tensors(whole);
+  for (const int index : slice.tensors) {
+    for (StageTensor& part : parted_state(loaded, index, executor, rank))
+      tensors.push_back(std::move(part));
+  }
+  return tensors;
+}
+
+/// Sends the parts that this rank has, also of a stage that another rank has.
+void send_parts(const LoadedPlan& loaded, int stage, Executor& executor, int writer, int tag) {
+  for (const int index : loaded.slicing.stages[static_cast<size_t>(stage)].tensors) {
+    for (const StageTensor& part : parted_state(loaded, index, executor, writer))
+      executor.shards().collect(index, part.own, writer, tag);
+  }
+}
+
+void write_whole(const fs::path& path, const std::vector<StageTensor>& tensors, Executor& executor,
+                 int rank, int tag) {
+  size_t next = 0;
+  const auto whole = [&]() -> at::Tensor {
+    const StageTensor& tensor = tensors[next++];
+    if (!tensor.tensor) return tensor.own.detach().to(at::kCPU).contiguous();
+    return executor.shards().collect(*tensor.tensor, tensor.own, rank, tag);
+  };
+  try {
+    std::vector<SafetensorsPlace> places;
+    for (const StageTensor& tensor : tensors)
+      places.push_back({tensor.name, dtype_of(tensor.own.scalar_type()), tensor.sizes});
+    SafetensorsWriter file(path, places);
+    for (size_t i = 0; i < tensors.size(); ++i) file.write(i, 0, bytes_of(whole()));
+    file.commit();
+  } catch (const InputError&) {
+    while (next < tensors.size()) whole();  // the others wait for theirs to be taken
+    throw;
+  }
+}
+
+}  // namespace
+
+void write_stage(const fs::path& path, const LoadedPlan& loaded, int stage, Executor& executor,
+                 int rank) {
+  const int writer = loaded.program.rank_of_stage[static_cast<size_t>(stage)];
+  const int tag = free_tag(loaded.program, loaded.slicing);
+  if (rank != writer) return send_parts(loaded, stage, executor, writer, tag);
+  write_whole(path, stage_state(loaded, stage, executor, rank), executor, rank, tag);
 }
 
 namespace {
@@ -106,14 +199,19 @@ class Contents {
   std::map<std::string, const SafetensorsFile*> where_;
 };
 
-void load_optimizer(const Contents& contents, const std::string& name, at::Device device,
-                    Optimizer::State& state) {
+/// Takes this rank's part of whole tensors, which checkpoints have; a snapshot has the part itself.
+void load_optimizer(const Contents& contents, const StoredTensor& stored, int index,
+                    at::Device device, Optimizer& optimizer) {
+  const std::string& name = stored.name;
+  Optimizer::State& state = optimizer.states()[index];
   state.steps = contents.read("steps." + name).item<int64_t>();
   const std::string prefix = "optimizer." + name + ".";
   for (const std::string& key : contents.names(prefix)) {
     const std::string rest = key.substr(prefix.size());
     if (rest.find('.') == std::string::npos) {
-      state.tensors[rest] = contents.read(key).to(device);
+      at::Tensor saved = contents.read(key);
+      if (saved.numel() == stored.elements()) saved = own_part(optimizer.parts(), index, saved);
+      state.tensors[rest] = saved.to(device, saved.scalar_type(), false, /*copy=*/true);
     }
   }
 }
@@ -137,7 +235,7 @@ void load_state(const std::vector<fs::path>& files, const std::string& place,
       continue;
     }
     if (optimizer && executor.updates(index) && contents.has("steps." + stored.name)) {
-      load_optimizer(contents, stored.name, tensor.device(), executor.optimizer().states()[index]);
+      load_optimizer(contents, stored, index, tensor.device(), executor.optimizer());
     }
   }
 }

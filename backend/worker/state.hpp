@@ -12,8 +12,11 @@
 
 namespace penstock {
 
-/// The tensors of one of this rank's stages.
-NamedTensors stage_state(const LoadedPlan& loaded, int stage, Executor& executor);
+/// Writes the tensors of a stage into a file, at the stage's rank in replica 0, tensor by tensor;
+/// where ranks have parts of its optimizer state, the others send them. All ranks call it, stage by
+/// stage. Throws InputError where it cannot write.
+void write_stage(const std::filesystem::path& path, const LoadedPlan& loaded, int stage,
+                 Executor& executor, int rank);
 
 /// All that this rank holds, each tensor once.
 struct RankState {

@@ -30,7 +30,8 @@ int profile(const ProfileOptions& options);
 
 struct PlanOptions {
   std::string profile, cluster, output;
-  std::string objective = "throughput", shared_parameters = "auto", html;
+  std::string objective = "throughput", shared_parameters = "auto", optimizer_state = "replicated",
+              html;
   std::string cuda_graphs;             // auto, on, off; "": not said
   std::optional<int> ranks;            // absent: the cluster's, or the split's, or 2
   std::vector<std::string> schedules;  // empty: auto

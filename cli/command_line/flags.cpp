@@ -136,6 +136,10 @@ void declare_plan(Declared& command) {
            "of several ranks: replicate (each updates a copy), transmit (the first one updates it "
            "and sends its value) or auto")
       ->capture_default_str();
+  add_text(app, "--optimizer-state", options->optimizer_state, "WAY",
+           "of replicas: replicated (each has all of it), sharded (each has an equal part: ZeRO-1) "
+           "or auto")
+      ->capture_default_str();
   add_graphs(app, options->cuda_graphs);
   app.add_option("--whole-modules", options->whole_modules,
                  "modules that no stage divides, like layers.* (`*`: one name between dots)")

@@ -35,6 +35,15 @@ PlanSharing sharing(const std::string& name) {
       "Ways: replicate, transmit, auto. " + did_you_mean(name, {"replicate", "transmit", "auto"}));
 }
 
+std::optional<OptimizerState> optimizer_state(const std::string& name) {
+  if (name == "auto") return std::nullopt;
+  if (name == "replicated") return OptimizerState::replicated;
+  if (name == "sharded") return OptimizerState::sharded;
+  throw InputError(
+      "--optimizer-state", fmt::format("`{}` is no way to hold the optimizer's state", name),
+      "Ways: replicated, sharded, auto. " + did_you_mean(name, {"replicated", "sharded", "auto"}));
+}
+
 int64_t effort_of(double seconds) {
   if (seconds > 0 && seconds <= max_search_s)
     return static_cast<int64_t>(seconds * static_cast<double>(effort_per_second));
@@ -55,6 +64,7 @@ PlanRequest plan_request(const PlanOptions& options) {
   request.split = options.split;
   request.objective = objective(options.objective);
   request.sharing = sharing(options.shared_parameters);
+  request.optimizer_state = optimizer_state(options.optimizer_state);
   request.contiguous = options.contiguous;
   request.whole_modules = options.whole_modules;
   if (!options.fastest) request.tolerance = not_told_apart;

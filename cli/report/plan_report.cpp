@@ -110,6 +110,9 @@ void print_stages(Out out, const Planned& planned, const Graph& model, ReportSty
   }
   fmt::format_to(out, "\n{}", table.text(style));
   print_shared_parameters(out, planned.plan);
+  if (planned.plan.optimizer_state == OptimizerState::sharded)
+    fmt::format_to(out, "\n  optimizer state: sharded over {} replicas\n",
+                   planned.plan.data_parallel);
 }
 
 /// `, 7420 tokens/s` where samples are windows of tokens.

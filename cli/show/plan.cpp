@@ -124,7 +124,12 @@ void print_sums(Out out, const Plan& plan, ReportStyle style) {
   if (plan.data_parallel == 1 || plan.job.forward_only) return;
   fmt::format_to(
       out, "\n{}\n",
-      wrapped("Replicas sum their gradients " + text_of(plan.all_reduce) + ".", style.columns));
+      wrapped("Replicas sum their gradients " + text_of(plan.all_reduce) + "." +
+                  (plan.optimizer_state == OptimizerState::sharded
+                       ? " Each has an equal part of the optimizer's state, updates that part of "
+                         "the parameters, and gets the others' parts."
+                       : ""),
+              style.columns));
 }
 
 void print_prediction(Out out, const Plan& plan) {

@@ -127,7 +127,7 @@ std::string to_deepspeed(const ExportSource& source) {
   const std::vector<size_t> parts = part_bounds(source, cuts, begins, more);
   require_own_parameters(source, deepspeed);
   require_floating_point(source, deepspeed);
-  const nlohmann::ordered_json result = {
+  nlohmann::ordered_json result = {
       {"layers", layer_list(source, cuts, begins)},
       {"parts", parts},
       {"num_stages", plan.stages.size()},
@@ -137,6 +137,8 @@ std::string to_deepspeed(const ExportSource& source) {
         {"train_micro_batch_size_per_gpu", plan.microbatch},
         {"gradient_accumulation_steps", plan.microbatches}}},
   };
+  if (plan.optimizer_state == OptimizerState::sharded)
+    result["config"]["zero_optimization"] = {{"stage", 1}};
   return result.dump(2) + "\n";
 }
 

@@ -161,6 +161,7 @@ std::string to_megatron(const ExportSource& source) {
   line += fmt::format(" --micro-batch-size {} --global-batch-size {}", plan.microbatch,
                       plan.job.global_batch);
   if (all_recompute(plan, megatron)) line += recompute_arguments(layers);
+  if (plan.optimizer_state == OptimizerState::sharded) line += " --use-distributed-optimizer";
   if (!tied) line += " --untie-embeddings-and-output-weights";
   return line + "\n";
 }

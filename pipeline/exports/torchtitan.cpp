@@ -133,6 +133,7 @@ std::string to_torchtitan(const ExportSource& source, const std::string& schedul
   require_own_parameters(source, titan);
   require_one_value(source, titan);
   require_floating_point(source, titan);
+  require_replicated_state(plan, titan);
   const bool recompute = all_recompute(plan, titan);
   return fmt::format(
       "[parallelism]\n"

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 
+#include "base/dtype.hpp"
 #include "pipeline/job/parameters.hpp"
 #include "pipeline/plan/sharing.hpp"
 
@@ -101,11 +102,11 @@ DType gradient_type(const Job& job, const StoredTensor& tensor) {
 /// Fills buckets like `like` with the gradients, which are in order.
 void fill(const GradientBucket& like, const std::vector<Gradient>& gradients, const Plan& plan,
           const Graph& model, std::vector<GradientBucket>& buckets) {
-  std::map<DType, size_t> open;
+  std::map<std::pair<DType, DType>, size_t> open;  // by type of the gradient, of the parameter
   for (const auto& [tensor, first_use] : gradients) {
     const StoredTensor& stored = model.tensors[static_cast<size_t>(tensor)];
     const DType dtype = gradient_type(plan.job, stored);
-    const auto [at, added] = open.try_emplace(dtype, buckets.size());
+    const auto [at, added] = open.try_emplace({dtype, stored.dtype}, buckets.size());
     if (added) {
       buckets.push_back(like);
       buckets.back().dtype = dtype;
@@ -143,6 +144,20 @@ BucketKind kind_of(const SummingStages& summing, const std::vector<int>& rank_of
   return kind;
 }
 
+/// Equal parts begin, as gradients do, where vector kernels expect it: the optimizer's steps of
+/// parts then have the bits of steps of whole tensors.
+void place_gradients(const Graph& model, GradientBucket& bucket) {
+  const int64_t step = gradient_alignment_bytes / size_bytes(bucket.dtype);
+  const auto aligned = [](int64_t elements, int64_t to) { return (elements + to - 1) / to * to; };
+  for (const int tensor : bucket.tensors) {
+    const int64_t elements = model.tensors[static_cast<size_t>(tensor)].elements();
+    bucket.places.push_back({bucket.elements, elements});
+    bucket.elements = aligned(bucket.elements + elements, step);
+  }
+  if (bucket.sharded)
+    bucket.elements = aligned(bucket.elements, step * static_cast<int64_t>(bucket.ranks.size()));
+}
+
 std::vector<int> ranks_of_replicas(const std::vector<int>& holders, const Plan& plan, int ranks) {
   std::vector<int> all;
   for (int replica = 0; replica < plan.data_parallel; ++replica) {
@@ -173,9 +188,11 @@ std::vector<GradientBucket> gradient_buckets(const Plan& plan, const Graph& mode
     fill({.ranks = ranks_of_replicas(kind.holders, plan, ranks),
           .stages = kind.stages,
           .tensors = {},
-          .shared = kind.shared},
+          .shared = kind.shared,
+          .sharded = plan.optimizer_state == OptimizerState::sharded},
          gradients, plan, model, buckets);
   }
+  for (GradientBucket& bucket : buckets) place_gradients(model, bucket);
   return buckets;
 }
 

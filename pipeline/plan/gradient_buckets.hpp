@@ -15,6 +15,11 @@ namespace penstock {
 /// In a bucket each gradient begins at a multiple of it: what vector kernels expect.
 inline constexpr int64_t gradient_alignment_bytes = 64;
 
+/// Where a gradient lies in its bucket, in elements.
+struct GradientPlace {
+  int64_t begin = 0, elements = 0;
+};
+
 struct GradientBucket {
   std::vector<int> ranks;    // of the run: those that hold its parameters; ascending, two at least
   std::vector<int> stages;   // of the rank: those that use them; ascending; empty where `shared`
@@ -25,10 +30,14 @@ struct GradientBucket {
   bool shared = false;
   /// The backward of a stage makes the bucket final with that of this operator, its first user.
   OperatorId first_use = 0;
+  /// Each rank updates one of as many equal parts as there are ranks (tensor_parts.hpp).
+  bool sharded = false;
+  std::vector<GradientPlace> places = {};  // of `tensors`
+  int64_t elements = 0;                    // with the padding behind gradients
 };
 
 /// The buckets of `rank` of the run; `trained`: the tensors that take part. Of a parameter that is
-/// transmitted the owners of all replicas sum. Parameters of the same ranks and stages share
+/// transmitted the owners of all replicas sum. Parameters of the same ranks, stages and type share
 /// buckets; one is full with plan.all_reduce.bucket_bytes or more.
 ///
 /// First those that only replicas share, of later stages first; then those of several ranks of a

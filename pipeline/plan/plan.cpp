@@ -155,6 +155,29 @@ std::map<std::string, std::string> parse_shared(YamlMap& map) {
   return result;
 }
 
+OptimizerState parse_optimizer_state(YamlMap& map, int64_t replicas, bool layers) {
+  if (!map.has("optimizer_state")) return OptimizerState::replicated;
+  const std::string text = map.text("optimizer_state");
+  if (text == "replicated") return OptimizerState::replicated;
+  if (text != "sharded") {
+    throw InputError(map.place("optimizer_state"),
+                     fmt::format("`{}` is no way to hold the optimizer's state", text),
+                     "Write replicated (each replica has all of it) or sharded (each has an equal "
+                     "part, and updates that part of the parameters).");
+  }
+  if (replicas == 1) {
+    throw InputError(map.place("optimizer_state"),
+                     "sharded over replicas, and there is one (data_parallel: 1)",
+                     "Remove it, or plan for several replicas.");
+  }
+  if (layers) {
+    throw InputError(map.place("optimizer_state"),
+                     "a table of layers does not say which of a layer's bytes are the optimizer's",
+                     "Remove it, or plan from a profile.");
+  }
+  return OptimizerState::sharded;
+}
+
 std::optional<Prediction> parse_prediction(YamlMap& map) {
   if (!map.has("prediction")) return std::nullopt;
   YamlMap entry = map.map("prediction");
@@ -242,6 +265,7 @@ Plan parse_plan(const std::string& text, const std::filesystem::path& path) {
     plan.all_reduce = parse_gradient_sums(sums);
     sums.finish();
   }
+  plan.optimizer_state = parse_optimizer_state(map, plan.data_parallel, plan.layers);
   plan.shared_parameters = parse_shared(map);
   plan.memory_bytes = map.has("memory_bytes") ? map.integer("memory_bytes", 1, INT64_MAX) : 0;
   plan.prediction = parse_prediction(map);

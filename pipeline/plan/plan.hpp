@@ -54,6 +54,10 @@ struct GradientSums {
   bool operator==(const GradientSums&) const = default;
 };
 
+/// Does each replica have the optimizer's state of all parameters, or one of equal parts of it
+/// (tensor_parts.hpp)?
+enum class OptimizerState { replicated, sharded };
+
 /// The planner's prediction; never an input.
 struct Prediction {
   double step_s = 0;      // on mean times: what `simulate` gives
@@ -80,6 +84,7 @@ struct Plan {
   int64_t microbatches = 1, microbatch = 1, data_parallel = 1;
   std::vector<StagePlan> stages;
   GradientSums all_reduce;
+  OptimizerState optimizer_state = OptimizerState::replicated;
   std::map<std::string, std::string> shared_parameters;  // name -> sharing.hpp: shared_ways
   int64_t memory_bytes = 0;  // limit per rank that was asked for; 0: what the device has
   std::optional<Prediction> prediction;

@@ -5,11 +5,11 @@
 #include <numeric>
 #include <tuple>
 
-#include "pipeline/job/parameters.hpp"
 #include "planner/layouts/layout_bound.hpp"
 #include "planner/layouts/layout_guess.hpp"
 #include "planner/splits/in_parallel.hpp"
 #include "simulator/costs/core_use.hpp"
+#include "simulator/costs/stage_terms.hpp"
 
 namespace penstock {
 
@@ -44,7 +44,8 @@ SearchObjective objective_of(const PlanRequest& request) {
 
 SharingWays ways_of(const PlanRequest& request) {
   return {.replicate = request.sharing != PlanSharing::transmit,
-          .transmit = request.sharing != PlanSharing::replicate};
+          .transmit = request.sharing != PlanSharing::replicate,
+          .sharded = request.optimizer_state == OptimizerState::sharded};
 }
 
 /// Not where the split is given or has to be contiguous; nor for the least memory, of which their
@@ -92,7 +93,7 @@ LayoutSearch::LayoutSearch(const PlanningInputs& inputs, const ModelChain& chain
                ways_of(request),
                tables(inputs, chain, layouts_, ways_of(request), request.threads)} {
   for (const StoredTensor& tensor : inputs.model.tensors)
-    fixed_bytes_ += tensor.bytes() + training_bytes(inputs.profile.job, tensor);
+    fixed_bytes_ += fixed_bytes(inputs.profile.job, tensor, !context_.ways.sharded);
 }
 
 MemoryLimit LayoutSearch::limit(size_t layout) const {

@@ -144,6 +144,8 @@ std::optional<LayoutSpace::Result> LayoutSpace::run_shared(Slicing slicing, bool
                                                            const SimulationOptions& options) {
   if (transmitted) transmit_all(slicing, placement_.rank_of_stage);
   Result result{evaluator_.plan(layout_, placement_.rank_of_stage, context_.memory_bytes), {}};
+  if (context_.ways.sharded && layout_.data_parallel > 1)
+    result.plan.optimizer_state = OptimizerState::sharded;
   if (!layout_.schedule) {
     result.looked = 1;
     auto evaluated = fit_.adapt(result.plan, slicing, options);

@@ -120,7 +120,8 @@ ChainCosts layout_costs(const LayoutContext& context, const PipelineLayout& layo
   if (layout.data_parallel == 1 || sums.overlap || context.reduce_link.bandwidth <= 0) return costs;
   // Every rank sends and receives so much of what it sums, whatever the algorithm.
   const auto replicas = static_cast<double>(layout.data_parallel);
-  const double share = 2 * (replicas - 1) / replicas / context.reduce_link.bandwidth;
+  const double halves = context.ways.sharded ? 1 : 2;
+  const double share = halves * (replicas - 1) / replicas / context.reduce_link.bandwidth;
   for (const int64_t bytes : units.gradient_bytes(inputs.profile.job, context.ways)) {
     costs.unit_reduce_s.push_back(share * static_cast<double>(bytes));
   }

@@ -122,6 +122,20 @@ int choose_devices(const PlanRequest& request, const Cluster* cluster, int chain
   return devices;
 }
 
+void check_optimizer_state(const PlanRequest& request, const Profile& profile, const Graph& model) {
+  if (request.optimizer_state != OptimizerState::sharded) return;
+  const std::string place = "--optimizer-state";
+  if (model.layers)
+    throw InputError(place,
+                     "a table of layers does not say which of a layer's bytes are the optimizer's",
+                     "Leave it out, or plan from a profile.");
+  if (profile.job.forward_only)
+    throw InputError(place, "inference has no optimizer", "Leave it out, or --forward-only.");
+  if (request.data_parallel == 1)
+    throw InputError(place, "it is sharded over replicas, and there is to be one",
+                     "Leave it out, or ask for more (--data-parallel).");
+}
+
 void check_coupling(const Graph& model, const Analysis& analysis, const PlanRequest& request,
                     std::vector<std::string>& warnings) {
   const std::vector<Coupling> found = couplings(model, analysis);

@@ -9,6 +9,7 @@
 
 #include "graph/analysis/analysis.hpp"
 #include "graph/graph.hpp"
+#include "pipeline/plan/plan.hpp"
 #include "pipeline/profile/profile.hpp"
 #include "simulator/network/cluster.hpp"
 
@@ -41,6 +42,8 @@ struct PlanRequest {
   /// How ranks share parameters (pipeline/plan/sharing.hpp), each plan's all alike; automatic: as
   /// its step gets shorter, of those ways that fit.
   PlanSharing sharing = PlanSharing::automatic;
+  /// Of plans with several replicas; absent: both are searched, and the better plan taken.
+  std::optional<OptimizerState> optimizer_state = OptimizerState::replicated;
   bool contiguous = false;  // stages are intervals of the model
   /// Modules that no stage divides, as patterns of paths (graph/cuts/module_cuts.hpp); stages are
   /// then intervals.
@@ -72,6 +75,10 @@ PlanRequest completed(PlanRequest request);
 /// that was asked for.
 PlanRequest within_table(PlanRequest request, const Profile& profile, const Graph& model,
                          std::vector<std::string>& warnings);
+
+/// A sharded optimizer state is for training with several replicas, from a profile. Of a request
+/// that is `completed`.
+void check_optimizer_state(const PlanRequest& request, const Profile& profile, const Graph& model);
 
 /// How many ranks a plan may use in all: as asked for, or the split's, or the cluster's, or 2.
 int choose_devices(const PlanRequest& request, const Cluster* cluster, int chain_units);

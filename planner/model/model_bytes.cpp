@@ -70,7 +70,8 @@ void ModelChain::add_unit(const Job& job, int unit, int stage_begin, const Value
   for (const int index : slice.tensors) {
     const StoredTensor& tensor = model_.tensors[index];
     const bool received = ways.transmit && first_using_[index] < stage_begin;
-    stage.add_tensor(index, fixed_bytes(job, tensor, !received), units_using_[index] > 1);
+    stage.add_tensor(index, fixed_bytes(job, tensor, !received && !ways.sharded),
+                     units_using_[index] > 1);
   }
 }
 

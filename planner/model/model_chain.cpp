@@ -152,6 +152,10 @@ void ModelChain::add_parameters(const Profile& profile, SharingWays ways, ChainC
       if (!tensor.requires_grad) continue;
       trained_bytes += tensor.bytes();
       if (owner_unknown(index, ways) || !updated.insert(index).second) continue;
+      if (ways.sharded) {
+        stepped.held_bytes += tensor.bytes();
+        continue;
+      }
       ++stepped.tensors;
       stepped.bytes += tensor.bytes();
     }
@@ -177,7 +181,8 @@ std::vector<int64_t> ModelChain::gradient_bytes(const Job& job, SharingWays ways
 double ModelChain::shared_s(const Link& link, int64_t bytes, int ranks, SharingWays ways) const {
   Link sums = link;
   sums.latency_s = 0;
-  const double replicate_s = all_reduce_s(AllReduce::Algorithm::fastest, sums, bytes, ranks);
+  const double all_s = all_reduce_s(AllReduce::Algorithm::fastest, sums, bytes, ranks);
+  const double replicate_s = ways.sharded ? all_s / 2 : all_s;  // a reduce-scatter
   const double transmit_s = (ranks - 1) * link.transfer_s(bytes);
   if (!ways.transmit) return replicate_s;
   return ways.replicate ? std::min(replicate_s, transmit_s) : transmit_s;

@@ -219,19 +219,20 @@ class PlanCosts {
     return beyond == 0 ? 0 : gradient_alignment_bytes - beyond;
   }
 
-  /// Tensors, gradients and optimizer state, each once per rank: a later stage of the same rank
-  /// shares them. Of what another rank owns and transmits only the tensor and its gradient. Returns
+  /// Tensors, gradients and optimizer state, or a part of that, each once per rank: a later stage
+  /// of the same rank shares them. Of what another rank owns and transmits only the tensor and its gradient. Returns
   /// the bytes of what is trained and this stage's own.
   int64_t add_tensors(size_t stage, StageCosts& costs) {
     int64_t trained_bytes = 0, largest_bytes = 0;
     Stepped own;
     const int rank = plan_.stages[stage].rank;
+    const bool sharded = plan_.optimizer_state == OptimizerState::sharded;
     std::set<int>& seen = tensors_of_rank_[rank];
     for (const int index : slicing_.stages[stage].tensors) {
       if (!seen.insert(index).second) continue;
       const StoredTensor& tensor = model_.tensors[static_cast<size_t>(index)];
       if (tensor.requires_grad) trained_bytes += tensor.bytes();
-      const bool stepped = reductions_.steps(index, rank);
+      const bool stepped = !sharded && reductions_.steps(index, rank);
       costs.fixed_bytes += fixed_bytes(plan_.job, tensor, stepped) + padding_bytes(tensor);
       if (!stepped) continue;
       if (tensor.requires_grad) {
@@ -239,6 +240,12 @@ class PlanCosts {
         own.bytes += tensor.bytes();
       }
       largest_bytes = std::max(largest_bytes, gradient_bytes(plan_.job, tensor));
+    }
+    if (sharded) {
+      const ReduceCosts::Shard shard = reductions_.shard(static_cast<int>(stage));
+      costs.fixed_bytes += shard.state_bytes + shard.padding_bytes;
+      own = {shard.tensors, shard.bytes};
+      largest_bytes = shard.largest_bytes;
     }
     costs.fixed_bytes += constant_bytes(slicing_.stages[stage]);
     if (plan_.job.forward_only) costs.fixed_bytes += output_bytes(slicing_.stages[stage]);

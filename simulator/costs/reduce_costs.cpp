@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "base/dtype.hpp"
 #include "pipeline/job/parameters.hpp"
+#include "pipeline/plan/tensor_parts.hpp"
 #include "simulator/costs/all_reduce.hpp"
 #include "simulator/costs/plan_costs.hpp"
 
@@ -99,6 +101,7 @@ void ReduceCosts::add(int stage, StageCosts& costs) {
     } else {
       costs.reduce_s += sum.sum_s;
     }
+    if (bucket.sharded) costs.publish_s += collective_s(bucket, parameter_bytes(bucket), 0.5);
   }
   for (const Sharing& shared : shared_) {
     const auto first = shared.first_stage_of_rank.find(rank);
@@ -107,14 +110,69 @@ void ReduceCosts::add(int stage, StageCosts& costs) {
   }
 }
 
-SumCosts ReduceCosts::sum_costs(const GradientBucket& bucket, int stage) {
+ReduceCosts::Shard ReduceCosts::shard(int stage) {
+  Shard shard;
+  const int rank = plan_.stages[static_cast<size_t>(stage)].rank;
+  for (const GradientBucket& bucket : buckets(rank)) {
+    if (bucket.sharded && counts_in(bucket, stage)) add_shard(bucket, rank, shard);
+  }
+  return shard;
+}
+
+void ReduceCosts::add_shard(const GradientBucket& bucket, int rank, Shard& shard) const {
+  const StoredTensor& first = model_.tensors[static_cast<size_t>(bucket.tensors.front())];
+  const int64_t parameter = size_bytes(first.dtype), gradient = size_bytes(bucket.dtype);
+  int64_t held = 0, tensors = 0;
+  for (size_t member = 0; member < bucket.ranks.size(); ++member) {
+    if (bucket.ranks[member] % ranks_ != rank) continue;
+    int64_t elements = 0, parts = 0;
+    for (size_t i = 0; i < bucket.tensors.size(); ++i) {
+      const int64_t part = part_of(bucket, i, member).elements();
+      elements += part;
+      parts += part > 0 ? 1 : 0;
+      shard.largest_bytes = std::max(shard.largest_bytes, part * gradient);
+    }
+    held = std::max(held, elements);
+    tensors = std::max(tensors, parts);
+  }
+  shard.tensors += tensors;
+  shard.bytes += held * parameter;
+  const int64_t state = training_bytes(plan_.job, first) - gradient_bytes(plan_.job, first);
+  if (first.elements() > 0) shard.state_bytes += held * (state / first.elements());
+  shard.padding_bytes += padding_bytes(bucket, parameter, gradient);
+}
+
+/// What lies between and behind parameters, and behind all gradients.
+int64_t ReduceCosts::padding_bytes(const GradientBucket& bucket, int64_t parameter,
+                                   int64_t gradient) {
+  int64_t elements = 0;
+  for (const GradientPlace& place : bucket.places) elements += place.elements;
+  const GradientPlace& last = bucket.places.back();
+  const int64_t behind = (bucket.elements - last.begin - last.elements) * gradient;
+  return (bucket.elements - elements) * parameter + behind - behind % gradient_alignment_bytes;
+}
+
+/// With the padding, which moves along.
+int64_t ReduceCosts::parameter_bytes(const GradientBucket& bucket) const {
+  const StoredTensor& first = model_.tensors[static_cast<size_t>(bucket.tensors.front())];
+  return bucket.elements * size_bytes(first.dtype);
+}
+
+/// An all-reduce of so many bytes, or a share of it.
+double ReduceCosts::collective_s(const GradientBucket& bucket, int64_t bytes, double share) {
   const AllReduce usual;
+  return share * all_reduce_s((cluster_ ? cluster_->all_reduce : usual).algorithm,
+                              ring_link(bucket.ranks), bytes,
+                              static_cast<int64_t>(bucket.ranks.size()));
+}
+
+SumCosts ReduceCosts::sum_costs(const GradientBucket& bucket, int stage) {
+  const double share = bucket.sharded ? 0.5 : 1;  // a reduce-scatter is half of an all-reduce
   const auto ranks = static_cast<int64_t>(bucket.ranks.size());
   SumCosts sum;
-  sum.sum_s = all_reduce_s((cluster_ ? cluster_->all_reduce : usual).algorithm,
-                           ring_link(bucket.ranks), bucket.bytes, ranks);
+  sum.sum_s = collective_s(bucket, bucket.bytes, share);
   if (!cluster_)
-    sum.compute_s = sum_compute_s_per_byte(profile_) * summed_bytes(bucket.bytes, ranks);
+    sum.compute_s = share * sum_compute_s_per_byte(profile_) * summed_bytes(bucket.bytes, ranks);
   if (!bucket.shared) add_left(bucket, stage, sum);
   return sum;
 }

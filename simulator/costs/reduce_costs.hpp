@@ -19,7 +19,8 @@ namespace penstock {
 /// Each bucket of gradients (pipeline/plan/gradient_buckets.hpp) takes an all-reduce over its
 /// ranks. Of a transmitted parameter the owner receives a gradient from each of the others, one
 /// after the other, adding it to its own, and after its OPT sends each the value; they send one and
-/// receive one. Messages go over the slowest way that any replica has. All of it outlives this.
+/// receive one. Where the optimizer's state is sharded a bucket takes a reduce-scatter, and after OPT
+/// an all-gather of its parameters. Messages go over the slowest way that any replica has. All of it outlives this.
 class ReduceCosts {
  public:
   ReduceCosts(const Plan& plan, const Graph& model, const Slicing& slicing, const Profile& profile,
@@ -30,6 +31,15 @@ class ReduceCosts {
   /// What several stages of a rank share counts in the first of them.
   void add(int stage, StageCosts& costs);
 
+  /// What a rank steps of the sharded buckets that count in a stage, and the memory that it takes
+  /// for that: of the replica that has most.
+  struct Shard {
+    int64_t tensors = 0, bytes = 0;  // of parameters
+    int64_t state_bytes = 0, padding_bytes = 0;
+    int64_t largest_bytes = 0;  // of the gradient of one tensor's part
+  };
+  Shard shard(int stage);
+
  private:
   struct Sharing {
     int tensor;
@@ -39,6 +49,10 @@ class ReduceCosts {
   };
   const std::vector<GradientBucket>& buckets(int rank);
   bool counts_in(const GradientBucket& bucket, int stage) const;
+  void add_shard(const GradientBucket& bucket, int rank, Shard& shard) const;
+  static int64_t padding_bytes(const GradientBucket& bucket, int64_t parameter, int64_t gradient);
+  int64_t parameter_bytes(const GradientBucket& bucket) const;
+  double collective_s(const GradientBucket& bucket, int64_t bytes, double share);
   SumCosts sum_costs(const GradientBucket& bucket, int stage);
   void add_left(const GradientBucket& bucket, int stage, SumCosts& sum) const;
   const Network& network(const Link& link, std::optional<Network>& made);

@@ -73,7 +73,19 @@ class Local : public Communicator {
   std::unique_ptr<Transfer> start_all_reduce(const at::Tensor& tensor,
                                              const std::vector<int>& ranks) override {
     if (!all_here(ranks)) return remote_->start_all_reduce(tensor, ranks);
-    return std::make_unique<LocalSum>(local_, waiting_, rank(), ranks, tensor);
+    return sum(LocalSum::Halves::both, tensor, ranks);
+  }
+
+  std::unique_ptr<Transfer> start_reduce_scatter(const at::Tensor& tensor,
+                                                 const std::vector<int>& ranks) override {
+    if (!all_here(ranks)) return remote_->start_reduce_scatter(tensor, ranks);
+    return sum(LocalSum::Halves::reduce_scatter, tensor, ranks);
+  }
+
+  std::unique_ptr<Transfer> start_all_gather(const at::Tensor& tensor,
+                                             const std::vector<int>& ranks) override {
+    if (!all_here(ranks)) return remote_->start_all_gather(tensor, ranks);
+    return sum(LocalSum::Halves::all_gather, tensor, ranks);
   }
 
   void connect_sums(const std::vector<int>& ranks) override {
@@ -89,6 +101,10 @@ class Local : public Communicator {
   bool receiver_copies(int peer) const override { return local_.peers.contains(peer); }
 
  private:
+  std::unique_ptr<Transfer> sum(LocalSum::Halves halves, const at::Tensor& tensor,
+                                const std::vector<int>& ranks) {
+    return std::make_unique<LocalSum>(halves, local_, waiting_, rank(), ranks, tensor);
+  }
   bool all_here(const std::vector<int>& ranks) const {
     return std::ranges::all_of(
         ranks, [&](int other) { return other == rank() || local_.peers.contains(other); });

@@ -14,22 +14,27 @@ constexpr int64_t kParts = 0, kSums = 1;  // what is offered
 
 }  // namespace
 
-LocalSum::LocalSum(LocalRanks& local, LocalWaiting& waiting, int rank,
+LocalSum::LocalSum(Halves halves, LocalRanks& local, LocalWaiting& waiting, int rank,
                    const std::vector<int>& ranks, const at::Tensor& tensor)
-    : waiting_(waiting), flat_(tensor.view(-1)) {
+    : halves_(halves), waiting_(waiting), flat_(tensor.view(-1)) {
   for (const int member : ranks) {
     if (member == rank) own_ = members_.size();
     LocalPeer* const peer = member == rank ? nullptr : local.peers.at(member).get();
     members_.push_back({peer, peer == nullptr ? 0 : peer->next_sum_tag(), 0});
   }
-  offer(kParts);
+  offer(halves == Halves::all_gather ? kSums : kParts);
 }
 
 void LocalSum::wait() {
   const at::NoGradGuard no_grad;
-  sum_own_slice(await_offers(kParts));
-  offer(kSums);
-  take_sums();
+  if (halves_ != Halves::all_gather) sum_own_slice(await_offers(kParts));
+  if (halves_ == Halves::both) offer(kSums);
+  if (halves_ != Halves::reduce_scatter) take_sums();
+  await_takers();
+}
+
+/// The tensor is this rank's own again once the others have read what it offered last.
+void LocalSum::await_takers() {
   for (const Member& member : members_) {
     if (member.peer == nullptr) continue;
     waiting_.until(*member.peer, [&] { return member.peer->taken(member.number); });

@@ -1,4 +1,4 @@
-// The sum of a tensor over ranks of one machine.
+// The sum of a tensor over ranks of one machine, or a half of it.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -15,11 +15,13 @@ namespace penstock {
 /// ranks that summed them: every element is the same sum on all ranks, whatever tensor it is part
 /// of. A rank reads 2 (n - 1) / n of the tensor's bytes. It starts when made and is done, in
 /// `tensor`, when waited for. Ranks (ascending, this one among them) that two sums have in common
-/// start them in one order.
+/// start them in one order. A reduce-scatter ends with each rank's own slice, an all-gather takes
+/// slices that have been summed.
 class LocalSum : public Transfer {
  public:
-  LocalSum(LocalRanks& local, LocalWaiting& waiting, int rank, const std::vector<int>& ranks,
-           const at::Tensor& tensor);
+  enum class Halves { both, reduce_scatter, all_gather };
+  LocalSum(Halves halves, LocalRanks& local, LocalWaiting& waiting, int rank,
+           const std::vector<int>& ranks, const at::Tensor& tensor);
   void wait() override;
 
  private:
@@ -37,7 +39,9 @@ class LocalSum : public Transfer {
   std::vector<uint64_t> await_offers(int64_t what);
   void sum_own_slice(const std::vector<uint64_t>& parts);
   void take_sums();
+  void await_takers();
 
+  const Halves halves_;
   LocalWaiting& waiting_;
   const at::Tensor flat_;
   std::vector<Member> members_;  // by place in ranks

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <type_traits>
 #include <utility>
@@ -92,18 +93,26 @@ class Nccl final : public Communicator {
   std::unique_ptr<Transfer> start_all_reduce(const at::Tensor& tensor,
                                              const std::vector<int>& ranks) override {
     if (tensor.device() != options_.device) return host_->start_all_reduce(tensor, ranks);
-    TORCH_CHECK(tensor.is_contiguous(), "a sum of a tensor that is not contiguous");
-    return guard([&]() -> std::unique_ptr<Transfer> {
-      Lane& lane = sum_lane(ranks);
-      return std::make_unique<NcclTransfer>(*this, lane, tensor, enqueue_sum(lane, tensor));
-    });
+    return start("a sum over ranks", tensor, ranks, &NcclApi::all_reduce);
+  }
+
+  std::unique_ptr<Transfer> start_reduce_scatter(const at::Tensor& tensor,
+                                                 const std::vector<int>& ranks) override {
+    if (tensor.device() != options_.device) return host_->start_reduce_scatter(tensor, ranks);
+    return start("a sum over ranks", tensor, ranks, in_parts(ranks, &NcclApi::reduce_scatter));
+  }
+
+  std::unique_ptr<Transfer> start_all_gather(const at::Tensor& tensor,
+                                             const std::vector<int>& ranks) override {
+    if (tensor.device() != options_.device) return host_->start_all_gather(tensor, ranks);
+    return start("a gather over ranks", tensor, ranks, in_parts(ranks, &NcclApi::all_gather));
   }
 
   /// NCCL connects at the first sum.
   void connect_sums(const std::vector<int>& ranks) override {
     guard([&] {
       const at::Tensor one = at::zeros({1}, at::TensorOptions(at::kFloat).device(options_.device));
-      wait_on_host(enqueue_sum(sum_lane(ranks), one), -1, "");
+      wait_on_host(enqueue("a sum over ranks", sum_lane(ranks), one, &NcclApi::all_reduce), -1, "");
     });
   }
 
@@ -168,12 +177,33 @@ class Nccl final : public Communicator {
     return found->second;
   }
 
-  EventPool::Event enqueue_sum(Lane& lane, const at::Tensor& tensor) {
+  using Collective = std::function<NcclApi::Status(NcclApi&, NcclApi::Comm, const NcclApi::Numbers&,
+                                                   NcclApi::Stream)>;
+  using InParts = NcclApi::Status (NcclApi::*)(NcclApi::Comm, const NcclApi::Numbers&, int, int,
+                                               NcclApi::Stream);
+  Collective in_parts(const std::vector<int>& ranks, InParts call) const {
+    const auto size = static_cast<int>(ranks.size());
+    const auto place = static_cast<int>(std::ranges::find(ranks, rank()) - ranks.begin());
+    return [=](NcclApi& api, NcclApi::Comm comm, const NcclApi::Numbers& numbers,
+               NcclApi::Stream stream) { return (api.*call)(comm, numbers, size, place, stream); };
+  }
+
+  std::unique_ptr<Transfer> start(const char* what, const at::Tensor& tensor,
+                                  const std::vector<int>& ranks, const Collective& call) {
+    TORCH_CHECK(tensor.is_contiguous(), what, " of a tensor that is not contiguous");
+    return guard([&]() -> std::unique_ptr<Transfer> {
+      Lane& lane = sum_lane(ranks);
+      return std::make_unique<NcclTransfer>(*this, lane, tensor, enqueue(what, lane, tensor, call));
+    });
+  }
+
+  EventPool::Event enqueue(const char* what, Lane& lane, const at::Tensor& tensor,
+                           const Collective& call) {
     const NcclApi::Numbers numbers{tensor.mutable_data_ptr(), static_cast<size_t>(tensor.numel()),
                                    tensor.scalar_type()};
-    return lane.enqueue(events_, "a sum over ranks", options_.deadline_s,
+    return lane.enqueue(events_, what, options_.deadline_s,
                         [&](NcclApi::Comm comm, NcclApi::Stream stream) {
-                          return api_.all_reduce(comm, numbers, stream);
+                          return call(api_, comm, numbers, stream);
                         });
   }
 

@@ -44,6 +44,12 @@ ncclDataType_t type_of(at::ScalarType type) {
   }
 }
 
+NcclApi::Numbers part_of(const NcclApi::Numbers& numbers, int size, int rank) {
+  const size_t count = numbers.count / static_cast<size_t>(size);
+  const size_t begin = count * static_cast<size_t>(rank) * c10::elementSize(numbers.type);
+  return {static_cast<char*>(numbers.data) + begin, count, numbers.type};
+}
+
 /// A call of NCCL is usually done before a thread could sleep and wake.
 constexpr double kSpin_s = 1e-3;
 
@@ -81,6 +87,17 @@ class Nccl : public NcclApi {
     const auto& [data, count, type] = numbers;
     return status_of(
         ncclAllReduce(data, data, count, type_of(type), ncclSum, comm_of(comm), stream_of(stream)));
+  }
+  Status reduce_scatter(Comm comm, const Numbers& numbers, int size, int rank,
+                        Stream stream) override {
+    const Numbers own = part_of(numbers, size, rank);
+    return status_of(ncclReduceScatter(numbers.data, own.data, own.count, type_of(own.type),
+                                       ncclSum, comm_of(comm), stream_of(stream)));
+  }
+  Status all_gather(Comm comm, const Numbers& numbers, int size, int rank, Stream stream) override {
+    const Numbers own = part_of(numbers, size, rank);
+    return status_of(ncclAllGather(own.data, numbers.data, own.count, type_of(own.type),
+                                   comm_of(comm), stream_of(stream)));
   }
 
   Status status(Comm comm) override {

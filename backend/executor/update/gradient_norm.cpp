@@ -27,11 +27,13 @@ std::set<int> first_held(const Graph& graph, const Slicing& slicing,
 
 namespace {
 
-std::vector<at::Tensor> gradients_of(TensorStore& store, const std::set<int>& indices) {
+std::vector<at::Tensor> gradients_of(TensorStore& store, const std::set<int>& indices,
+                                     const TensorParts& parts) {
   std::vector<at::Tensor> gradients;
   for (const int index : indices) {
-    const at::Tensor& gradient = store.gradient(index);
-    if (gradient.defined()) gradients.push_back(gradient);
+    if (!store.gradient(index).defined()) continue;
+    const at::Tensor gradient = own_part(parts, index, store.gradient(index));
+    if (gradient.numel() > 0) gradients.push_back(gradient);
   }
   return gradients;
 }
@@ -39,9 +41,9 @@ std::vector<at::Tensor> gradients_of(TensorStore& store, const std::set<int>& in
 }  // namespace
 
 /// The host waits once for all of them.
-double squared_norm(TensorStore& store, const std::set<int>& indices) {
+double squared_norm(TensorStore& store, const std::set<int>& indices, const TensorParts& parts) {
   const at::NoGradGuard no_grad;
-  const std::vector<at::Tensor> gradients = gradients_of(store, indices);
+  const std::vector<at::Tensor> gradients = gradients_of(store, indices, parts);
   if (gradients.empty()) return 0;
   const at::Tensor norms = at::stack(at::_foreach_norm(gradients, 2, at::kDouble)).cpu();
   double sum = 0;
@@ -52,11 +54,11 @@ double squared_norm(TensorStore& store, const std::set<int>& indices) {
   return sum;
 }
 
-void clip_gradients(TensorStore& store, double norm, double max_norm) {
+void clip_gradients(TensorStore& store, double norm, double max_norm, const TensorParts& parts) {
   const at::NoGradGuard no_grad;
   const double factor = max_norm / (norm + kEpsilon);
   if (factor >= 1) return;
-  const std::vector<at::Tensor> gradients = gradients_of(store, store.indices());
+  const std::vector<at::Tensor> gradients = gradients_of(store, store.indices(), parts);
   if (!gradients.empty()) at::_foreach_mul_(gradients, factor);
 }
 

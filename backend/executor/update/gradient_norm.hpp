@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "backend/executor/update/optimizer_shards.hpp"
 #include "backend/stage/recipe/store.hpp"
 #include "graph/cuts/slice.hpp"
 
@@ -15,10 +16,13 @@ namespace penstock {
 std::set<int> first_held(const Graph& graph, const Slicing& slicing,
                          const std::vector<int>& rank_of_stage, int rank);
 
-/// The sum of the squares of the gradients of `indices`, in double precision.
-double squared_norm(TensorStore& store, const std::set<int>& indices);
+/// The sum of the squares of the gradients of `indices`, of those in `parts` that part alone, in
+/// double precision.
+double squared_norm(TensorStore& store, const std::set<int>& indices,
+                    const TensorParts& parts = {});
 
-/// Multiplies every gradient of the store by min(1, max_norm / (norm + 1e-6)).
-void clip_gradients(TensorStore& store, double norm, double max_norm);
+/// Multiplies every gradient of the store, or its part, by min(1, max_norm / (norm + 1e-6)).
+void clip_gradients(TensorStore& store, double norm, double max_norm,
+                    const TensorParts& parts = {});
 
 }  // namespace penstock

@@ -16,14 +16,15 @@ std::vector<int> reduced_stages(const Program& lowered, int rank) {
 
 }  // namespace
 
-GradientSync::GradientSync(const Plan& plan, const Graph& graph, const Slicing& slicing,
-                           const Program& lowered, int first_tag, const std::set<int>& trained,
-                           TensorStore& store, Communicator& communicator)
+GradientSync::GradientSync(const Plan& plan, const Slicing& slicing, const Program& lowered,
+                           int first_tag, const std::set<int>& trained,
+                           const std::vector<GradientBucket>& buckets, TensorStore& store,
+                           OptimizerShards& shards, Communicator& communicator)
     : store_(store),
+      shards_(shards),
       communicator_(communicator),
-      reduction_(gradient_buckets(plan, graph, slicing, trained, communicator.rank()),
-                 reduced_stages(lowered, communicator.rank()), plan.all_reduce.overlap, store,
-                 communicator),
+      reduction_(buckets, reduced_stages(lowered, communicator.rank()), plan.all_reduce.overlap,
+                 store, communicator),
       broadcasts_(
           parameter_broadcasts(slicing, lowered.rank_of_stage, communicator.rank(), first_tag)) {
   std::erase_if(broadcasts_, [&](const auto& shared) { return !trained.contains(shared.tensor); });
@@ -39,6 +40,9 @@ void GradientSync::sum() {
   reduction_.finish();
 }
 
-void GradientSync::broadcast() { broadcast_parameters(broadcasts_, store_, communicator_); }
+void GradientSync::publish() {
+  shards_.gather_parameters();
+  broadcast_parameters(broadcasts_, store_, communicator_);
+}
 
 }  // namespace penstock

@@ -45,19 +45,20 @@ void Optimizer::step(TensorStore& store, const std::set<int>& indices, const Rat
   std::vector<TensorStep> on_gpu;
   std::vector<at::Tensor> rounded, masters;
   for (const int index : indices) {
-    const at::Tensor& gradient = store.gradient(index);
-    if (!gradient.defined()) continue;
+    if (!store.gradient(index).defined()) continue;
+    const at::Tensor parameter = own_part(parts_, index, store.tensor(index));
+    const at::Tensor gradient = own_part(parts_, index, store.gradient(index));
     State& state = states_[index];
     ++state.steps;
-    const TensorStep tensor{stepped_tensor(store.tensor(index), gradient, state), gradient,
+    const TensorStep tensor{stepped_tensor(parameter, gradient, state), gradient,
                             settings(index, rate), &state};
     if (tensor.parameter.is_cpu()) {
       single_step(tensor);
     } else {
       on_gpu.push_back(tensor);
     }
-    if (tensor.parameter.is_same(store.tensor(index))) continue;
-    rounded.push_back(store.tensor(index));
+    if (tensor.parameter.is_same(parameter)) continue;
+    rounded.push_back(parameter);
     masters.push_back(tensor.parameter);
   }
   fused_step(spec_, on_gpu);

@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "backend/executor/update/optimizer_shards.hpp"
 #include "backend/stage/recipe/store.hpp"
 #include "pipeline/job/parameters.hpp"
 
@@ -21,9 +22,11 @@ struct TensorStep;
 
 class Optimizer {
  public:
-  /// `settings`: by index in Graph::tensors; a tensor without has those of `spec`.
-  explicit Optimizer(const OptimizerSpec& spec, std::map<int, ParameterSettings> settings = {})
-      : spec_(spec), settings_(std::move(settings)) {}
+  /// `settings`: by index in Graph::tensors; a tensor without has those of `spec`. `parts`: what is
+  /// stepped of tensors that other ranks step the rest of; their states are of that part, flat.
+  explicit Optimizer(const OptimizerSpec& spec, std::map<int, ParameterSettings> settings = {},
+                     TensorParts parts = {})
+      : spec_(spec), settings_(std::move(settings)), parts_(std::move(parts)) {}
 
   /// Steps each tensor of `indices` that has a gradient; the others stay, as in PyTorch.
   /// `rate_factor` multiplies every learning rate.
@@ -38,6 +41,7 @@ class Optimizer {
     std::map<std::string, at::Tensor> tensors;
   };
   std::map<int, State>& states() { return states_; }
+  const TensorParts& parts() const { return parts_; }
 
  private:
   using Rate = std::function<double(double)>;  // from the one in force
@@ -51,6 +55,7 @@ class Optimizer {
 
   OptimizerSpec spec_;
   std::map<int, ParameterSettings> settings_;
+  TensorParts parts_;
   std::map<int, State> states_;  // by index in Graph::tensors
 };
 

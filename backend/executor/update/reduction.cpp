@@ -41,17 +41,13 @@ Reduction::Reduction(std::vector<GradientBucket> buckets, const std::vector<int>
 Reduction::~Reduction() = default;
 
 void Reduction::place(Bucket& bucket) {
-  const at::ScalarType type = scalar_type(bucket.what.dtype);
-  const int64_t step = gradient_alignment_bytes / static_cast<int64_t>(at::elementSize(type));
-  std::vector<int64_t> offsets{0};
-  for (const int tensor : bucket.what.tensors)
-    offsets.push_back((offsets.back() + store_.tensor(tensor).numel() + step - 1) / step * step);
-  bucket.sum = at::zeros({offsets.back()}, at::TensorOptions(type).device(store_.device()));
+  bucket.sum = at::zeros({bucket.what.elements},
+                         at::TensorOptions(scalar_type(bucket.what.dtype)).device(store_.device()));
   for (size_t i = 0; i < bucket.what.tensors.size(); ++i) {
-    const at::Tensor& parameter = store_.tensor(bucket.what.tensors[i]);
+    const auto& [begin, elements] = bucket.what.places[i];
+    const int tensor = bucket.what.tensors[i];
     store_.place_gradient(
-        bucket.what.tensors[i],
-        bucket.sum.narrow(0, offsets[i], parameter.numel()).view(parameter.sizes()));
+        tensor, bucket.sum.narrow(0, begin, elements).view(store_.tensor(tensor).sizes()));
   }
 }
 
@@ -112,7 +108,9 @@ void Reduction::begin(Bucket& bucket) {
     if (!store_.gradient(tensor).defined())
       store_.accumulate(tensor, at::zeros_like(store_.tensor(tensor)));
   }
-  bucket.transfer = communicator_.start_all_reduce(bucket.sum, bucket.what.ranks);
+  bucket.transfer = bucket.what.sharded
+                        ? communicator_.start_reduce_scatter(bucket.sum, bucket.what.ranks)
+                        : communicator_.start_all_reduce(bucket.sum, bucket.what.ranks);
 }
 
 void Reduction::begin_own() {
@@ -121,6 +119,15 @@ void Reduction::begin_own() {
 
 void Reduction::begin_shared() {
   for (const auto& bucket : shared_) begin(*bucket);
+}
+
+void Reduction::gather() {
+  for (const auto* list : {&own_, &shared_}) {
+    for (const auto& bucket : *list) {
+      if (bucket->what.sharded)
+        communicator_.start_all_gather(bucket->sum, bucket->what.ranks)->wait();
+    }
+  }
 }
 
 void Reduction::finish() {

@@ -161,6 +161,48 @@ TEST_P(CommunicatorTest, SumsOfAnySizeAndLayout) {
   }
 }
 
+at::Tensor part_of(const at::Tensor& tensor, int64_t parts, int64_t part) {
+  return tensor.view({parts, -1})[part];
+}
+
+TEST_P(CommunicatorTest, TheHalvesOfASumHaveItsBits) {
+  for (const int64_t size : {3, 3000, 300000}) {
+    run(3, [size](Communicator& rank) {
+      // Two others have the same bits in any order, a third one only where these are added first.
+      at::Tensor whole = at::full({size}, rank.rank() == 2 ? 0.1F : 1.0F / 3);
+      const at::Tensor halves = whole.clone();
+      rank.all_reduce(whole, {0, 1, 2});
+      rank.start_reduce_scatter(halves, {0, 1, 2})->wait();
+      EXPECT_TRUE(part_of(halves, 3, rank.rank()).equal(part_of(whole, 3, rank.rank()))) << size;
+      for (const int other : {0, 1, 2}) {
+        if (other != rank.rank()) part_of(halves, 3, other).zero_();
+      }
+      rank.start_all_gather(halves, {0, 1, 2})->wait();
+      EXPECT_TRUE(halves.equal(whole)) << size;
+    });
+  }
+}
+
+TEST_P(CommunicatorTest, HalvesGoOnBesideOneAnotherAndSums) {
+  run(3, [](Communicator& rank) {
+    if (rank.rank() == 0) return;
+    const int place = rank.rank() - 1;
+    const at::Tensor gathered = at::full({2, 1000}, rank.rank(), at::kLong);
+    const at::Tensor more = at::full({4}, 10 + rank.rank(), at::kLong);
+    const at::Tensor scattered = at::arange(2000, at::kLong), sum = at::ones({7}, at::kLong);
+    const auto one = rank.start_all_gather(gathered, {1, 2});
+    const auto two = rank.start_reduce_scatter(scattered, {1, 2});
+    const auto three = rank.start_all_gather(more, {1, 2});
+    const auto four = rank.start_all_reduce(sum, {1, 2});
+    for (const auto* transfer : {&four, &two, &three, &one}) (*transfer)->wait();
+    EXPECT_TRUE(gathered.equal(at::arange(1, 3, at::kLong).unsqueeze(1).expand({2, 1000})));
+    EXPECT_TRUE(more.equal(at::tensor({11, 11, 12, 12}, at::kLong)));
+    EXPECT_TRUE(
+        part_of(scattered, 2, place).equal(part_of(2 * at::arange(2000, at::kLong), 2, place)));
+    EXPECT_TRUE(sum.eq(2).all().item<bool>());
+  });
+}
+
 TEST_P(CommunicatorTest, MessagesAndSumsDoNotMix) {
   run(3, [](Communicator& rank) {
     const int right = (rank.rank() + 1) % 3, left = (rank.rank() + 2) % 3;

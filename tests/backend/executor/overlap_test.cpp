@@ -31,6 +31,10 @@ class SendRecorder final : public Communicator {
                                              const std::vector<int>& ranks) override {
     return inner_.start_all_reduce(tensor, ranks);
   }
+  std::unique_ptr<Transfer> start_all_gather(const at::Tensor& tensor,
+                                             const std::vector<int>& ranks) override {
+    return inner_.start_all_gather(tensor, ranks);
+  }
   void connect_sums(const std::vector<int>& ranks) override { inner_.connect_sums(ranks); }
   void barrier() override { inner_.barrier(); }
 

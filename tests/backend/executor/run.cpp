@@ -94,6 +94,7 @@ RunResult run_plan(const Plan& trained, int64_t steps, bool forward_only,
     for (int64_t step = 0; step < steps; ++step) {
       const StepResult done = executor.run_step(step);
       losses.push_back(done.loss);
+      executor.gather_gradients();
       const std::scoped_lock lock(mutex);
       if (step == 0) keep_gradients(graph, executor, result.first_gradients);
       for (const auto& [index, tensor] : done.outputs) {

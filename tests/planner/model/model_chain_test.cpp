@@ -170,6 +170,14 @@ TEST_P(EveryModel, BoundsOfAllLayoutsAreNeverAboveTheSimulation) {
   }
 }
 
+TEST_P(EveryModel, TheyHoldWhereReplicasShareOutTheOptimizersState) {
+  PENSTOCK_MODEL(path, GetParam());
+  const Model m(path, false, {.link_bytes_per_s = 3e7});
+  expect_layout_bounds_hold(m, {.schedules = {"1f1b", "zb-h1"},
+                                .stages_per_rank = 1,
+                                .optimizer_state = OptimizerState::sharded});
+}
+
 TEST_P(EveryModel, TheyHoldWithSoLittleMemoryThatSomeRanksRecompute) {
   PENSTOCK_MODEL(path, GetParam());
   const Model m(path);

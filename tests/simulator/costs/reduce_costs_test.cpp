@@ -104,6 +104,33 @@ TEST(ReduceCosts, AFasterDeviceHasLessOfItsBackwardLeft) {
   EXPECT_EQ(costs.sums[0].left_of_weight_s, 16 / 4);
 }
 
+// w1 has 12 numbers and w0, behind its padding, 24. The bucket is padded to 64, of which the first
+// rank steps 12 + 16 and the second 8.
+TEST(ReduceCosts, ShardedStateTakesAReduceScatterAndAnAllGatherInPlaceOfTheSum) {
+  const StageCosts all = costs_of(replicas(25'000'000));
+  Plan sharded = replicas(25'000'000);
+  sharded.optimizer_state = OptimizerState::sharded;
+  const StageCosts costs = costs_of(sharded);
+  ASSERT_EQ(costs.sums.size(), 1U);
+  EXPECT_DOUBLE_EQ(costs.sums[0].sum_s, all.sums[0].sum_s / 2);
+  EXPECT_DOUBLE_EQ(costs.publish_s, (round_s + 4 * 64 / 1e9) / 2);
+  EXPECT_EQ(all.publish_s, 0);
+}
+
+TEST(ReduceCosts, OfShardedStateTheFullestReplicaCounts) {
+  const StageCosts all = costs_of(replicas(25'000'000));
+  Plan sharded = replicas(25'000'000);
+  sharded.optimizer_state = OptimizerState::sharded;
+  const StageCosts costs = costs_of(sharded);
+  EXPECT_EQ(all.optimizer_s, 2 * 2 + 0.125 * 144 + 0.25 * 144);
+  EXPECT_EQ(costs.optimizer_s, 2 * 2 + 0.125 * 4 * 28 + 0.25 * 144);
+  const int64_t moments = 2 * 144, padding = 16 + 32;
+  EXPECT_EQ(all.fixed_bytes, 144 + 144 + padding + moments);
+  EXPECT_EQ(costs.fixed_bytes, 4 * 64 + 4 * 64 + 2 * 4 * 28) << "two buckets, and its moments";
+  EXPECT_EQ(all.transient_optimizer_bytes, 2 * 96);
+  EXPECT_EQ(costs.transient_optimizer_bytes, 2 * 4 * 16);
+}
+
 // The copy into the bucket takes the place of the addition that microbatch 0 is spared otherwise.
 TEST(ReduceCosts, MicrobatchZeroCopiesGradientsIntoTheirBuckets) {
   Plan alone = replicas();

@@ -137,6 +137,23 @@ TEST(NcclCommunicator, SumsGoOnBesideTheHostInTheOrderInWhichTheyBegan) {
   });
 }
 
+TEST(NcclCommunicator, HalvesOfASumAreInPlaceOnTheLaneOfTheSums) {
+  FakeRanks ranks(3, {});
+  ranks.run([](Communicator& rank, FakeNccl& api) {
+    rank.connect_sums({0, 1, 2});
+    const at::Tensor tensor = at::arange(6, at::kFloat) * (rank.rank() + 1.0);
+    const auto scattered = rank.start_reduce_scatter(tensor, {0, 1, 2});
+    const auto gathered = rank.start_all_gather(tensor, {0, 1, 2});
+    scattered->wait();
+    gathered->wait();
+    EXPECT_TRUE(tensor.equal(at::arange(6, at::kFloat) * 6));
+    EXPECT_EQ(std::ranges::count(api.calls, "reduce_scatter 1 on 1"), 1);
+    EXPECT_EQ(std::ranges::count(api.calls, "all_gather 1 on 1"), 1);
+    EXPECT_THROW(rank.start_all_gather(at::zeros({3, 4}).t(), {0, 1, 2}), c10::Error);
+    rank.barrier();
+  });
+}
+
 TEST(NcclCommunicator, AMessageOfAnotherLaneIsRefused) {
   FakeRanks ranks(2, kBothWays);
   ranks.run([](Communicator& rank, FakeNccl&) {

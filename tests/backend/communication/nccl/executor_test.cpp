@@ -35,6 +35,14 @@ class Forwarding : public Communicator {
                                              const std::vector<int>& ranks) override {
     return inner().start_all_reduce(tensor, ranks);
   }
+  std::unique_ptr<Transfer> start_reduce_scatter(const at::Tensor& tensor,
+                                                 const std::vector<int>& ranks) override {
+    return inner().start_reduce_scatter(tensor, ranks);
+  }
+  std::unique_ptr<Transfer> start_all_gather(const at::Tensor& tensor,
+                                             const std::vector<int>& ranks) override {
+    return inner().start_all_gather(tensor, ranks);
+  }
   void connect_sums(const std::vector<int>& ranks) override { inner().connect_sums(ranks); }
   void barrier() override { inner().barrier(); }
   void synchronise() override { inner().synchronise(); }
@@ -104,6 +112,20 @@ TEST_P(NcclTraining, GivesTheSameBitsAsThreadsThatShareMemory) {
   const auto run = run_plan(plan, 2, false, make_fake_nccl);
   EXPECT_EQ(run.losses, expected.losses);
   EXPECT_EQ(test::difference(run.gradients, expected.gradients), 0);
+  EXPECT_EQ(test::difference(run.parameters, expected.parameters), 0);
+}
+
+TEST(NcclSharing, ShardsOptimizerStateWithTheSameBits) {
+  PENSTOCK_MODEL(model, "pippy-f64");
+  const test::TemporaryFolder folder;
+  const std::string data = test::random_data(folder, model, Loss::cross_entropy);
+  Plan plan = plan_of(model, data, {"", "layer1"}, 2, 2, "1f1b");
+  plan.data_parallel = 3;
+  plan.job.global_batch *= plan.data_parallel;
+  const auto expected = run_plan(plan, 2);
+  plan.optimizer_state = OptimizerState::sharded;
+  const auto run = run_plan(plan, 2, false, make_fake_nccl);
+  EXPECT_EQ(run.losses, expected.losses);
   EXPECT_EQ(test::difference(run.parameters, expected.parameters), 0);
 }
 

@@ -146,20 +146,59 @@ NcclApi::Status FakeNccl::receive(Comm comm, void* data, size_t bytes, int peer,
   });
 }
 
+namespace {
+
 /// Adds in ascending order of the members: the same bits as between threads.
-NcclApi::Status FakeNccl::all_reduce(Comm comm, const Numbers& numbers, Stream stream) {
+at::Tensor sum_of(const std::map<int, at::Tensor>& parts) {
+  at::Tensor sum = parts.begin()->second.clone();
+  for (auto part = std::next(parts.begin()); part != parts.end(); ++part) sum.add_(part->second);
+  return sum;
+}
+
+/// Each member's part of its own tensor.
+at::Tensor joined(const std::map<int, at::Tensor>& tensors) {
+  const auto size = static_cast<int64_t>(tensors.size());
+  std::vector<at::Tensor> parts;
+  for (const auto& [rank, tensor] : tensors) parts.push_back(tensor.view({size, -1})[rank]);
+  return at::cat(parts);
+}
+
+}  // namespace
+
+NcclApi::Status FakeNccl::collect(const char* name, Comm comm, const Numbers& numbers,
+                                  Stream stream,
+                                  at::Tensor (*make)(const std::map<int, at::Tensor>&),
+                                  const Use& use) {
   auto* const own = static_cast<FakeComm*>(comm);
   const at::Tensor tensor =
       at::from_blob(numbers.data, {static_cast<int64_t>(numbers.count)}, numbers.type);
-  return enqueue("all_reduce", comm, stream, [this, own, tensor, number = own->sums++] {
-    auto& parts = own->group->sums[number];
-    if (parts.try_emplace(own->rank, tensor.clone()).second) world_->changed.notify_all();
-    if (static_cast<int>(parts.size()) < own->group->size) return false;
-    at::Tensor sum = parts.begin()->second.clone();
-    for (auto part = std::next(parts.begin()); part != parts.end(); ++part) sum.add_(part->second);
-    at::Tensor(tensor).copy_(sum);
+  return enqueue(name, comm, stream, [=, this, number = own->sums++] {
+    auto& given = own->group->sums[number];
+    if (given.try_emplace(own->rank, tensor.clone()).second) world_->changed.notify_all();
+    if (static_cast<int>(given.size()) < own->group->size) return false;
+    at::Tensor changed = tensor;
+    use(changed, make(given));
     return true;
   });
+}
+
+NcclApi::Status FakeNccl::all_reduce(Comm comm, const Numbers& numbers, Stream stream) {
+  return collect("all_reduce", comm, numbers, stream, sum_of,
+                 [](at::Tensor& own, const at::Tensor& sum) { own.copy_(sum); });
+}
+
+NcclApi::Status FakeNccl::reduce_scatter(Comm comm, const Numbers& numbers, int size, int rank,
+                                         Stream stream) {
+  return collect("reduce_scatter", comm, numbers, stream, sum_of,
+                 [=](at::Tensor& own, const at::Tensor& sum) {
+                   own.view({size, -1})[rank].copy_(sum.view({size, -1})[rank]);
+                 });
+}
+
+NcclApi::Status FakeNccl::all_gather(Comm comm, const Numbers& numbers, int /*size*/, int /*rank*/,
+                                     Stream stream) {
+  return collect("all_gather", comm, numbers, stream, joined,
+                 [](at::Tensor& own, const at::Tensor& all) { own.copy_(all); });
 }
 
 NcclApi::Status FakeNccl::status(Comm comm) {

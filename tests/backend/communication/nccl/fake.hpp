@@ -77,6 +77,9 @@ class FakeNccl : public NcclApi {
   Status send(Comm comm, const void* data, size_t bytes, int peer, Stream stream) override;
   Status receive(Comm comm, void* data, size_t bytes, int peer, Stream stream) override;
   Status all_reduce(Comm comm, const Numbers& numbers, Stream stream) override;
+  Status reduce_scatter(Comm comm, const Numbers& numbers, int size, int rank,
+                        Stream stream) override;
+  Status all_gather(Comm comm, const Numbers& numbers, int size, int rank, Stream stream) override;
   Status status(Comm comm) override;
   std::string last_error(Comm comm) override;
   void abort(const std::vector<Comm>& comms, double timeout_s) noexcept override;
@@ -107,6 +110,9 @@ class FakeNccl : public NcclApi {
   };
   void work();
   bool step();
+  using Use = std::function<void(at::Tensor& own, const at::Tensor& all)>;
+  Status collect(const char* name, Comm comm, const Numbers& numbers, Stream stream,
+                 at::Tensor (*make)(const std::map<int, at::Tensor>&), const Use& use);
   Status enqueue(const char* name, Comm comm, Stream stream, const Operation& operation);
   Status outcome(const std::string& name, Status otherwise);
 

@@ -93,6 +93,10 @@ class SumRecorder final : public Communicator {
       began.push_back(to_string(*action) + " x " + std::to_string(tensor.numel()));
     return inner_.start_all_reduce(tensor, ranks);
   }
+  std::unique_ptr<Transfer> start_all_gather(const at::Tensor& tensor,
+                                             const std::vector<int>& ranks) override {
+    return inner_.start_all_gather(tensor, ranks);
+  }
   void connect_sums(const std::vector<int>& ranks) override { inner_.connect_sums(ranks); }
   void barrier() override { inner_.barrier(); }
 
