@@ -26,8 +26,8 @@ namespace penstock {
 class ValueLives;
 
 /// The ways (pipeline/plan/sharing.hpp) in which plans may share parameters; bounds hold for all of
-/// them. `sharded`: plans of several replicas share out the optimizer's state; bounds leave out what
-/// each then has of it, and its steps.
+/// them. `sharded`: plans of several replicas share out the optimizer's state; bounds leave out
+/// what each then has of it, and its steps.
 struct SharingWays {
   bool replicate = true, transmit = false, sharded = false;
 };

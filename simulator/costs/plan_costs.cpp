@@ -220,8 +220,8 @@ class PlanCosts {
   }
 
   /// Tensors, gradients and optimizer state, or a part of that, each once per rank: a later stage
-  /// of the same rank shares them. Of what another rank owns and transmits only the tensor and its gradient. Returns
-  /// the bytes of what is trained and this stage's own.
+  /// of the same rank shares them. Of what another rank owns and transmits only the tensor and its
+  /// gradient. Returns the bytes of what is trained and this stage's own.
   int64_t add_tensors(size_t stage, StageCosts& costs) {
     int64_t trained_bytes = 0, largest_bytes = 0;
     Stepped own;

@@ -19,8 +19,9 @@ namespace penstock {
 /// Each bucket of gradients (pipeline/plan/gradient_buckets.hpp) takes an all-reduce over its
 /// ranks. Of a transmitted parameter the owner receives a gradient from each of the others, one
 /// after the other, adding it to its own, and after its OPT sends each the value; they send one and
-/// receive one. Where the optimizer's state is sharded a bucket takes a reduce-scatter, and after OPT
-/// an all-gather of its parameters. Messages go over the slowest way that any replica has. All of it outlives this.
+/// receive one. Where the optimizer's state is sharded a bucket takes a reduce-scatter, and after
+/// OPT an all-gather of its parameters. Messages go over the slowest way that any replica has. All
+/// of it outlives this.
 class ReduceCosts {
  public:
   ReduceCosts(const Plan& plan, const Graph& model, const Slicing& slicing, const Profile& profile,
