@@ -19,8 +19,8 @@ struct Saving {
   nlohmann::json extra;  // kept in the manifest; only rank 0's counts
 };
 
-/// All ranks call it between two steps. Every rank of replica 0 writes its stages, whole, into
-/// a folder that all share; rank 0 renames it when all have written, and removes earlier ones. Throws
+/// All ranks call it between two steps. Every rank of replica 0 writes its stages, whole, into a
+/// folder that all share; rank 0 renames it when all have written, and removes earlier ones. Throws
 /// InputError on all ranks, with the reason, if one cannot write; the folder is then as before.
 void save_checkpoint(const Saving& saving, const LoadedPlan& loaded, Executor& executor,
                      const Seat& seat);

@@ -40,8 +40,8 @@ class Reduction {
   void begin_own();
   /// Begins those of parameters that ranks of a pipeline share.
   void begin_shared();
-  /// Waits for all of them. A holder without a gradient has added zeros. Where the optimizer's state
-  /// is sharded, a rank then has the sum of its own part of each bucket alone.
+  /// Waits for all of them. A holder without a gradient has added zeros. Where the optimizer's
+  /// state is sharded, a rank then has the sum of its own part of each bucket alone.
   void finish();
   /// Every rank gets the others' parts. All ranks call it at the same point of a step.
   void gather();
