@@ -1,6 +1,6 @@
 // The optimizer's state, shared out over the ranks that hold a parameter (`optimizer_state:
-// sharded` in plan files; ZeRO stage 1, Rajbhandari et al., 2020): each steps its part of every bucket
-// (pipeline/plan/tensor_parts.hpp), and all gather the parameters that result.
+// sharded` in plan files; ZeRO stage 1, Rajbhandari et al., 2020): each steps its part of every
+// bucket (pipeline/plan/tensor_parts.hpp), and all gather the parameters that result.
 #pragma once
 
 #include <map>
