@@ -175,6 +175,17 @@ std::optional<SavedState> last_saved(const ExecuteTask& task) try {
   return std::nullopt;
 }
 
+/// Writes the checkpoints of a run that survives; nothing where its ranks do.
+WorkersOptions::Save from_snapshots(const ExecuteOptions& options, const PreparedRun& run) {
+  if (options.survive == "off" || run.task.save.empty()) return {};
+  return [&task = run.task, &checked = run.checked](int64_t step, const auto& snapshots,
+                                                    const std::stop_token& stop) {
+    const SavedRun saved{checked.plan, checked.graph, checked.slicing,
+                         checked.program.rank_of_stage};
+    write_checkpoint({task.save, step, task.keep, nullptr}, saved, snapshots, stop);
+  };
+}
+
 void tell_nothing_left(const ExecuteOptions& options, const ExecuteTask& task) {
   fmt::print(stderr, "{} has done all {} steps: nothing is left to do\n", task.resume,
              task.first_step);
@@ -215,8 +226,10 @@ int execute(const ExecuteOptions& options) {
                   },
                   {.on_signal = saves ? OnSignal::finish_step : OnSignal::end,
                    .survive = options.survive == "local",
+                   .end = run->task.first_step + run->task.steps,
                    .program = &executed,
-                   .find_saved = [&] { return last_saved(run->task); }});
+                   .find_saved = [&] { return last_saved(run->task); },
+                   .save = from_snapshots(options, *run)});
   const auto failure =
       workers.run([&](size_t, const nlohmann::json& event) { listener->take(event); });
   report.result = listener->result();

@@ -66,6 +66,8 @@ class Executor {
   /// For another executor of this rank, which then has the same tensors.
   std::shared_ptr<TensorStore> shared_store() { return rank_.shared_store; }
   Optimizer& optimizer() { return update_.optimizer(); }
+  /// Bytes that the optimizer asks for at its first step.
+  int64_t missing_state_bytes() { return update_.missing_state_bytes(); }
   /// Does this rank update a parameter that it holds? Another may do so and broadcast it.
   bool updates(int tensor) const { return update_.updates(tensor); }
   /// Memory of captured graphs that no tensor holds.

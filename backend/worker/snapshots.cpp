@@ -1,9 +1,12 @@
 #include "backend/worker/snapshots.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <span>
 #include <string>
 #include <system_error>
@@ -11,6 +14,7 @@
 #include <vector>
 
 #include "backend/operators/dtype.hpp"
+#include "launch/supervision/rotation.hpp"
 #include "launch/supervision/slot.hpp"
 
 namespace penstock {
@@ -19,6 +23,12 @@ namespace {
 
 [[noreturn]] void no_memory() {
   throw std::system_error(errno, std::generic_category(), "memory for a snapshot (--survive)");
+}
+
+off_t size_of(int slot) {
+  struct stat status {};
+  if (fstat(slot, &status) != 0) no_memory();
+  return status.st_size;
 }
 
 /// Writes a slot from its beginning on.
@@ -38,7 +48,12 @@ class SlotWriter {
       bytes = bytes.subspan(done);
     }
   }
-  /// The CRC-32 of all that was written.
+  /// Nothing of an older, longer snapshot is left behind it. What was reserved stays else: to cut a
+  /// file, even at its end, frees all that lies behind.
+  void end() const {
+    if (size_of(slot_) > offset_ && ftruncate(slot_, offset_) != 0) no_memory();
+  }
+  /// Of all that was written.
   uint32_t checksum() const { return checksum_; }
 
  private:
@@ -48,48 +63,62 @@ class SlotWriter {
   uint32_t checksum_ = 0;
 };
 
-/// The bytes of tensors on their way to a place.
+/// Tensors on their way to a place.
 struct Copy {
-  std::vector<at::Tensor> tensors;  // contiguous, on the CPU
-  size_t bytes = 0;
+  std::vector<at::Tensor> tensors;
 
   void add(const NamedTensors& named, std::vector<SafetensorsPlace>& places) {
     for (const auto& [name, tensor] : named) {
-      tensors.push_back(tensor.detach().to(at::kCPU).contiguous());
+      tensors.push_back(tensor.detach());
       places.push_back({name, dtype_of(tensor.scalar_type()), tensor.sizes().vec()});
-      bytes += tensor.nbytes();
     }
   }
   void write(SlotWriter& writer) const {
-    for (const at::Tensor& tensor : tensors) writer.write(bytes_of(tensor));
+    for (const at::Tensor& tensor : tensors) writer.write(bytes_of(tensor.cpu().contiguous()));
   }
 };
 
 }  // namespace
 
-void Snapshots::begin(int64_t next_step, const NamedTensors& now, const NamedTensors& later) {
+void Snapshots::begin(int64_t next_step, const NamedTensors& now, const NamedTensors& later,
+                      bool unsaved) {
   finish();
-  const size_t slot = slot_of(next_step);
+  const size_t slot = wait_for_slot();
   std::vector<SafetensorsPlace> places;
   Copy first, second;
   first.add(now, places);
   second.add(later, places);
   const std::string head = safetensors_head("snapshot", places).bytes;
   progress_.set_snapshot(slot, -1);
-  const size_t bytes = head.size() + first.bytes + second.bytes;
-  if (ftruncate(slots_[slot], static_cast<off_t>(bytes)) != 0) no_memory();
   SlotWriter writer(slots_[slot]);
   writer.write(std::as_bytes(std::span(head)));
   first.write(writer);
   copying_ = std::thread([=, this, second = std::move(second)]() mutable {
     try {
       while_copying(next_step);
+      free_idle(slot);
       second.write(writer);
-      progress_.set_snapshot(slot, next_step, writer.checksum());
+      writer.end();
+      progress_.set_snapshot(slot, next_step, writer.checksum(), unsaved);
+      on_copied(next_step);
     } catch (...) {
       problem_ = std::current_exception();
     }
   });
+}
+
+size_t Snapshots::wait_for_slot() const {
+  for (;;) {
+    if (const auto slot = slot_for_next(progress_.slots())) return *slot;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the writing takes far longer
+  }
+}
+
+void Snapshots::free_idle(size_t next) {
+  for (const size_t slot : idle_slots(progress_.slots(), next)) {
+    progress_.set_snapshot(slot, -1);
+    if (ftruncate(slots_[slot], 0) != 0) no_memory();
+  }
 }
 
 void Snapshots::finish() {
@@ -102,7 +131,17 @@ void Snapshots::forget() {
   for (size_t slot = 0; slot < slots_.size(); ++slot) progress_.set_snapshot(slot, -1);
 }
 
-std::filesystem::path Snapshots::file(size_t slot) const {
+void Snapshots::reserve(int64_t more_bytes) {
+  const RankSlots slots = progress_.slots();
+  const size_t taken = slot_with(slots.steps, std::ranges::max(slots.steps)).value();
+  const off_t bytes = size_of(slots_[taken]) + more_bytes;
+  for (const size_t slot : {taken, slot_for_next(slots).value()}) {
+    if (fallocate(slots_[slot], FALLOC_FL_KEEP_SIZE, 0, bytes) != 0) no_memory();
+  }
+}
+
+std::filesystem::path Snapshots::file(int64_t next_step) const {
+  const size_t slot = slot_with(progress_.slots().steps, next_step).value();
   return "/proc/self/fd/" + std::to_string(slots_[slot]);
 }
 

@@ -42,15 +42,6 @@ void add_parameter(const LoadedPlan& loaded, int index, Executor& executor, Name
 
 }  // namespace
 
-NamedTensors stage_state(const LoadedPlan& loaded, int stage, Executor& executor) {
-  const StageSlice& slice = loaded.slicing.stages[static_cast<size_t>(stage)];
-  NamedTensors tensors;
-  for (const BufferUpdate& update : slice.updates)
-    add_buffer(loaded, update.tensor, executor, tensors);
-  for (const int index : slice.tensors) add_parameter(loaded, index, executor, tensors);
-  return tensors;
-}
-
 RankState rank_state(const LoadedPlan& loaded, Executor& executor) {
   RankState state;
   const std::set<int> updated = updated_tensors(loaded.graph);

@@ -12,9 +12,6 @@
 
 namespace penstock {
 
-/// The tensors of one of this rank's stages.
-NamedTensors stage_state(const LoadedPlan& loaded, int stage, Executor& executor);
-
 /// All that this rank holds, each tensor once.
 struct RankState {
   NamedTensors buffers;  // change in forwards

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <span>
+#include <string>
 
 namespace penstock {
 
@@ -20,7 +22,9 @@ class SnapshotSlot {
   ~SnapshotSlot();
 
   int descriptor() const { return descriptor_; }
-  /// The CRC-32 of all its bytes. Throws std::system_error.
+  /// Its name in this process.
+  std::filesystem::path file() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
+  /// Of all its bytes. Throws std::system_error.
   uint32_t checksum() const;
 
  private:
