@@ -64,7 +64,7 @@ Activity SharedProgress::activity() const {
   return {static_cast<Activity::Kind>(word >> 32), static_cast<int>(word & 0xffffffff) - 1};
 }
 
-void SharedProgress::set_snapshot(size_t slot, int64_t next_step, uint32_t checksum, bool unsaved) {
+void SharedProgress::set_snapshot(size_t slot, int64_t next_step, uint64_t checksum, bool unsaved) {
   shared_->slots[slot].checksum.store(checksum, std::memory_order_relaxed);
   shared_->slots[slot].unsaved.store(unsaved ? 1 : 0, std::memory_order_relaxed);
   shared_->slots[slot].next_step.store(next_step, std::memory_order_release);
@@ -90,7 +90,7 @@ RankSlots SharedProgress::slots() const {
   return found;
 }
 
-uint32_t SharedProgress::checksum(size_t slot) const {
+uint64_t SharedProgress::checksum(size_t slot) const {
   return shared_->slots[slot].checksum.load(std::memory_order_relaxed);
 }
 

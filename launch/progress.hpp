@@ -61,19 +61,19 @@ class SharedProgress {
   bool asked_to_stop() const { return shared_->stop.load(std::memory_order_relaxed) != 0; }
 
   /// The worker has a complete snapshot there, of the state before that step; -1: none. `checksum`:
-  /// the CRC-32 of all its bytes. `unsaved`: it is to stay until `saved`.
-  void set_snapshot(size_t slot, int64_t next_step, uint32_t checksum = 0, bool unsaved = false);
+  /// of all its bytes (supervision/checksum.hpp). `unsaved`: it is to stay until `saved`.
+  void set_snapshot(size_t slot, int64_t next_step, uint64_t checksum = 0, bool unsaved = false);
   /// The slot may be used again.
   void saved(size_t slot);
   /// Later snapshots are taken again by a run that goes on with `next_step`.
   void forget_snapshots_after(int64_t next_step);
   RankSlots slots() const;
-  uint32_t checksum(size_t slot) const;
+  uint64_t checksum(size_t slot) const;
 
  private:
   struct Slot {
     std::atomic<int64_t> next_step;
-    std::atomic<uint32_t> checksum, unsaved;
+    std::atomic<uint64_t> checksum, unsaved;
   };
   struct Shared {
     std::atomic<uint64_t> place, activity, stop;

@@ -32,11 +32,9 @@ Execution::Execution(const WorkerTask& task, SharedStore& store, CudaModule* cud
       begin_(task.next_step >= 0 ? task.next_step : task_.first_step) {
   if (task.progress >= 0) progress_.emplace(task.progress);
   if (task.slots.empty()) return;
-  Snapshots::Slots slots{};
-  for (size_t slot = 0; slot < slots.size(); ++slot) slots[slot] = task.slots.at(slot);
-  snapshots_.emplace(slots, *progress_);
+  snapshots_.emplace(task.slots, *progress_);
   snapshots_->while_copying = [this](int64_t step) { faults_.at(step, Faults::copy); };
-  snapshots_->on_copied = [](int64_t step) { emit({{"event", "snapshot"}, {"step", step}}); };
+  snapshots_->on_unsaved = [](int64_t step) { emit({{"event", "snapshot"}, {"step", step}}); };
 }
 
 Facts Execution::facts() const {

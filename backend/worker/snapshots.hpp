@@ -1,25 +1,24 @@
 // Snapshots of a rank's state in memory that outlives its process, taken beside the next step.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <functional>
 #include <thread>
+#include <vector>
 
 #include "backend/data/safetensors.hpp"
 #include "launch/progress.hpp"
+#include "launch/supervision/slot.hpp"
 
 namespace penstock {
 
 class Snapshots {
  public:
-  /// Descriptors by slot.
-  using Slots = std::array<int, kSlots>;
-
-  /// What lies in the slots is in `progress`, which outlives it.
-  Snapshots(Slots slots, SharedProgress& progress) : slots_(slots), progress_(progress) {}
+  /// `slots`: descriptors. What lies in them is in `progress`, which outlives it.
+  Snapshots(const std::vector<int>& slots, SharedProgress& progress)
+      : slots_(slots.begin(), slots.end()), progress_(progress) {}
   ~Snapshots() {
     if (copying_.joinable()) copying_.join();
   }
@@ -29,15 +28,16 @@ class Snapshots {
   /// Copies the state that `next_step` begins with into a slot (launch/supervision/rotation.hpp):
   /// `now` before it returns, `later` in a thread. Nobody changes `later` until `finish` returns.
   /// `unsaved`: a checkpoint is to be written from it. Waits for such ones where the others take
-  /// all slots. Throws std::system_error where there is no memory.
+  /// all slots. Throws what the copy before threw.
   void begin(int64_t next_step, const NamedTensors& now, const NamedTensors& later,
              bool unsaved = false);
-  /// Returns when the copy that was begun last is complete. Throws as `begin`.
+  /// Returns when the copy that was begun last is complete. Throws std::system_error where there
+  /// was no memory for it.
   void finish();
   /// The rank has none any more, as where it loads another state.
   void forget();
   /// Takes the memory of two snapshots, one of which is there, that are larger by so many bytes: it
-  /// takes far longer than a copy, and may fail. Throws as `begin`.
+  /// takes far longer than a copy, and may fail. Throws as `finish`.
   void reserve(int64_t more_bytes);
 
   /// The slot of the snapshot before that step, which is there, as a .safetensors file of this
@@ -46,14 +46,15 @@ class Snapshots {
 
   /// Called in the thread, in the middle of a copy (backend/worker/faults.hpp).
   std::function<void(int64_t next_step)> while_copying = [](int64_t) {};
-  /// Called in the thread, when the snapshot is complete.
-  std::function<void(int64_t next_step)> on_copied = [](int64_t) {};
+  /// Called in the thread, when a snapshot is complete that is to be saved.
+  std::function<void(int64_t next_step)> on_unsaved = [](int64_t) {};
 
  private:
+  uint64_t copy(const NamedTensors& tensors, size_t slot, int64_t next_step);
   size_t wait_for_slot() const;
   void free_idle(size_t next);
 
-  Slots slots_;
+  std::vector<MappedSlot> slots_;
   SharedProgress& progress_;
   std::thread copying_;
   std::exception_ptr problem_;  // of it

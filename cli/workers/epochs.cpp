@@ -33,7 +33,7 @@ SlotSteps without_end(SlotSteps steps, int64_t end) {
   return steps;
 }
 
-bool is_intact(const SnapshotSlot& slot, uint32_t checksum) { return slot.checksum() == checksum; }
+bool is_intact(const SnapshotSlot& slot, uint64_t checksum) { return slot.checksum() == checksum; }
 
 }  // namespace
 

@@ -21,7 +21,7 @@ struct SavedRun {
 
 struct RankSnapshot {
   const SnapshotSlot* slot = nullptr;
-  uint32_t checksum = 0;
+  uint64_t checksum = 0;
 };
 
 /// The same bytes as ranks would write (backend/worker/checkpoint.hpp), read from the snapshots of

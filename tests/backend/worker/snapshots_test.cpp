@@ -21,8 +21,8 @@ class SnapshotsTest : public ::testing::Test {
                        {"steps.weight", at::scalar_tensor(7, at::kLong)}};
   std::array<SnapshotSlot, kSlots> slots;
   SharedProgress progress;
-  Snapshots snapshots{{slots[0].descriptor(), slots[1].descriptor(), slots[2].descriptor()},
-                      progress};
+  Snapshots snapshots{
+      std::vector{slots[0].descriptor(), slots[1].descriptor(), slots[2].descriptor()}, progress};
 
   void expect_state(size_t slot) const {
     const SafetensorsFile file(slots[slot].file());
