@@ -6,11 +6,13 @@
 #include <cmath>
 #include <cstdio>
 #include <iostream>
+#include <numeric>
 
 #include "base/error.hpp"
 #include "cli/inputs/execute_check.hpp"
 #include "cli/inputs/resumed.hpp"
 #include "cli/inputs/run_tasks.hpp"
+#include "cli/inputs/survival.hpp"
 #include "cli/metrics/metrics.hpp"
 #include "cli/metrics/step_record.hpp"
 #include "cli/report/ending.hpp"
@@ -21,6 +23,8 @@
 #include "cli/workers/onednn_isa.hpp"
 #include "cli/workers/workers.hpp"
 #include "pipeline/checkpoint/saved.hpp"
+#include "pipeline/job/parameters.hpp"
+#include "pipeline/plan/rank_state.hpp"
 #include "pipeline/program/timeline.hpp"
 
 namespace penstock::cli {
@@ -140,6 +144,9 @@ struct PreparedRun {
   std::vector<std::string> notes;  // for people
   ExecuteTask task;
   std::vector<WorkerTask> workers;
+  std::optional<Predicted> predicted;
+  std::string why_not_predicted;
+  bool survives = false;
   Metrics metrics;
 };
 
@@ -153,6 +160,38 @@ Metrics make_metrics(const ExecuteOptions& options, const PreparedRun& run) {
   return Metrics(std::move(files));
 }
 
+/// What the ranks are predicted to need; without a prediction, what they hold in any case.
+NeededMemory needed_memory(const PreparedRun& run) {
+  const CheckedRun& checked = run.checked;
+  NeededMemory needed;
+  for (const RankStateBytes& rank :
+       state_bytes_of_ranks(checked.plan, checked.graph, checked.slicing)) {
+    needed.training_bytes += rank.held_bytes;
+    needed.snapshot_bytes += rank.snapshot_bytes;
+  }
+  if (run.predicted && !run.predicted->peak_memory_bytes.empty()) {
+    const auto& peaks = run.predicted->peak_memory_bytes;
+    needed.training_bytes = std::accumulate(peaks.begin(), peaks.end(), int64_t{0});
+  }
+  needed.training_bytes *= checked.plan.data_parallel;
+  needed.snapshot_bytes *= checked.plan.data_parallel;
+  if (!run.task.save.empty()) needed.snapshots = most_snapshots;
+  return needed;
+}
+
+/// Is it a run that survives? `auto` makes it one where that is possible.
+bool survives(const ExecuteOptions& options, bool launched, PreparedRun& run) {
+  const bool possible = !launched && !run.task.forward_only && options.workers.device == "cpu";
+  if (options.survive == "off" || !possible) return false;  // `local` is refused by then
+  const std::string shortage = memory_shortage(needed_memory(run), available_memory_bytes());
+  if (shortage.empty()) return true;
+  if (options.survive == "local")
+    throw InputError("--survive local", shortage,
+                     "Leave it out: --save and --resume go on from checkpoints.");
+  run.notes.push_back("A rank's failure will end the run (--survive auto): " + shortage);
+  return false;
+}
+
 PreparedRun prepare(const ExecuteOptions& options, const std::optional<Launcher>& launcher) {
   PreparedRun run{.checked = check_execute(options)};
   const RunBegin begin = find_begin(options, run.checked);
@@ -161,6 +200,11 @@ PreparedRun prepare(const ExecuteOptions& options, const std::optional<Launcher>
     run.notes.push_back(fmt::format("{}: {}", options.weights, run.checked.renaming));
   run.task = execute_task(options, run.checked, begin);
   run.workers = run_tasks("execute", options, run.checked, run.task, launcher);
+  if (run.task.steps > 0) {
+    run.predicted = predict(run.checked.plan, run.checked.graph, run.checked.slicing,
+                            run.checked.program, run.task.cuda_graphs, run.why_not_predicted);
+    run.survives = survives(options, launcher.has_value(), run);
+  }
   run.metrics = make_metrics(options, run);
   return run;
 }
@@ -176,8 +220,8 @@ std::optional<SavedState> last_saved(const ExecuteTask& task) try {
 }
 
 /// Writes the checkpoints of a run that survives; nothing where its ranks do.
-WorkersOptions::Save from_snapshots(const ExecuteOptions& options, const PreparedRun& run) {
-  if (options.survive == "off" || run.task.save.empty()) return {};
+WorkersOptions::Save from_snapshots(const PreparedRun& run) {
+  if (!run.survives || run.task.save.empty()) return {};
   return [&task = run.task, &checked = run.checked](int64_t step, const auto& snapshots,
                                                     const std::stop_token& stop) {
     const SavedRun saved{checked.plan, checked.graph, checked.slicing,
@@ -213,9 +257,8 @@ int execute(const ExecuteOptions& options) {
   }
   ExecuteReport report;
   if (checked.plan.job.forward_only) report.samples = checked.plan.job.global_batch;
-  std::optional<Predicted>& predicted = report.predicted;
-  predicted = predict(checked.plan, checked.graph, checked.slicing, checked.program,
-                      run->task.cuda_graphs, report.why_not_predicted);
+  report.predicted = std::move(run->predicted);
+  report.why_not_predicted = run->why_not_predicted;
   std::optional<Listener> listener(std::in_place, checked.plan, run->task, options,
                                    std::move(run->metrics));
   const Program executed = delay_receives(checked.program);  // as the workers do
@@ -225,11 +268,11 @@ int execute(const ExecuteOptions& options) {
                     return to_string(executed.ranks[rank % checked.plan.ranks()].at(position));
                   },
                   {.on_signal = saves ? OnSignal::finish_step : OnSignal::end,
-                   .survive = options.survive == "local",
+                   .survive = run->survives,
                    .end = run->task.first_step + run->task.steps,
                    .program = &executed,
                    .find_saved = [&] { return last_saved(run->task); },
-                   .save = from_snapshots(options, *run)});
+                   .save = from_snapshots(*run)});
   const auto failure =
       workers.run([&](size_t, const nlohmann::json& event) { listener->take(event); });
   report.result = listener->result();
@@ -241,8 +284,8 @@ int execute(const ExecuteOptions& options) {
     return failure->status;
   }
   if (!tells) return 0;
-  if (predicted)
-    report.at_pace = step_at_pace(*predicted, checked.program, report.result.compute_s);
+  if (report.predicted)
+    report.at_pace = step_at_pace(*report.predicted, checked.program, report.result.compute_s);
   if (options.json) {
     std::cout << report_json(report).dump(2) << "\n";
   } else {

@@ -112,7 +112,8 @@ int plan(const PlanOptions& options) {
   PlanRequest request = plan_request(options);
   request.stop = Interruption::asked;
   const CudaGraphs graphs = parse_cuda_graphs(options.cuda_graphs, "--cuda-graphs");
-  const auto [profile, model] = read_costs(options.profile, graphs, options.forward_only);
+  const auto [profile, model] =
+      read_costs(options.profile, graphs, options.forward_only, options.survive);
   std::optional<Cluster> cluster;
   if (!options.cluster.empty()) cluster = read_cluster(options.cluster);
   const Cluster* on = cluster ? &*cluster : nullptr;

@@ -8,10 +8,12 @@
 #include <compare>
 #include <cstdint>
 
+#include "pipeline/job/parameters.hpp"
+
 namespace penstock {
 
 /// Two hold a rank's latest snapshots; the third takes the place of one that is being saved.
-inline constexpr size_t kSlots = 3;
+inline constexpr size_t kSlots = most_snapshots;
 
 /// The next step after each of a rank's snapshots; -1: none, or not complete.
 using SlotSteps = std::array<int64_t, kSlots>;

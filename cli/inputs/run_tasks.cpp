@@ -39,7 +39,7 @@ Facts facts_of(const std::string& command, const CheckedRun& checked, const Exec
 std::vector<WorkerTask> run_tasks(const std::string& command, const ExecuteOptions& options,
                                   const CheckedRun& checked, const ExecuteTask& task,
                                   const std::optional<Launcher>& launcher) {
-  if (launcher && options.survive != "off") {
+  if (launcher && options.survive == "local") {
     throw InputError("--survive", "is for ranks that penstock starts itself, not " + launcher->name,
                      "Leave it out.");
   }

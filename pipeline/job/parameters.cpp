@@ -167,4 +167,19 @@ int64_t training_bytes(const Job& job, const StoredTensor& tensor) {
   return gradient_bytes(job, tensor) * (copies + job.optimizer.state_per_parameter());
 }
 
+std::set<int> updated_buffers(const Graph& model) {
+  std::set<int> buffers;
+  for (const BufferUpdate& update : model.updates) buffers.insert(update.tensor);
+  return buffers;
+}
+
+int64_t snapshot_bytes(const Job& job, const StoredTensor& tensor, bool updated, bool stepped) {
+  int64_t bytes = updated ? tensor.bytes() : 0;
+  if (!tensor.requires_grad) return bytes;
+  bytes += tensor.bytes();
+  if (!stepped) return bytes;
+  const int64_t count = size_bytes(DType::int64);  // of its steps
+  return bytes + training_bytes(job, tensor) - gradient_bytes(job, tensor) + count;
+}
+
 }  // namespace penstock

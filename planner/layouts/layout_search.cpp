@@ -91,8 +91,10 @@ LayoutSearch::LayoutSearch(const PlanningInputs& inputs, const ModelChain& chain
                request.objective == PlanObjective::memory,
                ways_of(request),
                tables(inputs, chain, layouts_, ways_of(request), request.threads)} {
+  const Job& job = inputs.profile.job;
   for (const StoredTensor& tensor : inputs.model.tensors)
-    fixed_bytes_ += tensor.bytes() + training_bytes(inputs.profile.job, tensor);
+    fixed_bytes_ += tensor.bytes() + training_bytes(job, tensor) +
+                    job.snapshots * snapshot_bytes(job, tensor, /*updated=*/false, true);
 }
 
 MemoryLimit LayoutSearch::limit(size_t layout) const {

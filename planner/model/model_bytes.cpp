@@ -70,7 +70,10 @@ void ModelChain::add_unit(const Job& job, int unit, int stage_begin, const Value
   for (const int index : slice.tensors) {
     const StoredTensor& tensor = model_.tensors[index];
     const bool received = ways.transmit && first_using_[index] < stage_begin;
-    stage.add_tensor(index, fixed_bytes(job, tensor, !received), units_using_[index] > 1);
+    const int64_t bytes =
+        fixed_bytes(job, tensor, !received) +
+        job.snapshots * snapshot_bytes(job, tensor, updated_buffers_.contains(index), !received);
+    stage.add_tensor(index, bytes, units_using_[index] > 1);
   }
 }
 

@@ -233,6 +233,9 @@ class PlanCosts {
       if (tensor.requires_grad) trained_bytes += tensor.bytes();
       const bool stepped = reductions_.steps(index, rank);
       costs.fixed_bytes += fixed_bytes(plan_.job, tensor, stepped) + padding_bytes(tensor);
+      costs.snapshot_bytes +=
+          plan_.job.snapshots *
+          snapshot_bytes(plan_.job, tensor, updated_buffers_.contains(index), stepped);
       if (!stepped) continue;
       if (tensor.requires_grad) {
         ++own.tensors;
@@ -283,6 +286,7 @@ class PlanCosts {
   const Plan& plan_;
   const int ranks_;
   const Graph& model_;
+  std::set<int> updated_buffers_ = updated_buffers(model_);
   const Slicing& slicing_;
   const Profile& profile_;
   const Cluster* cluster_;
