@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdio>
 #include <iostream>
-#include <numeric>
 
 #include "base/error.hpp"
 #include "cli/inputs/execute_check.hpp"
@@ -23,8 +22,6 @@
 #include "cli/workers/onednn_isa.hpp"
 #include "cli/workers/workers.hpp"
 #include "pipeline/checkpoint/saved.hpp"
-#include "pipeline/job/parameters.hpp"
-#include "pipeline/plan/rank_state.hpp"
 #include "pipeline/program/timeline.hpp"
 
 namespace penstock::cli {
@@ -160,38 +157,6 @@ Metrics make_metrics(const ExecuteOptions& options, const PreparedRun& run) {
   return Metrics(std::move(files));
 }
 
-/// What the ranks are predicted to need; without a prediction, what they hold in any case.
-NeededMemory needed_memory(const PreparedRun& run) {
-  const CheckedRun& checked = run.checked;
-  NeededMemory needed;
-  for (const RankStateBytes& rank :
-       state_bytes_of_ranks(checked.plan, checked.graph, checked.slicing)) {
-    needed.training_bytes += rank.held_bytes;
-    needed.snapshot_bytes += rank.snapshot_bytes;
-  }
-  if (run.predicted && !run.predicted->peak_memory_bytes.empty()) {
-    const auto& peaks = run.predicted->peak_memory_bytes;
-    needed.training_bytes = std::accumulate(peaks.begin(), peaks.end(), int64_t{0});
-  }
-  needed.training_bytes *= checked.plan.data_parallel;
-  needed.snapshot_bytes *= checked.plan.data_parallel;
-  if (!run.task.save.empty()) needed.snapshots = most_snapshots;
-  return needed;
-}
-
-/// Is it a run that survives? `auto` makes it one where that is possible.
-bool survives(const ExecuteOptions& options, bool launched, PreparedRun& run) {
-  const bool possible = !launched && !run.task.forward_only && options.workers.device == "cpu";
-  if (options.survive == "off" || !possible) return false;  // `local` is refused by then
-  const std::string shortage = memory_shortage(needed_memory(run), available_memory_bytes());
-  if (shortage.empty()) return true;
-  if (options.survive == "local")
-    throw InputError("--survive local", shortage,
-                     "Leave it out: --save and --resume go on from checkpoints.");
-  run.notes.push_back("A rank's failure will end the run (--survive auto): " + shortage);
-  return false;
-}
-
 PreparedRun prepare(const ExecuteOptions& options, const std::optional<Launcher>& launcher) {
   PreparedRun run{.checked = check_execute(options)};
   const RunBegin begin = find_begin(options, run.checked);
@@ -203,7 +168,11 @@ PreparedRun prepare(const ExecuteOptions& options, const std::optional<Launcher>
   if (run.task.steps > 0) {
     run.predicted = predict(run.checked.plan, run.checked.graph, run.checked.slicing,
                             run.checked.program, run.task.cuda_graphs, run.why_not_predicted);
-    run.survives = survives(options, launcher.has_value(), run);
+    const Survival survival =
+        find_survival(options, launcher, run.checked, !run.task.save.empty(),
+                      run.predicted ? run.predicted->peak_memory_bytes : std::vector<int64_t>());
+    run.survives = survival.survives;
+    if (!survival.why_not.empty()) run.notes.push_back(survival.why_not);
   }
   run.metrics = make_metrics(options, run);
   return run;

@@ -12,7 +12,6 @@
 #include "cli/inputs/costed_model.hpp"
 #include "cli/inputs/plan_inputs.hpp"
 #include "cli/inputs/resumed.hpp"
-#include "cli/inputs/survival.hpp"
 #include "cli/workers/worker_options.hpp"
 #include "graph/evaluation/evaluation.hpp"
 #include "graph/pt2/initial_values.hpp"
@@ -45,9 +44,6 @@ void check_flags(const ExecuteOptions& options) {
   if (!options.weights.empty() && !options.resume.empty() && !may_begin(options)) {
     refuse("--weights, --resume", "both say which weights to start from", "Leave one out.");
   }
-  check_survive(options.survive, /*allows_auto=*/!options.fed);
-  if (options.survive == "local" && (options.forward_only || options.workers.device != "cpu"))
-    refuse("--survive", "is for training on CPUs", "Leave it out.");
   check_no_standard_output("--output", options.output);
   check_no_standard_output("--dump-gradients", options.dump_gradients);
   check_no_standard_output("--metrics", options.metrics);

@@ -2,33 +2,31 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "pipeline/job/job.hpp"
+#include "cli/inputs/execute_check.hpp"
+#include "launch/launcher.hpp"
+#include "pipeline/profile/profile.hpp"
 
 namespace penstock::cli {
 
-/// Throws InputError for another word than `off`, `local` and, where that is allowed, `auto`.
-void check_survive(const std::string& how, bool allows_auto);
-
 /// Has ranks count with the most snapshots that they have at once, as --survive of `plan` and
-/// `simulate` asks for. `device`: its kind, of the profile. Throws InputError where ranks are not to
-/// survive there.
+/// `simulate` asks for. `device`: its kind, of the profile. Throws InputError where ranks are not
+/// to survive there, or for another word than off and local.
 void count_snapshots(const std::string& how, const std::string& device, Job& job);
 
-/// What all ranks of a machine need together.
-struct NeededMemory {
-  int64_t training_bytes = 0;
-  int64_t snapshot_bytes = 0;  // of one copy
-  int64_t snapshots = 2;
-  int64_t bytes() const { return training_bytes + snapshots * snapshot_bytes; }
+struct Survival {
+  bool survives = false;
+  std::string why_not;  // where `auto` has it not survive
 };
 
-/// Memory that may be taken without swapping, as the system estimates it.
-int64_t available_memory_bytes();
-
-/// The numbers, where that is less than what is needed; else "".
-std::string memory_shortage(const NeededMemory& needed, int64_t available_bytes);
+/// Of the ranks that this process starts, from --survive, which is off, local or auto.
+/// `peak_bytes`: of each rank of a replica, as predicted; empty: what they hold in any case counts.
+/// Throws InputError where the run is to survive and cannot.
+Survival find_survival(const ExecuteOptions& options, const std::optional<Launcher>& launcher,
+                       const CheckedRun& checked, bool saves,
+                       const std::vector<int64_t>& peak_bytes);
 
 }  // namespace penstock::cli

@@ -1,26 +1,31 @@
-// XXH64, the 64-bit hash of xxHash (github.com/Cyan4973/xxHash): about as fast as memory, so that
-// a snapshot's costs less than its copy. Damage within 8 bytes shows in any case.
+// The checksum of a snapshot, XXH64: about as fast as memory, so that it costs less than the copy.
+// Damage within 8 bytes shows in any case.
 #pragma once
 
-#include <array>
+#include <xxhash.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <span>
 
 namespace penstock {
 
 class Checksum {
  public:
-  void add(std::span<const std::byte> bytes);
-  /// Of all that was added, with seed 0.
-  uint64_t value() const;
+  Checksum() : state_(XXH64_createState(), XXH64_freeState) {
+    if (!state_) throw std::bad_alloc();
+    XXH64_reset(state_.get(), 0);
+  }
+  void add(std::span<const std::byte> bytes) {
+    XXH64_update(state_.get(), bytes.data(), bytes.size());
+  }
+  /// Of all that was added.
+  uint64_t value() const { return XXH64_digest(state_.get()); }
 
  private:
-  static constexpr size_t kStripe = 32;
-  std::array<uint64_t, 4> lanes_{0x60ea27eeadc0b5d6, 0xc2b2ae3d27d4eb4f, 0, 0x61c8864e7a143579};
-  std::array<std::byte, kStripe> rest_{};  // that fill no stripe yet
-  size_t rest_bytes_ = 0;
-  uint64_t total_bytes_ = 0;
+  std::unique_ptr<XXH64_state_t, decltype(&XXH64_freeState)> state_;
 };
 
 }  // namespace penstock

@@ -7,8 +7,7 @@ const idleParts = [
 ];
 const memoryParts = [
   ["parameters and optimizer", "fixed_bytes", "fixed"],
-  ["snapshots", "snapshot_bytes", "launch"],
-  ["messages", "message_bytes", "buffers"],
+  ["snapshots", "snapshot_bytes", "launch"], ["messages", "message_bytes", "buffers"],
   ["activations saved", "saved_bytes", "saved"],
   ["kept for W", "saved_weight_bytes", "saved-weight"],
   ["recomputed", "recomputed_bytes", "recompute"], ["transient", "transient_bytes", "transient"]
