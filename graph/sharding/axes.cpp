@@ -139,7 +139,7 @@ Axes reduction(const Call& call, bool sums) {
 Axes embedding(const Call& call) {
   const int last = rank(call.results[0]) - 1;
   Axes axes{{{1, -1}, {last}}};
-  if (flag(call.op, "scale_grad_by_freq", false)) return axes;  // counts all ids
+  if (flag(call.op, "scale_grad_by_freq", false)) return axes;           // counts all ids
   if (!flag(call.op, "sparse", false)) axes.push_back({{0, -1}, {-1}});  // others' ids give zeros
   for (int d = 0; d < last; ++d) axes.push_back({{-1, d}, {d}});
   return axes;

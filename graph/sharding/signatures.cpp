@@ -118,8 +118,7 @@ void add_all(Signatures& found, const Call& call, const Layout& layout) {
 bool is_linear(const Graph& graph, const Call& call, Sharding sharding) {
   if (!is_floating(graph.values[call.op.outputs[0]].dtype)) return false;
   switch (sharding) {
-    case Sharding::scaled:
-      return call.operands.size() == 1 && !argument(call.op, "rounding_mode");
+    case Sharding::scaled: return call.operands.size() == 1 && !argument(call.op, "rounding_mode");
     case Sharding::linear_pointwise:
       return call.operands.size() == 2 || !argument(call.op, "other");
     case Sharding::view:
