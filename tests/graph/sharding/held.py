@@ -10,9 +10,12 @@ class Layout:
     """What a part holds; `gradient` is how its gradient is held."""
 
     def __init__(self, text):
-        self.kind = text[0]
+        self.text, self.kind = text, text[0]
         numbers = [int(number) for number in re.findall(r"\d+", text)]
         self.dimension, self.blocks = (numbers + [1])[:2] if numbers else (0, 1)
+
+    def __str__(self):
+        return self.text
 
     def splits(self, dimension):
         return self.kind == "S" and self.dimension == dimension
@@ -20,15 +23,16 @@ class Layout:
     def gradient(self):
         return Layout({"R": "P", "P": "R"}[self.kind]) if self.kind in "RP" else self
 
-    def hold(self, whole, parts):
+    def hold(self, whole, parts, dimension=None):
+        """What each part holds; `dimension` is the one that is split, where that is another."""
+        along = self.dimension if dimension is None else dimension
         if self.kind == "P":
             terms = [torch.randn_like(whole) for _ in range(parts - 1)]
             return [whole - sum(terms), *terms]
         if self.kind in "IR":
             return [whole.clone() for _ in range(parts)]
-        blocks = [block.chunk(parts, self.dimension)
-                  for block in whole.chunk(self.blocks, self.dimension)]
-        return [torch.cat([block[part] for block in blocks], self.dimension)
+        blocks = [block.chunk(parts, along) for block in whole.chunk(self.blocks, along)]
+        return [torch.cat([block[part] for block in blocks], along)
                 for part in range(parts)]
 
     def assemble(self, held):

@@ -1,5 +1,6 @@
 // list-local-graph MODEL.pt2 PARTS PINS: the graph of a part, as JSON. PINS is a JSON object with
 // lists of [PATTERN, LAYOUT] under `parameters` and `values`.
+#include <cmath>
 #include <cstdlib>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -33,6 +34,9 @@ struct ToJson {
   }
   json operator()(const std::complex<double>& number) const {
     return {{"complex", {number.real(), number.imag()}}};
+  }
+  json operator()(double number) const {
+    return std::isfinite(number) ? json(number) : json{{"number", std::to_string(number)}};
   }
   json operator()(const Expression& size) const {
     return std::visit([](auto number) { return json(number); }, size.evaluate(graph.example_batch));
@@ -71,7 +75,7 @@ json listed(const sharding::LocalGraph& local) {
   json all{{"tensors", json::object()},
            {"operators", json::array()},
            {"outputs", json::array()},
-           {"inputs", json::array()}};
+           {"inputs", json::array()}, {"updates", json::object()}};
   for (const Value& value : local.graph.values)
     if (value.tensor >= 0)
       all["tensors"][value.name] = {{"name", local.graph.tensors[value.tensor].name},
@@ -82,6 +86,8 @@ json listed(const sharding::LocalGraph& local) {
   for (const ValueId value : local.graph.inputs) all["inputs"].push_back(to_json.name(value));
   for (const Output& output : local.graph.outputs)
     all["outputs"].push_back(to_json.argument(output.value));
+  for (const BufferUpdate& update : local.graph.updates)
+    all["updates"][local.graph.tensors[update.tensor].name] = to_json.name(update.value);
   return all;
 }
 
