@@ -1,7 +1,6 @@
 #include "pipeline/job/parameters.hpp"
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <string>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "graph/evaluation/evaluation.hpp"
 #include "graph/pt2/pt2.hpp"
 
@@ -27,8 +27,7 @@ std::vector<std::string> names(const StoredTensor& tensor) {
 bool matches(const std::string& pattern, const StoredTensor& tensor) {
   if (tensor.kind != StoredTensor::Kind::parameter) return false;
   return std::ranges::any_of(names(tensor), [&](const std::string& name) {
-    return fnmatch(pattern.c_str(), name.c_str(), 0) == 0 ||
-           fnmatch((pattern + ".*").c_str(), name.c_str(), 0) == 0;
+    return matches_name(pattern, name);
   });
 }
 
