@@ -1,6 +1,9 @@
 // Helpers for text.
 #pragma once
 
+#include <fnmatch.h>
+
+#include <string>
 #include <string_view>
 
 namespace penstock {
@@ -10,6 +13,16 @@ inline std::string_view trim(std::string_view text) {
   const size_t first = text.find_first_not_of(" \t\r");
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+/// In a pattern `*` stands for any text and `?` for a letter.
+inline bool matches_text(const std::string& pattern, const std::string& text) {
+  return fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
+}
+
+/// The same for a name with dots: also where the pattern matches what comes before one of them.
+inline bool matches_name(const std::string& pattern, const std::string& name) {
+  return matches_text(pattern, name) || matches_text(pattern + ".*", name);
 }
 
 }  // namespace penstock

@@ -11,6 +11,7 @@
 #include "cli/inputs/execute_check.hpp"
 #include "cli/inputs/resumed.hpp"
 #include "cli/inputs/run_tasks.hpp"
+#include "cli/inputs/survival.hpp"
 #include "cli/metrics/metrics.hpp"
 #include "cli/metrics/step_record.hpp"
 #include "cli/report/ending.hpp"
@@ -140,6 +141,9 @@ struct PreparedRun {
   std::vector<std::string> notes;  // for people
   ExecuteTask task;
   std::vector<WorkerTask> workers;
+  std::optional<Predicted> predicted;
+  std::string why_not_predicted;
+  bool survives = false;
   Metrics metrics;
 };
 
@@ -161,6 +165,15 @@ PreparedRun prepare(const ExecuteOptions& options, const std::optional<Launcher>
     run.notes.push_back(fmt::format("{}: {}", options.weights, run.checked.renaming));
   run.task = execute_task(options, run.checked, begin);
   run.workers = run_tasks("execute", options, run.checked, run.task, launcher);
+  if (run.task.steps > 0) {
+    run.predicted = predict(run.checked.plan, run.checked.graph, run.checked.slicing,
+                            run.checked.program, run.task.cuda_graphs, run.why_not_predicted);
+    const Survival survival =
+        find_survival(options, launcher, run.checked, !run.task.save.empty(),
+                      run.predicted ? run.predicted->peak_memory_bytes : std::vector<int64_t>());
+    run.survives = survival.survives;
+    if (!survival.why_not.empty()) run.notes.push_back(survival.why_not);
+  }
   run.metrics = make_metrics(options, run);
   return run;
 }
@@ -173,6 +186,18 @@ std::optional<SavedState> last_saved(const ExecuteTask& task) try {
   return SavedState{found->manifest.step, found->path.string()};
 } catch (const InputError&) {  // none is intact
   return std::nullopt;
+}
+
+/// Writes the checkpoints of a run that survives; nothing where its ranks do.
+WorkersOptions::Save from_snapshots(const PreparedRun& run) {
+  if (!run.survives || run.task.save.empty()) return {};
+  if (run.checked.plan.optimizer_state == OptimizerState::sharded) return {};
+  return [&task = run.task, &checked = run.checked](int64_t step, const auto& snapshots,
+                                                    const std::stop_token& stop) {
+    const SavedRun saved{checked.plan, checked.graph, checked.slicing,
+                         checked.program.rank_of_stage};
+    write_checkpoint({task.save, step, task.keep, nullptr}, saved, snapshots, stop);
+  };
 }
 
 void tell_nothing_left(const ExecuteOptions& options, const ExecuteTask& task) {
@@ -202,9 +227,8 @@ int execute(const ExecuteOptions& options) {
   }
   ExecuteReport report;
   if (checked.plan.job.forward_only) report.samples = checked.plan.job.global_batch;
-  std::optional<Predicted>& predicted = report.predicted;
-  predicted = predict(checked.plan, checked.graph, checked.slicing, checked.program,
-                      run->task.cuda_graphs, report.why_not_predicted);
+  report.predicted = std::move(run->predicted);
+  report.why_not_predicted = run->why_not_predicted;
   std::optional<Listener> listener(std::in_place, checked.plan, run->task, options,
                                    std::move(run->metrics));
   const Program executed = delay_receives(checked.program);  // as the workers do
@@ -214,9 +238,11 @@ int execute(const ExecuteOptions& options) {
                     return to_string(executed.ranks[rank % checked.plan.ranks()].at(position));
                   },
                   {.on_signal = saves ? OnSignal::finish_step : OnSignal::end,
-                   .survive = options.survive == "local",
+                   .survive = run->survives,
+                   .end = run->task.first_step + run->task.steps,
                    .program = &executed,
-                   .find_saved = [&] { return last_saved(run->task); }});
+                   .find_saved = [&] { return last_saved(run->task); },
+                   .save = from_snapshots(*run)});
   const auto failure =
       workers.run([&](size_t, const nlohmann::json& event) { listener->take(event); });
   report.result = listener->result();
@@ -228,8 +254,8 @@ int execute(const ExecuteOptions& options) {
     return failure->status;
   }
   if (!tells) return 0;
-  if (predicted)
-    report.at_pace = step_at_pace(*predicted, checked.program, report.result.compute_s);
+  if (report.predicted)
+    report.at_pace = step_at_pace(*report.predicted, checked.program, report.result.compute_s);
   if (options.json) {
     std::cout << report_json(report).dump(2) << "\n";
   } else {

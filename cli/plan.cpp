@@ -100,9 +100,10 @@ void print_what_if(const Planned& planned, const Profile& profile, const Graph& 
 /// The commands that take the plan.
 std::string next(const PlanOptions& options, const Profile& profile, const Graph& model) {
   const std::string plan = in_shell(options.output);
+  const std::string survive = options.survive == "off" ? "" : " --survive " + options.survive;
   return !estimate_note(profile).empty() || model.layers
-             ? fmt::format("penstock simulate {} --html timeline.html", plan)
-             : fmt::format("penstock execute {} --trace measured.json", plan);
+             ? fmt::format("penstock simulate {}{} --html timeline.html", plan, survive)
+             : fmt::format("penstock execute {}{} --trace measured.json", plan, survive);
 }
 
 }  // namespace
@@ -112,7 +113,8 @@ int plan(const PlanOptions& options) {
   PlanRequest request = plan_request(options);
   request.stop = Interruption::asked;
   const CudaGraphs graphs = parse_cuda_graphs(options.cuda_graphs, "--cuda-graphs");
-  const auto [profile, model] = read_costs(options.profile, graphs, options.forward_only);
+  const auto [profile, model] =
+      read_costs(options.profile, graphs, options.forward_only, options.survive);
   std::optional<Cluster> cluster;
   if (!options.cluster.empty()) cluster = read_cluster(options.cluster);
   const Cluster* on = cluster ? &*cluster : nullptr;

@@ -7,6 +7,7 @@
 #include "cli/files/given_paths.hpp"
 #include "cli/inputs/resumed.hpp"
 #include "cli/inputs/run_tasks.hpp"
+#include "cli/inputs/survival.hpp"
 #include "cli/serve/feed.hpp"
 #include "cli/workers/launch.hpp"
 #include "cli/workers/onednn_isa.hpp"
@@ -21,6 +22,7 @@ struct PreparedService {
   ExecuteTask task;
   std::vector<WorkerTask> workers;
   RunBegin begin;
+  Survival survival;
 };
 
 void check_paths_of(const ExecuteOptions& run) {
@@ -40,8 +42,10 @@ PreparedService prepare(const ServeOptions& options, const std::optional<Launche
   const int rank = rank_of_script(service.checked.plan, launcher);
   service.task.batch = batch_of(service.checked, rank, options.batches);
   service.task.results = options.results;
+  service.survival =
+      find_survival(options.run, launcher, service.checked, /*saves=*/false, /*peak_bytes=*/{});
   SharedBatch& batch = service.task.batch;
-  if (options.run.survive == "local") batch.slots = 2;
+  if (service.survival.survives) batch.slots = 2;
   resize_memory(options.batches, batch.bytes * batch.slots);
   service.workers = run_tasks("serve", options.run, service.checked, service.task, launcher);
   return service;
@@ -59,8 +63,10 @@ int serve(const ServeOptions& options) {
     if (!service->begin.checkpoint.empty()) {
       for (const std::string& note : service->begin.notes) script.tell_warning(note);
     }
+    if (const std::string& why_not = service->survival.why_not; !why_not.empty())
+      script.tell_warning(why_not);
     return Server(service->checked, service->task, service->workers, script,
-                  {options.patience_s, options.run.survive == "local"})
+                  {options.patience_s, service->survival.survives})
         .run();
   } catch (const InputError& error) {
     script.tell_error(/*input=*/true, error.what());

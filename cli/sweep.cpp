@@ -109,7 +109,7 @@ void warn(const Sweep& sweep, const Profile& profile) {
 int sweep_plans(const PlanOptions& options) {
   check_sweep_flags(options);
   const CudaGraphs graphs = parse_cuda_graphs(options.cuda_graphs, "--cuda-graphs");
-  CostedModel costed = read_costs(options.profile, graphs, options.forward_only);
+  CostedModel costed = read_costs(options.profile, graphs, options.forward_only, options.survive);
   const Graph model = std::move(costed.model);
   PlanCase base{
       .profile = std::move(costed.profile), .cluster = {}, .request = plan_request(options)};

@@ -17,7 +17,7 @@ SharedProgress::SharedProgress() : descriptor_(memfd_create("penstock-progress",
   }
   map();
   set(Place{});
-  for (size_t slot : {0, 1}) set_snapshot(slot, -1);
+  for (size_t slot = 0; slot < kSlots; ++slot) set_snapshot(slot, -1);
 }
 
 SharedProgress::SharedProgress(int descriptor) : descriptor_(descriptor) { map(); }
@@ -62,6 +62,36 @@ void SharedProgress::set(Activity activity) {
 Activity SharedProgress::activity() const {
   const uint64_t word = shared_->activity.load(std::memory_order_relaxed);
   return {static_cast<Activity::Kind>(word >> 32), static_cast<int>(word & 0xffffffff) - 1};
+}
+
+void SharedProgress::set_snapshot(size_t slot, int64_t next_step, uint64_t checksum, bool unsaved) {
+  shared_->slots[slot].checksum.store(checksum, std::memory_order_relaxed);
+  shared_->slots[slot].unsaved.store(unsaved ? 1 : 0, std::memory_order_relaxed);
+  shared_->slots[slot].next_step.store(next_step, std::memory_order_release);
+}
+
+void SharedProgress::saved(size_t slot) {
+  shared_->slots[slot].unsaved.store(0, std::memory_order_release);
+}
+
+void SharedProgress::forget_snapshots_after(int64_t next_step) {
+  const RankSlots found = slots();
+  for (size_t slot = 0; slot < kSlots; ++slot) {
+    if (found.steps[slot] < 0 || found.steps[slot] > next_step) set_snapshot(slot, -1);
+  }
+}
+
+RankSlots SharedProgress::slots() const {
+  RankSlots found;
+  for (size_t slot = 0; slot < kSlots; ++slot) {
+    found.steps[slot] = shared_->slots[slot].next_step.load(std::memory_order_acquire);
+    found.unsaved[slot] = shared_->slots[slot].unsaved.load(std::memory_order_acquire) != 0;
+  }
+  return found;
+}
+
+uint64_t SharedProgress::checksum(size_t slot) const {
+  return shared_->slots[slot].checksum.load(std::memory_order_relaxed);
 }
 
 }  // namespace penstock

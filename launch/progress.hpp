@@ -8,13 +8,20 @@
 #include <compare>
 #include <cstdint>
 
+#include "pipeline/job/parameters.hpp"
+
 namespace penstock {
 
-/// The next step after each of a rank's two snapshots; -1: none, or not complete.
-using SlotSteps = std::array<int64_t, 2>;
+/// Two hold a rank's latest snapshots; the third takes the place of one that is being saved.
+inline constexpr size_t kSlots = most_snapshots;
 
-/// The slot of the snapshot before that step.
-inline size_t slot_of(int64_t next_step) { return static_cast<size_t>(next_step % 2); }
+/// The next step after each of a rank's snapshots; -1: none, or not complete.
+using SlotSteps = std::array<int64_t, kSlots>;
+
+struct RankSlots {
+  SlotSteps steps{-1, -1, -1};
+  std::array<bool, kSlots> unsaved{};  // a checkpoint is to be written from it
+};
 
 /// A rank's doing at its place.
 struct Activity {
@@ -56,30 +63,23 @@ class SharedProgress {
   bool asked_to_stop() const { return shared_->stop.load(std::memory_order_relaxed) != 0; }
 
   /// The worker has a complete snapshot there, of the state before that step; -1: none. `checksum`:
-  /// the CRC-32 of all its bytes.
-  void set_snapshot(size_t slot, int64_t next_step, uint32_t checksum = 0) {
-    shared_->checksums[slot].store(checksum, std::memory_order_relaxed);
-    shared_->snapshots[slot].store(next_step, std::memory_order_release);
-  }
+  /// of all its bytes (supervision/checksum.hpp). `unsaved`: it is to stay until `saved`.
+  void set_snapshot(size_t slot, int64_t next_step, uint64_t checksum = 0, bool unsaved = false);
+  /// The slot may be used again.
+  void saved(size_t slot);
   /// Later snapshots are taken again by a run that goes on with `next_step`.
-  void forget_snapshots_after(int64_t next_step) {
-    for (size_t slot : {0, 1}) {
-      if (snapshots()[slot] > next_step) set_snapshot(slot, -1);
-    }
-  }
-  SlotSteps snapshots() const {
-    return {shared_->snapshots[0].load(std::memory_order_acquire),
-            shared_->snapshots[1].load(std::memory_order_acquire)};
-  }
-  uint32_t checksum(size_t slot) const {
-    return shared_->checksums[slot].load(std::memory_order_relaxed);
-  }
+  void forget_snapshots_after(int64_t next_step);
+  RankSlots slots() const;
+  uint64_t checksum(size_t slot) const;
 
  private:
+  struct Slot {
+    std::atomic<int64_t> next_step;
+    std::atomic<uint64_t> checksum, unsaved;
+  };
   struct Shared {
     std::atomic<uint64_t> place, activity, stop;
-    std::array<std::atomic<int64_t>, 2> snapshots;
-    std::array<std::atomic<uint32_t>, 2> checksums;
+    std::array<Slot, kSlots> slots;
   };
   void map();
   int descriptor_ = -1;

@@ -8,6 +8,7 @@
 //   validation {step, loss}                from rank 0, after that step; loss: null if not finite
 //   timeline  {step, events: [[rank, action, start_s, end_s, bytes], …]}   from rank 0
 //   saved     {path}                       a checkpoint
+//   snapshot  {step}                       a rank's snapshot of the state before it is to be saved
 //   stopped   {step}                       that step was the last, as some process was told to end
 //   summary   {…}                          from rank 0, last
 //   link      {latency_s, …, samples}      from rank 0, of the command `link`

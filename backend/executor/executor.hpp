@@ -68,6 +68,8 @@ class Executor {
   /// For another executor of this rank, which then has the same tensors.
   std::shared_ptr<TensorStore> shared_store() { return rank_.shared_store; }
   Optimizer& optimizer() { return update_.optimizer(); }
+  /// Bytes that the optimizer asks for at its first step.
+  int64_t missing_state_bytes() { return update_.missing_state_bytes(); }
   /// Who has which part of the optimizer's state.
   const OptimizerShards& shards() const { return rank_.shards; }
   /// Does this rank update a parameter that it holds? Another may do so and broadcast it.

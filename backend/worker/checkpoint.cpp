@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <set>
 #include <vector>
 
 #include "backend/worker/state.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "base/output_file.hpp"
 #include "pipeline/checkpoint/saved.hpp"
 
 namespace penstock {
@@ -52,7 +52,7 @@ Written write_stages(const fs::path& folder, const LoadedPlan& loaded, Executor&
 }
 
 /// Rank 0's, once all have written.
-Written put_together(const Saving& saving, const LoadedPlan& loaded,
+Written gather_files(const Saving& saving, const LoadedPlan& loaded,
                      const std::vector<std::string>& written) {
   CheckpointManifest manifest = manifest_of(loaded.plan, loaded.graph.sha256, saving.step);
   manifest.extra = saving.extra;
@@ -62,10 +62,7 @@ Written put_together(const Saving& saving, const LoadedPlan& loaded,
     manifest.files.merge(part.files);
   }
   return or_problem([&] {
-    const fs::path unfinished = unfinished_path(saving.folder, saving.step);
-    write_file(unfinished / "manifest.json", to_json(manifest));
-    put_in_place(unfinished, checkpoint_path(saving.folder, saving.step));
-    remove_earlier(saving.folder, manifest, saving.keep);
+    put_together(saving, manifest);
     return manifest.files;
   });
 }
@@ -83,21 +80,17 @@ void save_checkpoint(const Saving& saving, const LoadedPlan& loaded, Executor& e
   const std::string key = fmt::format("checkpoint/{}", saving.step);
   const fs::path unfinished = unfinished_path(saving.folder, saving.step);
   Written own = or_problem([&] {
-    if (seat.rank == 0) {
-      remove_unfinished(saving.folder);
-      make_folder(unfinished);
-    }
+    if (seat.rank == 0) begin_checkpoint(saving);
     return std::map<std::string, std::string>();
   });
   own.problem = from_rank_0(seat, key + "/begin", own.problem);
   if (own.problem.empty()) own = write_stages(unfinished, loaded, executor, seat.rank);
   const auto written = gather(seat, key, nlohmann::json(own).dump());
-  if (seat.rank == 0) own = put_together(saving, loaded, written);
+  if (seat.rank == 0) own = gather_files(saving, loaded, written);
   const std::string problem = from_rank_0(seat, key + "/end", own.problem);
   if (problem.empty()) return;
   if (seat.rank == 0) remove_unfinished(saving.folder);
-  throw InputError(checkpoint_path(saving.folder, saving.step).string(),
-                   "is not saved: " + problem);
+  throw not_saved(saving, problem);
 }
 
 void load_checkpoint(const fs::path& checkpoint, const LoadedPlan& loaded, Executor& executor,

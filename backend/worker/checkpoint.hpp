@@ -2,22 +2,13 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
-#include <string>
 
 #include "backend/communication/rendezvous.hpp"
 #include "backend/executor/executor.hpp"
 #include "backend/worker/loaded_plan.hpp"
+#include "pipeline/checkpoint/writing.hpp"
 
 namespace penstock {
-
-/// A checkpoint to be written.
-struct Saving {
-  std::filesystem::path folder;
-  int64_t step = 0;      // the next one
-  int64_t keep = 0;      // so many of the latest in the folder, this one among them
-  nlohmann::json extra;  // kept in the manifest; only rank 0's counts
-};
 
 /// All ranks call it between two steps. Every rank of replica 0 writes its stages, whole, into a
 /// folder that all share; rank 0 renames it when all have written, and removes earlier ones. Throws

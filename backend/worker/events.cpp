@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,7 @@ namespace penstock {
 namespace {
 
 int output = STDOUT_FILENO;
+std::mutex writing;  // any thread may
 
 }  // namespace
 
@@ -28,6 +30,7 @@ void keep_output_for_events() {
 void emit(const nlohmann::json& event) {
   const std::string line =
       event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const std::lock_guard lock(writing);
   std::string_view rest = line;
   while (!rest.empty()) {
     const ssize_t written = write(output, rest.data(), rest.size());

@@ -13,7 +13,7 @@ namespace penstock {
 /// people and must not come between events.
 void keep_output_for_events();
 
-/// Writes the event at once. Ends the process if the reader is gone.
+/// Writes the event at once, from any thread. Ends the process if the reader is gone.
 void emit(const nlohmann::json& event);
 
 /// The error event of an exception; `where`: rank, step and action.

@@ -32,8 +32,9 @@ Execution::Execution(const WorkerTask& task, SharedStore& store, CudaModule* cud
       begin_(task.next_step >= 0 ? task.next_step : task_.first_step) {
   if (task.progress >= 0) progress_.emplace(task.progress);
   if (task.slots.empty()) return;
-  snapshots_.emplace(std::array{task.slots.at(0), task.slots.at(1)}, *progress_);
+  snapshots_.emplace(task.slots, *progress_);
   snapshots_->while_copying = [this](int64_t step) { faults_.at(step, Faults::copy); };
+  snapshots_->on_unsaved = [](int64_t step) { emit({{"event", "snapshot"}, {"step", step}}); };
 }
 
 Facts Execution::facts() const {
@@ -145,11 +146,10 @@ void Execution::train(Executor& executor, Collector& collector) {
   for (int64_t i = begin_; i < end; ++i) {
     const bool stop = step(executor, collector, i);
     watch_memory(i);
+    if (stop) emit({{"event", "stopped"}, {"step", i}});
     if (!stop) evaluate(i);
-    save(executor, i + 1, stop || i + 1 == end);
-    if (!stop && i + 1 < end) snapshot(executor, i + 1);
+    keep_state(executor, i + 1, stop || i + 1 == end);
     if (!stop) continue;
-    emit({{"event", "stopped"}, {"step", i}});
     evaluate(i);  // after the checkpoint: who stops the run may not wait
     break;
   }
@@ -164,21 +164,37 @@ void Execution::train(Executor& executor, Collector& collector) {
 
 /// The state that this process begins with, and the first snapshot of it.
 void Execution::load_beginning(Executor& executor) {
-  if (worker_.next_step >= 0) {
-    const size_t slot = slot_of(worker_.next_step);
-    return load_state({snapshots_->file(slot)}, "snapshot", *loaded_, executor);
-  }
+  if (worker_.next_step >= 0)
+    return load_state({snapshots_->file(worker_.next_step)}, "snapshot", *loaded_, executor);
   if (!task_.resume.empty())
     load_checkpoint(task_.resume, *loaded_, executor, /*optimizer=*/!task_.forward_only);
+  if (!snapshots_) return;
   snapshot(executor, begin_);
-  if (snapshots_) snapshots_->finish();
+  snapshots_->finish();
+  snapshots_->reserve(executor.missing_state_bytes());
 }
 
 /// Begins one, of the state before that step.
-void Execution::snapshot(Executor& executor, int64_t next_step) {
+void Execution::snapshot(Executor& executor, int64_t next_step, bool unsaved) {
   if (!snapshots_) return;
   const RankState state = rank_state(*loaded_, executor);
-  snapshots_->begin(next_step, state.buffers, state.trained);
+  snapshots_->begin(next_step, state.buffers, state.trained, unsaved);
+}
+
+/// After a step, in a checkpoint or a snapshot or both. Of a run with snapshots it is the process
+/// that started this one which writes checkpoints, while steps go on; all replicas have the same,
+/// but where they have parts of the optimizer's state, which they then gather themselves.
+void Execution::keep_state(Executor& executor, int64_t next_step, bool last) {
+  const bool due = last || (task_.save_every > 0 && next_step % task_.save_every == 0);
+  const bool saves = due && !task_.save.empty();
+  const bool from_ranks =
+      !snapshots_ || loaded_->plan.optimizer_state == OptimizerState::sharded;
+  if (saves && from_ranks) save(executor, next_step, last);
+  if (!snapshots_) return;
+  const bool unsaved = saves && !from_ranks;
+  if (!last || unsaved)
+    snapshot(executor, next_step, unsaved && worker_.rank < loaded_->plan.ranks());
+  if (last) snapshots_->finish();
 }
 
 void Execution::warm_up(Executor& executor) {
@@ -244,11 +260,9 @@ void Execution::watch_memory(int64_t step) {
              " times, which stops it each time"}});
 }
 
-/// Saves a checkpoint if one is due after `done` steps. The run goes on without one that cannot be
-/// written, unless it is the last.
+/// Saves a checkpoint after `done` steps. The run goes on without one that cannot be written,
+/// unless it is the last.
 void Execution::save(Executor& executor, int64_t done, bool last) {
-  const bool due = last || (task_.save_every > 0 && done % task_.save_every == 0);
-  if (task_.save.empty() || !due) return;
   try {
     save_checkpoint({task_.save, done, task_.keep, nullptr}, *loaded_, executor, seat_);
     emit({{"event", "saved"}, {"path", checkpoint_path(task_.save, done).string()}});

@@ -48,7 +48,8 @@ class Execution {
   void evaluate(int64_t step);
   void save(Executor& executor, int64_t done, bool last);
   void load_beginning(Executor& executor);
-  void snapshot(Executor& executor, int64_t next_step);
+  void snapshot(Executor& executor, int64_t next_step, bool unsaved = false);
+  void keep_state(Executor& executor, int64_t next_step, bool last);
   size_t agree_on_median_step();
   void report_timeline(size_t step);
   void report_summary(int64_t peak_bytes, double compute_s);

@@ -1,95 +1,101 @@
 #include "backend/worker/snapshots.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
+#include <chrono>
+#include <cstring>
 #include <span>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "backend/operators/dtype.hpp"
-#include "launch/supervision/slot.hpp"
+#include "launch/supervision/checksum.hpp"
+#include "launch/supervision/rotation.hpp"
 
 namespace penstock {
 
 namespace {
 
-[[noreturn]] void no_memory() {
-  throw std::system_error(errno, std::generic_category(), "memory for a snapshot (--survive)");
+int64_t bytes_of_all(const NamedTensors& tensors) {
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : tensors) bytes += static_cast<int64_t>(tensor.nbytes());
+  return bytes;
 }
 
-/// Writes a slot from its beginning on.
+std::string head_of(const NamedTensors& tensors) {
+  std::vector<SafetensorsPlace> places;
+  for (const auto& [name, tensor] : tensors)
+    places.push_back({name, dtype_of(tensor.scalar_type()), tensor.sizes().vec()});
+  return safetensors_head("snapshot", places).bytes;
+}
+
+/// Copies bytes into a slot one after the other.
 class SlotWriter {
  public:
-  explicit SlotWriter(int slot) : slot_(slot) {}
+  explicit SlotWriter(std::span<std::byte> slot) : rest_(slot) {}
 
   void write(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
       const auto piece = bytes.first(std::min(bytes.size(), kPiece));
-      const ssize_t written = pwrite(slot_, piece.data(), piece.size(), offset_);
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) no_memory();
-      const auto done = static_cast<size_t>(written);
-      checksum_ = penstock::checksum(piece.first(done), checksum_);
-      offset_ += written;
-      bytes = bytes.subspan(done);
+      std::memcpy(rest_.data(), piece.data(), piece.size());
+      checksum_.add(piece);
+      rest_ = rest_.subspan(piece.size());
+      bytes = bytes.subspan(piece.size());
     }
   }
-  /// The CRC-32 of all that was written.
-  uint32_t checksum() const { return checksum_; }
+  /// Of all that was written.
+  uint64_t checksum() const { return checksum_.value(); }
 
  private:
   static constexpr size_t kPiece = 1 << 18;  // in the processor's cache when its checksum is taken
-  int slot_;
-  off_t offset_ = 0;
-  uint32_t checksum_ = 0;
-};
-
-/// The bytes of tensors on their way to a place.
-struct Copy {
-  std::vector<at::Tensor> tensors;  // contiguous, on the CPU
-  size_t bytes = 0;
-
-  void add(const NamedTensors& named, std::vector<SafetensorsPlace>& places) {
-    for (const auto& [name, tensor] : named) {
-      tensors.push_back(tensor.detach().to(at::kCPU).contiguous());
-      places.push_back({name, dtype_of(tensor.scalar_type()), tensor.sizes().vec()});
-      bytes += tensor.nbytes();
-    }
-  }
-  void write(SlotWriter& writer) const {
-    for (const at::Tensor& tensor : tensors) writer.write(bytes_of(tensor));
-  }
+  std::span<std::byte> rest_;
+  Checksum checksum_;
 };
 
 }  // namespace
 
-void Snapshots::begin(int64_t next_step, const NamedTensors& now, const NamedTensors& later) {
+void Snapshots::begin(int64_t next_step, const NamedTensors& now, const NamedTensors& later,
+                      bool unsaved) {
   finish();
-  const size_t slot = slot_of(next_step);
-  std::vector<SafetensorsPlace> places;
-  Copy first, second;
-  first.add(now, places);
-  second.add(later, places);
-  const std::string head = safetensors_head("snapshot", places).bytes;
+  const size_t slot = wait_for_slot();
   progress_.set_snapshot(slot, -1);
-  const size_t bytes = head.size() + first.bytes + second.bytes;
-  if (ftruncate(slots_[slot], static_cast<off_t>(bytes)) != 0) no_memory();
-  SlotWriter writer(slots_[slot]);
-  writer.write(std::as_bytes(std::span(head)));
-  first.write(writer);
-  copying_ = std::thread([=, this, second = std::move(second)]() mutable {
+  NamedTensors tensors;
+  for (const auto& [name, tensor] : now) tensors.emplace_back(name, tensor.detach().clone());
+  for (const auto& [name, tensor] : later) tensors.emplace_back(name, tensor.detach());
+  copying_ = std::thread([=, this, tensors = std::move(tensors)] {
     try {
-      while_copying(next_step);
-      second.write(writer);
-      progress_.set_snapshot(slot, next_step, writer.checksum());
+      free_idle(slot);
+      const uint64_t checksum = copy(tensors, slot, next_step);
+      progress_.set_snapshot(slot, next_step, checksum, unsaved);
+      if (unsaved) on_unsaved(next_step);
     } catch (...) {
       problem_ = std::current_exception();
     }
   });
+}
+
+/// Returns the checksum.
+uint64_t Snapshots::copy(const NamedTensors& tensors, size_t slot, int64_t next_step) {
+  const std::string head = head_of(tensors);
+  SlotWriter writer(slots_[slot].resize(static_cast<int64_t>(head.size()) + bytes_of_all(tensors)));
+  writer.write(std::as_bytes(std::span(head)));
+  while_copying(next_step);
+  for (const auto& [name, tensor] : tensors) writer.write(bytes_of(tensor.cpu().contiguous()));
+  return writer.checksum();
+}
+
+size_t Snapshots::wait_for_slot() const {
+  for (;;) {
+    if (const auto slot = slot_for_next(progress_.slots())) return *slot;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the writing takes far longer
+  }
+}
+
+void Snapshots::free_idle(size_t next) {
+  for (const size_t slot : idle_slots(progress_.slots(), next)) {
+    progress_.set_snapshot(slot, -1);
+    slots_[slot].clear();
+  }
 }
 
 void Snapshots::finish() {
@@ -102,8 +108,16 @@ void Snapshots::forget() {
   for (size_t slot = 0; slot < slots_.size(); ++slot) progress_.set_snapshot(slot, -1);
 }
 
-std::filesystem::path Snapshots::file(size_t slot) const {
-  return "/proc/self/fd/" + std::to_string(slots_[slot]);
+void Snapshots::reserve(int64_t more_bytes) {
+  const RankSlots slots = progress_.slots();
+  const size_t taken = slot_with(slots.steps, std::ranges::max(slots.steps)).value();
+  const int64_t bytes = slots_[taken].size() + more_bytes;
+  for (const size_t slot : {taken, slot_for_next(slots).value()}) slots_[slot].reserve(bytes);
+}
+
+std::filesystem::path Snapshots::file(int64_t next_step) const {
+  const size_t slot = slot_with(progress_.slots().steps, next_step).value();
+  return "/proc/self/fd/" + std::to_string(slots_[slot].descriptor());
 }
 
 }  // namespace penstock

@@ -1,46 +1,60 @@
 // Snapshots of a rank's state in memory that outlives its process, taken beside the next step.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <functional>
 #include <thread>
+#include <vector>
 
 #include "backend/data/safetensors.hpp"
 #include "launch/progress.hpp"
+#include "launch/supervision/slot.hpp"
 
 namespace penstock {
 
 class Snapshots {
  public:
-  /// `slots`: descriptors of the two slots, whose steps are in `progress`, which outlives it.
-  Snapshots(std::array<int, 2> slots, SharedProgress& progress)
-      : slots_(slots), progress_(progress) {}
+  /// `slots`: descriptors. What lies in them is in `progress`, which outlives it.
+  Snapshots(const std::vector<int>& slots, SharedProgress& progress)
+      : slots_(slots.begin(), slots.end()), progress_(progress) {}
   ~Snapshots() {
     if (copying_.joinable()) copying_.join();
   }
   Snapshots(const Snapshots&) = delete;
   Snapshots& operator=(const Snapshots&) = delete;
 
-  /// Copies the state that `next_step` begins with into the slot of that step's parity: `now`
-  /// before it returns, `later` in a thread. Nobody changes `later` until `finish` returns. Throws
-  /// std::system_error where there is no memory.
-  void begin(int64_t next_step, const NamedTensors& now, const NamedTensors& later);
-  /// Returns when the copy that was begun last is complete. Throws as `begin`.
+  /// Copies the state that `next_step` begins with into a slot (launch/supervision/rotation.hpp):
+  /// `now` before it returns, `later` in a thread. Nobody changes `later` until `finish` returns.
+  /// `unsaved`: a checkpoint is to be written from it. Waits for such ones where the others take
+  /// all slots. Throws what the copy before threw.
+  void begin(int64_t next_step, const NamedTensors& now, const NamedTensors& later,
+             bool unsaved = false);
+  /// Returns when the copy that was begun last is complete. Throws std::system_error where there
+  /// was no memory for it.
   void finish();
   /// The rank has none any more, as where it loads another state.
   void forget();
+  /// Takes the memory of two snapshots, one of which is there, that are larger by so many bytes: it
+  /// takes far longer than a copy, and may fail. Throws as `finish`.
+  void reserve(int64_t more_bytes);
 
-  /// The slot as a .safetensors file of this process.
-  std::filesystem::path file(size_t slot) const;
+  /// The slot of the snapshot before that step, which is there, as a .safetensors file of this
+  /// process.
+  std::filesystem::path file(int64_t next_step) const;
 
   /// Called in the thread, in the middle of a copy (backend/worker/faults.hpp).
   std::function<void(int64_t next_step)> while_copying = [](int64_t) {};
+  /// Called in the thread, when a snapshot is complete that is to be saved.
+  std::function<void(int64_t next_step)> on_unsaved = [](int64_t) {};
 
  private:
-  std::array<int, 2> slots_;
+  uint64_t copy(const NamedTensors& tensors, size_t slot, int64_t next_step);
+  size_t wait_for_slot() const;
+  void free_idle(size_t next);
+
+  std::vector<MappedSlot> slots_;
   SharedProgress& progress_;
   std::thread copying_;
   std::exception_ptr problem_;  // of it

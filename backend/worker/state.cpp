@@ -12,18 +12,13 @@
 #include "backend/operators/dtype.hpp"
 #include "base/error.hpp"
 #include "base/safetensors.hpp"
+#include "pipeline/job/parameters.hpp"
 
 namespace penstock {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-std::set<int> updated_tensors(const Graph& graph) {
-  std::set<int> tensors;
-  for (const BufferUpdate& update : graph.updates) tensors.insert(update.tensor);
-  return tensors;
-}
 
 void add_buffer(const LoadedPlan& loaded, int index, Executor& executor, NamedTensors& tensors) {
   tensors.emplace_back("buffer." + loaded.graph.tensors[static_cast<size_t>(index)].name,
@@ -57,7 +52,7 @@ void add_optimizer(const LoadedPlan& loaded, int index, Executor& executor, Name
 
 RankState rank_state(const LoadedPlan& loaded, Executor& executor) {
   RankState state;
-  const std::set<int> updated = updated_tensors(loaded.graph);
+  const std::set<int> updated = updated_buffers(loaded.graph);
   for (const int index : executor.store().indices()) {
     if (updated.contains(index)) add_buffer(loaded, index, executor, state.buffers);
     add_parameter(loaded, index, executor, state.trained);
@@ -221,7 +216,7 @@ void load_optimizer(const Contents& contents, const StoredTensor& stored, int in
 void load_state(const std::vector<fs::path>& files, const std::string& place,
                 const LoadedPlan& loaded, Executor& executor, bool optimizer) {
   const Contents contents(files, place);
-  const std::set<int> updated = updated_tensors(loaded.graph);
+  const std::set<int> updated = updated_buffers(loaded.graph);
   for (const int index : executor.store().indices()) {
     const StoredTensor& stored = loaded.graph.tensors[index];
     at::Tensor& tensor = executor.store().tensor(index);

@@ -33,6 +33,7 @@ struct PlanOptions {
   std::string objective = "throughput", shared_parameters = "auto", optimizer_state = "replicated",
               html;
   std::string cuda_graphs;             // auto, on, off; "": not said
+  std::string survive = "off";         // or local
   std::optional<int> ranks;            // absent: the cluster's, or the split's, or 2
   std::vector<std::string> schedules;  // empty: auto
   std::optional<int64_t> microbatches, data_parallel;  // absent: auto
@@ -62,7 +63,8 @@ struct SimulateOptions {
   std::string forward, backward, backward_input, backward_weight;
   std::string message, bandwidth, latency;
   std::string saved, saved_weight, memory;
-  std::string cuda_graphs;  // auto, on, off; "": not said
+  std::string cuda_graphs;      // auto, on, off; "": not said
+  std::string survive = "off";  // or local; of a plan
   std::optional<int64_t> samples, seed;
   std::string trace, html;
   bool forward_only = false;  // of a plan
@@ -74,7 +76,7 @@ int simulate(const SimulateOptions& options);
 
 struct ExecuteOptions {
   std::string plan, output, trace, metrics, tensorboard, dump_gradients, save, resume, weights;
-  std::string survive = "off";  // or local
+  std::string survive = "off";  // local, auto
   std::optional<int64_t> steps, save_every, keep;
   WorkerOptions workers;
   std::string cuda_graphs;  // auto, on, off; "": not said

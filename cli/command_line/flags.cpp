@@ -124,6 +124,9 @@ void declare_plan(Declared& command) {
   add_auto_number(app, "--stages-per-rank", options->stages_per_rank, "N or auto");
   add_auto_number(app, "--data-parallel", options->data_parallel, "replicas: N or auto");
   add_text(app, "--memory", *memory, "BYTES", "limit per rank, like 16GiB");
+  add_text(app, "--survive", options->survive, "HOW",
+           "with local, leave room for what `execute --survive local` keeps in memory")
+      ->capture_default_str();
   add_text(app, "--objective", options->objective, "NAME",
            "throughput, memory (least on the fullest rank) or cost (device seconds)")
       ->capture_default_str();
@@ -203,6 +206,9 @@ void declare_simulate(Declared& command) {
                "of a plan: inference with it, forwards alone in evaluation mode");
   declare_study(command, *options);
   add_text(app, "--memory", options->memory, "BYTES", "limit per rank to compare with");
+  add_text(app, "--survive", options->survive, "HOW",
+           "of a plan: with local, count what `execute --survive local` keeps in memory")
+      ->capture_default_str();
   add_graphs(app, options->cuda_graphs);
   command.output("--trace", options->trace, "write the timeline for Perfetto and `compare` (JSON)");
   command.output("--html", options->html, "write one page: timeline, memory, critical path");

@@ -52,7 +52,8 @@ void declare_execute(Declared& command) {
       "used");
   add_text(app, "--survive", options->survive, "HOW",
            "what a killed rank costs: off (the run), local (the step in progress: ranks keep "
-           "snapshots in memory, twice their state, and are replaced); of CPUs of one machine")
+           "snapshots in memory, twice their state, and are replaced); of CPUs of one machine; "
+           "auto: local where there is memory for it")
       ->capture_default_str();
   command.input("--weights", options->weights, {FileKind::safetensors, FileKind::folder},
                 "start from these weights: a .safetensors, as `export --format state-dict` writes "

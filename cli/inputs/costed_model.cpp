@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "cli/files/file_kind.hpp"
+#include "cli/inputs/survival.hpp"
 #include "pipeline/job/parameters.hpp"
 #include "pipeline/layers/layer_model.hpp"
 #include "simulator/costs/forward_costs.hpp"
@@ -27,11 +28,13 @@ CostedModel read_trained(const std::filesystem::path& path) {
 
 }  // namespace
 
-CostedModel read_costs(const std::filesystem::path& path, CudaGraphs graphs, bool forward_only) {
+CostedModel read_costs(const std::filesystem::path& path, CudaGraphs graphs, bool forward_only,
+                       const std::string& survive) {
   CostedModel costed = read_trained(path);
   costed.profile = with_replays(std::move(costed.profile), graphs);
+  costed.profile.job.forward_only = forward_only;
+  count_snapshots(survive, costed.profile.device.kind, costed.profile.job);
   if (!forward_only) return costed;
-  costed.profile.job.forward_only = true;
   costed.model = for_inference(std::move(costed.model));
   costed.profile = forward_costs(std::move(costed.profile), costed.model);
   return costed;

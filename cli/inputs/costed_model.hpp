@@ -17,7 +17,8 @@ struct CostedModel {
 
 /// With steps replayed or not (simulator/costs/replays.hpp); `forward_only`: for_inference, and the
 /// costs of that. Throws InputError, as the readers of both do.
-CostedModel read_costs(const std::filesystem::path& path, CudaGraphs graphs, bool forward_only);
+CostedModel read_costs(const std::filesystem::path& path, CudaGraphs graphs, bool forward_only,
+                       const std::string& survive);
 
 /// The plan's model, and the profile that it names, of training.
 Graph model_of(const Plan& plan);

@@ -44,10 +44,6 @@ void check_flags(const ExecuteOptions& options) {
   if (!options.weights.empty() && !options.resume.empty() && !may_begin(options)) {
     refuse("--weights, --resume", "both say which weights to start from", "Leave one out.");
   }
-  if (options.survive != "off" && options.survive != "local")
-    throw InputError("--survive", "'" + options.survive + "' is not known", "Use off or local.");
-  if (options.survive == "local" && (options.forward_only || options.workers.device != "cpu"))
-    refuse("--survive", "is for training on CPUs", "Leave it out.");
   check_no_standard_output("--output", options.output);
   check_no_standard_output("--dump-gradients", options.dump_gradients);
   check_no_standard_output("--metrics", options.metrics);

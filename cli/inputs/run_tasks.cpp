@@ -39,10 +39,6 @@ Facts facts_of(const std::string& command, const CheckedRun& checked, const Exec
 std::vector<WorkerTask> run_tasks(const std::string& command, const ExecuteOptions& options,
                                   const CheckedRun& checked, const ExecuteTask& task,
                                   const std::optional<Launcher>& launcher) {
-  if (launcher && options.survive != "off") {
-    throw InputError("--survive", "is for ranks that penstock starts itself, not " + launcher->name,
-                     "Leave it out.");
-  }
   return with_options(make_tasks({.launcher = launcher,
                                   .rank_of_process = rank_of_process(checked.plan),
                                   .command = "execute",  // for a script, too

@@ -8,6 +8,7 @@
 #include "base/quantity.hpp"
 #include "cli/inputs/costed_model.hpp"
 #include "cli/inputs/plan_inputs.hpp"
+#include "cli/inputs/survival.hpp"
 #include "cli/predict/simulate_study.hpp"
 #include "pipeline/job/parameters.hpp"
 #include "pipeline/plan/plan.hpp"
@@ -77,6 +78,7 @@ Study plan_study(Plan plan, const SimulateOptions& options) {
   overrides.apply(plan);
   if (!options.cluster.empty()) move_to(options.cluster, plan);
   if (options.forward_only) plan = for_inference(std::move(plan));
+  if (plan.profile) count_snapshots(options.survive, profile_of(plan).device.kind, plan.job);
   const Graph model = model_of(plan);
   check_fingerprint(plan, model);
   const Slicing slicing = slice(plan, model, analyse(model));

@@ -274,6 +274,8 @@ Study make_study(const SimulateOptions& options) {
   refuse_flags({{"--forward-only", options.forward_only}}, "is for plans",
                "Give PLAN.yaml, or leave it out: a program of forwards alone is simulated as it "
                "is.");
+  refuse_flags({{"--survive", options.survive != "off"}}, "is for plans",
+               "Give PLAN.yaml, whose model says what the ranks' states take, or leave it out.");
   refuse_flags({{"--samples", options.samples.has_value()}}, "is for plans",
                "Give PLAN.yaml, whose profile says what times vary by, or leave it out.");
   refuse_flags({{"--measured", !options.measured.empty()}}, "is for plans",

@@ -40,6 +40,7 @@ constexpr std::pair<const char*, double IdleParts::*> idle_names[] = {
     {"recompute", &IdleParts::recompute_s}, {"all-reduce", &IdleParts::all_reduce_s}};
 constexpr std::pair<const char*, int64_t MemoryParts::*> memory_names[] = {
     {"fixed", &MemoryParts::fixed_bytes},
+    {"snapshots", &MemoryParts::snapshot_bytes},
     {"messages", &MemoryParts::message_bytes},
     {"activations", &MemoryParts::saved_bytes},
     {"kept for W", &MemoryParts::saved_weight_bytes},

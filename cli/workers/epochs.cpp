@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "cli/workers/workers.hpp"
+#include "launch/supervision/rotation.hpp"
 
 namespace penstock::cli {
 
@@ -25,7 +26,14 @@ void resume_from(Json& arguments, const SavedState& saved) {
   for (const char* done : {"weights", "dump_gradients"}) arguments[done] = "";
 }
 
-bool is_intact(const SnapshotSlot& slot, uint32_t checksum) { return slot.checksum() == checksum; }
+/// What a run goes on with: its end is no step.
+SlotSteps without_end(SlotSteps steps, int64_t end) {
+  std::ranges::replace_if(
+      steps, [&](int64_t step) { return step >= end; }, -1);
+  return steps;
+}
+
+bool is_intact(const SnapshotSlot& slot, uint64_t checksum) { return slot.checksum() == checksum; }
 
 }  // namespace
 
@@ -35,11 +43,17 @@ bool Workers::go_on(const Listener& listener) {
   const Worker& cause = root_cause();
   StatesLeft left = states_left(listener);
   std::optional<SavedState> saved;
-  if (left.damaged && !common_step(left.ranks)) saved = options_.find_saved();
+  if (left.damaged && !common_step(left.ranks)) {
+    await_saving(listener);
+    saved = options_.find_saved();
+  }
   if (saved) left.saved = saved->step;
   const NextEpoch next = recovery_->after(failure_of(cause), left);
   why_it_ends_ = next.reason;
   if (!next.step) return false;
+  if (saver_.step() > next.step) await_saving(listener);  // it reads what would be taken again
+  if (ends_at_once()) return false;
+  if (next.from_disk) saved_ = saved->step;
   const std::string from = next.from_disk ? fmt::format(", from {}", saved->path) : "";
   const std::string message = fmt::format("{}\n  The run goes on with step {}{}.", describe(cause),
                                           step_number(*next.step), from);
@@ -82,18 +96,22 @@ RankFailure Workers::failure_of(const Worker& cause) const {
 /// The snapshots, without damaged ones of the step that the run would go on with.
 StatesLeft Workers::states_left(const Listener& listener) {
   for (StatesLeft left;; left.ranks.clear()) {
-    for (const Worker& worker : workers_) left.ranks.push_back(worker.progress.snapshots());
+    for (const Worker& worker : workers_)
+      left.ranks.push_back(without_end(worker.progress.slots().steps, options_.end));
     const std::optional<int64_t> step = common_step(left.ranks);
     if (!step) return left;
-    const size_t slot = slot_of(*step);
+    std::vector<size_t> slots;              // by worker
     std::vector<std::future<bool>> intact;  // at once: each reads all of a rank's state
-    for (const Worker& worker : workers_) {
-      intact.push_back(std::async(std::launch::async, is_intact, std::cref(worker.slots[slot]),
-                                  worker.progress.checksum(slot)));
+    for (size_t i = 0; i < workers_.size(); ++i) {
+      const Worker& worker = workers_[i];
+      slots.push_back(slot_with(left.ranks[i], *step).value());
+      intact.push_back(std::async(std::launch::async, is_intact, std::cref(worker.slots[slots[i]]),
+                                  worker.progress.checksum(slots[i])));
     }
     bool all = true;
     for (size_t i = 0; i < workers_.size(); ++i) {
       if (intact[i].get()) continue;
+      const size_t slot = slots[i];
       all = false;
       left.damaged = true;
       workers_[i].progress.set_snapshot(slot, -1);

@@ -74,8 +74,11 @@ const Workers::Worker& Workers::root_cause() const {
 WorkersFailure Workers::failure() const {
   const Worker& cause = root_cause();
   const bool input = cause.error && cause.error->kind == FailureKind::input;
-  const std::string why = why_it_ends_.empty() ? "" : "\n  " + why_it_ends_;
-  return {input ? 2 : 1, describe(cause) + why, place_of(cause)};
+  std::string message = describe(cause);
+  for (const std::string& why : {why_it_ends_, unsaved_}) {
+    if (!why.empty()) message += "\n  " + why;
+  }
+  return {input ? 2 : 1, message, place_of(cause)};
 }
 
 /// Its place in the run when it failed.

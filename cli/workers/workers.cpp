@@ -25,10 +25,8 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto kGrace = 300ms;  // for the others to say what they saw, which may be the cause
-// Under a launcher the only worker asks the other ranks what happened before it ends,
+// Under a launcher the only worker asks the other ranks what happened before it ends.
 constexpr auto kLaunchedGrace = 3s;
-// but mpirun kills what still runs a second after its SIGTERM.
-constexpr auto kLastWords = 600ms;
 
 sigset_t ending_signals() {
   sigset_t set;
@@ -62,8 +60,12 @@ Workers::Workers(std::vector<WorkerTask> tasks, ActionName action_name, WorkersO
   if (options_.survive) recovery_.emplace();
   watch_for_hangs(tasks);
   for (WorkerTask& task : tasks) workers_.emplace_back(std::move(task));
+  if (recovery_) {
+    saved_ = workers_.front().task.arguments.at("first_step");
+    last_ = options_.end;
+  }
   for (Worker& worker : workers_) {
-    for (int slot = 0; recovery_ && slot < 2; ++slot) worker.slots.emplace_back();
+    for (size_t slot = 0; recovery_ && slot < kSlots; ++slot) worker.slots.emplace_back();
     start(worker);
   }
 }
@@ -135,29 +137,39 @@ bool Workers::running() const {
 }
 
 std::optional<WorkersFailure> Workers::run(const Listener& listener) {
+  watch(saver_.descriptor(), [&] { end_saving(listener); });
   do {
     while (running()) {
       poll_once(listener);
+      begin_saving();
       end_stopped();
       end_hung(listener);
+      end_step();
       end_survivors();
     }
   } while (go_on(listener));
+  save_rest(listener);
+  unwatch(saver_.descriptor());
   if (stopped_) return std::nullopt;
   if (interrupted_) {
     std::string message = fmt::format("ended by SIG{}", sigabbrev_np(*interrupted_));
+    if (step_ends_by_) message += ", since a step did not end within 5 s of it";
     if (failures_ > 0 && (launched_ || finishing_)) message += "; " + failure().message;
+    if (!unsaved_.empty()) message += "; " + unsaved_;
     return WorkersFailure{128 + *interrupted_, message};
   }
-  if (failures_ == 0) return std::nullopt;
-  return failure();
+  if (failures_ > 0) return failure();
+  if (!unsaved_.empty()) return WorkersFailure{2, unsaved_};
+  return std::nullopt;
 }
 
 /// Until something is to be looked at again that no descriptor tells.
 int Workers::poll_timeout_ms() const {
   if (failed_at_) return 20;
-  if (hangs_) return static_cast<int>(hangs_->interval_s() * 1000);
-  return recovery_ ? 250 : -1;
+  const int most = recovery_ ? 250 : -1;
+  if (!hangs_) return most;
+  const auto looks = static_cast<int>(hangs_->interval_s() * 1000);
+  return recovery_ ? std::min(looks, most) : looks;
 }
 
 void Workers::poll_once(const Listener& listener) {
@@ -212,7 +224,7 @@ void Workers::take_line(size_t index, const std::string& line, const Listener& l
     }
   } else {
     if (event["event"] == "ready") ++ready_;
-    if (event["event"] == "stopped" && !interrupted_) interrupted_ = SIGTERM;  // another process's
+    if (event["event"] == "stopped") end_with(event.at("step"));
     listener(index, event);
   }
 }
@@ -230,33 +242,6 @@ void Workers::note_failure(Worker& worker) {
   if (worker.order != 0 || killed_ || stopped_) return;
   worker.order = ++failures_;
   if (!failed_at_) failed_at_ = Clock::now();
-}
-
-void Workers::take_signal(const Listener& listener) {
-  signalfd_siginfo info{};
-  if (read(signals_, &info, sizeof info) != sizeof info) return;
-  const int signal = static_cast<int>(info.ssi_signo);
-  const bool finishes = finishes_step(signal);
-  finishing_ = false;
-  const bool at_once = interrupted_ || !launched_ || signal != SIGTERM;
-  interrupted_ = signal;
-  if (!finishes) {
-    failed_at_ = Clock::now() - grace_ + (at_once ? 0ms : kLastWords);
-    return;
-  }
-  finishing_ = true;
-  for (Worker& worker : workers_) worker.progress.ask_to_stop();
-  const std::string message =
-      fmt::format("SIG{}: the run saves after this step and ends; a second signal ends it at once",
-                  sigabbrev_np(signal));
-  for (size_t i = 0; i < workers_.size(); ++i)
-    if (workers_[i].task.rank == 0) listener(i, {{"event", "warning"}, {"message", message}});
-}
-
-/// Before the first step there is nothing to save.
-bool Workers::finishes_step(int signal) const {
-  return options_.on_signal == OnSignal::finish_step && signal != SIGINT && !interrupted_ &&
-         (!failed_at_ || recovery_) && ready_ >= workers_.size();
 }
 
 /// A worker that is killed here is no cause.

@@ -3,7 +3,8 @@
 // A run that survives is a sequence of epochs: where a worker fails, all are replaced, and go on
 // from the snapshots that they have left in this process's memory
 // (launch/supervision/recovery.hpp). One that is stopped (SIGSTOP) for a second has failed, too,
-// and one that hangs (launch/supervision/hangs.hpp), of which other runs only warn.
+// and one that hangs (launch/supervision/hangs.hpp), of which other runs only warn. Checkpoints of
+// such a run are written here, from snapshots, while it goes on; where it ends early, its newest.
 //
 // A worker dies with this process (PR_SET_PDEATHSIG), even if that is killed. When one fails, the
 // others are ended within two seconds and the root cause is told: the first worker that failed by
@@ -16,21 +17,25 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/workers/saver.hpp"
 #include "launch/progress.hpp"
 #include "launch/supervision/hangs.hpp"
 #include "launch/supervision/recovery.hpp"
 #include "launch/supervision/slot.hpp"
+#include "launch/supervision/slot_checkpoint.hpp"
 #include "launch/worker_protocol.hpp"
 
 namespace penstock::cli {
 
-/// The effect of the first SIGTERM or SIGUSR1; SIGINT and a second signal end the workers at once.
+/// The effect of the first SIGTERM or SIGUSR1; SIGINT and a second signal end the workers at once,
+/// and a step of a run that survives gets 5 s to end.
 enum class OnSignal { end, finish_step };
 
 struct SavedState {
@@ -39,11 +44,17 @@ struct SavedState {
 };
 
 struct WorkersOptions {
+  using Save = std::function<void(int64_t step, const std::map<int, RankSnapshot>& snapshots,
+                                  const std::stop_token& stop)>;
   OnSignal on_signal = OnSignal::end;
   bool survive = false;  // a failure: the workers are replaced, and go on from their snapshots
-  const Program* program = nullptr;  // of the ranks, to find a lost message in
+  int64_t end = std::numeric_limits<int64_t>::max();  // the step after the run's last
+  const Program* program = nullptr;                   // of the ranks, to find a lost message in
   /// The last checkpoint of the run, for where snapshots are damaged; nothing where there is none.
   std::function<std::optional<SavedState>()> find_saved = [] { return std::nullopt; };
+  /// Writes the checkpoint before a step from these snapshots, by rank, into the workers' folder
+  /// for checkpoints. Called in another thread. Empty where the run saves none, or its workers do.
+  Save save;
 };
 
 /// Why a run of workers ended badly.
@@ -121,6 +132,8 @@ class Workers {
   void poll_once(const Listener& listener);
   void take_signal(const Listener& listener);
   bool finishes_step(int signal) const;
+  void end_step();
+  void end_with(int64_t step);
   static void close_pipes(Life& life);
   static bool lost_peer(const Worker& worker);
   bool cause_is_known() const;
@@ -131,6 +144,14 @@ class Workers {
   StatesLeft states_left(const Listener& listener);
   RankFailure failure_of(const Worker& cause) const;
   void begin_epoch();
+  bool begin_saving();
+  void begin_saving(int64_t step);
+  void release(int64_t step);
+  void end_saving(const Listener& listener);
+  void await_saving(const Listener& listener);
+  void save_rest(const Listener& listener);
+  bool saves_newest() const;
+  bool ends_at_once() const;
   WorkersFailure failure() const;
   WorkerError place_of(const Worker& worker) const;
   std::string describe(const Worker& worker) const;
@@ -143,10 +164,15 @@ class Workers {
   std::optional<HangWatch> hangs_;    // of ranks on CPUs
   bool warned_of_hang_ = false;
   std::string why_it_ends_;         // where it does not survive a failure
+  Saver saver_;                     // of checkpoints, from snapshots
+  int64_t saved_ = 0;               // the step after the last one that was written, or tried
+  int64_t last_ = 0;                // the step after the run's last
+  std::string unsaved_;             // why the last checkpoint is not written
   size_t ready_ = 0;                // workers that have begun, of all epochs
   int signals_ = -1;                // signalfd of those that end the run
   std::optional<int> interrupted_;  // by that signal
   bool finishing_ = false;          // the step, after it
+  std::optional<Clock::time_point> step_ends_by_;  // where its state is not lost else
   std::optional<Clock::time_point> failed_at_;
   size_t failures_ = 0;
   bool killed_ = false, stopped_ = false;

@@ -115,9 +115,14 @@ struct OperatorTraits {
     norm,              // along those before `normalized_shape`
     sum,               // along all; over a reduced one it gives terms
     mean,              // along those that are left
-    embedding,         // along columns, or ids
+    stacked,           // along those that it does not add
+    embedding,         // along columns, rows or ids
     attention,         // along batch and heads
     convolution,       // along batch and channels
+    transposed_convolution,  // the same
+    pooling,           // along batch and channels, which it keeps
+    batch_norm,        // along channels
+    group_norm,        // along the batch
   };
 
   View view = View::never;

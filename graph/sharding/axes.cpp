@@ -139,26 +139,64 @@ Axes reduction(const Call& call, bool sums) {
 Axes embedding(const Call& call) {
   const int last = rank(call.results[0]) - 1;
   Axes axes{{{1, -1}, {last}}};
-  if (flag(call.op, "scale_grad_by_freq", false)) return axes;  // counts all ids
+  if (flag(call.op, "scale_grad_by_freq", false)) return axes;           // counts all ids
+  if (!flag(call.op, "sparse", false)) axes.push_back({{0, -1}, {-1}});  // others' ids give zeros
   for (int d = 0; d < last; ++d) axes.push_back({{-1, d}, {d}});
   return axes;
 }
 
-/// Batch and heads, where keys and values have as many.
+/// Batch and heads. Of queries, keys and values, fewer heads of keys and values are split as theirs
+/// are, each with the queries that it serves; one that serves all is read whole.
 Axes attention(const Call& call) {
+  const int heads = rank(call.results[0]) - 3;
   Axes axes;
-  for (const Axis& axis : broadcast(call, 0, rank(call.results[0]) - 2))
-    if (std::equal(axis.operands.begin() + 1, axis.operands.begin() + 3, axis.operands.begin()))
-      axes.push_back(axis);
+  for (Axis& axis : broadcast(call, 0, heads + 1)) {
+    const bool of_heads = axis.results[0] == heads && flag(call.op, "enable_gqa", false);
+    for (int i = 1; i < 3; ++i)
+      if (of_heads && call.operands[i][heads] > 1) axis.operands[i] = heads;
+    axes.push_back(axis);
+  }
   return axes;
 }
 
-Axes convolution(const Call& call) {
+/// A transposed convolution's weight has the channels in first.
+Axes convolution(const Call& call, bool transposed) {
   if (integer(call, "groups", 1) != 1 || rank(call.results[0]) != rank(call.operands[1])) return {};
-  Axes axes{{{0, -1}, {0}}, {{-1, 0}, {1}}, {{1, 1}, {-1}}};
+  const int in = transposed ? 0 : 1, out = 1 - in;
+  Axes axes{{{0, -1}, {0}}, {{-1, out}, {1}}, {{1, in}, {-1}}};
   if (call.operands.size() == 2) return axes;
   for (Axis& axis : axes) axis.operands.push_back(axis.results[0] == 1 ? 0 : -1);
   axes.back().added = 2;
+  return axes;
+}
+
+/// Batch and channels, of which each is pooled on its own.
+Axes pooling(const Call& call) {
+  const size_t digit = call.op.target.find_first_of("123");
+  if (digit == std::string::npos) return {};
+  return broadcast(call, 0, rank(call.results[0]) - (call.op.target[digit] - '0'));
+}
+
+/// Channels, with what there is for each: weight, bias, statistics.
+Axes batch_norm(const Call& call) {
+  Axis axis{std::vector<int>(call.operands.size(), 0), std::vector<int>(call.results.size(), 0)};
+  axis.operands[0] = axis.results[0] = 1;
+  return {axis};
+}
+
+Axes group_norm(const Call& call) {
+  Axis axis{std::vector<int>(call.operands.size(), -1), {0}};
+  axis.operands[0] = 0;
+  return {axis};
+}
+
+Axes stacked(const Call& call) {
+  const int n = rank(call.results[0]);
+  const int added = from_front(integer(call, "dim", 0), n);
+  Axes axes;
+  for (int d = 0; d < n; ++d)
+    if (d != added)
+      axes.push_back({std::vector<int>(call.operands.size(), d > added ? d - 1 : d), {d}});
   return axes;
 }
 
@@ -200,7 +238,12 @@ std::vector<Axis> axes_of(const Call& call, Sharding sharding) {
     case Sharding::mean: return reduction(call, false);
     case Sharding::embedding: return embedding(call);
     case Sharding::attention: return attention(call);
-    case Sharding::convolution: return convolution(call);
+    case Sharding::convolution: return convolution(call, false);
+    case Sharding::transposed_convolution: return convolution(call, true);
+    case Sharding::pooling: return pooling(call);
+    case Sharding::batch_norm: return batch_norm(call);
+    case Sharding::group_norm: return group_norm(call);
+    case Sharding::stacked: return stacked(call);
     case Sharding::whole:
     case Sharding::view:
     case Sharding::squeezed: break;

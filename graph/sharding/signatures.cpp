@@ -57,8 +57,10 @@ Signature split_along(const Axis& axis, int64_t blocks) {
 void add_axis(Signatures& found, const Axis& axis, const Call& call, int parts) {
   for (size_t i = 0; i < axis.operands.size(); ++i) {
     if (axis.operands[i] < 0) continue;
-    for (int64_t blocks = 1; blocks <= call.operands[i][axis.operands[i]]; ++blocks)
-      add_if_fitting(found, split_along(axis, blocks), call, parts);
+    const int64_t size = call.operands[i][axis.operands[i]];
+    for (int64_t blocks = 1; blocks <= size / parts; ++blocks)
+      if (size % (blocks * parts) == 0)
+        add_if_fitting(found, split_along(axis, blocks), call, parts);
     return;
   }
 }
@@ -107,19 +109,29 @@ void add_pieces(Signatures& found, const Call& call, int parts) {
   }
 }
 
-/// Terms in, terms out.
-void add_terms(Signatures& found, const Call& call) {
-  found.push_back({std::vector<Layout>(call.operands.size(), Layout::partial()),
-                   std::vector<Layout>(call.results.size(), Layout::partial())});
+void add_all(Signatures& found, const Call& call, const Layout& layout) {
+  found.push_back({std::vector<Layout>(call.operands.size(), layout),
+                   std::vector<Layout>(call.results.size(), layout)});
 }
 
 /// f(a) + f(b) = f(a + b), of all operands together; a number that is added stands in the way.
 bool is_linear(const Graph& graph, const Call& call, Sharding sharding) {
   if (!is_floating(graph.values[call.op.outputs[0]].dtype)) return false;
-  if (sharding == Sharding::scaled)
-    return call.operands.size() == 1 && !argument(call.op, "rounding_mode");
-  return sharding == Sharding::linear_pointwise &&
-         (call.operands.size() == 2 || !argument(call.op, "other"));
+  switch (sharding) {
+    case Sharding::scaled: return call.operands.size() == 1 && !argument(call.op, "rounding_mode");
+    case Sharding::linear_pointwise:
+      return call.operands.size() == 2 || !argument(call.op, "other");
+    case Sharding::view:
+    case Sharding::squeezed: return call.operands.size() == 1 && call.op.overload != "dtype";
+    case Sharding::permuted:
+    case Sharding::expanded:
+    case Sharding::selected:
+    case Sharding::pieces:
+    case Sharding::stacked:
+    case Sharding::sum:
+    case Sharding::mean: return true;
+    default: return false;
+  }
 }
 
 }  // namespace
@@ -142,13 +154,15 @@ std::vector<Signature> signatures(const Graph& graph, const Operator& op, int64_
                     std::vector<Layout>(op.outputs.size(), Layout::identical())}};
   const Sharding sharding = traits_of(op).sharding;
   const auto call = call_of(graph, op, batch);
-  if (!call || is_random(op) || is_mutating(op) || sharding == Sharding::whole) return found;
+  if (!call || is_random(op) || is_mutating(op)) return found;
+  add_all(found, *call, Layout::replicated());
+  if (sharding == Sharding::whole) return found;
   for (const Axis& axis : axes_of(*call, sharding)) add_axis(found, axis, *call, parts);
   const bool is_view = sharding == Sharding::view || sharding == Sharding::squeezed;
   if (is_view && call->operands.size() == 1 && op.overload != "dtype")
     add_views(found, *call, sharding, parts);
   if (sharding == Sharding::pieces) add_pieces(found, *call, parts);
-  if (is_linear(graph, *call, sharding)) add_terms(found, *call);
+  if (is_linear(graph, *call, sharding)) add_all(found, *call, Layout::partial());
   return found;
 }
 

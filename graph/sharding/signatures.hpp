@@ -21,8 +21,11 @@ struct Signature {
 std::vector<ValueId> tensor_arguments(const Operator& op);
 
 /// All that are known for a group of `parts` ranks, at a batch of `batch` samples. The first has
-/// everything `identical`, and is the only one of operators of which nothing is known, and of those
-/// that draw random numbers.
+/// everything `identical`, and is the only one of operators that draw random numbers or write; the
+/// second, of all others, has everything `replicated`: whatever an operator computes, its operands'
+/// gradients are linear in the result's.
+///
+/// Where an embedding's rows are split, a rank's result has zeros where an id is another rank's.
 std::vector<Signature> signatures(const Graph& graph, const Operator& op, int64_t batch, int parts);
 
 }  // namespace penstock::sharding

@@ -3,13 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <span>
+#include <string>
 
 namespace penstock {
 
-/// CRC-32 of bytes that follow those whose checksum is `before`.
-uint32_t checksum(std::span<const std::byte> bytes, uint32_t before = 0);
-
+/// In the process that owns the memory, and reads it.
 class SnapshotSlot {
  public:
   /// Empty. Throws std::system_error.
@@ -20,11 +20,38 @@ class SnapshotSlot {
   ~SnapshotSlot();
 
   int descriptor() const { return descriptor_; }
-  /// The CRC-32 of all its bytes. Throws std::system_error.
-  uint32_t checksum() const;
+  /// Its name in this process.
+  std::filesystem::path file() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
+  /// Of all its bytes (checksum.hpp). Throws std::system_error.
+  uint64_t checksum() const;
 
  private:
   int descriptor_ = -1;
+};
+
+/// The same memory in the process that writes it. Members throw std::system_error where there is no
+/// memory.
+class MappedSlot {
+ public:
+  explicit MappedSlot(int descriptor) : descriptor_(descriptor) {}
+  MappedSlot(MappedSlot&& other) noexcept;
+  MappedSlot(const MappedSlot&) = delete;
+  MappedSlot& operator=(const MappedSlot&) = delete;
+  ~MappedSlot();
+
+  int descriptor() const { return descriptor_; }
+  int64_t size() const;
+  /// Takes the memory for so many bytes; its size remains.
+  void reserve(int64_t bytes);
+  /// Its bytes, of that number from now on, all in memory. Valid until the next call.
+  std::span<std::byte> resize(int64_t bytes);
+  /// Gives its memory back.
+  void clear();
+
+ private:
+  void unmap();
+  int descriptor_;
+  std::span<std::byte> mapped_;
 };
 
 }  // namespace penstock

@@ -60,6 +60,8 @@ struct Job {
   uint64_t seed = 0;
   /// Inference: forwards alone, in evaluation mode. Of a plan, never in a job file.
   bool forward_only = false;
+  /// Copies of its state in memory that each rank counts with (--survive). Never in a file.
+  int64_t snapshots = 0;
   bool has_data() const { return random_data || !data.empty(); }
   bool operator==(const Job&) const = default;
 };

@@ -1,7 +1,6 @@
 #include "pipeline/job/parameters.hpp"
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <string>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "graph/evaluation/evaluation.hpp"
 #include "graph/pt2/pt2.hpp"
 
@@ -27,8 +27,7 @@ std::vector<std::string> names(const StoredTensor& tensor) {
 bool matches(const std::string& pattern, const StoredTensor& tensor) {
   if (tensor.kind != StoredTensor::Kind::parameter) return false;
   return std::ranges::any_of(names(tensor), [&](const std::string& name) {
-    return fnmatch(pattern.c_str(), name.c_str(), 0) == 0 ||
-           fnmatch((pattern + ".*").c_str(), name.c_str(), 0) == 0;
+    return matches_name(pattern, name);
   });
 }
 
@@ -165,6 +164,21 @@ int64_t gradient_bytes(const Job& job, const StoredTensor& tensor) {
 int64_t training_bytes(const Job& job, const StoredTensor& tensor) {
   const int64_t copies = has_master(job, tensor) ? 2 : 1;  // the gradient, and the master
   return gradient_bytes(job, tensor) * (copies + job.optimizer.state_per_parameter());
+}
+
+std::set<int> updated_buffers(const Graph& model) {
+  std::set<int> buffers;
+  for (const BufferUpdate& update : model.updates) buffers.insert(update.tensor);
+  return buffers;
+}
+
+int64_t snapshot_bytes(const Job& job, const StoredTensor& tensor, bool updated, bool stepped) {
+  int64_t bytes = updated ? tensor.bytes() : 0;
+  if (!tensor.requires_grad) return bytes;
+  bytes += tensor.bytes();
+  if (!stepped) return bytes;
+  const int64_t count = size_bytes(DType::int64);  // of its steps
+  return bytes + training_bytes(job, tensor) - gradient_bytes(job, tensor) + count;
 }
 
 }  // namespace penstock

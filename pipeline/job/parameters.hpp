@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 
 #include "graph/graph.hpp"
 #include "pipeline/job/job.hpp"
@@ -36,5 +37,14 @@ bool has_master(const Job& job, const StoredTensor& tensor);
 int64_t gradient_bytes(const Job& job, const StoredTensor& tensor);
 /// Bytes of gradient, master copy and optimizer state; 0 for what is not trained.
 int64_t training_bytes(const Job& job, const StoredTensor& tensor);
+
+/// The most copies of its state that a rank of a run that survives has in memory: its two latest,
+/// and one that a checkpoint is being written from.
+inline constexpr int64_t most_snapshots = 3;
+/// The buffers that training changes, by index in Graph::tensors.
+std::set<int> updated_buffers(const Graph& model);
+/// Bytes of a tensor in one of these: what training changes, and its optimizer state where this
+/// rank steps it.
+int64_t snapshot_bytes(const Job& job, const StoredTensor& tensor, bool updated, bool stepped);
 
 }  // namespace penstock

@@ -92,8 +92,11 @@ LayoutSearch::LayoutSearch(const PlanningInputs& inputs, const ModelChain& chain
                request.objective == PlanObjective::memory,
                ways_of(request),
                tables(inputs, chain, layouts_, ways_of(request), request.threads)} {
+  const Job& job = inputs.profile.job;
   for (const StoredTensor& tensor : inputs.model.tensors)
-    fixed_bytes_ += fixed_bytes(inputs.profile.job, tensor, !context_.ways.sharded);
+    fixed_bytes_ += fixed_bytes(job, tensor, !context_.ways.sharded) +
+                    job.snapshots * snapshot_bytes(job, tensor, /*updated=*/false,
+                                                   /*stepped=*/!context_.ways.sharded);
 }
 
 MemoryLimit LayoutSearch::limit(size_t layout) const {

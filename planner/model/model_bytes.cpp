@@ -70,8 +70,11 @@ void ModelChain::add_unit(const Job& job, int unit, int stage_begin, const Value
   for (const int index : slice.tensors) {
     const StoredTensor& tensor = model_.tensors[index];
     const bool received = ways.transmit && first_using_[index] < stage_begin;
-    stage.add_tensor(index, fixed_bytes(job, tensor, !received && !ways.sharded),
-                     units_using_[index] > 1);
+    const bool stepped = !received && !ways.sharded;
+    const int64_t bytes =
+        fixed_bytes(job, tensor, stepped) +
+        job.snapshots * snapshot_bytes(job, tensor, updated_buffers_.contains(index), stepped);
+    stage.add_tensor(index, bytes, units_using_[index] > 1);
   }
 }
 

@@ -10,11 +10,13 @@
 // not linked.
 #pragma once
 
+#include <set>
 #include <vector>
 
 #include "graph/analysis/analysis.hpp"
 #include "graph/cuts/cuts.hpp"
 #include "graph/cuts/slice.hpp"
+#include "pipeline/job/parameters.hpp"
 #include "pipeline/profile/profile.hpp"
 #include "planner/bounds/bounds.hpp"
 #include "planner/bounds/chain_memory.hpp"
@@ -80,6 +82,7 @@ class ModelChain {
   void count_users();
 
   const Graph& model_;
+  std::set<int> updated_buffers_ = updated_buffers(model_);
   std::vector<OperatorId> begins_;
   Slicing slicing_;               // each unit a stage
   std::vector<int> units_using_;  // of each tensor

@@ -22,8 +22,9 @@ class Pipeline:
     latest `keep` stay. `resume` is a checkpoint, or a folder of some, to go on from; where it is
     the folder of `save`, there may be none yet. With `survive="local"` a rank that is killed or
     hangs is replaced, with the bits of an undisturbed run: a call takes longer, a warning says why,
-    and `restarts` counts. After `patience` seconds without a call one warning on standard error
-    names the script that the ranks wait for; nothing ends.
+    and `restarts` counts; "auto" does so where it can, and else warns. After
+    `patience` seconds without a call one warning on standard error names the script that the ranks
+    wait for; nothing ends.
     """
 
     rank: int       # of this process; 0 where it feeds all ranks
@@ -43,8 +44,9 @@ class Pipeline:
         check_count("save_every", save_every, 0)
         check_count("keep", keep, 1)
         check_count("patience", patience, 1)
-        if survive not in ("off", "local"):
-            raise InputError(f"Pipeline: survive is {survive!r}: give \"off\" or \"local\"")
+        if survive not in ("off", "local", "auto"):
+            raise InputError(
+                f"Pipeline: survive is {survive!r}: give \"off\", \"local\" or \"auto\"")
         if save_every and save is None:
             raise InputError("Pipeline: save_every is given, but no folder: pass save=")
         self._save, self._save_every, self._keep = path_text("save", save), save_every, keep

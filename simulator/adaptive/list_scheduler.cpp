@@ -33,7 +33,8 @@ class ListScheduler {
       arrivals.gradients_missing.assign(microbatches, gradients(static_cast<int>(stage)));
       Rank& rank = ranks_[static_cast<size_t>(problem.rank_of_stage[stage])];
       rank.stages.push_back(static_cast<int>(stage));
-      rank.held_bytes += problem.costs.stages[stage].fixed_bytes;
+      const StageCosts& costs = problem.costs.stages[stage];
+      rank.held_bytes += costs.fixed_bytes + costs.snapshot_bytes;
     }
     for (int rank = 0; rank < problem.ranks; ++rank) {
       ranks_[static_cast<size_t>(rank)].limit_bytes = problem.memory.of(rank);

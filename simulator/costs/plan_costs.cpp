@@ -234,6 +234,9 @@ class PlanCosts {
       if (tensor.requires_grad) trained_bytes += tensor.bytes();
       const bool stepped = !sharded && reductions_.steps(index, rank);
       costs.fixed_bytes += fixed_bytes(plan_.job, tensor, stepped) + padding_bytes(tensor);
+      costs.snapshot_bytes +=
+          plan_.job.snapshots *
+          snapshot_bytes(plan_.job, tensor, updated_buffers_.contains(index), stepped);
       if (!stepped) continue;
       if (tensor.requires_grad) {
         ++own.tensors;
@@ -243,7 +246,9 @@ class PlanCosts {
     }
     if (sharded) {
       const ReduceCosts::Shard shard = reductions_.shard(static_cast<int>(stage));
+      const int64_t steps_bytes = shard.tensors * size_bytes(DType::int64);
       costs.fixed_bytes += shard.state_bytes + shard.padding_bytes;
+      costs.snapshot_bytes += plan_.job.snapshots * (shard.state_bytes + steps_bytes);
       own = {shard.tensors, shard.bytes};
       largest_bytes = shard.largest_bytes;
     }
@@ -290,6 +295,7 @@ class PlanCosts {
   const Plan& plan_;
   const int ranks_;
   const Graph& model_;
+  std::set<int> updated_buffers_ = updated_buffers(model_);
   const Slicing& slicing_;
   const Profile& profile_;
   const Cluster* cluster_;

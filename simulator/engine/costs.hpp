@@ -40,6 +40,7 @@ struct StageCosts {
   int64_t transient_optimizer_bytes = 0;  // while OPT
   int64_t recompute_bytes = 0;  // what that F makes again; part of the transients of B and I
   int64_t fixed_bytes = 0;      // parameters, gradients, optimizer state, buffers, constants
+  int64_t snapshot_bytes = 0;   // copies of what training changes, of a run that survives
 };
 
 /// Bytes that stage `from` sends to stage `to` per microbatch.

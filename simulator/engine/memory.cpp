@@ -23,8 +23,9 @@ class Ledger {
         messages_(program, rank, costs),
         trains_(program.rank_of_stage.size()) {
     for (size_t stage = 0; stage < program.rank_of_stage.size(); ++stage) {
-      if (program.rank_of_stage[stage] == rank)
-        held_.fixed_bytes += costs.stages[stage].fixed_bytes;
+      if (program.rank_of_stage[stage] != rank) continue;
+      held_.fixed_bytes += costs.stages[stage].fixed_bytes;
+      held_.snapshot_bytes += costs.stages[stage].snapshot_bytes;
     }
     held_.message_bytes = messages_.held();
     for (const Action& action : program.ranks[static_cast<size_t>(rank)]) note(action);

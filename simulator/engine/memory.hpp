@@ -30,6 +30,7 @@ namespace penstock {
 /// Bytes held at a moment, by what they are.
 struct MemoryParts {
   int64_t fixed_bytes = 0;         // parameters, gradients, optimizer state, buffers, constants
+  int64_t snapshot_bytes = 0;      // copies of what training changes, of a run that survives
   int64_t message_bytes = 0;       // posted ahead, received, or on their way
   int64_t saved_bytes = 0;         // activations: what F saved for B or I
   int64_t saved_weight_bytes = 0;  // what I kept for W
@@ -37,8 +38,8 @@ struct MemoryParts {
   int64_t transient_bytes = 0;     // the rest of what the running action needs for itself
 
   int64_t total() const {
-    return fixed_bytes + message_bytes + saved_bytes + saved_weight_bytes + recomputed_bytes +
-           transient_bytes;
+    return fixed_bytes + snapshot_bytes + message_bytes + saved_bytes + saved_weight_bytes +
+           recomputed_bytes + transient_bytes;
   }
   bool operator==(const MemoryParts&) const = default;
 };

@@ -10,6 +10,7 @@ nlohmann::ordered_json to_json(const IdleParts& parts) {
 
 nlohmann::ordered_json to_json(const MemoryParts& parts) {
   return {{"fixed_bytes", parts.fixed_bytes},
+          {"snapshot_bytes", parts.snapshot_bytes},
           {"message_bytes", parts.message_bytes},
           {"saved_bytes", parts.saved_bytes},
           {"saved_weight_bytes", parts.saved_weight_bytes},

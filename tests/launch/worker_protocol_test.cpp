@@ -131,12 +131,26 @@ TEST(SharedProgress, AsksTheOtherProcessToStop) {
   EXPECT_TRUE(own.asked_to_stop());
 }
 
-TEST(SharedProgress, TellsWhichSnapshotsAreComplete) {
-  const SharedProgress progress;
-  EXPECT_EQ(progress.snapshots(), (std::array<int64_t, 2>{-1, -1}));
+TEST(SharedProgress, TellsWhichSnapshotsAreCompleteAndWhichAreToBeSaved) {
+  SharedProgress progress;
+  EXPECT_EQ(progress.slots().steps, (SlotSteps{-1, -1, -1}));
   SharedProgress own(fcntl(progress.descriptor(), F_DUPFD_CLOEXEC, 0));
-  own.set_snapshot(1, 7);
-  EXPECT_EQ(progress.snapshots(), (std::array<int64_t, 2>{-1, 7}));
+  own.set_snapshot(1, 7, 23, true);
+  EXPECT_EQ(progress.slots().steps, (SlotSteps{-1, 7, -1}));
+  EXPECT_EQ(progress.checksum(1), 23U);
+  EXPECT_TRUE(progress.slots().unsaved[1]);
+  progress.saved(1);
+  EXPECT_FALSE(own.slots().unsaved[1]);
+  EXPECT_EQ(own.slots().steps[1], 7);
+}
+
+TEST(SharedProgress, ForgetsLaterSnapshotsAndThatTheyWereToBeSaved) {
+  SharedProgress progress;
+  progress.set_snapshot(0, 7, 0, true);
+  progress.set_snapshot(1, 8, 0, true);
+  progress.forget_snapshots_after(7);
+  EXPECT_EQ(progress.slots().steps, (SlotSteps{7, -1, -1}));
+  EXPECT_EQ(progress.slots().unsaved, (std::array{true, false, false}));
 }
 
 }  // namespace

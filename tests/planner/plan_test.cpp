@@ -148,6 +148,27 @@ TEST(Plan, SaysWhereTheTimeGoesThatTheBoundLacks) {
   EXPECT_NEAR(tight.time->work_s, free.time->work_s, 0.1 * free.time->work_s);
 }
 
+TEST(Plan, CountsTheSnapshotsOfRunsThatSurvive) {
+  PENSTOCK_MODEL(path, "transformer-text");
+  ProfiledModel f(path);
+  const PlanRequest request{
+      .ranks = 2, .schedules = {"1f1b"}, .stages_per_rank = 1, .data_parallel = 1};
+  const Planned without = f.plan(request);
+  f.profile.job.snapshots = 3;
+  const Planned with = f.plan(request);
+  ASSERT_EQ(with.simulation.peak_memory.size(), 2U);
+  int64_t more = 0;
+  for (size_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(without.simulation.peak_memory[rank].snapshot_bytes, 0);
+    EXPECT_GT(with.simulation.peak_memory[rank].snapshot_bytes, 0);
+    EXPECT_EQ(with.simulation.peak_memory[rank].snapshot_bytes % 3, 0);
+    more += with.simulation.peak_memory[rank].snapshot_bytes;
+  }
+  PlanRequest tight = request;
+  tight.memory_bytes = std::ranges::max(with.simulation.peak_memory_bytes) - more / 8;
+  EXPECT_LE(std::ranges::max(f.plan(tight).simulation.peak_memory_bytes), *tight.memory_bytes);
+}
+
 TEST(Plan, MoreMemoryIsNeverSlower) {
   PENSTOCK_MODEL(path, "transformer-text");
   const ProfiledModel f(path);

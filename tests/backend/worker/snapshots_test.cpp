@@ -2,9 +2,12 @@
 #include "backend/worker/snapshots.hpp"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <future>
+#include <thread>
 
 #include "launch/supervision/slot.hpp"
 
@@ -16,13 +19,14 @@ class SnapshotsTest : public ::testing::Test {
   NamedTensors buffers{{"buffer.mean", at::arange(5, at::kFloat)}};
   NamedTensors trained{{"parameter.weight", at::arange(12, at::kFloat).view({3, 4}).t()},
                        {"steps.weight", at::scalar_tensor(7, at::kLong)}};
-  std::array<SnapshotSlot, 2> slots;
+  std::array<SnapshotSlot, kSlots> slots;
   SharedProgress progress;
-  Snapshots snapshots{{slots[0].descriptor(), slots[1].descriptor()}, progress};
+  Snapshots snapshots{
+      std::vector{slots[0].descriptor(), slots[1].descriptor(), slots[2].descriptor()}, progress};
 
   void expect_state(size_t slot) const {
-    const SafetensorsFile file(snapshots.file(slot));
-    EXPECT_EQ(file.entries().size(), 3U);
+    const SafetensorsFile file(slots[slot].file());
+    EXPECT_EQ(file.entries().size(), buffers.size() + trained.size());
     for (const auto* tensors : {&buffers, &trained}) {
       for (const auto& [name, tensor] : *tensors) {
         EXPECT_TRUE(read_tensor(file, name).equal(tensor)) << name;
@@ -32,20 +36,66 @@ class SnapshotsTest : public ::testing::Test {
   }
 };
 
-TEST_F(SnapshotsTest, LieInTheSlotOfTheirStepWithTheirChecksum) {
+TEST_F(SnapshotsTest, LieInASlotWithTheirChecksum) {
   snapshots.begin(4, buffers, trained);
   snapshots.finish();
-  EXPECT_EQ(progress.snapshots(), (SlotSteps{4, -1}));
+  EXPECT_EQ(progress.slots().steps, (SlotSteps{4, -1, -1}));
   snapshots.begin(5, buffers, trained);
   snapshots.finish();
-  EXPECT_EQ(progress.snapshots(), (SlotSteps{4, 5}));
+  EXPECT_EQ(progress.slots().steps, (SlotSteps{4, 5, -1}));
   for (const size_t slot : {0, 1}) expect_state(slot);
+  EXPECT_EQ(snapshots.file(5), "/proc/self/fd/" + std::to_string(slots[1].descriptor()));
+}
+
+off_t bytes_in(const SnapshotSlot& slot) {
+  struct stat status {};
+  fstat(slot.descriptor(), &status);
+  return 512 * status.st_blocks;
+}
+
+TEST_F(SnapshotsTest, StayUntilTheyAreSavedAndThenGiveTheirMemoryBack) {
+  for (const int64_t step : {4, 5, 6}) snapshots.begin(step, buffers, trained, step == 4);
+  snapshots.finish();
+  EXPECT_EQ(progress.slots().steps, (SlotSteps{4, 5, 6}));
+  expect_state(0);
+  progress.saved(0);
+  snapshots.begin(7, buffers, trained);
+  snapshots.finish();
+  EXPECT_EQ(progress.slots().steps, (SlotSteps{-1, 7, 6}));
+  EXPECT_EQ(bytes_in(slots[0]), 0);
+  EXPECT_GT(bytes_in(slots[1]), 0);
+}
+
+TEST_F(SnapshotsTest, WaitWhereAllSlotsAreToBeSaved) {
+  for (const int64_t step : {4, 5, 6}) snapshots.begin(step, buffers, trained, true);
+  snapshots.finish();
+  std::thread saver([&] { progress.saved(1); });
+  snapshots.begin(7, buffers, trained);
+  snapshots.finish();
+  saver.join();
+  EXPECT_EQ(progress.slots().steps, (SlotSteps{4, 7, 6}));
+}
+
+TEST_F(SnapshotsTest, HaveTheirMemoryFromTheBeginning) {
+  constexpr int64_t kMore = 1 << 20;
+  snapshots.begin(0, buffers, trained);
+  snapshots.finish();
+  snapshots.reserve(kMore);
+  for (const size_t slot : {0, 1}) EXPECT_GE(bytes_in(slots[slot]), kMore);
+  EXPECT_EQ(bytes_in(slots[2]), 0);
+  trained.emplace_back("optimizer.weight.exp_avg", at::zeros({kMore / 8}, at::kDouble));
+  const off_t before = bytes_in(slots[1]);
+  snapshots.begin(1, buffers, trained);
+  snapshots.finish();
+  expect_state(1);
+  EXPECT_LE(bytes_in(slots[1]), before + 4096);  // its header is longer
 }
 
 TEST_F(SnapshotsTest, ReplaceLongerOnes) {
   NamedTensors longer = trained;
   longer.emplace_back("optimizer.weight.exp_avg", at::arange(1 << 20));
   snapshots.begin(2, buffers, longer);
+  snapshots.begin(3, buffers, trained);
   snapshots.begin(4, buffers, trained);
   snapshots.finish();
   expect_state(0);
@@ -60,7 +110,7 @@ TEST_F(SnapshotsTest, HaveTheBuffersOfThatMomentWhateverTheNextStepMakesOfThem) 
   changed.set_value();
   snapshots.finish();
   buffers[0].second = before;
-  expect_state(1);
+  expect_state(0);
 }
 
 TEST_F(SnapshotsTest, AreNotThereUntilTheyAreComplete) {
@@ -68,13 +118,13 @@ TEST_F(SnapshotsTest, AreNotThereUntilTheyAreComplete) {
   snapshots.finish();
   SlotSteps seen{};
   snapshots.while_copying = [&](int64_t step) {
-    seen = progress.snapshots();
+    seen = progress.slots().steps;
     throw std::runtime_error("in step " + std::to_string(step));
   };
   snapshots.begin(4, buffers, trained);
   EXPECT_THROW(snapshots.finish(), std::runtime_error);
-  EXPECT_EQ(seen, (SlotSteps{-1, -1}));
-  EXPECT_EQ(progress.snapshots(), (SlotSteps{-1, -1}));
+  EXPECT_EQ(seen, (SlotSteps{2, -1, -1}));
+  EXPECT_EQ(progress.slots().steps, (SlotSteps{2, -1, -1}));
   snapshots.finish();  // it is told once
 }
 

@@ -157,5 +157,5 @@ def test_under_a_launcher_it_is_refused(tmp_path, monkeypatch):
 
 
 def test_other_ways_to_survive_are_refused(tmp_path):
-    with pytest.raises(penstock.InputError, match='survive is True: give "off" or "local"'):
+    with pytest.raises(penstock.InputError, match='survive is True: give "off", "local" or "auto"'):
         pipeline(good_plan(tmp_path), survive=True)

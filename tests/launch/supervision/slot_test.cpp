@@ -2,22 +2,27 @@
 #include "launch/supervision/slot.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <string>
+
+#include "launch/supervision/checksum.hpp"
 
 namespace penstock {
 namespace {
 
 TEST(SnapshotSlot, HasAnotherChecksumWhereAByteIsFlippedOrLost) {
   const SnapshotSlot slot;
-  EXPECT_EQ(slot.checksum(), 0U);
+  EXPECT_EQ(slot.checksum(), Checksum().value());
   std::string bytes;
   for (int i = 0; i < 600'000; ++i) bytes.push_back(static_cast<char>(i * 7919 >> 5));
   const auto size = static_cast<ssize_t>(bytes.size());
   ASSERT_EQ(pwrite(slot.descriptor(), bytes.data(), bytes.size(), 0), size);
-  const uint32_t whole = slot.checksum();
-  EXPECT_EQ(whole, checksum(std::as_bytes(std::span(bytes))));
+  const uint64_t whole = slot.checksum();
+  Checksum expected;
+  expected.add(std::as_bytes(std::span(bytes)));
+  EXPECT_EQ(whole, expected.value());
   for (const off_t at : {off_t{0}, off_t{300'000}, off_t{size - 1}}) {
     const char flipped = static_cast<char>(bytes[static_cast<size_t>(at)] ^ 1);
     ASSERT_EQ(pwrite(slot.descriptor(), &flipped, 1, at), 1);
@@ -29,11 +34,26 @@ TEST(SnapshotSlot, HasAnotherChecksumWhereAByteIsFlippedOrLost) {
   EXPECT_NE(slot.checksum(), whole);
 }
 
-TEST(Checksum, IsTheCrcOfItsCheckValueAndGoesOn) {
-  const std::string_view digits = "123456789";
-  const auto bytes = std::as_bytes(std::span(digits));
-  EXPECT_EQ(checksum(bytes), 0xCBF43926U);  // CRC-32/ISO-HDLC
-  EXPECT_EQ(checksum(bytes.subspan(4), checksum(bytes.first(4))), 0xCBF43926U);
+TEST(MappedSlot, KeepsWhatIsReservedAndGivesAllBack) {
+  const SnapshotSlot slot;
+  const auto taken = [&] {
+    struct stat status {};
+    fstat(slot.descriptor(), &status);
+    return 512 * status.st_blocks;
+  };
+  MappedSlot mapped(slot.descriptor());
+  mapped.reserve(1 << 20);
+  EXPECT_EQ(mapped.size(), 0);
+  EXPECT_EQ(taken(), 1 << 20);
+  for (const std::byte& byte : mapped.resize(10'000)) EXPECT_EQ(byte, std::byte{0});
+  EXPECT_EQ(mapped.resize(10'000).size(), 10'000U);
+  EXPECT_EQ(taken(), 1 << 20);
+  mapped.resize(2 << 20)[1 << 20] = std::byte{7};
+  EXPECT_EQ(taken(), 2 << 20);
+  EXPECT_EQ(std::filesystem::file_size(slot.file()), 2U << 20);
+  mapped.clear();
+  EXPECT_EQ(taken(), 0);
+  EXPECT_EQ(mapped.resize(2 << 20)[1 << 20], std::byte{0});
 }
 
 }  // namespace

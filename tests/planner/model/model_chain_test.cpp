@@ -147,6 +147,15 @@ TEST_P(EveryModel, BoundsHoldForCutsBetweenAnyOperators) {
   expect_bounds_hold(Model(path, true, {.link_bytes_per_s = 3e7}));
 }
 
+TEST_P(EveryModel, BoundsCountTheSnapshotsOfRunsThatSurvive) {
+  PENSTOCK_MODEL(path, GetParam());
+  Model m(path);
+  m.profile.job.snapshots = 3;
+  expect_bounds_hold(m);
+  for (const char* schedule : {"1f1b", "zb-h1"})
+    expect_layout_bounds_hold(m, {.schedules = {schedule}, .stages_per_rank = 1});
+}
+
 void expect_bounds_of_all_layouts_hold(const Model& m) {
   if (m.chain.units() <= 6) {  // with `adaptive`, and any stages per rank
     expect_layout_bounds_hold(m, {});

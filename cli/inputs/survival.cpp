@@ -1,0 +1,83 @@
+#include "cli/inputs/survival.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <numeric>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "base/quantity.hpp"
+#include "launch/own_memory.hpp"
+#include "pipeline/job/parameters.hpp"
+#include "pipeline/plan/rank_state.hpp"
+
+namespace penstock::cli {
+
+namespace {
+
+void check_word(const std::string& how, std::initializer_list<std::string_view> known) {
+  if (std::ranges::find(known, how) != known.end()) return;
+  throw InputError("--survive", "'" + how + "' is not known",
+                   fmt::format("Give one of {}.", fmt::join(known, ", ")));
+}
+
+/// Why the ranks cannot survive, whatever memory there is; "" where they can.
+std::string obstacle(const ExecuteOptions& options, const std::optional<Launcher>& launcher,
+                     const Job& job) {
+  if (job.forward_only || options.workers.device != "cpu") return "it is for training on CPUs";
+  if (launcher) return "it is for ranks that penstock starts itself, not " + launcher->name;
+  return "";
+}
+
+/// Why there is not enough memory for all ranks together; "" where there is.
+std::string shortage(const CheckedRun& checked, bool saves,
+                     const std::vector<int64_t>& peak_bytes) {
+  int64_t training_bytes = std::accumulate(peak_bytes.begin(), peak_bytes.end(), int64_t{0});
+  int64_t snapshot_bytes = 0;
+  for (const RankStateBytes& rank :
+       state_bytes_of_ranks(checked.plan, checked.graph, checked.slicing)) {
+    if (peak_bytes.empty()) training_bytes += rank.held_bytes;
+    snapshot_bytes += rank.snapshot_bytes;
+  }
+  const int64_t copies = saves ? most_snapshots : most_snapshots - 1;
+  training_bytes *= checked.plan.data_parallel;
+  snapshot_bytes *= copies * checked.plan.data_parallel;
+  const int64_t available_bytes = available_memory_bytes();
+  if (training_bytes + snapshot_bytes <= available_bytes) return "";
+  return fmt::format(
+      "the ranks need {} to train and {} for {} copies of their state, but {} are "
+      "available",
+      format_bytes(training_bytes), format_bytes(snapshot_bytes), copies,
+      format_bytes(available_bytes));
+}
+
+}  // namespace
+
+void count_snapshots(const std::string& how, const std::string& device, Job& job) {
+  check_word(how, {"off", "local"});
+  if (how == "off") return;
+  if (device == layers_device)
+    throw InputError("--survive", "a table of layers does not say what a copy of the state takes",
+                     "Leave it out.");
+  if (device != "cpu" || job.forward_only)
+    throw InputError("--survive", "it is for training on CPUs", "Leave it out.");
+  job.snapshots = most_snapshots;
+}
+
+Survival find_survival(const ExecuteOptions& options, const std::optional<Launcher>& launcher,
+                       const CheckedRun& checked, bool saves,
+                       const std::vector<int64_t>& peak_bytes) {
+  check_word(options.survive, {"off", "local", "auto"});
+  if (options.survive == "off") return {};
+  std::string why_not = obstacle(options, launcher, checked.plan.job);
+  if (why_not.empty()) why_not = shortage(checked, saves, peak_bytes);
+  if (why_not.empty()) return {.survives = true};
+  if (options.survive == "local")
+    throw InputError("--survive", why_not,
+                     "Leave it out: --save and --resume go on from checkpoints.");
+  return {.why_not = "a failure of a rank ends the run (--survive auto): " + why_not};
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,36 @@
+#include "graph/sharding/collectives.hpp"
+
+namespace penstock::sharding {
+namespace {
+
+std::string operator_name(Step step) {
+  switch (step) {
+    case Step::keep: return "identity";
+    case Step::slice: return "own_part";
+    case Step::pad: return "among_zeros";
+    default: return std::string(name(step));
+  }
+}
+
+}  // namespace
+
+Operator conversion_operator(const Conversion& conversion, ValueId value) {
+  Operator op;
+  op.target = "penstock::" + operator_name(conversion.forward);
+  op.arguments = {{"self", TensorRef{value}, false},
+                  {"from", conversion.from.str(), false},
+                  {"to", conversion.to.str(), false}};
+  return op;
+}
+
+Operator embedding_of_rows(Operator embedding, const Layout& held, const Expression& rows) {
+  embedding.target = "penstock::embedding_of_rows";
+  std::erase_if(embedding.arguments, [](const Argument& argument) {
+    return argument.name == "scale_grad_by_freq" || argument.name == "sparse";
+  });
+  embedding.arguments.push_back({"rows", rows, true});
+  embedding.arguments.push_back({"held", held.str(), true});
+  return embedding;
+}
+
+}  // namespace penstock::sharding

@@ -1,0 +1,26 @@
+// Operators of a local graph that are no operators of PyTorch: what the ranks of a tensor group do
+// together, and what only a part can do.
+//
+// Conversions are `penstock::NAME(self, from, to)`, layouts as Layout::str() has them, NAME that of
+// the forward step: identity own_part among_zeros first_only all_reduce reduce_scatter all_gather
+// all_to_all. `from` and `to` say what happens to the gradient too (conversions.hpp). An operator
+// is the same on all ranks; a rank knows its part and the number of parts when it runs.
+//
+// `penstock::embedding_of_rows(weight, indices, padding_idx=-1, *, rows, held)` looks up what a
+// rank has of a table of `rows` rows, held as `held`, and gives zeros for all other indices.
+#pragma once
+
+#include <string>
+
+#include "graph/graph.hpp"
+#include "graph/sharding/conversions.hpp"
+
+namespace penstock::sharding {
+
+/// With neither name nor outputs.
+Operator conversion_operator(const Conversion& conversion, ValueId value);
+
+/// An embedding whose rows are split, as a rank runs it.
+Operator embedding_of_rows(Operator embedding, const Layout& held, const Expression& rows);
+
+}  // namespace penstock::sharding

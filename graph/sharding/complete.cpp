@@ -1,0 +1,239 @@
+#include "graph/sharding/complete.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.hpp"
+#include "graph/sharding/walk.hpp"
+
+namespace penstock::sharding {
+namespace {
+
+struct Decision {
+  int before;  // place in the list of decisions; -1 for none
+  int option;  // place in Node::options; -1 where a tensor is kept
+  ValueId tensor = -1;
+  Layout kept = Layout::identical();
+};
+
+struct State {
+  std::vector<Held> held;  // of each value in use
+  int64_t cost;
+  int decision;     // the last one that led here
+  int option = -1;  // and what is taken now
+};
+
+class Search {
+ public:
+  explicit Search(const Problem& problem)
+      : problem_(problem),
+        walk_{problem, std::vector<Held>(problem.varies.size(), 0)},
+        last_use_(problem.varies.size(), -1),
+        readers_(problem.varies.size(), 0) {
+    for (OperatorId op = 0; op < nodes(); ++op)
+      for (const ValueId value : problem.nodes[op].operands) {
+        readers_[value] += last_use_[value] != op;
+        last_use_[value] = op;
+      }
+  }
+
+  Completion run() {
+    states_.push_back({{}, 0, -1});
+    for (OperatorId op = 0; op < nodes(); ++op) {
+      if (problem_.nodes[op].options.empty()) continue;
+      for (const ValueId value : problem_.nodes[op].operands) keep_shared(value);
+      advance(op);
+    }
+    return completion(states_.front());
+  }
+
+ private:
+  OperatorId nodes() const { return static_cast<OperatorId>(problem_.nodes.size()); }
+
+  void load(const State& state) {
+    for (size_t i = 0; i < live_.size(); ++i) walk_.held[live_[i]] = state.held[i];
+    walk_.cost = state.cost;
+  }
+  std::vector<Held> held_of(const std::vector<ValueId>& values) const {
+    std::vector<Held> held;
+    for (const ValueId value : values) held.push_back(walk_.held[value]);
+    return held;
+  }
+
+  /// A tensor that several operators read and nothing pins: each way to keep it is tried, but
+  /// splits in several blocks.
+  void keep_shared(ValueId value) {
+    if (!problem_.is_parameter(value) || readers_[value] < 2 || is_live(value)) return;
+    if (problem_.pinned.tensors.contains(problem_.graph.values[value].tensor)) return;
+    std::vector<State> placed;
+    for (const State& state : states_)
+      for (const Layout& layout : problem_.values[value].layouts) {
+        if (layout.kind() == Layout::Kind::partial || layout.blocks() > 1) continue;
+        decisions_.push_back({state.decision, -1, value, layout});
+        State next = state;
+        next.held.push_back(problem_.values[value].bit(layout));
+        next.cost += problem_.keeping_cost(value, layout);
+        next.decision = static_cast<int>(decisions_.size()) - 1;
+        placed.push_back(std::move(next));
+      }
+    live_.push_back(value);
+    states_ = std::move(placed);
+  }
+
+  bool is_live(ValueId value) const { return std::ranges::find(live_, value) != live_.end(); }
+
+  /// Values in use after an operator.
+  std::vector<ValueId> live_after(OperatorId op) const {
+    std::vector<ValueId> live = live_;
+    for (const auto* values : {&problem_.nodes[op].operands, &problem_.nodes[op].results})
+      for (const ValueId value : *values)
+        if (value >= 0 && problem_.varies[value]) live.push_back(value);
+    std::ranges::sort(live);
+    live.erase(std::unique(live.begin(), live.end()), live.end());
+    std::erase_if(live, [&](ValueId value) { return last_use_[value] <= op; });
+    return live;
+  }
+
+  void advance(OperatorId op) {
+    const Node& node = problem_.nodes[op];
+    const std::vector<ValueId> live = live_after(op);
+    std::map<std::vector<Held>, State> next;
+    for (const State& state : states_) {
+      load(state);
+      const std::vector<Held> before = held_of(node.operands);
+      for (size_t i = 0; i < node.options.size(); ++i) {
+        walk_.cost = state.cost;
+        if (walk_.take(op, node.options[i]))
+          add(next, {held_of(live), walk_.cost, state.decision, static_cast<int>(i)});
+        for (size_t k = 0; k < before.size(); ++k) walk_.held[node.operands[k]] = before[k];
+      }
+      for (const ValueId value : live_) walk_.held[value] = 0;
+    }
+    for (const ValueId value : node.operands) walk_.held[value] = 0;
+    for (const ValueId value : node.results)
+      if (value >= 0) walk_.held[value] = 0;
+    live_ = live;
+    states_.clear();
+    for (auto& [held, state] : next) states_.push_back(std::move(state));
+    if (states_.empty()) refuse(op);
+    prune();
+    decide();
+  }
+
+  /// Nothing that the operator can do reads its parameters as they are pinned.
+  [[noreturn]] void refuse(OperatorId op) const {
+    std::vector<std::string> parameters;
+    for (const ValueId value : problem_.nodes[op].operands) {
+      const int tensor = problem_.graph.values[value].tensor;
+      const auto pin = problem_.pinned.tensors.find(tensor);
+      if (pin != problem_.pinned.tensors.end())
+        parameters.push_back(fmt::format("{} [{}] in {}", problem_.graph.tensors[tensor].name,
+                                         fmt::join(problem_.graph.tensors[tensor].sizes, ", "),
+                                         pin->second.str()));
+    }
+    const Operator& called = problem_.graph.operators.at(op);
+    throw InputError(called.name,
+                     fmt::format("{} cannot be computed in {} parts with {}", called.target,
+                                 problem_.parts, fmt::join(parameters, " and ")),
+                     "Split along another dimension, or hold the parameter whole.");
+  }
+
+  static void add(std::map<std::vector<Held>, State>& next, State state) {
+    const auto found = next.find(state.held);
+    if (found == next.end())
+      next.emplace(state.held, std::move(state));
+    else if (state.cost < found->second.cost)
+      found->second = std::move(state);
+  }
+
+  void decide() {
+    for (State& state : states_) {
+      decisions_.push_back({state.decision, state.option});
+      state.decision = static_cast<int>(decisions_.size()) - 1;
+    }
+  }
+
+  /// Cheapest first; without those that a cheaper one can turn into for what they cost more.
+  void prune() {
+    std::ranges::stable_sort(states_, {}, &State::cost);
+    std::vector<State> kept;
+    for (State& state : states_) {
+      if (std::ranges::any_of(kept, [&](const State& by) { return can_become(by, state); }))
+        continue;
+      if (kept.size() == beam_width) {
+        exact_ = false;
+        break;
+      }
+      kept.push_back(std::move(state));
+    }
+    states_ = std::move(kept);
+  }
+
+  bool can_become(const State& cheap, const State& other) const {
+    int64_t cost = cheap.cost;
+    for (size_t i = 0; i < live_.size(); ++i)
+      for (Held missing = other.held[i] & ~cheap.held[i]; missing != 0; missing &= missing - 1) {
+        const Choices& choices = problem_.values[live_[i]];
+        const Way way = cheapest_way(choices, cheap.held[i], std::countr_zero(missing));
+        if (way.cost > other.cost - cost) return false;
+        cost += way.cost;
+      }
+    return true;
+  }
+
+  std::vector<Decision> path(const State& last) const {
+    std::vector<Decision> path;
+    for (int at = last.decision; at >= 0; at = decisions_[at].before)
+      path.push_back(decisions_[at]);
+    std::ranges::reverse(path);
+    return path;
+  }
+
+  /// Takes the decisions once more, and records what is converted and how tensors are kept.
+  Completion completion(const State& last) {
+    const size_t operators = problem_.graph.operators.size();
+    Completion result{problem_.batch,
+                      problem_.parts,
+                      std::vector<Layout>(problem_.graph.tensors.size(), Layout::identical()),
+                      std::vector<Signature>(operators),
+                      {},
+                      last.cost,
+                      exact_};
+    for (const auto& [tensor, layout] : problem_.pinned.tensors) result.tensors[tensor] = layout;
+    Walk walk{problem_, std::vector<Held>(problem_.varies.size(), 0), 0, &result};
+    OperatorId op = 0;
+    for (const Decision& decision : path(last)) {
+      if (decision.option < 0) {
+        walk.keep(decision.tensor, decision.kept);
+        continue;
+      }
+      while (problem_.nodes[op].options.empty()) ++op;
+      const Option& option = problem_.nodes[op].options[decision.option];
+      walk.take(op, option);
+      if (op < static_cast<OperatorId>(operators)) result.operators[op] = option.signature;
+      ++op;
+    }
+    return result;
+  }
+
+  const Problem& problem_;
+  Walk walk_;
+  std::vector<OperatorId> last_use_;
+  std::vector<int> readers_;
+  std::vector<ValueId> live_;
+  std::vector<State> states_;
+  std::vector<Decision> decisions_;
+  bool exact_ = true;
+};
+
+}  // namespace
+
+Completion complete(const Graph& graph, const Pins& pins, int64_t batch, int parts) {
+  const Problem problem = make_problem(graph, pins, batch, parts);
+  return Search(problem).run();
+}
+
+}  // namespace penstock::sharding

@@ -1,0 +1,46 @@
+// From a few pins to a layout of every value and parameter of a model.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/graph.hpp"
+#include "graph/sharding/pins.hpp"
+#include "graph/sharding/signatures.hpp"
+
+namespace penstock::sharding {
+
+struct Converted {
+  OperatorId before;  // which operator; their number for what is done at the end
+  ValueId value;
+  Layout from, to;  // it is held as `from` by then, and goes on being so
+};
+
+/// How a group of `parts` ranks runs a model on microbatches of `batch` samples. Blocks of a split
+/// may depend on the batch, where a model merges it with another dimension, so that each size has
+/// its own.
+struct Completion {
+  int64_t batch;
+  int parts;
+  /// How each of Graph::tensors is held between steps: parameters I, R or split, all others I. The
+  /// gradient of one in R is summed over the group once a step.
+  std::vector<Layout> tensors;
+  /// The one that each operator takes; of assertions that nothing reads, which are left out, an
+  /// empty one.
+  std::vector<Signature> operators;
+  std::vector<Converted> conversions;  // in order; outputs and updates of buffers end as I
+  int64_t cost;                        // FLOPs of a rank, and as many as take its messages' time
+  bool exact;                          // nothing is cheaper; false where a beam was searched
+};
+
+/// As many sets of layouts of the values in use are kept at an operator; where there are more, the
+/// costliest are dropped and the completion is not exact.
+constexpr size_t beam_width = 4096;
+
+/// The cheapest completion that has all that is pinned: a dynamic programme along the operators
+/// whose state is the set of layouts in which each value is held that is still read, so that a
+/// conversion is paid once for all readers. A value that is pinned is converted where it is made.
+/// Deterministic. Throws InputError for impossible pins, as resolve does.
+Completion complete(const Graph& graph, const Pins& pins, int64_t batch, int parts);
+
+}  // namespace penstock::sharding

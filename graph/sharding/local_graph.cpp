@@ -1,0 +1,165 @@
+#include "graph/sharding/local_graph.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "graph/analysis/analysis.hpp"
+#include "graph/operators/facts.hpp"
+#include "graph/sharding/collectives.hpp"
+#include "graph/sharding/sizes.hpp"
+
+namespace penstock::sharding {
+namespace {
+
+/// Dense, in the order of dimensions that the whole tensor has.
+void split_stored(StoredTensor& tensor, const Layout& layout, int parts) {
+  if (!layout.is_split()) return;
+  tensor.sizes = local_shape(layout, tensor.sizes, parts);
+  std::vector<size_t> order(tensor.sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(
+      order, [&](size_t a, size_t b) { return tensor.strides[a] < tensor.strides[b]; });
+  int64_t stride = 1;
+  std::vector<int64_t> strides(order.size());
+  for (const size_t dimension : order) {
+    strides[dimension] = stride;
+    stride *= tensor.sizes[dimension];
+  }
+  tensor.strides = strides;
+  tensor.storage_offset = 0;
+  tensor.file.clear();
+}
+
+class Builder {
+ public:
+  Builder(const Graph& whole, const Completion& completion)
+      : whole_(whole), completion_(completion), has_gradient_(analyse(whole).requires_grad) {
+    local_ = {whole, completion.tensors};
+    Graph& graph = local_.graph;
+    graph.operators.clear();
+    graph.markers.clear();
+    graph.example_batch = graph.min_batch = graph.max_batch = completion.batch;
+    for (size_t i = 0; i < graph.tensors.size(); ++i)
+      split_stored(graph.tensors[i], completion.tensors[i], completion.parts);
+    for (ValueId value = 0; value < static_cast<ValueId>(graph.values.size()); ++value) {
+      const int tensor = graph.values[value].tensor;
+      if (graph.values[value].kind != Value::Kind::intermediate)
+        hold(value, tensor < 0 ? Layout::identical() : completion.tensors[tensor]);
+    }
+  }
+
+  LocalGraph run() {
+    const auto count = static_cast<OperatorId>(whole_.operators.size());
+    for (OperatorId op = 0; op <= count; ++op) {
+      if (std::ranges::binary_search(whole_.markers, op))
+        local_.graph.markers.push_back(static_cast<OperatorId>(local_.graph.operators.size()));
+      for (; next_ < completion_.conversions.size() && completion_.conversions[next_].before == op;
+           ++next_)
+        convert(completion_.conversions[next_]);
+      if (op < count) add(whole_.operators[op], completion_.operators[op]);
+    }
+    for (Output& output : local_.graph.outputs)
+      if (auto* tensor = std::get_if<TensorRef>(&output.value))
+        tensor->value = whole(tensor->value);
+    for (BufferUpdate& update : local_.graph.updates) update.value = whole(update.value);
+    return std::move(local_);
+  }
+
+ private:
+  ValueId held(ValueId value, const Layout& layout) const { return held_.at({value, layout}); }
+  ValueId whole(ValueId value) const { return held(value, Layout::identical()); }
+
+  /// The value keeps its place, with the shape of a part.
+  void hold(ValueId value, const Layout& layout) {
+    Value& own = local_.graph.values[value];
+    own.shape = local_sizes(layout, whole_.values[value].shape, completion_.parts);
+    held_[{value, layout}] = value;
+  }
+
+  void append(Operator op) {
+    for (const ValueId value : op.outputs)
+      if (value >= 0)
+        local_.graph.values[value].producer =
+            static_cast<OperatorId>(local_.graph.operators.size());
+    local_.graph.operators.push_back(std::move(op));
+  }
+
+  void convert(const Converted& each) {
+    const Conversion c = conversion(each.from, each.to);
+    const ValueId from = held(each.value, each.from);
+    const bool changes = c.backward != Step::keep && has_gradient_[each.value];
+    if (c.forward == Step::keep && !changes) {
+      held_[{each.value, each.to}] = from;
+      return;
+    }
+    Operator op = conversion_operator(c, from);
+    const OperatorId at =
+        std::min(each.before, static_cast<OperatorId>(whole_.operators.size()) - 1);
+    op.modules = whole_.operators[at].modules;
+    op.name = unused_name(each);
+    op.outputs = {add_value(each, op.name)};
+    held_[{each.value, each.to}] = op.outputs.front();
+    append(std::move(op));
+  }
+
+  std::string unused_name(const Converted& each) const {
+    std::string name = whole_.values[each.value].name + "_as_" + std::string(each.to.str());
+    std::erase_if(name, [](char c) { return c == '(' || c == ')' || c == ' '; });
+    std::ranges::replace(name, ',', '_');
+    const auto is_taken = [&](const Value& value) { return value.name == name; };
+    while (std::ranges::any_of(local_.graph.values, is_taken)) name += "_";
+    return name;
+  }
+
+  ValueId add_value(const Converted& each, const std::string& name) {
+    Value value = whole_.values[each.value];
+    value.name = name;
+    value.kind = Value::Kind::intermediate;
+    value.tensor = -1;
+    value.shape = local_sizes(each.to, value.shape, completion_.parts);
+    local_.graph.values.push_back(std::move(value));
+    return static_cast<ValueId>(local_.graph.values.size()) - 1;
+  }
+
+  void add(Operator op, const Signature& signature) {
+    if (signature == Signature()) return;  // an assertion, or nothing reads or is given
+    for (size_t i = 0; i < op.outputs.size(); ++i)
+      if (op.outputs[i] >= 0) hold(op.outputs[i], signature.results[i]);
+    set_sizes(local_.graph, op, signature);
+    if (op.target == "aten::embedding" && signature.operands[0].is_split() &&
+        signature.operands[0].dimension() == 0)
+      op = embedding_of_rows(op, signature.operands[0],
+                             whole_.values[tensor_arguments(op)[0]].shape[0]);
+    read_held(op, signature);
+    append(std::move(op));
+  }
+
+  /// Has the operator read its operands as its signature says.
+  void read_held(Operator& op, const Signature& signature) const {
+    auto layout = signature.operands.begin();
+    for (Argument& argument : op.arguments) {
+      if (auto* tensor = std::get_if<TensorRef>(&argument.value))
+        tensor->value = held(tensor->value, *layout++);
+      if (auto* list = std::get_if<TensorList>(&argument.value))
+        for (auto& value : list->values)
+          if (value) value = held(*value, *layout++);
+    }
+  }
+
+  const Graph& whole_;
+  const Completion& completion_;
+  const std::vector<bool> has_gradient_;
+  LocalGraph local_;
+  std::map<std::pair<ValueId, Layout>, ValueId> held_;  // by value of the whole graph
+  size_t next_ = 0;                                     // conversion
+};
+
+}  // namespace
+
+LocalGraph local_graph(const Graph& whole, const Completion& completion) {
+  return Builder(whole, completion).run();
+}
+
+}  // namespace penstock::sharding

@@ -1,0 +1,35 @@
+// What a user says of layouts: of parameters, and of what modules return.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/graph.hpp"
+#include "graph/sharding/layout.hpp"
+
+namespace penstock::sharding {
+
+struct Pin {
+  /// A name in which `*` stands for any text and `?` for a letter. Of parameters, theirs or that of
+  /// a module that has them; of values, that of a module that returns them.
+  std::string pattern;
+  Layout layout;
+};
+struct Pins {
+  std::vector<Pin> parameters;
+  /// Where a pattern names modules within others that it names too, the outer ones count.
+  std::vector<Pin> values;
+};
+
+/// Pins by what they hold; the first pin of each counts.
+struct PinnedLayouts {
+  std::map<int, Layout> tensors;     // by index in Graph::tensors
+  std::map<ValueId, Layout> values;  // floating-point values
+};
+
+/// Throws InputError for a pin that names nothing, a parameter that is to be held in terms, and a
+/// split that does not divide the shape into equal parts, with the operators that it is about.
+PinnedLayouts resolve(const Graph& graph, const Pins& pins, int64_t batch, int parts);
+
+}  // namespace penstock::sharding

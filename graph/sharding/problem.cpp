@@ -1,0 +1,225 @@
+#include "graph/sharding/problem.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "graph/analysis/analysis.hpp"
+#include "graph/operators/facts.hpp"
+#include "graph/operators/flops.hpp"
+#include "graph/sharding/conversions.hpp"
+
+namespace penstock::sharding {
+namespace {
+
+/// A rank computes about as many FLOPs while it sends a byte: 400 TFLOP/s beside 400 GB/s.
+constexpr int64_t flops_of_a_byte = 1000;
+/// Forward, and twice as many backward.
+constexpr int64_t passes = 3;
+
+std::vector<bool> computed_from_parameters(const Graph& graph) {
+  std::vector<bool> varies(graph.values.size(), false);
+  for (size_t i = 0; i < varies.size(); ++i)
+    varies[i] = graph.values[i].tensor >= 0 &&
+                graph.tensors[graph.values[i].tensor].kind == StoredTensor::Kind::parameter;
+  for (const Operator& op : graph.operators) {
+    const auto reads = op.reads();
+    if (std::ranges::none_of(reads, [&](ValueId value) { return varies[value]; })) continue;
+    for (const ValueId value : op.outputs)
+      if (value >= 0) varies[value] = true;
+  }
+  return varies;
+}
+
+bool is_skipped(const Operator& op, const std::vector<std::vector<OperatorId>>& readers) {
+  return is_assertion(op) && std::ranges::all_of(op.outputs, [&](ValueId value) {
+           return value < 0 || readers[value].empty();
+         });
+}
+
+/// The layouts that each value may be held in, as found by sweeps along the operators.
+class Sweeps {
+ public:
+  explicit Sweeps(const Problem& problem) : problem_(problem), allowed_(problem.varies.size()) {
+    for (const auto& [value, layout] : problem.pinned.values) allowed_[value].insert(layout);
+    for (size_t i = 0; i < allowed_.size(); ++i) {
+      const auto pin = problem.pinned.tensors.find(problem.graph.values[i].tensor);
+      if (pin != problem.pinned.tensors.end()) allowed_[i].insert(pin->second);
+    }
+  }
+
+  bool is_allowed(ValueId value, const Layout& layout) const {
+    return value < 0 || !problem_.varies[value] || !layout.is_split() || layout.blocks() == 1 ||
+           allowed_[value].contains(layout);
+  }
+  bool allows(const Node& node, const Signature& signature) const {
+    return all(node.operands, signature.operands) && all(node.results, signature.results);
+  }
+
+  void backward() {
+    for (size_t i = problem_.nodes.size(); i-- > 0;)
+      for (const Option& option : problem_.nodes[i].options)
+        if (all(problem_.nodes[i].results, option.signature.results))
+          add(problem_.nodes[i].operands, option.signature.operands);
+  }
+  void forward() {
+    for (const Node& node : problem_.nodes)
+      for (const Option& option : node.options)
+        if (all(node.operands, option.signature.operands))
+          add(node.results, option.signature.results);
+  }
+
+ private:
+  bool all(const std::vector<ValueId>& values, const std::vector<Layout>& layouts) const {
+    for (size_t i = 0; i < values.size(); ++i)
+      if (!is_allowed(values[i], layouts[i])) return false;
+    return true;
+  }
+  void add(const std::vector<ValueId>& values, const std::vector<Layout>& layouts) {
+    for (size_t i = 0; i < values.size(); ++i)
+      if (!is_allowed(values[i], layouts[i])) allowed_[values[i]].insert(layouts[i]);
+  }
+
+  const Problem& problem_;
+  std::vector<std::set<Layout>> allowed_;
+};
+
+bool splits_any(const Signature& signature) {
+  const auto is_split = [](const Layout& layout) { return layout.is_split(); };
+  return std::ranges::any_of(signature.operands, is_split) ||
+         std::ranges::any_of(signature.results, is_split);
+}
+
+std::vector<Option> options(const Problem& problem, const Operator& op) {
+  const bool varies = std::ranges::any_of(
+      op.outputs, [&](ValueId value) { return value >= 0 && problem.varies[value]; });
+  const auto flops =
+      static_cast<int64_t>(std::llround(forward_flops(problem.graph, op, problem.batch)));
+  std::vector<Option> found;
+  for (Signature& signature : signatures(problem.graph, op, problem.batch, problem.parts)) {
+    const int64_t shares = splits_any(signature) ? problem.parts : 1;
+    found.push_back({std::move(signature), passes * flops / shares});
+    if (!varies) break;
+  }
+  return found;
+}
+
+int64_t conversion_cost(const Problem& problem, ValueId value, const Layout& from,
+                        const Layout& to) {
+  if (problem.is_parameter(value) && from.is_split() && from != to) return impossible;
+  const Conversion c = conversion(from, to);
+  const int64_t bytes = problem.graph.values[value].bytes(problem.batch);
+  const int64_t back =
+      problem.has_gradient[value] ? bytes_sent(c.backward, bytes, problem.parts) : 0;
+  return flops_of_a_byte * (bytes_sent(c.forward, bytes, problem.parts) + back);
+}
+
+/// Outputs, and what buffers become, end whole.
+Node last_node(const Graph& graph) {
+  Node node;
+  for (const Output& output : graph.outputs)
+    if (const auto* tensor = std::get_if<TensorRef>(&output.value))
+      node.operands.push_back(tensor->value);
+  for (const BufferUpdate& update : graph.updates) node.operands.push_back(update.value);
+  node.options = {{{std::vector<Layout>(node.operands.size(), Layout::identical()), {}}, 0}};
+  return node;
+}
+
+Choices choices(const Problem& problem, ValueId value, const std::set<Layout>& layouts) {
+  Choices own{{layouts.begin(), layouts.end()}, {}};
+  own.conversion_costs.resize(own.layouts.size());
+  for (size_t from = 0; from < own.layouts.size(); ++from)
+    for (const Layout& to : own.layouts)
+      own.conversion_costs[from].push_back(conversion_cost(problem, value, own.layouts[from], to));
+  return own;
+}
+
+void insert(std::vector<std::set<Layout>>& used, const std::vector<ValueId>& values,
+            const std::vector<Layout>& layouts) {
+  for (size_t i = 0; i < values.size(); ++i)
+    if (values[i] >= 0) used[values[i]].insert(layouts[i]);
+}
+
+bool have_room(const std::vector<std::set<Layout>>& used, const std::vector<ValueId>& values,
+               const std::vector<Layout>& layouts) {
+  for (size_t i = 0; i < values.size(); ++i)
+    if (values[i] >= 0 && used[values[i]].size() >= max_layouts &&
+        !used[values[i]].contains(layouts[i]))
+      return false;
+  return true;
+}
+
+/// Layouts that signatures and pins speak of; leaves out signatures for which there is no bit left.
+void choose_layouts(Problem& problem) {
+  const Graph& graph = problem.graph;
+  std::vector<std::set<Layout>> used(graph.values.size(),
+                                     {Layout::identical(), Layout::replicated()});
+  for (const auto& [value, layout] : problem.pinned.values) used[value].insert(layout);
+  for (size_t i = 0; i < used.size(); ++i) {
+    const auto pin = problem.pinned.tensors.find(graph.values[i].tensor);
+    if (pin != problem.pinned.tensors.end()) used[i].insert(pin->second);
+  }
+  for (Node& node : problem.nodes)
+    std::erase_if(node.options, [&](const Option& option) {
+      if (!have_room(used, node.operands, option.signature.operands) ||
+          !have_room(used, node.results, option.signature.results))
+        return true;
+      insert(used, node.operands, option.signature.operands);
+      insert(used, node.results, option.signature.results);
+      return false;
+    });
+  for (size_t i = 0; i < used.size(); ++i)
+    problem.values.push_back(problem.varies[i] ? choices(problem, static_cast<ValueId>(i), used[i])
+                                               : Choices());
+}
+
+}  // namespace
+
+int Choices::place(const Layout& layout) const {
+  const auto found = std::ranges::lower_bound(layouts, layout);
+  return found != layouts.end() && *found == layout ? static_cast<int>(found - layouts.begin())
+                                                    : -1;
+}
+
+bool Problem::is_parameter(ValueId value) const {
+  return varies[value] && graph.values[value].tensor >= 0;
+}
+
+int64_t Problem::keeping_cost(ValueId parameter, const Layout& layout) const {
+  if (layout.kind() != Layout::Kind::replicated || !has_gradient[parameter]) return 0;
+  return flops_of_a_byte *
+         bytes_sent(Step::all_reduce, graph.values[parameter].bytes(batch), parts);
+}
+
+Problem make_problem(const Graph& graph, const Pins& pins, int64_t batch, int parts) {
+  Problem problem{graph,
+                  batch,
+                  parts,
+                  resolve(graph, pins, batch, parts),
+                  computed_from_parameters(graph),
+                  analyse(graph).requires_grad,
+                  {},
+                  {}};
+  std::erase_if(problem.pinned.values, [&](const auto& pin) { return !problem.varies[pin.first]; });
+  const auto readers = graph.consumers();
+  for (const Operator& op : graph.operators) {
+    problem.nodes.push_back({tensor_arguments(op), op.outputs, {}});
+    if (is_skipped(op, readers))
+      problem.nodes.back() = {};
+    else
+      problem.nodes.back().options = options(problem, op);
+  }
+  problem.nodes.push_back(last_node(graph));
+  Sweeps sweeps(problem);
+  for (int round = 0; round < 2; ++round) {
+    sweeps.backward();
+    sweeps.forward();
+  }
+  for (Node& node : problem.nodes)
+    std::erase_if(node.options,
+                  [&](const Option& option) { return !sweeps.allows(node, option.signature); });
+  choose_layouts(problem);
+  return problem;
+}
+
+}  // namespace penstock::sharding

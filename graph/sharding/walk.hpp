@@ -1,0 +1,39 @@
+// In which layouts the values in use are held, along the operators. Internal to complete.
+#pragma once
+
+#include <vector>
+
+#include "graph/sharding/complete.hpp"
+#include "graph/sharding/problem.hpp"
+
+namespace penstock::sharding {
+
+struct Walk {
+  const Problem& problem;
+  std::vector<Held> held;  // of each value; none of a tensor that was not read yet
+  int64_t cost = 0;
+  Completion* record = nullptr;  // conversions, and how tensors are kept
+
+  /// Before operator `op`: converts from what costs least, unless it is held so. A tensor that was
+  /// not read yet is kept as it is pinned, and otherwise as it is read.
+  bool read(OperatorId op, ValueId value, const Layout& layout);
+  /// Operator `op` makes the value, which is held as it is pinned from then on.
+  void give(OperatorId op, ValueId value, const Layout& layout);
+  void keep(ValueId tensor, const Layout& layout);
+  /// All that an operator reads and gives. False where it would read a parameter that is split
+  /// otherwise than it is kept: to gather parameters is no tensor parallelism.
+  bool take(OperatorId op, const Option& option);
+
+ private:
+  void read_constant(OperatorId op, ValueId value, const Layout& layout);
+  bool convert(OperatorId before, ValueId value, const Layout& to);
+};
+
+/// The way from the cheapest of the layouts that are held to another: where it starts, and its cost.
+struct Way {
+  int from;
+  int64_t cost;
+};
+Way cheapest_way(const Choices& choices, Held held, int to);
+
+}  // namespace penstock::sharding

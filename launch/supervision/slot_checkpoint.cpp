@@ -1,0 +1,94 @@
+#include "launch/supervision/slot_checkpoint.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <future>
+#include <set>
+#include <stdexcept>
+
+#include "base/file.hpp"
+#include "base/safetensors.hpp"
+#include "pipeline/checkpoint/saved.hpp"
+
+namespace penstock {
+
+namespace {
+
+using Files = std::map<std::string, std::string>;  // sha256 by name
+
+void check_stop(const std::stop_token& stop) {
+  if (stop.stop_requested()) throw std::runtime_error("the run was ended");
+}
+
+/// Piece by piece: a second copy of a tensor may be more than there is memory for.
+void copy_tensors(const SafetensorsFile& from, const std::vector<std::string>& names,
+                  const std::filesystem::path& to, const std::stop_token& stop) {
+  constexpr int64_t kPiece = 1 << 20;
+  std::vector<SafetensorsPlace> places;
+  for (const std::string& name : names)
+    places.push_back({name, from.entry(name).dtype, from.entry(name).shape});
+  SafetensorsWriter file(to, places);
+  std::vector<std::byte> buffer(kPiece);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const SafetensorsEntry& entry = from.entry(names[i]);
+    for (int64_t at = 0; at < entry.bytes(); at += kPiece) {
+      check_stop(stop);
+      const auto piece =
+          std::span(buffer).first(static_cast<size_t>(std::min(kPiece, entry.bytes() - at)));
+      from.read(entry, at, piece);
+      file.write(i, at, piece);
+    }
+  }
+  file.commit();
+}
+
+Files write_rank(const std::filesystem::path& folder, const SavedRun& run, int rank,
+                 const RankSnapshot& snapshot, const std::stop_token& stop) {
+  if (snapshot.slot->checksum() != snapshot.checksum)
+    throw std::runtime_error(fmt::format("rank {}'s snapshot of it is damaged", rank));
+  const SafetensorsFile state(snapshot.slot->file());
+  std::set<std::string> held;
+  for (const auto& [name, entry] : state.entries()) held.insert(name);
+  Files files;
+  for (size_t stage = 0; stage < run.slicing.stages.size(); ++stage) {
+    if (run.rank_of_stage[stage] != rank) continue;
+    const std::string name = stage_file_name(static_cast<int>(stage));
+    copy_tensors(state, stage_contents(run.graph, run.slicing.stages[stage], held), folder / name,
+                 stop);
+    check_stop(stop);
+    files[name] = sha256_of_file(folder / name);
+  }
+  return files;
+}
+
+Files write_ranks(const std::filesystem::path& folder, const SavedRun& run,
+                  const std::map<int, RankSnapshot>& ranks, const std::stop_token& stop) {
+  std::vector<std::future<Files>> parts;  // at once: the run may wait, or be about to be killed
+  for (const int rank : std::set(run.rank_of_stage.begin(), run.rank_of_stage.end())) {
+    parts.push_back(std::async(std::launch::async, [&, rank] {
+      return write_rank(folder, run, rank, ranks.at(rank), stop);
+    }));
+  }
+  Files files;
+  for (std::future<Files>& part : parts) files.merge(part.get());
+  return files;
+}
+
+}  // namespace
+
+void write_checkpoint(const Saving& saving, const SavedRun& run,
+                      const std::map<int, RankSnapshot>& ranks, const std::stop_token& stop) {
+  CheckpointManifest manifest = manifest_of(run.plan, run.graph.sha256, saving.step);
+  manifest.extra = saving.extra;
+  try {
+    manifest.files = write_ranks(begin_checkpoint(saving), run, ranks, stop);
+    check_stop(stop);
+    put_together(saving, manifest);
+  } catch (const std::exception& error) {
+    remove_unfinished(saving.folder);
+    throw not_saved(saving, error.what());
+  }
+}
+
+}  // namespace penstock
