@@ -187,8 +187,7 @@ void Execution::snapshot(Executor& executor, int64_t next_step, bool unsaved) {
 void Execution::keep_state(Executor& executor, int64_t next_step, bool last) {
   const bool due = last || (task_.save_every > 0 && next_step % task_.save_every == 0);
   const bool saves = due && !task_.save.empty();
-  const bool from_ranks =
-      !snapshots_ || loaded_->plan.optimizer_state == OptimizerState::sharded;
+  const bool from_ranks = !snapshots_ || loaded_->plan.optimizer_state == OptimizerState::sharded;
   if (saves && from_ranks) save(executor, next_step, last);
   if (!snapshots_) return;
   const bool unsaved = saves && !from_ranks;

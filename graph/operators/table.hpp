@@ -98,31 +98,31 @@ struct OperatorTraits {
 
   /// How the operator may be split over a tensor group (graph/sharding/), by its dimensions.
   enum class Sharding {
-    whole,             // not at all
-    pointwise,         // along any, operands broadcast to the result
-    linear_pointwise,  // the same, and it is linear: add, neg, clone
-    scaled,            // the same where the other operand is a number: mul, div
-    linear,            // input @ weight + bias
-    product,           // self @ another
-    added_product,     // self + one @ another
-    view,              // by the order of its elements
-    squeezed,          // the same, but a part of size 1 would be squeezed too
-    permuted,          // each goes where it goes
-    expanded,          // along those that it does not repeat
-    selected,          // along all but `dim`, which the result lacks
-    one_dimension,     // along all but `dim`
-    pieces,            // the same, and along `dim` by whole blocks: split, cat
-    norm,              // along those before `normalized_shape`
-    sum,               // along all; over a reduced one it gives terms
-    mean,              // along those that are left
-    stacked,           // along those that it does not add
-    embedding,         // along columns, rows or ids
-    attention,         // along batch and heads
-    convolution,       // along batch and channels
+    whole,                   // not at all
+    pointwise,               // along any, operands broadcast to the result
+    linear_pointwise,        // the same, and it is linear: add, neg, clone
+    scaled,                  // the same where the other operand is a number: mul, div
+    linear,                  // input @ weight + bias
+    product,                 // self @ another
+    added_product,           // self + one @ another
+    view,                    // by the order of its elements
+    squeezed,                // the same, but a part of size 1 would be squeezed too
+    permuted,                // each goes where it goes
+    expanded,                // along those that it does not repeat
+    selected,                // along all but `dim`, which the result lacks
+    one_dimension,           // along all but `dim`
+    pieces,                  // the same, and along `dim` by whole blocks: split, cat
+    norm,                    // along those before `normalized_shape`
+    sum,                     // along all; over a reduced one it gives terms
+    mean,                    // along those that are left
+    stacked,                 // along those that it does not add
+    embedding,               // along columns, rows or ids
+    attention,               // along batch and heads
+    convolution,             // along batch and channels
     transposed_convolution,  // the same
-    pooling,           // along batch and channels, which it keeps
-    batch_norm,        // along channels
-    group_norm,        // along the batch
+    pooling,                 // along batch and channels, which it keeps
+    batch_norm,              // along channels
+    group_norm,              // along the batch
   };
 
   View view = View::never;

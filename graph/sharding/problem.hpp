@@ -1,5 +1,5 @@
-// What completing chooses from: layouts that a value may be held in, signatures that an operator may
-// take, and what they cost. Internal to complete.
+// What completing chooses from: layouts that a value may be held in, signatures that an operator
+// may take, and what they cost. Internal to complete.
 #pragma once
 
 #include <cstdint>

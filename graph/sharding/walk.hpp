@@ -29,7 +29,7 @@ struct Walk {
   bool convert(OperatorId before, ValueId value, const Layout& to);
 };
 
-/// The way from the cheapest of the layouts that are held to another: where it starts, and its cost.
+/// The way from the cheapest of the layouts that are held to another: its start and its cost.
 struct Way {
   int from;
   int64_t cost;

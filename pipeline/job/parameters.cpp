@@ -26,9 +26,8 @@ std::vector<std::string> names(const StoredTensor& tensor) {
 
 bool matches(const std::string& pattern, const StoredTensor& tensor) {
   if (tensor.kind != StoredTensor::Kind::parameter) return false;
-  return std::ranges::any_of(names(tensor), [&](const std::string& name) {
-    return matches_name(pattern, name);
-  });
+  return std::ranges::any_of(names(tensor),
+                             [&](const std::string& name) { return matches_name(pattern, name); });
 }
 
 /// Parameters and the modules that have some.

@@ -17,8 +17,7 @@ std::vector<RankStateBytes> state_bytes_of_ranks(const Plan& plan, const Graph& 
     if (shared.transmitted) owners[shared.tensor] = holders_of(shared, rank_of_stage).owner;
   }
   std::vector<RankStateBytes> ranks(static_cast<size_t>(plan.ranks()));
-  const int64_t parts =
-      plan.optimizer_state == OptimizerState::sharded ? plan.data_parallel : 1;
+  const int64_t parts = plan.optimizer_state == OptimizerState::sharded ? plan.data_parallel : 1;
   std::set<std::pair<int, int>> seen;  // rank and tensor
   for (size_t stage = 0; stage < slicing.stages.size(); ++stage) {
     const int rank = rank_of_stage[stage];

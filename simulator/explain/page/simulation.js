@@ -6,9 +6,8 @@ const idleParts = [
   ["recompute", "recompute_s", "recompute"], ["all-reduce", "all_reduce_s", "REDUCE"]
 ];
 const memoryParts = [
-  ["parameters and optimizer", "fixed_bytes", "fixed"],
-  ["snapshots", "snapshot_bytes", "launch"], ["messages", "message_bytes", "buffers"],
-  ["activations saved", "saved_bytes", "saved"],
+  ["parameters and optimizer", "fixed_bytes", "fixed"], ["snapshots", "snapshot_bytes", "launch"],
+  ["messages", "message_bytes", "buffers"], ["activations saved", "saved_bytes", "saved"],
   ["kept for W", "saved_weight_bytes", "saved-weight"],
   ["recomputed", "recomputed_bytes", "recompute"], ["transient", "transient_bytes", "transient"]
 ];

@@ -75,7 +75,8 @@ json listed(const sharding::LocalGraph& local) {
   json all{{"tensors", json::object()},
            {"operators", json::array()},
            {"outputs", json::array()},
-           {"inputs", json::array()}, {"updates", json::object()}};
+           {"inputs", json::array()},
+           {"updates", json::object()}};
   for (const Value& value : local.graph.values)
     if (value.tensor >= 0)
       all["tensors"][value.name] = {{"name", local.graph.tensors[value.tensor].name},

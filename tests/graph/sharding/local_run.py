@@ -68,8 +68,9 @@ def argument(value, values, part):
     if kind == "tensors":
         return [None if name is None else values[name][part] for name in given]
     given = "float64" if given == "float32" else given
-    return {"number": lambda: float(given), "dtype": lambda: getattr(torch, given), "device": lambda: torch.device(given),
-            "layout": lambda: LAYOUTS[given], "memory_format": lambda: FORMATS[given]}[kind]()
+    return {"number": lambda: float(given), "dtype": lambda: getattr(torch, given),
+            "device": lambda: torch.device(given), "layout": lambda: LAYOUTS[given],
+            "memory_format": lambda: FORMATS[given]}[kind]()
 
 
 def call(op, values, part, parts):
@@ -92,8 +93,8 @@ def convert(op, values):
 
 
 def run(graph, tensors, inputs, parts):
-    """Outputs of each part, and what its buffers become, by name. `tensors` by value, and inputs in order: a list with one of each part,
-    and a whole one."""
+    """Outputs of each part, and what its buffers become, by name. `tensors`: by value a list with
+    one of each part; `inputs`: in order, whole."""
     values = {**tensors, **{name: [given] * parts
                             for name, given in zip(graph["inputs"], inputs, strict=True)}}
     for op in graph["operators"]:

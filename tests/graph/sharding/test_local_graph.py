@@ -3,7 +3,6 @@ computes in PyTorch: outputs, loss, and the gradient of each parameter."""
 
 import json
 import os
-import random
 import subprocess
 from pathlib import Path
 
