@@ -63,7 +63,8 @@ const OperatorTraits* find_traits(std::string_view name) {
 }
 
 const OperatorTraits& traits_of(const Operator& op) {
-  return op.target.starts_with("aten::") ? namesake_of(op) : unknown;
+  const bool is_known = op.target.starts_with("aten::") || op.target.starts_with("penstock::");
+  return is_known ? namesake_of(op) : unknown;
 }
 
 const OperatorTraits& effects_of(const Operator& op) {

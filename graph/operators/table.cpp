@@ -277,6 +277,11 @@ constexpr OperatorGroup groups[] = {
      "sym_constrain_range_for_size",
      {.assertion = true}},
 
+    // Penstock's own: between the ranks of a tensor group, and on a part
+    {"identity own_part among_zeros first_only all_reduce reduce_scatter all_gather all_to_all",
+     {.flops = Flops::none, .saved = Saved::nothing}},
+    {"embedding_of_rows", {.flops = Flops::lookup, .saved = Saved::nothing, .time = Time::lookup}},
+
     // In place: another name does the same without writing, or none does
     {"normal_", {.functional = "normal_functional"}},
     {"set_ resize_ resize_as_ unsqueeze_ squeeze_ t_ transpose_ swapaxes_ swapdims_ as_strided_ "

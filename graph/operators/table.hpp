@@ -152,7 +152,8 @@ std::span<const OperatorGroup> operator_table();
 
 /// By name without namespace; null for an operator that is in no entry.
 const OperatorTraits* find_traits(std::string_view name);
-/// Traits of an operator of ATen; any other has those of an unknown one.
+/// Traits of an operator of ATen, or of Penstock's own (graph/sharding/collectives.hpp); any other
+/// has those of an unknown one.
 const OperatorTraits& traits_of(const Operator& op);
 /// The same of operators of ATen and of prims, which share names for what has the same effects.
 const OperatorTraits& effects_of(const Operator& op);

@@ -35,7 +35,7 @@ struct Completion {
 
 /// As many sets of layouts of the values in use are kept at an operator; where there are more, the
 /// costliest are dropped and the completion is not exact.
-constexpr size_t beam_width = 4096;
+constexpr size_t beam_width = 1024;
 
 /// The cheapest completion that has all that is pinned: a dynamic programme along the operators
 /// whose state is the set of layouts in which each value is held that is still read, so that a

@@ -57,8 +57,8 @@ void pin_parameters(const Graph& graph, const Pin& pin, int parts, PinnedLayouts
       throw InputError(pin.pattern, "a parameter cannot be held in terms",
                        "Split it, or hold it whole.");
     if (!fits(pin.layout, tensor.sizes, parts))
-      refuse(pin, fmt::format("{}, which {} reads", tensor.name, first_reader(graph, i)),
-             tensor.sizes, parts);
+      refuse(pin, fmt::format("{} (read by {})", tensor.name, first_reader(graph, i)), tensor.sizes,
+             parts);
     pinned.tensors.emplace(i, pin.layout);
   }
   if (!found)

@@ -106,7 +106,7 @@ std::vector<Option> options(const Problem& problem, const Operator& op) {
 
 int64_t conversion_cost(const Problem& problem, ValueId value, const Layout& from,
                         const Layout& to) {
-  if (problem.is_parameter(value) && from.is_split() && from != to) return impossible;
+  if (problem.is_weight[value] && from.is_split() && from != to) return impossible;
   const Conversion c = conversion(from, to);
   const int64_t bytes = problem.graph.values[value].bytes(problem.batch);
   const int64_t back =
@@ -192,14 +192,16 @@ int64_t Problem::keeping_cost(ValueId parameter, const Layout& layout) const {
 }
 
 Problem make_problem(const Graph& graph, const Pins& pins, int64_t batch, int parts) {
-  Problem problem{graph,
-                  batch,
-                  parts,
-                  resolve(graph, pins, batch, parts),
-                  computed_from_parameters(graph),
-                  analyse(graph).requires_grad,
-                  {},
-                  {}};
+  Problem problem{.graph = graph,
+                  .batch = batch,
+                  .parts = parts,
+                  .pinned = resolve(graph, pins, batch, parts),
+                  .varies = computed_from_parameters(graph)};
+  const Analysis analysis = analyse(graph);
+  problem.has_gradient = analysis.requires_grad;
+  problem.is_weight = analysis.parameter_derived;
+  for (ValueId value = 0; value < static_cast<ValueId>(graph.values.size()); ++value)
+    if (problem.is_parameter(value)) problem.is_weight[value] = true;
   std::erase_if(problem.pinned.values, [&](const auto& pin) { return !problem.varies[pin.first]; });
   const auto readers = graph.consumers();
   for (const Operator& op : graph.operators) {

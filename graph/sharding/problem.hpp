@@ -15,7 +15,7 @@ namespace penstock::sharding {
 using Held = uint64_t;
 constexpr int max_layouts = 64;
 
-/// What a conversion costs that there is none of: a parameter that is split is read as it is kept.
+/// What a conversion costs that there is none of: a weight that is split is read so.
 constexpr int64_t impossible = INT64_MAX;
 
 struct Choices {
@@ -45,9 +45,10 @@ struct Problem {
   /// Values that are computed from parameters, and parameters. All others each rank has whole: to
   /// hold them otherwise costs nothing, forward or backward.
   std::vector<bool> varies;
-  std::vector<bool> has_gradient;
-  std::vector<Node> nodes;
-  std::vector<Choices> values;  // of those that vary
+  std::vector<bool> has_gradient = {};
+  std::vector<bool> is_weight = {};  // parameters, and values that are computed from them alone
+  std::vector<Node> nodes = {};
+  std::vector<Choices> values = {};  // of those that vary
 
   bool is_parameter(ValueId value) const;
   /// What a training step pays for a parameter that is kept so: its gradient's sum, where it is R.

@@ -20,8 +20,8 @@ struct Walk {
   /// Operator `op` makes the value, which is held as it is pinned from then on.
   void give(OperatorId op, ValueId value, const Layout& layout);
   void keep(ValueId tensor, const Layout& layout);
-  /// All that an operator reads and gives. False where it would read a parameter that is split
-  /// otherwise than it is kept: to gather parameters is no tensor parallelism.
+  /// All that an operator reads and gives. False where it would read a weight that is split in
+  /// another layout: to gather weights is no tensor parallelism.
   bool take(OperatorId op, const Option& option);
 
  private:
