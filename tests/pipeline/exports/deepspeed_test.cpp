@@ -55,6 +55,13 @@ TEST(DeepSpeed, RecomputesAStageAsOneStretch) {
               HasSubstr("with DeepSpeed it is all stages or"));
 }
 
+TEST(DeepSpeed, ShardsTheStateOfTheOptimizer) {
+  Plan plan = export_chain({"", "layers.1"});
+  plan.optimizer_state = OptimizerState::sharded;
+  const json file = json::parse(exported(to_deepspeed, plan, stack_of(4)));
+  EXPECT_EQ(file["config"]["zero_optimization"], json::parse(R"({"stage": 1})"));
+}
+
 TEST(DeepSpeed, RefusesSchedulesOtherThan1F1B) {
   EXPECT_THAT(export_refusal(to_deepspeed, export_chain({"", "layers.1"}, "gpipe"), stack_of(4)),
               AllOf(HasSubstr("plan.yaml: schedule: DeepSpeed does not run schedule `gpipe`"),

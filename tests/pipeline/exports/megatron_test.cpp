@@ -71,6 +71,13 @@ TEST(Megatron, TiesTheOutputToTheEmbeddingWhereTheModelDoes) {
       HasSubstr("stages 0 and 1 share `w`"));
 }
 
+TEST(Megatron, ShardsTheStateOfTheOptimizer) {
+  Plan plan = export_chain({"", "layers.1"});
+  EXPECT_THAT(exported(to_megatron, plan, stack_of(4)), Not(HasSubstr("optimizer")));
+  plan.optimizer_state = OptimizerState::sharded;
+  EXPECT_THAT(exported(to_megatron, plan, stack_of(4)), HasSubstr(" --use-distributed-optimizer "));
+}
+
 TEST(Megatron, RefusesToTransmitTheEmbedding) {
   TinyModel tied;
   tied.add("a", {"embed"}, {}, "w").add("b", {"layers.0"}).add("c", {"layers.1"});

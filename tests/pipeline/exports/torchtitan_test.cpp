@@ -42,6 +42,13 @@ mode = "none"
 )");
 }
 
+TEST(TorchTitan, RefusesToShardTheStateOfTheOptimizerAlone) {
+  Plan plan = export_chain({"", "layers.1"});
+  plan.optimizer_state = OptimizerState::sharded;
+  EXPECT_THAT(export_refusal(titan, plan, stack_of(4)),
+              AllOf(HasSubstr("plan.yaml: optimizer_state: `sharded`"), HasSubstr("Remove it")));
+}
+
 TEST(TorchTitan, ScheduleFilesStandForWhatTorchHasNot) {
   const auto uses_file = HasSubstr(
       "pipeline_parallel_schedule = \"PipelineScheduleMulti\"\n"
