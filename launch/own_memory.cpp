@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -19,7 +20,7 @@ std::optional<int64_t> number_in(const fs::path& path) {
   return std::nullopt;
 }
 
-/// Of a file's lines of a name and a number each.
+/// The number behind a name, in a file of lines of a name and a number each.
 std::optional<int64_t> number_of(const fs::path& path, const std::string& name) {
   std::ifstream file(path);
   int64_t number = 0;

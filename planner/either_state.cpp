@@ -11,7 +11,7 @@ namespace penstock {
 
 namespace {
 
-/// What the request asks to be least.
+/// The figure that the request asks to be least.
 double objective_of(const PlanRequest& request, const Planned& planned) {
   const Plan& plan = planned.plan;
   if (request.objective == PlanObjective::memory)
@@ -20,7 +20,7 @@ double objective_of(const PlanRequest& request, const Planned& planned) {
   return planned.expected_or_step_s() * (request.objective == PlanObjective::cost ? devices : 1);
 }
 
-/// What is proven of two searches together, of the plan of one.
+/// The plan of one search, with what is proven by two together.
 Planned of_both(Planned taken, const Planned& other) {
   if (!other.complete)
     taken.open_bound_s =
@@ -32,7 +32,7 @@ Planned of_both(Planned taken, const Planned& other) {
   return taken;
 }
 
-/// Of a search that is half of the whole one, which has come so far before it.
+/// The progress of a search that is half of the whole one; `before`: how far that had come.
 Progress half_of(const Progress& progress, double before) {
   if (!progress) return {};
   return [&progress, before](const std::string& what, double share_done) {

@@ -70,7 +70,7 @@ class Executor {
   Optimizer& optimizer() { return update_.optimizer(); }
   /// Bytes that the optimizer asks for at its first step.
   int64_t missing_state_bytes() { return update_.missing_state_bytes(); }
-  /// Who has which part of the optimizer's state.
+  /// This rank's share of the optimizer's state, and the other ranks'.
   const OptimizerShards& shards() const { return rank_.shards; }
   /// Does this rank update a parameter that it holds? Another may do so and broadcast it.
   bool updates(int tensor) const { return update_.updates(tensor); }

@@ -30,8 +30,8 @@ class UpdateActions {
   void run(size_t position);
   /// Ends the backward of all stages and sums their gradients over the ranks, once in a step.
   void sum_gradients();
-  /// Where a rank has the sums of its own part alone it gets the others'. All ranks call it at the
-  /// same point of a step.
+  /// Brings a rank that has the sums of its own part alone the others' sums. All ranks call it at
+  /// the same point of a step.
   void gather_gradients() { sync_.reduction().gather(); }
 
   /// Does this rank update a parameter that it holds? Another may do so and broadcast it.

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <set>
+#include <string>
 #include <vector>
 
 #include "backend/worker/state.hpp"
@@ -38,7 +38,7 @@ Written write_stages(const fs::path& folder, const LoadedPlan& loaded, Executor&
                      int rank) {
   Written all;
   for (int stage = 0; stage < loaded.program.stage_count(); ++stage) {
-    const std::string name = fmt::format("stage-{}.safetensors", stage);
+    const std::string name = stage_file_name(stage);
     Written one = or_problem([&] {
       std::map<std::string, std::string> files;
       write_stage(folder / name, loaded, stage, executor, rank);

@@ -43,7 +43,7 @@ class SlotWriter {
       bytes = bytes.subspan(piece.size());
     }
   }
-  /// Of all that was written.
+  /// The checksum of all that was written.
   uint64_t checksum() const { return checksum_.value(); }
 
  private:

@@ -12,6 +12,7 @@
 #include "backend/operators/dtype.hpp"
 #include "base/error.hpp"
 #include "base/safetensors.hpp"
+#include "pipeline/checkpoint/writing.hpp"
 #include "pipeline/job/parameters.hpp"
 
 namespace penstock {
@@ -71,12 +72,6 @@ struct StageTensor {
   std::optional<int> tensor = {};
 };
 
-std::vector<StageTensor> whole_tensors(const NamedTensors& tensors) {
-  std::vector<StageTensor> result;
-  for (const auto& [name, tensor] : tensors) result.push_back({name, tensor, tensor.sizes().vec()});
-  return result;
-}
-
 /// The state of a tensor that this rank and the writer have parts of; every rank that has one lists
 /// the same.
 std::vector<StageTensor> parted_state(const LoadedPlan& loaded, int index, Executor& executor,
@@ -91,7 +86,7 @@ std::vector<StageTensor> parted_state(const LoadedPlan& loaded, int index, Execu
   return result;
 }
 
-/// Those of the whole stage, where this rank has it.
+/// All of a stage that this rank has, in the order of its file.
 std::vector<StageTensor> stage_state(const LoadedPlan& loaded, int stage, Executor& executor,
                                      int rank) {
   const StageSlice& slice = loaded.slicing.stages[static_cast<size_t>(stage)];
@@ -102,11 +97,17 @@ std::vector<StageTensor> stage_state(const LoadedPlan& loaded, int stage, Execut
     add_parameter(loaded, index, executor, whole);
     if (!executor.shards().parts().contains(index)) add_optimizer(loaded, index, executor, whole);
   }
-  std::vector<StageTensor> tensors = whole_tensors(whole);
+  std::map<std::string, StageTensor> found;
+  for (const auto& [name, tensor] : whole) found[name] = {name, tensor, tensor.sizes().vec()};
   for (const int index : slice.tensors) {
     for (StageTensor& part : parted_state(loaded, index, executor, rank))
-      tensors.push_back(std::move(part));
+      found[part.name] = std::move(part);
   }
+  std::set<std::string> held;
+  for (const auto& [name, tensor] : found) held.insert(name);
+  std::vector<StageTensor> tensors;
+  for (const std::string& name : stage_contents(loaded.graph, slice, held))
+    tensors.push_back(std::move(found.at(name)));
   return tensors;
 }
 

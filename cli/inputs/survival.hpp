@@ -22,7 +22,7 @@ struct Survival {
   std::string why_not;  // where `auto` has it not survive
 };
 
-/// Of the ranks that this process starts, from --survive, which is off, local or auto.
+/// Decides by --survive (off, local or auto) for the ranks that this process starts.
 /// `peak_bytes`: of each rank of a replica, as predicted; empty: what they hold in any case counts.
 /// Throws InputError where the run is to survive and cannot.
 Survival find_survival(const ExecuteOptions& options, const std::optional<Launcher>& launcher,

@@ -26,7 +26,7 @@ void resume_from(Json& arguments, const SavedState& saved) {
   for (const char* done : {"weights", "dump_gradients"}) arguments[done] = "";
 }
 
-/// What a run goes on with: its end is no step.
+/// Leaves out snapshots of the run's end, which no step goes on from.
 SlotSteps without_end(SlotSteps steps, int64_t end) {
   std::ranges::replace_if(
       steps, [&](int64_t step) { return step >= end; }, -1);

@@ -23,7 +23,7 @@ class Saver {
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
-  /// What is being written, or was and `finish` has not returned since.
+  /// The step that is being written, or was and `finish` has not returned since.
   std::optional<int64_t> step() const { return step_; }
   /// Nothing is being written.
   void begin(int64_t step, Write write);

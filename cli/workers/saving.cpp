@@ -73,7 +73,7 @@ void Workers::save_rest(const Listener& listener) {
   await_saving(listener);
 }
 
-/// What ended the run might not happen again.
+/// Is its newest state worth a checkpoint? Not where the same would end the run again.
 bool Workers::saves_newest() const {
   if (!options_.save || ends_at_once()) return false;
   return interrupted_ || (failures_ > 0 && !failure_of(root_cause()).final);

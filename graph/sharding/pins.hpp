@@ -1,4 +1,4 @@
-// What a user says of layouts: of parameters, and of what modules return.
+// Layouts that a user gives to parameters, and to what modules return.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ struct Pin {
 };
 struct Pins {
   std::vector<Pin> parameters;
-  /// Where a pattern names modules within others that it names too, the outer ones count.
+  /// A pattern that names modules within others that it names too means the outer ones.
   std::vector<Pin> values;
 };
 

@@ -1,5 +1,5 @@
-// What completing chooses from: layouts that a value may be held in, signatures that an operator
-// may take, and what they cost. Internal to complete.
+// The choices of completing: layouts that a value may be held in, signatures that an operator may
+// take, and what they cost. Internal to complete.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace penstock::sharding {
 using Held = uint64_t;
 constexpr int max_layouts = 64;
 
-/// What a conversion costs that there is none of: a weight that is split is read so.
+/// The cost of a conversion that may not be: a weight that is split is read as it is split.
 constexpr int64_t impossible = INT64_MAX;
 
 struct Choices {
@@ -51,7 +51,7 @@ struct Problem {
   std::vector<Choices> values = {};  // of those that vary
 
   bool is_parameter(ValueId value) const;
-  /// What a training step pays for a parameter that is kept so: its gradient's sum, where it is R.
+  /// A training step pays it for a parameter that is kept so: its gradient's sum, where it is R.
   int64_t keeping_cost(ValueId parameter, const Layout& layout) const;
 };
 

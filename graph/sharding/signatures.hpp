@@ -25,7 +25,7 @@ std::vector<ValueId> tensor_arguments(const Operator& op);
 /// second, of all others, has everything `replicated`: whatever an operator computes, its operands'
 /// gradients are linear in the result's.
 ///
-/// Where an embedding's rows are split, a rank's result has zeros where an id is another rank's.
+/// An embedding whose rows are split gives zeros for an id that is another rank's.
 std::vector<Signature> signatures(const Graph& graph, const Operator& op, int64_t batch, int parts);
 
 }  // namespace penstock::sharding

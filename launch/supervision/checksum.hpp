@@ -21,7 +21,7 @@ class Checksum {
   void add(std::span<const std::byte> bytes) {
     XXH64_update(state_.get(), bytes.data(), bytes.size());
   }
-  /// Of all that was added.
+  /// The checksum of all that was added.
   uint64_t value() const { return XXH64_digest(state_.get()); }
 
  private:

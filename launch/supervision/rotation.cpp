@@ -10,7 +10,7 @@ size_t newest(const SlotSteps& steps) {
   return static_cast<size_t>(std::ranges::max_element(steps) - steps.begin());
 }
 
-/// What it holds may be lost.
+/// May its content be lost?
 bool is_free(const RankSlots& slots, size_t slot) {
   const bool needed = slots.steps[slot] >= 0 && slot == newest(slots.steps);
   return !needed && !slots.unsaved[slot];

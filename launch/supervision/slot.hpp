@@ -22,15 +22,14 @@ class SnapshotSlot {
   int descriptor() const { return descriptor_; }
   /// Its name in this process.
   std::filesystem::path file() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
-  /// Of all its bytes (checksum.hpp). Throws std::system_error.
+  /// The checksum of all its bytes (checksum.hpp). Throws std::system_error.
   uint64_t checksum() const;
 
  private:
   int descriptor_ = -1;
 };
 
-/// The same memory in the process that writes it. Members throw std::system_error where there is no
-/// memory.
+/// A slot in the process that writes it. Members throw std::system_error where there is no memory.
 class MappedSlot {
  public:
   explicit MappedSlot(int descriptor) : descriptor_(descriptor) {}

@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// What the checkpoints of a run follow from, besides its state.
+/// A run, as far as its checkpoints depend on it besides its state.
 struct SavedRun {
   const Plan& plan;
   const Graph& graph;
@@ -24,7 +24,7 @@ struct RankSnapshot {
   uint64_t checksum = 0;
 };
 
-/// The same bytes as ranks would write (backend/worker/checkpoint.hpp), read from the snapshots of
+/// Writes the bytes that ranks would write (backend/worker/checkpoint.hpp), from the snapshots of
 /// the ranks that have a stage; nobody changes these meanwhile. Throws InputError with the reason,
 /// also where a snapshot is damaged, or soon after `stop`; the folder is then as before.
 void write_checkpoint(const Saving& saving, const SavedRun& run,

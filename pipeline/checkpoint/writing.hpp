@@ -35,7 +35,7 @@ std::filesystem::path begin_checkpoint(const Saving& saving);
 /// Adds the manifest, whose `files` are written, gives the folder its name and removes earlier
 /// checkpoints. Throws InputError.
 void put_together(const Saving& saving, const CheckpointManifest& manifest);
-/// What to throw after what was begun is removed.
+/// The error to throw once what was begun is removed.
 InputError not_saved(const Saving& saving, const std::string& problem);
 
 }  // namespace penstock

@@ -15,7 +15,7 @@ namespace penstock {
 /// In a bucket each gradient begins at a multiple of it: what vector kernels expect.
 inline constexpr int64_t gradient_alignment_bytes = 64;
 
-/// Where a gradient lies in its bucket, in elements.
+/// The place of a gradient in its bucket, in elements.
 struct GradientPlace {
   int64_t begin = 0, elements = 0;
 };

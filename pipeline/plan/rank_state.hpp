@@ -1,4 +1,4 @@
-// What each rank of a plan holds whatever it does, from the model alone.
+// Bytes that each rank of a plan holds whatever it does, from the model alone.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Who steps which part of a tensor, where ranks share out the optimizer's state: each bucket of
-// gradients is cut into as many equal parts as it has ranks.
+// The part of each tensor that a rank steps, where ranks share out the optimizer's state: a bucket
+// of gradients is cut into as many equal parts as it has ranks.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ using TensorParts = std::map<int, TensorPart>;  // by index in Graph::tensors
 /// The part of the bucket's tensor at place `i` that its rank at place `member` steps.
 TensorPart part_of(const GradientBucket& bucket, size_t i, size_t member);
 
-/// What `rank` of the run steps of the tensors of its sharded buckets; others it steps whole.
+/// The parts that `rank` of the run steps of its sharded buckets' tensors; others it steps whole.
 TensorParts parts_of(const std::vector<GradientBucket>& buckets, int rank);
 
 }  // namespace penstock

@@ -42,7 +42,7 @@ struct PlanRequest {
   /// How ranks share parameters (pipeline/plan/sharing.hpp), each plan's all alike; automatic: as
   /// its step gets shorter, of those ways that fit.
   PlanSharing sharing = PlanSharing::automatic;
-  /// Of plans with several replicas; absent: both are searched, and the better plan taken.
+  /// For plans with several replicas; absent: both are searched, and the better plan taken.
   std::optional<OptimizerState> optimizer_state = OptimizerState::replicated;
   bool contiguous = false;  // stages are intervals of the model
   /// Modules that no stage divides, as patterns of paths (graph/cuts/module_cuts.hpp); stages are

@@ -142,7 +142,7 @@ void ReduceCosts::add_shard(const GradientBucket& bucket, int rank, Shard& shard
   shard.padding_bytes += padding_bytes(bucket, parameter, gradient);
 }
 
-/// What lies between and behind parameters, and behind all gradients.
+/// The gaps between and behind parameters, and behind all gradients.
 int64_t ReduceCosts::padding_bytes(const GradientBucket& bucket, int64_t parameter,
                                    int64_t gradient) {
   int64_t elements = 0;

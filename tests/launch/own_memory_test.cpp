@@ -1,4 +1,4 @@
-// What control groups leave of memory.
+// Memory that control groups leave.
 #include "launch/own_memory.hpp"
 
 #include <gtest/gtest.h>

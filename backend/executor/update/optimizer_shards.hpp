@@ -20,7 +20,7 @@ class OptimizerShards {
   OptimizerShards(const std::vector<GradientBucket>& buckets, TensorStore& store,
                   Communicator& communicator);
 
-  /// What this rank steps; of tensors that are not in it the whole.
+  /// The part that this rank steps of each tensor; a tensor that is not there it steps whole.
   const TensorParts& parts() const { return parts_; }
   /// Do this rank and that one step parts of the tensor?
   bool share(int tensor, int rank) const;

@@ -66,6 +66,9 @@ def test_trains_to_the_bits_of_replicated_state(tmp_path, kind):
     assert_equal(gradients, expected[1])
     assert any(key.startswith("optimizer.") for key in saved)
     assert_equal(saved, expected[2])
+    for file in (tmp_path / "sharded" / f"step-{STEPS}").glob("stage-*"):
+        assert file.read_bytes() == (tmp_path / "replicated" / file.parent.name /
+                                     file.name).read_bytes()
 
 
 def test_clips_by_the_same_norm_but_for_rounding(tmp_path):
