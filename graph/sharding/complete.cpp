@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/error.hpp"
 #include "graph/sharding/walk.hpp"
@@ -14,9 +15,9 @@ namespace {
 
 struct Decision {
   int before;  // place in the list of decisions; -1 for none
-  int option;  // place in Node::options; -1 where a tensor is kept
-  ValueId tensor = -1;
-  Layout kept = Layout::identical();
+  int option;  // place in Node::options; -1 where a value is held in a further layout
+  ValueId value = -1;
+  Layout layout = Layout::identical();
 };
 
 struct State {
@@ -32,10 +33,11 @@ class Search {
       : problem_(problem),
         walk_{problem, std::vector<Held>(problem.varies.size(), 0)},
         last_use_(problem.varies.size(), -1),
-        readers_(problem.varies.size(), 0) {
+        reads_(problem.varies.size(), 0),
+        exact_(problem.has_all_layouts) {
     for (OperatorId op = 0; op < nodes(); ++op)
       for (const ValueId value : problem.nodes[op].operands) {
-        readers_[value] += last_use_[value] != op;
+        ++reads_[value];
         last_use_[value] = op;
       }
   }
@@ -44,7 +46,10 @@ class Search {
     states_.push_back({{}, 0, -1});
     for (OperatorId op = 0; op < nodes(); ++op) {
       if (problem_.nodes[op].options.empty()) continue;
-      for (const ValueId value : problem_.nodes[op].operands) keep_shared(value);
+      for (const ValueId value : problem_.nodes[op].operands) {
+        keep_shared(op, value);
+        replicate_early(op, value);
+      }
       advance(op);
     }
     return completion(states_.front());
@@ -63,24 +68,37 @@ class Search {
     return held;
   }
 
-  /// A tensor that several operators read and nothing pins: each way to keep it is tried, but
-  /// splits in several blocks.
-  void keep_shared(ValueId value) {
-    if (!problem_.is_parameter(value) || readers_[value] < 2 || is_live(value)) return;
+  /// A tensor that is read several times and not pinned: each way to keep it is tried.
+  void keep_shared(OperatorId op, ValueId value) {
+    if (!problem_.is_parameter(value) || reads_[value] < 2 || is_live(value)) return;
     if (problem_.pinned.tensors.contains(problem_.graph.values[value].tensor)) return;
-    std::vector<State> placed;
-    for (const State& state : states_)
-      for (const Layout& layout : problem_.values[value].layouts) {
-        if (layout.kind() == Layout::Kind::partial || layout.blocks() > 1) continue;
-        decisions_.push_back({state.decision, -1, value, layout});
-        State next = state;
-        next.held.push_back(problem_.values[value].bit(layout));
-        next.cost += problem_.keeping_cost(value, layout);
-        next.decision = static_cast<int>(decisions_.size()) - 1;
-        placed.push_back(std::move(next));
-      }
+    const std::vector<State> before = std::exchange(states_, {});
     live_.push_back(value);
-    states_ = std::move(placed);
+    for (const Layout& layout : problem_.values[value].layouts)
+      if (layout.kind() != Layout::Kind::partial)
+        for (State state : before) {
+          state.held.push_back(0);
+          read_early(op, value, layout, std::move(state));
+        }
+  }
+
+  /// From R there is a way to all other layouts that costs nothing. So it may be cheaper to have a
+  /// value in R before it is read so: a later reader has paid for the others then.
+  void replicate_early(OperatorId op, ValueId value) {
+    if (!is_live(value) || last_use_[value] <= op) return;
+    const Held replicated = problem_.values[value].bit(Layout::replicated());
+    const size_t at = std::ranges::find(live_, value) - live_.begin();
+    const std::vector<State> before = states_;
+    for (const State& state : before)
+      if ((state.held[at] & replicated) == 0) read_early(op, value, Layout::replicated(), state);
+  }
+
+  /// Adds the state in which the value is held so, too.
+  void read_early(OperatorId op, ValueId value, const Layout& layout, State state) {
+    load(state);
+    if (!walk_.read(op, value, layout)) return;
+    decisions_.push_back({state.decision, -1, value, layout});
+    states_.push_back({held_of(live_), walk_.cost, static_cast<int>(decisions_.size()) - 1});
   }
 
   bool is_live(ValueId value) const { return std::ranges::find(live_, value) != live_.end(); }
@@ -123,7 +141,7 @@ class Search {
     decide();
   }
 
-  /// Nothing that the operator can do reads its parameters as they are pinned.
+  /// Nothing that the operator can do reads and gives weights as they are pinned.
   [[noreturn]] void refuse(OperatorId op) const {
     std::vector<std::string> parameters;
     for (const ValueId value : problem_.nodes[op].operands) {
@@ -135,10 +153,12 @@ class Search {
                                          pin->second.str()));
     }
     const Operator& called = problem_.graph.operators.at(op);
-    throw InputError(called.name,
-                     fmt::format("{} cannot be computed in {} parts with {}", called.target,
-                                 problem_.parts, fmt::join(parameters, " and ")),
-                     "Split along another dimension, or hold the parameter whole.");
+    throw InputError(
+        called.name,
+        fmt::format("{} cannot be computed in {} parts with {}", called.target, problem_.parts,
+                    parameters.empty() ? "its weights held as pins want them"
+                                       : fmt::to_string(fmt::join(parameters, " and "))),
+        "Split along another dimension, or hold the parameter whole.");
   }
 
   static void add(std::map<std::vector<Held>, State>& next, State state) {
@@ -206,11 +226,11 @@ class Search {
     Walk walk{problem_, std::vector<Held>(problem_.varies.size(), 0), 0, &result};
     OperatorId op = 0;
     for (const Decision& decision : path(last)) {
+      while (problem_.nodes[op].options.empty()) ++op;
       if (decision.option < 0) {
-        walk.keep(decision.tensor, decision.kept);
+        walk.read(op, decision.value, decision.layout);
         continue;
       }
-      while (problem_.nodes[op].options.empty()) ++op;
       const Option& option = problem_.nodes[op].options[decision.option];
       walk.take(op, option);
       if (op < static_cast<OperatorId>(operators)) result.operators[op] = option.signature;
@@ -222,11 +242,11 @@ class Search {
   const Problem& problem_;
   Walk walk_;
   std::vector<OperatorId> last_use_;
-  std::vector<int> readers_;
+  std::vector<int> reads_;
   std::vector<ValueId> live_;
   std::vector<State> states_;
   std::vector<Decision> decisions_;
-  bool exact_ = true;
+  bool exact_;
 };
 
 }  // namespace

@@ -30,11 +30,12 @@ struct Completion {
   std::vector<Signature> operators;
   std::vector<Converted> conversions;  // in order; outputs and updates of buffers end as I
   int64_t cost;                        // FLOPs of a rank, and as many as take its messages' time
-  bool exact;                          // nothing is cheaper; false where a beam was searched
+  bool exact;                          // nothing is cheaper; false where choices were left out
 };
 
 /// As many sets of layouts of the values in use are kept at an operator; where there are more, the
-/// costliest are dropped and the completion is not exact.
+/// costliest are dropped and the completion is not exact, nor is it where a value could have more
+/// than 64 layouts.
 constexpr size_t beam_width = 1024;
 
 /// The cheapest completion that has all that is pinned: a dynamic programme along the operators

@@ -56,17 +56,13 @@ class Sweeps {
     return all(node.operands, signature.operands) && all(node.results, signature.results);
   }
 
-  void backward() {
-    for (size_t i = problem_.nodes.size(); i-- > 0;)
-      for (const Option& option : problem_.nodes[i].options)
-        if (all(problem_.nodes[i].results, option.signature.results))
-          add(problem_.nodes[i].operands, option.signature.operands);
-  }
-  void forward() {
-    for (const Node& node : problem_.nodes)
-      for (const Option& option : node.options)
-        if (all(node.operands, option.signature.operands))
-          add(node.results, option.signature.results);
+  /// Until nothing is found any more.
+  void run() {
+    for (bool found = true; found;) {
+      found = false;
+      for (size_t i = problem_.nodes.size(); i-- > 0;) found |= sweep(problem_.nodes[i]);
+      for (const Node& node : problem_.nodes) found |= sweep(node);
+    }
   }
 
  private:
@@ -74,6 +70,26 @@ class Sweeps {
     for (size_t i = 0; i < values.size(); ++i)
       if (!is_allowed(values[i], layouts[i])) return false;
     return true;
+  }
+  /// A split in blocks is made of others, or is read or made beside one that is allowed.
+  bool is_reached(const Node& node, const Signature& signature) const {
+    return all(node.operands, signature.operands) || all(node.results, signature.results) ||
+           any(node.operands, signature.operands) || any(node.results, signature.results);
+  }
+  bool any(const std::vector<ValueId>& values, const std::vector<Layout>& layouts) const {
+    for (size_t i = 0; i < values.size(); ++i)
+      if (values[i] >= 0 && allowed_[values[i]].contains(layouts[i])) return true;
+    return false;
+  }
+  bool sweep(const Node& node) {
+    bool found = false;
+    for (const Option& option : node.options)
+      if (!allows(node, option.signature) && is_reached(node, option.signature)) {
+        add(node.operands, option.signature.operands);
+        add(node.results, option.signature.results);
+        found = true;
+      }
+    return found;
   }
   void add(const std::vector<ValueId>& values, const std::vector<Layout>& layouts) {
     for (size_t i = 0; i < values.size(); ++i)
@@ -162,8 +178,10 @@ void choose_layouts(Problem& problem) {
   for (Node& node : problem.nodes)
     std::erase_if(node.options, [&](const Option& option) {
       if (!have_room(used, node.operands, option.signature.operands) ||
-          !have_room(used, node.results, option.signature.results))
+          !have_room(used, node.results, option.signature.results)) {
+        problem.has_all_layouts = false;
         return true;
+      }
       insert(used, node.operands, option.signature.operands);
       insert(used, node.results, option.signature.results);
       return false;
@@ -200,8 +218,10 @@ Problem make_problem(const Graph& graph, const Pins& pins, int64_t batch, int pa
   const Analysis analysis = analyse(graph);
   problem.has_gradient = analysis.requires_grad;
   problem.is_weight = analysis.parameter_derived;
-  for (ValueId value = 0; value < static_cast<ValueId>(graph.values.size()); ++value)
-    if (problem.is_parameter(value)) problem.is_weight[value] = true;
+  for (ValueId value = 0; value < static_cast<ValueId>(graph.values.size()); ++value) {
+    const bool is_frozen = problem.varies[value] && analysis.constant[value];
+    if (problem.is_parameter(value) || is_frozen) problem.is_weight[value] = true;
+  }
   std::erase_if(problem.pinned.values, [&](const auto& pin) { return !problem.varies[pin.first]; });
   const auto readers = graph.consumers();
   for (const Operator& op : graph.operators) {
@@ -213,10 +233,7 @@ Problem make_problem(const Graph& graph, const Pins& pins, int64_t batch, int pa
   }
   problem.nodes.push_back(last_node(graph));
   Sweeps sweeps(problem);
-  for (int round = 0; round < 2; ++round) {
-    sweeps.backward();
-    sweeps.forward();
-  }
+  sweeps.run();
   for (Node& node : problem.nodes)
     std::erase_if(node.options,
                   [&](const Option& option) { return !sweeps.allows(node, option.signature); });

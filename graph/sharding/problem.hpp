@@ -49,14 +49,15 @@ struct Problem {
   std::vector<bool> is_weight = {};  // parameters, and values that are computed from them alone
   std::vector<Node> nodes = {};
   std::vector<Choices> values = {};  // of those that vary
+  bool has_all_layouts = true;       // false where a value had more than max_layouts
 
   bool is_parameter(ValueId value) const;
   /// A training step pays it for a parameter that is kept so: its gradient's sum, where it is R.
   int64_t keeping_cost(ValueId parameter, const Layout& layout) const;
 };
 
-/// Splits are those that no block divides, those of pins, and what views, and operators that cut or
-/// join, make of either, backward and forward.
+/// Splits are those that no block divides, those of pins, and all in blocks that operators make of
+/// either, or that are read or made together with one of these.
 Problem make_problem(const Graph& graph, const Pins& pins, int64_t batch, int parts);
 
 }  // namespace penstock::sharding

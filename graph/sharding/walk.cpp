@@ -59,13 +59,14 @@ bool Walk::read(OperatorId op, ValueId value, const Layout& layout) {
   return is_possible;
 }
 
-void Walk::give(OperatorId op, ValueId value, const Layout& layout) {
-  if (value < 0 || !problem.varies[value]) return;
+bool Walk::give(OperatorId op, ValueId value, const Layout& layout) {
+  if (value < 0 || !problem.varies[value]) return true;
   held[value] = problem.values[value].bit(layout);
   const auto pin = problem.pinned.values.find(value);
-  if (pin == problem.pinned.values.end() || pin->second == layout) return;
-  convert(op + 1, value, pin->second);
+  if (pin == problem.pinned.values.end() || pin->second == layout) return true;
+  const bool is_possible = convert(op + 1, value, pin->second);
   held[value] = problem.values[value].bit(pin->second);
+  return is_possible;
 }
 
 bool Walk::take(OperatorId op, const Option& option) {
@@ -73,7 +74,7 @@ bool Walk::take(OperatorId op, const Option& option) {
   for (size_t i = 0; i < node.operands.size(); ++i)
     if (!read(op, node.operands[i], option.signature.operands[i])) return false;
   for (size_t i = 0; i < node.results.size(); ++i)
-    give(op, node.results[i], option.signature.results[i]);
+    if (!give(op, node.results[i], option.signature.results[i])) return false;
   cost += option.cost;
   return true;
 }

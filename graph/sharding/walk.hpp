@@ -14,18 +14,19 @@ struct Walk {
   int64_t cost = 0;
   Completion* record = nullptr;  // conversions, and how tensors are kept
 
+  // False where a weight that is split would be read in another layout: to gather weights is no
+  // tensor parallelism.
   /// Before operator `op`: converts from what costs least, unless it is held so. A tensor that was
   /// not read yet is kept as it is pinned, and otherwise as it is read.
   bool read(OperatorId op, ValueId value, const Layout& layout);
   /// Operator `op` makes the value, which is held as it is pinned from then on.
-  void give(OperatorId op, ValueId value, const Layout& layout);
-  void keep(ValueId tensor, const Layout& layout);
-  /// All that an operator reads and gives. False where it would read a weight that is split in
-  /// another layout: to gather weights is no tensor parallelism.
+  bool give(OperatorId op, ValueId value, const Layout& layout);
+  /// All that an operator reads and gives.
   bool take(OperatorId op, const Option& option);
 
  private:
   void read_constant(OperatorId op, ValueId value, const Layout& layout);
+  void keep(ValueId tensor, const Layout& layout);
   bool convert(OperatorId before, ValueId value, const Layout& to);
 };
 

@@ -1,0 +1,55 @@
+// A completion that is said to be exact costs as little as any: small random graphs, against every
+// choice of signatures and conversions.
+#include "graph/sharding/complete.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/error.hpp"
+#include "tests/graph/sharding/exhaustive.hpp"
+#include "tests/graph/sharding/random_graph.hpp"
+
+namespace penstock::sharding {
+namespace {
+
+struct Tried {
+  int exact = 0, refused = 0;
+};
+
+std::optional<Completion> completed(const testing::RandomGraph& given, int parts) {
+  try {
+    return complete(given.graph, given.pins, given.batch, parts);
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+void compare(const testing::RandomGraph& given, int parts, Tried& tried) {
+  const auto expected = testing::cheapest_cost(given.graph, given.pins, given.batch, parts);
+  const auto found = completed(given, parts);
+  ASSERT_EQ(found.has_value(), expected.has_value()) << given.text();
+  if (!found) {
+    ++tried.refused;
+    return;
+  }
+  tried.exact += found->exact;
+  EXPECT_GE(found->cost, *expected) << given.text();
+  if (found->exact) {
+    EXPECT_EQ(found->cost, *expected) << given.text();
+  }
+}
+
+TEST(Complete, FindsTheCheapest) {
+  std::mt19937 random(1);
+  for (const int parts : {2, 3}) {
+    Tried tried;
+    for (int round = 0; round < 100; ++round)
+      compare(testing::random_graph(random, parts), parts, tried);
+    EXPECT_GT(tried.exact, 80);
+    EXPECT_GT(tried.refused, 0);
+  }
+}
+
+}  // namespace
+}  // namespace penstock::sharding

@@ -1,0 +1,23 @@
+// Small random graphs of operators that have signatures, with random pins.
+#pragma once
+
+#include <random>
+#include <string>
+
+#include "graph/graph.hpp"
+#include "graph/sharding/pins.hpp"
+
+namespace penstock::sharding::testing {
+
+struct RandomGraph {
+  Graph graph;
+  Pins pins;
+  int64_t batch = 1;
+  std::string text() const;  // what was drawn
+};
+
+/// Of sizes that divide into `parts` equal parts, some of them large: both computing and sending
+/// can cost more.
+RandomGraph random_graph(std::mt19937& random, int parts);
+
+}  // namespace penstock::sharding::testing
