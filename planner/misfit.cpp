@@ -52,10 +52,36 @@ std::string need(const Found& best, const MemoryLimit& limit) {
 /// A whole number of MiB that is enough.
 std::string enough(int64_t bytes) { return fmt::format("{}MiB", (bytes + (1 << 20) - 1) >> 20); }
 
+constexpr const char* shard_state = " --optimizer-state sharded";
+
+/// The request with the optimizer's state shared out; nothing where that is no other one.
+std::optional<PlanRequest> with_sharded_state(PlanRequest request, const PlanningInputs& inputs) {
+  if (request.optimizer_state == OptimizerState::sharded || inputs.model.layers ||
+      inputs.profile.job.forward_only || request.data_parallel == 1)
+    return std::nullopt;
+  request.optimizer_state = OptimizerState::sharded;
+  return request;
+}
+
+/// Of any shape, as flags; "" where nothing was found.
+std::string of_other_shape(const Misfit& misfit, const PlanRequest& request) {
+  const auto flags = [](const PipelineLayout& layout) {
+    return fmt::format(", with --schedule {} --microbatches {} --data-parallel {}", layout.name(),
+                       layout.microbatches, layout.data_parallel);
+  };
+  if (const auto found = search(misfit, request, misfit.devices)) return flags(found->layout);
+  const auto sharded = with_sharded_state(request, misfit.inputs);
+  if (!sharded) return "";
+  const auto found = search(misfit, *sharded, misfit.devices);
+  return found ? flags(found->layout) + shard_state : "";
+}
+
 /// Another request that would fit, as flags; "" where nothing was found.
 std::string instead(const Misfit& misfit) {
   PlanRequest open = misfit.request;
   open.effort /= share_of_effort;
+  if (const auto sharded = with_sharded_state(open, misfit.inputs))
+    if (search(misfit, *sharded, misfit.devices)) return std::string(", with") + shard_state;
   open.schedules.clear();
   open.microbatches.reset();
   if (open.split.empty()) {
@@ -64,11 +90,7 @@ std::string instead(const Misfit& misfit) {
   }
   std::vector<std::string> known;  // warnings, given before
   open = within_table(std::move(open), misfit.inputs.profile, misfit.inputs.model, known);
-  if (const auto found = search(misfit, open, misfit.devices)) {
-    return fmt::format(", with --schedule {} --microbatches {} --data-parallel {}",
-                       found->layout.name(), found->layout.microbatches,
-                       found->layout.data_parallel);
-  }
+  if (const std::string flags = of_other_shape(misfit, open); !flags.empty()) return flags;
   if (!misfit.request.split.empty()) return "";
   int devices = misfit.devices;
   for (int doubled = 0; doubled < max_doublings; ++doubled) {

@@ -16,8 +16,9 @@ struct Misfit {
   bool proven;  // that nothing fits: the search was complete
 };
 
-/// Searches for the plan that holds least, for another schedule, number of microbatches or replicas
-/// that would fit, and for more ranks; names the memory that suffices and what it found.
+/// Searches for the plan that holds least, for one that would fit with the optimizer's state shared
+/// out, with another schedule, number of microbatches or replicas, and for more ranks; names the
+/// memory that suffices and what it found.
 InputError does_not_fit(const Misfit& misfit);
 
 }  // namespace penstock

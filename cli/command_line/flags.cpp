@@ -189,9 +189,9 @@ void declare_simulate(Declared& command) {
   command.input("--cluster", options->cluster, {FileKind::cluster},
                 "the devices and links to simulate on (YAML), instead of the plan's");
   app.add_option("--set", options->set,
-                 "of a plan, instead of what its files say: schedule, microbatches, speed (of "
-                 "compute, like 1.1), links.bandwidth, links.latency, network.bandwidth or "
-                 "network.latency (between nodes); may be repeated")
+                 "of a plan, instead of what its files say: schedule, microbatches, "
+                 "optimizer_state, speed (of compute, like 1.1), links.bandwidth, links.latency, "
+                 "network.bandwidth or network.latency (between nodes); may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   add_count(app, "--samples", options->samples,

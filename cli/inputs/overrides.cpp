@@ -17,6 +17,7 @@ namespace {
 
 constexpr const char* key_schedule = "schedule";
 constexpr const char* key_microbatches = "microbatches";
+constexpr const char* key_optimizer_state = "optimizer_state";
 constexpr const char* key_speed = "speed";
 constexpr const char* key_links_latency = "links.latency";
 constexpr const char* key_links_bandwidth = "links.bandwidth";
@@ -24,8 +25,8 @@ constexpr const char* key_network_latency = "network.latency";
 constexpr const char* key_network_bandwidth = "network.bandwidth";
 
 const std::vector<std::string> override_keys = {
-    key_schedule,        key_microbatches,     key_speed, key_links_latency, key_links_bandwidth,
-    key_network_latency, key_network_bandwidth};
+    key_schedule,      key_microbatches,    key_optimizer_state, key_speed,
+    key_links_latency, key_links_bandwidth, key_network_latency, key_network_bandwidth};
 
 [[noreturn]] void refuse_key(const std::string& flag, const std::string& key) {
   const std::string suggestion =
@@ -71,6 +72,8 @@ void Overrides::apply(Plan& plan) const {
     check_batch({plan.job.global_batch, plan.data_parallel, plan.microbatches, plan.microbatch},
                 flag_of(key_microbatches));
   }
+  if (const std::string* state = find(key_optimizer_state))
+    plan.optimizer_state = optimizer_state(*state, flag_of(key_optimizer_state), plan);
 }
 
 void Overrides::apply_link(double& latency_s, double& bandwidth) const {

@@ -23,7 +23,8 @@ class Overrides {
   // Each takes the place of the keys that belong there and throws InputError, place `--set KEY`,
   // for a value that does not parse or does not fit.
 
-  /// `schedule` (also instead of a program), and `microbatches` of the same global batch.
+  /// `schedule` (also instead of a program), `microbatches` of the same global batch, and
+  /// `optimizer_state`.
   void apply(Plan& plan) const;
   /// `links.…`: of every link between ranks.
   void apply(Profile& profile) const;

@@ -30,6 +30,7 @@ SweptPlan swept(const Planned& planned) {
   const Plan& plan = planned.plan;
   const auto [peak_bytes, limit_bytes] = fullest_and_limit(planned);
   return {.schedule = plan.schedule,
+          .optimizer_state = plan.optimizer_state,
           .ranks = plan.ranks(),
           .stages_per_rank = static_cast<int>(plan.stages.size()) / plan.ranks(),
           .data_parallel = plan.data_parallel,

@@ -16,6 +16,7 @@ namespace penstock::cli {
 /// The figures by which plans are compared.
 struct SweptPlan {
   std::string schedule;
+  OptimizerState optimizer_state = OptimizerState::replicated;
   int ranks = 1, stages_per_rank = 1;  // of a replica
   int64_t data_parallel = 1, microbatches = 1, microbatch = 1, global_batch = 1;
   double step_s = 0;

@@ -40,7 +40,13 @@ std::string memory_cell(const SweptPlan& plan) {
       100 * static_cast<double>(plan.peak_memory_bytes) / static_cast<double>(plan.memory_bytes));
 }
 
-std::vector<std::string> plan_cells(const SweptPlan& plan, bool verbose) {
+bool shards_any(const Sweep& sweep) {
+  return std::ranges::any_of(sweep.rows, [](const SweepRow& row) {
+    return row.plan && row.plan->optimizer_state == OptimizerState::sharded;
+  });
+}
+
+std::vector<std::string> plan_cells(const SweptPlan& plan, bool with_state, bool verbose) {
   std::vector<std::string> cells{
       format_seconds(plan.step_s),
       samples_rate(plan.samples_per_s()),
@@ -50,6 +56,7 @@ std::vector<std::string> plan_cells(const SweptPlan& plan, bool verbose) {
       plan.schedule,
       fmt::format("{} x {} x {}", plan.data_parallel, plan.ranks, plan.stages_per_rank),
       fmt::format("{} x {}", plan.microbatches, plan.microbatch)};
+  if (with_state) cells.emplace_back(name(plan.optimizer_state));
   if (verbose) cells.push_back(format_seconds(plan.lower_bound_s));
   return cells;
 }
@@ -66,6 +73,8 @@ std::string sweep_table(const Sweep& sweep, ReportStyle style) {
                                          "replicas x ranks x stages",
                                          "microbatches x samples"};
   headings.insert(headings.end(), of_plan.begin(), of_plan.end());
+  const bool with_state = shards_any(sweep);
+  if (with_state) headings.emplace_back("<optimizer state");
   if (style.verbose) headings.emplace_back("bound");
   const size_t columns = headings.size();
   Table table(std::move(headings));
@@ -73,8 +82,9 @@ std::string sweep_table(const Sweep& sweep, ReportStyle style) {
     std::vector<std::string> cells;
     for (const SweepValue& value : row.values) cells.push_back(value.text);
     cells.front() = mark(sweep, row) + cells.front();
-    const std::vector<std::string> more =
-        row.plan ? plan_cells(*row.plan, style.verbose) : std::vector<std::string>{"no plan"};
+    const std::vector<std::string> more = row.plan
+                                              ? plan_cells(*row.plan, with_state, style.verbose)
+                                              : std::vector<std::string>{"no plan"};
     cells.insert(cells.end(), more.begin(), more.end());
     cells.resize(columns, "-");
     table.row(std::move(cells));
@@ -99,6 +109,7 @@ nlohmann::ordered_json plan_json(const SweptPlan& plan) {
                {"ranks", plan.ranks},
                {"data_parallel", plan.data_parallel},
                {"stages_per_rank", plan.stages_per_rank},
+               {"optimizer_state", name(plan.optimizer_state)},
                {"microbatches", plan.microbatches},
                {"microbatch", plan.microbatch},
                {"global_batch", plan.global_batch},

@@ -68,14 +68,18 @@ class Search {
     return held;
   }
 
-  /// A tensor that is read several times and not pinned: each way to keep it is tried.
+  /// A tensor that is read several times: each way to keep it is tried, or the one that is pinned.
   void keep_shared(OperatorId op, ValueId value) {
     if (!problem_.is_parameter(value) || reads_[value] < 2 || is_live(value)) return;
-    if (problem_.pinned.tensors.contains(problem_.graph.values[value].tensor)) return;
+    const auto pin = problem_.pinned.tensors.find(problem_.graph.values[value].tensor);
+    const auto is_tried = [&](const Layout& layout) {
+      return pin == problem_.pinned.tensors.end() ? layout.kind() != Layout::Kind::partial
+                                                  : layout == pin->second;
+    };
     const std::vector<State> before = std::exchange(states_, {});
     live_.push_back(value);
     for (const Layout& layout : problem_.values[value].layouts)
-      if (layout.kind() != Layout::Kind::partial)
+      if (is_tried(layout))
         for (State state : before) {
           state.held.push_back(0);
           read_early(op, value, layout, std::move(state));

@@ -155,29 +155,6 @@ std::map<std::string, std::string> parse_shared(YamlMap& map) {
   return result;
 }
 
-OptimizerState parse_optimizer_state(YamlMap& map, int64_t replicas, bool layers) {
-  if (!map.has("optimizer_state")) return OptimizerState::replicated;
-  const std::string text = map.text("optimizer_state");
-  if (text == "replicated") return OptimizerState::replicated;
-  if (text != "sharded") {
-    throw InputError(map.place("optimizer_state"),
-                     fmt::format("`{}` is no way to hold the optimizer's state", text),
-                     "Write replicated (each replica has all of it) or sharded (each has an equal "
-                     "part, and updates that part of the parameters).");
-  }
-  if (replicas == 1) {
-    throw InputError(map.place("optimizer_state"),
-                     "sharded over replicas, and there is one (data_parallel: 1)",
-                     "Remove it, or plan for several replicas.");
-  }
-  if (layers) {
-    throw InputError(map.place("optimizer_state"),
-                     "a table of layers does not say which of a layer's bytes are the optimizer's",
-                     "Remove it, or plan from a profile.");
-  }
-  return OptimizerState::sharded;
-}
-
 std::optional<Prediction> parse_prediction(YamlMap& map) {
   if (!map.has("prediction")) return std::nullopt;
   YamlMap entry = map.map("prediction");
@@ -205,6 +182,30 @@ void parse_schedule(YamlMap& map, const std::filesystem::path& file, Plan& plan)
 }
 
 }  // namespace
+
+OptimizerState optimizer_state(const std::string& text, const std::string& place,
+                               const Plan& plan) {
+  if (text == "replicated") return OptimizerState::replicated;
+  if (text != "sharded") {
+    throw InputError(place, fmt::format("`{}` is no way to hold the optimizer's state", text),
+                     "Write replicated (each replica has all of it) or sharded (each has an equal "
+                     "part, and updates that part of the parameters).");
+  }
+  if (plan.data_parallel == 1) {
+    throw InputError(place, "sharded over replicas, and there is one (data_parallel: 1)",
+                     "Remove it, or plan for several replicas.");
+  }
+  if (plan.layers) {
+    throw InputError(place,
+                     "a table of layers does not say which of a layer's bytes are the optimizer's",
+                     "Remove it, or plan from a profile.");
+  }
+  return OptimizerState::sharded;
+}
+
+std::string_view name(OptimizerState state) {
+  return state == OptimizerState::sharded ? "sharded" : "replicated";
+}
 
 GradientSums parse_gradient_sums(YamlMap& map) {
   GradientSums sums;
@@ -265,7 +266,9 @@ Plan parse_plan(const std::string& text, const std::filesystem::path& path) {
     plan.all_reduce = parse_gradient_sums(sums);
     sums.finish();
   }
-  plan.optimizer_state = parse_optimizer_state(map, plan.data_parallel, plan.layers);
+  if (map.has("optimizer_state"))
+    plan.optimizer_state =
+        optimizer_state(map.text("optimizer_state"), map.place("optimizer_state"), plan);
   plan.shared_parameters = parse_shared(map);
   plan.memory_bytes = map.has("memory_bytes") ? map.integer("memory_bytes", 1, INT64_MAX) : 0;
   plan.prediction = parse_prediction(map);

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/cuts/slice.hpp"
@@ -91,6 +92,11 @@ struct Plan {
 
   int ranks() const;  // of one replica
 };
+
+/// `replicated` or `sharded`. Throws InputError at `place`: neither, or sharded in a plan of one
+/// replica or of a table of layers.
+OptimizerState optimizer_state(const std::string& text, const std::string& place, const Plan& plan);
+std::string_view name(OptimizerState state);
 
 /// `bucket` and `overlap` of a file's `all_reduce`. Throws InputError.
 GradientSums parse_gradient_sums(YamlMap& map);

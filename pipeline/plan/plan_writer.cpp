@@ -71,7 +71,8 @@ std::string to_yaml(const Plan& plan, const std::filesystem::path& file) {
     keys["all_reduce"] = {{"bucket", plan.all_reduce.bucket_bytes},
                           {"overlap", plan.all_reduce.overlap}};
   }
-  if (plan.optimizer_state == OptimizerState::sharded) keys["optimizer_state"] = "sharded";
+  if (plan.optimizer_state == OptimizerState::sharded)
+    keys["optimizer_state"] = std::string(name(plan.optimizer_state));
   if (!plan.shared_parameters.empty()) keys["shared_parameters"] = plan.shared_parameters;
   if (plan.memory_bytes > 0) keys["memory_bytes"] = plan.memory_bytes;
   if (plan.prediction) keys["prediction"] = prediction_keys(*plan.prediction);

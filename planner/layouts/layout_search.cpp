@@ -15,20 +15,35 @@ namespace penstock {
 
 namespace {
 
-using Tables = std::map<int64_t, std::shared_ptr<const StageTable>>;
-
-/// Tables of every microbatch size, once for all layouts.
-Tables tables(const PlanningInputs& inputs, const ModelChain& chain,
-              const std::vector<PipelineLayout>& layouts, SharingWays ways, int threads) {
-  Tables tables;
-  for (const PipelineLayout& layout : layouts) tables[layout.measured->microbatch];
-  std::vector<Tables::iterator> each;
+/// Makes the context's tables, once for all layouts.
+void make_tables(LayoutContext& context, const std::vector<PipelineLayout>& layouts, int threads) {
+  auto& tables = context.tables;
+  const auto ways_of = [&](int64_t parts) {
+    SharingWays ways = context.ways;
+    ways.state_parts = parts;
+    return ways;
+  };
+  for (const PipelineLayout& layout : layouts)
+    tables[{layout.measured->microbatch, context.ways_of(layout).state_parts}];
+  std::vector<decltype(tables.begin())> each;
   for (auto size = tables.begin(); size != tables.end(); ++size) each.push_back(size);
   in_parallel(each.size(), threads, [&](size_t i) {
-    const MicrobatchCosts& measured = *inputs.profile.at(each[i]->first);
-    each[i]->second = std::make_shared<StageTable>(chain.bytes(inputs.profile, measured, ways));
+    const auto [microbatch, parts] = each[i]->first;
+    const Profile& profile = context.inputs.profile;
+    each[i]->second = std::make_shared<StageTable>(
+        context.chain.bytes(profile, *profile.at(microbatch), ways_of(parts)));
   });
-  return tables;
+}
+
+/// Of all ranks of a replica together, at least: tensors, gradients, and their part of the state.
+int64_t fixed_bytes_of_replica(const PlanningInputs& inputs, int64_t state_parts) {
+  const Job& job = inputs.profile.job;
+  int64_t bytes = 0;
+  for (const StoredTensor& tensor : inputs.model.tensors)
+    bytes += fixed_bytes(job, tensor, /*stepped=*/false) +
+             job.snapshots * snapshot_bytes(job, tensor, /*updated=*/false, /*stepped=*/false) +
+             (1 + job.snapshots) * state_part_bytes(job, tensor, state_parts);
+  return bytes;
 }
 
 /// Its place in the schedule table; behind it for `adaptive`.
@@ -44,8 +59,7 @@ SearchObjective objective_of(const PlanRequest& request) {
 
 SharingWays ways_of(const PlanRequest& request) {
   return {.replicate = request.sharing != PlanSharing::transmit,
-          .transmit = request.sharing != PlanSharing::replicate,
-          .sharded = request.optimizer_state == OptimizerState::sharded};
+          .transmit = request.sharing != PlanSharing::replicate};
 }
 
 /// Not where the split is given or has to be contiguous; nor for the least memory, of which their
@@ -91,12 +105,8 @@ LayoutSearch::LayoutSearch(const PlanningInputs& inputs, const ModelChain& chain
                request.memory_bytes.value_or(0),
                request.objective == PlanObjective::memory,
                ways_of(request),
-               tables(inputs, chain, layouts_, ways_of(request), request.threads)} {
-  const Job& job = inputs.profile.job;
-  for (const StoredTensor& tensor : inputs.model.tensors)
-    fixed_bytes_ += fixed_bytes(job, tensor, !context_.ways.sharded) +
-                    job.snapshots * snapshot_bytes(job, tensor, /*updated=*/false,
-                                                   /*stepped=*/!context_.ways.sharded);
+               request.optimizer_state == OptimizerState::sharded} {
+  make_tables(context_, layouts_, request.threads);
 }
 
 MemoryLimit LayoutSearch::limit(size_t layout) const {
@@ -125,6 +135,7 @@ std::vector<SearchSpace> LayoutSearch::spaces() const {
   struct Quick {
     LayoutBound bound;
     LayoutGuess guess;
+    int64_t fixed_bytes;
   };
   std::map<std::tuple<int64_t, int64_t, double, bool>, Quick> quick;  // by all that they depend on
   for (size_t i = 0; i < layouts_.size(); ++i) {
@@ -133,9 +144,11 @@ std::vector<SearchSpace> LayoutSearch::spaces() const {
                                 layout.speeds().fastest(), layout.branches);
     if (!quick.contains(key)) {
       const ChainCosts costs = layout_costs(context_, layout);
-      const StageBytes& all = context_.bytes.at(layout.measured->microbatch)->at(0, costs.units());
+      const StageBytes& all = context_.bytes(layout)->at(0, costs.units());
+      const int64_t fixed_bytes =
+          fixed_bytes_of_replica(inputs_, context_.ways_of(layout).state_parts);
       quick.emplace(key, Quick{LayoutBound(layout.branches ? unlinked(costs) : costs),
-                               LayoutGuess(costs, all, fixed_bytes_)});
+                               LayoutGuess(costs, all, fixed_bytes), fixed_bytes});
     }
     const Quick& of = quick.at(key);
     const MemoryLimit limit = this->limit(i);
@@ -144,7 +157,7 @@ std::vector<SearchSpace> LayoutSearch::spaces() const {
     spaces.push_back({.bound_s = of.bound.step_s(layout.speeds(), layout.microbatches, cores),
                       .guess_s = of.guess.step_s(layout, limit.max_bytes, cores),
                       .group = schedule_number(layout),
-                      .bytes = (fixed_bytes_ + together(limit.reserved_bytes)) / layout.ranks,
+                      .bytes = (of.fixed_bytes + together(limit.reserved_bytes)) / layout.ranks,
                       .memory_limit = limit.max_bytes,
                       .weight = weight(layout),
                       .open = [this, i] { return open(i); }});

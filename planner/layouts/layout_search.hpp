@@ -38,7 +38,6 @@ class LayoutSearch {
   const std::shared_ptr<const Branches> branches_;
   const std::vector<PipelineLayout> layouts_;
   LayoutContext context_;
-  int64_t fixed_bytes_ = 0;  // parameters, gradients and states of the whole model
 };
 
 }  // namespace penstock

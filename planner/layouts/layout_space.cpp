@@ -70,7 +70,7 @@ std::vector<int> LayoutSpace::proposal(int number) const {
   if (layout_.branches) return {};
   if (number == 0) return even_split(load_, placement_.rank_of_stage, layout_.speeds());
   if (number > 1 || !limit_.any()) return {};
-  const StageTable& table = *context_.bytes.at(layout_.measured->microbatch);
+  const StageTable& table = *context_.bytes(layout_);
   return even_memory_split(table.units(), layout_.stages(), [&](int stage, int begin, int end) {
     const auto s = static_cast<size_t>(stage);
     const int64_t reserved = limit_.reserved_of(placement_.rank_of_stage[s]);
@@ -144,7 +144,7 @@ std::optional<LayoutSpace::Result> LayoutSpace::run_shared(Slicing slicing, bool
                                                            const SimulationOptions& options) {
   if (transmitted) transmit_all(slicing, placement_.rank_of_stage);
   Result result{evaluator_.plan(layout_, placement_.rank_of_stage, context_.memory_bytes), {}};
-  if (context_.ways.sharded && layout_.data_parallel > 1)
+  if (context_.ways_of(layout_).state_parts > 1)
     result.plan.optimizer_state = OptimizerState::sharded;
   if (!layout_.schedule) {
     result.looked = 1;

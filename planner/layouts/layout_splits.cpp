@@ -107,22 +107,34 @@ ModelChain::Backward backward_of(const PipelineLayout& layout, const Program& co
   return whole ? ModelChain::Backward::either : ModelChain::Backward::split;
 }
 
+SharingWays LayoutContext::ways_of(const PipelineLayout& layout) const {
+  SharingWays of = ways;
+  if (sharded) of.state_parts = layout.data_parallel;
+  return of;
+}
+
+const std::shared_ptr<const StageTable>& LayoutContext::bytes(const PipelineLayout& layout) const {
+  return tables.at({layout.measured->microbatch, ways_of(layout).state_parts});
+}
+
 ChainCosts layout_costs(const LayoutContext& context, const PipelineLayout& layout,
                         ModelChain::Backward backward) {
   const PlanningInputs& inputs = context.inputs;
   if (!layout.measured->knows_split_backward()) backward = ModelChain::Backward::whole;
   const ModelChain& units = layout.branches ? context.branches->units() : context.chain;
-  ChainCosts costs = units.costs(inputs.profile, *layout.measured, context.link,
-                                 context.reduce_link, layout.stages(), backward, context.ways);
+  ChainCosts costs =
+      units.costs(inputs.profile, *layout.measured, context.link, context.reduce_link,
+                  layout.stages(), backward, context.ways_of(layout));
   scale_by_speed(costs, layout.speeds().fastest());
   if (layout.stages_per_rank > 1) costs.reduce_s = 0;  // one rank may hold all that share
   const GradientSums sums = inputs.cluster ? inputs.cluster->all_reduce.sums : GradientSums{};
   if (layout.data_parallel == 1 || sums.overlap || context.reduce_link.bandwidth <= 0) return costs;
   // Every rank sends and receives so much of what it sums, whatever the algorithm.
   const auto replicas = static_cast<double>(layout.data_parallel);
-  const double halves = context.ways.sharded ? 1 : 2;
+  const SharingWays ways = context.ways_of(layout);
+  const double halves = ways.state_parts > 1 ? 1 : 2;
   const double share = halves * (replicas - 1) / replicas / context.reduce_link.bandwidth;
-  for (const int64_t bytes : units.gradient_bytes(inputs.profile.job, context.ways)) {
+  for (const int64_t bytes : units.gradient_bytes(inputs.profile.job, ways)) {
     costs.unit_reduce_s.push_back(share * static_cast<double>(bytes));
   }
   return costs;
@@ -152,7 +164,7 @@ std::unique_ptr<const SplitSpace> device_splits(const LayoutContext& context,
                                                 const MemoryLimit& limit, ChainCosts costs) {
   if (layout.branches)
     return std::make_unique<DownsetSpace>(costs, context.branches, placement, layout.speeds());
-  const auto& bytes = context.bytes.at(layout.measured->microbatch);
+  const auto& bytes = context.bytes(layout);
   const int64_t units = costs.units();
   const bool chain = layout.schedule && layout.stages_per_rank == 1 && costs.weight_s.empty() &&
                      costs.unit_reduce_s.empty() && layout.speeds().equal() &&

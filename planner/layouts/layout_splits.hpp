@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "planner/bounds/placement.hpp"
 #include "planner/layouts/evaluate.hpp"
@@ -18,12 +19,17 @@ namespace penstock {
 struct LayoutContext {
   const PlanningInputs& inputs;
   const ModelChain& chain;
-  std::shared_ptr<const Branches> branches;                    // or null
-  Link link, reduce_link;                                      // the best between any two ranks
-  int64_t memory_bytes = 0;                                    // of the plans: as asked for, or 0
-  bool min_memory = false;                                     // ranks recompute all that helps
-  SharingWays ways;                                            // that are tried for each split
-  std::map<int64_t, std::shared_ptr<const StageTable>> bytes;  // by microbatch size
+  std::shared_ptr<const Branches> branches;  // or null
+  Link link, reduce_link;                    // the best between any two ranks
+  int64_t memory_bytes = 0;                  // of the plans: as asked for, or 0
+  bool min_memory = false;                   // ranks recompute all that helps
+  SharingWays ways;                          // that are tried for each split
+  bool sharded = false;                      // replicas share out the optimizer's state
+  /// By microbatch size and the parts that the optimizer's state is shared out in.
+  std::map<std::pair<int64_t, int64_t>, std::shared_ptr<const StageTable>> tables = {};
+
+  SharingWays ways_of(const PipelineLayout& layout) const;
+  const std::shared_ptr<const StageTable>& bytes(const PipelineLayout& layout) const;
 };
 
 /// Costs of the units for that layout, its all-reduces over replicas included.

@@ -70,10 +70,12 @@ void ModelChain::add_unit(const Job& job, int unit, int stage_begin, const Value
   for (const int index : slice.tensors) {
     const StoredTensor& tensor = model_.tensors[index];
     const bool received = ways.transmit && first_using_[index] < stage_begin;
-    const bool stepped = !received && !ways.sharded;
-    const int64_t bytes =
+    const bool stepped = !received && ways.state_parts == 1;
+    int64_t bytes =
         fixed_bytes(job, tensor, stepped) +
         job.snapshots * snapshot_bytes(job, tensor, updated_buffers_.contains(index), stepped);
+    if (ways.state_parts > 1 && units_using_[index] == 1)
+      bytes += (1 + job.snapshots) * state_part_bytes(job, tensor, ways.state_parts);
     stage.add_tensor(index, bytes, units_using_[index] > 1);
   }
 }

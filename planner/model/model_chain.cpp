@@ -145,22 +145,21 @@ bool ModelChain::owner_unknown(int tensor, SharingWays ways) const {
 void ModelChain::add_parameters(const Profile& profile, SharingWays ways, ChainCosts& costs) const {
   std::set<int> updated;
   for (int unit = 0; unit < units(); ++unit) {
-    int64_t trained_bytes = 0;
+    int64_t trained_bytes = 0, cleared_bytes = 0;
     Stepped stepped;
     for (const int index : slicing_.stages[unit].tensors) {
       const StoredTensor& tensor = model_.tensors[index];
       if (!tensor.requires_grad) continue;
       trained_bytes += tensor.bytes();
       if (owner_unknown(index, ways) || !updated.insert(index).second) continue;
-      if (ways.sharded) {
-        stepped.held_bytes += tensor.bytes();
-        continue;
-      }
+      cleared_bytes += tensor.bytes();
+      if (ways.state_parts > 1 && units_using_[index] > 1) continue;
       ++stepped.tensors;
       stepped.bytes += tensor.bytes();
     }
     costs.first_backward_s[unit] -= accumulate_s(profile, trained_bytes);
-    costs.optimizer_s.push_back(step_s(profile, stepped));
+    costs.optimizer_s.push_back(update_s(profile, stepped) / static_cast<double>(ways.state_parts) +
+                                clear_s(profile, cleared_bytes));
   }
 }
 
@@ -182,7 +181,7 @@ double ModelChain::shared_s(const Link& link, int64_t bytes, int ranks, SharingW
   Link sums = link;
   sums.latency_s = 0;
   const double all_s = all_reduce_s(AllReduce::Algorithm::fastest, sums, bytes, ranks);
-  const double replicate_s = ways.sharded ? all_s / 2 : all_s;  // a reduce-scatter
+  const double replicate_s = ways.state_parts > 1 ? all_s / 2 : all_s;  // a reduce-scatter
   const double transmit_s = (ranks - 1) * link.transfer_s(bytes);
   if (!ways.transmit) return replicate_s;
   return ways.replicate ? std::min(replicate_s, transmit_s) : transmit_s;

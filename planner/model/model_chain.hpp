@@ -28,10 +28,11 @@ namespace penstock {
 class ValueLives;
 
 /// The ways (pipeline/plan/sharing.hpp) in which plans may share parameters; bounds hold for all of
-/// them. `sharded`: plans of several replicas share out the optimizer's state; bounds leave out
-/// what each then has of it, and its steps.
+/// them. `state_parts`: so many replicas share out the optimizer's state; of parameters that
+/// several units use bounds then leave it out, and its steps.
 struct SharingWays {
-  bool replicate = true, transmit = false, sharded = false;
+  bool replicate = true, transmit = false;
+  int64_t state_parts = 1;
 };
 
 class ModelChain {

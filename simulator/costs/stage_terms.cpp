@@ -45,10 +45,22 @@ int64_t fixed_bytes(const Job& job, const StoredTensor& tensor, bool stepped) {
   return tensor.bytes() + (stepped ? training_bytes(job, tensor) : gradient_bytes(job, tensor));
 }
 
-double step_s(const Profile& profile, const Stepped& stepped) {
+int64_t state_part_bytes(const Job& job, const StoredTensor& tensor, int64_t parts) {
+  const int64_t state = training_bytes(job, tensor) - gradient_bytes(job, tensor);
+  return state == 0 ? 0 : tensor.elements() / parts * (state / tensor.elements());
+}
+
+double update_s(const Profile& profile, const Stepped& stepped) {
   return profile.optimizer_s_per_tensor * static_cast<double>(stepped.tensors) +
-         profile.optimizer_s_per_byte * static_cast<double>(stepped.bytes) +
-         profile.zero_s_per_byte * static_cast<double>(stepped.bytes + stepped.held_bytes);
+         profile.optimizer_s_per_byte * static_cast<double>(stepped.bytes);
+}
+
+double clear_s(const Profile& profile, int64_t parameter_bytes) {
+  return profile.zero_s_per_byte * static_cast<double>(parameter_bytes);
+}
+
+double step_s(const Profile& profile, const Stepped& stepped) {
+  return update_s(profile, stepped) + clear_s(profile, stepped.bytes + stepped.held_bytes);
 }
 
 double accumulate_s(const Profile& profile, int64_t parameter_bytes) {

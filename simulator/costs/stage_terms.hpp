@@ -35,14 +35,19 @@ double load_s(const MicrobatchCosts& measured, const Graph& model, size_t inputs
 /// optimizer's state where the rank steps it.
 int64_t fixed_bytes(const Job& job, const StoredTensor& tensor, bool stepped);
 
+/// Bytes of the optimizer's state of a tensor that the largest of so many equal parts has at least.
+int64_t state_part_bytes(const Job& job, const StoredTensor& tensor, int64_t parts);
+
 /// Parameters that OPT deals with.
 struct Stepped {
   int64_t tensors = 0, bytes = 0;  // that the rank steps
   int64_t held_bytes = 0;          // for another rank, whose gradients are only cleared
 };
 
-/// Seconds of OPT.
+/// Seconds of OPT: those that it updates what the rank steps, and those that it clears gradients.
 double step_s(const Profile& profile, const Stepped& stepped);
+double update_s(const Profile& profile, const Stepped& stepped);
+double clear_s(const Profile& profile, int64_t parameter_bytes);
 
 /// Seconds by which the backward of microbatch 0 is shorter, which stores the gradients of so many
 /// bytes of parameters where the others add theirs.

@@ -178,4 +178,4 @@ def assert_trains_as(reference, plan, steps, tolerance):
 def good_plan(folder, **more):
     """The PiPPy network on two ranks."""
     return write_plan(folder, model_path("pippy"), vectors(folder, "x", 512, torch.float32),
-                      ["", "layer1"], 2, 4, **more)
+                      ["", "layer1"], 2, 4 // more.get("data_parallel", 1), **more)

@@ -14,7 +14,9 @@
 namespace penstock::test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Replicated {
   TemporaryFolder folder;
@@ -48,15 +50,19 @@ TEST(PlanOptimizerState, ShardedItFitsWhereReplicatedItDoesNot) {
   ASSERT_LT(parts, all);
   request = two_replicas;
   request.memory_bytes = (parts + all) / 2;
-  EXPECT_THAT(input_error([&] { of.plan(OptimizerState::replicated, request); }),
-              HasSubstr("no plan fits"));
+  EXPECT_THAT(
+      input_error([&] { of.plan(OptimizerState::replicated, request); }),
+      AllOf(HasSubstr("no plan fits"), HasSubstr("(--memory), with --optimizer-state sharded.")));
   for (const auto state : {std::optional(OptimizerState::sharded), std::optional<OptimizerState>()})
     EXPECT_EQ(of.plan(state, request).plan.optimizer_state, OptimizerState::sharded);
   request.memory_bytes = parts - 1;
   const auto error = [&](std::optional<OptimizerState> state) {
     return input_error([&] { of.plan(state, request); });
   };
-  EXPECT_THAT(error(std::nullopt), HasSubstr("no plan fits"));
+  for (const auto state :
+       {std::optional(OptimizerState::replicated), std::optional<OptimizerState>()})
+    EXPECT_THAT(error(state), AllOf(HasSubstr("no plan fits"),
+                                    Not(HasSubstr("(--memory), with --optimizer-state"))));
 }
 
 TEST(PlanOptimizerState, TheBetterOfBothIsTakenAndTheBoundIsOfBoth) {

@@ -61,13 +61,13 @@ function planCells(row) {
     formatSeconds(row.step_s), rate(row.samples_per_s), formatSeconds(row.device_seconds),
     formatSeconds(row.device_seconds_per_sample), formatBytes(row.peak_memory_bytes) + memory,
     row.schedule, `${row.data_parallel} × ${row.ranks} × ${row.stages_per_rank}`,
-    `${row.microbatches} × ${row.microbatch}`, formatSeconds(row.lower_bound_s)
+    `${row.microbatches} × ${row.microbatch}`, row.optimizer_state, formatSeconds(row.lower_bound_s)
   ];
 }
 
 const planHeadings = [
   "step", "samples/s", "device time", "per sample", "fullest rank", "schedule",
-  "replicas × ranks × stages", "microbatches × samples", "bound"
+  "replicas × ranks × stages", "microbatches × samples", "optimizer state", "bound"
 ];
 
 function planRow(row, index) {

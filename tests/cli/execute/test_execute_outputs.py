@@ -60,6 +60,19 @@ def test_a_full_disk_is_told_as_the_reason_and_leaves_no_half(tmp_path, small_di
     assert [path.name for path in small_disk.rglob("*")] == left
 
 
+def test_a_full_disk_is_told_where_other_ranks_have_parts_of_the_state(tmp_path, small_disk):
+    """Nobody waits for the rank that writes, nor does the plan's next run for a lock or a rest."""
+    plan = good_plan(tmp_path, data_parallel=2, optimizer_state="sharded",
+                     optimizer={"kind": "adamw", "learning_rate": 0.01})
+    for _ in range(2):
+        done = execute(plan, "--steps", 1, "--save", small_disk / "c", timeout=100)
+        assert done.returncode == 2
+        assert "cannot be written: No space left on device" in done.stderr
+        assert "Success" not in done.stderr and "in progress" not in done.stderr
+        assert [path.name for path in small_disk.rglob("*")] == ["c"]
+    execute_json(plan, "--steps", 1, "--save", tmp_path / "enough")
+
+
 @pytest.mark.parametrize("flags", [["--dump-gradients"], ["--forward-only", "--output"]])
 def test_tensors_do_not_go_to_standard_output_which_has_the_report(tmp_path, flags):
     done = execute(good_plan(tmp_path), *flags, "/dev/stdout")

@@ -58,7 +58,8 @@ def profiled(request, tmp_path_factory):
     return request.param, folder
 
 
-def peaks(profiled, schedule, microbatches, ranks, *, recompute="false", replicas=1, flags=()):
+def peaks(profiled, schedule, microbatches, ranks, *, recompute="false", replicas=1,
+          state="replicated", flags=()):
     """Predicted and measured, by rank. `ranks`: of the stages."""
     name, folder = profiled
     profile = folder / f"profile-{min(2, len(ranks))}.json"
@@ -74,6 +75,7 @@ def peaks(profiled, schedule, microbatches, ranks, *, recompute="false", replica
         f"profile: {{path: {profile.name}, sha256: {hashlib.sha256(text).hexdigest()}}}\n"
         f"schedule: {schedule}\nmicrobatches: {microbatches}\n"
         f"microbatch: {BATCH // microbatches // replicas}\ndata_parallel: {replicas}\n"
+        f"optimizer_state: {state}\n"
         f"stages:\n{stages}")
     run = json.loads(penstock("execute", plan, "--steps", "3", "--json", *flags))
     predicted = run["predicted_peak_memory_bytes"]  # of one replica
@@ -109,6 +111,7 @@ CASES = {
     "v": ("zbv", 4, [0, 1, 1, 0], {}),
     "recompute": ("1f1b", 4, [0, 1], {"recompute": "true"}),
     "replicas": ("1f1b", 4, [0, 1], {"replicas": 2}),
+    "sharded": ("1f1b", 4, [0, 1], {"replicas": 2, "state": "sharded"}),
 }
 
 

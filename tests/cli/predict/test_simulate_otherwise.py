@@ -92,10 +92,28 @@ def test_set_overrides_schedule_and_microbatches_of_the_same_global_batch(planne
     assert "with schedule=gpipe" in done.stdout
 
 
+def test_set_overrides_the_optimizers_state_as_the_plan_would_say_it(planned):
+    replicas = planned.with_name("replicas.yaml")
+    subprocess.run([PENSTOCK, "plan", planned.parent / "profile.json", "--ranks", "2",
+                    "--data-parallel", "2", "-o", replicas], check=True, capture_output=True,
+                   timeout=120)
+    asked = simulated(replicas, "--set", "optimizer_state=sharded")
+    own = simulated(replicas)
+    assert max(asked["peak_memory_bytes"]) < max(own["peak_memory_bytes"])
+    content = yaml.safe_load(replicas.read_text())
+    replicas.write_text(yaml.safe_dump(content | {"optimizer_state": "sharded"}))
+    said = simulated(replicas)
+    assert asked["step_s"] == said["step_s"]
+    assert asked["peak_memory_bytes"] == said["peak_memory_bytes"]
+    back = simulated(replicas, "--set", "optimizer_state=replicated")
+    assert back["step_s"] == own["step_s"]
+
+
 @pytest.mark.parametrize("words, message", [
     (["links.bandwith=3"], "--set: there is no key `links.bandwith`"),
-    (["links.bandwith=3"], "Did you mean links.bandwidth? Keys: schedule, microbatches, speed, "
-     "links.latency, links.bandwidth, network.latency, network.bandwidth."),
+    (["links.bandwith=3"], "Did you mean links.bandwidth? Keys: schedule, microbatches, "
+     "optimizer_state, speed, links.latency, links.bandwidth, network.latency, "
+     "network.bandwidth."),
     (["memory=16GiB"], "--memory"),
     (["links.bandwidth=3parsec"], "--set links.bandwidth: `3parsec` has an unknown unit"),
     (["links.bandwidth=0"], "--set links.bandwidth: `0` moves nothing"),
@@ -106,6 +124,8 @@ def test_set_overrides_schedule_and_microbatches_of_the_same_global_batch(planne
     (["microbatches=1"], "microbatch 8 was not measured"),
     (["schedule=1f2b"], "--set schedule: there is no schedule `1f2b`"),
     (["network.latency=1ms"], "--set network.latency: is between nodes, and there are none"),
+    (["optimizer_state=shared"], "--set optimizer_state: `shared` is no way to hold the "),
+    (["optimizer_state=sharded"], "--set optimizer_state: sharded over replicas, and there is one"),
     (["speed"], "--set speed: no value"),
     (["speed=2", "speed=3"], "--set speed: given twice"),
 ])

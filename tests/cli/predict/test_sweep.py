@@ -68,6 +68,7 @@ def check_row(row, plan):
     assert row["peak_memory_bytes"] == max(prediction["peak_memory_bytes"])
     for key in ("schedule", "data_parallel", "microbatches", "microbatch"):
         assert row[key] == plan[key]
+    assert row["optimizer_state"] == plan.get("optimizer_state", "replicated")
     assert row["ranks"] * row["stages_per_rank"] == len(plan["stages"])
     assert row["ranks"] == 1 + max(stage["rank"] for stage in plan["stages"])
     devices = row["ranks"] * row["data_parallel"]
@@ -161,6 +162,18 @@ def test_bandwidth_is_that_of_the_profile_as_simulate_sets_it(tmp_path):
         done = run(PENSTOCK, "simulate", tmp_path / "one.yaml", "--json", "--set",
                    f"links.bandwidth={row['values']['links.bandwidth']}")
         assert json.loads(done.stdout)["step_s"] == pytest.approx(row["step_s"], rel=1e-12)
+
+
+def test_the_optimizers_state_is_named_where_a_plan_shards_it(tmp_path):
+    profile = make_profile(tmp_path, "pippy")
+    flags = ["--schedule", "gpipe", "--data-parallel", 2, "--sweep", "ranks=2"]
+    row, = swept(profile, "--optimizer-state", "sharded", *flags)["rows"]
+    assert row["optimizer_state"] == "sharded"
+    check_row(row, planned(profile, *row["flags"]))
+    table = sweep(profile, "--optimizer-state", "sharded", *flags).stdout
+    assert "optimizer state" in table and "  sharded" in table
+    assert swept(profile, *flags)["rows"][0]["optimizer_state"] == "replicated"
+    assert "optimizer state" not in sweep(profile, *flags).stdout
 
 
 def test_links_are_those_of_the_cluster_where_there_is_one(estimated):

@@ -185,6 +185,9 @@ TEST_P(EveryModel, TheyHoldWhereReplicasShareOutTheOptimizersState) {
   expect_layout_bounds_hold(m, {.schedules = {"1f1b", "zb-h1"},
                                 .stages_per_rank = 1,
                                 .optimizer_state = OptimizerState::sharded});
+  expect_layout_bounds_hold(m, {.schedules = {"interleaved-1f1b"},
+                                .stages_per_rank = 2,
+                                .optimizer_state = OptimizerState::sharded});
 }
 
 TEST_P(EveryModel, TheyHoldWithSoLittleMemoryThatSomeRanksRecompute) {
@@ -210,14 +213,17 @@ TEST_P(EveryModel, TheyHoldWithSoLittleMemoryThatSomeRanksRecompute) {
   }
 }
 
-void expect_search_finds_what_trying_all_finds(const Model& m) {
+void expect_search_finds_what_trying_all_finds(const Model& m,
+                                               OptimizerState state = OptimizerState::replicated) {
   const PlanningInputs inputs = m.inputs();
   for (const Schedule& schedule : schedules()) {
     const int each = std::max(schedule.stages_per_rank, schedule.stages_per_rank == 0 ? 2 : 1);
     const int ranks = m.chain.units() > 10 ? 2 : 3;
     if (ranks * each > m.chain.units() || (m.chain.units() > 20 && each > 1)) continue;
-    const PlanRequest request{
-        .schedules = {std::string(schedule.name)}, .stages_per_rank = each, .effort = INT64_MAX};
+    const PlanRequest request{.schedules = {std::string(schedule.name)},
+                              .stages_per_rank = each,
+                              .optimizer_state = state,
+                              .effort = INT64_MAX};
     const LayoutSearch search(inputs, m.chain, request, ranks);
     const SearchResult result = search.run();
     EXPECT_TRUE(result.complete);
@@ -234,6 +240,27 @@ TEST_P(EveryModel, SearchFindsWhatTryingAllLayoutsAndSplitsFinds) {
     expect_search_finds_what_trying_all_finds(
         Model(path, false, {.link_bytes_per_s = 3e8, .host_s = host_s}));
   }
+}
+
+TEST_P(EveryModel, SearchFindsItWhereReplicasShareOutTheOptimizersState) {
+  PENSTOCK_MODEL(path, GetParam());
+  for (const int64_t snapshots : {0, 2}) {
+    Model m(path, false, {.link_bytes_per_s = 3e8});
+    m.profile.job.snapshots = snapshots;
+    m.profile.optimizer_s_per_byte *= 20;  // so that it decides
+    expect_search_finds_what_trying_all_finds(m, OptimizerState::sharded);
+  }
+}
+
+TEST(ModelChain, BoundsCountEachReplicasPartOfTheOptimizersState) {
+  PENSTOCK_MODEL(path, "vit");
+  const Model m(path);
+  const MicrobatchCosts& measured = m.profile.microbatches.front();
+  const auto always = [&](int64_t parts) {
+    return m.chain.bytes(m.profile, measured, {.state_parts = parts}).at(0, 1).always;
+  };
+  EXPECT_GT(always(1), always(2));
+  EXPECT_GT(always(2), always(4));
 }
 
 std::string memory_key(std::mt19937_64& random, int64_t bytes) {
