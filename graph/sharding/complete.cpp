@@ -255,8 +255,9 @@ class Search {
 
 }  // namespace
 
-Completion complete(const Graph& graph, const Pins& pins, int64_t batch, int parts) {
-  const Problem problem = make_problem(graph, pins, batch, parts);
+Completion complete(const Graph& graph, const Pins& pins, int64_t batch, int parts,
+                    int64_t microbatches) {
+  const Problem problem = make_problem(graph, pins, batch, parts, microbatches);
   return Search(problem).run();
 }
 

@@ -29,8 +29,8 @@ struct Completion {
   /// empty one.
   std::vector<Signature> operators;
   std::vector<Converted> conversions;  // in order; outputs and updates of buffers end as I
-  int64_t cost;                        // FLOPs of a rank, and as many as take its messages' time
-  bool exact;                          // nothing is cheaper; false where choices were left out
+  int64_t cost;  // of a microbatch: FLOPs of a rank, and as many as take its messages' time
+  bool exact;    // nothing is cheaper; false where choices were left out
 };
 
 /// As many sets of layouts of the values in use are kept at an operator; where there are more, the
@@ -41,7 +41,9 @@ constexpr size_t beam_width = 1024;
 /// The cheapest completion that has all that is pinned: a dynamic programme along the operators
 /// whose state is the set of layouts in which each value is held that is still read, so that a
 /// conversion is paid once for all readers. A value that is pinned is converted where it is made.
-/// Deterministic. Throws InputError for impossible pins, as resolve does.
-Completion complete(const Graph& graph, const Pins& pins, int64_t batch, int parts);
+/// What is done once a step, of `microbatches`, costs each of them its share. Deterministic. Throws
+/// InputError for impossible pins, as resolve does.
+Completion complete(const Graph& graph, const Pins& pins, int64_t batch, int parts,
+                    int64_t microbatches = 1);
 
 }  // namespace penstock::sharding

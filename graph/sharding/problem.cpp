@@ -206,13 +206,15 @@ bool Problem::is_parameter(ValueId value) const {
 int64_t Problem::keeping_cost(ValueId parameter, const Layout& layout) const {
   if (layout.kind() != Layout::Kind::replicated || !has_gradient[parameter]) return 0;
   return flops_of_a_byte *
-         bytes_sent(Step::all_reduce, graph.values[parameter].bytes(batch), parts);
+         bytes_sent(Step::all_reduce, graph.values[parameter].bytes(batch), parts) / microbatches;
 }
 
-Problem make_problem(const Graph& graph, const Pins& pins, int64_t batch, int parts) {
+Problem make_problem(const Graph& graph, const Pins& pins, int64_t batch, int parts,
+                     int64_t microbatches) {
   Problem problem{.graph = graph,
                   .batch = batch,
                   .parts = parts,
+                  .microbatches = microbatches,
                   .pinned = resolve(graph, pins, batch, parts),
                   .varies = computed_from_parameters(graph)};
   const Analysis analysis = analyse(graph);

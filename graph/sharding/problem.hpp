@@ -41,6 +41,7 @@ struct Problem {
   const Graph& graph;
   int64_t batch;
   int parts;
+  int64_t microbatches;  // of a step
   PinnedLayouts pinned;
   /// Values that are computed from parameters, and parameters. All others each rank has whole: to
   /// hold them otherwise costs nothing, forward or backward.
@@ -52,12 +53,14 @@ struct Problem {
   bool has_all_layouts = true;       // false where a value had more than max_layouts
 
   bool is_parameter(ValueId value) const;
-  /// A training step pays it for a parameter that is kept so: its gradient's sum, where it is R.
+  /// A microbatch's share of what a training step pays for a parameter that is kept so: of its
+  /// gradient's sum, where it is R.
   int64_t keeping_cost(ValueId parameter, const Layout& layout) const;
 };
 
 /// Splits are those that no block divides, those of pins, and all in blocks that operators make of
 /// either, or that are read or made together with one of these.
-Problem make_problem(const Graph& graph, const Pins& pins, int64_t batch, int parts);
+Problem make_problem(const Graph& graph, const Pins& pins, int64_t batch, int parts,
+                     int64_t microbatches);
 
 }  // namespace penstock::sharding

@@ -19,14 +19,15 @@ struct Tried {
 
 std::optional<Completion> completed(const testing::RandomGraph& given, int parts) {
   try {
-    return complete(given.graph, given.pins, given.batch, parts);
+    return complete(given.graph, given.pins, given.batch, parts, given.microbatches);
   } catch (const InputError&) {
     return std::nullopt;
   }
 }
 
 void compare(const testing::RandomGraph& given, int parts, Tried& tried) {
-  const auto expected = testing::cheapest_cost(given.graph, given.pins, given.batch, parts);
+  const auto expected =
+      testing::cheapest_cost(given.graph, given.pins, given.batch, parts, given.microbatches);
   const auto found = completed(given, parts);
   ASSERT_EQ(found.has_value(), expected.has_value()) << given.text();
   if (!found) {

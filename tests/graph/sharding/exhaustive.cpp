@@ -29,10 +29,11 @@ int64_t sent(const Layout& from, const Layout& to, int64_t bytes, int parts) {
 
 class Exhaustive {
  public:
-  Exhaustive(const Graph& graph, const Pins& pins, int64_t batch, int parts)
+  Exhaustive(const Graph& graph, const Pins& pins, int64_t batch, int parts, int64_t microbatches)
       : graph_(graph),
         batch_(batch),
         parts_(parts),
+        microbatches_(microbatches),
         pinned_(resolve(graph, pins, batch, parts)),
         depends_(graph.values.size(), false),
         has_gradient_(depends_),
@@ -131,7 +132,8 @@ class Exhaustive {
   int64_t cost_of_keeping(ValueId value, const Layout& layout) {
     const bool is_summed = layout.kind() == Layout::Kind::replicated && has_gradient_[value];
     const int64_t bytes = graph_.values[value].bytes(batch_);
-    return is_summed ? moved(Layout::partial(), Layout::identical(), bytes, false, parts_) : 0;
+    if (!is_summed) return 0;  // once a step
+    return moved(Layout::partial(), Layout::identical(), bytes, false, parts_) / microbatches_;
   }
 
   int64_t cost_of_parameter(ValueId value) {
@@ -199,6 +201,7 @@ class Exhaustive {
   const Graph& graph_;
   const int64_t batch_;
   const int parts_;
+  const int64_t microbatches_;
   const PinnedLayouts pinned_;
   std::vector<bool> depends_, has_gradient_, is_weight_;
   std::vector<std::vector<Layout>> layouts_;  // that a value can be held in
@@ -217,9 +220,9 @@ int64_t moved(const Layout& from, const Layout& to, int64_t bytes, bool has_grad
   return 1000 * (sent(from, to, bytes, parts) + back);
 }
 
-std::optional<int64_t> cheapest_cost(const Graph& graph, const Pins& pins, int64_t batch,
-                                     int parts) {
-  return Exhaustive(graph, pins, batch, parts).cheapest();
+std::optional<int64_t> cheapest_cost(const Graph& graph, const Pins& pins, int64_t batch, int parts,
+                                     int64_t microbatches) {
+  return Exhaustive(graph, pins, batch, parts, microbatches).cheapest();
 }
 
 }  // namespace penstock::sharding::testing

@@ -38,7 +38,7 @@ class Writer {
     builder_.output(values_.back());
     if (draw(4) == 0) builder_.output(pick(values_), "another");
     const Pins drawn = pins();
-    return {std::move(builder_.graph), drawn};
+    return {std::move(builder_.graph), drawn, 1, 1 + 7 * draw(2)};
   }
 
  private:
@@ -179,7 +179,7 @@ class Writer {
 }  // namespace
 
 std::string RandomGraph::text() const {
-  std::string text;
+  std::string text = fmt::format("{} microbatches\n", microbatches);
   for (const Operator& op : graph.operators) {
     text += op.name + " = " + op.target;
     for (const ValueId value : tensor_arguments(op))

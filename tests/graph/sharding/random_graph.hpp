@@ -12,7 +12,7 @@ namespace penstock::sharding::testing {
 struct RandomGraph {
   Graph graph;
   Pins pins;
-  int64_t batch = 1;
+  int64_t batch = 1, microbatches = 1;
   std::string text() const;  // what was drawn
 };
 
