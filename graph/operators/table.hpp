@@ -114,15 +114,20 @@ struct OperatorTraits {
     pieces,                  // the same, and along `dim` by whole blocks: split, cat
     norm,                    // along those before `normalized_shape`
     sum,                     // along all; over a reduced one it gives terms
-    mean,                    // along those that are left
+    mean,                    // the same, terms of the mean
+    reduced,                 // along those that are left
     stacked,                 // along those that it does not add
     embedding,               // along columns, rows or ids
+    index_select,            // along all: of `dim` the index is
+    gather,                  // along those but `dim` that are as long as the index
+    repeated,                // along those that it does not repeat
+    padded,                  // along those that it does not pad
     attention,               // along batch and heads
-    convolution,             // along batch and channels
+    convolution,             // along batch and channels, by whole groups where there are some
     transposed_convolution,  // the same
     pooling,                 // along batch and channels, which it keeps
     batch_norm,              // along channels
-    group_norm,              // along the batch
+    group_norm,              // along batch and channels, by whole groups
   };
 
   View view = View::never;

@@ -4,19 +4,13 @@
 #include <numeric>
 
 #include "graph/operators/facts.hpp"
+#include "graph/sharding/lookup_axes.hpp"
 
 namespace penstock::sharding {
 namespace {
 
 using Sharding = OperatorTraits::Sharding;
 using Axes = std::vector<Axis>;
-
-int rank(const Shape& shape) { return static_cast<int>(shape.size()); }
-
-/// Numbered from 0; dimensions may count from the end.
-int from_front(int64_t dimension, int rank) {
-  return static_cast<int>(dimension < 0 ? dimension + rank : dimension);
-}
 
 /// The dimension of an operand that is broadcast to `d` of `result`; -1 where it has none or 1.
 int broadcast_from(const Shape& operand, const Shape& result, int d) {
@@ -136,15 +130,6 @@ Axes reduction(const Call& call, bool sums) {
   return axes;
 }
 
-Axes embedding(const Call& call) {
-  const int last = rank(call.results[0]) - 1;
-  Axes axes{{{1, -1}, {last}}};
-  if (flag(call.op, "scale_grad_by_freq", false)) return axes;           // counts all ids
-  if (!flag(call.op, "sparse", false)) axes.push_back({{0, -1}, {-1}});  // others' ids give zeros
-  for (int d = 0; d < last; ++d) axes.push_back({{-1, d}, {d}});
-  return axes;
-}
-
 /// Batch and heads. Of queries, keys and values, fewer heads of keys and values are split as theirs
 /// are, each with the queries that it serves; one that serves all is read whole.
 Axes attention(const Call& call) {
@@ -159,9 +144,19 @@ Axes attention(const Call& call) {
   return axes;
 }
 
+/// All channels of a group stay together; each has its own rows of the weight.
+Axes grouped_convolution(const Call& call, int64_t groups) {
+  Axes axes{{{0, -1}, {0}}, {{1, 0}, {1}, -1, groups}};
+  if (call.operands.size() == 3)
+    for (Axis& axis : axes) axis.operands.push_back(axis.operands[1]);
+  return axes;
+}
+
 /// A transposed convolution's weight has the channels in first.
 Axes convolution(const Call& call, bool transposed) {
-  if (integer(call, "groups", 1) != 1 || rank(call.results[0]) != rank(call.operands[1])) return {};
+  if (rank(call.results[0]) != rank(call.operands[1])) return {};
+  const int64_t groups = integer(call, "groups", 1);
+  if (groups > 1) return grouped_convolution(call, groups);
   const int in = transposed ? 0 : 1, out = 1 - in;
   Axes axes{{{0, -1}, {0}}, {{-1, out}, {1}}, {{1, in}, {-1}}};
   if (call.operands.size() == 2) return axes;
@@ -185,9 +180,27 @@ Axes batch_norm(const Call& call) {
 }
 
 Axes group_norm(const Call& call) {
-  Axis axis{std::vector<int>(call.operands.size(), -1), {0}};
-  axis.operands[0] = 0;
-  return {axis};
+  Axis samples{std::vector<int>(call.operands.size(), -1), {0}};
+  samples.operands[0] = 0;
+  Axis channels{std::vector<int>(call.operands.size(), 0), {1}, -1, integer(call, "num_groups", 1)};
+  channels.operands[0] = 1;
+  return {samples, channels};
+}
+
+Axes repeated(const Call& call) {
+  const auto times = integers(call, "repeats");
+  if (!times) return {};
+  const int n = rank(call.results[0]), added = n - rank(call.operands[0]);
+  Axes axes;
+  for (int d = added; d < n; ++d)
+    if ((*times)[d] == 1) axes.push_back({{d - added}, {d}});
+  return axes;
+}
+
+/// Of each dimension, from the last, how much is added before and behind it.
+Axes padded(const Call& call) {
+  const auto added = integers(call, "pad");
+  return added ? broadcast(call, 0, rank(call.results[0]) - rank(*added) / 2) : Axes();
 }
 
 Axes stacked(const Call& call) {
@@ -201,6 +214,12 @@ Axes stacked(const Call& call) {
 }
 
 }  // namespace
+
+int rank(const Shape& shape) { return static_cast<int>(shape.size()); }
+
+int from_front(int64_t dimension, int rank) {
+  return static_cast<int>(dimension < 0 ? dimension + rank : dimension);
+}
 
 int64_t integer(const Call& call, const std::string& name, int64_t otherwise) {
   const auto found = integers(call, name);
@@ -234,9 +253,10 @@ std::vector<Axis> axes_of(const Call& call, Sharding sharding) {
     case Sharding::one_dimension:
     case Sharding::pieces: return all_but_one(call, false);
     case Sharding::norm: return norm(call);
-    case Sharding::sum: return reduction(call, true);
-    case Sharding::mean: return reduction(call, false);
-    case Sharding::embedding: return embedding(call);
+    case Sharding::sum:
+    case Sharding::mean: return reduction(call, true);
+    case Sharding::reduced: return reduction(call, false);
+    case Sharding::embedding: return embedding_axes(call);
     case Sharding::attention: return attention(call);
     case Sharding::convolution: return convolution(call, false);
     case Sharding::transposed_convolution: return convolution(call, true);
@@ -244,6 +264,10 @@ std::vector<Axis> axes_of(const Call& call, Sharding sharding) {
     case Sharding::batch_norm: return batch_norm(call);
     case Sharding::group_norm: return group_norm(call);
     case Sharding::stacked: return stacked(call);
+    case Sharding::index_select: return index_select_axes(call);
+    case Sharding::gather: return gather_axes(call);
+    case Sharding::repeated: return repeated(call);
+    case Sharding::padded: return padded(call);
     case Sharding::whole:
     case Sharding::view:
     case Sharding::squeezed: break;

@@ -19,11 +19,16 @@ struct Call {
 struct Axis {
   std::vector<int> operands, results;
   int added = -1;  // an operand that the results add: a bias
+  /// So many units make up each of these dimensions, and are not divided: groups of channels.
+  int64_t units = 0;  // each element is one
 };
 
 /// Axes of a call of that class; none where its arguments are of a form that is not known.
 std::vector<Axis> axes_of(const Call& call, OperatorTraits::Sharding sharding);
 
+int rank(const Shape& shape);
+/// Numbered from 0; dimensions may count from the end.
+int from_front(int64_t dimension, int rank);
 /// An integer argument; `otherwise` where it was left out.
 int64_t integer(const Call& call, const std::string& name, int64_t otherwise);
 /// A list of integers, or one integer; nothing where it was left out.

@@ -7,6 +7,7 @@
 
 #include "graph/analysis/analysis.hpp"
 #include "graph/operators/facts.hpp"
+#include "graph/operators/table.hpp"
 #include "graph/sharding/collectives.hpp"
 #include "graph/sharding/sizes.hpp"
 
@@ -108,6 +109,9 @@ class Builder {
     std::string name = whole_.values[each.value].name + "_as_" + std::string(each.to.str());
     std::erase_if(name, [](char c) { return c == '(' || c == ')' || c == ' '; });
     std::ranges::replace(name, ',', '_');
+    return unused_name(std::move(name));
+  }
+  std::string unused_name(std::string name) const {
     const auto is_taken = [&](const Value& value) { return value.name == name; };
     while (std::ranges::any_of(local_.graph.values, is_taken)) name += "_";
     return name;
@@ -127,13 +131,31 @@ class Builder {
     if (signature == Signature()) return;  // an assertion, or nothing reads or is given
     for (size_t i = 0; i < op.outputs.size(); ++i)
       if (op.outputs[i] >= 0) hold(op.outputs[i], signature.results[i]);
-    set_sizes(local_.graph, op, signature);
+    set_sizes(local_.graph, op, signature, completion_.parts);
     if (op.target == "aten::embedding" && signature.operands[0].is_split() &&
         signature.operands[0].dimension() == 0)
       op = embedding_of_rows(op, signature.operands[0],
                              whole_.values[tensor_arguments(op)[0]].shape[0]);
     read_held(op, signature);
+    if (traits_of(op).sharding == OperatorTraits::Sharding::mean &&
+        signature.operands[0].is_split() && signature.results[0] == Layout::partial())
+      op = append_means_of_parts(std::move(op));
     append(std::move(op));
+  }
+
+  /// The mean of the whole is the sum of the parts' means, each divided by the number of parts.
+  Operator append_means_of_parts(Operator mean) {
+    Operator share = mean;
+    share.target = "aten::div";
+    share.overload = "Scalar";
+    Value value = local_.graph.values[mean.outputs.front()];
+    mean.name = value.name = unused_name(value.name + "_of_part");
+    local_.graph.values.push_back(std::move(value));
+    mean.outputs = {static_cast<ValueId>(local_.graph.values.size()) - 1};
+    share.arguments = {{"self", TensorRef{mean.outputs.front()}},
+                       {"other", int64_t{completion_.parts}}};
+    append(std::move(mean));
+    return share;
   }
 
   /// Has the operator read its operands as its signature says.

@@ -59,7 +59,7 @@ void add_axis(Signatures& found, const Axis& axis, const Call& call, int parts) 
     if (axis.operands[i] < 0) continue;
     const int64_t size = call.operands[i][axis.operands[i]];
     for (int64_t blocks = 1; blocks <= size / parts; ++blocks)
-      if (size % (blocks * parts) == 0)
+      if (size % (blocks * parts) == 0 && axis.units % (blocks * parts) == 0)
         add_if_fitting(found, split_along(axis, blocks), call, parts);
     return;
   }
@@ -128,6 +128,7 @@ bool is_linear(const Graph& graph, const Call& call, Sharding sharding) {
     case Sharding::selected:
     case Sharding::pieces:
     case Sharding::stacked:
+    case Sharding::repeated:
     case Sharding::sum:
     case Sharding::mean: return true;
     default: return false;

@@ -25,7 +25,9 @@ std::vector<ValueId> tensor_arguments(const Operator& op);
 /// second, of all others, has everything `replicated`: whatever an operator computes, its operands'
 /// gradients are linear in the result's.
 ///
-/// An embedding whose rows are split gives zeros for an id that is another rank's.
+/// An embedding whose rows are split gives zeros for an id that is another rank's. Of a mean over a
+/// dimension that is split a rank has the mean of its part, divided by the number of parts. Of
+/// groups a rank has as many less, where channels are split.
 std::vector<Signature> signatures(const Graph& graph, const Operator& op, int64_t batch, int parts);
 
 }  // namespace penstock::sharding

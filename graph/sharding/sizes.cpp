@@ -30,6 +30,13 @@ void set_pieces(const Graph& local, Operator& op) {
     *sizes = own.front();
 }
 
+/// Where channels are split, by whole groups.
+void set_groups(Operator& op, int parts) {
+  ArgumentValue* groups = find(op, {"groups", "num_groups"});
+  auto* number = groups ? std::get_if<int64_t>(groups) : nullptr;
+  if (number && *number > 1) *number /= parts;
+}
+
 }  // namespace
 
 std::vector<Expression> local_sizes(const Layout& layout, std::vector<Expression> sizes,
@@ -40,11 +47,12 @@ std::vector<Expression> local_sizes(const Layout& layout, std::vector<Expression
   return sizes;
 }
 
-void set_sizes(const Graph& local, Operator& op, const Signature& signature) {
+void set_sizes(const Graph& local, Operator& op, const Signature& signature, int parts) {
   const auto is_split = [](const Layout& layout) { return layout.is_split(); };
   if (std::ranges::none_of(signature.results, is_split)) return;
   const Sharding sharding = traits_of(op).sharding;
   if (sharding == Sharding::pieces) set_pieces(local, op);
+  if (signature.results.front().dimension() == 1) set_groups(op, parts);
   if (sharding != Sharding::view && sharding != Sharding::expanded) return;
   if (ArgumentValue* size = find(op, {"size", "shape"})) *size = local.values[op.outputs[0]].shape;
 }

@@ -12,7 +12,7 @@ namespace penstock::sharding {
 std::vector<Expression> local_sizes(const Layout& layout, std::vector<Expression> sizes, int parts);
 
 /// Puts the sizes of the operator's results, which `local` has as they are of a part, into its
-/// arguments: of views, expansions, and what cuts into pieces.
-void set_sizes(const Graph& local, Operator& op, const Signature& signature);
+/// arguments: of views, expansions, and what cuts into pieces; and the groups that a part has.
+void set_sizes(const Graph& local, Operator& op, const Signature& signature, int parts);
 
 }  // namespace penstock::sharding

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/error.hpp"
+#include "tests/graph/build_graph.hpp"
 #include "tests/graph/sharding/exhaustive.hpp"
 #include "tests/graph/sharding/random_graph.hpp"
 
@@ -50,6 +51,26 @@ TEST(Complete, FindsTheCheapest) {
     EXPECT_GT(tried.exact, 80);
     EXPECT_GT(tried.refused, 0);
   }
+}
+
+TEST(Complete, ReplicatesAWeightBeforeItIsReadSoWhereThatSpendsLess) {
+  penstock::testing::GraphBuilder b;
+  const auto x = b.input("x", {4, 998, 998});
+  const auto w = b.parameter("w", {998});
+  const auto sum = b.op("aten::add", {x, w}, {4, 998, 998}, {"first"});
+  b.named({"self", "other"});
+  b.output(b.op("aten::layer_norm", {sum, w}, {4, 998, 998}, {"second"}));
+  b.named({"input", "weight"}, {{"normalized_shape", std::vector<Expression>{998}}});
+  const Pins pins{{{"w", Layout::identical()}},
+                  {{"first", Layout::split(2)}, {"second", Layout::split(0)}}};
+  const Completion found = complete(b.graph, pins, 1, 2);
+  EXPECT_EQ(found.cost, testing::cheapest_cost(b.graph, pins, 1, 2, 1));
+  std::vector<std::pair<Layout, Layout>> of_weight;  // of which the second costs nothing
+  for (const Converted& each : found.conversions)
+    if (each.value == w) of_weight.emplace_back(each.from, each.to);
+  EXPECT_EQ(of_weight,
+            (std::vector<std::pair<Layout, Layout>>{{Layout::identical(), Layout::replicated()},
+                                                    {Layout::replicated(), Layout::split(0)}}));
 }
 
 }  // namespace

@@ -160,6 +160,31 @@ def test_parts_compute_what_the_model_computes(name, parts, parameters, values):
     check(program, local_graph(path, parts, parameters, values), parts)
 
 
+class Channels(torch.nn.Module):
+    """A convolution of each channel and a norm of groups, and the mean of all channels."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix = torch.nn.Conv1d(6, 12, 1)
+        self.each = torch.nn.Conv1d(12, 24, 3, padding=1, groups=12)
+        self.norm = torch.nn.GroupNorm(4, 24)
+
+    def forward(self, x):
+        return self.norm(self.each(self.mix(x))).mean(1)
+
+
+@pytest.mark.parametrize(("layout", "parts"), [("S(1)", 2), ("S(1)", 4), ("S(1, 2)", 2)])
+def test_channels_stay_split_through_groups_and_the_mean_of_parts_is_theirs(tmp_path, layout,
+                                                                           parts):
+    program = torch.export.export(Channels().double(), (torch.randn(4, 6, 8).double(),))
+    torch.export.save(program, tmp_path / "channels.pt2")
+    graph = local_graph(tmp_path / "channels.pt2", parts,
+                        values=[(name, layout) for name in ("mix", "each", "norm")])
+    assert collectives(graph).count("all_reduce") == 1  # of the mean
+    assert not {"all_gather", "all_to_all"} & set(collectives(graph))
+    check(program, graph, parts)
+
+
 def test_columns_and_rows_need_one_sum_forward_and_one_backward(tmp_path):
     path, _ = exported("transformer-text-f64")
     graph = local_graph(path, 4, TRANSFORMER)
