@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "base/error.hpp"
@@ -27,10 +28,17 @@ struct State {
   int option = -1;  // and what is taken now
 };
 
+/// Of a first search, whose completion says what the cheapest costs at most.
+constexpr size_t narrow_width = 32;
+
 class Search {
  public:
-  explicit Search(const Problem& problem)
+  /// Keeps so many states at an operator, and none that leads to a completion above `max_cost`.
+  Search(const Problem& problem, size_t width, int64_t max_cost)
       : problem_(problem),
+        width_(width),
+        max_cost_(max_cost),
+        rest_(problem.nodes.size() + 1, 0),
         walk_{problem, std::vector<Held>(problem.varies.size(), 0)},
         last_use_(problem.varies.size(), -1),
         reads_(problem.varies.size(), 0),
@@ -40,9 +48,12 @@ class Search {
         ++reads_[value];
         last_use_[value] = op;
       }
+    for (OperatorId op = nodes() - 1; op >= 0; --op)
+      rest_[op] = rest_[op + 1] + least_cost(problem.nodes[op]);
   }
 
-  Completion run() {
+  /// Nothing where no state is left.
+  std::optional<Completion> run() {
     states_.push_back({{}, 0, -1});
     for (OperatorId op = 0; op < nodes(); ++op) {
       if (problem_.nodes[op].options.empty()) continue;
@@ -51,11 +62,30 @@ class Search {
         replicate_early(op, value);
       }
       advance(op);
+      failed_ = op;
+      if (states_.empty()) return std::nullopt;
     }
     return completion(states_.front());
   }
 
+  /// Nothing that the operator at which the search failed can do reads and gives weights as they
+  /// are pinned.
+  [[noreturn]] void refuse() const {
+    const auto count = static_cast<OperatorId>(problem_.graph.operators.size());
+    const bool ends = failed_ == count;
+    throw InputError(ends ? problem_.graph.path : problem_.graph.operators[failed_].name,
+                     fmt::format("{} cannot be computed in {} parts with {}",
+                                 ends ? "outputs" : problem_.graph.operators[failed_].target,
+                                 problem_.parts, pinned_operands(problem_.nodes[failed_])),
+                     "Split along another dimension, or hold the parameter whole.");
+  }
+
  private:
+  static int64_t least_cost(const Node& node) {
+    const auto least = std::ranges::min_element(node.options, {}, &Option::cost);
+    return least == node.options.end() ? 0 : least->cost;
+  }
+
   OperatorId nodes() const { return static_cast<OperatorId>(problem_.nodes.size()); }
 
   void load(const State& state) {
@@ -140,15 +170,15 @@ class Search {
     live_ = live;
     states_.clear();
     for (auto& [held, state] : next) states_.push_back(std::move(state));
-    if (states_.empty()) refuse(op);
+    std::erase_if(states_,
+                  [&](const State& state) { return state.cost > max_cost_ - rest_[op + 1]; });
     prune();
     decide();
   }
 
-  /// Nothing that the operator can do reads and gives weights as they are pinned.
-  [[noreturn]] void refuse(OperatorId op) const {
+  std::string pinned_operands(const Node& node) const {
     std::vector<std::string> parameters;
-    for (const ValueId value : problem_.nodes[op].operands) {
+    for (const ValueId value : node.operands) {
       const int tensor = problem_.graph.values[value].tensor;
       const auto pin = problem_.pinned.tensors.find(tensor);
       if (pin != problem_.pinned.tensors.end())
@@ -156,13 +186,8 @@ class Search {
                                          fmt::join(problem_.graph.tensors[tensor].sizes, ", "),
                                          pin->second.str()));
     }
-    const Operator& called = problem_.graph.operators.at(op);
-    throw InputError(
-        called.name,
-        fmt::format("{} cannot be computed in {} parts with {}", called.target, problem_.parts,
-                    parameters.empty() ? "its weights held as pins want them"
-                                       : fmt::to_string(fmt::join(parameters, " and "))),
-        "Split along another dimension, or hold the parameter whole.");
+    return parameters.empty() ? "its weights held as pins want them"
+                              : fmt::format("{}", fmt::join(parameters, " and "));
   }
 
   static void add(std::map<std::vector<Held>, State>& next, State state) {
@@ -187,7 +212,7 @@ class Search {
     for (State& state : states_) {
       if (std::ranges::any_of(kept, [&](const State& by) { return can_become(by, state); }))
         continue;
-      if (kept.size() == beam_width) {
+      if (kept.size() == width_) {
         exact_ = false;
         break;
       }
@@ -244,6 +269,9 @@ class Search {
   }
 
   const Problem& problem_;
+  const size_t width_;
+  const int64_t max_cost_;
+  std::vector<int64_t> rest_;  // what the nodes from each on compute, at least
   Walk walk_;
   std::vector<OperatorId> last_use_;
   std::vector<int> reads_;
@@ -251,6 +279,7 @@ class Search {
   std::vector<State> states_;
   std::vector<Decision> decisions_;
   bool exact_;
+  OperatorId failed_ = -1;
 };
 
 }  // namespace
@@ -258,7 +287,12 @@ class Search {
 Completion complete(const Graph& graph, const Pins& pins, int64_t batch, int parts,
                     int64_t microbatches) {
   const Problem problem = make_problem(graph, pins, batch, parts, microbatches);
-  return Search(problem).run();
+  const auto first = Search(problem, narrow_width, INT64_MAX).run();
+  if (first && first->exact) return *first;
+  Search wide(problem, beam_width, first ? first->cost : INT64_MAX);
+  if (auto found = wide.run()) return *found;
+  if (first) return *first;
+  wide.refuse();
 }
 
 }  // namespace penstock::sharding

@@ -73,5 +73,19 @@ TEST(Complete, ReplicatesAWeightBeforeItIsReadSoWhereThatSpendsLess) {
                                                     {Layout::replicated(), Layout::split(0)}}));
 }
 
+TEST(Complete, RefusesASplitWeightThatTheModelReturns) {
+  penstock::testing::GraphBuilder b;
+  b.output(b.parameter("w", {4}));
+  b.graph.path = "model.pt2";
+  try {
+    complete(b.graph, {{{"w", Layout::split(0)}}, {}}, 1, 2);
+    FAIL() << "it is not refused";
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(),
+                 "model.pt2: outputs cannot be computed in 2 parts with w [4] in S(0)\n"
+                 "  Split along another dimension, or hold the parameter whole.");
+  }
+}
+
 }  // namespace
 }  // namespace penstock::sharding

@@ -157,7 +157,9 @@ def collectives(graph):
 ])
 def test_parts_compute_what_the_model_computes(name, parts, parameters, values):
     path, program = exported(name)
-    check(program, local_graph(path, parts, parameters, values), parts)
+    graph = local_graph(path, parts, parameters, values)
+    assert graph["exact"] or parameters
+    check(program, graph, parts)
 
 
 class Channels(torch.nn.Module):
