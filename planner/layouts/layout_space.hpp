@@ -27,6 +27,9 @@ class LayoutSpace : public OpenSpace {
 
   /// Stages of about equal load; where memory is limited, of about equal memory.
   std::vector<int> proposal(int number) const override;
+  std::shared_ptr<const ProgramPaths> paths(const std::vector<int>& begins) const override {
+    return layout_paths(context_, layout_, limit_, *splits_, begins);
+  }
 
   /// Between the layout's ranks.
   const Network& network() const { return inputs_.network; }

@@ -20,6 +20,9 @@ namespace {
 /// more than they save.
 constexpr int64_t max_chain_steps = 400'000;
 
+/// Of a program, beyond which a path takes too long to follow.
+constexpr int64_t most_actions = 100'000;
+
 /// As on a device of that speed.
 void scale_by_speed(ChainCosts& costs, double speed) {
   for (std::vector<double> ChainCosts::*times :
@@ -157,6 +160,14 @@ std::vector<int> in_flight(const LayoutContext& context, const PipelineLayout& l
   return held;
 }
 
+bool is_whole_chain(const PipelineLayout& layout, const ChainCosts& costs,
+                    const MemoryLimit& limit) {
+  const int64_t units = costs.units();
+  return layout.schedule && layout.stages_per_rank == 1 && costs.weight_s.empty() &&
+         costs.unit_reduce_s.empty() && layout.speeds().equal() && limit.reserved_bytes.empty() &&
+         layout.ranks * units * units <= max_chain_steps;
+}
+
 /// As if hosts were never behind.
 std::unique_ptr<const SplitSpace> device_splits(const LayoutContext& context,
                                                 const PipelineLayout& layout,
@@ -165,11 +176,7 @@ std::unique_ptr<const SplitSpace> device_splits(const LayoutContext& context,
   if (layout.branches)
     return std::make_unique<DownsetSpace>(costs, context.branches, placement, layout.speeds());
   const auto& bytes = context.bytes(layout);
-  const int64_t units = costs.units();
-  const bool chain = layout.schedule && layout.stages_per_rank == 1 && costs.weight_s.empty() &&
-                     costs.unit_reduce_s.empty() && layout.speeds().equal() &&
-                     limit.reserved_bytes.empty();
-  if (chain && layout.ranks * units * units <= max_chain_steps) {
+  if (is_whole_chain(layout, costs, limit)) {
     const std::vector<int> held = in_flight(context, layout);
     std::shared_ptr<const StageRecompute> recompute;
     if (limit.any() && context.chain.begins() == context.inputs.units)
@@ -195,7 +202,33 @@ bool has_hosts(const ChainCosts& costs) {
          std::ranges::any_of(costs.host_s, [](double host_s) { return host_s > 0; });
 }
 
+/// Does each rank hold what it needs without recompute?
+bool keeps_all(const SplitSpace& splits, const std::vector<int>& begins, const MemoryLimit& limit) {
+  SplitSpace::Prefix known;
+  for (size_t stage = 0; stage < begins.size(); ++stage) {
+    const int end = stage + 1 < begins.size() ? begins[stage + 1] : splits.units();
+    known = splits.extend(known, begins[stage], end, static_cast<int>(begins.size() - stage));
+  }
+  return std::ranges::all_of(known.ranks, [&](const SplitSpace::RankLoad& rank) {
+    return !limit.any() || rank.kept_bytes <= limit.max_bytes;
+  });
+}
+
 }  // namespace
+
+std::shared_ptr<const ProgramPaths> layout_paths(const LayoutContext& context,
+                                                 const PipelineLayout& layout,
+                                                 const MemoryLimit& limit, const SplitSpace& splits,
+                                                 const std::vector<int>& begins) {
+  if (!layout.schedule || layout.branches || !keeps_all(splits, begins, limit)) return nullptr;
+  const Program compute = layout.compute();
+  const ChainCosts costs = layout_costs(context, layout, backward_of(layout, compute));
+  const bool whole = std::ranges::all_of(costs.linked, [](char linked) { return linked != 0; });
+  if (!whole || is_whole_chain(layout, costs, limit)) return nullptr;
+  auto paths = std::make_shared<const ProgramPaths>(
+      compute, SplitTimes(costs, placement(compute), layout.speeds()));
+  return paths->actions() <= most_actions ? paths : nullptr;
+}
 
 std::unique_ptr<const SplitSpace> layout_splits(const LayoutContext& context,
                                                 const PipelineLayout& layout,

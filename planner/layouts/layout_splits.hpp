@@ -10,6 +10,7 @@
 #include "planner/layouts/evaluate.hpp"
 #include "planner/model/branches.hpp"
 #include "planner/model/model_chain.hpp"
+#include "planner/paths/program_paths.hpp"
 #include "planner/splits/split_space.hpp"
 #include "simulator/costs/memory_limit.hpp"
 
@@ -46,5 +47,12 @@ std::unique_ptr<const SplitSpace> layout_splits(const LayoutContext& context,
                                                 const PipelineLayout& layout,
                                                 const Placement& placement,
                                                 const MemoryLimit& limit, ChainCosts costs);
+
+/// The paths of the layout's program, where they say more than `splits` of those much like
+/// `begins`: not where ranks of that one recompute. Null otherwise.
+std::shared_ptr<const ProgramPaths> layout_paths(const LayoutContext& context,
+                                                 const PipelineLayout& layout,
+                                                 const MemoryLimit& limit, const SplitSpace& splits,
+                                                 const std::vector<int>& begins);
 
 }  // namespace penstock

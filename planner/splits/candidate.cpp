@@ -2,22 +2,21 @@
 
 #include <algorithm>
 
+#include "planner/paths/walk.hpp"
+#include "planner/splits/box_tree.hpp"
+
 namespace penstock {
 
 namespace {
 
-/// Nodes that a round opens at most.
-constexpr int64_t round_nodes = 4096;
+/// Effort of a round of open splits, about.
+constexpr int64_t round_effort = 4096;
 /// With more a space begins with the split that it proposes, and waits.
 constexpr int64_t few_splits = 10'000;
-constexpr int stages_per_effort = 16;
+/// Walks from the first split that fits, and the tries of each for a stage, so many at a time.
+constexpr int walks = 8, tries_per_stage = 128, tries_at_a_time = 64;
 
 }  // namespace
-
-/// A node is bounded, and told apart from others, stage by stage.
-int64_t Candidate::node_effort() const {
-  return 1 + opened_->splits().stages() / stages_per_effort;
-}
 
 bool Candidate::waits() const { return result.splits > few_splits; }
 
@@ -28,17 +27,24 @@ Candidate::Step Candidate::advance(const SplitRank* incumbent) {
     if (!begins.empty()) return proposed(begins);
     next_proposal_.reset();
   }
+  if (paths_ && walks_ < walks) return walked();
   if (neighbours_) {
     Step step = climb();
     if (!step.begins.empty()) return step;
   }
+  if (paths_) follow_boxes();
+  return followed(incumbent);
+}
+
+/// Looks at open splits, the best first.
+Candidate::Step Candidate::followed(const SplitRank* incumbent) {
   Step step;
-  const int64_t end = effort + round_nodes;
-  while (frontier_ && !frontier_->empty() && effort < end) {
-    const int64_t before = frontier_->looked_at();
-    step.bound_s = frontier_->bound_s();
-    const auto begins = frontier_->step(incumbent);
-    effort += (frontier_->looked_at() - before) * node_effort();
+  const int64_t end = effort + round_effort;
+  while (open_splits_ && !open_splits_->empty() && effort < end) {
+    const int64_t before = open_splits_->effort();
+    step.bound_s = open_splits_->bound_s();
+    const auto begins = open_splits_->step(incumbent);
+    effort += open_splits_->effort() - before;
     if (!begins) continue;
     const double bound_s = step.bound_s;
     step = simulated(*begins);
@@ -54,13 +60,19 @@ Candidate::Step Candidate::simulated(const std::vector<int>& begins) {
   return step;
 }
 
+void Candidate::reach(const Step& step) {
+  reached_ = {step.begins, step.outcome.step_s, rank_of(step.outcome)};
+}
+
 Candidate::Step Candidate::proposed(const std::vector<int>& begins) {
   Step step = simulated(begins);
   ++*next_proposal_;
   if (step.outcome.peak_bytes > order_.max_bytes) return step;
   next_proposal_.reset();
-  neighbours_.emplace(begins, opened_->splits().units());
-  reached_ = rank_of(step.outcome);
+  reach(step);
+  start_ = begins;
+  if (order_.objective == SearchObjective::step) paths_ = opened_->paths(begins);
+  if (!paths_) neighbours_.emplace(begins, opened_->splits().units());
   return step;
 }
 
@@ -73,14 +85,41 @@ Candidate::Step Candidate::climb() {
   }
   Step step = simulated(*begins);
   const bool fits = step.outcome.peak_bytes <= order_.max_bytes;
-  if (!fits || rank_of(step.outcome) >= reached_) return step;
-  reached_ = rank_of(step.outcome);
+  if (!fits || rank_of(step.outcome) >= reached_.rank) return step;
+  reach(step);
   neighbours_->move();
   return step;
 }
 
+/// Goes on with a walk, and simulates the split at its end. Neighbours of the best one follow only
+/// where more than its paths counts.
+Candidate::Step Candidate::walked() {
+  if (!walk_) {
+    walk_.emplace(*paths_, start_, static_cast<uint32_t>(walks_));
+    tries_ = tries_per_stage * opened_->splits().stages();
+  }
+  walk_->go_on(tries_at_a_time);
+  effort += walk_->effort(tries_at_a_time);
+  tries_ -= tries_at_a_time;
+  if (tries_ > 0) return {};
+  Step step = simulated(walk_->begins());
+  walk_.reset();
+  const bool fits = step.outcome.peak_bytes <= order_.max_bytes;
+  if (fits && rank_of(step.outcome) < reached_.rank) reach(step);
+  if (++walks_ == walks && reached_.step_s * (1 - near_enough) > paths_->split_s(reached_.begins))
+    neighbours_.emplace(reached_.begins, opened_->splits().units());
+  return step;
+}
+
+void Candidate::follow_boxes() {
+  const BoxTree::Least least{opened_->splits().min_s(), opened_->splits().min_bytes()};
+  open_splits_ = std::make_unique<BoxTree>(std::move(paths_), least, order_);
+  paths_.reset();
+  boxed_ = true;
+}
+
 std::optional<SplitRank> Candidate::climbing() const {
-  return neighbours_ ? std::optional(reached_) : std::nullopt;
+  return neighbours_ || paths_ ? std::optional(reached_.rank) : std::nullopt;
 }
 
 void Candidate::open() {
@@ -91,7 +130,7 @@ void Candidate::open() {
   result.bound_s = std::max(result.bound_s, splits.min_s());
   result.bytes = std::max(result.bytes, splits.min_bytes());
   result.splits = splits.splits();
-  frontier_ = std::make_unique<Frontier>(splits, order_);
+  open_splits_ = std::make_unique<Frontier>(splits, order_);
   if (waits()) next_proposal_ = 0;
 }
 

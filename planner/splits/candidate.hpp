@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "planner/paths/walk.hpp"
 #include "planner/splits/neighbours.hpp"
 #include "planner/splits/search.hpp"
 
@@ -21,15 +22,15 @@ class Candidate {
     result.bytes = space.bytes;
   }
 
-  bool closed() const { return result.opened && (!frontier_ || frontier_->empty()); }
+  bool closed() const { return result.opened && (!open_splits_ || open_splits_->empty()); }
   SplitRank top() const {
-    return frontier_ ? frontier_->top() : order_.bound(space_.bound_s, space_.bytes);
+    return open_splits_ ? open_splits_->top() : order_.bound(space_.bound_s, space_.bytes);
   }
   double bound_s() const {
-    return frontier_ ? std::max(frontier_->bound_s(), space_.bound_s) : space_.bound_s;
+    return open_splits_ ? std::max(open_splits_->bound_s(), space_.bound_s) : space_.bound_s;
   }
   bool loses(const std::vector<int>& incumbent) const {
-    return frontier_ && frontier_->loses(incumbent);
+    return open_splits_ && open_splits_->loses(incumbent);
   }
 
   const SplitOrder& order() const { return order_; }
@@ -53,34 +54,51 @@ class Candidate {
   }
   /// Frees what no key better than `incumbent` can come from.
   void close() {
-    frontier_.reset();
+    open_splits_.reset();
     neighbours_.reset();
+    walk_.reset();
+    paths_.reset();
     opened_.reset();
     result.opened = true;
   }
 
-  /// The best split that its climb has come to, while it goes on.
+  /// Are its open splits boxes, whose bounds take long?
+  bool boxed() const { return boxed_; }
+  /// The best split that it has climbed or walked to, while it goes on.
   std::optional<SplitRank> climbing() const;
 
-  int64_t kept() const { return frontier_ ? frontier_->kept() : 0; }
+  int64_t kept() const { return open_splits_ ? open_splits_->kept() : 0; }
 
   SearchResult::Space result;
   int64_t effort = 0;
 
  private:
-  int64_t node_effort() const;
   Step simulated(const std::vector<int>& begins);
   Step proposed(const std::vector<int>& begins);
   Step climb();
+  Step walked();
+  void reach(const Step& step);
+  void follow_boxes();
+  Step followed(const SplitRank* incumbent);
   void open();
 
   const SearchSpace& space_;
   const SplitOrder order_;
   std::unique_ptr<OpenSpace> opened_;
-  std::unique_ptr<Frontier> frontier_;
-  std::optional<int> next_proposal_;      // absent: one fits, or there are no more
-  std::optional<Neighbours> neighbours_;  // of the best split yet, until none is better
-  SplitRank reached_;                     // that split's
+  std::unique_ptr<OpenSplits> open_splits_;
+  std::optional<int> next_proposal_;           // absent: one fits, or there are no more
+  std::optional<Neighbours> neighbours_;       // of the best split yet, until none is better
+  std::shared_ptr<const ProgramPaths> paths_;  // until their boxes are followed
+  std::vector<int> start_;                     // of walks
+  std::optional<Walk> walk_;
+  int walks_ = 0, tries_ = 0;  // walks taken, and tries left of this one
+  bool boxed_ = false;
+  struct Reached {
+    std::vector<int> begins;
+    double step_s = 0;
+    SplitRank rank;
+  };
+  Reached reached_;  // the best of climbs and walks
 };
 
 }  // namespace penstock

@@ -5,8 +5,15 @@
 
 namespace penstock {
 
+namespace {
+
+constexpr int stages_per_effort = 16;
+
+}  // namespace
+
+/// A node is bounded, and told apart from others, stage by stage.
 Frontier::Frontier(const SplitSpace& space, const SplitOrder& order)
-    : space_(space), order_(order) {
+    : space_(space), order_(order), node_effort_(1 + space.stages() / stages_per_effort) {
   if (space.stages() > space.units()) return;
   push({.bound_s = space.min_s(), .bytes = space.min_bytes(), .left = space.stages()}, nullptr);
 }

@@ -7,33 +7,26 @@
 #include <queue>
 #include <vector>
 
-#include "planner/splits/split_order.hpp"
+#include "planner/splits/open_splits.hpp"
 #include "planner/splits/split_space.hpp"
 
 namespace penstock {
 
 /// Holds pointers to itself: never moved.
-class Frontier {
+class Frontier : public OpenSplits {
  public:
   /// Both outlive it.
   Frontier(const SplitSpace& space, const SplitOrder& order);
   Frontier(const Frontier&) = delete;
   Frontier& operator=(const Frontier&) = delete;
 
-  bool empty() const { return queue_.empty(); }
-  /// No key of an open split is less.
-  SplitRank top() const { return queue_.top().rank; }
-  /// The bound of the best open split.
-  double bound_s() const { return nodes_[at(queue_.top().node)].bound_s; }
-  /// Is every open split certain to lose against one of this space with the rank `top()`?
-  bool loses(const std::vector<int>& incumbent) const;
-  /// Takes the best node: the begins of a split to simulate, or nothing after opening a node or
-  /// sharpening its bound. Leaves out what ranks behind `incumbent`, which may be null.
-  std::optional<std::vector<int>> step(const SplitRank* incumbent);
-  /// Nodes that it has looked at so far.
-  int64_t looked_at() const { return looked_at_; }
-  /// Nodes that it keeps.
-  int64_t kept() const { return static_cast<int64_t>(nodes_.size()); }
+  bool empty() const override { return queue_.empty(); }
+  SplitRank top() const override { return queue_.top().rank; }
+  double bound_s() const override { return nodes_[at(queue_.top().node)].bound_s; }
+  bool loses(const std::vector<int>& incumbent) const override;
+  std::optional<std::vector<int>> step(const SplitRank* incumbent) override;
+  int64_t effort() const override { return looked_at_ * node_effort_; }
+  int64_t kept() const override { return static_cast<int64_t>(nodes_.size()); }
 
  private:
   struct Node {
@@ -64,6 +57,7 @@ class Frontier {
 
   const SplitSpace& space_;
   const SplitOrder& order_;
+  const int64_t node_effort_;
   int64_t looked_at_ = 0;
   std::vector<Node> nodes_;  // parents stay
   std::priority_queue<Entry, std::vector<Entry>, Later> queue_{Later{this}};

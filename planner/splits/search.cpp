@@ -69,8 +69,10 @@ class Searcher {
       if (round.size() < most && std::ranges::find(round, space) == round.end())
         round.push_back(space);
     };
-    for (size_t i = 0; i < width; ++i) add(open_[i], std::min(width, round_of_bounds));
     const std::vector<size_t> climbs = climbing();
+    for (size_t i = 0; i < width; ++i)
+      if (climbs.empty() || !candidates_[open_[i]].boxed())
+        add(open_[i], std::min(width, round_of_bounds));
     for (const size_t space : climbs) add(space, width);
     for (const size_t space : promising()) add(space, width);
     for (size_t i = 0; i < width && climbs.empty(); ++i) add(open_[i], width);

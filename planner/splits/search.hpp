@@ -16,6 +16,7 @@
 #include <optional>
 #include <vector>
 
+#include "planner/paths/program_paths.hpp"
 #include "planner/splits/frontier.hpp"
 #include "planner/splits/split_space.hpp"
 
@@ -39,6 +40,10 @@ class OpenSpace {
   /// Splits to begin with where there are too many to find a good one by bounds: number 0, 1, …,
   /// until one fits; empty: no more.
   virtual std::vector<int> proposal(int) const { return {}; }
+  /// The paths of its program, for splits much like this one; null where they say too little.
+  virtual std::shared_ptr<const ProgramPaths> paths(const std::vector<int>& /*begins*/) const {
+    return nullptr;
+  }
 };
 
 /// Spaces are listed in the order that decides ties.
@@ -96,10 +101,6 @@ struct SearchResult {
   };
   std::vector<Space> spaces;
 };
-
-/// A search that has taken an eighth of its effort ends where nothing left can be faster by more
-/// than this share of the best step: best splits often come in thousands that differ by less.
-inline constexpr double near_enough = 1e-4;
 
 /// Throws std::logic_error if a split that fits is simulated to be faster than its bound.
 SearchResult search_splits(const std::vector<SearchSpace>& spaces, const SplitSearch& search);

@@ -119,13 +119,12 @@ ChainCosts whole_costs(const Chain& chain) {
   return costs;
 }
 
-/// As the schedule runs its backwards.
-ChainCosts costs_of(const Chain& chain, const std::string& schedule) {
+}  // namespace
+
+ChainCosts schedule_costs(const Chain& chain, const std::string& schedule) {
   const bool split = find_schedule(schedule, "test").split_backward;
   return split ? split_costs(chain, schedule == "dualpipev") : whole_costs(chain);
 }
-
-}  // namespace
 
 std::vector<Shape> shapes(int units, int microbatches) {
   std::vector<Shape> result;
@@ -141,6 +140,12 @@ std::vector<Shape> shapes(int units, int microbatches) {
   return result;
 }
 
+std::vector<double> random_speeds(std::mt19937_64& random, int ranks) {
+  std::vector<double> speeds(static_cast<size_t>(ranks));
+  for (double& speed : speeds) speed = 1 - 0.15 * static_cast<double>(random() % 6);
+  return speeds;
+}
+
 RankSpeeds equal_ranks(int ranks) {
   return RankSpeeds(std::vector<double>(static_cast<size_t>(ranks), 1.0));
 }
@@ -148,7 +153,7 @@ RankSpeeds equal_ranks(int ranks) {
 PlacedSpace placed_space(const Chain& chain, const std::string& schedule, const Program& compute,
                          const std::vector<double>& speeds, std::vector<int64_t> reserved_bytes) {
   const Placement placed = placement(compute);
-  return {costs_of(chain, schedule), bytes_of(chain), placed,
+  return {schedule_costs(chain, schedule), bytes_of(chain), placed,
           speeds.empty() ? equal_ranks(placed.ranks) : RankSpeeds(speeds),
           std::move(reserved_bytes)};
 }
@@ -161,7 +166,7 @@ std::unique_ptr<const SplitSpace> split_space(const Chain& chain, const std::str
       placed_space(chain, schedule, compute, speeds, std::move(reserved_bytes)));
   if (chain.forward_host_s.empty()) return devices;
   const Placement placed = placement(compute);
-  WorkSums hosts(costs_of(chain, schedule), placed.microbatches,
+  WorkSums hosts(schedule_costs(chain, schedule), placed.microbatches,
                  WorkSums::prefixes(chain.costs.units()));
   return std::make_unique<LaunchSpace>(std::move(devices), std::move(hosts), placed);
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,8 @@ std::shared_ptr<const StageTable> bytes_of(const Chain& chain);
 
 /// The chain's costs where backwards are in two parts, or each as it likes.
 ChainCosts split_costs(const Chain& chain, bool either);
+/// … and as the schedule runs them.
+ChainCosts schedule_costs(const Chain& chain, const std::string& schedule);
 
 /// The splits of a program's layout, bounded without knowing the order of actions.
 /// Where the chain has hosts, they are left out.
@@ -80,6 +83,9 @@ std::unique_ptr<const SplitSpace> split_space(const Chain& chain, const std::str
                                               const Program& compute,
                                               const std::vector<double>& speeds = {},
                                               std::vector<int64_t> reserved_bytes = {});
+
+/// Speeds of ranks, some of them equal.
+std::vector<double> random_speeds(std::mt19937_64& random, int ranks);
 
 /// Ranks of the same speed.
 RankSpeeds equal_ranks(int ranks);

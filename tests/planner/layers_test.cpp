@@ -60,6 +60,24 @@ TEST(Layers, AnInterleavedGptIsShorterThanAnotherPlannersPlan) {
   EXPECT_GE(found.simulation.makespan_s, found.lower_bound_s);
 }
 
+/// 10^16 splits and more, of which no bound of first stages knows that the best are good.
+TEST(Layers, ManyStagesPerRankAndBackwardsInPartsAreFoundWithinAFewTenthsOfAPercent) {
+  struct Known {
+    std::string schedule;
+    int stages_per_rank;
+    double step_s, above;  // at most
+  };
+  for (const Known& known :
+       {Known{"looped-bfs", 2, 138.979, 0.002}, {"zb-h1", 1, 142.040, 0.002}}) {
+    SCOPED_TRACE(known.schedule);
+    PlanRequest request = asked(known.schedule, 16, known.stages_per_rank, 0);
+    request.memory_bytes.reset();
+    const Planned found = planned(config("gpt_zero_bubble.yaml"), request);
+    EXPECT_LE(found.simulation.makespan_s, known.step_s);
+    EXPECT_GE(found.open_bound_s, (1 - known.above) * found.simulation.makespan_s);
+  }
+}
+
 /// Layers of a few kinds, some without choices; all numbers are whole, so that ties are exact.
 /// `rough`: with messages and memory that a backward takes meanwhile, where what a rank holds is no
 /// sum over its layers.

@@ -53,13 +53,6 @@ int64_t expect_bounds_hold(const Chain& chain, const Shape& shape) {
   return checked;
 }
 
-/// Some of them equal.
-std::vector<double> random_speeds(std::mt19937_64& random, int ranks) {
-  std::vector<double> speeds(static_cast<size_t>(ranks));
-  for (double& speed : speeds) speed = 1 - 0.15 * static_cast<double>(random() % 6);
-  return speeds;
-}
-
 void expect_bounds_hold(uint64_t from, uint64_t to, bool breaks, bool equal_ranks = true) {
   int64_t checked = 0;
   std::mt19937_64 random(from);

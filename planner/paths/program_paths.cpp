@@ -1,0 +1,136 @@
+#include "planner/paths/program_paths.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace penstock {
+
+namespace {
+
+std::vector<size_t> times_of(const Action& part, const SplitTimes& times) {
+  const bool first = part.microbatch == 0;
+  const size_t input = times.at(first ? SplitTime::first_input : SplitTime::input, part.stage);
+  const size_t weight = times.at(SplitTime::weight, part.stage);
+  switch (part.kind) {
+    case Kind::forward:
+      return {times.at(first ? SplitTime::first_forward : SplitTime::forward, part.stage)};
+    case Kind::backward: return {input, weight};
+    case Kind::backward_input: return {input};
+    case Kind::backward_weight: return {weight};
+    default: return {};
+  }
+}
+
+/// The neighbour whose message an F, B or I waits for, and the transfer's stage; -1: none.
+std::pair<int, int> sender(const Action& part, int stages) {
+  if (part.kind == Kind::forward) return {part.stage - 1, part.stage};
+  if (!is_input_backward(part.kind) || part.stage + 1 == stages) return {-1, -1};
+  return {part.stage + 1, part.stage + 1};
+}
+
+}  // namespace
+
+/// Ranks go on in turn, each as far as the messages that it waits for have been sent.
+ProgramPaths::ProgramPaths(const Program& compute, SplitTimes times)
+    : times_(std::move(times)), last_(compute.ranks.size(), -1) {
+  std::map<std::tuple<bool, int, int>, int> sent;  // by backward, stage and microbatch
+  const auto message = [&](const Action& part, Follows& from) {
+    const auto [stage, cut] = sender(part, times_.stages());
+    if (stage < 0) return true;
+    const bool backward = part.kind != Kind::forward;
+    const auto found = sent.find({backward, stage, part.microbatch});
+    if (found == sent.end()) return false;
+    const SplitTime transfer = backward ? SplitTime::gradients : SplitTime::activations;
+    from = {found->second, static_cast<int>(times_.at(transfer, cut))};
+    return true;
+  };
+  const auto append = [&](size_t rank, const Action& action) {
+    Node node;
+    if (last_[rank] >= 0) node.follows.push_back({last_[rank], -1});
+    bool ready = true;
+    for_each_part(action, [&](const Action& part) {
+      Follows from;
+      ready = ready && message(part, from);
+      if (from.node >= 0) node.follows.push_back(from);
+      for (const size_t i : times_of(part, times_)) node.times.push_back(static_cast<int>(i));
+    });
+    if (!ready) return false;
+    last_[rank] = static_cast<int>(nodes_.size());
+    for_each_part(action, [&](const Action& part) {
+      if (part.kind == Kind::backward_weight) return;
+      sent[{part.kind != Kind::forward, part.stage, part.microbatch}] = last_[rank];
+    });
+    nodes_.push_back(std::move(node));
+    return true;
+  };
+  std::vector<size_t> next(compute.ranks.size(), 0);
+  for (bool moved = true; std::exchange(moved, false);) {
+    for (size_t rank = 0; rank < next.size(); ++rank) {
+      const std::vector<Action>& actions = compute.ranks[rank];
+      for (; next[rank] < actions.size() && append(rank, actions[next[rank]]); ++next[rank])
+        moved = true;
+    }
+  }
+}
+
+std::vector<double> ProgramPaths::ends(const Times& times, std::vector<const Follows*>& by) const {
+  std::vector<double> ends(nodes_.size());
+  by.assign(nodes_.size(), nullptr);
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    double start_s = 0;
+    for (const Follows& from : nodes_[i].follows) {
+      const double transfer_s = from.transfer < 0 ? 0.0 : times[static_cast<size_t>(from.transfer)];
+      const double at_s = ends[static_cast<size_t>(from.node)] + transfer_s;
+      if (by[i] && at_s <= start_s) continue;
+      start_s = at_s;
+      by[i] = &from;
+    }
+    ends[i] = start_s;
+    for (const int time : nodes_[i].times) ends[i] += times[static_cast<size_t>(time)];
+  }
+  return ends;
+}
+
+std::pair<int, double> ProgramPaths::optimizer(const Times& times) const {
+  std::vector<double> of_rank(last_.size(), 0.0);
+  for (int stage = 0; stage < times_.stages(); ++stage)
+    of_rank[static_cast<size_t>(times_.rank_of_stage()[static_cast<size_t>(stage)])] +=
+        times[times_.at(SplitTime::optimizer, stage)];
+  const auto longest = std::ranges::max_element(of_rank);
+  return {static_cast<int>(longest - of_rank.begin()), *longest};
+}
+
+double ProgramPaths::longest_s(const Times& times) const {
+  std::vector<const Follows*> by;
+  const std::vector<double> ends = this->ends(times, by);
+  double longest_s = 0;
+  for (const int last : last_)
+    if (last >= 0) longest_s = std::max(longest_s, ends[static_cast<size_t>(last)]);
+  return longest_s + optimizer(times).second;
+}
+
+std::vector<ProgramPaths::Path> ProgramPaths::longest(const Times& times) const {
+  std::vector<const Follows*> by;
+  const std::vector<double> ends = this->ends(times, by);
+  const auto [owner, optimizer_s] = optimizer(times);
+  std::vector<Path> paths;
+  for (const int last : last_) {
+    if (last < 0) continue;
+    Path path{ends[static_cast<size_t>(last)] + optimizer_s, Times(times.size(), 0.0)};
+    for (int node = last; node >= 0;) {
+      const auto i = static_cast<size_t>(node);
+      for (const int time : nodes_[i].times) ++path.weights[static_cast<size_t>(time)];
+      if (by[i] && by[i]->transfer >= 0) ++path.weights[static_cast<size_t>(by[i]->transfer)];
+      node = by[i] ? by[i]->node : -1;
+    }
+    for (int stage = 0; stage < times_.stages(); ++stage)
+      if (times_.rank_of_stage()[static_cast<size_t>(stage)] == owner)
+        ++path.weights[times_.at(SplitTime::optimizer, stage)];
+    paths.push_back(std::move(path));
+  }
+  std::ranges::stable_sort(paths, std::greater(), &Path::seconds);
+  return paths;
+}
+
+}  // namespace penstock

@@ -1,0 +1,51 @@
+// The longest paths of a program: which actions and transfers they pass, and how often.
+//
+// Valid for the simulator for the reasons that chain_bound.hpp gives: actions of a rank follow one
+// another, F and backwards follow the transfers from their neighbours, and the OPT of every rank
+// follows all of it.
+#pragma once
+
+#include <vector>
+
+#include "pipeline/program/program.hpp"
+#include "planner/paths/split_times.hpp"
+
+namespace penstock {
+
+class ProgramPaths {
+ public:
+  /// Compute actions of stages that every microbatch passes in order.
+  ProgramPaths(const Program& compute, SplitTimes times);
+
+  const SplitTimes& times() const { return times_; }
+  int ranks() const { return static_cast<int>(last_.size()); }
+  int actions() const { return static_cast<int>(nodes_.size()); }
+  /// Seconds of the longest path, of any times or of a split's. No split is simulated to be faster.
+  double longest_s(const Times& times) const;
+  double split_s(const std::vector<int>& begins) const { return longest_s(times_.of(begins)); }
+  /// Of each rank the longest that ends with its last action, as weights of times, each followed by
+  /// the longest OPT; longest first.
+  struct Path {
+    double seconds = 0;
+    Times weights;
+  };
+  std::vector<Path> longest(const Times& times) const;
+
+ private:
+  struct Follows {
+    int node = -1;
+    int transfer = -1;  // its number among the times, or -1: at once
+  };
+  struct Node {
+    std::vector<int> times;  // what it takes, by their numbers
+    std::vector<Follows> follows;
+  };
+  std::vector<double> ends(const Times& times, std::vector<const Follows*>& by) const;
+  std::pair<int, double> optimizer(const Times& times) const;  // of the rank with the longest
+
+  const SplitTimes times_;
+  std::vector<Node> nodes_;  // each after those that it follows
+  std::vector<int> last_;    // of each rank
+};
+
+}  // namespace penstock

@@ -1,0 +1,68 @@
+// The open splits of one space as boxes (box_bound.hpp), best first: for spaces with so many that
+// bounds of their first stages leave all of them open. A box is divided by how many units a rank
+// has, and where these are whole by where a stage begins.
+#pragma once
+
+#include <memory>
+#include <queue>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "planner/paths/box_bound.hpp"
+#include "planner/splits/open_splits.hpp"
+
+namespace penstock {
+
+class BoxTree : public OpenSplits {
+ public:
+  /// What is known of the splits of the whole space.
+  struct Least {
+    double seconds = 0;
+    int64_t bytes = 0;
+  };
+  BoxTree(std::shared_ptr<const ProgramPaths> paths, Least least, const SplitOrder& order);
+
+  bool empty() const override { return queue_.empty(); }
+  SplitRank top() const override { return queue_.top()->rank; }
+  double bound_s() const override { return queue_.top()->bound_s; }
+  bool loses(const std::vector<int>&) const override { return false; }
+  /// Also gives splits near the best mixture of a box, each of which may lie outside of it.
+  std::optional<std::vector<int>> step(const SplitRank* incumbent) override;
+  int64_t effort() const override { return effort_; }
+  int64_t kept() const override;
+
+ private:
+  struct Node {
+    RankBox box;
+    double bound_s = 0;
+    SplitRank rank;
+    int64_t number = 0;  // in the order in which they were made
+    bool bounded = false;
+    std::shared_ptr<const BoxBound::Bound> mixture;  // its own, or where it is not bounded the
+                                                     // parent's; null of the first
+  };
+  using NodePointer = std::shared_ptr<Node>;
+  struct Later {
+    bool operator()(const NodePointer& a, const NodePointer& b) const {
+      return std::tie(a->rank, a->number) > std::tie(b->rank, b->number);
+    }
+  };
+
+  double enough_s(const SplitRank* incumbent) const;
+  std::optional<std::vector<int>> bound(NodePointer node, const SplitRank* incumbent);
+  std::optional<std::vector<int>> near(const Node& node, double enough_s);
+  std::optional<std::vector<int>> once(std::vector<int> begins);
+  void divide(const Node& node, const SplitRank* incumbent);
+  void add(RankBox box, const Node& parent, const SplitRank* incumbent);
+  void enqueue(NodePointer node, const SplitRank* incumbent);
+
+  const BoxBound bounds_;
+  const Least least_;
+  const SplitOrder order_;
+  int64_t numbers_ = 0, effort_ = 0, round_effort_;
+  std::set<std::vector<int>> given_;
+  std::priority_queue<NodePointer, std::vector<NodePointer>, Later> queue_;
+};
+
+}  // namespace penstock
