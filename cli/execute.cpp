@@ -235,7 +235,7 @@ int execute(const ExecuteOptions& options) {
   const bool saves = !run->task.save.empty();
   Workers workers(run->workers,
                   [&](int rank, int position) {
-                    return to_string(executed.ranks[rank % checked.plan.ranks()].at(position));
+                    return to_string(executed.ranks[checked.plan.place_of(rank).rank].at(position));
                   },
                   {.on_signal = saves ? OnSignal::finish_step : OnSignal::end,
                    .survive = run->survives,

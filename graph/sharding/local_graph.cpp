@@ -59,7 +59,7 @@ class Builder {
       for (; next_ < completion_.conversions.size() && completion_.conversions[next_].before == op;
            ++next_)
         convert(completion_.conversions[next_]);
-      if (op < count) add(whole_.operators[op], completion_.operators[op]);
+      if (op < count) add(op);
     }
     for (Output& output : local_.graph.outputs)
       if (auto* tensor = std::get_if<TensorRef>(&output.value))
@@ -127,7 +127,10 @@ class Builder {
     return static_cast<ValueId>(local_.graph.values.size()) - 1;
   }
 
-  void add(Operator op, const Signature& signature) {
+  void add(OperatorId id) {
+    Operator op = whole_.operators[id];
+    const Signature& signature = completion_.operators[id];
+    op.original = id;
     if (signature == Signature()) return;  // an assertion, or nothing reads or is given
     for (size_t i = 0; i < op.outputs.size(); ++i)
       if (op.outputs[i] >= 0) hold(op.outputs[i], signature.results[i]);

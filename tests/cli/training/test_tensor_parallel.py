@@ -1,0 +1,176 @@
+"""Tensor groups, whose ranks run operators on parts, over real processes: two replicas of pipelines
+of two ranks, each a group of two, train as the modules do in plain PyTorch; checkpoints are whole,
+and any run goes on from them."""
+
+import subprocess
+
+import pytest
+import yaml
+
+from pipelines import (PENSTOCK, Reference, assert_trains_as, execute, execute_json, model_path,
+                       needs_backend, text_file, torch, write_plan)
+from trainings import ADAMW, FLOAT32, FLOAT64, module_of, saved_tensors
+
+pytestmark = needs_backend
+
+
+def split(dimension, blocks=1):
+    return {"split": dimension} | ({"blocks": blocks} if blocks > 1 else {})
+
+
+GPT2 = {"parameters": {"*.c_attn.weight": split(1, 3), "*.attn.c_proj.weight": split(0),
+                       "*.c_fc.weight": split(1), "*.mlp.c_proj.weight": split(0)}}
+BERT = {"parameters": {"*.query.weight": split(0), "*.key.weight": split(0),
+                       "*.value.weight": split(0), "*.attention.output.dense.weight": split(1),
+                       "*.intermediate.dense.weight": split(0),
+                       "*.layer.?.output.dense.weight": split(1)}}
+LLAMA = {"parameters": {"*.q_proj.weight": split(0), "*.o_proj.weight": split(1),
+                        "*.gate_proj.weight": split(0), "*.up_proj.weight": split(0),
+                        "*.down_proj.weight": split(1)}}
+SEQUENCE = {"values": {"transformer.h.?": split(1)}}
+GPT2_STAGES = ["", "transformer.h.1"]
+
+
+def plan_of(folder, name, begins, microbatches=2, microbatch=2, data_parallel=2, **keys):
+    data = model_path(name).with_name(f"{name.removesuffix('-bf16')}.data.safetensors")
+    return write_plan(folder, model_path(name), data, begins, microbatches, microbatch,
+                      data_parallel=data_parallel, **{"tensor_parallel": 2} | keys)
+
+
+def penstock(*arguments):
+    return subprocess.run([PENSTOCK, *map(str, arguments)], capture_output=True, text=True,
+                          check=False)
+
+
+def changed(plan, name, **keys):
+    path = plan.with_name(name)
+    path.write_text(yaml.safe_dump(yaml.safe_load(plan.read_text()) | keys, sort_keys=False))
+    return path
+
+
+def check(folder, name, begins, tolerance, **keys):
+    plan = plan_of(folder, name, begins, **keys)
+    assert_trains_as(Reference(plan, module_of(name)), plan, 3, tolerance)
+
+
+INSIDE = {"llama": FLOAT32, "t5": FLOAT32}  # these compute a part in float32 all the same
+
+
+@pytest.mark.parametrize("kind", ["-f64", ""])
+@pytest.mark.parametrize("name, begins, keys", [
+    ("gpt2", GPT2_STAGES, {"sharding": GPT2}),
+    ("gpt2", GPT2_STAGES, {"sharding": GPT2 | SEQUENCE, "schedule": "zb-h1"}),
+    ("bert", ["", "bert.encoder.layer.1"], {"sharding": BERT}),
+    ("llama", ["", "model.layers.0.mlp", "model.layers.1", "lm_head"],
+     {"sharding": LLAMA, "schedule": "interleaved-1f1b", "ranks": [0, 1, 0, 1]}),
+    ("t5", ["", "encoder.block.1", "decoder.block.0", "decoder.block.1"],
+     {"schedule": "zbv", "ranks": [0, 1, 1, 0]}),
+    ("moe", ["", "blocks.1"], {"schedule": "gpipe"}),
+    ("unet", ["", "up.0"], {}),
+    ("resnet", ["", "groups.1"], {}),
+    ("vit", ["", "layers.1"], {}),
+], ids=lambda given: given if isinstance(given, str) else "")
+def test_models_on_2_x_2_x_2_ranks_train_as_their_modules(tmp_path, name, begins, keys, kind):
+    tolerance = INSIDE.get(name, FLOAT64) if kind else FLOAT32
+    check(tmp_path, name + kind, begins, tolerance, **keys)
+
+
+@pytest.mark.parametrize("keys", [
+    {"recompute": True},
+    {"transport": "gloo"},
+    {"optimizer": ADAMW | {"clip_norm": 0.1}},
+], ids=lambda keys: next(iter(keys)))
+def test_trains_as_one_rank_does(tmp_path, keys):
+    """Losses, norms of the gradients, and all that is saved: the optimizer's state, too."""
+    optimizer = keys.get("optimizer", ADAMW)
+    plan = plan_of(tmp_path, "gpt2-f64", GPT2_STAGES, sharding=GPT2 | SEQUENCE,
+                   optimizer=optimizer)
+    if "recompute" in keys:
+        stages = yaml.safe_load(plan.read_text())["stages"]
+        plan = changed(plan, plan.name, stages=[stage | {"recompute": True} for stage in stages])
+    whole = plan_of(tmp_path, "gpt2-f64", [""], microbatches=4, data_parallel=1,
+                    tensor_parallel=1, optimizer=optimizer, name="whole.yaml")
+    flags = ["--transport", keys["transport"]] if "transport" in keys else []
+    found = execute_json(plan, "--save", tmp_path / "found", *flags)
+    expected = execute_json(whole, "--save", tmp_path / "expected")
+    assert found["losses"] == pytest.approx(expected["losses"], rel=FLOAT64)
+    assert found["microbatch_losses"] == [pytest.approx(step, rel=FLOAT64)
+                                          for step in expected["microbatch_losses"]]
+    assert found.get("gradient_norms", []) == pytest.approx(expected.get("gradient_norms", []),
+                                                            rel=FLOAT64)
+    assert_close(tmp_path / "found" / "step-3", tmp_path / "expected" / "step-3")
+
+
+def assert_close(one, other):
+    found, expected = saved_tensors(one), saved_tensors(other)
+    assert found.keys() == expected.keys()
+    for key, tensor in expected.items():
+        torch.testing.assert_close(found[key], tensor, rtol=1e-7, atol=1e-9, msg=key)
+
+
+def test_any_run_goes_on_from_checkpoints_of_any_other(tmp_path):
+    """2 x 2 x 2 ranks, one, a group of two alone, two pipelines of two: as one run of one rank."""
+    one = plan_of(tmp_path, "gpt2-f64", [""], microbatches=4, data_parallel=1, tensor_parallel=1,
+                  optimizer=ADAMW)
+    group = changed(one, "group.yaml", tensor_parallel=2)
+    eight = plan_of(tmp_path, "gpt2-f64", GPT2_STAGES, sharding=GPT2 | SEQUENCE, optimizer=ADAMW,
+                    name="eight.yaml")
+    four = plan_of(tmp_path, "gpt2-f64", GPT2_STAGES, tensor_parallel=1, optimizer=ADAMW,
+                   name="four.yaml")
+    saved, losses = tmp_path / "saved", []
+    for steps, plan in enumerate((eight, one, group, four, eight), 1):
+        losses += execute_json(plan, "--save", saved, "--resume", saved,
+                               "--steps", steps)["losses"]
+    whole = execute_json(one, "--save", tmp_path / "whole", "--steps", 5)
+    assert losses == pytest.approx(whole["losses"], rel=FLOAT64)
+    assert_close(saved / "step-5", tmp_path / "whole" / "step-5")
+
+
+def test_random_operators_draw_what_the_whole_model_draws(tmp_path):
+    model, data = model_path("transformer-text-dropout"), text_file(tmp_path)
+    whole = write_plan(tmp_path, model, data, [""], 4, 2, sequence=16, name="whole.yaml")
+    parts = write_plan(tmp_path, model, data, ["", "layers.1"], 2, 2, sequence=16,
+                       data_parallel=2, tensor_parallel=2,
+                       sharding={"parameters": {"*.linear1.weight": split(0),
+                                                "*.linear2.weight": split(1)}})
+    expected = execute_json(whole)["losses"]
+    assert execute_json(parts)["losses"] == pytest.approx(expected, rel=FLOAT32)
+
+
+@pytest.mark.parametrize("keys, words", [
+    ({"tensor_parallel": 0}, ["tensor_parallel", "0"]),
+    ({"tensor_parallel": 1, "sharding": GPT2},
+     ["sharding", "one rank has nothing to split", "Add tensor_parallel"]),
+    ({"sharding": {"parameters": {"*.c_attn.weight": {"blocks": 3}}}}, ["c_attn", "split"]),
+    ({"sharding": {"parameters": {"*.c_attn.weight": "halves"}}},
+     ["*.c_attn.weight", "`halves` is no layout", "{split: DIMENSION}"]),
+    ({"sharding": {"parameters": {"*.c_atn.weight": split(1)}}},
+     ["plan.yaml:", "*.c_atn.weight", "no parameter of"]),
+    ({"sharding": {"parameters": {"*.c_attn.weight": split(1, 5)}}},
+     ["plan.yaml:", "does not divide into 5 blocks of 2 equal parts"]),
+    ({"sharding": {"parameter": {}}}, ["sharding", "parameter"]),
+    ({"optimizer_state": "sharded"}, ["optimizer_state", "tensor_parallel"]),
+    ({"shared_parameters": {"transformer.wte.weight": "transmit"}},
+     ["shared_parameters", "Write replicate"]),
+    ({"schedule": "adaptive"}, ["adaptive needs costs"]),
+], ids=str)
+def test_what_cannot_be_is_refused_before_anything_runs(tmp_path, keys, words):
+    done = execute(plan_of(tmp_path, "gpt2-f64", GPT2_STAGES, **keys), "--save", tmp_path / "saved")
+    assert done.returncode == 2
+    for word in words:
+        assert word in done.stderr
+    assert not (tmp_path / "saved").exists()
+
+
+def test_what_does_not_go_with_it_yet_says_so(tmp_path):
+    plan = plan_of(tmp_path, "gpt2-f64", GPT2_STAGES, sharding=GPT2)
+    for command in (["simulate", plan],
+                    ["export", plan, "--format", "torch-csv", "-o", tmp_path / "out"],
+                    ["execute", plan, "--survive", "local"]):
+        done = penstock(*command)
+        assert done.returncode == 2 and "tensor_parallel" in done.stderr
+        assert not (tmp_path / "out").exists()
+    shown = penstock("show", plan)
+    assert shown.returncode == 0 and "2 replicas x 2 parts" in shown.stdout
+    stage = penstock("show", plan, "--stage", 1)
+    assert "torch.ops.penstock.all_reduce" in stage.stdout
