@@ -37,8 +37,9 @@ struct RankTransfers {
   std::map<PeerChannel, std::vector<size_t>> receives, sends;  // positions, in order
 };
 
-/// `rank` counts within the pipeline; channels name ranks of the whole run: the pipeline's rank r is
-/// number first_rank + r * parts. Throws std::logic_error for a transfer along no edge (the program was checked).
+/// `rank` counts within the pipeline; channels name ranks of the whole run, of which the pipeline's
+/// rank r is number first_rank + r * parts. Throws std::logic_error for a transfer along no edge
+/// (the program was checked).
 RankTransfers resolve_transfers(const Program& lowered, const Slicing& slicing, int rank,
                                 int first_rank = 0, int parts = 1);
 

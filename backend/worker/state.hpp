@@ -16,8 +16,8 @@ namespace penstock {
 int writer_of_stage(const LoadedPlan& loaded, int stage);
 
 /// Writes the tensors of a stage into a file, at that rank, tensor by tensor and whole; where ranks
-/// have parts of them or of the optimizer's state, the others send these. All ranks call it, stage by
-/// stage. Throws InputError where it cannot write.
+/// have parts of them or of the optimizer's state, the others send these. All ranks call it, stage
+/// by stage. Throws InputError where it cannot write.
 void write_stage(const std::filesystem::path& path, const LoadedPlan& loaded, int stage,
                  Executor& executor, int rank);
 

@@ -7,8 +7,8 @@ import subprocess
 import pytest
 import yaml
 
-from pipelines import (PENSTOCK, Reference, assert_trains_as, execute, execute_json, model_path,
-                       needs_backend, text_file, torch, write_plan)
+from pipelines import (PENSTOCK, Reference, assert_trains_as, execute, execute_json, load_file,
+                       model_path, needs_backend, text_file, torch, vectors, write_plan)
 from trainings import ADAMW, FLOAT32, FLOAT64, module_of, saved_tensors
 
 pytestmark = needs_backend
@@ -31,9 +31,9 @@ SEQUENCE = {"values": {"transformer.h.?": split(1)}}
 GPT2_STAGES = ["", "transformer.h.1"]
 
 
-def plan_of(folder, name, begins, microbatches=2, microbatch=2, data_parallel=2, **keys):
-    data = model_path(name).with_name(f"{name.removesuffix('-bf16')}.data.safetensors")
-    return write_plan(folder, model_path(name), data, begins, microbatches, microbatch,
+def plan_of(folder, model, begins, microbatches=2, microbatch=2, data_parallel=2, **keys):
+    data = model_path(model).with_name(f"{model}.data.safetensors")
+    return write_plan(folder, model_path(model), data, begins, microbatches, microbatch,
                       data_parallel=data_parallel, **{"tensor_parallel": 2} | keys)
 
 
@@ -73,6 +73,52 @@ INSIDE = {"llama": FLOAT32, "t5": FLOAT32}  # these compute a part in float32 al
 def test_models_on_2_x_2_x_2_ranks_train_as_their_modules(tmp_path, name, begins, keys, kind):
     tolerance = INSIDE.get(name, FLOAT64) if kind else FLOAT32
     check(tmp_path, name + kind, begins, tolerance, **keys)
+
+
+DATA = {
+    "pippy-f64": lambda folder: vectors(folder, "x", 32, torch.float64),
+    "pippy": lambda folder: vectors(folder, "x", 512, torch.float32),
+    "iterative-f64": lambda folder: vectors(folder, "x", 32, torch.float64),
+    "image_classifier-f64": lambda folder: vectors(folder, "image", None, torch.float64,
+                                                   shape=[1, 28, 28]),
+    "transformer-text-f64": text_file,
+    "gpt": text_file,
+}
+
+
+@pytest.mark.parametrize("name, begins, keys", [
+    ("pippy-f64", ["", "layer1"],
+     {"sharding": {"parameters": {"layer1.0.weight": split(0)}, "values": {"layer1": split(1)}}}),
+    ("pippy", ["", "layer1"], {}),
+    ("iterative-f64", ["", "iter_block@1"], {}),
+    ("iterative-f64", ["", "iter_block@1"],  # the same weights in both stages
+     {"sharding": {"parameters": {"iter_block.0.weight": split(1)}}}),
+    ("image_classifier-f64", ["", "stage1"], {}),
+    ("transformer-text-f64", ["", "layers.1"],
+     {"sequence": 16, "sharding": {"parameters": {"*.in_proj_weight": split(0, 3),
+                                                  "*.out_proj.weight": split(1)}}}),
+    ("gpt", ["", "blocks.1"], {"sequence": 16}),
+], ids=lambda given: given if isinstance(given, str) else "")
+def test_the_other_models_train_as_their_modules(tmp_path, name, begins, keys):
+    plan = write_plan(tmp_path, model_path(name), DATA[name](tmp_path), begins, 2, 2,
+                      data_parallel=2, tensor_parallel=2, **keys)
+    tolerance = FLOAT64 if name.endswith("-f64") else FLOAT32
+    assert_trains_as(Reference(plan, module_of(name)), plan, 3, tolerance)
+
+
+def test_forwards_alone_give_the_outputs_of_the_module(tmp_path):
+    plan = plan_of(tmp_path, "gpt2-f64", GPT2_STAGES, sharding=GPT2 | SEQUENCE)
+    expected = changed(plan, "whole.yaml", tensor_parallel=1, data_parallel=1, microbatches=4)
+    content = yaml.safe_load(expected.read_text())
+    del content["sharding"]
+    expected.write_text(yaml.safe_dump(content, sort_keys=False))
+    outputs = []
+    for each in (plan, expected):
+        file = each.with_suffix(".safetensors")
+        done = execute(each, "--forward-only", "--output", file)
+        assert done.returncode == 0, done.stderr
+        outputs.append(load_file(file))
+    torch.testing.assert_close(*outputs, rtol=FLOAT64, atol=FLOAT64)
 
 
 @pytest.mark.parametrize("keys", [
