@@ -117,7 +117,8 @@ std::vector<StageTensor> stage_state(const LoadedPlan& loaded, int stage, Execut
   for (const int index : slice.tensors) {
     add_parameter(loaded, index, executor, whole);
     if (!executor.shards().parts().contains(index)) add_optimizer(loaded, index, executor, whole);
-  }  // of what is in parts, these are replaced below
+  }
+  // What a tensor group has in parts is among them, and replaced by its parts.
   std::map<std::string, StageTensor> found;
   for (const auto& [name, tensor] : whole) found[name] = {name, tensor, tensor.sizes().vec()};
   for (const int index : slice.tensors) {

@@ -122,7 +122,7 @@ std::vector<StagePlan> parse_stages(YamlMap& map, bool layers) {
   return stages;
 }
 
-/// One for each rank of each replica, none twice.
+/// One for each rank of the run, none twice.
 std::vector<int> parse_devices(YamlMap& map, int64_t ranks) {
   if (!map.has("devices")) return {};
   const std::vector<int64_t> listed = map.integers("devices", 0, max_devices - 1);

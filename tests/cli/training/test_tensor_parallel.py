@@ -27,6 +27,7 @@ BERT = {"parameters": {"*.query.weight": split(0), "*.key.weight": split(0),
 LLAMA = {"parameters": {"*.q_proj.weight": split(0), "*.o_proj.weight": split(1),
                         "*.gate_proj.weight": split(0), "*.up_proj.weight": split(0),
                         "*.down_proj.weight": split(1)}}
+ROWS = {"parameters": {"lm_head.weight": split(0)}}  # of the embedding, too: they are tied
 SEQUENCE = {"values": {"transformer.h.?": split(1)}}
 GPT2_STAGES = ["", "transformer.h.1"]
 
@@ -60,6 +61,7 @@ INSIDE = {"llama": FLOAT32, "t5": FLOAT32}  # these compute a part in float32 al
 @pytest.mark.parametrize("name, begins, keys", [
     ("gpt2", GPT2_STAGES, {"sharding": GPT2}),
     ("gpt2", GPT2_STAGES, {"sharding": GPT2 | SEQUENCE, "schedule": "zb-h1"}),
+    ("gpt2", GPT2_STAGES, {"sharding": ROWS}),
     ("bert", ["", "bert.encoder.layer.1"], {"sharding": BERT}),
     ("llama", ["", "model.layers.0.mlp", "model.layers.1", "lm_head"],
      {"sharding": LLAMA, "schedule": "interleaved-1f1b", "ranks": [0, 1, 0, 1]}),
@@ -206,6 +208,12 @@ def test_what_cannot_be_is_refused_before_anything_runs(tmp_path, keys, words):
     for word in words:
         assert word in done.stderr
     assert not (tmp_path / "saved").exists()
+
+
+def test_what_is_split_where_it_is_made_crosses_to_the_next_stage_in_parts(tmp_path):
+    plan = plan_of(tmp_path, "gpt2-f64", GPT2_STAGES, sharding=GPT2 | SEQUENCE)
+    crossing = next(line for line in penstock("show", plan).stdout.splitlines() if "0 to 1" in line)
+    assert "float64 [batch, 4, 16]" in crossing and crossing.count("1.00 KiB") == 2
 
 
 def test_what_does_not_go_with_it_yet_says_so(tmp_path):
