@@ -242,6 +242,7 @@ int execute(const ExecuteOptions& options) {
                    .survive = run->survives,
                    .end = run->task.first_step + run->task.steps,
                    .program = &executed,
+                   .parts = static_cast<int>(checked.plan.tensor_parallel),
                    .find_saved = [&] { return last_saved(run->task); },
                    .save = from_snapshots(*run)});
   const auto failure =
