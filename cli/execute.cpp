@@ -114,10 +114,11 @@ class Listener {
 namespace {
 
 /// The commands that take what the run left: its trace, its record, its checkpoint.
-std::vector<std::string> next(const ExecuteOptions& options, bool steps_left) {
+std::vector<std::string> next(const ExecuteOptions& options, const Plan& executed,
+                              bool steps_left) {
   std::vector<std::string> commands;
   const std::string plan = in_shell(options.plan);
-  if (!options.trace.empty()) {
+  if (!options.trace.empty() && executed.tensor_parallel == 1) {
     commands.push_back(fmt::format("penstock simulate {} --trace predicted.json", plan));
     commands.push_back(fmt::format("penstock compare predicted.json {}", in_shell(options.trace)));
   }
@@ -235,12 +236,13 @@ int execute(const ExecuteOptions& options) {
   const bool saves = !run->task.save.empty();
   Workers workers(run->workers,
                   [&](int rank, int position) {
-                    return to_string(executed.ranks[rank % checked.plan.ranks()].at(position));
+                    return to_string(executed.ranks[checked.plan.place_of(rank).rank].at(position));
                   },
                   {.on_signal = saves ? OnSignal::finish_step : OnSignal::end,
                    .survive = run->survives,
                    .end = run->task.first_step + run->task.steps,
                    .program = &executed,
+                   .parts = static_cast<int>(checked.plan.tensor_parallel),
                    .find_saved = [&] { return last_saved(run->task); },
                    .save = from_snapshots(*run)});
   const auto failure =
@@ -262,7 +264,7 @@ int execute(const ExecuteOptions& options) {
     std::cout << report_text(report, terminal_columns())
               << ending({options.trace, options.metrics, options.tensorboard, options.save,
                          options.output, options.dump_gradients},
-                        next(options,
+                        next(options, checked.plan,
                              run->task.first_step + run->task.steps < checked.plan.job.steps));
   }
   return 0;

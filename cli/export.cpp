@@ -205,6 +205,10 @@ int export_plan(const ExportOptions& options) {
   const Graph model = model_of(plan);
   check_fingerprint(plan, model);
   if (format.make == nullptr) return export_weights(plan, model, options);
+  if (plan.tensor_parallel > 1)
+    throw InputError(plan.path,
+                     fmt::format("tensor_parallel cannot be exported to {} yet", format.name),
+                     "The format state-dict takes its checkpoints.");
   const Analysis analysis = analyse(model);
   const Slicing slicing = slice(plan, model, analysis);
   make_adaptive(plan, model, slicing, CudaGraphs::never);  // which the other tools have not

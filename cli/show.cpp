@@ -16,6 +16,7 @@
 #include "cli/show/show_text.hpp"
 #include "graph/pt2/pt2.hpp"
 #include "pipeline/job/parameters.hpp"
+#include "pipeline/plan/tensor_parallel.hpp"
 
 namespace penstock::cli {
 
@@ -54,8 +55,9 @@ void check_stage(int stage, const Plan& plan) {
 std::string show_plan(const ShowOptions& options, ReportStyle style) {
   const Plan plan = read_plan(options.path);
   if (options.stage) check_stage(*options.stage, plan);
-  const Graph model = model_of(plan);
-  check_fingerprint(plan, model);
+  Graph whole = model_of(plan);
+  check_fingerprint(plan, whole);
+  const Graph model = planned_model(plan, std::move(whole)).graph;
   const Slicing slicing = slice(plan, model, analyse(model));
   if (options.stage) return stage_text(options.path, plan, model, slicing, *options.stage);
   std::string missing;

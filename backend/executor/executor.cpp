@@ -31,6 +31,7 @@ Executor::Executor(const Model& model, const Data& data, Communicator& communica
       update_(rank_) {}
 
 Replaying Executor::warm_up(int64_t step, CudaGraphs graphs) {
+  const InTensorGroup here(rank_.group);
   DrySteps dry_steps(rank_, mailbox_, metrics_, microbatches_);
   dry_steps.ask_for_memory(step);
   Replaying replaying;
@@ -42,6 +43,7 @@ Replaying Executor::warm_up(int64_t step, CudaGraphs graphs) {
 
 StepResult Executor::run_step(int64_t step, std::optional<double> learning_rate) {
   const Finally ended(on_end);
+  const InTensorGroup here(rank_.group);
   begin_step(step, learning_rate);
   marks_->mark();
   for (size_t i = 0; i < rank_.actions().size(); ++i) {

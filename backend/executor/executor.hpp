@@ -72,6 +72,9 @@ class Executor {
   int64_t missing_state_bytes() { return update_.missing_state_bytes(); }
   /// This rank's share of the optimizer's state, and the other ranks'.
   const OptimizerShards& shards() const { return rank_.shards; }
+  /// The ranks that run operators on parts, and how they hold a tensor.
+  const TensorGroup& group() const { return rank_.group; }
+  sharding::Layout layout(int tensor) const { return rank_.model.layout(tensor); }
   /// Does this rank update a parameter that it holds? Another may do so and broadcast it.
   bool updates(int tensor) const { return update_.updates(tensor); }
   /// Memory of captured graphs that no tensor holds.

@@ -9,7 +9,8 @@ Mailbox::Mailbox(const Rank& rank, int receive_depth)
     : rank_(rank),
       exchange_(rank.communicator,
                 resolve_transfers(rank.model.program, rank.model.slicing, rank.index,
-                                  rank.communicator.rank() - rank.index),
+                                  rank.model.plan.rank_at({rank.replica, 0, rank.group.part}),
+                                  rank.group.parts()),
                 rank.model.graph, rank.model.plan.microbatch, receive_depth, rank.device.where()) {}
 
 void Mailbox::begin_step() {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "backend/operators/parts.hpp"
 #include "backend/stage/make_stage.hpp"
 #include "graph/analysis/loss.hpp"
 
@@ -23,6 +24,25 @@ std::optional<MeanLoss> mean_loss_of(const Model& model) {
   return mean_loss(model.graph, model.analysis);
 }
 
+TensorGroup group_of(const Plan& plan, Communicator& communicator) {
+  const RankPlace place = plan.place_of(communicator.rank());
+  TensorGroup group{&communicator, {}, place.part};
+  for (int part = 0; part < plan.tensor_parallel; ++part)
+    group.ranks.push_back(plan.rank_at({place.replica, place.rank, part}));
+  if (group.parts() > 1) communicator.connect_sums(group.ranks);
+  return group;
+}
+
+std::shared_ptr<TensorStore> load(const Model& model, const std::set<int>& tensors,
+                                  at::Device device, int part) {
+  if (model.group == nullptr)
+    return std::make_shared<TensorStore>(model.graph, tensors, device, model.weights);
+  const auto own = [&](int index, const at::Tensor& whole) {
+    return sharding::own_part(whole, model.layout(index), model.group->parts, part);
+  };
+  return std::make_shared<TensorStore>(model.group->whole, tensors, device, model.weights, own);
+}
+
 std::set<int> tensors_of_rank(const Slicing& slicing, const Program& program, int rank) {
   std::set<int> tensors;
   for (size_t stage = 0; stage < slicing.stages.size(); ++stage) {
@@ -40,22 +60,23 @@ Rank::Rank(const Model& model_, const Data& data_, Communicator& communicator_,
       data(data_),
       communicator(communicator_),
       device(device_),
-      index(communicator.rank() % model.plan.ranks()),
-      replica(communicator.rank() / model.plan.ranks()),
+      index(model.plan.place_of(communicator.rank()).rank),
+      replica(model.plan.place_of(communicator.rank()).replica),
+      group(group_of(model.plan, communicator)),
       training(has_backward(model.program)),
       has_loss(training || data.with_target()),
       mean_loss(has_loss ? mean_loss_of(model) : std::nullopt),
       graph(mean_loss ? with_sum(model.graph, *mean_loss) : model.graph),
       shared_store(store_ ? std::move(store_)
-                          : std::make_shared<TensorStore>(
-                                model.graph, tensors_of_rank(model.slicing, model.program, index),
-                                device.where(), model.weights)),
+                          : load(model, tensors_of_rank(model.slicing, model.program, index),
+                                 device.where(), group.part)),
       store(*shared_store),
       trained(training ? tensors_of_loss(model.graph, model.analysis) : std::set<int>()),
-      buckets(
-          gradient_buckets(model.plan, model.graph, model.slicing, trained, communicator.rank())),
+      buckets(gradient_buckets(model.plan, model.graph, model.slicing, trained, communicator.rank(),
+                               model.group ? model.group->summed() : std::set<int>())),
       shards(buckets, store, communicator) {
   if (model.plan.job.precision == Precision::bf16) store.sum_in_float32();
+  const InTensorGroup here(group);
   for (int stage = 0; stage < model.program.stage_count(); ++stage) {
     if (!has_stage(stage)) continue;
     stages[stage] = make_stage(graph, model.analysis, model.slicing, stage, store,

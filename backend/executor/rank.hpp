@@ -13,11 +13,13 @@
 #include "backend/data/data.hpp"
 #include "backend/device/device.hpp"
 #include "backend/executor/update/optimizer_shards.hpp"
+#include "backend/operators/tensor_group.hpp"
 #include "backend/stage/captured_actions.hpp"
 #include "backend/stage/recipe/store.hpp"
 #include "backend/stage/stage.hpp"
 #include "graph/analysis/mean_of_targets.hpp"
 #include "pipeline/plan/plan.hpp"
+#include "pipeline/plan/tensor_parallel.hpp"
 #include "pipeline/program/program.hpp"
 
 namespace penstock {
@@ -30,10 +32,16 @@ struct Model {
   const Slicing& slicing;
   const Program& program;                   // lowered
   const MatchedWeights* weights = nullptr;  // in place of those of the graph's file
+  /// How a tensor group holds the tensors, of which `graph` is each part's.
+  const GroupTensors* group = nullptr;
+
+  sharding::Layout layout(int tensor) const {
+    return group ? group->layouts[static_cast<size_t>(tensor)] : sharding::Layout::identical();
+  }
 };
 
 struct Rank {
-  /// Rank of the run = replica x plan.ranks() + rank of the pipeline. Loads the rank's stages,
+  /// Its place is the one that the plan gives to the communicator's rank. Loads the rank's stages,
   /// whose tensors are those of `store` where that is given. Throws InputError. All references
   /// outlive it.
   Rank(const Model& model, const Data& data, Communicator& communicator, ComputeDevice& device,
@@ -62,6 +70,7 @@ struct Rank {
   Communicator& communicator;
   ComputeDevice& device;
   const int index, replica;  // of the pipeline
+  const TensorGroup group;   // of one rank where operators are not split
   const bool training;       // the program has a backward
   const bool has_loss;       // in training, and where forwards alone evaluate the model
   /// The loss that the model computes as a mean over targets that count: its stages then compute

@@ -23,7 +23,11 @@ std::set<int> counted_tensors(const Rank& rank) {
     return stepped;
   }
   if (rank.replica != 0) return {};
-  return first_held(model.graph, model.slicing, model.program.rank_of_stage, rank.index);
+  std::set<int> held =
+      first_held(model.graph, model.slicing, model.program.rank_of_stage, rank.index);
+  if (rank.group.part != 0)  // part 0 counts what all hold whole
+    std::erase_if(held, [&](int tensor) { return !model.layout(tensor).is_split(); });
+  return held;
 }
 
 [[noreturn]] void not_finite(const std::string& name, int64_t step, double value) {
@@ -68,7 +72,7 @@ void StepMetrics::begin_step(int64_t step) {
 /// A rank that can read no samples but its own weighs the microbatches whose loss it computes.
 bool StepMetrics::weighs(int64_t microbatch) const {
   if (!shares_weights_) return true;
-  return microbatch / rank_.model.plan.microbatches == rank_.replica &&
+  return microbatch / rank_.model.plan.microbatches == rank_.replica && rank_.group.part == 0 &&
          rank_.has_stage(stage_of_output(rank_.model.slicing, 0));
 }
 
@@ -98,6 +102,7 @@ double StepMetrics::weight_of(int64_t first) const {
 }
 
 void StepMetrics::add_loss(const at::Tensor& loss, int microbatch) {
+  if (rank_.group.part != 0) return;  // which all have
   if (loss.is_cpu()) {
     count_loss(loss.item<double>(), microbatch);
   } else {

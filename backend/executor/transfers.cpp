@@ -74,8 +74,8 @@ class Needed {
 
 class Resolver {
  public:
-  Resolver(const Program& program, const Slicing& slicing, int rank, int first_rank)
-      : program_(program), rank_(rank), first_rank_(first_rank) {
+  Resolver(const Program& program, const Slicing& slicing, int rank, int first_rank, int parts)
+      : program_(program), rank_(rank), first_rank_(first_rank), parts_(parts) {
     int next = 0;
     for (const StageEdge& edge : slicing.edges) {
       edges_[{edge.producer, edge.consumer}] = {next, &edge};
@@ -106,7 +106,7 @@ class Resolver {
 
  private:
   PeerChannel in_run(PeerChannel channel) const {
-    return {channel.peer + first_rank_, channel.gradients};
+    return {first_rank_ + channel.peer * parts_, channel.gradients};
   }
 
   ResolvedTransfer transfer(PeerChannel channel, size_t position) const {
@@ -139,7 +139,7 @@ class Resolver {
   }
 
   const Program& program_;
-  int rank_, first_rank_;
+  int rank_, first_rank_, parts_;
   std::map<std::pair<int, int>, std::pair<int, const StageEdge*>> edges_;  // number of first value
 };
 
@@ -156,8 +156,8 @@ int free_tag(const Program& lowered, const Slicing& slicing) {
 }
 
 RankTransfers resolve_transfers(const Program& lowered, const Slicing& slicing, int rank,
-                                int first_rank) {
-  return Resolver(lowered, slicing, rank, first_rank).resolve();
+                                int first_rank, int parts) {
+  return Resolver(lowered, slicing, rank, first_rank, parts).resolve();
 }
 
 }  // namespace penstock

@@ -37,10 +37,11 @@ struct RankTransfers {
   std::map<PeerChannel, std::vector<size_t>> receives, sends;  // positions, in order
 };
 
-/// `rank` counts within the replica; channels name ranks of the whole run, `first_rank` being the
-/// replica's first. Throws std::logic_error for a transfer along no edge (the program was checked).
+/// `rank` counts within the pipeline; channels name ranks of the whole run, of which the pipeline's
+/// rank r is number first_rank + r * parts. Throws std::logic_error for a transfer along no edge
+/// (the program was checked).
 RankTransfers resolve_transfers(const Program& lowered, const Slicing& slicing, int rank,
-                                int first_rank = 0);
+                                int first_rank = 0, int parts = 1);
 
 /// The first tag of broadcasts of shared parameters (update/broadcast.hpp), two for each.
 int first_broadcast_tag(const Program& lowered, const Slicing& slicing);

@@ -8,6 +8,15 @@
 #include "backend/stage/recipe/parameter_views.hpp"
 
 namespace penstock {
+namespace {
+
+/// A part draws as the whole model does.
+OperatorId number_in_model(const StageOperator& op) {
+  const OperatorId original = op.prepared.op().original;
+  return original < 0 ? op.id : original;
+}
+
+}  // namespace
 
 ForwardPass::ForwardPass(const Recipe& recipe, Constants& constants, GradientRouter& router,
                          const StepContext& context, Held* held)
@@ -59,7 +68,7 @@ void ForwardPass::run_observed(const StageOperator& op) {
 void ForwardPass::run_kernel(const StageOperator& op) {
   std::optional<SeededGenerator> generator;
   if (op.random) {
-    generator.emplace(recipe_.store.device(), operator_seed(context_.random, op.id));
+    generator.emplace(recipe_.store.device(), operator_seed(context_.random, number_in_model(op)));
   }
   op.prepared.run(values_, context_.batch);
 }

@@ -42,7 +42,7 @@ Written write_stages(const fs::path& folder, const LoadedPlan& loaded, Executor&
     Written one = or_problem([&] {
       std::map<std::string, std::string> files;
       write_stage(folder / name, loaded, stage, executor, rank);
-      if (loaded.program.rank_of_stage[stage] == rank) files[name] = sha256_of_file(folder / name);
+      if (writer_of_stage(loaded, stage) == rank) files[name] = sha256_of_file(folder / name);
       return files;
     });
     all.files.merge(one.files);

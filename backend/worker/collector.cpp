@@ -5,6 +5,7 @@
 
 #include "backend/executor/transfers.hpp"
 #include "backend/operators/dtype.hpp"
+#include "backend/operators/parts.hpp"
 #include "pipeline/checkpoint/state_dict.hpp"
 #include "pipeline/plan/samples_read.hpp"
 
@@ -37,7 +38,7 @@ std::vector<Piece> Collector::output_pieces() const {
     shape[0] *= plan.microbatches;
     for (int replica = 0; replica < plan.data_parallel; ++replica) {
       pieces.push_back(
-          {replica * plan.ranks() + owner_of_output(output), shape, scalar_type(value.dtype)});
+          {plan.rank_at({replica, owner_of_output(output), 0}), shape, scalar_type(value.dtype)});
     }
   }
   return pieces;
@@ -94,8 +95,14 @@ NamedTensors Collector::outputs_of_step(const std::map<int, at::Tensor>& outputs
   return tensors;
 }
 
+/// The tensor's parts in a tensor group; one where each rank has it whole.
+int Collector::parts_of(int tensor) const {
+  const bool split = loaded_.group && loaded_.group->layouts[tensor].is_split();
+  return split ? loaded_.group->parts : 1;
+}
+
 /// By index in Graph::tensors, on rank 0: each from the rank of the first stage that has it, which
-/// `own` gives there.
+/// `own` gives there, or put together of the parts of its tensor group.
 std::map<int, at::Tensor> Collector::gather_stored(
     const std::function<bool(const StoredTensor&)>& taken,
     const std::function<at::ScalarType(DType)>& type, const OfTensor& own) const {
@@ -110,14 +117,22 @@ std::map<int, at::Tensor> Collector::gather_stored(
   std::vector<int> indices;
   for (const auto& [tensor, owner] : owners) {
     const StoredTensor& stored = loaded_.graph.tensors[tensor];
-    pieces.push_back({owner, stored.sizes, type(stored.dtype)});
-    indices.push_back(tensor);
+    for (int part = 0; part < parts_of(tensor); ++part) {
+      pieces.push_back({loaded_.plan.rank_at({0, owner, part}), stored.sizes, type(stored.dtype)});
+      indices.push_back(tensor);
+    }
   }
   const auto gathered =
       gather_tensors(communicator_, pieces, free_tag(loaded_.program, loaded_.slicing),
                      [&](size_t i) { return own(indices[i]); });
   std::map<int, at::Tensor> tensors;
-  for (size_t i = 0; i < gathered.size(); ++i) tensors[indices[i]] = gathered[i];
+  for (auto next = gathered.begin(); next != gathered.end();) {
+    const int tensor = indices[next - gathered.begin()];
+    const auto end = next + parts_of(tensor);
+    tensors[tensor] =
+        end - next == 1 ? *next : sharding::assembled({next, end}, loaded_.group->layouts[tensor]);
+    next = end;
+  }
   return tensors;
 }
 
@@ -148,7 +163,9 @@ NamedTensors Collector::state_dict(TensorStore& store, const MatchedWeights* wei
     if (!in_state_dict(stored)) continue;
     at::Tensor& tensor = gathered[index];
     if (!tensor.defined())  // no stage has it
-      tensor = TensorStore(loaded_.graph, {index}, at::kCPU, weights).tensor(index);
+      tensor = TensorStore(loaded_.group ? loaded_.group->whole : loaded_.graph, {index}, at::kCPU,
+                           weights)
+                   .tensor(index);
     tensors.emplace_back(stored.name, tensor);
     for (const std::string& alias : stored.aliases) tensors.emplace_back(alias, tensor);
   }

@@ -40,6 +40,7 @@ class Collector {
   std::vector<Piece> output_pieces() const;
   std::vector<at::Tensor> gather_outputs(const std::map<int, at::Tensor>& outputs) const;
   int owner_of_output(int index) const;
+  int parts_of(int tensor) const;
   using OfTensor = std::function<at::Tensor(int index)>;
   std::map<int, at::Tensor> gather_stored(const std::function<bool(const StoredTensor&)>& taken,
                                           const std::function<at::ScalarType(DType)>& type,

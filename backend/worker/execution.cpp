@@ -81,7 +81,7 @@ WorkerError Execution::place() const {
   error.rank = worker_.rank;
   error.step = place_.step;
   if (place_.position >= 0) {
-    const int rank = worker_.rank % loaded_->plan.ranks();
+    const int rank = loaded_->plan.place_of(worker_.rank).rank;
     error.action = to_string(loaded_->program.ranks[rank][place_.position]);
   }
   return error;
@@ -120,8 +120,13 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
   const Data data = serves() ? Data(task_.batch, loaded_->plan.job, loaded_->graph)
                              : Data(loaded_->plan.job, loaded_->graph, !task_.forward_only);
   const MatchedWeights* weights = loaded_->weights ? &*loaded_->weights : nullptr;
-  const Model model{loaded_->plan,    loaded_->graph,   loaded_->analysis,
-                    loaded_->slicing, loaded_->program, weights};
+  const Model model{loaded_->plan,
+                    loaded_->graph,
+                    loaded_->analysis,
+                    loaded_->slicing,
+                    loaded_->program,
+                    weights,
+                    loaded_->group ? &*loaded_->group : nullptr};
   Executor executor(model, data, *communicator_, /*receive_depth=*/2, device());
   if (loaded_->plan.job.validation && !task_.forward_only && !serves())
     evaluator_.emplace(model, executor, *communicator_, device());
@@ -192,7 +197,7 @@ void Execution::keep_state(Executor& executor, int64_t next_step, bool last) {
   if (!snapshots_) return;
   const bool unsaved = saves && !from_ranks;
   if (!last || unsaved)
-    snapshot(executor, next_step, unsaved && worker_.rank < loaded_->plan.ranks());
+    snapshot(executor, next_step, unsaved && loaded_->plan.place_of(worker_.rank).replica == 0);
   if (last) snapshots_->finish();
 }
 

@@ -17,15 +17,18 @@ std::unique_ptr<LoadedPlan> load_plan(const ExecuteTask& task) {
   loaded->plan = read_plan(task.plan);
   if (task.forward_only) loaded->plan = for_inference(std::move(loaded->plan));
   if (!task.program.empty()) loaded->plan.generated = parse_csv(task.program, task.plan);
-  loaded->graph = read_model(loaded->plan.job);
-  check_fingerprint(loaded->plan, loaded->graph);
+  Graph model = read_model(loaded->plan.job);
+  check_fingerprint(loaded->plan, model);
+  if (!task.weights.empty()) {
+    loaded->state_files = std::make_unique<const StateFiles>(task.weights);
+    loaded->weights = match_weights(*loaded->state_files, model);
+  }
+  PlannedModel planned = planned_model(loaded->plan, std::move(model));
+  loaded->graph = std::move(planned.graph);
+  loaded->group = std::move(planned.group);
   loaded->analysis = analyse(loaded->graph);
   loaded->slicing = slice(loaded->plan, loaded->graph, loaded->analysis);
   loaded->program = delay_receives(lowered_program(loaded->plan, loaded->slicing));
-  if (!task.weights.empty()) {
-    loaded->state_files = std::make_unique<const StateFiles>(task.weights);
-    loaded->weights = match_weights(*loaded->state_files, loaded->graph);
-  }
   return loaded;
 }
 

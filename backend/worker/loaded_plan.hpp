@@ -7,13 +7,15 @@
 
 #include "launch/execute_task.hpp"
 #include "pipeline/plan/plan.hpp"
+#include "pipeline/plan/tensor_parallel.hpp"
 #include "pipeline/weights/match.hpp"
 
 namespace penstock {
 
 struct LoadedPlan {
   Plan plan;
-  Graph graph;
+  Graph graph;                        // as a rank runs it: of a tensor group, each part's
+  std::optional<GroupTensors> group;  // where the plan has tensor groups
   Analysis analysis;
   Slicing slicing;
   Program program;

@@ -10,6 +10,7 @@
 
 #include "backend/executor/transfers.hpp"
 #include "backend/operators/dtype.hpp"
+#include "backend/operators/parts.hpp"
 #include "base/error.hpp"
 #include "base/safetensors.hpp"
 #include "pipeline/checkpoint/writing.hpp"
@@ -64,7 +65,8 @@ RankState rank_state(const LoadedPlan& loaded, Executor& executor) {
 
 namespace {
 
-/// A tensor of a stage's file. Of a part this rank has `own`, and `tensor` is its index.
+/// A tensor of a stage's file. Of a part this rank has `own`, and `tensor` is the index of what its
+/// part is, or the state's of which it is one.
 struct StageTensor {
   std::string name;
   at::Tensor own;
@@ -72,11 +74,30 @@ struct StageTensor {
   std::optional<int> tensor = {};
 };
 
-/// The state of a tensor that this rank and the writer have parts of; every rank that has one lists
-/// the same.
+/// Does a tensor group hold it in parts, of which this rank has one and the writer another?
+bool in_parts(const Executor& executor, int index, int writer) {
+  return executor.layout(index).is_split() && executor.group().ranks.front() == writer;
+}
+
+const std::vector<int64_t>& whole_sizes(const LoadedPlan& loaded, int index) {
+  const Graph& graph = loaded.group ? loaded.group->whole : loaded.graph;
+  return graph.tensors[static_cast<size_t>(index)].sizes;
+}
+
+/// What this rank and the writer have parts of: the tensor and its state, or the state alone; every
+/// rank that has one lists the same.
 std::vector<StageTensor> parted_state(const LoadedPlan& loaded, int index, Executor& executor,
                                       int writer) {
   std::vector<StageTensor> result;
+  if (in_parts(executor, index, writer)) {
+    NamedTensors own;
+    add_parameter(loaded, index, executor, own);
+    add_optimizer(loaded, index, executor, own);
+    for (const auto& [name, tensor] : own) {
+      if (tensor.dim() > 0) result.push_back({name, tensor, whole_sizes(loaded, index), index});
+    }
+    return result;
+  }
   const auto state = executor.optimizer().states().find(index);
   if (state == executor.optimizer().states().end() || !executor.shards().share(index, writer))
     return result;
@@ -97,6 +118,7 @@ std::vector<StageTensor> stage_state(const LoadedPlan& loaded, int stage, Execut
     add_parameter(loaded, index, executor, whole);
     if (!executor.shards().parts().contains(index)) add_optimizer(loaded, index, executor, whole);
   }
+  // What a tensor group has in parts is among them, and replaced by its parts.
   std::map<std::string, StageTensor> found;
   for (const auto& [name, tensor] : whole) found[name] = {name, tensor, tensor.sizes().vec()};
   for (const int index : slice.tensors) {
@@ -111,11 +133,18 @@ std::vector<StageTensor> stage_state(const LoadedPlan& loaded, int stage, Execut
   return tensors;
 }
 
+/// Puts the parts together at the writer; the other ranks send theirs.
+at::Tensor collect(Executor& executor, const StageTensor& part, int writer, int tag) {
+  const sharding::Layout layout = executor.layout(*part.tensor);
+  if (layout.is_split()) return collected(part.own, layout, executor.group(), tag);
+  return executor.shards().collect(*part.tensor, part.own, writer, tag);
+}
+
 /// Sends the parts that this rank has, also of a stage that another rank has.
 void send_parts(const LoadedPlan& loaded, int stage, Executor& executor, int writer, int tag) {
   for (const int index : loaded.slicing.stages[static_cast<size_t>(stage)].tensors) {
     for (const StageTensor& part : parted_state(loaded, index, executor, writer))
-      executor.shards().collect(index, part.own, writer, tag);
+      collect(executor, part, writer, tag);
   }
 }
 
@@ -125,7 +154,7 @@ void write_whole(const fs::path& path, const std::vector<StageTensor>& tensors, 
   const auto whole = [&]() -> at::Tensor {
     const StageTensor& tensor = tensors[next++];
     if (!tensor.tensor) return tensor.own.detach().to(at::kCPU).contiguous();
-    return executor.shards().collect(*tensor.tensor, tensor.own, rank, tag);
+    return collect(executor, tensor, rank, tag);
   };
   try {
     std::vector<SafetensorsPlace> places;
@@ -142,9 +171,13 @@ void write_whole(const fs::path& path, const std::vector<StageTensor>& tensors, 
 
 }  // namespace
 
+int writer_of_stage(const LoadedPlan& loaded, int stage) {
+  return loaded.plan.rank_at({0, loaded.program.rank_of_stage[static_cast<size_t>(stage)], 0});
+}
+
 void write_stage(const fs::path& path, const LoadedPlan& loaded, int stage, Executor& executor,
                  int rank) {
-  const int writer = loaded.program.rank_of_stage[static_cast<size_t>(stage)];
+  const int writer = writer_of_stage(loaded, stage);
   const int tag = free_tag(loaded.program, loaded.slicing);
   if (rank != writer) return send_parts(loaded, stage, executor, writer, tag);
   write_whole(path, stage_state(loaded, stage, executor, rank), executor, rank, tag);
@@ -179,9 +212,11 @@ class Contents {
   }
   at::Tensor read(const std::string& name) const { return read_tensor(*where_.at(name), name); }
 
-  void copy_to(const std::string& name, at::Tensor& tensor) const {
+  /// `own`: what this rank holds of a whole tensor.
+  template <typename Own>
+  void copy_to(const std::string& name, at::Tensor& tensor, const Own& own) const {
     if (!has(name)) throw InputError(place_, "has no " + name, "It is of another model.");
-    const at::Tensor saved = read(name);
+    const at::Tensor saved = own(read(name));
     if (saved.sizes() != tensor.sizes() || saved.scalar_type() != tensor.scalar_type()) {
       throw InputError(place_, fmt::format("{} has another shape or dtype than the model's", name),
                        "It is of another model.");
@@ -195,9 +230,19 @@ class Contents {
   std::map<std::string, const SafetensorsFile*> where_;
 };
 
-/// Takes this rank's part of whole tensors, which checkpoints have; a snapshot has the part itself.
+/// What this rank holds of a tensor, or of its state: of whole ones, which checkpoints have, its
+/// part of the tensor group's; a snapshot has the part itself.
+at::Tensor own_of_group(const LoadedPlan& loaded, const Executor& executor, int index,
+                        const at::Tensor& saved) {
+  if (saved.sizes() != at::IntArrayRef(whole_sizes(loaded, index))) return saved;
+  const TensorGroup& group = executor.group();
+  return sharding::own_part(saved, executor.layout(index), group.parts(), group.part);
+}
+
+/// Takes this rank's part of whole tensors; a snapshot has the part itself.
+template <typename Own>
 void load_optimizer(const Contents& contents, const StoredTensor& stored, int index,
-                    at::Device device, Optimizer& optimizer) {
+                    at::Device device, Optimizer& optimizer, const Own& own) {
   const std::string& name = stored.name;
   Optimizer::State& state = optimizer.states()[index];
   state.steps = contents.read("steps." + name).item<int64_t>();
@@ -205,7 +250,7 @@ void load_optimizer(const Contents& contents, const StoredTensor& stored, int in
   for (const std::string& key : contents.names(prefix)) {
     const std::string rest = key.substr(prefix.size());
     if (rest.find('.') == std::string::npos) {
-      at::Tensor saved = contents.read(key);
+      at::Tensor saved = own(contents.read(key));
       if (saved.numel() == stored.elements()) saved = own_part(optimizer.parts(), index, saved);
       state.tensors[rest] = saved.to(device, saved.scalar_type(), false, /*copy=*/true);
     }
@@ -221,17 +266,20 @@ void load_state(const std::vector<fs::path>& files, const std::string& place,
   for (const int index : executor.store().indices()) {
     const StoredTensor& stored = loaded.graph.tensors[index];
     at::Tensor& tensor = executor.store().tensor(index);
-    if (updated.contains(index)) contents.copy_to("buffer." + stored.name, tensor);
+    const auto own = [&](const at::Tensor& saved) {
+      return own_of_group(loaded, executor, index, saved);
+    };
+    if (updated.contains(index)) contents.copy_to("buffer." + stored.name, tensor, own);
     const std::string parameter = "parameter." + stored.name;
     if (!stored.requires_grad && !contents.has(parameter)) continue;
     contents.require_trained(stored.name);
-    contents.copy_to(parameter, tensor);
+    contents.copy_to(parameter, tensor, own);
     if (!stored.requires_grad) {  // trained before it was frozen
       executor.store().mark_restored(index);
       continue;
     }
     if (optimizer && executor.updates(index) && contents.has("steps." + stored.name)) {
-      load_optimizer(contents, stored, index, tensor.device(), executor.optimizer());
+      load_optimizer(contents, stored, index, tensor.device(), executor.optimizer(), own);
     }
   }
 }

@@ -12,9 +12,12 @@
 
 namespace penstock {
 
-/// Writes the tensors of a stage into a file, at the stage's rank in replica 0, tensor by tensor;
-/// where ranks have parts of its optimizer state, the others send them. All ranks call it, stage by
-/// stage. Throws InputError where it cannot write.
+/// The rank that writes a stage: the one that has it in replica 0, of a tensor group part 0.
+int writer_of_stage(const LoadedPlan& loaded, int stage);
+
+/// Writes the tensors of a stage into a file, at that rank, tensor by tensor and whole; where ranks
+/// have parts of them or of the optimizer's state, the others send these. All ranks call it, stage
+/// by stage. Throws InputError where it cannot write.
 void write_stage(const std::filesystem::path& path, const LoadedPlan& loaded, int stage,
                  Executor& executor, int rank);
 

@@ -19,6 +19,7 @@
 #include "pipeline/job/dataset.hpp"
 #include "pipeline/job/expected_samples.hpp"
 #include "pipeline/job/parameters.hpp"
+#include "pipeline/plan/tensor_parallel.hpp"
 #include "pipeline/plan/validation_parts.hpp"
 #include "pipeline/weights/match.hpp"
 
@@ -66,6 +67,15 @@ void check_purpose(const ExecuteOptions& options, bool forward_only) {
   if (!options.dump_gradients.empty())
     refuse("--dump-gradients", "forwards have no gradients", cure);
   if (!options.save.empty()) refuse("--save", "is for training", cure);
+}
+
+void check_tensor_groups(const ExecuteOptions& options, const Plan& plan) {
+  if (plan.tensor_parallel == 1) return;
+  if (options.workers.device != "cpu")
+    refuse("--device", "tensor_parallel runs on CPUs alone yet", "Leave it out.");
+  if (options.fed)
+    refuse(options.plan.c_str(), "tensor_parallel is not for scripts yet",
+           "Run it with penstock execute.");
 }
 
 void check_model(const Plan& plan, const Graph& graph) {
@@ -132,7 +142,9 @@ CheckedRun check_execute(const ExecuteOptions& options) {
     checked.renaming = match_weights(StateFiles(options.weights), checked.graph).renaming;
   }
   check_written(options, checked.graph);
-  checked.slicing = slice(checked.plan, checked.graph, analyse(checked.graph));
+  check_tensor_groups(options, checked.plan);
+  const Graph local = planned_model(checked.plan, checked.graph).graph;
+  checked.slicing = slice(checked.plan, local, analyse(local));
   const bool replayed = parse_cuda_graphs(options.cuda_graphs, kGraphsFlag) != CudaGraphs::never;
   make_adaptive(checked.plan, checked.graph, checked.slicing,
                 replayed ? CudaGraphs::automatic : CudaGraphs::never);

@@ -14,8 +14,8 @@ struct RunBegin;
 /// The plan with all that follows from it, checked.
 struct CheckedRun {
   Plan plan;
-  Graph graph;
-  Slicing slicing;
+  Graph graph;      // the whole model's
+  Slicing slicing;  // of what each rank runs (pipeline/plan/tensor_parallel.hpp)
   Program program;
   std::string renaming;  // how the names of the weights to start from differ from the model's
 };

@@ -117,6 +117,9 @@ std::string describe(const Cluster& cluster) {
 
 PlanInputs plan_inputs(const Plan& plan, const Graph& model, const Slicing& slicing,
                        CudaGraphs graphs, const Overrides& overrides) {
+  if (plan.tensor_parallel > 1)
+    throw InputError(plan.path, "the costs of parts of operators (tensor_parallel) are not known",
+                     "Such a plan can be executed and shown, not simulated yet.");
   Profile profile = with_replays(checked_profile(plan), graphs);
   if (plan.job.forward_only) profile = forward_costs(std::move(profile), model);
   overrides.apply(profile);

@@ -20,6 +20,7 @@ Facts facts_of(const std::string& command, const CheckedRun& checked, const Exec
           {"microbatches", std::to_string(plan.microbatches)},
           {"microbatch", std::to_string(plan.microbatch)},
           {"data parallel", std::to_string(plan.data_parallel)},
+          {"tensor parallel", std::to_string(plan.tensor_parallel)},
           {"seed", std::to_string(plan.job.seed)},
           {"first step", std::to_string(task.first_step)},
           {"steps", std::to_string(task.steps)},

@@ -25,7 +25,9 @@ void check_word(const std::string& how, std::initializer_list<std::string_view> 
 
 /// Why the ranks cannot survive, whatever memory there is; "" where they can.
 std::string obstacle(const ExecuteOptions& options, const std::optional<Launcher>& launcher,
-                     const Job& job) {
+                     const Plan& plan) {
+  const Job& job = plan.job;
+  if (plan.tensor_parallel > 1) return "it does not go with tensor_parallel yet";
   if (job.forward_only || options.workers.device != "cpu") return "it is for training on CPUs";
   if (launcher) return "it is for ranks that penstock starts itself, not " + launcher->name;
   return "";
@@ -71,7 +73,7 @@ Survival find_survival(const ExecuteOptions& options, const std::optional<Launch
                        const std::vector<int64_t>& peak_bytes) {
   check_word(options.survive, {"off", "local", "auto"});
   if (options.survive == "off") return {};
-  std::string why_not = obstacle(options, launcher, checked.plan.job);
+  std::string why_not = obstacle(options, launcher, checked.plan);
   if (why_not.empty()) why_not = shortage(checked, saves, peak_bytes);
   if (why_not.empty()) return {.survives = true};
   if (options.survive == "local")

@@ -145,10 +145,12 @@ void print_prediction(Out out, const Plan& plan) {
 
 std::string layout_line(const std::string& path, const Plan& plan) {
   return fmt::format(
-      "{}: {}{} on {}{}, {} of {}", path, plan.program.empty() ? plan.schedule : plan.program,
+      "{}: {}{} on {}{}{}, {} of {}", path, plan.program.empty() ? plan.schedule : plan.program,
       plan.job.forward_only ? ", forwards alone," : "", format_number(plan.ranks(), "rank"),
       plan.data_parallel > 1 ? fmt::format(" x {}", format_number(plan.data_parallel, "replica"))
                              : "",
+      plan.tensor_parallel > 1 ? fmt::format(" x {}", format_number(plan.tensor_parallel, "part"))
+                               : "",
       format_number(plan.microbatches, "microbatch"), format_number(plan.microbatch, "sample"));
 }
 

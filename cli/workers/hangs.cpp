@@ -70,7 +70,8 @@ std::optional<LostMessage> Workers::find_lost_message() const {
   for (const Worker& worker : workers_)
     views.at(static_cast<size_t>(worker.task.rank)) = {worker.progress.get(),
                                                        worker.progress.activity()};
-  return options_.program == nullptr ? std::nullopt : lost_message(*options_.program, views);
+  if (options_.program == nullptr) return std::nullopt;
+  return lost_message(*options_.program, views, options_.parts);
 }
 
 std::string Workers::describe(const Hang& hang, const Worker& culprit) const {

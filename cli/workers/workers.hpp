@@ -50,6 +50,7 @@ struct WorkersOptions {
   bool survive = false;  // a failure: the workers are replaced, and go on from their snapshots
   int64_t end = std::numeric_limits<int64_t>::max();  // the step after the run's last
   const Program* program = nullptr;                   // of the ranks, to find a lost message in
+  int parts = 1;                                      // ranks of a tensor group, which share it
   /// The last checkpoint of the run, for where snapshots are damaged; nothing where there is none.
   std::function<std::optional<SavedState>()> find_saved = [] { return std::nullopt; };
   /// Writes the checkpoint before a step from these snapshots, by rank, into the workers' folder

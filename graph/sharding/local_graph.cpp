@@ -54,12 +54,11 @@ class Builder {
   LocalGraph run() {
     const auto count = static_cast<OperatorId>(whole_.operators.size());
     for (OperatorId op = 0; op <= count; ++op) {
+      while (has_next(op) && ends_producer(completion_.conversions[next_])) convert();
       if (std::ranges::binary_search(whole_.markers, op))
         local_.graph.markers.push_back(static_cast<OperatorId>(local_.graph.operators.size()));
-      for (; next_ < completion_.conversions.size() && completion_.conversions[next_].before == op;
-           ++next_)
-        convert(completion_.conversions[next_]);
-      if (op < count) add(whole_.operators[op], completion_.operators[op]);
+      while (has_next(op)) convert();
+      if (op < count) add(op);
     }
     for (Output& output : local_.graph.outputs)
       if (auto* tensor = std::get_if<TensorRef>(&output.value))
@@ -87,7 +86,24 @@ class Builder {
     local_.graph.operators.push_back(std::move(op));
   }
 
-  void convert(const Converted& each) {
+  /// Is another conversion done before this operator?
+  bool has_next(OperatorId op) const {
+    return next_ < completion_.conversions.size() && completion_.conversions[next_].before == op;
+  }
+
+  /// What follows the operator that made the value, and leaves less of it or ends a sum, belongs to
+  /// that operator's module; other conversions belong to their reader's. A cut between the two is
+  /// then crossed by the fewest bytes.
+  bool ends_producer(const Converted& each) const {
+    const OperatorId producer = whole_.values[each.value].producer;
+    if (producer < 0 || each.before != producer + 1 || held(each.value, each.from) != each.value)
+      return false;
+    const Step step = conversion(each.from, each.to).forward;
+    return step == Step::slice || step == Step::all_reduce || step == Step::reduce_scatter;
+  }
+
+  void convert() {
+    const Converted& each = completion_.conversions[next_++];
     const Conversion c = conversion(each.from, each.to);
     const ValueId from = held(each.value, each.from);
     const bool changes = c.backward != Step::keep && has_gradient_[each.value];
@@ -96,8 +112,8 @@ class Builder {
       return;
     }
     Operator op = conversion_operator(c, from);
-    const OperatorId at =
-        std::min(each.before, static_cast<OperatorId>(whole_.operators.size()) - 1);
+    const OperatorId last = static_cast<OperatorId>(whole_.operators.size()) - 1;
+    const OperatorId at = ends_producer(each) ? each.before - 1 : std::min(each.before, last);
     op.modules = whole_.operators[at].modules;
     op.name = unused_name(each);
     op.outputs = {add_value(each, op.name)};
@@ -127,7 +143,10 @@ class Builder {
     return static_cast<ValueId>(local_.graph.values.size()) - 1;
   }
 
-  void add(Operator op, const Signature& signature) {
+  void add(OperatorId id) {
+    Operator op = whole_.operators[id];
+    const Signature& signature = completion_.operators[id];
+    op.original = id;
     if (signature == Signature()) return;  // an assertion, or nothing reads or is given
     for (size_t i = 0; i < op.outputs.size(); ++i)
       if (op.outputs[i] >= 0) hold(op.outputs[i], signature.results[i]);

@@ -22,10 +22,10 @@ Shape shape_at(const Value& value, int64_t batch) {
   const Layout& layout = pin.layout;
   const int d = layout.dimension();
   if (d >= static_cast<int>(shape.size()))
-    throw InputError(pin.pattern, fmt::format("{} is [{}] and has no dimension {} to split", what,
+    throw InputError(pin.named(), fmt::format("{} is [{}] and has no dimension {} to split", what,
                                               fmt::join(shape, ", "), d));
   throw InputError(
-      pin.pattern,
+      pin.named(),
       fmt::format("dimension {} of {}, [{}], does not divide into {}{} equal parts", d, what,
                   fmt::join(shape, ", "),
                   layout.blocks() > 1 ? fmt::format("{} blocks of ", layout.blocks()) : "", parts),
@@ -54,7 +54,7 @@ void pin_parameters(const Graph& graph, const Pin& pin, int parts, PinnedLayouts
     if (!names(pin, tensor)) continue;
     found = true;
     if (pin.layout.kind() == Layout::Kind::partial)
-      throw InputError(pin.pattern, "a parameter cannot be held in terms",
+      throw InputError(pin.named(), "a parameter cannot be held in terms",
                        "Split it, or hold it whole.");
     if (!fits(pin.layout, tensor.sizes, parts))
       refuse(pin, fmt::format("{} (read by {})", tensor.name, first_reader(graph, i)), tensor.sizes,
@@ -62,7 +62,7 @@ void pin_parameters(const Graph& graph, const Pin& pin, int parts, PinnedLayouts
     pinned.tensors.emplace(i, pin.layout);
   }
   if (!found)
-    throw InputError(pin.pattern, fmt::format("no parameter of {} has this name", graph.path),
+    throw InputError(pin.named(), fmt::format("no parameter of {} has this name", graph.path),
                      did_you_mean(pin.pattern, known));
 }
 
@@ -100,7 +100,7 @@ void pin_values(const Graph& graph, const Pin& pin, int64_t batch, int parts,
     std::vector<std::string> known;
     for (const Operator& op : graph.operators)
       known.insert(known.end(), op.modules.begin(), op.modules.end());
-    throw InputError(pin.pattern,
+    throw InputError(pin.named(),
                      fmt::format("no module of {} that has this name returns a value", graph.path),
                      did_you_mean(pin.pattern, known));
   }

@@ -15,6 +15,8 @@ struct Pin {
   /// a module that has them; of values, that of a module that returns them.
   std::string pattern;
   Layout layout;
+  std::string place = {};  // in the file that it is from, for messages; the pattern unless given
+  const std::string& named() const { return place.empty() ? pattern : place; }
 };
 struct Pins {
   std::vector<Pin> parameters;

@@ -94,10 +94,12 @@ std::optional<Hang> HangWatch::standstill(double passed_s, bool changed) {
   return Hang{-1, standstill_s_};
 }
 
-std::optional<LostMessage> lost_message(const Program& program,
-                                        const std::vector<RankView>& ranks) {
+std::optional<LostMessage> lost_message(const Program& program, const std::vector<RankView>& ranks,
+                                        int parts) {
   const auto size = static_cast<size_t>(program.rank_count());
-  const auto row = [&](size_t rank) -> const auto& { return program.ranks[rank % size]; };
+  const auto row = [&](size_t rank) -> const auto& {
+    return program.ranks[rank / static_cast<size_t>(parts) % size];
+  };
   for (size_t to = 0; to < ranks.size(); ++to) {
     const auto [place, activity] = ranks[to];
     if (activity.kind != Activity::Kind::waits || activity.peer < 0 || place.position < 0) continue;

@@ -72,7 +72,8 @@ class HangWatch {
 struct LostMessage {
   int from = 0, to = 0;  // ranks
 };
-/// Among waiting ranks of a program, which replicas share.
-std::optional<LostMessage> lost_message(const Program& program, const std::vector<RankView>& ranks);
+/// Among waiting ranks of a program, which replicas share, and the `parts` ranks of tensor groups.
+std::optional<LostMessage> lost_message(const Program& program, const std::vector<RankView>& ranks,
+                                        int parts = 1);
 
 }  // namespace penstock

@@ -124,6 +124,7 @@ struct BucketKind {
   bool shared = false;
   int before = 0;            // the last stage that holds them, negative
   std::vector<int> holders;  // ranks of one pipeline
+  bool over_parts = false;   // summed over tensor groups, too
   std::vector<int> stages;   // of the rank; empty where shared
   auto operator<=>(const BucketKind&) const = default;
 };
@@ -158,10 +159,16 @@ void place_gradients(const Graph& model, GradientBucket& bucket) {
     bucket.elements = aligned(bucket.elements, step * static_cast<int64_t>(bucket.ranks.size()));
 }
 
-std::vector<int> ranks_of_replicas(const std::vector<int>& holders, const Plan& plan, int ranks) {
+/// The ranks of the run that sum a kind of bucket of a rank with that part.
+std::vector<int> summing_ranks(const BucketKind& kind, const Plan& plan, int part) {
+  const int parts = static_cast<int>(plan.tensor_parallel);
   std::vector<int> all;
   for (int replica = 0; replica < plan.data_parallel; ++replica) {
-    for (const int holder : holders) all.push_back(replica * ranks + holder);
+    for (const int holder : kind.holders) {
+      for (int other = 0; other < parts; ++other) {
+        if (kind.over_parts || other == part) all.push_back(plan.rank_at({replica, holder, other}));
+      }
+    }
   }
   return all;
 }
@@ -170,22 +177,23 @@ std::vector<int> ranks_of_replicas(const std::vector<int>& holders, const Plan& 
 
 std::vector<GradientBucket> gradient_buckets(const Plan& plan, const Graph& model,
                                              const Slicing& slicing, const std::set<int>& trained,
-                                             int rank) {
+                                             int rank, const std::set<int>& over_parts) {
   const std::vector<int> rank_of_stage = ranks_of_stages(plan);
-  const int ranks = plan.ranks(), own = rank % ranks;
+  const auto [replica, own, part] = plan.place_of(rank);
   FirstUses first_uses(model, slicing);
   std::map<BucketKind, std::vector<Gradient>> groups;
   for (const auto& [tensor, summing] : summing_stages(slicing, rank_of_stage, trained, own)) {
-    const BucketKind kind = kind_of(summing, rank_of_stage, own);
+    BucketKind kind = kind_of(summing, rank_of_stage, own);
+    kind.over_parts = over_parts.contains(tensor);
     const bool sums = std::ranges::binary_search(kind.holders, own);
-    if (!sums || kind.holders.size() * static_cast<size_t>(plan.data_parallel) < 2) continue;
+    if (!sums || summing_ranks(kind, plan, part).size() < 2) continue;
     // Ranks of one pipeline that share parameters order these alike: their own stages differ.
     groups[kind].push_back({tensor, kind.shared ? 0 : first_uses.of(tensor, kind.stages)});
   }
   std::vector<GradientBucket> buckets;
   for (auto& [kind, gradients] : groups) {
     std::ranges::stable_sort(gradients, std::greater{}, &Gradient::first_use);
-    fill({.ranks = ranks_of_replicas(kind.holders, plan, ranks),
+    fill({.ranks = summing_ranks(kind, plan, part),
           .stages = kind.stages,
           .tensors = {},
           .shared = kind.shared,

@@ -14,6 +14,7 @@
 #include "base/yaml.hpp"
 #include "pipeline/job/batch.hpp"
 #include "pipeline/plan/sharing.hpp"
+#include "pipeline/plan/tensor_parallel.hpp"
 #include "pipeline/program/schedule.hpp"
 
 namespace penstock {
@@ -121,14 +122,14 @@ std::vector<StagePlan> parse_stages(YamlMap& map, bool layers) {
   return stages;
 }
 
-/// One for each rank of each replica, none twice.
+/// One for each rank of the run, none twice.
 std::vector<int> parse_devices(YamlMap& map, int64_t ranks) {
   if (!map.has("devices")) return {};
   const std::vector<int64_t> listed = map.integers("devices", 0, max_devices - 1);
   if (static_cast<int64_t>(listed.size()) != ranks) {
     throw InputError(map.place("devices"),
                      fmt::format("{} devices for {} ranks", listed.size(), ranks),
-                     "Name one for each rank of each replica, replica after replica.");
+                     "Name one for each rank of the run, replica after replica.");
   }
   std::set<int64_t> seen;
   for (const int64_t device : listed) {
@@ -224,8 +225,19 @@ int Plan::ranks() const {
   return ranks;
 }
 
+int Plan::all_ranks() const { return static_cast<int>(ranks() * data_parallel * tensor_parallel); }
+
+RankPlace Plan::place_of(int rank) const {
+  const int parts = static_cast<int>(tensor_parallel), replica = ranks() * parts;
+  return {rank / replica, rank % replica / parts, rank % parts};
+}
+
+int Plan::rank_at(const RankPlace& place) const {
+  return (place.replica * ranks() + place.rank) * static_cast<int>(tensor_parallel) + place.part;
+}
+
 std::vector<int> rank_of_process(const Plan& plan) {
-  std::vector<int> ranks(static_cast<size_t>(plan.ranks() * plan.data_parallel));
+  std::vector<int> ranks(static_cast<size_t>(plan.all_ranks()));
   std::iota(ranks.begin(), ranks.end(), 0);
   if (plan.devices.empty()) return ranks;
   std::ranges::sort(ranks, {}, [&](int rank) { return plan.devices[static_cast<size_t>(rank)]; });
@@ -260,7 +272,6 @@ Plan parse_plan(const std::string& text, const std::filesystem::path& path) {
   plan.microbatch = map.integer("microbatch", 1, max_samples);
   plan.data_parallel = map.integer("data_parallel", 1, max_replicas, 1);
   plan.stages = parse_stages(map, plan.layers);
-  plan.devices = parse_devices(map, plan.ranks() * plan.data_parallel);
   if (map.has("all_reduce")) {
     YamlMap sums = map.map("all_reduce");
     plan.all_reduce = parse_gradient_sums(sums);
@@ -270,6 +281,8 @@ Plan parse_plan(const std::string& text, const std::filesystem::path& path) {
     plan.optimizer_state =
         optimizer_state(map.text("optimizer_state"), map.place("optimizer_state"), plan);
   plan.shared_parameters = parse_shared(map);
+  parse_tensor_parallel(map, plan);
+  plan.devices = parse_devices(map, plan.all_ranks());
   plan.memory_bytes = map.has("memory_bytes") ? map.integer("memory_bytes", 1, INT64_MAX) : 0;
   plan.prediction = parse_prediction(map);
   map.finish();

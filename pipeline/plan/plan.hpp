@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/cuts/slice.hpp"
+#include "graph/sharding/pins.hpp"
 #include "pipeline/job/job.hpp"
 #include "pipeline/program/lowering.hpp"
 #include "pipeline/program/program.hpp"
@@ -67,6 +68,11 @@ struct Prediction {
   std::vector<int64_t> peak_memory_bytes;  // per rank
 };
 
+/// A rank of the run: its replica, its rank of that one's pipeline, its part of the tensor group.
+struct RankPlace {
+  int replica = 0, rank = 0, part = 0;
+};
+
 struct Plan {
   std::string path;  // the file it was read from, "" otherwise
   /// Made from a table of layers, which is the profile: the job has its global batch, and for a
@@ -75,14 +81,15 @@ struct Plan {
   Job job;
   std::string model_sha256;
   std::optional<FileRef> profile, cluster;
-  /// Devices of the cluster, numbered as listed: that of rank r of replica d at d * ranks() + r.
-  /// Empty: rank by rank as listed.
+  /// Devices of the cluster, numbered as listed, by rank of the run. Empty: as listed.
   std::vector<int> devices;
   std::string schedule{one_f_one_b.name};  // or "" where program is given
   std::string program;                     // a CSV file, absolute after reading
   std::optional<Program>
       generated;  // of schedule `adaptive`: its compute actions; never in the file
   int64_t microbatches = 1, microbatch = 1, data_parallel = 1;
+  int64_t tensor_parallel = 1;  // ranks of a tensor group, which run operators on their parts
+  sharding::Pins sharding;      // how they hold tensors; the rest is completed
   std::vector<StagePlan> stages;
   GradientSums all_reduce;
   OptimizerState optimizer_state = OptimizerState::replicated;
@@ -90,7 +97,11 @@ struct Plan {
   int64_t memory_bytes = 0;  // limit per rank that was asked for; 0: what the device has
   std::optional<Prediction> prediction;
 
-  int ranks() const;  // of one replica
+  int ranks() const;      // of one pipeline
+  int all_ranks() const;  // of the run
+  /// Ranks of the run are numbered replica by replica, in each along the pipeline, part by part.
+  RankPlace place_of(int rank) const;
+  int rank_at(const RankPlace& place) const;
 };
 
 /// `replicated` or `sharded`. Throws InputError at `place`: neither, or sharded in a plan of one

@@ -66,11 +66,11 @@ Program given_program(const Plan& plan) {
   return program;
 }
 
-/// Stages whose gradients are summed with other ranks: all with replicas, else those that share a
-/// parameter with a stage of another rank.
+/// Stages whose gradients are summed with other ranks: all with replicas or tensor groups, else
+/// those that share a parameter with a stage of another rank.
 std::vector<int> reduce_stages(const Plan& plan, const Slicing& slicing) {
   std::vector<int> stages;
-  if (plan.data_parallel > 1) {
+  if (plan.data_parallel > 1 || plan.tensor_parallel > 1) {
     for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
       stages.push_back(static_cast<int>(stage));
     }

@@ -4,6 +4,7 @@
 #include "base/paths.hpp"
 #include "base/yaml.hpp"
 #include "pipeline/plan/plan.hpp"
+#include "pipeline/plan/tensor_parallel.hpp"
 
 namespace penstock {
 
@@ -65,6 +66,9 @@ std::string to_yaml(const Plan& plan, const std::filesystem::path& file) {
   keys["microbatches"] = plan.microbatches;
   keys["microbatch"] = plan.microbatch;
   keys["data_parallel"] = plan.data_parallel;
+  if (plan.tensor_parallel > 1) keys["tensor_parallel"] = plan.tensor_parallel;
+  if (nlohmann::ordered_json pins = sharding_keys(plan.sharding); !pins.empty())
+    keys["sharding"] = std::move(pins);
   for (const StagePlan& stage : plan.stages)
     keys["stages"].push_back(stage_keys(stage, plan.layers));
   if (plan.data_parallel > 1 || plan.all_reduce != GradientSums{}) {

@@ -73,12 +73,12 @@ void add_gradient(at::Tensor& sum, at::Tensor gradient) {
 }
 
 TensorStore::TensorStore(const Graph& graph, const std::set<int>& indices, at::Device device,
-                         const MatchedWeights* weights)
+                         const MatchedWeights* weights, const MakeHeld& held)
     : indices_(indices), device_(device) {
   if (indices.empty()) return;
   const Loader loader(graph, weights);
   for (const int index : indices) {
-    entries_[index].tensor = loader.load(index).to(device);
+    entries_[index].tensor = held(index, loader.load(index)).to(device);
     const bool parameter = graph.tensors[static_cast<size_t>(index)].kind ==
                            StoredTensor::Kind::parameter;  // checkpoints need it, also where frozen
     if (parameter && weights != nullptr && weights->tensors.contains(index)) mark_restored(index);

@@ -35,7 +35,12 @@ class TensorStore {
   /// these have, in the tensor's own type; the rest from the graph's file, or initialised as that
   /// says. Of neither more is read. Throws InputError for a tensor without values.
   TensorStore(const Graph& graph, const std::set<int>& indices, at::Device device = at::kCPU,
-              const MatchedWeights* weights = nullptr);
+              const MatchedWeights* weights = nullptr)
+      : TensorStore(graph, indices, device, weights, [](int, at::Tensor whole) { return whole; }) {}
+  /// The same, holding what `held` makes of each tensor.
+  using MakeHeld = std::function<at::Tensor(int index, at::Tensor whole)>;
+  TensorStore(const Graph& graph, const std::set<int>& indices, at::Device device,
+              const MatchedWeights* weights, const MakeHeld& held);
   /// Holds the given tensors of `device`, contiguous (made-up weights, tests).
   explicit TensorStore(const std::map<int, at::Tensor>& tensors, at::Device device = at::kCPU);
 

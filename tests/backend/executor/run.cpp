@@ -34,24 +34,43 @@ Plan plan_of(const std::string& model, const std::string& data,
 
 namespace {
 
-void keep_gradients(const Graph& graph, Executor& executor, Tensors& gradients) {
+constexpr int free_tag = 1 << 20;
+
+/// The whole of a tensor that is held in parts, at part 0; undefined at the others, which call it
+/// in the same order.
+at::Tensor whole(const Executor& executor, int index, const at::Tensor& own) {
+  const sharding::Layout layout = executor.layout(index);
+  return layout.is_split() ? collected(own, layout, executor.group(), free_tag) : own.clone();
+}
+
+Tensors whole_gradients(const Graph& graph, Executor& executor) {
+  Tensors gradients;
   for (const int index : executor.store().indices()) {
     if (!executor.updates(index)) continue;  // its owner has the whole of it
     const at::Tensor gradient = executor.store().gradient(index);
-    if (gradient.defined()) gradients.emplace(graph.tensors[index].name, gradient.clone());
+    if (!gradient.defined()) continue;
+    const at::Tensor found = whole(executor, index, gradient);
+    if (found.defined()) gradients.emplace(graph.tensors[index].name, found);
   }
+  return gradients;
 }
 
-void keep_tensors(const Graph& graph, Executor& executor, int rank, RunResult& result) {
-  keep_gradients(graph, executor, result.gradients);
+Tensors whole_parameters(const Graph& graph, Executor& executor) {
+  Tensors parameters;
   for (const int index : executor.store().indices()) {
     const StoredTensor& stored = graph.tensors[index];
     if (!stored.requires_grad) continue;
-    const at::Tensor parameter = executor.store().tensor(index).clone();
-    result.copies[rank][stored.name] = parameter;
-    result.parameters.emplace(stored.name, parameter);
-    if (executor.optimizer().states().contains(index)) result.stepped[rank].insert(stored.name);
+    const at::Tensor found = whole(executor, index, executor.store().tensor(index));
+    if (found.defined()) parameters.emplace(stored.name, found);
   }
+  return parameters;
+}
+
+std::set<std::string> stepped(const Graph& graph, Executor& executor) {
+  std::set<std::string> names;
+  for (const auto& [index, state] : executor.optimizer().states())
+    if (graph.tensors[index].requires_grad) names.insert(graph.tensors[index].name);
+  return names;
 }
 
 /// Keeps the buffers of the stages that the rank has.
@@ -70,12 +89,13 @@ RunResult run_plan(const Plan& trained, int64_t steps, bool forward_only,
                    const std::function<std::unique_ptr<ComputeDevice>()>& device,
                    CudaGraphs graphs) {
   const Plan plan = forward_only ? for_inference(trained) : trained;
-  const Graph graph = read_model(plan.job);
+  const PlannedModel planned = planned_model(plan, read_model(plan.job));
+  const Graph& graph = planned.graph;
   const Analysis analysis = analyse(graph);
   const Slicing slicing = slice(plan, graph, analysis);
   const Program program = delay_receives(lowered_program(plan, slicing));
   const Data data(plan.job, graph, !forward_only);
-  const int size = plan.ranks() * static_cast<int>(plan.data_parallel);
+  const int size = plan.all_ranks();
   RunResult result;
   result.copies.resize(size);
   result.stepped.resize(size);
@@ -83,8 +103,13 @@ RunResult run_plan(const Plan& trained, int64_t steps, bool forward_only,
   std::mutex mutex;
   run_ranks(make(size), [&](Communicator& communicator) {
     const auto own = device ? device() : nullptr;
-    Executor executor({plan, graph, analysis, slicing, program}, data, communicator, 2,
-                      own ? *own : cpu_device());
+    const Model model{.plan = plan,
+                      .graph = graph,
+                      .analysis = analysis,
+                      .slicing = slicing,
+                      .program = program,
+                      .group = planned.group ? &*planned.group : nullptr};
+    Executor executor(model, data, communicator, 2, own ? *own : cpu_device());
     if (own) {
       const Replaying replaying = executor.warm_up(0, graphs);
       const std::scoped_lock lock(mutex);
@@ -95,8 +120,11 @@ RunResult run_plan(const Plan& trained, int64_t steps, bool forward_only,
       const StepResult done = executor.run_step(step);
       losses.push_back(done.loss);
       executor.gather_gradients();
+      Tensors gradients;
+      if (step == 0 || step + 1 == steps) gradients = whole_gradients(graph, executor);
       const std::scoped_lock lock(mutex);
-      if (step == 0) keep_gradients(graph, executor, result.first_gradients);
+      if (step == 0) result.first_gradients.insert(gradients.begin(), gradients.end());
+      if (step + 1 == steps) result.gradients.insert(gradients.begin(), gradients.end());
       for (const auto& [index, tensor] : done.outputs) {
         result.outputs[graph.outputs[index].name] = tensor;
       }
@@ -105,9 +133,12 @@ RunResult run_plan(const Plan& trained, int64_t steps, bool forward_only,
         result.actions.push_back(to_string(event.action));
       }
     }
+    const Tensors parameters = whole_parameters(graph, executor);
     const std::scoped_lock lock(mutex);
-    keep_tensors(graph, executor, communicator.rank(), result);
-    keep_buffers(graph, executor, result.buffers[communicator.rank() / plan.ranks()]);
+    result.copies[communicator.rank()] = parameters;
+    result.parameters.insert(parameters.begin(), parameters.end());
+    result.stepped[communicator.rank()] = stepped(graph, executor);
+    keep_buffers(graph, executor, result.buffers[plan.place_of(communicator.rank()).replica]);
     if (communicator.rank() == 0) result.losses = losses;
   });
   return result;

@@ -87,6 +87,12 @@ def test_a_model_that_averages_its_targets_trains_as_unsplit_at_any_number_of_mi
     assert_trains_as(Unsplit(plan, module(kind)), plan, STEPS, FLOAT64)
 
 
+def test_a_model_that_averages_its_targets_trains_as_unsplit_in_tensor_groups(tmp_path, model):
+    plan = write_plan(tmp_path, model("causal"), labelled_data(tmp_path), THREE, 2, BATCH // 4,
+                      loss="output", steps=STEPS, data_parallel=2, tensor_parallel=2)
+    assert_trains_as(Unsplit(plan, module("causal")), plan, STEPS, FLOAT64)
+
+
 def test_a_loss_without_any_target_is_refused_as_in_pytorch_where_it_is_nan(tmp_path, model):
     save_file({"tokens": torch.zeros(8, 8, dtype=torch.int64),
                "labels": torch.full((8, 8), -100)}, tmp_path / "data.safetensors")

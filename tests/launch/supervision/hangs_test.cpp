@@ -248,6 +248,12 @@ TEST(LostMessage, IsOneThatWasSent) {
   ASSERT_TRUE(replica);
   EXPECT_EQ(replica->from, 2);
   EXPECT_EQ(replica->to, 3);
+  // The parts of a tensor group have one program: part 1 of rank 0 sends to part 1 of rank 1.
+  const auto part = lost_message(
+      program, {waits(3, -1), waits(3, 2, -1), waits(3, -1), waits(3, 0, 1)}, /*parts=*/2);
+  ASSERT_TRUE(part);
+  EXPECT_EQ(part->from, 1);
+  EXPECT_EQ(part->to, 3);
 }
 
 }  // namespace

@@ -118,6 +118,35 @@ TEST(GradientBuckets, AStageHasItsOwnAndLaterStagesComeFirst) {
   EXPECT_EQ(found[0].stages, std::vector<int>{2});
 }
 
+TEST(GradientBuckets, EqualPartsOfReplicasSumAndAllPartsWhereEachHasATerm) {
+  const Lists tensors{{0, 1}, {2}};
+  const Graph graph = chain(tensors);
+  Plan plan = plan_of({0, 1}, 2);
+  plan.tensor_parallel = 2;
+  const auto of = [&](int rank) {
+    return gradient_buckets(plan, graph, sliced(tensors, {0, 1}), {0, 1, 2}, rank, {1});
+  };
+  EXPECT_EQ(ranks_of(of(0)), (Lists{{0, 4}, {0, 1, 4, 5}}));
+  EXPECT_EQ(ranks_of(of(5)), (Lists{{1, 5}, {0, 1, 4, 5}}));
+  EXPECT_EQ(tensors_of(of(5)), (Lists{{0}, {1}}));
+  EXPECT_EQ(ranks_of(of(3)), (Lists{{3, 7}}));
+  plan.data_parallel = 1;
+  EXPECT_EQ(ranks_of(of(1)), (Lists{{0, 1}}));
+  EXPECT_EQ(tensors_of(of(1)), (Lists{{1}}));
+}
+
+TEST(GradientBuckets, PartsSumWhatStagesShareWithEqualParts) {
+  const Lists tensors{{0}, {0}};
+  const Graph graph = chain(tensors);
+  Plan plan = plan_of({0, 1}, 1);
+  plan.tensor_parallel = 2;
+  const auto ranks = [&](int rank, const std::set<int>& terms) {
+    return ranks_of(gradient_buckets(plan, graph, sliced(tensors, {0, 1}), {0}, rank, terms));
+  };
+  EXPECT_EQ(ranks(3, {}), (Lists{{1, 3}}));
+  EXPECT_EQ(ranks(3, {0}), (Lists{{0, 1, 2, 3}}));
+}
+
 TEST(GradientBuckets, TypesAreApart) {
   Graph graph = chain({{0}, {1}, {2}});
   graph.tensors[1].dtype = DType::float64;

@@ -106,6 +106,44 @@ TEST_F(PlanFile, IsWrittenAsItWasRead) {
   EXPECT_EQ(to_yaml(read(program), folder_.path() / "sub/plan.yaml"), program);
 }
 
+TEST_F(PlanFile, SaysHowTensorGroupsSplitOperators) {
+  const Plan plan = read(changed_plan("stages:",
+                                      "tensor_parallel: 4\n"
+                                      "sharding:\n"
+                                      "  parameters: {\"*.qkv.weight\": {split: 0, blocks: 3}, "
+                                      "\"*.weight\": whole}\n"
+                                      "  values: {\"layers.?\": {split: 1}}\n"
+                                      "stages:"));
+  for (const Plan& each : {plan, read(to_yaml(plan, plan.path))}) {
+    EXPECT_EQ(each.tensor_parallel, 4);
+    ASSERT_EQ(each.sharding.parameters.size(), 2u);
+    EXPECT_EQ(each.sharding.parameters[0].pattern, "*.qkv.weight");
+    EXPECT_EQ(each.sharding.parameters[0].layout.str(), "S(0, 3)");
+    EXPECT_EQ(each.sharding.parameters[1].layout.str(), "I");
+    ASSERT_EQ(each.sharding.values.size(), 1u);
+    EXPECT_EQ(each.sharding.values[0].pattern, "layers.?");
+    EXPECT_EQ(each.sharding.values[0].layout.str(), "S(1)");
+  }
+}
+
+TEST_F(PlanFile, NumbersTheRanksReplicaByReplicaAlongThePipelinePartByPart) {
+  Plan plan = read(plan_text);
+  plan.tensor_parallel = 3;
+  EXPECT_EQ(plan.all_ranks(), 12);
+  int next = 0;
+  for (int replica = 0; replica < 2; ++replica) {
+    for (int rank = 0; rank < 2; ++rank) {
+      for (int part = 0; part < 3; ++part, ++next) {
+        EXPECT_EQ(plan.rank_at({replica, rank, part}), next);
+        const RankPlace place = plan.place_of(next);
+        EXPECT_THAT(std::vector({place.replica, place.rank, place.part}),
+                    ElementsAre(replica, rank, part));
+      }
+    }
+  }
+  EXPECT_EQ(rank_of_process(plan).size(), 12u);
+}
+
 TEST_F(PlanFile, GradientsAreSummedInBucketsBesideTheBackwardsUnlessItSaysOtherwise) {
   const std::string given = "all_reduce: {bucket: 25000000, overlap: true}\n";
   const auto sums = [&](const std::string& text) {
@@ -191,7 +229,7 @@ TEST_F(PlanFile, MistakesAreRefusedWithPlaceValueAndCure) {
       {changed_plan("begin: layers.4", "modules: []"), "stages[1].modules", "the list is empty",
        "Name"},
       {changed_plan("schedule:", "devices: [0, 1]\nschedule:"), "devices", "2 devices for 4 ranks",
-       "one for each rank of each replica"},
+       "one for each rank of the run"},
       {changed_plan("schedule:", "devices: [0, 1, 2, 1]\nschedule:"), "devices",
        "device 1 is named twice", "its own"},
       {changed_plan("recompute: true", "recompute: some"), "stages[1].recompute",

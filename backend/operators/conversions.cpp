@@ -1,0 +1,113 @@
+// The operators of graph/sharding/collectives.hpp, as the dispatcher knows them. A group is that of
+// the thread that runs the forward; it rides in the node of autograd's graph, since a backward may
+// run on another thread.
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "backend/operators/parts.hpp"
+#include "backend/operators/tensor_group.hpp"
+#include "graph/sharding/conversions.hpp"
+
+namespace penstock {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+namespace {
+
+thread_local const TensorGroup* group_of_thread = nullptr;
+
+const TensorGroup& current_group() {
+  if (group_of_thread == nullptr) throw std::logic_error("a conversion outside a tensor group");
+  return *group_of_thread;
+}
+
+/// What the backward needs.
+struct Converted : torch::CustomClassHolder {
+  Converted(TensorGroup among, sharding::Layout before, sharding::Layout after)
+      : group(std::move(among)), from(before), to(after) {}
+  const TensorGroup group;
+  const sharding::Layout from, to;
+};
+
+class Conversion : public torch::autograd::Function<Conversion> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& own,
+                            const c10::intrusive_ptr<Converted>& done) {
+    context->saved_data["done"] = c10::IValue::make_capsule(done);
+    return converted(own, done->from, done->to, done->group);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto done =
+        c10::static_intrusive_pointer_cast<Converted>(context->saved_data.at("done").toCapsule());
+    return {converted(gradients[0], done->to.gradient(), done->from.gradient(), done->group),
+            at::Tensor()};
+  }
+};
+
+sharding::Layout parsed(const std::string& text) {
+  if (const auto layout = sharding::Layout::parse(text)) return *layout;
+  throw std::invalid_argument("`" + text + "` is no layout");
+}
+
+at::Tensor convert(const at::Tensor& self, const std::string& from, const std::string& to) {
+  return Conversion::apply(
+      self, c10::make_intrusive<Converted>(current_group(), parsed(from), parsed(to)));
+}
+
+/// Where the indices lie in the rows that a rank has, and which of them do.
+struct OwnRows {
+  at::Tensor index, found;
+};
+OwnRows own_rows(const at::Tensor& indices, int64_t rows, const sharding::Layout& held,
+                 const TensorGroup& group) {
+  OwnRows own{at::zeros_like(indices), at::zeros_like(indices, at::kBool)};
+  int64_t before = 0;
+  for (const auto& [begin, end] : sharding::held_ranges(held, {rows}, group.parts(), group.part)) {
+    const at::Tensor within = indices.ge(begin).logical_and_(indices.lt(end));
+    own.index = at::where(within, indices - begin + before, own.index);
+    own.found.logical_or_(within);
+    before += end - begin;
+  }
+  return own;
+}
+
+at::Tensor embedding_of_rows(const at::Tensor& weight, const at::Tensor& indices,
+                             int64_t padding_idx, int64_t rows, const std::string& held) {
+  const sharding::Layout layout = parsed(held);
+  const TensorGroup& group = current_group();
+  const OwnRows own = own_rows(indices, rows, layout, group);
+  int64_t padding = -1;
+  if (padding_idx >= 0) {
+    const OwnRows row =
+        own_rows(at::scalar_tensor(padding_idx, indices.options()), rows, layout, group);
+    if (row.found.item<bool>()) padding = row.index.item<int64_t>();
+  }
+  const at::Tensor looked_up = at::embedding(weight, own.index, padding);
+  return looked_up.masked_fill(own.found.logical_not().unsqueeze(-1), 0);
+}
+
+}  // namespace
+
+InTensorGroup::InTensorGroup(const TensorGroup& group) : before_(group_of_thread) {
+  group_of_thread = &group;
+}
+InTensorGroup::~InTensorGroup() { group_of_thread = before_; }
+
+TORCH_LIBRARY_FRAGMENT(penstock, library) {
+  for (const char* name : {"own_part", "among_zeros", "first_only", "all_reduce", "reduce_scatter",
+                           "all_gather", "all_to_all"})
+    library.def((std::string(name) + "(Tensor self, str from, str to) -> Tensor").c_str(),
+                torch::dispatch(c10::DispatchKey::CompositeImplicitAutograd, convert));
+  library.def("identity(Tensor(a) self, str from, str to) -> Tensor(a)",
+              torch::dispatch(c10::DispatchKey::CompositeImplicitAutograd, convert));
+  library.def(
+      "embedding_of_rows(Tensor weight, Tensor indices, int padding_idx=-1, *, int rows, str held) "
+      "-> Tensor",
+      torch::dispatch(c10::DispatchKey::CompositeImplicitAutograd, embedding_of_rows));
+}
+
+}  // namespace penstock

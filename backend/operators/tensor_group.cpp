@@ -1,0 +1,83 @@
+#include "backend/operators/tensor_group.hpp"
+
+#include <stdexcept>
+
+#include "backend/operators/parts.hpp"
+#include "graph/sharding/conversions.hpp"
+
+namespace penstock {
+
+using sharding::Step;
+
+namespace {
+
+/// Room for what each rank of the group holds, this rank's filled in.
+at::Tensor beside_others(const at::Tensor& own, const TensorGroup& group) {
+  std::vector<int64_t> sizes = own.sizes().vec();
+  sizes.insert(sizes.begin(), group.parts());
+  at::Tensor all = at::empty(sizes, own.options());
+  all.select(0, group.part).copy_(own);
+  return all;
+}
+
+at::Tensor gathered(const at::Tensor& own, const sharding::Layout& layout,
+                    const TensorGroup& group) {
+  const at::Tensor all = beside_others(own, group);
+  if (all.numel() > 0) group.communicator->start_all_gather(all, group.ranks)->wait();
+  return sharding::assembled(all.unbind(), layout);
+}
+
+at::Tensor summed(const at::Tensor& own, const TensorGroup& group) {
+  at::Tensor sum = own.clone(at::MemoryFormat::Contiguous);
+  if (sum.numel() > 0) group.communicator->all_reduce(sum, group.ranks);
+  return sum;
+}
+
+at::Tensor part_of_sum(const at::Tensor& own, const sharding::Layout& layout,
+                       const TensorGroup& group) {
+  std::vector<at::Tensor> of_parts;
+  for (int part = 0; part < group.parts(); ++part)
+    of_parts.push_back(sharding::own_part(own, layout, group.parts(), part));
+  const at::Tensor all = at::stack(of_parts);
+  if (all.numel() > 0) group.communicator->start_reduce_scatter(all, group.ranks)->wait();
+  return all.select(0, group.part).clone();
+}
+
+}  // namespace
+
+/// An all-to-all is an all-gather of which each rank keeps its part.
+at::Tensor converted(const at::Tensor& own, const sharding::Layout& from,
+                     const sharding::Layout& to, const TensorGroup& group) {
+  const int parts = group.parts(), part = group.part;
+  switch (sharding::conversion(from, to).forward) {
+    case Step::keep: return own;
+    case Step::slice: return sharding::own_part(own, to, parts, part);
+    case Step::pad: return sharding::among_zeros(own, from, parts, part);
+    case Step::first_only: return part == 0 ? own : at::zeros_like(own);
+    case Step::all_reduce: return summed(own, group);
+    case Step::reduce_scatter: return part_of_sum(own, to, group);
+    case Step::all_gather: return gathered(own, from, group);
+    case Step::all_to_all: return sharding::own_part(gathered(own, from, group), to, parts, part);
+  }
+  throw std::logic_error("no such conversion");
+}
+
+at::Tensor collected(const at::Tensor& own, const sharding::Layout& layout,
+                     const TensorGroup& group, int tag) {
+  if (!layout.is_split())
+    return group.part == 0 ? own.detach().to(at::kCPU).contiguous() : at::Tensor();
+  const at::Tensor given = own.detach().to(at::kCPU).contiguous();
+  if (group.part != 0) {
+    group.communicator->send({group.ranks.front(), false}, given, tag)->wait();
+    return {};
+  }
+  std::vector<at::Tensor> held{given};
+  for (int part = 1; part < group.parts(); ++part) {
+    held.push_back(at::empty_like(given));
+    const int rank = group.ranks[static_cast<size_t>(part)];
+    group.communicator->receive({rank, false}, held.back(), tag)->wait();
+  }
+  return sharding::assembled(held, layout);
+}
+
+}  // namespace penstock

@@ -1,0 +1,45 @@
+// The ranks that run operators on parts of tensors, and the conversions between them: the operators
+// `penstock::all_gather` and so on of graph/sharding/collectives.hpp, with their gradients.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <vector>
+
+#include "backend/communication/communicator.hpp"
+#include "graph/sharding/layout.hpp"
+
+namespace penstock {
+
+struct TensorGroup {
+  Communicator* communicator = nullptr;  // unused by a group of one
+  std::vector<int> ranks{0};             // of the run, by part; ascending
+  int part = 0;                          // this rank's
+  int parts() const { return static_cast<int>(ranks.size()); }
+};
+
+/// While it lives, conversions that this thread runs are among that group. Their backwards are,
+/// too, on whatever thread they run. The group's communicator outlives both.
+class InTensorGroup {
+ public:
+  explicit InTensorGroup(const TensorGroup& group);
+  ~InTensorGroup();
+  InTensorGroup(const InTensorGroup&) = delete;
+  InTensorGroup& operator=(const InTensorGroup&) = delete;
+
+ private:
+  const TensorGroup* before_;
+};
+
+/// From what this rank holds of a value in one layout to what it holds in another; all ranks of the
+/// group call it in one order. Without a gradient.
+at::Tensor converted(const at::Tensor& own, const sharding::Layout& from,
+                     const sharding::Layout& to, const TensorGroup& group);
+
+/// Puts the parts of a tensor together at part 0, on the CPU; the others send theirs, wait until it
+/// has been taken, and get an undefined tensor. Of one that each rank has whole part 0's is taken.
+/// `tag`: of the messages, which nothing else is sent beside.
+at::Tensor collected(const at::Tensor& own, const sharding::Layout& layout,
+                     const TensorGroup& group, int tag);
+
+}  // namespace penstock

@@ -1,0 +1,45 @@
+// What a plan says of tensor groups (`tensor_parallel`, `sharding`), and the graph that each of
+// their ranks runs.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "graph/graph.hpp"
+#include "graph/sharding/layout.hpp"
+#include "pipeline/plan/plan.hpp"
+
+namespace penstock {
+
+class YamlMap;
+
+inline constexpr int64_t max_tensor_parallel = 1024;
+
+/// Reads both keys; the plan has all others by then. Throws InputError, also for what plans with
+/// tensor groups cannot have yet.
+void parse_tensor_parallel(YamlMap& map, Plan& plan);
+/// `sharding`, as it is read.
+nlohmann::ordered_json sharding_keys(const sharding::Pins& pins);
+
+/// How the ranks of a tensor group hold the tensors of a model.
+struct GroupTensors {
+  Graph whole;  // the model itself
+  int parts = 1;
+  std::vector<sharding::Layout> layouts;  // of Graph::tensors
+
+  /// Tensors of whose gradients each part has a term.
+  std::set<int> summed() const;
+};
+
+/// The model as each rank of a plan runs it.
+struct PlannedModel {
+  Graph graph;
+  std::optional<GroupTensors> group;  // nothing where the plan has no tensor groups
+};
+
+/// Throws InputError for pins that cannot be.
+PlannedModel planned_model(const Plan& plan, Graph model);
+
+}  // namespace penstock
