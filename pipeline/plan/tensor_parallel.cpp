@@ -111,7 +111,8 @@ std::set<int> GroupTensors::summed() const {
 PlannedModel planned_model(const Plan& plan, Graph model) {
   if (plan.tensor_parallel == 1) return {std::move(model), std::nullopt};
   const int parts = static_cast<int>(plan.tensor_parallel);
-  const auto completion = sharding::complete(model, plan.sharding, plan.microbatch, parts);
+  const auto completion =
+      sharding::complete(model, plan.sharding, plan.microbatch, parts, plan.microbatches);
   sharding::LocalGraph local = sharding::local_graph(model, completion);
   const auto computes_mean = [](const Graph& graph) {
     return mean_loss(graph, analyse(graph)).has_value();
