@@ -165,16 +165,16 @@ PreparedRun prepare(const ExecuteOptions& options, const std::optional<Launcher>
   if (!run.checked.renaming.empty())
     run.notes.push_back(fmt::format("{}: {}", options.weights, run.checked.renaming));
   run.task = execute_task(options, run.checked, begin);
-  run.workers = run_tasks("execute", options, run.checked, run.task, launcher);
   if (run.task.steps > 0) {
     run.predicted = predict(run.checked.plan, run.checked.graph, run.checked.slicing,
                             run.checked.program, run.task.cuda_graphs, run.why_not_predicted);
     const Survival survival =
-        find_survival(options, launcher, run.checked, !run.task.save.empty(),
+        find_survival(options, launcher, run.checked, !run.task.save.empty(), /*script=*/false,
                       run.predicted ? run.predicted->peak_memory_bytes : std::vector<int64_t>());
     run.survives = survival.survives;
     if (!survival.why_not.empty()) run.notes.push_back(survival.why_not);
   }
+  run.workers = run_tasks("execute", options, run.checked, run.task, launcher, run.survives);
   run.metrics = make_metrics(options, run);
   return run;
 }
@@ -189,15 +189,22 @@ std::optional<SavedState> last_saved(const ExecuteTask& task) try {
   return std::nullopt;
 }
 
-/// Writes the checkpoints of a run that survives; nothing where its ranks do.
-WorkersOptions::Save from_snapshots(const PreparedRun& run) {
-  if (!run.survives || run.task.save.empty()) return {};
-  if (run.checked.plan.optimizer_state == OptimizerState::sharded) return {};
-  return [&task = run.task, &checked = run.checked](int64_t step, const auto& snapshots,
-                                                    const std::stop_token& stop) {
-    const SavedRun saved{checked.plan, checked.graph, checked.slicing,
-                         checked.program.rank_of_stage};
-    write_checkpoint({task.save, step, task.keep, nullptr}, saved, snapshots, stop);
+/// Has checkpoints of a run that survives be written from snapshots, unless its ranks write them.
+void save_snapshots(const PreparedRun& run, WorkersOptions& options) {
+  if (!run.survives || run.task.save.empty()) return;
+  const CheckedRun& checked = run.checked;
+  if (checked.plan.optimizer_state == OptimizerState::sharded) return;
+  const SavedRun saved{checked.plan, checked.graph, checked.slicing, checked.program.rank_of_stage};
+  const auto saving = [&task = run.task](int64_t step) {
+    return Saving{task.save, step, task.keep, nullptr};
+  };
+  options.save = [=](int64_t step, const RankSnapshots& snapshots, const OtherParts& others,
+                     const std::stop_token& stop) {
+    write_checkpoint(saving(step), saved, snapshots, others, stop);
+  };
+  options.save_part = [=](int64_t step, const RankSnapshots& snapshots,
+                          const std::stop_token& stop) {
+    return write_part(saving(step), saved, snapshots, stop);
   };
 }
 
@@ -234,24 +241,26 @@ int execute(const ExecuteOptions& options) {
                                    std::move(run->metrics));
   const Program executed = delay_receives(checked.program);  // as the workers do
   const bool saves = !run->task.save.empty();
-  Workers workers(run->workers,
-                  [&](int rank, int position) {
-                    return to_string(executed.ranks[checked.plan.place_of(rank).rank].at(position));
-                  },
-                  {.on_signal = saves ? OnSignal::finish_step : OnSignal::end,
-                   .survive = run->survives,
-                   .end = run->task.first_step + run->task.steps,
-                   .program = &executed,
-                   .parts = static_cast<int>(checked.plan.tensor_parallel),
-                   .find_saved = [&] { return last_saved(run->task); },
-                   .save = from_snapshots(*run)});
+  WorkersOptions how{.on_signal = saves ? OnSignal::finish_step : OnSignal::end,
+                     .survive = run->survives,
+                     .end = run->task.first_step + run->task.steps,
+                     .program = &executed,
+                     .parts = static_cast<int>(checked.plan.tensor_parallel),
+                     .find_saved = [&] { return last_saved(run->task); }};
+  save_snapshots(*run, how);
+  Workers workers(
+      run->workers,
+      [&](int rank, int position) {
+        return to_string(executed.ranks[checked.plan.place_of(rank).rank].at(position));
+      },
+      std::move(how));
   const auto failure =
       workers.run([&](size_t, const nlohmann::json& event) { listener->take(event); });
   report.result = listener->result();
   const std::string saved = listener->saved();
   listener.reset();  // its line is gone from the terminal
   if (failure) {
-    fmt::print(stderr, "penstock: {}\n", failure->message);
+    if (!failure->told) fmt::print(stderr, "penstock: {}\n", failure->message);
     if (!saved.empty()) fmt::print(stderr, "  The last checkpoint is {}.\n", saved);
     return failure->status;
   }

@@ -42,12 +42,13 @@ PreparedService prepare(const ServeOptions& options, const std::optional<Launche
   const int rank = rank_of_script(service.checked.plan, launcher);
   service.task.batch = batch_of(service.checked, rank, options.batches);
   service.task.results = options.results;
-  service.survival =
-      find_survival(options.run, launcher, service.checked, /*saves=*/false, /*peak_bytes=*/{});
+  service.survival = find_survival(options.run, launcher, service.checked, /*saves=*/false,
+                                   /*script=*/true, /*peak_bytes=*/{});
   SharedBatch& batch = service.task.batch;
   if (service.survival.survives) batch.slots = 2;
   resize_memory(options.batches, batch.bytes * batch.slots);
-  service.workers = run_tasks("serve", options.run, service.checked, service.task, launcher);
+  service.workers = run_tasks("serve", options.run, service.checked, service.task, launcher,
+                              service.survival.survives);
   return service;
 }
 

@@ -15,6 +15,8 @@ nlohmann::json to_json(const WorkerTask& task) {
           {"store_prefix", task.store_prefix},
           {"store_port", task.store_port},
           {"store_serve", task.store_serve},
+          {"fleet_port", task.fleet_port},
+          {"fleet_token", task.fleet_token},
           {"one_machine", task.one_machine},
           {"node", task.node},
           {"launched", task.launched},
@@ -41,6 +43,8 @@ WorkerTask parse_task(const nlohmann::json& json) {
   json.at("store_prefix").get_to(task.store_prefix);
   json.at("store_port").get_to(task.store_port);
   json.at("store_serve").get_to(task.store_serve);
+  json.at("fleet_port").get_to(task.fleet_port);
+  json.at("fleet_token").get_to(task.fleet_token);
   json.at("one_machine").get_to(task.one_machine);
   json.at("node").get_to(task.node);
   json.at("launched").get_to(task.launched);

@@ -1,14 +1,16 @@
 // The protocol between `penstock` and `penstock-worker`: JSON, one object a line.
 //
 // To the worker's standard input: first its task, then, where the task's store has no port yet, the
-// line {"port": N}. From its standard output events: {"event": NAME, …}, the names being
+// line {"port": N}; and to the one that tells the others where its supervisor is, an empty object
+// once all have come there. From its standard output events: {"event": NAME, …}, the names being
 //   port      {port}                       rank 0 hosts the store there
+//   fleet     {host, port, token}          the supervisor of process 0 is there
 //   ready     {}                           loaded and connected
 //   step      {step, loss, step_s}         from rank 0
 //   validation {step, loss}                from rank 0, after that step; loss: null if not finite
 //   timeline  {step, events: [[rank, action, start_s, end_s, bytes], …]}   from rank 0
 //   saved     {path}                       a checkpoint
-//   snapshot  {step}                       a rank's snapshot of the state before it is to be saved
+//   snapshot  {step}                       that before it, which is to be saved, is complete
 //   stopped   {step}                       that step was the last, as some process was told to end
 //   summary   {…}                          from rank 0, last
 //   link      {latency_s, …, samples}      from rank 0, of the command `link`
@@ -46,8 +48,12 @@ struct WorkerTask {
   int node = 0;                        // as the launcher counts them, 0 where it does not
   bool launched = false;               // by torchrun, srun, mpirun: this is the only worker here
   std::string store_host = "127.0.0.1", store_prefix;
-  int store_port = 0;                        // 0: a free one, told by the `port` event
-  bool store_serve = false;                  // this worker hosts the store
+  int store_port = 0;        // 0: a free one, told by the `port` event
+  bool store_serve = false;  // this worker hosts the store
+  /// Of process 0's supervisor, where the others' are to find it (supervision/fleet.hpp); -1: they
+  /// need not.
+  int fleet_port = -1;
+  std::string fleet_token;
   bool one_machine = true;                   // all ranks are on this machine
   int progress = -1;                         // descriptor of a SharedProgress, or -1
   std::vector<int> slots;                    // descriptors of snapshots; empty: none are taken

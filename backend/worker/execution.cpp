@@ -34,7 +34,9 @@ Execution::Execution(const WorkerTask& task, SharedStore& store, CudaModule* cud
   if (task.slots.empty()) return;
   snapshots_.emplace(task.slots, *progress_);
   snapshots_->while_copying = [this](int64_t step) { faults_.at(step, Faults::copy); };
-  snapshots_->on_unsaved = [](int64_t step) { emit({{"event", "snapshot"}, {"step", step}}); };
+  snapshots_->on_complete = [this](int64_t next_step) {
+    if (is_saved(next_step)) emit({{"event", "snapshot"}, {"step", next_step}});
+  };
 }
 
 Facts Execution::facts() const {
@@ -186,12 +188,16 @@ void Execution::snapshot(Executor& executor, int64_t next_step, bool unsaved) {
   snapshots_->begin(next_step, state.buffers, state.trained, unsaved);
 }
 
+/// Is there to be a checkpoint of the state before that step, whether the run ends there or not?
+bool Execution::is_saved(int64_t next_step) const {
+  return !task_.save.empty() && task_.save_every > 0 && next_step % task_.save_every == 0;
+}
+
 /// After a step, in a checkpoint or a snapshot or both. Of a run with snapshots it is the process
 /// that started this one which writes checkpoints, while steps go on; all replicas have the same,
 /// but where they have parts of the optimizer's state, which they then gather themselves.
 void Execution::keep_state(Executor& executor, int64_t next_step, bool last) {
-  const bool due = last || (task_.save_every > 0 && next_step % task_.save_every == 0);
-  const bool saves = due && !task_.save.empty();
+  const bool saves = is_saved(next_step) || (last && !task_.save.empty());
   const bool from_ranks = !snapshots_ || loaded_->plan.optimizer_state == OptimizerState::sharded;
   if (saves && from_ranks) save(executor, next_step, last);
   if (!snapshots_) return;

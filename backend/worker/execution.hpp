@@ -49,6 +49,7 @@ class Execution {
   void save(Executor& executor, int64_t done, bool last);
   void load_beginning(Executor& executor);
   void snapshot(Executor& executor, int64_t next_step, bool unsaved = false);
+  bool is_saved(int64_t next_step) const;
   void keep_state(Executor& executor, int64_t next_step, bool last);
   size_t agree_on_median_step();
   void report_timeline(size_t step);

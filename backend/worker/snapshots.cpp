@@ -67,7 +67,7 @@ void Snapshots::begin(int64_t next_step, const NamedTensors& now, const NamedTen
       free_idle(slot);
       const uint64_t checksum = copy(tensors, slot, next_step);
       progress_.set_snapshot(slot, next_step, checksum, unsaved);
-      if (unsaved) on_unsaved(next_step);
+      on_complete(next_step);
     } catch (...) {
       problem_ = std::current_exception();
     }

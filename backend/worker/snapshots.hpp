@@ -46,8 +46,8 @@ class Snapshots {
 
   /// Called in the thread, in the middle of a copy (backend/worker/faults.hpp).
   std::function<void(int64_t next_step)> while_copying = [](int64_t) {};
-  /// Called in the thread, when a snapshot is complete that is to be saved.
-  std::function<void(int64_t next_step)> on_unsaved = [](int64_t) {};
+  /// Called in the thread, when a snapshot is complete.
+  std::function<void(int64_t next_step)> on_complete = [](int64_t) {};
 
  private:
   uint64_t copy(const NamedTensors& tensors, size_t slot, int64_t next_step);

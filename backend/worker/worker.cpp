@@ -30,6 +30,7 @@
 #include "backend/worker/process.hpp"
 #include "base/error.hpp"
 #include "launch/state_dict_task.hpp"
+#include "launch/supervision/fleet.hpp"
 #include "pipeline/checkpoint/state_dict.hpp"
 #include "pipeline/job/parameters.hpp"
 
@@ -71,6 +72,20 @@ std::string own_address(const WorkerTask& task) {
   return task.one_machine ? "127.0.0.1" : address_towards(task.store_host, task.store_port);
 }
 
+/// The supervisors of the ranks find each other, before any rank has a state to lose.
+void introduce_supervisors(const WorkerTask& task, SharedStore& store, const std::string& host) {
+  if (task.fleet_port < 0) return;
+  if (task.process == 0) {
+    store.set("fleet",
+              nlohmann::json(FleetAddress{host, task.fleet_port, task.fleet_token}).dump());
+    read_line();  // the others have come
+  } else {
+    nlohmann::json event = nlohmann::json::parse(store.get("fleet"));
+    event["event"] = "fleet";
+    emit(event);
+  }
+}
+
 /// The ranks compare what they are to run, take their cores, and connect. `cores`: how many cores
 /// the ranks of this machine have together.
 std::unique_ptr<Communicator> meet(const WorkerTask& task, SharedStore& store, const Facts& own,
@@ -81,6 +96,7 @@ std::unique_ptr<Communicator> meet(const WorkerTask& task, SharedStore& store, c
   facts["protocol"] = kProtocolVersion;
   facts["number of ranks"] = std::to_string(task.world_size);
   shake_hands(seat_of_process(task, store), facts, task.start_timeout_s);
+  introduce_supervisors(task, store, address);
   const int found = settle_process(task, store);
   if (cores != nullptr) *cores = found;
   auto remote = make_gloo(store, task.rank, task.world_size, address);
@@ -97,8 +113,9 @@ void execute(const WorkerTask& task, CudaModule* cuda) {
     execution->run(std::move(communicator));
   } catch (...) {
     const WorkerError error = describe_failure(std::current_exception(), execution->place());
-    if (!task.launched) fail(error);  // the process that started all ranks knows the cause
-    emit(to_json(error));             // the launcher may end this process at any moment
+    // The process that started all ranks knows the cause, or those that did learn it.
+    if (!task.launched || !task.slots.empty()) fail(error);
+    emit(to_json(error));  // the launcher may end this process at any moment
     fail(find_cause(seat_of_process(task, *store), error, execution->rank_with_store()));
   }
 }

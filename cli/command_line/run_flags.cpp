@@ -52,7 +52,7 @@ void declare_execute(Declared& command) {
       "used");
   add_text(app, "--survive", options->survive, "HOW",
            "what a killed rank costs: off (the run), local (the step in progress: ranks keep "
-           "snapshots in memory, twice their state, and are replaced); of CPUs of one machine; "
+           "snapshots in memory, twice their state, and are replaced); on CPUs; "
            "auto: local where there is memory for it")
       ->capture_default_str();
   command.input("--weights", options->weights, {FileKind::safetensors, FileKind::folder},

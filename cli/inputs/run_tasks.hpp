@@ -11,9 +11,10 @@
 namespace penstock::cli {
 
 /// The tasks of the workers that this process starts: all ranks, or its own where a launcher starts
-/// each. `command`: `execute` or `serve`, which the ranks compare. Throws InputError.
+/// each. The ranks compare `command`, `execute` or `serve`, and whether the run survives failures.
+/// Throws InputError.
 std::vector<WorkerTask> run_tasks(const std::string& command, const ExecuteOptions& options,
                                   const CheckedRun& checked, const ExecuteTask& task,
-                                  const std::optional<Launcher>& launcher);
+                                  const std::optional<Launcher>& launcher, bool survives);
 
 }  // namespace penstock::cli

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <numeric>
 #include <string_view>
 
 #include "base/error.hpp"
 #include "base/quantity.hpp"
+#include "cli/workers/launch.hpp"
 #include "launch/own_memory.hpp"
 #include "pipeline/job/parameters.hpp"
 #include "pipeline/plan/rank_state.hpp"
@@ -25,27 +25,27 @@ void check_word(const std::string& how, std::initializer_list<std::string_view> 
 
 /// Why the ranks cannot survive, whatever memory there is; "" where they can.
 std::string obstacle(const ExecuteOptions& options, const std::optional<Launcher>& launcher,
-                     const Plan& plan) {
+                     const Plan& plan, bool script) {
   const Job& job = plan.job;
   if (plan.tensor_parallel > 1) return "it does not go with tensor_parallel yet";
   if (job.forward_only || options.workers.device != "cpu") return "it is for training on CPUs";
-  if (launcher) return "it is for ranks that penstock starts itself, not " + launcher->name;
+  if (launcher && script)
+    return "a script's ranks survive where penstock starts them itself, not " + launcher->name;
   return "";
 }
 
-/// Why there is not enough memory for all ranks together; "" where there is.
-std::string shortage(const CheckedRun& checked, bool saves,
+/// Why there is not enough memory for these ranks together; "" where there is.
+std::string shortage(const CheckedRun& checked, const std::vector<int>& ranks, bool saves,
                      const std::vector<int64_t>& peak_bytes) {
-  int64_t training_bytes = std::accumulate(peak_bytes.begin(), peak_bytes.end(), int64_t{0});
-  int64_t snapshot_bytes = 0;
-  for (const RankStateBytes& rank :
-       state_bytes_of_ranks(checked.plan, checked.graph, checked.slicing)) {
-    if (peak_bytes.empty()) training_bytes += rank.held_bytes;
-    snapshot_bytes += rank.snapshot_bytes;
+  int64_t training_bytes = 0, snapshot_bytes = 0;
+  const auto states = state_bytes_of_ranks(checked.plan, checked.graph, checked.slicing);
+  for (const int rank : ranks) {
+    const size_t place = static_cast<size_t>(rank) % states.size();
+    training_bytes += peak_bytes.empty() ? states[place].held_bytes : peak_bytes.at(place);
+    snapshot_bytes += states[place].snapshot_bytes;
   }
   const int64_t copies = saves ? most_snapshots : most_snapshots - 1;
-  training_bytes *= checked.plan.data_parallel;
-  snapshot_bytes *= copies * checked.plan.data_parallel;
+  snapshot_bytes *= copies;
   const int64_t available_bytes = available_memory_bytes();
   if (training_bytes + snapshot_bytes <= available_bytes) return "";
   return fmt::format(
@@ -69,12 +69,14 @@ void count_snapshots(const std::string& how, const std::string& device, Job& job
 }
 
 Survival find_survival(const ExecuteOptions& options, const std::optional<Launcher>& launcher,
-                       const CheckedRun& checked, bool saves,
+                       const CheckedRun& checked, bool saves, bool script,
                        const std::vector<int64_t>& peak_bytes) {
   check_word(options.survive, {"off", "local", "auto"});
   if (options.survive == "off") return {};
-  std::string why_not = obstacle(options, launcher, checked.plan);
-  if (why_not.empty()) why_not = shortage(checked, saves, peak_bytes);
+  std::string why_not = obstacle(options, launcher, checked.plan, script);
+  if (why_not.empty())
+    why_not =
+        shortage(checked, ranks_here(launcher, rank_of_process(checked.plan)), saves, peak_bytes);
   if (why_not.empty()) return {.survives = true};
   if (options.survive == "local")
     throw InputError("--survive", why_not,

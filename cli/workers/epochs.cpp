@@ -1,11 +1,10 @@
 // Goes on with a run whose worker failed: a new epoch, in which all workers are replaced.
 #include <fmt/format.h>
-#include <signal.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <future>
 #include <optional>
+#include <utility>
 
 #include "cli/workers/workers.hpp"
 #include "launch/supervision/rotation.hpp"
@@ -39,8 +38,20 @@ bool is_intact(const SnapshotSlot& slot, uint64_t checksum) { return slot.checks
 
 /// Begins a new epoch, where the run survives what has ended the one before.
 bool Workers::go_on(const Listener& listener) {
-  if (!recovery_ || failures_ == 0 || stopped_ || (interrupted_ && !finishing_)) return false;
-  const Worker& cause = root_cause();
+  const std::optional<Epoch> next = is_led() ? told_epoch() : decide(listener);
+  if (!next) return false;
+  tell_epoch(*next);
+  begin(*next, listener);
+  for (const Json& order : std::exchange(later_, {})) take_order(order, listener);
+  return true;
+}
+
+/// The next epoch; nothing where the run ends.
+std::optional<Epoch> Workers::decide(const Listener& listener) {
+  if (!recovery_ || failed_.empty() || stopped_ || (interrupted_ && !finishing_)) return {};
+  why_it_ends_ = why_ranks_are_missing();
+  if (!why_it_ends_.empty()) return {};
+  const Failure cause = root_cause(failed_);
   StatesLeft left = states_left(listener);
   std::optional<SavedState> saved;
   if (left.damaged && !common_step(left.ranks)) {
@@ -48,32 +59,32 @@ bool Workers::go_on(const Listener& listener) {
     saved = options_.find_saved();
   }
   if (saved) left.saved = saved->step;
-  const NextEpoch next = recovery_->after(failure_of(cause), left);
+  const NextEpoch next = recovery_->after(rank_failure(cause), left);
   why_it_ends_ = next.reason;
-  if (!next.step) return false;
+  if (!next.step) return {};
   if (saver_.step() > next.step) await_saving(listener);  // it reads what would be taken again
-  if (ends_at_once()) return false;
-  if (next.from_disk) saved_ = saved->step;
-  const std::string from = next.from_disk ? fmt::format(", from {}", saved->path) : "";
-  const std::string message = fmt::format("{}\n  The run goes on with step {}{}.", describe(cause),
+  why_it_ends_ = why_ranks_are_missing();                 // one may be lost since
+  if (ends_at_once() || !why_it_ends_.empty()) return {};
+  if (!next.from_disk) saved.reset();
+  if (saved) saved_ = saved->step;
+  const std::string from = saved ? fmt::format(", from {}", saved->path) : "";
+  const std::string message = fmt::format("{}\n  The run goes on with step {}{}.", cause.text,
                                           step_number(*next.step), from);
   listener(0, {{"event", "warning"}, {"message", message}});
-  for (Worker& worker : workers_) {
-    if (next.from_disk) resume_from(worker.task.arguments, *saved);
-    worker.task.next_step = next.from_disk ? -1 : *next.step;
-    worker.progress.forget_snapshots_after(next.from_disk ? -1 : *next.step);
-  }
-  listener(0, {{"event", "replaced"}, {"next_step", *next.step}});
-  begin_epoch();
-  return true;
+  return Epoch{*next.step, saved};
 }
 
-void Workers::begin_epoch() {
-  failures_ = 0;
+void Workers::begin(const Epoch& epoch, const Listener& listener) {
+  listener(0, {{"event", "replaced"}, {"next_step", epoch.step}});
+  failed_.clear();
   failed_at_.reset();
   killed_ = false;
   if (hangs_) hangs_->restart();
   for (Worker& worker : workers_) {
+    if (epoch.saved) resume_from(worker.task.arguments, *epoch.saved);
+    worker.task.next_step = epoch.saved ? -1 : epoch.step;
+    worker.progress.forget_snapshots_after(worker.task.next_step);
+    if (fleet_) meet_anew(worker.task);
     close_pipes(worker);
     static_cast<Life&>(worker) = {};
     worker.progress.set(SharedProgress::Place{});
@@ -82,46 +93,42 @@ void Workers::begin_epoch() {
   }
 }
 
-RankFailure Workers::failure_of(const Worker& cause) const {
-  const WorkerError place = place_of(cause);
-  RankFailure failed{place.rank, place.step, place.action};
-  failed.standstill = cause.standstill;
-  failed.killed = !cause.error && cause.hung.empty() && WIFSIGNALED(*cause.ended) &&
-                  WTERMSIG(*cause.ended) == SIGKILL;
-  failed.final = cause.error && (cause.error->kind == FailureKind::input ||
-                                 cause.error->kind == FailureKind::final);
-  return failed;
-}
-
 /// The snapshots, without damaged ones of the step that the run would go on with.
 StatesLeft Workers::states_left(const Listener& listener) {
   for (StatesLeft left;; left.ranks.clear()) {
-    for (const Worker& worker : workers_)
-      left.ranks.push_back(without_end(worker.progress.slots().steps, options_.end));
+    for (const auto& [rank, slots] : slots_of_all())
+      left.ranks.push_back(without_end(slots.steps, options_.end));
     const std::optional<int64_t> step = common_step(left.ranks);
     if (!step) return left;
-    std::vector<size_t> slots;              // by worker
-    std::vector<std::future<bool>> intact;  // at once: each reads all of a rank's state
-    for (size_t i = 0; i < workers_.size(); ++i) {
-      const Worker& worker = workers_[i];
-      slots.push_back(slot_with(left.ranks[i], *step).value());
-      intact.push_back(std::async(std::launch::async, is_intact, std::cref(worker.slots[slots[i]]),
-                                  worker.progress.checksum(slots[i])));
-    }
-    bool all = true;
-    for (size_t i = 0; i < workers_.size(); ++i) {
-      if (intact[i].get()) continue;
-      const size_t slot = slots[i];
-      all = false;
-      left.damaged = true;
-      workers_[i].progress.set_snapshot(slot, -1);
+    const std::vector<DamagedSlot> damaged = damaged_anywhere(*step, listener);
+    if (damaged.empty()) return left;
+    left.damaged = true;
+    for (const DamagedSlot& one : damaged) {
       const std::string message =
           fmt::format("rank {}: its snapshot of the state before step {} is damaged (slot {})",
-                      workers_[i].task.rank, step_number(*step), slot);
+                      one.rank, step_number(*step), one.slot);
       listener(0, {{"event", "warning"}, {"message", message}});
     }
-    if (all) return left;
   }
+}
+
+/// Gives up those snapshots of these workers that are damaged.
+std::vector<DamagedSlot> Workers::give_up_damaged(int64_t step) {
+  std::vector<std::pair<DamagedSlot, std::future<bool>>> found;  // at once: each reads all of one
+  for (const Worker& worker : workers_) {
+    const auto slot = slot_with(worker.progress.slots().steps, step);
+    if (!slot) continue;
+    found.emplace_back(DamagedSlot{worker.task.rank, *slot},
+                       std::async(std::launch::async, is_intact, std::cref(worker.slots[*slot]),
+                                  worker.progress.checksum(*slot)));
+  }
+  std::vector<DamagedSlot> damaged;
+  for (auto& [one, intact] : found) {
+    if (intact.get()) continue;
+    damaged.push_back(one);
+    worker_of(one.rank).progress.set_snapshot(one.slot, -1);
+  }
+  return damaged;
 }
 
 }  // namespace penstock::cli

@@ -1,121 +1,34 @@
-// Finds the worker that a run failed at, and how long the others may take to tell.
-#include <fmt/format.h>
-#include <signal.h>
-#include <sys/wait.h>
+#include "cli/workers/failure.hpp"
 
 #include <algorithm>
-#include <utility>
-
-#include "cli/workers/onednn_isa.hpp"
-#include "cli/workers/process.hpp"
-#include "cli/workers/workers.hpp"
 
 namespace penstock::cli {
 
-using namespace std::chrono_literals;
-
-namespace {
-
-// A rank that others have lost knows best why; a GPU takes seconds to let go of its process.
-constexpr auto kLostGrace = 5s;
-constexpr auto kMaxStop = 1s;
-
-}  // namespace
-
-/// A worker that is stopped holds up all others: a run that survives replaces it.
-void Workers::end_stopped() {
-  for (Worker& worker : workers_) {
-    siginfo_t info{};
-    if (!recovery_ || worker.ended ||
-        waitid(P_PID, static_cast<id_t>(worker.process), &info, WSTOPPED | WCONTINUED | WNOHANG) !=
-            0)
-      continue;
-    if (info.si_pid != 0) worker.stopped_at.reset();
-    if (info.si_pid != 0 && info.si_code == CLD_STOPPED) worker.stopped_at = Clock::now();
-    if (worker.stopped_at && Clock::now() - *worker.stopped_at > kMaxStop)
-      kill(worker.process, SIGKILL);
-  }
+const Failure& root_cause(const std::vector<Failure>& failures) {
+  const auto own = std::ranges::find_if_not(failures, lost_peer);
+  return own == failures.end() ? failures.front() : *own;
 }
 
-/// For the others to say what they saw.
-Workers::Clock::duration Workers::patience() const {
-  if (!interrupted_ && waits_for_cause()) return kLostGrace;
-  return recovery_ && cause_is_known() ? Clock::duration(0) : grace_;
+RankFailure rank_failure(const Failure& failure) {
+  const WorkerError& place = failure.place;
+  return {.rank = place.rank,
+          .step = place.step,
+          .action = place.action,
+          .killed = failure.killed,
+          .final = place.kind == FailureKind::input || place.kind == FailureKind::final,
+          .standstill = failure.standstill};
 }
 
-bool Workers::lost_peer(const Worker& worker) {
-  return worker.error && worker.error->kind == FailureKind::peer;
+nlohmann::json to_json(const Failure& failure) {
+  return {{"place", to_json(failure.place)},
+          {"text", failure.text},
+          {"killed", failure.killed},
+          {"standstill", failure.standstill}};
 }
 
-bool Workers::cause_is_known() const {
-  return std::ranges::any_of(
-      workers_, [](const Worker& worker) { return worker.order != 0 && !lost_peer(worker); });
-}
-
-/// All that is known is that a rank is lost which has not ended yet.
-bool Workers::waits_for_cause() const {
-  const auto is_lost = [&](const Worker& suspect) {
-    return !suspect.ended && std::ranges::any_of(workers_, [&](const Worker& worker) {
-      return lost_peer(worker) && worker.error->lost == suspect.task.rank;
-    });
-  };
-  return !cause_is_known() && std::ranges::any_of(workers_, is_lost);
-}
-
-const Workers::Worker& Workers::root_cause() const {
-  const Worker* cause = nullptr;
-  const auto rank = [](const Worker& worker) { return std::pair(lost_peer(worker), worker.order); };
-  for (const Worker& worker : workers_) {
-    if (worker.order != 0 && (cause == nullptr || rank(worker) < rank(*cause))) cause = &worker;
-  }
-  return *cause;
-}
-
-WorkersFailure Workers::failure() const {
-  const Worker& cause = root_cause();
-  const bool input = cause.error && cause.error->kind == FailureKind::input;
-  std::string message = describe(cause);
-  for (const std::string& why : {why_it_ends_, unsaved_}) {
-    if (!why.empty()) message += "\n  " + why;
-  }
-  return {input ? 2 : 1, message, place_of(cause)};
-}
-
-/// Its place in the run when it failed.
-WorkerError Workers::place_of(const Worker& worker) const {
-  if (worker.error) return *worker.error;
-  const SharedProgress::Place at = worker.progress.get();
-  WorkerError place;
-  place.rank = worker.task.rank;
-  place.step = at.step;
-  if (at.position >= 0) place.action = action_name_(worker.task.rank, at.position);
-  return place;
-}
-
-std::string Workers::describe(const Worker& worker) const {
-  if (worker.error && worker.error->kind == FailureKind::input) return worker.error->message;
-  if (!worker.hung.empty()) return worker.hung + ": it was killed";
-  const WorkerError place = place_of(worker);
-  const std::string where = place_in_run(place.step, place.action);
-  if (worker.error)
-    return fmt::format("rank {} failed {}: {}", worker.task.rank, where, worker.error->message);
-  const int status = *worker.ended;
-  if (worker.stopped_at && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
-    return fmt::format("rank {} (process {}) was stopped {}, and killed for it", worker.task.rank,
-                       worker.process, where);
-  }
-  std::string text = fmt::format("rank {} (process {}) ended {}: {}", worker.task.rank,
-                                 worker.process, where, describe_wait_status(status));
-  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
-    text += "\n  If nobody did that, the system ran out of memory.";
-  }
-  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGILL) {
-    text += fmt::format(
-        "\n  The processor refused an instruction that it reports to have. {}=AVX512_CORE_FP16, or "
-        "AVX2, keeps oneDNN from using the newest.",
-        kOnednnVariable);
-  }
-  return text;
+Failure parse_failure(const nlohmann::json& json) {
+  return {parse_error(json.at("place")), json.at("text").get<std::string>(),
+          json.at("killed").get<bool>(), json.at("standstill").get<bool>()};
 }
 
 }  // namespace penstock::cli

@@ -74,6 +74,14 @@ void check_size(const Launcher& launcher, int ranks) {
                   ranks, launcher.name, launcher.world_size, launcher.own_variable));
 }
 
+std::vector<int> ranks_here(const std::optional<Launcher>& launcher,
+                            const std::vector<int>& rank_of_process) {
+  if (!launcher) return rank_of_process;
+  check_size(*launcher, static_cast<int>(rank_of_process.size()));
+  const auto first = rank_of_process.begin() + (launcher->rank - launcher->local_rank);
+  return {first, first + launcher->local_size};
+}
+
 std::vector<WorkerTask> make_tasks(const Launch& launch) {
   std::vector<WorkerTask> tasks;
   if (launch.launcher) {

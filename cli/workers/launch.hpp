@@ -28,6 +28,10 @@ std::vector<int> as_numbered(int ranks);
 /// Throws InputError where the launcher started another number of processes.
 void check_size(const Launcher& launcher, int ranks);
 
+/// The ranks of this machine: launchers number processes machine by machine. Throws as check_size.
+std::vector<int> ranks_here(const std::optional<Launcher>& launcher,
+                            const std::vector<int>& rank_of_process);
+
 /// One task for each worker that this process starts. Throws InputError where the launcher started
 /// another number of processes.
 std::vector<WorkerTask> make_tasks(const Launch& launch);

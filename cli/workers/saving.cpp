@@ -11,29 +11,39 @@ namespace penstock::cli {
 
 /// Begins to write the next one that is due, unless one is being written; returns whether it does.
 bool Workers::begin_saving() {
-  while (options_.save && !saver_.step()) {
+  while (options_.save && !is_led() && !saver_.step()) {
     std::vector<RankSlots> ranks;
-    for (const Worker& worker : workers_) ranks.push_back(worker.progress.slots());
+    for (const auto& [rank, slots] : slots_of_all()) ranks.push_back(slots);
     const std::optional<int64_t> step = step_to_save(ranks);
     if (!step) return false;
-    if (*step > saved_) {
-      begin_saving(*step);
-    } else {
-      release(*step);  // it was written before the workers made the step again
-    }
+    // Else it was written before the workers made the step again, or parts of it are lost.
+    if (*step <= saved_ || !begin_saving(*step)) release(*step);
   }
   return saver_.step().has_value();
 }
 
-void Workers::begin_saving(int64_t step) {
-  std::map<int, RankSnapshot> snapshots;
-  for (const Worker& worker : workers_) {
-    const auto slot = slot_with(worker.progress.slots().steps, step);
-    if (slot) snapshots[worker.task.rank] = {&worker.slots[*slot], worker.progress.checksum(*slot)};
+/// Returns whether there are snapshots of all stages before that step.
+bool Workers::begin_saving(int64_t step) {
+  const std::optional<Parts> parts = parts_of(step);
+  if (!parts) return false;
+  RankSnapshots snapshots;
+  if (const auto own = parts->find(own_process()); own != parts->end())
+    snapshots = snapshots_of(own->second, step);
+  saver_.begin(step,
+               [this, step, snapshots = std::move(snapshots), others = other_parts(step, *parts)](
+                   const std::stop_token& stop) { options_.save(step, snapshots, others, stop); });
+  return true;
+}
+
+/// Of these workers, all of which have one before that step.
+RankSnapshots Workers::snapshots_of(const std::map<int, int>& ranks, int64_t step) {
+  RankSnapshots snapshots;
+  for (const auto& [rank, read] : ranks) {
+    const Worker& worker = worker_of(read);
+    const size_t slot = slot_with(worker.progress.slots().steps, step).value();
+    snapshots[rank] = {&worker.slots[slot], worker.progress.checksum(slot)};
   }
-  saver_.begin(step, [this, step, snapshots = std::move(snapshots)](const std::stop_token& stop) {
-    options_.save(step, snapshots, stop);
-  });
+  return snapshots;
 }
 
 void Workers::release(int64_t step) {
@@ -41,10 +51,16 @@ void Workers::release(int64_t step) {
     if (const auto slot = slot_with(worker.progress.slots().steps, step))
       worker.progress.saved(*slot);
   }
+  for (auto& [process, member] : members_) {
+    for (auto& [rank, slots] : member.ranks)
+      if (const auto slot = slot_with(slots.steps, step)) slots.unsaved.at(*slot) = false;
+  }
+  if (leads()) fleet_->send({{"tell", "saved"}, {"step", step}});
 }
 
 /// A run goes on without a checkpoint that cannot be written, unless it is the last.
 void Workers::end_saving(const Listener& listener) {
+  if (is_led()) return end_part();
   const int64_t step = saver_.step().value();
   const std::string problem = saver_.finish();
   saved_ = step;
@@ -69,14 +85,14 @@ void Workers::save_rest(const Listener& listener) {
   if (!saves_newest()) return;
   const std::optional<int64_t> newest = common_step(states_left(listener).ranks);
   if (!newest || *newest <= saved_) return;
-  begin_saving(*newest);
+  if (!begin_saving(*newest)) unsaved_ = "The latest state is not saved: parts of it are lost.";
   await_saving(listener);
 }
 
 /// Is its newest state worth a checkpoint? Not where the same would end the run again.
 bool Workers::saves_newest() const {
   if (!options_.save || ends_at_once()) return false;
-  return interrupted_ || (failures_ > 0 && !failure_of(root_cause()).final);
+  return interrupted_ || (!failed_.empty() && !rank_failure(root_cause(failed_)).final);
 }
 
 bool Workers::ends_at_once() const { return stopped_ || interrupted_ == SIGINT; }

@@ -30,6 +30,7 @@ void Workers::take_signal(const Listener& listener) {
   interrupted_ = signal;
   if (!finishes) {
     failed_at_ = Clock::now() - grace_ + (at_once ? 0ms : kLastWords);
+    if (is_led()) fleet_->send({{"tell", "signal"}, {"number", signal}, {"overdue", false}});
     return;
   }
   finishing_ = true;
@@ -51,7 +52,17 @@ bool Workers::finishes_step(int signal) const {
 /// A step that a signal waits for: what came before it can be saved without its workers.
 void Workers::end_step() {
   if (!step_ends_by_ || !finishing_ || Clock::now() < *step_ends_by_) return;
+  if (is_led()) fleet_->send({{"tell", "signal"}, {"number", *interrupted_}, {"overdue", true}});
+  end_by(*interrupted_, /*overdue=*/true);
+}
+
+/// At once, by a signal that this process or another has got. `overdue`: a step did not end within
+/// its time.
+void Workers::end_by(int signal, bool overdue) {
+  if (!interrupted_ || !overdue) interrupted_ = signal;
   finishing_ = false;
+  if (!overdue) step_ends_by_.reset();
+  if (overdue && !step_ends_by_) step_ends_by_ = Clock::now();
   failed_at_ = Clock::now() - grace_;
 }
 

@@ -56,13 +56,14 @@ Workers::Workers(std::vector<WorkerTask> tasks, ActionName action_name, WorkersO
   signals_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   if (signals_ < 0) throw std::system_error(errno, std::generic_category(), "signalfd");
   launched_ = !tasks.empty() && tasks.front().launched;
-  grace_ = launched_ ? kLaunchedGrace : Clock::duration(kGrace);
+  grace_ = launched_ && !options_.survive ? kLaunchedGrace : Clock::duration(kGrace);
   if (options_.survive) recovery_.emplace();
   watch_for_hangs(tasks);
   for (WorkerTask& task : tasks) workers_.emplace_back(std::move(task));
   if (recovery_) {
     saved_ = workers_.front().task.arguments.at("first_step");
     last_ = options_.end;
+    found_fleet();
   }
   for (Worker& worker : workers_) {
     for (size_t slot = 0; recovery_ && slot < kSlots; ++slot) worker.slots.emplace_back();
@@ -132,12 +133,20 @@ void Workers::stop() {
   }
 }
 
-bool Workers::running() const {
+Workers::Worker& Workers::worker_of(int rank) {
+  return *std::ranges::find_if(workers_, [&](const Worker& w) { return w.task.rank == rank; });
+}
+
+bool Workers::any_runs_here() const {
   return std::ranges::any_of(workers_, [](const Worker& worker) { return !worker.ended; });
 }
 
+/// Does any rank, as far as this supervisor has to wait for it?
+bool Workers::running() const { return any_runs_here() || any_runs_elsewhere(); }
+
 std::optional<WorkersFailure> Workers::run(const Listener& listener) {
   watch(saver_.descriptor(), [&] { end_saving(listener); });
+  if (fleet_) watch(fleet_->descriptor(), [&] { hear(listener); });
   do {
     while (running()) {
       poll_once(listener);
@@ -146,19 +155,26 @@ std::optional<WorkersFailure> Workers::run(const Listener& listener) {
       end_hung(listener);
       end_step();
       end_survivors();
+      tell_end();
     }
   } while (go_on(listener));
+  if (is_led()) return told_outcome();
   save_rest(listener);
-  unwatch(saver_.descriptor());
+  const auto found = outcome();
+  tell_outcome(found);
+  return found;
+}
+
+std::optional<WorkersFailure> Workers::outcome() const {
   if (stopped_) return std::nullopt;
   if (interrupted_) {
     std::string message = fmt::format("ended by SIG{}", sigabbrev_np(*interrupted_));
     if (step_ends_by_) message += ", since a step did not end within 5 s of it";
-    if (failures_ > 0 && (launched_ || finishing_)) message += "; " + failure().message;
+    if (!failed_.empty() && (launched_ || finishing_)) message += "; " + failure().message;
     if (!unsaved_.empty()) message += "; " + unsaved_;
     return WorkersFailure{128 + *interrupted_, message};
   }
-  if (failures_ > 0) return failure();
+  if (!failed_.empty()) return failure();
   if (!unsaved_.empty()) return WorkersFailure{2, unsaved_};
   return std::nullopt;
 }
@@ -219,11 +235,12 @@ void Workers::take_line(size_t index, const std::string& line, const Listener& l
     workers_[index].error = parse_error(event);
     note_failure(workers_[index]);
   } else if (event["event"] == "port") {
-    for (Worker& worker : workers_) {
-      if (!worker.task.store_serve) write_line(worker, {{"port", event.at("port")}});
-    }
+    pass_port(event.at("port"));
+  } else if (event["event"] == "fleet") {
+    join_fleet(event);
   } else {
     if (event["event"] == "ready") ++ready_;
+    if (event["event"] == "snapshot") tell_slots();
     if (event["event"] == "stopped") end_with(event.at("step"));
     listener(index, event);
   }
@@ -238,16 +255,36 @@ void Workers::collect(Worker& worker) {
   if (status != 0) note_failure(worker);
 }
 
-void Workers::note_failure(Worker& worker) {
-  if (worker.order != 0 || killed_ || stopped_) return;
-  worker.order = ++failures_;
+/// A worker that is killed here is no cause; one that is may tell more before it ends.
+void Workers::note_failure(const Worker& worker) {
+  const bool known = std::ranges::any_of(
+      failed_, [&](const Failure& failure) { return failure.place.rank == worker.task.rank; });
+  if (stopped_ || (killed_ && !known)) return;
+  const Failure failure = failure_of(worker);
+  note(failure);
+  if (is_led()) fleet_->send({{"tell", "failed"}, {"failure", to_json(failure)}});
+}
+
+/// In place of what was known of the rank before.
+void Workers::note(const Failure& failure) {
+  const auto known = std::ranges::find_if(
+      failed_, [&](const Failure& other) { return other.place.rank == failure.place.rank; });
+  if (known == failed_.end()) {
+    failed_.push_back(failure);
+  } else {
+    *known = failure;
+  }
   if (!failed_at_) failed_at_ = Clock::now();
 }
 
-/// A worker that is killed here is no cause.
 void Workers::end_survivors() {
-  if (!failed_at_ || killed_) return;
+  if (!failed_at_ || killed_ || is_led()) return;
   if (Clock::now() - *failed_at_ < patience()) return;
+  if (leads()) fleet_->send({{"tell", "stop"}});
+  kill_all();
+}
+
+void Workers::kill_all() {
   killed_ = true;
   for (const Worker& worker : workers_) {
     if (!worker.ended) kill(worker.process, SIGKILL);

@@ -9,7 +9,8 @@
 // A worker dies with this process (PR_SET_PDEATHSIG), even if that is killed. When one fails, the
 // others are ended within two seconds and the root cause is told: the first worker that failed by
 // itself, rather than the ones that then lost their peer. Under a launcher there is one worker, and
-// it is given a few seconds to find out from the other ranks why it failed.
+// it is given a few seconds to find out from the other ranks why it failed; but the supervisors of
+// a run that survives find each other, and that of process 0 decides for all (fleet.cpp).
 #pragma once
 
 #include <sys/types.h>
@@ -17,15 +18,19 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <future>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "cli/workers/failure.hpp"
 #include "cli/workers/saver.hpp"
 #include "launch/progress.hpp"
+#include "launch/supervision/fleet.hpp"
 #include "launch/supervision/hangs.hpp"
 #include "launch/supervision/recovery.hpp"
 #include "launch/supervision/slot.hpp"
@@ -43,9 +48,22 @@ struct SavedState {
   std::string path;
 };
 
+/// An epoch of a run that goes on.
+struct Epoch {
+  int64_t step = 0;                 // that it begins with
+  std::optional<SavedState> saved;  // from that checkpoint, in place of snapshots
+};
+
+struct DamagedSlot {
+  int rank = 0;
+  size_t slot = 0;
+};
+
 struct WorkersOptions {
-  using Save = std::function<void(int64_t step, const std::map<int, RankSnapshot>& snapshots,
-                                  const std::stop_token& stop)>;
+  using Save = std::function<void(int64_t step, const RankSnapshots& snapshots,
+                                  const OtherParts& others, const std::stop_token& stop)>;
+  using SavePart = std::function<CheckpointFiles(int64_t step, const RankSnapshots& snapshots,
+                                                 const std::stop_token& stop)>;
   OnSignal on_signal = OnSignal::end;
   bool survive = false;  // a failure: the workers are replaced, and go on from their snapshots
   int64_t end = std::numeric_limits<int64_t>::max();  // the step after the run's last
@@ -53,9 +71,10 @@ struct WorkersOptions {
   int parts = 1;                                      // ranks of a tensor group, which share it
   /// The last checkpoint of the run, for where snapshots are damaged; nothing where there is none.
   std::function<std::optional<SavedState>()> find_saved = [] { return std::nullopt; };
-  /// Writes the checkpoint before a step from these snapshots, by rank, into the workers' folder
-  /// for checkpoints. Called in another thread. Empty where the run saves none, or its workers do.
+  /// Writes the checkpoint before a step from these snapshots into the workers' folder for
+  /// checkpoints. Called in another thread. Empty where the run saves none, or its workers do.
   Save save;
+  SavePart save_part;  // the same of a checkpoint that another supervisor writes the rest of
 };
 
 /// Why a run of workers ended badly.
@@ -63,6 +82,7 @@ struct WorkersFailure {
   int status = 1;  // for the process: 1, 2 for a user's mistake, 128 + signal when interrupted
   std::string message;
   WorkerError cause = {};  // its rank, step and action; of no rank where a signal ended the run
+  bool told = false;       // to people, by another process of the run
 };
 
 class Workers {
@@ -102,7 +122,6 @@ class Workers {
     std::string unread;           // an unfinished line
     std::optional<WorkerError> error;
     std::optional<int> ended;                     // its wait status
-    size_t order = 0;                             // of the first sign of its failure
     std::optional<Clock::time_point> stopped_at;  // by SIGSTOP, and not continued since
     std::string hung;                             // why it was killed for a hang
     bool standstill = false;                      // in which all ranks waited
@@ -114,45 +133,110 @@ class Workers {
     SharedProgress progress;
     std::vector<SnapshotSlot> slots;  // of its snapshots, where the run survives
   };
+  /// Another supervisor, as the leader knows it.
+  struct Member {
+    std::map<int, RankSlots> ranks;  // that it watches
+    std::map<int, RankView> views;   // of those that run, as told last
+    bool ended = false;              // all of them have, in this epoch
+    bool lost = false;
+    std::optional<std::vector<DamagedSlot>> damaged;  // its answer
+  };
+  /// The parts of a checkpoint that other supervisors write.
+  struct PendingParts {
+    int64_t step = 0;
+    std::set<int> processes;
+    CheckpointFiles files;
+    std::promise<CheckpointFiles> all;
+  };
+  /// By process: the rank that is read, by the rank of the plan that it stands for.
+  using Parts = std::map<int, std::map<int, int>>;
 
   void start(Worker& worker);
   void write_line(Worker& worker, const nlohmann::json& line);
   void read_output(size_t index, const Listener& listener);
   void take_line(size_t index, const std::string& line, const Listener& listener);
   void collect(Worker& worker);
-  void note_failure(Worker& worker);
+  void note_failure(const Worker& worker);
+  void note(const Failure& failure);
   void end_survivors();
+  void kill_all();
   void end_stopped();
   void watch_for_hangs(const std::vector<WorkerTask>& tasks);
   void end_hung(const Listener& listener);
-  Worker& culprit_of(const Hang& hang);
-  std::optional<LostMessage> find_lost_message() const;
-  std::string describe(const Hang& hang, const Worker& culprit) const;
+  void end_hung(Worker& culprit, const Hang& hang, const std::optional<LostMessage>& lost);
+  std::map<int, RankView> views_of_own() const;
+  std::optional<LostMessage> find_lost_message(const std::map<int, RankView>& views) const;
+  std::string describe(const Hang& hang, const Worker& culprit,
+                       const std::optional<LostMessage>& lost) const;
+  Worker& worker_of(int rank);
+  bool any_runs_here() const;
   bool running() const;
   int poll_timeout_ms() const;
   void poll_once(const Listener& listener);
   void take_signal(const Listener& listener);
   bool finishes_step(int signal) const;
+  void end_by(int signal, bool overdue);
   void end_step();
   void end_with(int64_t step);
   static void close_pipes(Life& life);
-  static bool lost_peer(const Worker& worker);
   bool cause_is_known() const;
   bool waits_for_cause() const;
+  bool may_still_tell(int rank) const;
   Clock::duration patience() const;
-  const Worker& root_cause() const;
   bool go_on(const Listener& listener);
+  std::optional<Epoch> decide(const Listener& listener);
+  void begin(const Epoch& epoch, const Listener& listener);
   StatesLeft states_left(const Listener& listener);
-  RankFailure failure_of(const Worker& cause) const;
-  void begin_epoch();
+  std::vector<DamagedSlot> give_up_damaged(int64_t step);
+  Failure failure_of(const Worker& worker) const;
+
+  // Of several supervisors (fleet.cpp); without others they do little.
+  /// Of those that a launcher has started; 0 where it has started none.
+  int own_process() const { return launched_ ? workers_.front().task.process : 0; }
+  bool is_led() const;
+  bool leads() const;
+  void found_fleet();
+  void join_fleet(const nlohmann::json& leader);
+  void meet_anew(WorkerTask& task) const;
+  void pass_port(const nlohmann::json& port);
+  void hear(const Listener& listener);
+  void take_report(int process, const nlohmann::json& message);
+  void take_order(const nlohmann::json& message, const Listener& listener);
+  void take_loss(int process);
+  void tell_end();
+  void tell_slots();
+  void tell_views();
+  std::map<int, RankView> views_of_all() const;
+  void tell_standstill(int rank, double for_s, const std::optional<LostMessage>& lost);
+  bool any_runs_elsewhere() const;
+  bool runs_elsewhere(int rank) const;
+  bool all_have_come() const;
+  std::string why_ranks_are_missing() const;
+  std::string gone() const;
+  std::map<int, RankSlots> slots_of_own() const;
+  std::map<int, RankSlots> slots_of_all() const;
+  std::vector<DamagedSlot> damaged_anywhere(int64_t step, const Listener& listener);
+  void tell_epoch(const Epoch& epoch);
+  std::optional<Epoch> told_epoch() const;
+  void tell_outcome(const std::optional<WorkersFailure>& failure);
+  std::optional<WorkersFailure> told_outcome() const;
+
   bool begin_saving();
-  void begin_saving(int64_t step);
+  bool begin_saving(int64_t step);
   void release(int64_t step);
+  RankSnapshots snapshots_of(const std::map<int, int>& ranks, int64_t step);
+  std::optional<Parts> parts_of(int64_t step) const;
+  OtherParts other_parts(int64_t step, const Parts& parts);
+  void begin_part(const nlohmann::json& order, const Listener& listener);
+  void end_part();
+  void take_part(int process, const nlohmann::json& message);
+  void lose_part(int process);
   void end_saving(const Listener& listener);
   void await_saving(const Listener& listener);
   void save_rest(const Listener& listener);
   bool saves_newest() const;
   bool ends_at_once() const;
+  std::optional<WorkersFailure> outcome() const;
   WorkersFailure failure() const;
   WorkerError place_of(const Worker& worker) const;
   std::string describe(const Worker& worker) const;
@@ -165,7 +249,6 @@ class Workers {
   std::optional<HangWatch> hangs_;    // of ranks on CPUs
   bool warned_of_hang_ = false;
   std::string why_it_ends_;         // where it does not survive a failure
-  Saver saver_;                     // of checkpoints, from snapshots
   int64_t saved_ = 0;               // the step after the last one that was written, or tried
   int64_t last_ = 0;                // the step after the run's last
   std::string unsaved_;             // why the last checkpoint is not written
@@ -175,8 +258,19 @@ class Workers {
   bool finishing_ = false;          // the step, after it
   std::optional<Clock::time_point> step_ends_by_;  // where its state is not lost else
   std::optional<Clock::time_point> failed_at_;
-  size_t failures_ = 0;
+  std::vector<Failure> failed_;  // ranks of this epoch, in the order of their first signs
   bool killed_ = false, stopped_ = false;
+  std::optional<Fleet> fleet_;           // of several supervisors
+  std::map<int, Member> members_;        // the leader's, by process
+  std::vector<int> lost_;                // ranks whose supervisors are
+  std::optional<PendingParts> pending_;  // of the checkpoint that the leader writes
+  CheckpointFiles part_;                 // that this supervisor writes for it
+  std::optional<nlohmann::json> order_;  // the leader's, after an epoch
+  std::vector<nlohmann::json> later_;    // that came after it
+  bool told_end_ = false;                // of the epoch, to the leader
+  std::map<int, RankView> told_views_;   // to the leader
+  bool leader_is_lost_ = false;
+  Saver saver_;              // of checkpoints, from snapshots; its thread uses what is above
   bool launched_ = false;    // by torchrun, srun, mpirun: one worker, which is one of many ranks
   Clock::duration grace_{};  // from the first failure to SIGKILL
 };

@@ -14,11 +14,6 @@ bool waits(const std::optional<RankView>& view) {
   return view && view->activity.kind == Activity::Kind::waits;
 }
 
-bool same(const std::optional<RankView>& one, const std::optional<RankView>& other) {
-  return one.has_value() == other.has_value() &&
-         (!one || (one->place == other->place && one->activity == other->activity));
-}
-
 }  // namespace
 
 Deadlines deadlines_from(double least_s) {
@@ -34,7 +29,7 @@ std::optional<Hang> HangWatch::look(double now_s,
   looked_s_ = now_s;
   bool changed = false;
   for (size_t i = 0; i < ranks_.size(); ++i) {
-    changed |= !same(ranks_[i].seen, ranks[i]);
+    changed |= ranks_[i].seen != ranks[i];
     see(ranks_[i], ranks[i], passed_s);
   }
   for (size_t i = 0; i < ranks_.size(); ++i) {
@@ -54,7 +49,7 @@ void HangWatch::restart() {
 }
 
 void HangWatch::see(Rank& rank, const std::optional<RankView>& now, double passed_s) {
-  if (same(rank.seen, now)) {
+  if (rank.seen == now) {
     rank.for_s += passed_s;
     return;
   }

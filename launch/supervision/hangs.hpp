@@ -19,6 +19,7 @@ namespace penstock {
 struct RankView {
   SharedProgress::Place place;
   Activity activity;
+  bool operator==(const RankView&) const = default;
 };
 
 /// An action that has run before has `factor` times its longest run so far, but at least `least_s`;

@@ -15,8 +15,6 @@ namespace penstock {
 
 namespace {
 
-using Files = std::map<std::string, std::string>;  // sha256 by name
-
 void check_stop(const std::stop_token& stop) {
   if (stop.stop_requested()) throw std::runtime_error("the run was ended");
 }
@@ -43,14 +41,14 @@ void copy_tensors(const SafetensorsFile& from, const std::vector<std::string>& n
   file.commit();
 }
 
-Files write_rank(const std::filesystem::path& folder, const SavedRun& run, int rank,
-                 const RankSnapshot& snapshot, const std::stop_token& stop) {
+CheckpointFiles write_rank(const std::filesystem::path& folder, const SavedRun& run, int rank,
+                           const RankSnapshot& snapshot, const std::stop_token& stop) {
   if (snapshot.slot->checksum() != snapshot.checksum)
     throw std::runtime_error(fmt::format("rank {}'s snapshot of it is damaged", rank));
   const SafetensorsFile state(snapshot.slot->file());
   std::set<std::string> held;
   for (const auto& [name, entry] : state.entries()) held.insert(name);
-  Files files;
+  CheckpointFiles files;
   for (size_t stage = 0; stage < run.slicing.stages.size(); ++stage) {
     if (run.rank_of_stage[stage] != rank) continue;
     const std::string name = stage_file_name(static_cast<int>(stage));
@@ -62,27 +60,31 @@ Files write_rank(const std::filesystem::path& folder, const SavedRun& run, int r
   return files;
 }
 
-Files write_ranks(const std::filesystem::path& folder, const SavedRun& run,
-                  const std::map<int, RankSnapshot>& ranks, const std::stop_token& stop) {
-  std::vector<std::future<Files>> parts;  // at once: the run may wait, or be about to be killed
-  for (const int rank : std::set(run.rank_of_stage.begin(), run.rank_of_stage.end())) {
-    parts.push_back(std::async(std::launch::async, [&, rank] {
-      return write_rank(folder, run, rank, ranks.at(rank), stop);
+}  // namespace
+
+CheckpointFiles write_part(const Saving& saving, const SavedRun& run, const RankSnapshots& ranks,
+                           const std::stop_token& stop) {
+  const std::filesystem::path folder = unfinished_path(saving.folder, saving.step);
+  std::vector<std::future<CheckpointFiles>> parts;  // at once: the run may be about to be killed
+  for (const auto& [rank, snapshot] : ranks) {
+    parts.push_back(std::async(std::launch::async, [&, rank = rank, snapshot = snapshot] {
+      return write_rank(folder, run, rank, snapshot, stop);
     }));
   }
-  Files files;
-  for (std::future<Files>& part : parts) files.merge(part.get());
+  CheckpointFiles files;
+  for (std::future<CheckpointFiles>& part : parts) files.merge(part.get());
   return files;
 }
 
-}  // namespace
-
-void write_checkpoint(const Saving& saving, const SavedRun& run,
-                      const std::map<int, RankSnapshot>& ranks, const std::stop_token& stop) {
+void write_checkpoint(const Saving& saving, const SavedRun& run, const RankSnapshots& ranks,
+                      const OtherParts& others, const std::stop_token& stop) {
   CheckpointManifest manifest = manifest_of(run.plan, run.graph.sha256, saving.step);
   manifest.extra = saving.extra;
   try {
-    manifest.files = write_ranks(begin_checkpoint(saving), run, ranks, stop);
+    begin_checkpoint(saving);
+    others.begin();
+    manifest.files = write_part(saving, run, ranks, stop);
+    manifest.files.merge(others.finish(stop));
     check_stop(stop);
     put_together(saving, manifest);
   } catch (const std::exception& error) {

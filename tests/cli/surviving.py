@@ -1,6 +1,7 @@
 """Runs with exact faults that survive them, compared with undisturbed ones."""
 
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -76,3 +77,20 @@ def delayed(program):
 def positions(plan):
     """The number of actions of each rank's program."""
     return list(map(len, actions(plan)))
+
+
+def slots_of(process):
+    """The slots of each rank in turn, as files; the third is empty unless one is being saved."""
+    folder = Path(f"/proc/{process.pid}/fd")
+    found = sorted(int(link.name) for link in folder.iterdir()
+                   if "penstock-snapshot" in os.readlink(link))
+    return [[folder / str(slot) for slot in slots]
+            for slots in zip(found[::3], found[1::3], found[2::3], strict=True)]
+
+
+def flip(path):
+    with path.open("r+b") as file:
+        file.seek(-100, os.SEEK_END)
+        byte = file.read(1)
+        file.seek(-100, os.SEEK_END)
+        file.write(bytes([byte[0] ^ 1]))

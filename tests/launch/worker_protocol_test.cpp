@@ -24,6 +24,8 @@ TEST(WorkerProtocol, ATaskArrivesAsItWasSent) {
   task.store_prefix = "run/1/";
   task.store_port = 29500;
   task.store_serve = true;
+  task.fleet_port = 29501;
+  task.fleet_token = "f1ee7";
   task.one_machine = false;
   task.node = 5;
   task.launched = true;

@@ -95,7 +95,7 @@ def end_all(processes):
     return results
 
 
-def ranks_by_hand(commands, prefixes=None, address="127.0.0.1"):
+def start_by_hand(commands, environment, prefixes=None, address="127.0.0.1"):
     """One process for each rank with torchrun's variables; commands[i] is rank i's, None where it
     does not come. With prefixes (`ip netns exec …`) each is on a machine of its own."""
     world, port = len(commands), free_port()
@@ -104,11 +104,16 @@ def ranks_by_hand(commands, prefixes=None, address="127.0.0.1"):
         if command is None:
             continue
         local_rank, local_size = (0, 1) if prefixes else (rank, world)
-        environment = marked_environment(RANK=rank, WORLD_SIZE=world, MASTER_ADDR=address,
-                                         MASTER_PORT=port, LOCAL_RANK=local_rank,
-                                         LOCAL_WORLD_SIZE=local_size)
-        processes.append(start([*(prefixes[rank] if prefixes else []), *command], environment))
-    return end_all(processes)
+        places = {"RANK": rank, "WORLD_SIZE": world, "MASTER_ADDR": address, "MASTER_PORT": port,
+                  "LOCAL_RANK": local_rank, "LOCAL_WORLD_SIZE": local_size}
+        processes.append(start([*(prefixes[rank] if prefixes else []), *command],
+                               environment | {name: str(at) for name, at in places.items()}))
+    return processes
+
+
+def ranks_by_hand(commands, prefixes=None, address="127.0.0.1", **variables):
+    """What became of each of these processes; `variables`: more of their environment."""
+    return end_all(start_by_hand(commands, marked_environment(**variables), prefixes, address))
 
 
 def mpirun(ranks):

@@ -5,15 +5,18 @@ the link is as slow as `tc` makes it. What the link costs is measured (penstock 
 must predict what is measured next.
 """
 
+import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 import yaml
 
-from launchers import end_all, free_port, marked_environment, need, need_root, ranks_by_hand, start
+from launchers import (end_all, free_port, marked_environment, need, need_root, ranks_by_hand,
+                       start, start_by_hand, wait_until_none_is_left)
 from pipelines import (PENSTOCK, TORCHRUN, execute_json, good_plan, model_path, needs_backend,
                        torch, vectors, write_plan)
 
@@ -61,6 +64,12 @@ class Network:
                                     "1:", "netem", "delay", f"{milliseconds}ms"):
                 pytest.skip(f"this kernel has no netem: {problem}")
 
+    @contextlib.contextmanager
+    def cut(self):
+        self._must(self.ip, "-n", self.names[0], "link", "set", self.devices[0], "down")
+        yield
+        self._must(self.ip, "-n", self.names[0], "link", "set", self.devices[0], "up")
+
     def prefixes(self):
         return [[self.ip, "netns", "exec", name] for name in self.names]
 
@@ -90,11 +99,12 @@ def link(network, tmp_path_factory):
     return measured_link(network, tmp_path_factory.mktemp("link"))
 
 
-def on_both(network, *command, own=({}, {})):
+def on_both(network, *command, own=({}, {}), **variables):
     """`own`: more variables of each rank's environment."""
     prefixes = [[*prefix, "env", *(f"{name}={value}" for name, value in more.items())]
                 for prefix, more in zip(network.prefixes(), own, strict=True)]
-    return ranks_by_hand([list(command)] * 2, prefixes=prefixes, address=network.addresses[0])
+    return ranks_by_hand([list(command)] * 2, prefixes=prefixes, address=network.addresses[0],
+                         **variables)
 
 
 def measured_link(network, folder):
@@ -229,3 +239,26 @@ def test_a_delay_is_measured_as_latency(network, tmp_path):
     network.delay(20)
     _, latency, _ = measured_link(network, tmp_path)
     assert latency >= 0.02
+
+
+def test_ranks_of_two_machines_survive(network, tmp_path):
+    plan, faults = good_plan(tmp_path, steps=8), tmp_path / "faults"
+    faults.write_text("1 2 3 kill\n0 4 end kill\n1 6 copy kill\n")
+    (status, output, errors), (other, _, _) = on_both(
+        network, PENSTOCK, "execute", plan, "--survive", "local", "--json", PENSTOCK_FAULTS=faults)
+    assert (status, other) == (0, 0), errors
+    assert json.loads(output)["losses"] == execute_json(plan)["losses"]
+    assert errors.count("The run goes on with step") == 3
+
+
+def test_where_the_link_between_two_machines_fails_both_end(network, tmp_path):
+    """Neither side's connections are closed."""
+    plan, environment = good_plan(tmp_path, steps=300_000), marked_environment()
+    processes = start_by_hand([[PENSTOCK, "execute", plan, "--survive", "local"]] * 2, environment,
+                              network.prefixes(), network.addresses[0])
+    assert any(re.match(r"step +1/", line) for line in processes[0].stderr)
+    with network.cut():
+        results = end_all(processes)
+    for (status, _, errors), lost in zip(results, ["rank 1", "process 0"], strict=True):
+        assert status == 1 and f"the penstock of {lost} is gone" in errors, results
+    wait_until_none_is_left(environment)

@@ -2,7 +2,6 @@
 hang, snapshots that are damaged, memory that is short."""
 
 import contextlib
-import os
 import re
 import signal
 import time
@@ -12,7 +11,8 @@ import pytest
 
 from pipelines import execute_json, needs_backend
 from running import endless_plan, running, workers_of
-from surviving import actions, assert_undisturbed, survive, tensors_of, went_on
+from surviving import (actions, assert_undisturbed, flip, slots_of, survive, tensors_of,
+                       went_on)
 
 pytestmark = needs_backend
 
@@ -94,23 +94,6 @@ def test_a_time_that_is_none_is_refused(tmp_path):
 # Damaged snapshots.
 
 STEP = 100  # in it rank 1 hangs before its OPT: all have the states before it and the step before
-
-
-def slots_of(process):
-    """The slots of each rank in turn, as files; the third is empty unless one is being saved."""
-    folder = Path(f"/proc/{process.pid}/fd")
-    found = sorted(int(link.name) for link in folder.iterdir()
-                   if "penstock-snapshot" in os.readlink(link))
-    return [[folder / str(slot) for slot in slots]
-            for slots in zip(found[::3], found[1::3], found[2::3], strict=True)]
-
-
-def flip(path):
-    with path.open("r+b") as file:
-        file.seek(-100, os.SEEK_END)
-        byte = file.read(1)
-        file.seek(-100, os.SEEK_END)
-        file.write(bytes([byte[0] ^ 1]))
 
 
 @contextlib.contextmanager

@@ -10,8 +10,7 @@ import pytest
 from pipelines import execute_json, good_plan, load_file, needs_backend
 from running import endless_plan, running, wait_until_gone, workers_of
 from safetensors.torch import save_file
-from surviving import positions, survive, went_on
-from test_faults import flip, slots_of
+from surviving import flip, positions, slots_of, survive, went_on
 from test_survival import ADAMW, KINDS
 from trainings import FOUR, plan_of
 

@@ -11,8 +11,7 @@ import yaml
 from pipelines import PENSTOCK, clean_environment, execute_json, needs_backend
 from running import running
 from safetensors import safe_open
-from surviving import positions, survive
-from test_faults import slots_of
+from surviving import positions, slots_of, survive
 from test_saved_snapshots import until_it_spins
 from test_survival import ADAMW, KINDS
 from trainings import FOUR, plan_of

@@ -152,7 +152,7 @@ def test_under_a_launcher_it_is_refused(tmp_path, monkeypatch):
         monkeypatch.setenv(name, str(value))
     plan = write_plan(tmp_path, model_path("pippy"), vectors(tmp_path, "x", 64, torch.float32),
                       [""], 2, 4)
-    with pytest.raises(penstock.InputError, match="ranks that penstock starts itself, not torch"):
+    with pytest.raises(penstock.InputError, match="where penstock starts them itself, not torch"):
         pipeline(plan, survive="local")
 
 

@@ -1,0 +1,31 @@
+// A failure of a rank, as the supervisor that watches the rank tells it.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "launch/supervision/recovery.hpp"
+#include "launch/worker_protocol.hpp"
+
+namespace penstock::cli {
+
+struct Failure {
+  WorkerError place;        // with the error that the rank told, if it told one
+  std::string text;         // for people
+  bool killed = false;      // by SIGKILL, and not for a hang
+  bool standstill = false;  // killed, as all ranks waited
+};
+
+inline bool lost_peer(const Failure& failure) { return failure.place.kind == FailureKind::peer; }
+
+/// The first of a rank that failed by itself, else the first. There is one.
+const Failure& root_cause(const std::vector<Failure>& failures);
+
+RankFailure rank_failure(const Failure& failure);
+
+nlohmann::json to_json(const Failure& failure);
+/// Throws nlohmann::json::exception.
+Failure parse_failure(const nlohmann::json& json);
+
+}  // namespace penstock::cli

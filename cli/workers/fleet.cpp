@@ -1,0 +1,261 @@
+// Supervisors of a run that a launcher has started, one for each of its processes. That of process
+// 0 leads: it learns what becomes of all ranks, decides, and the others do as they are told, in the
+// order in which it tells them. They tell it, {tell: NAME, …}:
+//   ranks   {ranks}            first: those that it watches
+//   failed  {failure}          one of them has
+//   views   {views}            what they do, where that has changed
+//   slots   {slots}            a snapshot that is to be saved is complete
+//   ended   {slots}            all of them have: it does nothing by itself before it is told
+//   signal  {number, overdue}  that ends the run at once; a step took too long after it
+//   checked {damaged}          those snapshots are, and given up
+//   written {step, files, problem}   its part of a checkpoint
+// It tells them:
+//   stop    {}                 kill the ranks
+//   standstill {rank, for_s, lost}   all ranks wait: kill this one; the message that is lost
+//   check   {step}             the snapshots before it
+//   go_on   {step, path}       a new epoch, from snapshots or from that checkpoint
+//   port    {port}             of the store of the epoch, at process 0
+//   save    {step, ranks}      as parts of a checkpoint: [rank, rank that it stands for], …
+//   saved   {step}             that snapshot may be overwritten
+//   end     {status, message, place}
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "cli/workers/workers.hpp"
+
+namespace penstock::cli {
+
+using Json = nlohmann::json;
+
+namespace {
+
+/// [[rank, steps, unsaved], …].
+Json slots_json(const std::map<int, RankSlots>& ranks) {
+  Json all = Json::array();
+  for (const auto& [rank, slots] : ranks) all.push_back({rank, slots.steps, slots.unsaved});
+  return all;
+}
+
+void take_slots(const Json& all, std::map<int, RankSlots>& ranks) {
+  for (const Json& one : all) {
+    RankSlots& slots = ranks[one.at(0)];
+    one.at(1).get_to(slots.steps);
+    one.at(2).get_to(slots.unsaved);
+  }
+}
+
+/// [[rank, step, position, kind, peer], …].
+Json views_json(const std::map<int, RankView>& views) {
+  Json all = Json::array();
+  for (const auto& [rank, view] : views) {
+    all.push_back({rank, view.place.step, view.place.position, static_cast<int>(view.activity.kind),
+                   view.activity.peer});
+  }
+  return all;
+}
+
+void take_views(const Json& all, std::map<int, RankView>& views) {
+  views.clear();
+  for (const Json& one : all) {
+    const auto kind = static_cast<Activity::Kind>(one.at(3).get<int>());
+    views[one.at(0)] = {{one.at(1), one.at(2)}, {kind, one.at(4)}};
+  }
+}
+
+/// As SharedProgress does for the ranks of this supervisor.
+void forget_snapshots_after(int64_t next_step, RankSlots& slots) {
+  for (size_t slot = 0; slot < kSlots; ++slot) {
+    if (slots.steps[slot] >= 0 && slots.steps[slot] <= next_step) continue;
+    slots.steps[slot] = -1;
+    slots.unsaved[slot] = false;
+  }
+}
+
+}  // namespace
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DamagedSlot, rank, slot)
+
+/// Does another supervisor lead, and know this one?
+bool Workers::is_led() const { return fleet_ && fleet_->has_joined(); }
+bool Workers::leads() const { return fleet_ && fleet_->leads(); }
+
+/// Tells the supervisors of a run that survives how they find each other.
+void Workers::found_fleet() {
+  const WorkerTask& task = workers_.front().task;
+  if (!recovery_ || !launched_ || task.world_size == 1) return;
+  fleet_.emplace(task.process);
+  for (Worker& worker : workers_) {
+    worker.task.fleet_port = fleet_->address().port;
+    worker.task.fleet_token = fleet_->address().token;
+  }
+}
+
+void Workers::join_fleet(const Json& leader) {
+  if (!fleet_) return;
+  fleet_->join(leader.get<FleetAddress>());
+  Json ranks = Json::array();
+  for (const Worker& worker : workers_) ranks.push_back(worker.task.rank);
+  fleet_->send({{"tell", "ranks"}, {"ranks", ranks}});
+}
+
+/// In later epochs process 0 hosts a store of its own.
+void Workers::meet_anew(WorkerTask& task) const {
+  task.fleet_port = -1;
+  task.store_port = 0;
+  task.store_serve = task.process == 0;
+}
+
+void Workers::pass_port(const Json& port) {
+  for (Worker& worker : workers_) {
+    if (worker.task.store_port == 0 && !worker.task.store_serve)
+      write_line(worker, {{"port", port}});
+  }
+  if (leads()) fleet_->send({{"tell", "port"}, {"port", port}});
+}
+
+void Workers::hear(const Listener& listener) {
+  fleet_->receive(
+      [&](int process, const Json& message) {
+        if (leads()) {
+          take_report(process, message);
+        } else {
+          take_order(message, listener);
+        }
+      },
+      [&](int process) { take_loss(process); });
+}
+
+void Workers::take_report(int process, const Json& message) {
+  Member& member = members_[process];
+  const std::string name = message.at("tell");
+  if (name == "ranks") {
+    for (const int rank : message.at("ranks")) member.ranks[rank] = {};
+    if (killed_) fleet_->send(process, {{"tell", "stop"}});  // it came late
+    if (all_have_come())
+      for (Worker& worker : workers_) write_line(worker, Json::object());
+  }
+  if (name == "slots" || name == "ended") take_slots(message.at("slots"), member.ranks);
+  if (name == "views") take_views(message.at("views"), member.views);
+  if (name == "ended") member.ended = true;
+  if (name == "failed") note(parse_failure(message.at("failure")));
+  if (name == "signal") end_by(message.at("number"), message.at("overdue"));
+  if (name == "checked") member.damaged = message.at("damaged").get<std::vector<DamagedSlot>>();
+  if (name == "written") take_part(process, message);
+}
+
+/// What follows the word on the next epoch is for that epoch's workers.
+void Workers::take_order(const Json& message, const Listener& listener) {
+  if (order_) return later_.push_back(message);
+  const std::string name = message.at("tell");
+  if (name == "stop") kill_all();
+  if (name == "standstill") {
+    const Json& lost = message.at("lost");
+    end_hung(worker_of(message.at("rank")), {.rank = -1, .for_s = message.at("for_s")},
+             lost.is_null() ? std::nullopt : std::optional(LostMessage{lost.at(0), lost.at(1)}));
+  }
+  if (name == "check")
+    fleet_->send({{"tell", "checked"}, {"damaged", give_up_damaged(message.at("step"))}});
+  if (name == "port") pass_port(message.at("port"));
+  if (name == "save") begin_part(message, listener);
+  if (name == "saved") release(message.at("step"));
+  if (name == "go_on" || name == "end") order_ = message;
+}
+
+/// The end of the run, for those that are left.
+void Workers::take_loss(int process) {
+  if (!leads()) {
+    if (order_ && order_->at("tell") == "end") return;
+    leader_is_lost_ = true;
+    order_ = {
+        {"tell", "end"}, {"status", 1}, {"message", gone()}, {"place", to_json(WorkerError())}};
+    return kill_all();
+  }
+  Member& member = members_[process];
+  member.lost = true;
+  for (const auto& [rank, slots] : member.ranks) lost_.push_back(rank);
+  if (lost_.empty()) lost_.push_back(process);
+  Failure failure{.text = gone()};
+  failure.place.rank = lost_.front();
+  note(failure);
+  lose_part(process);
+}
+
+/// Once all of its workers have ended, it waits for what comes next.
+void Workers::tell_end() {
+  if (!is_led() || told_end_ || any_runs_here()) return;
+  told_end_ = true;
+  fleet_->send({{"tell", "ended"}, {"slots", slots_json(slots_of_own())}});
+}
+
+void Workers::tell_views() {
+  if (!is_led()) return;
+  const std::map<int, RankView> views = views_of_own();
+  if (views == told_views_) return;
+  told_views_ = views;
+  fleet_->send({{"tell", "views"}, {"views", views_json(views)}});
+}
+
+void Workers::tell_standstill(int rank, double for_s, const std::optional<LostMessage>& lost) {
+  const Json order{{"tell", "standstill"},
+                   {"rank", rank},
+                   {"for_s", for_s},
+                   {"lost", lost ? Json{lost->from, lost->to} : Json()}};
+  for (const auto& [process, member] : members_)
+    if (member.ranks.contains(rank)) fleet_->send(process, order);
+}
+
+void Workers::tell_slots() {
+  if (is_led()) fleet_->send({{"tell", "slots"}, {"slots", slots_json(slots_of_own())}});
+}
+
+void Workers::tell_epoch(const Epoch& epoch) {
+  if (leads()) {
+    fleet_->send(
+        {{"tell", "go_on"}, {"step", epoch.step}, {"path", epoch.saved ? epoch.saved->path : ""}});
+  }
+  for (auto& [process, member] : members_) {
+    member.ended = false;
+    member.views.clear();
+    for (auto& [rank, slots] : member.ranks)
+      forget_snapshots_after(epoch.saved ? -1 : epoch.step, slots);
+  }
+  order_.reset();
+  told_end_ = false;
+  told_views_.clear();
+}
+
+/// What the leader has told; nothing where the run ends.
+std::optional<Epoch> Workers::told_epoch() const {
+  if (order_->at("tell") == "end") return {};
+  Epoch epoch{.step = order_->at("step"), .saved = {}};
+  if (const std::string path = order_->at("path"); !path.empty())
+    epoch.saved = SavedState{epoch.step, path};
+  return epoch;
+}
+
+void Workers::tell_outcome(const std::optional<WorkersFailure>& failure) {
+  if (!leads()) return;
+  const WorkersFailure told = failure.value_or(WorkersFailure{.status = 0, .message = ""});
+  fleet_->send({{"tell", "end"},
+                {"status", told.status},
+                {"message", told.message},
+                {"place", to_json(told.cause)}});
+}
+
+/// The outcome as the leader has told it, which also tells people.
+std::optional<WorkersFailure> Workers::told_outcome() const {
+  WorkersFailure failure{.status = order_->at("status"),
+                         .message = order_->at("message"),
+                         .cause = parse_error(order_->at("place"))};
+  failure.told = failure.status != 0 && !leader_is_lost_;
+  if (interrupted_) {
+    failure.status = 128 + *interrupted_;
+    failure.message = fmt::format("ended by SIG{}{}{}", sigabbrev_np(*interrupted_),
+                                  failure.message.empty() ? "" : "; ", failure.message);
+  }
+  return failure.status == 0 ? std::nullopt : std::optional(failure);
+}
+
+}  // namespace penstock::cli
