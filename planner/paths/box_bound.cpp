@@ -10,7 +10,7 @@ namespace penstock {
 
 namespace {
 
-/// Relative; a search does not look for less (search.cpp: near_enough).
+/// Relative: as near_enough, for a search does not look for less.
 constexpr double sharp_enough = 1e-4;
 constexpr int max_rounds = 200, patience = 4;
 constexpr double kept_within = 0.003;
