@@ -102,7 +102,7 @@ struct Operator {
   std::vector<std::string> modules;
   bool grad_enabled = true;          // false inside a no-grad region
   std::optional<Autocast> autocast;  // inside a region where it is enabled
-  /// Of a graph made of another: its number there, by which it draws the same random numbers.
+  /// In a graph made of another, its number there, by which it draws the same random numbers.
   OperatorId original = -1;
   /// Values it reads, each once, in argument order.
   std::vector<ValueId> reads() const;

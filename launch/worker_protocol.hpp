@@ -50,7 +50,7 @@ struct WorkerTask {
   std::string store_host = "127.0.0.1", store_prefix;
   int store_port = 0;        // 0: a free one, told by the `port` event
   bool store_serve = false;  // this worker hosts the store
-  /// Of process 0's supervisor, where the others' are to find it (supervision/fleet.hpp); -1: they
+  /// Port of process 0's supervisor, at which the others' find it (supervision/fleet.hpp); -1: they
   /// need not.
   int fleet_port = -1;
   std::string fleet_token;

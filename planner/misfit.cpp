@@ -63,7 +63,7 @@ std::optional<PlanRequest> with_sharded_state(PlanRequest request, const Plannin
   return request;
 }
 
-/// Of any shape, as flags; "" where nothing was found.
+/// Flags that ask for that shape; "" where nothing was found.
 std::string of_other_shape(const Misfit& misfit, const PlanRequest& request) {
   const auto flags = [](const PipelineLayout& layout) {
     return fmt::format(", with --schedule {} --microbatches {} --data-parallel {}", layout.name(),

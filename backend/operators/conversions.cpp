@@ -25,7 +25,7 @@ const TensorGroup& current_group() {
   return *group_of_thread;
 }
 
-/// What the backward needs.
+/// A conversion that was made, kept for its backward.
 struct Converted : torch::CustomClassHolder {
   Converted(TensorGroup among, sharding::Layout before, sharding::Layout after)
       : group(std::move(among)), from(before), to(after) {}
@@ -58,7 +58,7 @@ at::Tensor convert(const at::Tensor& self, const std::string& from, const std::s
       self, c10::make_intrusive<Converted>(current_group(), parsed(from), parsed(to)));
 }
 
-/// Where the indices lie in the rows that a rank has, and which of them do.
+/// Indices into the rows that a rank has, and which of them it has at all.
 struct OwnRows {
   at::Tensor index, found;
 };

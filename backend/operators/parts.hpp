@@ -1,5 +1,5 @@
-// What the ranks of a tensor group hold of a tensor (graph/sharding/layout.hpp), cut out of the
-// whole and put together.
+// A tensor cut into the parts that the ranks of a tensor group hold (graph/sharding/layout.hpp),
+// and put together again.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -10,8 +10,8 @@
 
 namespace penstock::sharding {
 
-/// What `part` holds of a whole tensor that is split, contiguous and in memory of its own; the
-/// tensor itself where each rank has it whole. The layout fits.
+/// The part of a whole tensor that `part` holds, contiguous and in memory of its own; the tensor
+/// itself where each rank has it whole. The layout fits.
 at::Tensor own_part(const at::Tensor& whole, const Layout& layout, int parts, int part);
 
 /// The whole tensor, of what each part holds of it; what part 0 holds where that is all of it.

@@ -84,8 +84,8 @@ const std::vector<int64_t>& whole_sizes(const LoadedPlan& loaded, int index) {
   return graph.tensors[static_cast<size_t>(index)].sizes;
 }
 
-/// What this rank and the writer have parts of: the tensor and its state, or the state alone; every
-/// rank that has one lists the same.
+/// The tensor and its state, or the state alone, where this rank and the writer have parts of it;
+/// every rank that has one lists the same.
 std::vector<StageTensor> parted_state(const LoadedPlan& loaded, int index, Executor& executor,
                                       int writer) {
   std::vector<StageTensor> result;
@@ -118,7 +118,7 @@ std::vector<StageTensor> stage_state(const LoadedPlan& loaded, int stage, Execut
     add_parameter(loaded, index, executor, whole);
     if (!executor.shards().parts().contains(index)) add_optimizer(loaded, index, executor, whole);
   }
-  // What a tensor group has in parts is among them, and replaced by its parts.
+  // A tensor that a group has in parts is among them, and replaced by its parts.
   std::map<std::string, StageTensor> found;
   for (const auto& [name, tensor] : whole) found[name] = {name, tensor, tensor.sizes().vec()};
   for (const int index : slice.tensors) {
@@ -230,8 +230,8 @@ class Contents {
   std::map<std::string, const SafetensorsFile*> where_;
 };
 
-/// What this rank holds of a tensor, or of its state: of whole ones, which checkpoints have, its
-/// part of the tensor group's; a snapshot has the part itself.
+/// This rank's part of a saved tensor or state: cut from whole ones, which checkpoints have; a
+/// snapshot has the part itself.
 at::Tensor own_of_group(const LoadedPlan& loaded, const Executor& executor, int index,
                         const at::Tensor& saved) {
   if (saved.sizes() != at::IntArrayRef(whole_sizes(loaded, index))) return saved;

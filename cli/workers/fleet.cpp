@@ -145,7 +145,7 @@ void Workers::take_report(int process, const Json& message) {
   if (name == "written") take_part(process, message);
 }
 
-/// What follows the word on the next epoch is for that epoch's workers.
+/// Orders behind the word on the next epoch are for that epoch's workers.
 void Workers::take_order(const Json& message, const Listener& listener) {
   if (order_) return later_.push_back(message);
   const std::string name = message.at("tell");
@@ -226,7 +226,7 @@ void Workers::tell_epoch(const Epoch& epoch) {
   told_views_.clear();
 }
 
-/// What the leader has told; nothing where the run ends.
+/// The epoch that the leader has announced; nothing where the run ends.
 std::optional<Epoch> Workers::told_epoch() const {
   if (order_->at("tell") == "end") return {};
   Epoch epoch{.step = order_->at("step"), .saved = {}};

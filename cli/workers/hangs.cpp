@@ -70,7 +70,7 @@ std::map<int, RankView> Workers::views_of_own() const {
   return views;
 }
 
-/// Of all ranks, which all wait.
+/// Looks at all ranks, which all wait.
 std::optional<LostMessage> Workers::find_lost_message(const std::map<int, RankView>& views) const {
   std::vector<RankView> by_rank;
   for (const auto& [rank, view] : views) by_rank.push_back(view);

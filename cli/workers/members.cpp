@@ -48,7 +48,7 @@ std::map<int, RankSlots> Workers::slots_of_own() const {
   return slots;
 }
 
-/// What ranks do, as far as this supervisor is told.
+/// Tells what ranks do, as far as this supervisor knows.
 std::map<int, RankView> Workers::views_of_all() const {
   std::map<int, RankView> views = views_of_own();
   for (const auto& [process, member] : members_)

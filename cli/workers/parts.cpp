@@ -12,8 +12,8 @@ namespace penstock::cli {
 using Json = nlohmann::json;
 using namespace std::chrono_literals;
 
-/// Of each rank of a replica, in the first replica that has one before that step; nothing where a
-/// rank has none anywhere.
+/// A snapshot before that step for each rank of a replica, from the first replica that has one;
+/// nothing where a rank has none anywhere.
 std::optional<Workers::Parts> Workers::parts_of(int64_t step) const {
   std::map<int, int> processes;  // by rank
   for (const Worker& worker : workers_) processes[worker.task.rank] = own_process();

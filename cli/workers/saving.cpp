@@ -35,7 +35,7 @@ bool Workers::begin_saving(int64_t step) {
   return true;
 }
 
-/// Of these workers, all of which have one before that step.
+/// Each of these workers has one before that step.
 RankSnapshots Workers::snapshots_of(const std::map<int, int>& ranks, int64_t step) {
   RankSnapshots snapshots;
   for (const auto& [rank, read] : ranks) {

@@ -190,8 +190,8 @@ class Workers {
   std::vector<DamagedSlot> give_up_damaged(int64_t step);
   Failure failure_of(const Worker& worker) const;
 
-  // Of several supervisors (fleet.cpp); without others they do little.
-  /// Of those that a launcher has started; 0 where it has started none.
+  // For runs with several supervisors (fleet.cpp); without others they do little.
+  /// Its number among those that a launcher has started; 0 where it has started none.
   int own_process() const { return launched_ ? workers_.front().task.process : 0; }
   bool is_led() const;
   bool leads() const;

@@ -197,7 +197,7 @@ Axes repeated(const Call& call) {
   return axes;
 }
 
-/// Of each dimension, from the last, how much is added before and behind it.
+/// `pad` says how much is added before and behind each dimension, from the last.
 Axes padded(const Call& call) {
   const auto added = integers(call, "pad");
   return added ? broadcast(call, 0, rank(call.results[0]) - rank(*added) / 2) : Axes();

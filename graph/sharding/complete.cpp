@@ -28,7 +28,7 @@ struct State {
   int option = -1;  // and what is taken now
 };
 
-/// Of a first search, whose completion says what the cheapest costs at most.
+/// For a first search, whose completion says what the cheapest costs at most.
 constexpr size_t narrow_width = 32;
 
 class Search {

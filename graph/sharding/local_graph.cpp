@@ -91,9 +91,9 @@ class Builder {
     return next_ < completion_.conversions.size() && completion_.conversions[next_].before == op;
   }
 
-  /// What follows the operator that made the value, and leaves less of it or ends a sum, belongs to
-  /// that operator's module; other conversions belong to their reader's. A cut between the two is
-  /// then crossed by the fewest bytes.
+  /// A conversion right behind the operator that made the value, that leaves less of it or ends a
+  /// sum, belongs to that operator's module; others belong to their reader's. A cut between the two
+  /// is then crossed by the fewest bytes.
   bool ends_producer(const Converted& each) const {
     const OperatorId producer = whole_.values[each.value].producer;
     if (producer < 0 || each.before != producer + 1 || held(each.value, each.from) != each.value)

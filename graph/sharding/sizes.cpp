@@ -30,7 +30,7 @@ void set_pieces(const Graph& local, Operator& op) {
     *sizes = own.front();
 }
 
-/// Where channels are split, by whole groups.
+/// Channels are split by whole groups.
 void set_groups(Operator& op, int parts) {
   ArgumentValue* groups = find(op, {"groups", "num_groups"});
   auto* number = groups ? std::get_if<int64_t>(groups) : nullptr;

@@ -13,7 +13,7 @@
 
 namespace penstock {
 
-/// Where the leader listens. `token`: others than supervisors of its run do not know it.
+/// The leader listens there. `token`: others than supervisors of its run do not know it.
 struct FleetAddress {
   std::string host;
   int port = 0;

@@ -1,5 +1,5 @@
-// What a plan says of tensor groups (`tensor_parallel`, `sharding`), and the graph that each of
-// their ranks runs.
+// A plan's keys for tensor groups (`tensor_parallel`, `sharding`), and the graph that each of their
+// ranks runs.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

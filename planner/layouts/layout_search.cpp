@@ -35,7 +35,8 @@ void make_tables(LayoutContext& context, const std::vector<PipelineLayout>& layo
   });
 }
 
-/// Of all ranks of a replica together, at least: tensors, gradients, and their part of the state.
+/// All ranks of a replica hold at least so much together: tensors, gradients, their part of the
+/// state.
 int64_t fixed_bytes_of_replica(const PlanningInputs& inputs, int64_t state_parts) {
   const Job& job = inputs.profile.job;
   int64_t bytes = 0;

@@ -20,7 +20,7 @@ namespace {
 /// more than they save.
 constexpr int64_t max_chain_steps = 400'000;
 
-/// Of a program, beyond which a path takes too long to follow.
+/// A path through a longer program takes too long to follow.
 constexpr int64_t most_actions = 100'000;
 
 /// As on a device of that speed.
@@ -202,6 +202,13 @@ bool has_hosts(const ChainCosts& costs) {
          std::ranges::any_of(costs.host_s, [](double host_s) { return host_s > 0; });
 }
 
+int64_t actions(const Program& program) {
+  int64_t sum = 0;
+  for (const std::vector<Action>& of_rank : program.ranks)
+    sum += static_cast<int64_t>(of_rank.size());
+  return sum;
+}
+
 /// Does each rank hold what it needs without recompute?
 bool keeps_all(const SplitSpace& splits, const std::vector<int>& begins, const MemoryLimit& limit) {
   SplitSpace::Prefix known;
@@ -222,12 +229,12 @@ std::shared_ptr<const ProgramPaths> layout_paths(const LayoutContext& context,
                                                  const std::vector<int>& begins) {
   if (!layout.schedule || layout.branches || !keeps_all(splits, begins, limit)) return nullptr;
   const Program compute = layout.compute();
+  if (actions(compute) > most_actions) return nullptr;
   const ChainCosts costs = layout_costs(context, layout, backward_of(layout, compute));
   const bool whole = std::ranges::all_of(costs.linked, [](char linked) { return linked != 0; });
   if (!whole || is_whole_chain(layout, costs, limit)) return nullptr;
-  auto paths = std::make_shared<const ProgramPaths>(
+  return std::make_shared<const ProgramPaths>(
       compute, SplitTimes(costs, placement(compute), layout.speeds()));
-  return paths->actions() <= most_actions ? paths : nullptr;
 }
 
 std::unique_ptr<const SplitSpace> layout_splits(const LayoutContext& context,

@@ -199,7 +199,7 @@ class BoxBound::Search {
   Bound result_;
 };
 
-/// Of a box with one split at most.
+/// The box holds one split at most.
 BoxBound::Bound BoxBound::single(const RankBox& box) const {
   const SplitTimes& times = paths_->times();
   Bound bound{.units = std::vector<double>(box.min_units.size(), 0.0)};

@@ -23,8 +23,8 @@ class ProgramPaths {
   /// Seconds of the longest path, of any times or of a split's. No split is simulated to be faster.
   double longest_s(const Times& times) const;
   double split_s(const std::vector<int>& begins) const { return longest_s(times_.of(begins)); }
-  /// Of each rank the longest that ends with its last action, as weights of times, each followed by
-  /// the longest OPT; longest first.
+  /// For each rank the longest path that ends with its last action, as weights of times, followed
+  /// by the longest OPT; longest first.
   struct Path {
     double seconds = 0;
     Times weights;

@@ -1,5 +1,5 @@
-// What a split takes as one list of numbers, of which the length of any path through a program is a
-// sum with whole weights: its actions and transfers, stage by stage.
+// A split as one list of times, of which the length of any path through a program is a sum with
+// whole weights: those of its actions and transfers, stage by stage.
 //
 // Every number is a difference of two sums along the chain, one taken where the stage begins and
 // one where it ends, or depends on a cut alone. So the split for which a weighted sum of them is
@@ -15,7 +15,7 @@
 
 namespace penstock {
 
-/// Of a stage: seconds of an F, of that of microbatch 0, of an I (of a whole B without W), of that
+/// For each stage: seconds of an F, of that of microbatch 0, of an I (a whole B without W), of that
 /// of microbatch 0, of a W and of its OPT; its units; seconds of the transfers over the cut before
 /// it.
 enum class SplitTime {
@@ -48,7 +48,7 @@ class SplitTimes {
   int units() const { return units_; }
   int stages() const { return static_cast<int>(rank_of_stage_.size()); }
   const std::vector<int>& rank_of_stage() const { return rank_of_stage_; }
-  /// Where a stage's number is in the list.
+  /// The place of a stage's time in the list.
   size_t at(SplitTime time, int stage) const {
     return static_cast<size_t>(time) * rank_of_stage_.size() + static_cast<size_t>(stage);
   }
@@ -62,7 +62,7 @@ class SplitTimes {
     int unit;
     double share;
   };
-  /// Of a mixture: for each stage the units at which it begins; shares sum to 1.
+  /// The mean over a mixture: for each stage the units at which it begins; shares sum to 1.
   Times of(const std::vector<std::vector<Place>>& begins) const;
 
   /// The part of a weighted sum that depends on where stage `stage` > 0 begins, for each unit of

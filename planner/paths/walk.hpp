@@ -18,7 +18,7 @@ class Walk {
   /// Moves one to four units from one stage to another each, drawn at random, and leaves them there
   /// where the longest path is no longer than before; so many times.
   void go_on(int tries);
-  /// What `go_on` takes, as SplitSearch::effort counts: twenty actions of a path are an effort.
+  /// The effort of `go_on`, as SplitSearch counts it: a path is followed at twenty actions for one.
   int64_t effort(int tries) const { return tries * (1 + paths_.actions() / 20); }
 
   const std::vector<int>& begins() const { return begins_; }

@@ -16,7 +16,7 @@ namespace penstock {
 
 class BoxTree : public OpenSplits {
  public:
-  /// What is known of the splits of the whole space.
+  /// No split of the whole space takes less.
   struct Least {
     double seconds = 0;
     int64_t bytes = 0;

@@ -37,7 +37,7 @@ class TensorStore {
   TensorStore(const Graph& graph, const std::set<int>& indices, at::Device device = at::kCPU,
               const MatchedWeights* weights = nullptr)
       : TensorStore(graph, indices, device, weights, [](int, at::Tensor whole) { return whole; }) {}
-  /// The same, holding what `held` makes of each tensor.
+  /// Holds what `held` makes of each tensor in its place.
   using MakeHeld = std::function<at::Tensor(int index, at::Tensor whole)>;
   TensorStore(const Graph& graph, const std::set<int>& indices, at::Device device,
               const MatchedWeights* weights, const MakeHeld& held);

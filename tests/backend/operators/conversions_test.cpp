@@ -20,7 +20,7 @@ at::Tensor numbers(uint64_t seed) {
   return at::randint(-8, 8, {6, 12}, generator, at::kDouble);
 }
 
-/// Of a tensor in terms others than the first are any.
+/// The terms of a sum are arbitrary but for the first.
 at::Tensor hold(const at::Tensor& whole, const Layout& layout, int parts, int part) {
   if (layout.kind() != Kind::partial) return own_part(whole, layout, parts, part).clone();
   if (part > 0) return numbers(100 + part);
@@ -46,7 +46,7 @@ at::Tensor call(const Operator& op, const at::Tensor& own) {
   return stack.at(0).toTensor();
 }
 
-/// What a conversion makes of a value, and of the result's gradient.
+/// The results of a conversion: of a value, and of the result's gradient.
 struct Ends {
   at::Tensor value, gradient;
 };

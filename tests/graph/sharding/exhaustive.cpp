@@ -16,7 +16,7 @@ bool is_whole(const Layout& layout) {
   return layout.kind() == Layout::Kind::identical || layout.kind() == Layout::Kind::replicated;
 }
 
-/// Of what each rank has as `from`, to what it is to have as `to`.
+/// Bytes that each rank sends, from what it has as `from` to what it is to have as `to`.
 int64_t sent(const Layout& from, const Layout& to, int64_t bytes, int parts) {
   const auto divide_up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   const int64_t piece = divide_up(bytes, parts), others = parts - 1;
@@ -157,7 +157,7 @@ class Exhaustive {
     return std::min(never, first + from(value, pin->second)[read_[value]]);
   }
 
-  /// Of the values that no operator from `op` on makes or reads, but did before.
+  /// Counts the values that no operator from `op` on makes or reads, but did before.
   int64_t cost_of_settled(OperatorId op) {
     const Operator& last = graph_.operators[op - 1];
     std::vector<ValueId> touched = last.reads();

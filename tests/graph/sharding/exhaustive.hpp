@@ -14,7 +14,7 @@ namespace penstock::sharding::testing {
 std::optional<int64_t> cheapest_cost(const Graph& graph, const Pins& pins, int64_t batch, int parts,
                                      int64_t microbatches);
 
-/// What converting a value costs, forward and, where it has a gradient, backward: a rank computes
+/// The cost of converting a value, forward and, where it has a gradient, backward: a rank computes
 /// 1,000 FLOPs while it sends a byte, and a ring sends `bytes / parts` to each other part for each
 /// time that parts are gathered or terms added up.
 int64_t moved(const Layout& from, const Layout& to, int64_t bytes, bool has_gradient, int parts);

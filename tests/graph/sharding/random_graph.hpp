@@ -16,7 +16,7 @@ struct RandomGraph {
   std::string text() const;  // what was drawn
 };
 
-/// Of sizes that divide into `parts` equal parts, some of them large: both computing and sending
+/// Has sizes that divide into `parts` equal parts, some of them large: both computing and sending
 /// can cost more.
 RandomGraph random_graph(std::mt19937& random, int parts);
 

@@ -89,7 +89,7 @@ TEST(Fleet, SaysWhereNobodyAnswers) {
   EXPECT_FALSE(member.has_joined());
 }
 
-/// What comes of a stranger's bytes: its connection is closed.
+/// A stranger's bytes have its connection closed.
 void expect_refused(Fleet& leader, const std::string& bytes) {
   const int stranger = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in place{};
