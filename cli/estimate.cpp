@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -12,6 +13,7 @@
 #include "estimate/estimate.hpp"
 #include "estimate/fit.hpp"
 #include "pipeline/job/parameters.hpp"
+#include "pipeline/plan/plan.hpp"
 
 namespace penstock::cli {
 
@@ -41,6 +43,12 @@ Profile estimated_profile(const ProfileOptions& options, const Job& job, const G
   std::map<std::string, std::string> details;
   if (!options.fit.empty()) device = fitted(options, device, report, details);
   Profile profile = estimate(model, job, device);
+  const sharding::Pins pins =
+      options.sharding.empty() ? sharding::Pins() : read_plan(options.sharding).sharding;
+  std::vector<int> parts = options.tensor_parallel;
+  std::ranges::sort(parts);
+  parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+  profile.groups = estimate_groups(model, job, device, parts, pins);
   details["spec"] = std::filesystem::path(options.spec).filename().string();
   details["spec.sha256"] = sha256_of_file(options.spec);
   profile.device.details.merge(details);

@@ -114,11 +114,10 @@ class Listener {
 namespace {
 
 /// The commands that take what the run left: its trace, its record, its checkpoint.
-std::vector<std::string> next(const ExecuteOptions& options, const Plan& executed,
-                              bool steps_left) {
+std::vector<std::string> next(const ExecuteOptions& options, bool steps_left) {
   std::vector<std::string> commands;
   const std::string plan = in_shell(options.plan);
-  if (!options.trace.empty() && executed.tensor_parallel == 1) {
+  if (!options.trace.empty()) {
     commands.push_back(fmt::format("penstock simulate {} --trace predicted.json", plan));
     commands.push_back(fmt::format("penstock compare predicted.json {}", in_shell(options.trace)));
   }
@@ -166,7 +165,7 @@ PreparedRun prepare(const ExecuteOptions& options, const std::optional<Launcher>
     run.notes.push_back(fmt::format("{}: {}", options.weights, run.checked.renaming));
   run.task = execute_task(options, run.checked, begin);
   if (run.task.steps > 0) {
-    run.predicted = predict(run.checked.plan, run.checked.graph, run.checked.slicing,
+    run.predicted = predict(run.checked.plan, run.checked.part, run.checked.slicing,
                             run.checked.program, run.task.cuda_graphs, run.why_not_predicted);
     const Survival survival =
         find_survival(options, launcher, run.checked, !run.task.save.empty(), /*script=*/false,
@@ -273,7 +272,7 @@ int execute(const ExecuteOptions& options) {
     std::cout << report_text(report, terminal_columns())
               << ending({options.trace, options.metrics, options.tensorboard, options.save,
                          options.output, options.dump_gradients},
-                        next(options, checked.plan,
+                        next(options,
                              run->task.first_step + run->task.steps < checked.plan.job.steps));
   }
   return 0;

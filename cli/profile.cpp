@@ -41,6 +41,12 @@ void check_flags(const ProfileOptions& options) {
     throw InputError(options.quick ? "--quick" : "--budget",
                      "is for measuring a job's operators, which this does not", "Leave it out.");
   }
+  if (!options.sharding.empty() && options.tensor_parallel.empty())
+    throw InputError("--sharding", "is of tensor groups, of which none are asked for",
+                     "Add --tensor-parallel, the number of parts.");
+  if (options.link && !options.tensor_parallel.empty())
+    throw InputError("--tensor-parallel", "is of a job, and --link measures a link",
+                     "Leave it out.");
   if (options.workers.device == "estimate") {
     if (options.workers.ranks_per_device == 1) return;
     throw InputError("--ranks-per-device", "an estimate is of one rank", "Leave it out.");

@@ -16,7 +16,6 @@
 #include "cli/show/show_text.hpp"
 #include "graph/pt2/pt2.hpp"
 #include "pipeline/job/parameters.hpp"
-#include "pipeline/plan/tensor_parallel.hpp"
 
 namespace penstock::cli {
 
@@ -55,9 +54,7 @@ void check_stage(int stage, const Plan& plan) {
 std::string show_plan(const ShowOptions& options, ReportStyle style) {
   const Plan plan = read_plan(options.path);
   if (options.stage) check_stage(*options.stage, plan);
-  Graph whole = model_of(plan);
-  check_fingerprint(plan, whole);
-  const Graph model = planned_model(plan, std::move(whole)).graph;
+  const Graph model = rank_model_of(plan);
   const Slicing slicing = slice(plan, model, analyse(model));
   if (options.stage) return stage_text(options.path, plan, model, slicing, *options.stage);
   std::string missing;

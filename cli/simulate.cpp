@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <optional>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
@@ -34,6 +35,23 @@ int64_t actions_of(const Study& study) {
     if (!local) actions += int64_t{flow.gradient ? 4 : 2} * study.program.microbatches;
   }
   return actions;
+}
+
+/// Each part of a tensor group does what is simulated of its rank.
+Trace of_all_parts(Trace trace, int parts) {
+  const auto repeat = [parts](auto& items) {
+    const auto one = std::exchange(items, {});
+    for (auto item : one) {
+      const int rank = item.rank;
+      for (int part = 0; part < parts; ++part) {
+        item.rank = rank * parts + part;
+        items.push_back(item);
+      }
+    }
+  };
+  repeat(trace.timeline);
+  repeat(trace.memory);
+  return trace;
 }
 
 /// Before anything is simulated or written.
@@ -81,8 +99,9 @@ int simulate(const SimulateOptions& options) {
   if (samples) study.facts.push_back({"samples", describe(*samples)});
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   if (trace) {
-    write_file(options.trace, to_chrome_trace({"simulated: " + study.title, simulation.timeline,
-                                               simulation.memory}));
+    write_file(options.trace, to_chrome_trace(of_all_parts({"simulated: " + study.title,
+                                                            simulation.timeline, simulation.memory},
+                                                           static_cast<int>(study.parts))));
   }
   std::optional<Explanation> explanation;
   if (actions <= max_explained_actions) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <set>
 
 #include "base/error.hpp"
@@ -14,6 +15,8 @@
 #include "graph/cuts/cuts.hpp"
 #include "graph/operators/facts.hpp"
 #include "graph/operators/flops.hpp"
+#include "graph/sharding/complete.hpp"
+#include "graph/sharding/local_graph.hpp"
 #include "pipeline/job/parameters.hpp"
 
 namespace penstock {
@@ -58,6 +61,11 @@ class Estimator {
     profile.links = device_.links;
     profile.microbatches = sizes();
     return profile;
+  }
+
+  /// Does every unit alone, with its state?
+  bool fits(const MicrobatchCosts& costs) const {
+    return largest_unit(costs).second <= device_.memory_bytes;
   }
 
   MicrobatchCosts costs(int64_t microbatch) const {
@@ -128,13 +136,10 @@ class Estimator {
     std::vector<MicrobatchCosts> result;
     for (const int64_t size : divisors_allowed(model_.graph(), job_.global_batch, job_.model)) {
       MicrobatchCosts costs = this->costs(size);
-      const auto [unit, bytes] = largest_unit(costs);
-      if (bytes > device_.memory_bytes) {
-        if (result.empty()) refuse(units_[unit].label, size, bytes);
-        break;
-      }
+      if (!fits(costs)) break;
       result.push_back(std::move(costs));
     }
+    if (result.empty()) refuse();
     return result;
   }
 
@@ -165,7 +170,10 @@ class Estimator {
     return sum;
   }
 
-  [[noreturn]] void refuse(const std::string& unit, int64_t size, int64_t bytes) const {
+  [[noreturn]] void refuse() const {
+    const int64_t size = divisors_allowed(model_.graph(), job_.global_batch, job_.model).front();
+    const auto [number, bytes] = largest_unit(costs(size));
+    const std::string& unit = units_[number].label;
     throw InputError(
         model_.graph().path,
         fmt::format("`{}` alone needs {} for a microbatch of {}, but {} has {}",
@@ -184,6 +192,28 @@ class Estimator {
 
 Profile estimate(const Graph& graph, const Job& job, const DeviceSpec& device) {
   return Estimator(graph, job, device).run();
+}
+
+std::vector<GroupCosts> estimate_groups(const Graph& graph, const Job& job,
+                                        const DeviceSpec& device, const std::vector<int>& parts,
+                                        const sharding::Pins& pins) {
+  std::vector<GroupCosts> groups;
+  for (const int count : parts) {
+    std::optional<sharding::Completion> before;
+    for (const int64_t size : divisors_allowed(graph, job.global_batch, job.model)) {
+      sharding::Completion completion = sharding::complete(graph, pins, size, count);
+      if (!sharding::splits(completion)) break;
+      const Graph local = sharding::local_graph(graph, completion).graph;
+      const Estimator estimator(local, job, device);
+      MicrobatchCosts costs = estimator.costs(size);
+      if (!estimator.fits(costs)) break;
+      if (!before || !sharding::same_layouts(*before, completion))
+        groups.push_back({.parts = count, .sharding = pins, .microbatches = {}});
+      groups.back().microbatches.push_back(std::move(costs));
+      before = std::move(completion);
+    }
+  }
+  return groups;
 }
 
 std::string estimate_note(const Profile& profile) {

@@ -41,6 +41,7 @@ struct StoredTensor {
   std::vector<std::string> aliases;  // further names of the same tensor (tied parameters)
   bool persistent = true;            // false for a buffer left out of state dictionaries
   bool requires_grad = false;
+  bool sums_over_parts = false;  // each rank of a tensor group has a term of its gradient
   DType dtype = DType::float32;
   std::vector<int64_t> sizes, strides;
   int64_t storage_offset = 0;  // in elements

@@ -14,6 +14,7 @@
 #include "cli/command_line/options.hpp"
 #include "cli/command_line/sweep_flags.hpp"
 #include "pipeline/program/schedule.hpp"
+#include "pipeline/sharding/sharding_keys.hpp"
 
 namespace penstock::cli {
 namespace {
@@ -73,6 +74,12 @@ void declare_profile(Declared& command) {
                           "of cuda: so many of them share a GPU, to try; never to time it"),
            1, 64);
   add_transport(app, options->workers);
+  in_range(app.add_option("--tensor-parallel", options->tensor_parallel,
+                          "also of what the ranks of tensor groups run, of so many parts (2,4,8)"),
+           2, max_tensor_parallel)
+      ->delimiter(',');
+  command.input("--sharding", options->sharding, {FileKind::plan},
+                "of these groups: a plan whose `sharding` they have; default: what is cheapest");
   app.add_flag("--quick", options->quick,
                "for a first look: fewer microbatch sizes, each measured less often; the profile "
                "and what is planned from it say so");

@@ -9,6 +9,7 @@
 #include "cli/inputs/survival.hpp"
 #include "pipeline/job/parameters.hpp"
 #include "pipeline/layers/layer_model.hpp"
+#include "pipeline/plan/tensor_parallel.hpp"
 #include "simulator/costs/forward_costs.hpp"
 #include "simulator/costs/replays.hpp"
 
@@ -44,6 +45,12 @@ Graph model_of(const Plan& plan) {
   if (!plan.layers) return read_model(plan.job);
   Graph model = layer_graph(read_layers(plan.job.model));
   return plan.job.forward_only ? for_inference(std::move(model)) : model;
+}
+
+Graph rank_model_of(const Plan& plan) {
+  Graph model = model_of(plan);
+  check_fingerprint(plan, model);
+  return planned_model(plan, std::move(model)).graph;
 }
 
 Profile profile_of(const Plan& plan) {

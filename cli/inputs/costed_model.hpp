@@ -20,8 +20,10 @@ struct CostedModel {
 CostedModel read_costs(const std::filesystem::path& path, CudaGraphs graphs, bool forward_only,
                        const std::string& survive);
 
-/// The plan's model, and the profile that it names, of training.
+/// The plan's model, what each of its ranks runs of it (pipeline/plan/tensor_parallel.hpp), and the
+/// profile that it names, of training.
 Graph model_of(const Plan& plan);
+Graph rank_model_of(const Plan& plan);
 Profile profile_of(const Plan& plan);
 
 /// Throws InputError for a plan of a table of layers: `what` needs a model.

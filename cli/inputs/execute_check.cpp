@@ -143,10 +143,10 @@ CheckedRun check_execute(const ExecuteOptions& options) {
   }
   check_written(options, checked.graph);
   check_tensor_groups(options, checked.plan);
-  const Graph local = planned_model(checked.plan, checked.graph).graph;
-  checked.slicing = slice(checked.plan, local, analyse(local));
+  checked.part = planned_model(checked.plan, checked.graph).graph;
+  checked.slicing = slice(checked.plan, checked.part, analyse(checked.part));
   const bool replayed = parse_cuda_graphs(options.cuda_graphs, kGraphsFlag) != CudaGraphs::never;
-  make_adaptive(checked.plan, checked.graph, checked.slicing,
+  make_adaptive(checked.plan, checked.part, checked.slicing,
                 replayed ? CudaGraphs::automatic : CudaGraphs::never);
   checked.program = lowered_program(checked.plan, checked.slicing);
   if (options.fed) {

@@ -15,7 +15,8 @@ struct RunBegin;
 struct CheckedRun {
   Plan plan;
   Graph graph;      // the whole model's
-  Slicing slicing;  // of what each rank runs (pipeline/plan/tensor_parallel.hpp)
+  Graph part;       // what each rank runs of it (pipeline/plan/tensor_parallel.hpp)
+  Slicing slicing;  // of that
   Program program;
   std::string renaming;  // how the names of the weights to start from differ from the model's
 };

@@ -1,6 +1,7 @@
 #include "cli/inputs/plan_inputs.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -14,9 +15,11 @@
 #include "pipeline/program/schedule.hpp"
 #include "simulator/adaptive/adaptive.hpp"
 #include "simulator/costs/forward_costs.hpp"
+#include "simulator/costs/group_profile.hpp"
 #include "simulator/costs/memory_limit.hpp"
 #include "simulator/costs/plan_costs.hpp"
 #include "simulator/costs/replays.hpp"
+#include "simulator/network/grouped.hpp"
 
 namespace penstock::cli {
 
@@ -58,41 +61,73 @@ Profile checked_profile(const Plan& plan) {
   return profile;
 }
 
-/// The ranks of all replicas.
-int64_t all_ranks(const Plan& plan) { return plan.ranks() * plan.data_parallel; }
-
-Cluster on_devices(const Plan& plan, Cluster cluster) {
-  const int last = *std::ranges::max_element(plan.devices);
-  if (cluster.nodes.empty() || last >= cluster.ranks) {
-    throw InputError(
-        plan.path,
-        cluster.nodes.empty()
-            ? fmt::format("the plan names devices, but {} has equal ranks", cluster.path)
-            : fmt::format("the plan uses device {}, but {} has {}", last, cluster.path,
-                          cluster.ranks),
-        "Plan again for this cluster, or correct `devices`.");
-  }
-  return penstock::on_devices(std::move(cluster), plan.devices);
+[[noreturn]] void refuse_devices(const Plan& plan, const std::string& problem) {
+  throw InputError(plan.path, problem, "Plan again for this cluster, or correct `devices`.");
 }
 
-std::optional<Cluster> cluster_of(const Plan& plan) {
-  if (!plan.cluster) return std::nullopt;
-  check_file(plan, *plan.cluster, "cluster",
-             "Plan again with `penstock plan`, or remove `sha256` to simulate on this one.");
-  Cluster cluster = read_cluster(plan.cluster->path);
-  if (!plan.devices.empty()) return on_devices(plan, std::move(cluster));
-  if (all_ranks(plan) > cluster.ranks) {
+/// The devices of the plan's tensor groups, as ranks of the grouped cluster.
+std::vector<int> groups_of_devices(const Plan& plan, const Cluster& whole) {
+  const auto parts = static_cast<size_t>(plan.tensor_parallel);
+  const auto groups = devices_of_groups(whole, static_cast<int>(parts));
+  std::vector<int> used;
+  for (size_t first = 0; first < plan.devices.size(); first += parts) {
+    const std::vector<int> devices(
+        plan.devices.begin() + static_cast<std::ptrdiff_t>(first),
+        plan.devices.begin() + static_cast<std::ptrdiff_t>(first + parts));
+    const auto found = std::ranges::find(groups, devices);
+    if (found == groups.end())
+      refuse_devices(plan,
+                     fmt::format("the parts of a tensor group have devices {}, which are no {} "
+                                 "neighbours of a node",
+                                 fmt::join(devices, ", "), parts));
+    used.push_back(static_cast<int>(found - groups.begin()));
+  }
+  return used;
+}
+
+void check_devices(const Plan& plan, const Cluster& cluster) {
+  if (cluster.nodes.empty())
+    refuse_devices(plan,
+                   fmt::format("the plan names devices, but {} has equal ranks", cluster.path));
+  const int last = *std::ranges::max_element(plan.devices);
+  if (last >= cluster.ranks)
+    refuse_devices(plan, fmt::format("the plan uses device {}, but {} has {}", last, cluster.path,
+                                     cluster.ranks));
+}
+
+/// The cluster as the plan's ranks have it, or as its tensor groups have it.
+Cluster for_ranks(const Plan& plan, const Cluster& whole) {
+  const int parts = static_cast<int>(plan.tensor_parallel);
+  Cluster cluster = parts > 1 ? grouped(whole, parts) : whole;
+  if (!plan.devices.empty()) {
+    check_devices(plan, whole);
+    return on_devices(std::move(cluster),
+                      parts > 1 ? groups_of_devices(plan, whole) : plan.devices);
+  }
+  if (plan.all_ranks() > cluster.ranks * parts) {
     throw InputError(plan.path,
-                     fmt::format("the plan uses {} ranks, but {} has {}", all_ranks(plan),
-                                 cluster.path, cluster.ranks),
+                     fmt::format("the plan uses {} ranks, but {} has {}", plan.all_ranks(),
+                                 cluster.path, cluster.ranks * parts),
                      "Plan again for fewer ranks, or give the cluster more.");
   }
   return cluster;
 }
 
+std::optional<Cluster> cluster_of(const Plan& plan, const Overrides& overrides) {
+  if (!plan.cluster) {
+    overrides.require_no_cluster_keys();
+    return std::nullopt;
+  }
+  check_file(plan, *plan.cluster, "cluster",
+             "Plan again with `penstock plan`, or remove `sha256` to simulate on this one.");
+  Cluster cluster = read_cluster(plan.cluster->path);
+  overrides.apply(cluster);
+  return cluster;
+}
+
 MemoryLimit memory(const Plan& plan, const Profile& profile, const Cluster* cluster) {
   if (plan.memory_bytes > 0) return {.max_bytes = plan.memory_bytes};
-  return device_memory(profile, cluster, plan.ranks(), plan.data_parallel);
+  return device_memory(profile, cluster, plan.ranks(), plan.data_parallel, plan.tensor_parallel);
 }
 
 std::string costs_from(const Plan& plan, const Profile& profile) {
@@ -117,19 +152,15 @@ std::string describe(const Cluster& cluster) {
 
 PlanInputs plan_inputs(const Plan& plan, const Graph& model, const Slicing& slicing,
                        CudaGraphs graphs, const Overrides& overrides) {
-  if (plan.tensor_parallel > 1)
-    throw InputError(plan.path, "the costs of parts of operators (tensor_parallel) are not known",
-                     "Such a plan can be executed and shown, not simulated yet.");
   Profile profile = with_replays(checked_profile(plan), graphs);
   if (plan.job.forward_only) profile = forward_costs(std::move(profile), model);
   overrides.apply(profile);
-  std::optional<Cluster> cluster = cluster_of(plan);
-  if (cluster) {
-    overrides.apply(*cluster);
-  } else {
-    overrides.require_no_cluster_keys();
-  }
+  const std::optional<Cluster> whole = cluster_of(plan, overrides);
+  std::optional<Cluster> cluster;
+  if (whole) cluster = for_ranks(plan, *whole);
   const Cluster* on = cluster ? &*cluster : nullptr;
+  if (plan.tensor_parallel > 1)
+    profile = group_profile(profile, group_costs(plan, profile), model, on);
   Costs costs = plan_costs(plan, model, slicing, profile, on);
   overrides.apply(costs);
   std::optional<StepNoise> noise = step_noise(profile, on, plan.microbatch, slicing, costs);
@@ -137,7 +168,7 @@ PlanInputs plan_inputs(const Plan& plan, const Graph& model, const Slicing& slic
           .network = plan.ranks() > 1 ? plan_network(profile, on) : Network(),
           .memory = memory(plan, profile, on),
           .noise = std::move(noise),
-          .cluster = on ? describe(*on) : "",
+          .cluster = whole ? describe(*whole) : "",
           .costs_from = costs_from(plan, profile)};
 }
 

@@ -29,9 +29,13 @@ std::optional<Predicted> predict(const Plan& plan, const Graph& model, const Sli
     const Simulation simulation =
         penstock::simulate(lowered, inputs.costs, inputs.network, {.memory = false});
     predicted.step_s = simulation.makespan_s;
-    predicted.peak_memory_bytes = simulation.peak_memory_bytes;
-    for (int rank = 0; rank < lowered.rank_count(); ++rank)
-      predicted.compute_s.push_back(compute_s(simulation.timeline, rank));
+    for (int rank = 0; rank < lowered.rank_count(); ++rank) {
+      for (int64_t part = 0; part < plan.tensor_parallel; ++part) {
+        predicted.compute_s.push_back(compute_s(simulation.timeline, rank));
+        predicted.peak_memory_bytes.push_back(
+            simulation.peak_memory_bytes[static_cast<size_t>(rank)]);
+      }
+    }
     if (inputs.noise) {
       StepSampler sampler(lowered, inputs.costs, inputs.network, *inputs.noise, plan.data_parallel);
       predicted.samples = sampled_steps(sampler, 0, sampled_count);
@@ -51,11 +55,17 @@ StepAtPace step_at_pace(const Predicted& predicted, const Program& lowered,
     double& slowest = slowest_s[rank % slowest_s.size()];
     slowest = std::max(slowest, compute_s[rank]);
   }
+  const auto parts = static_cast<std::ptrdiff_t>(expected_s.size()) / lowered.rank_count();
+  const auto parts_of = [parts](const std::vector<double>& seconds, size_t rank) {
+    return seconds.begin() + parts * static_cast<std::ptrdiff_t>(rank);
+  };
   Costs costs = predicted.inputs.costs;
   for (size_t stage = 0; stage < costs.stages.size(); ++stage) {
     const auto rank = static_cast<size_t>(lowered.rank_of_stage[stage]);
-    if (slowest_s[rank] > 0 && expected_s[rank] > 0)
-      speed_up(costs.stages[stage], expected_s[rank] / slowest_s[rank]);
+    const double slowest =
+        *std::max_element(parts_of(slowest_s, rank), parts_of(slowest_s, rank + 1));
+    const double expected = *parts_of(expected_s, rank);
+    if (slowest > 0 && expected > 0) speed_up(costs.stages[stage], expected / slowest);
   }
   const auto sum = [](const std::vector<double>& seconds) {
     return std::accumulate(seconds.begin(), seconds.end(), 0.0);

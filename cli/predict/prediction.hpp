@@ -19,9 +19,10 @@ struct Predicted {
   std::optional<SampledSteps> samples;     // with drawn times; absent: the profile knows of none
   std::vector<double> compute_s;           // per rank of a replica: F, B, I and W
   std::vector<int64_t> peak_memory_bytes;  // per rank of a replica; empty: not known
+  // ranks of tensor groups each for themselves, in both
 };
 
-/// Nothing where the plan names no profile, or one whose file is gone, or which did not measure
+/// `model`: what each rank runs. Nothing where the plan names no profile, or one whose file is gone, or which did not measure
 /// this plan's microbatch, or which has no replays where they are asked for; `reason` then says
 /// which, for people.
 std::optional<Predicted> predict(const Plan& plan, const Graph& model, const Slicing& slicing,

@@ -25,6 +25,8 @@ std::vector<PageFact> facts(const Plan& plan, const PlanInputs& inputs,
   std::vector<PageFact> facts = {{"schedule", plan.program.empty() ? plan.schedule : plan.program},
                                  {"replicas", std::to_string(plan.data_parallel)},
                                  {"microbatch", std::to_string(plan.microbatch)}};
+  if (plan.tensor_parallel > 1)
+    facts.push_back({"tensor parallel", std::to_string(plan.tensor_parallel)});
   if (!inputs.cluster.empty()) facts.push_back({"cluster", inputs.cluster});
   facts.push_back({"costs", inputs.costs_from});
   if (const std::string set = overrides.text(); !set.empty()) facts.push_back({"set", set});
@@ -64,6 +66,14 @@ void check_measured(const SimulateOptions& options) {
                    "Leave one of them out.");
 }
 
+/// The parts of a tensor group wait for one another, so that one stands for all.
+Timeline of_first_parts(Trace measured, const Plan& plan) {
+  const auto parts = static_cast<int>(plan.tensor_parallel);
+  std::erase_if(measured.timeline, [&](const auto& event) { return event.rank % parts != 0; });
+  for (TimelineEvent& event : measured.timeline) event.rank /= parts;
+  return std::move(measured.timeline);
+}
+
 }  // namespace
 
 std::optional<SampledSteps> sampled(const Study& study, const SimulateOptions& options) {
@@ -79,8 +89,7 @@ Study plan_study(Plan plan, const SimulateOptions& options) {
   if (!options.cluster.empty()) move_to(options.cluster, plan);
   if (options.forward_only) plan = for_inference(std::move(plan));
   if (plan.profile) count_snapshots(options.survive, profile_of(plan).device.kind, plan.job);
-  const Graph model = model_of(plan);
-  check_fingerprint(plan, model);
+  const Graph model = rank_model_of(plan);
   const Slicing slicing = slice(plan, model, analyse(model));
   const CudaGraphs graphs = parse_cuda_graphs(options.cuda_graphs, "--cuda-graphs");
   PlanInputs inputs = plan_inputs(plan, model, slicing, graphs, overrides);
@@ -90,12 +99,14 @@ Study plan_study(Plan plan, const SimulateOptions& options) {
   Study study;
   study.title = title(plan.path, options, overrides);
   study.replicas = plan.data_parallel;
+  study.parts = plan.tensor_parallel;
   if (plan.job.forward_only) study.samples = plan.job.global_batch;
   study.program = lowered_program(plan, slicing);
   study.costs = std::move(inputs.costs);
   if (!options.measured.empty()) {
-    study.costs = with_measured_compute(std::move(study.costs), study.program, plan.data_parallel,
-                                        read_trace(options.measured).timeline, options.measured);
+    study.costs =
+        with_measured_compute(std::move(study.costs), study.program, plan.data_parallel,
+                              of_first_parts(read_trace(options.measured), plan), options.measured);
   }
   study.network = std::move(inputs.network);
   study.memory = std::move(inputs.memory);

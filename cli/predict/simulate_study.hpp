@@ -22,6 +22,7 @@ namespace penstock::cli {
 struct Study {
   std::string title;        // `1f1b`, or the file
   int64_t replicas = 1;     // of a plan; what follows is of one
+  int64_t parts = 1;        // of a plan, of each rank: its tensor group
   int64_t samples = 0;      // of all replicas, of a plan for inference; else 0
   Program program;          // lowered and checked, or of a named schedule: compute alone
   std::vector<Flow> flows;  // of a compute-only program

@@ -146,8 +146,10 @@ std::string simulation_summary(const Study& study, const SimulationResults& resu
   const Program& program = study.program;
   const std::string replicas =
       study.replicas > 1 ? fmt::format("1 of {} replicas, ", study.replicas) : "";
-  const std::string title = fmt::format("{}: {}{}, {}, {}", study.title, replicas,
-                                        format_number(program.rank_count(), "rank"),
+  const std::string parts =
+      study.parts > 1 ? fmt::format(" of {}", format_number(study.parts, "part")) : "";
+  const std::string title = fmt::format("{}: {}{}{}, {}, {}", study.title, replicas,
+                                        format_number(program.rank_count(), "rank"), parts,
                                         format_number(program.stage_count(), "stage"),
                                         format_number(program.microbatches, "microbatch"));
   const std::string bubble = fmt::format("{:.1f} %{}", 100 * simulation.bubble,

@@ -23,6 +23,17 @@ Operator conversion_operator(const Conversion& conversion, ValueId value) {
   return op;
 }
 
+std::optional<Conversion> conversion_of(const Operator& op) {
+  if (!op.target.starts_with("penstock::") || op.arguments.size() != 3) return std::nullopt;
+  const auto layout = [&](size_t argument) -> std::optional<Layout> {
+    const auto* text = std::get_if<std::string>(&op.arguments[argument].value);
+    return text ? Layout::parse(*text) : std::nullopt;
+  };
+  const auto from = layout(1), to = layout(2);
+  if (!from || !to) return std::nullopt;
+  return conversion(*from, *to);
+}
+
 Operator embedding_of_rows(Operator embedding, const Layout& held, const Expression& rows) {
   embedding.target = "penstock::embedding_of_rows";
   std::erase_if(embedding.arguments, [](const Argument& argument) {

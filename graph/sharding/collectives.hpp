@@ -10,7 +10,7 @@
 // rank has of a table of `rows` rows, held as `held`, and gives zeros for all other indices.
 #pragma once
 
-#include <string>
+#include <optional>
 
 #include "graph/graph.hpp"
 #include "graph/sharding/conversions.hpp"
@@ -19,6 +19,9 @@ namespace penstock::sharding {
 
 /// With neither name nor outputs.
 Operator conversion_operator(const Conversion& conversion, ValueId value);
+
+/// The conversion that an operator of a local graph is; nothing for any other.
+std::optional<Conversion> conversion_of(const Operator& op);
 
 /// An embedding whose rows are split, as a rank runs it.
 Operator embedding_of_rows(Operator embedding, const Layout& held, const Expression& rows);

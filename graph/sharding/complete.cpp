@@ -295,4 +295,16 @@ Completion complete(const Graph& graph, const Pins& pins, int64_t batch, int par
   wide.refuse();
 }
 
+bool splits(const Completion& completion) {
+  return std::ranges::any_of(completion.tensors, &Layout::is_split) ||
+         std::ranges::any_of(completion.operators, [](const Signature& signature) {
+           return std::ranges::any_of(signature.results, &Layout::is_split);
+         });
+}
+
+bool same_layouts(const Completion& one, const Completion& other) {
+  return one.parts == other.parts && one.tensors == other.tensors &&
+         one.operators == other.operators && one.conversions == other.conversions;
+}
+
 }  // namespace penstock::sharding

@@ -14,6 +14,7 @@ struct Converted {
   OperatorId before;  // which operator; their number for what is done at the end
   ValueId value;
   Layout from, to;  // it is held as `from` by then, and goes on being so
+  bool operator==(const Converted&) const = default;
 };
 
 /// How a group of `parts` ranks runs a model on microbatches of `batch` samples. Blocks of a split
@@ -45,5 +46,10 @@ constexpr size_t beam_width = 1024;
 /// Deterministic. Throws InputError for impossible pins, as resolve does.
 Completion complete(const Graph& graph, const Pins& pins, int64_t batch, int parts,
                     int64_t microbatches = 1);
+
+/// Is any operator, value or parameter split?
+bool splits(const Completion& completion);
+/// Do both give everything the same layouts, so that their ranks run the same graph?
+bool same_layouts(const Completion& one, const Completion& other);
 
 }  // namespace penstock::sharding

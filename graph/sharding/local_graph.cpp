@@ -16,6 +16,7 @@ namespace {
 
 /// Dense, in the order of dimensions that the whole tensor has.
 void split_stored(StoredTensor& tensor, const Layout& layout, int parts) {
+  tensor.sums_over_parts = layout.kind() == Layout::Kind::replicated;
   if (!layout.is_split()) return;
   tensor.sizes = local_shape(layout, tensor.sizes, parts);
   std::vector<size_t> order(tensor.sizes.size());

@@ -17,11 +17,16 @@ struct Pin {
   Layout layout;
   std::string place = {};  // in the file that it is from, for messages; the pattern unless given
   const std::string& named() const { return place.empty() ? pattern : place; }
+  /// Wherever they are from.
+  bool operator==(const Pin& other) const {
+    return pattern == other.pattern && layout == other.layout;
+  }
 };
 struct Pins {
   std::vector<Pin> parameters;
   /// A pattern that names modules within others that it names too means the outer ones.
   std::vector<Pin> values;
+  bool operator==(const Pins&) const = default;
 };
 
 /// Pins by what they hold; the first pin of each counts.

@@ -173,6 +173,13 @@ std::vector<int> summing_ranks(const BucketKind& kind, const Plan& plan, int par
   return all;
 }
 
+std::set<int> tensors_with(const Graph& model, bool StoredTensor::*property) {
+  std::set<int> tensors;
+  for (size_t tensor = 0; tensor < model.tensors.size(); ++tensor)
+    if (model.tensors[tensor].*property) tensors.insert(static_cast<int>(tensor));
+  return tensors;
+}
+
 }  // namespace
 
 std::vector<GradientBucket> gradient_buckets(const Plan& plan, const Graph& model,
@@ -205,11 +212,11 @@ std::vector<GradientBucket> gradient_buckets(const Plan& plan, const Graph& mode
 }
 
 std::set<int> trainable_tensors(const Graph& model) {
-  std::set<int> tensors;
-  for (size_t tensor = 0; tensor < model.tensors.size(); ++tensor) {
-    if (model.tensors[tensor].requires_grad) tensors.insert(static_cast<int>(tensor));
-  }
-  return tensors;
+  return tensors_with(model, &StoredTensor::requires_grad);
+}
+
+std::set<int> summed_over_parts(const Graph& model) {
+  return tensors_with(model, &StoredTensor::sums_over_parts);
 }
 
 }  // namespace penstock

@@ -51,7 +51,8 @@ std::vector<GradientBucket> gradient_buckets(const Plan& plan, const Graph& mode
                                              const Slicing& slicing, const std::set<int>& trained,
                                              int rank, const std::set<int>& over_parts = {});
 
-/// The trainable tensors of a model.
+/// The trainable tensors of a model, and those of whose gradients each part has a term.
 std::set<int> trainable_tensors(const Graph& model);
+std::set<int> summed_over_parts(const Graph& model);
 
 }  // namespace penstock

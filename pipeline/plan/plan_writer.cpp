@@ -4,7 +4,7 @@
 #include "base/paths.hpp"
 #include "base/yaml.hpp"
 #include "pipeline/plan/plan.hpp"
-#include "pipeline/plan/tensor_parallel.hpp"
+#include "pipeline/sharding/sharding_keys.hpp"
 
 namespace penstock {
 

@@ -1,47 +1,16 @@
 #include "pipeline/plan/tensor_parallel.hpp"
 
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
-
 #include "base/error.hpp"
 #include "base/yaml.hpp"
 #include "graph/analysis/mean_of_targets.hpp"
 #include "graph/sharding/complete.hpp"
 #include "graph/sharding/local_graph.hpp"
 #include "pipeline/plan/sharing.hpp"
+#include "pipeline/sharding/sharding_keys.hpp"
 
 namespace penstock {
 
 namespace {
-
-using sharding::Pin;
-
-constexpr int64_t max_dimension = 63;
-constexpr int64_t max_blocks = 1'000'000;
-constexpr const char* key_whole = "whole";
-
-sharding::Layout parse_layout(YamlMap& map, const std::string& key) {
-  if (!map.has_map(key)) {
-    if (map.text(key) == key_whole) return sharding::Layout::identical();
-    throw InputError(map.place(key), fmt::format("`{}` is no layout", map.text(key)),
-                     "Write {split: DIMENSION}, {split: DIMENSION, blocks: NUMBER} or whole.");
-  }
-  YamlMap layout = map.map(key);
-  const int64_t dimension = layout.integer("split", 0, max_dimension);
-  const int64_t blocks = layout.integer("blocks", 1, max_blocks, 1);
-  layout.finish();
-  return sharding::Layout::split(static_cast<int>(dimension), blocks);
-}
-
-std::vector<Pin> parse_pins(YamlMap& map, const std::string& key) {
-  std::vector<Pin> pins;
-  if (!map.has(key)) return pins;
-  YamlMap given = map.map(key);
-  for (const std::string& pattern : given.keys())
-    pins.push_back({pattern, parse_layout(given, pattern), given.place(pattern)});
-  return pins;
-}
 
 /// Until these are done for parts, too.
 void check_combination(YamlMap& map, const Plan& plan) {
@@ -66,18 +35,6 @@ void check_combination(YamlMap& map, const Plan& plan) {
     refuse("job", "a validation set does not go with tensor_parallel yet", "Remove it.");
 }
 
-nlohmann::ordered_json keys_of(const std::vector<Pin>& pins) {
-  nlohmann::ordered_json keys = nlohmann::ordered_json::object();
-  for (const Pin& pin : pins) {
-    nlohmann::ordered_json& layout = keys[pin.pattern];
-    layout = key_whole;
-    if (!pin.layout.is_split()) continue;
-    layout = {{"split", pin.layout.dimension()}};
-    if (pin.layout.blocks() > 1) layout["blocks"] = pin.layout.blocks();
-  }
-  return keys;
-}
-
 }  // namespace
 
 void parse_tensor_parallel(YamlMap& map, Plan& plan) {
@@ -86,18 +43,9 @@ void parse_tensor_parallel(YamlMap& map, Plan& plan) {
     if (plan.tensor_parallel == 1)
       throw InputError(map.place("sharding"), "one rank has nothing to split",
                        "Add tensor_parallel, the number of ranks of a tensor group.");
-    YamlMap sharding = map.map("sharding");
-    plan.sharding = {parse_pins(sharding, "parameters"), parse_pins(sharding, "values")};
-    sharding.finish();
+    plan.sharding = parse_sharding(map.map("sharding"));
   }
   if (plan.tensor_parallel > 1) check_combination(map, plan);
-}
-
-nlohmann::ordered_json sharding_keys(const sharding::Pins& pins) {
-  nlohmann::ordered_json keys;
-  if (!pins.parameters.empty()) keys["parameters"] = keys_of(pins.parameters);
-  if (!pins.values.empty()) keys["values"] = keys_of(pins.values);
-  return keys;
 }
 
 std::set<int> GroupTensors::summed() const {
@@ -111,8 +59,7 @@ std::set<int> GroupTensors::summed() const {
 PlannedModel planned_model(const Plan& plan, Graph model) {
   if (plan.tensor_parallel == 1) return {std::move(model), std::nullopt};
   const int parts = static_cast<int>(plan.tensor_parallel);
-  const auto completion =
-      sharding::complete(model, plan.sharding, plan.microbatch, parts, plan.microbatches);
+  const auto completion = sharding::complete(model, plan.sharding, plan.microbatch, parts);
   sharding::LocalGraph local = sharding::local_graph(model, completion);
   const auto computes_mean = [](const Graph& graph) {
     return mean_loss(graph, analyse(graph)).has_value();

@@ -2,7 +2,6 @@
 // ranks runs.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <vector>
@@ -15,13 +14,9 @@ namespace penstock {
 
 class YamlMap;
 
-inline constexpr int64_t max_tensor_parallel = 1024;
-
 /// Reads both keys; the plan has all others by then. Throws InputError, also for what plans with
 /// tensor groups cannot have yet.
 void parse_tensor_parallel(YamlMap& map, Plan& plan);
-/// `sharding`, as it is read.
-nlohmann::ordered_json sharding_keys(const sharding::Pins& pins);
 
 /// How the ranks of a tensor group hold the tensors of a model.
 struct GroupTensors {

@@ -11,6 +11,7 @@
 #include "base/json.hpp"
 #include "base/paths.hpp"
 #include "base/yaml.hpp"
+#include "pipeline/sharding/sharding_keys.hpp"
 
 namespace penstock {
 
@@ -165,9 +166,9 @@ MicrobatchCosts read_costs(const JsonValue& value) {
   return costs;
 }
 
-std::vector<MicrobatchCosts> read_microbatches(const JsonValue& root) {
+std::vector<MicrobatchCosts> read_microbatches(const JsonValue& of) {
   std::vector<MicrobatchCosts> result;
-  for (const JsonValue& value : root.list("microbatches")) {
+  for (const JsonValue& value : of.list("microbatches")) {
     result.push_back(read_costs(value));
     const bool ascending =
         result.size() < 2 || result[result.size() - 2].microbatch < result.back().microbatch;
@@ -178,6 +179,20 @@ std::vector<MicrobatchCosts> read_microbatches(const JsonValue& root) {
                 "List the microbatch sizes ascending, each once.");
   }
   return result;
+}
+
+std::vector<GroupCosts> read_groups(const JsonValue& root) {
+  std::vector<GroupCosts> groups;
+  if (!root.has("groups")) return groups;
+  for (const JsonValue& value : root.list("groups")) {
+    GroupCosts& group = groups.emplace_back();
+    group.parts = value.integer("tensor_parallel", 2, max_tensor_parallel);
+    if (value.has("sharding"))
+      group.sharding =
+          parse_sharding(yaml_map(value.at("sharding").json(), value.place(), "sharding"));
+    group.microbatches = read_microbatches(value);
+  }
+  return groups;
 }
 
 LinkCost read_link(const JsonValue& value) {
@@ -287,6 +302,7 @@ Profile read_profile(const std::filesystem::path& path) {
   const JsonValue probe = root.at("probe");
   profile.probe = {amount(probe, "gemm_s"), amount(probe, "copy_s"), amount(probe, "spread")};
   profile.microbatches = read_microbatches(root);
+  profile.groups = read_groups(root);
   if (root.has("replays")) profile.replays = read_replays(root.at("replays"), profile);
   return profile;
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/sharding/pins.hpp"
 #include "pipeline/job/job.hpp"
 
 namespace penstock {
@@ -147,6 +148,15 @@ struct MicrobatchCosts {
   bool operator==(const MicrobatchCosts&) const = default;
 };
 
+/// The costs of a tensor group's ranks: of the graph that each of them runs (graph/sharding/), by
+/// itself, so that what goes between them takes no time. All of these sizes have the one graph.
+struct GroupCosts {
+  int64_t parts = 2;                          // ranks of a group
+  sharding::Pins sharding;                    // how they hold tensors, the rest completed
+  std::vector<MicrobatchCosts> microbatches;  // ascending by size
+  bool operator==(const GroupCosts&) const = default;
+};
+
 /// A link between two ranks, by the executor's own channel, or the sum over both of as many bytes
 /// on each: latency_s + bytes / bandwidth.
 struct LinkCost {
@@ -190,6 +200,7 @@ struct Profile {
   std::string model_sha256;
   DeviceInfo device;
   std::vector<MicrobatchCosts> microbatches;  // ascending by size
+  std::vector<GroupCosts> groups;             // of tensor groups, those of fewer parts first
   std::optional<ReplayCosts> replays;         // of a device that is launch-bound without
   double accumulate_s_per_byte = 0;   // adding a gradient to a stored one, per parameter byte
   double optimizer_s_per_byte = 0;    // per parameter byte

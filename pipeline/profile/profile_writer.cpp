@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "pipeline/profile/profile.hpp"
+#include "pipeline/sharding/sharding_keys.hpp"
 
 namespace penstock {
 
@@ -163,6 +164,33 @@ std::string text_of(const MicrobatchCosts& costs) {
          ",\n\"operators\": " + lines(costs.operators) + "}";
 }
 
+std::string text_of(const std::vector<MicrobatchCosts>& sizes) {
+  std::string text = "\"microbatches\": [";
+  for (const MicrobatchCosts& costs : sizes)
+    text += (text.ends_with('[') ? "\n" : ",\n") + text_of(costs);
+  return text + "]";
+}
+
+/// Lists of one pin each: readers of JSON do not keep the order of keys, which counts.
+Json json_of(const sharding::Pins& pins) {
+  Json lists = Json::object();
+  for (const auto& [kind, keys] : sharding_keys(pins).items())
+    for (const auto& [pattern, layout] : keys.items()) lists[kind].push_back({{pattern, layout}});
+  return lists;
+}
+
+std::string text_of(const std::vector<GroupCosts>& groups) {
+  std::string text = "\"groups\": [";
+  for (const GroupCosts& group : groups) {
+    Json scalars = {{"tensor_parallel", group.parts}};
+    if (group.sharding != sharding::Pins()) scalars["sharding"] = json_of(group.sharding);
+    std::string head = text_of(scalars);
+    head.back() = ',';  // for the closing brace
+    text += (text.ends_with('[') ? "\n" : ",\n") + head + "\n" + text_of(group.microbatches) + "}";
+  }
+  return text + "]";
+}
+
 }  // namespace
 
 std::string to_json(const Profile& profile, const std::filesystem::path& file) {
@@ -171,11 +199,9 @@ std::string to_json(const Profile& profile, const std::filesystem::path& file) {
   for (const auto& [key, value] : first.items()) {
     text += text_of(Json(key)) + ": " + text_of(value) + ",\n";
   }
-  text += "\"microbatches\": [";
-  for (const MicrobatchCosts& costs : profile.microbatches) {
-    text += (text.ends_with('[') ? "\n" : ",\n") + text_of(costs);
-  }
-  return text + "]}\n";
+  text += text_of(profile.microbatches);
+  if (!profile.groups.empty()) text += ",\n" + text_of(profile.groups);
+  return text + "}\n";
 }
 
 }  // namespace penstock

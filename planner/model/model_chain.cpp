@@ -4,7 +4,7 @@
 #include <set>
 
 #include "pipeline/job/parameters.hpp"
-#include "simulator/costs/all_reduce.hpp"
+#include "simulator/costs/collectives.hpp"
 #include "simulator/costs/plan_costs.hpp"
 
 namespace penstock {

@@ -47,8 +47,10 @@ double profiled_cores(const DeviceInfo& device) {
 
 }  // namespace
 
-CoreUse core_use(const Profile& profile, const Cluster* cluster, int ranks, int64_t replicas) {
-  const int processes = ranks * static_cast<int>(replicas);
+CoreUse core_use(const Profile& profile, const Cluster* cluster, int ranks, int64_t replicas,
+                 int64_t parts) {
+  const int of_rank = cluster ? 1 : static_cast<int>(parts);
+  const int processes = ranks * static_cast<int>(replicas) * of_rank;
   const int cores = profile.device.cores;
   const CoreOfProcess of_process =
       cluster ? on_nodes(*cluster, processes) : on_machine(cores, processes);
@@ -61,7 +63,7 @@ CoreUse core_use(const Profile& profile, const Cluster* cluster, int ranks, int6
   use.of_rank.resize(static_cast<size_t>(ranks));
   for (size_t process = 0; process < of_process.size(); ++process) {
     if (of_process[process] < 0) continue;
-    use.of_rank[process % static_cast<size_t>(ranks)].push_back(of_process[process]);
+    use.of_rank[process / of_rank % static_cast<size_t>(ranks)].push_back(of_process[process]);
   }
   return use;
 }

@@ -18,14 +18,15 @@ struct CoreUse {
   double speed = 1;
 };
 
-/// The cores of `replicas` x `ranks` processes, numbered replica after replica. On a cluster those
-/// of a node with `cores` share these; elsewhere ranks share the cores of the profiled machine.
-/// Nothing is shared on GPUs, by other devices of a cluster, and where the profile does not know
-/// its cores.
-CoreUse core_use(const Profile& profile, const Cluster* cluster, int ranks, int64_t replicas);
+/// The cores of `replicas` x `ranks` processes, numbered replica after replica, or groups of so many
+/// parts. On a cluster, which is a grouped one then, those of a node with `cores` share these;
+/// elsewhere ranks share the cores of the profiled machine. Nothing is shared on GPUs, by other
+/// devices of a cluster, and where the profile does not know its cores.
+CoreUse core_use(const Profile& profile, const Cluster* cluster, int ranks, int64_t replicas,
+                 int64_t parts = 1);
 
 /// How many ranks of a replica the profiled machine keeps at the profiled speed, or infinitely
-/// many: their work takes at least its sum divided by this.
+/// many: their work takes at least its sum divided by this. Of replicas of parts, as many as both.
 double ranks_at_full_speed(const Profile& profile, const Cluster* cluster, int64_t replicas);
 
 }  // namespace penstock

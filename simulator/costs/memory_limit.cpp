@@ -70,11 +70,11 @@ MemoryLimit cluster_memory(const Cluster& cluster, int ranks, int64_t replicas) 
 }
 
 MemoryLimit device_memory(const Profile& profile, const Cluster* cluster, int ranks,
-                          int64_t replicas) {
+                          int64_t replicas, int64_t parts) {
   if (cluster && has_memory(*cluster)) return cluster_memory(*cluster, ranks, replicas);
   const int64_t device = profile.device.memory_bytes;
   if (device <= 0) return {};
-  const int64_t all = ranks * replicas;
+  const int64_t all = ranks * replicas * parts;
   const int64_t sharing = profile.device.kind == "cpu" && !cluster ? all : 1;
   const std::string source =
       sharing > 1 ? fmt::format("{} of this machine, shared by {} ranks", format_bytes(device), all)

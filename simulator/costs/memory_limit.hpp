@@ -38,7 +38,7 @@ MemoryLimit cluster_memory(const Cluster& cluster, int ranks, int64_t replicas);
 /// memory; every worker also takes what it holds before it loads a stage, and on a GPU what its
 /// lanes take, to as many neighbours as a chain of stages has.
 MemoryLimit device_memory(const Profile& profile, const Cluster* cluster, int ranks,
-                          int64_t replicas);
+                          int64_t replicas, int64_t parts = 1);
 
 /// `80.0 GB`, or `40.0 GB to 80.0 GB`.
 std::string format(const MemoryLimit& limit);

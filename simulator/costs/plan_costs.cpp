@@ -91,7 +91,7 @@ class PlanCosts {
         lives_(own_lives_ ? *own_lives_ : *lives),
         target_bytes_(target_bytes(plan.job, model, plan.microbatch)),
         reductions_(plan, model, slicing, profile, cluster),
-        cores_(core_use(profile, cluster, ranks_, plan.data_parallel)) {}
+        cores_(core_use(profile, cluster, ranks_, plan.data_parallel, plan.tensor_parallel)) {}
 
   Costs run() {
     Costs costs;
@@ -214,7 +214,8 @@ class PlanCosts {
 
   /// The padding behind its gradient in a bucket, which aligns the next one.
   int64_t padding_bytes(const StoredTensor& tensor) const {
-    if (plan_.data_parallel == 1 || !tensor.requires_grad) return 0;
+    const bool summed = plan_.data_parallel > 1 || tensor.sums_over_parts;
+    if (!summed || !tensor.requires_grad) return 0;
     const int64_t beyond = gradient_bytes(plan_.job, tensor) % gradient_alignment_bytes;
     return beyond == 0 ? 0 : gradient_alignment_bytes - beyond;
   }

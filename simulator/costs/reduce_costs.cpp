@@ -5,8 +5,9 @@
 #include "base/dtype.hpp"
 #include "pipeline/job/parameters.hpp"
 #include "pipeline/plan/tensor_parts.hpp"
-#include "simulator/costs/all_reduce.hpp"
+#include "simulator/costs/collectives.hpp"
 #include "simulator/costs/plan_costs.hpp"
+#include "simulator/network/grouped.hpp"
 
 namespace penstock {
 
@@ -41,14 +42,23 @@ const Network& ReduceCosts::network(const Link& link, std::optional<Network>& ma
   return *made;
 }
 
-/// The slowest way in the ring of these ranks of the whole run.
+/// From a rank of the run to another. The network's ranks are tensor groups, between whose equal
+/// parts it is.
+Route ReduceCosts::way(int from, int to) {
+  const int parts = static_cast<int>(plan_.tensor_parallel);
+  if (from / parts != to / parts)
+    return network(sum_link(profile_), sums_).route(from / parts, to / parts);
+  const Link link = cluster_ ? group_link(*cluster_) : sum_link(profile_);
+  return {link.latency_s, link.bandwidth, link.propagation_s, {}};
+}
+
+/// The slowest way in the ring of these ranks of the run.
 Link ReduceCosts::ring_link(const std::vector<int>& ranks) {
-  const Network& network = this->network(sum_link(profile_), sums_);
-  Link slowest = network.link();
+  Link slowest = network(sum_link(profile_), sums_).link();
   slowest.latency_s = 0;
   slowest.bandwidth = 0;
   for (size_t i = 0; i < ranks.size(); ++i) {
-    const Route route = network.route(ranks[i], ranks[(i + 1) % ranks.size()]);
+    const Route route = way(ranks[i], ranks[(i + 1) % ranks.size()]);
     slowest.latency_s = std::max(slowest.latency_s, route.latency_s + route.propagation_s);
     if (route.bandwidth > 0 && (slowest.bandwidth <= 0 || route.bandwidth < slowest.bandwidth)) {
       slowest.bandwidth = route.bandwidth;
@@ -73,8 +83,9 @@ double ReduceCosts::message_s(int from, int to, int64_t bytes) {
 
 const std::vector<GradientBucket>& ReduceCosts::buckets(int rank) {
   const auto [known, added] = buckets_.try_emplace(rank);
-  if (added && (plan_.data_parallel > 1 || !shared_.empty()))
-    known->second = gradient_buckets(plan_, model_, slicing_, trainable_tensors(model_), rank);
+  if (added && (plan_.data_parallel > 1 || plan_.tensor_parallel > 1 || !shared_.empty()))
+    known->second = gradient_buckets(plan_, model_, slicing_, trainable_tensors(model_),
+                                     plan_.rank_at({0, rank, 0}), summed_over_parts(model_));
   return known->second;
 }
 
@@ -124,7 +135,7 @@ void ReduceCosts::add_shard(const GradientBucket& bucket, int rank, Shard& shard
   const int64_t parameter = size_bytes(first.dtype), gradient = size_bytes(bucket.dtype);
   int64_t held = 0, tensors = 0;
   for (size_t member = 0; member < bucket.ranks.size(); ++member) {
-    if (bucket.ranks[member] % ranks_ != rank) continue;
+    if (plan_.place_of(bucket.ranks[member]).rank != rank) continue;
     int64_t elements = 0, parts = 0;
     for (size_t i = 0; i < bucket.tensors.size(); ++i) {
       const int64_t part = part_of(bucket, i, member).elements();

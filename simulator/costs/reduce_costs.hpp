@@ -20,8 +20,9 @@ namespace penstock {
 /// ranks. Of a transmitted parameter the owner receives a gradient from each of the others, one
 /// after the other, adding it to its own, and after its OPT sends each the value; they send one and
 /// receive one. Where the optimizer's state is sharded a bucket takes a reduce-scatter, and after
-/// OPT an all-gather of its parameters. Messages go over the slowest way that any replica has. All
-/// of it outlives this.
+/// OPT an all-gather of its parameters. Messages go over the slowest way that any replica has. In a
+/// plan with tensor groups equal parts do so, and all parts for what Graph::tensors says is summed
+/// over them; the cluster is then a grouped one. All of it outlives this.
 class ReduceCosts {
  public:
   ReduceCosts(const Plan& plan, const Graph& model, const Slicing& slicing, const Profile& profile,
@@ -57,6 +58,7 @@ class ReduceCosts {
   SumCosts sum_costs(const GradientBucket& bucket, int stage);
   void add_left(const GradientBucket& bucket, int stage, SumCosts& sum) const;
   const Network& network(const Link& link, std::optional<Network>& made);
+  Route way(int from, int to);
   Link ring_link(const std::vector<int>& ranks);
   double message_s(int from, int to, int64_t bytes);
   void transmit(const Sharing& shared, int rank, StageCosts& costs);

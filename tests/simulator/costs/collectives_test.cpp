@@ -1,5 +1,5 @@
 // All-reduces: the formulas, and how buckets run beside what is left of the backward.
-#include "simulator/costs/all_reduce.hpp"
+#include "simulator/costs/collectives.hpp"
 
 #include <gmock/gmock.h>
 

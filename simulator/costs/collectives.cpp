@@ -1,4 +1,4 @@
-#include "simulator/costs/all_reduce.hpp"
+#include "simulator/costs/collectives.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -29,6 +29,14 @@ double all_reduce_s(AllReduce::Algorithm algorithm, const Link& link, int64_t by
     case AllReduce::Algorithm::fastest: break;
   }
   return std::min(ring_s(link, bytes, ranks), tree_s(link, bytes, ranks));
+}
+
+double collective_s(sharding::Step step, int64_t bytes, int parts, const Link& link) {
+  const int64_t sent = sharding::bytes_sent(step, bytes, parts);
+  if (sent == 0) return 0;
+  const int rounds = (step == sharding::Step::all_reduce ? 2 : 1) * (parts - 1);
+  const double moving_s = link.bandwidth > 0 ? static_cast<double>(sent) / link.bandwidth : 0;
+  return rounds * (link.latency_s + link.propagation_s) + moving_s;
 }
 
 double summed_bytes(int64_t bytes, int64_t ranks) {

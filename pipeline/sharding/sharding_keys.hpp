@@ -1,0 +1,20 @@
+// `sharding`, as plans and profiles have it: what the ranks of a tensor group hold of parameters,
+// and of what modules return.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "graph/sharding/pins.hpp"
+
+namespace penstock {
+
+class YamlMap;
+
+inline constexpr int max_tensor_parallel = 1024;
+
+/// Throws InputError.
+sharding::Pins parse_sharding(YamlMap map);
+/// The same, written; null where nothing is pinned.
+nlohmann::ordered_json sharding_keys(const sharding::Pins& pins);
+
+}  // namespace penstock

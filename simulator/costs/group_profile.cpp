@@ -1,0 +1,129 @@
+#include "simulator/costs/group_profile.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/error.hpp"
+#include "graph/analysis/analysis.hpp"
+#include "graph/sharding/collectives.hpp"
+#include "simulator/costs/collectives.hpp"
+#include "simulator/costs/plan_costs.hpp"
+#include "simulator/network/grouped.hpp"
+
+namespace penstock {
+
+namespace {
+
+using sharding::Step;
+
+void lengthen(Measured& measured, double seconds) {
+  measured.mean_s += seconds;
+  measured.median_s += seconds;
+}
+
+void lengthen(ActionTimes& times, double forward_s, double backward_s) {
+  lengthen(times.forward, forward_s);
+  lengthen(times.backward, backward_s);
+  lengthen(times.backward_input, backward_s);
+}
+
+/// Adds what the conversions of a graph send.
+class CollectiveTimes {
+ public:
+  CollectiveTimes(const Graph& local, int parts, const Link& link)
+      : local_(local), analysis_(analyse(local)), parts_(parts), link_(link) {}
+
+  void add(MicrobatchCosts& costs) const {
+    auto unit = costs.units.begin();
+    for (size_t id = 0; id < local_.operators.size(); ++id) {
+      while (unit != costs.units.end() && unit->end <= static_cast<int>(id)) ++unit;
+      const Operator& op = local_.operators[id];
+      const auto conversion = sharding::conversion_of(op);
+      if (!conversion || is_recomputed(op, analysis_)) continue;
+      const ValueId read = op.reads().front();
+      const int64_t bytes = whole_bytes(op, *conversion, costs.microbatch);
+      const double forward_s = collective_s(conversion->forward, bytes, parts_, link_);
+      const double backward_s = analysis_.requires_grad[static_cast<size_t>(read)]
+                                    ? collective_s(conversion->backward, bytes, parts_, link_)
+                                    : 0;
+      lengthen(costs.operators[id].times, forward_s, backward_s);
+      if (unit != costs.units.end()) lengthen(unit->times, forward_s, backward_s);
+    }
+  }
+
+ private:
+  /// Of the value that is converted, as all parts have it together.
+  int64_t whole_bytes(const Operator& op, const sharding::Conversion& conversion,
+                      int64_t batch) const {
+    const Value& from = local_.values[static_cast<size_t>(op.reads().front())];
+    const Value& to = local_.values[static_cast<size_t>(op.outputs.front())];
+    if (!conversion.from.is_split()) return from.bytes(batch);
+    return conversion.to.is_split() ? parts_ * to.bytes(batch) : to.bytes(batch);
+  }
+
+  const Graph& local_;
+  const Analysis analysis_;
+  const int parts_;
+  const Link link_;
+};
+
+std::string known_groups(const Profile& profile) {
+  std::string known;
+  for (const GroupCosts& group : profile.groups) {
+    std::string sizes;
+    for (const MicrobatchCosts& size : group.microbatches)
+      sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", size.microbatch);
+    known +=
+        fmt::format("{}{} parts at microbatch {}", known.empty() ? "" : "; ", group.parts, sizes);
+  }
+  return known;
+}
+
+}  // namespace
+
+const GroupCosts& group_costs(const Plan& plan, const Profile& profile) {
+  if (plan.job.forward_only)
+    throw InputError(plan.path, "costs of tensor groups are known of training alone",
+                     "Such a plan can be executed with --forward-only, not simulated.");
+  bool other_sharding = false;
+  for (const GroupCosts& group : profile.groups) {
+    if (group.parts != plan.tensor_parallel) continue;
+    const bool has_size =
+        std::ranges::find(group.microbatches, plan.microbatch, &MicrobatchCosts::microbatch) !=
+        group.microbatches.end();
+    if (has_size && group.sharding == plan.sharding) return group;
+    other_sharding |= has_size;
+  }
+  const std::string known = known_groups(profile);
+  throw InputError(
+      profile.path,
+      fmt::format("nothing is known of tensor groups of {} at microbatch {}{}",
+                  plan.tensor_parallel, plan.microbatch,
+                  other_sharding ? " with the plan's `sharding`" : ""),
+      fmt::format("Profile the job with --tensor-parallel {}{}.{}", plan.tensor_parallel,
+                  plan.sharding == sharding::Pins() ? "" : " --sharding PLAN.yaml",
+                  known.empty() ? "" : fmt::format(" It has {}.", known)));
+}
+
+Profile group_profile(const Profile& profile, const GroupCosts& group, const Graph& local,
+                      const Cluster* grouped) {
+  Profile result = profile;
+  result.groups.clear();
+  result.replays.reset();
+  result.microbatches = group.microbatches;
+  const CollectiveTimes times(local, group.parts,
+                              grouped ? group_link(*grouped) : sum_link(profile));
+  for (MicrobatchCosts& costs : result.microbatches) {
+    if (costs.operators.size() != local.operators.size())
+      throw InputError(profile.path,
+                       fmt::format("{} operators of a part were profiled, but it has {}",
+                                   costs.operators.size(), local.operators.size()),
+                       "Profile the job again with this version.");
+    times.add(costs);
+  }
+  return result;
+}
+
+}  // namespace penstock
