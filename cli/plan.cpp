@@ -27,6 +27,7 @@
 #include "cli/report/terminal.hpp"
 #include "cli/sweep.hpp"
 #include "estimate/estimate.hpp"
+#include "planner/rank_model.hpp"
 #include "simulator/explain/explain.hpp"
 #include "simulator/explain/html.hpp"
 
@@ -126,7 +127,7 @@ int plan(const PlanOptions& options) {
   const ReportStyle style{terminal_columns(), options.verbose};
   if (const std::string note = costs_note(profile); !note.empty())
     fmt::print("{}", labelled("costs", note, style.columns));
-  fmt::print("{}", plan_report(planned, model, style));
+  fmt::print("{}", plan_report(planned, planned.model->inputs().model, style));
   if (const std::string note = cores_note(planned, profile, on); !note.empty())
     fmt::print("{}", labelled("cores", note, style.columns));
   const std::string text = to_yaml(planned.plan, options.output);

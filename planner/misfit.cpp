@@ -105,7 +105,8 @@ std::string instead(const Misfit& misfit) {
 
 InputError does_not_fit(const Misfit& misfit) {
   const Found best = least(misfit);
-  const MemoryLimit limit = memory_limit(misfit.inputs.profile, misfit.request, best.layout);
+  const MemoryLimit limit =
+      memory_limit(misfit.inputs.profile, misfit.request, best.layout, misfit.inputs.parts);
   return InputError(limit.source,
                     fmt::format("no plan {} in {} per rank: the best {}needs {}",
                                 misfit.proven ? "fits" : "was found that fits", format(limit),

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -10,17 +11,16 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/quantity.hpp"
-#include "graph/cuts/module_cuts.hpp"
 #include "pipeline/plan/sharing.hpp"
 #include "planner/contender.hpp"
-#include "planner/either_state.hpp"
 #include "planner/layouts/layout_search.hpp"
 #include "planner/layouts/request.hpp"
 #include "planner/misfit.hpp"
+#include "planner/search_case.hpp"
 #include "planner/searched.hpp"
 #include "planner/simplest.hpp"
-#include "simulator/costs/plan_costs.hpp"
 #include "simulator/explain/explain.hpp"
+#include "simulator/network/grouped.hpp"
 
 namespace penstock {
 
@@ -61,64 +61,68 @@ class Planner {
           const PlanRequest& request, const Progress& progress)
       : request_(within_table(completed(request), profile, model, planned_.warnings)),
         progress_(progress),
-        analysis_(analyse(model)),
-        inputs_{model, analysis_, profile, cluster,
-                // One rank sends nothing, and its profile need not know a link.
-                request_.ranks == 1 ? Network() : plan_network(profile, cluster),
-                unit_begins(model, analysis_)},
-        chain_(model, analysis_,
-               request.split.empty()
-                   ? outside_whole_modules(model, inputs_.units, request.whole_modules)
-                   : manual_begins(model, request.split)),
-        devices_(choose_devices(request_, cluster, chain_.units())) {}
+        cluster_(cluster) {
+    check_optimizer_state(request_, profile, model);
+    check_coupling(model, analyse(model), request_, planned_.warnings);
+    cases_ = search_cases(profile, model, cluster, request_);
+  }
 
   Planned run() {
-    check_optimizer_state(request_, inputs_.profile, inputs_.model);
-    check_coupling(inputs_.model, analysis_, request_, planned_.warnings);
-    if (chain_.units() == 1 && devices_ > 1 && request_.split.empty())
-      planned_.warnings.push_back(undivided);
-    const LayoutSearch search(inputs_, chain_, request_, devices_);
-    const SearchResult result = search.run(shown_by(progress_));
-    if (!result.best) search.require_some();
-    if (!result.best && result.stopped) throw SearchStopped();
+    best_ = search(cases_, request_, shown_by(progress_));
+    if (!best_) refuse();
+    const SearchResult& result = best_->found;
     planned_.stopped = result.stopped;
-    if (!result.best)
-      throw InputError(does_not_fit({inputs_, chain_, request_, devices_, result.complete}));
-    finalists_ = finalists(inputs_, request_, search, result);
+    if (best_->chain().units() == 1 && best_->devices > 1 && request_.split.empty())
+      planned_.warnings.push_back(undivided);
+    finalists_ = finalists(best_->inputs(), best_->request, best_->search, result);
     const Contender& fastest = *std::ranges::min_element(finalists_, {}, &Contender::weighted_s);
-    describe(search, result, fastest.split.space);
-    conclude(search, fastest.split);
+    describe(fastest.split.space);
+    conclude(best_->search, fastest.split);
     if (simplifies() && !planned_.stopped) simplify(fastest);
     planned_.stopped |= request_.stop && request_.stop();
-    planned_.fewer_ranks =
-        on_fewer_ranks(planned_.searched, planned_.plan.ranks() * planned_.plan.data_parallel,
-                       planned_.simulation.makespan_s);
+    planned_.fewer_ranks = on_fewer_ranks(planned_.searched, planned_.plan.all_ranks(),
+                                          planned_.simulation.makespan_s);
     if (planned_.stopped) return std::move(planned_);
     explain_gap();
-    add_alternatives(search, result, fastest.split.space);
+    add_alternatives(fastest.split.space);
     return std::move(planned_);
   }
 
  private:
-  void describe(const LayoutSearch& search, const SearchResult& result, size_t fastest) {
-    planned_.units = chain_.units();
-    planned_.devices = devices_;
+  /// Nothing was found: the groups of most parts have the most memory for the model.
+  [[noreturn]] void refuse() const {
+    const SearchCase& last = *cases_.back();
+    last.search.require_some();
+    if (last.found.stopped) throw SearchStopped();
+    throw InputError(does_not_fit(
+        {last.inputs(), last.chain(), last.request, last.devices, last.found.complete}));
+  }
+
+  void describe(size_t fastest) {
+    const SearchResult& result = best_->found;
+    planned_.model = best_->model;
+    planned_.units = best_->chain().units();
+    planned_.devices = best_->devices * best_->model->parts();
     planned_.manual = !request_.split.empty();
     planned_.complete = result.complete;
     planned_.open_bound_s = result.open_bound_s;
-    planned_.layouts = static_cast<int64_t>(search.layouts().size());
     planned_.judged = finalists_.front().verdict ? std::ssize(finalists_) : 0;
-    planned_.searched = searched_rows(search, result, finalists_, fastest);
+    planned_.searched = searched_rows(cases_, *best_, finalists_, fastest);
     if (fastest != result.best->space) {
       planned_.fastest_on_means =
-          searched_row(search, result.best->space, finalists_.front().space);
+          searched_row(*best_, best_->search, result.best->space, finalists_.front().space);
       planned_.fastest_on_means->expected_s = finalists_.front().expected_s();
     }
     planned_.lower_bound_s = result.best->outcome.step_s;
-    for (size_t i = 0; i < result.spaces.size(); ++i) {
-      const SearchResult::Space& space = result.spaces[i];
+    for (const auto& each : cases_) add_bounds(*each);
+  }
+
+  void add_bounds(const SearchCase& of) {
+    planned_.layouts += static_cast<int64_t>(of.search.layouts().size());
+    for (size_t i = 0; i < of.found.spaces.size(); ++i) {
+      const SearchResult::Space& space = of.found.spaces[i];
       if (space.opened && space.splits == 0) continue;  // a shape that its schedule does not run
-      if (space.bytes > search.limit(i).max_bytes) continue;
+      if (space.bytes > of.search.limit(i).max_bytes) continue;
       planned_.lower_bound_s = std::min(planned_.lower_bound_s, space.bound_s);
     }
   }
@@ -135,9 +139,7 @@ class Planner {
     planned_.plan = std::move(winner.plan);
     network_ = space->network();
     planned_.branches = search.layouts()[best.space].branches;
-    planned_.cluster.reset();
-    if (const Cluster* cluster = search.layouts()[best.space].cluster())
-      planned_.cluster = *cluster;
+    put_on_devices();
     planned_.slicing = std::move(winner.evaluated.slicing);
     planned_.costs = std::move(winner.evaluated.costs);
     planned_.simulation = std::move(winner.evaluated.simulation);
@@ -146,8 +148,8 @@ class Planner {
     planned_.lower_bound_s = std::min(planned_.lower_bound_s, step_s);
     planned_.split_bound_s = std::min(space->splits().split_s(best.begins), step_s);
     complete(planned_.plan);
-    verdict_ = judged(inputs_.profile, inputs_.cluster, planned_.plan, planned_.slicing,
-                      planned_.costs, network_);
+    verdict_ = judged(best_->inputs().profile, best_->inputs().cluster, planned_.plan,
+                      planned_.slicing, planned_.costs, network_);
     if (verdict_) planned_.plan.prediction->expected_s = verdict_->expected_s;
   }
 
@@ -160,7 +162,8 @@ class Planner {
   /// fewer devices or stages or a plainer schedule, by what the profile tells apart, then one that
   /// divides fewer modules, by the tolerance.
   void simplify(Contender fastest) {
-    const SimplestSearch simplest(inputs_, chain_, request_, devices_, *fastest.search);
+    const SimplestSearch simplest(best_->inputs(), best_->chain(), best_->request, best_->devices,
+                                  *fastest.search);
     const double weight = fastest.search->weight(fastest.layout());
     fastest.weighted_s = weight * planned_.expected_or_step_s();  // with the narrower cuts
     fastest.split.outcome.step_s = planned_.simulation.makespan_s;
@@ -172,7 +175,7 @@ class Planner {
     const double max_s = near.mean_s() * (1 + request_.tolerance);
     if (auto next = simplest.run(simplest.complexity(near.layout(), near.slicing), max_s,
                                  simpler_shown_by(progress_))) {
-      Contender whole = contender(inputs_, std::move(*next));
+      Contender whole = contender(best_->inputs(), std::move(*next));
       const bool as_good = 1 - near.weighted_s / whole.weighted_s <= request_.tolerance &&
                            !lead(fastest, whole, request_.tolerance).tells();
       if (as_good) taken = std::move(whole);
@@ -198,7 +201,7 @@ class Planner {
     }
     while (auto next = simplest.run_dividing(than, fastest.mean_s() * (1 + share),
                                              simpler_shown_by(progress_))) {
-      Contender found = contender(inputs_, std::move(*next));
+      Contender found = contender(best_->inputs(), std::move(*next));
       const Lead of = lead(fastest, found, request_.tolerance);
       if (!of.tells()) return found;
       if (share <= request_.tolerance) break;
@@ -218,7 +221,7 @@ class Planner {
     conclude(*simpler.search, simpler.split);
     const double weight = simpler.search->weight(simpler.layout());
     planned_.gain = 1 - fastest.weighted_s / (weight * planned_.expected_or_step_s());
-    Searched chosen = searched_row(*simpler.search, simpler.split.space, simpler.space);
+    Searched chosen = searched_row(*best_, *simpler.search, simpler.split.space, simpler.space);
     chosen.chosen = true;
     chosen.expected_s = simpler.expected_s();
     auto& means = planned_.fastest_on_means;
@@ -233,7 +236,9 @@ class Planner {
   }
 
   /// One for each schedule and shape of ranks: the fastest of its numbers of microbatches.
-  void add_alternatives(const LayoutSearch& search, const SearchResult& result, size_t fastest) {
+  void add_alternatives(size_t fastest) {
+    const LayoutSearch& search = best_->search;
+    const SearchResult& result = best_->found;
     std::vector<size_t> order;
     for (size_t space = 0; space < result.spaces.size(); ++space) {
       if (result.spaces[space].best && space != fastest) order.push_back(space);
@@ -247,8 +252,8 @@ class Planner {
       if (!seen.insert(shape(layout)).second) continue;
       const auto opened = search.open(space);
       const auto run = opened->plan(result.spaces[space].best->begins, {});
-      planned_.alternatives.push_back(
-          alternative(searched_row(search, space, result.spaces[space]), run, opened->network()));
+      planned_.alternatives.push_back(alternative(
+          searched_row(*best_, search, space, result.spaces[space]), run, opened->network()));
     }
   }
 
@@ -276,13 +281,24 @@ class Planner {
         time_parts(planned_.plan, planned_.slicing, planned_.costs, planned_.simulation, network_);
   }
 
+  /// The plan's devices, which a search knows as tensor groups.
+  void put_on_devices() {
+    planned_.cluster.reset();
+    if (!cluster_) return;
+    Plan& plan = planned_.plan;
+    planned_.cluster = *cluster_;
+    if (plan.tensor_parallel > 1)
+      plan.devices =
+          devices_of_ranks(*cluster_, plan.tensor_parallel, plan.devices, plan.all_ranks());
+    if (!plan.devices.empty()) planned_.cluster = on_devices(*cluster_, plan.devices);
+  }
+
   void complete(Plan& plan) const {
-    const Profile& profile = inputs_.profile;
-    const Cluster* cluster = inputs_.cluster;
+    const Profile& profile = best_->inputs().profile;
     plan.profile = FileRef{profile.path, sha256_of_file(profile.path)};
-    if (cluster) plan.cluster = FileRef{cluster->path, sha256_of_file(cluster->path)};
+    if (cluster_) plan.cluster = FileRef{cluster_->path, sha256_of_file(cluster_->path)};
     for (const Slicing::Shared& shared : planned_.slicing.shared)
-      plan.shared_parameters[inputs_.model.tensors[shared.tensor].name] =
+      plan.shared_parameters[best_->inputs().model.tensors[shared.tensor].name] =
           shared.transmitted ? way_transmit : way_replicate;
     const Simulation& run = planned_.simulation;
     plan.prediction =
@@ -292,13 +308,12 @@ class Planner {
   Planned planned_;
   const PlanRequest request_;
   const Progress& progress_;
-  const Analysis analysis_;
-  const PlanningInputs inputs_;
-  const ModelChain chain_;
-  const int devices_;
-  std::vector<Contender> finalists_;
-  Network network_;                 // between the plan's ranks
-  std::optional<Verdict> verdict_;  // on the plan
+  const Cluster* const cluster_;
+  std::vector<std::unique_ptr<SearchCase>> cases_;
+  SearchCase* best_ = nullptr;        // of these
+  std::vector<Contender> finalists_;  // of that
+  Network network_;                   // between the plan's ranks
+  std::optional<Verdict> verdict_;    // on the plan
 };
 
 }  // namespace
@@ -306,9 +321,6 @@ class Planner {
 Planned make_plan(const Profile& profile, const Graph& model, const Cluster* cluster,
                   const PlanRequest& request, const Progress& progress) {
   check_model(profile, model);
-  if (!request.optimizer_state && !model.layers && !profile.job.forward_only &&
-      completed(request).data_parallel != 1)
-    return plan_in_either_state(profile, model, cluster, request, progress);
   return Planner(profile, model, cluster, request, progress).run();
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -24,7 +25,8 @@ struct Searched {
   bool chosen = false;  // the plan is of this one
   std::string schedule;
   bool branches = false;  // its splits are along the model's branches
-  int ranks = 1, stages_per_rank = 1;
+  int ranks = 1, stages_per_rank = 1, tensor_parallel = 1;
+  OptimizerState optimizer_state = OptimizerState::replicated;
   int64_t data_parallel = 1, microbatches = 1, microbatch = 1;
   int64_t splits = 0, simulated = 0;  // in the space; actually simulated
   double best_s = 0;                  // of those simulated that fit in the memory; 0: none
@@ -42,9 +44,12 @@ struct Alternative {
   std::optional<TimeParts> time;  // absent where that takes too long
 };
 
+class RankModel;
+
 struct Planned {
-  Plan plan;              // with its prediction
-  Simulation simulation;  // of the winner, with timeline and memory
+  Plan plan;                               // with its prediction
+  std::shared_ptr<const RankModel> model;  // as the plan's ranks run it
+  Simulation simulation;                   // of the winner, with timeline and memory
   Slicing slicing;
   Costs costs;
   double lower_bound_s = 0;  // no plan of the space asked for is faster
@@ -96,7 +101,8 @@ class SearchStopped : public std::runtime_error {
 /// Called now and then during a long search; `share_done` in [0, 1] never falls.
 using Progress = std::function<void(const std::string& what, double share_done)>;
 
-/// Searches every layout (layout.hpp) and every contiguous split of the chain of units: layouts and
+/// Searches tensor groups of every size and either way to hold the optimizer's state that the
+/// request allows (search_case.hpp), every layout (layout.hpp) and every contiguous split of the chain of units: layouts and
 /// splits are taken best lower bound first and simulated until the bound reaches the best found,
 /// or, where that would take too long, until a fixed effort is spent (`complete` says which).
 /// Memory is a hard limit; ranks that would not fit recompute. Equal steps (to the nanosecond) go

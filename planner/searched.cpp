@@ -14,19 +14,22 @@ constexpr double worth_naming = 0.05;
 /// Tells layouts apart, but for the order of their devices.
 auto key(const Searched& one) {
   return std::tuple(one.schedule, one.branches, one.ranks, one.stages_per_rank, one.data_parallel,
-                    one.microbatches);
+                    one.microbatches, one.tensor_parallel, one.optimizer_state);
 }
 
 constexpr auto of_space = [](const Contender& one) { return one.split.space; };
 
 }  // namespace
 
-Searched searched_row(const LayoutSearch& search, size_t number, const SearchResult::Space& space) {
+Searched searched_row(const SearchCase& of, const LayoutSearch& search, size_t number,
+                      const SearchResult::Space& space) {
   const PipelineLayout& layout = search.layouts()[number];
   return {.schedule = std::string(layout.name()),
           .branches = layout.branches,
           .ranks = layout.ranks,
           .stages_per_rank = layout.stages_per_rank,
+          .tensor_parallel = of.model->parts(),
+          .optimizer_state = of.request.optimizer_state.value_or(OptimizerState::replicated),
           .data_parallel = layout.data_parallel,
           .microbatches = layout.microbatches,
           .microbatch = layout.measured->microbatch,
@@ -40,15 +43,19 @@ Searched searched_row(const LayoutSearch& search, size_t number, const SearchRes
 
 bool same_layout(const Searched& one, const Searched& other) { return key(one) == key(other); }
 
-std::vector<Searched> searched_rows(const LayoutSearch& search, const SearchResult& result,
-                                    const std::vector<Contender>& finalists, size_t chosen) {
+std::vector<Searched> searched_rows(const std::vector<std::unique_ptr<SearchCase>>& cases,
+                                    const SearchCase& best, const std::vector<Contender>& finalists,
+                                    size_t chosen) {
   std::vector<Searched> rows;
-  for (size_t space = 0; space < result.spaces.size(); ++space) {
-    if (result.spaces[space].splits == 0) continue;
-    rows.push_back(searched_row(search, space, result.spaces[space]));
-    rows.back().chosen = space == chosen;
-    const auto judged = std::ranges::find(finalists, space, of_space);
-    if (judged != finalists.end()) rows.back().expected_s = judged->expected_s();
+  for (const auto& each : cases) {
+    for (size_t space = 0; space < each->found.spaces.size(); ++space) {
+      if (each->found.spaces[space].splits == 0) continue;
+      rows.push_back(searched_row(*each, each->search, space, each->found.spaces[space]));
+      if (each.get() != &best) continue;
+      rows.back().chosen = space == chosen;
+      const auto judged = std::ranges::find(finalists, space, of_space);
+      if (judged != finalists.end()) rows.back().expected_s = judged->expected_s();
+    }
   }
   std::ranges::stable_sort(rows, {}, [](const Searched& one) {
     return std::tuple(!one.chosen, one.best_s == 0,
@@ -65,7 +72,7 @@ std::optional<Searched> on_fewer_ranks(const std::vector<Searched>& rows, int64_
                                        double step_s) {
   for (const Searched& one : rows) {
     if (one.best_s == 0 || one.best_s > step_s * (1 + worth_naming)) break;
-    if (one.ranks * one.data_parallel < devices) return one;
+    if (one.ranks * one.data_parallel * one.tensor_parallel < devices) return one;
   }
   return std::nullopt;
 }

@@ -40,6 +40,7 @@ struct PlanOptions {
   std::vector<std::string> schedules;  // empty: auto
   std::optional<int64_t> microbatches, data_parallel;  // absent: auto
   std::optional<int> stages_per_rank;
+  std::string tensor_parallel;  // a number, auto; "": auto with a cluster, else 1
   std::optional<int64_t> memory_bytes;
   std::optional<double> search_s;  // an effort
   std::vector<std::string> split;

@@ -130,6 +130,9 @@ void declare_plan(Declared& command) {
   add_auto_number(app, "--microbatches", options->microbatches, "of one replica: N or auto");
   add_auto_number(app, "--stages-per-rank", options->stages_per_rank, "N or auto");
   add_auto_number(app, "--data-parallel", options->data_parallel, "replicas: N or auto");
+  add_text(app, "--tensor-parallel", options->tensor_parallel, "N",
+           "ranks that share each operator: N, or auto (as many as the profile has costs of, "
+           "within a node); default: auto with --cluster, else 1");
   add_text(app, "--memory", *memory, "BYTES", "limit per rank, like 16GiB");
   add_text(app, "--survive", options->survive, "HOW",
            "with local, leave room for what `execute --survive local` keeps in memory")

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <thread>
 
 #include "base/error.hpp"
 #include "pipeline/plan/sharing.hpp"
+#include "pipeline/sharding/sharding_keys.hpp"
 
 namespace penstock::cli {
 
@@ -44,6 +46,20 @@ std::optional<OptimizerState> optimizer_state(const std::string& name) {
       "Ways: replicated, sharded, auto. " + did_you_mean(name, {"replicated", "sharded", "auto"}));
 }
 
+/// Nothing stands for any number.
+std::optional<int> tensor_parallel(const PlanOptions& options) {
+  const std::string& text = options.tensor_parallel;
+  if (text == "auto" || (text.empty() && !options.cluster.empty())) return std::nullopt;
+  if (text.empty()) return 1;
+  int parts = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parts);
+  if (error == std::errc() && end == text.data() + text.size() && parts >= 1 &&
+      parts <= max_tensor_parallel)
+    return parts;
+  throw InputError("--tensor-parallel", fmt::format("`{}` is no number of ranks", text),
+                   fmt::format("Give 1 to {}, or auto.", max_tensor_parallel));
+}
+
 int64_t effort_of(double seconds) {
   if (seconds > 0 && seconds <= max_search_s)
     return static_cast<int64_t>(seconds * static_cast<double>(effort_per_second));
@@ -60,6 +76,7 @@ PlanRequest plan_request(const PlanOptions& options) {
   request.microbatches = options.microbatches;
   request.stages_per_rank = options.stages_per_rank;
   request.data_parallel = options.data_parallel;
+  request.tensor_parallel = tensor_parallel(options);
   request.memory_bytes = options.memory_bytes;
   request.split = options.split;
   request.objective = objective(options.objective);

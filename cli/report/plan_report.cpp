@@ -33,11 +33,12 @@ std::string memory(const Planned& planned, size_t rank) {
   return fmt::format("{} ({:.0f} %)", format_bytes(peak), 100 * share);
 }
 
-/// `A100 SXM 0.4 0.5, H100 SXM 1.0`: of all replicas of a rank, as node.device.
+/// `A100 SXM 0.4 0.5, H100 SXM 1.0`: of all replicas and parts of a rank, as node.device.
 std::string devices_of_rank(const Cluster& cluster, const Plan& plan, int rank) {
   std::string text, last;
-  for (int replica = 0; replica < plan.data_parallel; ++replica) {
-    const Cluster::Place place = cluster.place(replica * plan.ranks() + rank);
+  for (int of_run = 0; of_run < plan.all_ranks(); ++of_run) {
+    if (plan.place_of(of_run).rank != rank) continue;
+    const Cluster::Place place = cluster.place(of_run);
     const std::string kind = place.kind->device.empty() ? "device" : place.kind->device;
     const std::string at = fmt::format("{}.{}", place.node, place.device);
     if (kind == last) {
@@ -139,7 +140,9 @@ std::string shape(const Planned& planned) {
   return fmt::format(
       "{}{}, {} of {}, {} of {}{}", plan.schedule, plan.job.forward_only ? ", forwards alone" : "",
       format_number(plan.microbatches, "microbatch"), format_number(plan.microbatch, "sample"),
-      format_number(plan.data_parallel, "replica"), format_number(plan.ranks(), "rank"),
+      format_number(plan.data_parallel, "replica"),
+      format_number(plan.ranks(), "rank") +
+          (plan.tensor_parallel > 1 ? fmt::format(" of {} parts", plan.tensor_parallel) : ""),
       planned.refined ? ", with light operators moved across its cuts: fewer bytes cross" : "");
 }
 

@@ -33,7 +33,10 @@ std::string best_step(const Searched& one) {
 }
 
 std::string shape(const Searched& one) {
-  return fmt::format("{} x {} x {}", one.data_parallel, one.ranks, one.stages_per_rank);
+  std::string text = fmt::format("{} x {} x {}", one.data_parallel, one.ranks, one.stages_per_rank);
+  if (one.tensor_parallel > 1) text += fmt::format(", {} parts", one.tensor_parallel);
+  if (one.optimizer_state == OptimizerState::sharded) text += ", sharded state";
+  return text;
 }
 
 std::string batches(const Searched& one) {
@@ -100,6 +103,7 @@ std::string binding(const TimeParts& time) {
 
 std::string described(const Searched& one) {
   std::string text = fmt::format("{} on {}", schedule(one), format_number(one.ranks, "rank"));
+  if (one.tensor_parallel > 1) text += fmt::format(" of {} parts", one.tensor_parallel);
   if (one.data_parallel > 1) text += fmt::format(" x {} replicas", one.data_parallel);
   if (one.stages_per_rank > 1) text += fmt::format(", {} stages each", one.stages_per_rank);
   if (one.expected_s > 0) return text + ": " + format_seconds(one.expected_s) + " expected";
@@ -125,7 +129,8 @@ std::string left(const Planned& planned) {
     const double more = fewer->expected_s > 0 ? fewer->expected_s / planned.expected_or_step_s()
                                               : fewer->best_s / step_s;
     text += fmt::format("{}{}, {:.2f} % more (--ranks {} takes it)", text.empty() ? "" : "; ",
-                        described(*fewer), 100 * (more - 1), fewer->ranks * fewer->data_parallel);
+                        described(*fewer), 100 * (more - 1),
+                        fewer->ranks * fewer->data_parallel * fewer->tensor_parallel);
   }
   return text;
 }

@@ -173,8 +173,9 @@ std::string text_of(const std::vector<MicrobatchCosts>& sizes) {
 
 /// Lists of one pin each: readers of JSON do not keep the order of keys, which counts.
 Json json_of(const sharding::Pins& pins) {
+  const Json mappings = sharding_keys(pins);
   Json lists = Json::object();
-  for (const auto& [kind, keys] : sharding_keys(pins).items())
+  for (const auto& [kind, keys] : mappings.items())
     for (const auto& [pattern, layout] : keys.items()) lists[kind].push_back({{pattern, layout}});
   return lists;
 }

@@ -31,6 +31,8 @@ Plan Evaluator::plan(const PipelineLayout& layout, const std::vector<int>& rank_
   plan.microbatches = layout.microbatches;
   plan.microbatch = layout.measured->microbatch;
   plan.data_parallel = layout.data_parallel;
+  plan.tensor_parallel = inputs_.parts;
+  plan.sharding = inputs_.sharding;
   plan.memory_bytes = memory_bytes;
   if (inputs_.cluster) plan.all_reduce = inputs_.cluster->all_reduce.sums;
   if (layout.cluster()) plan.devices = layout.cluster()->devices;

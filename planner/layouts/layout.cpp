@@ -254,11 +254,11 @@ std::vector<PipelineLayout> layouts(const Profile& profile, const PlanRequest& r
 }
 
 MemoryLimit memory_limit(const Profile& profile, const PlanRequest& request,
-                         const PipelineLayout& layout) {
+                         const PipelineLayout& layout, int64_t parts) {
   MemoryLimit limit =
       request.memory_bytes
           ? MemoryLimit{.max_bytes = *request.memory_bytes, .source = "--memory"}
-          : device_memory(profile, layout.cluster(), layout.ranks, layout.data_parallel);
+          : device_memory(profile, layout.cluster(), layout.ranks, layout.data_parallel, parts);
   if (limit.any()) limit.max_bytes += request.more_memory_bytes;
   return limit;
 }

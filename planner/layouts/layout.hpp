@@ -57,6 +57,6 @@ std::vector<PipelineLayout> layouts(const Profile& profile, const PlanRequest& r
 
 /// As asked for, or what the layout's devices have; and what the request has on top.
 MemoryLimit memory_limit(const Profile& profile, const PlanRequest& request,
-                         const PipelineLayout& layout);
+                         const PipelineLayout& layout, int64_t parts = 1);
 
 }  // namespace penstock

@@ -111,7 +111,7 @@ LayoutSearch::LayoutSearch(const PlanningInputs& inputs, const ModelChain& chain
 }
 
 MemoryLimit LayoutSearch::limit(size_t layout) const {
-  return memory_limit(inputs_.profile, request_, layouts_[layout]);
+  return memory_limit(inputs_.profile, request_, layouts_[layout], inputs_.parts);
 }
 
 std::unique_ptr<LayoutSpace> LayoutSearch::open(size_t layout) const {
@@ -128,7 +128,8 @@ void LayoutSearch::require_some() const {
 
 double LayoutSearch::weight(const PipelineLayout& layout) const {
   if (request_.objective != PlanObjective::cost) return 1;
-  return static_cast<double>(layout.ranks) * static_cast<double>(layout.data_parallel);
+  return static_cast<double>(layout.ranks) * static_cast<double>(layout.data_parallel) *
+         inputs_.parts;
 }
 
 std::vector<SearchSpace> LayoutSearch::spaces() const {
@@ -154,7 +155,7 @@ std::vector<SearchSpace> LayoutSearch::spaces() const {
     const Quick& of = quick.at(key);
     const MemoryLimit limit = this->limit(i);
     const double cores =
-        ranks_at_full_speed(inputs_.profile, inputs_.cluster, layout.data_parallel);
+        ranks_at_full_speed(inputs_.profile, inputs_.cluster, layout.data_parallel * inputs_.parts);
     spaces.push_back({.bound_s = of.bound.step_s(layout.speeds(), layout.microbatches, cores),
                       .guess_s = of.guess.step_s(layout, limit.max_bytes, cores),
                       .group = schedule_number(layout),
@@ -166,12 +167,16 @@ std::vector<SearchSpace> LayoutSearch::spaces() const {
   return spaces;
 }
 
+SplitSearch split_search(const PlanRequest& request, const LayoutSearch::Progress& progress) {
+  return {.objective = objective_of(request),
+          .effort = request.effort,
+          .threads = request.threads,
+          .progress = progress,
+          .stop = request.stop};
+}
+
 SearchResult LayoutSearch::run(const Progress& progress) const {
-  return search_splits(spaces(), {.objective = objective_of(request_),
-                                  .effort = request_.effort,
-                                  .threads = request_.threads,
-                                  .progress = progress,
-                                  .stop = request_.stop});
+  return search_splits(spaces(), split_search(request_, progress));
 }
 
 }  // namespace penstock

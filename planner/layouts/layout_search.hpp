@@ -40,4 +40,7 @@ class LayoutSearch {
   LayoutContext context_;
 };
 
+/// How splits are searched for that request.
+SplitSearch split_search(const PlanRequest& request, const LayoutSearch::Progress& progress);
+
 }  // namespace penstock

@@ -23,7 +23,10 @@ constexpr int64_t programs_of_adaptive = 60, programs_of_sharing = 3, programs_o
 PlanningInputs inputs_for(const PlanningInputs& all, const PipelineLayout& layout) {
   const Cluster* cluster = layout.cluster();
   if (!cluster || cluster->devices.empty()) return all;
-  return {all.model, all.analysis, all.profile, cluster, Network(*cluster), all.units, all.lives};
+  PlanningInputs inputs = all;
+  inputs.cluster = cluster;
+  inputs.network = Network(*cluster);
+  return inputs;
 }
 
 bool shares_across_ranks(const Slicing& slicing, const std::vector<int>& rank_of_stage) {

@@ -73,6 +73,20 @@ std::vector<std::vector<int>> devices_of_groups(const Cluster& cluster, int part
   return groups;
 }
 
+std::vector<int> devices_of_ranks(const Cluster& cluster, int64_t parts,
+                                  const std::vector<int>& groups, int ranks) {
+  const auto all = devices_of_groups(cluster, static_cast<int>(parts));
+  std::vector<int> devices;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto group = static_cast<size_t>(rank / parts);
+    const auto place = groups.empty() ? group : static_cast<size_t>(groups[group]);
+    devices.push_back(all[place][static_cast<size_t>(rank % parts)]);
+  }
+  std::vector<int> listed(devices.size());
+  std::iota(listed.begin(), listed.end(), 0);
+  return devices == listed || cluster.nodes.empty() ? std::vector<int>() : devices;
+}
+
 Link group_link(const Cluster& grouped) {
   if (grouped.nodes.empty()) return grouped.link;
   Link link;

@@ -1,0 +1,51 @@
+// A model as its ranks run it: whole, or in the parts of tensor groups.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "planner/layouts/evaluate.hpp"
+#include "planner/layouts/request.hpp"
+#include "planner/model/model_chain.hpp"
+
+namespace penstock {
+
+/// Profile, model and cluster outlive it, and it stays where it is.
+class RankModel {
+ public:
+  /// Of groups of ranks that have those costs, or where there are none of the whole model. Throws
+  /// InputError where the cluster has no room for such a group.
+  RankModel(const Profile& profile, const Graph& model, const Cluster* cluster,
+            const PlanRequest& request, const GroupCosts* group);
+  RankModel(const RankModel&) = delete;
+  RankModel& operator=(const RankModel&) = delete;
+
+  int parts() const { return inputs_.parts; }
+  /// Of a rank: its cluster is a grouped one.
+  const PlanningInputs& inputs() const { return inputs_; }
+  const ModelChain& chain() const { return chain_; }
+
+ private:
+  /// What groups have in place of what all ranks have.
+  struct Group {
+    Group(const Profile& profile, const Graph& model, const Cluster* cluster,
+          const GroupCosts& costs);
+    const Graph graph;
+    const std::optional<Cluster> cluster;
+    const Profile profile;
+  };
+  const std::unique_ptr<const Group> group_;
+  const Analysis analysis_;
+  const PlanningInputs inputs_;
+  const ModelChain chain_;
+};
+
+/// All that the request allows, the whole model first: in its tensor groups those of the profile
+/// that nodes have devices for. Throws InputError where it asks for groups that are none of these.
+std::vector<std::unique_ptr<const RankModel>> rank_models(const Profile& profile,
+                                                          const Graph& model,
+                                                          const Cluster* cluster,
+                                                          const PlanRequest& request);
+
+}  // namespace penstock

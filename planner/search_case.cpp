@@ -1,0 +1,96 @@
+#include "planner/search_case.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace penstock {
+
+namespace {
+
+std::vector<OptimizerState> states(const PlanRequest& request, const Profile& profile,
+                                   const Graph& model) {
+  if (request.optimizer_state) return {*request.optimizer_state};
+  const bool shares = !model.layers && !profile.job.forward_only && request.data_parallel != 1;
+  if (!shares) return {OptimizerState::replicated};
+  return {OptimizerState::replicated, OptimizerState::sharded};
+}
+
+/// The request for plans of that model; nothing where there can be none.
+std::optional<PlanRequest> for_model(PlanRequest request, const RankModel& model) {
+  if (model.parts() == 1) return request;
+  if (request.sharing == PlanSharing::transmit) return std::nullopt;
+  request.sharing = PlanSharing::replicate;
+  if (request.ranks) *request.ranks /= model.parts();
+  if (request.ranks == 0) return std::nullopt;
+  return request;
+}
+
+/// What was found in the spaces [begin, begin + count), numbered from 0.
+SearchResult part_of(const SearchResult& all, size_t begin, size_t count) {
+  SearchResult part = all;
+  const auto first = all.spaces.begin() + static_cast<std::ptrdiff_t>(begin);
+  part.spaces.assign(first, first + static_cast<std::ptrdiff_t>(count));
+  for (SearchResult::Space& space : part.spaces)
+    if (space.best) space.best->space -= begin;
+  part.best.reset();
+  if (all.best && all.best->space >= begin && all.best->space - begin < count)
+    part.best = part.spaces[all.best->space - begin].best;
+  return part;
+}
+
+}  // namespace
+
+SearchCase::SearchCase(std::shared_ptr<const RankModel> of, PlanRequest asked, int all_devices)
+    : model(std::move(of)),
+      request(std::move(asked)),
+      devices(all_devices),
+      search(inputs(), chain(), request, devices) {}
+
+std::vector<std::unique_ptr<SearchCase>> search_cases(const Profile& profile, const Graph& model,
+                                                      const Cluster* cluster,
+                                                      const PlanRequest& request) {
+  std::vector<std::unique_ptr<SearchCase>> cases;
+  std::optional<InputError> refused;
+  for (auto& each : rank_models(profile, model, cluster, request)) {
+    const std::shared_ptr<const RankModel> of = std::move(each);
+    std::optional<PlanRequest> asked = for_model(request, *of);
+    for (const OptimizerState state : states(request, profile, model)) {
+      if (!asked) continue;
+      asked->optimizer_state = state;
+      try {
+        const int devices = choose_devices(*asked, of->inputs().cluster, of->chain().units());
+        cases.push_back(std::make_unique<SearchCase>(of, *asked, devices));
+      } catch (const InputError& error) {
+        if (!refused) refused = error;
+      }
+    }
+  }
+  if (!cases.empty()) return cases;
+  if (refused) throw *refused;
+  throw InputError("--tensor-parallel",
+                   "there are fewer ranks than a tensor group has, or parts "
+                   "of them are to be transmitted",
+                   "Leave out --shared-parameters transmit, or plan for more ranks.");
+}
+
+SearchCase* search(const std::vector<std::unique_ptr<SearchCase>>& cases,
+                   const PlanRequest& request, const LayoutSearch::Progress& progress) {
+  std::vector<SearchSpace> spaces;
+  for (const auto& each : cases)
+    for (SearchSpace& space : each->search.spaces()) spaces.push_back(std::move(space));
+  const SearchResult all = search_splits(spaces, split_search(request, progress));
+  SearchCase* best = nullptr;
+  size_t begin = 0;
+  for (const auto& each : cases) {
+    const size_t count = each->search.layouts().size();
+    each->found = part_of(all, begin, count);
+    if (each->found.best) best = each.get();
+    begin += count;
+  }
+  return best;
+}
+
+}  // namespace penstock
