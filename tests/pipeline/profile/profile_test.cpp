@@ -96,6 +96,20 @@ TEST(ProfileFile, IsReadBackEqual) {
   EXPECT_EQ(to_json(read_profile(profile.path), profile.path), text);
 }
 
+TEST(ProfileFile, GroupsAreReadBackEqualTheirPinsInOrder) {
+  const TemporaryFolder folder;
+  Profile profile = example(folder.path());
+  profile.groups = {{2, {}, profile.microbatches},
+                    {4,
+                     {.parameters = {{"layers.0.*", sharding::Layout::split(1, 3)},
+                                     {"*", sharding::Layout::identical()}},
+                      .values = {{"layers.0", sharding::Layout::split(0)}}},
+                     {profile.microbatches.front()}}};
+  const std::string text = to_json(profile, profile.path);
+  EXPECT_EQ(read_profile(folder.write("profile.json", text)), profile);
+  EXPECT_EQ(to_json(read_profile(profile.path), profile.path), text);
+}
+
 TEST(ProfileFile, HasReplaysOnlyWhereTheyWereMeasured) {
   const TemporaryFolder folder;
   Profile profile = example(folder.path());

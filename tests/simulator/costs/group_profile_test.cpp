@@ -1,0 +1,108 @@
+// What conversions between parts take in a group's profile, by hand.
+#include "simulator/costs/group_profile.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+#include "graph/sharding/collectives.hpp"
+
+namespace penstock {
+namespace {
+
+using sharding::Layout;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+/// A parameter of `elements` on each part, scaled, converted; `reads` says that the parameter is
+/// trained.
+struct Converting {
+  Graph graph;
+  GroupCosts costs{.parts = 4, .microbatches = {{.microbatch = 2}}};
+
+  Converting(const Layout& from, const Layout& to, int64_t held, int64_t given, bool trained) {
+    graph.tensors.push_back({.name = "w", .requires_grad = trained, .sizes = {held}});
+    graph.values = {{.name = "x", .kind = Value::Kind::user_input, .shape = {Expression::batch()}},
+                    {.name = "w", .kind = Value::Kind::tensor, .shape = {held}, .tensor = 0},
+                    {.name = "y", .shape = {held}, .producer = 0},
+                    {.name = "z", .shape = {given}, .producer = 1}};
+    Operator scale{.name = "y", .target = "aten::mul", .outputs = {2}};
+    scale.arguments = {{"self", TensorRef{1}}, {"other", TensorRef{0}}};
+    Operator convert = sharding::conversion_operator(sharding::conversion(from, to), 2);
+    convert.name = "z";
+    convert.outputs = {3};
+    graph.operators = {scale, convert};
+    MicrobatchCosts& size = costs.microbatches.front();
+    size.operators.resize(2);
+    size.units = {{.label = "all", .begin = 0, .end = 2}};
+  }
+
+  /// F and B of the conversion over a link of a latency of 1 and a bandwidth of 16.
+  std::pair<double, double> times(const Profile& profile = {}) const {
+    const Cluster cluster{.ranks = 2, .link = {.latency_s = 1, .bandwidth = 16}};
+    const Profile of = group_profile(profile, costs, graph, &cluster);
+    const MicrobatchCosts& size = of.microbatches.front();
+    const ActionTimes &own = size.operators[1].times, &unit = size.units.front().times;
+    EXPECT_EQ(own.backward.mean_s, own.backward_input.mean_s);
+    EXPECT_EQ(own.backward_weight.mean_s, 0);
+    EXPECT_EQ(unit.forward.mean_s, own.forward.mean_s) << "a unit's time is that of its operators";
+    EXPECT_EQ(unit.backward.mean_s, own.backward.mean_s);
+    EXPECT_EQ(size.operators[0].times, ActionTimes());
+    return {own.forward.mean_s, own.backward.mean_s};
+  }
+};
+
+const Layout whole = Layout::identical(), replicated = Layout::replicated(),
+             partial = Layout::partial(), split = Layout::split(0);
+
+// 64 elements of 4 bytes as a whole, over 4 ranks: an all-gather sends 192 bytes in 3 rounds.
+TEST(GroupProfile, AConversionTakesItsMessagesBothWays) {
+  EXPECT_EQ(Converting(split, replicated, 16, 64, true).times(), std::pair(3 + 12., 3 + 12.));
+  EXPECT_EQ(Converting(partial, split, 64, 16, true).times(), std::pair(3 + 12., 3 + 12.));
+  EXPECT_EQ(Converting(partial, whole, 64, 64, true).times(), std::pair(6 + 24., 0.));
+  EXPECT_EQ(Converting(whole, replicated, 64, 64, true).times(), std::pair(0., 6 + 24.));
+  EXPECT_EQ(Converting(whole, split, 64, 16, true).times(), std::pair(0., 3 + 12.));
+}
+
+TEST(GroupProfile, WhatIsNotTrainedSendsNothingBack) {
+  EXPECT_EQ(Converting(split, replicated, 16, 64, false).times(), std::pair(3 + 12., 0.));
+}
+
+TEST(GroupProfile, ReplaysAndSizesOfTheWholeModelAreLeftOut) {
+  Profile profile;
+  profile.microbatches = {{.microbatch = 1}, {.microbatch = 2}};
+  profile.replays.emplace();
+  const Converting one(split, replicated, 16, 64, true);
+  const Profile of = group_profile(profile, one.costs, one.graph, nullptr);
+  EXPECT_FALSE(of.replays);
+  EXPECT_EQ(of.at(1), nullptr);
+}
+
+TEST(GroupProfile, IsFoundByPartsPinsAndMicrobatch) {
+  Profile profile;
+  profile.path = "p.json";
+  profile.groups = {{.parts = 2, .microbatches = {{.microbatch = 4}}},
+                    {.parts = 2,
+                     .sharding = {.parameters = {{"*.weight", split, "elsewhere"}}},
+                     .microbatches = {{.microbatch = 4}, {.microbatch = 8}}}};
+  Plan plan{.microbatch = 4, .tensor_parallel = 2};
+  EXPECT_EQ(&group_costs(plan, profile), &profile.groups[0]);
+  plan.sharding.parameters = {{"*.weight", split, "here"}};
+  EXPECT_EQ(&group_costs(plan, profile), &profile.groups[1]);
+  const auto refusal = [&] {
+    try {
+      group_costs(plan, profile);
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  plan.sharding.parameters.front().pattern = "a.weight";
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("groups of 2 at microbatch 4 with the plan's `sharding`"),
+                               HasSubstr("--tensor-parallel 2 --sharding PLAN.yaml")));
+  plan.tensor_parallel = 4;
+  EXPECT_THAT(refusal(), HasSubstr("It has 2 parts at microbatch 4; 2 parts at microbatch 4, 8."));
+}
+
+}  // namespace
+}  // namespace penstock
