@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
+#include <tuple>
 
 #include "graph/analysis/analysis.hpp"
 #include "graph/operators/facts.hpp"
@@ -12,8 +14,6 @@
 namespace penstock::sharding {
 namespace {
 
-/// A rank computes about as many FLOPs while it sends a byte: 400 TFLOP/s beside 400 GB/s.
-constexpr int64_t flops_of_a_byte = 1000;
 /// Forward, and twice as many backward.
 constexpr int64_t passes = 3;
 
@@ -127,7 +127,19 @@ int64_t conversion_cost(const Problem& problem, ValueId value, const Layout& fro
   const int64_t bytes = problem.graph.values[value].bytes(problem.batch);
   const int64_t back =
       problem.has_gradient[value] ? bytes_sent(c.backward, bytes, problem.parts) : 0;
-  return flops_of_a_byte * (bytes_sent(c.forward, bytes, problem.parts) + back);
+  return problem.costs.sent_byte * (bytes_sent(c.forward, bytes, problem.parts) + back) +
+         problem.costs.saved_byte * problem.saved_bytes(value, c);
+}
+
+/// Of a parameter that is kept in R the gradient is summed once a step.
+int64_t holding_cost(const Problem& problem, ValueId value, const Layout& layout) {
+  if (!problem.is_parameter(value))
+    return problem.costs.saved_byte * problem.saved_bytes(value, layout);
+  const StoredTensor& tensor = problem.graph.tensors[problem.graph.values[value].tensor];
+  const bool is_summed = layout.kind() == Layout::Kind::replicated && problem.has_gradient[value];
+  const int64_t sent = is_summed ? bytes_sent(Step::all_reduce, tensor.bytes(), problem.parts) : 0;
+  return problem.costs.sent_byte * sent / problem.microbatches +
+         problem.costs.state_byte * problem.state_bytes(tensor, layout);
 }
 
 /// Outputs, and what buffers become, end whole.
@@ -137,17 +149,69 @@ Node last_node(const Graph& graph) {
     if (const auto* tensor = std::get_if<TensorRef>(&output.value))
       node.operands.push_back(tensor->value);
   for (const BufferUpdate& update : graph.updates) node.operands.push_back(update.value);
-  node.options = {{{std::vector<Layout>(node.operands.size(), Layout::identical()), {}}, 0}};
+  node.options.push_back({{std::vector<Layout>(node.operands.size(), Layout::identical()), {}}, 0});
   return node;
 }
 
 Choices choices(const Problem& problem, ValueId value, const std::set<Layout>& layouts) {
-  Choices own{{layouts.begin(), layouts.end()}, {}};
-  own.conversion_costs.resize(own.layouts.size());
-  for (size_t from = 0; from < own.layouts.size(); ++from)
-    for (const Layout& to : own.layouts)
-      own.conversion_costs[from].push_back(conversion_cost(problem, value, own.layouts[from], to));
+  Choices own{{layouts.begin(), layouts.end()}, {}, {}};
+  for (const Layout& from : own.layouts) {
+    own.holding_costs.push_back(holding_cost(problem, value, from));
+    std::vector<int64_t>& costs = own.conversion_costs.emplace_back();
+    for (const Layout& to : own.layouts) costs.push_back(conversion_cost(problem, value, from, to));
+  }
   return own;
+}
+
+/// All that choices() of a value depend on.
+using Alike = std::tuple<std::set<Layout>, int64_t, bool, bool, bool, Saved>;
+
+Alike alike(const Problem& problem, ValueId value, const std::set<Layout>& layouts) {
+  return {layouts,
+          problem.graph.values[value].bytes(problem.batch),
+          problem.has_gradient[value],
+          problem.is_weight[value],
+          problem.is_parameter(value),
+          problem.saved[value]};
+}
+
+void share_choices(Problem& problem, const std::vector<std::set<Layout>>& layouts) {
+  std::map<Alike, int> known;
+  problem.choices_of.assign(layouts.size(), -1);
+  for (ValueId value = 0; value < static_cast<ValueId>(layouts.size()); ++value) {
+    if (!problem.varies[value]) continue;
+    const auto [found, is_new] = known.emplace(alike(problem, value, layouts[value]),
+                                               static_cast<int>(problem.choices.size()));
+    if (is_new) problem.choices.push_back(choices(problem, value, layouts[value]));
+    problem.choices_of[value] = found->second;
+  }
+}
+
+std::vector<int> places(const Problem& problem, const std::vector<ValueId>& values,
+                        const std::vector<Layout>& layouts) {
+  std::vector<int> places;
+  for (size_t i = 0; i < values.size(); ++i)
+    places.push_back(
+        values[i] >= 0 && problem.varies[values[i]] ? problem.of(values[i]).place(layouts[i]) : -1);
+  return places;
+}
+
+void number_layouts(Problem& problem) {
+  for (Node& node : problem.nodes)
+    for (Option& option : node.options) {
+      option.operands = places(problem, node.operands, option.signature.operands);
+      option.results = places(problem, node.results, option.signature.results);
+    }
+  problem.pin.assign(problem.varies.size(), -1);
+  for (ValueId value = 0; value < static_cast<ValueId>(problem.varies.size()); ++value) {
+    if (!problem.varies[value]) continue;
+    const auto tensor = problem.pinned.tensors.find(problem.graph.values[value].tensor);
+    const auto made = problem.pinned.values.find(value);
+    if (tensor != problem.pinned.tensors.end())
+      problem.pin[value] = problem.of(value).place(tensor->second);
+    else if (made != problem.pinned.values.end())
+      problem.pin[value] = problem.of(value).place(made->second);
+  }
 }
 
 void insert(std::vector<std::set<Layout>>& used, const std::vector<ValueId>& values,
@@ -186,9 +250,7 @@ void choose_layouts(Problem& problem) {
       insert(used, node.results, option.signature.results);
       return false;
     });
-  for (size_t i = 0; i < used.size(); ++i)
-    problem.values.push_back(problem.varies[i] ? choices(problem, static_cast<ValueId>(i), used[i])
-                                               : Choices());
+  share_choices(problem, used);
 }
 
 }  // namespace
@@ -203,18 +265,33 @@ bool Problem::is_parameter(ValueId value) const {
   return varies[value] && graph.values[value].tensor >= 0;
 }
 
-int64_t Problem::keeping_cost(ValueId parameter, const Layout& layout) const {
-  if (layout.kind() != Layout::Kind::replicated || !has_gradient[parameter]) return 0;
-  return flops_of_a_byte *
-         bytes_sent(Step::all_reduce, graph.values[parameter].bytes(batch), parts) / microbatches;
+int64_t Problem::state_bytes(const StoredTensor& parameter, const Layout& layout) const {
+  const int64_t own = parameter.bytes() / (layout.is_split() ? parts : 1);
+  return parameter.requires_grad ? own * costs.state_bytes_per_byte : own;
+}
+
+/// Terms of a sum are read by what saves nothing.
+int64_t Problem::saved_bytes(ValueId made, const Layout& layout) const {
+  if (!saved[made].is_saved || saved[made].is_view || is_weight[made]) return 0;
+  if (layout.kind() == Layout::Kind::partial) return 0;
+  return graph.values[made].bytes(batch) / (layout.is_split() ? parts : 1);
+}
+
+/// A slice is a view of what is there.
+int64_t Problem::saved_bytes(ValueId value, const Conversion& conversion) const {
+  const int64_t bytes = graph.values[value].bytes(batch);
+  if (!saved[value].is_saved || is_weight[value]) return 0;
+  if (bytes_sent(conversion.forward, bytes, parts) == 0) return 0;
+  return bytes / (conversion.to.is_split() ? parts : 1);
 }
 
 Problem make_problem(const Graph& graph, const Pins& pins, int64_t batch, int parts,
-                     int64_t microbatches) {
+                     int64_t microbatches, const Costs& costs) {
   Problem problem{.graph = graph,
                   .batch = batch,
                   .parts = parts,
                   .microbatches = microbatches,
+                  .costs = costs,
                   .pinned = resolve(graph, pins, batch, parts),
                   .varies = computed_from_parameters(graph)};
   const Analysis analysis = analyse(graph);
@@ -224,6 +301,7 @@ Problem make_problem(const Graph& graph, const Pins& pins, int64_t batch, int pa
     const bool is_frozen = problem.varies[value] && analysis.constant[value];
     if (problem.is_parameter(value) || is_frozen) problem.is_weight[value] = true;
   }
+  problem.saved = saved_values(graph, problem.has_gradient);
   std::erase_if(problem.pinned.values, [&](const auto& pin) { return !problem.varies[pin.first]; });
   const auto readers = graph.consumers();
   for (const Operator& op : graph.operators) {
@@ -240,6 +318,7 @@ Problem make_problem(const Graph& graph, const Pins& pins, int64_t batch, int pa
     std::erase_if(node.options,
                   [&](const Option& option) { return !sweeps.allows(node, option.signature); });
   choose_layouts(problem);
+  number_layouts(problem);
   return problem;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "graph/graph.hpp"
+#include "graph/sharding/complete.hpp"
 #include "graph/sharding/pins.hpp"
 
 namespace penstock::sharding::testing {
@@ -13,6 +14,7 @@ struct RandomGraph {
   Graph graph;
   Pins pins;
   int64_t batch = 1, microbatches = 1;
+  Costs costs = {};          // memory has a price in most
   std::string text() const;  // what was drawn
 };
 
