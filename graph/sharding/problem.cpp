@@ -71,10 +71,17 @@ class Sweeps {
       if (!is_allowed(values[i], layouts[i])) return false;
     return true;
   }
-  /// A split in blocks is made of others, or is read or made beside one that is allowed.
+  /// A split in blocks is made of others, or is read or made beside one that is allowed. What makes
+  /// a sum of parts does so of any blocks, and of those that none divides as well.
   bool is_reached(const Node& node, const Signature& signature) const {
-    return all(node.operands, signature.operands) || all(node.results, signature.results) ||
+    return makes(node.operands, signature.operands) || makes(node.results, signature.results) ||
            any(node.operands, signature.operands) || any(node.results, signature.results);
+  }
+  bool makes(const std::vector<ValueId>& values, const std::vector<Layout>& layouts) const {
+    bool has_split = false;
+    for (size_t i = 0; i < values.size(); ++i)
+      has_split |= layouts[i].is_split() && values[i] >= 0 && problem_.varies[values[i]];
+    return has_split && all(values, layouts);
   }
   bool any(const std::vector<ValueId>& values, const std::vector<Layout>& layouts) const {
     for (size_t i = 0; i < values.size(); ++i)

@@ -67,7 +67,7 @@ class Search {
       for (const ValueId value : problem_.nodes[op].operands) {
         if (!problem_.varies[value]) continue;
         keep_shared(op, value);
-        replicate_early(op, value);
+        hold_early(op, value);
       }
       advance(op);
       if (states_.empty()) return {std::nullopt, op};
@@ -110,14 +110,20 @@ class Search {
   }
 
   /// From R there is a way to all other layouts that costs nothing. So it may be cheaper to have a
-  /// value in R before it is read so: a later reader has paid for the others then.
-  void replicate_early(OperatorId op, ValueId value) {
+  /// value in R before it is read so: a later reader has paid for the others then. Where memory has
+  /// a price, so it may be to have it in I: a slice of that is no more memory.
+  void hold_early(OperatorId op, ValueId value) {
     if (!is_live(value) || uses_.last[value] <= op) return;
-    const int replicated = problem_.of(value).place(Layout::replicated());
+    hold_early(op, value, Layout::replicated());
+    if (problem_.costs.saved_byte > 0 && problem_.saved[value].is_saved)
+      hold_early(op, value, Layout::identical());
+  }
+  void hold_early(OperatorId op, ValueId value, const Layout& layout) {
+    const int place = problem_.of(value).place(layout);
     const size_t at = std::ranges::find(live_, value) - live_.begin();
     const std::vector<State> before = states_;
     for (const State& state : before)
-      if ((state.held[at] >> replicated & 1) == 0) read_early(op, value, replicated, state);
+      if ((state.held[at] >> place & 1) == 0) read_early(op, value, place, state);
   }
 
   /// Adds the state in which the value is held so, too.
