@@ -72,8 +72,7 @@ struct Problem {
   int64_t saved_bytes(ValueId value, const Conversion& conversion) const;
 };
 
-/// Splits are those that no block divides, those of pins, and all in blocks that operators make of
-/// either, or that are read or made together with one of these. Throws as complete does.
+/// Throws as complete does.
 Problem make_problem(const Graph& graph, const Pins& pins, int64_t batch, int parts,
                      int64_t microbatches, const Costs& costs);
 

@@ -82,6 +82,23 @@ class Pairing {
 
 }  // namespace
 
+std::optional<std::map<int, int>> same_decisions(const Frontier& first, const Frontier& second,
+                                                 int64_t max_cost) {
+  const int64_t dearer = second.states.front().cost - first.states.front().cost;
+  std::map<std::vector<Held>, const State*> later;
+  for (const State& state : second.states) later.emplace(state.held, &state);
+  std::map<int, int> decisions;
+  size_t found = 0;
+  for (const State& state : first.states) {
+    const auto like = later.find(state.held);
+    if (like == later.end() && state.cost + dearer > max_cost) continue;
+    if (like == later.end() || like->second->cost != state.cost + dearer) return std::nullopt;
+    decisions[state.decision] = like->second->decision;
+    ++found;
+  }
+  return found == second.states.size() ? std::optional(decisions) : std::nullopt;
+}
+
 Uses::Uses(const Problem& problem)
     : reads(problem.varies.size(), 0), last(problem.varies.size(), -1) {
   for (OperatorId node = 0; node < static_cast<OperatorId>(problem.nodes.size()); ++node)

@@ -5,9 +5,24 @@
 #include <optional>
 #include <vector>
 
+#include "graph/sharding/dominance.hpp"
 #include "graph/sharding/problem.hpp"
 
 namespace penstock::sharding {
+
+/// The states before a node.
+struct Frontier {
+  OperatorId node;
+  std::vector<ValueId> live;
+  std::vector<State> states;
+  int decisions;  // made by then
+};
+
+/// Of each state's decision at `first` that of the state at `second` that goes on like it: that
+/// holds the same, and costs as much more as all others. Those that cost more than `max_cost` by
+/// then need none. Nothing where a state has no other.
+std::optional<std::map<int, int>> same_decisions(const Frontier& first, const Frontier& second,
+                                                 int64_t max_cost);
 
 /// How often each value is read, and by which node last (-1: by none).
 struct Uses {

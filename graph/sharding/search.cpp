@@ -19,21 +19,6 @@ struct Decision {
   int layout = -1;
 };
 
-struct State {
-  std::vector<Held> held;  // of each value in use
-  int64_t cost;
-  int decision;     // the last one that led here
-  int option = -1;  // and what is taken now
-};
-
-/// The states before a node.
-struct Frontier {
-  OperatorId node;
-  std::vector<ValueId> live;
-  std::vector<State> states;
-  int decisions;  // made by then
-};
-
 struct HashOfHeld {
   size_t operator()(const std::vector<Held>& held) const {
     size_t hash = held.size();
@@ -167,7 +152,11 @@ class Search {
     for (const ValueId value : node.results)
       if (value >= 0) walk_.held[value] = 0;
     live_ = live;
-    prune(next);
+    std::vector<State> reached;
+    for (auto& [held, state] : next) reached.push_back(std::move(state));
+    Kept kept = undominated(problem_, live_, std::move(reached), width_);
+    exact_ = exact_ && kept.all;
+    states_ = std::move(kept.states);
     decide();
     looked_at_ += static_cast<int64_t>(states_.size());
   }
@@ -188,37 +177,6 @@ class Search {
     }
   }
 
-  /// Cheapest first; without those that a cheaper one can turn into for what they cost more.
-  void prune(StatesByHeld& next) {
-    std::vector<State> ordered;
-    for (auto& [held, state] : next) ordered.push_back(std::move(state));
-    std::ranges::sort(ordered, [](const State& a, const State& b) {
-      return a.cost != b.cost ? a.cost < b.cost : a.held < b.held;
-    });
-    states_.clear();
-    for (State& state : ordered) {
-      if (std::ranges::any_of(states_, [&](const State& by) { return can_become(by, state); }))
-        continue;
-      if (states_.size() == width_) {
-        exact_ = false;
-        break;
-      }
-      states_.push_back(std::move(state));
-    }
-  }
-
-  bool can_become(const State& cheap, const State& other) const {
-    int64_t cost = cheap.cost;
-    for (size_t i = 0; i < live_.size(); ++i)
-      for (Held missing = other.held[i] & ~cheap.held[i]; missing != 0; missing &= missing - 1) {
-        const Way way =
-            cheapest_way(problem_.of(live_[i]), cheap.held[i], std::countr_zero(missing));
-        if (way.cost > other.cost - cost) return false;
-        cost += way.cost;
-      }
-    return true;
-  }
-
   /// The nodes from `op` on that go as those before them went: their decisions are taken over.
   /// None unless these began with the same states, each as much cheaper, or with more of them that
   /// are too costly by now.
@@ -231,7 +189,7 @@ class Search {
     return count;
   }
   OperatorId repeat(const Frontier& first, const Frontier& second) {
-    const auto decided = same_decisions(first, second);
+    const auto decided = same_decisions(first, second, max_weighed_ - rest_[second.node]);
     if (!decided) return 0;
     const auto others = repeats_.counterparts(first.node, second.node, first.live, second.live);
     if (!others) return 0;
@@ -241,27 +199,6 @@ class Search {
     live_ = std::move(live);
     take_over(first, second, *decided, *others);
     return second.node - first.node;
-  }
-
-  /// Of each state's decision at `first` that of the one at `second` that goes on like it.
-  std::optional<std::map<int, int>> same_decisions(const Frontier& first,
-                                                   const Frontier& second) const {
-    const int64_t dearer = second.states.front().cost - first.states.front().cost;
-    std::map<std::vector<Held>, const State*> later;
-    for (const State& state : second.states) later.emplace(state.held, &state);
-    std::map<int, int> decisions;
-    size_t found = 0;
-    for (const State& state : first.states) {
-      const auto like = later.find(state.held);
-      if (like == later.end()) {
-        if (!is_too_costly(state.cost + dearer, second.node)) return std::nullopt;
-        continue;
-      }
-      if (like->second->cost != state.cost + dearer) return std::nullopt;
-      decisions[state.decision] = like->second->decision;
-      ++found;
-    }
-    return found == second.states.size() ? std::optional(decisions) : std::nullopt;
   }
 
   void take_over(const Frontier& first, const Frontier& second, std::map<int, int> decided,

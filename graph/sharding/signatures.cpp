@@ -4,7 +4,6 @@
 
 #include "graph/operators/facts.hpp"
 #include "graph/sharding/axes.hpp"
-#include "graph/sharding/view_rule.hpp"
 
 namespace penstock::sharding {
 namespace {
