@@ -12,7 +12,8 @@ namespace penstock::sharding {
 
 struct Pin {
   /// A name in which `*` stands for any text and `?` for a letter. Of parameters, theirs or that of
-  /// a module that has them; of values, that of a module that returns them.
+  /// a module that has them; of values, that of a module that returns them, or of an operator where
+  /// no module has it.
   std::string pattern;
   Layout layout;
   std::string place = {};  // in the file that it is from, for messages; the pattern unless given
