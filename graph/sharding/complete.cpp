@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <stdexcept>
 
 #include "base/error.hpp"
 #include "graph/sharding/search.hpp"
@@ -62,7 +61,7 @@ Completion counted(const Problem& problem, Completion completion) {
 }
 
 /// More than any completion holds.
-int64_t all_bytes(const Graph& graph, int64_t batch, int64_t state_bytes_per_byte) {
+int64_t all_bytes(const Graph& graph, int64_t batch) {
   int64_t bytes = 1;
   for (const StoredTensor& tensor : graph.tensors) bytes += tensor.bytes() * state_bytes_per_byte;
   const auto readers = graph.consumers();
@@ -71,19 +70,25 @@ int64_t all_bytes(const Graph& graph, int64_t batch, int64_t state_bytes_per_byt
   return bytes;
 }
 
+void check_prices(const Graph& graph, const Costs& costs, int64_t batch) {
+  const int64_t limit = max_price(graph, batch);
+  for (const int64_t price : {costs.state_byte, costs.saved_byte})
+    if (price < 0 || price > limit)
+      throw InputError(graph.path,
+                       fmt::format("its prices of memory are from 0 to {}, not {}", limit, price),
+                       "With less memory decides alone already.");
+}
+
 }  // namespace
 
-int64_t max_price(const Graph& graph, int64_t batch, const Costs& costs) {
-  return max_weight_of_bytes / all_bytes(graph, batch, costs.state_bytes_per_byte);
+int64_t max_price(const Graph& graph, int64_t batch) {
+  return max_weight_of_bytes / all_bytes(graph, batch);
 }
 
 Completion complete(const Graph& graph, const Pins& pins, int64_t batch, int parts,
-                    int64_t microbatches, const Costs& costs) {
-  const int64_t limit = max_price(graph, batch, costs);
-  if (std::min({costs.sent_byte, costs.state_byte, costs.saved_byte}) < 0 ||
-      std::max(costs.state_byte, costs.saved_byte) > limit)
-    throw std::invalid_argument(fmt::format("prices are from 0 to {}", limit));
-  const Problem problem = make_problem(graph, pins, batch, parts, microbatches, costs);
+                    int64_t microbatches) {
+  check_prices(graph, pins.costs, batch);
+  const Problem problem = make_problem(graph, pins, batch, parts, microbatches);
   const Found first = search(problem, narrow_width, INT64_MAX);
   if (first.completion && first.completion->exact) return counted(problem, *first.completion);
   Found wide =

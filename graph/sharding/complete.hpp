@@ -10,18 +10,6 @@
 
 namespace penstock::sharding {
 
-/// What completing weighs, in FLOPs of a rank in a microbatch. Whole numbers, so that the result is
-/// the same everywhere.
-struct Costs {
-  int64_t sent_byte = 1000;  // FLOPs in the time of a byte: 400 TFLOP/s beside 400 GB/s
-  int64_t state_byte = 0;    // the price of a byte of parameters, gradients, optimizer state
-  int64_t saved_byte = 0;    // the price of a byte that a microbatch saves for its backward
-  /// Bytes that are held for each byte of a trained parameter, itself included: 4 with AdamW in the
-  /// parameter's own type. A frozen one holds its own alone.
-  int64_t state_bytes_per_byte = 4;
-  bool operator==(const Costs&) const = default;
-};
-
 struct Converted {
   OperatorId before;  // which operator; their number for what is done at the end
   ValueId value;
@@ -59,15 +47,16 @@ constexpr size_t beam_width = 1024;
 /// The cheapest completion that has all that is pinned: a dynamic programme along the operators
 /// whose state is the set of layouts in which each value is held that is still read, so that a
 /// conversion is paid once for all readers. A value that is pinned is converted where it is made.
-/// Work that is done once in a step of so many `microbatches` costs each of them its share.
+/// What is cheapest Pins::costs say; work that is done once in a step of so many `microbatches`
+/// costs each of them its share.
 /// Blocks that are alike are solved once. Deterministic. Throws InputError for impossible pins, as
-/// resolve does, std::invalid_argument for prices above max_price.
+/// resolve does, and for prices above max_price.
 Completion complete(const Graph& graph, const Pins& pins, int64_t batch, int parts,
-                    int64_t microbatches = 1, const Costs& costs = {});
+                    int64_t microbatches = 1);
 
 /// The highest price of a byte at which no completion's cost overflows: so high that memory decides
 /// alone but for the smallest tensors.
-int64_t max_price(const Graph& graph, int64_t batch, const Costs& costs = {});
+int64_t max_price(const Graph& graph, int64_t batch);
 
 /// Is any operator, value or parameter split?
 bool splits(const Completion& completion);

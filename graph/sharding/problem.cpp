@@ -205,7 +205,7 @@ bool Problem::is_parameter(ValueId value) const {
 
 int64_t Problem::state_bytes(const StoredTensor& parameter, const Layout& layout) const {
   const int64_t own = parameter.bytes() / (layout.is_split() ? parts : 1);
-  return parameter.requires_grad ? own * costs.state_bytes_per_byte : own;
+  return parameter.requires_grad ? own * state_bytes_per_byte : own;
 }
 
 /// Terms of a sum are read by what saves nothing.
@@ -224,12 +224,12 @@ int64_t Problem::saved_bytes(ValueId value, const Conversion& conversion) const 
 }
 
 Problem make_problem(const Graph& graph, const Pins& pins, int64_t batch, int parts,
-                     int64_t microbatches, const Costs& costs) {
+                     int64_t microbatches) {
   Problem problem{.graph = graph,
                   .batch = batch,
                   .parts = parts,
                   .microbatches = microbatches,
-                  .costs = costs,
+                  .costs = pins.costs,
                   .pinned = resolve(graph, pins, batch, parts),
                   .varies = computed_from_parameters(graph)};
   const Analysis analysis = analyse(graph);

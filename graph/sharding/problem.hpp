@@ -74,6 +74,6 @@ struct Problem {
 
 /// Throws as complete does.
 Problem make_problem(const Graph& graph, const Pins& pins, int64_t batch, int parts,
-                     int64_t microbatches, const Costs& costs);
+                     int64_t microbatches);
 
 }  // namespace penstock::sharding

@@ -17,10 +17,6 @@ namespace {
 /// Each adds one pin of values.
 constexpr int max_rounds = 24;
 
-bool is_same(const Completion& a, const Completion& b) {
-  return a.tensors == b.tensors && a.operators == b.operators && a.conversions == b.conversions;
-}
-
 std::vector<std::string> components(const std::string& name) {
   std::vector<std::string> parts{""};
   for (const char c : name)
@@ -67,11 +63,11 @@ class Chooser {
     for (int tensor = 0; tensor < static_cast<int>(graph_.tensors.size()); ++tensor)
       if (chosen_.tensors[tensor].is_split()) pin_parameter(tensor);
     Completion found = completed(pins_);
-    for (int round = 0; round < max_rounds && !is_same(found, chosen_); ++round) {
+    for (int round = 0; round < max_rounds && !same_layouts(found, chosen_); ++round) {
       if (!pin_difference(found)) break;
       found = completed(pins_);
     }
-    const bool same = is_same(found, chosen_);
+    const bool same = same_layouts(found, chosen_);
     if (same) leave_out_needless();
     return {pins_, same, std::move(found)};
   }
@@ -97,7 +93,7 @@ class Chooser {
     if (is_pinned(tensor)) return;
     const Layout layout = chosen_.tensors[tensor];
     for (const std::string& pattern : patterns_of(graph_.tensors[tensor].name)) {
-      const auto all = meant({{{pattern, layout}}, {}});
+      const auto all = meant({{{pattern, layout}}, {}, {}});
       const bool is_right = all && all->tensors.contains(tensor) &&
                             std::ranges::all_of(all->tensors, [&](const auto& pin) {
                               return chosen_.tensors[pin.first] == layout;
@@ -155,7 +151,7 @@ class Chooser {
   }
   /// None unless the value is among them and all are to be held so.
   size_t values_meant(const std::string& pattern, ValueId value, const Layout& layout) const {
-    const auto all = meant({{}, {{pattern, layout}}});
+    const auto all = meant({{}, {{pattern, layout}}, {}});
     const bool is_right = all && all->values.contains(value) &&
                           std::ranges::all_of(all->values, [&](const auto& pin) {
                             const auto own = settled(pin.first);
@@ -166,7 +162,7 @@ class Chooser {
 
   void leave_out_needless() {
     const auto is_vector = [&](const Pin& pin) {
-      const auto all = meant({{pin}, {}});
+      const auto all = meant({{pin}, {}, {}});
       return std::ranges::all_of(all->tensors, [&](const auto& each) {
         return graph_.tensors[each.first].sizes.size() < 2;
       });
@@ -176,7 +172,7 @@ class Chooser {
       for (size_t i = pins->size(); i-- > 0;) {
         const Pin pin = (*pins)[i];
         pins->erase(pins->begin() + static_cast<std::ptrdiff_t>(i));
-        if (!is_same(completed(pins_), chosen_))
+        if (!same_layouts(completed(pins_), chosen_))
           pins->insert(pins->begin() + static_cast<std::ptrdiff_t>(i), pin);
       }
   }

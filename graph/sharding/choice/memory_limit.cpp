@@ -13,15 +13,14 @@ constexpr int max_prices = 16;
 class Prices {
  public:
   Prices(const MemoryLimit& limit, const Graph& graph, const Pins& pins, int64_t batch, int parts,
-         int64_t microbatches, const Costs& costs)
+         int64_t microbatches)
       : limit_(limit),
         graph_(graph),
         pins_(pins),
         batch_(batch),
         parts_(parts),
         microbatches_(microbatches),
-        costs_(costs),
-        max_price_(max_price(graph, batch, costs) / limit.in_flight) {}
+        max_price_(max_price(graph, batch) / limit.in_flight) {}
 
   Fitting find() const {
     Fitting cheap = at(0);
@@ -44,12 +43,12 @@ class Prices {
   }
 
   Fitting at(int64_t price) const {
-    Costs costs = costs_;
-    costs.state_byte = price;
-    costs.saved_byte = price * limit_.in_flight;
-    Completion completion = complete(graph_, pins_, batch_, parts_, microbatches_, costs);
+    Pins pins = pins_;
+    pins.costs.state_byte = price;
+    pins.costs.saved_byte = price * limit_.in_flight;
+    Completion completion = complete(graph_, pins, batch_, parts_, microbatches_);
     const bool fits = held_bytes(completion, limit_.in_flight) <= limit_.bytes;
-    return {std::move(completion), costs, fits};
+    return {std::move(completion), std::move(pins), fits};
   }
 
   /// At which both are worth as much.
@@ -65,7 +64,6 @@ class Prices {
   const int64_t batch_;
   const int parts_;
   const int64_t microbatches_;
-  const Costs costs_;
   const int64_t max_price_;
 };
 
@@ -76,8 +74,8 @@ int64_t held_bytes(const Completion& completion, int64_t in_flight) {
 }
 
 Fitting complete_within(const MemoryLimit& limit, const Graph& graph, const Pins& pins,
-                        int64_t batch, int parts, int64_t microbatches, const Costs& costs) {
-  return Prices(limit, graph, pins, batch, parts, microbatches, costs).find();
+                        int64_t batch, int parts, int64_t microbatches) {
+  return Prices(limit, graph, pins, batch, parts, microbatches).find();
 }
 
 }  // namespace penstock::sharding

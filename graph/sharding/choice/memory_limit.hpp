@@ -17,8 +17,8 @@ struct MemoryLimit {
 
 struct Fitting {
   Completion completion;
-  Costs costs;  // that lead to it
-  bool fits;    // false: nothing that was found does, and this holds the least
+  Pins pins;  // that lead to it: those that were given, with prices
+  bool fits;  // false: nothing that was found does, and this holds the least
 };
 
 /// State, and what all microbatches in flight save.
@@ -26,10 +26,9 @@ int64_t held_bytes(const Completion& completion, int64_t in_flight);
 
 /// The cheapest completion found that fits. Tries no price, the highest, and those between at which
 /// a dearer and smaller completion is worth as much as a cheaper and larger one, until there is
-/// none between the two nearest to the limit: some ten completions. Of `costs` all but the prices
-/// count. Throws as complete does.
+/// none between the two nearest to the limit: some ten completions. Prices among the
+/// pins do not count. Throws as complete does.
 Fitting complete_within(const MemoryLimit& limit, const Graph& graph, const Pins& pins,
-                        int64_t batch, int parts, int64_t microbatches = 1,
-                        const Costs& costs = {});
+                        int64_t batch, int parts, int64_t microbatches = 1);
 
 }  // namespace penstock::sharding

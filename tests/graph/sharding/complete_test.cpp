@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <random>
-#include <stdexcept>
 
 #include "base/error.hpp"
 #include "tests/graph/build_graph.hpp"
@@ -22,15 +21,15 @@ struct Tried {
 
 std::optional<Completion> completed(const testing::RandomGraph& given, int parts) {
   try {
-    return complete(given.graph, given.pins, given.batch, parts, given.microbatches, given.costs);
+    return complete(given.graph, given.pins, given.batch, parts, given.microbatches);
   } catch (const InputError&) {
     return std::nullopt;
   }
 }
 
 void compare(const testing::RandomGraph& given, int parts, Tried& tried) {
-  const auto expected = testing::cheapest_cost(given.graph, given.pins, given.batch, parts,
-                                               given.microbatches, given.costs);
+  const auto expected =
+      testing::cheapest_cost(given.graph, given.pins, given.batch, parts, given.microbatches);
   const auto found = completed(given, parts);
   ASSERT_EQ(found.has_value(), expected.has_value()) << given.text();
   if (!found) {
@@ -78,30 +77,33 @@ Graph blocks(int count) {
   return b.graph;
 }
 
-constexpr Costs with_prices{.state_byte = 3000, .saved_byte = 300};
+Pins priced(int64_t state, int64_t saved) {
+  return {{}, {}, {.state_byte = state, .saved_byte = saved}};
+}
+
+const Pins with_prices = priced(3000, 300);
 
 TEST(Complete, SearchesBlocksThatAreAlikeOnce) {
-  const Completion few = complete(blocks(8), {}, 1, 2, 1, with_prices);
-  const Completion many = complete(blocks(96), {}, 1, 2, 1, with_prices);
+  const Completion few = complete(blocks(8), with_prices, 1, 2);
+  const Completion many = complete(blocks(96), with_prices, 1, 2);
   EXPECT_TRUE(many.exact);
   EXPECT_EQ(many.states, few.states);
-  const Completion more = complete(blocks(97), {}, 1, 2, 1, with_prices);
+  const Completion more = complete(blocks(97), with_prices, 1, 2);
   EXPECT_EQ(more.weighed - many.weighed,
-            many.weighed - complete(blocks(95), {}, 1, 2, 1, with_prices).weighed);
+            many.weighed - complete(blocks(95), with_prices, 1, 2).weighed);
 }
 
 /// Blocks whose weights are pinned are not like others, so that they are searched one by one.
 TEST(Complete, FindsTheSameWhetherBlocksAreSearchedOnceOrOneByOne) {
   for (const int64_t price : {0, 300, 3000, 30'000}) {
-    const Costs costs{.state_byte = price, .saved_byte = price / 10};
+    Pins pins = priced(price, price / 10);
     const Graph graph = blocks(12);
-    const Completion once = complete(graph, {}, 1, 2, 1, costs);
-    Pins pins;
+    const Completion once = complete(graph, pins, 1, 2);
     for (int i = 0; i < 12; i += 2) {
       const int tensor = graph.tensor_by_name().at(fmt::format("blocks.{}.rows", i));
       pins.parameters.push_back({graph.tensors[tensor].name, once.tensors[tensor]});
     }
-    const Completion one_by_one = complete(graph, pins, 1, 2, 1, costs);
+    const Completion one_by_one = complete(graph, pins, 1, 2);
     EXPECT_TRUE(once.exact && one_by_one.exact);
     EXPECT_GT(one_by_one.states, once.states);
     EXPECT_EQ(one_by_one.weighed, once.weighed);
@@ -111,7 +113,7 @@ TEST(Complete, FindsTheSameWhetherBlocksAreSearchedOnceOrOneByOne) {
 TEST(Complete, ThePriceOfMemorySplitsWhatTimeAloneReplicates) {
   const Graph graph = blocks(2);
   const Completion fast = complete(graph, {}, 1, 2, 8);
-  const Completion small = complete(graph, {}, 1, 2, 8, {.state_byte = max_price(graph, 1)});
+  const Completion small = complete(graph, priced(max_price(graph, 1), 0), 1, 2, 8);
   EXPECT_LT(fast.cost, small.cost);
   int64_t bytes = 0;
   for (const StoredTensor& tensor : graph.tensors) bytes += 4 * tensor.bytes();
@@ -122,9 +124,8 @@ TEST(Complete, ThePriceOfMemorySplitsWhatTimeAloneReplicates) {
 
 TEST(Complete, RefusesPricesOfWhichCostsWouldOverflow) {
   const Graph graph = blocks(1);
-  EXPECT_THROW(complete(graph, {}, 1, 2, 1, {.saved_byte = max_price(graph, 1) + 1}),
-               std::invalid_argument);
-  EXPECT_THROW(complete(graph, {}, 1, 2, 1, {.state_byte = -1}), std::invalid_argument);
+  EXPECT_THROW(complete(graph, priced(0, max_price(graph, 1) + 1), 1, 2), InputError);
+  EXPECT_THROW(complete(graph, priced(-1, 0), 1, 2), InputError);
 }
 
 TEST(Complete, ReplicatesAWeightBeforeItIsReadSoWhereThatSpendsLess) {

@@ -30,13 +30,12 @@ int64_t sent(const Layout& from, const Layout& to, int64_t bytes, int parts) {
 
 class Exhaustive {
  public:
-  Exhaustive(const Graph& graph, const Pins& pins, int64_t batch, int parts, int64_t microbatches,
-             const Costs& costs)
+  Exhaustive(const Graph& graph, const Pins& pins, int64_t batch, int parts, int64_t microbatches)
       : graph_(graph),
         batch_(batch),
         parts_(parts),
         microbatches_(microbatches),
-        costs_(costs),
+        costs_(pins.costs),
         pinned_(resolve(graph, pins, batch, parts)),
         depends_(graph.values.size(), false),
         has_gradient_(depends_),
@@ -146,7 +145,7 @@ class Exhaustive {
   int64_t cost_of_keeping(ValueId value, const Layout& layout) {
     const bool is_summed = layout.kind() == Layout::Kind::replicated && has_gradient_[value];
     const int64_t bytes = graph_.values[value].bytes(batch_);
-    const int64_t copies = has_gradient_[value] ? costs_.state_bytes_per_byte : 1;
+    const int64_t copies = has_gradient_[value] ? state_bytes_per_byte : 1;
     const int64_t state = costs_.state_byte * copies * bytes_of(value, layout);
     if (!is_summed) return state;  // and once a step
     return state +
@@ -242,8 +241,8 @@ int64_t moved(const Layout& from, const Layout& to, int64_t bytes, bool has_grad
 }
 
 std::optional<int64_t> cheapest_cost(const Graph& graph, const Pins& pins, int64_t batch, int parts,
-                                     int64_t microbatches, const Costs& costs) {
-  return Exhaustive(graph, pins, batch, parts, microbatches, costs).cheapest();
+                                     int64_t microbatches) {
+  return Exhaustive(graph, pins, batch, parts, microbatches).cheapest();
 }
 
 }  // namespace penstock::sharding::testing

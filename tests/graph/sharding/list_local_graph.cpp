@@ -104,9 +104,11 @@ int main(int argc, char** argv) {
       return given.value(key, otherwise);
     };
     const auto completion = sharding::complete(
-        graph, {pins(given.at("parameters")), pins(given.at("values"))},
-        number("batch", graph.example_batch), std::atoi(argv[2]), number("microbatches", 1),
-        {.state_byte = number("state", 0), .saved_byte = number("saved", 0)});
+        graph,
+        {pins(given.at("parameters")),
+         pins(given.at("values")),
+         {.state_byte = number("state", 0), .saved_byte = number("saved", 0)}},
+        number("batch", graph.example_batch), std::atoi(argv[2]), number("microbatches", 1));
     json all = listed(sharding::local_graph(graph, completion));
     all["cost"] = completion.cost;
     all["weighed"] = completion.weighed;

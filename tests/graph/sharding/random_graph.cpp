@@ -37,10 +37,10 @@ class Writer {
     }
     builder_.output(values_.back());
     if (draw(4) == 0) builder_.output(pick(values_), "another");
-    const Pins drawn = pins();
+    Pins drawn = pins();
     const int64_t microbatches = 1 + 7 * draw(2);
-    const Costs costs{.state_byte = price(), .saved_byte = price()};
-    return {std::move(builder_.graph), drawn, 1, microbatches, costs};
+    drawn.costs = {.state_byte = price(), .saved_byte = price()};
+    return {std::move(builder_.graph), drawn, 1, microbatches};
   }
 
  private:
@@ -184,7 +184,7 @@ class Writer {
 
 std::string RandomGraph::text() const {
   std::string text = fmt::format("{} microbatches, a byte of state costs {}, a saved one {}\n",
-                                 microbatches, costs.state_byte, costs.saved_byte);
+                                 microbatches, pins.costs.state_byte, pins.costs.saved_byte);
   for (const Operator& op : graph.operators) {
     text += op.name + " = " + op.target;
     for (const ValueId value : tensor_arguments(op))

@@ -124,7 +124,7 @@ TEST_F(PlanFile, SaysHowTensorGroupsSplitOperators) {
     ASSERT_EQ(each.sharding.values.size(), 1u);
     EXPECT_EQ(each.sharding.values[0].pattern, "layers.?");
     EXPECT_EQ(each.sharding.values[0].layout.str(), "S(1)");
-    EXPECT_EQ(each.sharding_costs, (sharding::Costs{.state_byte = 1000, .saved_byte = 100}));
+    EXPECT_EQ(each.sharding.costs, (sharding::Costs{.state_byte = 1000, .saved_byte = 100}));
   }
 }
 

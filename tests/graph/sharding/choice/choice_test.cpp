@@ -22,7 +22,7 @@ TEST(MemoryLimit, AboveWhatTimeAloneHoldsTakesThat) {
   const Completion fastest = complete(graph, {}, 4, 2, 8);
   const Fitting found = complete_within({held_bytes(fastest, 2), 2}, graph, {}, 4, 2, 8);
   EXPECT_TRUE(found.fits);
-  EXPECT_EQ(found.costs, Costs());
+  EXPECT_EQ(found.pins, Pins());
   EXPECT_EQ(found.completion.cost, fastest.cost);
 }
 
@@ -49,14 +49,14 @@ TEST(MemoryLimit, BelowAllTakesTheSmallest) {
   EXPECT_FALSE(found.fits);
   const int64_t price = max_price(graph, 4);
   const Completion smallest =
-      complete(graph, {}, 4, 2, 8, {.state_byte = price, .saved_byte = price});
+      complete(graph, {{}, {}, {.state_byte = price, .saved_byte = price}}, 4, 2, 8);
   EXPECT_EQ(held_bytes(found.completion, 1), held_bytes(smallest, 1));
 }
 
 TEST(ChosenPins, NameAllBlocksThatAreAlike) {
   PENSTOCK_MODEL(path, "gpt3-meta");
   const Graph graph = read_pt2(path);
-  const Completion chosen = complete(graph, {}, 4, 8, 8, {.state_byte = 1000});
+  const Completion chosen = complete(graph, {{}, {}, {.state_byte = 1000}}, 4, 8, 8);
   const ChosenPins found = pins_of(graph, chosen, 8);
   EXPECT_TRUE(found.same);
   EXPECT_EQ(text(found.pins.parameters),
@@ -73,7 +73,7 @@ TEST(ChosenPins, LeadToWhatWasChosenAndNoneCanBeLeftOut) {
        {"gpt2", "bert", "llama", "vit", "moe", "unet", "t5", "transformer-text"}) {
     PENSTOCK_MODEL(path, name);
     const Graph graph = read_pt2(path);
-    const Completion chosen = complete(graph, {}, 4, 2, 8, {.state_byte = 10'000});
+    const Completion chosen = complete(graph, {{}, {}, {.state_byte = 10'000}}, 4, 2, 8);
     const ChosenPins found = pins_of(graph, chosen, 8);
     EXPECT_TRUE(found.same) << name;
     EXPECT_FALSE(found.pins.parameters.empty()) << name;
@@ -96,7 +96,7 @@ TEST(ChosenPins, SayWhereTheyAreNotEnough) {
   PENSTOCK_MODEL(path, "gpt2");
   const Graph graph = read_pt2(path);
   const Completion chosen =
-      complete(graph, {}, 4, 2, 8, {.state_byte = 1000, .saved_byte = max_price(graph, 4)});
+      complete(graph, {{}, {}, {.state_byte = 1000, .saved_byte = max_price(graph, 4)}}, 4, 2, 8);
   const ChosenPins found = pins_of(graph, chosen, 8);
   const bool same = found.from.tensors == chosen.tensors &&
                     found.from.operators == chosen.operators &&
