@@ -8,8 +8,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "graph/operators/facts.hpp"
-#include "graph/sharding/signatures.hpp"
+#include "graph/sharding/complete.hpp"
 
 namespace penstock::sharding {
 namespace {
@@ -56,20 +55,24 @@ std::vector<std::string> patterns_of(const std::string& name) {
 
 class Chooser {
  public:
-  Chooser(const Graph& graph, const Completion& chosen, int64_t microbatches)
-      : graph_(graph), chosen_(chosen), microbatches_(microbatches) {}
+  Chooser(const Graph& graph, const Pins& asked, int64_t batch, int parts, int64_t microbatches)
+      : graph_(graph),
+        microbatches_(microbatches),
+        chosen_(complete(graph, asked, batch, parts, microbatches)),
+        pins_{asked.parameters, asked.values, {.sent_byte = asked.costs.sent_byte}} {}
 
-  ChosenPins run() {
+  /// Nothing where they are not enough.
+  std::optional<Pins> run() {
     for (int tensor = 0; tensor < static_cast<int>(graph_.tensors.size()); ++tensor)
       if (chosen_.tensors[tensor].is_split()) pin_parameter(tensor);
     Completion found = completed(pins_);
     for (int round = 0; round < max_rounds && !same_layouts(found, chosen_); ++round) {
-      if (!pin_difference(found)) break;
+      if (!pin_difference(found)) return std::nullopt;
       found = completed(pins_);
     }
-    const bool same = same_layouts(found, chosen_);
-    if (same) leave_out_needless();
-    return {pins_, same, std::move(found)};
+    if (!same_layouts(found, chosen_)) return std::nullopt;
+    leave_out_needless();
+    return pins_;
   }
 
  private:
@@ -178,15 +181,16 @@ class Chooser {
   }
 
   const Graph& graph_;
-  const Completion& chosen_;
   const int64_t microbatches_;
+  const Completion chosen_;
   Pins pins_;
 };
 
 }  // namespace
 
-ChosenPins pins_of(const Graph& graph, const Completion& chosen, int64_t microbatches) {
-  return Chooser(graph, chosen, microbatches).run();
+Pins pins_of(const Graph& graph, const Pins& asked, int64_t batch, int parts,
+             int64_t microbatches) {
+  return Chooser(graph, asked, batch, parts, microbatches).run().value_or(asked);
 }
 
 }  // namespace penstock::sharding

@@ -55,53 +55,48 @@ TEST(MemoryLimit, BelowAllTakesTheSmallest) {
 
 TEST(ChosenPins, NameAllBlocksThatAreAlike) {
   PENSTOCK_MODEL(path, "gpt3-meta");
-  const Graph graph = read_pt2(path);
-  const Completion chosen = complete(graph, {{}, {}, {.state_byte = 1000}}, 4, 8, 8);
-  const ChosenPins found = pins_of(graph, chosen, 8);
-  EXPECT_TRUE(found.same);
-  EXPECT_EQ(text(found.pins.parameters),
+  const Pins found = pins_of(read_pt2(path), {{}, {}, {.state_byte = 1000}}, 4, 8, 8);
+  EXPECT_EQ(found.costs, Costs());
+  EXPECT_EQ(text(found.parameters),
             "token_embedding.weight: S(1)\n"
             "*.qkv.weight: S(0, 3)\n"
             "*.projection.weight: S(1)\n"
             "*.0.weight: S(0)\n"
             "head.weight: S(1)\n");
-  EXPECT_EQ(text(found.pins.values), "");
+  EXPECT_EQ(text(found.values), "");
 }
 
-TEST(ChosenPins, LeadToWhatWasChosenAndNoneCanBeLeftOut) {
-  for (const char* name :
-       {"gpt2", "bert", "llama", "vit", "moe", "unet", "t5", "transformer-text"}) {
+TEST(ChosenPins, LeadToWhatPricesLeadToAndNoneCanBeLeftOut) {
+  for (const char* name : {"gpt2", "bert", "llama", "vit", "moe", "unet", "transformer-text"}) {
     PENSTOCK_MODEL(path, name);
     const Graph graph = read_pt2(path);
-    const Completion chosen = complete(graph, {{}, {}, {.state_byte = 10'000}}, 4, 2, 8);
-    const ChosenPins found = pins_of(graph, chosen, 8);
-    EXPECT_TRUE(found.same) << name;
-    EXPECT_FALSE(found.pins.parameters.empty()) << name;
-    const Completion again = complete(graph, found.pins, 4, 2, 8);
-    EXPECT_EQ(again.tensors, chosen.tensors) << name;
-    EXPECT_EQ(again.operators, chosen.operators) << name;
-    EXPECT_EQ(again.conversions, chosen.conversions) << name;
-    for (size_t i = 0; i < found.pins.parameters.size(); ++i) {
-      Pins fewer = found.pins;
+    const Pins asked{{}, {}, {.state_byte = 10'000}};
+    const Completion chosen = complete(graph, asked, 4, 2, 8);
+    const Pins found = pins_of(graph, asked, 4, 2, 8);
+    EXPECT_EQ(found.costs, Costs()) << name;
+    EXPECT_TRUE(same_layouts(complete(graph, found, 4, 2, 8), chosen)) << name;
+    for (size_t i = 0; i < found.parameters.size(); ++i) {
+      Pins fewer = found;
       fewer.parameters.erase(fewer.parameters.begin() + static_cast<std::ptrdiff_t>(i));
-      const Completion other = complete(graph, fewer, 4, 2, 8);
-      EXPECT_FALSE(other.tensors == chosen.tensors && other.operators == chosen.operators &&
-                   other.conversions == chosen.conversions)
-          << name << ": " << found.pins.parameters[i].pattern;
+      EXPECT_FALSE(same_layouts(complete(graph, fewer, 4, 2, 8), chosen))
+          << name << ": " << found.parameters[i].pattern;
     }
   }
 }
 
-TEST(ChosenPins, SayWhereTheyAreNotEnough) {
+TEST(ChosenPins, PinValuesWhereWeightsDoNotDecide) {
   PENSTOCK_MODEL(path, "gpt2");
   const Graph graph = read_pt2(path);
-  const Completion chosen =
-      complete(graph, {{}, {}, {.state_byte = 1000, .saved_byte = max_price(graph, 4)}}, 4, 2, 8);
-  const ChosenPins found = pins_of(graph, chosen, 8);
-  const bool same = found.from.tensors == chosen.tensors &&
-                    found.from.operators == chosen.operators &&
-                    found.from.conversions == chosen.conversions;
-  EXPECT_EQ(found.same, same);
+  const Pins asked{{}, {}, {.state_byte = 1000, .saved_byte = 1000}};
+  const Pins found = pins_of(graph, asked, 4, 2, 8);
+  EXPECT_FALSE(found.values.empty());
+  EXPECT_TRUE(same_layouts(complete(graph, found, 4, 2, 8), complete(graph, asked, 4, 2, 8)));
+}
+
+TEST(ChosenPins, KeepThePricesWhereNoPinsAreEnough) {
+  PENSTOCK_MODEL(path, "unet");
+  const Pins asked{{}, {}, {.state_byte = 1000, .saved_byte = 1000}};
+  EXPECT_EQ(pins_of(read_pt2(path), asked, 4, 2, 8), asked);
 }
 
 }  // namespace
