@@ -47,10 +47,9 @@ constexpr size_t beam_width = 1024;
 /// The cheapest completion that has all that is pinned: a dynamic programme along the operators
 /// whose state is the set of layouts in which each value is held that is still read, so that a
 /// conversion is paid once for all readers. A value that is pinned is converted where it is made.
-/// What is cheapest Pins::costs say; work that is done once in a step of so many `microbatches`
-/// costs each of them its share.
-/// Blocks that are alike are solved once. Deterministic. Throws InputError for impossible pins, as
-/// resolve does, and for prices above max_price.
+/// Pins::costs say what is cheapest; work that is done once in a step of so many `microbatches`
+/// costs each of them its share. Blocks that are alike are solved once. Deterministic. Throws
+/// InputError for impossible pins, as resolve does, and for prices above max_price.
 Completion complete(const Graph& graph, const Pins& pins, int64_t batch, int parts,
                     int64_t microbatches = 1);
 

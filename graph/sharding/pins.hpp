@@ -25,6 +25,7 @@ struct Pin {
     return pattern == other.pattern && layout == other.layout;
   }
 };
+
 /// Bytes that are held for each byte of a trained parameter, itself included: as many as with AdamW
 /// in the parameter's own type. A frozen one holds its own alone.
 inline constexpr int64_t state_bytes_per_byte = 4;
