@@ -144,7 +144,7 @@ constexpr OperatorGroup groups[] = {
     {"index_select",
      {.flops = Flops::lookup, .saved = Saved::nothing, .sharding = Sharding::index_select}},
     {"gather", {.flops = Flops::lookup, .saved = Saved::nothing, .sharding = Sharding::gather}},
-    {"index", {.flops = Flops::lookup, .saved = Saved::nothing}},
+    {"index", {.flops = Flops::lookup, .saved = Saved::nothing, .sharding = Sharding::index}},
     {"embedding_bag", {.flops = Flops::embedding_bag, .time = Time::lookup}},
     {"_embedding_bag", {.gradient = Gradient::first_output_only, .time = Time::lookup}},
 
@@ -214,7 +214,7 @@ constexpr OperatorGroup groups[] = {
       .saved = Saved::nothing,
       .sharding = Sharding::stacked}},
     {"_to_copy", {.saved = Saved::nothing, .sharding = Sharding::linear_pointwise}},
-    {"roll flip", {.saved = Saved::nothing}},
+    {"roll flip", {.saved = Saved::nothing, .sharding = Sharding::reordered}},
     {"repeat", {.saved = Saved::nothing, .sharding = Sharding::repeated}},
     {"constant_pad_nd pad", {.saved = Saved::nothing, .sharding = Sharding::padded}},
     {"upsample_nearest2d upsample_bilinear2d",

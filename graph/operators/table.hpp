@@ -119,8 +119,10 @@ struct OperatorTraits {
     stacked,                 // along those that it does not add
     embedding,               // along columns, rows or ids
     index_select,            // along all: of `dim` the index is
+    index,                   // along those that it leaves, and those of its index where it has one
     gather,                  // along those but `dim` that are as long as the index
     repeated,                // along those that it does not repeat
+    reordered,               // along those that `dims` does not name
     padded,                  // along those that it does not pad
     attention,               // along batch and heads
     convolution,             // along batch and channels, by whole groups where there are some

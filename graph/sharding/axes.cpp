@@ -197,6 +197,18 @@ Axes repeated(const Call& call) {
   return axes;
 }
 
+/// A roll without `dims` goes over the ends of all.
+Axes reordered(const Call& call) {
+  const auto dims = integers(call, "dims");
+  if (!dims || dims->empty()) return {};
+  const int n = rank(call.results[0]);
+  Axes axes;
+  for (int d = 0; d < n; ++d)
+    if (std::ranges::none_of(*dims, [&](int64_t each) { return from_front(each, n) == d; }))
+      axes.push_back({{d}, {d}});
+  return axes;
+}
+
 /// `pad` says how much is added before and behind each dimension, from the last.
 Axes padded(const Call& call) {
   const auto added = integers(call, "pad");
@@ -265,8 +277,10 @@ std::vector<Axis> axes_of(const Call& call, Sharding sharding) {
     case Sharding::group_norm: return group_norm(call);
     case Sharding::stacked: return stacked(call);
     case Sharding::index_select: return index_select_axes(call);
+    case Sharding::index: return index_axes(call);
     case Sharding::gather: return gather_axes(call);
     case Sharding::repeated: return repeated(call);
+    case Sharding::reordered: return reordered(call);
     case Sharding::padded: return padded(call);
     case Sharding::whole:
     case Sharding::view:

@@ -31,7 +31,12 @@ struct Completion {
   std::vector<Signature> operators;
   std::vector<Converted> conversions;  // in order; outputs and updates of buffers end as I
   int64_t cost;  // of a microbatch: FLOPs of a rank, and as many as take its messages' time
-  bool exact;    // nothing is cheaper; false where choices were left out
+  int64_t state_bytes = 0;  // of a rank: parameters, gradients and optimizer state
+  /// Of a rank, that a microbatch saves for its backward: values, each as it is made and gathered.
+  int64_t saved_bytes = 0;
+  int64_t weighed = 0;  // cost and bytes by their prices: what nothing is below where it is exact
+  bool exact = false;   // nothing is cheaper; false where choices were left out
+  int64_t states = 0;   // how many were looked at
 };
 
 /// As many sets of layouts of the values in use are kept at an operator; where there are more, the
@@ -42,10 +47,15 @@ constexpr size_t beam_width = 1024;
 /// The cheapest completion that has all that is pinned: a dynamic programme along the operators
 /// whose state is the set of layouts in which each value is held that is still read, so that a
 /// conversion is paid once for all readers. A value that is pinned is converted where it is made.
-/// Work that is done once in a step of so many `microbatches` costs each of them its share.
-/// Deterministic. Throws InputError for impossible pins, as resolve does.
+/// Pins::costs say what is cheapest; work that is done once in a step of so many `microbatches`
+/// costs each of them its share. Blocks that are alike are solved once. Deterministic. Throws
+/// InputError for impossible pins, as resolve does, and for prices above max_price.
 Completion complete(const Graph& graph, const Pins& pins, int64_t batch, int parts,
                     int64_t microbatches = 1);
+
+/// The highest price of a byte at which no completion's cost overflows: so high that memory decides
+/// alone but for the smallest tensors.
+int64_t max_price(const Graph& graph, int64_t batch);
 
 /// Is any operator, value or parameter split?
 bool splits(const Completion& completion);

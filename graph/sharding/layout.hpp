@@ -67,4 +67,12 @@ struct Range {
 /// the part. Throws std::invalid_argument for a layout that is no split, or does not fit.
 std::vector<Range> held_ranges(const Layout& split, const Shape& shape, int parts, int part);
 
+/// The one split of `to` in which each rank holds the same elements, in the same order, as it does
+/// of `from` split by `split`; nothing where there is none. Both shapes have equally many elements.
+///
+/// Row-major, a split is O times: a run of each part in turn, with O the sizes before its dimension
+/// times its blocks. A view keeps the order of elements, and so O and the runs.
+std::optional<Layout> view_split(const Layout& split, const Shape& from, const Shape& to,
+                                 int parts);
+
 }  // namespace penstock::sharding

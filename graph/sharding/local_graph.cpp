@@ -9,10 +9,11 @@
 #include "graph/operators/facts.hpp"
 #include "graph/operators/table.hpp"
 #include "graph/sharding/collectives.hpp"
-#include "graph/sharding/sizes.hpp"
 
 namespace penstock::sharding {
 namespace {
+
+using Sharding = OperatorTraits::Sharding;
 
 /// Dense, in the order of dimensions that the whole tensor has.
 void split_stored(StoredTensor& tensor, const Layout& layout, int parts) {
@@ -32,6 +33,54 @@ void split_stored(StoredTensor& tensor, const Layout& layout, int parts) {
   tensor.strides = strides;
   tensor.storage_offset = 0;
   tensor.file.clear();
+}
+
+ArgumentValue* find(Operator& op, std::initializer_list<std::string_view> names) {
+  for (Argument& argument : op.arguments)
+    if (std::ranges::find(names, argument.name) != names.end()) return &argument.value;
+  return nullptr;
+}
+
+void set_pieces(const Graph& local, Operator& op) {
+  ArgumentValue* sizes = find(op, {"split_size", "split_sizes"});
+  if (!sizes) return;
+  const auto rank = static_cast<int64_t>(local.values[op.outputs[0]].shape.size());
+  const auto given = static_cast<int64_t>(number(op, "dim", 0));
+  const int64_t dimension = given < 0 ? given + rank : given;
+  std::vector<Expression> own;
+  for (const ValueId value : op.outputs) own.push_back(local.values[value].shape[dimension]);
+  if (std::holds_alternative<std::vector<Expression>>(*sizes))
+    *sizes = own;
+  else
+    *sizes = own.front();
+}
+
+/// Channels are split by whole groups.
+void set_groups(Operator& op, int parts) {
+  ArgumentValue* groups = find(op, {"groups", "num_groups"});
+  auto* number = groups ? std::get_if<int64_t>(groups) : nullptr;
+  if (number && *number > 1) *number /= parts;
+}
+
+/// The sizes of a part; expressions in the batch stay such.
+std::vector<Expression> local_sizes(const Layout& layout, std::vector<Expression> sizes,
+                                    int parts) {
+  if (!layout.is_split()) return sizes;
+  Expression& size = sizes[layout.dimension()];
+  size = Expression::apply("FloorDiv", {size, parts});
+  return sizes;
+}
+
+/// Puts the sizes of the operator's results, which `local` has as they are of a part, into its
+/// arguments: of views, expansions, and what cuts into pieces; and the groups that a part has.
+void set_sizes(const Graph& local, Operator& op, const Signature& signature, int parts) {
+  const auto is_split = [](const Layout& layout) { return layout.is_split(); };
+  if (std::ranges::none_of(signature.results, is_split)) return;
+  const Sharding sharding = traits_of(op).sharding;
+  if (sharding == Sharding::pieces) set_pieces(local, op);
+  if (signature.results.front().dimension() == 1) set_groups(op, parts);
+  if (sharding != Sharding::view && sharding != Sharding::expanded) return;
+  if (ArgumentValue* size = find(op, {"size", "shape"})) *size = local.values[op.outputs[0]].shape;
 }
 
 class Builder {
@@ -157,8 +206,8 @@ class Builder {
       op = embedding_of_rows(op, signature.operands[0],
                              whole_.values[tensor_arguments(op)[0]].shape[0]);
     read_held(op, signature);
-    if (traits_of(op).sharding == OperatorTraits::Sharding::mean &&
-        signature.operands[0].is_split() && signature.results[0] == Layout::partial())
+    if (traits_of(op).sharding == Sharding::mean && signature.operands[0].is_split() &&
+        signature.results[0] == Layout::partial())
       op = append_means_of_parts(std::move(op));
     append(std::move(op));
   }

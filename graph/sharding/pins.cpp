@@ -93,16 +93,30 @@ std::set<ValueId> returned(const Graph& graph, const Pin& pin) {
   return values;
 }
 
+/// The results of operators of that name.
+std::set<ValueId> made_by(const Graph& graph, const Pin& pin) {
+  std::set<ValueId> values;
+  for (const Operator& op : graph.operators)
+    if (matches_text(pin.pattern, op.name))
+      for (const ValueId value : op.outputs)
+        if (value >= 0 && is_floating(graph.values[value].dtype)) values.insert(value);
+  return values;
+}
+
 void pin_values(const Graph& graph, const Pin& pin, int64_t batch, int parts,
                 PinnedLayouts& pinned) {
-  const std::set<ValueId> values = returned(graph, pin);
+  std::set<ValueId> values = returned(graph, pin);
+  if (values.empty()) values = made_by(graph, pin);
   if (values.empty()) {
     std::vector<std::string> known;
-    for (const Operator& op : graph.operators)
+    for (const Operator& op : graph.operators) {
       known.insert(known.end(), op.modules.begin(), op.modules.end());
-    throw InputError(pin.named(),
-                     fmt::format("no module of {} that has this name returns a value", graph.path),
-                     did_you_mean(pin.pattern, known));
+      known.push_back(op.name);
+    }
+    throw InputError(
+        pin.named(),
+        fmt::format("no module or operator of {} that has this name returns a value", graph.path),
+        did_you_mean(pin.pattern, known));
   }
   for (const ValueId value : values) {
     const Value& pinned_value = graph.values[value];

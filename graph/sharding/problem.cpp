@@ -2,18 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
+#include <tuple>
 
 #include "graph/analysis/analysis.hpp"
 #include "graph/operators/facts.hpp"
 #include "graph/operators/flops.hpp"
+#include "graph/sharding/blocks.hpp"
 #include "graph/sharding/conversions.hpp"
 
 namespace penstock::sharding {
 namespace {
 
-/// A rank computes about as many FLOPs while it sends a byte: 400 TFLOP/s beside 400 GB/s.
-constexpr int64_t flops_of_a_byte = 1000;
 /// Forward, and twice as many backward.
 constexpr int64_t passes = 3;
 
@@ -36,69 +37,6 @@ bool is_skipped(const Operator& op, const std::vector<std::vector<OperatorId>>& 
            return value < 0 || readers[value].empty();
          });
 }
-
-/// The layouts that each value may be held in, as found by sweeps along the operators.
-class Sweeps {
- public:
-  explicit Sweeps(const Problem& problem) : problem_(problem), allowed_(problem.varies.size()) {
-    for (const auto& [value, layout] : problem.pinned.values) allowed_[value].insert(layout);
-    for (size_t i = 0; i < allowed_.size(); ++i) {
-      const auto pin = problem.pinned.tensors.find(problem.graph.values[i].tensor);
-      if (pin != problem.pinned.tensors.end()) allowed_[i].insert(pin->second);
-    }
-  }
-
-  bool is_allowed(ValueId value, const Layout& layout) const {
-    return value < 0 || !problem_.varies[value] || !layout.is_split() || layout.blocks() == 1 ||
-           allowed_[value].contains(layout);
-  }
-  bool allows(const Node& node, const Signature& signature) const {
-    return all(node.operands, signature.operands) && all(node.results, signature.results);
-  }
-
-  /// Until nothing is found any more.
-  void run() {
-    for (bool found = true; found;) {
-      found = false;
-      for (size_t i = problem_.nodes.size(); i-- > 0;) found |= sweep(problem_.nodes[i]);
-      for (const Node& node : problem_.nodes) found |= sweep(node);
-    }
-  }
-
- private:
-  bool all(const std::vector<ValueId>& values, const std::vector<Layout>& layouts) const {
-    for (size_t i = 0; i < values.size(); ++i)
-      if (!is_allowed(values[i], layouts[i])) return false;
-    return true;
-  }
-  /// A split in blocks is made of others, or is read or made beside one that is allowed.
-  bool is_reached(const Node& node, const Signature& signature) const {
-    return all(node.operands, signature.operands) || all(node.results, signature.results) ||
-           any(node.operands, signature.operands) || any(node.results, signature.results);
-  }
-  bool any(const std::vector<ValueId>& values, const std::vector<Layout>& layouts) const {
-    for (size_t i = 0; i < values.size(); ++i)
-      if (values[i] >= 0 && allowed_[values[i]].contains(layouts[i])) return true;
-    return false;
-  }
-  bool sweep(const Node& node) {
-    bool found = false;
-    for (const Option& option : node.options)
-      if (!allows(node, option.signature) && is_reached(node, option.signature)) {
-        add(node.operands, option.signature.operands);
-        add(node.results, option.signature.results);
-        found = true;
-      }
-    return found;
-  }
-  void add(const std::vector<ValueId>& values, const std::vector<Layout>& layouts) {
-    for (size_t i = 0; i < values.size(); ++i)
-      if (!is_allowed(values[i], layouts[i])) allowed_[values[i]].insert(layouts[i]);
-  }
-
-  const Problem& problem_;
-  std::vector<std::set<Layout>> allowed_;
-};
 
 bool splits_any(const Signature& signature) {
   const auto is_split = [](const Layout& layout) { return layout.is_split(); };
@@ -127,7 +65,19 @@ int64_t conversion_cost(const Problem& problem, ValueId value, const Layout& fro
   const int64_t bytes = problem.graph.values[value].bytes(problem.batch);
   const int64_t back =
       problem.has_gradient[value] ? bytes_sent(c.backward, bytes, problem.parts) : 0;
-  return flops_of_a_byte * (bytes_sent(c.forward, bytes, problem.parts) + back);
+  return problem.costs.sent_byte * (bytes_sent(c.forward, bytes, problem.parts) + back) +
+         problem.costs.saved_byte * problem.saved_bytes(value, c);
+}
+
+/// Of a parameter that is kept in R the gradient is summed once a step.
+int64_t holding_cost(const Problem& problem, ValueId value, const Layout& layout) {
+  if (!problem.is_parameter(value))
+    return problem.costs.saved_byte * problem.saved_bytes(value, layout);
+  const StoredTensor& tensor = problem.graph.tensors[problem.graph.values[value].tensor];
+  const bool is_summed = layout.kind() == Layout::Kind::replicated && problem.has_gradient[value];
+  const int64_t sent = is_summed ? bytes_sent(Step::all_reduce, tensor.bytes(), problem.parts) : 0;
+  return problem.costs.sent_byte * sent / problem.microbatches +
+         problem.costs.state_byte * problem.state_bytes(tensor, layout);
 }
 
 /// Outputs, and what buffers become, end whole.
@@ -137,17 +87,69 @@ Node last_node(const Graph& graph) {
     if (const auto* tensor = std::get_if<TensorRef>(&output.value))
       node.operands.push_back(tensor->value);
   for (const BufferUpdate& update : graph.updates) node.operands.push_back(update.value);
-  node.options = {{{std::vector<Layout>(node.operands.size(), Layout::identical()), {}}, 0}};
+  node.options.push_back({{std::vector<Layout>(node.operands.size(), Layout::identical()), {}}, 0});
   return node;
 }
 
 Choices choices(const Problem& problem, ValueId value, const std::set<Layout>& layouts) {
-  Choices own{{layouts.begin(), layouts.end()}, {}};
-  own.conversion_costs.resize(own.layouts.size());
-  for (size_t from = 0; from < own.layouts.size(); ++from)
-    for (const Layout& to : own.layouts)
-      own.conversion_costs[from].push_back(conversion_cost(problem, value, own.layouts[from], to));
+  Choices own{{layouts.begin(), layouts.end()}, {}, {}};
+  for (const Layout& from : own.layouts) {
+    own.holding_costs.push_back(holding_cost(problem, value, from));
+    std::vector<int64_t>& costs = own.conversion_costs.emplace_back();
+    for (const Layout& to : own.layouts) costs.push_back(conversion_cost(problem, value, from, to));
+  }
   return own;
+}
+
+/// All that choices() of a value depend on.
+using Alike = std::tuple<std::set<Layout>, int64_t, bool, bool, bool, Saved>;
+
+Alike alike(const Problem& problem, ValueId value, const std::set<Layout>& layouts) {
+  return {layouts,
+          problem.graph.values[value].bytes(problem.batch),
+          problem.has_gradient[value],
+          problem.is_weight[value],
+          problem.is_parameter(value),
+          problem.saved[value]};
+}
+
+void share_choices(Problem& problem, const std::vector<std::set<Layout>>& layouts) {
+  std::map<Alike, int> known;
+  problem.choices_of.assign(layouts.size(), -1);
+  for (ValueId value = 0; value < static_cast<ValueId>(layouts.size()); ++value) {
+    if (!problem.varies[value]) continue;
+    const auto [found, is_new] = known.emplace(alike(problem, value, layouts[value]),
+                                               static_cast<int>(problem.choices.size()));
+    if (is_new) problem.choices.push_back(choices(problem, value, layouts[value]));
+    problem.choices_of[value] = found->second;
+  }
+}
+
+std::vector<int> places(const Problem& problem, const std::vector<ValueId>& values,
+                        const std::vector<Layout>& layouts) {
+  std::vector<int> places;
+  for (size_t i = 0; i < values.size(); ++i)
+    places.push_back(
+        values[i] >= 0 && problem.varies[values[i]] ? problem.of(values[i]).place(layouts[i]) : -1);
+  return places;
+}
+
+void number_layouts(Problem& problem) {
+  for (Node& node : problem.nodes)
+    for (Option& option : node.options) {
+      option.operands = places(problem, node.operands, option.signature.operands);
+      option.results = places(problem, node.results, option.signature.results);
+    }
+  problem.pin.assign(problem.varies.size(), -1);
+  for (ValueId value = 0; value < static_cast<ValueId>(problem.varies.size()); ++value) {
+    if (!problem.varies[value]) continue;
+    const auto tensor = problem.pinned.tensors.find(problem.graph.values[value].tensor);
+    const auto made = problem.pinned.values.find(value);
+    if (tensor != problem.pinned.tensors.end())
+      problem.pin[value] = problem.of(value).place(tensor->second);
+    else if (made != problem.pinned.values.end())
+      problem.pin[value] = problem.of(value).place(made->second);
+  }
 }
 
 void insert(std::vector<std::set<Layout>>& used, const std::vector<ValueId>& values,
@@ -186,9 +188,7 @@ void choose_layouts(Problem& problem) {
       insert(used, node.results, option.signature.results);
       return false;
     });
-  for (size_t i = 0; i < used.size(); ++i)
-    problem.values.push_back(problem.varies[i] ? choices(problem, static_cast<ValueId>(i), used[i])
-                                               : Choices());
+  share_choices(problem, used);
 }
 
 }  // namespace
@@ -203,10 +203,24 @@ bool Problem::is_parameter(ValueId value) const {
   return varies[value] && graph.values[value].tensor >= 0;
 }
 
-int64_t Problem::keeping_cost(ValueId parameter, const Layout& layout) const {
-  if (layout.kind() != Layout::Kind::replicated || !has_gradient[parameter]) return 0;
-  return flops_of_a_byte *
-         bytes_sent(Step::all_reduce, graph.values[parameter].bytes(batch), parts) / microbatches;
+int64_t Problem::state_bytes(const StoredTensor& parameter, const Layout& layout) const {
+  const int64_t own = parameter.bytes() / (layout.is_split() ? parts : 1);
+  return parameter.requires_grad ? own * state_bytes_per_byte : own;
+}
+
+/// Terms of a sum are read by what saves nothing.
+int64_t Problem::saved_bytes(ValueId made, const Layout& layout) const {
+  if (!saved[made].is_saved || saved[made].is_view || is_weight[made]) return 0;
+  if (layout.kind() == Layout::Kind::partial) return 0;
+  return graph.values[made].bytes(batch) / (layout.is_split() ? parts : 1);
+}
+
+/// A slice is a view of what is there.
+int64_t Problem::saved_bytes(ValueId value, const Conversion& conversion) const {
+  const int64_t bytes = graph.values[value].bytes(batch);
+  if (!saved[value].is_saved || is_weight[value]) return 0;
+  if (bytes_sent(conversion.forward, bytes, parts) == 0) return 0;
+  return bytes / (conversion.to.is_split() ? parts : 1);
 }
 
 Problem make_problem(const Graph& graph, const Pins& pins, int64_t batch, int parts,
@@ -215,6 +229,7 @@ Problem make_problem(const Graph& graph, const Pins& pins, int64_t batch, int pa
                   .batch = batch,
                   .parts = parts,
                   .microbatches = microbatches,
+                  .costs = pins.costs,
                   .pinned = resolve(graph, pins, batch, parts),
                   .varies = computed_from_parameters(graph)};
   const Analysis analysis = analyse(graph);
@@ -224,6 +239,7 @@ Problem make_problem(const Graph& graph, const Pins& pins, int64_t batch, int pa
     const bool is_frozen = problem.varies[value] && analysis.constant[value];
     if (problem.is_parameter(value) || is_frozen) problem.is_weight[value] = true;
   }
+  problem.saved = saved_values(graph, problem.has_gradient);
   std::erase_if(problem.pinned.values, [&](const auto& pin) { return !problem.varies[pin.first]; });
   const auto readers = graph.consumers();
   for (const Operator& op : graph.operators) {
@@ -234,12 +250,9 @@ Problem make_problem(const Graph& graph, const Pins& pins, int64_t batch, int pa
       problem.nodes.back().options = options(problem, op);
   }
   problem.nodes.push_back(last_node(graph));
-  Sweeps sweeps(problem);
-  sweeps.run();
-  for (Node& node : problem.nodes)
-    std::erase_if(node.options,
-                  [&](const Option& option) { return !sweeps.allows(node, option.signature); });
+  leave_out_idle_blocks(problem);
   choose_layouts(problem);
+  number_layouts(problem);
   return problem;
 }
 

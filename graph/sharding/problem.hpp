@@ -6,7 +6,10 @@
 #include <vector>
 
 #include "graph/graph.hpp"
+#include "graph/sharding/complete.hpp"
+#include "graph/sharding/conversions.hpp"
 #include "graph/sharding/pins.hpp"
+#include "graph/sharding/saved.hpp"
 #include "graph/sharding/signatures.hpp"
 
 namespace penstock::sharding {
@@ -22,13 +25,17 @@ struct Choices {
   std::vector<Layout> layouts;  // ascending
   /// From one to another, by places in `layouts`, forward and backward.
   std::vector<std::vector<int64_t>> conversion_costs;
+  /// Of a value that is made so, or a parameter that is kept so between steps.
+  std::vector<int64_t> holding_costs;
   int place(const Layout& layout) const;  // -1 for one that is not there
-  Held bit(const Layout& layout) const { return Held{1} << place(layout); }
+  bool operator==(const Choices&) const = default;
 };
 
 struct Option {
   Signature signature;
   int64_t cost;
+  std::vector<int> operands = {}, results = {};  // places of layouts; -1 for what does not vary
+  bool operator==(const Option&) const = default;
 };
 
 /// An operator; the last node reads the outputs and what buffers become.
@@ -42,24 +49,30 @@ struct Problem {
   int64_t batch;
   int parts;
   int64_t microbatches;  // of a step
+  Costs costs;
   PinnedLayouts pinned;
   /// Values that are computed from parameters, and parameters. All others each rank has whole: to
   /// hold them otherwise costs nothing, forward or backward.
   std::vector<bool> varies;
   std::vector<bool> has_gradient = {};
   std::vector<bool> is_weight = {};  // parameters, and values that are computed from them alone
+  std::vector<Saved> saved = {};     // by value
   std::vector<Node> nodes = {};
-  std::vector<Choices> values = {};  // of those that vary
-  bool has_all_layouts = true;       // false where a value had more than max_layouts
+  std::vector<Choices> choices = {};  // values that are alike share them
+  std::vector<int> choices_of = {};   // by value; -1 for what does not vary
+  std::vector<int> pin = {};          // by value: the place of the layout that is pinned, or -1
+  bool has_all_layouts = true;        // false where a value had more than max_layouts
 
+  const Choices& of(ValueId value) const { return choices[choices_of[value]]; }
   bool is_parameter(ValueId value) const;
-  /// A microbatch's share of what a training step pays for a parameter that is kept so: of its
-  /// gradient's sum, where it is R.
-  int64_t keeping_cost(ValueId parameter, const Layout& layout) const;
+  /// Bytes of a rank.
+  int64_t state_bytes(const StoredTensor& parameter, const Layout& layout) const;
+  int64_t saved_bytes(ValueId made, const Layout& layout) const;
+  /// Bytes that a conversion adds to those that are saved.
+  int64_t saved_bytes(ValueId value, const Conversion& conversion) const;
 };
 
-/// Splits are those that no block divides, those of pins, and all in blocks that operators make of
-/// either, or that are read or made together with one of these.
+/// Throws as complete does.
 Problem make_problem(const Graph& graph, const Pins& pins, int64_t batch, int parts,
                      int64_t microbatches);
 

@@ -4,7 +4,6 @@
 
 #include "graph/operators/facts.hpp"
 #include "graph/sharding/axes.hpp"
-#include "graph/sharding/view_rule.hpp"
 
 namespace penstock::sharding {
 namespace {
@@ -129,6 +128,7 @@ bool is_linear(const Graph& graph, const Call& call, Sharding sharding) {
     case Sharding::pieces:
     case Sharding::stacked:
     case Sharding::repeated:
+    case Sharding::reordered:
     case Sharding::sum:
     case Sharding::mean: return true;
     default: return false;

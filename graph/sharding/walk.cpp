@@ -17,19 +17,25 @@ Way cheapest_way(const Choices& choices, Held held, int to) {
   return best;
 }
 
-bool Walk::convert(OperatorId before, ValueId value, const Layout& to) {
-  const Choices& choices = problem.values[value];
-  const Way way = cheapest_way(choices, held[value], choices.place(to));
+bool Walk::convert(OperatorId before, ValueId value, int to) {
+  const Choices& choices = problem.of(value);
+  const Way way = cheapest_way(choices, held[value], to);
   if (way.cost == impossible) return false;
   cost += way.cost;
-  if (record) record->conversions.push_back({before, value, choices.layouts[way.from], to});
+  if (!record) return true;
+  const Converted converted{before, value, choices.layouts[way.from], choices.layouts[to]};
+  record->conversions.push_back(converted);
+  record->saved_bytes += problem.saved_bytes(value, conversion(converted.from, converted.to));
   return true;
 }
 
-void Walk::keep(ValueId tensor, const Layout& layout) {
-  held[tensor] = problem.values[tensor].bit(layout);
-  cost += problem.keeping_cost(tensor, layout);
-  if (record) record->tensors[problem.graph.values[tensor].tensor] = layout;
+void Walk::keep(ValueId tensor, int place) {
+  const Choices& choices = problem.of(tensor);
+  held[tensor] = Held{1} << place;
+  cost += choices.holding_costs[place];
+  if (!record) return;
+  const int index = problem.graph.values[tensor].tensor;
+  record->tensors[index] = choices.layouts[place];
 }
 
 void Walk::read_constant(OperatorId op, ValueId value, const Layout& layout) {
@@ -41,40 +47,42 @@ void Walk::read_constant(OperatorId op, ValueId value, const Layout& layout) {
   if (std::ranges::none_of(record->conversions, is_same)) record->conversions.push_back(converted);
 }
 
-bool Walk::read(OperatorId op, ValueId value, const Layout& layout) {
-  if (!problem.varies[value]) {
-    read_constant(op, value, layout);
-    return true;
-  }
+bool Walk::read(OperatorId op, ValueId value, int place) {
   if (held[value] == 0) {
-    const auto pin = problem.pinned.tensors.find(problem.graph.values[value].tensor);
-    const bool is_terms = layout.kind() == Layout::Kind::partial;
-    keep(value, pin != problem.pinned.tensors.end() ? pin->second
-                : is_terms                          ? Layout::identical()
-                                                    : layout);
+    const Choices& choices = problem.of(value);
+    const bool is_terms = choices.layouts[place].kind() == Layout::Kind::partial;
+    keep(value, problem.pin[value] >= 0 ? problem.pin[value]
+                : is_terms              ? choices.place(Layout::identical())
+                                        : place);
   }
-  const Held bit = problem.values[value].bit(layout);
-  const bool is_possible = (held[value] & bit) != 0 || convert(op, value, layout);
+  const Held bit = Held{1} << place;
+  const bool is_possible = (held[value] & bit) != 0 || convert(op, value, place);
   held[value] |= bit;
   return is_possible;
 }
 
-bool Walk::give(OperatorId op, ValueId value, const Layout& layout) {
-  if (value < 0 || !problem.varies[value]) return true;
-  held[value] = problem.values[value].bit(layout);
-  const auto pin = problem.pinned.values.find(value);
-  if (pin == problem.pinned.values.end() || pin->second == layout) return true;
-  const bool is_possible = convert(op + 1, value, pin->second);
-  held[value] = problem.values[value].bit(pin->second);
+bool Walk::give(OperatorId op, ValueId value, int place) {
+  held[value] = Held{1} << place;
+  const Choices& choices = problem.of(value);
+  cost += choices.holding_costs[place];
+  if (record) record->saved_bytes += problem.saved_bytes(value, choices.layouts[place]);
+  const int pin = problem.pin[value];
+  if (pin < 0 || pin == place) return true;
+  const bool is_possible = convert(op + 1, value, pin);
+  held[value] = Held{1} << pin;
   return is_possible;
 }
 
 bool Walk::take(OperatorId op, const Option& option) {
   const Node& node = problem.nodes[op];
-  for (size_t i = 0; i < node.operands.size(); ++i)
-    if (!read(op, node.operands[i], option.signature.operands[i])) return false;
+  for (size_t i = 0; i < node.operands.size(); ++i) {
+    if (option.operands[i] < 0)
+      read_constant(op, node.operands[i], option.signature.operands[i]);
+    else if (!read(op, node.operands[i], option.operands[i]))
+      return false;
+  }
   for (size_t i = 0; i < node.results.size(); ++i)
-    if (!give(op, node.results[i], option.signature.results[i])) return false;
+    if (option.results[i] >= 0 && !give(op, node.results[i], option.results[i])) return false;
   cost += option.cost;
   return true;
 }

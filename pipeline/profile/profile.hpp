@@ -151,7 +151,7 @@ struct MicrobatchCosts {
 /// The costs of a tensor group's ranks: of the graph that each of them runs (graph/sharding/), by
 /// itself, so that what goes between them takes no time. All of these sizes have the one graph.
 struct GroupCosts {
-  int parts = 2;                          // ranks of a group
+  int parts = 2;                              // ranks of a group
   sharding::Pins sharding;                    // how they hold tensors, the rest completed
   std::vector<MicrobatchCosts> microbatches;  // ascending by size
   bool operator==(const GroupCosts&) const = default;

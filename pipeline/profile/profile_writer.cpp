@@ -173,11 +173,15 @@ std::string text_of(const std::vector<MicrobatchCosts>& sizes) {
 
 /// Lists of one pin each: readers of JSON do not keep the order of keys, which counts.
 Json json_of(const sharding::Pins& pins) {
-  const Json mappings = sharding_keys(pins);
-  Json lists = Json::object();
-  for (const auto& [kind, keys] : mappings.items())
-    for (const auto& [pattern, layout] : keys.items()) lists[kind].push_back({{pattern, layout}});
-  return lists;
+  Json sharding = sharding_keys(pins);
+  for (const char* kind : {"parameters", "values"}) {
+    if (!sharding.contains(kind)) continue;
+    Json lists = Json::array();
+    for (const auto& [pattern, layout] : sharding[kind].items())
+      lists.push_back({{pattern, layout}});
+    sharding[kind] = std::move(lists);
+  }
+  return sharding;
 }
 
 std::string text_of(const std::vector<GroupCosts>& groups) {

@@ -40,6 +40,16 @@ std::vector<Pin> parse_pins(YamlMap& map, const std::string& key) {
   return pins;
 }
 
+sharding::Costs parse_prices(YamlMap& map) {
+  sharding::Costs costs;
+  if (!map.has("prices")) return costs;
+  YamlMap prices = map.map("prices");
+  costs.state_byte = prices.integer("state", 0, INT64_MAX, 0);
+  costs.saved_byte = prices.integer("saved", 0, INT64_MAX, 0);
+  prices.finish();
+  return costs;
+}
+
 nlohmann::ordered_json keys_of(const std::vector<Pin>& pins) {
   nlohmann::ordered_json keys = nlohmann::ordered_json::object();
   for (const Pin& pin : pins) {
@@ -55,7 +65,7 @@ nlohmann::ordered_json keys_of(const std::vector<Pin>& pins) {
 }  // namespace
 
 sharding::Pins parse_sharding(YamlMap map) {
-  sharding::Pins pins{parse_pins(map, "parameters"), parse_pins(map, "values")};
+  sharding::Pins pins{parse_pins(map, "parameters"), parse_pins(map, "values"), parse_prices(map)};
   map.finish();
   return pins;
 }
@@ -64,6 +74,8 @@ nlohmann::ordered_json sharding_keys(const sharding::Pins& pins) {
   nlohmann::ordered_json keys;
   if (!pins.parameters.empty()) keys["parameters"] = keys_of(pins.parameters);
   if (!pins.values.empty()) keys["values"] = keys_of(pins.values);
+  if (pins.costs.state_byte > 0) keys["prices"]["state"] = pins.costs.state_byte;
+  if (pins.costs.saved_byte > 0) keys["prices"]["saved"] = pins.costs.saved_byte;
   return keys;
 }
 

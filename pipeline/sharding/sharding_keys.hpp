@@ -1,5 +1,5 @@
 // `sharding`, as plans and profiles have it: what the ranks of a tensor group hold of parameters,
-// and of what modules return.
+// and of what modules return, and at which prices of memory the rest is completed.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -14,7 +14,7 @@ inline constexpr int max_tensor_parallel = 1024;
 
 /// Throws InputError.
 sharding::Pins parse_sharding(YamlMap map);
-/// The same, written; null where nothing is pinned.
+/// The same, written; null where nothing is pinned and memory has no price.
 nlohmann::ordered_json sharding_keys(const sharding::Pins& pins);
 
 }  // namespace penstock

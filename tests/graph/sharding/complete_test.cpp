@@ -2,6 +2,7 @@
 // choice of signatures and conversions.
 #include "graph/sharding/complete.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <random>
@@ -36,9 +37,9 @@ void compare(const testing::RandomGraph& given, int parts, Tried& tried) {
     return;
   }
   tried.exact += found->exact;
-  EXPECT_GE(found->cost, *expected) << given.text();
+  EXPECT_GE(found->weighed, *expected) << given.text();
   if (found->exact) {
-    EXPECT_EQ(found->cost, *expected) << given.text();
+    EXPECT_EQ(found->weighed, *expected) << given.text();
   }
 }
 
@@ -51,6 +52,80 @@ TEST(Complete, FindsTheCheapest) {
     EXPECT_GT(tried.exact, 80);
     EXPECT_GT(tried.refused, 0);
   }
+}
+
+/// Norm, columns, rows and a residual, so many times.
+Graph blocks(int count) {
+  penstock::testing::GraphBuilder b;
+  ValueId x = b.input("x", {4, 64, 32});
+  for (int i = 0; i < count; ++i) {
+    const auto of = [&](const char* name) { return fmt::format("blocks.{}.{}", i, name); };
+    const auto norm = b.op("aten::layer_norm", {x, b.parameter(of("norm"), {32})}, {4, 64, 32});
+    b.named({"input", "weight"}, {{"normalized_shape", std::vector<Expression>{32}}});
+    const auto wide =
+        b.op("aten::linear", {norm, b.parameter(of("columns"), {128, 32})}, {4, 64, 128});
+    b.named({"input", "weight"});
+    const auto active = b.op("aten::gelu", {wide}, {4, 64, 128});
+    b.named({"self"});
+    const auto narrow =
+        b.op("aten::linear", {active, b.parameter(of("rows"), {32, 128})}, {4, 64, 32});
+    b.named({"input", "weight"});
+    x = b.op("aten::add", {x, narrow}, {4, 64, 32}, {fmt::format("blocks.{}", i)});
+    b.named({"self", "other"});
+  }
+  b.output(x);
+  return b.graph;
+}
+
+Pins priced(int64_t state, int64_t saved) {
+  return {{}, {}, {.state_byte = state, .saved_byte = saved}};
+}
+
+const Pins with_prices = priced(3000, 300);
+
+TEST(Complete, SearchesBlocksThatAreAlikeOnce) {
+  const Completion few = complete(blocks(8), with_prices, 1, 2);
+  const Completion many = complete(blocks(96), with_prices, 1, 2);
+  EXPECT_TRUE(many.exact);
+  EXPECT_EQ(many.states, few.states);
+  const Completion more = complete(blocks(97), with_prices, 1, 2);
+  EXPECT_EQ(more.weighed - many.weighed,
+            many.weighed - complete(blocks(95), with_prices, 1, 2).weighed);
+}
+
+/// Blocks whose weights are pinned are not like others, so that they are searched one by one.
+TEST(Complete, FindsTheSameWhetherBlocksAreSearchedOnceOrOneByOne) {
+  for (const int64_t price : {0, 300, 3000, 30'000}) {
+    Pins pins = priced(price, price / 10);
+    const Graph graph = blocks(12);
+    const Completion once = complete(graph, pins, 1, 2);
+    for (int i = 0; i < 12; i += 2) {
+      const int tensor = graph.tensor_by_name().at(fmt::format("blocks.{}.rows", i));
+      pins.parameters.push_back({graph.tensors[tensor].name, once.tensors[tensor]});
+    }
+    const Completion one_by_one = complete(graph, pins, 1, 2);
+    EXPECT_TRUE(once.exact && one_by_one.exact);
+    EXPECT_GT(one_by_one.states, once.states);
+    EXPECT_EQ(one_by_one.weighed, once.weighed);
+  }
+}
+
+TEST(Complete, ThePriceOfMemorySplitsWhatTimeAloneReplicates) {
+  const Graph graph = blocks(2);
+  const Completion fast = complete(graph, {}, 1, 2, 8);
+  const Completion small = complete(graph, priced(max_price(graph, 1), 0), 1, 2, 8);
+  EXPECT_LT(fast.cost, small.cost);
+  int64_t bytes = 0;
+  for (const StoredTensor& tensor : graph.tensors) bytes += 4 * tensor.bytes();
+  EXPECT_EQ(fast.state_bytes, bytes);
+  EXPECT_LT(small.state_bytes, bytes * 51 / 100);  // only the norms are whole
+  EXPECT_EQ(small.weighed, small.cost + max_price(graph, 1) * small.state_bytes);
+}
+
+TEST(Complete, RefusesPricesOfWhichCostsWouldOverflow) {
+  const Graph graph = blocks(1);
+  EXPECT_THROW(complete(graph, priced(0, max_price(graph, 1) + 1), 1, 2), InputError);
+  EXPECT_THROW(complete(graph, priced(-1, 0), 1, 2), InputError);
 }
 
 TEST(Complete, ReplicatesAWeightBeforeItIsReadSoWhereThatSpendsLess) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "graph/operators/flops.hpp"
+#include "graph/sharding/saved.hpp"
 #include "graph/sharding/signatures.hpp"
 
 namespace penstock::sharding::testing {
@@ -34,6 +35,7 @@ class Exhaustive {
         batch_(batch),
         parts_(parts),
         microbatches_(microbatches),
+        costs_(pins.costs),
         pinned_(resolve(graph, pins, batch, parts)),
         depends_(graph.values.size(), false),
         has_gradient_(depends_),
@@ -45,6 +47,7 @@ class Exhaustive {
     for (size_t i = 0; i < graph.values.size(); ++i) find_parameter(graph.values[i], i);
     for (const auto& [value, layout] : pinned_.values) know(value, layout);
     for (const Operator& op : graph.operators) find_dependent(op);
+    saved_ = saved_values(graph, has_gradient_);
     for (const Operator& op : graph.operators) {
       signatures_.push_back(signatures(graph, op, batch, parts));
       if (!depends_[op.outputs.front()]) signatures_.back().resize(1);
@@ -104,7 +107,17 @@ class Exhaustive {
 
   int64_t cost(ValueId value, const Layout& from, const Layout& to) const {
     if (is_weight_[value] && from.is_split() && from != to) return never;
-    return moved(from, to, graph_.values[value].bytes(batch_), has_gradient_[value], parts_);
+    const int64_t bytes = graph_.values[value].bytes(batch_);
+    const int64_t copied = sent(from, to, bytes, parts_) > 0 ? price_of_saving(value, to) : 0;
+    return moved(from, to, bytes, has_gradient_[value], parts_) + copied;
+  }
+
+  int64_t bytes_of(ValueId value, const Layout& layout) const {
+    return graph_.values[value].bytes(batch_) / (layout.is_split() ? parts_ : 1);
+  }
+  int64_t price_of_saving(ValueId value, const Layout& layout) const {
+    if (!saved_[value].is_saved || is_weight_[value]) return 0;
+    return layout == Layout::partial() ? 0 : costs_.saved_byte * bytes_of(value, layout);
   }
 
   /// For each set of layouts, the least that getting from `root` to it and more costs: whatever is
@@ -132,8 +145,11 @@ class Exhaustive {
   int64_t cost_of_keeping(ValueId value, const Layout& layout) {
     const bool is_summed = layout.kind() == Layout::Kind::replicated && has_gradient_[value];
     const int64_t bytes = graph_.values[value].bytes(batch_);
-    if (!is_summed) return 0;  // once a step
-    return moved(Layout::partial(), Layout::identical(), bytes, false, parts_) / microbatches_;
+    const int64_t copies = has_gradient_[value] ? state_bytes_per_byte : 1;
+    const int64_t state = costs_.state_byte * copies * bytes_of(value, layout);
+    if (!is_summed) return state;  // and once a step
+    return state +
+           moved(Layout::partial(), Layout::identical(), bytes, false, parts_) / microbatches_;
   }
 
   int64_t cost_of_parameter(ValueId value) {
@@ -152,8 +168,10 @@ class Exhaustive {
     if (!depends_[value]) return 0;
     if (!made_[value]) return cost_of_parameter(value);
     const auto pin = pinned_.values.find(value);
-    if (pin == pinned_.values.end()) return from(value, *made_[value])[read_[value]];
-    const int64_t first = cost(value, *made_[value], pin->second);
+    const int64_t saved = saved_[value].is_view ? 0 : price_of_saving(value, *made_[value]);
+    if (pin == pinned_.values.end())
+      return std::min(never, saved + from(value, *made_[value])[read_[value]]);
+    const int64_t first = std::min(never, saved + cost(value, *made_[value], pin->second));
     return std::min(never, first + from(value, pin->second)[read_[value]]);
   }
 
@@ -202,8 +220,10 @@ class Exhaustive {
   const int64_t batch_;
   const int parts_;
   const int64_t microbatches_;
+  const Costs costs_;
   const PinnedLayouts pinned_;
   std::vector<bool> depends_, has_gradient_, is_weight_;
+  std::vector<Saved> saved_;
   std::vector<std::vector<Layout>> layouts_;  // that a value can be held in
   std::vector<std::optional<Layout>> made_;   // none of a parameter, which is kept as is best
   std::vector<Set> read_;                     // so far

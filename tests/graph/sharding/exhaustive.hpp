@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "graph/graph.hpp"
+#include "graph/sharding/complete.hpp"
 #include "graph/sharding/pins.hpp"
 
 namespace penstock::sharding::testing {

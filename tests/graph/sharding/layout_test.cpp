@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/sharding/view_rule.hpp"
 #include "tests/graph/sharding/held.hpp"
 
 namespace penstock::sharding {

@@ -1,5 +1,6 @@
-// list-local-graph MODEL.pt2 PARTS PINS: the graph of a part, as JSON. PINS is a JSON object with
-// lists of [PATTERN, LAYOUT] under `parameters` and `values`.
+// list-local-graph MODEL.pt2 PARTS GIVEN: the graph of a part, as JSON. GIVEN is a JSON object with
+// lists of [PATTERN, LAYOUT] under `parameters` and `values`, and, where they are not the example's,
+// 1 and 0, `batch`, `microbatches` and the prices `state` and `saved`.
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
@@ -99,11 +100,21 @@ int main(int argc, char** argv) {
   try {
     const Graph graph = read_pt2(argv[1]);
     const json given = json::parse(argv[3]);
-    const auto completion =
-        sharding::complete(graph, {pins(given.at("parameters")), pins(given.at("values"))},
-                           graph.example_batch, std::atoi(argv[2]));
+    const auto number = [&](const char* key, int64_t otherwise) {
+      return given.value(key, otherwise);
+    };
+    const auto completion = sharding::complete(
+        graph,
+        {pins(given.at("parameters")),
+         pins(given.at("values")),
+         {.state_byte = number("state", 0), .saved_byte = number("saved", 0)}},
+        number("batch", graph.example_batch), std::atoi(argv[2]), number("microbatches", 1));
     json all = listed(sharding::local_graph(graph, completion));
     all["cost"] = completion.cost;
+    all["weighed"] = completion.weighed;
+    all["state_bytes"] = completion.state_bytes;
+    all["saved_bytes"] = completion.saved_bytes;
+    all["states"] = completion.states;
     all["exact"] = completion.exact;
     std::cout << all << "\n";
   } catch (const InputError& error) {

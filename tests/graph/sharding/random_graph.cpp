@@ -37,8 +37,10 @@ class Writer {
     }
     builder_.output(values_.back());
     if (draw(4) == 0) builder_.output(pick(values_), "another");
-    const Pins drawn = pins();
-    return {std::move(builder_.graph), drawn, 1, 1 + 7 * draw(2)};
+    Pins drawn = pins();
+    const int64_t microbatches = 1 + 7 * draw(2);
+    drawn.costs = {.state_byte = price(), .saved_byte = price()};
+    return {std::move(builder_.graph), drawn, 1, microbatches};
   }
 
  private:
@@ -47,6 +49,8 @@ class Writer {
   T pick(const std::vector<T>& among) {
     return among[draw(among.size())];
   }
+  /// From nothing to so much that memory alone decides.
+  int64_t price() { return pick(std::vector<int64_t>{0, 30, 1000, 30'000, 300'000}); }
   int64_t size() { return parts_ * pick(std::vector<int64_t>{1, 2, 499, 997}); }
 
   ValueId op(const std::string& name, const std::vector<ValueId>& operands, const Shape& result,
@@ -179,7 +183,8 @@ class Writer {
 }  // namespace
 
 std::string RandomGraph::text() const {
-  std::string text = fmt::format("{} microbatches\n", microbatches);
+  std::string text = fmt::format("{} microbatches, a byte of state costs {}, a saved one {}\n",
+                                 microbatches, pins.costs.state_byte, pins.costs.saved_byte);
   for (const Operator& op : graph.operators) {
     text += op.name + " = " + op.target;
     for (const ValueId value : tensor_arguments(op))

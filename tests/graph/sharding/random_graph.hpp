@@ -11,8 +11,9 @@ namespace penstock::sharding::testing {
 
 struct RandomGraph {
   Graph graph;
-  Pins pins;
+  Pins pins;  // memory has a price in most
   int64_t batch = 1, microbatches = 1;
+  Costs costs = {};          // memory has a price in most
   std::string text() const;  // what was drawn
 };
 

@@ -245,7 +245,7 @@ def test_rows_of_an_embedding_are_looked_up_where_they_are():
     ([("*.c_atn.weight", "S(1)")], [], "*.c_atn.weight: no parameter of "),
     ([("*.c_attn.weight", "P")], [], "*.c_attn.weight: a parameter cannot be held in terms\n"),
     ([], [("transformer.hh", "S(1)")],
-     "transformer.hh: no module of "),
+     "transformer.hh: no module or operator of "),
     ([], [("transformer.h.0", "S(1, 3)")],
      "transformer.h.0: dimension 1 of the result of add_223, [4, 8, 16], does not divide into "
      "3 blocks of 2 equal parts\n"),

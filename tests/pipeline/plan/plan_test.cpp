@@ -113,6 +113,7 @@ TEST_F(PlanFile, SaysHowTensorGroupsSplitOperators) {
                                       "  parameters: {\"*.qkv.weight\": {split: 0, blocks: 3}, "
                                       "\"*.weight\": whole}\n"
                                       "  values: {\"layers.?\": {split: 1}}\n"
+                                      "  prices: {state: 1000, saved: 100}\n"
                                       "stages:"));
   for (const Plan& each : {plan, read(to_yaml(plan, plan.path))}) {
     EXPECT_EQ(each.tensor_parallel, 4);
@@ -123,6 +124,7 @@ TEST_F(PlanFile, SaysHowTensorGroupsSplitOperators) {
     ASSERT_EQ(each.sharding.values.size(), 1u);
     EXPECT_EQ(each.sharding.values[0].pattern, "layers.?");
     EXPECT_EQ(each.sharding.values[0].layout.str(), "S(1)");
+    EXPECT_EQ(each.sharding.costs, (sharding::Costs{.state_byte = 1000, .saved_byte = 100}));
   }
 }
 

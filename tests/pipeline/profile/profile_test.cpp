@@ -119,6 +119,17 @@ TEST(ProfileFile, HasReplaysOnlyWhereTheyWereMeasured) {
   EXPECT_EQ(read_profile(folder.write("profile.json", text)), profile);
 }
 
+TEST(ProfileFile, HasTheCostsOfTensorGroupsWithTheirPinsInOrderAndTheirPrices) {
+  const TemporaryFolder folder;
+  Profile profile = example(folder.path());
+  sharding::Pins pins{{{"*.b", sharding::Layout::split(1)}, {"*.a", sharding::Layout::split(0, 3)}},
+                      {{"h.?", sharding::Layout::identical()}},
+                      {.state_byte = 1000, .saved_byte = 100}};
+  profile.groups = {{.parts = 4, .sharding = pins, .microbatches = profile.microbatches}};
+  const auto file = folder.write("profile.json", to_json(profile, profile.path));
+  EXPECT_EQ(read_profile(file), profile);
+}
+
 TEST(ProfileFile, PathsAreRelativeToIt) {
   const TemporaryFolder folder;
   const Profile profile = example(folder.path());
