@@ -75,8 +75,8 @@ void check_prices(const Graph& graph, const Costs& costs, int64_t batch) {
   for (const int64_t price : {costs.state_byte, costs.saved_byte})
     if (price < 0 || price > limit)
       throw InputError(graph.path,
-                       fmt::format("its prices of memory are from 0 to {}, not {}", limit, price),
-                       "With less memory decides alone already.");
+                       fmt::format("a price of memory is from 0 to {}, not {}", limit, price),
+                       "Memory decides alone with less.");
 }
 
 }  // namespace
