@@ -15,9 +15,10 @@
 #include "graph/cuts/cuts.hpp"
 #include "graph/operators/facts.hpp"
 #include "graph/operators/flops.hpp"
-#include "graph/sharding/complete.hpp"
+#include "graph/sharding/choice/memory_limit.hpp"
 #include "graph/sharding/local_graph.hpp"
 #include "pipeline/job/parameters.hpp"
+#include "pipeline/sharding/group_completion.hpp"
 
 namespace penstock {
 
@@ -188,6 +189,25 @@ class Estimator {
   const std::vector<Unit> units_;
 };
 
+/// The group, or several where completions depend on the size; none where nothing is split.
+void add_groups(const Graph& graph, const Job& job, const DeviceSpec& device,
+                const std::vector<int64_t>& sizes, int parts, const sharding::Pins& pins,
+                std::vector<GroupCosts>& groups) {
+  std::optional<sharding::Completion> before;
+  for (const int64_t size : sizes) {
+    sharding::Completion completion = group_completion(graph, pins, size, parts);
+    if (!sharding::splits(completion)) return;
+    const Graph local = sharding::local_graph(graph, completion).graph;
+    const Estimator estimator(local, job, device);
+    MicrobatchCosts costs = estimator.costs(size);
+    if (!estimator.fits(costs)) return;
+    if (!before || !sharding::same_layouts(*before, completion))
+      groups.push_back({.parts = parts, .sharding = pins, .microbatches = {}});
+    groups.back().microbatches.push_back(std::move(costs));
+    before = std::move(completion);
+  }
+}
+
 }  // namespace
 
 Profile estimate(const Graph& graph, const Job& job, const DeviceSpec& device) {
@@ -196,22 +216,13 @@ Profile estimate(const Graph& graph, const Job& job, const DeviceSpec& device) {
 
 std::vector<GroupCosts> estimate_groups(const Graph& graph, const Job& job,
                                         const DeviceSpec& device, const std::vector<int>& parts,
-                                        const sharding::Pins& pins) {
+                                        const sharding::Pins& asked) {
+  const auto sizes = divisors_allowed(graph, job.global_batch, job.model);
   std::vector<GroupCosts> groups;
   for (const int count : parts) {
-    std::optional<sharding::Completion> before;
-    for (const int64_t size : divisors_allowed(graph, job.global_batch, job.model)) {
-      sharding::Completion completion = sharding::complete(graph, pins, size, count);
-      if (!sharding::splits(completion)) break;
-      const Graph local = sharding::local_graph(graph, completion).graph;
-      const Estimator estimator(local, job, device);
-      MicrobatchCosts costs = estimator.costs(size);
-      if (!estimator.fits(costs)) break;
-      if (!before || !sharding::same_layouts(*before, completion))
-        groups.push_back({.parts = count, .sharding = pins, .microbatches = {}});
-      groups.back().microbatches.push_back(std::move(costs));
-      before = std::move(completion);
-    }
+    for (const sharding::Pins& pins :
+         sharding::priced(graph, asked, sizes.front(), sizes.back(), count))
+      add_groups(graph, job, device, sizes, count, pins, groups);
   }
   return groups;
 }

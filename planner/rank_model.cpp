@@ -4,8 +4,8 @@
 
 #include "base/error.hpp"
 #include "graph/cuts/module_cuts.hpp"
-#include "graph/sharding/complete.hpp"
 #include "graph/sharding/local_graph.hpp"
+#include "pipeline/sharding/group_completion.hpp"
 #include "simulator/costs/group_profile.hpp"
 #include "simulator/network/grouped.hpp"
 
@@ -15,7 +15,7 @@ namespace {
 
 Graph part_of(const Graph& model, const GroupCosts& costs) {
   const int64_t batch = costs.microbatches.front().microbatch;
-  return sharding::local_graph(model, sharding::complete(model, costs.sharding, batch, costs.parts))
+  return sharding::local_graph(model, group_completion(model, costs.sharding, batch, costs.parts))
       .graph;
 }
 

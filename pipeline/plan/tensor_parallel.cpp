@@ -3,9 +3,9 @@
 #include "base/error.hpp"
 #include "base/yaml.hpp"
 #include "graph/analysis/mean_of_targets.hpp"
-#include "graph/sharding/complete.hpp"
 #include "graph/sharding/local_graph.hpp"
 #include "pipeline/plan/sharing.hpp"
+#include "pipeline/sharding/group_completion.hpp"
 #include "pipeline/sharding/sharding_keys.hpp"
 
 namespace penstock {
@@ -59,7 +59,7 @@ std::set<int> GroupTensors::summed() const {
 PlannedModel planned_model(const Plan& plan, Graph model) {
   if (plan.tensor_parallel == 1) return {std::move(model), std::nullopt};
   const int parts = static_cast<int>(plan.tensor_parallel);
-  const auto completion = sharding::complete(model, plan.sharding, plan.microbatch, parts);
+  const auto completion = group_completion(model, plan.sharding, plan.microbatch, parts);
   sharding::LocalGraph local = sharding::local_graph(model, completion);
   const auto computes_mean = [](const Graph& graph) {
     return mean_loss(graph, analyse(graph)).has_value();

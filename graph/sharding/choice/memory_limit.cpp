@@ -78,4 +78,15 @@ Fitting complete_within(const MemoryLimit& limit, const Graph& graph, const Pins
   return Prices(limit, graph, pins, batch, parts, microbatches).find();
 }
 
+std::vector<Pins> priced(const Graph& graph, const Pins& pins, int64_t batch, int64_t max_batch,
+                         int parts) {
+  if (pins.costs != Costs()) return {pins};
+  Pins dear = pins;
+  dear.costs.state_byte = dear.costs.saved_byte = max_price(graph, max_batch);
+  const bool same =
+      same_layouts(complete(graph, pins, batch, parts), complete(graph, dear, batch, parts));
+  if (same) return {pins};
+  return {pins, dear};
+}
+
 }  // namespace penstock::sharding
