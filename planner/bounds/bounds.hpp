@@ -47,7 +47,10 @@ struct ChainCosts {
   std::vector<double> optimizer_s;      // per unit, once per step
   std::vector<CutCompute> cut_compute;  // like cut_forward_s
   std::vector<char> linked;  // cut after unit i: each microbatch's F and B cross it in any split
-  std::vector<double> weight_s;       // W per unit; then backward_s is I
+  std::vector<double> weight_s;  // W per unit; then backward_s is I
+  /// Per unit B, and I with W, where a stage runs either, all of its units alike; then backward_s
+  /// and weight_s are of what is faster for the unit alone.
+  std::vector<double> whole_s, parts_s;
   double weight_action_s = 0;         // of each W of a stage, whatever it holds
   std::vector<double> unit_reduce_s;  // per unit, once per step: its gradients' way over replicas
   double reduce_s = 0;         // REDUCE_GRAD of rank 0, whatever the split; counts if all is linked

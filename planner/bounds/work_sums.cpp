@@ -46,7 +46,11 @@ WorkSums::WorkSums(const ChainCosts& costs, int microbatches, const std::vector<
       input0_(sums_of(sets, costs.backward_s, costs.first_backward_s)),
       optimizer_(sums_of(sets, costs.optimizer_s)),
       reduce_(sums_of(sets, costs.unit_reduce_s)),
-      host_(sums_of(sets, costs.host_s)) {}
+      host_(sums_of(sets, costs.host_s)) {
+  if (costs.whole_s.empty()) return;
+  whole_ = sums_of(sets, costs.whole_s);
+  parts_ = sums_of(sets, costs.parts_s);
+}
 
 double WorkSums::inputs(int begin, int end, int stages) const {
   const double each_s = difference(forward_, begin, end) + difference(input_, begin, end);
@@ -63,8 +67,20 @@ double WorkSums::weights(int begin, int end) const {
   return microbatches_ * weight_once(begin, end);
 }
 
+double WorkSums::weights_alone(int begin, int end) const {
+  return microbatches_ * (split_ ? difference(weight_, begin, end) + weight_action_s_ : 0.0);
+}
+
 double WorkSums::weight_once(int begin, int end) const {
-  return split_ ? difference(weight_, begin, end) + weight_action_s_ : 0.0;
+  return split_ ? difference(weight_, begin, end) + weight_action_s_ + undecided(begin, end) : 0.0;
+}
+
+/// What the backwards of one stage take longer than if each unit had its own way.
+double WorkSums::undecided(int begin, int end) const {
+  if (whole_.empty()) return 0;
+  const double alone_s = difference(input_, begin, end) + difference(weight_, begin, end);
+  const double stage_s = std::min(difference(whole_, begin, end), difference(parts_, begin, end));
+  return std::max(0.0, stage_s - alone_s);
 }
 
 double WorkSums::forward_once(int begin, int end) const {

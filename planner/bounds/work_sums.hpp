@@ -27,8 +27,10 @@ class WorkSums {
   /// Seconds of the units that set `end` has more than set `begin`: F and I of all
   /// microbatches, in so many stages.
   double inputs(int begin, int end, int stages) const;
-  /// W of all microbatches, in one stage.
+  /// W of all microbatches, in one stage, which runs B or I and W; …
   double weights(int begin, int end) const;
+  /// … and in any stages, each unit whatever is faster for it alone.
+  double weights_alone(int begin, int end) const;
   /// Seconds of hosts to issue both, in so many stages.
   double issued(int begin, int end, int stages) const;
   /// Once per step.
@@ -44,6 +46,7 @@ class WorkSums {
   double bare_input(int begin, int end) const;
 
  private:
+  double undecided(int begin, int end) const;
   static double difference(const std::vector<double>& sums, int begin, int end) {
     return sums[static_cast<size_t>(end)] - sums[static_cast<size_t>(begin)];
   }
@@ -53,6 +56,7 @@ class WorkSums {
   double action_s_, first_action_s_, weight_action_s_, host_actions_s_;
   // By set: of a microbatch after the first, of the first, once per step.
   std::vector<double> forward_, input_, weight_, forward0_, input0_, optimizer_, reduce_, host_;
+  std::vector<double> whole_, parts_;  // backwards of either kind; empty: of one kind
 };
 
 }  // namespace penstock

@@ -27,7 +27,8 @@ constexpr int64_t most_actions = 100'000;
 void scale_by_speed(ChainCosts& costs, double speed) {
   for (std::vector<double> ChainCosts::*times :
        {&ChainCosts::forward_s, &ChainCosts::backward_s, &ChainCosts::weight_s,
-        &ChainCosts::first_forward_s, &ChainCosts::first_backward_s, &ChainCosts::optimizer_s}) {
+        &ChainCosts::whole_s, &ChainCosts::parts_s, &ChainCosts::first_forward_s,
+        &ChainCosts::first_backward_s, &ChainCosts::optimizer_s}) {
     for (double& time_s : costs.*times) time_s /= speed;
   }
   for (double ChainCosts::*time_s :
@@ -209,7 +210,8 @@ int64_t actions(const Program& program) {
   return sum;
 }
 
-/// Does each rank hold what it needs without recompute?
+}  // namespace
+
 bool keeps_all(const SplitSpace& splits, const std::vector<int>& begins, const MemoryLimit& limit) {
   SplitSpace::Prefix known;
   for (size_t stage = 0; stage < begins.size(); ++stage) {
@@ -220,8 +222,6 @@ bool keeps_all(const SplitSpace& splits, const std::vector<int>& begins, const M
     return !limit.any() || rank.kept_bytes <= limit.max_bytes;
   });
 }
-
-}  // namespace
 
 std::shared_ptr<const ProgramPaths> layout_paths(const LayoutContext& context,
                                                  const PipelineLayout& layout,

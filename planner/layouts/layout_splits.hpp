@@ -48,6 +48,9 @@ std::unique_ptr<const SplitSpace> layout_splits(const LayoutContext& context,
                                                 const Placement& placement,
                                                 const MemoryLimit& limit, ChainCosts costs);
 
+/// Does each rank hold what it needs without recompute? Not of branches.
+bool keeps_all(const SplitSpace& splits, const std::vector<int>& begins, const MemoryLimit& limit);
+
 /// The paths of the layout's program, where they say more than `splits` of those much like
 /// `begins`: not where ranks of that one recompute. Null otherwise.
 std::shared_ptr<const ProgramPaths> layout_paths(const LayoutContext& context,

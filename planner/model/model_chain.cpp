@@ -72,11 +72,12 @@ double unit_host_s(const OperatorSums& sums, Backward backward) {
 
 /// A backward takes no less than the faster of B and I with W, and its I no less than the faster of
 /// B and I.
-void take_the_faster(const OperatorSums& sums, double& input_s, double& weight_s) {
-  const double whole_s = sums.backward.device_s;
-  const double both_s = std::min(whole_s, input_s + weight_s);
-  input_s = std::min(whole_s, input_s);
-  weight_s = std::max(0.0, both_s - input_s);
+void take_the_faster(const OperatorSums& sums, size_t unit, ChainCosts& costs) {
+  double &input_s = costs.backward_s[unit], &weight_s = costs.weight_s[unit];
+  costs.whole_s.push_back(sums.backward.device_s);
+  costs.parts_s.push_back(input_s + weight_s);
+  input_s = std::min(costs.whole_s[unit], input_s);
+  weight_s = std::max(0.0, std::min(costs.whole_s[unit], costs.parts_s[unit]) - input_s);
 }
 
 }  // namespace
@@ -118,8 +119,8 @@ ChainCosts ModelChain::costs(const Profile& profile, const MicrobatchCosts& meas
     costs.first_backward_s.push_back((costs.backward_s[unit] + weight_s) *
                                      measured.first_microbatch_excess);
   }
-  for (int unit = 0; unit < units() && backward == Backward::either; ++unit)
-    take_the_faster(sums[unit], costs.backward_s[unit], costs.weight_s[unit]);
+  for (size_t unit = 0; unit < sums.size() && backward == Backward::either; ++unit)
+    take_the_faster(sums[unit], unit, costs);
   add_parameters(profile, ways, costs);
   for (int cut = 1; cut < units(); ++cut)
     add_cut(cut, measured.microbatch, link, forward_only, costs);

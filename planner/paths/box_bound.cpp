@@ -13,10 +13,23 @@ namespace {
 /// Relative: as near_enough, for a search does not look for less.
 constexpr double sharp_enough = 1e-4;
 constexpr int max_rounds = 200, patience = 4;
-constexpr double kept_within = 0.003;
+constexpr double kept_within = 0.02;
+/// Relative: a box whose best known mixture takes so little more than the bound is divided instead.
+constexpr double near_center = 1e-3;
+/// The share of the optimum of what is known in the mixture that paths answer.
+constexpr double of_optimum = 0.2;
+/// In units: a mixture that misses a bound of the box by less lies in it.
+constexpr double inside_within = 1e-4;
 
 bool empty(const std::vector<int>& low, const std::vector<int>& high) {
   return !std::equal(low.begin(), low.end(), high.begin(), std::less_equal());
+}
+
+bool within(const std::vector<double>& numbers, const std::vector<int>& low,
+            const std::vector<int>& high) {
+  for (size_t i = 0; i < numbers.size(); ++i)
+    if (numbers[i] < low[i] - inside_within || numbers[i] > high[i] + inside_within) return false;
+  return true;
 }
 
 BoxBound::Bound nothing() { return {.seconds = std::numeric_limits<double>::infinity()}; }
@@ -46,15 +59,17 @@ class BoxBound::Search {
     int idle = 0;
     for (result_.rounds = 1; result_.rounds < max_rounds && idle < patience; ++result_.rounds) {
       game_->solve();
-      const double before_s = result_.seconds;
+      const double before_s = result_.seconds, center_before_s = center_s_;
       std::vector<int> begins;
       const bool below = answer_paths(begins);
       if (result_.seconds >= enough_s_) break;
       bool more = answer_splits();
       for (size_t stage = 1; below && stage < stages(); ++stage)
         more = add_place(stage, begins[stage]) || more;
-      if (!more) break;
-      idle = result_.seconds > before_s * (1 + sharp_enough) ? 0 : idle + 1;
+      if (!more || center_s_ <= result_.seconds * (1 + near_center)) break;
+      const bool better = result_.seconds > before_s * (1 + sharp_enough) ||
+                          center_s_ < center_before_s * (1 - sharp_enough);
+      idle = better ? 0 : idle + 1;
     }
     conclude();
     return std::move(result_);
@@ -75,13 +90,15 @@ class BoxBound::Search {
 
   /// The game of what is known; false: the box holds no split.
   bool begin(const Known& known) {
-    const SplitTimes::Least some = times_.least(Times(times_.size(), 0.0), box_.begins);
-    if (some.begins.empty()) return false;
+    if (times_.least(Times(times_.size(), 0.0), box_.begins).begins.empty()) return false;
     result_.known.paths = known.paths;
-    if (known.paths.empty())
-      for (ProgramPaths::Path& path : paths_.longest(times_.of(some.begins)))
+    center_ = known.center;
+    if (known.paths.empty()) {
+      center_ = times_.of(even());
+      for (ProgramPaths::Path& path : paths_.longest(center_))
         result_.known.paths.push_back(std::make_shared<Times>(std::move(path.weights)));
-    const double scale_s = weighted_sum(*result_.known.paths[0], times_.of(some.begins));
+    }
+    const double scale_s = weighted_sum(*result_.known.paths[0], center_);
     std::vector<double> at_least = at_least_;
     for (size_t i = 0; i < limits_.size(); ++i) at_least[i] -= times_.of_ends(limits_[i]);
     game_ = std::make_unique<PathGame>(times_.stages() - 1, scale_s, at_least);
@@ -96,6 +113,17 @@ class BoxBound::Search {
         if (unit > box_.begins.low[stage] && unit < box_.begins.high[stage]) add_place(stage, unit);
     }
     return true;
+  }
+
+  /// Stages of about as many units each, where the box lets them.
+  std::vector<int> even() const {
+    std::vector<int> begins(stages(), 0);
+    for (size_t s = 1; s < stages(); ++s) {
+      const int begin = static_cast<int>(s) * times_.units() / times_.stages();
+      begins[s] =
+          std::max(begins[s - 1] + 1, std::clamp(begin, box_.begins.low[s], box_.begins.high[s]));
+    }
+    return begins;
   }
 
   bool add_place(size_t stage, int unit) {
@@ -143,16 +171,29 @@ class BoxBound::Search {
     return mixture;
   }
 
-  /// The paths that are longest under the mixture of splits.
+  /// The paths that are longest under a mixture near the center, of those that are longer under the
+  /// mixture of what is known than any known one; where there are none, under that mixture itself.
   bool answer_splits() {
-    const double known_s = game_->seconds();
-    bool some = false;
-    for (ProgramPaths::Path& path : paths_.longest(times_.of(mixture()))) {
-      if (path.seconds <= known_s * (1 + sharp_enough)) break;
-      some = true;
-      add_path(std::make_shared<Times>(std::move(path.weights)));
+    const double longer_s = game_->seconds() * (1 + sharp_enough);
+    const Times optimum = times_.of(mixture());
+    for (const double share : {of_optimum, 1.0}) {
+      Times mixed(times_.size());
+      for (size_t i = 0; i < mixed.size(); ++i)
+        mixed[i] = share * optimum[i] + (1 - share) * center_[i];
+      std::vector<ProgramPaths::Path> paths = paths_.longest(mixed);
+      if (paths.front().seconds < center_s_) {
+        center_s_ = paths.front().seconds;
+        center_ = std::move(mixed);
+      }
+      if (center_s_ <= longer_s) return false;
+      std::erase_if(paths, [&](const ProgramPaths::Path& path) {
+        return weighted_sum(path.weights, optimum) <= longer_s;
+      });
+      for (ProgramPaths::Path& path : paths)
+        add_path(std::make_shared<Times>(std::move(path.weights)));
+      if (!paths.empty()) return true;
     }
-    return some;
+    return false;
   }
 
   void add_path(std::shared_ptr<const Times> path) {
@@ -167,25 +208,32 @@ class BoxBound::Search {
     result_.known.paths.push_back(std::move(path));
   }
 
-  void conclude() {
-    game_->solve();
-    const auto mixture = this->mixture();
-    const Times mixed = times_.of(mixture);
+  /// Tells where the stages of a mixture begin, and how many units its ranks have.
+  void describe(const Times& mixed) {
     result_.begins.assign(stages(), 0.0);
     result_.units.assign(static_cast<size_t>(paths_.ranks()), 0.0);
     for (size_t s = 0; s < stages(); ++s) {
-      for (const auto& [unit, share] : mixture[s]) result_.begins[s] += share * unit;
-      result_.units[static_cast<size_t>(times_.rank_of_stage()[s])] +=
-          mixed[times_.at(SplitTime::units, static_cast<int>(s))];
+      const double units = mixed[times_.at(SplitTime::units, static_cast<int>(s))];
+      if (s + 1 < stages()) result_.begins[s + 1] = result_.begins[s] + units;
+      result_.units[static_cast<size_t>(times_.rank_of_stage()[s])] += units;
     }
+  }
+
+  void conclude() {
+    game_->solve();
+    describe(center_);
+    result_.settled = within(result_.begins, box_.begins.low, box_.begins.high) &&
+                      within(result_.units, box_.min_units, box_.max_units);
+    if (!result_.settled) describe(times_.of(mixture()));
     const std::vector<double> weights = game_->path_weights();
     const double near_s = game_->seconds() * (1 - kept_within);
     std::vector<std::shared_ptr<const Times>> kept;
     for (size_t i = 0; i < weights.size(); ++i) {
       const auto& path = result_.known.paths[i];
-      if (weights[i] > 0 || weighted_sum(*path, mixed) > near_s) kept.push_back(path);
+      if (weights[i] > 0 || weighted_sum(*path, center_) > near_s) kept.push_back(path);
     }
     result_.known.paths = std::move(kept);
+    result_.known.center = std::move(center_);
   }
 
   const ProgramPaths& paths_;
@@ -196,6 +244,8 @@ class BoxBound::Search {
   std::vector<double> at_least_;  // of each
   std::unique_ptr<PathGame> game_;
   std::vector<std::pair<size_t, int>> all_places_;  // stage and unit, as the game has them
+  Times center_;                                    // of the mixture with the shortest longest path
+  double center_s_ = std::numeric_limits<double>::infinity();  // that path, once it was followed
   Bound result_;
 };
 

@@ -6,8 +6,10 @@
 //        >= least over splits of (sum of w(p) length(p) + price x what the rank misses)
 //
 // whatever w is; split_times.hpp has that least. The best mixture is found by double oracle: splits
-// answer paths, paths answer splits, and a linear programme mixes what is known of both. The bound
-// does not rest on the solver's accuracy, only its sharpness does.
+// answer paths, paths answer splits, and a linear programme mixes what is known of both. Paths
+// answer a mixture that is drawn towards the best one known, for optima of what is known alone leap
+// about (in-out separation, Ben-Ameur and Neto 2007). The bound does not rest on the solver's
+// accuracy, only its sharpness does.
 #pragma once
 
 #include <memory>
@@ -32,19 +34,23 @@ class BoxBound {
   /// All splits.
   RankBox all() const;
 
-  /// Paths that matter for a box, and units at which stages begin, to start with for those inside.
+  /// Paths that matter for a box, units at which stages begin, and the times of its best mixture,
+  /// to start with for those inside.
   struct Known {
     std::vector<std::shared_ptr<const Times>> paths;
     std::vector<std::vector<int>> places;  // by stage
+    Times center;
   };
   struct Bound {
     double seconds = 0;          // no split of the box is faster
-    std::vector<double> begins;  // of the best mixture of splits; empty: the box holds no split
+    std::vector<double> begins;  // of a good mixture of splits; empty: the box holds no split
     std::vector<double> units;   // of it, by rank
+    bool settled = true;         // it is known.center, which lies in the box
     Known known;
     int rounds = 0;
   };
-  /// Stops where it is as sharp as it gets, or where it comes to `enough_s`.
+  /// Stops where it is as sharp as it gets, where it comes to what `known.center` takes, or to
+  /// `enough_s`. One that has not settled is sharper when it is bounded again, from what it knows.
   Bound bound(const RankBox& box, const Known& known, double enough_s) const;
 
  private:

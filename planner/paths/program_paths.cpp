@@ -133,4 +133,9 @@ std::vector<ProgramPaths::Path> ProgramPaths::longest(const Times& times) const 
   return paths;
 }
 
+Walk::Judge judged_by(const ProgramPaths& paths) {
+  return {[&paths](const std::vector<int>& begins) { return paths.split_s(begins); },
+          1 + paths.actions() / 20};
+}
+
 }  // namespace penstock

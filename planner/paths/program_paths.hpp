@@ -9,6 +9,7 @@
 
 #include "pipeline/program/program.hpp"
 #include "planner/paths/split_times.hpp"
+#include "planner/paths/walk.hpp"
 
 namespace penstock {
 
@@ -47,5 +48,9 @@ class ProgramPaths {
   std::vector<Node> nodes_;  // each after those that it follows
   std::vector<int> last_;    // of each rank
 };
+
+/// By the longest path, which is followed at twenty actions for an effort of one. `paths` outlives
+/// it.
+Walk::Judge judged_by(const ProgramPaths& paths);
 
 }  // namespace penstock

@@ -1,25 +1,29 @@
-// Better splits, found by walking from split to split, by the longest path of each: a split is
-// looked at in microseconds, and where nothing but its program delays it it takes exactly that.
+// Better splits, found by walking from split to split, by a bound of each that is had in
+// microseconds: the longest path of its program, which it takes exactly where nothing else delays
+// it, or what is known without the order of actions.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <vector>
-
-#include "planner/paths/program_paths.hpp"
 
 namespace penstock {
 
 class Walk {
  public:
-  /// From a split; the same for the same seed. `paths` outlives it.
-  Walk(const ProgramPaths& paths, std::vector<int> begins, uint32_t seed);
+  /// What a split is judged by, and the effort of that, as SplitSearch counts it.
+  struct Judge {
+    std::function<double(const std::vector<int>&)> split_s;
+    int64_t effort = 1;
+  };
+  /// From a split of so many units; the same for the same seed.
+  Walk(Judge judge, int units, std::vector<int> begins, uint32_t seed);
 
   /// Moves one to four units from one stage to another each, drawn at random, and leaves them there
-  /// where the longest path is no longer than before; so many times.
+  /// where the split is judged to be no slower than before; so many times.
   void go_on(int tries);
-  /// The effort of `go_on`, as SplitSearch counts it: a path is followed at twenty actions for one.
-  int64_t effort(int tries) const { return tries * (1 + paths_.actions() / 20); }
+  int64_t effort(int tries) const { return tries * judge_.effort; }
 
   const std::vector<int>& begins() const { return begins_; }
   double split_s() const { return split_s_; }
@@ -27,7 +31,8 @@ class Walk {
  private:
   std::vector<int> moved();
 
-  const ProgramPaths& paths_;
+  Judge judge_;
+  int units_;
   std::vector<int> begins_;
   double split_s_;
   std::mt19937 random_;

@@ -15,11 +15,13 @@ constexpr double whole_within = 1e-4;
 /// step by no more than this.
 constexpr int tries_nearby = 150;
 constexpr double nearby = 0.02;
+/// A box is bounded so often before it is divided though its bound has not settled.
+constexpr int most_bounds = 3;
 /// Nodes of a frontier that take the memory of one of these, for each of its stages.
 constexpr int64_t nodes_per_stage = 10;
 /// Effort of a round of a bound: of so many actions of the program one, and of each two stages so
 /// much (measured where effort_per_second is, with 16 and with 32 stages).
-constexpr int64_t actions_per_effort = 2, effort_of_pair = 5;
+constexpr int64_t actions_per_effort = 3, effort_of_pair = 4;
 
 bool single(const SplitBox& box) { return box.low == box.high; }
 
@@ -97,9 +99,9 @@ std::optional<std::vector<int>> BoxTree::step(const SplitRank* incumbent) {
 std::optional<std::vector<int>> BoxTree::bound(NodePointer node, const SplitRank* incumbent) {
   const BoxBound::Known none;
   const double enough_s = this->enough_s(incumbent);
-  node->bounded = true;
   node->mixture = std::make_shared<BoxBound::Bound>(
       bounds_.bound(node->box, node->mixture ? node->mixture->known : none, enough_s));
+  node->bounded = node->mixture->settled || ++node->bounds == most_bounds;
   effort_ += (1 + node->mixture->rounds) * round_effort_;
   if (node->mixture->begins.empty()) return std::nullopt;
   node->bound_s = std::max(node->bound_s, node->mixture->seconds);
@@ -118,7 +120,8 @@ std::optional<std::vector<int>> BoxTree::near(const Node& node, double enough_s)
     begins[stage] = std::clamp(static_cast<int>(std::lround(node.mixture->begins[stage])),
                                begins[stage - 1] + 1, all.high[stage]);
   if (paths.split_s(begins) > enough_s * (1 + nearby)) return std::nullopt;
-  Walk walk(paths, std::move(begins), static_cast<uint32_t>(node.number));
+  Walk walk(judged_by(paths), paths.times().units(), std::move(begins),
+            static_cast<uint32_t>(node.number));
   walk.go_on(tries_nearby);
   effort_ += walk.effort(tries_nearby);
   if (walk.split_s() >= enough_s) return std::nullopt;

@@ -39,6 +39,7 @@ class BoxTree : public OpenSplits {
     SplitRank rank;
     int64_t number = 0;  // in the order in which they were made
     bool bounded = false;
+    int bounds = 0;                                  // how often it was bounded
     std::shared_ptr<const BoxBound::Bound> mixture;  // its own, or where it is not bounded the
                                                      // parent's; null of the first
   };

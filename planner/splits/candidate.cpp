@@ -15,6 +15,8 @@ constexpr int64_t round_effort = 4096;
 constexpr int64_t few_splits = 10'000;
 /// Walks from the first split that fits, and the tries of each for a stage, so many at a time.
 constexpr int walks = 8, tries_per_stage = 128, tries_at_a_time = 64;
+/// Effort of a bound, for each stage of its split.
+constexpr int64_t stage_effort = 3;
 
 }  // namespace
 
@@ -27,7 +29,7 @@ Candidate::Step Candidate::advance(const SplitRank* incumbent) {
     if (!begins.empty()) return proposed(begins);
     next_proposal_.reset();
   }
-  if (paths_ && walks_ < walks) return walked();
+  if (walks_left_ > 0) return walked();
   if (neighbours_) {
     Step step = climb();
     if (!step.begins.empty()) return step;
@@ -71,8 +73,11 @@ Candidate::Step Candidate::proposed(const std::vector<int>& begins) {
   next_proposal_.reset();
   reach(step);
   start_ = begins;
-  if (order_.objective == SearchObjective::step) paths_ = opened_->paths(begins);
-  if (!paths_) neighbours_.emplace(begins, opened_->splits().units());
+  if (order_.objective == SearchObjective::step) {
+    paths_ = opened_->paths(begins);
+    walks_left_ = paths_ || opened_->bounds_lead(begins) ? walks : 0;
+  }
+  if (walks_left_ == 0) neighbours_.emplace(begins, opened_->splits().units());
   return step;
 }
 
@@ -91,11 +96,19 @@ Candidate::Step Candidate::climb() {
   return step;
 }
 
+Walk::Judge Candidate::judge() const {
+  if (paths_) return judged_by(*paths_);
+  const SplitSpace& splits = opened_->splits();
+  return {[&splits](const std::vector<int>& begins) { return splits.split_s(begins); },
+          stage_effort * splits.stages()};
+}
+
 /// Goes on with a walk, and simulates the split at its end. Neighbours of the best one follow only
-/// where more than its paths counts.
+/// where more counts than it was judged by.
 Candidate::Step Candidate::walked() {
   if (!walk_) {
-    walk_.emplace(*paths_, start_, static_cast<uint32_t>(walks_));
+    walk_.emplace(judge(), opened_->splits().units(), start_,
+                  static_cast<uint32_t>(walks - walks_left_));
     tries_ = tries_per_stage * opened_->splits().stages();
   }
   walk_->go_on(tries_at_a_time);
@@ -106,7 +119,7 @@ Candidate::Step Candidate::walked() {
   walk_.reset();
   const bool fits = step.outcome.peak_bytes <= order_.max_bytes;
   if (fits && rank_of(step.outcome) < reached_.rank) reach(step);
-  if (++walks_ == walks && reached_.step_s * (1 - near_enough) > paths_->split_s(reached_.begins))
+  if (--walks_left_ == 0 && reached_.step_s * (1 - near_enough) > judge().split_s(reached_.begins))
     neighbours_.emplace(reached_.begins, opened_->splits().units());
   return step;
 }
@@ -119,7 +132,7 @@ void Candidate::follow_boxes() {
 }
 
 std::optional<SplitRank> Candidate::climbing() const {
-  return neighbours_ || paths_ ? std::optional(reached_.rank) : std::nullopt;
+  return neighbours_ || walks_left_ > 0 ? std::optional(reached_.rank) : std::nullopt;
 }
 
 void Candidate::open() {

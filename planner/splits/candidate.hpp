@@ -57,6 +57,7 @@ class Candidate {
     open_splits_.reset();
     neighbours_.reset();
     walk_.reset();
+    walks_left_ = 0;
     paths_.reset();
     opened_.reset();
     result.opened = true;
@@ -77,6 +78,7 @@ class Candidate {
   Step proposed(const std::vector<int>& begins);
   Step climb();
   Step walked();
+  Walk::Judge judge() const;
   void reach(const Step& step);
   void follow_boxes();
   Step followed(const SplitRank* incumbent);
@@ -91,7 +93,7 @@ class Candidate {
   std::shared_ptr<const ProgramPaths> paths_;  // until their boxes are followed
   std::vector<int> start_;                     // of walks
   std::optional<Walk> walk_;
-  int walks_ = 0, tries_ = 0;  // walks taken, and tries left of this one
+  int walks_left_ = 0, tries_ = 0;  // walks to be taken, and tries left of this one
   bool boxed_ = false;
   struct Reached {
     std::vector<int> begins;

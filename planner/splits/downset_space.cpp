@@ -84,7 +84,7 @@ double DownsetSpace::mean(const Prefix& known, int begin, int left) const {
     busy_s += speeds_.relative()[rank] * (load.inputs_s + load.weights_s);
   }
   const int all = units();
-  const double left_s = sums_.inputs(begin, all, left) + sums_.weights(begin, all) +
+  const double left_s = sums_.inputs(begin, all, left) + sums_.weights_alone(begin, all) +
                         speeds_.slowest() * sums_.reduce(begin, all);
   return (busy_s + left_s) / together;
 }

@@ -15,7 +15,8 @@ PlacedSpace::PlacedSpace(ChainCosts costs, std::shared_ptr<const StageTable> byt
       less_(std::move(less)),
       recompute_(std::move(recompute)),
       units_(costs_.units()),
-      sums_(costs_, placement_.microbatches, WorkSums::prefixes(units_)) {
+      sums_(costs_, placement_.microbatches, WorkSums::prefixes(units_)),
+      choice_(costs_, stages()) {
   for (int cut = 1; cut < units_; ++cut) whole_ = whole_ && linked(cut);
   heads_ = whole_ || placement_.one_stage_per_rank();
   count_equal_units();
@@ -135,8 +136,9 @@ double PlacedSpace::mean(const Prefix& known, int begin, int left) const {
     all_s += speed_here * (whole_ ? known.head_s : 0.0);
   }
   const double inputs_s = sums_.inputs(begin, units_, left);
-  const double after_s =
-      sums_.weights(begin, units_) + speeds_.slowest() * sums_.reduce(begin, units_);
+  const double after_s = sums_.weights_alone(begin, units_) +
+                         placement_.microbatches * choice_.longer_s(begin, left) +
+                         speeds_.slowest() * sums_.reduce(begin, units_);
   const double begun_s = speeds_.slowest() * fill(begin, new_ranks);
   return (std::max(ends_s + inputs_s, all_s + inputs_s + after_s) + begun_s) / together;
 }

@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 
+#include "planner/bounds/backward_choice.hpp"
 #include "planner/bounds/chain_memory.hpp"
 #include "planner/bounds/placement.hpp"
 #include "planner/bounds/recompute_bound.hpp"
@@ -93,6 +94,7 @@ class PlacedSpace : public SplitSpace {
   bool whole_ = true;  // every cut is linked
   bool heads_;  // a rank begins with its first stage, and what one microbatch passes before counts
   WorkSums sums_;
+  BackwardChoice choice_;
   double equal_s_ = 0;           // of equal units, in all of a step
   std::vector<int> equal_from_;  // how many there are from unit i on
   std::vector<double> suffix_;  // one stage per rank: the least longest rank, by index(begin, left)

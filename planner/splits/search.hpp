@@ -44,6 +44,8 @@ class OpenSpace {
   virtual std::shared_ptr<const ProgramPaths> paths(const std::vector<int>& /*begins*/) const {
     return nullptr;
   }
+  /// Where there are none: do the bounds of splits much like this one say enough to walk by?
+  virtual bool bounds_lead(const std::vector<int>& /*begins*/) const { return false; }
 };
 
 /// Spaces are listed in the order that decides ties.

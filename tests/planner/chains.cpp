@@ -6,6 +6,7 @@
 #include "pipeline/program/lowering.hpp"
 #include "pipeline/program/schedule.hpp"
 #include "planner/splits/launch_space.hpp"
+#include "simulator/adaptive/adaptive.hpp"
 
 namespace penstock::test {
 
@@ -96,6 +97,8 @@ ChainCosts split_costs(const Chain& chain, bool either) {
     double input_s = chain.input_s[unit], weight_s = chain.weight_s[unit];
     if (either) {
       const double both_s = std::min(whole_s, input_s + weight_s);
+      costs.whole_s.push_back(whole_s);
+      costs.parts_s.push_back(input_s + weight_s);
       input_s = std::min(input_s, whole_s);
       weight_s = std::max(0.0, both_s - input_s);
     }
@@ -199,21 +202,47 @@ void slow_down(Costs& costs, const Program& compute, const std::vector<double>& 
 
 }  // namespace
 
-Simulation simulate_program(const Chain& chain, const std::vector<int>& begins,
-                            const Program& compute, const std::vector<double>& speeds, int cores) {
+namespace {
+
+std::vector<Flow> flows_of(const Chain& chain, const std::vector<int>& begins) {
   std::vector<Flow> flows;
   for (int stage = 1; stage < static_cast<int>(begins.size()); ++stage) {
     const int cut = begins[stage] - 1;
     if (chain.forward_linked[cut])
       flows.push_back({stage - 1, stage, static_cast<bool>(chain.backward_linked[cut])});
   }
+  return flows;
+}
+
+LoweringOptions with_optimizer() {
   LoweringOptions options;
   options.optimizer = true;
+  return options;
+}
+
+}  // namespace
+
+Simulation simulate_program(const Chain& chain, const std::vector<int>& begins,
+                            const Program& compute, const std::vector<double>& speeds, int cores) {
   Costs costs = stage_costs(chain, begins, splits(compute));
   if (!speeds.empty()) slow_down(costs, compute, speeds);
   for (int rank = 0; cores > 0 && rank < compute.rank_count(); ++rank)
     costs.cores.push_back({rank % cores});
-  return simulate(lower(compute, flows, options), costs, chain.link, {false, false});
+  return simulate(lower(compute, flows_of(chain, begins), with_optimizer()), costs, chain.link,
+                  {false, false});
+}
+
+Simulation simulate_adaptive(const Chain& chain, const std::vector<int>& begins,
+                             const Placement& placement) {
+  AdaptiveProblem problem{.rank_of_stage = placement.rank_of_stage,
+                          .ranks = placement.ranks,
+                          .microbatches = placement.microbatches,
+                          .flows = flows_of(chain, begins),
+                          .costs = stage_costs(chain, begins, true),
+                          .network = chain.link,
+                          .memory = {}};
+  return simulate(lower(adaptive(problem), problem.flows, with_optimizer()), problem.costs,
+                  chain.link, {false, false});
 }
 
 Simulation simulate_split(const Chain& chain, const std::vector<int>& begins,

@@ -95,6 +95,9 @@ RankSpeeds equal_ranks(int ranks);
 Simulation simulate_program(const Chain& chain, const std::vector<int>& begins,
                             const Program& compute, const std::vector<double>& speeds = {},
                             int cores = 0);
+/// The same for the program that `adaptive` makes of stages placed so.
+Simulation simulate_adaptive(const Chain& chain, const std::vector<int>& begins,
+                             const Placement& placement);
 /// The same for a schedule.
 Simulation simulate_split(const Chain& chain, const std::vector<int>& begins,
                           const std::string& schedule, int microbatches);

@@ -128,6 +128,39 @@ TEST(PlacedSpace, TheyHoldWhereMicrobatch0TakesLessThanItsInputsAlone) {
   for (const double bound : bounds_of(either, {0, 2})) EXPECT_LE(bound, room);
 }
 
+/// `adaptive` runs a stage's backwards whole or in two parts, whichever is faster for the stage.
+TEST(PlacedSpace, TheyHoldForAdaptive) {
+  int64_t checked = 0, sharper = 0;
+  for (uint64_t seed = 4000; seed < 4120; ++seed) {
+    const Chain chain = small_chain(seed, seed % 5 == 0);
+    const ChainCosts costs = split_costs(chain, true);
+    ChainCosts alone = costs;
+    alone.whole_s.clear();
+    alone.parts_s.clear();
+    for (int stages = 2; stages <= costs.units(); ++stages) {
+      Placement placement{.ranks = 2 + static_cast<int>(seed % 2),
+                          .microbatches = 1 + static_cast<int>(seed / 3 % 5),
+                          .rank_of_stage = {},
+                          .held = std::vector<int>(static_cast<size_t>(stages), 0)};
+      if (stages < placement.ranks) continue;
+      for (int stage = 0; stage < stages; ++stage)
+        placement.rank_of_stage.push_back(stage % placement.ranks);
+      const RankSpeeds speeds = equal_ranks(placement.ranks);
+      const PlacedSpace space(costs, bytes_of(chain), placement, speeds);
+      const PlacedSpace of_units(alone, bytes_of(chain), placement, speeds);
+      for (const std::vector<int>& begins : all_splits(costs.units(), stages)) {
+        const double room = simulate_adaptive(chain, begins, placement).makespan_s * (1 + rounding);
+        const std::vector<double> bounds = bounds_of(space, begins);
+        for (const double bound : bounds) ASSERT_LE(bound, room) << "seed " << seed;
+        ++checked;
+        sharper += bounds.front() > of_units.min_s() || bounds.back() > of_units.split_s(begins);
+      }
+    }
+  }
+  EXPECT_GT(checked, 1000);
+  EXPECT_GT(sharper, 200);
+}
+
 TEST(PlacedSpace, IsExactForEqualStagesAndFreeTransfers) {
   // 1F1B: (M + P - 1)(F + B), as published.
   Chain chain = random_chain(1, {.units = 4, .equal = true, .extras = false, .transfer_scale = 0});
