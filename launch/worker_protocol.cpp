@@ -9,6 +9,7 @@ nlohmann::json to_json(const WorkerTask& task) {
           {"rank", task.rank},
           {"world_size", task.world_size},
           {"process", task.process},
+          {"processes", task.processes},
           {"local_rank", task.local_rank},
           {"local_size", task.local_size},
           {"store_host", task.store_host},
@@ -37,6 +38,7 @@ WorkerTask parse_task(const nlohmann::json& json) {
   json.at("rank").get_to(task.rank);
   json.at("world_size").get_to(task.world_size);
   json.at("process").get_to(task.process);
+  json.at("processes").get_to(task.processes);
   json.at("local_rank").get_to(task.local_rank);
   json.at("local_size").get_to(task.local_size);
   json.at("store_host").get_to(task.store_host);

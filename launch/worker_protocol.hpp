@@ -39,12 +39,13 @@ using Facts = std::map<std::string, std::string>;
 inline constexpr double kStartTimeout_s = 600;
 
 struct WorkerTask {
-  /// Or `profile`, `link`, `devices`, `state_dict`, `multiply_bf16`, `refuse`.
+  /// Or `spare`, `profile`, `link`, `devices`, `state_dict`, `multiply_bf16`, `refuse`.
   std::string command = "execute";
-  int rank = 0, world_size = 1;
-  /// The worker's number among the processes, by which they meet; rank_of_process (plan.hpp).
-  int process = 0;
-  int local_rank = 0, local_size = 1;  // on this machine: for cores and threads
+  int rank = 0, world_size = 1;  // of a spare -1
+  /// The worker's number among the processes, by which they meet; rank_of_process (plan.hpp). At
+  /// the start of a run so many meet, spares behind the ranks.
+  int process = 0, processes = 1;
+  int local_rank = 0, local_size = 1;  // of the ranks on this machine: for cores and threads
   int node = 0;                        // as the launcher counts them, 0 where it does not
   bool launched = false;               // by torchrun, srun, mpirun: this is the only worker here
   std::string store_host = "127.0.0.1", store_prefix;

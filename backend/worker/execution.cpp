@@ -39,10 +39,6 @@ Execution::Execution(const WorkerTask& task, SharedStore& store, CudaModule* cud
   };
 }
 
-Facts Execution::facts() const {
-  return {{"plan sha256", task_.plan_sha256}, {"model sha256", loaded_->graph.sha256}};
-}
-
 /// Tensors of the GPU then move over NCCL, those of the host still over Gloo.
 void Execution::open_gpu() {
   gpu_ = cuda_->open(cuda_device_of(cuda_->look(), worker_));

@@ -25,7 +25,7 @@ class Execution {
   Execution(const WorkerTask& task, SharedStore& store, CudaModule* cuda);
 
   /// The facts that all ranks must agree on.
-  Facts facts() const;
+  Facts facts() const { return facts_of(task_, *loaded_); }
   /// Trains, once the ranks have met, or does what a script asks for.
   void run(std::unique_ptr<Communicator> communicator);
   /// The rank of process 0, which hosts the store.

@@ -80,7 +80,7 @@ int simulate(const SimulateOptions& options);
 struct ExecuteOptions {
   std::string plan, output, trace, metrics, tensorboard, dump_gradients, save, resume, weights;
   std::string survive = "off";  // local, auto
-  std::optional<int64_t> steps, save_every, keep;
+  std::optional<int64_t> steps, save_every, keep, spares;
   WorkerOptions workers;
   std::string cuda_graphs;  // auto, on, off; "": not said
   bool forward_only = false, json = false;

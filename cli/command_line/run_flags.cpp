@@ -55,6 +55,9 @@ void declare_execute(Declared& command) {
            "snapshots in memory, twice their state, and are replaced); on CPUs; "
            "auto: local where there is memory for it")
       ->capture_default_str();
+  add_count(app, "--spares", options->spares,
+            "with --survive: the last N processes that the launcher starts wait, and take the "
+            "ranks of those that are lost with their node");
   command.input("--weights", options->weights, {FileKind::safetensors, FileKind::folder},
                 "start from these weights: a .safetensors, as `export --format state-dict` writes "
                 "it, a Hugging Face index of shards, or a folder with either");

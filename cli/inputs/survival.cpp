@@ -34,15 +34,43 @@ std::string obstacle(const ExecuteOptions& options, const std::optional<Launcher
   return "";
 }
 
+struct RankBytes {
+  int64_t training = 0, snapshot = 0;
+};
+
+/// A spare may become any rank.
+RankBytes bytes_of(int rank, const std::vector<RankStateBytes>& states,
+                   const std::vector<int64_t>& peak_bytes) {
+  RankBytes most;
+  for (size_t place = 0; place < states.size(); ++place) {
+    if (rank != kSpare && static_cast<size_t>(rank) % states.size() != place) continue;
+    const int64_t training = peak_bytes.empty() ? states[place].held_bytes : peak_bytes.at(place);
+    most = {std::max(most.training, training),
+            std::max(most.snapshot, states[place].snapshot_bytes)};
+  }
+  return most;
+}
+
+void check_spares(const ExecuteOptions& options, const std::optional<Launcher>& launcher) {
+  if (!options.spares) return;
+  if (options.survive == "off" || options.survive == "auto")
+    throw InputError("--spares", "only runs that survive failures have any",
+                     "Add --survive local, or leave it out.");
+  if (!launcher)
+    throw InputError("--spares",
+                     "spares are processes that a launcher starts, and penstock was started alone",
+                     "Start ranks and spares with torchrun, srun or mpirun, or leave it out.");
+}
+
 /// Why there is not enough memory for these ranks together; "" where there is.
 std::string shortage(const CheckedRun& checked, const std::vector<int>& ranks, bool saves,
                      const std::vector<int64_t>& peak_bytes) {
   int64_t training_bytes = 0, snapshot_bytes = 0;
   const auto states = state_bytes_of_ranks(checked.plan, checked.graph, checked.slicing);
   for (const int rank : ranks) {
-    const size_t place = static_cast<size_t>(rank) % states.size();
-    training_bytes += peak_bytes.empty() ? states[place].held_bytes : peak_bytes.at(place);
-    snapshot_bytes += states[place].snapshot_bytes;
+    const auto [trained, copied] = bytes_of(rank, states, peak_bytes);
+    training_bytes += trained;
+    snapshot_bytes += copied;
   }
   const int64_t copies = saves ? most_snapshots : most_snapshots - 1;
   snapshot_bytes *= copies;
@@ -72,11 +100,14 @@ Survival find_survival(const ExecuteOptions& options, const std::optional<Launch
                        const CheckedRun& checked, bool saves, bool script,
                        const std::vector<int64_t>& peak_bytes) {
   check_word(options.survive, {"off", "local", "auto"});
+  check_spares(options, launcher);
   if (options.survive == "off") return {};
   std::string why_not = obstacle(options, launcher, checked.plan, script);
   if (why_not.empty())
-    why_not =
-        shortage(checked, ranks_here(launcher, rank_of_process(checked.plan)), saves, peak_bytes);
+    why_not = shortage(checked,
+                       ranks_here(launcher, with_spares(rank_of_process(checked.plan),
+                                                        options.spares.value_or(0))),
+                       saves, peak_bytes);
   if (why_not.empty()) return {.survives = true};
   if (options.survive == "local")
     throw InputError("--survive", why_not,

@@ -55,7 +55,7 @@ bool Workers::waits_for_cause() const {
 bool Workers::may_still_tell(int rank) const {
   for (const Worker& worker : workers_)
     if (worker.task.rank == rank) return !worker.ended;
-  return fleet_ && fleet_->leads() && runs_elsewhere(rank);
+  return fleet_ && fleet_->leads() && members_.runs(rank);
 }
 
 WorkersFailure Workers::failure() const {
@@ -91,15 +91,16 @@ std::string Workers::describe(const Worker& worker) const {
   if (!worker.hung.empty()) return worker.hung + ": it was killed";
   const WorkerError place = place_of(worker);
   const std::string where = place_in_run(place.step, place.action);
-  if (worker.error)
-    return fmt::format("rank {} failed {}: {}", worker.task.rank, where, worker.error->message);
+  const std::string name =
+      worker.task.rank < 0 ? "a spare" : fmt::format("rank {}", worker.task.rank);
+  if (worker.error) return fmt::format("{} failed {}: {}", name, where, worker.error->message);
   const int status = *worker.ended;
   if (worker.stopped_at && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
-    return fmt::format("rank {} (process {}) was stopped {}, and killed for it", worker.task.rank,
-                       worker.process, where);
+    return fmt::format("{} (process {}) was stopped {}, and killed for it", name, worker.process,
+                       where);
   }
-  std::string text = fmt::format("rank {} (process {}) ended {}: {}", worker.task.rank,
-                                 worker.process, where, describe_wait_status(status));
+  std::string text = fmt::format("{} (process {}) ended {}: {}", name, worker.process, where,
+                                 describe_wait_status(status));
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
     text += "\n  If nobody did that, the system ran out of memory.";
   }

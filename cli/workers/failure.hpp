@@ -1,4 +1,4 @@
-// A failure of a rank, as the supervisor that watches the rank tells it.
+// A failure of a rank, as the supervisor that watches the rank tells it, and of a run.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -15,6 +15,14 @@ struct Failure {
   std::string text;         // for people
   bool killed = false;      // by SIGKILL, and not for a hang
   bool standstill = false;  // killed, as all ranks waited
+};
+
+/// Why a run of workers ended badly.
+struct WorkersFailure {
+  int status = 1;  // for the process: 1, 2 for a user's mistake, 128 + signal when interrupted
+  std::string message;
+  WorkerError cause = {};  // its rank, step and action; of no rank where a signal ended the run
+  bool told = false;       // to people, by another process of the run
 };
 
 inline bool lost_peer(const Failure& failure) { return failure.place.kind == FailureKind::peer; }

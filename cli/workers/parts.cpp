@@ -1,33 +1,23 @@
 // A checkpoint that several supervisors write, each from the snapshots of its ranks; without others
 // there is one part.
-#include <algorithm>
 #include <memory>
 #include <stdexcept>
 
 #include "cli/workers/workers.hpp"
-#include "launch/supervision/rotation.hpp"
 
 namespace penstock::cli {
 
 using Json = nlohmann::json;
 using namespace std::chrono_literals;
 
-/// A snapshot before that step for each rank of a replica, from the first replica that has one;
-/// nothing where a rank has none anywhere.
-std::optional<Workers::Parts> Workers::parts_of(int64_t step) const {
-  std::map<int, int> processes;  // by rank
-  for (const Worker& worker : workers_) processes[worker.task.rank] = own_process();
-  for (const auto& [process, member] : members_)
-    for (const auto& [rank, slots] : member.ranks) processes[rank] = process;
-  const std::map<int, RankSlots> all = slots_of_all();
+/// A snapshot before that step for each rank of a replica; nothing where nobody has one of a rank.
+std::optional<Workers::Parts> Workers::parts_of(const HeldByProcess& holders, int64_t step) const {
   const int ranks = options_.program->rank_count();
   Parts parts;
   for (int rank = 0; rank < ranks; ++rank) {
-    const auto found = std::ranges::find_if(all, [&](const auto& entry) {
-      return entry.first % ranks == rank && slot_with(entry.second.steps, step);
-    });
-    if (found == all.end()) return std::nullopt;
-    parts[processes.at(found->first)][rank] = found->first;
+    const std::optional<Source> source = find_source(holders, rank, step, /*alike=*/ranks);
+    if (!source) return std::nullopt;
+    parts[source->process][rank] = source->held;
   }
   return parts;
 }
@@ -35,8 +25,7 @@ std::optional<Workers::Parts> Workers::parts_of(int64_t step) const {
 OtherParts Workers::other_parts(int64_t step, const Parts& parts) {
   std::map<int, Json> orders;
   for (const auto& [process, ranks] : parts) {
-    if (process != own_process())
-      orders[process] = {{"tell", "save"}, {"step", step}, {"ranks", ranks}};
+    if (process != process_) orders[process] = {{"tell", "save"}, {"step", step}, {"ranks", ranks}};
   }
   if (orders.empty()) return {};
   pending_.emplace().step = step;

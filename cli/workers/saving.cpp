@@ -1,7 +1,6 @@
 // Writes the checkpoints of a run that survives, from the snapshots of its workers.
+#include <fmt/format.h>
 #include <signal.h>
-
-#include <algorithm>
 
 #include "cli/workers/workers.hpp"
 #include "launch/supervision/rotation.hpp"
@@ -10,24 +9,29 @@
 namespace penstock::cli {
 
 /// Begins to write the next one that is due, unless one is being written; returns whether it does.
-bool Workers::begin_saving() {
+bool Workers::begin_saving(const Listener& listener) {
   while (options_.save && !is_led() && !saver_.step()) {
     std::vector<RankSlots> ranks;
     for (const auto& [rank, slots] : slots_of_all()) ranks.push_back(slots);
     const std::optional<int64_t> step = step_to_save(ranks);
     if (!step) return false;
-    // Else it was written before the workers made the step again, or parts of it are lost.
-    if (*step <= saved_ || !begin_saving(*step)) release(*step);
+    if (*step > saved_ && begin_saving(*step, holders())) break;
+    if (*step > saved_) {  // else it was written before the workers made the step again
+      const std::string message =
+          fmt::format("the checkpoint after step {} is left out: parts of it are lost", *step);
+      listener(0, {{"event", "warning"}, {"message", message}});
+    }
+    release(*step);
   }
   return saver_.step().has_value();
 }
 
 /// Returns whether there are snapshots of all stages before that step.
-bool Workers::begin_saving(int64_t step) {
-  const std::optional<Parts> parts = parts_of(step);
+bool Workers::begin_saving(int64_t step, const HeldByProcess& holders) {
+  const std::optional<Parts> parts = parts_of(holders, step);
   if (!parts) return false;
   RankSnapshots snapshots;
-  if (const auto own = parts->find(own_process()); own != parts->end())
+  if (const auto own = parts->find(process_); own != parts->end())
     snapshots = snapshots_of(own->second, step);
   saver_.begin(step,
                [this, step, snapshots = std::move(snapshots), others = other_parts(step, *parts)](
@@ -35,13 +39,17 @@ bool Workers::begin_saving(int64_t step) {
   return true;
 }
 
-/// Each of these workers has one before that step.
+/// This supervisor has those before that step.
 RankSnapshots Workers::snapshots_of(const std::map<int, int>& ranks, int64_t step) {
   RankSnapshots snapshots;
   for (const auto& [rank, read] : ranks) {
-    const Worker& worker = worker_of(read);
-    const size_t slot = slot_with(worker.progress.slots().steps, step).value();
-    snapshots[rank] = {&worker.slots[slot], worker.progress.checksum(slot)};
+    if (slots_of_own().contains(read)) {
+      const Worker& worker = worker_of(read);
+      const size_t slot = slot_with(worker.progress.slots().steps, step).value();
+      snapshots[rank] = {&worker.slots[slot], worker.progress.checksum(slot)};
+    } else if (const Copies::Copy* const copy = copies_.find(read, step)) {
+      snapshots[rank] = {&copy->slot, copy->checksum};
+    }
   }
   return snapshots;
 }
@@ -51,10 +59,7 @@ void Workers::release(int64_t step) {
     if (const auto slot = slot_with(worker.progress.slots().steps, step))
       worker.progress.saved(*slot);
   }
-  for (auto& [process, member] : members_) {
-    for (auto& [rank, slots] : member.ranks)
-      if (const auto slot = slot_with(slots.steps, step)) slots.unsaved.at(*slot) = false;
-  }
+  members_.release(step);
   if (leads()) fleet_->send({{"tell", "saved"}, {"step", step}});
 }
 
@@ -81,11 +86,13 @@ void Workers::await_saving(const Listener& listener) {
 
 /// All checkpoints that are due, and the newest state of a run that ends early.
 void Workers::save_rest(const Listener& listener) {
-  while (!ends_at_once() && begin_saving()) await_saving(listener);
+  while (!ends_at_once() && begin_saving(listener)) await_saving(listener);
   if (!saves_newest()) return;
   const std::optional<int64_t> newest = common_step(states_left(listener).ranks);
-  if (!newest || *newest <= saved_) return;
-  if (!begin_saving(*newest)) unsaved_ = "The latest state is not saved: parts of it are lost.";
+  if (newest && *newest <= saved_) return;
+  if (!newest && lost_.empty()) return;
+  if (!newest || !begin_saving(*newest, holders()))
+    unsaved_ = "The latest state is not saved: parts of it are lost.";
   await_saving(listener);
 }
 

@@ -133,6 +133,10 @@ void Workers::stop() {
   }
 }
 
+bool Workers::have_rank_0() const {
+  return std::ranges::any_of(workers_, [](const Worker& w) { return w.task.rank == 0; });
+}
+
 Workers::Worker& Workers::worker_of(int rank) {
   return *std::ranges::find_if(workers_, [&](const Worker& w) { return w.task.rank == rank; });
 }
@@ -146,11 +150,12 @@ bool Workers::running() const { return any_runs_here() || any_runs_elsewhere(); 
 
 std::optional<WorkersFailure> Workers::run(const Listener& listener) {
   watch(saver_.descriptor(), [&] { end_saving(listener); });
+  watch(giver_.descriptor(), [&] { end_giving(); });
   if (fleet_) watch(fleet_->descriptor(), [&] { hear(listener); });
   do {
     while (running()) {
       poll_once(listener);
-      begin_saving();
+      begin_saving(listener);
       end_stopped();
       end_hung(listener);
       end_step();

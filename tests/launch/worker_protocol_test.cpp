@@ -18,6 +18,7 @@ TEST(WorkerProtocol, ATaskArrivesAsItWasSent) {
   task.rank = 3;
   task.world_size = 4;
   task.process = 2;
+  task.processes = 5;
   task.local_rank = 1;
   task.local_size = 2;
   task.store_host = "node7";

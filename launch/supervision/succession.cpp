@@ -1,0 +1,69 @@
+#include "launch/supervision/succession.hpp"
+
+#include <algorithm>
+
+namespace penstock {
+
+namespace {
+
+bool same_state(int one, int other, int alike) {
+  return one == other || (alike > 0 && one % alike == other % alike);
+}
+
+}  // namespace
+
+std::optional<Assignment> assign(const Assignment& before, const std::set<int>& alive) {
+  std::set<int> spares = alive;
+  for (const auto& [rank, process] : before) spares.erase(process);
+  Assignment next = before;
+  for (auto& [rank, process] : next) {
+    if (alive.contains(process)) continue;
+    if (spares.empty()) return std::nullopt;
+    process = spares.extract(spares.begin()).value();
+  }
+  return next;
+}
+
+std::vector<StepsHeld> steps_of_ranks(const HeldByProcess& holders, int ranks, int alike) {
+  const auto size = static_cast<size_t>(ranks);
+  std::vector<StepsHeld> own(size), others(size);
+  for (const auto& [process, states] : holders) {
+    for (const auto& [held, steps] : states) {
+      for (int rank = 0; rank < ranks; ++rank) {
+        if (!same_state(held, rank, alike)) continue;
+        (held == rank ? own : others)[static_cast<size_t>(rank)].insert(steps.begin(), steps.end());
+      }
+    }
+  }
+  for (size_t rank = 0; rank < size; ++rank)
+    if (own[rank].empty()) own[rank] = others[rank];
+  return own;
+}
+
+std::optional<Source> find_source(const HeldByProcess& holders, int rank, int64_t step, int alike) {
+  std::optional<Source> other;
+  for (const auto& [process, states] : holders) {
+    for (const auto& [held, steps] : states) {
+      if (!steps.contains(step) || !same_state(held, rank, alike)) continue;
+      if (held == rank) return Source{process, held};
+      if (!other) other = {process, held};
+    }
+  }
+  return other;
+}
+
+std::optional<std::vector<Handover>> handovers(const HeldByProcess& holders, const Assignment& next,
+                                               int64_t step, int alike) {
+  std::vector<Handover> found;
+  for (const auto& [rank, process] : next) {
+    const auto own = holders.find(process);
+    if (own != holders.end() && own->second.contains(rank) && own->second.at(rank).contains(step))
+      continue;
+    const std::optional<Source> source = find_source(holders, rank, step, alike);
+    if (!source) return std::nullopt;
+    found.push_back({source->process, source->held, process, rank});
+  }
+  return found;
+}
+
+}  // namespace penstock
