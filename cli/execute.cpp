@@ -153,7 +153,7 @@ struct PreparedRun {
   std::vector<WorkerTask> workers;
   std::optional<Predicted> predicted;
   std::string why_not_predicted;
-  bool survives = false;
+  Survival survival;
   std::optional<Metrics> metrics;  // of rank 0, where it is one of these workers
 };
 
@@ -167,13 +167,12 @@ PreparedRun prepare(const ExecuteOptions& options, const std::optional<Launcher>
   if (run.task.steps > 0) {
     run.predicted = predict(run.checked.plan, run.checked.part, run.checked.slicing,
                             run.checked.program, run.task.cuda_graphs, run.why_not_predicted);
-    const Survival survival =
+    run.survival =
         find_survival(options, launcher, run.checked, !run.task.save.empty(), /*script=*/false,
                       run.predicted ? run.predicted->peak_memory_bytes : std::vector<int64_t>());
-    run.survives = survival.survives;
-    if (!survival.why_not.empty()) run.notes.push_back(survival.why_not);
+    if (!run.survival.why_not.empty()) run.notes.push_back(run.survival.why_not);
   }
-  run.workers = run_tasks("execute", options, run.checked, run.task, launcher, run.survives);
+  run.workers = run_tasks("execute", options, run.checked, run.task, launcher, run.survival);
   if (has_rank_0(run.workers)) run.metrics = make_metrics(options, run.task.first_step);
   return run;
 }
@@ -196,7 +195,7 @@ std::optional<SavedState> last_saved(const ExecuteTask& task) try {
 
 /// Has checkpoints of a run that survives be written from snapshots, unless its ranks write them.
 void save_snapshots(const PreparedRun& run, WorkersOptions& options) {
-  if (!run.survives || run.task.save.empty()) return;
+  if (!run.survival.survives || run.task.save.empty()) return;
   const CheckedRun& checked = run.checked;
   if (checked.plan.optimizer_state == OptimizerState::sharded) return;
   const SavedRun saved{checked.plan, checked.graph, checked.slicing, checked.program.rank_of_stage};
@@ -247,7 +246,8 @@ int execute(const ExecuteOptions& options) {
   const Program executed = delay_receives(checked.program);  // as the workers do
   const bool saves = !run->task.save.empty();
   WorkersOptions how{.on_signal = saves ? OnSignal::finish_step : OnSignal::end,
-                     .survive = run->survives,
+                     .survive = run->survival.survives,
+                     .peers = run->survival.peers,
                      .end = run->task.first_step + run->task.steps,
                      .program = &executed,
                      .parts = static_cast<int>(checked.plan.tensor_parallel),

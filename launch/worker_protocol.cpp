@@ -26,6 +26,7 @@ nlohmann::json to_json(const WorkerTask& task) {
           {"transport", task.transport},
           {"progress", task.progress},
           {"slots", task.slots},
+          {"copied", task.copied},
           {"next_step", task.next_step},
           {"start_timeout_s", task.start_timeout_s},
           {"facts", task.facts},
@@ -55,6 +56,7 @@ WorkerTask parse_task(const nlohmann::json& json) {
   json.at("transport").get_to(task.transport);
   json.at("progress").get_to(task.progress);
   json.at("slots").get_to(task.slots);
+  json.at("copied").get_to(task.copied);
   json.at("next_step").get_to(task.next_step);
   json.at("start_timeout_s").get_to(task.start_timeout_s);
   json.at("facts").get_to(task.facts);

@@ -10,7 +10,7 @@
 //   validation {step, loss}                from rank 0, after that step; loss: null if not finite
 //   timeline  {step, events: [[rank, action, start_s, end_s, bytes], …]}   from rank 0
 //   saved     {path}                       a checkpoint
-//   snapshot  {step}                       that before it, which is to be saved, is complete
+//   snapshot  {step}                       that before it, to be saved or copied, is complete
 //   stopped   {step}                       that step was the last, as some process was told to end
 //   summary   {…}                          from rank 0, last
 //   link      {latency_s, …, samples}      from rank 0, of the command `link`
@@ -58,6 +58,7 @@ struct WorkerTask {
   bool one_machine = true;                   // all ranks are on this machine
   int progress = -1;                         // descriptor of a SharedProgress, or -1
   std::vector<int> slots;                    // descriptors of snapshots; empty: none are taken
+  bool copied = false;                       // each snapshot, by another process: waits for it
   int64_t next_step = -1;                    // goes on with the snapshot before it; -1: with none
   double start_timeout_s = kStartTimeout_s;  // for all ranks to come
   Facts facts;                               // compared when the ranks meet

@@ -50,6 +50,7 @@ class Execution {
   void load_beginning(Executor& executor);
   void snapshot(Executor& executor, int64_t next_step, bool unsaved = false);
   bool is_saved(int64_t next_step) const;
+  void wait_for_copy();
   void keep_state(Executor& executor, int64_t next_step, bool last);
   size_t agree_on_median_step();
   void report_timeline(size_t step);

@@ -21,6 +21,28 @@ constexpr auto kMaxStop = 1s;
 
 }  // namespace
 
+/// A worker that is killed here is no cause; one that is may tell more before it ends.
+void Workers::note_failure(const Worker& worker) {
+  const bool known = std::ranges::any_of(
+      failed_, [&](const Failure& failure) { return failure.place.rank == worker.task.rank; });
+  if (stopped_ || (killed_ && !known)) return;
+  const Failure failure = failure_of(worker);
+  note(failure);
+  if (is_led()) fleet_->send({{"tell", "failed"}, {"failure", to_json(failure)}});
+}
+
+/// In place of what was known of the rank before.
+void Workers::note(const Failure& failure) {
+  const auto known = std::ranges::find_if(
+      failed_, [&](const Failure& other) { return other.place.rank == failure.place.rank; });
+  if (known == failed_.end()) {
+    failed_.push_back(failure);
+  } else {
+    *known = failure;
+  }
+  if (!failed_at_) failed_at_ = Clock::now();
+}
+
 /// A worker that is stopped holds up all others: a run that survives replaces it.
 void Workers::end_stopped() {
   for (Worker& worker : workers_) {

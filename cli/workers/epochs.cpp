@@ -48,6 +48,7 @@ bool Workers::go_on(const Listener& listener) {
 /// The next epoch; nothing where the run ends.
 std::optional<Epoch> Workers::decide(const Listener& listener) {
   if (!recovery_ || failed_.empty() || stopped_ || (interrupted_ && !finishing_)) return {};
+  while (copier_.step() && !ends_at_once()) poll_once(listener);
   for (;;) {  // until nobody is lost meanwhile
     Recovery recovery = *recovery_;
     std::optional<Epoch> next = next_epoch(recovery, listener);
@@ -104,6 +105,8 @@ void Workers::begin(const Epoch& epoch, const Listener& listener) {
   killed_ = false;
   if (hangs_) hangs_->restart();
   copies_.forget_after(epoch.newest_snapshot());
+  begun_with_ = epoch.step;
+  uncopied_since_.reset();
   for (Worker& worker : workers_) {
     if (epoch.saved) resume_from(worker.task.arguments, *epoch.saved);
     worker.task.next_step = epoch.newest_snapshot();
@@ -112,6 +115,7 @@ void Workers::begin(const Epoch& epoch, const Listener& listener) {
     static_cast<Life&>(worker) = {};
     worker.progress.set(SharedProgress::Place{});
     worker.progress.set(Activity{});
+    worker.progress.set_copied(-1);
     if (fleet_ && !take_place(worker.task)) {
       worker.ended = 0;  // a spare still
       continue;

@@ -86,6 +86,7 @@ void Workers::found_fleet() {
   if (!recovery_ || !launched_ || task.processes == 1) return;
   fleet_.emplace(process_);
   for (Worker& worker : workers_) {
+    worker.task.copied = options_.peers;
     worker.task.fleet_port = fleet_->address().port;
     worker.task.fleet_token = fleet_->address().token;
   }
@@ -208,9 +209,10 @@ void Workers::take_loss(int process, const Listener& listener) {
   note(failure);
 }
 
-/// Once all of its workers have ended, it waits for what comes next.
+/// Once all of its workers have ended, and what they have left has been copied, it waits for what
+/// comes next.
 void Workers::tell_end() {
-  if (!is_led() || told_end_ || any_runs_here()) return;
+  if (!is_led() || told_end_ || any_runs_here() || copier_.step()) return;
   told_end_ = true;
   fleet_->send(
       {{"tell", "ended"}, {"slots", slots_json(slots_of_own())}, {"copies", copies_.steps()}});

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -20,6 +21,7 @@ namespace {
 
 // After a node has failed, the leader knows; whoever gives it a snapshot may know earlier.
 constexpr auto kLossIsKnown = 12s;
+constexpr auto kPause = 50ms;
 
 /// A snapshot on its way to another supervisor.
 struct Given {
@@ -207,6 +209,50 @@ void Workers::take_copy(Worker& worker, int64_t next_step) {
   if (!copy || !slot) return;
   worker.slots[*slot] = std::move(copy->slot);
   worker.progress.set_snapshot(*slot, next_step, copy->checksum);
+}
+
+/// Has the partner of this supervisor keep a copy of its rank's newest snapshot. The rank waits for
+/// it before it changes its state in the step after.
+void Workers::copy_newest() {
+  if (!options_.peers || !fleet_ || is_spare() || copier_.step() || killed_) return;
+  give_back_copies();
+  Worker& worker = workers_.front();
+  const StepsHeld steps = steps_held(worker.progress.slots().steps);
+  const auto partner = partner_of(process_, assignment_, machines_);
+  if (steps.empty() || *steps.rbegin() <= worker.progress.copied() || !partner) return;
+  const int64_t step = *steps.rbegin();
+  const int rank = worker.task.rank;
+  const RankSnapshot found = snapshots_of({{rank, rank}}, step).at(rank);
+  const Given given{fleet_->addresses().at(*partner), {rank, step, found.checksum}, found.slot};
+  copier_.begin(step, [given, step, &progress = worker.progress](const std::stop_token& stop) {
+    try {
+      send_all({given}, stop);
+      progress.set_copied(step);
+    } catch (...) {
+      std::this_thread::sleep_for(kPause);  // it is tried again
+      throw;
+    }
+  });
+}
+
+/// A partner that is lost is replaced, or the run ends.
+void Workers::end_copying(const Listener& listener) {
+  const std::string problem = copier_.finish();
+  if (problem.empty() || killed_) return uncopied_since_.reset();
+  if (!uncopied_since_) uncopied_since_ = Clock::now();
+  if (Clock::now() - *uncopied_since_ < kLossIsKnown) return;
+  uncopied_since_ = Clock::time_point::max();  // is said once
+  listener(0, {{"event", "warning"}, {"message", problem + " The run waits."}});
+}
+
+/// Those of ranks that others keep copies of, once these have them: all ranks have been copied
+/// where one is past the first step of an epoch.
+void Workers::give_back_copies() {
+  if (workers_.front().progress.get().step <= begun_with_) return;
+  std::set<int> kept;
+  for (const auto& [rank, process] : assignment_)
+    if (partner_of(process, assignment_, machines_) == process_) kept.insert(rank);
+  copies_.keep_only(kept);
 }
 
 }  // namespace penstock::cli

@@ -55,6 +55,7 @@ struct WorkersOptions {
                                                  const std::stop_token& stop)>;
   OnSignal on_signal = OnSignal::end;
   bool survive = false;  // a failure: the workers are replaced, and go on from their snapshots
+  bool peers = false;  // supervisors keep copies of each other's snapshots, so as to survive a loss
   int64_t end = std::numeric_limits<int64_t>::max();  // the step after the run's last
   const Program* program = nullptr;                   // of the ranks, to find a lost message in
   int parts = 1;                                      // ranks of a tensor group, which share it
@@ -213,6 +214,9 @@ class Workers {
   void take_given(int process, int number, const std::string& problem);
   bool take_place(WorkerTask& task) const;
   void take_copy(Worker& worker, int64_t next_step);
+  void copy_newest();
+  void end_copying(const Listener& listener);
+  void give_back_copies();
 
   bool begin_saving(const Listener& listener);
   bool begin_saving(int64_t step, const HeldByProcess& holders);
@@ -261,6 +265,7 @@ class Workers {
   Assignment assignment_;                // of ranks to supervisors
   std::map<int, int> machines_;          // by process, the first process of its machine
   Copies copies_;                        // of ranks of other supervisors
+  int64_t begun_with_ = -1;              // the step of this epoch
   Giving giving_;                        // as this supervisor asked for, which leads
   int given_ = 0;                        // its number, which this supervisor does its part of
   std::optional<PendingParts> pending_;  // of the checkpoint that the leader writes
@@ -270,8 +275,9 @@ class Workers {
   bool told_end_ = false;                // of the epoch, to the leader
   std::map<int, RankView> told_views_;   // to the leader
   bool leader_is_lost_ = false;
-  Saver saver_;              // of checkpoints, from snapshots; its thread uses what is above
-  Saver giver_;              // of snapshots to other supervisors; likewise
+  Saver saver_;           // of checkpoints, from snapshots; its thread uses what is above
+  Saver giver_, copier_;  // of snapshots to other supervisors; likewise
+  std::optional<Clock::time_point> uncopied_since_;  // as its partner takes none
   bool launched_ = false;    // by torchrun, srun, mpirun: one worker, a rank of many or a spare
   Clock::duration grace_{};  // from the first failure to SIGKILL
 };

@@ -193,6 +193,16 @@ void Copies::forget(int rank, int64_t next_step) {
   if (const auto slot = slot_of(rank, next_step)) held_.at(rank).steps[*slot] = -1;
 }
 
+void Copies::keep_only(const std::set<int>& ranks) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [rank, held] : held_) {
+    const std::unique_lock none_arrives(held.receiving, std::try_to_lock);
+    if (ranks.contains(rank) || !none_arrives) continue;
+    held.steps.fill(-1);
+    held.copies = {};
+  }
+}
+
 void Copies::forget_after(int64_t next_step) {
   const std::lock_guard lock(mutex_);
   for (auto& [rank, held] : held_) {

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <thread>
 
@@ -54,6 +55,8 @@ class Copies {
   /// It is then no longer here. Nothing: there is none.
   std::optional<Copy> take(int rank, int64_t next_step);
   void forget(int rank, int64_t next_step);
+  /// Gives back the memory of all others'.
+  void keep_only(const std::set<int>& ranks);
   /// Later ones are taken again by a run that goes on with that step.
   void forget_after(int64_t next_step);
 

@@ -1,6 +1,7 @@
 #include "launch/supervision/succession.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace penstock {
 
@@ -22,6 +23,21 @@ std::optional<Assignment> assign(const Assignment& before, const std::set<int>& 
     process = spares.extract(spares.begin()).value();
   }
   return next;
+}
+
+std::optional<int> partner_of(int process, const Assignment& assignment,
+                              const std::map<int, int>& machines) {
+  std::map<int, std::vector<int>> by_machine;
+  std::set<int> processes;
+  for (const auto& [rank, owner] : assignment) processes.insert(owner);
+  for (const int one : processes) by_machine[machines.at(one)].push_back(one);
+  const auto here = by_machine.find(machines.at(process));
+  if (here == by_machine.end() || processes.size() < 2) return std::nullopt;
+  const auto place =
+      static_cast<size_t>(std::ranges::find(here->second, process) - here->second.begin());
+  if (by_machine.size() == 1) return here->second[(place + 1) % here->second.size()];
+  const auto next = std::next(here) == by_machine.end() ? by_machine.begin() : std::next(here);
+  return next->second[place % next->second.size()];
 }
 
 std::vector<StepsHeld> steps_of_ranks(const HeldByProcess& holders, int ranks, int alike) {

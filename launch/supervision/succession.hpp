@@ -18,6 +18,12 @@ using Assignment = std::map<int, int>;
 /// where there are too few.
 std::optional<Assignment> assign(const Assignment& before, const std::set<int>& alive);
 
+/// The process that keeps copies of that one's snapshots: at the same place on the next machine, or
+/// the next on this one where there is no other. Nothing where no other has a rank. `machines`: a
+/// number for each process's.
+std::optional<int> partner_of(int process, const Assignment& assignment,
+                              const std::map<int, int>& machines);
+
 /// The snapshots that a process has in memory, by rank.
 using StatesHeld = std::map<int, StepsHeld>;
 using HeldByProcess = std::map<int, StatesHeld>;  // by process

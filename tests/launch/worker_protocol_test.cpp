@@ -34,6 +34,7 @@ TEST(WorkerProtocol, ATaskArrivesAsItWasSent) {
   task.facts = {{"seed", "1"}};
   task.progress = 9;
   task.slots = {10, 11};
+  task.copied = true;
   task.next_step = 4;
   task.arguments = {{"steps", 7}};
   const auto sent = to_json(task);

@@ -97,11 +97,11 @@ def test_the_processes_that_a_launcher_watches_stay(tmp_path, request, launcher)
 
 
 @contextlib.contextmanager
-def running(plan, ranks, *options, **variables):
+def running(plan, ranks, *options, how="local", **variables):
     """The processes of a run that has made two steps, and so has a state to save, and their
     environment."""
     environment, metrics = marked_environment(**variables), plan.parent / "m.jsonl"
-    command = [PENSTOCK, "execute", plan, "--survive", "local", "--metrics", metrics, *options]
+    command = [PENSTOCK, "execute", plan, "--survive", how, "--metrics", metrics, *options]
     processes = start_by_hand([command] * ranks, environment)
     try:
         until(lambda: lines_of(metrics) >= 2, "no steps are made")

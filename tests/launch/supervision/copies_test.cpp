@@ -78,6 +78,19 @@ TEST(Copies, ArriveWholeAndTheTwoLatestStay) {
   EXPECT_EQ(receiver.copies.find(3, 3), nullptr);
 }
 
+TEST(Copies, OfRanksThatOthersKeepAreGivenBack) {
+  Receiver receiver;
+  const Snapshot snapshot("state");
+  for (const int rank : {1, 2}) {
+    EXPECT_EQ(receiver.send({rank, 7, snapshot.checksum}, snapshot.slot), "");
+  }
+  receiver.copies.keep_only({2});
+  EXPECT_EQ(receiver.copies.find(1, 7), nullptr);
+  EXPECT_NE(receiver.copies.find(2, 7), nullptr);
+  EXPECT_EQ(receiver.send({1, 8, snapshot.checksum}, snapshot.slot), "");
+  EXPECT_EQ(bytes_of(*receiver.copies.find(1, 8)), "state");
+}
+
 TEST(Copies, ThatAreThereAreNotSentAgain) {
   Receiver receiver;
   Snapshot snapshot("state");
