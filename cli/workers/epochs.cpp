@@ -45,6 +45,35 @@ bool Workers::go_on(const Listener& listener) {
   return true;
 }
 
+void Workers::tell_epoch(const Epoch& epoch) {
+  if (leads()) {
+    fleet_->send({{"tell", "go_on"},
+                  {"step", epoch.step},
+                  {"path", epoch.saved ? epoch.saved->path : ""},
+                  {"assignment", epoch.assignment},
+                  {"crew", epoch.crew}});
+  }
+  assignment_ = epoch.assignment;
+  crew_ = left_ = epoch.crew;
+  members_.begin(epoch.newest_snapshot(), assignment_);
+  lost_.clear();
+  order_.reset();
+  told_end_ = false;
+  told_views_.clear();
+}
+
+/// The epoch that the leader has announced; nothing where the run ends.
+std::optional<Epoch> Workers::told_epoch() const {
+  if (order_->at("tell") == "end") return {};
+  Epoch epoch{.step = order_->at("step"),
+              .saved = {},
+              .assignment = order_->at("assignment").get<Assignment>(),
+              .crew = order_->at("crew").get<std::set<int>>()};
+  if (const std::string path = order_->at("path"); !path.empty())
+    epoch.saved = SavedState{epoch.step, path};
+  return epoch;
+}
+
 /// The next epoch; nothing where the run ends.
 std::optional<Epoch> Workers::decide(const Listener& listener) {
   if (!recovery_ || failed_.empty() || stopped_ || (interrupted_ && !finishing_)) return {};
@@ -57,7 +86,6 @@ std::optional<Epoch> Workers::decide(const Listener& listener) {
     if (ends_at_once() || !why_it_ends_.empty()) return {};
     if (!ready) continue;
     recovery_ = recovery;
-    if (next->saved) saved_ = next->saved->step;
     tell_people(*next, listener);
     return next;
   }
@@ -79,7 +107,9 @@ std::optional<Epoch> Workers::next_epoch(Recovery& recovery, const Listener& lis
   if (!next.step) return {};
   if (saver_.step() > next.step) await_saving(listener);  // it reads what would be taken again
   if (!next.from_disk) saved.reset();
-  return Epoch{*next.step, saved, *assignment};
+  std::set<int> crew = members_.alive();
+  crew.insert(process_);
+  return Epoch{*next.step, saved, *assignment, crew};
 }
 
 void Workers::tell_people(const Epoch& epoch, const Listener& listener) const {
@@ -105,7 +135,9 @@ void Workers::begin(const Epoch& epoch, const Listener& listener) {
   killed_ = false;
   if (hangs_) hangs_->restart();
   copies_.forget_after(epoch.newest_snapshot());
+  if (epoch.saved) saved_ = epoch.saved->step;
   begun_with_ = epoch.step;
+  told_ = epoch.newest_snapshot();
   uncopied_since_.reset();
   for (Worker& worker : workers_) {
     if (epoch.saved) resume_from(worker.task.arguments, *epoch.saved);

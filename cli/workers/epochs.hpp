@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "launch/supervision/succession.hpp"
@@ -19,6 +20,7 @@ struct Epoch {
   int64_t step = 0;                 // that it begins with
   std::optional<SavedState> saved;  // from that checkpoint, in place of snapshots
   Assignment assignment;            // of ranks to supervisors, where there are several
+  std::set<int> crew;               // these
   /// What snapshots of the ranks may not outlive: those of later steps are taken again.
   int64_t newest_snapshot() const { return saved ? -1 : step; }
 };

@@ -36,4 +36,7 @@ nlohmann::json to_json(const Failure& failure);
 /// Throws nlohmann::json::exception.
 Failure parse_failure(const nlohmann::json& json);
 
+/// An order that no leader gives (fleet.cpp): the run ends, and nobody else tells people why.
+nlohmann::json untold_end(const std::string& message);
+
 }  // namespace penstock::cli

@@ -1,5 +1,5 @@
 // Supervisors of a run that a launcher has started, one for each of its processes. That of process
-// 0 leads: it learns what becomes of all ranks, decides, and the others do as they are told, in the
+// 0 leads, or the next (election.cpp): it learns what becomes of all ranks, decides, and the others do as they are told, in the
 // order in which it tells them. They tell it, {tell: NAME, …}:
 //   ranks   {ranks, machine}   first: those that it watches, none where it is a spare; the first
 //                              process of its machine
@@ -18,7 +18,8 @@
 //   standstill {rank, for_s, lost}   all ranks wait: kill this one; the message that is lost
 //   check   {step}             the snapshots before it
 //   give    {number, step, copies}   snapshots: [[rank, process, rank that goes on with it], …]
-//   go_on   {step, path, assignment}   a new epoch, from snapshots or from that checkpoint
+//   lost    {process}          that one is: should the leader be, too, it does not lead
+//   go_on   {step, path, assignment, crew}   a new epoch, from snapshots or from that checkpoint
 //   port    {port}             of the store of the epoch, at process 0
 //   save    {step, ranks}      as parts of a checkpoint: [rank, rank that it stands for], …
 //   saved   {step}             that snapshot may be overwritten
@@ -27,6 +28,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "cli/workers/workers.hpp"
 
@@ -74,7 +76,7 @@ void take_views(const Json& all, std::map<int, RankView>& views) {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DamagedSlot, rank, slot, copy)
 
 /// Does another supervisor lead, and know this one?
-bool Workers::is_led() const { return fleet_ && fleet_->has_joined(); }
+bool Workers::is_led() const { return fleet_ && fleet_->has_joined() && !fleet_->leads(); }
 bool Workers::leads() const { return fleet_ && fleet_->leads(); }
 
 /// Tells the supervisors of a run that survives how they find each other.
@@ -95,6 +97,13 @@ void Workers::found_fleet() {
 void Workers::join_fleet(const Json& leader) {
   if (!fleet_) return;
   fleet_->join(leader.get<FleetAddress>());
+  tell_ranks();
+}
+
+/// To a leader that it has joined.
+void Workers::tell_ranks() {
+  told_end_ = false;
+  told_views_.clear();
   Json ranks = Json::array();
   for (const Worker& worker : workers_)
     if (worker.task.rank >= 0) ranks.push_back(worker.task.rank);
@@ -108,6 +117,7 @@ void Workers::introduce() {
     machines_[process] = member.machine;
     for (const auto& [rank, slots] : member.ranks) assignment_[rank] = process;
   }
+  for (const auto& [process, machine] : machines_) crew_.insert(process);
   fleet_->send({{"tell", "crew"},
                 {"addresses", fleet_->addresses()},
                 {"machines", machines_},
@@ -128,8 +138,10 @@ void Workers::hear(const Listener& listener) {
       [&](int process, const Json& message) {
         if (leads()) {
           take_report(process, message, listener);
-        } else {
+        } else if (process == fleet_->leader()) {
           take_order(message, listener);
+        } else {
+          take_early(process, message);
         }
       },
       [&](int process) { take_loss(process, listener); },
@@ -138,13 +150,18 @@ void Workers::hear(const Listener& listener) {
 
 void Workers::take_report(int process, const Json& message, const Listener& listener) {
   Member& member = members_[process];
+  if (member.lost) return dismiss(process);
   const std::string name = message.at("tell");
   if (name == "ranks") {
-    for (const int rank : message.at("ranks")) member.ranks[rank] = {};
+    member.ranks.clear();
+    for (const int rank : message.at("ranks")) {
+      member.ranks[rank] = {};
+      if (!crew_.empty()) assignment_[rank] = process;  // it may have begun a later epoch
+    }
     member.machine = message.at("machine");
     member.has_come = true;
     if (killed_) fleet_->send(process, {{"tell", "stop"}});  // it came late
-    if (all_have_come()) introduce();
+    if (crew_.empty() && all_have_come()) introduce();
   }
   if (name == "slots" || name == "ended") take_slots(message.at("slots"), member.ranks);
   if (name == "views") take_views(message.at("views"), member.views);
@@ -167,7 +184,10 @@ void Workers::take_order(const Json& message, const Listener& listener) {
       if (known != 0) fleet_->learn(known, address);  // which it has told itself
     machines_ = message.at("machines").get<std::map<int, int>>();
     assignment_ = message.at("assignment").get<Assignment>();
+    for (const auto& [known, machine] : machines_) crew_.insert(known);
+    left_ = crew_;
   }
+  if (name == "lost") dismiss(message.at("process"));
   if (name == "stop") kill_all();
   if (name == "standstill") {
     const Json& lost = message.at("lost");
@@ -183,19 +203,21 @@ void Workers::take_order(const Json& message, const Listener& listener) {
   if (name == "go_on" || name == "end") order_ = message;
 }
 
-/// Of the leader: the end of the run, for those that are left. Of a spare: nothing yet.
+/// Of the leader: another leads, or the run ends. Of a spare: nothing yet.
 void Workers::take_loss(int process, const Listener& listener) {
   if (!leads()) {
+    if (process != fleet_->leader()) return dismiss(process);
     if (order_ && order_->at("tell") == "end") return;
+    if (!crew_.empty()) return follow_next();
     leader_is_lost_ = true;
-    order_ = {
-        {"tell", "end"}, {"status", 1}, {"message", gone()}, {"place", to_json(WorkerError())}};
+    order_ = untold_end(gone());
     return kill_all();
   }
   Member& member = members_[process];
-  member.lost = true;
+  if (std::exchange(member.lost, true)) return;
   giving_.processes.erase(process);
   lose_part(process);
+  fleet_->send({{"tell", "lost"}, {"process", process}});
   if (member.is_spare() && all_have_come()) {
     const std::string message =
         fmt::format("the penstock of process {}, a spare, is gone", process);
@@ -203,6 +225,10 @@ void Workers::take_loss(int process, const Listener& listener) {
   }
   for (const auto& [rank, slots] : member.ranks) lost_.push_back(rank);
   if (lost_.empty()) lost_.push_back(process);
+  note_loss();
+}
+
+void Workers::note_loss() {
   Failure failure{.text = gone(), .killed = true};
   failure.place.rank = lost_.front();
   failure.place.step = workers_.front().progress.get().step;
@@ -238,32 +264,6 @@ void Workers::tell_slots() {
   if (is_led()) fleet_->send({{"tell", "slots"}, {"slots", slots_json(slots_of_own())}});
 }
 
-void Workers::tell_epoch(const Epoch& epoch) {
-  if (leads()) {
-    fleet_->send({{"tell", "go_on"},
-                  {"step", epoch.step},
-                  {"path", epoch.saved ? epoch.saved->path : ""},
-                  {"assignment", epoch.assignment}});
-  }
-  assignment_ = epoch.assignment;
-  members_.begin(epoch.newest_snapshot(), assignment_);
-  lost_.clear();
-  order_.reset();
-  told_end_ = false;
-  told_views_.clear();
-}
-
-/// The epoch that the leader has announced; nothing where the run ends.
-std::optional<Epoch> Workers::told_epoch() const {
-  if (order_->at("tell") == "end") return {};
-  Epoch epoch{.step = order_->at("step"),
-              .saved = {},
-              .assignment = order_->at("assignment").get<Assignment>()};
-  if (const std::string path = order_->at("path"); !path.empty())
-    epoch.saved = SavedState{epoch.step, path};
-  return epoch;
-}
-
 void Workers::tell_outcome(const std::optional<WorkersFailure>& failure) {
   if (!leads()) return;
   const WorkersFailure told = failure.value_or(WorkersFailure{.status = 0, .message = ""});
@@ -278,7 +278,7 @@ std::optional<WorkersFailure> Workers::told_outcome() const {
   WorkersFailure failure{.status = order_->at("status"),
                          .message = order_->at("message"),
                          .cause = parse_error(order_->at("place"))};
-  failure.told = failure.status != 0 && !leader_is_lost_;
+  failure.told = failure.status != 0 && order_->value("told", true);
   if (interrupted_) {
     failure.status = 128 + *interrupted_;
     failure.message = fmt::format("ended by SIG{}{}{}", sigabbrev_np(*interrupted_),

@@ -2,11 +2,18 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <algorithm>
+#include <memory>
+#include <stdexcept>
+
 #include "cli/workers/workers.hpp"
 #include "launch/supervision/rotation.hpp"
 #include "pipeline/checkpoint/saved.hpp"
 
 namespace penstock::cli {
+
+using Json = nlohmann::json;
+using namespace std::chrono_literals;
 
 /// Begins to write the next one that is due, unless one is being written; returns whether it does.
 bool Workers::begin_saving(const Listener& listener) {
@@ -55,6 +62,7 @@ RankSnapshots Workers::snapshots_of(const std::map<int, int>& ranks, int64_t ste
 }
 
 void Workers::release(int64_t step) {
+  saved_ = std::max(saved_, step);
   for (Worker& worker : workers_) {
     if (const auto slot = slot_with(worker.progress.slots().steps, step))
       worker.progress.saved(*slot);
@@ -68,7 +76,6 @@ void Workers::end_saving(const Listener& listener) {
   if (is_led()) return end_part();
   const int64_t step = saver_.step().value();
   const std::string problem = saver_.finish();
-  saved_ = step;
   release(step);
   if (problem.empty()) {
     const std::string folder = workers_.front().task.arguments.at("save");
@@ -86,6 +93,7 @@ void Workers::await_saving(const Listener& listener) {
 
 /// All checkpoints that are due, and the newest state of a run that ends early.
 void Workers::save_rest(const Listener& listener) {
+  if (!may_go_on()) return;  // others may write to the same folder
   while (!ends_at_once() && begin_saving(listener)) await_saving(listener);
   if (!saves_newest()) return;
   const std::optional<int64_t> newest = common_step(states_left(listener).ranks);
@@ -103,5 +111,81 @@ bool Workers::saves_newest() const {
 }
 
 bool Workers::ends_at_once() const { return stopped_ || interrupted_ == SIGINT; }
+
+// A checkpoint that several supervisors write, each from snapshots that it has; without others
+// there is one part.
+
+/// A snapshot before that step for each rank of a replica; nothing where nobody has one of a rank.
+std::optional<Workers::Parts> Workers::parts_of(const HeldByProcess& holders, int64_t step) const {
+  const int ranks = options_.program->rank_count();
+  Parts parts;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::optional<Source> source = find_source(holders, rank, step, /*alike=*/ranks);
+    if (!source) return std::nullopt;
+    parts[source->process][rank] = source->held;
+  }
+  return parts;
+}
+
+OtherParts Workers::other_parts(int64_t step, const Parts& parts) {
+  std::map<int, Json> orders;
+  for (const auto& [process, ranks] : parts) {
+    if (process != process_) orders[process] = {{"tell", "save"}, {"step", step}, {"ranks", ranks}};
+  }
+  if (orders.empty()) return {};
+  pending_.emplace().step = step;
+  for (const auto& [process, order] : orders) pending_->processes.insert(process);
+  const std::shared_future<CheckpointFiles> all = pending_->all.get_future();
+  return {.begin =
+              [this, orders = std::move(orders)] {
+                for (const auto& [process, order] : orders) fleet_->send(process, order);
+              },
+          .finish =
+              [all](const std::stop_token& stop) {
+                while (all.wait_for(20ms) != std::future_status::ready)
+                  if (stop.stop_requested()) throw std::runtime_error("the run was ended");
+                return all.get();
+              }};
+}
+
+/// As the leader asks for.
+void Workers::begin_part(const Json& order, const Listener& listener) {
+  if (saver_.step()) end_saving(listener);  // one that the leader has given up
+  const int64_t step = order.at("step");
+  const auto ranks = order.at("ranks").get<std::map<int, int>>();
+  saver_.begin(step,
+               [this, step, snapshots = snapshots_of(ranks, step)](const std::stop_token& stop) {
+                 part_ = options_.save_part(step, snapshots, stop);
+               });
+}
+
+void Workers::end_part() {
+  const int64_t step = saver_.step().value();
+  const std::string problem = saver_.finish();
+  fleet_->send({{"tell", "written"}, {"step", step}, {"files", part_}, {"problem", problem}});
+  part_.clear();
+}
+
+void Workers::take_part(int process, const Json& message) {
+  if (!pending_ || pending_->step != message.at("step") || !pending_->processes.erase(process))
+    return;
+  const std::string problem = message.at("problem");
+  pending_->files.merge(message.at("files").get<CheckpointFiles>());
+  if (!problem.empty()) {
+    pending_->all.set_exception(std::make_exception_ptr(std::runtime_error(problem)));
+  } else if (pending_->processes.empty()) {
+    pending_->all.set_value(std::move(pending_->files));
+  } else {
+    return;
+  }
+  pending_.reset();
+}
+
+void Workers::lose_part(int process) {
+  if (!pending_ || !pending_->processes.contains(process)) return;
+  pending_->all.set_exception(
+      std::make_exception_ptr(std::runtime_error("who was to write a part of it is gone")));
+  pending_.reset();
+}
 
 }  // namespace penstock::cli

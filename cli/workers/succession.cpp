@@ -110,6 +110,10 @@ std::optional<Assignment> Workers::next_assignment() {
     why_it_ends_ = "Not all ranks had come yet.";
     return {};
   }
+  if (!may_go_on()) {
+    why_it_ends_ = "Too few supervisors are left: others may go on.";
+    return {};
+  }
   std::set<int> alive = members_.alive();
   alive.insert(process_);
   std::optional<Assignment> next = assign(assignment_, alive);
@@ -195,6 +199,8 @@ bool Workers::take_place(WorkerTask& task) const {
   }
   task.processes = task.world_size;
   task.fleet_port = -1;
+  const int leader = fleet_->leader();
+  if (leader != 0) task.store_host = fleet_->addresses().at(leader).host;
   task.store_port = 0;
   task.store_serve = task.process == 0;
   return true;
@@ -217,10 +223,9 @@ void Workers::copy_newest() {
   if (!options_.peers || !fleet_ || is_spare() || copier_.step() || killed_) return;
   give_back_copies();
   Worker& worker = workers_.front();
-  const StepsHeld steps = steps_held(worker.progress.slots().steps);
   const auto partner = partner_of(process_, assignment_, machines_);
-  if (steps.empty() || *steps.rbegin() <= worker.progress.copied() || !partner) return;
-  const int64_t step = *steps.rbegin();
+  const int64_t step = told_;  // what came before it has been reported
+  if (step <= worker.progress.copied() || !partner) return;
   const int rank = worker.task.rank;
   const RankSnapshot found = snapshots_of({{rank, rank}}, step).at(rank);
   const Given given{fleet_->addresses().at(*partner), {rank, step, found.checksum}, found.slot};

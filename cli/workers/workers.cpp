@@ -156,6 +156,7 @@ std::optional<WorkersFailure> Workers::run(const Listener& listener) {
   do {
     while (running()) {
       poll_once(listener);
+      meet_early(listener);
       begin_saving(listener);
       copy_newest();
       end_stopped();
@@ -247,6 +248,7 @@ void Workers::take_line(size_t index, const std::string& line, const Listener& l
     join_fleet(event);
   } else {
     if (event["event"] == "ready") ++ready_;
+    if (event["event"] == "snapshot") told_ = event.at("step");
     if (event["event"] == "snapshot") tell_slots();
     if (event["event"] == "stopped") end_with(event.at("step"));
     listener(index, event);

@@ -10,8 +10,8 @@
 // others are ended within two seconds and the root cause is told: the first worker that failed by
 // itself, rather than the ones that then lost their peer. Under a launcher there is one worker, and
 // it is given a few seconds to find out from the other ranks why it failed; but the supervisors of
-// a run that survives find each other, and that of process 0 decides for all (fleet.cpp). A spare
-// has a worker without a rank, which ends once it has found the others' supervisors; it is replaced
+// a run that survives find each other, and the first that is left decides for all (fleet.cpp). A
+// spare has a worker without a rank, which ends once it has found the others' supervisors; it is replaced
 // by one of a rank whose supervisor is lost.
 #pragma once
 
@@ -188,6 +188,8 @@ class Workers {
   void take_order(const nlohmann::json& message, const Listener& listener);
   void take_loss(int process, const Listener& listener);
   void introduce();
+  void tell_ranks();
+  void note_loss();
   void tell_end();
   void tell_slots();
   void tell_views();
@@ -204,6 +206,14 @@ class Workers {
   std::optional<Epoch> told_epoch() const;
   void tell_outcome(const std::optional<WorkersFailure>& failure);
   std::optional<WorkersFailure> told_outcome() const;
+
+  // For a fleet that has lost its leader (election.cpp).
+  bool may_go_on() const;
+  void follow_next();
+  void lead();
+  void meet_early(const Listener& listener);
+  void take_early(int process, const nlohmann::json& message);
+  void dismiss(int process);
 
   // Who goes on where supervisors are lost (succession.cpp).
   bool is_spare() const { return workers_.front().task.rank < 0; }
@@ -257,16 +267,21 @@ class Workers {
   std::optional<Clock::time_point> failed_at_;
   std::vector<Failure> failed_;  // ranks of this epoch, in the order of their first signs
   bool killed_ = false, stopped_ = false;
-  std::optional<Fleet> fleet_;           // of several supervisors
-  int process_ = 0;                      // of these, as the launcher numbers them
-  int processes_ = 1;                    // of the run, with spares
-  Members members_;                      // the leader's
-  std::vector<int> lost_;                // ranks whose supervisors are, in this epoch
-  Assignment assignment_;                // of ranks to supervisors
-  std::map<int, int> machines_;          // by process, the first process of its machine
-  Copies copies_;                        // of ranks of other supervisors
-  int64_t begun_with_ = -1;              // the step of this epoch
-  Giving giving_;                        // as this supervisor asked for, which leads
+  std::optional<Fleet> fleet_;   // of several supervisors
+  int process_ = 0;              // of these, as the launcher numbers them
+  int processes_ = 1;            // of the run, with spares
+  Members members_;              // the leader's
+  std::vector<int> lost_;        // ranks whose supervisors are, in this epoch
+  Assignment assignment_;        // of ranks to supervisors
+  std::map<int, int> machines_;  // by process, the first process of its machine
+  std::set<int> crew_;           // the supervisors that began this epoch
+  std::set<int> left_;           // of these, as one that does not lead knows
+  std::vector<std::pair<int, nlohmann::json>> early_;  // reports to one that does not lead
+  std::optional<Clock::time_point> come_by_;           // the others, to a new leader
+  Copies copies_;                                      // of ranks of other supervisors
+  int64_t begun_with_ = -1;                            // the step of this epoch
+  int64_t told_ = -1;                                  // the step whose snapshot its rank told last
+  Giving giving_;                                      // as this supervisor asked for, which leads
   int given_ = 0;                        // its number, which this supervisor does its part of
   std::optional<PendingParts> pending_;  // of the checkpoint that the leader writes
   CheckpointFiles part_;                 // that this supervisor writes for it
@@ -274,7 +289,7 @@ class Workers {
   std::vector<nlohmann::json> later_;    // that came after it
   bool told_end_ = false;                // of the epoch, to the leader
   std::map<int, RankView> told_views_;   // to the leader
-  bool leader_is_lost_ = false;
+  bool leader_is_lost_ = false;          // before all had come
   Saver saver_;           // of checkpoints, from snapshots; its thread uses what is above
   Saver giver_, copier_;  // of snapshots to other supervisors; likewise
   std::optional<Clock::time_point> uncopied_since_;  // as its partner takes none

@@ -47,17 +47,18 @@ Fleet::~Fleet() {
   close(poll_);
 }
 
-void Fleet::join(const FleetAddress& leader) {
+void Fleet::join(const FleetAddress& leader, int process) {
   const int socket = connect_to(leader.host, leader.port);
   if (socket < 0) {
     throw std::runtime_error(
-        fmt::format("cannot reach the penstock of process 0 at {}, port {}: {}", leader.host,
-                    leader.port, std::generic_category().message(errno)));
+        fmt::format("cannot reach the penstock of process {} at {}, port {}: {}", process,
+                    leader.host, leader.port, std::generic_category().message(errno)));
   }
-  add(socket, 0);
+  add(socket, process);
+  leader_ = process;
   has_joined_ = true;
   address_.token = addresses_[process_].token = leader.token;
-  addresses_[0] = leader;
+  addresses_[process] = leader;
   send_line(socket, {{"process", process_}, {"token", leader.token}, {"port", address_.port}});
 }
 

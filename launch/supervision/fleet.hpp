@@ -1,5 +1,5 @@
 // The supervisors of a run, one for each process that a launcher has started: TCP connections from
-// each to that of process 0, which leads, and lines of JSON over them. All of them listen: any may
+// each to the one that leads, first that of process 0, and lines of JSON over them. All of them listen: any may
 // send another a copy of a snapshot, over a connection of its own (copies.hpp).
 //
 // A supervisor that ends closes its connection; one whose node or network fails is lost after at
@@ -36,15 +36,19 @@ class Fleet {
   Fleet(const Fleet&) = delete;
   Fleet& operator=(const Fleet&) = delete;
 
-  bool leads() const { return process_ == 0; }
+  bool leads() const { return process_ == leader_; }
+  int leader() const { return leader_; }
+  /// In place of one that is lost.
+  void lead() { leader_ = process_; }
   /// Its own; it does not know by which host the others reach it.
   const FleetAddress& address() const { return address_; }
   /// By process, its own included: the leader knows those that have joined, the others the leader
   /// and whom they have learnt of.
   const std::map<int, FleetAddress>& addresses() const { return addresses_; }
   void learn(int process, const FleetAddress& address) { addresses_[process] = address; }
-  /// Connects to the leader. Throws std::runtime_error where it does not answer within 10 s.
-  void join(const FleetAddress& leader);
+  /// Connects to that process, which is to lead. Throws std::runtime_error where it does not answer
+  /// within 10 s.
+  void join(const FleetAddress& leader, int process = 0);
   /// It has connected to the leader, which may be lost since.
   bool has_joined() const { return has_joined_; }
 
@@ -73,6 +77,7 @@ class Fleet {
   void remove(int socket, const OnLoss& on_loss);
 
   const int process_;
+  int leader_ = 0;
   FleetAddress address_;
   std::map<int, FleetAddress> addresses_;
   int poll_ = -1, listener_ = -1;

@@ -96,7 +96,9 @@ std::string host_of_peer(int socket) {
   if (getpeername(socket, address, &length) != 0 ||
       getnameinfo(address, length, host.data(), host.size(), nullptr, 0, NI_NUMERICHOST) != 0)
     return "";
-  return host.data();
+  const std::string_view found = host.data();
+  constexpr std::string_view kMapped = "::ffff:";  // an IPv4 address
+  return std::string(found.starts_with(kMapped) ? found.substr(kMapped.size()) : found);
 }
 
 void send_line(int socket, const nlohmann::json& message) {

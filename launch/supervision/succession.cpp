@@ -13,6 +13,13 @@ bool same_state(int one, int other, int alike) {
 
 }  // namespace
 
+bool may_go_on(const std::set<int>& all, const std::set<int>& left) {
+  std::set<int> known;
+  std::ranges::set_intersection(all, left, std::inserter(known, known.end()));
+  if (2 * known.size() != all.size()) return 2 * known.size() > all.size();
+  return all.empty() || known.contains(*all.begin());
+}
+
 std::optional<Assignment> assign(const Assignment& before, const std::set<int>& alive) {
   std::set<int> spares = alive;
   for (const auto& [rank, process] : before) spares.erase(process);

@@ -4,6 +4,7 @@ saved."""
 
 import json
 import os
+import random
 import signal
 import subprocess
 import time
@@ -17,7 +18,7 @@ from pipelines import PENSTOCK, clean_environment, execute_json, good_plan, need
 from running import endless_plan
 from surviving import flip, slots_of, went_on
 from test_launched_survival import (ADAMW, assert_all_survived, assert_checkpoint_of_undisturbed,
-                                    image_plan, lines_of, listed, running, until)
+                                    contents, image_plan, lines_of, listed, running, until)
 from test_spares import LOST_IN, hangs
 
 pytestmark = needs_backend
@@ -111,11 +112,52 @@ def test_a_damaged_snapshot_is_replaced_by_the_partners_copy(tmp_path):
     assert went_on(results[0][2])[0] in (LOST_IN - 1, LOST_IN)
 
 
-def test_without_a_spare_the_latest_state_is_saved(tmp_path):
+# Process 0, which leads and reports, is lost.
+
+
+def test_the_next_process_leads_and_a_spare_reports(tmp_path):
+    plan = endless_plan(tmp_path, steps=40, optimizer=ADAMW)
+    saving = ["--save-every", 10, "--keep", 100, "--save"]
+    results = lose(plan, 3, 1, 0, *saving, tmp_path / "saved")
+    assert [status for status, _, _ in results] == [0] * 3, results
+    assert "Process 3, a spare, takes rank 0." in results[0][2]
+    (step,) = went_on(results[0][2])
+    assert step in (LOST_IN - 1, LOST_IN)
+    whole = execute_json(plan, *saving, tmp_path / "whole")
+    assert json.loads(results[2][1])["losses"] == whole["losses"][step - 1:]
+    lines = [json.loads(line) for line in (tmp_path / "m.jsonl").read_text().splitlines()]
+    assert [line["loss"] for line in lines] == whole["losses"]
+    assert contents(tmp_path / "saved") == contents(tmp_path / "whole")
+
+
+def test_one_leader_after_another_may_be_lost_at_any_moment(tmp_path):
+    """The last of them with a spare."""
+    draw, metrics = random.Random(3), tmp_path / "m.jsonl"
     plan = endless_plan(tmp_path, optimizer=ADAMW)
-    results = lose(plan, 3, 0, 1, "--save", tmp_path / "saved")
+    with running(plan, 7, "--spares", 4, "--save", tmp_path / "saved", how="peers") as (
+            processes, _):
+        for victims in ([0], [1], [6, 2]):
+            made = lines_of(metrics)
+            until(lambda: lines_of(metrics) > made + 2, "no steps are made")  # noqa: B023
+            for victim in victims:
+                time.sleep(draw.random() * 0.2)
+                processes[victim].kill()
+        made = lines_of(metrics)
+        until(lambda: lines_of(metrics) > made + 2, "no steps are made")
+        processes[5].send_signal(signal.SIGUSR1)
+        results = end_all(processes)
+    assert [status for status, _, _ in results] == [-9, -9, -9, 143, 143, 138, -9], results
+    step = assert_checkpoint_of_undisturbed(tmp_path, plan)
+    assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == \
+        list(range(1, step + 1))
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_without_a_spare_the_latest_state_is_saved(tmp_path, victim):
+    plan = endless_plan(tmp_path, optimizer=ADAMW)
+    results = lose(plan, 3, 0, victim, "--save", tmp_path / "saved")
     assert [status for status, _, _ in results] == [1, 1], results
-    assert "the penstock of rank 1 is gone" in results[0][2]
+    assert f"the penstock of rank {victim} is gone" in results[0][2]
     assert "The latest state is not saved" not in results[0][2]
     assert assert_checkpoint_of_undisturbed(tmp_path, plan) in (LOST_IN - 2, LOST_IN - 1)
 

@@ -85,6 +85,31 @@ TEST(Fleet, LearnsThatTheLeaderIsGone) {
   EXPECT_EQ(Ear(member).next(), "0 is gone");
 }
 
+TEST(Fleet, IsLedByAnotherWhereTheLeaderIsGone) {
+  std::optional<Fleet> leader(0);
+  Fleet next(1), member(2);
+  for (Fleet* one : {&next, &member}) {
+    one->join(address_of(*leader));
+    one->send({{"a", "word"}});
+  }
+  Ear at_leader(*leader);
+  at_leader.next();
+  at_leader.next();
+  member.learn(1, leader->addresses().at(1));
+  leader.reset();
+  Ear at_next(next), at_member(member);
+  EXPECT_EQ(at_next.next(), "0 is gone");
+  EXPECT_EQ(at_member.next(), "0 is gone");
+  next.lead();
+  member.join(member.addresses().at(1), 1);
+  EXPECT_TRUE(next.leads() && !member.leads());
+  EXPECT_EQ(member.leader(), 1);
+  member.send({{"to", "next"}});
+  EXPECT_EQ(at_next.next(), R"(2: {"to":"next"})");
+  next.send(2, {{"to", 2}});
+  EXPECT_EQ(at_member.next(), R"(1: {"to":2})");
+}
+
 TEST(Fleet, TellsWhereOthersAreAndHandsTheirGuestsOver) {
   Fleet leader(0), member(1);
   member.join(address_of(leader));
