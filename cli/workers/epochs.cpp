@@ -148,10 +148,12 @@ void Workers::begin(const Epoch& epoch, const Listener& listener) {
     worker.progress.set(SharedProgress::Place{});
     worker.progress.set(Activity{});
     worker.progress.set_copied(-1);
+    const int before = worker.task.rank;
     if (fleet_ && !take_place(worker.task)) {
       worker.ended = 0;  // a spare still
       continue;
     }
+    if (worker.task.rank != before) worker.progress.forget_snapshots_after(-1);  // another's
     take_copy(worker, worker.task.next_step);
     start(worker);
   }

@@ -120,8 +120,8 @@ std::optional<Assignment> Workers::next_assignment() {
   if (next) return next;
   const bool told = root_cause(failed_).place.rank == lost_.front();
   const bool had_spares = processes_ > workers_.front().task.world_size;
-  why_it_ends_ = told ? "" : "Besides, " + gone() + ".";
-  if (told) why_it_ends_ = had_spares ? "No spare is left." : "Its snapshots are lost with it.";
+  why_it_ends_ = told ? "" : "Besides, " + gone() + ". ";
+  why_it_ends_ += had_spares ? "No spare is left." : "There is no spare to take its place.";
   return {};
 }
 
