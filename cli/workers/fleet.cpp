@@ -1,6 +1,6 @@
 // Supervisors of a run that a launcher has started, one for each of its processes. That of process
-// 0 leads, or the next (election.cpp): it learns what becomes of all ranks, decides, and the others do as they are told, in the
-// order in which it tells them. They tell it, {tell: NAME, …}:
+// 0 leads, or the next (election.cpp): it learns what becomes of all ranks, decides, and the others
+// do as they are told, in the order in which it tells them. They tell it, {tell: NAME, …}:
 //   ranks   {ranks, machine}   first: those that it watches, none where it is a spare; the first
 //                              process of its machine
 //   failed  {failure}          one of them has

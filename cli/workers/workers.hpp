@@ -11,8 +11,8 @@
 // itself, rather than the ones that then lost their peer. Under a launcher there is one worker, and
 // it is given a few seconds to find out from the other ranks why it failed; but the supervisors of
 // a run that survives find each other, and the first that is left decides for all (fleet.cpp). A
-// spare has a worker without a rank, which ends once it has found the others' supervisors; it is replaced
-// by one of a rank whose supervisor is lost.
+// spare has a worker without a rank, which ends once it has found the others' supervisors, and is
+// replaced by one of a rank whose supervisor is lost.
 #pragma once
 
 #include <sys/types.h>
