@@ -1,6 +1,6 @@
 // The supervisors of a run, one for each process that a launcher has started: TCP connections from
-// each to the one that leads, first that of process 0, and lines of JSON over them. All of them listen: any may
-// send another a copy of a snapshot, over a connection of its own (copies.hpp).
+// each to the one that leads, first that of process 0, and lines of JSON over them. All of them
+// listen: any may send another a copy of a snapshot, over a connection of its own (copies.hpp).
 //
 // A supervisor that ends closes its connection; one whose node or network fails is lost after at
 // most 10 s, by the system's own probes, so that one that is only stopped is not.
