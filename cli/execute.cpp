@@ -28,11 +28,20 @@ namespace penstock::cli {
 
 namespace {
 
+/// The files that rank 0 writes, which has done so many steps.
+Metrics make_metrics(const ExecuteOptions& options, int64_t done) {
+  std::vector<std::unique_ptr<MetricsFile>> files;
+  if (!options.metrics.empty()) files.push_back(make_json_lines(options.metrics, done));
+  if (!options.tensorboard.empty()) files.push_back(make_tensorboard(options.tensorboard, done));
+  return Metrics(std::move(files));
+}
+
 /// Takes in what rank 0 reports.
 class Listener {
  public:
+  /// `metrics`: where there are none yet, a spare makes them once it is rank 0.
   Listener(const Plan& plan, const ExecuteTask& task, const ExecuteOptions& options,
-           Metrics metrics)
+           std::optional<Metrics> metrics)
       : plan_(plan),
         options_(options),
         progress_(task.first_step, task.steps),
@@ -63,6 +72,7 @@ class Listener {
     const int64_t step = event.at("step");
     if (step < next_step_) return;
     next_step_ = step + 1;
+    if (!metrics_) metrics_ = make_metrics(options_, step);
     const StepRecord record = step_record(event, plan_);
     result_.step_s.push_back(record.step_s);
     if (record.loss) result_.losses.push_back(*record.loss);
@@ -73,7 +83,7 @@ class Listener {
   }
 
   void write(const nlohmann::ordered_json& line) {
-    for (const std::string& message : metrics_.write(line)) progress_.message(message);
+    for (const std::string& message : metrics_->write(line)) progress_.message(message);
   }
 
   void validation(const nlohmann::json& event) {
@@ -103,7 +113,7 @@ class Listener {
   const Plan& plan_;
   const ExecuteOptions& options_;
   StepProgress progress_;
-  Metrics metrics_;
+  std::optional<Metrics> metrics_;
   ExecuteResult result_;
   std::string saved_;
   int64_t next_step_ = 0;
@@ -143,19 +153,9 @@ struct PreparedRun {
   std::vector<WorkerTask> workers;
   std::optional<Predicted> predicted;
   std::string why_not_predicted;
-  bool survives = false;
-  Metrics metrics;
+  Survival survival;
+  std::optional<Metrics> metrics;  // of rank 0, where it is one of these workers
 };
-
-/// The files of rank 0, where it is one of these workers.
-Metrics make_metrics(const ExecuteOptions& options, const PreparedRun& run) {
-  std::vector<std::unique_ptr<MetricsFile>> files;
-  if (!has_rank_0(run.workers)) return {};
-  const int64_t done = run.task.first_step;
-  if (!options.metrics.empty()) files.push_back(make_json_lines(options.metrics, done));
-  if (!options.tensorboard.empty()) files.push_back(make_tensorboard(options.tensorboard, done));
-  return Metrics(std::move(files));
-}
 
 PreparedRun prepare(const ExecuteOptions& options, const std::optional<Launcher>& launcher) {
   PreparedRun run{.checked = check_execute(options)};
@@ -167,15 +167,20 @@ PreparedRun prepare(const ExecuteOptions& options, const std::optional<Launcher>
   if (run.task.steps > 0) {
     run.predicted = predict(run.checked.plan, run.checked.part, run.checked.slicing,
                             run.checked.program, run.task.cuda_graphs, run.why_not_predicted);
-    const Survival survival =
+    run.survival =
         find_survival(options, launcher, run.checked, !run.task.save.empty(), /*script=*/false,
                       run.predicted ? run.predicted->peak_memory_bytes : std::vector<int64_t>());
-    run.survives = survival.survives;
-    if (!survival.why_not.empty()) run.notes.push_back(survival.why_not);
+    if (!run.survival.why_not.empty()) run.notes.push_back(run.survival.why_not);
   }
-  run.workers = run_tasks("execute", options, run.checked, run.task, launcher, run.survives);
-  run.metrics = make_metrics(options, run);
+  run.workers = run_tasks("execute", options, run.checked, run.task, launcher, run.survival);
+  if (has_rank_0(run.workers)) run.metrics = make_metrics(options, run.task.first_step);
   return run;
+}
+
+/// Ranks of all replicas have the same state, unless they share it out.
+int alike_ranks(const CheckedRun& checked) {
+  if (checked.plan.optimizer_state == OptimizerState::sharded) return 0;
+  return checked.program.rank_count();
 }
 
 /// The newest intact checkpoint that this run has made.
@@ -190,7 +195,7 @@ std::optional<SavedState> last_saved(const ExecuteTask& task) try {
 
 /// Has checkpoints of a run that survives be written from snapshots, unless its ranks write them.
 void save_snapshots(const PreparedRun& run, WorkersOptions& options) {
-  if (!run.survives || run.task.save.empty()) return;
+  if (!run.survival.survives || run.task.save.empty()) return;
   const CheckedRun& checked = run.checked;
   if (checked.plan.optimizer_state == OptimizerState::sharded) return;
   const SavedRun saved{checked.plan, checked.graph, checked.slicing, checked.program.rank_of_stage};
@@ -241,10 +246,12 @@ int execute(const ExecuteOptions& options) {
   const Program executed = delay_receives(checked.program);  // as the workers do
   const bool saves = !run->task.save.empty();
   WorkersOptions how{.on_signal = saves ? OnSignal::finish_step : OnSignal::end,
-                     .survive = run->survives,
+                     .survive = run->survival.survives,
+                     .peers = run->survival.peers,
                      .end = run->task.first_step + run->task.steps,
                      .program = &executed,
                      .parts = static_cast<int>(checked.plan.tensor_parallel),
+                     .alike = alike_ranks(checked),
                      .find_saved = [&] { return last_saved(run->task); }};
   save_snapshots(*run, how);
   Workers workers(
@@ -263,7 +270,7 @@ int execute(const ExecuteOptions& options) {
     if (!saved.empty()) fmt::print(stderr, "  The last checkpoint is {}.\n", saved);
     return failure->status;
   }
-  if (!tells) return 0;
+  if (!workers.have_rank_0()) return 0;
   if (report.predicted)
     report.at_pace = step_at_pace(*report.predicted, checked.program, report.result.compute_s);
   if (options.json) {

@@ -47,8 +47,8 @@ PreparedService prepare(const ServeOptions& options, const std::optional<Launche
   SharedBatch& batch = service.task.batch;
   if (service.survival.survives) batch.slots = 2;
   resize_memory(options.batches, batch.bytes * batch.slots);
-  service.workers = run_tasks("serve", options.run, service.checked, service.task, launcher,
-                              service.survival.survives);
+  service.workers =
+      run_tasks("serve", options.run, service.checked, service.task, launcher, service.survival);
   return service;
 }
 

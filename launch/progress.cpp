@@ -17,6 +17,7 @@ SharedProgress::SharedProgress() : descriptor_(memfd_create("penstock-progress",
   }
   map();
   set(Place{});
+  set_copied(-1);
   for (size_t slot = 0; slot < kSlots; ++slot) set_snapshot(slot, -1);
 }
 
@@ -80,6 +81,12 @@ void SharedProgress::forget_snapshots_after(int64_t next_step) {
     if (found.steps[slot] < 0 || found.steps[slot] > next_step) set_snapshot(slot, -1);
   }
 }
+
+void SharedProgress::set_copied(int64_t next_step) {
+  shared_->copied.store(next_step, std::memory_order_release);
+}
+
+int64_t SharedProgress::copied() const { return shared_->copied.load(std::memory_order_acquire); }
 
 RankSlots SharedProgress::slots() const {
   RankSlots found;

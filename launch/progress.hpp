@@ -69,6 +69,9 @@ class SharedProgress {
   void saved(size_t slot);
   /// Later snapshots are taken again by a run that goes on with `next_step`.
   void forget_snapshots_after(int64_t next_step);
+  /// Another process has a copy of the snapshot before that step; -1: of none.
+  void set_copied(int64_t next_step);
+  int64_t copied() const;
   RankSlots slots() const;
   uint64_t checksum(size_t slot) const;
 
@@ -79,6 +82,7 @@ class SharedProgress {
   };
   struct Shared {
     std::atomic<uint64_t> place, activity, stop;
+    std::atomic<int64_t> copied;
     std::array<Slot, kSlots> slots;
   };
   void map();

@@ -9,6 +9,7 @@ nlohmann::json to_json(const WorkerTask& task) {
           {"rank", task.rank},
           {"world_size", task.world_size},
           {"process", task.process},
+          {"processes", task.processes},
           {"local_rank", task.local_rank},
           {"local_size", task.local_size},
           {"store_host", task.store_host},
@@ -25,6 +26,7 @@ nlohmann::json to_json(const WorkerTask& task) {
           {"transport", task.transport},
           {"progress", task.progress},
           {"slots", task.slots},
+          {"copied", task.copied},
           {"next_step", task.next_step},
           {"start_timeout_s", task.start_timeout_s},
           {"facts", task.facts},
@@ -37,6 +39,7 @@ WorkerTask parse_task(const nlohmann::json& json) {
   json.at("rank").get_to(task.rank);
   json.at("world_size").get_to(task.world_size);
   json.at("process").get_to(task.process);
+  json.at("processes").get_to(task.processes);
   json.at("local_rank").get_to(task.local_rank);
   json.at("local_size").get_to(task.local_size);
   json.at("store_host").get_to(task.store_host);
@@ -53,6 +56,7 @@ WorkerTask parse_task(const nlohmann::json& json) {
   json.at("transport").get_to(task.transport);
   json.at("progress").get_to(task.progress);
   json.at("slots").get_to(task.slots);
+  json.at("copied").get_to(task.copied);
   json.at("next_step").get_to(task.next_step);
   json.at("start_timeout_s").get_to(task.start_timeout_s);
   json.at("facts").get_to(task.facts);

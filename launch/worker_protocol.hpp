@@ -10,7 +10,7 @@
 //   validation {step, loss}                from rank 0, after that step; loss: null if not finite
 //   timeline  {step, events: [[rank, action, start_s, end_s, bytes], …]}   from rank 0
 //   saved     {path}                       a checkpoint
-//   snapshot  {step}                       that before it, which is to be saved, is complete
+//   snapshot  {step}                       that before it, to be saved or copied, is complete
 //   stopped   {step}                       that step was the last, as some process was told to end
 //   summary   {…}                          from rank 0, last
 //   link      {latency_s, …, samples}      from rank 0, of the command `link`
@@ -39,12 +39,13 @@ using Facts = std::map<std::string, std::string>;
 inline constexpr double kStartTimeout_s = 600;
 
 struct WorkerTask {
-  /// Or `profile`, `link`, `devices`, `state_dict`, `multiply_bf16`, `refuse`.
+  /// Or `spare`, `profile`, `link`, `devices`, `state_dict`, `multiply_bf16`, `refuse`.
   std::string command = "execute";
-  int rank = 0, world_size = 1;
-  /// The worker's number among the processes, by which they meet; rank_of_process (plan.hpp).
-  int process = 0;
-  int local_rank = 0, local_size = 1;  // on this machine: for cores and threads
+  int rank = 0, world_size = 1;  // of a spare -1
+  /// The worker's number among the processes, by which they meet; rank_of_process (plan.hpp). At
+  /// the start of a run so many meet, spares behind the ranks.
+  int process = 0, processes = 1;
+  int local_rank = 0, local_size = 1;  // of the ranks on this machine: for cores and threads
   int node = 0;                        // as the launcher counts them, 0 where it does not
   bool launched = false;               // by torchrun, srun, mpirun: this is the only worker here
   std::string store_host = "127.0.0.1", store_prefix;
@@ -57,6 +58,7 @@ struct WorkerTask {
   bool one_machine = true;                   // all ranks are on this machine
   int progress = -1;                         // descriptor of a SharedProgress, or -1
   std::vector<int> slots;                    // descriptors of snapshots; empty: none are taken
+  bool copied = false;                       // each snapshot, by another process: waits for it
   int64_t next_step = -1;                    // goes on with the snapshot before it; -1: with none
   double start_timeout_s = kStartTimeout_s;  // for all ranks to come
   Facts facts;                               // compared when the ranks meet

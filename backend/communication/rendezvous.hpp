@@ -23,6 +23,10 @@ inline Seat seat_of_rank(const WorkerTask& task, SharedStore& store) {
 inline Seat seat_of_process(const WorkerTask& task, SharedStore& store) {
   return {store, task.process, task.world_size};
 }
+/// Among all that meet, spares too.
+inline Seat seat_at_meeting(const WorkerTask& task, SharedStore& store) {
+  return {store, task.process, task.processes};
+}
 
 /// Every rank states its facts. Where one differs between ranks, or a rank refuses to run, all
 /// ranks that came throw InputError with every value and the ranks that have it. Throws PeerError

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "backend/communication/gather.hpp"
@@ -35,12 +37,8 @@ Execution::Execution(const WorkerTask& task, SharedStore& store, CudaModule* cud
   snapshots_.emplace(task.slots, *progress_);
   snapshots_->while_copying = [this](int64_t step) { faults_.at(step, Faults::copy); };
   snapshots_->on_complete = [this](int64_t next_step) {
-    if (is_saved(next_step)) emit({{"event", "snapshot"}, {"step", next_step}});
+    if (worker_.copied || is_saved(next_step)) emit({{"event", "snapshot"}, {"step", next_step}});
   };
-}
-
-Facts Execution::facts() const {
-  return {{"plan sha256", task_.plan_sha256}, {"model sha256", loaded_->graph.sha256}};
 }
 
 /// Tensors of the GPU then move over NCCL, those of the host still over Gloo.
@@ -92,6 +90,7 @@ WorkerError Execution::place() const {
 void Execution::set_hooks(Executor& executor, Collector& collector) {
   executor.on_agreement = [this] {
     if (snapshots_) snapshots_->finish();  // all have their copy of this step's beginning
+    if (worker_.copied) wait_for_copy();
     return progress_ && progress_->asked_to_stop();
   };
   executor.on_action = [this](int64_t step, int position) {
@@ -146,6 +145,14 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
                    begin_, snapshots_ ? &*snapshots_ : nullptr,
                    [&](int64_t next_step) { snapshot(executor, next_step); }});
   if (service.run()) stay_until_all_are_done();
+}
+
+/// Of the snapshot of this step's beginning, by another process.
+void Execution::wait_for_copy() {
+  progress_->set(Activity{Activity::Kind::waits});
+  while (progress_->copied() < place_.step)
+    std::this_thread::sleep_for(std::chrono::microseconds(200));  // far less than the copy takes
+  progress_->set(Activity{Activity::Kind::acts});
 }
 
 void Execution::train(Executor& executor, Collector& collector) {

@@ -25,7 +25,7 @@ class Execution {
   Execution(const WorkerTask& task, SharedStore& store, CudaModule* cuda);
 
   /// The facts that all ranks must agree on.
-  Facts facts() const;
+  Facts facts() const { return facts_of(task_, *loaded_); }
   /// Trains, once the ranks have met, or does what a script asks for.
   void run(std::unique_ptr<Communicator> communicator);
   /// The rank of process 0, which hosts the store.
@@ -50,6 +50,7 @@ class Execution {
   void load_beginning(Executor& executor);
   void snapshot(Executor& executor, int64_t next_step, bool unsaved = false);
   bool is_saved(int64_t next_step) const;
+  void wait_for_copy();
   void keep_state(Executor& executor, int64_t next_step, bool last);
   size_t agree_on_median_step();
   void report_timeline(size_t step);

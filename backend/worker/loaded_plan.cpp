@@ -32,4 +32,8 @@ std::unique_ptr<LoadedPlan> load_plan(const ExecuteTask& task) {
   return loaded;
 }
 
+Facts facts_of(const ExecuteTask& task, const LoadedPlan& loaded) {
+  return {{"plan sha256", task.plan_sha256}, {"model sha256", loaded.graph.sha256}};
+}
+
 }  // namespace penstock

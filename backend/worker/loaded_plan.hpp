@@ -6,6 +6,7 @@
 #include <string>
 
 #include "launch/execute_task.hpp"
+#include "launch/worker_protocol.hpp"
 #include "pipeline/plan/plan.hpp"
 #include "pipeline/plan/tensor_parallel.hpp"
 #include "pipeline/weights/match.hpp"
@@ -26,5 +27,8 @@ struct LoadedPlan {
 /// Reads and checks the plan, which `penstock` has checked before. Throws InputError, also where it
 /// has changed since.
 std::unique_ptr<LoadedPlan> load_plan(const ExecuteTask& task);
+
+/// The facts that all ranks must agree on.
+Facts facts_of(const ExecuteTask& task, const LoadedPlan& loaded);
 
 }  // namespace penstock

@@ -62,7 +62,7 @@ auto load_or_refuse(const WorkerTask& task, SharedStore& store, const Load& load
   try {
     return load();
   } catch (const InputError& error) {
-    if (task.launched) refuse_to_run(seat_of_process(task, store), error.what());
+    if (task.launched) refuse_to_run(seat_at_meeting(task, store), error.what());
     throw;
   }
 }
@@ -86,16 +86,20 @@ void introduce_supervisors(const WorkerTask& task, SharedStore& store, const std
   }
 }
 
+void compare(const WorkerTask& task, SharedStore& store, const Facts& own) {
+  Facts facts = task.facts;
+  facts.insert(own.begin(), own.end());
+  facts["protocol"] = kProtocolVersion;
+  facts["number of ranks"] = std::to_string(task.world_size);
+  shake_hands(seat_at_meeting(task, store), facts, task.start_timeout_s);
+}
+
 /// The ranks compare what they are to run, take their cores, and connect. `cores`: how many cores
 /// the ranks of this machine have together.
 std::unique_ptr<Communicator> meet(const WorkerTask& task, SharedStore& store, const Facts& own,
                                    int* cores = nullptr) {
   const std::string address = load_or_refuse(task, store, [&] { return own_address(task); });
-  Facts facts = task.facts;
-  facts.insert(own.begin(), own.end());
-  facts["protocol"] = kProtocolVersion;
-  facts["number of ranks"] = std::to_string(task.world_size);
-  shake_hands(seat_of_process(task, store), facts, task.start_timeout_s);
+  compare(task, store, own);
   introduce_supervisors(task, store, address);
   const int found = settle_process(task, store);
   if (cores != nullptr) *cores = found;
@@ -118,6 +122,17 @@ void execute(const WorkerTask& task, CudaModule* cuda) {
     emit(to_json(error));  // the launcher may end this process at any moment
     fail(find_cause(seat_of_process(task, *store), error, execution->rank_with_store()));
   }
+}
+
+/// Would run as the ranks do, and has its supervisor find the others'.
+void spare(const WorkerTask& task, CudaModule*) {
+  const auto store = join_store(task);
+  const Facts own = load_or_refuse(task, *store, [&] {
+    const ExecuteTask wanted = parse_execute_task(task.arguments);
+    return facts_of(wanted, *load_plan(wanted));
+  });
+  compare(task, *store, own);
+  introduce_supervisors(task, *store, "");
 }
 
 void profile(const WorkerTask& task, CudaModule* cuda) {
@@ -208,12 +223,17 @@ void multiply_bf16(const WorkerTask& /*task*/, CudaModule*) {
 /// Ends this rank and tells the others why.
 void refuse(const WorkerTask& task, CudaModule*) {
   const auto store = join_store(task);
-  refuse_to_run(seat_of_process(task, *store), task.arguments.at("message"));
+  refuse_to_run(seat_at_meeting(task, *store), task.arguments.at("message"));
 }
 
 const std::map<std::string, void (*)(const WorkerTask&, CudaModule*)> kCommands{
-    {"execute", execute}, {"profile", profile},       {"link", link},
-    {"devices", devices}, {"state_dict", state_dict}, {"multiply_bf16", multiply_bf16},
+    {"execute", execute},
+    {"spare", spare},
+    {"profile", profile},
+    {"link", link},
+    {"devices", devices},
+    {"state_dict", state_dict},
+    {"multiply_bf16", multiply_bf16},
     {"refuse", refuse}};
 
 /// Its symbols do not tell one release from another.

@@ -35,7 +35,7 @@ struct PlanOptions {
   std::string objective = "throughput", shared_parameters = "auto", optimizer_state = "replicated",
               html;
   std::string cuda_graphs;             // auto, on, off; "": not said
-  std::string survive = "off";         // or local
+  std::string survive = "off";         // or local, peers
   std::optional<int> ranks;            // absent: the cluster's, or the split's, or 2
   std::vector<std::string> schedules;  // empty: auto
   std::optional<int64_t> microbatches, data_parallel;  // absent: auto
@@ -67,7 +67,7 @@ struct SimulateOptions {
   std::string message, bandwidth, latency;
   std::string saved, saved_weight, memory;
   std::string cuda_graphs;      // auto, on, off; "": not said
-  std::string survive = "off";  // or local; of a plan
+  std::string survive = "off";  // or local, peers; of a plan
   std::optional<int64_t> samples, seed;
   std::string trace, html;
   bool forward_only = false;  // of a plan
@@ -79,8 +79,8 @@ int simulate(const SimulateOptions& options);
 
 struct ExecuteOptions {
   std::string plan, output, trace, metrics, tensorboard, dump_gradients, save, resume, weights;
-  std::string survive = "off";  // local, auto
-  std::optional<int64_t> steps, save_every, keep;
+  std::string survive = "off";  // local, peers, auto
+  std::optional<int64_t> steps, save_every, keep, spares;
   WorkerOptions workers;
   std::string cuda_graphs;  // auto, on, off; "": not said
   bool forward_only = false, json = false;

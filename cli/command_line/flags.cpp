@@ -135,7 +135,7 @@ void declare_plan(Declared& command) {
            "within a node); default: auto with --cluster, else 1");
   add_text(app, "--memory", *memory, "BYTES", "limit per rank, like 16GiB");
   add_text(app, "--survive", options->survive, "HOW",
-           "with local, leave room for what `execute --survive local` keeps in memory")
+           "with local or peers, leave room for what `execute --survive` keeps in memory")
       ->capture_default_str();
   add_text(app, "--objective", options->objective, "NAME",
            "throughput, memory (least on the fullest rank) or cost (device seconds)")
@@ -217,7 +217,7 @@ void declare_simulate(Declared& command) {
   declare_study(command, *options);
   add_text(app, "--memory", options->memory, "BYTES", "limit per rank to compare with");
   add_text(app, "--survive", options->survive, "HOW",
-           "of a plan: with local, count what `execute --survive local` keeps in memory")
+           "of a plan: with local or peers, count what `execute --survive` keeps in memory")
       ->capture_default_str();
   add_graphs(app, options->cuda_graphs);
   command.output("--trace", options->trace, "write the timeline for Perfetto and `compare` (JSON)");

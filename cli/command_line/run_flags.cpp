@@ -52,9 +52,14 @@ void declare_execute(Declared& command) {
       "used");
   add_text(app, "--survive", options->survive, "HOW",
            "what a killed rank costs: off (the run), local (the step in progress: ranks keep "
-           "snapshots in memory, twice their state, and are replaced); on CPUs; "
+           "snapshots in memory, twice their state, and are replaced), peers (local, and under a "
+           "launcher processes keep copies of each other's snapshots, twice as much again: a lost "
+           "one costs no more where there are --spares); on CPUs; "
            "auto: local where there is memory for it")
       ->capture_default_str();
+  add_count(app, "--spares", options->spares,
+            "with --survive: the last N processes that the launcher starts wait, and take the "
+            "ranks of those that are lost with their node");
   command.input("--weights", options->weights, {FileKind::safetensors, FileKind::folder},
                 "start from these weights: a .safetensors, as `export --format state-dict` writes "
                 "it, a Hugging Face index of shards, or a folder with either");

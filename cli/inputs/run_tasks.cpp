@@ -13,7 +13,7 @@ namespace {
 /// Facts that the ranks compare when they meet: the plan's main figures, so that a message tells
 /// them, and the fingerprints, which tell all the rest.
 Facts facts_of(const std::string& command, const CheckedRun& checked, const ExecuteTask& task,
-               bool survives) {
+               const Survival& survival, int64_t spares) {
   const Plan& plan = checked.plan;
   return {{"command", command},
           {"version", PENSTOCK_VERSION},
@@ -29,7 +29,10 @@ Facts facts_of(const std::string& command, const CheckedRun& checked, const Exec
           {"gradients dumped", task.dump_gradients.empty() ? "no" : "yes"},
           {"metrics", task.metrics ? "yes" : "no"},
           {"timeline", task.timeline ? "yes" : "no"},
-          {"failures survived", survives ? "yes" : "no"},
+          {"failures survived", !survival.survives ? "no"
+                                : survival.peers   ? "yes, by peers"
+                                                   : "yes"},
+          {"spares", std::to_string(spares)},
           {"weights", task.weights.empty() ? "the model's" : "given"},
           {"outputs", task.output.empty() ? "no" : "yes"},
           {"checkpoints",
@@ -41,14 +44,17 @@ Facts facts_of(const std::string& command, const CheckedRun& checked, const Exec
 
 std::vector<WorkerTask> run_tasks(const std::string& command, const ExecuteOptions& options,
                                   const CheckedRun& checked, const ExecuteTask& task,
-                                  const std::optional<Launcher>& launcher, bool survives) {
-  return with_options(make_tasks({.launcher = launcher,
-                                  .rank_of_process = rank_of_process(checked.plan),
-                                  .command = "execute",  // for a script, too
-                                  .arguments = to_json(task),
-                                  .facts = facts_of(command, checked, task, survives),
-                                  .start_timeout_s = options.start_timeout_s}),
-                      options.workers);
+                                  const std::optional<Launcher>& launcher,
+                                  const Survival& survival) {
+  const int64_t spares = options.spares.value_or(0);
+  return with_options(
+      make_tasks({.launcher = launcher,
+                  .rank_of_process = with_spares(rank_of_process(checked.plan), spares),
+                  .command = "execute",  // for a script, too
+                  .arguments = to_json(task),
+                  .facts = facts_of(command, checked, task, survival, spares),
+                  .start_timeout_s = options.start_timeout_s}),
+      options.workers);
 }
 
 }  // namespace penstock::cli

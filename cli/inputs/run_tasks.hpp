@@ -6,15 +6,17 @@
 #include <vector>
 
 #include "cli/inputs/execute_check.hpp"
+#include "cli/inputs/survival.hpp"
 #include "launch/launcher.hpp"
 
 namespace penstock::cli {
 
 /// The tasks of the workers that this process starts: all ranks, or its own where a launcher starts
-/// each. The ranks compare `command`, `execute` or `serve`, and whether the run survives failures.
+/// each. The ranks compare `command`, `execute` or `serve`, and how the run survives failures.
 /// Throws InputError.
 std::vector<WorkerTask> run_tasks(const std::string& command, const ExecuteOptions& options,
                                   const CheckedRun& checked, const ExecuteTask& task,
-                                  const std::optional<Launcher>& launcher, bool survives);
+                                  const std::optional<Launcher>& launcher,
+                                  const Survival& survival);
 
 }  // namespace penstock::cli

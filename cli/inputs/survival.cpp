@@ -17,6 +17,9 @@ namespace penstock::cli {
 
 namespace {
 
+/// Copies that a rank's process keeps for a partner, taken to be as large as its own.
+constexpr int64_t partner_snapshots = 2;
+
 void check_word(const std::string& how, std::initializer_list<std::string_view> known) {
   if (std::ranges::find(known, how) != known.end()) return;
   throw InputError("--survive", "'" + how + "' is not known",
@@ -29,22 +32,51 @@ std::string obstacle(const ExecuteOptions& options, const std::optional<Launcher
   const Job& job = plan.job;
   if (plan.tensor_parallel > 1) return "it does not go with tensor_parallel yet";
   if (job.forward_only || options.workers.device != "cpu") return "it is for training on CPUs";
+  if (options.survive == "peers" && (!launcher || plan.all_ranks() < 2))
+    return "copies go to other processes, of which a launcher starts one for each rank";
   if (launcher && script)
     return "a script's ranks survive where penstock starts them itself, not " + launcher->name;
   return "";
 }
 
+struct RankBytes {
+  int64_t training = 0, snapshot = 0;
+};
+
+/// A spare may become any rank.
+RankBytes bytes_of(int rank, const std::vector<RankStateBytes>& states,
+                   const std::vector<int64_t>& peak_bytes) {
+  RankBytes most;
+  for (size_t place = 0; place < states.size(); ++place) {
+    if (rank != kSpare && static_cast<size_t>(rank) % states.size() != place) continue;
+    const int64_t training = peak_bytes.empty() ? states[place].held_bytes : peak_bytes.at(place);
+    most = {std::max(most.training, training),
+            std::max(most.snapshot, states[place].snapshot_bytes)};
+  }
+  return most;
+}
+
+void check_spares(const ExecuteOptions& options, const std::optional<Launcher>& launcher) {
+  if (!options.spares) return;
+  if (options.survive == "off" || options.survive == "auto")
+    throw InputError("--spares", "only runs that survive failures have any",
+                     "Add --survive local or peers, or leave it out.");
+  if (!launcher)
+    throw InputError("--spares",
+                     "spares are processes that a launcher starts, and penstock was started alone",
+                     "Start ranks and spares with torchrun, srun or mpirun, or leave it out.");
+}
+
 /// Why there is not enough memory for these ranks together; "" where there is.
-std::string shortage(const CheckedRun& checked, const std::vector<int>& ranks, bool saves,
+std::string shortage(const CheckedRun& checked, const std::vector<int>& ranks, int64_t copies,
                      const std::vector<int64_t>& peak_bytes) {
   int64_t training_bytes = 0, snapshot_bytes = 0;
   const auto states = state_bytes_of_ranks(checked.plan, checked.graph, checked.slicing);
   for (const int rank : ranks) {
-    const size_t place = static_cast<size_t>(rank) % states.size();
-    training_bytes += peak_bytes.empty() ? states[place].held_bytes : peak_bytes.at(place);
-    snapshot_bytes += states[place].snapshot_bytes;
+    const auto [trained, copied] = bytes_of(rank, states, peak_bytes);
+    training_bytes += trained;
+    snapshot_bytes += copied;
   }
-  const int64_t copies = saves ? most_snapshots : most_snapshots - 1;
   snapshot_bytes *= copies;
   const int64_t available_bytes = available_memory_bytes();
   if (training_bytes + snapshot_bytes <= available_bytes) return "";
@@ -58,27 +90,32 @@ std::string shortage(const CheckedRun& checked, const std::vector<int>& ranks, b
 }  // namespace
 
 void count_snapshots(const std::string& how, const std::string& device, Job& job) {
-  check_word(how, {"off", "local"});
+  check_word(how, {"off", "local", "peers"});
   if (how == "off") return;
   if (device == layers_device)
     throw InputError("--survive", "a table of layers does not say what a copy of the state takes",
                      "Leave it out.");
   if (device != "cpu" || job.forward_only)
     throw InputError("--survive", "it is for training on CPUs", "Leave it out.");
-  job.snapshots = most_snapshots;
+  job.snapshots = most_snapshots + (how == "peers" ? partner_snapshots : 0);
 }
 
 Survival find_survival(const ExecuteOptions& options, const std::optional<Launcher>& launcher,
                        const CheckedRun& checked, bool saves, bool script,
                        const std::vector<int64_t>& peak_bytes) {
-  check_word(options.survive, {"off", "local", "auto"});
+  check_word(options.survive, {"off", "local", "peers", "auto"});
+  check_spares(options, launcher);
   if (options.survive == "off") return {};
+  const bool peers = options.survive == "peers";
+  const int64_t copies = most_snapshots - (saves ? 0 : 1) + (peers ? partner_snapshots : 0);
   std::string why_not = obstacle(options, launcher, checked.plan, script);
   if (why_not.empty())
-    why_not =
-        shortage(checked, ranks_here(launcher, rank_of_process(checked.plan)), saves, peak_bytes);
-  if (why_not.empty()) return {.survives = true};
-  if (options.survive == "local")
+    why_not = shortage(checked,
+                       ranks_here(launcher, with_spares(rank_of_process(checked.plan),
+                                                        options.spares.value_or(0))),
+                       copies, peak_bytes);
+  if (why_not.empty()) return {.survives = true, .peers = peers};
+  if (options.survive != "auto")
     throw InputError("--survive", why_not,
                      "Leave it out: --save and --resume go on from checkpoints.");
   return {.why_not = "a failure of a rank ends the run (--survive auto): " + why_not};

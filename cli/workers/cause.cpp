@@ -21,6 +21,28 @@ constexpr auto kMaxStop = 1s;
 
 }  // namespace
 
+/// A worker that is killed here is no cause; one that is may tell more before it ends.
+void Workers::note_failure(const Worker& worker) {
+  const bool known = std::ranges::any_of(
+      failed_, [&](const Failure& failure) { return failure.place.rank == worker.task.rank; });
+  if (stopped_ || (killed_ && !known)) return;
+  const Failure failure = failure_of(worker);
+  note(failure);
+  if (is_led()) fleet_->send({{"tell", "failed"}, {"failure", to_json(failure)}});
+}
+
+/// In place of what was known of the rank before.
+void Workers::note(const Failure& failure) {
+  const auto known = std::ranges::find_if(
+      failed_, [&](const Failure& other) { return other.place.rank == failure.place.rank; });
+  if (known == failed_.end()) {
+    failed_.push_back(failure);
+  } else {
+    *known = failure;
+  }
+  if (!failed_at_) failed_at_ = Clock::now();
+}
+
 /// A worker that is stopped holds up all others: a run that survives replaces it.
 void Workers::end_stopped() {
   for (Worker& worker : workers_) {
@@ -55,7 +77,7 @@ bool Workers::waits_for_cause() const {
 bool Workers::may_still_tell(int rank) const {
   for (const Worker& worker : workers_)
     if (worker.task.rank == rank) return !worker.ended;
-  return fleet_ && fleet_->leads() && runs_elsewhere(rank);
+  return fleet_ && fleet_->leads() && members_.runs(rank);
 }
 
 WorkersFailure Workers::failure() const {
@@ -91,15 +113,16 @@ std::string Workers::describe(const Worker& worker) const {
   if (!worker.hung.empty()) return worker.hung + ": it was killed";
   const WorkerError place = place_of(worker);
   const std::string where = place_in_run(place.step, place.action);
-  if (worker.error)
-    return fmt::format("rank {} failed {}: {}", worker.task.rank, where, worker.error->message);
+  const std::string name =
+      worker.task.rank < 0 ? "a spare" : fmt::format("rank {}", worker.task.rank);
+  if (worker.error) return fmt::format("{} failed {}: {}", name, where, worker.error->message);
   const int status = *worker.ended;
   if (worker.stopped_at && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
-    return fmt::format("rank {} (process {}) was stopped {}, and killed for it", worker.task.rank,
-                       worker.process, where);
+    return fmt::format("{} (process {}) was stopped {}, and killed for it", name, worker.process,
+                       where);
   }
-  std::string text = fmt::format("rank {} (process {}) ended {}: {}", worker.task.rank,
-                                 worker.process, where, describe_wait_status(status));
+  std::string text = fmt::format("{} (process {}) ended {}: {}", name, worker.process, where,
+                                 describe_wait_status(status));
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
     text += "\n  If nobody did that, the system ran out of memory.";
   }

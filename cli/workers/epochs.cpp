@@ -26,9 +26,8 @@ void resume_from(Json& arguments, const SavedState& saved) {
 }
 
 /// Leaves out snapshots of the run's end, which no step goes on from.
-SlotSteps without_end(SlotSteps steps, int64_t end) {
-  std::ranges::replace_if(
-      steps, [&](int64_t step) { return step >= end; }, -1);
+StepsHeld without_end(StepsHeld steps, int64_t end) {
+  steps.erase(steps.lower_bound(end), steps.end());
   return steps;
 }
 
@@ -46,32 +45,87 @@ bool Workers::go_on(const Listener& listener) {
   return true;
 }
 
+void Workers::tell_epoch(const Epoch& epoch) {
+  if (leads()) {
+    fleet_->send({{"tell", "go_on"},
+                  {"step", epoch.step},
+                  {"path", epoch.saved ? epoch.saved->path : ""},
+                  {"assignment", epoch.assignment},
+                  {"crew", epoch.crew}});
+  }
+  assignment_ = epoch.assignment;
+  crew_ = left_ = epoch.crew;
+  members_.begin(epoch.newest_snapshot(), assignment_);
+  lost_.clear();
+  order_.reset();
+  told_end_ = false;
+  told_views_.clear();
+}
+
+/// The epoch that the leader has announced; nothing where the run ends.
+std::optional<Epoch> Workers::told_epoch() const {
+  if (order_->at("tell") == "end") return {};
+  Epoch epoch{.step = order_->at("step"),
+              .saved = {},
+              .assignment = order_->at("assignment").get<Assignment>(),
+              .crew = order_->at("crew").get<std::set<int>>()};
+  if (const std::string path = order_->at("path"); !path.empty())
+    epoch.saved = SavedState{epoch.step, path};
+  return epoch;
+}
+
 /// The next epoch; nothing where the run ends.
 std::optional<Epoch> Workers::decide(const Listener& listener) {
   if (!recovery_ || failed_.empty() || stopped_ || (interrupted_ && !finishing_)) return {};
-  why_it_ends_ = why_ranks_are_missing();
-  if (!why_it_ends_.empty()) return {};
-  const Failure cause = root_cause(failed_);
+  while (copier_.step() && !ends_at_once()) poll_once(listener);
+  for (;;) {  // until nobody is lost meanwhile
+    Recovery recovery = *recovery_;
+    std::optional<Epoch> next = next_epoch(recovery, listener);
+    if (!next || ends_at_once()) return {};
+    const bool ready = hand_over(*next, listener);
+    if (ends_at_once() || !why_it_ends_.empty()) return {};
+    if (!ready) continue;
+    recovery_ = recovery;
+    tell_people(*next, listener);
+    return next;
+  }
+}
+
+/// One that its ranks have, or can be given, the state for.
+std::optional<Epoch> Workers::next_epoch(Recovery& recovery, const Listener& listener) {
+  std::optional<Assignment> assignment = next_assignment();
+  if (!assignment) return {};
   StatesLeft left = states_left(listener);
   std::optional<SavedState> saved;
-  if (left.damaged && !common_step(left.ranks)) {
+  if ((left.damaged || left.lost) && !common_step(left.ranks)) {
     await_saving(listener);
     saved = options_.find_saved();
   }
   if (saved) left.saved = saved->step;
-  const NextEpoch next = recovery_->after(rank_failure(cause), left);
+  const NextEpoch next = recovery.after(rank_failure(root_cause(failed_)), left);
   why_it_ends_ = next.reason;
   if (!next.step) return {};
   if (saver_.step() > next.step) await_saving(listener);  // it reads what would be taken again
-  why_it_ends_ = why_ranks_are_missing();                 // one may be lost since
-  if (ends_at_once() || !why_it_ends_.empty()) return {};
   if (!next.from_disk) saved.reset();
-  if (saved) saved_ = saved->step;
-  const std::string from = saved ? fmt::format(", from {}", saved->path) : "";
-  const std::string message = fmt::format("{}\n  The run goes on with step {}{}.", cause.text,
-                                          step_number(*next.step), from);
+  std::set<int> crew = members_.alive();
+  crew.insert(process_);
+  return Epoch{*next.step, saved, *assignment, crew};
+}
+
+void Workers::tell_people(const Epoch& epoch, const Listener& listener) const {
+  const Failure& cause = root_cause(failed_);
+  std::string message = cause.text;
+  if (!lost_.empty() && cause.place.rank != lost_.front())
+    message += "\n  Besides, " + gone() + ".";
+  for (const auto& [rank, process] : epoch.assignment) {
+    if (assignment_.at(rank) != process)
+      message += fmt::format("\n  Process {}, a spare, takes rank {}.", process, rank);
+  }
+  if (epoch.saved && !lost_.empty())
+    message += "\n  Of its state there is only the last checkpoint.";
+  const std::string from = epoch.saved ? ", from " + epoch.saved->path : "";
+  message += fmt::format("\n  The run goes on with step {}{}.", step_number(epoch.step), from);
   listener(0, {{"event", "warning"}, {"message", message}});
-  return Epoch{*next.step, saved};
 }
 
 void Workers::begin(const Epoch& epoch, const Listener& listener) {
@@ -80,24 +134,36 @@ void Workers::begin(const Epoch& epoch, const Listener& listener) {
   failed_at_.reset();
   killed_ = false;
   if (hangs_) hangs_->restart();
+  copies_.forget_after(epoch.newest_snapshot());
+  if (epoch.saved) saved_ = epoch.saved->step;
+  begun_with_ = epoch.step;
+  told_ = epoch.newest_snapshot();
+  uncopied_since_.reset();
   for (Worker& worker : workers_) {
     if (epoch.saved) resume_from(worker.task.arguments, *epoch.saved);
-    worker.task.next_step = epoch.saved ? -1 : epoch.step;
+    worker.task.next_step = epoch.newest_snapshot();
     worker.progress.forget_snapshots_after(worker.task.next_step);
-    if (fleet_) meet_anew(worker.task);
     close_pipes(worker);
     static_cast<Life&>(worker) = {};
     worker.progress.set(SharedProgress::Place{});
     worker.progress.set(Activity{});
+    worker.progress.set_copied(-1);
+    const int before = worker.task.rank;
+    if (fleet_ && !take_place(worker.task)) {
+      worker.ended = 0;  // a spare still
+      continue;
+    }
+    if (worker.task.rank != before) worker.progress.forget_snapshots_after(-1);  // another's
+    take_copy(worker, worker.task.next_step);
     start(worker);
   }
 }
 
 /// The snapshots, without damaged ones of the step that the run would go on with.
 StatesLeft Workers::states_left(const Listener& listener) {
-  for (StatesLeft left;; left.ranks.clear()) {
-    for (const auto& [rank, slots] : slots_of_all())
-      left.ranks.push_back(without_end(slots.steps, options_.end));
+  for (StatesLeft left{.lost = !lost_.empty()};;) {
+    left.ranks = steps_of_ranks(holders(), workers_.front().task.world_size, options_.alike);
+    for (StepsHeld& steps : left.ranks) steps = without_end(steps, options_.end);
     const std::optional<int64_t> step = common_step(left.ranks);
     if (!step) return left;
     const std::vector<DamagedSlot> damaged = damaged_anywhere(*step, listener);
@@ -105,28 +171,40 @@ StatesLeft Workers::states_left(const Listener& listener) {
     left.damaged = true;
     for (const DamagedSlot& one : damaged) {
       const std::string message =
-          fmt::format("rank {}: its snapshot of the state before step {} is damaged (slot {})",
-                      one.rank, step_number(*step), one.slot);
+          one.copy ? fmt::format("rank {}: the copy of its state before step {} is damaged",
+                                 one.rank, step_number(*step))
+                   : fmt::format(
+                         "rank {}: its snapshot of the state before step {} is damaged "
+                         "(slot {})",
+                         one.rank, step_number(*step), one.slot);
       listener(0, {{"event", "warning"}, {"message", message}});
     }
   }
 }
 
-/// Gives up those snapshots of these workers that are damaged.
+/// Gives up those snapshots of these workers, or kept for others, that are damaged.
 std::vector<DamagedSlot> Workers::give_up_damaged(int64_t step) {
   std::vector<std::pair<DamagedSlot, std::future<bool>>> found;  // at once: each reads all of one
+  const auto check = [&](const DamagedSlot& one, const SnapshotSlot& slot, uint64_t checksum) {
+    found.emplace_back(one, std::async(std::launch::async, is_intact, std::cref(slot), checksum));
+  };
   for (const Worker& worker : workers_) {
-    const auto slot = slot_with(worker.progress.slots().steps, step);
-    if (!slot) continue;
-    found.emplace_back(DamagedSlot{worker.task.rank, *slot},
-                       std::async(std::launch::async, is_intact, std::cref(worker.slots[*slot]),
-                                  worker.progress.checksum(*slot)));
+    if (const auto slot = slot_with(worker.progress.slots().steps, step))
+      check({worker.task.rank, *slot}, worker.slots[*slot], worker.progress.checksum(*slot));
+  }
+  for (const auto& [rank, steps] : copies_.steps()) {
+    if (const Copies::Copy* const copy = copies_.find(rank, step))
+      check({.rank = rank, .copy = true}, copy->slot, copy->checksum);
   }
   std::vector<DamagedSlot> damaged;
   for (auto& [one, intact] : found) {
     if (intact.get()) continue;
     damaged.push_back(one);
-    worker_of(one.rank).progress.set_snapshot(one.slot, -1);
+    if (one.copy) {
+      copies_.forget(one.rank, step);
+    } else {
+      worker_of(one.rank).progress.set_snapshot(one.slot, -1);
+    }
   }
   return damaged;
 }

@@ -31,4 +31,12 @@ Failure parse_failure(const nlohmann::json& json) {
           json.at("killed").get<bool>(), json.at("standstill").get<bool>()};
 }
 
+nlohmann::json untold_end(const std::string& message) {
+  return {{"tell", "end"},
+          {"status", 1},
+          {"message", message},
+          {"place", to_json(WorkerError())},
+          {"told", false}};
+}
+
 }  // namespace penstock::cli

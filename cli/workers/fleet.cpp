@@ -1,19 +1,25 @@
 // Supervisors of a run that a launcher has started, one for each of its processes. That of process
-// 0 leads: it learns what becomes of all ranks, decides, and the others do as they are told, in the
-// order in which it tells them. They tell it, {tell: NAME, …}:
-//   ranks   {ranks}            first: those that it watches
+// 0 leads, or the next (election.cpp): it learns what becomes of all ranks, decides, and the others
+// do as they are told, in the order in which it tells them. They tell it, {tell: NAME, …}:
+//   ranks   {ranks, machine}   first: those that it watches, none where it is a spare; the first
+//                              process of its machine
 //   failed  {failure}          one of them has
 //   views   {views}            what they do, where that has changed
 //   slots   {slots}            a snapshot that is to be saved is complete
-//   ended   {slots}            all of them have: it does nothing by itself before it is told
+//   ended   {slots, copies}    all of them have: it does nothing by itself before it is told
+//   asked   {number}           a spare has got that signal
 //   signal  {number, overdue}  that ends the run at once; a step took too long after it
 //   checked {damaged}          those snapshots are, and given up
 //   written {step, files, problem}   its part of a checkpoint
+//   given   {number, problem}  the snapshots that it was to give
 // It tells them:
+//   crew    {addresses, machines, assignment}   of all, once they have come
 //   stop    {}                 kill the ranks
 //   standstill {rank, for_s, lost}   all ranks wait: kill this one; the message that is lost
 //   check   {step}             the snapshots before it
-//   go_on   {step, path}       a new epoch, from snapshots or from that checkpoint
+//   give    {number, step, copies}   snapshots: [[rank, process, rank that goes on with it], …]
+//   lost    {process}          that one is: should the leader be, too, it does not lead
+//   go_on   {step, path, assignment, crew}   a new epoch, from snapshots or from that checkpoint
 //   port    {port}             of the store of the epoch, at process 0
 //   save    {step, ranks}      as parts of a checkpoint: [rank, rank that it stands for], …
 //   saved   {step}             that snapshot may be overwritten
@@ -22,6 +28,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "cli/workers/workers.hpp"
 
@@ -64,29 +71,24 @@ void take_views(const Json& all, std::map<int, RankView>& views) {
   }
 }
 
-/// As SharedProgress does for the ranks of this supervisor.
-void forget_snapshots_after(int64_t next_step, RankSlots& slots) {
-  for (size_t slot = 0; slot < kSlots; ++slot) {
-    if (slots.steps[slot] >= 0 && slots.steps[slot] <= next_step) continue;
-    slots.steps[slot] = -1;
-    slots.unsaved[slot] = false;
-  }
-}
-
 }  // namespace
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DamagedSlot, rank, slot)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DamagedSlot, rank, slot, copy)
 
 /// Does another supervisor lead, and know this one?
-bool Workers::is_led() const { return fleet_ && fleet_->has_joined(); }
+bool Workers::is_led() const { return fleet_ && fleet_->has_joined() && !fleet_->leads(); }
 bool Workers::leads() const { return fleet_ && fleet_->leads(); }
 
 /// Tells the supervisors of a run that survives how they find each other.
 void Workers::found_fleet() {
   const WorkerTask& task = workers_.front().task;
-  if (!recovery_ || !launched_ || task.world_size == 1) return;
-  fleet_.emplace(task.process);
+  process_ = task.process;
+  processes_ = task.processes;
+  machines_[process_] = task.process - task.local_rank;
+  if (!recovery_ || !launched_ || task.processes == 1) return;
+  fleet_.emplace(process_);
   for (Worker& worker : workers_) {
+    worker.task.copied = options_.peers;
     worker.task.fleet_port = fleet_->address().port;
     worker.task.fleet_token = fleet_->address().token;
   }
@@ -95,16 +97,32 @@ void Workers::found_fleet() {
 void Workers::join_fleet(const Json& leader) {
   if (!fleet_) return;
   fleet_->join(leader.get<FleetAddress>());
-  Json ranks = Json::array();
-  for (const Worker& worker : workers_) ranks.push_back(worker.task.rank);
-  fleet_->send({{"tell", "ranks"}, {"ranks", ranks}});
+  tell_ranks();
 }
 
-/// In later epochs process 0 hosts a store of its own.
-void Workers::meet_anew(WorkerTask& task) const {
-  task.fleet_port = -1;
-  task.store_port = 0;
-  task.store_serve = task.process == 0;
+/// To a leader that it has joined.
+void Workers::tell_ranks() {
+  told_end_ = false;
+  told_views_.clear();
+  Json ranks = Json::array();
+  for (const Worker& worker : workers_)
+    if (worker.task.rank >= 0) ranks.push_back(worker.task.rank);
+  fleet_->send({{"tell", "ranks"}, {"ranks", ranks}, {"machine", machines_.at(process_)}});
+}
+
+/// All have come to the leader: they are told of each other, and ranks may go on.
+void Workers::introduce() {
+  assignment_[workers_.front().task.rank] = process_;
+  for (const auto& [process, member] : members_.all()) {
+    machines_[process] = member.machine;
+    for (const auto& [rank, slots] : member.ranks) assignment_[rank] = process;
+  }
+  for (const auto& [process, machine] : machines_) crew_.insert(process);
+  fleet_->send({{"tell", "crew"},
+                {"addresses", fleet_->addresses()},
+                {"machines", machines_},
+                {"assignment", assignment_}});
+  for (Worker& worker : workers_) write_line(worker, Json::object());
 }
 
 void Workers::pass_port(const Json& port) {
@@ -119,36 +137,57 @@ void Workers::hear(const Listener& listener) {
   fleet_->receive(
       [&](int process, const Json& message) {
         if (leads()) {
-          take_report(process, message);
-        } else {
+          take_report(process, message, listener);
+        } else if (process == fleet_->leader()) {
           take_order(message, listener);
+        } else {
+          take_early(process, message);
         }
       },
-      [&](int process) { take_loss(process); });
+      [&](int process) { take_loss(process, listener); },
+      [&](int socket, const Json& greeting) { copies_.receive(socket, greeting); });
 }
 
-void Workers::take_report(int process, const Json& message) {
+void Workers::take_report(int process, const Json& message, const Listener& listener) {
   Member& member = members_[process];
+  if (member.lost) return dismiss(process);
   const std::string name = message.at("tell");
   if (name == "ranks") {
-    for (const int rank : message.at("ranks")) member.ranks[rank] = {};
+    member.ranks.clear();
+    for (const int rank : message.at("ranks")) {
+      member.ranks[rank] = {};
+      if (!crew_.empty()) assignment_[rank] = process;  // it may have begun a later epoch
+    }
+    member.machine = message.at("machine");
+    member.has_come = true;
     if (killed_) fleet_->send(process, {{"tell", "stop"}});  // it came late
-    if (all_have_come())
-      for (Worker& worker : workers_) write_line(worker, Json::object());
+    if (crew_.empty() && all_have_come()) introduce();
   }
   if (name == "slots" || name == "ended") take_slots(message.at("slots"), member.ranks);
   if (name == "views") take_views(message.at("views"), member.views);
+  if (name == "ended") message.at("copies").get_to(member.copies);
   if (name == "ended") member.ended = true;
   if (name == "failed") note(parse_failure(message.at("failure")));
+  if (name == "asked" && !interrupted_) take_signal(message.at("number"), listener);
   if (name == "signal") end_by(message.at("number"), message.at("overdue"));
   if (name == "checked") member.damaged = message.at("damaged").get<std::vector<DamagedSlot>>();
   if (name == "written") take_part(process, message);
+  if (name == "given") take_given(process, message.at("number"), message.at("problem"));
 }
 
 /// Orders behind the word on the next epoch are for that epoch's workers.
 void Workers::take_order(const Json& message, const Listener& listener) {
   if (order_) return later_.push_back(message);
   const std::string name = message.at("tell");
+  if (name == "crew") {
+    for (const auto& [known, address] : message.at("addresses").get<std::map<int, FleetAddress>>())
+      if (known != 0) fleet_->learn(known, address);  // which it has told itself
+    machines_ = message.at("machines").get<std::map<int, int>>();
+    assignment_ = message.at("assignment").get<Assignment>();
+    for (const auto& [known, machine] : machines_) crew_.insert(known);
+    left_ = crew_;
+  }
+  if (name == "lost") dismiss(message.at("process"));
   if (name == "stop") kill_all();
   if (name == "standstill") {
     const Json& lost = message.at("lost");
@@ -158,35 +197,51 @@ void Workers::take_order(const Json& message, const Listener& listener) {
   if (name == "check")
     fleet_->send({{"tell", "checked"}, {"damaged", give_up_damaged(message.at("step"))}});
   if (name == "port") pass_port(message.at("port"));
+  if (name == "give") give(message);
   if (name == "save") begin_part(message, listener);
   if (name == "saved") release(message.at("step"));
   if (name == "go_on" || name == "end") order_ = message;
 }
 
-/// The end of the run, for those that are left.
-void Workers::take_loss(int process) {
+/// Of the leader: another leads, or the run ends. Of a spare: nothing yet.
+void Workers::take_loss(int process, const Listener& listener) {
   if (!leads()) {
+    if (process != fleet_->leader()) return dismiss(process);
     if (order_ && order_->at("tell") == "end") return;
+    if (!crew_.empty()) return follow_next();
     leader_is_lost_ = true;
-    order_ = {
-        {"tell", "end"}, {"status", 1}, {"message", gone()}, {"place", to_json(WorkerError())}};
+    order_ = untold_end(gone());
     return kill_all();
   }
   Member& member = members_[process];
-  member.lost = true;
+  if (std::exchange(member.lost, true)) return;
+  giving_.processes.erase(process);
+  lose_part(process);
+  fleet_->send({{"tell", "lost"}, {"process", process}});
+  if (member.is_spare() && all_have_come()) {
+    const std::string message =
+        fmt::format("the penstock of process {}, a spare, is gone", process);
+    return listener(0, {{"event", "warning"}, {"message", message}});
+  }
   for (const auto& [rank, slots] : member.ranks) lost_.push_back(rank);
   if (lost_.empty()) lost_.push_back(process);
-  Failure failure{.text = gone()};
-  failure.place.rank = lost_.front();
-  note(failure);
-  lose_part(process);
+  note_loss();
 }
 
-/// Once all of its workers have ended, it waits for what comes next.
+void Workers::note_loss() {
+  Failure failure{.text = gone(), .killed = true};
+  failure.place.rank = lost_.front();
+  failure.place.step = workers_.front().progress.get().step;
+  note(failure);
+}
+
+/// Once all of its workers have ended, and what they have left has been copied, it waits for what
+/// comes next.
 void Workers::tell_end() {
-  if (!is_led() || told_end_ || any_runs_here()) return;
+  if (!is_led() || told_end_ || any_runs_here() || copier_.step()) return;
   told_end_ = true;
-  fleet_->send({{"tell", "ended"}, {"slots", slots_json(slots_of_own())}});
+  fleet_->send(
+      {{"tell", "ended"}, {"slots", slots_json(slots_of_own())}, {"copies", copies_.steps()}});
 }
 
 void Workers::tell_views() {
@@ -202,37 +257,11 @@ void Workers::tell_standstill(int rank, double for_s, const std::optional<LostMe
                    {"rank", rank},
                    {"for_s", for_s},
                    {"lost", lost ? Json{lost->from, lost->to} : Json()}};
-  for (const auto& [process, member] : members_)
-    if (member.ranks.contains(rank)) fleet_->send(process, order);
+  fleet_->send(members_.process_of(rank).value(), order);
 }
 
 void Workers::tell_slots() {
   if (is_led()) fleet_->send({{"tell", "slots"}, {"slots", slots_json(slots_of_own())}});
-}
-
-void Workers::tell_epoch(const Epoch& epoch) {
-  if (leads()) {
-    fleet_->send(
-        {{"tell", "go_on"}, {"step", epoch.step}, {"path", epoch.saved ? epoch.saved->path : ""}});
-  }
-  for (auto& [process, member] : members_) {
-    member.ended = false;
-    member.views.clear();
-    for (auto& [rank, slots] : member.ranks)
-      forget_snapshots_after(epoch.saved ? -1 : epoch.step, slots);
-  }
-  order_.reset();
-  told_end_ = false;
-  told_views_.clear();
-}
-
-/// The epoch that the leader has announced; nothing where the run ends.
-std::optional<Epoch> Workers::told_epoch() const {
-  if (order_->at("tell") == "end") return {};
-  Epoch epoch{.step = order_->at("step"), .saved = {}};
-  if (const std::string path = order_->at("path"); !path.empty())
-    epoch.saved = SavedState{epoch.step, path};
-  return epoch;
 }
 
 void Workers::tell_outcome(const std::optional<WorkersFailure>& failure) {
@@ -249,7 +278,7 @@ std::optional<WorkersFailure> Workers::told_outcome() const {
   WorkersFailure failure{.status = order_->at("status"),
                          .message = order_->at("message"),
                          .cause = parse_error(order_->at("place"))};
-  failure.told = failure.status != 0 && !leader_is_lost_;
+  failure.told = failure.status != 0 && order_->value("told", true);
   if (interrupted_) {
     failure.status = 128 + *interrupted_;
     failure.message = fmt::format("ended by SIG{}{}{}", sigabbrev_np(*interrupted_),

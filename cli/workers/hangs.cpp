@@ -44,7 +44,7 @@ void Workers::end_hung(const Listener& listener) {
   std::optional<LostMessage> lost;
   if (hang->rank < 0) lost = find_lost_message(seen);
   const int rank = hang->rank >= 0 ? hang->rank : lost ? lost->to : workers_.front().task.rank;
-  if (runs_elsewhere(rank)) {
+  if (members_.runs(rank)) {
     if (hang->rank < 0) tell_standstill(rank, hang->for_s, lost);  // else its own sees it hang
     return;
   }
@@ -64,7 +64,7 @@ void Workers::end_hung(Worker& culprit, const Hang& hang, const std::optional<Lo
 std::map<int, RankView> Workers::views_of_own() const {
   std::map<int, RankView> views;
   for (const Worker& worker : workers_) {
-    if (!worker.ended && !worker.stopped_at)
+    if (worker.task.rank >= 0 && !worker.ended && !worker.stopped_at)
       views[worker.task.rank] = {worker.progress.get(), worker.progress.activity()};
   }
   return views;

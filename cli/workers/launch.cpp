@@ -14,14 +14,17 @@ namespace {
 
 constexpr double kPatienceToTell_s = 10;
 
-WorkerTask launched_task(const Launcher& launcher, int rank) {
+/// Ranks are the first `ranks` processes.
+WorkerTask launched_task(const Launcher& launcher, int rank, int ranks) {
+  const int first_here = launcher.rank - launcher.local_rank;
   WorkerTask task;
   task.launched = true;
   task.rank = rank;
   task.process = launcher.rank;
-  task.world_size = launcher.world_size;
+  task.processes = launcher.world_size;
+  task.world_size = ranks;
   task.local_rank = launcher.local_rank;
-  task.local_size = launcher.local_size;
+  task.local_size = std::clamp(ranks - first_here, 0, launcher.local_size);
   task.node = launcher.node;
   task.store_host = launcher.host;
   task.store_port = launcher.port;
@@ -38,14 +41,14 @@ std::vector<WorkerTask> local_tasks(const std::vector<int>& rank_of_process) {
     WorkerTask& task = tasks[static_cast<size_t>(process)];
     task.rank = rank_of_process[static_cast<size_t>(process)];
     task.process = task.local_rank = process;
-    task.world_size = task.local_size = processes;
+    task.processes = task.world_size = task.local_size = processes;
     task.store_serve = process == 0;
   }
   return tasks;
 }
 
 void tell_others(const Launcher& launcher, const std::string& message) {
-  WorkerTask task = launched_task(launcher, launcher.rank);
+  WorkerTask task = launched_task(launcher, launcher.rank, launcher.world_size);
   task.command = "refuse";
   task.arguments = {{"message", message}};
   task.start_timeout_s = kPatienceToTell_s;
@@ -56,6 +59,15 @@ void tell_others(const Launcher& launcher, const std::string& message) {
   }
 }
 
+int count_ranks(const std::vector<int>& rank_of_process) {
+  return static_cast<int>(rank_of_process.size() - std::ranges::count(rank_of_process, kSpare));
+}
+
+void check_processes(const Launcher& launcher, const std::vector<int>& rank_of_process) {
+  const int ranks = count_ranks(rank_of_process);
+  check_size(launcher, ranks, static_cast<int>(rank_of_process.size()) - ranks);
+}
+
 }  // namespace
 
 std::vector<int> as_numbered(int ranks) {
@@ -64,20 +76,27 @@ std::vector<int> as_numbered(int ranks) {
   return rank_of_process;
 }
 
-void check_size(const Launcher& launcher, int ranks) {
-  if (launcher.world_size == ranks) return;
+std::vector<int> with_spares(std::vector<int> rank_of_process, int64_t spares) {
+  rank_of_process.insert(rank_of_process.end(), static_cast<size_t>(spares), kSpare);
+  return rank_of_process;
+}
+
+void check_size(const Launcher& launcher, int ranks, int spares) {
+  if (launcher.world_size == ranks + spares) return;
+  const std::string besides = spares > 0 ? fmt::format(" and {} spares are wanted", spares) : "";
   throw InputError(
       launcher.size_variable,
-      fmt::format("is {}, but the plan has {} ranks", launcher.world_size, ranks),
+      fmt::format("is {}, but the plan has {} ranks{}", launcher.world_size, ranks, besides),
       fmt::format("Start {} processes with {}, or plan for {}; or unset {} to start all "
                   "ranks from here.",
-                  ranks, launcher.name, launcher.world_size, launcher.own_variable));
+                  ranks + spares, launcher.name, launcher.world_size - spares,
+                  launcher.own_variable));
 }
 
 std::vector<int> ranks_here(const std::optional<Launcher>& launcher,
                             const std::vector<int>& rank_of_process) {
   if (!launcher) return rank_of_process;
-  check_size(*launcher, static_cast<int>(rank_of_process.size()));
+  check_processes(*launcher, rank_of_process);
   const auto first = rank_of_process.begin() + (launcher->rank - launcher->local_rank);
   return {first, first + launcher->local_size};
 }
@@ -85,14 +104,15 @@ std::vector<int> ranks_here(const std::optional<Launcher>& launcher,
 std::vector<WorkerTask> make_tasks(const Launch& launch) {
   std::vector<WorkerTask> tasks;
   if (launch.launcher) {
-    check_size(*launch.launcher, static_cast<int>(launch.rank_of_process.size()));
+    check_processes(*launch.launcher, launch.rank_of_process);
     tasks.push_back(launched_task(
-        *launch.launcher, launch.rank_of_process[static_cast<size_t>(launch.launcher->rank)]));
+        *launch.launcher, launch.rank_of_process[static_cast<size_t>(launch.launcher->rank)],
+        count_ranks(launch.rank_of_process)));
   } else {
     tasks = local_tasks(launch.rank_of_process);
   }
   for (WorkerTask& task : tasks) {
-    task.command = launch.command;
+    task.command = task.rank == kSpare ? "spare" : launch.command;
     task.arguments = launch.arguments;
     task.facts = launch.facts;
     task.start_timeout_s = launch.start_timeout_s;

@@ -15,7 +15,7 @@ namespace penstock::cli {
 /// The part that all tasks of a run have in common.
 struct Launch {
   std::optional<Launcher> launcher;
-  std::vector<int> rank_of_process;  // one for each process of the run
+  std::vector<int> rank_of_process;  // one for each process of the run: spares last
   std::string command;
   nlohmann::json arguments;
   Facts facts;
@@ -25,10 +25,15 @@ struct Launch {
 /// Process i is rank i.
 std::vector<int> as_numbered(int ranks);
 
-/// Throws InputError where the launcher started another number of processes.
-void check_size(const Launcher& launcher, int ranks);
+/// In place of a rank.
+inline constexpr int kSpare = -1;
+std::vector<int> with_spares(std::vector<int> rank_of_process, int64_t spares);
 
-/// The ranks of this machine: launchers number processes machine by machine. Throws as check_size.
+/// Throws InputError where the launcher started another number of processes.
+void check_size(const Launcher& launcher, int ranks, int spares = 0);
+
+/// The ranks of this machine, and its spares: launchers number processes machine by machine. Throws
+/// as check_size.
 std::vector<int> ranks_here(const std::optional<Launcher>& launcher,
                             const std::vector<int>& rank_of_process);
 

@@ -1,82 +1,95 @@
-// The ranks of other supervisors, as the leader of a fleet knows them.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include "cli/workers/members.hpp"
 
 #include <algorithm>
 
-#include "cli/workers/workers.hpp"
+#include "launch/supervision/rotation.hpp"
 
 namespace penstock::cli {
 
-bool Workers::any_runs_elsewhere() const {
-  if (is_led()) return !order_;
-  return std::ranges::any_of(
-      members_, [](const auto& entry) { return !entry.second.lost && !entry.second.ended; });
+namespace {
+
+bool has_running(const Member& member) { return !member.lost && !member.ended; }
+
+}  // namespace
+
+void forget_snapshots_after(int64_t next_step, RankSlots& slots) {
+  for (size_t slot = 0; slot < kSlots; ++slot) {
+    if (slots.steps[slot] >= 0 && slots.steps[slot] <= next_step) continue;
+    slots.steps[slot] = -1;
+    slots.unsaved[slot] = false;
+  }
 }
 
-bool Workers::runs_elsewhere(int rank) const {
-  return std::ranges::any_of(members_, [&](const auto& entry) {
-    return entry.second.ranks.contains(rank) && !entry.second.lost && !entry.second.ended;
+int Members::count_come() const {
+  return static_cast<int>(
+      std::ranges::count_if(all_, [](const auto& entry) { return entry.second.has_come; }));
+}
+
+bool Members::any_runs() const {
+  return std::ranges::any_of(all_, [](const auto& entry) { return has_running(entry.second); });
+}
+
+bool Members::runs(int rank) const {
+  return std::ranges::any_of(all_, [&](const auto& entry) {
+    return entry.second.ranks.contains(rank) && has_running(entry.second);
   });
 }
 
-bool Workers::all_have_come() const {
-  return static_cast<int>(members_.size()) == workers_.front().task.world_size - 1;
+std::optional<int> Members::process_of(int rank) const {
+  const auto found = std::ranges::find_if(
+      all_, [&](const auto& entry) { return entry.second.ranks.contains(rank); });
+  return found == all_.end() ? std::nullopt : std::optional(found->first);
 }
 
-/// Why no epoch can follow; "" where all ranks can be replaced.
-std::string Workers::why_ranks_are_missing() const {
-  if (!fleet_) return "";
-  if (!leads() || !all_have_come()) return "Not all ranks had come yet.";
-  if (lost_.empty()) return "";
-  const bool told = root_cause(failed_).place.rank == lost_.front();
-  return told ? "Its snapshots are lost with it." : "Besides, " + gone() + ".";
+std::set<int> Members::alive() const {
+  std::set<int> processes;
+  for (const auto& [process, member] : all_)
+    if (!member.lost) processes.insert(process);
+  return processes;
 }
 
-/// A word on the supervisors that are lost.
-std::string Workers::gone() const {
-  const std::string who = leader_is_lost_     ? "process 0"
-                          : lost_.size() == 1 ? fmt::format("rank {}", lost_.front())
-                                              : fmt::format("ranks {}", fmt::join(lost_, ", "));
-  return fmt::format(
-      "the penstock of {} is gone: it was killed, its node failed, or the network did", who);
+std::map<int, RankView> Members::views() const {
+  std::map<int, RankView> found;
+  for (const auto& [process, member] : all_)
+    if (has_running(member)) found.insert(member.views.begin(), member.views.end());
+  return found;
 }
 
-std::map<int, RankSlots> Workers::slots_of_own() const {
-  std::map<int, RankSlots> slots;
-  for (const Worker& worker : workers_) slots[worker.task.rank] = worker.progress.slots();
-  return slots;
+std::map<int, RankSlots> Members::slots() const {
+  std::map<int, RankSlots> found;
+  for (const auto& [process, member] : all_)
+    if (!member.lost) found.insert(member.ranks.begin(), member.ranks.end());
+  return found;
 }
 
-/// Tells what ranks do, as far as this supervisor knows.
-std::map<int, RankView> Workers::views_of_all() const {
-  std::map<int, RankView> views = views_of_own();
-  for (const auto& [process, member] : members_)
-    if (!member.lost && !member.ended) views.insert(member.views.begin(), member.views.end());
-  return views;
-}
-
-/// But of those that are lost.
-std::map<int, RankSlots> Workers::slots_of_all() const {
-  std::map<int, RankSlots> slots = slots_of_own();
-  for (const auto& [process, member] : members_)
-    if (!member.lost) slots.insert(member.ranks.begin(), member.ranks.end());
-  return slots;
-}
-
-/// Gives up those snapshots before that step that are damaged, of all ranks.
-std::vector<DamagedSlot> Workers::damaged_anywhere(int64_t step, const Listener& listener) {
-  for (auto& [process, member] : members_) member.damaged.reset();
-  if (leads()) fleet_->send({{"tell", "check"}, {"step", step}});
-  std::vector<DamagedSlot> damaged = give_up_damaged(step);
-  for (auto& [process, member] : members_) {
-    while (!member.damaged && !member.lost && !ends_at_once()) poll_once(listener);
-    for (const DamagedSlot& one : member.damaged.value_or(std::vector<DamagedSlot>())) {
-      member.ranks[one.rank].steps.at(one.slot) = -1;
-      damaged.push_back(one);
-    }
+HeldByProcess Members::holders() const {
+  HeldByProcess found;
+  for (const auto& [process, member] : all_) {
+    if (member.lost) continue;
+    for (const auto& [rank, slots] : member.ranks) found[process][rank] = steps_held(slots.steps);
+    for (const auto& [rank, steps] : member.copies) found[process][rank].merge(steps_held(steps));
   }
-  return damaged;
+  return found;
+}
+
+void Members::release(int64_t step) {
+  for (auto& [process, member] : all_) {
+    for (auto& [rank, slots] : member.ranks)
+      if (const auto slot = slot_with(slots.steps, step)) slots.unsaved.at(*slot) = false;
+  }
+}
+
+void Members::begin(int64_t next_step, const Assignment& assignment) {
+  for (auto& [process, member] : all_) {
+    member.views.clear();
+    member.copies.clear();  // told again at its end
+    std::map<int, RankSlots> ranks;
+    for (const auto& [rank, owner] : assignment)
+      if (owner == process) ranks[rank] = member.ranks[rank];
+    member.ranks = std::move(ranks);
+    member.ended = member.is_spare();
+    for (auto& [rank, slots] : member.ranks) forget_snapshots_after(next_step, slots);
+  }
 }
 
 }  // namespace penstock::cli

@@ -21,8 +21,11 @@ constexpr auto kStepPatience = 5s;
 
 void Workers::take_signal(const Listener& listener) {
   signalfd_siginfo info{};
-  if (read(signals_, &info, sizeof info) != sizeof info) return;
-  const int signal = static_cast<int>(info.ssi_signo);
+  if (read(signals_, &info, sizeof info) == sizeof info)
+    take_signal(static_cast<int>(info.ssi_signo), listener);
+}
+
+void Workers::take_signal(int signal, const Listener& listener) {
   const bool finishes = finishes_step(signal);
   finishing_ = false;
   step_ends_by_.reset();
@@ -34,6 +37,7 @@ void Workers::take_signal(const Listener& listener) {
     return;
   }
   finishing_ = true;
+  if (is_spare()) return fleet_->send({{"tell", "asked"}, {"number", signal}});
   if (options_.save) step_ends_by_ = Clock::now() + kStepPatience;
   for (Worker& worker : workers_) worker.progress.ask_to_stop();
   const std::string message =
@@ -46,7 +50,7 @@ void Workers::take_signal(const Listener& listener) {
 /// Before the first step there is nothing to save.
 bool Workers::finishes_step(int signal) const {
   return options_.on_signal == OnSignal::finish_step && signal != SIGINT && !interrupted_ &&
-         (!failed_at_ || recovery_) && ready_ >= workers_.size();
+         (!failed_at_ || recovery_) && (ready_ >= workers_.size() || (is_spare() && is_led()));
 }
 
 /// A step that a signal waits for: what came before it can be saved without its workers.

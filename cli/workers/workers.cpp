@@ -133,6 +133,10 @@ void Workers::stop() {
   }
 }
 
+bool Workers::have_rank_0() const {
+  return std::ranges::any_of(workers_, [](const Worker& w) { return w.task.rank == 0; });
+}
+
 Workers::Worker& Workers::worker_of(int rank) {
   return *std::ranges::find_if(workers_, [&](const Worker& w) { return w.task.rank == rank; });
 }
@@ -146,11 +150,15 @@ bool Workers::running() const { return any_runs_here() || any_runs_elsewhere(); 
 
 std::optional<WorkersFailure> Workers::run(const Listener& listener) {
   watch(saver_.descriptor(), [&] { end_saving(listener); });
+  watch(giver_.descriptor(), [&] { end_giving(); });
+  watch(copier_.descriptor(), [&] { end_copying(listener); });
   if (fleet_) watch(fleet_->descriptor(), [&] { hear(listener); });
   do {
     while (running()) {
       poll_once(listener);
-      begin_saving();
+      meet_early(listener);
+      begin_saving(listener);
+      copy_newest();
       end_stopped();
       end_hung(listener);
       end_step();
@@ -240,6 +248,7 @@ void Workers::take_line(size_t index, const std::string& line, const Listener& l
     join_fleet(event);
   } else {
     if (event["event"] == "ready") ++ready_;
+    if (event["event"] == "snapshot") told_ = event.at("step");
     if (event["event"] == "snapshot") tell_slots();
     if (event["event"] == "stopped") end_with(event.at("step"));
     listener(index, event);
@@ -253,28 +262,6 @@ void Workers::collect(Worker& worker) {
   }
   worker.ended = status;
   if (status != 0) note_failure(worker);
-}
-
-/// A worker that is killed here is no cause; one that is may tell more before it ends.
-void Workers::note_failure(const Worker& worker) {
-  const bool known = std::ranges::any_of(
-      failed_, [&](const Failure& failure) { return failure.place.rank == worker.task.rank; });
-  if (stopped_ || (killed_ && !known)) return;
-  const Failure failure = failure_of(worker);
-  note(failure);
-  if (is_led()) fleet_->send({{"tell", "failed"}, {"failure", to_json(failure)}});
-}
-
-/// In place of what was known of the rank before.
-void Workers::note(const Failure& failure) {
-  const auto known = std::ranges::find_if(
-      failed_, [&](const Failure& other) { return other.place.rank == failure.place.rank; });
-  if (known == failed_.end()) {
-    failed_.push_back(failure);
-  } else {
-    *known = failure;
-  }
-  if (!failed_at_) failed_at_ = Clock::now();
 }
 
 void Workers::end_survivors() {

@@ -10,7 +10,9 @@
 // others are ended within two seconds and the root cause is told: the first worker that failed by
 // itself, rather than the ones that then lost their peer. Under a launcher there is one worker, and
 // it is given a few seconds to find out from the other ranks why it failed; but the supervisors of
-// a run that survives find each other, and that of process 0 decides for all (fleet.cpp).
+// a run that survives find each other, and the first that is left decides for all (fleet.cpp). A
+// spare has a worker without a rank, which ends once it has found the others' supervisors, and is
+// replaced by one of a rank whose supervisor is lost.
 #pragma once
 
 #include <sys/types.h>
@@ -27,9 +29,12 @@
 #include <string>
 #include <vector>
 
+#include "cli/workers/epochs.hpp"
 #include "cli/workers/failure.hpp"
+#include "cli/workers/members.hpp"
 #include "cli/workers/saver.hpp"
 #include "launch/progress.hpp"
+#include "launch/supervision/copies.hpp"
 #include "launch/supervision/fleet.hpp"
 #include "launch/supervision/hangs.hpp"
 #include "launch/supervision/recovery.hpp"
@@ -43,22 +48,6 @@ namespace penstock::cli {
 /// and a step of a run that survives gets 5 s to end.
 enum class OnSignal { end, finish_step };
 
-struct SavedState {
-  int64_t step = 0;  // that comes after it
-  std::string path;
-};
-
-/// An epoch of a run that goes on.
-struct Epoch {
-  int64_t step = 0;                 // that it begins with
-  std::optional<SavedState> saved;  // from that checkpoint, in place of snapshots
-};
-
-struct DamagedSlot {
-  int rank = 0;
-  size_t slot = 0;
-};
-
 struct WorkersOptions {
   using Save = std::function<void(int64_t step, const RankSnapshots& snapshots,
                                   const OtherParts& others, const std::stop_token& stop)>;
@@ -66,23 +55,18 @@ struct WorkersOptions {
                                                  const std::stop_token& stop)>;
   OnSignal on_signal = OnSignal::end;
   bool survive = false;  // a failure: the workers are replaced, and go on from their snapshots
+  bool peers = false;  // supervisors keep copies of each other's snapshots, so as to survive a loss
   int64_t end = std::numeric_limits<int64_t>::max();  // the step after the run's last
   const Program* program = nullptr;                   // of the ranks, to find a lost message in
   int parts = 1;                                      // ranks of a tensor group, which share it
+  /// Ranks whose numbers differ by a multiple of it have the same state; 0: none have.
+  int alike = 0;
   /// The last checkpoint of the run, for where snapshots are damaged; nothing where there is none.
   std::function<std::optional<SavedState>()> find_saved = [] { return std::nullopt; };
   /// Writes the checkpoint before a step from these snapshots into the workers' folder for
   /// checkpoints. Called in another thread. Empty where the run saves none, or its workers do.
   Save save;
   SavePart save_part;  // the same of a checkpoint that another supervisor writes the rest of
-};
-
-/// Why a run of workers ended badly.
-struct WorkersFailure {
-  int status = 1;  // for the process: 1, 2 for a user's mistake, 128 + signal when interrupted
-  std::string message;
-  WorkerError cause = {};  // its rank, step and action; of no rank where a signal ended the run
-  bool told = false;       // to people, by another process of the run
 };
 
 class Workers {
@@ -113,6 +97,8 @@ class Workers {
   void send(const nlohmann::json& line);
   /// Ends them at once, without a failure.
   void stop();
+  /// Is rank 0, which reports, one of them? A spare may have become it.
+  bool have_rank_0() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -133,20 +119,18 @@ class Workers {
     SharedProgress progress;
     std::vector<SnapshotSlot> slots;  // of its snapshots, where the run survives
   };
-  /// Another supervisor, as the leader knows it.
-  struct Member {
-    std::map<int, RankSlots> ranks;  // that it watches
-    std::map<int, RankView> views;   // of those that run, as told last
-    bool ended = false;              // all of them have, in this epoch
-    bool lost = false;
-    std::optional<std::vector<DamagedSlot>> damaged;  // its answer
-  };
   /// The parts of a checkpoint that other supervisors write.
   struct PendingParts {
     int64_t step = 0;
     std::set<int> processes;
     CheckpointFiles files;
     std::promise<CheckpointFiles> all;
+  };
+  /// Snapshots that are under way to those who go on with them.
+  struct Giving {
+    int number = 0;           // each time another one
+    std::set<int> processes;  // that have not done their part
+    std::string problem;
   };
   /// By process: the rank that is read, by the rank of the plan that it stands for.
   using Parts = std::map<int, std::map<int, int>>;
@@ -174,6 +158,7 @@ class Workers {
   int poll_timeout_ms() const;
   void poll_once(const Listener& listener);
   void take_signal(const Listener& listener);
+  void take_signal(int signal, const Listener& listener);
   bool finishes_step(int signal) const;
   void end_by(int signal, bool overdue);
   void end_step();
@@ -185,47 +170,69 @@ class Workers {
   Clock::duration patience() const;
   bool go_on(const Listener& listener);
   std::optional<Epoch> decide(const Listener& listener);
+  std::optional<Epoch> next_epoch(Recovery& recovery, const Listener& listener);
+  void tell_people(const Epoch& epoch, const Listener& listener) const;
   void begin(const Epoch& epoch, const Listener& listener);
   StatesLeft states_left(const Listener& listener);
   std::vector<DamagedSlot> give_up_damaged(int64_t step);
   Failure failure_of(const Worker& worker) const;
 
   // For runs with several supervisors (fleet.cpp); without others they do little.
-  /// Its number among those that a launcher has started; 0 where it has started none.
-  int own_process() const { return launched_ ? workers_.front().task.process : 0; }
   bool is_led() const;
   bool leads() const;
   void found_fleet();
   void join_fleet(const nlohmann::json& leader);
-  void meet_anew(WorkerTask& task) const;
   void pass_port(const nlohmann::json& port);
   void hear(const Listener& listener);
-  void take_report(int process, const nlohmann::json& message);
+  void take_report(int process, const nlohmann::json& message, const Listener& listener);
   void take_order(const nlohmann::json& message, const Listener& listener);
-  void take_loss(int process);
+  void take_loss(int process, const Listener& listener);
+  void introduce();
+  void tell_ranks();
+  void note_loss();
   void tell_end();
   void tell_slots();
   void tell_views();
   std::map<int, RankView> views_of_all() const;
   void tell_standstill(int rank, double for_s, const std::optional<LostMessage>& lost);
   bool any_runs_elsewhere() const;
-  bool runs_elsewhere(int rank) const;
   bool all_have_come() const;
-  std::string why_ranks_are_missing() const;
   std::string gone() const;
   std::map<int, RankSlots> slots_of_own() const;
   std::map<int, RankSlots> slots_of_all() const;
+  HeldByProcess holders() const;
   std::vector<DamagedSlot> damaged_anywhere(int64_t step, const Listener& listener);
   void tell_epoch(const Epoch& epoch);
   std::optional<Epoch> told_epoch() const;
   void tell_outcome(const std::optional<WorkersFailure>& failure);
   std::optional<WorkersFailure> told_outcome() const;
 
-  bool begin_saving();
-  bool begin_saving(int64_t step);
+  // For a fleet that has lost its leader (election.cpp).
+  bool may_go_on() const;
+  void follow_next();
+  void lead();
+  void meet_early(const Listener& listener);
+  void take_early(int process, const nlohmann::json& message);
+  void dismiss(int process);
+
+  // Who goes on where supervisors are lost (succession.cpp).
+  bool is_spare() const { return workers_.front().task.rank < 0; }
+  std::optional<Assignment> next_assignment();
+  bool hand_over(const Epoch& epoch, const Listener& listener);
+  void give(const nlohmann::json& order);
+  void end_giving();
+  void take_given(int process, int number, const std::string& problem);
+  bool take_place(WorkerTask& task) const;
+  void take_copy(Worker& worker, int64_t next_step);
+  void copy_newest();
+  void end_copying(const Listener& listener);
+  void give_back_copies();
+
+  bool begin_saving(const Listener& listener);
+  bool begin_saving(int64_t step, const HeldByProcess& holders);
   void release(int64_t step);
   RankSnapshots snapshots_of(const std::map<int, int>& ranks, int64_t step);
-  std::optional<Parts> parts_of(int64_t step) const;
+  std::optional<Parts> parts_of(const HeldByProcess& holders, int64_t step) const;
   OtherParts other_parts(int64_t step, const Parts& parts);
   void begin_part(const nlohmann::json& order, const Listener& listener);
   void end_part();
@@ -260,18 +267,33 @@ class Workers {
   std::optional<Clock::time_point> failed_at_;
   std::vector<Failure> failed_;  // ranks of this epoch, in the order of their first signs
   bool killed_ = false, stopped_ = false;
-  std::optional<Fleet> fleet_;           // of several supervisors
-  std::map<int, Member> members_;        // the leader's, by process
-  std::vector<int> lost_;                // ranks whose supervisors are
+  std::optional<Fleet> fleet_;   // of several supervisors
+  int process_ = 0;              // of these, as the launcher numbers them
+  int processes_ = 1;            // of the run, with spares
+  Members members_;              // the leader's
+  std::vector<int> lost_;        // ranks whose supervisors are, in this epoch
+  Assignment assignment_;        // of ranks to supervisors
+  std::map<int, int> machines_;  // by process, the first process of its machine
+  std::set<int> crew_;           // the supervisors that began this epoch
+  std::set<int> left_;           // of these, as one that does not lead knows
+  std::vector<std::pair<int, nlohmann::json>> early_;  // reports to one that does not lead
+  std::optional<Clock::time_point> come_by_;           // the others, to a new leader
+  Copies copies_;                                      // of ranks of other supervisors
+  int64_t begun_with_ = -1;                            // the step of this epoch
+  int64_t told_ = -1;                                  // the step whose snapshot its rank told last
+  Giving giving_;                                      // as this supervisor asked for, which leads
+  int given_ = 0;                        // its number, which this supervisor does its part of
   std::optional<PendingParts> pending_;  // of the checkpoint that the leader writes
   CheckpointFiles part_;                 // that this supervisor writes for it
   std::optional<nlohmann::json> order_;  // the leader's, after an epoch
   std::vector<nlohmann::json> later_;    // that came after it
   bool told_end_ = false;                // of the epoch, to the leader
   std::map<int, RankView> told_views_;   // to the leader
-  bool leader_is_lost_ = false;
-  Saver saver_;              // of checkpoints, from snapshots; its thread uses what is above
-  bool launched_ = false;    // by torchrun, srun, mpirun: one worker, which is one of many ranks
+  bool leader_is_lost_ = false;          // before all had come
+  Saver saver_;           // of checkpoints, from snapshots; its thread uses what is above
+  Saver giver_, copier_;  // of snapshots to other supervisors; likewise
+  std::optional<Clock::time_point> uncopied_since_;  // as its partner takes none
+  bool launched_ = false;    // by torchrun, srun, mpirun: one worker, a rank of many or a spare
   Clock::duration grace_{};  // from the first failure to SIGKILL
 };
 

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,12 @@
 
 namespace penstock {
 
+/// The steps before which there is a snapshot of a rank's state.
+using StepsHeld = std::set<int64_t>;
+StepsHeld steps_held(const SlotSteps& slots);
+
 /// The latest step that all ranks can go on with; nothing where there is none.
-std::optional<int64_t> common_step(const std::vector<SlotSteps>& ranks);
+std::optional<int64_t> common_step(const std::vector<StepsHeld>& ranks);
 
 /// The failure that the others followed from.
 struct RankFailure {
@@ -37,9 +42,9 @@ struct NextEpoch {
 
 /// The ranks' snapshots, and what replaces them where they are damaged.
 struct StatesLeft {
-  std::vector<SlotSteps> ranks;  // without those that are damaged
-  bool damaged = false;          // some were
-  std::optional<int64_t> saved;  // the step after the last checkpoint on disk
+  std::vector<StepsHeld> ranks;        // without those that are damaged, or lost with a supervisor
+  bool damaged = false, lost = false;  // some are
+  std::optional<int64_t> saved;        // the step after the last checkpoint on disk
 };
 
 class Recovery {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace penstock {
 
@@ -16,6 +17,10 @@ class SnapshotSlot {
   SnapshotSlot();
   SnapshotSlot(SnapshotSlot&& other) noexcept;
   SnapshotSlot(const SnapshotSlot&) = delete;
+  SnapshotSlot& operator=(SnapshotSlot&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
   SnapshotSlot& operator=(const SnapshotSlot&) = delete;
   ~SnapshotSlot();
 

@@ -18,6 +18,7 @@ TEST(WorkerProtocol, ATaskArrivesAsItWasSent) {
   task.rank = 3;
   task.world_size = 4;
   task.process = 2;
+  task.processes = 5;
   task.local_rank = 1;
   task.local_size = 2;
   task.store_host = "node7";
@@ -33,6 +34,7 @@ TEST(WorkerProtocol, ATaskArrivesAsItWasSent) {
   task.facts = {{"seed", "1"}};
   task.progress = 9;
   task.slots = {10, 11};
+  task.copied = true;
   task.next_step = 4;
   task.arguments = {{"steps", 7}};
   const auto sent = to_json(task);

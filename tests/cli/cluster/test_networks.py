@@ -65,10 +65,12 @@ class Network:
                 pytest.skip(f"this kernel has no netem: {problem}")
 
     @contextlib.contextmanager
-    def cut(self):
-        self._must(self.ip, "-n", self.names[0], "link", "set", self.devices[0], "down")
+    def cut(self, side=0):
+        """At that machine, whose own device is then down."""
+        device = [self.ip, "-n", self.names[side], "link", "set", self.devices[side]]
+        self._must(*device, "down")
         yield
-        self._must(self.ip, "-n", self.names[0], "link", "set", self.devices[0], "up")
+        self._must(*device, "up")
 
     def prefixes(self):
         return [[self.ip, "netns", "exec", name] for name in self.names]
@@ -259,6 +261,30 @@ def test_where_the_link_between_two_machines_fails_both_end(network, tmp_path):
     assert any(re.match(r"step +1/", line) for line in processes[0].stderr)
     with network.cut():
         results = end_all(processes)
-    for (status, _, errors), lost in zip(results, ["rank 1", "process 0"], strict=True):
+    for (status, _, errors), lost in zip(results, ["rank 1", "rank 0"], strict=True):
         assert status == 1 and f"the penstock of {lost} is gone" in errors, results
+    assert "Too few supervisors are left" in results[1][2]
     wait_until_none_is_left(environment)
+
+
+@pytest.mark.parametrize("cut_off", [1, 0])
+def test_a_machine_that_is_cut_off_is_replaced_and_ends(network, tmp_path, cut_off):
+    """A spare is on the other machine, and so is the copy of its rank's state."""
+    plan, saved = good_plan(tmp_path, steps=60), tmp_path / "saved"
+    machines, core = network.prefixes(), str(min(os.sched_getaffinity(0)))
+    environment = marked_environment()
+    command = ["taskset", "-c", core,  # the bits are of a core for each rank
+               PENSTOCK, "execute", plan, "--survive", "peers", "--spares", "1", "--save", saved]
+    processes = start_by_hand([command] * 3, environment, [*machines, machines[1 - cut_off]],
+                              network.addresses[0])
+    assert any(re.match(r"step +1/", line) for line in processes[0].stderr)
+    with network.cut(cut_off):
+        results = end_all(processes)
+    left = 1 - cut_off
+    assert (results[cut_off][0], results[left][0], results[2][0]) == (1, 0, 0), results
+    assert f"Process 2, a spare, takes rank {cut_off}." in results[left][2], results
+    assert "Too few supervisors are left" in results[cut_off][2], results
+    wait_until_none_is_left(environment)
+    execute_json(plan, "--save", tmp_path / "whole")
+    for file in sorted((tmp_path / "whole" / "step-60").iterdir()):
+        assert (saved / "step-60" / file.name).read_bytes() == file.read_bytes(), file.name

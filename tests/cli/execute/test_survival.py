@@ -143,7 +143,8 @@ def test_lines_of_metrics_are_there_once(tmp_path):
 
 
 @pytest.mark.parametrize("flags, words", [
-    (["--survive", "peers"], "off, local, auto"),
+    (["--survive", "peer"], "off, local, peers, auto"),
+    (["--survive", "peers"], "copies go to other processes"),
     (["--survive", "local", "--device", "cuda"], "CPUs"),
     (["--survive", "local", "--forward-only", "--output", "o.safetensors"], "training")])
 def test_what_cannot_survive_is_refused(tmp_path, flags, words):

@@ -88,6 +88,18 @@ def test_a_plan_leaves_room_for_it(tmp_path):
     assert max(peaks["peak_memory_bytes"]) <= limit
 
 
+def test_the_copies_of_a_partner_are_counted(tmp_path):
+    job = yaml.safe_load(plan_of(tmp_path, "gpt2", ["", "transformer.h.0"], ADAMW).read_text())
+    profile, plan = profiled(tmp_path, dict(job["job"])), tmp_path / "planned.yaml"
+    said = penstock("plan", profile, "--ranks", 2, "--data-parallel", 1, "--survive", "peers", "-o",
+                    plan)
+    assert f"penstock execute {plan} --survive peers" in said
+    local, peers = (json.loads(penstock("simulate", plan, "--survive", how, "--json"))
+                    for how in ("local", "peers"))
+    for one, other in zip(local["peak_memory"], peers["peak_memory"], strict=True):
+        assert one["snapshot_bytes"] * 5 == other["snapshot_bytes"] * 3 > 0
+
+
 def short_of_memory(folder, *words):
     """The command where the system says that 64 KiB are left."""
     (folder / "meminfo").write_text("MemTotal:  2048 kB\nMemAvailable:  64 kB\n")

@@ -10,7 +10,10 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "launch/supervision/sockets.hpp"
 
 namespace penstock {
 namespace {
@@ -28,7 +31,11 @@ class Ear {
           [&](int process, const Fleet::Message& message) {
             heard_.push_back(std::to_string(process) + ": " + message.dump());
           },
-          [&](int process) { heard_.push_back(std::to_string(process) + " is gone"); });
+          [&](int process) { heard_.push_back(std::to_string(process) + " is gone"); },
+          [&](int socket, const Fleet::Message& greeting) {
+            close(socket);
+            heard_.push_back("a guest for rank " + greeting.at("rank").dump());
+          });
     }
     return heard_[at_++];
   }
@@ -78,6 +85,47 @@ TEST(Fleet, LearnsThatTheLeaderIsGone) {
   EXPECT_EQ(Ear(member).next(), "0 is gone");
 }
 
+TEST(Fleet, IsLedByAnotherWhereTheLeaderIsGone) {
+  std::optional<Fleet> leader(0);
+  Fleet next(1), member(2);
+  for (Fleet* one : {&next, &member}) {
+    one->join(address_of(*leader));
+    one->send({{"a", "word"}});
+  }
+  Ear at_leader(*leader);
+  at_leader.next();
+  at_leader.next();
+  member.learn(1, leader->addresses().at(1));
+  leader.reset();
+  Ear at_next(next), at_member(member);
+  EXPECT_EQ(at_next.next(), "0 is gone");
+  EXPECT_EQ(at_member.next(), "0 is gone");
+  next.lead();
+  member.join(member.addresses().at(1), 1);
+  EXPECT_TRUE(next.leads() && !member.leads());
+  EXPECT_EQ(member.leader(), 1);
+  member.send({{"to", "next"}});
+  EXPECT_EQ(at_next.next(), R"(2: {"to":"next"})");
+  next.send(2, {{"to", 2}});
+  EXPECT_EQ(at_member.next(), R"(1: {"to":2})");
+}
+
+TEST(Fleet, TellsWhereOthersAreAndHandsTheirGuestsOver) {
+  Fleet leader(0), member(1);
+  member.join(address_of(leader));
+  member.send({{"a", "word"}});
+  EXPECT_EQ(Ear(leader).next(), R"(1: {"a":"word"})");
+  for (const auto& [process, fleet] : {std::pair{1, &member}, std::pair{0, &leader}}) {
+    const FleetAddress& place = leader.addresses().at(process);
+    EXPECT_EQ(place.token, member.addresses().at(process).token);
+    const int guest = connect_to(place.host, place.port);
+    ASSERT_GE(guest, 0);
+    send_line(guest, {{"token", place.token}, {"rank", process}});
+    EXPECT_EQ(Ear(*fleet).next(), "a guest for rank " + std::to_string(process));
+    close(guest);
+  }
+}
+
 TEST(Fleet, SaysWhereNobodyAnswers) {
   FleetAddress address;
   {
@@ -99,7 +147,8 @@ void expect_refused(Fleet& leader, const std::string& bytes) {
   ASSERT_EQ(connect(stranger, reinterpret_cast<sockaddr*>(&place), sizeof place), 0);
   ASSERT_EQ(send(stranger, bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
   const auto none = [](int process, const auto&...) { FAIL() << process << " is heard"; };
-  for (pollfd closed{stranger, POLLIN, 0}; poll(&closed, 1, 1) == 0;) leader.receive(none, none);
+  for (pollfd closed{stranger, POLLIN, 0}; poll(&closed, 1, 1) == 0;)
+    leader.receive(none, none, none);
   char byte = 0;
   EXPECT_LE(recv(stranger, &byte, 1, 0), 0);
   close(stranger);

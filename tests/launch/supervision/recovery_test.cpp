@@ -14,18 +14,19 @@ namespace penstock {
 namespace {
 
 TEST(CommonStep, IsTheOldestOfTheNewestThatAllHave) {
-  EXPECT_EQ(common_step({{4, 5, -1}, {4, 5, -1}}), 5);
-  EXPECT_EQ(common_step({{4, 5, -1}, {6, 5, -1}}), 5);
-  EXPECT_EQ(common_step({{4, 3, -1}, {4, 5, -1}, {-1, 5, -1}}), std::nullopt);
-  EXPECT_EQ(common_step({{4, -1, -1}, {4, 5, -1}}), 4);
-  EXPECT_EQ(common_step({{0, -1, -1}}), 0);
-  EXPECT_EQ(common_step({{0, -1, -1}, {-1, -1, -1}}), std::nullopt);
+  EXPECT_EQ(common_step({{4, 5}, {4, 5}}), 5);
+  EXPECT_EQ(common_step({{4, 5}, {5, 6}}), 5);
+  EXPECT_EQ(common_step({{3, 4}, {4, 5}, {5}}), std::nullopt);
+  EXPECT_EQ(common_step({{4}, {4, 5}}), 4);
+  EXPECT_EQ(common_step({{0}}), 0);
+  EXPECT_EQ(common_step({{0}, {}}), std::nullopt);
   EXPECT_EQ(common_step({}), std::nullopt);
+  EXPECT_EQ(steps_held({4, -1, 5}), (StepsHeld{4, 5}));
 }
 
 TEST(Recovery, GoesOnAfterKillsAndAnErrorButNotTheSameErrorTwice) {
   Recovery recovery;
-  const std::vector<SlotSteps> slots{{4, 5, -1}, {4, 5, -1}}, later{{6, 5, -1}, {6, 5, -1}};
+  const std::vector<StepsHeld> slots{{4, 5}, {4, 5}}, later{{5, 6}, {5, 6}};
   const RankFailure killed{.rank = 1, .step = 5, .action = "1F0", .killed = true};
   const RankFailure error{.rank = 1, .step = 6, .action = "1F0"};
   EXPECT_EQ(recovery.after(killed, {slots}).step, 5);
@@ -35,32 +36,45 @@ TEST(Recovery, GoesOnAfterKillsAndAnErrorButNotTheSameErrorTwice) {
 
 TEST(Recovery, EndsAtTheThirdFailureWithoutAStep) {
   Recovery recovery;
-  const auto goes_on = [&](int64_t step, const SlotSteps& slots) {
+  const auto goes_on = [&](int64_t step, const StepsHeld& slots) {
     return recovery.after({.step = step, .killed = true}, {{slots}}).step.has_value();
   };
-  EXPECT_TRUE(goes_on(5, {4, 5, -1}));
-  EXPECT_TRUE(goes_on(5, {4, 5, -1}));
-  EXPECT_TRUE(goes_on(6, {6, 5, -1}));
-  EXPECT_TRUE(goes_on(6, {-1, 5, -1}));  // its snapshot was not complete: step 5 is made again
-  EXPECT_FALSE(goes_on(5, {-1, 5, -1}));
+  EXPECT_TRUE(goes_on(5, {4, 5}));
+  EXPECT_TRUE(goes_on(5, {4, 5}));
+  EXPECT_TRUE(goes_on(6, {5, 6}));
+  EXPECT_TRUE(goes_on(6, {5}));  // its snapshot was not complete: step 5 is made again
+  EXPECT_FALSE(goes_on(5, {5}));
 }
 
 TEST(Recovery, EndsWhereTheFailureWouldHappenAgain) {
-  EXPECT_FALSE(Recovery().after({.final = true}, {{{4, 5, -1}}}).step);
-  EXPECT_FALSE(Recovery().after({.killed = true}, {{{-1, -1, -1}}}).step);
+  EXPECT_FALSE(Recovery().after({.final = true}, {{{4, 5}}}).step);
+  EXPECT_FALSE(Recovery().after({.killed = true}, {{StepsHeld()}}).step);
 }
 
-TEST(Recovery, TakesTheCheckpointOnDiskOnlyWhereSnapshotsAreDamagedAndNoStepIsCommon) {
+TEST(Recovery, TakesTheCheckpointOnDiskOnlyWhereSnapshotsAreDamagedOrLostAndNoStepIsCommon) {
   const RankFailure killed{.step = 5, .killed = true};
-  const std::vector<SlotSteps> none{{4, -1, -1}, {-1, 5, -1}}, other{{4, 5, -1}, {4, -1, -1}};
-  const NextEpoch disk = Recovery().after(killed, {none, true, 3});
+  const std::vector<StepsHeld> none{{4}, {5}}, other{{4, 5}, {4}};
+  const NextEpoch disk = Recovery().after(killed, {none, true, false, 3});
   EXPECT_EQ(disk.step, 3);
   EXPECT_TRUE(disk.from_disk);
-  const NextEpoch slot = Recovery().after(killed, {other, true, 3});
+  const NextEpoch slot = Recovery().after(killed, {other, true, false, 3});
   EXPECT_EQ(slot.step, 4);
   EXPECT_FALSE(slot.from_disk);
-  EXPECT_FALSE(Recovery().after(killed, {none, false, 3}).step);
-  EXPECT_THAT(Recovery().after(killed, {none, true, {}}).reason, testing::HasSubstr("damaged"));
+  EXPECT_FALSE(Recovery().after(killed, {none, false, false, 3}).step);
+  EXPECT_THAT(Recovery().after(killed, {none, true, false, {}}).reason,
+              testing::HasSubstr("damaged"));
+}
+
+TEST(Recovery, TakesTheCheckpointWhereTheSnapshotsOfARankAreLostWithItsSupervisor) {
+  const RankFailure lost{.rank = 1, .step = 5, .killed = true};
+  const NextEpoch disk = Recovery().after(lost, {{{4, 5}, {}}, false, true, 3});
+  EXPECT_EQ(disk.step, 3);
+  EXPECT_TRUE(disk.from_disk);
+  const NextEpoch copy = Recovery().after(lost, {{{4, 5}, {4}}, false, true, 3});
+  EXPECT_EQ(copy.step, 4);
+  EXPECT_FALSE(copy.from_disk);
+  EXPECT_THAT(Recovery().after(lost, {{{4, 5}, {}}, false, true, {}}).reason,
+              testing::HasSubstr("lost with it"));
 }
 
 TEST(Recovery, ConnectsOnceWhereAllRanksWait) {
@@ -68,9 +82,9 @@ TEST(Recovery, ConnectsOnceWhereAllRanksWait) {
   const RankFailure here{.rank = 1, .step = 5, .action = "1RECV_F0", .standstill = true};
   const RankFailure there{.rank = 0, .step = 5, .action = "0RECV_B0", .standstill = true};
   const RankFailure later{.rank = 0, .step = 6, .action = "0RECV_B0", .standstill = true};
-  EXPECT_TRUE(recovery.after(here, {{{4, 5, -1}}}).step);
-  EXPECT_TRUE(recovery.after(later, {{{6, 5, -1}}}).step);
-  EXPECT_FALSE(recovery.after(there, {{{6, 5, -1}}}).step);
+  EXPECT_TRUE(recovery.after(here, {{{4, 5}}}).step);
+  EXPECT_TRUE(recovery.after(later, {{{5, 6}}}).step);
+  EXPECT_FALSE(recovery.after(there, {{{5, 6}}}).step);
 }
 
 /// A run of ranks that do as workers do, a word of memory or an action at a time, in any order, and
@@ -108,10 +122,10 @@ class FakeRun {
 
   /// All ranks are killed, and go on.
   void fail(Recovery& recovery) {
-    std::vector<SlotSteps> slots;
+    std::vector<StepsHeld> slots;
     int64_t completed = ranks_[0].step;
     for (const Rank& rank : ranks_) {
-      slots.push_back(rank.slots.steps);
+      slots.push_back(steps_held(rank.slots.steps));
       completed = std::min(completed, rank.step);
     }
     const int64_t at = ranks_[random_() % ranks_.size()].step;

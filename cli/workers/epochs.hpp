@@ -1,0 +1,28 @@
+// The epochs of a run that survives: what its workers begin with when all are replaced.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "launch/supervision/succession.hpp"
+
+namespace penstock::cli {
+
+struct SavedState {
+  int64_t step = 0;  // that comes after it
+  std::string path;
+};
+
+/// An epoch of a run that goes on.
+struct Epoch {
+  int64_t step = 0;                 // that it begins with
+  std::optional<SavedState> saved;  // from that checkpoint, in place of snapshots
+  Assignment assignment;            // of ranks to supervisors, where there are several
+  std::set<int> crew;               // these
+  /// What snapshots of the ranks may not outlive: those of later steps are taken again.
+  int64_t newest_snapshot() const { return saved ? -1 : step; }
+};
+
+}  // namespace penstock::cli
