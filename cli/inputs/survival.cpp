@@ -27,7 +27,6 @@ void check_word(const std::string& how, std::initializer_list<std::string_view> 
 std::string obstacle(const ExecuteOptions& options, const std::optional<Launcher>& launcher,
                      const Plan& plan, bool script) {
   const Job& job = plan.job;
-  if (plan.tensor_parallel > 1) return "it does not go with tensor_parallel yet";
   if (job.forward_only || options.workers.device != "cpu") return "it is for training on CPUs";
   if (launcher && script)
     return "a script's ranks survive where penstock starts them itself, not " + launcher->name;
@@ -38,9 +37,9 @@ std::string obstacle(const ExecuteOptions& options, const std::optional<Launcher
 std::string shortage(const CheckedRun& checked, const std::vector<int>& ranks, bool saves,
                      const std::vector<int64_t>& peak_bytes) {
   int64_t training_bytes = 0, snapshot_bytes = 0;
-  const auto states = state_bytes_of_ranks(checked.plan, checked.graph, checked.slicing);
+  const auto states = state_bytes_of_ranks(checked.plan, checked.part, checked.slicing);
   for (const int rank : ranks) {
-    const size_t place = static_cast<size_t>(rank) % states.size();
+    const auto place = static_cast<size_t>(checked.plan.place_of(rank).rank);
     training_bytes += peak_bytes.empty() ? states[place].held_bytes : peak_bytes.at(place);
     snapshot_bytes += states[place].snapshot_bytes;
   }
