@@ -36,6 +36,15 @@ Lane& CollectiveLanes::of(const std::vector<int>& ranks) {
   return found->second;
 }
 
+EventPool::Event CollectiveLanes::connect(const std::vector<int>& ranks, at::Device device) {
+  const at::Tensor numbers = at::zeros({static_cast<int64_t>(ranks.size())}, device);
+  const at::Tensor others = at::zeros_like(numbers);
+  all_reduce(numbers, ranks);
+  reduce_scatter(numbers, ranks);
+  all_gather(numbers, ranks);
+  return all_to_all(numbers, others, ranks).done;
+}
+
 int CollectiveLanes::place(const std::vector<int>& ranks) const {
   return static_cast<int>(std::ranges::find(ranks, rank_) - ranks.begin());
 }

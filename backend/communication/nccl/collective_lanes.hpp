@@ -30,6 +30,9 @@ class CollectiveLanes {
   /// PeerError.
   Lane& of(const std::vector<int>& ranks);
   bool has(const std::vector<int>& ranks) const { return lanes_.contains(ranks); }
+  /// One of each kind of collective on the device's computing stream, since NCCL connects at the
+  /// first. The event passes when they are done.
+  EventPool::Event connect(const std::vector<int>& ranks, at::Device device);
 
   struct Enqueued {
     Lane& lane;

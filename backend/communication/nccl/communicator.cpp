@@ -133,7 +133,7 @@ class Nccl final : public Communicator {
 
   void all_to_all(const at::Tensor& sent, const at::Tensor& received,
                   const std::vector<int>& ranks) override {
-    if (!in_group(sent, ranks)) return host_->all_to_all(sent, received, ranks);
+    if (!in_group(sent, ranks)) return Communicator::all_to_all(sent, received, ranks);
     guard([&] { groups_.all_to_all(sent, received, ranks); });
   }
 
@@ -144,7 +144,7 @@ class Nccl final : public Communicator {
 
   void connect_group(const std::vector<int>& ranks) override {
     if (groups_.has(ranks)) return;
-    guard([&] { wait_on_host(groups_.all_reduce(one(), ranks).done, -1, ""); });
+    guard([&] { wait_on_host(groups_.connect(ranks, options_.device), -1, ""); });
   }
 
   void barrier() override { host_->barrier(); }

@@ -176,7 +176,7 @@ TEST(NcclCommunicator, AGroupsCollectivesAreOnTheComputingStreamOverItsOwnLane) 
     EXPECT_TRUE(received.equal(at::stack({first, first * 2, first * 3}).to(at::kFloat)));
     for (const char* call :
          {"all_reduce 2 on 0", "reduce_scatter 2 on 0", "all_gather 2 on 0", "all_to_all 2 on 0"})
-      EXPECT_THAT(api.calls, ::testing::Contains(call));
+      EXPECT_EQ(std::ranges::count(api.calls, call), 2) << "the first connects";
     EXPECT_EQ(std::ranges::count(api.calls, "init 2"), 1);
     EXPECT_EQ(api.live_streams, 1) << "the sums'";
     rank.barrier();
