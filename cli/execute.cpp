@@ -197,7 +197,7 @@ std::optional<SavedState> last_saved(const ExecuteTask& task) try {
 void save_snapshots(const PreparedRun& run, WorkersOptions& options) {
   if (!run.survival.survives || run.task.save.empty()) return;
   const CheckedRun& checked = run.checked;
-  if (checked.plan.optimizer_state == OptimizerState::sharded) return;
+  if (has_parts(checked.plan)) return;
   const SavedRun saved{checked.plan, checked.graph, checked.slicing, checked.program.rank_of_stage};
   const auto saving = [&task = run.task](int64_t step) {
     return Saving{task.save, step, task.keep, nullptr};

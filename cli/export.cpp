@@ -45,7 +45,8 @@ struct Format {
   const char* description;
   /// Null for weights, which are no text.
   Exported (*make)(const ExportSource&, const Program& compute, const ExportOptions&);
-  bool takes_layers = false;  // of a table, without a model
+  bool takes_layers = false;   // of a table, without a model
+  bool of_a_pipeline = false;  // alone: replicas and parts of operators are left to the reader
 };
 
 Exported torch_csv(const ExportSource& source, const Program& compute,
@@ -99,8 +100,8 @@ constexpr const char* state_dict = "state-dict";
 
 constexpr Format formats[] = {
     {"torch-csv", "the schedule, as torch.distributed.pipelining's runtime loads it", torch_csv,
-     true},
-    {"torch-split", "the split points for its pipeline(), as JSON", torch_split},
+     true, true},
+    {"torch-split", "the split points for its pipeline(), as JSON", torch_split, false, true},
     {"torchtitan", "modules of each stage, schedule and degrees for TorchTitan, as TOML",
      torchtitan},
     {"megatron", "layout and batch sizes as a line of arguments for Megatron-LM", megatron, true},
@@ -205,10 +206,12 @@ int export_plan(const ExportOptions& options) {
   const Graph model = model_of(plan);
   check_fingerprint(plan, model);
   if (format.make == nullptr) return export_weights(plan, model, options);
-  if (plan.tensor_parallel > 1)
+  if (plan.tensor_parallel > 1 && !format.of_a_pipeline)
     throw InputError(plan.path,
-                     fmt::format("tensor_parallel cannot be exported to {} yet", format.name),
-                     "The format state-dict takes its checkpoints.");
+                     fmt::format("tensor_parallel cannot be exported to {}, which splits operators "
+                                 "in its own way",
+                                 format.name),
+                     "torch-csv and torch-split take the pipeline, state-dict its checkpoints.");
   const Analysis analysis = analyse(model);
   const Slicing slicing = slice(plan, model, analysis);
   make_adaptive(plan, model, slicing, CudaGraphs::never);  // which the other tools have not

@@ -105,6 +105,7 @@ struct Operator {
   std::optional<Autocast> autocast;  // inside a region where it is enabled
   /// In a graph made of another, its number there, by which it draws the same random numbers.
   OperatorId original = -1;
+  bool by_part = false;  // draws for a part of a tensor, other numbers than for other parts
   /// Values it reads, each once, in argument order.
   std::vector<ValueId> reads() const;
 };

@@ -54,6 +54,17 @@ class Communicator {
   virtual void all_reduce(const at::Tensor& tensor, const std::vector<int>& ranks) {
     if (ranks.size() > 1) start_all_reduce(tensor, ranks)->wait();
   }
+  /// So do the next two.
+  virtual void reduce_scatter(const at::Tensor& tensor, const std::vector<int>& ranks) {
+    if (ranks.size() > 1) start_reduce_scatter(tensor, ranks)->wait();
+  }
+  virtual void all_gather(const at::Tensor& tensor, const std::vector<int>& ranks) {
+    if (ranks.size() > 1) start_all_gather(tensor, ranks)->wait();
+  }
+  /// Both are contiguous, and of as many equal parts as there are ranks: part i of `sent` goes to
+  /// the i-th rank, and part i of `received` comes from it. Waits for it.
+  virtual void all_to_all(const at::Tensor& sent, const at::Tensor& received,
+                          const std::vector<int>& ranks);
   /// The first half of that: the tensor is of as many equal parts as there are ranks, and of each
   /// rank the part of its place among them becomes the sum, with an all-reduce's bits where the
   /// transport adds in one order; the other parts are of no use from then on.
@@ -67,6 +78,9 @@ class Communicator {
                                                      const std::vector<int>& ranks) = 0;
   /// Connects `ranks` for sums, so that the first one need not. They all call it in one order.
   virtual void connect_sums(const std::vector<int>& ranks) = 0;
+  /// Connects a tensor group, whose ranks call it in one order. What waits, above, then never waits
+  /// for a sum that goes on beside.
+  virtual void connect_group(const std::vector<int>& ranks) { connect_sums(ranks); }
   virtual void barrier() = 0;
   /// Returns when everything that this rank has enqueued has run. On a CPU nothing is enqueued.
   virtual void synchronise() {}

@@ -75,6 +75,10 @@ class Watched : public Communicator {
     const WhileWaiting waiting(waits_, -1);
     inner_->connect_sums(ranks);
   }
+  void connect_group(const std::vector<int>& ranks) override {
+    const WhileWaiting waiting(waits_, -1);
+    inner_->connect_group(ranks);
+  }
   void barrier() override {
     const WhileWaiting waiting(waits_, -1);
     inner_->barrier();

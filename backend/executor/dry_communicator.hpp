@@ -5,8 +5,8 @@
 
 namespace penstock {
 
-/// Stands in for `real`, which outlives it: receives give zeros, sends go nowhere. Sums are not
-/// asked of it.
+/// Stands in for `real`, which outlives it: what comes from others is zeros, which are an index
+/// into anything; sends go nowhere, and sums are what this rank has.
 std::unique_ptr<Communicator> make_dry_communicator(const Communicator& real);
 
 }  // namespace penstock

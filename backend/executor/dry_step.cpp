@@ -15,7 +15,8 @@ DrySteps::DrySteps(Rank& rank, Mailbox& mailbox, StepMetrics& metrics, Microbatc
       metrics_(metrics),
       actions_(actions),
       buffers_(rank.model.graph, rank.store),
-      dry_(make_dry_communicator(rank.communicator)) {
+      dry_(make_dry_communicator(rank.communicator)),
+      group_{dry_.get(), rank.group.ranks, rank.group.part} {
   mailbox.use(*dry_);
 }
 
@@ -55,6 +56,7 @@ std::vector<at::Tensor> DrySteps::pin_inputs(int64_t step) const {
 }
 
 void DrySteps::issue(int64_t step) {
+  const InTensorGroup here(group_);
   actions_.begin_step(step);
   rank_.device.fail_without_memory(false);
   for (size_t i = 0; i < rank_.actions().size(); ++i) {

@@ -14,7 +14,8 @@
 
 namespace penstock {
 
-/// From its construction to `end` the mailbox's transfers move nothing and receives give zeros.
+/// From its construction to `end` the mailbox's transfers move nothing and receives give zeros. How
+/// many steps a rank takes is its own matter: it waits for no other.
 class DrySteps {
  public:
   /// All references outlive it.
@@ -43,6 +44,7 @@ class DrySteps {
   MicrobatchActions& actions_;
   KeptBuffers buffers_;
   std::unique_ptr<Communicator> dry_;
+  const TensorGroup group_;  // whose conversions move nothing either
 };
 
 }  // namespace penstock

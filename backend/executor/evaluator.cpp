@@ -6,28 +6,41 @@
 
 namespace penstock {
 
-InEvaluation::InEvaluation(const Model& training)
-    : training_(training),
-      graph_(in_evaluation(training.graph)),
-      program_(delay_receives(lowered_program(for_inference(training.plan), training.slicing))) {}
+namespace {
 
-Evaluator::Part::Part(const InEvaluation& forwards, const ValidationPart& part, const Data& samples,
-                      const Plan& training_plan, Executor& training, Communicator& communicator,
-                      ComputeDevice& device)
-    : plan(with_microbatch(training_plan, part.microbatch)),
+Graph graph_of(const Model& training, int64_t microbatch) {
+  const bool other = training.group != nullptr && microbatch != training.plan.microbatch;
+  return in_evaluation(other ? with_batch(training.plan, *training.group, microbatch)
+                             : training.graph);
+}
+
+}  // namespace
+
+InEvaluation::InEvaluation(const Model& training, int64_t microbatch)
+    : training_(training),
+      plan_(with_microbatch(training.plan, microbatch)),
+      graph_(graph_of(training, microbatch)),
+      analysis_(analyse(graph_)),
+      slicing_(slice(plan_, graph_, analysis_)),
+      program_(delay_receives(lowered_program(for_inference(plan_), slicing_))) {}
+
+Evaluator::Part::Part(const Model& training, const ValidationPart& part, const Data& samples,
+                      Executor& trained, Communicator& communicator, ComputeDevice& device)
+    : forwards(training, part.microbatch),
       data(samples.part(part.first, part.samples)),
-      executor(forwards.model(plan), data, communicator, /*receive_depth=*/2, device,
-               training.shared_store()),
-      steps((part.samples + plan.job.global_batch - 1) / plan.job.global_batch) {}
+      executor(forwards.model(), data, communicator, /*receive_depth=*/2, device,
+               trained.shared_store()) {
+  const int64_t batch = forwards.model().plan.job.global_batch;
+  steps = (part.samples + batch - 1) / batch;
+}
 
 Evaluator::Evaluator(const Model& training, Executor& executor, Communicator& communicator,
-                     ComputeDevice& device)
-    : forwards_(training) {
-  const Data samples(validation_job(training.plan.job), training.graph);
+                     ComputeDevice& device) {
+  const Data samples(validation_job(training.plan.job), training.whole());
   for (const ValidationPart& part :
-       validation_parts(training.plan, training.graph, samples.samples())) {
-    parts_.push_back(std::make_unique<Part>(forwards_, part, samples, training.plan, executor,
-                                            communicator, device));
+       validation_parts(training.plan, training.whole(), samples.samples())) {
+    parts_.push_back(
+        std::make_unique<Part>(training, part, samples, executor, communicator, device));
   }
 }
 

@@ -9,21 +9,24 @@
 
 namespace penstock {
 
-/// A model in evaluation mode, and the forwards alone of its plan's program.
+/// A model in evaluation mode on microbatches of one size, and the forwards alone of its plan's
+/// program, with the training's stages and tensors.
 class InEvaluation {
  public:
   /// `training` outlives it. Throws InputError where the model has no evaluation mode.
-  explicit InEvaluation(const Model& training);
+  explicit InEvaluation(const Model& training) : InEvaluation(training, training.plan.microbatch) {}
+  InEvaluation(const Model& training, int64_t microbatch);
 
-  /// With the training's plan, or another one of the same stages, which outlives what it is for.
-  Model model() const { return model(training_.plan); }
-  Model model(const Plan& plan) const {
-    return {plan, graph_, training_.analysis, training_.slicing, program_};
+  Model model() const {
+    return {plan_, graph_, analysis_, slicing_, program_, training_.weights, training_.group};
   }
 
  private:
   const Model training_;
+  const Plan plan_;
   const Graph graph_;
+  const Analysis analysis_;
+  const Slicing slicing_;
   const Program program_;
 };
 
@@ -46,16 +49,14 @@ class Evaluator {
  private:
   /// A part of the validation set.
   struct Part {
-    Part(const InEvaluation& forwards, const ValidationPart& part, const Data& samples,
-         const Plan& training_plan, Executor& training, Communicator& communicator,
-         ComputeDevice& device);
-    Plan plan;
+    Part(const Model& training, const ValidationPart& part, const Data& samples, Executor& trained,
+         Communicator& communicator, ComputeDevice& device);
+    InEvaluation forwards;
     Data data;
     Executor executor;
-    int64_t steps;
+    int64_t steps = 0;
   };
 
-  const InEvaluation forwards_;
   std::vector<std::unique_ptr<Part>> parts_;
 };
 

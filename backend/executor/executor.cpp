@@ -31,7 +31,6 @@ Executor::Executor(const Model& model, const Data& data, Communicator& communica
       update_(rank_) {}
 
 Replaying Executor::warm_up(int64_t step, CudaGraphs graphs) {
-  const InTensorGroup here(rank_.group);
   DrySteps dry_steps(rank_, mailbox_, metrics_, microbatches_);
   dry_steps.ask_for_memory(step);
   Replaying replaying;

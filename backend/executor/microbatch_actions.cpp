@@ -40,7 +40,8 @@ void MicrobatchActions::run(size_t position) {
 StepContext MicrobatchActions::context(int microbatch) const {
   const Plan& plan = rank_.model.plan;
   StepContext context;
-  context.random = {plan.job.seed, step_, rank_.replica * plan.microbatches + microbatch};
+  context.random = {plan.job.seed, step_, rank_.replica * plan.microbatches + microbatch,
+                    rank_.group.part};
   context.batch = plan.microbatch;
   context.loss_scale = metrics_.loss_scale(microbatch);
   context.training = rank_.training;

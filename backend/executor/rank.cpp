@@ -29,7 +29,7 @@ TensorGroup group_of(const Plan& plan, Communicator& communicator) {
   TensorGroup group{&communicator, {}, place.part};
   for (int part = 0; part < plan.tensor_parallel; ++part)
     group.ranks.push_back(plan.rank_at({place.replica, place.rank, part}));
-  if (group.parts() > 1) communicator.connect_sums(group.ranks);
+  if (group.parts() > 1) communicator.connect_group(group.ranks);
   return group;
 }
 

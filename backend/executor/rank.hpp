@@ -38,6 +38,8 @@ struct Model {
   sharding::Layout layout(int tensor) const {
     return group ? group->layouts[static_cast<size_t>(tensor)] : sharding::Layout::identical();
   }
+  /// The model as it was exported.
+  const Graph& whole() const { return group ? group->whole : graph; }
 };
 
 struct Rank {

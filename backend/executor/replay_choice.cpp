@@ -11,6 +11,8 @@ namespace {
 /// Why the rank's steps cannot be captured; "" where it can be tried.
 std::string no_capture(const Rank& rank) {
   if (!rank.device.make_graph_capture()) return "this device records nothing";
+  if (rank.group.parts() > 1)
+    return "its operators are in parts (tensor_parallel), which meet within a recording";
   for (const auto& [index, stage] : rank.stages) {
     if (!stage->has_random()) continue;
     return "stage " + std::to_string(index) + " draws random numbers, others in each step";

@@ -19,7 +19,10 @@ std::set<int> counted_tensors(const Rank& rank) {
   const Model& model = rank.model;
   if (model.plan.optimizer_state == OptimizerState::sharded) {
     std::set<int> stepped;
-    for (const auto& [tensor, part] : rank.shards.parts()) stepped.insert(tensor);
+    for (const auto& [tensor, part] : rank.shards.parts()) {
+      const bool whole = model.layout(tensor) == sharding::Layout::identical();
+      if (!whole || rank.group.part == 0) stepped.insert(tensor);  // as below
+    }
     return stepped;
   }
   if (rank.replica != 0) return {};

@@ -82,8 +82,7 @@ at::Tensor embedding_of_rows(const at::Tensor& weight, const at::Tensor& indices
   const OwnRows own = own_rows(indices, rows, layout, group);
   int64_t padding = -1;
   if (padding_idx >= 0) {
-    const OwnRows row =
-        own_rows(at::scalar_tensor(padding_idx, indices.options()), rows, layout, group);
+    const OwnRows row = own_rows(at::scalar_tensor(padding_idx, at::kLong), rows, layout, group);
     if (row.found.item<bool>()) padding = row.index.item<int64_t>();
   }
   const at::Tensor looked_up = at::embedding(weight, own.index, padding);

@@ -11,11 +11,12 @@ std::mutex generator_in_use;
 
 }  // namespace
 
-uint64_t operator_seed(const RandomKey& key, OperatorId op) {
+uint64_t operator_seed(const RandomKey& key, OperatorId op, bool by_part) {
   uint64_t seed = mixed(key.seed, 0);
   seed = mixed(seed ^ static_cast<uint64_t>(key.step), 0);
   seed = mixed(seed ^ static_cast<uint64_t>(key.microbatch), 0);
-  return mixed(seed ^ static_cast<uint64_t>(op), 0);
+  seed = mixed(seed ^ static_cast<uint64_t>(op), 0);
+  return by_part ? mixed(seed ^ static_cast<uint64_t>(key.part), 0) : seed;
 }
 
 SeededGenerator::SeededGenerator(at::Device device, uint64_t seed) : lock_(generator_in_use) {

@@ -23,7 +23,7 @@ at::Tensor beside_others(const at::Tensor& own, const TensorGroup& group) {
 at::Tensor gathered(const at::Tensor& own, const sharding::Layout& layout,
                     const TensorGroup& group) {
   const at::Tensor all = beside_others(own, group);
-  if (all.numel() > 0) group.communicator->start_all_gather(all, group.ranks)->wait();
+  if (all.numel() > 0) group.communicator->all_gather(all, group.ranks);
   return sharding::assembled(all.unbind(), layout);
 }
 
@@ -33,19 +33,34 @@ at::Tensor summed(const at::Tensor& own, const TensorGroup& group) {
   return sum;
 }
 
-at::Tensor part_of_sum(const at::Tensor& own, const sharding::Layout& layout,
-                       const TensorGroup& group) {
+/// What each rank is to have of what this one holds, one after the other.
+at::Tensor by_part(const at::Tensor& own, const sharding::Layout& layout,
+                   const TensorGroup& group) {
   std::vector<at::Tensor> of_parts;
   for (int part = 0; part < group.parts(); ++part)
     of_parts.push_back(sharding::own_part(own, layout, group.parts(), part));
-  const at::Tensor all = at::stack(of_parts);
-  if (all.numel() > 0) group.communicator->start_reduce_scatter(all, group.ranks)->wait();
+  return at::stack(of_parts);
+}
+
+at::Tensor part_of_sum(const at::Tensor& own, const sharding::Layout& layout,
+                       const TensorGroup& group) {
+  const at::Tensor all = by_part(own, layout, group);
+  if (all.numel() > 0) group.communicator->reduce_scatter(all, group.ranks);
   return all.select(0, group.part).clone();
+}
+
+/// Where both split one dimension, in other blocks, ranks need more of some than of others.
+at::Tensor exchanged(const at::Tensor& own, const sharding::Layout& from,
+                     const sharding::Layout& to, const TensorGroup& group) {
+  if (from.dimension() == to.dimension())
+    return sharding::own_part(gathered(own, from, group), to, group.parts(), group.part);
+  const at::Tensor sent = by_part(own, to, group), received = at::empty_like(sent);
+  if (sent.numel() > 0) group.communicator->all_to_all(sent, received, group.ranks);
+  return sharding::assembled(received.unbind(), from);
 }
 
 }  // namespace
 
-/// An all-to-all is an all-gather of which each rank keeps its part.
 at::Tensor converted(const at::Tensor& own, const sharding::Layout& from,
                      const sharding::Layout& to, const TensorGroup& group) {
   const int parts = group.parts(), part = group.part;
@@ -57,7 +72,7 @@ at::Tensor converted(const at::Tensor& own, const sharding::Layout& from,
     case Step::all_reduce: return summed(own, group);
     case Step::reduce_scatter: return part_of_sum(own, to, group);
     case Step::all_gather: return gathered(own, from, group);
-    case Step::all_to_all: return sharding::own_part(gathered(own, from, group), to, parts, part);
+    case Step::all_to_all: return exchanged(own, from, to, group);
   }
   throw std::logic_error("no such conversion");
 }

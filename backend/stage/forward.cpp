@@ -68,7 +68,9 @@ void ForwardPass::run_observed(const StageOperator& op) {
 void ForwardPass::run_kernel(const StageOperator& op) {
   std::optional<SeededGenerator> generator;
   if (op.random) {
-    generator.emplace(recipe_.store.device(), operator_seed(context_.random, number_in_model(op)));
+    const uint64_t seed =
+        operator_seed(context_.random, number_in_model(op), op.prepared.op().by_part);
+    generator.emplace(recipe_.store.device(), seed);
   }
   op.prepared.run(values_, context_.batch);
 }

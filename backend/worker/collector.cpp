@@ -163,9 +163,7 @@ NamedTensors Collector::state_dict(TensorStore& store, const MatchedWeights* wei
     if (!in_state_dict(stored)) continue;
     at::Tensor& tensor = gathered[index];
     if (!tensor.defined())  // no stage has it
-      tensor = TensorStore(loaded_.group ? loaded_.group->whole : loaded_.graph, {index}, at::kCPU,
-                           weights)
-                   .tensor(index);
+      tensor = TensorStore(loaded_.whole(), {index}, at::kCPU, weights).tensor(index);
     tensors.emplace_back(stored.name, tensor);
     for (const std::string& alias : stored.aliases) tensors.emplace_back(alias, tensor);
   }

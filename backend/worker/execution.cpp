@@ -45,10 +45,12 @@ Execution::Execution(const WorkerTask& task, SharedStore& store, CudaModule* cud
 void Execution::open_gpu() {
   gpu_ = cuda_->open(cuda_device_of(cuda_->look(), worker_));
   nccl_ = cuda_->nccl();
+  const Plan& plan = loaded_->plan;
   const std::vector<LaneKey> lanes =
-      lanes_of(loaded_->program, static_cast<int>(loaded_->plan.data_parallel), loaded_->slicing);
+      lanes_of(loaded_->program, static_cast<int>(plan.data_parallel), loaded_->slicing,
+               static_cast<int>(plan.tensor_parallel));
   if (worker_.ranks_per_device > 1 && worker_.one_machine) {
-    check_shared_memory(ends_of(lanes) + ends_of_sums(), free_shared_memory());
+    check_shared_memory(ends_of(lanes) + ends_of_collectives(), free_shared_memory());
     communicator_->barrier();  // none takes memory before all have checked
   }
   NcclOptions options;
@@ -57,18 +59,20 @@ void Execution::open_gpu() {
   options.on_stall = [this](const std::string& text) {
     emit({{"event", "warning"}, {"message", fmt::format("rank {}: {}", worker_.rank, text)}});
   };
-  options.max_ctas = worker_.ranks_per_device > 1 ? 1 : ctas_of(lanes);
+  options.max_ctas = ctas_of(lanes);
+  if (worker_.ranks_per_device > 1) options.max_ctas = options.group_ctas = 1;
   communicator_ = make_nccl(*nccl_, seat_.store, std::move(communicator_), lanes, options);
 }
 
-/// The ends of the communicators that sum gradients, over all ranks.
-int Execution::ends_of_sums() const {
-  size_t ends = 0;
+/// The ends of the communicators of tensor groups, and of those that sum gradients, over all ranks.
+int Execution::ends_of_collectives() const {
+  size_t ends = loaded_->group ? static_cast<size_t>(worker_.world_size) : 0;
+  const std::set<int> over_parts = loaded_->group ? loaded_->group->summed() : std::set<int>();
   for (int rank = 0; rank < worker_.world_size; ++rank) {
     std::set<std::vector<int>> groups;
     for (const GradientBucket& bucket :
          gradient_buckets(loaded_->plan, loaded_->graph, loaded_->slicing,
-                          trainable_tensors(loaded_->graph), rank)) {
+                          trainable_tensors(loaded_->graph), rank, over_parts)) {
       groups.insert(bucket.ranks);
     }
     ends += groups.size();
@@ -118,8 +122,8 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
     communicator_ = make_watched(std::move(communicator_), *progress_, Faults::in_wait);
   if (cuda_ != nullptr) open_gpu();
   clock_offset_s_ = clock_offset_s(seat_);
-  const Data data = serves() ? Data(task_.batch, loaded_->plan.job, loaded_->graph)
-                             : Data(loaded_->plan.job, loaded_->graph, !task_.forward_only);
+  const Data data = serves() ? Data(task_.batch, loaded_->plan.job, loaded_->whole())
+                             : Data(loaded_->plan.job, loaded_->whole(), !task_.forward_only);
   const MatchedWeights* weights = loaded_->weights ? &*loaded_->weights : nullptr;
   const Model model{loaded_->plan,
                     loaded_->graph,
@@ -202,10 +206,10 @@ bool Execution::is_saved(int64_t next_step) const {
 
 /// After a step, in a checkpoint or a snapshot or both. Of a run with snapshots it is the process
 /// that started this one which writes checkpoints, while steps go on; all replicas have the same,
-/// but where they have parts of the optimizer's state, which they then gather themselves.
+/// but where ranks have parts of a tensor or of its state, which they then gather themselves.
 void Execution::keep_state(Executor& executor, int64_t next_step, bool last) {
   const bool saves = is_saved(next_step) || (last && !task_.save.empty());
-  const bool from_ranks = !snapshots_ || loaded_->plan.optimizer_state == OptimizerState::sharded;
+  const bool from_ranks = !snapshots_ || has_parts(loaded_->plan);
   if (saves && from_ranks) save(executor, next_step, last);
   if (!snapshots_) return;
   const bool unsaved = saves && !from_ranks;

@@ -37,7 +37,7 @@ class Execution {
   void open_gpu();
   bool serves() const { return task_.batch.descriptor >= 0; }
   void train(Executor& executor, Collector& collector);
-  int ends_of_sums() const;
+  int ends_of_collectives() const;
   ComputeDevice& device() { return gpu_ ? *gpu_ : cpu_device(); }
   void warm_up(Executor& executor);
   void watch_memory(int64_t step);

@@ -22,6 +22,9 @@ struct LoadedPlan {
   Program program;
   std::unique_ptr<const StateFiles> state_files;  // of the weights to start from, where given
   std::optional<MatchedWeights> weights;
+
+  /// The model as it was exported.
+  const Graph& whole() const { return group ? group->whole : graph; }
 };
 
 /// Reads and checks the plan, which `penstock` has checked before. Throws InputError, also where it

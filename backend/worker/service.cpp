@@ -52,9 +52,9 @@ Service::Service(const ServingRank& rank) : rank_(rank), step_(rank.first_step) 
   if (!rank.worker.launched || rank.worker.world_size == 1) return;
   const Plan& plan = rank.loaded.plan;
   std::vector<std::string> names;
-  for (const ExpectedSample& sample : expected_samples(plan.job, rank.loaded.graph))
+  for (const ExpectedSample& sample : expected_samples(plan.job, rank.loaded.whole()))
     names.push_back(sample.name);
-  agreement_.emplace(rank.worker.rank / plan.ranks(), static_cast<int>(plan.data_parallel),
+  agreement_.emplace(plan.place_of(rank.worker.rank).replica, static_cast<int>(plan.data_parallel),
                      std::move(names), rank.communicator, rank.seat);
 }
 
@@ -116,7 +116,7 @@ Executor& Service::executor_of(std::unique_ptr<Data>& data, std::unique_ptr<Exec
                                bool with_target) {
   if (!executor) {
     const Plan& plan = rank_.loaded.plan;
-    data = std::make_unique<Data>(rank_.task.batch, plan.job, rank_.loaded.graph, with_target);
+    data = std::make_unique<Data>(rank_.task.batch, plan.job, rank_.loaded.whole(), with_target);
     executor = std::make_unique<Executor>(in_evaluation().model(), *data, rank_.communicator,
                                           /*receive_depth=*/2, rank_.device,
                                           rank_.executor.shared_store());

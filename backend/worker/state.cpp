@@ -72,38 +72,40 @@ struct StageTensor {
   at::Tensor own;
   std::vector<int64_t> sizes;
   std::optional<int> tensor = {};
+  std::optional<int> sharer = {};  // the rank that gathers what replicas share out of it
 };
 
-/// Does a tensor group hold it in parts, of which this rank has one and the writer another?
-bool in_parts(const Executor& executor, int index, int writer) {
-  return executor.layout(index).is_split() && executor.group().ranks.front() == writer;
+const std::vector<int64_t>& whole_sizes(const LoadedPlan& loaded, int index) {
+  return loaded.whole().tensors[static_cast<size_t>(index)].sizes;
 }
 
-const std::vector<int64_t>& whole_sizes(const LoadedPlan& loaded, int index) {
-  const Graph& graph = loaded.group ? loaded.group->whole : loaded.graph;
-  return graph.tensors[static_cast<size_t>(index)].sizes;
+/// The rank of the writer's tensor group that has what this rank has of the tensor: the writer
+/// itself, where each has it whole.
+int equal_of_writer(const LoadedPlan& loaded, int index, const Executor& executor, int writer) {
+  if (!executor.layout(index).is_split()) return writer;
+  RankPlace place = loaded.plan.place_of(writer);
+  place.part = executor.group().part;
+  return loaded.plan.rank_at(place);
 }
 
 /// The tensor and its state, or the state alone, where this rank and the writer have parts of it;
 /// every rank that has one lists the same.
 std::vector<StageTensor> parted_state(const LoadedPlan& loaded, int index, Executor& executor,
                                       int writer) {
+  const bool in_parts =
+      executor.layout(index).is_split() && executor.group().ranks.front() == writer;
+  const int equal = equal_of_writer(loaded, index, executor, writer);
+  const bool shared = executor.shards().share(index, equal);
+  NamedTensors held, state;
+  if (in_parts) add_parameter(loaded, index, executor, held);
+  if (in_parts || shared) add_optimizer(loaded, index, executor, state);
   std::vector<StageTensor> result;
-  if (in_parts(executor, index, writer)) {
-    NamedTensors own;
-    add_parameter(loaded, index, executor, own);
-    add_optimizer(loaded, index, executor, own);
-    for (const auto& [name, tensor] : own) {
-      if (tensor.dim() > 0) result.push_back({name, tensor, whole_sizes(loaded, index), index});
-    }
-    return result;
+  const std::vector<int64_t>& sizes = whole_sizes(loaded, index);
+  for (const auto& [name, tensor] : held) {
+    if (tensor.dim() > 0) result.push_back({name, tensor, sizes, index});
   }
-  const auto state = executor.optimizer().states().find(index);
-  if (state == executor.optimizer().states().end() || !executor.shards().share(index, writer))
-    return result;
-  const StoredTensor& stored = loaded.graph.tensors[static_cast<size_t>(index)];
-  for (const auto& [key, tensor] : state->second.tensors)
-    result.push_back({optimizer_name(stored, key), tensor, stored.sizes, index});
+  for (const auto& [name, tensor] : state)
+    result.push_back({name, tensor, sizes, index, shared ? std::optional(equal) : std::nullopt});
   return result;
 }
 
@@ -133,28 +135,34 @@ std::vector<StageTensor> stage_state(const LoadedPlan& loaded, int stage, Execut
   return tensors;
 }
 
-/// Puts the parts together at the writer; the other ranks send theirs.
-at::Tensor collect(Executor& executor, const StageTensor& part, int writer, int tag) {
+/// Puts the parts together at the writer, first those of replicas, then those of its tensor group;
+/// the other ranks send theirs.
+at::Tensor collect(const LoadedPlan& loaded, Executor& executor, const StageTensor& part, int tag) {
+  at::Tensor own = part.own;
+  if (part.sharer) {
+    own = executor.shards().collect(*part.tensor, own, *part.sharer, tag);
+    if (!own.defined()) return own;
+    own = own.view(loaded.graph.tensors[static_cast<size_t>(*part.tensor)].sizes);
+  }
   const sharding::Layout layout = executor.layout(*part.tensor);
-  if (layout.is_split()) return collected(part.own, layout, executor.group(), tag);
-  return executor.shards().collect(*part.tensor, part.own, writer, tag);
+  return layout.is_split() ? collected(own, layout, executor.group(), tag) : own;
 }
 
 /// Sends the parts that this rank has, also of a stage that another rank has.
 void send_parts(const LoadedPlan& loaded, int stage, Executor& executor, int writer, int tag) {
   for (const int index : loaded.slicing.stages[static_cast<size_t>(stage)].tensors) {
     for (const StageTensor& part : parted_state(loaded, index, executor, writer))
-      collect(executor, part, writer, tag);
+      collect(loaded, executor, part, tag);
   }
 }
 
-void write_whole(const fs::path& path, const std::vector<StageTensor>& tensors, Executor& executor,
-                 int rank, int tag) {
+void write_whole(const fs::path& path, const LoadedPlan& loaded,
+                 const std::vector<StageTensor>& tensors, Executor& executor, int tag) {
   size_t next = 0;
   const auto whole = [&]() -> at::Tensor {
     const StageTensor& tensor = tensors[next++];
     if (!tensor.tensor) return tensor.own.detach().to(at::kCPU).contiguous();
-    return collect(executor, tensor, rank, tag);
+    return collect(loaded, executor, tensor, tag);
   };
   try {
     std::vector<SafetensorsPlace> places;
@@ -180,7 +188,7 @@ void write_stage(const fs::path& path, const LoadedPlan& loaded, int stage, Exec
   const int writer = writer_of_stage(loaded, stage);
   const int tag = free_tag(loaded.program, loaded.slicing);
   if (rank != writer) return send_parts(loaded, stage, executor, writer, tag);
-  write_whole(path, stage_state(loaded, stage, executor, rank), executor, rank, tag);
+  write_whole(path, loaded, stage_state(loaded, stage, executor, rank), executor, tag);
 }
 
 namespace {

@@ -69,15 +69,6 @@ void check_purpose(const ExecuteOptions& options, bool forward_only) {
   if (!options.save.empty()) refuse("--save", "is for training", cure);
 }
 
-void check_tensor_groups(const ExecuteOptions& options, const Plan& plan) {
-  if (plan.tensor_parallel == 1) return;
-  if (options.workers.device != "cpu")
-    refuse("--device", "tensor_parallel runs on CPUs alone yet", "Leave it out.");
-  if (options.fed)
-    refuse(options.plan.c_str(), "tensor_parallel is not for scripts yet",
-           "Run it with penstock execute.");
-}
-
 void check_model(const Plan& plan, const Graph& graph) {
   check_fingerprint(plan, graph);
   const int64_t batch = plan.microbatch;
@@ -94,12 +85,15 @@ void check_model(const Plan& plan, const Graph& graph) {
 }
 
 /// The model can be evaluated on the whole validation set.
-void check_evaluation(const CheckedRun& checked) {
+void check_evaluation(const CheckedRun& checked, const std::optional<GroupTensors>& group) {
   const Job& job = checked.plan.job;
   if (job.forward_only || !job.validation) return;
   in_evaluation(checked.graph);
   const auto samples = open_dataset(validation_job(job), checked.graph)->samples();
-  validation_parts(checked.plan, checked.graph, samples);
+  for (const ValidationPart& part : validation_parts(checked.plan, checked.graph, samples)) {
+    if (group && part.microbatch != checked.plan.microbatch)
+      with_batch(checked.plan, *group, part.microbatch);
+  }
 }
 
 /// The outputs that are asked for can be written at the end.
@@ -142,8 +136,8 @@ CheckedRun check_execute(const ExecuteOptions& options) {
     checked.renaming = match_weights(StateFiles(options.weights), checked.graph).renaming;
   }
   check_written(options, checked.graph);
-  check_tensor_groups(options, checked.plan);
-  checked.part = planned_model(checked.plan, checked.graph).graph;
+  PlannedModel planned = planned_model(checked.plan, checked.graph);
+  checked.part = std::move(planned.graph);
   checked.slicing = slice(checked.plan, checked.part, analyse(checked.part));
   const bool replayed = parse_cuda_graphs(options.cuda_graphs, kGraphsFlag) != CudaGraphs::never;
   make_adaptive(checked.plan, checked.part, checked.slicing,
@@ -154,7 +148,7 @@ CheckedRun check_execute(const ExecuteOptions& options) {
     return checked;
   }
   open_dataset(checked.plan.job, checked.graph, !forward_only);
-  check_evaluation(checked);
+  check_evaluation(checked, planned.group);
   return checked;
 }
 

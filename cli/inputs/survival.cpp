@@ -30,10 +30,11 @@ void check_word(const std::string& how, std::initializer_list<std::string_view> 
 std::string obstacle(const ExecuteOptions& options, const std::optional<Launcher>& launcher,
                      const Plan& plan, bool script) {
   const Job& job = plan.job;
-  if (plan.tensor_parallel > 1) return "it does not go with tensor_parallel yet";
   if (job.forward_only || options.workers.device != "cpu") return "it is for training on CPUs";
   if (options.survive == "peers" && (!launcher || plan.all_ranks() < 2))
     return "copies go to other processes, of which a launcher starts one for each rank";
+  if (launcher && plan.tensor_parallel > 1)
+    return "the parts of tensor groups survive where penstock starts all ranks itself";
   if (launcher && script)
     return "a script's ranks survive where penstock starts them itself, not " + launcher->name;
   return "";
@@ -43,13 +44,15 @@ struct RankBytes {
   int64_t training = 0, snapshot = 0;
 };
 
-/// A spare may become any rank.
-RankBytes bytes_of(int rank, const std::vector<RankStateBytes>& states,
+/// A spare may become any rank. `peak_bytes`: of the ranks of a replica.
+RankBytes bytes_of(const Plan& plan, int rank, const std::vector<RankStateBytes>& states,
                    const std::vector<int64_t>& peak_bytes) {
+  const size_t parts = peak_bytes.size() / states.size();
   RankBytes most;
   for (size_t place = 0; place < states.size(); ++place) {
-    if (rank != kSpare && static_cast<size_t>(rank) % states.size() != place) continue;
-    const int64_t training = peak_bytes.empty() ? states[place].held_bytes : peak_bytes.at(place);
+    if (rank != kSpare && static_cast<size_t>(plan.place_of(rank).rank) != place) continue;
+    const int64_t training =
+        peak_bytes.empty() ? states[place].held_bytes : peak_bytes.at(parts * place);
     most = {std::max(most.training, training),
             std::max(most.snapshot, states[place].snapshot_bytes)};
   }
@@ -71,9 +74,9 @@ void check_spares(const ExecuteOptions& options, const std::optional<Launcher>& 
 std::string shortage(const CheckedRun& checked, const std::vector<int>& ranks, int64_t copies,
                      const std::vector<int64_t>& peak_bytes) {
   int64_t training_bytes = 0, snapshot_bytes = 0;
-  const auto states = state_bytes_of_ranks(checked.plan, checked.graph, checked.slicing);
+  const auto states = state_bytes_of_ranks(checked.plan, checked.part, checked.slicing);
   for (const int rank : ranks) {
-    const auto [trained, copied] = bytes_of(rank, states, peak_bytes);
+    const auto [trained, copied] = bytes_of(checked.plan, rank, states, peak_bytes);
     training_bytes += trained;
     snapshot_bytes += copied;
   }

@@ -23,7 +23,7 @@ std::set<std::string> names_read(const CheckedRun& checked, int rank) {
     return samples_read(checked.plan, checked.graph, analysis, checked.slicing, checked.program,
                         one);
   };
-  if (rank >= 0) return read(rank % checked.plan.ranks());
+  if (rank >= 0) return read(checked.plan.place_of(rank).rank);
   std::set<std::string> names;
   for (int one = 0; one < checked.plan.ranks(); ++one) names.merge(read(one));
   return names;
@@ -36,9 +36,9 @@ SharedBatch batch_of(const CheckedRun& checked, int rank, int descriptor) {
   const int64_t of_replica = plan.microbatches * plan.microbatch;
   SharedBatch batch{.descriptor = descriptor, .samples = plan.job.global_batch};
   if (rank >= 0) {
-    batch.first = rank / plan.ranks() * of_replica;
+    batch.first = plan.place_of(rank).replica * of_replica;
     batch.samples = of_replica;
-    batch.complete = plan.ranks() * plan.data_parallel == 1;
+    batch.complete = plan.all_ranks() == 1;
   }
   const std::set<std::string> names = names_read(checked, rank);
   SharedLayout layout;

@@ -55,8 +55,8 @@ Server::~Server() {
 
 int Server::run() {
   const auto name_of_action = [&](int rank, int position) {
-    const auto& actions = checked_.program.ranks[static_cast<size_t>(rank % checked_.plan.ranks())];
-    return to_string(actions.at(static_cast<size_t>(position)));
+    const auto of_pipeline = static_cast<size_t>(checked_.plan.place_of(rank).rank);
+    return to_string(checked_.program.ranks[of_pipeline].at(static_cast<size_t>(position)));
   };
   workers_.emplace(tasks_, name_of_action, WorkersOptions{.survive = options_.survive});
   workers_->watch(Script::requests, [&] {
@@ -205,8 +205,8 @@ void Server::tell_ready() const {
   const int rank = tasks_.front().rank;
   script_.tell({{"event", "ready"},
                 {"rank", all ? 0 : rank},
-                {"ranks", plan.ranks() * plan.data_parallel},
-                {"replica", all ? 0 : rank / plan.ranks()},
+                {"ranks", plan.all_ranks()},
+                {"replica", all ? 0 : plan.place_of(rank).replica},
                 {"replicas", all ? 1 : plan.data_parallel},
                 {"steps_done", steps_done_},
                 {"extra", task_.resume.empty() ? Json() : read_manifest(task_.resume).extra},

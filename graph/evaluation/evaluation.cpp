@@ -52,8 +52,10 @@ Graph in_evaluation(Graph graph) {
     refuse(graph, graph.evaluation->differs,
            "Let its forward do the same in both modes but for dropout and the norms of torch.nn, "
            "and export it again; or leave evaluation out.");
-  for (const Evaluation::Change& change : graph.evaluation->changes)
-    set(*std::ranges::find(graph.operators, change.op, &Operator::name), change.argument);
+  for (const Evaluation::Change& change : graph.evaluation->changes) {
+    const auto op = std::ranges::find(graph.operators, change.op, &Operator::name);
+    if (op != graph.operators.end()) set(*op, change.argument);  // a part may do without it
+  }
   return graph;
 }
 

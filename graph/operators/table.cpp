@@ -249,14 +249,19 @@ constexpr OperatorGroup groups[] = {
      {.view = View::other, .gradient = Gradient::stopped, .sharding = Sharding::pointwise}},
 
     // Randomness
-    {"dropout feature_dropout",
+    {"dropout",
      {.view = View::perhaps,
       .random = Random::dropout,
       .saved = Saved::mask,
       .sharding = Sharding::pointwise}},
+    {"feature_dropout",  // drops whole channels
+     {.view = View::perhaps, .random = Random::dropout, .saved = Saved::mask}},
     {"alpha_dropout feature_alpha_dropout", {.view = View::perhaps, .random = Random::dropout}},
     {"native_dropout",
-     {.random = Random::dropout, .gradient = Gradient::first_output_only, .saved = Saved::mask}},
+     {.random = Random::dropout,
+      .gradient = Gradient::first_output_only,
+      .saved = Saved::mask,
+      .sharding = Sharding::pointwise}},
     {"rrelu rrelu_with_noise rrelu_with_noise_functional", {.random = Random::training}},
     {"bernoulli cauchy exponential geometric log_normal normal poisson rand randint randn random "
      "randperm "

@@ -18,8 +18,9 @@ int broadcast_from(const Shape& operand, const Shape& result, int d) {
   return own >= 0 && operand[own] == result[d] ? own : -1;
 }
 
+/// All results have one shape.
 Axis along(const Call& call, int d) {
-  Axis axis{{}, {d}};
+  Axis axis{{}, std::vector<int>(call.results.size(), d)};
   for (const Shape& operand : call.operands)
     axis.operands.push_back(broadcast_from(operand, call.results[0], d));
   return axis;

@@ -197,6 +197,7 @@ class Builder {
     Operator op = whole_.operators[id];
     const Signature& signature = completion_.operators[id];
     op.original = id;
+    op.by_part = is_random(op) && !signature.results.empty() && signature.results[0].is_split();
     if (signature == Signature()) return;  // an assertion, or nothing reads or is given
     for (size_t i = 0; i < op.outputs.size(); ++i)
       if (op.outputs[i] >= 0) hold(op.outputs[i], signature.results[i]);

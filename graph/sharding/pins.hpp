@@ -44,6 +44,8 @@ struct Pins {
   /// A pattern that names modules within others that it names too means the outer ones.
   std::vector<Pin> values;
   Costs costs = {};  // by which all else is completed
+  /// Operators that draw random numbers may do so for a part, other numbers than for the whole.
+  bool random_by_part = false;
   bool operator==(const Pins&) const = default;
 };
 

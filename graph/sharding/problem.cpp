@@ -50,7 +50,8 @@ std::vector<Option> options(const Problem& problem, const Operator& op) {
   const auto flops =
       static_cast<int64_t>(std::llround(forward_flops(problem.graph, op, problem.batch)));
   std::vector<Option> found;
-  for (Signature& signature : signatures(problem.graph, op, problem.batch, problem.parts)) {
+  for (Signature& signature :
+       signatures(problem.graph, op, problem.batch, problem.parts, problem.random_by_part)) {
     const int64_t shares = splits_any(signature) ? problem.parts : 1;
     found.push_back({std::move(signature), passes * flops / shares});
     if (!varies) break;
@@ -230,6 +231,7 @@ Problem make_problem(const Graph& graph, const Pins& pins, int64_t batch, int pa
                   .parts = parts,
                   .microbatches = microbatches,
                   .costs = pins.costs,
+                  .random_by_part = pins.random_by_part,
                   .pinned = resolve(graph, pins, batch, parts),
                   .varies = computed_from_parameters(graph)};
   const Analysis analysis = analyse(graph);

@@ -50,6 +50,7 @@ struct Problem {
   int parts;
   int64_t microbatches;  // of a step
   Costs costs;
+  bool random_by_part;
   PinnedLayouts pinned;
   /// Values that are computed from parameters, and parameters. All others each rank has whole: to
   /// hold them otherwise costs nothing, forward or backward.

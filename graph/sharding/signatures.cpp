@@ -149,14 +149,15 @@ std::vector<ValueId> tensor_arguments(const Operator& op) {
   return values;
 }
 
-std::vector<Signature> signatures(const Graph& graph, const Operator& op, int64_t batch,
-                                  int parts) {
+std::vector<Signature> signatures(const Graph& graph, const Operator& op, int64_t batch, int parts,
+                                  bool random_by_part) {
   Signatures found{{std::vector<Layout>(tensor_arguments(op).size(), Layout::identical()),
                     std::vector<Layout>(op.outputs.size(), Layout::identical())}};
   const Sharding sharding = traits_of(op).sharding;
   const auto call = call_of(graph, op, batch);
-  if (!call || is_random(op) || is_mutating(op)) return found;
-  add_all(found, *call, Layout::replicated());
+  const bool draws = is_random(op);
+  if (!call || (draws && !random_by_part) || is_mutating(op)) return found;
+  if (!draws) add_all(found, *call, Layout::replicated());
   if (sharding == Sharding::whole) return found;
   for (const Axis& axis : axes_of(*call, sharding)) add_axis(found, axis, *call, parts);
   const bool is_view = sharding == Sharding::view || sharding == Sharding::squeezed;
@@ -164,6 +165,10 @@ std::vector<Signature> signatures(const Graph& graph, const Operator& op, int64_
     add_views(found, *call, sharding, parts);
   if (sharding == Sharding::pieces) add_pieces(found, *call, parts);
   if (is_linear(graph, *call, sharding)) add_all(found, *call, Layout::partial());
+  const auto has_whole = [](const Signature& signature) {
+    return !std::ranges::all_of(signature.results, &Layout::is_split);
+  };
+  if (draws) found.erase(std::remove_if(found.begin() + 1, found.end(), has_whole), found.end());
   return found;
 }
 

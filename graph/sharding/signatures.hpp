@@ -28,6 +28,10 @@ std::vector<ValueId> tensor_arguments(const Operator& op);
 /// An embedding whose rows are split gives zeros for an id that is another rank's. Of a mean over a
 /// dimension that is split a rank has the mean of its part, divided by the number of parts. Of
 /// groups a rank has as many less, where channels are split.
-std::vector<Signature> signatures(const Graph& graph, const Operator& op, int64_t batch, int parts);
+///
+/// `random_by_part`: an operator that draws random numbers may also draw for a part, other numbers
+/// than for the whole.
+std::vector<Signature> signatures(const Graph& graph, const Operator& op, int64_t batch, int parts,
+                                  bool random_by_part = false);
 
 }  // namespace penstock::sharding

@@ -109,6 +109,11 @@ struct Plan {
 OptimizerState optimizer_state(const std::string& text, const std::string& place, const Plan& plan);
 std::string_view name(OptimizerState state);
 
+/// Do ranks that hold a tensor have parts of it, or of its state?
+inline bool has_parts(const Plan& plan) {
+  return plan.tensor_parallel > 1 || plan.optimizer_state == OptimizerState::sharded;
+}
+
 /// `bucket` and `overlap` of a file's `all_reduce`. Throws InputError.
 GradientSums parse_gradient_sums(YamlMap& map);
 

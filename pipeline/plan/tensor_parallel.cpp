@@ -1,5 +1,8 @@
 #include "pipeline/plan/tensor_parallel.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/error.hpp"
 #include "base/yaml.hpp"
 #include "graph/analysis/mean_of_targets.hpp"
@@ -20,9 +23,6 @@ void check_combination(YamlMap& map, const Plan& plan) {
   if (plan.layers)
     refuse("tensor_parallel", "a table of layers has no operators to split",
            "Remove it, or plan a model.");
-  if (plan.optimizer_state == OptimizerState::sharded)
-    refuse("optimizer_state", "does not go with tensor_parallel yet",
-           "Remove it: each part then has the state of what it holds.");
   for (const auto& [name, way] : plan.shared_parameters) {
     if (way == way_transmit)
       refuse("shared_parameters", "transmit does not go with tensor_parallel yet",
@@ -31,8 +31,6 @@ void check_combination(YamlMap& map, const Plan& plan) {
   if (plan.schedule == adaptive_schedule && plan.program.empty())
     refuse("schedule", "adaptive needs costs, which are not known of tensor groups yet",
            "Choose another schedule, or give a program.");
-  if (plan.job.validation)
-    refuse("job", "a validation set does not go with tensor_parallel yet", "Remove it.");
 }
 
 }  // namespace
@@ -56,18 +54,43 @@ std::set<int> GroupTensors::summed() const {
   return tensors;
 }
 
+namespace {
+
+/// A split target would leave each part a mean of its own.
+void require_whole_targets(const Plan& plan, const Graph& model, const Graph& local) {
+  const auto computes_mean = [](const Graph& graph) {
+    return mean_loss(graph, analyse(graph)).has_value();
+  };
+  if (plan.job.loss.kind == Loss::output && computes_mean(model) && !computes_mean(local))
+    throw InputError(plan.path, "the targets that the model's own loss counts are split",
+                     "Pin the values that the loss reads: {whole}, or leave the loss to the job.");
+}
+
+}  // namespace
+
 PlannedModel planned_model(const Plan& plan, Graph model) {
   if (plan.tensor_parallel == 1) return {std::move(model), std::nullopt};
   const int parts = static_cast<int>(plan.tensor_parallel);
   const auto completion = group_completion(model, plan.sharding, plan.microbatch, parts);
   sharding::LocalGraph local = sharding::local_graph(model, completion);
-  const auto computes_mean = [](const Graph& graph) {
-    return mean_loss(graph, analyse(graph)).has_value();
-  };
-  if (plan.job.loss.kind == Loss::output && computes_mean(model) && !computes_mean(local.graph))
-    throw InputError(plan.path, "the targets that the model's own loss counts are split",
-                     "Pin the values that the loss reads: {whole}, or leave the loss to the job.");
+  require_whole_targets(plan, model, local.graph);
   return {std::move(local.graph), GroupTensors{std::move(model), parts, std::move(local.tensors)}};
+}
+
+/// Splits of values that are pinned are for the plan's own size.
+Graph with_batch(const Plan& plan, const GroupTensors& group, int64_t microbatch) {
+  sharding::Pins pins{.costs = plan.sharding.costs, .random_by_part = plan.sharding.random_by_part};
+  for (size_t i = 0; i < group.layouts.size(); ++i) {
+    const StoredTensor& tensor = group.whole.tensors[i];
+    if (tensor.kind == StoredTensor::Kind::parameter)
+      pins.parameters.push_back({tensor.name, group.layouts[i]});
+  }
+  std::ranges::copy_if(plan.sharding.values, std::back_inserter(pins.values),
+                       [](const sharding::Pin& pin) { return !pin.layout.is_split(); });
+  const auto completion = sharding::complete(group.whole, pins, microbatch, group.parts);
+  Graph local = sharding::local_graph(group.whole, completion).graph;
+  require_whole_targets(plan, group.whole, local);
+  return local;
 }
 
 }  // namespace penstock

@@ -16,6 +16,9 @@ using sharding::Pin;
 constexpr int64_t max_dimension = 63;
 constexpr int64_t max_blocks = 1'000'000;
 constexpr const char* key_whole = "whole";
+constexpr const char* key_random = "random";
+constexpr const char* random_exact = "exact";
+constexpr const char* random_by_part = "by_part";
 
 sharding::Layout parse_layout(YamlMap& map, const std::string& key) {
   if (!map.has_map(key)) {
@@ -50,6 +53,16 @@ sharding::Costs parse_prices(YamlMap& map) {
   return costs;
 }
 
+/// Do operators draw random numbers for their parts?
+bool parse_random(YamlMap& map) {
+  const std::string way = map.has(key_random) ? map.text(key_random) : random_exact;
+  if (way == random_by_part) return true;
+  if (way == random_exact) return false;
+  throw InputError(map.place(key_random), fmt::format("`{}` is not known", way),
+                   fmt::format("Write {} (what one rank draws) or {} (a seed for each part).",
+                               random_exact, random_by_part));
+}
+
 nlohmann::ordered_json keys_of(const std::vector<Pin>& pins) {
   nlohmann::ordered_json keys = nlohmann::ordered_json::object();
   for (const Pin& pin : pins) {
@@ -65,7 +78,8 @@ nlohmann::ordered_json keys_of(const std::vector<Pin>& pins) {
 }  // namespace
 
 sharding::Pins parse_sharding(YamlMap map) {
-  sharding::Pins pins{parse_pins(map, "parameters"), parse_pins(map, "values"), parse_prices(map)};
+  sharding::Pins pins{parse_pins(map, "parameters"), parse_pins(map, "values"), parse_prices(map),
+                      parse_random(map)};
   map.finish();
   return pins;
 }
@@ -76,6 +90,7 @@ nlohmann::ordered_json sharding_keys(const sharding::Pins& pins) {
   if (!pins.values.empty()) keys["values"] = keys_of(pins.values);
   if (pins.costs.state_byte > 0) keys["prices"]["state"] = pins.costs.state_byte;
   if (pins.costs.saved_byte > 0) keys["prices"]["saved"] = pins.costs.saved_byte;
+  if (pins.random_by_part) keys[key_random] = random_by_part;
   return keys;
 }
 

@@ -31,7 +31,7 @@ class NcclApi {
   virtual std::string unique_id() = 0;
   /// Begins to connect; `comm` is to be aborted whatever this returns.
   virtual Status init(Comm& comm, int size, int rank, const std::string& id, int max_ctas) = 0;
-  /// The next five enqueue. Until `status` is no longer `in_progress`, nothing else may be asked
+  /// The next six enqueue. Until `status` is no longer `in_progress`, nothing else may be asked
   /// of `comm`.
   virtual Status send(Comm comm, const void* data, size_t bytes, int peer, Stream stream) = 0;
   virtual Status receive(Comm comm, void* data, size_t bytes, int peer, Stream stream) = 0;
@@ -41,6 +41,9 @@ class NcclApi {
                                 Stream stream) = 0;
   virtual Status all_gather(Comm comm, const Numbers& numbers, int size, int rank,
                             Stream stream) = 0;
+  /// Of each of `size` parts of so many bytes one goes to a rank, and one comes from it.
+  virtual Status all_to_all(Comm comm, const void* sent, void* received, size_t bytes_of_part,
+                            int size, Stream stream) = 0;
   /// The status of the last call and of everything in flight.
   virtual Status status(Comm comm) = 0;
   /// The last error in NCCL's words; `comm` may be null, where none was made.

@@ -4,11 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <type_traits>
 #include <utility>
 
+#include "backend/communication/nccl/collective_lanes.hpp"
 #include "backend/communication/nccl/lane.hpp"
 #include "base/error.hpp"
 
@@ -46,7 +46,15 @@ class Nccl final : public Communicator {
  public:
   Nccl(NcclApi& api, SharedStore& store, std::unique_ptr<Communicator> host,
        const std::vector<LaneKey>& lanes, const NcclOptions& options)
-      : api_(api), store_(store), host_(std::move(host)), options_(options), events_(api) {
+      : api_(api),
+        store_(store),
+        host_(std::move(host)),
+        options_(options),
+        events_(api),
+        sums_(api, store, events_, host_->rank(),
+              {"sum", false, options.max_ctas, options.deadline_s}),
+        groups_(api, store, events_, host_->rank(),
+                {"group", true, options.group_ctas, options.deadline_s}) {
     const auto own = std::ranges::count_if(
         lanes, [&](const LaneKey& lane) { return lane.from == rank() || lane.to == rank(); });
     if (own > static_cast<std::ptrdiff_t>(kMostLanes)) {
@@ -93,27 +101,50 @@ class Nccl final : public Communicator {
   std::unique_ptr<Transfer> start_all_reduce(const at::Tensor& tensor,
                                              const std::vector<int>& ranks) override {
     if (tensor.device() != options_.device) return host_->start_all_reduce(tensor, ranks);
-    return start("a sum over ranks", tensor, ranks, &NcclApi::all_reduce);
+    return start(tensor, [&] { return sums_.all_reduce(tensor, ranks); });
   }
 
   std::unique_ptr<Transfer> start_reduce_scatter(const at::Tensor& tensor,
                                                  const std::vector<int>& ranks) override {
     if (tensor.device() != options_.device) return host_->start_reduce_scatter(tensor, ranks);
-    return start("a sum over ranks", tensor, ranks, in_parts(ranks, &NcclApi::reduce_scatter));
+    return start(tensor, [&] { return sums_.reduce_scatter(tensor, ranks); });
   }
 
   std::unique_ptr<Transfer> start_all_gather(const at::Tensor& tensor,
                                              const std::vector<int>& ranks) override {
     if (tensor.device() != options_.device) return host_->start_all_gather(tensor, ranks);
-    return start("a gather over ranks", tensor, ranks, in_parts(ranks, &NcclApi::all_gather));
+    return start(tensor, [&] { return sums_.all_gather(tensor, ranks); });
+  }
+
+  void all_reduce(const at::Tensor& tensor, const std::vector<int>& ranks) override {
+    if (!in_group(tensor, ranks)) return Communicator::all_reduce(tensor, ranks);
+    guard([&] { groups_.all_reduce(tensor, ranks); });
+  }
+
+  void reduce_scatter(const at::Tensor& tensor, const std::vector<int>& ranks) override {
+    if (!in_group(tensor, ranks)) return Communicator::reduce_scatter(tensor, ranks);
+    guard([&] { groups_.reduce_scatter(tensor, ranks); });
+  }
+
+  void all_gather(const at::Tensor& tensor, const std::vector<int>& ranks) override {
+    if (!in_group(tensor, ranks)) return Communicator::all_gather(tensor, ranks);
+    guard([&] { groups_.all_gather(tensor, ranks); });
+  }
+
+  void all_to_all(const at::Tensor& sent, const at::Tensor& received,
+                  const std::vector<int>& ranks) override {
+    if (!in_group(sent, ranks)) return Communicator::all_to_all(sent, received, ranks);
+    guard([&] { groups_.all_to_all(sent, received, ranks); });
   }
 
   /// NCCL connects at the first sum.
   void connect_sums(const std::vector<int>& ranks) override {
-    guard([&] {
-      const at::Tensor one = at::zeros({1}, at::TensorOptions(at::kFloat).device(options_.device));
-      wait_on_host(enqueue("a sum over ranks", sum_lane(ranks), one, &NcclApi::all_reduce), -1, "");
-    });
+    guard([&] { wait_on_host(sums_.all_reduce(one(), ranks).done, -1, ""); });
+  }
+
+  void connect_group(const std::vector<int>& ranks) override {
+    if (groups_.has(ranks)) return;
+    guard([&] { wait_on_host(groups_.connect(ranks, options_.device), -1, ""); });
   }
 
   void barrier() override { host_->barrier(); }
@@ -158,7 +189,8 @@ class Nccl final : public Communicator {
   template <class Action>
   void for_each_lane(Action action) {
     for (auto& [key, lane] : lanes_) action(lane);
-    for (auto& [ranks, lane] : sums_) action(lane);
+    sums_.for_each(action);
+    groups_.for_each(action);
   }
 
   /// Makes the lane and sends a byte over it, since NCCL connects at the first message.
@@ -177,46 +209,22 @@ class Nccl final : public Communicator {
     return found->second;
   }
 
-  using Collective = std::function<NcclApi::Status(NcclApi&, NcclApi::Comm, const NcclApi::Numbers&,
-                                                   NcclApi::Stream)>;
-  using InParts = NcclApi::Status (NcclApi::*)(NcclApi::Comm, const NcclApi::Numbers&, int, int,
-                                               NcclApi::Stream);
-  Collective in_parts(const std::vector<int>& ranks, InParts call) const {
-    const auto size = static_cast<int>(ranks.size());
-    const auto place = static_cast<int>(std::ranges::find(ranks, rank()) - ranks.begin());
-    return [=](NcclApi& api, NcclApi::Comm comm, const NcclApi::Numbers& numbers,
-               NcclApi::Stream stream) { return (api.*call)(comm, numbers, size, place, stream); };
+  at::Tensor one() const {
+    return at::zeros({1}, at::TensorOptions(at::kFloat).device(options_.device));
   }
 
-  std::unique_ptr<Transfer> start(const char* what, const at::Tensor& tensor,
-                                  const std::vector<int>& ranks, const Collective& call) {
-    TORCH_CHECK(tensor.is_contiguous(), what, " of a tensor that is not contiguous");
+  bool in_group(const at::Tensor& tensor, const std::vector<int>& ranks) const {
+    TORCH_CHECK(tensor.is_contiguous(), "a conversion of a tensor that is not contiguous");
+    return tensor.device() == options_.device && groups_.has(ranks);
+  }
+
+  template <class Enqueue>
+  std::unique_ptr<Transfer> start(const at::Tensor& tensor, const Enqueue& enqueue) {
+    TORCH_CHECK(tensor.is_contiguous(), "a sum of a tensor that is not contiguous");
     return guard([&]() -> std::unique_ptr<Transfer> {
-      Lane& lane = sum_lane(ranks);
-      return std::make_unique<NcclTransfer>(*this, lane, tensor, enqueue(what, lane, tensor, call));
+      auto [lane, done] = enqueue();
+      return std::make_unique<NcclTransfer>(*this, lane, tensor, std::move(done));
     });
-  }
-
-  EventPool::Event enqueue(const char* what, Lane& lane, const at::Tensor& tensor,
-                           const Collective& call) {
-    const NcclApi::Numbers numbers{tensor.mutable_data_ptr(), static_cast<size_t>(tensor.numel()),
-                                   tensor.scalar_type()};
-    return lane.enqueue(events_, what, options_.deadline_s,
-                        [&](NcclApi::Comm comm, NcclApi::Stream stream) {
-                          return call(api_, comm, numbers, stream);
-                        });
-  }
-
-  /// Groups are made at their first use, which is in the same order on all their ranks.
-  Lane& sum_lane(const std::vector<int>& ranks) {
-    const auto [found, fresh] =
-        sums_.try_emplace(ranks, api_, fmt::format("sum-{}", fmt::join(ranks, "-")), -1);
-    if (fresh) {
-      const auto self = std::ranges::find(ranks, rank()) - ranks.begin();
-      found->second.connect(store_, static_cast<int>(ranks.size()), static_cast<int>(self),
-                            options_.max_ctas, options_.deadline_s);
-    }
-    return found->second;
   }
 
   /// Tensors are sent as bytes, whatever their type: NCCL has no booleans.
@@ -271,7 +279,7 @@ class Nccl final : public Communicator {
   EventPool events_;
   bool ended_ = false;
   std::map<LaneKey, Lane> lanes_;
-  std::map<std::vector<int>, Lane> sums_;
+  CollectiveLanes sums_, groups_;
 };
 
 void NcclTransfer::wait() {

@@ -7,6 +7,8 @@
 // - Nothing makes the host wait for a transfer. `Transfer::wait` makes the computing stream wait,
 //   so a tensor that is freed afterwards is not overwritten before it is sent: the allocator reuses
 //   memory in stream order. record_stream is not needed.
+// - The collectives of a tensor group are kernels of the computing stream, among those of
+//   operators, over a communicator of the group's own: they wait for no sum of gradients.
 // - A failure aborts everything in flight on this rank, names the peer, and leaves nothing
 // spinning.
 #pragma once
@@ -26,6 +28,7 @@ namespace penstock {
 struct NcclOptions {
   at::Device device = at::kCPU;  // whose tensors move over NCCL
   int max_ctas = 4;              // of a communicator, which are taken from compute
+  int group_ctas = 16;           // of a tensor group's, beside which nothing computes
   double deadline_s = 600;       // for a peer to join a new communicator
   /// Called by all ranks at the same time, after each round of lanes.
   std::function<void()> after_round = {};

@@ -21,8 +21,8 @@ EventPool::Event EventPool::record(NcclApi::Stream stream) {
   return owned;
 }
 
-Lane::Lane(NcclApi& api, std::string name, int peer)
-    : api_(api), name_(std::move(name)), peer_(peer) {}
+Lane::Lane(NcclApi& api, std::string name, int peer, bool computes)
+    : api_(api), name_(std::move(name)), peer_(peer), computes_(computes) {}
 
 Lane::~Lane() {
   if (comm_ != nullptr) api_.abort({comm_}, 0);
@@ -38,7 +38,7 @@ void Lane::connect(SharedStore& store, int size, int self, int max_ctas, double 
   } else {
     id = store.get(key);
   }
-  stream_ = api_.make_stream();
+  if (!computes_) stream_ = api_.make_stream();
   settle(api_.init(comm_, size, self, id, max_ctas), "connecting", deadline_s);
 }
 

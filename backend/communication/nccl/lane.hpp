@@ -1,4 +1,5 @@
-// One NCCL communicator with its stream, and the events that order it with compute.
+// One NCCL communicator with its stream, and the events that order it with compute; or one that
+// computing itself waits for, on the computing stream.
 #pragma once
 
 #include <memory>
@@ -29,8 +30,9 @@ class EventPool {
 
 class Lane {
  public:
-  /// `peer` is named in messages: a rank of the run, -1 where there are several.
-  Lane(NcclApi& api, std::string name, int peer);
+  /// `peer` is named in messages: a rank of the run, -1 where there are several. `computes`: on the
+  /// computing stream.
+  Lane(NcclApi& api, std::string name, int peer, bool computes = false);
   ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
@@ -43,9 +45,10 @@ class Lane {
   /// has so far. Returns an event that passes when it is done.
   template <class Call>
   EventPool::Event enqueue(EventPool& events, const char* what, double deadline_s, Call call) {
-    wait_for_compute(events);
-    settle(call(comm_, stream_), what, deadline_s);
-    return last_ = events.record(stream_);
+    const NcclApi::Stream stream = computes_ ? api_.compute_stream() : stream_;
+    if (!computes_) wait_for_compute(events);
+    settle(call(comm_, stream), what, deadline_s);
+    return last_ = events.record(stream);
   }
 
   /// Throws where something in flight has failed: PeerError, if the peer is the reason.
@@ -65,6 +68,7 @@ class Lane {
   NcclApi& api_;
   std::string name_;
   int peer_;
+  bool computes_;
   NcclApi::Comm comm_ = nullptr;
   NcclApi::Stream stream_ = nullptr;
   EventPool::Event last_;

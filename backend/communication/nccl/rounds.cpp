@@ -38,23 +38,25 @@ std::vector<LaneKey> shared_lanes(const Program& lowered, const Slicing& slicing
 
 }  // namespace
 
-std::vector<LaneKey> lanes_of(const Program& lowered, int replicas, const Slicing& slicing) {
-  std::set<LaneKey> lanes;
+std::vector<LaneKey> lanes_of(const Program& lowered, int replicas, const Slicing& slicing,
+                              int parts) {
+  std::set<LaneKey> of_pipeline;
   const int ranks = static_cast<int>(lowered.ranks.size());
   for (int rank = 0; rank < ranks; ++rank) {
     for (const Action& action : lowered.ranks[rank]) {
       if (!is_send(action.kind)) continue;
       const int peer = lowered.rank_of_stage[peer_stage(action)];
-      for (int replica = 0; replica < replicas; ++replica) {
-        lanes.insert(
-            {replica * ranks + rank, replica * ranks + peer, action.kind == Kind::send_backward});
-      }
+      of_pipeline.insert({rank, peer, action.kind == Kind::send_backward});
     }
   }
   if (updates(lowered)) {
-    for (const LaneKey& lane : shared_lanes(lowered, slicing)) {
-      for (int first = 0; first < replicas * ranks; first += ranks)
-        lanes.insert({first + lane.from, first + lane.to, lane.gradients});
+    for (const LaneKey& lane : shared_lanes(lowered, slicing)) of_pipeline.insert(lane);
+  }
+  std::set<LaneKey> lanes;
+  for (const LaneKey& lane : of_pipeline) {
+    for (int pipeline = 0; pipeline < replicas * parts; ++pipeline) {
+      const int first = pipeline / parts * ranks * parts + pipeline % parts;
+      lanes.insert({first + lane.from * parts, first + lane.to * parts, lane.gradients});
     }
   }
   return {lanes.begin(), lanes.end()};

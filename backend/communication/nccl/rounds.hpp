@@ -20,9 +20,10 @@ struct LaneKey {
 /// `0-1-activations`: the lane's name, and its key in the store behind `comm/`.
 std::string to_string(const LaneKey& lane);
 
-/// The lanes of the SENDs of all replicas, and for a program that trains those of broadcast
-/// parameters (backend/executor/update/broadcast.hpp), ascending.
-std::vector<LaneKey> lanes_of(const Program& lowered, int replicas, const Slicing& slicing = {});
+/// The lanes of the SENDs of all replicas and parts, and for a program that trains those of
+/// broadcast parameters (backend/executor/update/broadcast.hpp), ascending.
+std::vector<LaneKey> lanes_of(const Program& lowered, int replicas, const Slicing& slicing = {},
+                              int parts = 1);
 
 /// The number of ends: two for each lane.
 inline int ends_of(const std::vector<LaneKey>& lanes) { return 2 * static_cast<int>(lanes.size()); }

@@ -5,10 +5,9 @@ namespace penstock {
 namespace {
 
 /// The stages whose gradients the rank's program reduces, in its order.
-std::vector<int> reduced_stages(const Program& lowered, int rank) {
+std::vector<int> reduced_stages(const Program& lowered, const RankPlace& place) {
   std::vector<int> stages;
-  const auto of_pipeline = static_cast<size_t>(rank % lowered.rank_count());
-  for (const Action& action : lowered.ranks[of_pipeline]) {
+  for (const Action& action : lowered.ranks[static_cast<size_t>(place.rank)]) {
     if (action.kind == Kind::reduce_grad) stages.push_back(action.stage);
   }
   return stages;
@@ -23,8 +22,8 @@ GradientSync::GradientSync(const Plan& plan, const Slicing& slicing, const Progr
     : store_(store),
       shards_(shards),
       communicator_(communicator),
-      reduction_(buckets, reduced_stages(lowered, communicator.rank()), plan.all_reduce.overlap,
-                 store, communicator),
+      reduction_(buckets, reduced_stages(lowered, plan.place_of(communicator.rank())),
+                 plan.all_reduce.overlap, store, communicator),
       broadcasts_(
           parameter_broadcasts(slicing, lowered.rank_of_stage, communicator.rank(), first_tag)) {
   std::erase_if(broadcasts_, [&](const auto& shared) { return !trained.contains(shared.tensor); });

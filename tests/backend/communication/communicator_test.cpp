@@ -183,6 +183,23 @@ TEST_P(CommunicatorTest, TheHalvesOfASumHaveItsBits) {
   }
 }
 
+TEST_P(CommunicatorTest, EachPartGoesToItsRankAgainAndAgain) {
+  run(4, [](Communicator& rank) {
+    if (rank.rank() == 1) return;
+    const std::vector<int> ranks{0, 2, 3};
+    rank.connect_group(ranks);
+    for (int round = 0; round < 3; ++round) {
+      const at::Tensor to = at::arange(3, at::kLong).unsqueeze(1).expand({3, 1000});
+      const at::Tensor sent = (to + 10 * rank.rank() + 100 * round).contiguous();
+      const at::Tensor received = at::empty_like(sent);
+      rank.all_to_all(sent, received, ranks);
+      const auto own = std::ranges::find(ranks, rank.rank()) - ranks.begin();
+      const at::Tensor from = at::tensor({0, 20, 30}).unsqueeze(1).expand({3, 1000});
+      EXPECT_TRUE(received.equal(from + own + 100 * round));
+    }
+  });
+}
+
 TEST_P(CommunicatorTest, HalvesGoOnBesideOneAnotherAndSums) {
   run(3, [](Communicator& rank) {
     if (rank.rank() == 0) return;

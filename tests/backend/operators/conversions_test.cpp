@@ -5,6 +5,7 @@
 #include "backend/operators/parts.hpp"
 #include "backend/operators/tensor_group.hpp"
 #include "graph/sharding/collectives.hpp"
+#include "tests/backend/communication/nccl/communicators.hpp"
 #include "tests/backend/executor/ranks.hpp"
 
 namespace penstock::sharding {
@@ -78,6 +79,7 @@ void expect_conversions_keep_value_and_gradient(int parts,
   std::vector<std::vector<Ends>> ends(ranks.size());  // by part and conversion
   test::run_ranks(connect(parts), [&](Communicator& communicator) {
     const TensorGroup group{&communicator, ranks, communicator.rank()};
+    communicator.connect_group(ranks);
     for (const Conversion& each : all_conversions())
       ends[group.part].push_back(convert(group, each.from, each.to, value, gradient));
   });
@@ -106,6 +108,11 @@ TEST(Conversions, KeepValueAndGradientInLocalMemory) {
 TEST(Conversions, KeepValueAndGradientOverGloo) {
   for (const int parts : {2, 3})
     expect_conversions_keep_value_and_gradient(parts, test::make_gloo_threads);
+}
+
+TEST(Conversions, KeepValueAndGradientOverNccl) {
+  for (const int parts : {2, 3})
+    expect_conversions_keep_value_and_gradient(parts, test::make_fake_nccl);
 }
 
 TEST(Conversions, AreRefusedOutsideAGroup) {

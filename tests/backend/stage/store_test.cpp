@@ -180,6 +180,15 @@ TEST(OperatorSeed, DiffersInEachOfItsFourNumbers) {
   EXPECT_EQ(operator_seed({1, 2, 3}, 4), operator_seed({1, 2, 3}, 4));
 }
 
+TEST(OperatorSeed, DiffersBetweenPartsWhereTheyDrawForThemselvesAlone) {
+  std::set<uint64_t> seeds{operator_seed({1, 2, 3, 0}, 4)};
+  for (int part = 0; part < 3; ++part) {
+    seeds.insert(operator_seed({1, 2, 3, part}, 4, /*by_part=*/true));
+    EXPECT_EQ(operator_seed({1, 2, 3, part}, 4), operator_seed({1, 2, 3}, 4));
+  }
+  EXPECT_EQ(seeds.size(), 4U);
+}
+
 TEST(MeanLoss, CrossEntropyTakesTheLastDimensionAsClasses) {
   const at::Tensor output = numbers("o", {2, 5, 7});
   const at::Tensor target = at::arange(10, at::kLong).remainder(7).view({2, 5});

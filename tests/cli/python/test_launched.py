@@ -51,6 +51,16 @@ def test_replicas_are_fed_their_own_samples(tmp_path):
     assert [each["losses"] for each in found] == [execute_json(plan)["losses"]] * 4
 
 
+def test_the_parts_of_a_tensor_group_are_fed_the_same_samples(tmp_path):
+    plan = replicated(tmp_path, tensor_parallel=2)
+    found = scripts(plan, 8, 3, "own inputs", "all")
+    assert [each["replica"] for each in found] == [0] * 4 + [1] * 4
+    assert [each["inputs"] for each in found] == [["x"], ["x"], ["target"], ["target"]] * 2
+    assert [each["losses"] for each in found] == [execute_json(plan)["losses"]] * 8
+    assert found[0]["state"] == sorted(torch.export.load(model_path("pippy")).state_dict)
+    assert [each["state"] for each in found[1:]] == [None] * 7
+
+
 def test_a_rank_may_be_given_only_what_it_reads(tmp_path):
     plan = replicated(tmp_path)
     found = scripts(plan, 4, 3, "own inputs", "all")

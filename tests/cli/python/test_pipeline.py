@@ -38,6 +38,32 @@ def test_two_replicas_and_ignored_targets(tmp_path):
         assert (pipe.ranks, pipe.batch_size) == (4, 16)
 
 
+def test_tensor_groups_give_losses_outputs_and_weights_as_whole_ranks_do(tmp_path):
+    data = model_path("resnet-f64").with_name("resnet-f64.data.safetensors")
+    parts = write_plan(tmp_path, model_path("resnet-f64"), data, ["", "groups.1"], 2, 2,
+                       data_parallel=2, tensor_parallel=2)
+    whole = write_plan(tmp_path, model_path("resnet-f64"), data, [""], 2, 2, data_parallel=2,
+                       name="whole.yaml")
+    found = []
+    for plan in (parts, whole):
+        with pipeline(plan) as pipe:
+            inputs, target = next(batches(plan))
+            losses = feed(pipe, plan, 2)
+            saved = pipe.save(plan.with_suffix(".saved"))
+            losses += feed(pipe, plan, 1)
+            state, loss = pipe.state_dict(), pipe.evaluate(**inputs, target=target)
+            outputs = pipe.forward(**inputs)
+            pipe.load(saved)
+            assert feed(pipe, plan, 1) == losses[2:]
+            found.append((losses + [loss], {**outputs, **state}, pipe.ranks))
+    assert [ranks for *_, ranks in found] == [8, 2]
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-10)
+    assert found[0][0][:3] == execute_json(parts)["losses"]
+    assert found[0][1].keys() == found[1][1].keys()
+    for name, tensor in found[1][1].items():
+        torch.testing.assert_close(found[0][1][name], tensor, rtol=1e-10, atol=1e-10, msg=name)
+
+
 def test_a_checkpoint_that_nobody_waits_for_is_the_same(tmp_path):
     plan = good_plan(tmp_path, optimizer={"kind": "adamw", "learning_rate": 0.01})
     with pipeline(plan) as pipe:

@@ -3,13 +3,16 @@ of two ranks, each a group of two, train as the modules do in plain PyTorch; che
 and any run goes on from them. Every schedule, also in float32, is in
 tests/backend/executor/pytorch_test.cpp."""
 
+import functools
 import subprocess
+from pathlib import Path
 
 import pytest
 import yaml
 
 from pipelines import (PENSTOCK, Reference, assert_trains_as, execute, execute_json, load_file,
-                       model_path, needs_backend, text_file, torch, vectors, write_plan)
+                       model_path, needs_backend, save_file, text_file, torch, vectors, write_plan)
+from surviving import assert_undisturbed
 from trainings import ADAMW, FLOAT32, FLOAT64, module_of, saved_tensors
 
 pytestmark = needs_backend
@@ -45,8 +48,11 @@ def penstock(*arguments):
 
 
 def changed(plan, name, **keys):
+    """The plan with other keys, beside it; without those that are None."""
     path = plan.with_name(name)
-    path.write_text(yaml.safe_dump(yaml.safe_load(plan.read_text()) | keys, sort_keys=False))
+    content = yaml.safe_load(plan.read_text()) | keys
+    kept = {key: value for key, value in content.items() if value is not None}
+    path.write_text(yaml.safe_dump(kept, sort_keys=False))
     return path
 
 
@@ -107,10 +113,8 @@ def test_the_other_models_train_as_their_modules(tmp_path, name, begins, keys):
 
 def test_forwards_alone_give_the_outputs_of_the_module(tmp_path):
     plan = plan_of(tmp_path, "gpt2-f64", GPT2_STAGES, sharding=GPT2 | SEQUENCE)
-    expected = changed(plan, "whole.yaml", tensor_parallel=1, data_parallel=1, microbatches=4)
-    content = yaml.safe_load(expected.read_text())
-    del content["sharding"]
-    expected.write_text(yaml.safe_dump(content, sort_keys=False))
+    expected = changed(plan, "whole.yaml", tensor_parallel=None, data_parallel=1, microbatches=4,
+                       sharding=None)
     outputs = []
     for each in (plan, expected):
         file = each.with_suffix(".safetensors")
@@ -201,6 +205,113 @@ def test_random_operators_draw_what_the_whole_model_draws(tmp_path):
     assert execute_json(parts)["losses"] == pytest.approx(expected, rel=FLOAT32)
 
 
+def test_by_part_each_part_draws_for_itself_whatever_the_pipeline(tmp_path):
+    pins = {"parameters": {"*.linear1.weight": split(0), "*.linear2.weight": split(1)}}
+    make = functools.partial(write_plan, tmp_path, model_path("transformer-text-dropout"),
+                             text_file(tmp_path), microbatches=2, microbatch=2, sequence=16,
+                             data_parallel=2, tensor_parallel=2)
+    one = make([""], name="one.yaml", sharding=pins | {"random": "by_part"})
+    two = make(["", "layers.1"], name="two.yaml", sharding=pins | {"random": "by_part"})
+    exact = make([""], name="exact.yaml", sharding=pins | {"random": "exact"})
+    losses = execute_json(one)["losses"]
+    assert execute_json(two)["losses"] == pytest.approx(losses, rel=FLOAT32)
+    assert execute_json(exact)["losses"] != pytest.approx(losses, rel=1e-3)
+
+
+@pytest.mark.parametrize("keys", [{}, {"optimizer_state": "sharded"}], ids=str)
+def test_a_lost_part_gets_its_part_back(tmp_path, keys):
+    plan = plan_of(tmp_path, "gpt2-f64", GPT2_STAGES, sharding=GPT2 | SEQUENCE, optimizer=ADAMW,
+                   data_parallel=2 if keys else 1, steps=5, **keys)
+    assert_undisturbed(plan, ["1 2 3 kill", "2 4 end kill"])
+
+
+SHARDED = {"optimizer_state": "sharded", "all_reduce": {"bucket": "5KB", "overlap": True}}
+
+
+@pytest.mark.parametrize("name, begins, keys", [
+    ("gpt2", GPT2_STAGES, {"sharding": GPT2 | SEQUENCE}),
+    ("gpt2", [*GPT2_STAGES, "transformer.h.1.mlp", "lm_head"],
+     {"sharding": ROWS, "schedule": "interleaved-1f1b", "ranks": [0, 1, 0, 1]}),
+], ids=["columns", "tied rows"])
+def test_state_shared_out_over_replicas_gives_the_bits_of_whole_state(tmp_path, name, begins, keys):
+    sharded = plan_of(tmp_path, name, begins, optimizer=ADAMW, **SHARDED, **keys)
+    replicated = changed(sharded, "replicated.yaml", optimizer_state="replicated")
+    runs = []
+    for plan in (sharded, replicated):
+        saved, gradients = plan.with_suffix(".saved"), plan.with_suffix(".safetensors")
+        losses = execute_json(plan, "--save", saved, "--dump-gradients", gradients)["losses"]
+        runs.append((losses, load_file(gradients), saved_tensors(saved / "step-3")))
+    assert runs[0][0] == runs[1][0]
+    assert any(key.startswith("optimizer.") for key in runs[0][2])
+    for found, expected in zip(runs[0][1:], runs[1][1:], strict=True):
+        assert found.keys() == expected.keys()
+        for key, tensor in expected.items():
+            assert torch.equal(found[key], tensor), key
+
+
+def test_state_shared_out_is_clipped_and_resumed_as_whole_state_is(tmp_path):
+    one = plan_of(tmp_path, "gpt2-f64", [""], microbatches=4, data_parallel=1, tensor_parallel=1,
+                  optimizer=ADAMW | {"clip_norm": 0.1})
+    sharded = plan_of(tmp_path, "gpt2-f64", GPT2_STAGES, sharding=GPT2 | SEQUENCE,
+                      optimizer=ADAMW | {"clip_norm": 0.1}, name="sharded.yaml", **SHARDED)
+    saved, norms = tmp_path / "saved", []
+    for steps, plan in enumerate((sharded, one, sharded), 1):
+        norms += execute_json(plan, "--save", saved, "--resume", saved,
+                              "--steps", steps)["gradient_norms"]
+    whole = execute_json(one, "--save", tmp_path / "whole")
+    assert norms == pytest.approx(whole["gradient_norms"], rel=FLOAT64)
+    assert_close(saved / "step-3", tmp_path / "whole" / "step-3")
+
+
+def validated(plan, name):
+    """The plan with a validation set: 13 samples of its data."""
+    content = yaml.safe_load(plan.read_text())
+    data = Path(content["job"]["data"])
+    file = plan.with_name(f"validation{data.suffix}")
+    if "sequence" in content["job"]:
+        file.write_bytes(data.read_bytes()[:13 * content["job"]["sequence"] + 1])
+    else:
+        save_file({key: value[:13].clone() for key, value in load_file(data).items()}, file)
+    return changed(plan, name, job=content["job"] | {"validation": {"data": str(file), "every": 2}})
+
+
+@pytest.mark.parametrize("name, begins, keys", [
+    ("gpt2-f64", GPT2_STAGES, {"sharding": GPT2 | SEQUENCE}),
+    ("resnet-f64", ["", "groups.1"], {}),
+    ("vit-f64", ["", "layers.1"], {"schedule": "zb-h1"}),
+    ("transformer-text-dropout", ["", "layers.1"], {"sequence": 16}),
+], ids=lambda given: given if isinstance(given, str) else "")
+def test_validation_sets_have_the_loss_of_replicas_that_are_not_split(tmp_path, name, begins, keys):
+    """In microbatches of 2, and a smaller one, for which the parts run other graphs. Each replica
+    has running statistics of its own."""
+    data = text_file(tmp_path) if "sequence" in keys else model_path(name).with_name(
+        f"{name}.data.safetensors")
+    parts = write_plan(tmp_path, model_path(name), data, begins, 2, 2, data_parallel=2,
+                       tensor_parallel=2, name="parts.yaml", **keys)
+    kept = {key: value for key, value in keys.items() if key == "sequence"}
+    whole = write_plan(tmp_path, model_path(name), data, [""], 2, 2, data_parallel=2,
+                       name="whole.yaml", **kept)
+    found, expected = (execute_json(validated(plan, f"validated-{plan.name}"))
+                       for plan in (parts, whole))
+    assert [one["step"] for one in found["validation"]] == [2, 3]
+    tolerance = FLOAT64 if name.endswith("-f64") else FLOAT32
+    assert found["losses"] == pytest.approx(expected["losses"], rel=tolerance)
+    assert [one["loss"] for one in found["validation"]] == pytest.approx(
+        [one["loss"] for one in expected["validation"]], rel=tolerance)
+    assert execute_json(parts)["losses"] == found["losses"]
+
+
+def test_the_pipeline_of_groups_is_exported_as_any_other(tmp_path):
+    plan = plan_of(tmp_path, "resnet-f64", ["", "groups.1"])
+    for name in ("torch-csv", "torch-split"):
+        texts = []
+        for each in (plan, changed(plan, "whole.yaml", tensor_parallel=None)):
+            done = penstock("export", each, "--format", name, "-o", tmp_path / "out")
+            assert done.returncode == 0, done.stderr
+            texts.append((tmp_path / "out").read_text())
+        assert texts[0] == texts[1] != ""
+
+
 @pytest.mark.parametrize("keys, words", [
     ({"tensor_parallel": 0}, ["tensor_parallel", "0"]),
     ({"tensor_parallel": 1, "sharding": GPT2},
@@ -213,7 +324,7 @@ def test_random_operators_draw_what_the_whole_model_draws(tmp_path):
     ({"sharding": {"parameters": {"*.c_attn.weight": split(1, 5)}}},
      ["plan.yaml:", "does not divide into 5 blocks of 2 equal parts"]),
     ({"sharding": {"parameter": {}}}, ["sharding", "parameter"]),
-    ({"optimizer_state": "sharded"}, ["optimizer_state", "tensor_parallel"]),
+    ({"sharding": {"random": "some"}}, ["random", "`some` is not known", "by_part"]),
     ({"shared_parameters": {"transformer.wte.weight": "transmit"}},
      ["shared_parameters", "Write replicate"]),
     ({"schedule": "adaptive"}, ["adaptive needs costs"]),
@@ -234,12 +345,9 @@ def test_what_is_split_where_it_is_made_crosses_to_the_next_stage_in_parts(tmp_p
 
 def test_what_does_not_go_with_it_yet_says_so(tmp_path):
     plan = plan_of(tmp_path, "gpt2-f64", GPT2_STAGES, sharding=GPT2)
-    for command in (["simulate", plan],
-                    ["export", plan, "--format", "torch-csv", "-o", tmp_path / "out"],
-                    ["execute", plan, "--survive", "local"]):
-        done = penstock(*command)
-        assert done.returncode == 2 and "tensor_parallel" in done.stderr
-        assert not (tmp_path / "out").exists()
+    done = penstock("export", plan, "--format", "megatron", "-o", tmp_path / "out")
+    assert done.returncode == 2 and "tensor_parallel" in done.stderr
+    assert not (tmp_path / "out").exists()
     shown = penstock("show", plan)
     assert shown.returncode == 0 and "2 replicas x 2 parts" in shown.stdout
     stage = penstock("show", plan, "--stage", 1)

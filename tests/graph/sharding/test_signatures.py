@@ -118,6 +118,7 @@ def calls(pick):
         "group_norm without weights": (lambda x: F.group_norm(x, 4), [(a, 4 * b, 5)]),
         "stack": (lambda x, y: torch.stack([x, y], dim=1), [(a, b, c), (a, b, c)]),
         "dropout of nothing": (lambda x: F.dropout(x, 0.0), [(a, b)]),
+        "native_dropout of nothing": (lambda x: torch.native_dropout(x, 0.5, False)[0], [(a, b)]),
         "type_as": (lambda x, y: x.type_as(y), [(a, b), (c,)]),
         "grouped conv": (lambda x, w: F.conv1d(x, w, groups=2), [(a, 2 * b, 5), (2, b, 3)]),
         "conv of each channel": (lambda x, w, s: F.conv2d(x, w, s, groups=12),

@@ -154,6 +154,53 @@ TEST(NcclCommunicator, HalvesOfASumAreInPlaceOnTheLaneOfTheSums) {
   });
 }
 
+TEST(NcclCommunicator, AGroupsCollectivesAreOnTheComputingStreamOverItsOwnLane) {
+  FakeRanks ranks(3, {});
+  ranks.run([](Communicator& rank, FakeNccl& api) {
+    const std::vector<int> all{0, 1, 2};
+    const double own = rank.rank() + 1;
+    rank.connect_sums(all);
+    rank.connect_group(all);
+    rank.connect_group(all);
+    const at::Tensor sum = at::full({2}, own), part = at::full({3, 2}, own);
+    const at::Tensor whole = at::full({3, 2}, rank.rank() == 1, at::kBool);
+    const at::Tensor received = at::empty({3, 2});
+    rank.all_reduce(sum, all);
+    rank.reduce_scatter(part, all);
+    rank.all_gather(whole, all);
+    rank.all_to_all(at::arange(6, at::kFloat) * own, received, all);
+    EXPECT_TRUE(sum.equal(at::full({2}, 6.0)));
+    EXPECT_TRUE(part[rank.rank()].equal(at::full({2}, 6.0)));
+    EXPECT_TRUE(whole.equal(at::tensor({0, 1, 0}).to(at::kBool).unsqueeze(1).expand({3, 2})));
+    const at::Tensor first = at::tensor({0.0, 1.0}) + 2 * rank.rank();
+    EXPECT_TRUE(received.equal(at::stack({first, first * 2, first * 3}).to(at::kFloat)));
+    for (const char* call :
+         {"all_reduce 2 on 0", "reduce_scatter 2 on 0", "all_gather 2 on 0", "all_to_all 2 on 0"})
+      EXPECT_EQ(std::ranges::count(api.calls, call), 2) << "the first connects";
+    EXPECT_EQ(std::ranges::count(api.calls, "init 2"), 1);
+    EXPECT_EQ(api.live_streams, 1) << "the sums'";
+    rank.barrier();
+  });
+}
+
+TEST(NcclCommunicator, AGroupWaitsForNoSumThatGoesOnBeside) {
+  FakeRanks ranks(2, {});
+  ranks.run([](Communicator& rank, FakeNccl&) {
+    const std::vector<int> both{0, 1};
+    rank.connect_sums(both);
+    rank.connect_group(both);
+    const at::Tensor beside = at::ones({2}), sum = at::ones({3});
+    std::unique_ptr<Transfer> sums;
+    if (rank.rank() == 0) sums = rank.start_all_reduce(beside, both);
+    rank.all_reduce(sum, both);
+    if (rank.rank() == 1) sums = rank.start_all_reduce(beside, both);
+    sums->wait();
+    EXPECT_TRUE(beside.equal(at::full({2}, 2.0)));
+    EXPECT_TRUE(sum.equal(at::full({3}, 2.0)));
+    rank.barrier();
+  });
+}
+
 TEST(NcclCommunicator, AMessageOfAnotherLaneIsRefused) {
   FakeRanks ranks(2, kBothWays);
   ranks.run([](Communicator& rank, FakeNccl&) {

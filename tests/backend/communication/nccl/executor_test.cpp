@@ -9,7 +9,8 @@
 #include "graph/pt2/pt2.hpp"
 #include "pipeline/program/lowering.hpp"
 #include "pipeline/program/schedule.hpp"
-#include "tests/backend/communication/nccl/ranks.hpp"
+#include "tests/backend/communication/forwarding.hpp"
+#include "tests/backend/communication/nccl/communicators.hpp"
 #include "tests/backend/executor/random_data.hpp"
 #include "tests/backend/executor/run.hpp"
 #include "tests/models/models.hpp"
@@ -20,66 +21,6 @@ namespace {
 using test::plan_of;
 using test::run_plan;
 
-/// Forwards every call.
-class Forwarding : public Communicator {
- public:
-  int rank() const override { return inner().rank(); }
-  int size() const override { return inner().size(); }
-  std::unique_ptr<Transfer> send(PeerChannel channel, const at::Tensor& tensor, int tag) override {
-    return inner().send(channel, tensor, tag);
-  }
-  std::unique_ptr<Transfer> receive(PeerChannel channel, at::Tensor& tensor, int tag) override {
-    return inner().receive(channel, tensor, tag);
-  }
-  std::unique_ptr<Transfer> start_all_reduce(const at::Tensor& tensor,
-                                             const std::vector<int>& ranks) override {
-    return inner().start_all_reduce(tensor, ranks);
-  }
-  std::unique_ptr<Transfer> start_reduce_scatter(const at::Tensor& tensor,
-                                                 const std::vector<int>& ranks) override {
-    return inner().start_reduce_scatter(tensor, ranks);
-  }
-  std::unique_ptr<Transfer> start_all_gather(const at::Tensor& tensor,
-                                             const std::vector<int>& ranks) override {
-    return inner().start_all_gather(tensor, ranks);
-  }
-  void connect_sums(const std::vector<int>& ranks) override { inner().connect_sums(ranks); }
-  void barrier() override { inner().barrier(); }
-  void synchronise() override { inner().synchronise(); }
-  bool receives_spin() const override { return inner().receives_spin(); }
-
- private:
-  virtual Communicator& inner() const = 0;
-};
-
-/// Leaves when all do: a rank that is gone is an error to the others.
-class LeavingTogether : public Forwarding {
- public:
-  LeavingTogether(std::shared_ptr<test::FakeRanks> ranks, std::unique_ptr<Communicator> own)
-      : ranks_(std::move(ranks)), own_(std::move(own)) {}
-  ~LeavingTogether() override { ranks_->meet(); }
-
- private:
-  Communicator& inner() const override { return *own_; }
-  std::shared_ptr<test::FakeRanks> ranks_;
-  std::unique_ptr<Communicator> own_;
-};
-
-test::Communicators make_fake_nccl(int size) {
-  std::vector<LaneKey> lanes;
-  for (int from = 0; from < size; ++from) {
-    for (int to = 0; to < size; ++to) {
-      if (from != to) lanes.insert(lanes.end(), {{from, to, false}, {from, to, true}});
-    }
-  }
-  auto ranks = std::make_shared<test::FakeRanks>(size, lanes);
-  test::Communicators communicators(size);
-  ranks->run_lossy([&](const test::FakeRanks::Connect& connect, test::FakeNccl&, int rank) {
-    communicators[rank] = std::make_unique<LeavingTogether>(ranks, connect());
-  });
-  return communicators;
-}
-
 struct Case {
   const char* schedule;
   std::vector<std::string> begins;
@@ -89,6 +30,8 @@ struct Case {
 
 class NcclTraining : public ::testing::TestWithParam<Case> {};
 
+const std::vector<std::string> kBlocks{"", "transformer.h.0.mlp", "transformer.h.1",
+                                       "transformer.h.1.mlp"};
 const std::vector<std::string> kFour{"", "layer1", "layer2", "output_proj"};
 INSTANTIATE_TEST_SUITE_P(Each, NcclTraining,
                          ::testing::Values(Case{"1f1b", {"", "layer1"}, {0, 1}, 2},
@@ -109,10 +52,39 @@ TEST_P(NcclTraining, GivesTheSameBitsAsThreadsThatShareMemory) {
   plan.data_parallel = GetParam().replicas;
   plan.job.global_batch *= plan.data_parallel;
   const auto expected = run_plan(plan, 2);
-  const auto run = run_plan(plan, 2, false, make_fake_nccl);
+  const auto run = run_plan(plan, 2, false, test::make_fake_nccl);
   EXPECT_EQ(run.losses, expected.losses);
   EXPECT_EQ(test::difference(run.gradients, expected.gradients), 0);
   EXPECT_EQ(test::difference(run.parameters, expected.parameters), 0);
+}
+
+struct Groups {
+  const char* schedule;
+  std::vector<std::string> begins;
+  std::vector<int> ranks;
+  int replicas, parts;
+};
+
+/// Conversions, transfers between equal parts, and sums over replicas and over all parts.
+TEST(NcclTensorGroups, TrainWithTheSameBits) {
+  PENSTOCK_MODEL(model, "gpt2");
+  const test::TemporaryFolder folder;
+  const std::string data = test::random_data(folder, model, Loss::cross_entropy);
+  for (const Groups& each :
+       {Groups{"1f1b", {"", "transformer.h.1"}, {0, 1}, 2, 2}, Groups{"zb-h1", {""}, {0}, 1, 4},
+        Groups{"zbv", kBlocks, {0, 1, 1, 0}, 1, 2}}) {
+    SCOPED_TRACE(each.schedule);
+    Plan plan = plan_of(model, data, each.begins, 4, 2, each.schedule, each.ranks);
+    plan.tensor_parallel = each.parts;
+    plan.data_parallel = each.replicas;
+    plan.job.global_batch *= plan.data_parallel;
+    plan.sharding.values = {{"transformer.h.?", sharding::Layout::split(1)}};
+    const auto expected = run_plan(plan, 2);
+    const auto run = run_plan(plan, 2, false, test::make_fake_nccl);
+    EXPECT_EQ(run.losses, expected.losses);
+    EXPECT_EQ(test::difference(run.gradients, expected.gradients), 0);
+    EXPECT_EQ(test::difference(run.parameters, expected.parameters), 0);
+  }
 }
 
 TEST(NcclSharing, ShardsOptimizerStateWithTheSameBits) {
@@ -124,7 +96,7 @@ TEST(NcclSharing, ShardsOptimizerStateWithTheSameBits) {
   plan.job.global_batch *= plan.data_parallel;
   const auto expected = run_plan(plan, 2);
   plan.optimizer_state = OptimizerState::sharded;
-  const auto run = run_plan(plan, 2, false, make_fake_nccl);
+  const auto run = run_plan(plan, 2, false, test::make_fake_nccl);
   EXPECT_EQ(run.losses, expected.losses);
   EXPECT_EQ(test::difference(run.parameters, expected.parameters), 0);
 }
@@ -136,7 +108,7 @@ TEST(NcclSharing, TransmitsSharedParametersWithTheSameBits) {
   Plan plan = plan_of(model, data, {"", "iter_block@1", "iter_block@2"}, 4, 2, "1f1b");
   plan.shared_parameters = {{"iter_block.0.weight", "transmit"}};  // and the bias replicated
   const auto expected = run_plan(plan, 3);
-  const auto run = run_plan(plan, 3, false, make_fake_nccl);
+  const auto run = run_plan(plan, 3, false, test::make_fake_nccl);
   EXPECT_EQ(run.losses, expected.losses);
   EXPECT_EQ(test::difference(run.parameters, expected.parameters), 0);
   for (const int rank : {1, 2}) {
@@ -148,7 +120,7 @@ TEST(NcclSharing, TransmitsSharedParametersWithTheSameBits) {
 }
 
 /// Counts the actions that are enqueued when each receive of a step is posted.
-class PostCounter : public Forwarding {
+class PostCounter : public test::Forwarding {
  public:
   PostCounter(Communicator& inner, bool spins) : inner_(inner), spins_(spins) {}
   std::unique_ptr<Transfer> receive(PeerChannel channel, at::Tensor& tensor, int tag) override {

@@ -108,14 +108,17 @@ NcclApi::Status FakeNccl::init(Comm& comm, int size, int rank, const std::string
 
 NcclApi::Status FakeNccl::enqueue(const char* name, Comm comm, Stream stream,
                                   const Operation& operation) {
-  const std::scoped_lock lock(world_->mutex);
+  std::unique_lock lock(world_->mutex);
   auto* const own = static_cast<FakeComm*>(comm);
   auto* const queue = static_cast<FakeStream*>(stream);
   calls.push_back(std::string(name) + " " + std::to_string(own->number) + " on " +
                   std::to_string(queue->number));
   if (const Status given = outcome(name, Status::done); given != Status::done) return given;
-  queue->queue.emplace_back([own, operation] { return own->stopped || operation(); });
+  auto ended = std::make_shared<bool>(false);
+  queue->queue.emplace_back([=] { return *ended = own->stopped || operation(); });
   world_->changed.notify_all();
+  if (host_computes_ && queue == &compute_)
+    world_->changed.wait(lock, [&] { return *ended || own->group->lost; });
   return Status::done;
 }
 
@@ -148,6 +151,10 @@ NcclApi::Status FakeNccl::receive(Comm comm, void* data, size_t bytes, int peer,
 
 namespace {
 
+at::Tensor tensor_of(const NcclApi::Numbers& numbers) {
+  return at::from_blob(numbers.data, {static_cast<int64_t>(numbers.count)}, numbers.type);
+}
+
 /// Adds in ascending order of the members: the same bits as between threads.
 at::Tensor sum_of(const std::map<int, at::Tensor>& parts) {
   at::Tensor sum = parts.begin()->second.clone();
@@ -165,40 +172,49 @@ at::Tensor joined(const std::map<int, at::Tensor>& tensors) {
 
 }  // namespace
 
-NcclApi::Status FakeNccl::collect(const char* name, Comm comm, const Numbers& numbers,
-                                  Stream stream,
-                                  at::Tensor (*make)(const std::map<int, at::Tensor>&),
-                                  const Use& use) {
+NcclApi::Status FakeNccl::collect(const char* name, Comm comm, const at::Tensor& given,
+                                  Stream stream, const Use& use) {
   auto* const own = static_cast<FakeComm*>(comm);
-  const at::Tensor tensor =
-      at::from_blob(numbers.data, {static_cast<int64_t>(numbers.count)}, numbers.type);
   return enqueue(name, comm, stream, [=, this, number = own->sums++] {
-    auto& given = own->group->sums[number];
-    if (given.try_emplace(own->rank, tensor.clone()).second) world_->changed.notify_all();
-    if (static_cast<int>(given.size()) < own->group->size) return false;
-    at::Tensor changed = tensor;
-    use(changed, make(given));
+    auto& all = own->group->sums[number];
+    if (all.try_emplace(own->rank, given.clone()).second) world_->changed.notify_all();
+    if (static_cast<int>(all.size()) < own->group->size) return false;
+    use(all);
     return true;
   });
 }
 
 NcclApi::Status FakeNccl::all_reduce(Comm comm, const Numbers& numbers, Stream stream) {
-  return collect("all_reduce", comm, numbers, stream, sum_of,
-                 [](at::Tensor& own, const at::Tensor& sum) { own.copy_(sum); });
+  const at::Tensor own = tensor_of(numbers);
+  return collect("all_reduce", comm, own, stream,
+                 [own](const auto& all) { at::Tensor(own).copy_(sum_of(all)); });
 }
 
 NcclApi::Status FakeNccl::reduce_scatter(Comm comm, const Numbers& numbers, int size, int rank,
                                          Stream stream) {
-  return collect("reduce_scatter", comm, numbers, stream, sum_of,
-                 [=](at::Tensor& own, const at::Tensor& sum) {
-                   own.view({size, -1})[rank].copy_(sum.view({size, -1})[rank]);
-                 });
+  const at::Tensor own = tensor_of(numbers);
+  return collect("reduce_scatter", comm, own, stream, [=](const auto& all) {
+    own.view({size, -1})[rank].copy_(sum_of(all).view({size, -1})[rank]);
+  });
 }
 
 NcclApi::Status FakeNccl::all_gather(Comm comm, const Numbers& numbers, int /*size*/, int /*rank*/,
                                      Stream stream) {
-  return collect("all_gather", comm, numbers, stream, joined,
-                 [](at::Tensor& own, const at::Tensor& all) { own.copy_(all); });
+  const at::Tensor own = tensor_of(numbers);
+  return collect("all_gather", comm, own, stream,
+                 [own](const auto& all) { at::Tensor(own).copy_(joined(all)); });
+}
+
+NcclApi::Status FakeNccl::all_to_all(Comm comm, const void* sent, void* received,
+                                     size_t bytes_of_part, int size, Stream stream) {
+  const size_t bytes = bytes_of_part * static_cast<size_t>(size);
+  const at::Tensor to = tensor_of({received, bytes, at::kByte});
+  const int rank = static_cast<FakeComm*>(comm)->rank;
+  return collect("all_to_all", comm, tensor_of({const_cast<void*>(sent), bytes, at::kByte}), stream,
+                 [=](const auto& all) {
+                   for (const auto& [member, tensor] : all)
+                     to.view({size, -1})[member].copy_(tensor.view({size, -1})[rank]);
+                 });
 }
 
 NcclApi::Status FakeNccl::status(Comm comm) {

@@ -61,7 +61,7 @@ class FakeWorld {
 class FakeNccl : public NcclApi {
  public:
   /// `host_computes`: tensors are computed as they are enqueued, so the host waits where the
-  /// computing stream would.
+  /// computing stream would, and until what is enqueued there has ended.
   FakeNccl(std::shared_ptr<FakeWorld> world, bool host_computes);
   ~FakeNccl() override;
 
@@ -80,6 +80,8 @@ class FakeNccl : public NcclApi {
   Status reduce_scatter(Comm comm, const Numbers& numbers, int size, int rank,
                         Stream stream) override;
   Status all_gather(Comm comm, const Numbers& numbers, int size, int rank, Stream stream) override;
+  Status all_to_all(Comm comm, const void* sent, void* received, size_t bytes_of_part, int size,
+                    Stream stream) override;
   Status status(Comm comm) override;
   std::string last_error(Comm comm) override;
   void abort(const std::vector<Comm>& comms, double timeout_s) noexcept override;
@@ -110,9 +112,10 @@ class FakeNccl : public NcclApi {
   };
   void work();
   bool step();
-  using Use = std::function<void(at::Tensor& own, const at::Tensor& all)>;
-  Status collect(const char* name, Comm comm, const Numbers& numbers, Stream stream,
-                 at::Tensor (*make)(const std::map<int, at::Tensor>&), const Use& use);
+  /// With what all have given, by member.
+  using Use = std::function<void(const std::map<int, at::Tensor>& all)>;
+  Status collect(const char* name, Comm comm, const at::Tensor& given, Stream stream,
+                 const Use& use);
   Status enqueue(const char* name, Comm comm, Stream stream, const Operation& operation);
   Status outcome(const std::string& name, Status otherwise);
 

@@ -29,6 +29,14 @@ TEST(Rounds, LanesAreWhereSomethingIsSentInEveryReplica) {
                                      "3-2-gradients"));
 }
 
+TEST(Rounds, LanesOfTensorGroupsAreBetweenEqualParts) {
+  const Program program = lower(one_f_one_b.generate({2, 1, 3}), std::vector<Flow>{{0, 1}});
+  EXPECT_THAT(names(lanes_of(program, 2, {}, 2)),
+              ::testing::ElementsAre("0-2-activations", "1-3-activations", "2-0-gradients",
+                                     "3-1-gradients", "4-6-activations", "5-7-activations",
+                                     "6-4-gradients", "7-5-gradients"));
+}
+
 TEST(Rounds, ATransmittedParameterHasLanesToItsOwnerAndBackWhereItIsTrained) {
   const Program compute = one_f_one_b.generate({3, 1, 3});
   const Program training = lower(compute, chain_flows(3), {.optimizer = true});
