@@ -51,6 +51,9 @@ void check_flags(const ProfileOptions& options) {
     if (options.workers.ranks_per_device == 1) return;
     throw InputError("--ranks-per-device", "an estimate is of one rank", "Leave it out.");
   }
+  if (!options.tensor_parallel.empty())
+    throw InputError("--tensor-parallel", "parts of operators are not measured yet",
+                     "Estimate their costs: --device estimate --spec DEVICE.yaml.");
   check_workers(options.workers);
   for (const auto& [flag, value] : {std::pair{"--spec", &options.spec}, {"--fit", &options.fit}}) {
     if (value->empty()) continue;

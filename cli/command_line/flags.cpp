@@ -74,9 +74,11 @@ void declare_profile(Declared& command) {
                           "of cuda: so many of them share a GPU, to try; never to time it"),
            1, 64);
   add_transport(app, options->workers);
-  in_range(app.add_option("--tensor-parallel", options->tensor_parallel,
-                          "also of what the ranks of tensor groups run, of so many parts (2,4,8)"),
-           2, max_tensor_parallel)
+  in_range(
+      app.add_option("--tensor-parallel", options->tensor_parallel,
+                     "of an estimate: also of what the ranks of tensor groups of so many parts "
+                     "run (2,4,8)"),
+      2, max_tensor_parallel)
       ->delimiter(',');
   command.input("--sharding", options->sharding, {FileKind::plan},
                 "of these groups: a plan whose `sharding` they have; default: what is cheapest");

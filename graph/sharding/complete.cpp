@@ -99,6 +99,21 @@ Completion complete(const Graph& graph, const Pins& pins, int64_t batch, int par
   return counted(problem, std::move(best));
 }
 
+bool holds_at(const Graph& graph, const Completion& completion, int64_t batch) {
+  const int parts = completion.parts;
+  for (size_t id = 0; id < graph.operators.size(); ++id) {
+    const Signature& signature = completion.operators[id];
+    if (signature == Signature()) continue;
+    const auto known = signatures(graph, graph.operators[id], batch, parts);
+    if (std::ranges::find(known, signature) == known.end()) return false;
+  }
+  return std::ranges::all_of(completion.conversions, [&](const Converted& each) {
+    Shape shape;
+    for (const Expression& size : graph.values[each.value].shape) shape.push_back(size.at(batch));
+    return fits(each.from, shape, parts) && fits(each.to, shape, parts);
+  });
+}
+
 bool splits(const Completion& completion) {
   return std::ranges::any_of(completion.tensors, &Layout::is_split) ||
          std::ranges::any_of(completion.operators, [](const Signature& signature) {

@@ -1,19 +1,30 @@
 #include "pipeline/sharding/group_completion.hpp"
 
-#include <algorithm>
+#include <optional>
+
+#include "base/error.hpp"
 
 namespace penstock {
 
 namespace {
 
-constexpr int64_t usual_samples = 64;
+std::optional<sharding::Completion> of_smallest(const Graph& model, const sharding::Pins& pins,
+                                                int64_t microbatch, int parts) try {
+  const int64_t smallest = model.dynamic_batch ? model.min_batch : model.example_batch;
+  sharding::Completion completion = sharding::complete(model, pins, smallest, parts);
+  if (!sharding::holds_at(model, completion, microbatch)) return std::nullopt;
+  completion.batch = microbatch;
+  return completion;
+} catch (const InputError&) {  // pins may need more samples
+  return std::nullopt;
+}
 
 }  // namespace
 
 sharding::Completion group_completion(const Graph& model, const sharding::Pins& pins,
                                       int64_t microbatch, int parts) {
-  const int64_t microbatches = std::max<int64_t>(1, usual_samples / microbatch);
-  return sharding::complete(model, pins, microbatch, parts, microbatches);
+  if (auto completion = of_smallest(model, pins, microbatch, parts)) return std::move(*completion);
+  return sharding::complete(model, pins, microbatch, parts);
 }
 
 }  // namespace penstock

@@ -5,9 +5,10 @@
 
 namespace penstock {
 
-/// What is not pinned is the cheapest where a step has 64 samples or a microbatch, so that it hardly
-/// depends on the size of microbatches and not at all on their number. Throws as
-/// sharding::complete does.
+/// The completion for the smallest microbatch that the model takes, where it is one for this size,
+/// too, and else that for this size: what groups run hardly depends on the size of microbatches,
+/// and not on their number. Many samples would be better off split among the parts, as replicas
+/// split them. Throws as sharding::complete does.
 sharding::Completion group_completion(const Graph& model, const sharding::Pins& pins,
                                       int64_t microbatch, int parts);
 
