@@ -23,10 +23,11 @@ struct PlanInputs {
   std::string cluster, costs_from;  // for people: "" without a cluster; `measured on …`
 };
 
-/// Reads the plan's profile and cluster. `model`: what each rank runs, as planned_model gives it. `graphs`: whether steps are to be replayed
-/// (simulator/costs/replays.hpp); `overrides` are applied to what is read, not to the plan. Throws
-/// InputError where the plan names no profile, where a file is not the one that the plan was made
-/// from, and where the cluster has too few ranks.
+/// Reads the plan's profile and cluster. `model`: what each rank runs, as planned_model gives it.
+/// `graphs`: whether steps are to be replayed (simulator/costs/replays.hpp); `overrides` are
+/// applied to what is read, not to the plan. Throws InputError where the plan names no profile,
+/// where a file is not the one that the plan was made from, and where the cluster has too few
+/// ranks.
 PlanInputs plan_inputs(const Plan& plan, const Graph& model, const Slicing& slicing,
                        CudaGraphs graphs = CudaGraphs::automatic, const Overrides& overrides = {});
 

@@ -22,9 +22,9 @@ struct Predicted {
   // ranks of tensor groups each for themselves, in both
 };
 
-/// `model`: what each rank runs. Nothing where the plan names no profile, or one whose file is gone, or which did not measure
-/// this plan's microbatch, or which has no replays where they are asked for; `reason` then says
-/// which, for people.
+/// `model`: what each rank runs. Nothing where the plan names no profile, or one whose file is
+/// gone, or which did not measure this plan's microbatch, or which has no replays where they are
+/// asked for; `reason` then says which, for people.
 std::optional<Predicted> predict(const Plan& plan, const Graph& model, const Slicing& slicing,
                                  const Program& lowered, CudaGraphs graphs, std::string& reason);
 

@@ -1,5 +1,5 @@
-// Layouts that a user gives to parameters, and to what modules return, and by which costs the others
-// are chosen.
+// Layouts that a user gives to parameters, and to what modules return, and by which costs the
+// others are chosen.
 #pragma once
 
 #include <cstdint>

@@ -28,9 +28,6 @@ void check_combination(YamlMap& map, const Plan& plan) {
       refuse("shared_parameters", "transmit does not go with tensor_parallel yet",
              "Write replicate.");
   }
-  if (plan.schedule == adaptive_schedule && plan.program.empty())
-    refuse("schedule", "adaptive needs costs, which are not known of tensor groups yet",
-           "Choose another schedule, or give a program.");
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ struct CoreUse {
   double speed = 1;
 };
 
-/// The cores of `replicas` x `ranks` processes, numbered replica after replica, or groups of so many
-/// parts. On a cluster, which is a grouped one then, those of a node with `cores` share these;
+/// The cores of `replicas` x `ranks` processes, numbered replica after replica, or groups of so
+/// many parts. On a cluster, which is a grouped one then, those of a node with `cores` share these;
 /// elsewhere ranks share the cores of the profiled machine. Nothing is shared on GPUs, by other
 /// devices of a cluster, and where the profile does not know its cores.
 CoreUse core_use(const Profile& profile, const Cluster* cluster, int ranks, int64_t replicas,

@@ -16,8 +16,9 @@ namespace penstock {
 /// by the speed of the cluster's (of replicas the slowest), on the cores that there are
 /// (core_use.hpp); ranks sum gradients in the buckets that the plan asks for, by the cluster's
 /// algorithm. Of a plan with tensor groups `model` is what each of their ranks runs, `profile` that
-/// of group_profile.hpp, the cluster a grouped one. Throws InputError if the profile is of another model or did not measure that
-/// microbatch size (naming those it did). `lives`: of the model at that size, where they are known.
+/// of group_profile.hpp, the cluster a grouped one. Throws InputError if the profile is of another
+/// model or did not measure that microbatch size (naming those it did). `lives`: of the model at
+/// that size, where they are known.
 Costs plan_costs(const Plan& plan, const Graph& model, const Slicing& slicing,
                  const Profile& profile, const Cluster* cluster = nullptr,
                  const ValueLives* lives = nullptr);

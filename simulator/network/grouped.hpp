@@ -17,8 +17,8 @@ Cluster grouped(const Cluster& cluster, int parts);
 /// For each rank of grouped(cluster, parts) its devices in `cluster`, part by part.
 std::vector<std::vector<int>> devices_of_groups(const Cluster& cluster, int parts);
 
-/// The devices of so many ranks of tensor groups, by rank of the run. `groups`: ranks of the grouped
-/// cluster that they are, empty: as listed. Empty where these are the cluster's as listed.
+/// The devices of so many ranks of tensor groups, by rank of the run. `groups`: ranks of the
+/// grouped cluster that they are, empty: as listed. Empty where these are the cluster's as listed.
 std::vector<int> devices_of_ranks(const Cluster& cluster, int64_t parts,
                                   const std::vector<int>& groups, int ranks);
 

@@ -80,7 +80,7 @@ Fitting complete_within(const MemoryLimit& limit, const Graph& graph, const Pins
 
 std::vector<Pins> priced(const Graph& graph, const Pins& pins, int64_t batch, int64_t max_batch,
                          int parts) {
-  if (pins.costs != Costs()) return {pins};
+  if (pins != Pins()) return {pins};
   Pins dear = pins;
   dear.costs.state_byte = dear.costs.saved_byte = max_price(graph, max_batch);
   const bool same =

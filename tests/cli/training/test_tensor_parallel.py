@@ -327,7 +327,6 @@ def test_the_pipeline_of_groups_is_exported_as_any_other(tmp_path):
     ({"sharding": {"random": "some"}}, ["random", "`some` is not known", "by_part"]),
     ({"shared_parameters": {"transformer.wte.weight": "transmit"}},
      ["shared_parameters", "Write replicate"]),
-    ({"schedule": "adaptive"}, ["adaptive needs costs"]),
 ], ids=str)
 def test_what_cannot_be_is_refused_before_anything_runs(tmp_path, keys, words):
     done = execute(plan_of(tmp_path, "gpt2-f64", GPT2_STAGES, **keys), "--save", tmp_path / "saved")

@@ -1,6 +1,6 @@
 // list-local-graph MODEL.pt2 PARTS GIVEN: the graph of a part, as JSON. GIVEN is a JSON object with
-// lists of [PATTERN, LAYOUT] under `parameters` and `values`, and, where they are not the example's,
-// 1 and 0, `batch`, `microbatches` and the prices `state` and `saved`.
+// lists of [PATTERN, LAYOUT] under `parameters` and `values`, and, where they are not the
+// example's, 1 and 0, `batch`, `microbatches` and the prices `state` and `saved`.
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
