@@ -103,13 +103,13 @@ using Progress = std::function<void(const std::string& what, double share_done)>
 
 /// Searches tensor groups of every size and either way to hold the optimizer's state that the
 /// request allows (search_case.hpp), every layout (layout.hpp) and every contiguous split of the
-/// chain of units: layouts and splits are taken best lower bound first and simulated until the bound
-/// reaches the best found, or, where that would take too long, until a fixed effort is spent (`complete` says which).
-/// Memory is a hard limit; ranks that would not fit recompute. Equal steps (to the nanosecond) go
-/// by key: less memory on the fullest rank, then the order of layouts, earlier cuts. The step
-/// predicted is what simulating the plan gives, to the last bit. Throws InputError where nothing
-/// fits (by how much, and what would make it fit), for a coupled batch without leave, for shapes
-/// that nothing runs.
+/// chain of units: layouts and splits are taken best lower bound first and simulated until the
+/// bound reaches the best found, or, where that would take too long, until a fixed effort is spent
+/// (`complete` says which). Memory is a hard limit; ranks that would not fit recompute. Equal steps
+/// (to the nanosecond) go by key: less memory on the fullest rank, then the order of layouts,
+/// earlier cuts. The step predicted is what simulating the plan gives, to the last bit. Throws
+/// InputError where nothing fits (by how much, and what would make it fit), for a coupled batch
+/// without leave, for shapes that nothing runs.
 ///
 /// Where the profile knows what times vary by, the best of each layout compete by the step that is
 /// to be expected of them, unless memory is the objective: in ascending order of their step on mean

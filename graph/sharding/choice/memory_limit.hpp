@@ -32,8 +32,8 @@ Fitting complete_within(const MemoryLimit& limit, const Graph& graph, const Pins
                         int64_t batch, int parts, int64_t microbatches = 1);
 
 /// No pins, without prices and with the highest for any batch up to `max_batch`, with which ranks
-/// hold least: those of both that lead to different completions at `batch`. Where pins or prices are
-/// given, these alone. Throws as complete does.
+/// hold least: those of both that lead to different completions at `batch`. Where pins or prices
+/// are given, these alone. Throws as complete does.
 std::vector<Pins> priced(const Graph& graph, const Pins& pins, int64_t batch, int64_t max_batch,
                          int parts);
 
