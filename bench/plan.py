@@ -3,7 +3,7 @@
 schedule and all, and GPT-3 175B against the layout that Megatron published for it. Prints Markdown;
 needs build/penstock and .venv.
 
-    .venv/bin/python bench/plan.py [--repeat N] [--layers N ...]
+    .venv/bin/python bench/plan.py [--repeat N] [--layers N ...] [--gpt3]
 
 Models are exported without weights and estimated (configs/devices/h100.yaml): nothing is run on a
 device.
@@ -27,15 +27,17 @@ GPT3 = {"layers": 96, "hidden": 12288, "heads": 96, "sequence": 2048, "vocabular
         "dtype": "bfloat16"}
 
 
-def profile(folder, layers):
-    """A profile of GPT-3 with so many of its layers, and the seconds that making it took."""
+def profile(folder, layers, parts=()):
+    """A profile of GPT-3 with so many of its layers, with tensor groups of so many parts, and the
+    seconds that making it took."""
     model, job, path = (folder / f"gpt-{layers}.{end}" for end in ("pt2", "yaml", "json"))
     export("gpt", model, "--meta", timeout=TIMEOUT_S, **(GPT3 | {"layers": layers}))
     text = (ROOT / "configs" / "jobs" / "gpt3.yaml").read_text()
     job.write_text(text.replace("../../build/models/gpt3.pt2", str(model)))
     begin = time.perf_counter()
     spec = ROOT / "configs" / "devices" / "h100.yaml"
-    run(PENSTOCK, "profile", job, "--device", "estimate", "--spec", spec, "-o", path,
+    groups = ["--tensor-parallel", ",".join(map(str, parts))] if parts else []
+    run(PENSTOCK, "profile", job, "--device", "estimate", "--spec", spec, *groups, "-o", path,
         timeout=TIMEOUT_S)
     return path, time.perf_counter() - begin
 
@@ -82,20 +84,19 @@ def published():
     table 3: 175B, tensor parallel 8, pipeline 8, interleaved with 3 stages per rank, microbatches
     of one sample."""
     cuts = ",".join(f"blocks.{layer}:beginning" for layer in range(4, 96, 4))
-    return ["--cluster", CLUSTERS / "h100_128_nodes_tensor8.yaml", "--schedule", "interleaved-1f1b",
-            "--stages-per-rank", 3, "--data-parallel", 16, "--microbatches", 96, "--split", cuts]
+    return ["--tensor-parallel", 8, "--schedule", "interleaved-1f1b", "--stages-per-rank", 3,
+            "--data-parallel", 16, "--microbatches", 96, "--split", cuts]
 
 
 def gpt3(path, repeat):
     """Full searches on 1024 H100."""
-    tensor8 = ["--cluster", CLUSTERS / "h100_128_nodes_tensor8.yaml"]
-    cases = {"1024 devices, our plan": ["--cluster", CLUSTERS / "h100_128_nodes.yaml"],
-             "128 devices of 8, our plan": tensor8,
-             "128 devices of 8, interleaved 1F1B only": [*tensor8, "--schedule",
-                                                         "interleaved-1f1b"],
-             "128 devices of 8, the published layout": published()}
+    cases = {"our plan": [],
+             "without tensor groups": ["--tensor-parallel", 1],
+             "groups of 8, interleaved 1F1B only": ["--tensor-parallel", 8, "--schedule",
+                                                    "interleaved-1f1b"],
+             "the published layout": published()}
     for name, options in cases.items():
-        found = plan(path, *options, repeat=repeat)
+        found = plan(path, "--cluster", CLUSTERS / "h100_128_nodes.yaml", *options, repeat=repeat)
         yield {"GPT-3 175B on 1024 H100": name, "plan": found["plan"], "step": found["step"],
                "above the bound": f"{found['gap']} %", "binds": found["binds"],
                "seconds": f"{found['seconds']:.1f}"}
@@ -106,17 +107,20 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=3, help="times are medians of so many runs")
     parser.add_argument("--layers", type=int, nargs="+", default=[12, 24, 48, 96])
+    parser.add_argument("--gpt3", action="store_true", help="only GPT-3 on 1024 devices")
     options = parser.parse_args()
     print(f"{os.cpu_count()} cores of {processor()}, medians of {options.repeat} runs, "
           f"{date.today()}\n")
     with tempfile.TemporaryDirectory() as folder:
         profiles = {}
-        for layers in options.layers:
+        for layers in [] if options.gpt3 else options.layers:
             profiles[layers], seconds = profile(Path(folder), layers)
             print(f"estimated {layers} layers in {seconds:.1f} s", file=sys.stderr)
-        print(table(list(growth(profiles, options.repeat))))
-        if 96 in profiles:
-            print("\n" + table(list(gpt3(profiles[96], options.repeat))))
+        if not options.gpt3:
+            print(table(list(growth(profiles, options.repeat))) + "\n")
+        whole, seconds = profile(Path(folder), GPT3["layers"], parts=(2, 4, 8))
+        print(f"estimated groups of 2, 4 and 8 in {seconds:.1f} s", file=sys.stderr)
+        print(table(list(gpt3(whole, options.repeat))))
 
 
 if __name__ == "__main__":

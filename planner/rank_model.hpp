@@ -14,7 +14,7 @@ namespace penstock {
 /// Profile, model and cluster outlive it, and it stays where it is.
 class RankModel {
  public:
-  /// Of groups of ranks that have those costs, or where there are none of the whole model. Throws
+  /// The model as groups of ranks with those costs run it, or, of none, the whole one. Throws
   /// InputError where the cluster has no room for such a group.
   RankModel(const Profile& profile, const Graph& model, const Cluster* cluster,
             const PlanRequest& request, const GroupCosts* group);
@@ -22,12 +22,12 @@ class RankModel {
   RankModel& operator=(const RankModel&) = delete;
 
   int parts() const { return inputs_.parts; }
-  /// Of a rank: its cluster is a grouped one.
+  /// As a rank has them: its cluster is a grouped one.
   const PlanningInputs& inputs() const { return inputs_; }
   const ModelChain& chain() const { return chain_; }
 
  private:
-  /// What groups have in place of what all ranks have.
+  /// A group's own graph, cluster and profile.
   struct Group {
     Group(const Profile& profile, const Graph& model, const Cluster* cluster,
           const GroupCosts& costs);

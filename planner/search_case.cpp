@@ -28,7 +28,7 @@ std::optional<PlanRequest> for_model(PlanRequest request, const RankModel& model
   return request;
 }
 
-/// What was found in the spaces [begin, begin + count), numbered from 0.
+/// The findings of the spaces [begin, begin + count), numbered from 0.
 SearchResult part_of(const SearchResult& all, size_t begin, size_t count) {
   SearchResult part = all;
   const auto first = all.spaces.begin() + static_cast<std::ptrdiff_t>(begin);

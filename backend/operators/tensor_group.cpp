@@ -33,7 +33,7 @@ at::Tensor summed(const at::Tensor& own, const TensorGroup& group) {
   return sum;
 }
 
-/// What each rank is to have of what this one holds, one after the other.
+/// The pieces of this rank's part that each rank is to have, one after the other.
 at::Tensor by_part(const at::Tensor& own, const sharding::Layout& layout,
                    const TensorGroup& group) {
   std::vector<at::Tensor> of_parts;
@@ -49,7 +49,8 @@ at::Tensor part_of_sum(const at::Tensor& own, const sharding::Layout& layout,
   return all.select(0, group.part).clone();
 }
 
-/// Where both split one dimension, in other blocks, ranks need more of some than of others.
+/// An all-gather where both split one dimension, in other blocks: ranks then need more of some
+/// than of others.
 at::Tensor exchanged(const at::Tensor& own, const sharding::Layout& from,
                      const sharding::Layout& to, const TensorGroup& group) {
   if (from.dimension() == to.dimension())

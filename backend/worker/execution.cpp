@@ -151,7 +151,7 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
   if (service.run()) stay_until_all_are_done();
 }
 
-/// Of the snapshot of this step's beginning, by another process.
+/// Waits until another process has copied the snapshot of this step's beginning.
 void Execution::wait_for_copy() {
   progress_->set(Activity{Activity::Kind::waits});
   while (progress_->copied() < place_.step)

@@ -18,7 +18,7 @@ constexpr auto kAllHaveCome = 25s;
 
 }  // namespace
 
-/// Of the supervisors that began this epoch, do those that are left go on?
+/// Do the supervisors go on that are left of those that began this epoch?
 bool Workers::may_go_on() const {
   std::set<int> left = members_.alive();
   left.insert(process_);
@@ -41,7 +41,7 @@ void Workers::follow_next() {
   }
 }
 
-/// What it knows of the others is what the lost leader told; the rest they tell as they come.
+/// Begins with what the lost leader told of the others; the rest they tell as they come.
 void Workers::lead() {
   const int before = fleet_->leader();
   fleet_->lead();
@@ -65,7 +65,7 @@ void Workers::lead() {
   note_loss();
 }
 
-/// Of those that came before this supervisor led, and those that do not come.
+/// Meets supervisors that came before this one led, and notes those that do not come.
 void Workers::meet_early(const Listener& listener) {
   if (!leads()) return;
   for (const auto& [process, message] : std::exchange(early_, {}))
@@ -78,7 +78,7 @@ void Workers::meet_early(const Listener& listener) {
   }
 }
 
-/// Of a supervisor that does not lead, by one that has lost sight of the leader.
+/// Takes a message of one that has lost sight of the leader, which this one is not yet.
 void Workers::take_early(int process, const Json& message) {
   if (left_.contains(process)) {
     early_.emplace_back(process, message);

@@ -21,7 +21,7 @@ struct Epoch {
   std::optional<SavedState> saved;  // from that checkpoint, in place of snapshots
   Assignment assignment;            // of ranks to supervisors, where there are several
   std::set<int> crew;               // these
-  /// What snapshots of the ranks may not outlive: those of later steps are taken again.
+  /// The last step whose snapshots count: those of later steps are taken again.
   int64_t newest_snapshot() const { return saved ? -1 : step; }
 };
 

@@ -43,7 +43,7 @@ class Members {
   /// The process whose rank it is; nothing where it is none of theirs.
   std::optional<int> process_of(int rank) const;
   std::set<int> alive() const;
-  /// Of those that are not lost.
+  /// Members that are not lost.
   std::map<int, RankView> views() const;
   std::map<int, RankSlots> slots() const;
   HeldByProcess holders() const;

@@ -102,7 +102,7 @@ std::vector<DamagedSlot> Workers::damaged_anywhere(int64_t step, const Listener&
   return damaged;
 }
 
-/// Who has the ranks in the next epoch; nothing, and why, where none can follow.
+/// The holders of the ranks in the next epoch; nothing, and why, where none can follow.
 std::optional<Assignment> Workers::next_assignment() {
   why_it_ends_.clear();
   if (!fleet_) return Assignment();
@@ -206,7 +206,7 @@ bool Workers::take_place(WorkerTask& task) const {
   return true;
 }
 
-/// What it goes on with, where that is a snapshot that another supervisor has sent.
+/// Takes the snapshot that the worker goes on with, where another supervisor has sent it.
 void Workers::take_copy(Worker& worker, int64_t next_step) {
   const SlotSteps steps = worker.progress.slots().steps;
   if (next_step < 0 || slot_with(steps, next_step)) return;
@@ -250,7 +250,7 @@ void Workers::end_copying(const Listener& listener) {
   listener(0, {{"event", "warning"}, {"message", problem + " The run waits."}});
 }
 
-/// Those of ranks that others keep copies of, once these have them: all ranks have been copied
+/// Gives back copies of ranks that others keep, once these have them: all ranks have been copied
 /// where one is past the first step of an epoch.
 void Workers::give_back_copies() {
   if (workers_.front().progress.get().step <= begun_with_) return;

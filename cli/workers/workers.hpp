@@ -215,7 +215,7 @@ class Workers {
   void take_early(int process, const nlohmann::json& message);
   void dismiss(int process);
 
-  // Who goes on where supervisors are lost (succession.cpp).
+  // Succession: the supervisors that go on where some are lost (succession.cpp).
   bool is_spare() const { return workers_.front().task.rank < 0; }
   std::optional<Assignment> next_assignment();
   bool hand_over(const Epoch& epoch, const Listener& listener);

@@ -32,7 +32,7 @@ struct Completion {
   std::vector<Converted> conversions;  // in order; outputs and updates of buffers end as I
   int64_t cost;  // of a microbatch: FLOPs of a rank, and as many as take its messages' time
   int64_t state_bytes = 0;  // of a rank: parameters, gradients and optimizer state
-  /// Of a rank, that a microbatch saves for its backward: values, each as it is made and gathered.
+  /// Saved by a microbatch on a rank for its backward: values, each as it is made and gathered.
   int64_t saved_bytes = 0;
   int64_t weighed = 0;  // cost and bytes by their prices: what nothing is below where it is exact
   bool exact = false;   // nothing is cheaper; false where choices were left out

@@ -8,7 +8,7 @@
 namespace penstock::sharding {
 namespace {
 
-/// What it costs to hold a value in further layouts, for the few sets of them that states have.
+/// Costs of holding a value in further layouts, for the few sets of them that states have.
 class Ways {
  public:
   Ways(const Choices& choices, const std::vector<State>& states, size_t value) : choices_(choices) {

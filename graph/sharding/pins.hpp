@@ -30,8 +30,8 @@ struct Pin {
 /// in the parameter's own type. A frozen one holds its own alone.
 inline constexpr int64_t state_bytes_per_byte = 4;
 
-/// What completing weighs, in FLOPs of a rank in a microbatch. Whole numbers, so that the result is
-/// the same everywhere.
+/// The costs that completing weighs, in FLOPs of a rank in a microbatch. Whole numbers, so that the
+/// result is the same everywhere.
 struct Costs {
   int64_t sent_byte = 1000;  // FLOPs in the time of a byte: 400 TFLOP/s beside 400 GB/s
   int64_t state_byte = 0;    // the price of a byte of parameters, gradients, optimizer state

@@ -70,7 +70,7 @@ int64_t conversion_cost(const Problem& problem, ValueId value, const Layout& fro
          problem.costs.saved_byte * problem.saved_bytes(value, c);
 }
 
-/// Of a parameter that is kept in R the gradient is summed once a step.
+/// The gradient of a parameter that is kept in R is summed once a step.
 int64_t holding_cost(const Problem& problem, ValueId value, const Layout& layout) {
   if (!problem.is_parameter(value))
     return problem.costs.saved_byte * problem.saved_bytes(value, layout);

@@ -25,7 +25,7 @@ struct Choices {
   std::vector<Layout> layouts;  // ascending
   /// From one to another, by places in `layouts`, forward and backward.
   std::vector<std::vector<int64_t>> conversion_costs;
-  /// Of a value that is made so, or a parameter that is kept so between steps.
+  /// By layout: of a value that is made so, or a parameter that is kept so between steps.
   std::vector<int64_t> holding_costs;
   int place(const Layout& layout) const;  // -1 for one that is not there
   bool operator==(const Choices&) const = default;

@@ -18,7 +18,7 @@ struct Frontier {
   int decisions;  // made by then
 };
 
-/// Of each state's decision at `first` that of the state at `second` that goes on like it: that
+/// For each state's decision at `first` that of the state at `second` that goes on like it: that
 /// holds the same, and costs as much more as all others. Those that cost more than `max_cost` by
 /// then need none. Nothing where a state has no other.
 std::optional<std::map<int, int>> same_decisions(const Frontier& first, const Frontier& second,
@@ -39,9 +39,9 @@ class Repeats {
   int kind(OperatorId node) const { return kinds_[node]; }
   bool is_repeated(OperatorId node) const { return count_[kinds_[node]] > 1; }
 
-  /// Of each value that is in use before `first`, or comes up before `second`, the value that is to
-  /// the nodes from `second` on what it is to those from `first` on. Nothing unless the nodes from
-  /// `second` on choose among the same as those before it, as far as those go.
+  /// For each value that is in use before `first`, or comes up before `second`, the value that is
+  /// to the nodes from `second` on what it is to those from `first` on. Nothing unless the nodes
+  /// from `second` on choose among the same as those before it, as far as those go.
   std::optional<std::map<ValueId, ValueId>> counterparts(
       OperatorId first, OperatorId second, const std::vector<ValueId>& in_use_at_first,
       const std::vector<ValueId>& in_use_at_second) const;

@@ -14,9 +14,9 @@ struct Found {
   OperatorId failed = -1;  // without one: the node that nothing is left at
 };
 
-/// Keeps `width` states at an operator, and none that leads to a completion above `max_weighed`.
-/// Where a block begins as one that is alike did, with the same states at the same distances, it
-/// ends as that one did, and is not searched again.
+/// Keeps `width` states at an operator, and none that leads to a completion above `max_weighed`. A
+/// block that begins as one that is alike did, with the same states at the same distances, ends as
+/// that one did, and is not searched again.
 Found search(const Problem& problem, size_t width, int64_t max_weighed);
 
 }  // namespace penstock::sharding

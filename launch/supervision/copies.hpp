@@ -31,7 +31,7 @@ struct CopyOf {
 void send_copy(const FleetAddress& to, const CopyOf& what, const SnapshotSlot& slot,
                const std::stop_token& stop);
 
-/// Those that others have sent to this supervisor: of each rank the two latest.
+/// Copies that others have sent to this supervisor: of each rank the two latest.
 class Copies {
  public:
   struct Copy {

@@ -11,8 +11,8 @@
 
 namespace penstock {
 
-/// Of a run's supervisors those that are left go on together, and not those that they have lost
-/// sight of: more than half of them do, or half with the lowest-numbered.
+/// Supervisors that are left go on together, and not those that they have lost sight of: more than
+/// half of them do, or half with the lowest-numbered.
 bool may_go_on(const std::set<int>& all, const std::set<int>& left);
 
 /// The process that has each rank.

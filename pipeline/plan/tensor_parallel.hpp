@@ -37,7 +37,7 @@ struct PlannedModel {
 /// Throws InputError for pins that cannot be.
 PlannedModel planned_model(const Plan& plan, Graph model);
 
-/// What each part runs on microbatches of another size than the plan's; it holds the tensors as
+/// The graph of each part for microbatches of another size than the plan's; it holds the tensors as
 /// `group` has them. Throws InputError where the model's own loss then counts targets in parts.
 Graph with_batch(const Plan& plan, const GroupTensors& group, int64_t microbatch);
 

@@ -15,7 +15,7 @@ inline constexpr int max_tensor_parallel = 1024;
 
 /// Throws InputError.
 sharding::Pins parse_sharding(YamlMap map);
-/// The same, written; null where nothing is pinned and memory has no price.
+/// `sharding`, written; null where nothing is pinned and memory has no price.
 nlohmann::ordered_json sharding_keys(const sharding::Pins& pins);
 
 }  // namespace penstock

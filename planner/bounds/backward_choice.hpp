@@ -11,7 +11,7 @@ namespace penstock {
 
 class BackwardChoice {
  public:
-  /// Of splits into so many stages. Nothing is chosen where `costs.whole_s` is empty.
+  /// For splits into so many stages. Nothing is chosen where `costs.whole_s` is empty.
   BackwardChoice(const ChainCosts& costs, int stages);
 
   /// The seconds by which backwards of one microbatch of the units from `begin` on take at least

@@ -75,7 +75,7 @@ double WorkSums::weight_once(int begin, int end) const {
   return split_ ? difference(weight_, begin, end) + weight_action_s_ + undecided(begin, end) : 0.0;
 }
 
-/// What the backwards of one stage take longer than if each unit had its own way.
+/// Seconds that the backwards of one stage take longer than if each unit had its own way.
 double WorkSums::undecided(int begin, int end) const {
   if (whole_.empty()) return 0;
   const double alone_s = difference(input_, begin, end) + difference(weight_, begin, end);

@@ -22,7 +22,7 @@ struct PlanningInputs {
   const Cluster* cluster;  // or null
   Network network;
   std::vector<OperatorId> units;  // the first operators of the model's units
-  /// Of a rank of tensor groups: how many have parts, and how they hold tensors.
+  /// The tensor groups that a rank is of: how many have parts, and how they hold tensors.
   int parts = 1;
   sharding::Pins sharding = {};
   std::shared_ptr<KnownLives> lives = std::make_shared<KnownLives>();

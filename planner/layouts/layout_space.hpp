@@ -30,7 +30,7 @@ class LayoutSpace : public OpenSpace {
   std::shared_ptr<const ProgramPaths> paths(const std::vector<int>& begins) const override {
     return layout_paths(context_, layout_, limit_, *splits_, begins);
   }
-  /// Those of `adaptive`, whose program is not known: not where ranks recompute.
+  /// The bounds of `adaptive`, whose program is not known: not where ranks recompute.
   bool bounds_lead(const std::vector<int>& begins) const override {
     return !layout_.schedule && keeps_all(*splits_, begins, limit_);
   }

@@ -12,7 +12,7 @@ namespace penstock {
 
 class Walk {
  public:
-  /// What a split is judged by, and the effort of that, as SplitSearch counts it.
+  /// The measure of a split, and the effort of taking it, as SplitSearch counts it.
   struct Judge {
     std::function<double(const std::vector<int>&)> split_s;
     int64_t effort = 1;

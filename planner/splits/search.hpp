@@ -44,7 +44,7 @@ class OpenSpace {
   virtual std::shared_ptr<const ProgramPaths> paths(const std::vector<int>& /*begins*/) const {
     return nullptr;
   }
-  /// Where there are none: do the bounds of splits much like this one say enough to walk by?
+  /// Do the bounds of splits much like this one say enough to walk by, where it has no paths?
   virtual bool bounds_lead(const std::vector<int>& /*begins*/) const { return false; }
 };
 

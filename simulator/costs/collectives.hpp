@@ -16,9 +16,9 @@ double all_reduce_s(AllReduce::Algorithm algorithm, const Link& link, int64_t by
 /// Bytes that each rank sends and receives when it sums `bytes` over `ranks`, whatever the way.
 double summed_bytes(int64_t bytes, int64_t ranks);
 
-/// What a tensor group of so many ranks takes for a tensor of `bytes` as a whole, over a ring of
-/// such links: sharding::bytes_sent, and a latency for each round, 2 (parts - 1) of an all-reduce,
-/// parts - 1 of other collectives. 0 for steps in which nothing is sent.
+/// Seconds that a tensor group of so many ranks takes for a tensor of `bytes` as a whole, over a
+/// ring of such links: sharding::bytes_sent, and a latency for each round, 2 (parts - 1) of an
+/// all-reduce, parts - 1 of other collectives. 0 for steps in which nothing is sent.
 double collective_s(sharding::Step step, int64_t bytes, int parts, const Link& link);
 
 }  // namespace penstock

@@ -54,7 +54,7 @@ class CollectiveTimes {
   }
 
  private:
-  /// Of the value that is converted, as all parts have it together.
+  /// Bytes of the value that is converted, as all parts have it together.
   int64_t whole_bytes(const Operator& op, const sharding::Conversion& conversion,
                       int64_t batch) const {
     const Value& from = local_.values[static_cast<size_t>(op.reads().front())];

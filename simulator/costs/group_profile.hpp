@@ -1,5 +1,5 @@
-// What the ranks of tensor groups take: the profile's costs of their graph, and what goes between
-// the parts of a group.
+// Costs of the ranks of tensor groups: the profile's of their graph, and what goes between the
+// parts of a group.
 #pragma once
 
 #include "graph/graph.hpp"

@@ -95,7 +95,7 @@ RankSpeeds equal_ranks(int ranks);
 Simulation simulate_program(const Chain& chain, const std::vector<int>& begins,
                             const Program& compute, const std::vector<double>& speeds = {},
                             int cores = 0);
-/// The same for the program that `adaptive` makes of stages placed so.
+/// Simulates the program that `adaptive` makes of stages placed so.
 Simulation simulate_adaptive(const Chain& chain, const std::vector<int>& begins,
                              const Placement& placement);
 /// The same for a schedule.

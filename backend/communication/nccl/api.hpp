@@ -41,7 +41,7 @@ class NcclApi {
                                 Stream stream) = 0;
   virtual Status all_gather(Comm comm, const Numbers& numbers, int size, int rank,
                             Stream stream) = 0;
-  /// Of each of `size` parts of so many bytes one goes to a rank, and one comes from it.
+  /// Sends each of `size` ranks a part of so many bytes, and receives one from it.
   virtual Status all_to_all(Comm comm, const void* sent, void* received, size_t bytes_of_part,
                             int size, Stream stream) = 0;
   /// The status of the last call and of everything in flight.

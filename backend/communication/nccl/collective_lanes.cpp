@@ -16,7 +16,7 @@ NcclApi::Numbers as_numbers(const at::Tensor& tensor) {
   return {tensor.mutable_data_ptr(), static_cast<size_t>(tensor.numel()), tensor.scalar_type()};
 }
 
-/// What is only moved is moved as bytes: NCCL has no booleans.
+/// Moves values as bytes, since NCCL has no booleans.
 NcclApi::Numbers as_bytes(const at::Tensor& tensor) {
   return {tensor.mutable_data_ptr(), tensor.nbytes(), at::kByte};
 }

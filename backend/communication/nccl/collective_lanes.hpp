@@ -12,7 +12,7 @@
 
 namespace penstock {
 
-/// What all lanes of a kind have in common.
+/// A kind of lanes: all that they have in common.
 struct CollectiveKind {
   std::string name;       // `sum`: before the ranks in a lane's name
   bool computes = false;  // on the computing stream, in order with the operators there

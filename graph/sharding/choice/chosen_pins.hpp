@@ -1,4 +1,4 @@
-// What prices of memory lead to, as pins that one can read.
+// Pins that one can read, for completions that prices of memory led to.
 #pragma once
 
 #include <cstdint>

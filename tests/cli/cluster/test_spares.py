@@ -31,7 +31,7 @@ def hangs(folder, plan, rank):
 
 
 def lose(plan, ranks, spares, victim, *options):
-    """What becomes of the run where the supervisor of a rank that hangs is killed; and its steps
+    """The end of a run where the supervisor of a rank that hangs is killed; and its steps
     in the metrics."""
     folder = plan.parent
     with running(plan, ranks + spares, "--spares", spares, "--save", folder / "saved",

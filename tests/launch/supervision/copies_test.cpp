@@ -23,7 +23,7 @@ using testing::HasSubstr;
 class Receiver {
  public:
   Receiver() { signal(SIGPIPE, SIG_IGN); }
-  /// What `sending` threw, or "".
+  /// The error that `sending` threw, or "".
   template <typename Sending>
   std::string during(const Sending& sending) {
     std::future<void> sent = std::async(std::launch::async, sending);

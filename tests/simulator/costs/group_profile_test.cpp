@@ -1,4 +1,4 @@
-// What conversions between parts take in a group's profile, by hand.
+// Times of conversions between parts in a group's profile, by hand.
 #include "simulator/costs/group_profile.hpp"
 
 #include <gmock/gmock.h>
