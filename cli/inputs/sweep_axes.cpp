@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/error.hpp"
@@ -64,13 +65,24 @@ void require_estimate(const SweepSource& source) {
       "estimate --spec DEVICE.yaml -o PROFILE.json.");
 }
 
+/// Groups of as many parts as were estimated, from what was asked for then: the first has that.
+std::vector<GroupCosts> estimate_again(const std::vector<GroupCosts>& groups, const Graph& model,
+                                       const Job& job, const DeviceSpec& device) {
+  if (groups.empty()) return {};
+  std::set<int> parts;
+  for (const GroupCosts& group : groups) parts.insert(group.parts);
+  return estimate_groups(model, job, device, {parts.begin(), parts.end()}, groups.front().sharding);
+}
+
 /// Estimates anew, with the batch that is to be planned.
 Change change_device(const std::string& text, const SweepSource& source) {
   require_estimate(source);
   require_kind(text, source.place(), {FileKind::device});
   return [device = read_device_spec(text), &model = source.model](PlanCase& plan) {
     std::string path = std::move(plan.profile.path);
+    const std::vector<GroupCosts> groups = std::move(plan.profile.groups);
     plan.profile = estimate(model, plan.profile.job, device);
+    plan.profile.groups = estimate_again(groups, model, plan.profile.job, device);
     if (plan.profile.job.forward_only) plan.profile = forward_costs(std::move(plan.profile), model);
     plan.profile.path = std::move(path);
   };

@@ -33,6 +33,7 @@ SweptPlan swept(const Planned& planned) {
           .optimizer_state = plan.optimizer_state,
           .ranks = plan.ranks(),
           .stages_per_rank = static_cast<int>(plan.stages.size()) / plan.ranks(),
+          .tensor_parallel = plan.tensor_parallel,
           .data_parallel = plan.data_parallel,
           .microbatches = plan.microbatches,
           .microbatch = plan.microbatch,

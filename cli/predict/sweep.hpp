@@ -18,6 +18,7 @@ struct SweptPlan {
   std::string schedule;
   OptimizerState optimizer_state = OptimizerState::replicated;
   int ranks = 1, stages_per_rank = 1;  // of a replica
+  int64_t tensor_parallel = 1;
   int64_t data_parallel = 1, microbatches = 1, microbatch = 1, global_batch = 1;
   double step_s = 0;
   double expected_s = 0;          // where times vary; 0: not known
@@ -28,7 +29,9 @@ struct SweptPlan {
 
   double samples_per_s() const { return static_cast<double>(global_batch) / step_s; }
   /// Summed over all devices that it uses, for a step.
-  double device_s() const { return step_s * ranks * static_cast<double>(data_parallel); }
+  double device_s() const {
+    return step_s * ranks * static_cast<double>(data_parallel * tensor_parallel);
+  }
   double device_s_per_sample() const { return device_s() / static_cast<double>(global_batch); }
 };
 

@@ -4,6 +4,8 @@
 
 #include <optional>
 
+#include "base/quantity.hpp"
+
 namespace penstock::cli {
 
 namespace {
@@ -44,10 +46,11 @@ void free_latency(Cluster& cluster) {
 
 WhatIf result(std::string change, const Planned& planned) {
   const Plan& plan = planned.plan;
-  return {std::move(change), plan.prediction->step_s,
-          fmt::format("{}, {} rank{} x {} replica{}", plan.schedule, plan.ranks(),
-                      plan.ranks() == 1 ? "" : "s", plan.data_parallel,
-                      plan.data_parallel == 1 ? "" : "s")};
+  return {
+      std::move(change), plan.prediction->step_s,
+      fmt::format("{}, {}{} x {}", plan.schedule, format_number(plan.ranks(), "rank"),
+                  plan.tensor_parallel > 1 ? fmt::format(" of {} parts", plan.tensor_parallel) : "",
+                  format_number(plan.data_parallel, "replica"))};
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ std::string cores_note(const Planned& planned, const Profile& profile, const Clu
   const int cores = profile.device.cores;
   if (!shared.empty() || cluster || cores == 0 || planned.devices <= cores) return shared;
   return fmt::format("more ranks than the machine's {} would share them: {} of {} planned", cores,
-                     planned.plan.ranks() * planned.plan.data_parallel, planned.devices);
+                     planned.plan.all_ranks(), planned.devices);
 }
 
 }  // namespace penstock::cli

@@ -46,16 +46,21 @@ bool shards_any(const Sweep& sweep) {
   });
 }
 
+std::string shape(const SweptPlan& plan) {
+  const std::string text =
+      fmt::format("{} x {} x {}", plan.data_parallel, plan.ranks, plan.stages_per_rank);
+  return plan.tensor_parallel > 1 ? fmt::format("{}, {} parts", text, plan.tensor_parallel) : text;
+}
+
 std::vector<std::string> plan_cells(const SweptPlan& plan, bool with_state, bool verbose) {
-  std::vector<std::string> cells{
-      format_seconds(plan.step_s),
-      samples_rate(plan.samples_per_s()),
-      format_seconds(plan.device_s()),
-      format_seconds(plan.device_s_per_sample()),
-      memory_cell(plan),
-      plan.schedule,
-      fmt::format("{} x {} x {}", plan.data_parallel, plan.ranks, plan.stages_per_rank),
-      fmt::format("{} x {}", plan.microbatches, plan.microbatch)};
+  std::vector<std::string> cells{format_seconds(plan.step_s),
+                                 samples_rate(plan.samples_per_s()),
+                                 format_seconds(plan.device_s()),
+                                 format_seconds(plan.device_s_per_sample()),
+                                 memory_cell(plan),
+                                 plan.schedule,
+                                 shape(plan),
+                                 fmt::format("{} x {}", plan.microbatches, plan.microbatch)};
   if (with_state) cells.emplace_back(name(plan.optimizer_state));
   if (verbose) cells.push_back(format_seconds(plan.lower_bound_s));
   return cells;
@@ -108,6 +113,7 @@ nlohmann::ordered_json plan_json(const SweptPlan& plan) {
   json.update({{"schedule", plan.schedule},
                {"ranks", plan.ranks},
                {"data_parallel", plan.data_parallel},
+               {"tensor_parallel", plan.tensor_parallel},
                {"stages_per_rank", plan.stages_per_rank},
                {"optimizer_state", name(plan.optimizer_state)},
                {"microbatches", plan.microbatches},

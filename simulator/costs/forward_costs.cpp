@@ -45,6 +45,7 @@ void hold_to_last_readers(const Graph& model, MicrobatchCosts& costs) {
 }  // namespace
 
 Profile forward_costs(Profile training, const Graph& model) {
+  training.groups.clear();  // completed for training: for inference others would be cheapest
   for (MicrobatchCosts& costs : training.microbatches) {
     if (costs.operators.size() != model.operators.size()) continue;  // whoever plans says so
     forget_loss(model, costs);
