@@ -170,7 +170,7 @@ class Chooser {
         return graph_.tensors[each.first].sizes.size() < 2;
       });
     };
-    std::ranges::stable_partition(pins_.parameters, std::not_fn(is_vector));
+    std::stable_partition(pins_.parameters.begin(), pins_.parameters.end(), std::not_fn(is_vector));
     for (auto* pins : {&pins_.parameters, &pins_.values})
       for (size_t i = pins->size(); i-- > 0;) {
         const Pin pin = (*pins)[i];
