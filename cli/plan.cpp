@@ -81,7 +81,8 @@ Planned searched(const Profile& profile, const Graph& model, const Cluster* clus
   return make_plan(profile, model, cluster, request, std::ref(progress));
 }
 
-/// What keeps the plan from its bound, and with --explain what would help; Ctrl-C leaves it out.
+/// Prints what keeps the plan from its bound, and with --explain what would help; Ctrl-C leaves it
+/// out.
 void print_what_if(const Planned& planned, const Profile& profile, const Graph& model,
                    const Cluster* on, const PlanRequest& request, const PlanOptions& options,
                    ReportStyle style) {

@@ -15,7 +15,7 @@
 #include "graph/cuts/cuts.hpp"
 #include "graph/operators/facts.hpp"
 #include "graph/operators/flops.hpp"
-#include "graph/sharding/choice/memory_limit.hpp"
+#include "graph/sharding/choice/prices.hpp"
 #include "graph/sharding/local_graph.hpp"
 #include "pipeline/job/parameters.hpp"
 #include "pipeline/sharding/group_completion.hpp"
@@ -218,10 +218,11 @@ std::vector<GroupCosts> estimate_groups(const Graph& graph, const Job& job,
                                         const DeviceSpec& device, const std::vector<int>& parts,
                                         const sharding::Pins& asked) {
   const auto sizes = divisors_allowed(graph, job.global_batch, job.model);
+  const int64_t smallest = smallest_microbatch(graph);
   std::vector<GroupCosts> groups;
   for (const int count : parts) {
     for (const sharding::Pins& pins :
-         sharding::priced(graph, asked, sizes.front(), sizes.back(), count))
+         sharding::fast_and_small(graph, asked, smallest, sizes.back(), count))
       add_groups(graph, job, device, sizes, count, pins, groups);
   }
   return groups;

@@ -23,10 +23,10 @@ namespace penstock {
 Profile estimate(const Graph& graph, const Job& job, const DeviceSpec& device);
 
 /// Costs of the ranks of tensor groups of each of so many parts, what goes between them left out
-/// (GroupCosts); in order of `parts`, completed from what is asked for, at the prices of memory
-/// that sharding::priced gives. Sizes of microbatches that lead to one graph are together. Nothing
-/// of groups whose ranks could not share any operator. Throws InputError as `estimate`, and for
-/// pins that cannot be.
+/// (GroupCosts); in order of `parts`, completed from what is asked for, or as
+/// sharding::fast_and_small says. Sizes of microbatches that lead to one graph are together.
+/// Nothing of groups whose ranks could not share any operator. Throws InputError as `estimate`,
+/// and for pins that cannot be.
 std::vector<GroupCosts> estimate_groups(const Graph& graph, const Job& job,
                                         const DeviceSpec& device, const std::vector<int>& parts,
                                         const sharding::Pins& asked);

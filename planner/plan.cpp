@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <memory>
-#include <set>
-#include <tuple>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/quantity.hpp"
 #include "pipeline/plan/sharing.hpp"
+#include "planner/alternatives.hpp"
 #include "planner/contender.hpp"
 #include "planner/layouts/layout_search.hpp"
 #include "planner/layouts/request.hpp"
@@ -84,7 +83,7 @@ class Planner {
                                           planned_.simulation.makespan_s);
     if (planned_.stopped) return std::move(planned_);
     explain_gap();
-    add_alternatives(fastest.split.space);
+    planned_.alternatives = alternatives(*best_, fastest.split.space, request_.alternatives);
     return std::move(planned_);
   }
 
@@ -233,45 +232,6 @@ class Planner {
   bool refines() const {
     return !request_.contiguous && request_.split.empty() && request_.whole_modules.empty() &&
            request_.objective != PlanObjective::memory;
-  }
-
-  /// One for each schedule and shape of ranks: the fastest of its numbers of microbatches.
-  void add_alternatives(size_t fastest) {
-    const LayoutSearch& search = best_->search;
-    const SearchResult& result = best_->found;
-    std::vector<size_t> order;
-    for (size_t space = 0; space < result.spaces.size(); ++space) {
-      if (result.spaces[space].best && space != fastest) order.push_back(space);
-    }
-    std::ranges::stable_sort(
-        order, {}, [&](size_t space) { return result.spaces[space].best->outcome.step_s; });
-    std::set<Shape> seen{shape(search.layouts()[fastest])};
-    for (const size_t space : order) {
-      if (planned_.alternatives.size() == request_.alternatives) return;
-      const PipelineLayout& layout = search.layouts()[space];
-      if (!seen.insert(shape(layout)).second) continue;
-      const auto opened = search.open(space);
-      const auto run = opened->plan(result.spaces[space].best->begins, {});
-      planned_.alternatives.push_back(alternative(
-          searched_row(*best_, search, space, result.spaces[space]), run, opened->network()));
-    }
-  }
-
-  using Shape = std::tuple<std::string_view, int, int, int64_t, bool>;
-  static Shape shape(const PipelineLayout& layout) {
-    return {layout.name(), layout.ranks, layout.stages_per_rank, layout.data_parallel,
-            layout.branches};
-  }
-
-  static Alternative alternative(Searched searched, const LayoutSpace::Result& run,
-                                 const Network& network) {
-    const Evaluator::Evaluated& evaluated = run.evaluated;
-    Alternative result{
-        std::move(searched), *std::ranges::max_element(evaluated.simulation.peak_memory_bytes), {}};
-    if (evaluated.simulation.actions > max_explained_actions) return result;
-    result.time =
-        time_parts(run.plan, evaluated.slicing, evaluated.costs, evaluated.simulation, network);
-    return result;
   }
 
   void explain_gap() {

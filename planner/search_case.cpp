@@ -1,5 +1,7 @@
 #include "planner/search_case.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -18,13 +20,18 @@ std::vector<OptimizerState> states(const PlanRequest& request, const Profile& pr
   return {OptimizerState::replicated, OptimizerState::sharded};
 }
 
-/// The request for plans of that model; nothing where there can be none.
-std::optional<PlanRequest> for_model(PlanRequest request, const RankModel& model) {
+/// The request for plans of that model. Throws InputError where there can be none.
+PlanRequest for_model(PlanRequest request, const RankModel& model) {
   if (model.parts() == 1) return request;
-  if (request.sharing == PlanSharing::transmit) return std::nullopt;
+  if (request.sharing == PlanSharing::transmit)
+    throw InputError("--shared-parameters", "tensor groups do not transmit parameters",
+                     "Leave it out, or plan with --tensor-parallel 1.");
   request.sharing = PlanSharing::replicate;
   if (request.ranks) *request.ranks /= model.parts();
-  if (request.ranks == 0) return std::nullopt;
+  if (request.ranks == 0)
+    throw InputError("--ranks",
+                     fmt::format("fewer ranks than a tensor group of {} has", model.parts()),
+                     "Ask for more ranks, or for a smaller --tensor-parallel.");
   return request;
 }
 
@@ -56,24 +63,19 @@ std::vector<std::unique_ptr<SearchCase>> search_cases(const Profile& profile, co
   std::optional<InputError> refused;
   for (auto& each : rank_models(profile, model, cluster, request)) {
     const std::shared_ptr<const RankModel> of = std::move(each);
-    std::optional<PlanRequest> asked = for_model(request, *of);
     for (const OptimizerState state : states(request, profile, model)) {
-      if (!asked) continue;
-      asked->optimizer_state = state;
       try {
-        const int devices = choose_devices(*asked, of->inputs().cluster, of->chain().units());
-        cases.push_back(std::make_unique<SearchCase>(of, *asked, devices));
+        PlanRequest asked = for_model(request, *of);
+        asked.optimizer_state = state;
+        const int devices = choose_devices(asked, of->inputs().cluster, of->chain().units());
+        cases.push_back(std::make_unique<SearchCase>(of, std::move(asked), devices));
       } catch (const InputError& error) {
         if (!refused) refused = error;
       }
     }
   }
-  if (!cases.empty()) return cases;
-  if (refused) throw *refused;
-  throw InputError("--tensor-parallel",
-                   "there are fewer ranks than a tensor group has, or parts "
-                   "of them are to be transmitted",
-                   "Leave out --shared-parameters transmit, or plan for more ranks.");
+  if (cases.empty()) throw *refused;  // no model has no states
+  return cases;
 }
 
 SearchCase* search(const std::vector<std::unique_ptr<SearchCase>>& cases,

@@ -73,7 +73,7 @@ void MicrobatchActions::backward(const Action& action) {
   mailbox_.put_gradients(action.stage, action.microbatch, returned);
 }
 
-/// Where all microbatches have theirs, so that joining them takes no more memory.
+/// Memory in which all microbatches have theirs, so that joining them takes no more.
 void MicrobatchActions::keep_output(int output, int microbatch, const at::Tensor& tensor) {
   const at::Tensor part = tensor.dim() == 0 ? tensor.reshape({1}) : tensor;  // a loss: one of each
   at::Tensor& all = outputs_[output];

@@ -72,8 +72,8 @@ Rank::Rank(const Model& model_, const Data& data_, Communicator& communicator_,
                                  device.where(), group.part)),
       store(*shared_store),
       trained(training ? tensors_of_loss(model.graph, model.analysis) : std::set<int>()),
-      buckets(gradient_buckets(model.plan, model.graph, model.slicing, trained, communicator.rank(),
-                               model.group ? model.group->summed() : std::set<int>())),
+      buckets(
+          gradient_buckets(model.plan, model.graph, model.slicing, trained, communicator.rank())),
       shards(buckets, store, communicator) {
   if (model.plan.job.precision == Precision::bf16) store.sum_in_float32();
   const InTensorGroup here(group);

@@ -67,12 +67,11 @@ void Execution::open_gpu() {
 /// The ends of the communicators of tensor groups, and of those that sum gradients, over all ranks.
 int Execution::ends_of_collectives() const {
   size_t ends = loaded_->group ? static_cast<size_t>(worker_.world_size) : 0;
-  const std::set<int> over_parts = loaded_->group ? loaded_->group->summed() : std::set<int>();
   for (int rank = 0; rank < worker_.world_size; ++rank) {
     std::set<std::vector<int>> groups;
     for (const GradientBucket& bucket :
          gradient_buckets(loaded_->plan, loaded_->graph, loaded_->slicing,
-                          trainable_tensors(loaded_->graph), rank, over_parts)) {
+                          trainable_tensors(loaded_->graph), rank)) {
       groups.insert(bucket.ranks);
     }
     ends += groups.size();

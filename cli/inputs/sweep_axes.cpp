@@ -23,7 +23,7 @@ using Change = std::function<void(PlanCase&)>;
 constexpr int64_t most_ranks = int64_t{1} << 24;
 constexpr const char* sweep_flag = "--sweep";
 
-/// Where the values of a key are read.
+/// The sweep for which the values of a key are read.
 struct SweepSource {
   const std::string& key;
   const PlanCase& base;

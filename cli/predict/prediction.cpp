@@ -49,23 +49,19 @@ std::optional<Predicted> predict(const Plan& plan, const Graph& model, const Sli
 
 StepAtPace step_at_pace(const Predicted& predicted, const Program& lowered,
                         const std::vector<double>& compute_s) {
-  const std::vector<double>& expected_s = predicted.compute_s;
-  std::vector<double> slowest_s(expected_s.size());
+  const auto ranks = static_cast<size_t>(lowered.rank_count());
+  const size_t parts = predicted.compute_s.size() / ranks;
+  std::vector<double> slowest_s(ranks), expected_s(ranks);
   for (size_t rank = 0; rank < compute_s.size(); ++rank) {
-    double& slowest = slowest_s[rank % slowest_s.size()];
+    double& slowest = slowest_s[rank / parts % ranks];
     slowest = std::max(slowest, compute_s[rank]);
   }
-  const auto parts = static_cast<std::ptrdiff_t>(expected_s.size()) / lowered.rank_count();
-  const auto parts_of = [parts](const std::vector<double>& seconds, size_t rank) {
-    return seconds.begin() + parts * static_cast<std::ptrdiff_t>(rank);
-  };
+  for (size_t rank = 0; rank < ranks; ++rank) expected_s[rank] = predicted.compute_s[rank * parts];
   Costs costs = predicted.inputs.costs;
   for (size_t stage = 0; stage < costs.stages.size(); ++stage) {
     const auto rank = static_cast<size_t>(lowered.rank_of_stage[stage]);
-    const double slowest =
-        *std::max_element(parts_of(slowest_s, rank), parts_of(slowest_s, rank + 1));
-    const double expected = *parts_of(expected_s, rank);
-    if (slowest > 0 && expected > 0) speed_up(costs.stages[stage], expected / slowest);
+    if (slowest_s[rank] > 0 && expected_s[rank] > 0)
+      speed_up(costs.stages[stage], expected_s[rank] / slowest_s[rank]);
   }
   const auto sum = [](const std::vector<double>& seconds) {
     return std::accumulate(seconds.begin(), seconds.end(), 0.0);

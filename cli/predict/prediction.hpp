@@ -15,11 +15,11 @@ namespace penstock::cli {
 
 struct Predicted {
   PlanInputs inputs;
-  double step_s = 0;                       // on mean times
-  std::optional<SampledSteps> samples;     // with drawn times; absent: the profile knows of none
-  std::vector<double> compute_s;           // per rank of a replica: F, B, I and W
-  std::vector<int64_t> peak_memory_bytes;  // per rank of a replica; empty: not known
-  // ranks of tensor groups each for themselves, in both
+  double step_s = 0;                    // on mean times
+  std::optional<SampledSteps> samples;  // with drawn times; absent: the profile knows of none
+  // Of each rank of a replica, in tensor groups of each part:
+  std::vector<double> compute_s;           // F, B, I and W
+  std::vector<int64_t> peak_memory_bytes;  // empty: not known
 };
 
 /// `model`: what each rank runs. Nothing where the plan names no profile, or one whose file is

@@ -156,7 +156,7 @@ std::string proof(const Planned& planned) {
       planned.stopped ? "when it was asked to" : "after its effort (--time gives it more)");
 }
 
-/// What was judged by the step that is to be expected.
+/// The plans that were judged by the step that is to be expected.
 std::string expected(const Planned& planned) {
   return fmt::format(
       "the mean of {} with drawn times, for the best plans of {}; those of the others take longer "

@@ -124,7 +124,7 @@ nlohmann::ordered_json plan_json(const SweptPlan& plan) {
   return json;
 }
 
-/// What `plan` is given for a row, beside the costs and `-o`; values without a flag are left out.
+/// Words for `plan` of a row, beside the costs and `-o`; values without a flag are left out.
 std::vector<std::string> row_flags(const Sweep& sweep, const SweepRow& row,
                                    const SweepQuestion& question) {
   std::vector<std::string> flags = question.flags;
@@ -136,7 +136,7 @@ std::vector<std::string> row_flags(const Sweep& sweep, const SweepRow& row,
   return flags;
 }
 
-/// What a row's plan takes beside flags; "" where that is all.
+/// The files that a row's plan takes beside flags; "" where there are none.
 std::string needed_files(const Sweep& sweep) {
   std::vector<std::string> files;
   for (const SweepAxis& axis : sweep.axes) {

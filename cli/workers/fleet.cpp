@@ -203,7 +203,7 @@ void Workers::take_order(const Json& message, const Listener& listener) {
   if (name == "go_on" || name == "end") order_ = message;
 }
 
-/// Where the leader is lost another leads, or the run ends; a spare's loss changes nothing yet.
+/// Another leads where the leader is lost, or the run ends; a spare's loss changes nothing yet.
 void Workers::take_loss(int process, const Listener& listener) {
   if (!leads()) {
     if (process != fleet_->leader()) return dismiss(process);

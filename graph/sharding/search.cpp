@@ -47,6 +47,7 @@ class Search {
     states_.push_back({{}, 0, -1});
     for (OperatorId op = 0; op < nodes(); ++op) {
       while (const OperatorId count = repeat(op)) op += count;
+      if (states_.empty()) return {std::nullopt, op};
       if (op == nodes()) break;
       if (problem_.nodes[op].options.empty()) continue;
       for (const ValueId value : problem_.nodes[op].operands) {
@@ -181,7 +182,7 @@ class Search {
   /// None unless these began with the same states, each as much cheaper, or with more of them that
   /// are too costly by now.
   OperatorId repeat(OperatorId op) {
-    if (op == nodes() || !repeats_.is_repeated(op)) return 0;
+    if (op == nodes() || states_.empty() || !repeats_.is_repeated(op)) return 0;
     Frontier now{op, live_, states_, static_cast<int>(decisions_.size())};
     const auto earlier = frontiers_.find(repeats_.kind(op));
     const OperatorId count = earlier == frontiers_.end() ? 0 : repeat(earlier->second, now);

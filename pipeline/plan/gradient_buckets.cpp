@@ -173,25 +173,18 @@ std::vector<int> summing_ranks(const BucketKind& kind, const Plan& plan, int par
   return all;
 }
 
-std::set<int> tensors_with(const Graph& model, bool StoredTensor::*property) {
-  std::set<int> tensors;
-  for (size_t tensor = 0; tensor < model.tensors.size(); ++tensor)
-    if (model.tensors[tensor].*property) tensors.insert(static_cast<int>(tensor));
-  return tensors;
-}
-
 }  // namespace
 
 std::vector<GradientBucket> gradient_buckets(const Plan& plan, const Graph& model,
                                              const Slicing& slicing, const std::set<int>& trained,
-                                             int rank, const std::set<int>& over_parts) {
+                                             int rank) {
   const std::vector<int> rank_of_stage = ranks_of_stages(plan);
   const auto [replica, own, part] = plan.place_of(rank);
   FirstUses first_uses(model, slicing);
   std::map<BucketKind, std::vector<Gradient>> groups;
   for (const auto& [tensor, summing] : summing_stages(slicing, rank_of_stage, trained, own)) {
     BucketKind kind = kind_of(summing, rank_of_stage, own);
-    kind.over_parts = over_parts.contains(tensor);
+    kind.over_parts = model.tensors[static_cast<size_t>(tensor)].sums_over_parts;
     const bool sums = std::ranges::binary_search(kind.holders, own);
     if (!sums || summing_ranks(kind, plan, part).size() < 2) continue;
     // Ranks of one pipeline that share parameters order these alike: their own stages differ.
@@ -212,11 +205,11 @@ std::vector<GradientBucket> gradient_buckets(const Plan& plan, const Graph& mode
 }
 
 std::set<int> trainable_tensors(const Graph& model) {
-  return tensors_with(model, &StoredTensor::requires_grad);
-}
-
-std::set<int> summed_over_parts(const Graph& model) {
-  return tensors_with(model, &StoredTensor::sums_over_parts);
+  std::set<int> tensors;
+  for (size_t tensor = 0; tensor < model.tensors.size(); ++tensor) {
+    if (model.tensors[tensor].requires_grad) tensors.insert(static_cast<int>(tensor));
+  }
+  return tensors;
 }
 
 }  // namespace penstock

@@ -36,11 +36,10 @@ struct GradientBucket {
   int64_t elements = 0;                    // with the padding behind gradients
 };
 
-/// The buckets of `rank` of the run; `trained`: the tensors that take part; `over_parts`: those of
-/// whose gradients the ranks of a tensor group have terms, so that they sum, too. All others equal
-/// parts of replicas sum. Of a parameter that is transmitted the owners of all replicas sum.
-/// Parameters of the same ranks, stages and type share buckets; one is full with
-/// plan.all_reduce.bucket_bytes or more.
+/// The buckets of `rank` of the run; `trained`: the tensors that take part. Equal parts of replicas
+/// sum, and all parts where each has a term (StoredTensor::sums_over_parts). Of a parameter that is
+/// transmitted the owners of all replicas sum. Parameters of the same ranks, stages and type share
+/// buckets; one is full with plan.all_reduce.bucket_bytes or more.
 ///
 /// First those that only replicas share, of later stages first; then those of several ranks of a
 /// pipeline, in the global order: descending by the last stage that holds them, then ascending by
@@ -49,10 +48,9 @@ struct GradientBucket {
 /// see the same tensors in it.
 std::vector<GradientBucket> gradient_buckets(const Plan& plan, const Graph& model,
                                              const Slicing& slicing, const std::set<int>& trained,
-                                             int rank, const std::set<int>& over_parts = {});
+                                             int rank);
 
-/// The trainable tensors of a model, and those of whose gradients each part has a term.
+/// The trainable tensors of a model.
 std::set<int> trainable_tensors(const Graph& model);
-std::set<int> summed_over_parts(const Graph& model);
 
 }  // namespace penstock

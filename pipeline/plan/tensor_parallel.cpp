@@ -43,14 +43,6 @@ void parse_tensor_parallel(YamlMap& map, Plan& plan) {
   if (plan.tensor_parallel > 1) check_combination(map, plan);
 }
 
-std::set<int> GroupTensors::summed() const {
-  std::set<int> tensors;
-  for (size_t i = 0; i < layouts.size(); ++i)
-    if (layouts[i].kind() == sharding::Layout::Kind::replicated)
-      tensors.insert(static_cast<int>(i));
-  return tensors;
-}
-
 namespace {
 
 /// A split target would leave each part a mean of its own.

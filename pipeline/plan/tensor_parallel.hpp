@@ -3,7 +3,6 @@
 #pragma once
 
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "graph/graph.hpp"
@@ -23,9 +22,6 @@ struct GroupTensors {
   Graph whole;  // the model itself
   int parts = 1;
   std::vector<sharding::Layout> layouts;  // of Graph::tensors
-
-  /// Tensors of whose gradients each part has a term.
-  std::set<int> summed() const;
 };
 
 /// The model as each rank of a plan runs it.

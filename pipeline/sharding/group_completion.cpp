@@ -10,8 +10,8 @@ namespace {
 
 std::optional<sharding::Completion> of_smallest(const Graph& model, const sharding::Pins& pins,
                                                 int64_t microbatch, int parts) try {
-  const int64_t smallest = model.dynamic_batch ? model.min_batch : model.example_batch;
-  sharding::Completion completion = sharding::complete(model, pins, smallest, parts);
+  sharding::Completion completion =
+      sharding::complete(model, pins, smallest_microbatch(model), parts);
   if (!sharding::holds_at(model, completion, microbatch)) return std::nullopt;
   completion.batch = microbatch;
   return completion;
@@ -20,6 +20,10 @@ std::optional<sharding::Completion> of_smallest(const Graph& model, const shardi
 }
 
 }  // namespace
+
+int64_t smallest_microbatch(const Graph& model) {
+  return model.dynamic_batch ? model.min_batch : model.example_batch;
+}
 
 sharding::Completion group_completion(const Graph& model, const sharding::Pins& pins,
                                       int64_t microbatch, int parts) {

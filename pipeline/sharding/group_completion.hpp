@@ -5,6 +5,9 @@
 
 namespace penstock {
 
+/// The fewest samples that a microbatch can have.
+int64_t smallest_microbatch(const Graph& model);
+
 /// The completion for the smallest microbatch that the model takes, where it is one for this size,
 /// too, and else that for this size: what groups run hardly depends on the size of microbatches,
 /// and not on their number. Many samples would be better off split among the parts, as replicas

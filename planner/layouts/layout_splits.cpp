@@ -10,7 +10,7 @@
 #include "planner/splits/downset_space.hpp"
 #include "planner/splits/launch_space.hpp"
 #include "planner/splits/placed_space.hpp"
-#include "simulator/costs/value_lives.hpp"
+#include "simulator/memory/value_lives.hpp"
 
 namespace penstock {
 

@@ -39,7 +39,7 @@ struct PlanRequest {
   std::vector<std::string> split;       // manual split points: one stage per rank, one replica,
                                         // unless named
   PlanObjective objective = PlanObjective::throughput;
-  /// Ranks of a tensor group; absent: 1, and as many as the profile has costs of.
+  /// Ranks of a tensor group; absent: 1, or any number that the profile has costs of.
   std::optional<int> tensor_parallel = 1;
   /// How ranks share parameters (pipeline/plan/sharing.hpp), each plan's all alike; automatic: as
   /// its step gets shorter, of those ways that fit.

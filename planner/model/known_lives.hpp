@@ -1,4 +1,4 @@
-// How long the values of a model live (simulator/costs/value_lives.hpp), found once for each
+// How long the values of a model live (simulator/memory/value_lives.hpp), found once for each
 // microbatch size and shared by all layouts of a search.
 #pragma once
 
@@ -6,7 +6,7 @@
 #include <map>
 #include <mutex>
 
-#include "simulator/costs/value_lives.hpp"
+#include "simulator/memory/value_lives.hpp"
 
 namespace penstock {
 

@@ -6,7 +6,8 @@
 
 #include "pipeline/job/parameters.hpp"
 #include "planner/model/model_chain.hpp"
-#include "simulator/costs/value_lives.hpp"
+#include "simulator/memory/stage_parts.hpp"
+#include "simulator/memory/value_lives.hpp"
 
 namespace penstock {
 

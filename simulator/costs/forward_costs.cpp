@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "simulator/costs/value_lives.hpp"
+#include "simulator/memory/value_lives.hpp"
 
 namespace penstock {
 

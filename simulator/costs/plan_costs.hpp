@@ -4,8 +4,8 @@
 #include "graph/cuts/slice.hpp"
 #include "pipeline/plan/plan.hpp"
 #include "pipeline/profile/profile.hpp"
-#include "simulator/costs/value_lives.hpp"
 #include "simulator/engine/costs.hpp"
+#include "simulator/memory/value_lives.hpp"
 #include "simulator/network/network.hpp"
 
 namespace penstock {

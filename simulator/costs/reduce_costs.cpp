@@ -85,7 +85,7 @@ const std::vector<GradientBucket>& ReduceCosts::buckets(int rank) {
   const auto [known, added] = buckets_.try_emplace(rank);
   if (added && (plan_.data_parallel > 1 || plan_.tensor_parallel > 1 || !shared_.empty()))
     known->second = gradient_buckets(plan_, model_, slicing_, trainable_tensors(model_),
-                                     plan_.rank_at({0, rank, 0}), summed_over_parts(model_));
+                                     plan_.rank_at({0, rank, 0}));
   return known->second;
 }
 

@@ -26,16 +26,6 @@ void OperatorSums::add_loss(const MicrobatchCosts& measured) {
   add_measured(forward, measured.loss_forward);
 }
 
-size_t segment_of(const std::vector<Segment>& segments, OperatorId op) {
-  const auto found =
-      std::ranges::find_if(segments, [&](const Segment& segment) { return segment.contains(op); });
-  return static_cast<size_t>(found - segments.begin());
-}
-
-bool makes_loss(const StageSlice& slice) {
-  return std::ranges::find(slice.outputs, 0) != slice.outputs.end();
-}
-
 double load_s(const MicrobatchCosts& measured, const Graph& model, size_t inputs, bool target) {
   return measured.load_batch_s * static_cast<double>(inputs + (target ? 1 : 0)) /
          static_cast<double>(model.inputs.size() + 1);

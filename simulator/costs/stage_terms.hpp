@@ -20,12 +20,6 @@ struct OperatorSums {
   void add_loss(const MicrobatchCosts& measured);
 };
 
-/// The segment that an operator lies in; segments.size() where it is kept.
-size_t segment_of(const std::vector<Segment>& segments, OperatorId op);
-
-/// Whether the stage makes the model's first output, which the loss is computed from.
-bool makes_loss(const StageSlice& slice);
-
 /// Seconds that a stage takes to read its part of a microbatch from the data: reading is shared out
 /// over the inputs of the model and the target, which comes to the stage that makes the loss.
 /// `inputs`: how many of the inputs the stage reads.

@@ -184,7 +184,10 @@ TEST(PlanTensorParallel, WhatIsNotKnownIsRefused) {
   const GroupedModel of(path);
   EXPECT_THAT(of.error(asking(8, 8)), AllOf(HasSubstr("knows nothing of tensor groups of 8"),
                                             HasSubstr("Profile the job with --tensor-parallel 8")));
-  EXPECT_THAT(of.error(asking(4, 2)), HasSubstr("fewer ranks than a tensor group has"));
+  EXPECT_THAT(of.error(asking(4, 2)), HasSubstr("fewer ranks than a tensor group of 4 has"));
+  PlanRequest transmitting = asking(2, 4);
+  transmitting.sharing = PlanSharing::transmit;
+  EXPECT_THAT(of.error(transmitting), HasSubstr("tensor groups do not transmit parameters"));
 }
 
 }  // namespace

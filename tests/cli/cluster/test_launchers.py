@@ -38,12 +38,13 @@ def test_each_process_is_a_rank_and_trains_the_same(tmp_path, request, launcher,
 @pytest.mark.parametrize("launcher", ["mpirun", "mpiexec"])
 def test_runs_at_the_same_time_do_not_meet(tmp_path, request, launcher):
     """mpiexec says nothing that differs between runs; a shell between it and the rank changes
-    nothing."""
+    nothing. Open MPI removes the folder of its sessions when it ends, though another is beginning
+    there: each has its own."""
     prefix, variables = prefix_of(launcher, 2, request)
     plans = [image_plan(tmp_path, 1, name=f"{steps}.yaml", steps=steps) for steps in (3, 5)]
     command = [*prefix, "sh", "-c", '"$0" "$@"; exit $?', PENSTOCK, "execute"]
-    results = end_all([start([*command, plan, "--json"], marked_environment(**variables))
-                       for plan in plans])
+    results = end_all([start([*command, plan, "--json"], marked_environment(
+        **variables, OMPI_MCA_orte_tmpdir_base=plan.with_suffix(""))) for plan in plans])
     assert [status for status, _, _ in results] == [0, 0], results
     losses = [json.loads(output)["losses"] for _, output, _ in results]
     assert losses == [execute_json(plan)["losses"] for plan in plans]

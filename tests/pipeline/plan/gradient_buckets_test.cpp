@@ -120,11 +120,12 @@ TEST(GradientBuckets, AStageHasItsOwnAndLaterStagesComeFirst) {
 
 TEST(GradientBuckets, EqualPartsOfReplicasSumAndAllPartsWhereEachHasATerm) {
   const Lists tensors{{0, 1}, {2}};
-  const Graph graph = chain(tensors);
+  Graph graph = chain(tensors);
+  graph.tensors[1].sums_over_parts = true;
   Plan plan = plan_of({0, 1}, 2);
   plan.tensor_parallel = 2;
   const auto of = [&](int rank) {
-    return gradient_buckets(plan, graph, sliced(tensors, {0, 1}), {0, 1, 2}, rank, {1});
+    return gradient_buckets(plan, graph, sliced(tensors, {0, 1}), {0, 1, 2}, rank);
   };
   EXPECT_EQ(ranks_of(of(0)), (Lists{{0, 4}, {0, 1, 4, 5}}));
   EXPECT_EQ(ranks_of(of(5)), (Lists{{1, 5}, {0, 1, 4, 5}}));
@@ -137,14 +138,15 @@ TEST(GradientBuckets, EqualPartsOfReplicasSumAndAllPartsWhereEachHasATerm) {
 
 TEST(GradientBuckets, PartsSumWhatStagesShareWithEqualParts) {
   const Lists tensors{{0}, {0}};
-  const Graph graph = chain(tensors);
+  Graph graph = chain(tensors);
   Plan plan = plan_of({0, 1}, 1);
   plan.tensor_parallel = 2;
-  const auto ranks = [&](int rank, const std::set<int>& terms) {
-    return ranks_of(gradient_buckets(plan, graph, sliced(tensors, {0, 1}), {0}, rank, terms));
+  const auto ranks = [&](bool have_terms) {
+    graph.tensors[0].sums_over_parts = have_terms;
+    return ranks_of(gradient_buckets(plan, graph, sliced(tensors, {0, 1}), {0}, /*rank=*/3));
   };
-  EXPECT_EQ(ranks(3, {}), (Lists{{1, 3}}));
-  EXPECT_EQ(ranks(3, {0}), (Lists{{0, 1, 2, 3}}));
+  EXPECT_EQ(ranks(false), (Lists{{1, 3}}));
+  EXPECT_EQ(ranks(true), (Lists{{0, 1, 2, 3}}));
 }
 
 TEST(GradientBuckets, TypesAreApart) {

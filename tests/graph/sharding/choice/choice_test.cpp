@@ -1,10 +1,11 @@
-// Completions within a limit of memory, and as pins.
+// Completions as pins, and those that prices of memory lead to.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "graph/pt2/pt2.hpp"
 #include "graph/sharding/choice/chosen_pins.hpp"
-#include "graph/sharding/choice/memory_limit.hpp"
+#include "graph/sharding/choice/prices.hpp"
+#include "graph/sharding/complete.hpp"
 #include "tests/models/models.hpp"
 
 namespace penstock::sharding {
@@ -16,41 +17,24 @@ std::string text(const std::vector<Pin>& pins) {
   return text;
 }
 
-TEST(MemoryLimit, AboveWhatTimeAloneHoldsTakesThat) {
-  PENSTOCK_MODEL(path, "gpt2");
-  const Graph graph = read_pt2(path);
-  const Completion fastest = complete(graph, {}, 4, 2, 8);
-  const Fitting found = complete_within({held_bytes(fastest, 2), 2}, graph, {}, 4, 2, 8);
-  EXPECT_TRUE(found.fits);
-  EXPECT_EQ(found.pins, Pins());
-  EXPECT_EQ(found.completion.cost, fastest.cost);
-}
-
-TEST(MemoryLimit, LessMemoryCostsMoreAndIsKept) {
-  PENSTOCK_MODEL(path, "gpt2");
-  const Graph graph = read_pt2(path);
-  const int64_t most = held_bytes(complete(graph, {}, 4, 2, 8), 2);
-  int64_t cost = 0, fitting = 0;
-  for (const int64_t percent : {100, 90, 80, 70, 60, 50}) {
-    const int64_t limit = most * percent / 100;
-    const Fitting found = complete_within({limit, 2}, graph, {}, 4, 2, 8);
-    EXPECT_EQ(found.fits, held_bytes(found.completion, 2) <= limit);
-    EXPECT_GE(found.completion.cost, cost);
-    cost = found.completion.cost;
-    fitting += found.fits;
+TEST(Prices, TheFastCostsLessTimeAndTheSmallHoldsLess) {
+  for (const char* name : {"gpt2", "bert", "gpt3-meta"}) {
+    PENSTOCK_MODEL(path, name);
+    const Graph graph = read_pt2(path);
+    const std::vector<Pins> found = fast_and_small(graph, {}, 1, 8, 2);
+    ASSERT_EQ(found.size(), 2U) << name;
+    EXPECT_EQ(found[0], Pins());
+    const Completion fast = complete(graph, found[0], 1, 2),
+                     small = complete(graph, found[1], 1, 2);
+    EXPECT_LE(fast.cost, small.cost) << name;
+    EXPECT_LT(small.state_bytes + small.saved_bytes, fast.state_bytes + fast.saved_bytes) << name;
   }
-  EXPECT_GE(fitting, 4);
 }
 
-TEST(MemoryLimit, BelowAllTakesTheSmallest) {
+TEST(Prices, WhatIsAskedForIsTakenAlone) {
   PENSTOCK_MODEL(path, "gpt2");
-  const Graph graph = read_pt2(path);
-  const Fitting found = complete_within({1, 1}, graph, {}, 4, 2, 8);
-  EXPECT_FALSE(found.fits);
-  const int64_t price = max_price(graph, 4);
-  const Completion smallest =
-      complete(graph, {{}, {}, {.state_byte = price, .saved_byte = price}}, 4, 2, 8);
-  EXPECT_EQ(held_bytes(found.completion, 1), held_bytes(smallest, 1));
+  const Pins asked{{{"*.c_fc.weight", Layout::split(1)}}, {}, {}};
+  EXPECT_EQ(fast_and_small(read_pt2(path), asked, 1, 8, 2), std::vector<Pins>{asked});
 }
 
 TEST(ChosenPins, NameAllBlocksThatAreAlike) {

@@ -1,4 +1,4 @@
-#include "simulator/costs/value_lives.hpp"
+#include "simulator/memory/value_lives.hpp"
 
 #include <algorithm>
 #include <numeric>

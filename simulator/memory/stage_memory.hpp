@@ -23,7 +23,7 @@
 
 #include "graph/cuts/slice.hpp"
 #include "pipeline/profile/profile.hpp"
-#include "simulator/costs/value_lives.hpp"
+#include "simulator/memory/value_lives.hpp"
 
 namespace penstock {
 

@@ -6,13 +6,13 @@
 //        c     C 128 B    C       400    464   600      -464   80
 //
 // B goes with c, its last reader. x has 96 bytes.
-#include "simulator/costs/stage_memory.hpp"
+#include "simulator/memory/stage_memory.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "simulator/costs/value_lives.hpp"
+#include "simulator/memory/value_lives.hpp"
 
 namespace penstock::stage_by_hand {
 namespace {
