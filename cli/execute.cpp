@@ -8,12 +8,9 @@
 #include <iostream>
 
 #include "base/error.hpp"
-#include "cli/inputs/execute_check.hpp"
-#include "cli/inputs/resumed.hpp"
-#include "cli/inputs/run_tasks.hpp"
-#include "cli/inputs/survival.hpp"
 #include "cli/metrics/metrics.hpp"
 #include "cli/metrics/step_record.hpp"
+#include "cli/prepared_run.hpp"
 #include "cli/report/ending.hpp"
 #include "cli/report/execute_report.hpp"
 #include "cli/report/step_progress.hpp"
@@ -62,6 +59,8 @@ class Listener {
                                   {}}));
     }
   }
+  /// Another plan: the report is of the steps with it.
+  void begin_anew() { result_ = {}; }
   const ExecuteResult& result() const { return result_; }
   /// The last checkpoint, "" before the first.
   const std::string& saved() const { return saved_; }
@@ -145,56 +144,28 @@ std::vector<std::string> next(const ExecuteOptions& options, bool steps_left) {
   return commands;
 }
 
-/// A run that is checked as far as it can be before a worker starts.
-struct PreparedRun {
-  CheckedRun checked;
-  std::vector<std::string> notes;  // for people
-  ExecuteTask task;
-  std::vector<WorkerTask> workers;
-  std::optional<Predicted> predicted;
-  std::string why_not_predicted;
-  Survival survival;
-  std::optional<Metrics> metrics;  // of rank 0, where it is one of these workers
-};
-
-PreparedRun prepare(const ExecuteOptions& options, const std::optional<Launcher>& launcher) {
-  PreparedRun run{.checked = check_execute(options)};
-  const RunBegin begin = find_begin(options, run.checked);
-  run.notes = begin.notes;
-  if (!run.checked.renaming.empty())
-    run.notes.push_back(fmt::format("{}: {}", options.weights, run.checked.renaming));
-  run.task = execute_task(options, run.checked, begin);
-  if (run.task.steps > 0) {
-    run.predicted = predict(run.checked.plan, run.checked.part, run.checked.slicing,
-                            run.checked.program, run.task.cuda_graphs, run.why_not_predicted);
-    run.survival =
-        find_survival(options, launcher, run.checked, !run.task.save.empty(), /*script=*/false,
-                      run.predicted ? run.predicted->peak_memory_bytes : std::vector<int64_t>());
-    if (!run.survival.why_not.empty()) run.notes.push_back(run.survival.why_not);
-  }
-  run.workers = run_tasks("execute", options, run.checked, run.task, launcher, run.survival);
-  if (has_rank_0(run.workers)) run.metrics = make_metrics(options, run.task.first_step);
-  return run;
-}
-
 /// Ranks of all replicas have the same state, unless they share it out.
 int alike_ranks(const CheckedRun& checked) {
   if (checked.plan.optimizer_state == OptimizerState::sharded) return 0;
   return checked.program.rank_count();
 }
 
-/// The newest intact checkpoint that this run has made.
+/// The newest intact checkpoint that this run has made, or begun with.
 std::optional<SavedState> last_saved(const ExecuteTask& task) try {
   if (task.save.empty()) return std::nullopt;
   const auto found = find_intact(task.save);
-  if (!found || found->manifest.step <= task.first_step) return std::nullopt;
-  return SavedState{found->manifest.step, found->path.string()};
+  if (found && found->manifest.step > task.first_step)
+    return SavedState{found->manifest.step, found->path.string()};
+  if (task.resume.empty()) return std::nullopt;
+  return SavedState{task.first_step, task.resume};
 } catch (const InputError&) {  // none is intact
   return std::nullopt;
 }
 
 /// Has checkpoints of a run that survives be written from snapshots, unless its ranks write them.
 void save_snapshots(const PreparedRun& run, WorkersOptions& options) {
+  options.save = {};
+  options.save_part = {};
   if (!run.survival.survives || run.task.save.empty()) return;
   const CheckedRun& checked = run.checked;
   if (has_parts(checked.plan)) return;
@@ -212,6 +183,20 @@ void save_snapshots(const PreparedRun& run, WorkersOptions& options) {
   };
 }
 
+/// Has a run that is to shrink go on with a smaller plan, which is written beside its checkpoints.
+void shrink(PreparedRun& run, Listener& listener, WorkersOptions& options) {
+  if (!run.planned_from) return;
+  options.plan_anew = [&run](int ranks, const std::stop_token& stop) {
+    return write_smaller_plan(run, ranks, [&stop] { return stop.stop_requested(); });
+  };
+  options.adopt = [&](const std::string& plan, WorkerTask& task, WorkersOptions& of_run) {
+    adopt(plan, run, task);
+    listener.begin_anew();
+    of_run.alike = alike_ranks(run.checked);
+    save_snapshots(run, of_run);
+  };
+}
+
 void tell_nothing_left(const ExecuteOptions& options, const ExecuteTask& task) {
   fmt::print(stderr, "{} has done all {} steps: nothing is left to do\n", task.resume,
              task.first_step);
@@ -225,7 +210,11 @@ void tell_nothing_left(const ExecuteOptions& options, const ExecuteTask& task) {
 int execute(const ExecuteOptions& options) {
   const std::optional<Launcher> launcher = find_launcher(process_environment());
   std::optional<PreparedRun> run;
-  or_tell_others(launcher, [&] { run = prepare(options, launcher); });
+  std::optional<Metrics> metrics;  // of rank 0, where it is one of these workers
+  or_tell_others(launcher, [&] {
+    run = prepare_run(options, launcher);
+    if (has_rank_0(run->workers)) metrics = make_metrics(options, run->task.first_step);
+  });
   const CheckedRun& checked = run->checked;
   const bool tells = has_rank_0(run->workers);
   for (const std::string& note : run->notes)
@@ -239,29 +228,29 @@ int execute(const ExecuteOptions& options) {
   }
   ExecuteReport report;
   if (checked.plan.job.forward_only) report.samples = checked.plan.job.global_batch;
-  report.predicted = std::move(run->predicted);
-  report.why_not_predicted = run->why_not_predicted;
   std::optional<Listener> listener(std::in_place, checked.plan, run->task, options,
-                                   std::move(run->metrics));
-  const Program executed = delay_receives(checked.program);  // as the workers do
+                                   std::move(metrics));
   const bool saves = !run->task.save.empty();
   WorkersOptions how{.on_signal = saves ? OnSignal::finish_step : OnSignal::end,
                      .survive = run->survival.survives,
                      .peers = run->survival.peers,
                      .end = run->task.first_step + run->task.steps,
-                     .program = &executed,
+                     .program = &run->executed,
                      .parts = static_cast<int>(checked.plan.tensor_parallel),
                      .alike = alike_ranks(checked),
                      .find_saved = [&] { return last_saved(run->task); }};
   save_snapshots(*run, how);
+  shrink(*run, *listener, how);
   Workers workers(
       run->workers,
       [&](int rank, int position) {
-        return to_string(executed.ranks[checked.plan.place_of(rank).rank].at(position));
+        return to_string(run->executed.ranks[checked.plan.place_of(rank).rank].at(position));
       },
       std::move(how));
   const auto failure =
       workers.run([&](size_t, const nlohmann::json& event) { listener->take(event); });
+  report.predicted = std::move(run->predicted);
+  report.why_not_predicted = run->why_not_predicted;
   report.result = listener->result();
   const std::string saved = listener->saved();
   listener.reset();  // its line is gone from the terminal
@@ -279,7 +268,7 @@ int execute(const ExecuteOptions& options) {
     std::cout << report_text(report, terminal_columns())
               << ending({options.trace, options.metrics, options.tensorboard, options.save,
                          options.output, options.dump_gradients},
-                        next(options,
+                        next(run->options,
                              run->task.first_step + run->task.steps < checked.plan.job.steps));
   }
   return 0;

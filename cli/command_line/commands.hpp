@@ -83,6 +83,7 @@ struct ExecuteOptions {
   std::optional<int64_t> steps, save_every, keep, spares;
   WorkerOptions workers;
   std::string cuda_graphs;  // auto, on, off; "": not said
+  bool shrink = false;      // where no spare is left
   bool forward_only = false, json = false;
   bool fed = false;              // by a script, with batches, for as long as it wants
   double start_timeout_s = 600;  // for all ranks to start

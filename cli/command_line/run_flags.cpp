@@ -60,6 +60,11 @@ void declare_execute(Declared& command) {
   add_count(app, "--spares", options->spares,
             "with --survive: the last N processes that the launcher starts wait, and take the "
             "ranks of those that are lost with their node");
+  app.add_flag(
+      "--shrink", options->shrink,
+      "with --survive and --save: where processes are lost and no spare is left, plan anew "
+      "for the ranks that are left, from the plan's profile, and go on from the latest "
+      "checkpoint; losses are the same up to rounding");
   command.input("--weights", options->weights, {FileKind::safetensors, FileKind::folder},
                 "start from these weights: a .safetensors, as `export --format state-dict` writes "
                 "it, a Hugging Face index of shards, or a folder with either");

@@ -8,12 +8,8 @@
 
 namespace penstock::cli {
 
-namespace {
-
-/// Facts that the ranks compare when they meet: the plan's main figures, so that a message tells
-/// them, and the fingerprints, which tell all the rest.
 Facts facts_of(const std::string& command, const CheckedRun& checked, const ExecuteTask& task,
-               const Survival& survival, int64_t spares) {
+               const Survival& survival, const ExecuteOptions& options) {
   const Plan& plan = checked.plan;
   return {{"command", command},
           {"version", PENSTOCK_VERSION},
@@ -32,15 +28,14 @@ Facts facts_of(const std::string& command, const CheckedRun& checked, const Exec
           {"failures survived", !survival.survives ? "no"
                                 : survival.peers   ? "yes, by peers"
                                                    : "yes"},
-          {"spares", std::to_string(spares)},
+          {"spares", std::to_string(options.spares.value_or(0))},
+          {"fewer ranks", options.shrink ? "planned for" : "not planned for"},
           {"weights", task.weights.empty() ? "the model's" : "given"},
           {"outputs", task.output.empty() ? "no" : "yes"},
           {"checkpoints",
            task.save.empty() ? "no" : fmt::format("every {}, {} kept", task.save_every, task.keep)},
           {"program of the schedule", task.program.empty() ? "none" : sha256(task.program)}};
 }
-
-}  // namespace
 
 std::vector<WorkerTask> run_tasks(const std::string& command, const ExecuteOptions& options,
                                   const CheckedRun& checked, const ExecuteTask& task,
@@ -52,7 +47,7 @@ std::vector<WorkerTask> run_tasks(const std::string& command, const ExecuteOptio
                   .rank_of_process = with_spares(rank_of_process(checked.plan), spares),
                   .command = "execute",  // for a script, too
                   .arguments = to_json(task),
-                  .facts = facts_of(command, checked, task, survival, spares),
+                  .facts = facts_of(command, checked, task, survival, options),
                   .start_timeout_s = options.start_timeout_s}),
       options.workers);
 }

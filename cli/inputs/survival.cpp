@@ -59,15 +59,32 @@ RankBytes bytes_of(const Plan& plan, int rank, const std::vector<RankStateBytes>
   return most;
 }
 
+bool may_survive(const ExecuteOptions& options) {
+  return options.survive == "local" || options.survive == "peers";
+}
+
 void check_spares(const ExecuteOptions& options, const std::optional<Launcher>& launcher) {
   if (!options.spares) return;
-  if (options.survive == "off" || options.survive == "auto")
+  if (!may_survive(options))
     throw InputError("--spares", "only runs that survive failures have any",
                      "Add --survive local or peers, or leave it out.");
   if (!launcher)
     throw InputError("--spares",
                      "spares are processes that a launcher starts, and penstock was started alone",
                      "Start ranks and spares with torchrun, srun or mpirun, or leave it out.");
+}
+
+void check_shrink(const ExecuteOptions& options, const std::optional<Launcher>& launcher) {
+  if (!options.shrink) return;
+  if (!may_survive(options))
+    throw InputError("--shrink", "only runs that survive failures go on with fewer ranks",
+                     "Add --survive local or peers, or leave it out.");
+  if (!launcher)
+    throw InputError("--shrink", "processes of a launcher are lost, and penstock was started alone",
+                     "Start the ranks with torchrun, srun or mpirun, or leave it out.");
+  if (options.save.empty())
+    throw InputError("--shrink", "another plan goes on from a checkpoint, and none is made",
+                     "Add --save DIR, or leave it out.");
 }
 
 /// Why there is not enough memory for these ranks together; "" where there is.
@@ -108,6 +125,7 @@ Survival find_survival(const ExecuteOptions& options, const std::optional<Launch
                        const std::vector<int64_t>& peak_bytes) {
   check_word(options.survive, {"off", "local", "peers", "auto"});
   check_spares(options, launcher);
+  check_shrink(options, launcher);
   if (options.survive == "off") return {};
   const bool peers = options.survive == "peers";
   const int64_t copies = most_snapshots - (saves ? 0 : 1) + (peers ? partner_snapshots : 0);

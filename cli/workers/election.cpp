@@ -19,11 +19,7 @@ constexpr auto kAllHaveCome = 25s;
 }  // namespace
 
 /// Do the supervisors go on that are left of those that began this epoch?
-bool Workers::may_go_on() const {
-  std::set<int> left = members_.alive();
-  left.insert(process_);
-  return penstock::may_go_on(crew_, left);
-}
+bool Workers::may_go_on() const { return penstock::may_go_on(crew_, supervisors_left()); }
 
 /// Joins the next leader, or leads itself.
 void Workers::follow_next() {

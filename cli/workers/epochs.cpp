@@ -50,6 +50,7 @@ void Workers::tell_epoch(const Epoch& epoch) {
     fleet_->send({{"tell", "go_on"},
                   {"step", epoch.step},
                   {"path", epoch.saved ? epoch.saved->path : ""},
+                  {"plan", epoch.plan ? epoch.plan->path : ""},
                   {"assignment", epoch.assignment},
                   {"crew", epoch.crew}});
   }
@@ -67,10 +68,13 @@ std::optional<Epoch> Workers::told_epoch() const {
   if (order_->at("tell") == "end") return {};
   Epoch epoch{.step = order_->at("step"),
               .saved = {},
+              .plan = {},
               .assignment = order_->at("assignment").get<Assignment>(),
               .crew = order_->at("crew").get<std::set<int>>()};
   if (const std::string path = order_->at("path"); !path.empty())
     epoch.saved = SavedState{epoch.step, path};
+  if (const std::string path = order_->at("plan"); !path.empty())
+    epoch.plan = SmallerPlan{.path = path};
   return epoch;
 }
 
@@ -91,13 +95,24 @@ std::optional<Epoch> Workers::decide(const Listener& listener) {
   }
 }
 
-/// One that its ranks have, or can be given, the state for.
+/// One that its ranks have, or can be given, the state for: with the plan of now, where there are
+/// enough for it, else with a smaller one.
 std::optional<Epoch> Workers::next_epoch(Recovery& recovery, const Listener& listener) {
-  std::optional<Assignment> assignment = next_assignment();
-  if (!assignment) return {};
-  StatesLeft left = states_left(listener);
+  if (!may_follow()) return {};
+  const std::set<int> alive = supervisors_left();
+  std::optional<Assignment> assignment = next_assignment(alive);
   std::optional<SavedState> saved;
-  if ((left.damaged || left.lost) && !common_step(left.ranks)) {
+  std::optional<SmallerPlan> plan;
+  if (!assignment && may_shrink()) {
+    save_rest(listener);  // from a checkpoint any plan goes on
+    saved = options_.find_saved();
+    if (saved) plan = plan_anew(static_cast<int>(alive.size()), listener);
+    if (plan) assignment = assign_anew(plan->ranks, alive);
+  }
+  if (!assignment) return {};
+  StatesLeft left =
+      plan ? StatesLeft{.ranks = {}, .lost = true, .saved = {}} : states_left(listener);
+  if (!plan && (left.damaged || left.lost) && !common_step(left.ranks)) {
     await_saving(listener);
     saved = options_.find_saved();
   }
@@ -107,9 +122,7 @@ std::optional<Epoch> Workers::next_epoch(Recovery& recovery, const Listener& lis
   if (!next.step) return {};
   if (saver_.step() > next.step) await_saving(listener);  // it reads what would be taken again
   if (!next.from_disk) saved.reset();
-  std::set<int> crew = members_.alive();
-  crew.insert(process_);
-  return Epoch{*next.step, saved, *assignment, crew};
+  return Epoch{*next.step, saved, plan, *assignment, supervisors_left()};
 }
 
 void Workers::tell_people(const Epoch& epoch, const Listener& listener) const {
@@ -117,11 +130,12 @@ void Workers::tell_people(const Epoch& epoch, const Listener& listener) const {
   std::string message = cause.text;
   if (!lost_.empty() && cause.place.rank != lost_.front())
     message += "\n  Besides, " + gone() + ".";
+  if (epoch.plan) message += "\n  " + epoch.plan->words;
   for (const auto& [rank, process] : epoch.assignment) {
-    if (assignment_.at(rank) != process)
+    if (!epoch.plan && assignment_.at(rank) != process)
       message += fmt::format("\n  Process {}, a spare, takes rank {}.", process, rank);
   }
-  if (epoch.saved && !lost_.empty())
+  if (epoch.saved && !lost_.empty() && (!epoch.plan || !unsaved_.empty() || !options_.save))
     message += "\n  Of its state there is only the last checkpoint.";
   const std::string from = epoch.saved ? ", from " + epoch.saved->path : "";
   message += fmt::format("\n  The run goes on with step {}{}.", step_number(epoch.step), from);
@@ -130,7 +144,9 @@ void Workers::tell_people(const Epoch& epoch, const Listener& listener) const {
 
 void Workers::begin(const Epoch& epoch, const Listener& listener) {
   listener(0, {{"event", "replaced"}, {"next_step", epoch.step}});
+  if (epoch.plan) adopt(*epoch.plan);
   failed_.clear();
+  unsaved_.clear();
   failed_at_.reset();
   killed_ = false;
   if (hangs_) hangs_->restart();

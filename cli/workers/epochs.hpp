@@ -10,6 +10,13 @@
 
 namespace penstock::cli {
 
+/// A plan for fewer ranks than the run had.
+struct SmallerPlan {
+  std::string path;
+  int ranks = 0;
+  std::string words;  // for people
+};
+
 struct SavedState {
   int64_t step = 0;  // that comes after it
   std::string path;
@@ -19,6 +26,7 @@ struct SavedState {
 struct Epoch {
   int64_t step = 0;                 // that it begins with
   std::optional<SavedState> saved;  // from that checkpoint, in place of snapshots
+  std::optional<SmallerPlan> plan;  // another than before
   Assignment assignment;            // of ranks to supervisors, where there are several
   std::set<int> crew;               // these
   /// The last step whose snapshots count: those of later steps are taken again.

@@ -19,7 +19,8 @@
 //   check   {step}             the snapshots before it
 //   give    {number, step, copies}   snapshots: [[rank, process, rank that goes on with it], …]
 //   lost    {process}          that one is: should the leader be, too, it does not lead
-//   go_on   {step, path, assignment, crew}   a new epoch, from snapshots or from that checkpoint
+//   go_on   {step, path, plan, assignment, crew}   a new epoch, from snapshots or from that
+//                              checkpoint, with the plan of before or that one
 //   port    {port}             of the store of the epoch, at process 0
 //   save    {step, ranks}      as parts of a checkpoint: [rank, rank that it stands for], …
 //   saved   {step}             that snapshot may be overwritten
@@ -72,8 +73,6 @@ void take_views(const Json& all, std::map<int, RankView>& views) {
 }
 
 }  // namespace
-
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DamagedSlot, rank, slot, copy)
 
 /// Does another supervisor lead, and know this one?
 bool Workers::is_led() const { return fleet_ && fleet_->has_joined() && !fleet_->leads(); }

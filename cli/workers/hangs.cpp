@@ -25,9 +25,8 @@ Deadlines deadlines() {
 }  // namespace
 
 /// Where a GPU computes, the host is ahead of it; NCCL's communicator tells what stalls there.
-void Workers::watch_for_hangs(const std::vector<WorkerTask>& tasks) {
-  if (tasks.empty() || tasks.front().device != "cpu") return;
-  hangs_.emplace(static_cast<size_t>(tasks.front().world_size), deadlines());
+void Workers::watch_for_hangs(const WorkerTask& task) {
+  if (task.device == "cpu") hangs_.emplace(static_cast<size_t>(task.world_size), deadlines());
 }
 
 /// A rank that hangs is replaced where the run survives that; else there is a warning, once.

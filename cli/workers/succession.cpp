@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "cli/workers/launch.hpp"
 #include "cli/workers/workers.hpp"
 #include "launch/supervision/rotation.hpp"
 
@@ -102,20 +103,26 @@ std::vector<DamagedSlot> Workers::damaged_anywhere(int64_t step, const Listener&
   return damaged;
 }
 
-/// The holders of the ranks in the next epoch; nothing, and why, where none can follow.
-std::optional<Assignment> Workers::next_assignment() {
+std::set<int> Workers::supervisors_left() const {
+  std::set<int> left = members_.alive();
+  left.insert(process_);
+  return left;
+}
+
+/// May those that are left begin an epoch? If not, notes why.
+bool Workers::may_follow() {
   why_it_ends_.clear();
-  if (!fleet_) return Assignment();
-  if (!leads() || !all_have_come()) {
+  if (!fleet_) return true;
+  if (!leads() || !all_have_come())
     why_it_ends_ = "Not all ranks had come yet.";
-    return {};
-  }
-  if (!may_go_on()) {
+  else if (!may_go_on())
     why_it_ends_ = "Too few supervisors are left: others may go on.";
-    return {};
-  }
-  std::set<int> alive = members_.alive();
-  alive.insert(process_);
+  return why_it_ends_.empty();
+}
+
+/// The holders of the ranks in the next epoch; nothing, and why, where they are too few.
+std::optional<Assignment> Workers::next_assignment(const std::set<int>& alive) {
+  if (!fleet_) return Assignment();
   std::optional<Assignment> next = assign(assignment_, alive);
   if (next) return next;
   const bool told = root_cause(failed_).place.rank == lost_.front();
@@ -187,9 +194,10 @@ void Workers::take_given(int process, int number, const std::string& problem) {
 /// none.
 bool Workers::take_place(WorkerTask& task) const {
   const auto own = std::ranges::find(assignment_, process_, &Assignment::value_type::second);
-  if (own == assignment_.end()) return false;
+  task.rank = own == assignment_.end() ? kSpare : own->first;
+  if (task.rank == kSpare) return false;
   task.command = "execute";
-  task.rank = own->first;
+  task.copied = options_.peers && assignment_.size() > 1;
   task.process = task.local_rank = task.local_size = 0;
   for (const auto& [rank, process] : assignment_) {
     const bool here = machines_.at(process) == machines_.at(process_);

@@ -58,7 +58,7 @@ Workers::Workers(std::vector<WorkerTask> tasks, ActionName action_name, WorkersO
   launched_ = !tasks.empty() && tasks.front().launched;
   grace_ = launched_ && !options_.survive ? kLaunchedGrace : Clock::duration(kGrace);
   if (options_.survive) recovery_.emplace();
-  watch_for_hangs(tasks);
+  if (!tasks.empty()) watch_for_hangs(tasks.front());
   for (WorkerTask& task : tasks) workers_.emplace_back(std::move(task));
   if (recovery_) {
     saved_ = workers_.front().task.arguments.at("first_step");

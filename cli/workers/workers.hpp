@@ -12,7 +12,8 @@
 // it is given a few seconds to find out from the other ranks why it failed; but the supervisors of
 // a run that survives find each other, and the first that is left decides for all (fleet.cpp). A
 // spare has a worker without a rank, which ends once it has found the others' supervisors, and is
-// replaced by one of a rank whose supervisor is lost.
+// replaced by one of a rank whose supervisor is lost. Where none is left the run may be planned
+// anew, for fewer ranks (shrinking.cpp).
 #pragma once
 
 #include <sys/types.h>
@@ -21,7 +22,6 @@
 #include <deque>
 #include <functional>
 #include <future>
-#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -31,43 +31,18 @@
 
 #include "cli/workers/epochs.hpp"
 #include "cli/workers/failure.hpp"
-#include "cli/workers/members.hpp"
-#include "cli/workers/saver.hpp"
+#include "cli/workers/supervision.hpp"
 #include "launch/progress.hpp"
 #include "launch/supervision/copies.hpp"
 #include "launch/supervision/fleet.hpp"
 #include "launch/supervision/hangs.hpp"
+#include "launch/supervision/members.hpp"
 #include "launch/supervision/recovery.hpp"
+#include "launch/supervision/saver.hpp"
 #include "launch/supervision/slot.hpp"
-#include "launch/supervision/slot_checkpoint.hpp"
 #include "launch/worker_protocol.hpp"
 
 namespace penstock::cli {
-
-/// The effect of the first SIGTERM or SIGUSR1; SIGINT and a second signal end the workers at once,
-/// and a step of a run that survives gets 5 s to end.
-enum class OnSignal { end, finish_step };
-
-struct WorkersOptions {
-  using Save = std::function<void(int64_t step, const RankSnapshots& snapshots,
-                                  const OtherParts& others, const std::stop_token& stop)>;
-  using SavePart = std::function<CheckpointFiles(int64_t step, const RankSnapshots& snapshots,
-                                                 const std::stop_token& stop)>;
-  OnSignal on_signal = OnSignal::end;
-  bool survive = false;  // a failure: the workers are replaced, and go on from their snapshots
-  bool peers = false;  // supervisors keep copies of each other's snapshots, so as to survive a loss
-  int64_t end = std::numeric_limits<int64_t>::max();  // the step after the run's last
-  const Program* program = nullptr;                   // of the ranks, to find a lost message in
-  int parts = 1;                                      // ranks of a tensor group, which share it
-  /// Ranks whose numbers differ by a multiple of it have the same state; 0: none have.
-  int alike = 0;
-  /// The last checkpoint of the run, for where snapshots are damaged; nothing where there is none.
-  std::function<std::optional<SavedState>()> find_saved = [] { return std::nullopt; };
-  /// Writes the checkpoint before a step from these snapshots into the workers' folder for
-  /// checkpoints. Called in another thread. Empty where the run saves none, or its workers do.
-  Save save;
-  SavePart save_part;  // the same of a checkpoint that another supervisor writes the rest of
-};
 
 class Workers {
  public:
@@ -145,7 +120,7 @@ class Workers {
   void end_survivors();
   void kill_all();
   void end_stopped();
-  void watch_for_hangs(const std::vector<WorkerTask>& tasks);
+  void watch_for_hangs(const WorkerTask& task);
   void end_hung(const Listener& listener);
   void end_hung(Worker& culprit, const Hang& hang, const std::optional<LostMessage>& lost);
   std::map<int, RankView> views_of_own() const;
@@ -217,7 +192,9 @@ class Workers {
 
   // Succession: the supervisors that go on where some are lost (succession.cpp).
   bool is_spare() const { return workers_.front().task.rank < 0; }
-  std::optional<Assignment> next_assignment();
+  std::set<int> supervisors_left() const;
+  bool may_follow();
+  std::optional<Assignment> next_assignment(const std::set<int>& alive);
   bool hand_over(const Epoch& epoch, const Listener& listener);
   void give(const nlohmann::json& order);
   void end_giving();
@@ -227,6 +204,11 @@ class Workers {
   void copy_newest();
   void end_copying(const Listener& listener);
   void give_back_copies();
+
+  // For a run that may be planned anew (shrinking.cpp).
+  bool may_shrink() const { return options_.plan_anew && !interrupted_ && !stopped_; }
+  std::optional<SmallerPlan> plan_anew(int ranks, const Listener& listener);
+  void adopt(const SmallerPlan& plan);
 
   bool begin_saving(const Listener& listener);
   bool begin_saving(int64_t step, const HeldByProcess& holders);

@@ -32,6 +32,15 @@ std::optional<Assignment> assign(const Assignment& before, const std::set<int>& 
   return next;
 }
 
+Assignment assign_anew(int ranks, const std::set<int>& alive) {
+  Assignment next;
+  for (const int process : alive) {
+    const auto rank = static_cast<int>(next.size());
+    if (rank < ranks) next[rank] = process;
+  }
+  return next;
+}
+
 std::optional<int> partner_of(int process, const Assignment& assignment,
                               const std::map<int, int>& machines) {
   std::map<int, std::vector<int>> by_machine;

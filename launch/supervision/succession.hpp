@@ -22,6 +22,9 @@ using Assignment = std::map<int, int>;
 /// where there are too few.
 std::optional<Assignment> assign(const Assignment& before, const std::set<int>& alive);
 
+/// The ranks of another plan, in the order of the processes, which are no fewer.
+Assignment assign_anew(int ranks, const std::set<int>& alive);
+
 /// The process that keeps copies of that one's snapshots: at the same place on the next machine, or
 /// the next on this one where there is no other. Nothing where no other has a rank. `machines`: a
 /// number for each process's.

@@ -58,6 +58,11 @@ TEST(Assign, NeedsASpareForEach) {
   EXPECT_EQ(assign(kThree, {0, 3}), std::nullopt);
 }
 
+TEST(AssignAnew, NumbersRanksInTheOrderOfProcessesAndLeavesTheLastAsSpares) {
+  EXPECT_EQ(assign_anew(2, {0, 2, 5}), (Assignment{{0, 0}, {1, 2}}));
+  EXPECT_EQ(assign_anew(3, {1, 2, 5}), (Assignment{{0, 1}, {1, 2}, {2, 5}}));
+}
+
 TEST(PartnerOf, IsTheNextProcessOfOneMachine) {
   const std::map<int, int> machines{{0, 0}, {1, 0}, {2, 0}, {3, 0}};
   EXPECT_EQ(partner_of(0, kThree, machines), 1);

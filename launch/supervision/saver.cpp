@@ -1,4 +1,4 @@
-#include "cli/workers/saver.hpp"
+#include "launch/supervision/saver.hpp"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-namespace penstock::cli {
+namespace penstock {
 
 Saver::Saver() : done_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (done_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
@@ -47,4 +47,4 @@ std::string Saver::finish() {
   return problem;
 }
 
-}  // namespace penstock::cli
+}  // namespace penstock

@@ -9,7 +9,7 @@
 #include <stop_token>
 #include <string>
 
-namespace penstock::cli {
+namespace penstock {
 
 class Saver {
  public:
@@ -39,4 +39,4 @@ class Saver {
   std::future<void> writing_;
 };
 
-}  // namespace penstock::cli
+}  // namespace penstock

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <vector>
@@ -12,13 +13,14 @@
 #include "launch/supervision/hangs.hpp"
 #include "launch/supervision/succession.hpp"
 
-namespace penstock::cli {
+namespace penstock {
 
 struct DamagedSlot {
   int rank = 0;
   size_t slot = 0;
   bool copy = false;  // one that another supervisor keeps
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DamagedSlot, rank, slot, copy)
 
 struct Member {
   std::map<int, RankSlots> ranks;   // that it watches
@@ -59,4 +61,4 @@ class Members {
 /// As SharedProgress does for the ranks of this supervisor.
 void forget_snapshots_after(int64_t next_step, RankSlots& slots);
 
-}  // namespace penstock::cli
+}  // namespace penstock

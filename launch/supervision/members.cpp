@@ -1,10 +1,10 @@
-#include "cli/workers/members.hpp"
+#include "launch/supervision/members.hpp"
 
 #include <algorithm>
 
 #include "launch/supervision/rotation.hpp"
 
-namespace penstock::cli {
+namespace penstock {
 
 namespace {
 
@@ -92,4 +92,4 @@ void Members::begin(int64_t next_step, const Assignment& assignment) {
   }
 }
 
-}  // namespace penstock::cli
+}  // namespace penstock

@@ -1,0 +1,240 @@
+"""Where supervisors are lost and no spare is left a run is planned anew for those that are left,
+and goes on from a checkpoint, as that plan does by itself from there."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from launchers import (end_all, marked_environment, prefix_of, processes_of, ranks_by_hand, start,
+                       wait_until_none_is_left)
+from pipelines import (PENSTOCK, clean_environment, execute_json, good_plan, model_path,
+                       needs_backend, torch, vectors)
+from running import endless_plan
+from test_launched_survival import ADAMW, contents, image_plan, lines_of, running, until
+from test_spares import LOST_IN, hangs
+from trainings import FLOAT32
+
+pytestmark = needs_backend
+
+STEPS = 40
+SAVING = ["--save-every", 10, "--keep", 100, "--save"]
+
+
+def measured(folder, model, data, batch):
+    job = {"penstock": "job", "model": str(model_path(model)), "loss": "cross_entropy",
+           "data": str(data), "global_batch": batch,
+           "optimizer": {"kind": "sgd", "learning_rate": 0.05}}
+    (folder / "job.yaml").write_text(yaml.safe_dump(job))
+    subprocess.run([PENSTOCK, "profile", "job.yaml", "--quick", "-o", "profile.json"], cwd=folder,
+                   check=True, capture_output=True, env=clean_environment())
+    return {"path": str(folder / "profile.json")}
+
+
+@pytest.fixture(scope="module")
+def layers(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("layers")
+    return measured(folder, "pippy", vectors(folder, "x", 512, torch.float32), 16)
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("images")
+    data = vectors(folder, "image", None, torch.float32, shape=[1, 28, 28])
+    return measured(folder, "image_classifier", data, 32)
+
+
+def lose(plan, ranks, victims, *options, how="peers", hung=None):
+    """The run where supervisors are killed while a rank hangs."""
+    folder = plan.parent
+    with running(plan, ranks, "--shrink", "--json", *SAVING, folder / "saved", *options, how=how,
+                 **hangs(folder, plan, victims[0] if hung is None else hung)) as (processes, _):
+        until(lambda: (folder / "faults").read_text().startswith("#"), "no rank hangs")
+        until(lambda: (folder / "saved" / "step-20").exists(), "nothing is saved")
+        for victim in victims:
+            processes[victim].kill()
+        results = end_all(processes)
+    return [result for process, result in enumerate(results) if process not in victims]
+
+
+def losses_of(metrics):
+    lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+    assert [line["step"] for line in lines] == list(range(1, len(lines) + 1))
+    return [line["loss"] for line in lines]
+
+
+def went_on_from(said):
+    """The smaller plan, and the last step of the checkpoint."""
+    plan = Path(re.search(r"It was planned anew, as (\S+):", said)[1])
+    step, saved = re.search(r"The run goes on with step (\d+), from (\S+)\.", said).groups()
+    assert Path(saved).name == f"step-{int(step) - 1}"
+    return plan, Path(saved)
+
+
+def assert_as_by_itself(plan, results):
+    """To the last bit: until the loss as undisturbed, after it as the smaller plan by itself; all
+    of it as undisturbed but for rounding. Returns the step after which it changed."""
+    folder = plan.parent
+    assert [status for status, _, _ in results] == [0] * len(results), results
+    said = "".join(errors for _, _, errors in results)
+    smaller, saved = went_on_from(said)
+    step = int(saved.name.removeprefix("step-"))
+    found = losses_of(folder / "m.jsonl")
+    undisturbed = execute_json(plan)["losses"]
+    assert found[:step] == undisturbed[:step]
+    again = execute_json(smaller, "--resume", saved, *SAVING, folder / "again")
+    assert found[LOST_IN - 1:] == again["losses"][LOST_IN - 1 - step:]
+    assert found == pytest.approx(undisturbed, rel=FLOAT32)
+    for name in ("step-30", f"step-{STEPS}"):
+        assert contents(folder / "saved" / name) == contents(folder / "again" / name)
+    (output,) = [output for _, output, _ in results if output]
+    assert json.loads(output)["ranks"] == ranks_of(smaller)
+    assert json.loads(output)["predicted_step_s"] is not None
+    return step
+
+
+def ranks_of(plan):
+    found = yaml.safe_load(plan.read_text())
+    return found.get("data_parallel", 1) * (1 + max(stage["rank"] for stage in found["stages"]))
+
+
+@pytest.mark.parametrize("victim", range(3))
+def test_a_run_goes_on_with_the_copies_of_partners_and_fewer_ranks(tmp_path, layers, victim):
+    plan = endless_plan(tmp_path, steps=STEPS, optimizer=ADAMW, profile=layers)
+    results = lose(plan, 3, [victim])
+    assert assert_as_by_itself(plan, results) in (LOST_IN - 2, LOST_IN - 1)
+    said = results[0][2]
+    assert f"the penstock of rank {victim} is gone" in said
+    assert re.search(r"before: 3 ranks, 1f1b, 4 microbatches of 4, .* a step predicted\n", said)
+    assert re.search(r"now:    [12] ranks?, \S+, \d+ microbatch(es)? of 4, .* predicted\n", said)
+    assert "Losses are the same up to rounding." in said
+
+
+def test_where_its_state_is_lost_with_the_last_checkpoint(tmp_path, layers):
+    plan = endless_plan(tmp_path, steps=STEPS, optimizer=ADAMW, profile=layers)
+    results = lose(plan, 3, [1], how="local")
+    assert "Of its state there is only the last checkpoint." in results[0][2]
+    assert assert_as_by_itself(plan, results) == 20
+
+
+@pytest.mark.parametrize("victims", [[3], [1, 2]])
+def test_replicas_have_the_state_of_those_that_are_lost(tmp_path, images, victims):
+    """Two of four with the first are half of all, which goes on."""
+    plan = image_plan(tmp_path, STEPS, profile=images)
+    results = lose(plan, 4, victims, how="local")
+    assert assert_as_by_itself(plan, results) in (LOST_IN - 2, LOST_IN - 1)
+
+
+def test_shared_out_optimizer_state_is_that_of_the_last_checkpoint(tmp_path, images):
+    plan = image_plan(tmp_path, STEPS, profile=images, optimizer_state="sharded")
+    results = lose(plan, 4, [2])
+    assert assert_as_by_itself(plan, results) == 20
+
+
+def test_spares_come_first(tmp_path, layers):
+    plan = endless_plan(tmp_path, optimizer=ADAMW, profile=layers)
+    metrics, saved = tmp_path / "m.jsonl", tmp_path / "saved"
+    with running(plan, 4, "--shrink", "--spares", 1, "--save", saved, how="peers") as (
+            processes, environment):
+        for victim in (1, 3, 2):  # process 3 has rank 1 by then
+            made = lines_of(metrics)
+            until(lambda: lines_of(metrics) > made + 2, "no steps are made")  # noqa: B023
+            processes[victim].kill()
+        made = lines_of(metrics)
+        until(lambda: lines_of(metrics) > made + 2, "no steps are made")
+        os.kill(processes_of(environment, "penstock-worker")[0], signal.SIGKILL)
+        until(lambda: lines_of(metrics) > made + 5, "no steps are made")
+        processes[0].send_signal(signal.SIGUSR1)
+        results = end_all(processes)
+    assert [status for status, _, _ in results] == [138, -9, -9, -9], results
+    said = results[0][2]
+    assert "Process 3, a spare, takes rank 1." in said
+    assert re.findall(r"before: (\d) ranks?", said)[0] == "3"
+    assert (saved / "plan-1-ranks.yaml").exists()
+    losses = losses_of(metrics)
+    assert losses == pytest.approx(execute_json(plan, "--steps", len(losses))["losses"],
+                                   rel=FLOAT32)
+
+
+def test_where_no_plan_fits_the_run_ends_and_is_saved(tmp_path, layers):
+    """The ranks have what three need, which is too little for two."""
+    plan = endless_plan(tmp_path, optimizer=ADAMW, profile=layers)
+    simulated = subprocess.run([PENSTOCK, "simulate", plan, "--survive", "peers", "--json"],
+                               capture_output=True, text=True, check=True, env=clean_environment())
+    needed = max(json.loads(simulated.stdout)["peak_memory_bytes"])
+    plan.write_text(plan.read_text() + f"memory_bytes: {needed}\n")
+    results = lose(plan, 3, [1])
+    assert [status for status, _, _ in results] == [1, 1], results
+    said = results[0][2]
+    assert re.search("There is no spare to take its place. The run cannot be planned anew: "
+                     ".*no plan fits in .* per rank", said), said
+    assert re.search(r"The last checkpoint is \S+/saved/step-2[34]\.", said), said
+    assert not list((tmp_path / "saved").glob("plan-*"))
+
+
+def test_under_srun(tmp_path, layers, request):
+    plan, metrics = endless_plan(tmp_path, profile=layers), tmp_path / "m.jsonl"
+    prefix, variables = prefix_of("srun", 3, request)
+    environment = marked_environment(**variables)
+    run = start([*prefix, "--kill-on-bad-exit=0", PENSTOCK, "execute", plan, "--survive", "peers",
+                 "--shrink", "--save", tmp_path / "saved", "--metrics", metrics], environment)
+    try:
+        until(lambda: lines_of(metrics) >= 2, "no steps are made")
+        os.kill(processes_of(environment, "penstock")[1], signal.SIGKILL)
+        made = lines_of(metrics)
+        until(lambda: lines_of(metrics) > made + 3, "no steps are made")
+        os.kill(processes_of(environment, "penstock")[0], signal.SIGUSR1)
+        (_, _, errors), = end_all([run])
+    finally:
+        run.kill()
+    wait_until_none_is_left(environment)
+    went_on_from(errors)
+    losses = losses_of(metrics)
+    assert losses == pytest.approx(execute_json(plan, "--steps", len(losses))["losses"],
+                                   rel=FLOAT32)
+
+
+# Refused at start, by each process.
+
+
+def refusals(plan, *options):
+    command = [PENSTOCK, "execute", plan, "--shrink", *options]
+    results = ranks_by_hand([command] * 2)
+    assert [status for status, _, _ in results] == [2, 2], results
+    return [errors for _, _, errors in results]
+
+
+@pytest.mark.parametrize(("options", "told"), [
+    ([], "only runs that survive failures go on with fewer ranks"),
+    (["--survive", "auto"], "only runs that survive failures go on with fewer ranks"),
+    (["--survive", "local"], "another plan goes on from a checkpoint, and none is made"),
+    (["--survive", "local", "--save", "saved"], "names no profile")])
+def test_what_it_needs_is_told(tmp_path, options, told):
+    for errors in refusals(good_plan(tmp_path), *options):
+        assert f"--shrink: {told}" in errors.replace(f"{tmp_path}/plan.yaml ", ""), errors
+
+
+def test_a_profile_that_is_gone_is_told(tmp_path):
+    plan = good_plan(tmp_path, profile={"path": str(tmp_path / "none.json")})
+    for errors in refusals(plan, "--survive", "local", "--save", tmp_path / "saved"):
+        assert f"{tmp_path}/none.json: cannot be read" in errors, errors
+
+
+def test_alone_it_is_refused(tmp_path):
+    done = subprocess.run([PENSTOCK, "execute", good_plan(tmp_path), "--shrink", "--survive",
+                           "local"], capture_output=True, text=True, env=clean_environment(),
+                          check=False)
+    assert done.returncode == 2 and "--shrink: processes of a launcher are lost" in done.stderr
+
+
+def test_all_processes_have_to_be_given_it(tmp_path, layers):
+    plan = endless_plan(tmp_path, profile=layers)
+    command = [PENSTOCK, "execute", plan, "--survive", "local", "--save", tmp_path / "saved"]
+    results = ranks_by_hand([[*command, "--shrink"], command, [*command, "--shrink"]])
+    for status, _, errors in results:
+        assert status == 2 and "fewer ranks: planned for on ranks 0, 2; not" in errors, errors
