@@ -145,9 +145,9 @@ std::vector<std::string> next(const ExecuteOptions& options, bool steps_left) {
 }
 
 /// Ranks of all replicas have the same state, unless they share it out.
-int alike_ranks(const CheckedRun& checked) {
-  if (checked.plan.optimizer_state == OptimizerState::sharded) return 0;
-  return checked.program.rank_count();
+int alike_ranks(const Plan& plan) {
+  if (plan.optimizer_state == OptimizerState::sharded) return 0;
+  return plan.all_ranks() / static_cast<int>(plan.data_parallel);
 }
 
 /// The newest intact checkpoint that this run has made, or begun with.
@@ -186,13 +186,14 @@ void save_snapshots(const PreparedRun& run, WorkersOptions& options) {
 /// Has a run that is to shrink go on with a smaller plan, which is written beside its checkpoints.
 void shrink(PreparedRun& run, Listener& listener, WorkersOptions& options) {
   if (!run.planned_from) return;
-  options.plan_anew = [&run](int ranks, const std::stop_token& stop) {
-    return write_smaller_plan(run, ranks, [&stop] { return stop.stop_requested(); });
+  options.plan_anew = [&run](int ranks, const std::function<bool()>& stop) {
+    return write_smaller_plan(run, ranks, stop);
   };
   options.adopt = [&](const std::string& plan, WorkerTask& task, WorkersOptions& of_run) {
     adopt(plan, run, task);
     listener.begin_anew();
-    of_run.alike = alike_ranks(run.checked);
+    of_run.parts = static_cast<int>(run.checked.plan.tensor_parallel);
+    of_run.alike = alike_ranks(run.checked.plan);
     save_snapshots(run, of_run);
   };
 }
@@ -237,7 +238,7 @@ int execute(const ExecuteOptions& options) {
                      .end = run->task.first_step + run->task.steps,
                      .program = &run->executed,
                      .parts = static_cast<int>(checked.plan.tensor_parallel),
-                     .alike = alike_ranks(checked),
+                     .alike = alike_ranks(checked.plan),
                      .find_saved = [&] { return last_saved(run->task); }};
   save_snapshots(*run, how);
   shrink(*run, *listener, how);

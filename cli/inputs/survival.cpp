@@ -33,8 +33,6 @@ std::string obstacle(const ExecuteOptions& options, const std::optional<Launcher
   if (job.forward_only || options.workers.device != "cpu") return "it is for training on CPUs";
   if (options.survive == "peers" && (!launcher || plan.all_ranks() < 2))
     return "copies go to other processes, of which a launcher starts one for each rank";
-  if (launcher && plan.tensor_parallel > 1)
-    return "the parts of tensor groups survive where penstock starts all ranks itself";
   if (launcher && script)
     return "a script's ranks survive where penstock starts them itself, not " + launcher->name;
   return "";

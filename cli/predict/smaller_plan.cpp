@@ -25,6 +25,9 @@ PlannedFrom planned_from(const Plan& plan, const std::string& survive) {
     throw InputError(kShrink,
                      plan.path + " names no profile, without which no other can be planned",
                      "Plan from a profile (penstock profile, penstock plan), or leave it out.");
+  if (plan.sharding.random_by_part)
+    throw InputError(kShrink, "with `random: by_part` fewer ranks draw other numbers",
+                     "Leave it out of the plan's `sharding`, or leave out --shrink.");
   PlannedFrom from{profile_of(plan), {}};
   from.profile.job = plan.job;
   count_snapshots(survive, from.profile.device.kind, from.profile.job);
@@ -46,6 +49,7 @@ Plan smaller_plan(const Plan& plan, int ranks, const PlannedFrom& from, const Gr
   PlanRequest request;
   request.ranks = ranks;
   if (plan.memory_bytes > 0) request.memory_bytes = plan.memory_bytes;
+  if (plan.tensor_parallel > 1) request.tensor_parallel.reset();
   request.optimizer_state.reset();
   if (plan.optimizer_state == OptimizerState::replicated)
     request.optimizer_state = OptimizerState::replicated;

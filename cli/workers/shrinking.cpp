@@ -2,6 +2,7 @@
 // left, and goes on from a checkpoint, which any plan does.
 #include <fmt/format.h>
 
+#include <atomic>
 #include <exception>
 #include <future>
 
@@ -13,12 +14,12 @@ using namespace std::chrono_literals;
 
 /// Nothing, and why the run ends, where there is no such plan.
 std::optional<SmallerPlan> Workers::plan_anew(int ranks, const Listener& listener) {
-  std::stop_source stop;
-  auto planning = std::async(
-      std::launch::async,
-      [&plan = options_.plan_anew, ranks, asked = stop.get_token()] { return plan(ranks, asked); });
+  std::atomic<bool> stop = false;
+  auto planning = std::async(std::launch::async, [&] {
+    return options_.plan_anew(ranks, [&stop] { return stop.load(); });
+  });
   while (planning.wait_for(0s) != std::future_status::ready) {
-    if (!may_shrink()) stop.request_stop();
+    if (!may_shrink()) stop = true;
     poll_once(listener);
   }
   try {

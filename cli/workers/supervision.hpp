@@ -41,7 +41,7 @@ struct WorkersOptions {
   /// Writes a plan for so many ranks at most, with which the run goes on from a checkpoint. Called
   /// in another thread; throws where there is none, and soon after `stop`. Empty: the run ends
   /// where supervisors are lost that no spare replaces.
-  std::function<SmallerPlan(int ranks, const std::stop_token& stop)> plan_anew;
+  std::function<SmallerPlan(int ranks, const std::function<bool()>& stop)> plan_anew;
   /// Makes a worker's task, and these options, those of that plan. Throws InputError.
   std::function<void(const std::string& plan, WorkerTask& task, WorkersOptions& options)> adopt;
 };

@@ -80,6 +80,11 @@ def test_replicas_survive(tmp_path, state):
     assert_undisturbed(plan, 4, ["3 2 4 kill", "0 5 end kill", "1 9 copy kill", "2 9 0 throw"])
 
 
+def test_parts_of_tensor_groups_survive(tmp_path):
+    plan = good_plan(tmp_path, steps=12, optimizer=ADAMW, tensor_parallel=2)
+    assert_undisturbed(plan, 4, ["1 2 2 kill", "2 5 end kill", "0 9 copy kill", "3 9 0 throw"])
+
+
 @pytest.mark.parametrize("launcher", ["torchrun", "mpirun", "srun"])
 def test_the_processes_that_a_launcher_watches_stay(tmp_path, request, launcher):
     """torchrun would start all of them anew, mpirun end them."""

@@ -57,6 +57,14 @@ def test_so_it_does_with_shared_out_optimizer_state(tmp_path):
     assert went_on(results[0][2])[0] in (LOST_IN - 1, LOST_IN)
 
 
+def test_so_it_does_with_the_part_of_a_tensor_group(tmp_path):
+    plan = good_plan(tmp_path, steps=40, optimizer=ADAMW, tensor_parallel=2)
+    results = lose(plan, 4, 1, 2)
+    assert [status for status, _, _ in results] == [0] * 4, results
+    assert json.loads(results[0][1])["losses"] == execute_json(plan)["losses"]
+    assert went_on(results[0][2])[0] in (LOST_IN - 1, LOST_IN)
+
+
 def test_ranks_fail_as_without_peers(tmp_path):
     plan = endless_plan(tmp_path, steps=22, optimizer=ADAMW)
     faults = ["1 3 5 kill", "0 7 copy kill", "2 10 end kill", "1 16 0 throw"]

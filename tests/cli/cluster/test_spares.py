@@ -75,6 +75,13 @@ def test_a_spare_goes_on_with_the_state_of_another_replica(tmp_path, victim):
     assert went_on(results[0][2])[0] in (LOST_IN - 1, LOST_IN)
 
 
+def test_a_spare_goes_on_with_the_part_of_another_replicas_group(tmp_path):
+    plan = good_plan(tmp_path, steps=40, optimizer=ADAMW, data_parallel=2, tensor_parallel=2)
+    results = lose(plan, 8, 1, 5)
+    assert_as_undisturbed(plan, results)
+    assert went_on(results[0][2])[0] in (LOST_IN - 1, LOST_IN)
+
+
 def test_each_loss_takes_a_spare_that_of_one_that_was_a_spare_too(tmp_path):
     """A kill counts once the run has made steps since the last."""
     draw, plan, metrics = random.Random(7), image_plan(tmp_path, 10_000_000), tmp_path / "m.jsonl"
