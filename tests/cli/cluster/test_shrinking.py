@@ -14,9 +14,9 @@ import yaml
 from launchers import (end_all, marked_environment, prefix_of, processes_of, ranks_by_hand, start,
                        wait_until_none_is_left)
 from pipelines import (PENSTOCK, clean_environment, execute_json, good_plan, model_path,
-                       needs_backend, torch, vectors)
+                       needs_backend, torch, vectors, write_plan)
 from running import endless_plan
-from test_launched_survival import ADAMW, contents, image_plan, lines_of, running, until
+from test_launched_survival import ADAMW, contents, lines_of, running, until
 from test_spares import LOST_IN, hangs
 from trainings import FLOAT32
 
@@ -47,6 +47,13 @@ def images(tmp_path_factory):
     folder = tmp_path_factory.mktemp("images")
     data = vectors(folder, "image", None, torch.float32, shape=[1, 28, 28])
     return measured(folder, "image_classifier", data, 32)
+
+
+def replicas(folder, profile, **more):
+    """Two stages, two replicas."""
+    data = vectors(folder, "image", None, torch.float32, shape=[1, 28, 28])
+    return write_plan(folder, model_path("image_classifier"), data, ["", "stage1"], 4, 4,
+                      steps=STEPS, data_parallel=2, optimizer=ADAMW, profile=profile, **more)
 
 
 def lose(plan, ranks, victims, *options, how="peers", hung=None):
@@ -126,13 +133,13 @@ def test_where_its_state_is_lost_with_the_last_checkpoint(tmp_path, layers):
 @pytest.mark.parametrize("victims", [[3], [1, 2]])
 def test_replicas_have_the_state_of_those_that_are_lost(tmp_path, images, victims):
     """Two of four with the first are half of all, which goes on."""
-    plan = image_plan(tmp_path, STEPS, profile=images)
+    plan = replicas(tmp_path, images)
     results = lose(plan, 4, victims, how="local")
     assert assert_as_by_itself(plan, results) in (LOST_IN - 2, LOST_IN - 1)
 
 
 def test_shared_out_optimizer_state_is_that_of_the_last_checkpoint(tmp_path, images):
-    plan = image_plan(tmp_path, STEPS, profile=images, optimizer_state="sharded")
+    plan = replicas(tmp_path, images, optimizer_state="sharded")
     results = lose(plan, 4, [2])
     assert assert_as_by_itself(plan, results) == 20
 
