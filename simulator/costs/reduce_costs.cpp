@@ -133,18 +133,19 @@ ReduceCosts::Shard ReduceCosts::shard(int stage) {
 void ReduceCosts::add_shard(const GradientBucket& bucket, int rank, Shard& shard) const {
   const StoredTensor& first = model_.tensors[static_cast<size_t>(bucket.tensors.front())];
   const int64_t parameter = size_bytes(first.dtype), gradient = size_bytes(bucket.dtype);
+  const int parts = static_cast<int>(plan_.tensor_parallel);
   int64_t held = 0, tensors = 0;
   for (size_t member = 0; member < bucket.ranks.size(); ++member) {
-    if (plan_.place_of(bucket.ranks[member]).rank != rank) continue;
-    int64_t elements = 0, parts = 0;
+    if (bucket.ranks[member] / parts % ranks_ != rank) continue;
+    int64_t elements = 0, of_tensors = 0;
     for (size_t i = 0; i < bucket.tensors.size(); ++i) {
       const int64_t part = part_of(bucket, i, member).elements();
       elements += part;
-      parts += part > 0 ? 1 : 0;
+      of_tensors += part > 0 ? 1 : 0;
       shard.largest_bytes = std::max(shard.largest_bytes, part * gradient);
     }
     held = std::max(held, elements);
-    tensors = std::max(tensors, parts);
+    tensors = std::max(tensors, of_tensors);
   }
   shard.tensors += tensors;
   shard.bytes += held * parameter;
