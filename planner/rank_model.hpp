@@ -14,8 +14,9 @@ namespace penstock {
 /// Profile, model and cluster outlive it, and it stays where it is.
 class RankModel {
  public:
-  /// The model as groups of ranks with those costs run it, or, of none, the whole one. `graph`: that
-  /// of such a group, where it is known. Throws InputError where the cluster has no room for it.
+  /// The model as groups of ranks with those costs run it, or, of none, the whole one. `graph`:
+  /// that of such a group, where it is known. Throws InputError where the cluster has no room for
+  /// it.
   RankModel(const Profile& profile, const Graph& model, const Cluster* cluster,
             const PlanRequest& request, const GroupCosts* group,
             std::shared_ptr<const Graph> graph = nullptr);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
-#include <functional>
 #include <map>
 #include <stdexcept>
 #include <tuple>
@@ -13,6 +12,7 @@
 
 #include "planner/splits/candidate.hpp"
 #include "planner/splits/in_parallel.hpp"
+#include "planner/splits/least.hpp"
 
 namespace penstock {
 
@@ -27,35 +27,6 @@ constexpr double misfit_correction = 2;
 constexpr size_t warm_spaces = 2 * round_width;
 /// The part of the effort in which only an exhaustive search ends.
 constexpr int64_t exhaustive_share = 8;
-
-/// The least of many keys, as many as are asked for.
-template <typename Key>
-class Least {
- public:
-  void add(Key key) {
-    rest_.push_back(std::move(key));
-    std::ranges::push_heap(rest_, std::greater());
-  }
-  /// The first `count` in ascending order, without those that are `dead`, which they stay.
-  template <typename Dead>
-  const std::vector<Key>& first(size_t count, const Dead& dead) {
-    std::erase_if(first_, dead);
-    while (first_.size() < count && !rest_.empty()) {
-      std::ranges::pop_heap(rest_, std::greater());
-      if (!dead(rest_.back())) first_.push_back(std::move(rest_.back()));
-      rest_.pop_back();
-    }
-    return first_;
-  }
-  /// Does it hold for all, dead or not?
-  template <typename Predicate>
-  bool all_of(const Predicate& holds) const {
-    return std::ranges::all_of(first_, holds) && std::ranges::all_of(rest_, holds);
-  }
-
- private:
-  std::vector<Key> first_, rest_;  // a heap; none of it is less than any of `first_`
-};
 
 class Searcher {
  public:

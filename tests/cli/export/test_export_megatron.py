@@ -152,9 +152,10 @@ def test_recomputation_is_in_chunks_that_fit_the_layers_of_every_stage(tmp_path)
         assert layers == config.recompute_num_layers == 2  # one chunk, as the stage is for us
 
 
-COLUMNS_AND_ROWS = {"token_embedding.weight": {"split": 0}, "*.qkv.weight": {"split": 0, "blocks": 3},
-                    "*.projection.weight": {"split": 1}, "*.mlp.0.weight": {"split": 0},
-                    "*.mlp.2.weight": {"split": 1}, "head.weight": {"split": 0}}
+COLUMNS_AND_ROWS = {"token_embedding.weight": {"split": 0},
+                    "*.qkv.weight": {"split": 0, "blocks": 3}, "*.projection.weight": {"split": 1},
+                    "*.mlp.0.weight": {"split": 0}, "*.mlp.2.weight": {"split": 1},
+                    "head.weight": {"split": 0}}
 
 
 @pytest.mark.parametrize("between, sequence_parallel", [({"split": 1}, True), ("whole", False)])
