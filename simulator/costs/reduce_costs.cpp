@@ -18,7 +18,8 @@ ReduceCosts::ReduceCosts(const Plan& plan, const Graph& model, const Slicing& sl
       model_(model),
       slicing_(slicing),
       profile_(profile),
-      cluster_(cluster) {
+      cluster_(cluster),
+      trained_(trainable_tensors(model)) {
   const std::vector<int> rank_of_stage = ranks_of_stages(plan);
   for (const Slicing::Shared& shared : slicing.shared) {
     Sharing sharing{shared.tensor, shared.transmitted, holders_of(shared, rank_of_stage), {}};
@@ -84,8 +85,8 @@ double ReduceCosts::message_s(int from, int to, int64_t bytes) {
 const std::vector<GradientBucket>& ReduceCosts::buckets(int rank) {
   const auto [known, added] = buckets_.try_emplace(rank);
   if (added && (plan_.data_parallel > 1 || plan_.tensor_parallel > 1 || !shared_.empty()))
-    known->second = gradient_buckets(plan_, model_, slicing_, trainable_tensors(model_),
-                                     plan_.rank_at({0, rank, 0}));
+    known->second =
+        gradient_buckets(plan_, model_, slicing_, trained_, plan_.rank_at({0, rank, 0}));
   return known->second;
 }
 
