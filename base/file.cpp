@@ -57,7 +57,10 @@ class Sha256 {
 
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream file = open(path);
-  std::string content(std::istreambuf_iterator<char>(file), {});
+  std::string content;
+  std::array<char, 1 << 16> block;
+  while (file.read(block.data(), block.size()), file.gcount() > 0)
+    content.append(block.data(), static_cast<size_t>(file.gcount()));
   if (file.bad()) throw InputError(path.string(), "cannot be read to its end");
   return content;
 }

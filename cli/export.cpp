@@ -25,6 +25,7 @@
 #include "pipeline/job/parameters.hpp"
 #include "pipeline/plan/plan.hpp"
 #include "pipeline/program/torch_csv.hpp"
+#include "pipeline/sharding/group_completion.hpp"
 
 namespace penstock::cli {
 
@@ -45,8 +46,8 @@ struct Format {
   const char* description;
   /// Null for weights, which are no text.
   Exported (*make)(const ExportSource&, const Program& compute, const ExportOptions&);
-  bool takes_layers = false;   // of a table, without a model
-  bool of_a_pipeline = false;  // alone: replicas and parts of operators are left to the reader
+  bool takes_layers = false;  // of a table, without a model
+  bool takes_groups = false;  // of ranks that split operators
 };
 
 Exported torch_csv(const ExportSource& source, const Program& compute,
@@ -85,11 +86,13 @@ Exported megatron(const ExportSource& source, const Program&, const ExportOption
   const std::string line = to_megatron(source);
   const bool chosen = std::ranges::any_of(
       source.plan.stages, [](const StagePlan& stage) { return !stage.recompute.layers.empty(); });
-  return {.text = line,
-          .note = chosen ? "; without the recompute of single layers: Megatron recomputes alike in "
-                           "all stages"
-                         : "",
-          .line = line};
+  std::string note = chosen ? "; without the recompute of single layers: Megatron recomputes alike "
+                              "in all stages"
+                            : "";
+  if (const std::vector<std::string> unlike = unlike_megatron(source); !unlike.empty())
+    note += fmt::format("; without the plan's layouts of {}: Megatron splits them in its own way",
+                        fmt::join(unlike, ", "));
+  return {.text = line, .note = std::move(note), .line = line};
 }
 
 Exported deepspeed(const ExportSource& source, const Program&, const ExportOptions&) {
@@ -103,8 +106,9 @@ constexpr Format formats[] = {
      true, true},
     {"torch-split", "the split points for its pipeline(), as JSON", torch_split, false, true},
     {"torchtitan", "modules of each stage, schedule and degrees for TorchTitan, as TOML",
-     torchtitan},
-    {"megatron", "layout and batch sizes as a line of arguments for Megatron-LM", megatron, true},
+     torchtitan, false, true},
+    {"megatron", "layout and batch sizes as a line of arguments for Megatron-LM", megatron, true,
+     true},
     {"deepspeed", "layers, parts and batch sizes for DeepSpeed's PipelineModule, as JSON",
      deepspeed},
     {state_dict, "trained weights as the module's own state_dict(), as .safetensors", nullptr},
@@ -185,6 +189,21 @@ int export_weights(const Plan& plan, const Graph& model, const ExportOptions& op
   return 0;
 }
 
+/// How the plan's tensor groups hold the model; nothing where it has none.
+std::optional<sharding::Completion> completion_of(const Plan& plan, const Graph& model,
+                                                  const Format& format) {
+  if (plan.tensor_parallel == 1) return std::nullopt;
+  if (!format.takes_groups)
+    throw InputError(plan.path,
+                     fmt::format("tensor_parallel cannot be exported to {}, which leaves it to "
+                                 "Megatron",
+                                 format.name),
+                     "Export to megatron or torchtitan; torch-csv and torch-split take the "
+                     "pipeline, state-dict its checkpoints.");
+  return group_completion(model, plan.sharding, plan.microbatch,
+                          static_cast<int>(plan.tensor_parallel));
+}
+
 }  // namespace
 
 std::string export_formats() {
@@ -206,17 +225,13 @@ int export_plan(const ExportOptions& options) {
   const Graph model = model_of(plan);
   check_fingerprint(plan, model);
   if (format.make == nullptr) return export_weights(plan, model, options);
-  if (plan.tensor_parallel > 1 && !format.of_a_pipeline)
-    throw InputError(plan.path,
-                     fmt::format("tensor_parallel cannot be exported to {}, which splits operators "
-                                 "in its own way",
-                                 format.name),
-                     "torch-csv and torch-split take the pipeline, state-dict its checkpoints.");
+  const std::optional<sharding::Completion> completion = completion_of(plan, model, format);
   const Analysis analysis = analyse(model);
   const Slicing slicing = slice(plan, model, analysis);
   make_adaptive(plan, model, slicing, CudaGraphs::never);  // which the other tools have not
   const Program compute = compute_program(plan, flows(slicing));
-  const Exported exported = format.make({plan, model, analysis, slicing}, compute, options);
+  const Exported exported = format.make(
+      {plan, model, analysis, slicing, completion ? &*completion : nullptr}, compute, options);
   if (!exported.schedule_file.empty()) write_file(exported.schedule_file, exported.schedule);
   write_file(options.output, exported.text);
   fmt::print("{}{}{}",

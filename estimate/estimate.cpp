@@ -193,9 +193,10 @@ class Estimator {
 void add_groups(const Graph& graph, const Job& job, const DeviceSpec& device,
                 const std::vector<int64_t>& sizes, int parts, const sharding::Pins& pins,
                 std::vector<GroupCosts>& groups) {
+  const GroupCompletions completions(graph, pins, parts);
   std::optional<sharding::Completion> before;
   for (const int64_t size : sizes) {
-    sharding::Completion completion = group_completion(graph, pins, size, parts);
+    sharding::Completion completion = completions.at(size);
     if (!sharding::splits(completion)) return;
     const Graph local = sharding::local_graph(graph, completion).graph;
     const Estimator estimator(local, job, device);

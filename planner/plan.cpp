@@ -57,13 +57,15 @@ LayoutSearch::Progress simpler_shown_by(const Progress& progress) {
 class Planner {
  public:
   Planner(const Profile& profile, const Graph& model, const Cluster* cluster,
-          const PlanRequest& request, const Progress& progress)
+          const PlanRequest& request, const Progress& progress, const Planned* before)
       : request_(within_table(completed(request), profile, model, planned_.warnings)),
         progress_(progress),
         cluster_(cluster) {
     check_optimizer_state(request_, profile, model);
     check_coupling(model, analyse(model), request_, planned_.warnings);
-    cases_ = search_cases(profile, model, cluster, request_);
+    planned_.models =
+        rank_models(profile, model, cluster, request_, before ? before->models : RankModels());
+    cases_ = search_cases(planned_.models, profile, model, request_);
   }
 
   Planned run() {
@@ -279,9 +281,9 @@ class Planner {
 }  // namespace
 
 Planned make_plan(const Profile& profile, const Graph& model, const Cluster* cluster,
-                  const PlanRequest& request, const Progress& progress) {
+                  const PlanRequest& request, const Progress& progress, const Planned* before) {
   check_model(profile, model);
-  return Planner(profile, model, cluster, request, progress).run();
+  return Planner(profile, model, cluster, request, progress, before).run();
 }
 
 }  // namespace penstock

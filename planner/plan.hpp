@@ -49,7 +49,9 @@ class RankModel;
 struct Planned {
   Plan plan;                               // with its prediction
   std::shared_ptr<const RankModel> model;  // as the plan's ranks run it
-  Simulation simulation;                   // of the winner, with timeline and memory
+  /// All that were searched, for a plan of the same model to take what it can of them.
+  std::vector<std::shared_ptr<const RankModel>> models;
+  Simulation simulation;  // of the winner, with timeline and memory
   Slicing slicing;
   Costs costs;
   double lower_bound_s = 0;  // no plan of the space asked for is faster
@@ -117,7 +119,10 @@ using Progress = std::function<void(const std::string& what, double share_done)>
 /// behind it can be expected to be faster: a step is a convex function of its times, sums and
 /// maxima, so that its mean is no less than the step on their means (Jensen's inequality). Of the
 /// splits of one layout only the best on mean times is judged, and of at most 24 layouts.
+///
+/// `before`: a plan of the same model, whose work on it is not done again; or null.
 Planned make_plan(const Profile& profile, const Graph& model, const Cluster* cluster,
-                  const PlanRequest& request, const Progress& progress = {});
+                  const PlanRequest& request, const Progress& progress = {},
+                  const Planned* before = nullptr);
 
 }  // namespace penstock

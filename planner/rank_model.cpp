@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/error.hpp"
 #include "graph/cuts/module_cuts.hpp"
 #include "graph/sharding/local_graph.hpp"
 #include "pipeline/sharding/group_completion.hpp"
+#include "planner/splits/in_parallel.hpp"
 #include "simulator/costs/group_profile.hpp"
 #include "simulator/network/grouped.hpp"
 
@@ -13,10 +16,17 @@ namespace penstock {
 
 namespace {
 
-Graph part_of(const Graph& model, const GroupCosts& costs) {
+std::shared_ptr<const Graph> part_of(const Graph& model, const GroupCosts& costs) {
   const int64_t batch = costs.microbatches.front().microbatch;
-  return sharding::local_graph(model, group_completion(model, costs.sharding, batch, costs.parts))
-      .graph;
+  const auto completion = group_completion(model, costs.sharding, batch, costs.parts);
+  return std::make_shared<const Graph>(sharding::local_graph(model, completion).graph);
+}
+
+/// What all groups have in common.
+Profile without_sizes(Profile profile) {
+  profile.microbatches.clear();
+  profile.groups.clear();
+  return profile;
 }
 
 std::optional<Cluster> groups_of(const Cluster* cluster, int parts) {
@@ -46,44 +56,58 @@ bool has_room(const Cluster* cluster, int parts) {
 }  // namespace
 
 RankModel::Group::Group(const Profile& whole, const Graph& model, const Cluster* devices,
-                        const GroupCosts& costs)
-    : graph(part_of(model, costs)),
+                        const GroupCosts& costs, std::shared_ptr<const Graph> known)
+    : graph(known ? std::move(known) : part_of(model, costs)),
       cluster(groups_of(devices, costs.parts)),
-      profile(group_profile(whole, costs, graph, cluster ? &*cluster : nullptr)) {}
+      profile(group_profile(whole, costs, *graph, cluster ? &*cluster : nullptr)) {}
 
 RankModel::RankModel(const Profile& profile, const Graph& model, const Cluster* cluster,
-                     const PlanRequest& request, const GroupCosts* group)
-    : group_(group ? std::make_unique<const Group>(profile, model, cluster, *group) : nullptr),
-      analysis_(analyse(group_ ? group_->graph : model)),
+                     const PlanRequest& request, const GroupCosts* group,
+                     std::shared_ptr<const Graph> graph)
+    : group_(group
+                 ? std::make_unique<const Group>(profile, model, cluster, *group, std::move(graph))
+                 : nullptr),
+      analysis_(analyse(group_ ? *group_->graph : model)),
       inputs_{
-          .model = group_ ? group_->graph : model,
+          .model = group_ ? *group_->graph : model,
           .analysis = analysis_,
           .profile = group_ ? group_->profile : profile,
           .cluster = group_ && cluster ? &*group_->cluster : cluster,
           .network = penstock::network(group_ ? group_->profile : profile,
                                        group_ && cluster ? &*group_->cluster : cluster, request),
-          .units = unit_begins(group_ ? group_->graph : model, analysis_),
+          .units = unit_begins(group_ ? *group_->graph : model, analysis_),
           .parts = group ? group->parts : 1,
           .sharding = group ? group->sharding : sharding::Pins()},
       chain_(inputs_.model, analysis_, begins(inputs_, request)) {}
 
-std::vector<std::unique_ptr<const RankModel>> rank_models(const Profile& profile,
-                                                          const Graph& model,
-                                                          const Cluster* cluster,
-                                                          const PlanRequest& request) {
+std::shared_ptr<const Graph> RankModel::graph_of(const GroupCosts& group) const {
+  const bool same =
+      group_ && group.parts == inputs_.parts && group.sharding == inputs_.sharding &&
+      group.microbatches.front().microbatch == inputs_.profile.microbatches.front().microbatch;
+  return same ? group_->graph : nullptr;
+}
+
+RankModels rank_models(const Profile& profile, const Graph& model, const Cluster* cluster,
+                       const PlanRequest& request, const RankModels& before) {
   const auto& wanted = request.tensor_parallel;
-  std::vector<std::unique_ptr<const RankModel>> models;
-  const auto add = [&](const GroupCosts* group) {
-    models.push_back(std::make_unique<const RankModel>(profile, model, cluster, request, group));
-  };
-  if (wanted.value_or(1) == 1) add(nullptr);
+  std::vector<const GroupCosts*> groups;
+  if (wanted.value_or(1) == 1) groups.push_back(nullptr);
   for (const GroupCosts& group : profile.groups) {
-    if (wanted ? *wanted == group.parts : has_room(cluster, group.parts)) add(&group);
+    if (wanted ? *wanted == group.parts : has_room(cluster, group.parts)) groups.push_back(&group);
   }
-  if (models.empty())
+  if (groups.empty())
     throw InputError("--tensor-parallel",
                      fmt::format("{} knows nothing of tensor groups of {}", profile.path, *wanted),
                      fmt::format("Profile the job with --tensor-parallel {}.", *wanted));
+  const Profile common = without_sizes(profile);
+  RankModels models(groups.size());
+  in_parallel(groups.size(), request.threads, [&](size_t i) {
+    std::shared_ptr<const Graph> graph;
+    for (const auto& earlier : before)
+      if (groups[i] && !graph) graph = earlier->graph_of(*groups[i]);
+    models[i] = std::make_shared<const RankModel>(groups[i] ? common : profile, model, cluster,
+                                                  request, groups[i], std::move(graph));
+  });
   return models;
 }
 

@@ -14,10 +14,12 @@ namespace penstock {
 /// Profile, model and cluster outlive it, and it stays where it is.
 class RankModel {
  public:
-  /// The model as groups of ranks with those costs run it, or, of none, the whole one. Throws
-  /// InputError where the cluster has no room for such a group.
+  /// The model as groups of ranks with those costs run it, or, of none, the whole one. `graph`:
+  /// that of such a group, where it is known. Throws InputError where the cluster has no room for
+  /// it.
   RankModel(const Profile& profile, const Graph& model, const Cluster* cluster,
-            const PlanRequest& request, const GroupCosts* group);
+            const PlanRequest& request, const GroupCosts* group,
+            std::shared_ptr<const Graph> graph = nullptr);
   RankModel(const RankModel&) = delete;
   RankModel& operator=(const RankModel&) = delete;
 
@@ -25,13 +27,15 @@ class RankModel {
   /// As a rank has them: its cluster is a grouped one.
   const PlanningInputs& inputs() const { return inputs_; }
   const ModelChain& chain() const { return chain_; }
+  /// What ranks of such a group run, where these are of one; null otherwise.
+  std::shared_ptr<const Graph> graph_of(const GroupCosts& group) const;
 
  private:
   /// A group's own graph, cluster and profile.
   struct Group {
     Group(const Profile& profile, const Graph& model, const Cluster* cluster,
-          const GroupCosts& costs);
-    const Graph graph;
+          const GroupCosts& costs, std::shared_ptr<const Graph> known);
+    const std::shared_ptr<const Graph> graph;
     const std::optional<Cluster> cluster;
     const Profile profile;
   };
@@ -41,11 +45,12 @@ class RankModel {
   const ModelChain chain_;
 };
 
+using RankModels = std::vector<std::shared_ptr<const RankModel>>;
+
 /// All that the request allows, the whole model first: in its tensor groups those of the profile
-/// that nodes have devices for. Throws InputError where it asks for groups that are none of these.
-std::vector<std::unique_ptr<const RankModel>> rank_models(const Profile& profile,
-                                                          const Graph& model,
-                                                          const Cluster* cluster,
-                                                          const PlanRequest& request);
+/// that nodes have devices for. Graphs of groups that are among `before`, which are of the same
+/// model, are not made again. Throws InputError where it asks for groups that are none of these.
+RankModels rank_models(const Profile& profile, const Graph& model, const Cluster* cluster,
+                       const PlanRequest& request, const RankModels& before = {});
 
 }  // namespace penstock

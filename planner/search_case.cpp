@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -35,14 +36,18 @@ PlanRequest for_model(PlanRequest request, const RankModel& model) {
   return request;
 }
 
-/// The findings of the spaces [begin, begin + count), numbered from 0.
-SearchResult part_of(const SearchResult& all, size_t begin, size_t count) {
-  SearchResult part = all;
+/// The findings of the spaces [begin, begin + count), numbered from 0; these are taken.
+SearchResult part_of(SearchResult& all, size_t begin, size_t count) {
+  SearchResult part{.best = {},
+                    .complete = all.complete,
+                    .open_bound_s = all.open_bound_s,
+                    .stopped = all.stopped,
+                    .spaces = {}};
   const auto first = all.spaces.begin() + static_cast<std::ptrdiff_t>(begin);
-  part.spaces.assign(first, first + static_cast<std::ptrdiff_t>(count));
+  part.spaces.assign(std::move_iterator(first),
+                     std::move_iterator(first + static_cast<std::ptrdiff_t>(count)));
   for (SearchResult::Space& space : part.spaces)
     if (space.best) space.best->space -= begin;
-  part.best.reset();
   if (all.best && all.best->space >= begin && all.best->space - begin < count)
     part.best = part.spaces[all.best->space - begin].best;
   return part;
@@ -56,13 +61,12 @@ SearchCase::SearchCase(std::shared_ptr<const RankModel> of, PlanRequest asked, i
       devices(all_devices),
       search(inputs(), chain(), request, devices) {}
 
-std::vector<std::unique_ptr<SearchCase>> search_cases(const Profile& profile, const Graph& model,
-                                                      const Cluster* cluster,
+std::vector<std::unique_ptr<SearchCase>> search_cases(const RankModels& models,
+                                                      const Profile& profile, const Graph& model,
                                                       const PlanRequest& request) {
   std::vector<std::unique_ptr<SearchCase>> cases;
   std::optional<InputError> refused;
-  for (auto& each : rank_models(profile, model, cluster, request)) {
-    const std::shared_ptr<const RankModel> of = std::move(each);
+  for (const std::shared_ptr<const RankModel>& of : models) {
     for (const OptimizerState state : states(request, profile, model)) {
       try {
         PlanRequest asked = for_model(request, *of);
@@ -83,7 +87,7 @@ SearchCase* search(const std::vector<std::unique_ptr<SearchCase>>& cases,
   std::vector<SearchSpace> spaces;
   for (const auto& each : cases)
     for (SearchSpace& space : each->search.spaces()) spaces.push_back(std::move(space));
-  const SearchResult all = search_splits(spaces, split_search(request, progress));
+  SearchResult all = search_splits(spaces, split_search(request, progress));
   SearchCase* best = nullptr;
   size_t begin = 0;
   for (const auto& each : cases) {

@@ -27,10 +27,10 @@ struct SearchCase {
   SearchResult found;  // `best`: where the best of all is one of them
 };
 
-/// All that the request allows, which is `completed`; in the order that decides ties. Throws
-/// InputError where there is none.
-std::vector<std::unique_ptr<SearchCase>> search_cases(const Profile& profile, const Graph& model,
-                                                      const Cluster* cluster,
+/// All that the request, which is `completed`, allows of these models; in the order that decides
+/// ties. Throws InputError where there is none.
+std::vector<std::unique_ptr<SearchCase>> search_cases(const RankModels& models,
+                                                      const Profile& profile, const Graph& model,
                                                       const PlanRequest& request);
 
 /// Searches all of them at once, with the request's effort, and fills in what was found. Returns

@@ -64,16 +64,16 @@ std::vector<WhatIf> what_if(const Planned& planned, const Profile& profile, cons
   if (planned.memory.any()) {
     PlanRequest larger = quiet;
     larger.more_memory_bytes = more_bytes;
-    results.push_back(
-        result("1 GB more memory per rank", make_plan(profile, model, cluster, larger, progress)));
+    results.push_back(result("1 GB more memory per rank",
+                             make_plan(profile, model, cluster, larger, progress, &planned)));
   }
   Profile faster = profile;
   std::optional<Cluster> faster_cluster;
   if (cluster) scale_bandwidth(2, faster_cluster.emplace(*cluster));
   scale_bandwidth(2, faster);
-  results.push_back(result(
-      "links of twice the bandwidth",
-      make_plan(faster, model, faster_cluster ? &*faster_cluster : nullptr, quiet, progress)));
+  results.push_back(result("links of twice the bandwidth",
+                           make_plan(faster, model, faster_cluster ? &*faster_cluster : nullptr,
+                                     quiet, progress, &planned)));
   return results;
 }
 
@@ -90,8 +90,8 @@ std::vector<WhatIf> relaxed(const Planned& planned, const Profile& profile, cons
   without.effort /= relaxed_part;
   without.memory_bytes = INT64_MAX;
   if (planned.memory.any()) {
-    results.push_back(
-        result("without the memory limit", make_plan(profile, model, cluster, without, progress)));
+    results.push_back(result("without the memory limit",
+                             make_plan(profile, model, cluster, without, progress, &planned)));
     if (results.back().step_s <= near_s) return results;
   }
   if (!cluster && of_layers(profile)) return results;  // its links are free
@@ -103,9 +103,9 @@ std::vector<WhatIf> relaxed(const Planned& planned, const Profile& profile, cons
   }
   free_latency(free);
   scale_bandwidth(0, free);
-  results.push_back(
-      result(results.empty() ? "with free links" : "with free links as well",
-             make_plan(free, model, free_cluster ? &*free_cluster : nullptr, without, progress)));
+  results.push_back(result(results.empty() ? "with free links" : "with free links as well",
+                           make_plan(free, model, free_cluster ? &*free_cluster : nullptr, without,
+                                     progress, &planned)));
   return results;
 }
 

@@ -53,12 +53,21 @@ Signature split_along(const Axis& axis, int64_t blocks) {
   return signature;
 }
 
+/// Into how many blocks so many elements can be split over that many ranks, ascending.
+std::vector<int64_t> block_counts(int64_t size, int parts) {
+  std::vector<int64_t> counts;
+  if (size % parts != 0) return counts;
+  const int64_t elements = size / parts;
+  for (int64_t blocks = 1; blocks <= elements; ++blocks)
+    if (elements % blocks == 0) counts.push_back(blocks);
+  return counts;
+}
+
 void add_axis(Signatures& found, const Axis& axis, const Call& call, int parts) {
   for (size_t i = 0; i < axis.operands.size(); ++i) {
     if (axis.operands[i] < 0) continue;
-    const int64_t size = call.operands[i][axis.operands[i]];
-    for (int64_t blocks = 1; blocks <= size / parts; ++blocks)
-      if (size % (blocks * parts) == 0 && axis.units % (blocks * parts) == 0)
+    for (const int64_t blocks : block_counts(call.operands[i][axis.operands[i]], parts))
+      if (axis.units % (blocks * parts) == 0)
         add_if_fitting(found, split_along(axis, blocks), call, parts);
     return;
   }
@@ -67,9 +76,8 @@ void add_axis(Signatures& found, const Axis& axis, const Call& call, int parts) 
 void add_views(Signatures& found, const Call& call, Sharding sharding, int parts) {
   const Shape& shape = call.operands[0];
   for (int d = 0; d < static_cast<int>(shape.size()); ++d)
-    for (int64_t blocks = 1; blocks <= shape[d]; ++blocks) {
+    for (const int64_t blocks : block_counts(shape[d], parts)) {
       const Layout split = Layout::split(d, blocks);
-      if (!fits(split, shape, parts)) continue;
       if (sharding == Sharding::squeezed && shape[d] == parts) continue;
       if (const auto result = view_split(split, shape, call.results[0], parts))
         found.push_back({{split}, {*result}});
@@ -95,9 +103,8 @@ void add_pieces(Signatures& found, const Call& call, int parts) {
   const Shape& whole = cut ? call.operands[0] : call.results[0];
   const int64_t given = integer(call, "dim", 0);
   const int dimension = static_cast<int>(given < 0 ? given + whole.size() : given);
-  for (int64_t blocks = 1; blocks <= whole[dimension]; ++blocks) {
+  for (const int64_t blocks : block_counts(whole[dimension], parts)) {
     const Layout split = Layout::split(dimension, blocks);
-    if (!fits(split, whole, parts)) continue;
     const auto pieces =
         whole_blocks(cut ? call.results : call.operands, dimension, whole[dimension] / blocks);
     if (!pieces) continue;

@@ -102,15 +102,6 @@ void require_replicated(const ExportSource& source, std::string_view tool) {
   }
 }
 
-void require_replicated_state(const Plan& plan, std::string_view tool) {
-  if (plan.optimizer_state == OptimizerState::replicated) return;
-  throw InputError(export_place(plan) + ": optimizer_state",
-                   fmt::format("`sharded`, and with {} it is sharded with the parameters or not at "
-                               "all",
-                               tool),
-                   "Remove it, or train with `penstock execute`.");
-}
-
 bool all_recompute(const Plan& plan, std::string_view tool) {
   const bool first = plan.stages.front().recompute.whole;
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {

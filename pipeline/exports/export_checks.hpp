@@ -30,8 +30,6 @@ void require_floating_point(const ExportSource& source, std::string_view tool);
 void require_own_parameters(const ExportSource& source, std::string_view tool);
 /// No parameter is transmitted (sharing.hpp): with the tool each stage updates a copy.
 void require_replicated(const ExportSource& source, std::string_view tool);
-/// Each replica has all of the optimizer's state.
-void require_replicated_state(const Plan& plan, std::string_view tool);
 
 /// Whether all stages recompute, or none. Throws InputError where some do.
 bool all_recompute(const Plan& plan, std::string_view tool);

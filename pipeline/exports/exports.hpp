@@ -4,8 +4,10 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "graph/analysis/analysis.hpp"
+#include "graph/sharding/complete.hpp"
 #include "pipeline/plan/plan.hpp"
 
 namespace penstock {
@@ -16,6 +18,7 @@ struct ExportSource {
   const Graph& model;
   const Analysis& analysis;
   const Slicing& slicing;
+  const sharding::Completion* completion = nullptr;  // of a plan with tensor groups
 };
 
 /// JSON, the `split_spec` of torch.distributed.pipelining's `pipeline`: an object from the path of
@@ -27,13 +30,17 @@ std::string to_torch_split(const ExportSource& source);
 std::string_view torch_schedule_name(const Plan& plan);
 
 /// TOML, the tables [parallelism], [training] and [activation_checkpoint] of TorchTitan's job
-/// config (0.2): the modules of each stage, schedule, degrees and batch sizes. `schedule_file` is
-/// read by TorchTitan where torch_schedule_name has none.
+/// config (0.2): the modules of each stage, schedule, degrees and batch sizes; how tensor groups
+/// hold parameters as comments. `schedule_file` is read by TorchTitan where torch_schedule_name has
+/// none.
 std::string to_torchtitan(const ExportSource& source, const std::string& schedule_file);
 
-/// Arguments of Megatron-LM on one line, for a shell: layout, pipeline size, layers, batch sizes,
-/// recomputation.
+/// Arguments of Megatron-LM on one line, for a shell: layout, sizes of the pipeline and of tensor
+/// groups, layers, batch sizes, recomputation, sharded state.
 std::string to_megatron(const ExportSource& source);
+/// Parameters that the plan's tensor groups hold otherwise than Megatron's, and layers that hand on
+/// otherwise; names or patterns, as the arguments cannot say.
+std::vector<std::string> unlike_megatron(const ExportSource& source);
 
 /// JSON for DeepSpeed's PipelineModule: `layers`, each a list of module paths and operators that
 /// run one after the other; `parts`, the layer with which each stage begins, and their number at

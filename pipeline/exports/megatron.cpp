@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "pipeline/exports/export_checks.hpp"
 #include "pipeline/exports/layer_stack.hpp"
+#include "pipeline/exports/megatron_groups.hpp"
 #include "pipeline/exports/module_cuts.hpp"
 
 namespace penstock {
@@ -154,6 +155,7 @@ std::string to_megatron(const ExportSource& source) {
   std::string line = fmt::format(
       "--pipeline-model-parallel-size {} --pipeline-model-parallel-layout '{}' --num-layers {}",
       plan.ranks(), layout_text(stage_letters(layers)), stack.begins.size());
+  if (source.completion) line += tensor_parallel_arguments(source, cuts, stack);
   if (interleaved && microbatches_per_round(plan) != plan.ranks()) {
     line += fmt::format(" --microbatch-group-size-per-virtual-pipeline-stage {}",
                         microbatches_per_round(plan));

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.hpp"
 #include "pipeline/exports/export_checks.hpp"
+#include "pipeline/exports/group_layouts.hpp"
 #include "pipeline/exports/module_cuts.hpp"
 
 namespace penstock {
@@ -105,6 +107,69 @@ std::string parts_text(const Parts& parts) {
   return text + "]";
 }
 
+/// `Shard(0)`, `Shard(0) of each of 3 blocks`; of a layout that is split.
+std::string placement(const sharding::Layout& layout) {
+  const std::string shard = fmt::format("Shard({})", layout.dimension());
+  return layout.blocks() == 1 ? shard
+                              : fmt::format("{} of each of {} blocks", shard, layout.blocks());
+}
+
+/// Parameters that tensor groups split, by how.
+std::map<std::string, std::vector<std::string>> split_parameters(const ExportSource& source) {
+  std::map<std::string, std::vector<std::string>> parameters;
+  for (size_t i = 0; i < source.model.tensors.size(); ++i) {
+    const sharding::Layout& layout = source.completion->tensors[i];
+    if (layout.is_split()) parameters[placement(layout)].push_back(source.model.tensors[i].name);
+  }
+  return parameters;
+}
+
+/// How stages hand on what is split.
+std::set<std::string> handed_on_placements(const ExportSource& source) {
+  std::set<std::string> placements;
+  for (const StageEdge& edge : source.slicing.edges) {
+    for (const Crossing& crossing : edge.values) {
+      const sharding::Layout layout = handed_on(source, crossing.value);
+      placements.insert(layout.is_split() ? placement(layout) : "Replicate()");
+    }
+  }
+  return placements;
+}
+
+/// TorchTitan takes the degree; what is split is the business of the model's parallelize function.
+std::string tensor_parallel_lines(const ExportSource& source) {
+  if (!source.completion) return "";
+  std::string lines =
+      "# The ranks of a tensor group split these parameters, which TorchTitan leaves to the "
+      "model's\n"
+      "# own parallelize function:\n";
+  for (const auto& [how, names] : split_parameters(source)) {
+    for (const std::string& name : name_patterns(names))
+      lines += fmt::format("#   {}: {}\n", name, how);
+  }
+  for (const std::string& how : handed_on_placements(source))
+    lines += fmt::format("# Between stages values are in {}.\n", how);
+  return lines + fmt::format(
+                     "tensor_parallel_degree = {}\n"
+                     "disable_loss_parallel = true\n",
+                     source.plan.tensor_parallel);
+}
+
+/// Sharded optimizer state is FSDP that gathers parameters once a step: they and their gradients
+/// are then sent as often as with ours.
+std::string data_parallel_lines(const Plan& plan) {
+  const bool sharded = plan.optimizer_state == OptimizerState::sharded;
+  const std::string lines = fmt::format(
+      "data_parallel_replicate_degree = {}\n"
+      "data_parallel_shard_degree = {}\n",
+      sharded ? 1 : plan.data_parallel, sharded ? plan.data_parallel : 1);
+  if (!sharded) return lines;
+  return "# TorchTitan shards the optimizer's state with the parameters, which are gathered once "
+         "a\n"
+         "# step:\n" +
+         lines + "fsdp_reshard_after_forward = \"never\"\n";
+}
+
 std::string schedule_lines(const Plan& plan, const std::string& schedule_file) {
   const std::string_view name = torch_schedule_name(plan);
   if (!name.empty()) return fmt::format("pipeline_parallel_schedule = \"{}\"\n", name);
@@ -133,23 +198,21 @@ std::string to_torchtitan(const ExportSource& source, const std::string& schedul
   require_own_parameters(source, titan);
   require_one_value(source, titan);
   require_floating_point(source, titan);
-  require_replicated_state(plan, titan);
   const bool recompute = all_recompute(plan, titan);
   return fmt::format(
       "[parallelism]\n"
       "pipeline_parallel_degree = {}\n{}"
       "pipeline_parallel_microbatch_size = {}\n"
-      "data_parallel_replicate_degree = {}\n"
-      "data_parallel_shard_degree = 1\n"
+      "{}{}"
       "module_fqns_per_model_part = {}\n\n"
       "[training]\n"
       "local_batch_size = {}\n"
       "global_batch_size = {}\n\n"
       "[activation_checkpoint]\n"
       "mode = \"{}\"\n",
-      plan.ranks(), schedule_lines(plan, schedule_file), plan.microbatch, plan.data_parallel,
-      parts_text(modules_of_stages(source)), plan.microbatches * plan.microbatch,
-      plan.job.global_batch, recompute ? "full" : "none");
+      plan.ranks(), schedule_lines(plan, schedule_file), plan.microbatch, data_parallel_lines(plan),
+      tensor_parallel_lines(source), parts_text(modules_of_stages(source)),
+      plan.microbatches * plan.microbatch, plan.job.global_batch, recompute ? "full" : "none");
 }
 
 }  // namespace penstock

@@ -159,14 +159,21 @@ void place_gradients(const Graph& model, GradientBucket& bucket) {
     bucket.elements = aligned(bucket.elements, step * static_cast<int64_t>(bucket.ranks.size()));
 }
 
-/// The ranks of the run that sum a kind of bucket of a rank with that part.
+/// How many ranks of the run sum a kind of bucket.
+int64_t ranks_summing(const BucketKind& kind, const Plan& plan) {
+  return plan.data_parallel * std::ssize(kind.holders) *
+         (kind.over_parts ? plan.tensor_parallel : 1);
+}
+
+/// Those of a rank with that part.
 std::vector<int> summing_ranks(const BucketKind& kind, const Plan& plan, int part) {
   const int parts = static_cast<int>(plan.tensor_parallel);
   std::vector<int> all;
   for (int replica = 0; replica < plan.data_parallel; ++replica) {
+    const int first = plan.rank_at({replica, 0, 0});
     for (const int holder : kind.holders) {
       for (int other = 0; other < parts; ++other) {
-        if (kind.over_parts || other == part) all.push_back(plan.rank_at({replica, holder, other}));
+        if (kind.over_parts || other == part) all.push_back(first + holder * parts + other);
       }
     }
   }
@@ -186,7 +193,7 @@ std::vector<GradientBucket> gradient_buckets(const Plan& plan, const Graph& mode
     BucketKind kind = kind_of(summing, rank_of_stage, own);
     kind.over_parts = model.tensors[static_cast<size_t>(tensor)].sums_over_parts;
     const bool sums = std::ranges::binary_search(kind.holders, own);
-    if (!sums || summing_ranks(kind, plan, part).size() < 2) continue;
+    if (!sums || ranks_summing(kind, plan) < 2) continue;
     // Ranks of one pipeline that share parameters order these alike: their own stages differ.
     groups[kind].push_back({tensor, kind.shared ? 0 : first_uses.of(tensor, kind.stages)});
   }

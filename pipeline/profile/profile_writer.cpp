@@ -1,7 +1,10 @@
-// Writes profiles: JSON, an operator or unit per line.
+// Writes profiles: JSON, an operator or unit per line; of groups without repeating equal costs.
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <unordered_map>
 
 #include "pipeline/profile/profile.hpp"
 #include "pipeline/sharding/sharding_keys.hpp"
@@ -43,19 +46,15 @@ Json json_of(const HeldBytes& held) {
           {"backward_weight", json_of(held.backward_weight)}};
 }
 
-Json json_of(const OperatorCost& op) {
-  Json json = {{"name", op.name},
-               {"target", op.target},
-               {"module", op.module},
-               {"flops", finite(op.flops)},
-               {"bytes", op.bytes},
-               {"times", json_of(op.times)},
-               {"held_bytes", json_of(op.held)}};
+void add_costs(Json& json, const OperatorCost& op) {
+  json["flops"] = finite(op.flops);
+  json["bytes"] = op.bytes;
+  json["times"] = json_of(op.times);
+  json["held_bytes"] = json_of(op.held);
   if (!op.values.keeps.empty()) json["keeps"] = op.values.keeps;
   for (const auto& [output, of] : op.values.shares)
     json["shares"].push_back({{"output", output}, {"of", of}});
   if (!op.values.strided.empty()) json["strided"] = op.values.strided;
-  return json;
 }
 
 /// Five digits are more than any factor is known to.
@@ -72,14 +71,10 @@ Json json_of(const ActionJitter& jitter) {
           {"backward_weight", json_of(jitter.backward_weight)}};
 }
 
-Json json_of(const UnitCost& unit) {
-  Json json = {{"label", unit.label},
-               {"begin", unit.begin},
-               {"end", unit.end},
-               {"times", json_of(unit.times)},
-               {"held_bytes", json_of(unit.held)}};
+void add_costs(Json& json, const UnitCost& unit) {
+  json["times"] = json_of(unit.times);
+  json["held_bytes"] = json_of(unit.held);
   if (unit.jitter.any()) json["jitter"] = json_of(unit.jitter);
-  return json;
 }
 
 Json json_of(const LinkCost& link) {
@@ -143,16 +138,82 @@ std::string text_of(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+Json names(const OperatorCost& op) {
+  return {{"name", op.name}, {"target", op.target}, {"module", op.module}};
+}
+
+Json names(const UnitCost& unit) {
+  return {{"label", unit.label}, {"begin", unit.begin}, {"end", unit.end}};
+}
+
+bool equal_costs(const OperatorCost& one, const OperatorCost& other) {
+  return one.flops == other.flops && one.bytes == other.bytes && one.times == other.times &&
+         one.held == other.held && one.values == other.values;
+}
+
+bool equal_costs(const UnitCost& one, const UnitCost& other) {
+  return one.times == other.times && one.held == other.held && one.jitter == other.jitter;
+}
+
+/// Of times and bytes that hardly two entries of other costs have together.
+template <typename Cost>
+size_t hash(const Cost& entry) {
+  size_t mixed = 0;
+  for (const double time : {entry.times.forward.mean_s, entry.times.backward.mean_s})
+    mixed = mixed * 31 + std::hash<double>()(time);
+  for (const int64_t bytes : {entry.held.output, entry.held.forward.net, entry.held.backward.peak})
+    mixed = mixed * 31 + std::hash<int64_t>()(bytes);
+  return mixed;
+}
+
+/// For each entry an earlier one of equal costs, or itself.
+template <typename Cost>
+std::vector<size_t> first_equals(const std::vector<Cost>& entries) {
+  std::unordered_multimap<size_t, size_t> known;
+  std::vector<size_t> firsts;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const auto [begin, end] = known.equal_range(hash(entries[i]));
+    const auto same = std::find_if(
+        begin, end, [&](const auto& one) { return equal_costs(entries[one.second], entries[i]); });
+    firsts.push_back(same == end ? i : same->second);
+    if (same == end) known.emplace(hash(entries[i]), i);
+  }
+  return firsts;
+}
+
 /// `[` entry `,` entry … `]`, an entry per line.
-template <typename Costs>
-std::string lines(const std::vector<Costs>& entries) {
+template <typename Cost>
+std::string lines(const std::vector<Cost>& entries) {
   std::string text = "[";
-  for (const Costs& entry : entries)
-    text += (text.size() > 1 ? ",\n" : "\n") + text_of(json_of(entry));
+  for (const Cost& entry : entries) {
+    Json json = names(entry);
+    add_costs(json, entry);
+    text += (text.size() > 1 ? ",\n" : "\n") + text_of(json);
+  }
   return text + "]";
 }
 
-std::string text_of(const MicrobatchCosts& costs) {
+/// The same, of costs that an earlier entry has its number alone, and without the names that
+/// `named` has.
+template <typename Cost>
+std::string short_lines(const std::vector<Cost>& entries, const std::vector<Cost>& named) {
+  const std::vector<size_t> firsts = first_equals(entries);
+  std::string text = "[";
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const bool known =
+        &named != &entries && i < named.size() && names(named[i]) == names(entries[i]);
+    Json json = known ? Json::object() : names(entries[i]);
+    if (firsts[i] == i)
+      add_costs(json, entries[i]);
+    else
+      json["same_as"] = firsts[i];
+    text += (i > 0 ? ",\n" : "\n") + text_of(json);
+  }
+  return text + "]";
+}
+
+/// Up to the lists of units and operators.
+std::string head_of(const MicrobatchCosts& costs) {
   Json scalars = {{"microbatch", costs.microbatch},
                   {"loss_forward", json_of(costs.loss_forward)},
                   {"first_microbatch_excess", finite(costs.first_microbatch_excess)},
@@ -160,15 +221,35 @@ std::string text_of(const MicrobatchCosts& costs) {
   for (const std::vector<double>& rank : costs.rounds) scalars["rounds"].push_back(json_of(rank));
   std::string text = text_of(scalars);
   text.back() = ',';  // for the closing brace
-  return text + "\n\"units\": " + lines(costs.units) +
+  return text + "\n";
+}
+
+std::string text_of(const MicrobatchCosts& costs) {
+  return head_of(costs) + "\"units\": " + lines(costs.units) +
          ",\n\"operators\": " + lines(costs.operators) + "}";
 }
 
-std::string text_of(const std::vector<MicrobatchCosts>& sizes) {
+/// A group's are many, and mostly repeat each other.
+std::string short_text_of(const MicrobatchCosts& costs, const MicrobatchCosts& first) {
+  return head_of(costs) + "\"units\": " + short_lines(costs.units, first.units) +
+         ",\n\"operators\": " + short_lines(costs.operators, first.operators) + "}";
+}
+
+template <typename Text>
+std::string sizes_text(const std::vector<MicrobatchCosts>& sizes, const Text& text_of_size) {
   std::string text = "\"microbatches\": [";
   for (const MicrobatchCosts& costs : sizes)
-    text += (text.ends_with('[') ? "\n" : ",\n") + text_of(costs);
+    text += (text.ends_with('[') ? "\n" : ",\n") + text_of_size(costs);
   return text + "]";
+}
+
+std::string text_of(const std::vector<MicrobatchCosts>& sizes) {
+  return sizes_text(sizes, [](const MicrobatchCosts& costs) { return text_of(costs); });
+}
+
+std::string short_text_of(const std::vector<MicrobatchCosts>& sizes) {
+  return sizes_text(
+      sizes, [&](const MicrobatchCosts& costs) { return short_text_of(costs, sizes.front()); });
 }
 
 /// Lists of one pin each: readers of JSON do not keep the order of keys, which counts.
@@ -191,7 +272,8 @@ std::string text_of(const std::vector<GroupCosts>& groups) {
     if (group.sharding != sharding::Pins()) scalars["sharding"] = json_of(group.sharding);
     std::string head = text_of(scalars);
     head.back() = ',';  // for the closing brace
-    text += (text.ends_with('[') ? "\n" : ",\n") + head + "\n" + text_of(group.microbatches) + "}";
+    text += (text.ends_with('[') ? "\n" : ",\n") + head + "\n" + short_text_of(group.microbatches) +
+            "}";
   }
   return text + "]";
 }

@@ -15,24 +15,33 @@ namespace penstock {
 
 namespace {
 
-/// Makes the context's tables, once for all layouts.
+/// Makes the context's tables, once for all layouts, and what each size of microbatches keeps once
+/// for all tables.
 void make_tables(LayoutContext& context, const std::vector<PipelineLayout>& layouts, int threads) {
-  auto& tables = context.tables;
-  const auto ways_of = [&](int64_t parts) {
-    SharingWays ways = context.ways;
-    ways.state_parts = parts;
-    return ways;
-  };
+  std::map<int64_t, std::vector<int64_t>> parts_of;  // by size
   for (const PipelineLayout& layout : layouts)
-    tables[{layout.measured->microbatch, context.ways_of(layout).state_parts}];
-  std::vector<decltype(tables.begin())> each;
-  for (auto size = tables.begin(); size != tables.end(); ++size) each.push_back(size);
-  in_parallel(each.size(), threads, [&](size_t i) {
-    const auto [microbatch, parts] = each[i]->first;
+    parts_of[layout.measured->microbatch].push_back(context.ways_of(layout).state_parts);
+  using Tables = std::vector<std::pair<int64_t, std::shared_ptr<StageTable>>>;
+  std::vector<std::pair<int64_t, Tables>> made;
+  for (auto& [microbatch, parts] : parts_of) {
+    std::ranges::sort(parts);
+    parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+    Tables& tables = made.emplace_back(microbatch, Tables()).second;
+    for (const int64_t count : parts) tables.emplace_back(count, nullptr);
+  }
+  in_parallel(made.size(), threads, [&](size_t i) {
     const Profile& profile = context.inputs.profile;
-    each[i]->second = std::make_shared<StageTable>(
-        context.chain.bytes(profile, *profile.at(microbatch), ways_of(parts)));
+    StageTable kept(context.chain.units());
+    context.chain.add_kept(profile, *profile.at(made[i].first), kept);
+    for (auto& [parts, table] : made[i].second) {
+      SharingWays ways = context.ways;
+      ways.state_parts = parts;
+      table = std::make_shared<StageTable>(kept);
+      context.chain.add_tensors(profile.job, ways, *table);
+    }
   });
+  for (const auto& [microbatch, tables] : made)
+    for (const auto& [parts, table] : tables) context.tables[{microbatch, parts}] = table;
 }
 
 /// All ranks of a replica hold at least so much together: tensors, gradients, their part of the
@@ -138,6 +147,7 @@ std::vector<SearchSpace> LayoutSearch::spaces() const {
     LayoutBound bound;
     LayoutGuess guess;
     int64_t fixed_bytes;
+    std::map<std::tuple<int, double, double>, double> bounds_s = {};  // by ranks and their speeds
   };
   std::map<std::tuple<int64_t, int64_t, double, bool>, Quick> quick;  // by all that they depend on
   for (size_t i = 0; i < layouts_.size(); ++i) {
@@ -152,11 +162,15 @@ std::vector<SearchSpace> LayoutSearch::spaces() const {
       quick.emplace(key, Quick{LayoutBound(layout.branches ? unlinked(costs) : costs),
                                LayoutGuess(costs, all, fixed_bytes), fixed_bytes});
     }
-    const Quick& of = quick.at(key);
+    Quick& of = quick.at(key);
     const MemoryLimit limit = this->limit(i);
     const double cores =
         ranks_at_full_speed(inputs_.profile, inputs_.cluster, layout.data_parallel * inputs_.parts);
-    spaces.push_back({.bound_s = of.bound.step_s(layout.speeds(), layout.microbatches, cores),
+    const RankSpeeds& speeds = layout.speeds();
+    const auto [bound_s, unknown] =
+        of.bounds_s.try_emplace(std::tuple(speeds.ranks(), speeds.slowest(), speeds.together()));
+    if (unknown) bound_s->second = of.bound.step_s(speeds, layout.microbatches, cores);
+    spaces.push_back({.bound_s = bound_s->second,
                       .guess_s = of.guess.step_s(layout, limit.max_bytes, cores),
                       .group = schedule_number(layout),
                       .bytes = (of.fixed_bytes + together(limit.reserved_bytes)) / layout.ranks,

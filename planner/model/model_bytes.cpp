@@ -2,7 +2,8 @@
 // (simulator/costs/stage_terms.hpp). They are added up unit by unit, for all stages that begin with
 // the same unit at once: what a stage uses twice has to be known as it grows, which is why tensors
 // and values are counted here and not by a plan's costs.
-#include <set>
+#include <cstdint>
+#include <vector>
 
 #include "pipeline/job/parameters.hpp"
 #include "planner/model/model_chain.hpp"
@@ -11,94 +12,155 @@
 
 namespace penstock {
 
-/// All that a stage holds; what several of its units use counts once.
-struct ModelChain::Holdings {
-  std::set<OperatorId> operators;
-  std::set<int> tensors;
-  std::set<ValueId> given;     // user inputs and what comes from stages before
-  std::set<ValueId> least;     // of them those that are kept in any case
-  std::set<ValueId> kept;      // by the values that their memory is named by in the stage
-  int64_t tensor_bytes = 0;    // as they are trained
-  int64_t shared_bytes = 0;    // used outside the stage as well
-  int64_t saved_bytes = 0;     // of a microbatch, where nothing is recomputed
+namespace {
+
+/// A set of numbers below a limit, quickly emptied.
+class Members {
+ public:
+  explicit Members(size_t limit) : added_(limit, 0) {}
+  void clear() { ++now_; }
+  /// Nothing less than 0 is.
+  bool contains(int number) const {
+    return number >= 0 && added_[static_cast<size_t>(number)] == now_;
+  }
+  /// Was it none before?
+  bool insert(int number) {
+    const bool is_new = !contains(number);
+    added_[static_cast<size_t>(number)] = now_;
+    return is_new;
+  }
+
+ private:
+  std::vector<uint32_t> added_;
+  uint32_t now_ = 1;
+};
+
+/// What a stage keeps of a microbatch; what several of its units use counts once.
+struct Kept {
+  explicit Kept(const Graph& model)
+      : operators(model.operators.size()),
+        given(model.values.size()),
+        least(model.values.size()),
+        kept(model.values.size()) {}
+
+  Members operators;
+  Members given;               // user inputs and what comes from stages before
+  Members least;               // of them those that are kept in any case
+  Members kept;                // by the values that their memory is named by in the stage
+  int64_t saved_bytes = 0;     // where nothing is recomputed
   int64_t least_bytes = 0;     // part of it that is kept even so
   int64_t received_bytes = 0;  // part of that, from other stages
 
+  void clear() {
+    for (Members* members : {&operators, &given, &least, &kept}) members->clear();
+    saved_bytes = least_bytes = received_bytes = 0;
+  }
   /// What its backward needs stays, whether it is made in the stage or given to it.
   void add_operator(OperatorId id, const ValueLives& lives) {
-    if (!operators.insert(id).second) return;
+    if (!operators.insert(id)) return;
     saved_bytes += lives.own_bytes(id);
     for (ValueId value : lives.kept_by(id)) {
       while (operators.contains(lives.producer(value)) && lives.source(value) >= 0)
         value = lives.source(value);
       const bool made = operators.contains(lives.producer(value));
       if (!made && !given.contains(value)) continue;
-      if (!kept.insert(value).second) continue;
+      if (!kept.insert(value)) continue;
       saved_bytes += lives.bytes(value);
       if (!made) keep_given(value, lives);
     }
   }
   /// Given to a part that recomputes, or kept by one that does not.
   void keep_given(ValueId value, const ValueLives& lives) {
-    if (!least.insert(value).second) return;
+    if (!least.insert(value)) return;
     least_bytes += lives.bytes(value);
     if (lives.producer(value) >= 0) received_bytes += lives.bytes(value);
   }
-  void add_tensor(int index, int64_t bytes, bool shared) {
-    if (!tensors.insert(index).second) return;
-    tensor_bytes += bytes;
-    if (shared) shared_bytes += bytes;
-  }
 };
 
-/// The first unit recomputes where any does, and then keeps what it is given.
-void ModelChain::add_unit(const Job& job, int unit, int stage_begin, const ValueLives& lives,
-                          int64_t target, SharingWays ways, Holdings& stage) const {
-  const StageSlice& slice = slicing_.stages[unit];
-  std::set<ValueId> here(slice.user_inputs.begin(), slice.user_inputs.end());
-  for (const StageEdge& edge : slicing_.edges) {
-    if (edge.producer >= stage_begin || edge.consumer != unit) continue;
-    for (const Crossing& crossing : edge.values) here.insert(crossing.value);
-  }
-  stage.given.insert(here.begin(), here.end());
-  for (const OperatorId id : slice.operators) stage.add_operator(id, lives);
-  if (unit == stage_begin && !job.forward_only)
-    for (const ValueId value : here) stage.keep_given(value, lives);
-  if (makes_loss(slice)) {
-    stage.saved_bytes += target;
-    stage.least_bytes += target;
-  }
-  for (const int index : slice.tensors) {
-    const StoredTensor& tensor = model_.tensors[index];
-    const bool received = ways.transmit && first_using_[index] < stage_begin;
-    const bool stepped = !received && ways.state_parts == 1;
-    int64_t bytes =
-        fixed_bytes(job, tensor, stepped) +
-        job.snapshots * snapshot_bytes(job, tensor, updated_buffers_.contains(index), stepped);
-    if (ways.state_parts > 1 && units_using_[index] == 1)
-      bytes += (1 + job.snapshots) * state_part_bytes(job, tensor, ways.state_parts);
-    stage.add_tensor(index, bytes, units_using_[index] > 1);
-  }
+/// By their consumers.
+std::vector<std::vector<const StageEdge*>> incoming(const Slicing& slicing) {
+  std::vector<std::vector<const StageEdge*>> edges(slicing.stages.size());
+  for (const StageEdge& edge : slicing.edges)
+    edges[static_cast<size_t>(edge.consumer)].push_back(&edge);
+  return edges;
 }
 
-/// Messages may all have been taken when the stage holds most, and its transients have passed.
-StageTable ModelChain::bytes(const Profile& profile, const MicrobatchCosts& measured,
-                             SharingWays ways) const {
+}  // namespace
+
+/// The first unit recomputes where any does, and then keeps what it is given. Messages may all have
+/// been taken when the stage holds most, and its transients have passed.
+void ModelChain::add_kept(const Profile& profile, const MicrobatchCosts& measured,
+                          StageTable& table) const {
   const ValueLives lives(model_, measured);
   const int64_t target = target_bytes(profile.job, model_, measured.microbatch);
-  StageTable table(units());
+  const auto edges = incoming(slicing_);
+  Kept stage(model_);
   for (int begin = 0; begin < units(); ++begin) {
-    Holdings stage;
-    for (int end = begin + 1; end <= units(); ++end) {
-      add_unit(profile.job, end - 1, begin, lives, target, ways, stage);
-      StageBytes& bytes = table.at(begin, end);
-      bytes.always = stage.tensor_bytes;
-      bytes.common = stage.shared_bytes;
+    stage.clear();
+    for (int unit = begin; unit < units(); ++unit) {
+      const StageSlice& slice = slicing_.stages[static_cast<size_t>(unit)];
+      std::vector<ValueId> here(slice.user_inputs.begin(), slice.user_inputs.end());
+      for (const StageEdge* edge : edges[static_cast<size_t>(unit)]) {
+        if (edge->producer >= begin) continue;
+        for (const Crossing& crossing : edge->values) here.push_back(crossing.value);
+      }
+      for (const ValueId value : here) stage.given.insert(value);
+      for (const OperatorId id : slice.operators) stage.add_operator(id, lives);
+      if (unit == begin && !profile.job.forward_only)
+        for (const ValueId value : here) stage.keep_given(value, lives);
+      if (makes_loss(slice)) {
+        stage.saved_bytes += target;
+        stage.least_bytes += target;
+      }
+      StageBytes& bytes = table.at(begin, unit + 1);
       bytes.per_microbatch = stage.saved_bytes;
       bytes.given = stage.least_bytes;
       bytes.received = stage.received_bytes;
     }
   }
+}
+
+/// As it is trained, where a stage steps it or not.
+int64_t ModelChain::tensor_bytes(const Job& job, int index, bool stepped, SharingWays ways) const {
+  const StoredTensor& tensor = model_.tensors[static_cast<size_t>(index)];
+  int64_t bytes =
+      fixed_bytes(job, tensor, stepped) +
+      job.snapshots * snapshot_bytes(job, tensor, updated_buffers_.contains(index), stepped);
+  if (ways.state_parts > 1 && units_using_[static_cast<size_t>(index)] == 1)
+    bytes += (1 + job.snapshots) * state_part_bytes(job, tensor, ways.state_parts);
+  return bytes;
+}
+
+void ModelChain::add_tensors(const Job& job, SharingWays ways, StageTable& table) const {
+  const int count = static_cast<int>(model_.tensors.size());
+  std::vector<int64_t> received, own;
+  for (int index = 0; index < count; ++index) {
+    received.push_back(tensor_bytes(job, index, false, ways));
+    own.push_back(tensor_bytes(job, index, ways.state_parts == 1, ways));
+  }
+  Members tensors(model_.tensors.size());
+  for (int begin = 0; begin < units(); ++begin) {
+    tensors.clear();
+    int64_t all_bytes = 0, shared_bytes = 0;
+    for (int unit = begin; unit < units(); ++unit) {
+      for (const int index : slicing_.stages[static_cast<size_t>(unit)].tensors) {
+        if (!tensors.insert(index)) continue;
+        const auto i = static_cast<size_t>(index);
+        const int64_t bytes = ways.transmit && first_using_[i] < begin ? received[i] : own[i];
+        all_bytes += bytes;
+        if (units_using_[i] > 1) shared_bytes += bytes;
+      }
+      table.at(begin, unit + 1).always = all_bytes;
+      table.at(begin, unit + 1).common = shared_bytes;
+    }
+  }
+}
+
+StageTable ModelChain::bytes(const Profile& profile, const MicrobatchCosts& measured,
+                             SharingWays ways) const {
+  StageTable table(units());
+  add_kept(profile, measured, table);
+  add_tensors(profile.job, ways, table);
   return table;
 }
 

@@ -25,8 +25,6 @@
 
 namespace penstock {
 
-class ValueLives;
-
 /// The ways (pipeline/plan/sharing.hpp) in which plans may share parameters; bounds hold for all of
 /// them. `state_parts`: so many replicas share out the optimizer's state; of parameters that
 /// several units use bounds then leave it out, and its steps.
@@ -65,11 +63,13 @@ class ModelChain {
   /// transients are left out.
   StageTable bytes(const Profile& profile, const MicrobatchCosts& measured,
                    SharingWays ways = {}) const;
+  /// The parts of it that depend on the size of microbatches, and on the ways, into a table for
+  /// these units.
+  void add_kept(const Profile& profile, const MicrobatchCosts& measured, StageTable& table) const;
+  void add_tensors(const Job& job, SharingWays ways, StageTable& table) const;
 
  private:
-  struct Holdings;  // of a stage that grows unit by unit
-  void add_unit(const Job& job, int unit, int stage_begin, const ValueLives& lives, int64_t target,
-                SharingWays ways, Holdings& stage) const;
+  int64_t tensor_bytes(const Job& job, int index, bool stepped, SharingWays ways) const;
 
   std::vector<OperatorSums> unit_sums(const MicrobatchCosts& measured) const;
   void add_inputs(const MicrobatchCosts& measured, ChainCosts& costs) const;

@@ -12,12 +12,16 @@
 
 namespace penstock {
 
+/// How the splits of a space compare.
+inline SplitOrder order_of(const SearchSpace& space, const SplitSearch& search) {
+  return {search.objective, space.complexity, space.weight, space.memory_limit, search.max_s};
+}
+
 /// One space while it is searched.
 class Candidate {
  public:
   Candidate(const SearchSpace& space, const SplitSearch& search)
-      : space_(space),
-        order_{search.objective, space.complexity, space.weight, space.memory_limit, search.max_s} {
+      : space_(space), order_(order_of(space, search)) {
     result.bound_s = space.bound_s;
     result.bytes = space.bytes;
   }

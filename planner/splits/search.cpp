@@ -12,6 +12,7 @@
 
 #include "planner/splits/candidate.hpp"
 #include "planner/splits/in_parallel.hpp"
+#include "planner/splits/least.hpp"
 
 namespace penstock {
 
@@ -29,12 +30,14 @@ constexpr int64_t exhaustive_share = 8;
 
 class Searcher {
  public:
-  Searcher(const std::vector<SearchSpace>& spaces, const SplitSearch& search) : search_(search) {
-    candidates_.reserve(spaces.size());
-    for (const SearchSpace& space : spaces) {
-      candidates_.emplace_back(space, search);
-      if (candidates_.back().order().may_admit(space.bound_s, space.bytes))
-        open_.push_back(candidates_.size() - 1);
+  Searcher(const std::vector<SearchSpace>& spaces, const SplitSearch& search)
+      : spaces_(spaces), search_(search), candidates_(spaces.size()) {
+    for (size_t i = 0; i < spaces.size(); ++i) {
+      const SearchSpace& space = spaces[i];
+      if (!may_hold_any(space)) continue;
+      const SplitRank top = order_of(space, search).bound(space.bound_s, space.bytes);
+      untouched_.add({top, i});
+      guesses_[space.group].add({space.weight * space.guess_s, top, i});
     }
   }
 
@@ -50,54 +53,87 @@ class Searcher {
   }
 
  private:
+  using Top = std::pair<SplitRank, size_t>;             // what is open of a space at best
+  using Guess = std::tuple<double, SplitRank, size_t>;  // what it may take
+
   /// Spaces that may hold something better than the best found: those with the best open nodes, and
   /// the most promising that were not looked into.
   std::vector<size_t> next() {
     std::erase_if(open_, [&](size_t space) {
-      const bool done = candidates_[space].closed() || certain(space);
-      if (done) candidates_[space].close();
+      const bool done = candidates_[space]->closed() || certain({candidates_[space]->top(), space});
+      if (done) candidates_[space]->close();
       return done;
     });
-    const size_t width = std::min(round_width, open_.size());
-    std::ranges::partial_sort(open_, open_.begin() + static_cast<std::ptrdiff_t>(width), {},
-                              [&](size_t space) {
-                                const Candidate& of = candidates_[space];
-                                return std::tuple(of.waits(), of.top(), space);
-                              });
+    const std::vector<size_t> best = best_open();
+    const size_t width = best.size();
     std::vector<size_t> round;
     const auto add = [&](size_t space, size_t most) {
       if (round.size() < most && std::ranges::find(round, space) == round.end())
         round.push_back(space);
     };
     const std::vector<size_t> climbs = climbing();
-    for (size_t i = 0; i < width; ++i)
-      if (climbs.empty() || !candidates_[open_[i]].boxed())
-        add(open_[i], std::min(width, round_of_bounds));
+    for (const size_t space : best)
+      if (climbs.empty() || !is_boxed(space)) add(space, std::min(width, round_of_bounds));
     for (const size_t space : climbs) add(space, width);
     for (const size_t space : promising()) add(space, width);
-    for (size_t i = 0; i < width && climbs.empty(); ++i) add(open_[i], width);
+    for (size_t i = 0; i < width && climbs.empty(); ++i) add(best[i], width);
     return round;
+  }
+
+  bool may_hold_any(const SearchSpace& space) const {
+    return order_of(space, search_).may_admit(space.bound_s, space.bytes);
+  }
+
+  bool is_boxed(size_t space) const { return candidates_[space] && candidates_[space]->boxed(); }
+
+  /// Not of a space that has been looked into, nor of one that only loses.
+  bool is_dead(const Top& untouched) const {
+    return candidates_[untouched.second] || certain(untouched);
+  }
+  const std::vector<Top>& first_untouched() {
+    return untouched_.first(round_width, [&](const Top& top) { return is_dead(top); });
+  }
+
+  /// The spaces with the best open splits, those whose many splits wait behind all others.
+  std::vector<size_t> best_open() {
+    std::vector<std::tuple<bool, SplitRank, size_t>> order;
+    for (const size_t space : open_)
+      order.emplace_back(candidates_[space]->waits(), candidates_[space]->top(), space);
+    for (const auto& [top, space] : first_untouched()) order.emplace_back(false, top, space);
+    const size_t width = std::min(round_width, order.size());
+    std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(width));
+    std::vector<size_t> spaces;
+    for (size_t i = 0; i < width; ++i) spaces.push_back(std::get<size_t>(order[i]));
+    return spaces;
   }
 
   /// Is nothing left that is faster by more than a search with little effort left looks for?
   bool near_the_best() const {
     if (!result_.best || search_.objective != SearchObjective::step) return false;
     if (effort_ < search_.effort / exhaustive_share) return false;
-    const Candidate& found = candidates_[result_.best->space];
-    const double enough_s = (1 - near_enough) * found.order().weight * result_.best->outcome.step_s;
-    return std::ranges::all_of(open_, [&](size_t space) {
-      const SplitOrder& order = candidates_[space].order();
-      return order.complexity > found.order().complexity ||
-             (order.complexity == found.order().complexity &&
-              order.weight * candidates_[space].bound_s() >= enough_s);
-    });
+    const SplitOrder& found = candidates_[result_.best->space]->order();
+    const double enough_s = (1 - near_enough) * found.weight * result_.best->outcome.step_s;
+    const auto is_near = [&](int64_t complexity, double weighted_s) {
+      return complexity > found.complexity ||
+             (complexity == found.complexity && weighted_s >= enough_s);
+    };
+    return std::ranges::all_of(open_,
+                               [&](size_t space) {
+                                 const Candidate& of = *candidates_[space];
+                                 return is_near(of.order().complexity,
+                                                of.order().weight * of.bound_s());
+                               }) &&
+           untouched_.all_of([&](const Top& top) {
+             const SearchSpace& of = spaces_[top.second];
+             return is_dead(top) || is_near(of.complexity, of.weight * of.bound_s);
+           });
   }
 
   /// Spaces that have come to the best splits of those that still climb.
   std::vector<size_t> climbing() const {
     std::vector<std::pair<SplitRank, size_t>> all;
     for (const size_t space : open_)
-      if (const auto reached = candidates_[space].climbing()) all.emplace_back(*reached, space);
+      if (const auto reached = candidates_[space]->climbing()) all.emplace_back(*reached, space);
     const size_t width = std::min(round_of_climbs, all.size());
     std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(width));
     std::vector<size_t> spaces;
@@ -107,16 +143,16 @@ class Searcher {
 
   /// Spaces to look into next: the least guess of each of some groups, those never tried first, and
   /// then the least guesses of all.
-  std::vector<size_t> promising() const {
-    using Guess = std::tuple<double, SplitRank, size_t>;
+  std::vector<size_t> promising() {
     std::map<size_t, Guess> best;
     std::vector<Guess> all;
-    for (const size_t space : open_) {
-      const Candidate& of = candidates_[space];
-      if (of.result.opened) continue;
-      all.emplace_back(of.guess_s() * correction(of.group()), of.top(), space);
-      const auto [found, fresh] = best.try_emplace(of.group(), all.back());
-      if (!fresh) found->second = std::min(found->second, all.back());
+    for (auto& [group, guesses] : guesses_) {
+      const auto& first = guesses.first(round_width, [&](const Guess& guess) {
+        return is_dead({std::get<SplitRank>(guess), std::get<size_t>(guess)});
+      });
+      for (const auto& [guess_s, top, space] : first)
+        all.emplace_back(guess_s * correction(group), top, space);
+      if (!first.empty()) best.emplace(group, all[all.size() - first.size()]);
     }
     std::vector<Guess> order;
     order.reserve(best.size() + round_width);
@@ -145,38 +181,45 @@ class Searcher {
   }
 
   void learn(size_t space, const SplitOutcome& outcome, bool fits) {
-    const Candidate& of = candidates_[space];
+    const Candidate& of = *candidates_[space];
     if (of.result.simulated > 1 || !(of.guess_s() > 0) || std::isinf(of.guess_s())) return;
     auto& [sum, count] = groups_[of.group()];
     sum += fits ? of.order().weight * outcome.step_s / of.guess_s() : misfit_correction;
     ++count;
   }
 
-  /// Is every open split of the space worse than the best found?
-  bool certain(size_t space) const {
+  /// Is every open split of a space worse than the best found?
+  bool certain(const Top& of) const {
     if (!result_.best) return false;
-    const SplitRank top = candidates_[space].top();
+    const auto& [top, space] = of;
     if (top != rank_) return top > rank_;
     const size_t found = result_.best->space;
-    return space != found ? space > found : candidates_[space].loses(result_.best->begins);
+    return space != found ? space > found : candidates_[space]->loses(result_.best->begins);
   }
 
   void advance(const std::vector<size_t>& round) {
     std::vector<Candidate::Step> steps(round.size());
     const SplitRank incumbent = rank_;
     const SplitRank* known = result_.best ? &incumbent : nullptr;
+    for (const size_t space : round) {
+      if (!candidates_[space]) look_into(space);
+      effort_ -= candidates_[space]->effort;
+    }
     in_parallel(round.size(), search_.threads,
-                [&](size_t i) { steps[i] = candidates_[round[i]].advance(known); });
+                [&](size_t i) { steps[i] = candidates_[round[i]]->advance(known); });
     for (size_t i = 0; i < round.size(); ++i) {
       if (!steps[i].begins.empty()) take(round[i], steps[i]);
     }
     rest_others(round);
-    effort_ = kept_ = 0;
-    for (const Candidate& candidate : candidates_) {
-      effort_ += candidate.effort;
-      kept_ += candidate.kept();
-    }
+    for (const size_t space : round) effort_ += candidates_[space]->effort;
+    kept_ = 0;
+    for (const size_t space : open_) kept_ += candidates_[space]->kept();
     report(round.front());
+  }
+
+  void look_into(size_t space) {
+    candidates_[space] = std::make_unique<Candidate>(spaces_[space], search_);
+    open_.push_back(space);
   }
 
   /// Spaces hold megabytes each, the more the more ranks: only those of the last rounds keep them.
@@ -186,14 +229,14 @@ class Searcher {
       warm_.push_back(space);
     }
     while (warm_.size() > warm_spaces) {
-      candidates_[warm_.front()].rest();
+      candidates_[warm_.front()]->rest();
       warm_.pop_front();
     }
   }
 
   void take(size_t space, const Candidate::Step& step) {
     const SplitOutcome& outcome = step.outcome;
-    const SplitOrder& order = candidates_[space].order();
+    const SplitOrder& order = candidates_[space]->order();
     const bool fits = outcome.peak_bytes <= order.max_bytes;
     if (fits && outcome.step_s < step.bound_s * (1 - bound_rounding)) {
       throw std::logic_error(
@@ -201,7 +244,7 @@ class Searcher {
                       step.bound_s));
     }
     ++simulated_;
-    SearchResult::Space& seen = candidates_[space].result;
+    SearchResult::Space& seen = candidates_[space]->result;
     ++seen.simulated;
     learn(space, outcome, fits);
     if (!order.admits(outcome.step_s, outcome.peak_bytes)) return;
@@ -209,20 +252,20 @@ class Searcher {
     if (better(found, seen.best)) seen.best = found;
     if (!better(found, result_.best)) return;
     result_.best = found;
-    rank_ = candidates_[space].rank_of(outcome);
+    rank_ = candidates_[space]->rank_of(outcome);
   }
 
   bool better(const FoundSplit& a, const std::optional<FoundSplit>& b) const {
     if (!b) return true;
-    const SplitRank x = candidates_[a.space].rank_of(a.outcome);
-    const SplitRank y = candidates_[b->space].rank_of(b->outcome);
+    const SplitRank x = candidates_[a.space]->rank_of(a.outcome);
+    const SplitRank y = candidates_[b->space]->rank_of(b->outcome);
     return std::tie(x, a.space, a.begins) < std::tie(y, b->space, b->begins);
   }
 
   void report(size_t front) {
     if (!search_.progress) return;
     const double allowed = static_cast<double>(search_.effort);
-    const Candidate& candidate = candidates_[front];
+    const Candidate& candidate = *candidates_[front];
     search_.progress({.simulated = simulated_,
                       .bound_s = candidate.closed() ? 0 : candidate.bound_s(),
                       .best_s = result_.best ? result_.best->outcome.step_s : 0,
@@ -230,20 +273,35 @@ class Searcher {
   }
 
   void conclude() {
-    result_.complete = open_.empty();
-    for (const size_t space : open_) {
-      const double bound_s = candidates_[space].bound_s();
-      if (result_.open_bound_s == 0 || bound_s < result_.open_bound_s) {
-        result_.open_bound_s = bound_s;
-      }
+    result_.complete = open_.empty() && first_untouched().empty();
+    for (size_t i = 0; i < spaces_.size(); ++i) {
+      if (candidates_[i])
+        result_.spaces.push_back(std::move(candidates_[i]->result));
+      else
+        result_.spaces.push_back({.opened = may_hold_any(spaces_[i]),
+                                  .bound_s = spaces_[i].bound_s,
+                                  .bytes = spaces_[i].bytes});
     }
-    for (Candidate& candidate : candidates_) result_.spaces.push_back(std::move(candidate.result));
+    for (const size_t space : open_) leave_open(candidates_[space]->bound_s());
+    untouched_.all_of([&](const Top& top) {
+      if (is_dead(top)) return true;
+      result_.spaces[top.second].opened = false;
+      leave_open(spaces_[top.second].bound_s);
+      return true;
+    });
   }
 
+  void leave_open(double bound_s) {
+    if (result_.open_bound_s == 0 || bound_s < result_.open_bound_s) result_.open_bound_s = bound_s;
+  }
+
+  const std::vector<SearchSpace>& spaces_;
   const SplitSearch& search_;
-  std::vector<Candidate> candidates_;
-  std::vector<size_t> open_;
-  std::deque<size_t> warm_;  // the last to have had a turn, the latest behind
+  std::vector<std::unique_ptr<Candidate>> candidates_;  // null: not looked into
+  std::vector<size_t> open_;                            // looked into, and not done
+  Least<Top> untouched_;
+  std::map<size_t, Least<Guess>> guesses_;  // of the same, by group
+  std::deque<size_t> warm_;                 // the last to have had a turn, the latest behind
   std::map<size_t, std::pair<double, int64_t>> groups_;  // ratios and their number
   SearchResult result_;
   int64_t simulated_ = 0, effort_ = 0, kept_ = 0;

@@ -18,7 +18,8 @@ ReduceCosts::ReduceCosts(const Plan& plan, const Graph& model, const Slicing& sl
       model_(model),
       slicing_(slicing),
       profile_(profile),
-      cluster_(cluster) {
+      cluster_(cluster),
+      trained_(trainable_tensors(model)) {
   const std::vector<int> rank_of_stage = ranks_of_stages(plan);
   for (const Slicing::Shared& shared : slicing.shared) {
     Sharing sharing{shared.tensor, shared.transmitted, holders_of(shared, rank_of_stage), {}};
@@ -84,8 +85,8 @@ double ReduceCosts::message_s(int from, int to, int64_t bytes) {
 const std::vector<GradientBucket>& ReduceCosts::buckets(int rank) {
   const auto [known, added] = buckets_.try_emplace(rank);
   if (added && (plan_.data_parallel > 1 || plan_.tensor_parallel > 1 || !shared_.empty()))
-    known->second = gradient_buckets(plan_, model_, slicing_, trainable_tensors(model_),
-                                     plan_.rank_at({0, rank, 0}));
+    known->second =
+        gradient_buckets(plan_, model_, slicing_, trained_, plan_.rank_at({0, rank, 0}));
   return known->second;
 }
 
@@ -133,18 +134,19 @@ ReduceCosts::Shard ReduceCosts::shard(int stage) {
 void ReduceCosts::add_shard(const GradientBucket& bucket, int rank, Shard& shard) const {
   const StoredTensor& first = model_.tensors[static_cast<size_t>(bucket.tensors.front())];
   const int64_t parameter = size_bytes(first.dtype), gradient = size_bytes(bucket.dtype);
+  const int parts = static_cast<int>(plan_.tensor_parallel);
   int64_t held = 0, tensors = 0;
   for (size_t member = 0; member < bucket.ranks.size(); ++member) {
-    if (plan_.place_of(bucket.ranks[member]).rank != rank) continue;
-    int64_t elements = 0, parts = 0;
+    if (bucket.ranks[member] / parts % ranks_ != rank) continue;
+    int64_t elements = 0, of_tensors = 0;
     for (size_t i = 0; i < bucket.tensors.size(); ++i) {
       const int64_t part = part_of(bucket, i, member).elements();
       elements += part;
-      parts += part > 0 ? 1 : 0;
+      of_tensors += part > 0 ? 1 : 0;
       shard.largest_bytes = std::max(shard.largest_bytes, part * gradient);
     }
     held = std::max(held, elements);
-    tensors = std::max(tensors, parts);
+    tensors = std::max(tensors, of_tensors);
   }
   shard.tensors += tensors;
   shard.bytes += held * parameter;

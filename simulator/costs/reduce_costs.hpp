@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "graph/cuts/slice.hpp"
@@ -69,6 +70,7 @@ class ReduceCosts {
   const Slicing& slicing_;
   const Profile& profile_;
   const Cluster* cluster_;
+  const std::set<int> trained_;
   std::optional<Network> messages_, sums_;
   std::map<int, std::vector<GradientBucket>> buckets_;  // by rank
   std::vector<Sharing> shared_;                         // between ranks

@@ -45,13 +45,16 @@ def arguments(plan, out):
     assert line.count("\n") == 1 and line in done.stdout + "\n"
     parser = argparse.ArgumentParser(allow_abbrev=False)
     for name in ("pipeline-model-parallel-size", "num-layers",
+                 "tensor-model-parallel-size",
                  "micro-batch-size", "global-batch-size", "recompute-num-layers",
                  "microbatch-group-size-per-virtual-pipeline-stage"):
         parser.add_argument(f"--{name}", type=int)
     parser.add_argument("--pipeline-model-parallel-layout")
     parser.add_argument("--recompute-granularity", choices=["full", "selective"])
     parser.add_argument("--recompute-method", choices=["uniform", "block"])
-    parser.add_argument("--untie-embeddings-and-output-weights", action="store_true")
+    for name in ("untie-embeddings-and-output-weights", "sequence-parallel",
+                 "use-distributed-optimizer"):
+        parser.add_argument(f"--{name}", action="store_true")
     return parser.parse_args(shlex.split(line))
 
 
@@ -61,6 +64,8 @@ def config_of(args):
         num_layers=args.num_layers, hidden_size=32, num_attention_heads=4,
         pipeline_dtype=torch.float64,
         pipeline_model_parallel_size=args.pipeline_model_parallel_size,
+        tensor_model_parallel_size=args.tensor_model_parallel_size or 1,
+        sequence_parallel=args.sequence_parallel,
         pipeline_model_parallel_layout=args.pipeline_model_parallel_layout,
         microbatch_group_size_per_vp_stage=args.microbatch_group_size_per_virtual_pipeline_stage,
         recompute_granularity=args.recompute_granularity, recompute_method=args.recompute_method,
@@ -145,3 +150,33 @@ def test_recomputation_is_in_chunks_that_fit_the_layers_of_every_stage(tmp_path)
     for rank in range(2):
         layers = layout.get_num_layers_to_build(vp_stage=0, pp_rank=rank)
         assert layers == config.recompute_num_layers == 2  # one chunk, as the stage is for us
+
+
+COLUMNS_AND_ROWS = {"token_embedding.weight": {"split": 0},
+                    "*.qkv.weight": {"split": 0, "blocks": 3}, "*.projection.weight": {"split": 1},
+                    "*.mlp.0.weight": {"split": 0}, "*.mlp.2.weight": {"split": 1},
+                    "head.weight": {"split": 0}}
+
+
+@pytest.mark.parametrize("between, sequence_parallel", [({"split": 1}, True), ("whole", False)])
+def test_tensor_groups_and_sharded_state_are_what_megatron_has(tmp_path, between,
+                                                               sequence_parallel):
+    plan = write_plan(tmp_path, model_path("gpt"), tmp_path / "no.safetensors", ["", "blocks.1"], 4,
+                      2, tensor_parallel=2, data_parallel=2, optimizer_state="sharded",
+                      sharding={"parameters": COLUMNS_AND_ROWS, "values": {"blocks.*": between}})
+    done = export(plan, "megatron", tmp_path / "megatron.txt")
+    assert done.returncode == 0 and "in its own way" not in done.stdout, done.stdout + done.stderr
+    args = arguments(plan, tmp_path / "megatron.txt")
+    config = config_of(args)
+    assert config.tensor_model_parallel_size == 2 and args.use_distributed_optimizer
+    assert config.sequence_parallel == sequence_parallel
+
+
+def test_what_tensor_groups_hold_otherwise_is_said(tmp_path):
+    held = COLUMNS_AND_ROWS | {"head.weight": {"split": 1}, "*.projection.weight": "whole"}
+    plan = write_plan(tmp_path, model_path("gpt"), tmp_path / "no.safetensors", [""], 4, 2,
+                      tensor_parallel=2, sharding={"parameters": held})
+    done = export(plan, "megatron", tmp_path / "megatron.txt")
+    words = " ".join(done.stdout.split())
+    assert ("without the plan's layouts of blocks.*.attention.projection.weight, head.weight: "
+            "Megatron splits them in its own way") in words, done.stdout + done.stderr

@@ -9,6 +9,8 @@ from exporting import TRANSFORMERS, export, require_package, run_cases, tokens
 from pipelines import Reference, difference, load_file, model_path, write_plan
 
 require_package("torchtitan")
+from torchtitan.config import ConfigManager
+from torchtitan.distributed import ParallelDims
 
 LOOP, V = [0, 1, 0, 1], [0, 1, 1, 0]
 TWO, FOUR = ["", "layers.1"], ["", "layers.1", "layers.2", "norm"]
@@ -39,6 +41,21 @@ def titan_folder(tmp_path_factory):
         cases.append({"config": str(folder / "pipeline.toml"), "model": str(model_path(model)),
                       "settings": TRANSFORMERS[model], "data": str(data), "folder": str(folder)})
     return run_cases(root, "titan_runtime.py", cases)
+
+
+def test_torchtitan_builds_the_mesh_of_tensor_groups_and_sharded_state(tmp_path):
+    plan = write_plan(tmp_path, model_path("gpt"), tmp_path / "no.safetensors", ["", "blocks.1"], 4,
+                      2, tensor_parallel=2, data_parallel=3, optimizer_state="sharded")
+    done = export(plan, "torchtitan", tmp_path / "pipeline.toml")
+    assert done.returncode == 0, done.stderr
+    config = ConfigManager().parse_args([f"--job.config_file={tmp_path / 'pipeline.toml'}"])
+    given = config.parallelism
+    dims = ParallelDims(dp_replicate=given.data_parallel_replicate_degree,
+                        dp_shard=given.data_parallel_shard_degree, cp=1,
+                        tp=given.tensor_parallel_degree, pp=given.pipeline_parallel_degree, ep=1,
+                        etp=1, world_size=12)  # which it compares with the product
+    assert dims.tp_enabled and dims.fsdp_enabled and not dims.dp_replicate_enabled
+    assert given.fsdp_reshard_after_forward == "never" and given.disable_loss_parallel
 
 
 def stage_gradients(folder):

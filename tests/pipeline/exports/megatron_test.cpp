@@ -1,4 +1,5 @@
 // Plans for Megatron: what they say, and each thing that they cannot.
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 
 #include "pipeline/exports/exports.hpp"
@@ -76,6 +77,48 @@ TEST(Megatron, ShardsTheStateOfTheOptimizer) {
   EXPECT_THAT(exported(to_megatron, plan, stack_of(4)), Not(HasSubstr("optimizer")));
   plan.optimizer_state = OptimizerState::sharded;
   EXPECT_THAT(exported(to_megatron, plan, stack_of(4)), HasSubstr(" --use-distributed-optimizer "));
+}
+
+/// Names and patterns, with a space between them.
+std::string unlike(const ExportSource& source) {
+  return fmt::format("{}", fmt::join(unlike_megatron(source), " "));
+}
+
+TEST(Megatron, HasTensorGroupsThatSplitColumnsRowsAndTheSequenceBetweenLayers) {
+  Plan plan = grouped_chain({"", "layers.1"});
+  EXPECT_THAT(exported(to_megatron, plan, residual_stack(3)),
+              HasSubstr(" --tensor-model-parallel-size 2 --sequence-parallel --micro-batch-size"));
+  EXPECT_EQ(exported(unlike, plan, residual_stack(3)), "");
+  plan.sharding.values = {{"layers.?", sharding::Layout::identical()}};
+  EXPECT_THAT(exported(to_megatron, plan, residual_stack(3)),
+              HasSubstr(" --tensor-model-parallel-size 2 --micro-batch-size"));
+  EXPECT_EQ(exported(unlike, plan, residual_stack(3)), "");
+  EXPECT_THAT(exported(to_megatron, export_chain({"", "layers.1"}), residual_stack(3)),
+              Not(HasSubstr("tensor-model-parallel")));
+}
+
+TEST(Megatron, NamesWhatItsTensorGroupsHoldOtherwise) {
+  using sharding::Layout;
+  const Graph model = residual_stack(3);
+  Plan plan = grouped_chain({"", "layers.1"});
+  plan.sharding.parameters[0].layout = Layout::split(1);
+  plan.sharding.parameters[3].layout = Layout::split(1);
+  EXPECT_EQ(exported(unlike, plan, model), "words.weight head.weight");
+  plan = grouped_chain({"", "layers.1"});
+  plan.sharding.parameters[1] = {"*.up.weight", Layout::split(1)};    // rows, and then columns,
+  plan.sharding.parameters[2] = {"*.down.weight", Layout::split(0)};  // whose sums are handed on
+  EXPECT_EQ(exported(unlike, plan, model),
+            "layers.*.up.weight layers.*.down.weight add add_1 add_2");
+  plan = grouped_chain({"", "layers.1"});
+  plan.sharding.parameters[1] = {"layers.1.up.weight", Layout::identical()};
+  plan.sharding.parameters[2] = {"layers.1.down.weight", Layout::identical()};
+  plan.sharding.parameters.push_back({"*.up.weight", Layout::split(0)});
+  plan.sharding.parameters.push_back({"*.down.weight", Layout::split(1)});
+  EXPECT_EQ(exported(unlike, plan, model), "layers.1.up.weight layers.1.down.weight");
+  plan = grouped_chain({"", "layers.1"});
+  plan.sharding.values[0].layout = Layout::split(2);
+  EXPECT_EQ(exported(unlike, plan, model), "add add_1 add_2");
+  EXPECT_THAT(exported(to_megatron, plan, model), Not(HasSubstr("--sequence-parallel")));
 }
 
 TEST(Megatron, RefusesToTransmitTheEmbedding) {

@@ -1,5 +1,6 @@
 #include "tests/pipeline/exports/support.hpp"
 
+#include "pipeline/sharding/group_completion.hpp"
 #include "tests/graph/build_graph.hpp"
 #include "tests/pipeline/support.hpp"
 #include "tests/pipeline/tiny_model.hpp"
@@ -29,7 +30,10 @@ Plan export_chain(const std::vector<std::string>& begins, const std::string& sch
 std::string exported(Export write, const Plan& plan, const Graph& model) {
   const Analysis analysis = analyse(model);
   const Slicing slicing = slice(plan, model, analysis);
-  return write({plan, model, analysis, slicing});
+  if (plan.tensor_parallel == 1) return write({plan, model, analysis, slicing});
+  const auto completion = group_completion(model, plan.sharding, plan.microbatch,
+                                           static_cast<int>(plan.tensor_parallel));
+  return write({plan, model, analysis, slicing, &completion});
 }
 
 std::string export_refusal(Export write, const Plan& plan, const Graph& model) {
@@ -45,6 +49,44 @@ Graph stack_of(int layers) {
     model.add("relu_" + number, {path, path + ".relu"});
   }
   return model.add("normed", {"norm"}).add("logits", {"head"}).graph();
+}
+
+Graph residual_stack(int layers) {
+  testing::GraphBuilder b;
+  const testing::Shape shape = {testing::batch, 4, 8}, wide = {testing::batch, 4, 16};
+  const auto linear = [&](ValueId x, const std::string& name, const testing::Shape& result,
+                          std::vector<int64_t> sizes, std::vector<std::string> modules) {
+    const ValueId weight = b.parameter(name + ".weight", std::move(sizes));
+    modules.push_back(name);
+    const ValueId y = b.op("aten::linear", {x, weight}, result, std::move(modules));
+    b.named({"input", "weight"});
+    return y;
+  };
+  const ValueId ids = b.input("ids", {testing::batch, 4}, DType::int64);
+  ValueId h =
+      b.op("aten::embedding", {b.parameter("words.weight", {16, 8}), ids}, shape, {"words"});
+  b.named({"weight", "indices"});
+  for (int i = 0; i < layers; ++i) {
+    const std::string layer = "layers." + std::to_string(i);
+    const ValueId up = linear(h, layer + ".up", wide, {16, 8}, {layer});
+    const ValueId down = linear(up, layer + ".down", shape, {8, 16}, {layer});
+    h = b.op("aten::add", {h, down}, shape, {layer});
+    b.named({"self", "other"});
+  }
+  b.output(linear(h, "head", wide, {16, 8}, {}));
+  return b.graph;
+}
+
+Plan grouped_chain(const std::vector<std::string>& begins) {
+  using sharding::Layout;
+  Plan plan = export_chain(begins);
+  plan.tensor_parallel = 2;
+  plan.sharding.parameters = {{"words.weight", Layout::split(0)},
+                              {"*.up.weight", Layout::split(0)},
+                              {"*.down.weight", Layout::split(1)},
+                              {"head.weight", Layout::split(0)}};
+  plan.sharding.values = {{"layers.?", Layout::split(1)}};
+  return plan;
 }
 
 Graph branches() {

@@ -21,6 +21,11 @@ std::string export_refusal(Export write, const Plan& plan, const Graph& model);
 
 /// `embed`, `layers.0` … (each `linear` and `relu`), `norm`, `head`.
 Graph stack_of(int layers);
+/// `words` looked up, `layers.0` … (each a linear `up`, `down` and a sum with what it was given),
+/// and a linear `head`: 16 words, a sequence of 4, 8 features, 16 inside layers.
+Graph residual_stack(int layers);
+/// A chain of residual_stack's layers on tensor groups of two, as Megatron holds them.
+Plan grouped_chain(const std::vector<std::string>& begins);
 /// Two branches that meet: `one`, `two`, `three` (after `one`), `four` (after `two` and `three`).
 Graph branches();
 /// `tokens`, `positions`, which reads its weight alone, their sum, `layers.0`, `layers.1`, `head`;

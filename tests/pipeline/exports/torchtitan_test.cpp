@@ -42,11 +42,31 @@ mode = "none"
 )");
 }
 
-TEST(TorchTitan, RefusesToShardTheStateOfTheOptimizerAlone) {
+TEST(TorchTitan, ShardsTheStateOfTheOptimizerWithTheParameters) {
   Plan plan = export_chain({"", "layers.1"});
   plan.optimizer_state = OptimizerState::sharded;
-  EXPECT_THAT(export_refusal(titan, plan, stack_of(4)),
-              AllOf(HasSubstr("plan.yaml: optimizer_state: `sharded`"), HasSubstr("Remove it")));
+  EXPECT_THAT(exported(titan, plan, stack_of(4)),
+              AllOf(HasSubstr("data_parallel_replicate_degree = 1\n"
+                              "data_parallel_shard_degree = 3\n"
+                              "fsdp_reshard_after_forward = \"never\"\n"),
+                    HasSubstr("# TorchTitan shards the optimizer's state with the parameters")));
+}
+
+TEST(TorchTitan, SaysTheDegreeOfTensorGroupsAndInCommentsWhatTheySplit) {
+  Plan plan = grouped_chain({"", "layers.1"});
+  EXPECT_THAT(exported(titan, plan, residual_stack(3)),
+              HasSubstr("#   words.weight: Shard(0)\n"
+                        "#   layers.*.up.weight: Shard(0)\n"
+                        "#   head.weight: Shard(0)\n"
+                        "#   layers.*.down.weight: Shard(1)\n"
+                        "# Between stages values are in Shard(1).\n"
+                        "tensor_parallel_degree = 2\n"
+                        "disable_loss_parallel = true\n"));
+  plan.sharding.parameters[1].layout = sharding::Layout::split(0, 2);
+  plan.sharding.values[0].layout = sharding::Layout::identical();
+  EXPECT_THAT(exported(titan, plan, residual_stack(3)),
+              AllOf(HasSubstr("#   layers.*.up.weight: Shard(0) of each of 2 blocks\n"),
+                    HasSubstr("# Between stages values are in Replicate().\n")));
 }
 
 TEST(TorchTitan, ScheduleFilesStandForWhatTorchHasNot) {

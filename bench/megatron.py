@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""GPT-3 175B on 64 A100 as Megatron ran it, beside what an estimate predicts of it: Korthikanti et
+al., "Reducing Activation Recomputation in Large Transformer Models" (2022): tensor parallel 8 with
+sequence parallelism, pipeline 8 interleaved with 3 stages per rank, 64 microbatches of one sample.
+Prints Markdown; needs build/penstock and .venv.
+
+    .venv/bin/python bench/megatron.py
+
+Nothing is run on a device: the model is exported without weights, its costs are estimated from the
+figures of an A100 (configs/devices/a100.yaml), and the plan is simulated.
+"""
+
+import json
+import sys
+import tempfile
+from datetime import date
+from pathlib import Path
+
+import yaml
+
+from reporting import PENSTOCK, ROOT, export, run, table
+
+CLUSTER = ROOT / "configs" / "clusters" / "a100_8_nodes.yaml"
+DEVICE = ROOT / "configs" / "devices" / "a100.yaml"
+TIMEOUT_S = 1800
+
+LAYERS, HIDDEN, SEQUENCE = 96, 12288, 2048
+PARTS, PIPELINE, STAGES_PER_RANK, MICROBATCHES = 8, 8, 3, 64
+MODEL = {"layers": LAYERS, "hidden": HIDDEN, "heads": 96, "sequence": SEQUENCE,
+         "vocabulary": 51200, "dropout": 0.1, "dtype": "bfloat16"}
+# Table 5: seconds of an iteration. The paper's selective recomputation, of the attention alone, is
+# what fused attention does.
+PUBLISHED_S = 13.75
+# Columns and rows as in Shoeybi et al. (2019), between layers a split sequence, words and output
+# split along the vocabulary; each part draws its own dropout.
+SHARDING = {"parameters": {"token_embedding.weight": {"split": 0},
+                           "*.qkv.weight": {"split": 0, "blocks": 3},
+                           "*.projection.weight": {"split": 1}, "*.mlp.0.weight": {"split": 0},
+                           "*.mlp.2.weight": {"split": 1}, "head.weight": {"split": 0}},
+            "values": {"blocks.*": {"split": 1}}, "random": "by_part"}
+
+
+def published_bytes():
+    """Equation 6 and section 4.2.3: 34 s b h / t of a layer; the first rank holds those of
+    L (1 + (p - 1) / (p v)) layers."""
+    layer = 34 * SEQUENCE * HIDDEN / PARTS
+    return layer * LAYERS * (1 + (PIPELINE - 1) / (PIPELINE * STAGES_PER_RANK))
+
+
+def job(folder):
+    model = folder / "gpt.pt2"
+    export("gpt", model, "--meta", timeout=TIMEOUT_S, **MODEL)
+    content = yaml.safe_load((ROOT / "configs" / "jobs" / "gpt3.yaml").read_text())
+    content |= {"model": str(model), "global_batch": MICROBATCHES, "precision": "bf16"}
+    (folder / "job.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    return content
+
+
+def pins(folder, content):
+    """A plan that has the sharding alone, for the profile."""
+    content = {key: value for key, value in content.items() if key != "penstock"}
+    plan = {"penstock": "plan", "version": 1, "job": content, "schedule": "1f1b",
+            "microbatches": MICROBATCHES, "microbatch": 1, "tensor_parallel": PARTS,
+            "sharding": SHARDING, "stages": [{"rank": 0, "begin": ""}]}
+    (folder / "pins.yaml").write_text(yaml.safe_dump(plan, sort_keys=False))
+    return folder / "pins.yaml"
+
+
+def simulated(folder):
+    """What `simulate` says of the published plan, and what its layers keep of what they gather."""
+    profile, plan = folder / "profile.json", folder / "plan.yaml"
+    sharding = pins(folder, job(folder))
+    run(PENSTOCK, "profile", folder / "job.yaml", "--device", "estimate", "--spec", DEVICE,
+        "--tensor-parallel", PARTS, "--sharding", sharding, "-o", profile, timeout=TIMEOUT_S)
+    stage = LAYERS // (PIPELINE * STAGES_PER_RANK)
+    cuts = ",".join(f"blocks.{layer}:beginning" for layer in range(stage, LAYERS, stage))
+    run(PENSTOCK, "plan", profile, "--cluster", CLUSTER, "--tensor-parallel", PARTS, "--schedule",
+        "interleaved-1f1b", "--stages-per-rank", STAGES_PER_RANK, "--data-parallel", 1,
+        "--microbatches", MICROBATCHES, "--split", cuts, "--fastest", "-o", plan,
+        timeout=TIMEOUT_S)
+    run(PENSTOCK, "export", plan, "--format", "megatron", "-o", folder / "megatron.txt")
+    print((folder / "megatron.txt").read_text(), file=sys.stderr)
+    return (json.loads(run(PENSTOCK, "simulate", plan, "--json", timeout=TIMEOUT_S)),
+            gathered_bytes(json.loads(profile.read_text())))
+
+
+def gathered_bytes(profile):
+    """Held of a layer between F and B beyond the parts that were gathered: autograd keeps what its
+    products read, Megatron gathers it again."""
+    operators = profile["groups"][0]["microbatches"][0]["operators"]
+    held = [operators[op.get("same_as", i)]["held_bytes"]["forward"]["net"]
+            for i, op in enumerate(operators)
+            if op["target"] == "penstock::all_gather" and op["module"].startswith("blocks.1.")]
+    return sum(held)
+
+
+def row(what, published, predicted, unit):
+    return {"GPT-3 175B on 64 A100": what, "published": f"{published:.2f} {unit}",
+            "predicted": f"{predicted:.2f} {unit}",
+            "error": f"{100 * (predicted / published - 1):+.1f} %"}
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        found, gathered = simulated(Path(folder))
+    first = found["peak_memory"][0]["saved_bytes"]
+    layers = found["peak_activations"][0] * LAYERS // (PIPELINE * STAGES_PER_RANK)
+    published = published_bytes() / 2**30
+    print(f"{date.today()}\n")
+    print(table([row("step", PUBLISHED_S, found["step_s"], "s"),
+                 row("activations of the first rank", published, first / 2**30, "GiB"),
+                 row("without what products gather", published,
+                     (first - layers * gathered) / 2**30, "GiB")]))
+
+
+if __name__ == "__main__":
+    main()
