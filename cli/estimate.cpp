@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <set>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
@@ -45,10 +45,8 @@ Profile estimated_profile(const ProfileOptions& options, const Job& job, const G
   Profile profile = estimate(model, job, device);
   const sharding::Pins pins =
       options.sharding.empty() ? sharding::Pins() : read_plan(options.sharding).sharding;
-  std::vector<int> parts = options.tensor_parallel;
-  std::ranges::sort(parts);
-  parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
-  profile.groups = estimate_groups(model, job, device, parts, pins);
+  const std::set<int>& parts = options.tensor_parallel;
+  profile.groups = estimate_groups(model, job, device, {parts.begin(), parts.end()}, pins);
   details["spec"] = std::filesystem::path(options.spec).filename().string();
   details["spec.sha256"] = sha256_of_file(options.spec);
   profile.device.details.merge(details);

@@ -51,9 +51,6 @@ void check_flags(const ProfileOptions& options) {
     if (options.workers.ranks_per_device == 1) return;
     throw InputError("--ranks-per-device", "an estimate is of one rank", "Leave it out.");
   }
-  if (!options.tensor_parallel.empty())
-    throw InputError("--tensor-parallel", "parts of operators are not measured yet",
-                     "Estimate their costs: --device estimate --spec DEVICE.yaml.");
   check_workers(options.workers);
   for (const auto& [flag, value] : {std::pair{"--spec", &options.spec}, {"--fit", &options.fit}}) {
     if (value->empty()) continue;
@@ -79,8 +76,12 @@ std::variant<int, WorkersFailure> count_ranks(const ProfileOptions& options) {
 
 std::vector<WorkerTask> tasks(const ProfileOptions& options, int ranks,
                               const std::string& partial) {
-  nlohmann::json arguments{
-      {"job", fs::absolute(options.job).string()}, {"partial", partial}, {"quick", options.quick}};
+  nlohmann::json arguments{{"job", fs::absolute(options.job).string()},
+                           {"partial", partial},
+                           {"quick", options.quick},
+                           {"tensor_parallel", options.tensor_parallel},
+                           {"sharding", ""}};
+  if (!options.sharding.empty()) arguments["sharding"] = fs::absolute(options.sharding).string();
   if (options.budget_s) arguments["budget_s"] = *options.budget_s;
   return make_tasks({.rank_of_process = as_numbered(ranks),
                      .command = "profile",

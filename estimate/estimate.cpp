@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <optional>
 #include <set>
 
 #include "base/error.hpp"
@@ -15,10 +14,8 @@
 #include "graph/cuts/cuts.hpp"
 #include "graph/operators/facts.hpp"
 #include "graph/operators/flops.hpp"
-#include "graph/sharding/choice/prices.hpp"
-#include "graph/sharding/local_graph.hpp"
 #include "pipeline/job/parameters.hpp"
-#include "pipeline/sharding/group_completion.hpp"
+#include "pipeline/sharding/group_graphs.hpp"
 
 namespace penstock {
 
@@ -189,24 +186,16 @@ class Estimator {
   const std::vector<Unit> units_;
 };
 
-/// The group, or several where completions depend on the size; none where nothing is split.
-void add_groups(const Graph& graph, const Job& job, const DeviceSpec& device,
-                const std::vector<int64_t>& sizes, int parts, const sharding::Pins& pins,
-                std::vector<GroupCosts>& groups) {
-  const GroupCompletions completions(graph, pins, parts);
-  std::optional<sharding::Completion> before;
-  for (const int64_t size : sizes) {
-    sharding::Completion completion = completions.at(size);
-    if (!sharding::splits(completion)) return;
-    const Graph local = sharding::local_graph(graph, completion).graph;
-    const Estimator estimator(local, job, device);
+/// Larger sizes are not tried once one does not fit.
+GroupCosts group_costs(const GroupGraph& group, const Job& job, const DeviceSpec& device) {
+  const Estimator estimator(group.local.graph, job, device);
+  GroupCosts result{.parts = group.parts, .sharding = group.sharding, .microbatches = {}};
+  for (const int64_t size : group.sizes) {
     MicrobatchCosts costs = estimator.costs(size);
-    if (!estimator.fits(costs)) return;
-    if (!before || !sharding::same_layouts(*before, completion))
-      groups.push_back({.parts = parts, .sharding = pins, .microbatches = {}});
-    groups.back().microbatches.push_back(std::move(costs));
-    before = std::move(completion);
+    if (!estimator.fits(costs)) break;
+    result.microbatches.push_back(std::move(costs));
   }
+  return result;
 }
 
 }  // namespace
@@ -219,12 +208,10 @@ std::vector<GroupCosts> estimate_groups(const Graph& graph, const Job& job,
                                         const DeviceSpec& device, const std::vector<int>& parts,
                                         const sharding::Pins& asked) {
   const auto sizes = divisors_allowed(graph, job.global_batch, job.model);
-  const int64_t smallest = smallest_microbatch(graph);
   std::vector<GroupCosts> groups;
-  for (const int count : parts) {
-    for (const sharding::Pins& pins :
-         sharding::fast_and_small(graph, asked, smallest, sizes.back(), count))
-      add_groups(graph, job, device, sizes, count, pins, groups);
+  for (const GroupGraph& group : group_graphs(graph, asked, sizes, parts)) {
+    GroupCosts costs = group_costs(group, job, device);
+    if (!costs.microbatches.empty()) groups.push_back(std::move(costs));
   }
   return groups;
 }

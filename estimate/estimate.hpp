@@ -22,11 +22,9 @@ namespace penstock {
 /// the model allows, a unit that is larger than the device.
 Profile estimate(const Graph& graph, const Job& job, const DeviceSpec& device);
 
-/// Costs of the ranks of tensor groups of each of so many parts, what goes between them left out
-/// (GroupCosts); in order of `parts`, completed from what is asked for, or as
-/// sharding::fast_and_small says. Sizes of microbatches that lead to one graph are together.
-/// Nothing of groups whose ranks could not share any operator. Throws InputError as `estimate`,
-/// and for pins that cannot be.
+/// Costs of the ranks of tensor groups that group_graphs (pipeline/sharding/group_graphs.hpp) gives
+/// for the same sizes of microbatches, what goes between them left out. Throws InputError as
+/// `estimate`, and for pins that cannot be.
 std::vector<GroupCosts> estimate_groups(const Graph& graph, const Job& job,
                                         const DeviceSpec& device, const std::vector<int>& parts,
                                         const sharding::Pins& asked);

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/quantity.hpp"
 #include "planner/layouts/layout_search.hpp"
@@ -27,7 +29,7 @@ struct Found {
 constexpr int64_t any_number = int64_t{1} << 61;
 
 std::optional<Found> search(const Misfit& misfit, const PlanRequest& request, int devices) {
-  const LayoutSearch layouts(misfit.inputs, misfit.chain, request, devices);
+  const LayoutSearch layouts(misfit.of.inputs(), misfit.of.chain(), request, devices);
   const SearchResult result = layouts.run();
   if (!result.best) return std::nullopt;
   return Found{layouts.layouts()[result.best->space], result.best->outcome.peak_bytes,
@@ -36,10 +38,10 @@ std::optional<Found> search(const Misfit& misfit, const PlanRequest& request, in
 
 /// The plan that lacks least.
 Found least(const Misfit& misfit) {
-  PlanRequest request = misfit.request;
+  PlanRequest request = misfit.of.request;
   request.objective = PlanObjective::memory;
   request.more_memory_bytes = any_number;
-  return *search(misfit, request, misfit.devices);
+  return *search(misfit, request, misfit.of.devices);
 }
 
 /// `2.0 GB on its fullest rank, 0.5 GB too much`.
@@ -63,25 +65,48 @@ std::optional<PlanRequest> with_sharded_state(PlanRequest request, const Plannin
   return request;
 }
 
+/// Flags that ask for the tensor groups in which the model fits, on the same devices; "" where none
+/// was found, or all were searched.
+std::string of_groups(const Misfit& misfit) {
+  PlanRequest request = misfit.request;
+  if (!request.tensor_parallel || misfit.profile.groups.empty()) return "";
+  request.tensor_parallel.reset();
+  request.effort /= share_of_effort;
+  std::vector<PlanRequest> requests{request};
+  if (const auto sharded = with_sharded_state(request, misfit.of.inputs()))
+    requests.push_back(*sharded);
+  for (const PlanRequest& each : requests) {
+    const auto models = rank_models(misfit.profile, misfit.model, misfit.cluster, each);
+    const auto cases = search_cases(models, misfit.profile, misfit.model, each);
+    const SearchCase* const best = penstock::search(cases, each, {});
+    if (!best || best->model->parts() == 1) continue;
+    const bool sharded = best->request.optimizer_state != request.optimizer_state;
+    return fmt::format(", with --tensor-parallel {}{}", best->model->parts(),
+                       sharded ? shard_state : "");
+  }
+  return "";
+}
+
 /// Flags that ask for that shape; "" where nothing was found.
 std::string of_other_shape(const Misfit& misfit, const PlanRequest& request) {
   const auto flags = [](const PipelineLayout& layout) {
     return fmt::format(", with --schedule {} --microbatches {} --data-parallel {}", layout.name(),
                        layout.microbatches, layout.data_parallel);
   };
-  if (const auto found = search(misfit, request, misfit.devices)) return flags(found->layout);
-  const auto sharded = with_sharded_state(request, misfit.inputs);
+  if (const auto found = search(misfit, request, misfit.of.devices)) return flags(found->layout);
+  const auto sharded = with_sharded_state(request, misfit.of.inputs());
   if (!sharded) return "";
-  const auto found = search(misfit, *sharded, misfit.devices);
+  const auto found = search(misfit, *sharded, misfit.of.devices);
   return found ? flags(found->layout) + shard_state : "";
 }
 
 /// Another request that would fit, as flags; "" where nothing was found.
 std::string instead(const Misfit& misfit) {
-  PlanRequest open = misfit.request;
+  PlanRequest open = misfit.of.request;
   open.effort /= share_of_effort;
-  if (const auto sharded = with_sharded_state(open, misfit.inputs))
-    if (search(misfit, *sharded, misfit.devices)) return std::string(", with") + shard_state;
+  if (const auto sharded = with_sharded_state(open, misfit.of.inputs()))
+    if (search(misfit, *sharded, misfit.of.devices)) return std::string(", with") + shard_state;
+  if (const std::string flags = of_groups(misfit); !flags.empty()) return flags;
   open.schedules.clear();
   open.microbatches.reset();
   if (open.split.empty()) {
@@ -89,14 +114,14 @@ std::string instead(const Misfit& misfit) {
     open.data_parallel.reset();
   }
   std::vector<std::string> known;  // warnings, given before
-  open = within_table(std::move(open), misfit.inputs.profile, misfit.inputs.model, known);
+  open = within_table(std::move(open), misfit.profile, misfit.model, known);
   if (const std::string flags = of_other_shape(misfit, open); !flags.empty()) return flags;
   if (!misfit.request.split.empty()) return "";
-  int devices = misfit.devices;
+  int devices = misfit.of.devices;
   for (int doubled = 0; doubled < max_doublings; ++doubled) {
     devices *= 2;
     if (search(misfit, open, devices))
-      return fmt::format(", or on {} ranks with as much each", devices);
+      return fmt::format(", or on {} ranks with as much each", devices * misfit.of.inputs().parts);
   }
   return "";
 }
@@ -106,7 +131,7 @@ std::string instead(const Misfit& misfit) {
 InputError does_not_fit(const Misfit& misfit) {
   const Found best = least(misfit);
   const MemoryLimit limit =
-      memory_limit(misfit.inputs.profile, misfit.request, best.layout, misfit.inputs.parts);
+      memory_limit(misfit.profile, misfit.of.request, best.layout, misfit.of.inputs().parts);
   return InputError(limit.source,
                     fmt::format("no plan {} in {} per rank: the best {}needs {}",
                                 misfit.proven ? "fits" : "was found that fits", format(limit),

@@ -58,7 +58,9 @@ class Planner {
  public:
   Planner(const Profile& profile, const Graph& model, const Cluster* cluster,
           const PlanRequest& request, const Progress& progress, const Planned* before)
-      : request_(within_table(completed(request), profile, model, planned_.warnings)),
+      : profile_(profile),
+        model_(model),
+        request_(within_table(completed(request), profile, model, planned_.warnings)),
         progress_(progress),
         cluster_(cluster) {
     check_optimizer_state(request_, profile, model);
@@ -95,8 +97,8 @@ class Planner {
     const SearchCase& last = *cases_.back();
     last.search.require_some();
     if (last.found.stopped) throw SearchStopped();
-    throw InputError(does_not_fit(
-        {last.inputs(), last.chain(), last.request, last.devices, last.found.complete}));
+    throw InputError(
+        does_not_fit({last, last.found.complete, profile_, model_, cluster_, request_}));
   }
 
   void describe(size_t fastest) {
@@ -268,6 +270,8 @@ class Planner {
   }
 
   Planned planned_;
+  const Profile& profile_;
+  const Graph& model_;
   const PlanRequest request_;
   const Progress& progress_;
   const Cluster* const cluster_;

@@ -23,13 +23,15 @@ at::Tensor beside_others(const at::Tensor& own, const TensorGroup& group) {
 at::Tensor gathered(const at::Tensor& own, const sharding::Layout& layout,
                     const TensorGroup& group) {
   const at::Tensor all = beside_others(own, group);
-  if (all.numel() > 0) group.communicator->all_gather(all, group.ranks);
-  return sharding::assembled(all.unbind(), layout);
+  std::vector<at::Tensor> held = all.unbind();
+  if (group.is_alone()) held.assign(held.size(), all[group.part]);
+  if (group.sends(all)) group.communicator->all_gather(all, group.ranks);
+  return sharding::assembled(held, layout);
 }
 
 at::Tensor summed(const at::Tensor& own, const TensorGroup& group) {
   at::Tensor sum = own.clone(at::MemoryFormat::Contiguous);
-  if (sum.numel() > 0) group.communicator->all_reduce(sum, group.ranks);
+  if (group.sends(sum)) group.communicator->all_reduce(sum, group.ranks);
   return sum;
 }
 
@@ -45,7 +47,7 @@ at::Tensor by_part(const at::Tensor& own, const sharding::Layout& layout,
 at::Tensor part_of_sum(const at::Tensor& own, const sharding::Layout& layout,
                        const TensorGroup& group) {
   const at::Tensor all = by_part(own, layout, group);
-  if (all.numel() > 0) group.communicator->reduce_scatter(all, group.ranks);
+  if (group.sends(all)) group.communicator->reduce_scatter(all, group.ranks);
   return all.select(0, group.part).clone();
 }
 
@@ -56,8 +58,8 @@ at::Tensor exchanged(const at::Tensor& own, const sharding::Layout& from,
   if (from.dimension() == to.dimension())
     return sharding::own_part(gathered(own, from, group), to, group.parts(), group.part);
   const at::Tensor sent = by_part(own, to, group), received = at::empty_like(sent);
-  if (sent.numel() > 0) group.communicator->all_to_all(sent, received, group.ranks);
-  return sharding::assembled(received.unbind(), from);
+  if (group.sends(sent)) group.communicator->all_to_all(sent, received, group.ranks);
+  return sharding::assembled((group.is_alone() ? sent : received).unbind(), from);
 }
 
 }  // namespace

@@ -12,10 +12,14 @@
 namespace penstock {
 
 struct TensorGroup {
-  Communicator* communicator = nullptr;  // unused by a group of one
-  std::vector<int> ranks{0};             // of the run, by part; ascending
-  int part = 0;                          // this rank's
+  Communicator* communicator = nullptr;
+  std::vector<int> ranks{0};  // of the run, by part; ascending
+  int part = 0;               // this rank's
   int parts() const { return static_cast<int>(ranks.size()); }
+  /// Without a communicator a rank takes what it has itself for what the others have, and takes as
+  /// much memory as among them.
+  bool is_alone() const { return communicator == nullptr; }
+  bool sends(const at::Tensor& tensor) const { return !is_alone() && tensor.numel() > 0; }
 };
 
 /// While it lives, conversions that this thread runs are among that group. Their backwards are,

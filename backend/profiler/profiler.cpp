@@ -1,37 +1,35 @@
 #include "backend/profiler/profiler.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
+#include <utility>
 
 #include "backend/device/description.hpp"
-#include "backend/device/out_of_memory.hpp"
 #include "backend/device/probe.hpp"
 #include "backend/profiler/constants.hpp"
 #include "backend/profiler/hosts.hpp"
 #include "backend/profiler/links/link.hpp"
 #include "backend/profiler/links/sums.hpp"
-#include "backend/profiler/measure_size.hpp"
 #include "backend/profiler/replays.hpp"
 #include "backend/profiler/resume.hpp"
+#include "backend/profiler/size_series.hpp"
 #include "backend/profiler/timing/agree.hpp"
-#include "backend/profiler/timing/budget.hpp"
-#include "backend/profiler/timing/clock.hpp"
 #include "backend/profiler/timing/probes.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "base/quantity.hpp"
 #include "pipeline/job/parameters.hpp"
+#include "pipeline/sharding/group_graphs.hpp"
 
 namespace penstock::profiler {
 namespace {
 
-/// A GPU's allocator takes memory in blocks of at least 2 MiB, and never the last of it.
-constexpr double kGpuMargin = 1.1;
+/// The progress at which all sizes have been measured.
+constexpr double kSizesDone = 0.97;
+
+std::string name_of(const GroupGraph& group) { return fmt::format(" of {} parts", group.parts); }
 
 class Profiler {
  public:
@@ -42,32 +40,21 @@ class Profiler {
     profile_.base_memory_bytes =
         std::max<int64_t>(device_.other_bytes() - request_.lanes * request_.lane_bytes, 0);
     profile_.job = read_job(request_.job);
-    budget_ = Budget(profile_.job.global_batch);
     const Graph graph = read_model(profile_.job);
     profile_.model_sha256 = graph.sha256;
     profile_.device = machine();
     if (request_.quick) profile_.device.details["quick"] = "yes";
-    profile_.microbatches = resume(request_.partial, profile_);
-    communicator_.barrier();  // rank 0 writes the file that all have read
     choose_sizes(graph);
     tell("loading", 0);
+    choose_groups(graph);
+    go_on();
     settle_clocks(device_);
     probe();
-    Subject subject(profile_.job, graph, device_);
-    measure_constants(subject);
-    attach_records(subject);
-    measure_sizes(subject);
-    measure_stepping(subject);
-    measure_replays(subject);
-    warn_of_lost_records(subject);
+    const int64_t largest = measure_model(graph);
+    for (size_t i = 0; i < groups_.size(); ++i) measure_group(graph, i);
+    std::erase_if(profile_.groups, [](const auto& group) { return group.microbatches.empty(); });
     profile_.base_memory_bytes += device_.workspace_bytes();
-    tell("the link between two ranks", 0.97);
-    profile_.links = gpu() ? measure_gpu_links(communicator_, device_, largest_message(subject))
-                           : measure_links(communicator_, largest_message(subject));
-    for (LinkCost& link : profile_.links) link.lane_bytes = lane_bytes();
-    if (communicator_.size() > 1)
-      profile_.links.push_back(
-          measure_sums(communicator_, device_, profile_.links.front().kind + "-sum"));
+    measure_links(largest);
     probe();
     save();
   }
@@ -89,8 +76,11 @@ class Profiler {
     return found;
   }
 
+  /// `share`: of what is measured of the model or of a group.
   void tell(const std::string& what, double share) {
-    if (communicator_.rank() == 0) emit_({{"event", "progress"}, {"what", what}, {"share", share}});
+    if (communicator_.rank() != 0) return;
+    const double all = kSizesDone * (series_ + share) / double(1 + groups_.size());
+    emit_({{"event", "progress"}, {"what", what}, {"share", all}});
   }
   void warn(const std::string& message) {
     if (communicator_.rank() == 0) emit_({{"event", "warning"}, {"message", message}});
@@ -114,13 +104,13 @@ class Profiler {
     profile_.device.details["host_scale"] = fmt::format("{:.4f}", host_scale_);
   }
 
-  void warn_of_lost_records(const Subject& subject) {
+  void warn_of_lost_records(const Subject& subject, const std::string& of) {
     const int lost = subject.whole.lost() + subject.by_unit.lost() + subject.by_group.lost();
     if (lost == 0) return;
     warn(
-        fmt::format("the GPU's records of {} repetitions are lost: their times include what it "
+        fmt::format("the GPU's records of {} repetitions{} are lost: their times include what it "
                     "waited for its host",
-                    lost));
+                    lost, of));
   }
 
   void save() {
@@ -137,30 +127,30 @@ class Profiler {
     profile_.probe = combine(probes_);
   }
 
+  /// Costs that an earlier run measured.
+  void go_on() {
+    Resumed resumed = resume(request_.partial, profile_);
+    communicator_.barrier();  // rank 0 writes the file that all have read
+    profile_.microbatches = std::move(resumed.microbatches);
+    for (const GroupGraph& group : groups_) profile_.groups.push_back(resumed.costs_of(group));
+  }
+
+  void choose_groups(const Graph& graph) {
+    std::vector<int64_t> sizes = sizes_;
+    std::ranges::sort(sizes);
+    groups_ = group_graphs(graph, request_.sharding, sizes, request_.tensor_parallel);
+    for (const int parts : request_.tensor_parallel)
+      if (std::ranges::count(groups_, parts, &GroupGraph::parts) == 0)
+        warn(fmt::format("tensor groups of {} are not measured: they could not share any operator",
+                         parts));
+  }
+
   void choose_sizes(const Graph& graph) {
     const auto all = microbatch_sizes(graph, profile_.job.global_batch, request_.job);
     sizes_ = affordable(all, profile_.job.global_batch, request_.effort);
     std::ranges::copy_if(all, std::back_inserter(left_out_), [&](int64_t size) {
       return std::ranges::find(sizes_, size) == sizes_.end();
     });
-  }
-
-  /// Would the minimum of repetitions of this size exceed the time? All ranks decide alike.
-  bool takes_too_long(size_t i, double began_s) {
-    if (i < request_.effort.sizes) return false;
-    const double spent_s = from_rank(communicator_, 0, now_s() - began_s);
-    const double share = double(sizes_[i]) / double(profile_.job.global_batch);
-    const double needed_s = request_.effort.minimum.passes() * share * budget_.step_s();
-    return spent_s + needed_s > request_.effort.seconds;
-  }
-
-  void warn_of_sizes_left_out() {
-    if (left_out_.empty()) return;
-    std::ranges::sort(left_out_);
-    warn(fmt::format(
-        "not measured, to end within {:g} s and {:g} training steps (--budget TIME sets "
-        "the seconds): microbatch {}",
-        request_.effort.seconds, request_.effort.steps, fmt::join(left_out_, ", ")));
   }
 
   void measure_constants(Subject& subject) {
@@ -189,79 +179,60 @@ class Profiler {
     profile_.optimizer_s_per_byte = rates.per_byte_s;
   }
 
-  void measure_sizes(Subject& subject) {
-    double done = 0;
-    const double began_s = now_s();
-    for (size_t i = 0; i < sizes_.size(); ++i) {
-      const double part = allowed_steps(i) / request_.effort.steps;
-      if (profile_.at(sizes_[i]) != nullptr) {
-        budget_.add(*profile_.at(sizes_[i]));
-      } else if (sizes_[i] < too_large_) {
-        if (takes_too_long(i, began_s)) {
-          left_out_.push_back(sizes_[i]);
-        } else if (fits(sizes_[i]) && measure(subject, i, done, part)) {
-          save();
-          probe();
-        }
-      }
-      done += part;
-    }
-    warn_of_sizes_left_out();
-    if (!profile_.microbatches.empty()) return;
-    throw InputError(request_.job, "there is no memory for a microbatch of the smallest size",
-                     "Profile with fewer ranks on the device, or on one with more memory.");
+  /// Measures what is not known yet of these sizes, and adds it to `costs`.
+  void measure_sizes(Subject& subject, const std::vector<int64_t>& sizes, const std::string& of,
+                     std::vector<int64_t> left_out, std::vector<MicrobatchCosts>& costs) {
+    SizeSeries series(
+        request_, communicator_, subject, of,
+        {.progress = [this](const std::string& what,
+                            double share) { tell(what, 0.03 + 0.92 * share); },
+         .warning = [this](const std::string& message) { warn(message); },
+         .measured = [&](SizeResult&& result) { add(std::move(result), of, costs); }});
+    series.run(sizes_, sizes, costs, std::move(left_out), profile_.accumulate_s_per_byte);
+    warn_of_lost_records(subject, of);
   }
 
-  double allowed_steps(size_t i) const {
-    return profiler::allowed_steps(sizes_, i, profile_.job.global_batch, request_.effort);
+  void add(SizeResult&& result, const std::string& of, std::vector<MicrobatchCosts>& costs) {
+    scale_hosts(result.costs, host_scale_);
+    const int64_t size = result.costs.microbatch;
+    const ScaleFactors& scale = result.unit_scale;
+    if (of.empty())
+      profile_.device.details[fmt::format("unit_scale.{}", size)] = fmt::format(
+          "F {:.4f} B {:.4f} I {:.4f} W {:.4f}", scale.forward.device, scale.backward.device,
+          scale.backward_input.device, scale.backward_weight.device);
+    costs.insert(std::ranges::upper_bound(costs, size, {}, &MicrobatchCosts::microbatch),
+                 std::move(result.costs));
+    save();
+    probe();
   }
 
-  /// Returns nothing where a rank has no memory for it.
-  std::optional<SizeResult> measured(Subject& subject, size_t i,
-                                     const std::function<void(double)>& progress) {
-    const int64_t size = sizes_[i];
-    double pass_s = 0;
-    if (!fits_everywhere(communicator_, [&] { pass_s = warm_up(subject, size); }))
-      return std::nullopt;
-    mean_over_ranks(communicator_, {&pass_s});
-    budget_.add_pass(size, pass_s);
-    const Effort& effort = request_.effort;
-    const double step_s = std::min(budget_.step_s(), effort.seconds / effort.steps);
-    const double least_s =
-        std::min(effort.size_seconds, effort.seconds / (2.0 * static_cast<double>(sizes_.size())));
-    const double allowed_s = std::max(allowed_steps(i) * step_s, least_s);
-    Repetitions least = effort.minimum;
-    if (i == 0) least.units = std::max(least.units, effort.noise_units);
-    return measure_size(subject, size, repetitions(allowed_s / pass_s, least),
-                        profile_.accumulate_s_per_byte, communicator_, progress);
+  /// The whole model. Returns the bytes of the largest message that is to be measured.
+  int64_t measure_model(const Graph& graph) {
+    Subject subject(profile_.job, graph, device_);
+    measure_constants(subject);
+    attach_records(subject);
+    measure_sizes(subject, sizes_, "", left_out_, profile_.microbatches);
+    if (profile_.microbatches.empty())
+      throw InputError(request_.job, "there is no memory for a microbatch of the smallest size",
+                       "Profile with fewer ranks on the device, or on one with more memory.");
+    measure_stepping(subject);
+    measure_replays(subject);
+    return largest_message(subject);
   }
 
-  /// Returns false where the memory is full.
-  bool measure(Subject& subject, size_t i, double done, double part) {
-    const int64_t size = sizes_[i];
-    const std::string what = fmt::format("microbatch {}", size);
-    const auto progress = [&](double share) { tell(what, 0.03 + 0.92 * (done + part * share)); };
-    progress(0);
+  void measure_group(const Graph& model, size_t i) {
+    series_ = static_cast<int>(i) + 1;
+    const GroupGraph& group = groups_[i];
+    const std::string of = name_of(group);
+    tell("loading" + of, 0);
+    device_.give_back_memory();
+    const GroupTensors tensors{model, group.parts, group.local.tensors};
+    Subject subject(profile_.job, group.local.graph, device_, &tensors);
+    std::vector<int64_t> sizes;
+    std::ranges::copy_if(sizes_, std::back_inserter(sizes),
+                         [&](int64_t size) { return std::ranges::count(group.sizes, size) > 0; });
     communicator_.barrier();
-    std::optional<SizeResult> result = measured(subject, i, progress);
-    if (!result) {
-      too_large_ = size;
-      for (Chain* chain : {&subject.whole, &subject.by_unit, &subject.by_group}) chain->reset();
-      device_.give_back_memory();
-      warn(fmt::format("microbatch {} and larger ones are not measured: the memory is full", size));
-      return false;
-    }
-    scale_hosts(result->costs, host_scale_);
-    budget_.add_pass(size, result->pass_s);
-    budget_.add_bytes(size, result->peak_bytes);
-    profile_.device.details[fmt::format("unit_scale.{}", size)] =
-        fmt::format("F {:.4f} B {:.4f} I {:.4f} W {:.4f}", result->unit_scale.forward.device,
-                    result->unit_scale.backward.device, result->unit_scale.backward_input.device,
-                    result->unit_scale.backward_weight.device);
-    auto& all = profile_.microbatches;
-    all.insert(std::ranges::upper_bound(all, size, {}, &MicrobatchCosts::microbatch),
-               std::move(result->costs));
-    return true;
+    measure_sizes(subject, sizes, of, {}, profile_.groups[i].microbatches);
   }
 
   /// Measures CUDA graphs at the smallest size, the most launch-bound one, if that takes no more
@@ -285,22 +256,21 @@ class Profiler {
     profile_.replays = {first.microbatch, *replays.times};
   }
 
-  /// Will this size fit into the machine's memory?
-  bool fits(int64_t size) {
-    const int sharing = gpu() ? request_.ranks_per_device : communicator_.size();
-    const double needed =
-        largest_over_ranks(communicator_, budget_.bytes(size)) * sharing * (gpu() ? kGpuMargin : 1);
-    const double available = from_rank(communicator_, 0, double(device_.available_bytes()));
-    if (needed <= available) return true;
-    warn(fmt::format("microbatch {} is not measured: it would take {} and {} are free", size,
-                     format_bytes(needed), format_bytes(available)));
-    return false;
-  }
-
   /// Messages are measured up to what the largest microbatch sends over any cut of the plan.
   int64_t largest_message(const Subject& subject) const {
     const int64_t crossing = subject.largest_crossing(profile_.microbatches.back().microbatch);
     return std::clamp(crossing, int64_t{1} << 20, int64_t{16} << 20);
+  }
+
+  void measure_links(int64_t largest) {
+    series_ = static_cast<int>(groups_.size()) + 1;
+    tell("the link between two ranks", 0);
+    profile_.links = gpu() ? measure_gpu_links(communicator_, device_, largest)
+                           : profiler::measure_links(communicator_, largest);
+    for (LinkCost& link : profile_.links) link.lane_bytes = lane_bytes();
+    if (communicator_.size() > 1)
+      profile_.links.push_back(
+          measure_sums(communicator_, device_, profile_.links.front().kind + "-sum"));
   }
 
   const Request& request_;
@@ -309,11 +279,10 @@ class Profiler {
   ComputeDevice& device_;
   Profile profile_;
   std::vector<int64_t> sizes_, left_out_;
+  std::vector<GroupGraph> groups_;  // whose costs are profile_.groups
+  int series_ = 0;                  // the model, then each of these
   std::vector<Probe> probes_;
-  Budget budget_{0};
   double host_scale_ = 1;
-  int64_t too_large_ =
-      std::numeric_limits<int64_t>::max();  // a microbatch for which there is no memory
 };
 
 }  // namespace

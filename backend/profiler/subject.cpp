@@ -6,6 +6,7 @@
 #include <set>
 
 #include "backend/executor/update/gradient_norm.hpp"
+#include "backend/operators/parts.hpp"
 #include "backend/profiler/grouping.hpp"
 
 namespace penstock::profiler {
@@ -31,17 +32,35 @@ OptimizerSpec standing_still(OptimizerSpec spec) {
   return spec;
 }
 
+TensorGroup first_of(int parts) {
+  TensorGroup group;
+  group.ranks.resize(static_cast<size_t>(parts));
+  std::iota(group.ranks.begin(), group.ranks.end(), 0);
+  return group;
+}
+
+TensorStore load(const Graph& graph, at::Device device, const GroupTensors* group) {
+  if (group == nullptr) return {graph, all_tensors(graph), device};
+  const auto own = [&](int index, const at::Tensor& whole) {
+    return sharding::own_part(whole, group->layouts[static_cast<size_t>(index)], group->parts, 0);
+  };
+  return {group->whole, all_tensors(graph), device, nullptr, own};
+}
+
 }  // namespace
 
-Subject::Subject(const Job& the_job, const Graph& the_graph, ComputeDevice& the_device)
+Subject::Subject(const Job& the_job, const Graph& the_graph, ComputeDevice& the_device,
+                 const GroupTensors* group)
     : device(the_device),
       job(the_job),
       graph(the_graph),
+      alone(first_of(group ? group->parts : 1)),
+      here(alone),
       analysis(analyse(graph)),
       units(penstock::units(graph, analysis)),
       groups(group_begins(graph, analysis, units)),
       batches(job, graph, device.where()),
-      store(graph, all_tensors(graph), device.where()),
+      store(load(graph, device.where(), group)),
       optimizer(standing_still(job.optimizer),
                 parameter_settings(standing_still(job.optimizer), graph)),
       whole(graph, analysis, {0}, store, job.loss, device),

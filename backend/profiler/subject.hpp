@@ -1,20 +1,25 @@
-// The model that is measured: loaded once, and sliced in three ways.
+// The model that is measured, or a part of it: loaded once, and sliced in three ways.
 #pragma once
 
 #include <vector>
 
 #include "backend/executor/update/optimizer.hpp"
+#include "backend/operators/tensor_group.hpp"
 #include "backend/profiler/assemble.hpp"
 #include "backend/profiler/batch.hpp"
 #include "backend/profiler/chain.hpp"
 #include "backend/stage/recipe/store.hpp"
+#include "pipeline/plan/tensor_parallel.hpp"
 
 namespace penstock::profiler {
 
 struct Subject {
+  /// `group`: how the ranks of a tensor group hold the tensors of the whole model; `graph` is then
+  /// what each of them runs, and this is the first of them, alone. Job, graph and group outlive it.
   /// Throws InputError for data that does not fit the model, a model exported without weights, an
   /// operator that LibTorch does not have.
-  Subject(const Job& job, const Graph& graph, ComputeDevice& device = cpu_device());
+  Subject(const Job& job, const Graph& graph, ComputeDevice& device = cpu_device(),
+          const GroupTensors* group = nullptr);
 
   Division division() const { return {graph, analysis, units, groups}; }
   /// Bytes of the trainable parameters, each once.
@@ -30,6 +35,8 @@ struct Subject {
   ComputeDevice& device;
   const Job& job;
   const Graph& graph;
+  const TensorGroup alone;  // of one rank where operators are not split
+  const InTensorGroup here;
   Analysis analysis;
   std::vector<Unit> units;
   std::vector<OperatorId> groups;

@@ -143,6 +143,9 @@ void profile(const WorkerTask& task, CudaModule* cuda) {
   if (request.quick) request.effort = profiler::quick_effort;
   if (const auto seconds = task.arguments.find("budget_s"); seconds != task.arguments.end())
     request.effort.seconds = *seconds;
+  request.tensor_parallel = task.arguments.at("tensor_parallel").get<std::vector<int>>();
+  if (const std::string plan = task.arguments.at("sharding"); !plan.empty())
+    request.sharding = read_plan(plan).sharding;
   std::unique_ptr<ComputeDevice> gpu;
   std::unique_ptr<NcclApi> nccl;
   int cores = 0;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,8 @@ struct ProfileOptions {
   std::string job;
   WorkerOptions workers;  // its device may be `estimate`, too
   std::string spec, fit;  // of --device estimate: the device's figures, a profile measured on it
-  std::vector<int> tensor_parallel;  // parts of tensor groups, whose costs are wanted too
-  std::string sharding;              // a plan whose pins they have; "": none
+  std::set<int> tensor_parallel;  // parts of tensor groups, whose costs are wanted too
+  std::string sharding;           // a plan whose pins they have; "": none
   std::optional<int>
       ranks;               // local ranks that compute at the same time; absent: 2, or of one GPU 1
   std::optional<int> top;  // operators to print; absent: 10 if verbose, else none

@@ -76,8 +76,8 @@ void declare_profile(Declared& command) {
   add_transport(app, options->workers);
   in_range(
       app.add_option("--tensor-parallel", options->tensor_parallel,
-                     "of an estimate: also of what the ranks of tensor groups of so many parts "
-                     "run (2,4,8)"),
+                     "also of what the ranks of tensor groups of so many parts run (2,4,8), each "
+                     "measured as the model is, with as much time"),
       2, max_tensor_parallel)
       ->delimiter(',');
   command.input("--sharding", options->sharding, {FileKind::plan},

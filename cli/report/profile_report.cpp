@@ -96,24 +96,36 @@ double spread_of(const MicrobatchCosts& costs) {
   return std::accumulate(costs.units.begin(), costs.units.end(), 0.0, add) / pass_s(costs);
 }
 
+std::vector<std::string> size_cells(const MicrobatchCosts& costs) {
+  int64_t held = 0;
+  for (const UnitCost& unit : costs.units) held += unit.held.forward.net;
+  std::vector<std::string> cells{fmt::to_string(costs.microbatch)};
+  for (Measured ActionTimes::*action :
+       {&ActionTimes::forward, &ActionTimes::backward, &ActionTimes::backward_input,
+        &ActionTimes::backward_weight}) {
+    cells.push_back(format_seconds(sum_s(costs, action)));
+  }
+  cells.push_back(fmt::format("{:.1f} %", 100 * spread_of(costs)));
+  cells.push_back(format_bytes(held));
+  return cells;
+}
+
+/// Where groups are known, below the whole model what each of their ranks runs.
 std::string size_table(const Profile& profile, const Graph* model, int columns) {
+  const bool grouped = !profile.groups.empty();
   std::vector<std::string> headings{"microbatch", "F", "B", "I", "W", "spread", "memory held"};
+  if (grouped) headings.insert(headings.begin(), "parts");
   if (model) headings.emplace_back("step alone");
   Table table(std::move(headings));
-  for (const MicrobatchCosts& costs : profile.microbatches) {
-    int64_t held = 0;
-    for (const UnitCost& unit : costs.units) held += unit.held.forward.net;
-    std::vector<std::string> cells{fmt::to_string(costs.microbatch)};
-    for (Measured ActionTimes::*action :
-         {&ActionTimes::forward, &ActionTimes::backward, &ActionTimes::backward_input,
-          &ActionTimes::backward_weight}) {
-      cells.push_back(format_seconds(sum_s(costs, action)));
-    }
-    cells.push_back(fmt::format("{:.1f} %", 100 * spread_of(costs)));
-    cells.push_back(format_bytes(held));
-    if (model) cells.push_back(format_seconds(step_s(profile, costs, *model)));
+  const auto add = [&](const MicrobatchCosts& costs, int parts) {
+    std::vector<std::string> cells = size_cells(costs);
+    if (grouped) cells.insert(cells.begin(), fmt::to_string(parts));
+    if (model) cells.push_back(parts > 1 ? "" : format_seconds(step_s(profile, costs, *model)));
     table.row(std::move(cells));
-  }
+  };
+  for (const MicrobatchCosts& costs : profile.microbatches) add(costs, 1);
+  for (const GroupCosts& group : profile.groups)
+    for (const MicrobatchCosts& costs : group.microbatches) add(costs, group.parts);
   return "\n" + table.text(columns);
 }
 

@@ -1,5 +1,7 @@
 #include "pipeline/sharding/group_completion.hpp"
 
+#include <utility>
+
 #include "base/error.hpp"
 
 namespace penstock {
@@ -19,8 +21,11 @@ int64_t smallest_microbatch(const Graph& model) {
   return model.dynamic_batch ? model.min_batch : model.example_batch;
 }
 
-GroupCompletions::GroupCompletions(const Graph& model, const sharding::Pins& pins, int parts)
-    : model_(model), pins_(pins), parts_(parts), smallest_(of_smallest(model, pins, parts)) {}
+GroupCompletions::GroupCompletions(const Graph& model, sharding::Pins pins, int parts)
+    : model_(model),
+      pins_(std::move(pins)),
+      parts_(parts),
+      smallest_(of_smallest(model, pins_, parts)) {}
 
 sharding::Completion GroupCompletions::at(int64_t microbatch) const {
   if (!smallest_ || !sharding::holds_at(model_, *smallest_, microbatch))

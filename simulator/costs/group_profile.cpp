@@ -32,8 +32,9 @@ void lengthen(ActionTimes& times, double forward_s, double backward_s) {
 /// Adds what the conversions of a graph send.
 class CollectiveTimes {
  public:
-  CollectiveTimes(const Graph& local, int parts, const Link& link)
-      : local_(local), analysis_(analyse(local)), parts_(parts), link_(link) {}
+  /// `scatters`: without it a reduce-scatter is a whole all-reduce.
+  CollectiveTimes(const Graph& local, int parts, const Link& link, bool scatters)
+      : local_(local), analysis_(analyse(local)), parts_(parts), link_(link), scatters_(scatters) {}
 
   void add(MicrobatchCosts& costs) const {
     auto unit = costs.units.begin();
@@ -44,9 +45,9 @@ class CollectiveTimes {
       if (!conversion || is_recomputed(op, analysis_)) continue;
       const ValueId read = op.reads().front();
       const int64_t bytes = whole_bytes(op, *conversion, costs.microbatch);
-      const double forward_s = collective_s(conversion->forward, bytes, parts_, link_);
+      const double forward_s = seconds(conversion->forward, bytes);
       const double backward_s = analysis_.requires_grad[static_cast<size_t>(read)]
-                                    ? collective_s(conversion->backward, bytes, parts_, link_)
+                                    ? seconds(conversion->backward, bytes)
                                     : 0;
       lengthen(costs.operators[id].times, forward_s, backward_s);
       if (unit != costs.units.end()) lengthen(unit->times, forward_s, backward_s);
@@ -54,6 +55,11 @@ class CollectiveTimes {
   }
 
  private:
+  double seconds(Step step, int64_t bytes) const {
+    if (step == Step::reduce_scatter && !scatters_) step = Step::all_reduce;
+    return collective_s(step, bytes, parts_, link_);
+  }
+
   /// Bytes of the value that is converted, as all parts have it together.
   int64_t whole_bytes(const Operator& op, const sharding::Conversion& conversion,
                       int64_t batch) const {
@@ -67,6 +73,7 @@ class CollectiveTimes {
   const Analysis analysis_;
   const int parts_;
   const Link link_;
+  const bool scatters_;
 };
 
 std::string known_groups(const Profile& profile) {
@@ -114,7 +121,8 @@ Profile group_profile(const Profile& profile, const GroupCosts& group, const Gra
   result.replays.reset();
   result.microbatches = group.microbatches;
   const CollectiveTimes times(local, group.parts,
-                              grouped ? group_link(*grouped) : sum_link(profile));
+                              grouped ? group_link(*grouped) : sum_link(profile),
+                              has_reduce_scatter(profile, grouped, true));
   for (MicrobatchCosts& costs : result.microbatches) {
     if (costs.operators.size() != local.operators.size())
       throw InputError(profile.path,

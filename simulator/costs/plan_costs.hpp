@@ -39,6 +39,9 @@ LinkCost link_during_step(const Profile& profile);
 /// (as measured, where the profile has that); free where none is known.
 Link message_link(const Profile& profile);
 Link sum_link(const Profile& profile);
+/// Do such ranks, all of one machine or not, have a reduce-scatter, which is half of an all-reduce?
+/// Gloo's is a whole one (pytorch#149869).
+bool has_reduce_scatter(const Profile& profile, const Cluster* cluster, bool one_machine);
 /// Can sums run beside compute? Ranks of one machine sum when they wait for it.
 bool sums_overlap(const Profile& profile, const Cluster* cluster);
 /// Seconds of a rank's compute that a sum takes beside it, per byte that the rank sends.

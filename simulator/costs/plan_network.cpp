@@ -57,6 +57,13 @@ Link sum_link(const Profile& profile) {
   return {.latency_s = measured->latency_s / 2, .bandwidth = measured->bandwidth};
 }
 
+bool has_reduce_scatter(const Profile& profile, const Cluster* cluster, bool one_machine) {
+  if (profile.device.kind != "cpu") return true;
+  if (!cluster) return profile.links.empty() || profile.links.front().kind != "gloo";
+  if (!cluster->nodes.empty()) return one_machine;
+  return cluster->link.receive_depth == 0;  // where a machine's ranks move messages themselves
+}
+
 bool sums_overlap(const Profile& profile, const Cluster* cluster) {
   return cluster != nullptr || profile.links.empty() || profile.links.front().kind != "local";
 }

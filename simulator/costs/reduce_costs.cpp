@@ -179,8 +179,21 @@ double ReduceCosts::collective_s(const GradientBucket& bucket, int64_t bytes, do
                               static_cast<int64_t>(bucket.ranks.size()));
 }
 
+bool ReduceCosts::on_one_machine(const std::vector<int>& ranks) const {
+  if (!cluster_ || cluster_->nodes.empty()) return false;
+  const int parts = static_cast<int>(plan_.tensor_parallel);
+  const auto node = [&](int rank) { return cluster_->place(rank / parts).node; };
+  return std::ranges::all_of(ranks, [&](int rank) { return node(rank) == node(ranks.front()); });
+}
+
+/// The share of an all-reduce that it takes to sum a bucket.
+double ReduceCosts::share_of(const GradientBucket& bucket) const {
+  const bool scatters = has_reduce_scatter(profile_, cluster_, on_one_machine(bucket.ranks));
+  return bucket.sharded && scatters ? 0.5 : 1;
+}
+
 SumCosts ReduceCosts::sum_costs(const GradientBucket& bucket, int stage) {
-  const double share = bucket.sharded ? 0.5 : 1;  // a reduce-scatter is half of an all-reduce
+  const double share = share_of(bucket);
   const auto ranks = static_cast<int64_t>(bucket.ranks.size());
   SumCosts sum;
   sum.sum_s = collective_s(bucket, bucket.bytes, share);

@@ -20,10 +20,11 @@ namespace penstock {
 /// Each bucket of gradients (pipeline/plan/gradient_buckets.hpp) takes an all-reduce over its
 /// ranks. Of a transmitted parameter the owner receives a gradient from each of the others, one
 /// after the other, adding it to its own, and after its OPT sends each the value; they send one and
-/// receive one. Where the optimizer's state is sharded a bucket takes a reduce-scatter, and after
-/// OPT an all-gather of its parameters. Messages go over the slowest way that any replica has. In a
-/// plan with tensor groups equal parts do so, and all parts for what Graph::tensors says is summed
-/// over them; the cluster is then a grouped one. All of it outlives this.
+/// receive one. Where the optimizer's state is sharded a bucket takes a reduce-scatter, over Gloo
+/// as much as an all-reduce, and after OPT an all-gather of its parameters. Messages go over the
+/// slowest way that any replica has. In a plan with tensor groups equal parts do so, and all parts
+/// for what Graph::tensors says is summed over them; the cluster is then a grouped one. All of it
+/// outlives this.
 class ReduceCosts {
  public:
   ReduceCosts(const Plan& plan, const Graph& model, const Slicing& slicing, const Profile& profile,
@@ -56,6 +57,8 @@ class ReduceCosts {
   static int64_t padding_bytes(const GradientBucket& bucket, int64_t parameter, int64_t gradient);
   int64_t parameter_bytes(const GradientBucket& bucket) const;
   double collective_s(const GradientBucket& bucket, int64_t bytes, double share);
+  bool on_one_machine(const std::vector<int>& ranks) const;
+  double share_of(const GradientBucket& bucket) const;
   SumCosts sum_costs(const GradientBucket& bucket, int stage);
   void add_left(const GradientBucket& bucket, int stage, SumCosts& sum) const;
   const Network& network(const Link& link, std::optional<Network>& made);

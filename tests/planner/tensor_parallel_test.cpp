@@ -167,6 +167,29 @@ TEST(PlanTensorParallel, APartHoldsLess) {
   EXPECT_LT(peak(four), peak(one));
 }
 
+TEST(PlanTensorParallel, GroupsAreSuggestedWhereTheyFitAndNothingElseDoes) {
+  PENSTOCK_MODEL(path, "gpt2");
+  const GroupedModel of(path);
+  const auto request = [](int parts) {
+    PlanRequest asked = asking(parts, 4);
+    asked.data_parallel = 1;
+    return asked;
+  };
+  const auto least = [&](int parts) {
+    PlanRequest asked = request(parts);
+    asked.objective = PlanObjective::memory;
+    return std::ranges::max(of.plan(asked).simulation.peak_memory_bytes);
+  };
+  PlanRequest tight = request(1);
+  tight.memory_bytes = std::min(least(2), least(4));
+  ASSERT_LT(*tight.memory_bytes, least(1));
+  const std::string message = of.error(tight), flag = ", with --tensor-parallel ";
+  const size_t at = message.find(flag);
+  ASSERT_NE(at, std::string::npos) << message;
+  tight.tensor_parallel = std::stoi(message.substr(at + flag.size()));
+  EXPECT_EQ(of.error(tight), "");
+}
+
 TEST(PlanTensorParallel, GroupsHaveNeighboursOfANode) {
   PENSTOCK_MODEL(path, "gpt2");
   const GroupedModel of(path);

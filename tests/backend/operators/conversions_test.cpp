@@ -115,6 +115,21 @@ TEST(Conversions, KeepValueAndGradientOverNccl) {
     expect_conversions_keep_value_and_gradient(parts, test::make_fake_nccl);
 }
 
+/// All parts of a tensor of ones are alike.
+TEST(Conversions, OfARankAloneTakeWhatItHasForWhatOthersHave) {
+  const at::Tensor ones = at::ones({6, 12}, at::kDouble);
+  const TensorGroup alone{nullptr, {0, 1, 2}, 0};
+  for (const Conversion& each : all_conversions()) {
+    SCOPED_TRACE(each.from.str() + " -> " + each.to.str());
+    const Ends ends = convert(alone, each.from, each.to, ones, ones);
+    const at::Tensor held = hold(ones, each.to, 3, 0);
+    EXPECT_EQ(ends.value.sizes(), held.sizes());
+    EXPECT_EQ(ends.gradient.sizes(), hold(ones, each.from.gradient(), 3, 0).sizes());
+    const bool terms = each.from == Layout::partial() || each.to == Layout::partial();
+    EXPECT_TRUE(terms || ends.value.equal(held));
+  }
+}
+
 TEST(Conversions, AreRefusedOutsideAGroup) {
   const Operator op = conversion_operator(conversion(Layout::split(0), Layout::identical()), 0);
   EXPECT_THROW(call(op, numbers(1)), std::logic_error);

@@ -4,15 +4,12 @@
 
 #include <gmock/gmock.h>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <filesystem>
 #include <numeric>
 #include <set>
-#include <span>
 
 #include "backend/device/memory.hpp"
 #include "backend/device/out_of_memory.hpp"
@@ -20,9 +17,10 @@
 #include "backend/profiler/sizes.hpp"
 #include "backend/profiler/subject.hpp"
 #include "base/file.hpp"
-#include "graph/operators/facts.hpp"
 #include "pipeline/profile/variation.hpp"
+#include "pipeline/sharding/group_graphs.hpp"
 #include "tests/backend/executor/ranks.hpp"
+#include "tests/backend/profiler/profiling.hpp"
 #include "tests/backend/profiler/scripted_device.hpp"
 #include "tests/models/models.hpp"
 
@@ -30,86 +28,8 @@ namespace penstock::profiler {
 namespace {
 
 using ::testing::ElementsAre;
-using Json = nlohmann::json;
-
-struct Case {
-  std::string model, loss;
-};
-
-class ProfilerTest : public ::testing::Test {
- protected:
-  void SetUp() override { std::filesystem::create_directories(folder_); }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string write_job(const std::string& model, const std::string& loss, int batch = 4,
-                        const std::string& optimizer = "{kind: sgd, learning_rate: 0.1}") {
-    std::string path = folder_ / "job.yaml";
-    write_file(path, "penstock: job\nmodel: " + model + "\nloss: " + loss + "\noptimizer: " +
-                         optimizer + "\nglobal_batch: " + std::to_string(batch) + "\n");
-    return path;
-  }
-  Profile profile(const std::string& job, bool quick = false) {
-    const auto communicators = make_in_process(1);
-    run({.job = job, .partial = partial_, .quick = quick}, *communicators[0],
-        [&](const Json& event) { events_.push_back(event); });
-    return read_profile(partial_);
-  }
-
-  const std::filesystem::path folder_ =
-      std::filesystem::path(::testing::TempDir()) /
-      ("profiler-" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()) +
-       std::to_string(getpid()));
-  const std::string partial_ = folder_ / "profile.json.partial";
-  std::vector<Json> events_;
-};
 
 class OfModel : public ProfilerTest, public ::testing::WithParamInterface<Case> {};
-
-double sum(const auto& costs, Measured ActionTimes::*action) {
-  double seconds = 0;
-  for (const auto& cost : costs) seconds += (cost.times.*action).mean_s;
-  return seconds;
-}
-
-constexpr Measured ActionTimes::*actions[] = {&ActionTimes::forward, &ActionTimes::backward,
-                                              &ActionTimes::backward_input,
-                                              &ActionTimes::backward_weight};
-
-constexpr MemoryChange HeldBytes::*changes[] = {&HeldBytes::forward, &HeldBytes::backward,
-                                                &HeldBytes::backward_input,
-                                                &HeldBytes::backward_weight};
-
-void expect_consistent(const MicrobatchCosts& costs, const Graph& graph) {
-  ASSERT_EQ(costs.operators.size(), graph.operators.size());
-  for (size_t i = 0; i < graph.operators.size(); ++i) {
-    EXPECT_EQ(costs.operators[i].name, graph.operators[i].name);
-    EXPECT_EQ(costs.operators[i].target, full_name(graph.operators[i]));
-  }
-  OperatorId next = 0;
-  for (const UnitCost& unit : costs.units) {
-    EXPECT_EQ(unit.begin, next) << unit.label;
-    next = unit.end;
-    const std::span own = std::span(costs.operators).subspan(unit.begin, unit.end - unit.begin);
-    for (const auto action : actions) {
-      // Each of the n terms of a sum is rounded by at most 2^-53 of it: below 1000 terms, 1e-12.
-      const double seconds = (unit.times.*action).mean_s;
-      EXPECT_NEAR(sum(own, action), seconds, seconds * 1e-12) << unit.label;
-      EXPECT_GT((unit.times.*action).repetitions, 0) << unit.label;
-    }
-    HeldSums sums;
-    for (const OperatorCost& op : own) {
-      sums.add(op.held);
-      for (const auto action : changes) {
-        EXPECT_GE((op.held.*action).peak, std::max<int64_t>((op.held.*action).net, 0)) << op.name;
-      }
-    }
-    EXPECT_EQ(sums.forward, unit.held.forward) << unit.label;
-    EXPECT_EQ(sums.backward, unit.held.backward) << unit.label;
-    EXPECT_EQ(sums.backward_input, unit.held.backward_input) << unit.label;
-    EXPECT_EQ(sums.backward_weight, unit.held.backward_weight) << unit.label;
-  }
-  EXPECT_EQ(next, static_cast<OperatorId>(graph.operators.size()));
-}
 
 /// The first size is measured often enough to know what its times vary by.
 void expect_noise(const MicrobatchCosts& costs) {
@@ -159,15 +79,11 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"everything", "cross_entropy"}, Case{"lstm", "cross_entropy"},
                       Case{"parameters", "mse"}, Case{"unet", "mse"}, Case{"outputs", "output"},
                       Case{"t5", "cross_entropy"}, Case{"pippy-f64", "bce_with_logits"}),
-    [](const auto& param) {
-      std::string name = param.param.model;
-      std::ranges::replace(name, '-', '_');
-      return name;
-    });
+    name_of_case);
 
 /// A scalar; but that of mse_loss lies in memory as large as the output.
-double bytes_of_loss(const Graph& graph, const std::string& loss, int64_t batch) {
-  if (loss != "mse") return sizeof(double);
+double bytes_of_loss(const Graph& graph, const LossSpec& loss, int64_t batch) {
+  if (loss.kind != Loss::mse) return sizeof(double);
   const auto output = std::get<TensorRef>(graph.outputs.front().value);
   return static_cast<double>(graph.values[output.value].bytes(batch));
 }
@@ -183,12 +99,7 @@ double bytes_from_parameters_alone(const Graph& graph, const Analysis& analysis,
 class ChainOfModel : public ProfilerTest, public ::testing::WithParamInterface<Case> {};
 
 /// Runs chains directly: memory in parts is that of the whole, which is traced.
-TEST_P(ChainOfModel, HoldsNothingAfterTheBackwardAndIsTracedToTheByte) {
-  PENSTOCK_MODEL(model, GetParam().model);
-  const Job job = read_job(write_job(model, GetParam().loss));
-  const Graph graph = read_pt2(model);
-  Subject subject(job, graph);
-  const int64_t size = graph.dynamic_batch ? 2 : graph.example_batch;
+void expect_traced_to_the_byte(Subject& subject, int64_t size) {
   const Batch batch = subject.batches.read(0, size);
   const StepContext context{.batch = size};
   for (const bool split : {false, true}) {
@@ -202,7 +113,7 @@ TEST_P(ChainOfModel, HoldsNothingAfterTheBackwardAndIsTracedToTheByte) {
     const ChainRun units = subject.by_unit.run(batch, context, split);
     const ChainRun groups = subject.by_group.run(batch, context, split);
     EXPECT_EQ(memory::held_bytes(), before);
-    MemoryTrace trace(graph, cpu_device());
+    MemoryTrace trace(subject.graph, cpu_device());
     subject.whole.trace_memory(batch, context, split, trace);
     EXPECT_EQ(memory::held_bytes(), before);
     HeldSums sums;
@@ -212,13 +123,35 @@ TEST_P(ChainOfModel, HoldsNothingAfterTheBackwardAndIsTracedToTheByte) {
                                  : sums.forward.then(sums.backward);
     // To the end of the step, which is in none of the actions, a chain holds the loss, and what is
     // computed from parameters alone with its gradient.
-    const double to_the_end = bytes_of_loss(graph, GetParam().loss, size) +
-                              bytes_from_parameters_alone(graph, subject.analysis, size);
+    const double to_the_end = bytes_of_loss(subject.graph, subject.job.loss, size) +
+                              bytes_from_parameters_alone(subject.graph, subject.analysis, size);
     EXPECT_NEAR(all.net, 0, to_the_end);
     EXPECT_NEAR(all.peak, peak, 2 * to_the_end);
     // The same numbers through the same operators; sums over consumers may be in another order.
     EXPECT_NEAR(units.loss, whole.loss, 1e-5 * std::abs(whole.loss));
     EXPECT_NEAR(groups.loss, whole.loss, 1e-5 * std::abs(whole.loss));
+  }
+}
+
+int64_t traced_size(const Graph& graph) { return graph.dynamic_batch ? 2 : graph.example_batch; }
+
+TEST_P(ChainOfModel, HoldsNothingAfterTheBackwardAndIsTracedToTheByte) {
+  PENSTOCK_MODEL(model, GetParam().model);
+  const Job job = read_job(write_job(model, GetParam().loss));
+  const Graph graph = read_pt2(model);
+  Subject subject(job, graph);
+  expect_traced_to_the_byte(subject, traced_size(graph));
+}
+
+TEST_P(ChainOfModel, OfAPartIsTracedToTheByteToo) {
+  PENSTOCK_MODEL(model, GetParam().model);
+  const Job job = read_job(write_job(model, GetParam().loss));
+  const Graph graph = read_pt2(model);
+  for (const GroupGraph& group : group_graphs(graph, {}, {traced_size(graph)}, {2, 3})) {
+    SCOPED_TRACE(group.parts);
+    const GroupTensors tensors{graph, group.parts, group.local.tensors};
+    Subject subject(job, group.local.graph, cpu_device(), &tensors);
+    expect_traced_to_the_byte(subject, traced_size(graph));
   }
 }
 
@@ -230,11 +163,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"llama", "cross_entropy"}, Case{"bert", "cross_entropy"},
                       Case{"t5", "cross_entropy"}, Case{"moe", "cross_entropy"},
                       Case{"resnet", "cross_entropy"}),
-    [](const auto& param) {
-      std::string name = param.param.model;
-      std::ranges::replace(name, '-', '_');
-      return name;
-    });
+    name_of_case);
 
 TEST_F(ProfilerTest, TellsHowFarItIs) {
   PENSTOCK_MODEL(model, "pippy");
@@ -249,8 +178,6 @@ TEST_F(ProfilerTest, TellsHowFarItIs) {
   EXPECT_LE(last, 1);
 }
 
-/// Marks the measurements in the file, which shows whether they were repeated.
-constexpr double mark = 123.5;
 void keep_only_first_size(const std::string& file) {
   Json partial = Json::parse(read_file(file));
   auto& sizes = partial.at("microbatches");
@@ -282,7 +209,7 @@ TEST_F(ProfilerTest, StartsAnewForAnotherJob) {
 TEST_F(ProfilerTest, StartsAnewWhereTheEarlierRunWasAQuickOne) {
   PENSTOCK_MODEL(model, "pippy");
   const std::string job = write_job(model, "cross_entropy");
-  EXPECT_TRUE(profile(job, true).device.details.contains("quick"));
+  EXPECT_TRUE(profile(job, {.quick = true}).device.details.contains("quick"));
   keep_only_first_size(partial_);
   const Profile made = profile(job);
   EXPECT_FALSE(made.device.details.contains("quick"));

@@ -1,6 +1,6 @@
 """Peaks of memory that are predicted of each rank, beside those of runs: several models, kinds
-of schedules, uneven splits, recomputation, replicas. A rank allocates the same in every run, so no
-clock matters, and the quickest profile does."""
+of schedules, uneven splits, recomputation, replicas, tensor groups. A rank allocates the same in
+every run, so no clock matters, and the quickest profile does."""
 
 import hashlib
 import json
@@ -53,16 +53,17 @@ def profiled(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     (folder / "job.yaml").write_text("penstock: job\n" + job(request.param))
     for ranks in [1, 2]:  # threads of a rank, which a convolution takes memory for, differ
+        groups = ["--tensor-parallel", 2] if ranks == 2 else []
         penstock("profile", folder / "job.yaml", "--quick", "--budget", "0s", "--ranks", ranks,
-                 "-o", folder / f"profile-{ranks}.json")
+                 *groups, "-o", folder / f"profile-{ranks}.json")
     return request.param, folder
 
 
-def peaks(profiled, schedule, microbatches, ranks, *, recompute="false", replicas=1,
-          state="replicated", flags=()):
+def peaks(profiled, schedule, microbatches, ranks, *, recompute="false", replicas=1, parts=1,
+          sharding=None, state="replicated", flags=()):
     """Predicted and measured, by rank. `ranks`: of the stages."""
     name, folder = profiled
-    profile = folder / f"profile-{min(2, len(ranks))}.json"
+    profile = folder / f"profile-{min(2, parts * len(ranks))}.json"
     text = profile.read_bytes()
     cuts = {1: CUTS[name][:1], 2: CUTS[name][::2], 4: CUTS[name]}[len(ranks)]
     stages = "".join(f'  - {{rank: {rank}, begin: "{cut}", recompute: {recompute}}}\n'
@@ -75,11 +76,18 @@ def peaks(profiled, schedule, microbatches, ranks, *, recompute="false", replica
         f"profile: {{path: {profile.name}, sha256: {hashlib.sha256(text).hexdigest()}}}\n"
         f"schedule: {schedule}\nmicrobatches: {microbatches}\n"
         f"microbatch: {BATCH // microbatches // replicas}\ndata_parallel: {replicas}\n"
-        f"optimizer_state: {state}\n"
+        f"optimizer_state: {state}\ntensor_parallel: {parts}\n"
+        + (f"sharding: {json.dumps(sharding)}\n" if sharding else "") +
         f"stages:\n{stages}")
     run = json.loads(penstock("execute", plan, "--steps", "3", "--json", *flags))
     predicted = run["predicted_peak_memory_bytes"]  # of one replica
     return list(zip(predicted * replicas, run["peak_memory_bytes"], strict=True))
+
+
+def shardings(profiled):
+    """Those that the profile has of tensor groups."""
+    profile = json.loads((profiled[1] / "profile-2.json").read_text())
+    return [group.get("sharding") for group in profile["groups"]]
 
 
 def crossing_bytes(folder, rank):
@@ -129,6 +137,32 @@ def test_of_stages_is_off_by_no_more_than_what_crosses_their_ends(profiled, case
               f"measured {measured:>8}, {100 * (predicted / measured - 1):+.2f} %, "
               f"tolerance {100 * tolerance / measured:.1f} %")
         assert abs(predicted - measured) <= tolerance + 64 * (1 + microbatches)
+
+
+GROUPS = {
+    "one": ("gpipe", 4, [0], {}),
+    "1f1b": ("1f1b", 4, [0, 1], {}),
+    "zero bubble": ("zb-h1", 4, [0, 1], {}),
+    "recompute": ("1f1b", 4, [0, 1], {"recompute": "true"}),
+    "sharded": ("gpipe", 4, [0], {"replicas": 2, "state": "sharded"}),
+}
+
+
+@pytest.mark.parametrize("case", GROUPS)
+def test_of_tensor_groups_is_known_from_parts_measured_alone(profiled, case):
+    """Each part holds what the first one held alone, with the same bounds as above: half a percent
+    where nothing crosses, and else what crosses the ends of stages."""
+    schedule, microbatches, ranks, more = GROUPS[case]
+    held = microbatches if schedule.startswith("z") else 1
+    for sharding in shardings(profiled)[:None if case == "one" else 1]:
+        for rank, (predicted, measured) in enumerate(peaks(profiled, schedule, microbatches, ranks,
+                                                           parts=2, sharding=sharding, **more)):
+            crossing = held * crossing_bytes(profiled[1], rank // 2 % len(ranks))
+            tolerance = crossing + 64 * (1 + microbatches) if crossing else 0.005 * measured
+            print(f"{profiled[0]:8} {case:12} rank {rank}: predicted {predicted:>8}, "
+                  f"measured {measured:>8}, {100 * (predicted / measured - 1):+.2f} %, "
+                  f"tolerance {100 * tolerance / measured:.1f} %")
+            assert abs(predicted - measured) <= tolerance
 
 
 def own_bytes(profile, microbatch):

@@ -1,5 +1,5 @@
-"""Tensor groups planned from estimates: plans are simulated as they were planned, run, train what
-the undivided model trains, and their traces compare."""
+"""Tensor groups planned from estimates and from measurements: plans are simulated as they were
+planned, run, train what the undivided model trains, and their traces compare."""
 
 import json
 import re
@@ -81,6 +81,46 @@ def test_a_plan_is_simulated_as_planned_runs_and_compares(tmp_path):
     assert len(compared["ranks"]) == 4
 
 
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """A quick profile of groups with the pins, and what it printed."""
+    folder = tmp_path_factory.mktemp("measured")
+    job, pins = pins_of(folder)
+    done = run("profile", job, "--quick", "--budget", "0s", "--tensor-parallel", "2,2",
+               "--sharding", pins, "-o", folder / "profile.json")
+    return folder / "profile.json", done.stdout
+
+
+def test_parts_are_measured_at_the_sizes_of_the_model(measured):
+    profile = json.loads(measured[0].read_text())
+    sizes = [size["microbatch"] for size in profile["microbatches"]]
+    measurements = [(group["tensor_parallel"], size) for group in profile["groups"]
+                    for size in group["microbatches"]]
+    found = [(parts, size["microbatch"]) for parts, size in measurements]
+    assert found == [(2, size) for size in sizes]
+    for _, size in measurements:
+        targets = {op["target"] for op in size["operators"]}
+        assert {"penstock::all_gather", "penstock::reduce_scatter"} <= targets
+    first = profile["groups"][0]["sharding"]["parameters"][0]
+    assert first == {"*.c_attn.weight": {"split": 1, "blocks": 3}}
+    rows = re.findall(r"^ *(\d+) +(\d+) +\S+ [mun]?s", measured[1], re.MULTILINE)
+    assert rows == [(str(parts), str(size)) for parts in (1, 2) for size in sizes]
+
+
+def test_a_plan_of_measured_parts_runs_beside_its_prediction(tmp_path, measured):
+    path, plan = planned(tmp_path, measured[0], "--tensor-parallel", 2, "--ranks", 4,
+                         "--split", "transformer.h.1:beginning", "--schedule", "1f1b")
+    assert plan["tensor_parallel"] == 2 and plan["sharding"] == GPT2
+    simulation = simulated(path)
+    assert simulation["step_s"] == plan["prediction"]["step_s"]
+    ran = execute_json(path)
+    print(f"a step was predicted to take {ran['predicted_step_s'] * 1e3:.2f} ms and took "
+          f"{ran['measured_step_s'] * 1e3:.2f} ms")
+    assert ran["predicted_step_s"] == pytest.approx(simulation["step_s"], rel=1e-9)
+    assert ran["predicted_peak_memory_bytes"] == [peak for peak in simulation["peak_memory_bytes"]
+                                                  for _ in range(2)]
+
+
 def test_a_node_decides_whether_auto_tries_groups(tmp_path):
     profile = profiled(tmp_path, H100)
     without = run("plan", profile, "-o", tmp_path / "plan.yaml", "--ranks", 8, "--verbose").stdout
@@ -107,7 +147,8 @@ def test_what_is_not_known_is_refused(tmp_path):
     assert "knows nothing of tensor groups of 8" in words and "--tensor-parallel 8" in words
     assert "`two` is no number" in refusal("plan", profile, "--tensor-parallel", "two", "-o", out)
     assert "none are asked for" in refusal("profile", job, "--sharding", pins, "-o", out)
-    assert "not measured yet" in refusal("profile", job, "--tensor-parallel", 2, "-o", out)
+    assert "--quick" in refusal("profile", job, "--device", "estimate", "--spec", XEON, "--quick",
+                                "--tensor-parallel", 2, "-o", out)
     path, plan = planned(tmp_path, profile, "--tensor-parallel", 2, "--ranks", 2)
     plan["sharding"]["values"] = {}
     path.write_text(yaml.safe_dump(plan, sort_keys=False))

@@ -38,7 +38,9 @@ struct Converting {
   }
 
   /// F and B of the conversion over a link of a latency of 1 and a bandwidth of 16.
-  std::pair<double, double> times(const Profile& profile = {}) const {
+  std::pair<double, double> times(const std::string& device = "cuda") const {
+    Profile profile;
+    profile.device.kind = device;
     const Cluster cluster{.ranks = 2, .link = {.latency_s = 1, .bandwidth = 16}};
     const Profile of = group_profile(profile, costs, graph, &cluster);
     const MicrobatchCosts& size = of.microbatches.front();
@@ -62,6 +64,12 @@ TEST(GroupProfile, AConversionTakesItsMessagesBothWays) {
   EXPECT_EQ(Converting(partial, whole, 64, 64, true).times(), std::pair(6 + 24., 0.));
   EXPECT_EQ(Converting(whole, replicated, 64, 64, true).times(), std::pair(0., 6 + 24.));
   EXPECT_EQ(Converting(whole, split, 64, 16, true).times(), std::pair(0., 3 + 12.));
+}
+
+// Of twice the rounds and bytes.
+TEST(GroupProfile, GlooHasNoReduceScatter) {
+  EXPECT_EQ(Converting(partial, split, 64, 16, true).times("cpu"), std::pair(6 + 24., 3 + 12.));
+  EXPECT_EQ(Converting(split, replicated, 16, 64, true).times("cpu"), std::pair(3 + 12., 6 + 24.));
 }
 
 TEST(GroupProfile, WhatIsNotTrainedSendsNothingBack) {

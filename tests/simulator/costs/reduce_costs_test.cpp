@@ -107,14 +107,45 @@ TEST(ReduceCosts, AFasterDeviceHasLessOfItsBackwardLeft) {
 // w1 has 12 numbers and w0, behind its padding, 24. The bucket is padded to 64, of which the first
 // rank steps 12 + 16 and the second 8.
 TEST(ReduceCosts, ShardedStateTakesAReduceScatterAndAnAllGatherInPlaceOfTheSum) {
+  Profile local = profile();
+  local.links.front().kind = "local";
+  Plan sharded = replicas(25'000'000);
+  sharded.all_reduce.overlap = false;
+  const double all_s = costs_of(sharded, local).reduce_s;
+  sharded.optimizer_state = OptimizerState::sharded;
+  const StageCosts costs = costs_of(sharded, local);
+  EXPECT_DOUBLE_EQ(costs.reduce_s, all_s / 2);
+  EXPECT_DOUBLE_EQ(costs.publish_s, (round_s + 4 * 64 / 1e9) / 2);
+}
+
+TEST(ReduceCosts, OverGlooItsReduceScatterIsTheSum) {
   const StageCosts all = costs_of(replicas(25'000'000));
   Plan sharded = replicas(25'000'000);
   sharded.optimizer_state = OptimizerState::sharded;
   const StageCosts costs = costs_of(sharded);
   ASSERT_EQ(costs.sums.size(), 1U);
-  EXPECT_DOUBLE_EQ(costs.sums[0].sum_s, all.sums[0].sum_s / 2);
+  EXPECT_DOUBLE_EQ(costs.sums[0].sum_s, all.sums[0].sum_s);
   EXPECT_DOUBLE_EQ(costs.publish_s, (round_s + 4 * 64 / 1e9) / 2);
   EXPECT_EQ(all.publish_s, 0);
+}
+
+// Ranks of one node are of one machine; those of several sum over Gloo, unless they are GPUs.
+TEST(ReduceCosts, NodesTellWhetherThereIsAReduceScatter) {
+  Profile of = profile();
+  Cluster one{.ranks = 2}, two{.ranks = 2};
+  one.nodes = {{.devices = 2}};
+  two.nodes = {{.count = 2}};
+  EXPECT_TRUE(has_reduce_scatter(of, &one, true));
+  EXPECT_FALSE(has_reduce_scatter(of, &two, false));
+  Plan sharded = replicas(25'000'000);
+  sharded.optimizer_state = OptimizerState::sharded;
+  for (Cluster* cluster : {&one, &two})
+    for (NodeKind& node : cluster->nodes) node.bandwidth = node.card_bandwidth = 1e9;
+  const double near_s = costs_of(sharded, of, &one).sums[0].sum_s;
+  const double far_s = costs_of(sharded, of, &two).sums[0].sum_s;
+  EXPECT_DOUBLE_EQ(far_s, 2 * near_s);
+  of.device.kind = "cuda";
+  EXPECT_DOUBLE_EQ(costs_of(sharded, of, &two).sums[0].sum_s, near_s);
 }
 
 TEST(ReduceCosts, OfShardedStateTheFullestReplicaCounts) {
