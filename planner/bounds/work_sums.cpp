@@ -59,6 +59,11 @@ double WorkSums::inputs(int begin, int end, int stages) const {
   return (microbatches_ - 1) * each_s + first_s + stages * action_s;
 }
 
+double WorkSums::forwards(int begin, int end) const {
+  return (microbatches_ - 1) * difference(forward_, begin, end) +
+         difference(forward0_, begin, end) + microbatches_ * action_s_ + first_action_s_;
+}
+
 double WorkSums::issued(int begin, int end, int stages) const {
   return microbatches_ * (difference(host_, begin, end) + stages * host_actions_s_);
 }

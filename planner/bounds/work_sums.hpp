@@ -27,6 +27,8 @@ class WorkSums {
   /// Seconds of the units that set `end` has more than set `begin`: F and I of all
   /// microbatches, in so many stages.
   double inputs(int begin, int end, int stages) const;
+  /// … of these the F alone, in one stage.
+  double forwards(int begin, int end) const;
   /// W of all microbatches, in one stage, which runs B or I and W; …
   double weights(int begin, int end) const;
   /// … and in any stages, each unit whatever is faster for it alone.

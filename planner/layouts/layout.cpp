@@ -14,7 +14,7 @@ namespace penstock {
 
 namespace {
 
-/// Stages x microbatches beyond which `adaptive`, which simulates some thirty programs for every
+/// Stages x microbatches beyond which `adaptive`, which tries some hundreds of programs for every
 /// split, is not searched.
 constexpr int64_t max_adaptive_pairs = 512;
 

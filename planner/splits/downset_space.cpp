@@ -53,17 +53,16 @@ SplitSpace::Prefix DownsetSpace::extend(const Prefix& known, int begin, int end,
   Prefix next = known;
   if (next.ranks.empty()) next.ranks.resize(static_cast<size_t>(placement_.ranks));
   RankLoad& rank = next.ranks[at];
-  if (!rank.begun && placement_.one_stage_per_rank()) {
-    const Path path = before(begin, end);
-    rank.head_s = path.head_s;
-    rank.ends_s = path.both_s;
-  }
+  const Path path = placement_.one_stage_per_rank() ? before(begin, end) : Path{};
   rank.begun = true;
-  rank.inputs_s += sums_.inputs(begin, end, 1) / speed;
-  rank.weights_s += sums_.weights(begin, end) / speed + sums_.reduce(begin, end);
+  const double forwards_s = sums_.forwards(begin, end) / speed;
+  const double inputs_s = sums_.inputs(begin, end, 1) / speed - forwards_s;
+  rank.forwards_s += path.head_s + forwards_s;
+  rank.inputs_s += path.both_s - path.head_s + inputs_s;
+  rank.backwards_s += inputs_s + sums_.weights(begin, end) / speed + sums_.reduce(begin, end);
   rank.optimizer_s += sums_.optimizer(begin, end) / speed;
-  next.path.longest = std::max({known.path.longest, rank.ends_s + rank.inputs_s,
-                                rank.head_s + rank.inputs_s + rank.weights_s});
+  next.path.longest =
+      std::max(known.path.longest, rank.forwards_s + std::max(rank.inputs_s, rank.backwards_s));
   next.path.optimizer = std::max(known.path.optimizer, rank.optimizer_s);
   return next;
 }
@@ -81,7 +80,7 @@ double DownsetSpace::mean(const Prefix& known, int begin, int left) const {
     together += speeds_.relative()[rank];
     if (known.ranks.empty()) continue;
     const RankLoad& load = known.ranks[rank];
-    busy_s += speeds_.relative()[rank] * (load.inputs_s + load.weights_s);
+    busy_s += speeds_.relative()[rank] * (load.forwards_s + load.backwards_s);
   }
   const int all = units();
   const double left_s = sums_.inputs(begin, all, left) + sums_.weights_alone(begin, all) +

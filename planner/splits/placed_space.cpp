@@ -72,24 +72,20 @@ SplitSpace::Prefix PlacedSpace::extend(const Prefix& known, int begin, int end, 
   if (begin == 0 && heads_) next.path.base = tail_of_first(end);
   RankLoad& rank =
       next.ranks[static_cast<size_t>(placement_.rank_of_stage[static_cast<size_t>(stage)])];
-  if (!rank.begun) {
-    rank = {.begun = true,
-            .head_s = next.head_s,
-            .ends_s = next.path.base,
-            .bytes = less(stage),
-            .kept_bytes = less(stage)};
-  }
-  rank.inputs_s += inputs(begin, end, stage);
+  if (!rank.begun) rank = {.begun = true, .bytes = less(stage), .kept_bytes = less(stage)};
   const double speed_here = speed_of_stage(stage);
-  rank.weights_s += sums_.weights(begin, end) / speed_here + sums_.reduce(begin, end);
+  const double forwards_s = sums_.forwards(begin, end) / speed_here;
+  const double inputs_s = inputs(begin, end, stage) - forwards_s;
+  rank.forwards_s = std::max(rank.forwards_s, next.head_s) + forwards_s;
+  rank.inputs_s = std::max(rank.inputs_s, next.path.base - next.head_s) + inputs_s;
+  rank.backwards_s += inputs_s + sums_.weights(begin, end) / speed_here + sums_.reduce(begin, end);
   rank.optimizer_s += sums_.optimizer(begin, end) / speed_here;
   hold(begin, end, stage, rank);
   next.bytes = std::max(known.bytes, rank.bytes);
   const double again_s =
       placement_.one_stage_per_rank() ? 0.0 : recompute_s(rank.kept_bytes, rank.held) / speed_here;
-  const double inputs_s = rank.inputs_s + again_s;
   next.path.longest = std::max(
-      {known.path.longest, rank.ends_s + inputs_s, rank.head_s + inputs_s + rank.weights_s});
+      known.path.longest, rank.forwards_s + again_s + std::max(rank.inputs_s, rank.backwards_s));
   next.path.optimizer = std::max(known.path.optimizer, rank.optimizer_s);
   if (end == units_) return next;
   if (!heads_ || !linked(end)) {
@@ -127,8 +123,9 @@ double PlacedSpace::mean(const Prefix& known, int begin, int left) const {
     together += speed_here;
     if (!known.ranks.empty() && known.ranks[rank].begun) {
       const RankLoad& load = known.ranks[rank];
-      ends_s += speed_here * (load.ends_s + load.inputs_s);
-      all_s += speed_here * (load.head_s + load.inputs_s + load.weights_s);
+      const double forwards_s = std::max(load.forwards_s, known.head_s);
+      ends_s += speed_here * (forwards_s + std::max(load.inputs_s, known.path.base - known.head_s));
+      all_s += speed_here * (forwards_s + load.backwards_s);
       continue;
     }
     ++new_ranks;
@@ -170,8 +167,10 @@ double PlacedSpace::shared(const Prefix& known, int begin, int left) const {
     each_s.push_back(equal_s_ / speed(static_cast<int>(rank)));
     if (!known.ranks.empty() && known.ranks[rank].begun) {
       const RankLoad& load = known.ranks[rank];
-      busy_s.push_back(load.inputs_s +
-                       (costs_.weight_s.empty() ? load.ends_s : load.head_s + load.weights_s));
+      busy_s.push_back(std::max(load.forwards_s, known.head_s) +
+                       (costs_.weight_s.empty()
+                            ? std::max(load.inputs_s, known.path.base - known.head_s)
+                            : load.backwards_s));
       continue;
     }
     const double before_s = costs_.weight_s.empty() ? known.path.base : known.head_s;

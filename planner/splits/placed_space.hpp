@@ -6,7 +6,9 @@
 //
 // *head*: what one microbatch passes before the first stage of the rank can begin. *tail*: what the
 // last F or I of the rank, which is the I of that same stage, still passes back to stage 0, W and
-// the sum over replicas of stage 0 included. Whole backwards count as I without W.
+// the sum over replicas of stage 0 included. Whole backwards count as I without W. Later stages of
+// a rank have longer heads and tails: its F are done no earlier than if those of each stage came
+// after its head, all of its I come later, and those of each stage before its tail.
 //
 // Where only the first stages are known, the ranks that have stages to come share the units that
 // are left: their largest load is at least the mean, and where units are of about equal size one

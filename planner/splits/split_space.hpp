@@ -17,10 +17,9 @@ class SplitSpace {
   /// Load of the stages of one rank that are known so far. Seconds of a whole step.
   struct RankLoad {
     bool begun = false;
-    double head_s = 0;     // before the rank can begin
-    double ends_s = 0;     // the same and what follows its last F or I
-    double inputs_s = 0;   // its F and I, or F and B
-    double weights_s = 0;  // its W
+    double forwards_s = 0;   // its F, each stage's after what a microbatch passes before it
+    double inputs_s = 0;     // its I or B, each stage's before what a microbatch passes after it
+    double backwards_s = 0;  // its I and W, or B
     double optimizer_s = 0;
     int64_t bytes = 0;       // at least, whatever it recomputes
     int64_t kept_bytes = 0;  // without recompute

@@ -9,12 +9,21 @@
 #include "base/quantity.hpp"
 #include "pipeline/program/schedule.hpp"
 #include "simulator/adaptive/list_scheduler.hpp"
+#include "simulator/adaptive/order_bound.hpp"
+#include "simulator/adaptive/order_search.hpp"
 #include "simulator/engine/memory.hpp"
 #include "simulator/engine/simulate.hpp"
 
 namespace penstock {
 
 namespace {
+
+/// The fastest programs, each of which is then reordered: by so many tries at most, and as many as
+/// so many actions are judged for.
+constexpr size_t kept_programs = 4;
+constexpr int64_t reordered_actions = 300'000, most_tries = 1000;
+/// Sums of the same times in another order differ by less.
+constexpr double rounding = 1e-12;
 
 /// I directly before its W is a whole B, where that is no slower.
 Program merged(Program program, const Costs& costs) {
@@ -45,27 +54,36 @@ class Choice {
   void offer(Program program) {
     const Simulation run =
         simulate_compute(program, problem_.flows, problem_.costs, problem_.network, {false, false});
+    if (!counts(run.makespan_s)) return;
     const int64_t fullest = fullest_bytes(program, run);
     min_bytes_ = std::min(min_bytes_, fullest);
     if (fullest > problem_.memory.max_bytes) return;
-    if (best_ && run.makespan_s >= best_s_) return;
-    best_s_ = run.makespan_s;
-    best_ = std::move(program);
+    const auto behind = std::ranges::upper_bound(best_, run.makespan_s, {}, &Offer::makespan_s);
+    best_.insert(behind, {run.makespan_s, std::move(program)});
+    if (best_.size() > kept_programs) best_.pop_back();
   }
 
-  std::optional<Program> take() { return std::move(best_); }
+  struct Offer {
+    double makespan_s;
+    Program program;
+  };
+  /// The fastest that fit, of those as fast the first.
+  const std::vector<Offer>& best() const { return best_; }
 
-  /// Missing to the program that needs least.
+  /// Missing to the program that needs least, where none fits.
   int64_t missing_bytes() const { return min_bytes_ - problem_.memory.max_bytes; }
 
  private:
-  /// With messages, where memory is limited and a faster program is at stake.
+  /// Is it among the fastest, and none of them as fast?
+  bool counts(double makespan_s) const {
+    if (best_.size() == kept_programs && makespan_s >= best_.back().makespan_s) return false;
+    return std::ranges::find(best_, makespan_s, &Offer::makespan_s) == best_.end();
+  }
+
+  /// With messages, where memory is limited and it would fit without.
   int64_t fullest_bytes(const Program& program, const Simulation& run) const {
     const int64_t without = problem_.memory.fullest(run.peak_memory_bytes);
-    const bool decided = problem_.memory.max_bytes == INT64_MAX ||
-                         without > problem_.memory.max_bytes ||
-                         (best_ && run.makespan_s >= best_s_);
-    if (decided) return without;
+    if (!problem_.memory.any() || without > problem_.memory.max_bytes) return without;
     std::vector<int64_t> peaks;
     for (const RankMemory& memory : memory_of_ranks(lower(program, problem_.flows), problem_.costs))
       peaks.push_back(memory.peak_bytes);
@@ -73,8 +91,7 @@ class Choice {
   }
 
   const AdaptiveProblem& problem_;
-  std::optional<Program> best_;
-  double best_s_ = 0;
+  std::vector<Offer> best_;
   int64_t min_bytes_ = INT64_MAX;
 };
 
@@ -90,20 +107,60 @@ void offer_named(const AdaptiveProblem& problem, Choice& choice) {
   }
 }
 
-Choice choose(const AdaptiveProblem& problem) {
-  Choice choice(problem);
-  offer_named(problem, choice);
+/// So many microbatches have whole backwards: none, or where those are faster all but the last,
+/// whose W are to fill the end of a step.
+std::vector<int> numbers_of_whole(const AdaptiveProblem& problem) {
+  const bool faster = std::ranges::any_of(problem.costs.stages, [](const StageCosts& stage) {
+    return stage.backward_s < stage.backward_input_s + stage.backward_weight_s;
+  });
+  if (!faster) return {0};
+  const int all = problem.microbatches;
+  std::vector<int> numbers;
+  for (const int whole : {0, all / 2, all - 2, all - 1, all})
+    if (whole >= 0 && std::ranges::find(numbers, whole) == numbers.end()) numbers.push_back(whole);
+  return numbers;
+}
+
+void offer_listed(const AdaptiveProblem& problem, Choice& choice) {
   using Order = ListRule::Order;
-  for (const Order order :
-       {Order::input_forward_weight, Order::input_weight_forward, Order::forward_input_weight}) {
-    for (const double ahead : {0.0, 1.0, 1.5, 2.0}) {
-      for (const bool deepest_first : {true, false}) {
-        auto program = list_schedule(problem, {order, deepest_first, ahead});
-        if (program) choice.offer(merged(std::move(*program), problem.costs));
+  for (const int whole : numbers_of_whole(problem)) {
+    for (const Order order :
+         {Order::input_forward_weight, Order::input_weight_forward, Order::forward_input_weight}) {
+      for (const double ahead : {0.0, 1.0, 1.5, 2.0}) {
+        for (const bool deepest_first : {true, false}) {
+          auto program = list_schedule(problem, {order, deepest_first, ahead, whole});
+          if (program) choice.offer(merged(std::move(*program), problem.costs));
+        }
       }
     }
   }
+}
+
+/// Each of the fastest with its actions in a better order.
+void offer_reordered(const AdaptiveProblem& problem, Choice& choice) {
+  const StageLinks links(problem);
+  const double enough_s = min_makespan_s(problem, links) * (1 + rounding);
+  const int64_t actions =
+      int64_t{3} * problem.microbatches * static_cast<int64_t>(problem.rank_of_stage.size());
+  const int64_t tries = std::min(most_tries, reordered_actions / actions);
+  const std::vector<Choice::Offer> found = choice.best();
+  for (const Choice::Offer& one : found) {
+    if (choice.best().front().makespan_s <= enough_s) return;
+    choice.offer(reordered(problem, links, one.program, tries, enough_s));
+  }
+}
+
+Choice choose(const AdaptiveProblem& problem) {
+  Choice choice(problem);
+  offer_named(problem, choice);
+  offer_listed(problem, choice);
+  offer_reordered(problem, choice);
   return choice;
+}
+
+std::optional<Program> fastest(const Choice& choice) {
+  if (choice.best().empty()) return std::nullopt;
+  return choice.best().front().program;
 }
 
 }  // namespace
@@ -121,12 +178,12 @@ AdaptiveProblem adaptive_problem(const Plan& plan, std::vector<Flow> flows, Cost
 }
 
 std::optional<Program> find_adaptive(const AdaptiveProblem& problem) {
-  return choose(problem).take();
+  return fastest(choose(problem));
 }
 
 Program adaptive(const AdaptiveProblem& problem) {
-  Choice choice = choose(problem);
-  if (auto program = choice.take()) return std::move(*program);
+  const Choice choice = choose(problem);
+  if (auto program = fastest(choice)) return std::move(*program);
   throw InputError("schedule adaptive",
                    fmt::format("nothing fits into {} per rank: the best needs {} too much",
                                format(problem.memory), format_bytes(choice.missing_bytes())),

@@ -27,9 +27,10 @@ struct AdaptiveProblem {
 AdaptiveProblem adaptive_problem(const Plan& plan, std::vector<Flow> flows, Costs costs,
                                  Network network, MemoryLimit memory);
 
-/// The fastest in simulation of what a list scheduler makes under several rules and of every named
-/// schedule that runs these stages on these ranks, of those that keep to the cap; so never slower
-/// than the best named one. Deterministic. Absent where nothing keeps to the cap.
+/// The fastest in simulation of what a list scheduler makes under several rules, of every named
+/// schedule that runs these stages on these ranks and of the best of these reordered, of those that
+/// keep to the cap; so never slower than the best named one. Deterministic. Absent where nothing
+/// keeps to the cap.
 std::optional<Program> find_adaptive(const AdaptiveProblem& problem);
 
 /// The same. Throws InputError where nothing keeps to the cap, naming the least that was needed.

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "pipeline/program/flow_table.hpp"
+#include "simulator/adaptive/stage_links.hpp"
 
 namespace penstock {
 
@@ -31,6 +32,7 @@ class ListScheduler {
       arrivals.gradient_s.assign(microbatches, 0);
       arrivals.activations_missing.assign(microbatches, inputs(static_cast<int>(stage)));
       arrivals.gradients_missing.assign(microbatches, gradients(static_cast<int>(stage)));
+      arrivals.weights = std::min(rule.whole, problem.microbatches);
       Rank& rank = ranks_[static_cast<size_t>(problem.rank_of_stage[stage])];
       rank.stages.push_back(static_cast<int>(stage));
       const StageCosts& costs = problem.costs.stages[stage];
@@ -63,7 +65,8 @@ class ListScheduler {
 
  private:
   struct StageState {
-    int forwards = 0, inputs = 0, weights = 0;     // done so far, each in order of microbatches
+    // Done so far, each in order of microbatches; a whole backward is an input and a weight.
+    int forwards = 0, inputs = 0, weights = 0;
     std::vector<double> activation_s, gradient_s;  // when all that came so far was there
     std::vector<int> activations_missing, gradients_missing;
   };
@@ -100,7 +103,7 @@ class ListScheduler {
       return waits ? never : std::max(rank.free_s, at.activation_s[cell]);
     }
     const bool waits =
-        at.gradients_missing[cell] > 0 || at.forwards <= m || !fits_input(rank, stage);
+        at.gradients_missing[cell] > 0 || at.forwards <= m || !fits_backward(rank, stage, m);
     return waits ? never : std::max(rank.free_s, at.gradient_s[cell]);
   }
 
@@ -108,7 +111,8 @@ class ListScheduler {
     const StageCosts& cost = costs(stage);
     const int64_t needed = rank.held_bytes + cost.saved_bytes +
                            std::max({cost.transient_forward_bytes, cost.transient_input_bytes,
-                                     cost.saved_weight_bytes - cost.saved_bytes});
+                                     cost.saved_weight_bytes - cost.saved_bytes,
+                                     rule_.whole > 0 ? cost.transient_backward_bytes : 0});
     if (needed > rank.limit_bytes) return false;
     if (rule_.ahead <= 0) return true;
     const auto left = static_cast<double>(stages_.size()) - rank.stages.front();
@@ -116,8 +120,10 @@ class ListScheduler {
   }
 
   /// Without W the memory of I may have to wait.
-  bool fits_input(const Rank& rank, int stage) const {
+  bool fits_backward(const Rank& rank, int stage, int microbatch) const {
     const StageCosts& cost = costs(stage);
+    if (microbatch < rule_.whole)
+      return rank.held_bytes + cost.transient_backward_bytes <= rank.limit_bytes;
     const int64_t after = rank.held_bytes + cost.saved_weight_bytes - cost.saved_bytes;
     const int64_t needed = std::max(rank.held_bytes + cost.transient_input_bytes, after);
     return needed <= rank.limit_bytes;
@@ -129,7 +135,8 @@ class ListScheduler {
         {Kind::backward_input, Kind::backward_weight, Kind::forward},
         {Kind::forward, Kind::backward_input, Kind::backward_weight}};
     const auto& order = orders[static_cast<int>(rule_.order)];
-    return static_cast<int>(std::find(order, order + 3, kind) - order);
+    const Kind part = kind == Kind::backward ? Kind::backward_input : kind;
+    return static_cast<int>(std::find(order, order + 3, part) - order);
   }
 
   /// Puts the rank into the queue with what it would do next.
@@ -146,17 +153,18 @@ class ListScheduler {
                                       preference(kind) < preference(rank.choice.kind));
         if (!better) continue;
         rank.choice_s = start;
-        rank.choice = {stage, kind, next_microbatch(stage, kind)};
+        rank.choice = next(stage, kind);
       }
     }
     if (rank.choice_s < never) queue_.insert({rank.choice_s, id});
   }
 
-  int next_microbatch(int stage, Kind kind) {
+  /// The stage's next F, W, or I; in its place B where that is whole.
+  Action next(int stage, Kind kind) {
     const StageState& at = state(stage);
-    return kind == Kind::forward          ? at.forwards
-           : kind == Kind::backward_input ? at.inputs
-                                          : at.weights;
+    if (kind == Kind::forward) return {stage, kind, at.forwards};
+    if (kind == Kind::backward_weight) return {stage, kind, at.weights};
+    return {stage, at.inputs < rule_.whole ? Kind::backward : kind, at.inputs};
   }
 
   void take(int id, const Action& action, double start_s) {
@@ -172,10 +180,12 @@ class ListScheduler {
       ++rank.ahead;
       rank.held_bytes += cost.saved_bytes;
       for (const int flow : flows_.out_of(action.stage)) send(action, flows_[flow].to, rank.free_s);
-    } else if (action.kind == Kind::backward_input) {
+    } else if (is_input_backward(action.kind)) {
+      const bool whole = action.kind == Kind::backward;
       ++at.inputs;
+      taken_ += whole ? 1 : 0;  // W with it
       --rank.ahead;
-      rank.held_bytes += cost.saved_weight_bytes - cost.saved_bytes;
+      rank.held_bytes += (whole ? 0 : cost.saved_weight_bytes) - cost.saved_bytes;
       for (const int flow : flows_.into(action.stage)) {
         if (flows_[flow].gradient) send(action, flows_[flow].from, rank.free_s);
       }
@@ -187,22 +197,13 @@ class ListScheduler {
 
   void send(const Action& from, int to, double sent_s) {
     const bool forward = from.kind == Kind::forward;
-    const int sender = rank_of(from.stage), receiver = rank_of(to);
-    double arrival_s = sent_s;
-    if (sender != receiver) {
-      const Route route = problem_.network.route(sender, receiver);
-      const Action transfer{from.stage, forward ? Kind::send_forward : Kind::send_backward,
-                            from.microbatch, to};
-      const auto bytes = static_cast<double>(problem_.costs.message_bytes(transfer));
-      arrival_s += route.latency_s + route.propagation_s +
-                   (route.bandwidth > 0 ? bytes / route.bandwidth : 0);
-    }
+    const double arrival_s = sent_s + transfer_s(problem_, from.stage, to);
     StageState& at = state(to);
     const auto cell = static_cast<size_t>(from.microbatch);
     double& there_s = (forward ? at.activation_s : at.gradient_s)[cell];
     there_s = std::max(there_s, arrival_s);
     --(forward ? at.activations_missing : at.gradients_missing)[cell];
-    if (receiver != sender) offer(receiver);
+    if (rank_of(to) != rank_of(from.stage)) offer(rank_of(to));
   }
 
   const AdaptiveProblem& problem_;

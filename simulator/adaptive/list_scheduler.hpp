@@ -13,10 +13,11 @@ struct ListRule {
   Order order = Order::input_forward_weight;
   bool deepest_first = true;  // of several stages of a rank that could run the same kind
   double ahead = 0;  // forwards that a rank may run ahead, in stages between it and the end; 0: any
+  int whole = 0;     // microbatches whose backwards are whole, the first so many
 };
 
-/// Compute actions with the backward split. Nothing where the cap lets no rank go on, or where an F
-/// could never be undone by a backward in time.
+/// Compute actions with backwards in two parts from microbatch `whole` on. Nothing where the cap
+/// lets no rank go on, or where an F could never be undone by a backward in time.
 std::optional<Program> list_schedule(const AdaptiveProblem& problem, const ListRule& rule);
 
 }  // namespace penstock
