@@ -184,4 +184,14 @@ std::vector<int> interval_stages(const Graph& graph, const std::vector<OperatorI
   return stage_of_operator;
 }
 
+size_t segment_of(const std::vector<Segment>& segments, OperatorId op) {
+  const auto found =
+      std::ranges::find_if(segments, [&](const Segment& segment) { return segment.contains(op); });
+  return static_cast<size_t>(found - segments.begin());
+}
+
+bool makes_loss(const StageSlice& slice) {
+  return std::ranges::find(slice.outputs, 0) != slice.outputs.end();
+}
+
 }  // namespace penstock

@@ -68,4 +68,10 @@ Slicing slice(const Graph& graph, const Analysis& analysis, std::vector<int> sta
 /// begins[0] is 0, strictly ascending.
 std::vector<int> interval_stages(const Graph& graph, const std::vector<OperatorId>& begins);
 
+/// The segment that an operator lies in; segments.size() where it is kept.
+size_t segment_of(const std::vector<Segment>& segments, OperatorId op);
+
+/// Whether the stage makes the model's first output, which the loss is computed from.
+bool makes_loss(const StageSlice& slice);
+
 }  // namespace penstock

@@ -7,7 +7,6 @@
 
 #include "pipeline/job/parameters.hpp"
 #include "planner/model/model_chain.hpp"
-#include "simulator/memory/stage_parts.hpp"
 #include "simulator/memory/value_lives.hpp"
 
 namespace penstock {

@@ -6,7 +6,6 @@
 #include "pipeline/job/parameters.hpp"
 #include "simulator/costs/collectives.hpp"
 #include "simulator/costs/plan_costs.hpp"
-#include "simulator/memory/stage_parts.hpp"
 
 namespace penstock {
 

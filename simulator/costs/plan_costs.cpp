@@ -17,7 +17,6 @@
 #include "simulator/costs/reduce_costs.hpp"
 #include "simulator/costs/stage_terms.hpp"
 #include "simulator/memory/stage_memory.hpp"
-#include "simulator/memory/stage_parts.hpp"
 
 namespace penstock {
 

@@ -8,7 +8,6 @@
 
 #include "base/error.hpp"
 #include "simulator/costs/stage_terms.hpp"
-#include "simulator/memory/stage_parts.hpp"
 
 namespace penstock {
 

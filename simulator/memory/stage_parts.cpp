@@ -21,16 +21,6 @@ std::vector<StagePart> parts_of(const StageSlice& slice) {
 
 }  // namespace
 
-size_t segment_of(const std::vector<Segment>& segments, OperatorId op) {
-  const auto found =
-      std::ranges::find_if(segments, [&](const Segment& segment) { return segment.contains(op); });
-  return static_cast<size_t>(found - segments.begin());
-}
-
-bool makes_loss(const StageSlice& slice) {
-  return std::ranges::find(slice.outputs, 0) != slice.outputs.end();
-}
-
 StageParts::StageParts(const ValueLives& lives, const Slicing& slicing, int stage)
     : lives_(lives), parts_(parts_of(slicing.stages[static_cast<size_t>(stage)])) {
   for (size_t part = 0; part < parts_.size(); ++part)

@@ -13,12 +13,6 @@
 
 namespace penstock {
 
-/// The segment that an operator lies in; segments.size() where it is kept.
-size_t segment_of(const std::vector<Segment>& segments, OperatorId op);
-
-/// Whether the stage makes the model's first output, which the loss is computed from.
-bool makes_loss(const StageSlice& slice);
-
 struct StagePart {
   bool recomputed = false;
   std::vector<OperatorId> operators = {};
