@@ -143,6 +143,7 @@ double LayoutSearch::weight(const PipelineLayout& layout) const {
 
 std::vector<SearchSpace> LayoutSearch::spaces() const {
   std::vector<SearchSpace> spaces;
+  spaces.reserve(layouts_.size());
   struct Quick {
     LayoutBound bound;
     LayoutGuess guess;

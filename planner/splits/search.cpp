@@ -274,6 +274,7 @@ class Searcher {
 
   void conclude() {
     result_.complete = open_.empty() && first_untouched().empty();
+    result_.spaces.reserve(spaces_.size());
     for (size_t i = 0; i < spaces_.size(); ++i) {
       if (candidates_[i])
         result_.spaces.push_back(std::move(candidates_[i]->result));
