@@ -19,7 +19,7 @@ constexpr int64_t actions_per_effort = 2, effort_per_operator = 6;
 /// Programs as long as the split's: those that `adaptive` chooses from and reorders; where messages
 /// share links or ranks cores, and whatever begins or ends changes the speed of others; lowering
 /// the first.
-constexpr int64_t programs_of_adaptive = 240, programs_of_sharing = 3, programs_of_lowering = 3;
+constexpr int64_t programs_of_adaptive = 360, programs_of_sharing = 3, programs_of_lowering = 3;
 
 PlanningInputs inputs_for(const PlanningInputs& all, const PipelineLayout& layout) {
   const Cluster* cluster = layout.cluster();

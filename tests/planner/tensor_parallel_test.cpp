@@ -173,6 +173,7 @@ TEST(PlanTensorParallel, GroupsAreSuggestedWhereTheyFitAndNothingElseDoes) {
   const auto request = [](int parts) {
     PlanRequest asked = asking(parts, 4);
     asked.data_parallel = 1;
+    asked.schedules = {"1f1b"};
     return asked;
   };
   const auto least = [&](int parts) {

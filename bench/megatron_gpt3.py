@@ -4,7 +4,7 @@ al., "Reducing Activation Recomputation in Large Transformer Models" (2022): ten
 sequence parallelism, pipeline 8 interleaved with 3 stages per rank, 64 microbatches of one sample.
 Prints Markdown; needs build/penstock and .venv.
 
-    .venv/bin/python bench/megatron.py
+    .venv/bin/python bench/megatron_gpt3.py
 
 Nothing is run on a device: the model is exported without weights, its costs are estimated from the
 figures of an A100 (configs/devices/a100.yaml), and the plan is simulated.
