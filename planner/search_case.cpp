@@ -36,7 +36,7 @@ PlanRequest for_model(PlanRequest request, const RankModel& model) {
   return request;
 }
 
-/// The findings of the spaces [begin, begin + count), numbered from 0, which are taken out of `all`.
+/// The findings of the spaces [begin, begin + count), numbered from 0, taken out of `all`.
 SearchResult part_of(SearchResult& all, size_t begin, size_t count) {
   SearchResult part{.best = {},
                     .complete = all.complete,
