@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "graph/analysis/analysis.hpp"
@@ -104,7 +105,7 @@ class Builder {
   LocalGraph run() {
     const auto count = static_cast<OperatorId>(whole_.operators.size());
     for (OperatorId op = 0; op <= count; ++op) {
-      while (has_next(op) && ends_producer(completion_.conversions[next_])) convert();
+      while (has_next(op) && ends_producer(conversions_[next_])) convert();
       if (std::ranges::binary_search(whole_.markers, op))
         local_.graph.markers.push_back(static_cast<OperatorId>(local_.graph.operators.size()));
       while (has_next(op)) convert();
@@ -138,22 +139,23 @@ class Builder {
 
   /// Is another conversion done before this operator?
   bool has_next(OperatorId op) const {
-    return next_ < completion_.conversions.size() && completion_.conversions[next_].before == op;
+    return next_ < conversions_.size() && conversions_[next_].before == op;
   }
 
   /// A conversion right behind the operator that made the value, that leaves less of it or ends a
   /// sum, belongs to that operator's module; others belong to their reader's. A cut between the two
-  /// is then crossed by the fewest bytes.
+  /// is then crossed by the fewest bytes. What a buffer becomes nothing reads.
   bool ends_producer(const Converted& each) const {
     const OperatorId producer = whole_.values[each.value].producer;
     if (producer < 0 || each.before != producer + 1 || held(each.value, each.from) != each.value)
       return false;
     const Step step = conversion(each.from, each.to).forward;
-    return step == Step::slice || step == Step::all_reduce || step == Step::reduce_scatter;
+    return updates_.contains(each.value) || step == Step::slice || step == Step::all_reduce ||
+           step == Step::reduce_scatter;
   }
 
   void convert() {
-    const Converted& each = completion_.conversions[next_++];
+    const Converted& each = conversions_[next_++];
     const Conversion c = conversion(each.from, each.to);
     const ValueId from = held(each.value, each.from);
     const bool changes = c.backward != Step::keep && has_gradient_[each.value];
@@ -240,8 +242,33 @@ class Builder {
     }
   }
 
+  /// In order, those that are done at the end for what buffers become as soon as these are made: a
+  /// buffer is read and updated in one stage.
+  std::vector<Converted> conversions() const {
+    std::vector<Converted> all = completion_.conversions;
+    std::map<ValueId, OperatorId> held_from;
+    for (Converted& each : all) {
+      const auto from =
+          held_from.try_emplace(each.value, whole_.values[each.value].producer + 1).first;
+      if (each.before == static_cast<OperatorId>(whole_.operators.size()) &&
+          updates_.contains(each.value))
+        each.before = from->second;
+      from->second = each.before;
+    }
+    std::ranges::stable_sort(all, {}, &Converted::before);
+    return all;
+  }
+
+  static std::set<ValueId> updated(const Graph& whole) {
+    std::set<ValueId> values;
+    for (const BufferUpdate& update : whole.updates) values.insert(update.value);
+    return values;
+  }
+
   const Graph& whole_;
   const Completion& completion_;
+  const std::set<ValueId> updates_ = updated(whole_);  // what buffers become
+  const std::vector<Converted> conversions_ = conversions();
   const std::vector<bool> has_gradient_;
   LocalGraph local_;
   std::map<std::pair<ValueId, Layout>, ValueId> held_;  // by value of the whole graph
