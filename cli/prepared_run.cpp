@@ -9,6 +9,7 @@
 #include "base/quantity.hpp"
 #include "cli/inputs/resumed.hpp"
 #include "cli/inputs/run_tasks.hpp"
+#include "cli/show/show_text.hpp"
 #include "pipeline/program/program.hpp"
 
 namespace penstock::cli {
@@ -63,8 +64,8 @@ SmallerPlan write_smaller_plan(const PreparedRun& run, int ranks,
                       "  before: {}, {} a step predicted\n"
                       "  now:    {}, {} a step predicted\n"
                       "  Losses are the same up to rounding.",
-                      file.string(), layout_of(before), format_seconds(run.predicted->step_s),
-                      layout_of(plan), format_seconds(plan.prediction->step_s))};
+                      file.string(), layout_line(before), format_seconds(run.predicted->step_s),
+                      layout_line(plan), format_seconds(plan.prediction->step_s))};
 }
 
 void adopt(const std::string& plan, PreparedRun& run, WorkerTask& task) {

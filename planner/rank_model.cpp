@@ -22,7 +22,7 @@ std::shared_ptr<const Graph> part_of(const Graph& model, const GroupCosts& costs
   return std::make_shared<const Graph>(sharding::local_graph(model, completion).graph);
 }
 
-/// What all groups have in common.
+/// The part of a profile that all groups have in common.
 Profile without_sizes(Profile profile) {
   profile.microbatches.clear();
   profile.groups.clear();

@@ -27,7 +27,7 @@ class RankModel {
   /// As a rank has them: its cluster is a grouped one.
   const PlanningInputs& inputs() const { return inputs_; }
   const ModelChain& chain() const { return chain_; }
-  /// What ranks of such a group run, where these are of one; null otherwise.
+  /// The graph that ranks of such a group run, where these are of one; null otherwise.
   std::shared_ptr<const Graph> graph_of(const GroupCosts& group) const;
 
  private:

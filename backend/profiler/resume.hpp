@@ -12,7 +12,7 @@ namespace penstock::profiler {
 struct Resumed {
   std::vector<MicrobatchCosts> microbatches;
   std::vector<GroupCosts> groups;
-  /// Those of that graph, perhaps none.
+  /// The costs of that graph; of no sizes where none are known.
   GroupCosts costs_of(const GroupGraph& group) const;
 };
 

@@ -17,7 +17,7 @@ struct Predicted {
   PlanInputs inputs;
   double step_s = 0;                    // on mean times
   std::optional<SampledSteps> samples;  // with drawn times; absent: the profile knows of none
-  // Of each rank of a replica, in tensor groups of each part:
+  // By rank of a replica, in tensor groups by part:
   std::vector<double> compute_s;           // F, B, I and W
   std::vector<int64_t> peak_memory_bytes;  // empty: not known
 };

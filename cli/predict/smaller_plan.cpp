@@ -1,13 +1,10 @@
 #include "cli/predict/smaller_plan.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <thread>
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/quantity.hpp"
 #include "cli/inputs/costed_model.hpp"
 #include "cli/inputs/survival.hpp"
 #include "planner/plan.hpp"
@@ -60,15 +57,6 @@ Plan smaller_plan(const Plan& plan, int ranks, const PlannedFrom& from, const Gr
   Plan smaller = make_plan(profile, model, cluster, request).plan;
   smaller.job = plan.job;
   return smaller;
-}
-
-std::string layout_of(const Plan& plan) {
-  std::string text = format_number(plan.all_ranks(), "rank");
-  if (plan.data_parallel > 1) text += fmt::format(" in {} replicas", plan.data_parallel);
-  return fmt::format(
-      "{}, {}, {} of {}", text, plan.program.empty() ? plan.schedule : plan.program,
-      fmt::format("{} microbatch{}", plan.microbatches, plan.microbatches == 1 ? "" : "es"),
-      plan.microbatch);
 }
 
 }  // namespace penstock::cli

@@ -29,7 +29,4 @@ PlannedFrom planned_from(const Plan& plan, const std::string& survive);
 Plan smaller_plan(const Plan& plan, int ranks, const PlannedFrom& from, const Graph& model,
                   const std::function<bool()>& stop);
 
-/// `2 ranks, 1f1b, 4 microbatches of 4`
-std::string layout_of(const Plan& plan);
-
 }  // namespace penstock::cli

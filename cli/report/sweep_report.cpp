@@ -124,7 +124,8 @@ nlohmann::ordered_json plan_json(const SweptPlan& plan) {
   return json;
 }
 
-/// Words for `plan` of a row, beside the costs and `-o`; values without a flag are left out.
+/// The arguments with which `plan` makes a row's plan, but for the costs and `-o`; values without a
+/// flag are left out.
 std::vector<std::string> row_flags(const Sweep& sweep, const SweepRow& row,
                                    const SweepQuestion& question) {
   std::vector<std::string> flags = question.flags;

@@ -143,9 +143,11 @@ void print_prediction(Out out, const Plan& plan) {
                  format_seconds(prediction.step_s), expected, 100 * prediction.bubble);
 }
 
-std::string layout_line(const std::string& path, const Plan& plan) {
+}  // namespace
+
+std::string layout_line(const Plan& plan) {
   return fmt::format(
-      "{}: {}{} on {}{}{}, {} of {}", path, plan.program.empty() ? plan.schedule : plan.program,
+      "{}{} on {}{}{}, {} of {}", plan.program.empty() ? plan.schedule : plan.program,
       plan.job.forward_only ? ", forwards alone," : "", format_number(plan.ranks(), "rank"),
       plan.data_parallel > 1 ? fmt::format(" x {}", format_number(plan.data_parallel, "replica"))
                              : "",
@@ -153,8 +155,6 @@ std::string layout_line(const std::string& path, const Plan& plan) {
                                : "",
       format_number(plan.microbatches, "microbatch"), format_number(plan.microbatch, "sample"));
 }
-
-}  // namespace
 
 std::string text_of(const GradientSums& sums) {
   return fmt::format(
@@ -164,7 +164,7 @@ std::string text_of(const GradientSums& sums) {
 
 std::string plan_text(const std::string& path, const Plan& plan, const Graph& model,
                       const Slicing& slicing, const Costs* costs, ReportStyle style) {
-  std::string text = wrapped(layout_line(path, plan), style.columns);
+  std::string text = wrapped(path + ": " + layout_line(plan), style.columns);
   const Out out(text);
   print_stages(out, plan, model, slicing, costs, style);
   print_cuts(out, plan, model, slicing, style);

@@ -16,6 +16,8 @@ namespace penstock::cli {
 /// `costs`, which are of this model, unless it is null.
 std::string model_text(const Graph& model, const MicrobatchCosts* costs, ReportStyle style);
 
+/// `1f1b on 2 ranks x 2 replicas, 4 microbatches of 4 samples`
+std::string layout_line(const Plan& plan);
 /// Each stage with its modules, parameters and FLOPs, with times and memory unless `costs` is null;
 /// what crosses every cut in both directions; parameters of several stages; the prediction.
 std::string plan_text(const std::string& path, const Plan& plan, const Graph& model,

@@ -1,4 +1,4 @@
-// What the supervision of a run's workers needs to know of the run.
+// The options of supervising a run's workers.
 #pragma once
 
 #include <cstdint>

@@ -47,6 +47,10 @@ std::string_view name(Step step) {
   return "";
 }
 
+bool reduces(Step forward) {
+  return forward == Step::slice || forward == Step::all_reduce || forward == Step::reduce_scatter;
+}
+
 Conversion conversion(const Layout& from, const Layout& to) {
   return {from, to, step(from, to), step(to.gradient(), from.gradient())};
 }

@@ -24,6 +24,8 @@ struct Conversion {
   Step forward;   // of the value, held as `from` before and as `to` after it
   Step backward;  // of the gradient, held as to.gradient() before and as from.gradient() after it
 };
+/// Does it leave less of the value, or end a sum? It is then done where the value is made.
+bool reduces(Step forward);
 /// There is one from each layout to each.
 Conversion conversion(const Layout& from, const Layout& to);
 

@@ -149,9 +149,7 @@ class Builder {
     const OperatorId producer = whole_.values[each.value].producer;
     if (producer < 0 || each.before != producer + 1 || held(each.value, each.from) != each.value)
       return false;
-    const Step step = conversion(each.from, each.to).forward;
-    return updates_.contains(each.value) || step == Step::slice || step == Step::all_reduce ||
-           step == Step::reduce_scatter;
+    return updates_.contains(each.value) || reduces(conversion(each.from, each.to).forward);
   }
 
   void convert() {

@@ -38,12 +38,6 @@ ProductSplit split_of(const ExportSource& source, OperatorId id) {
   return last ? ProductSplit::columns : ProductSplit::none;
 }
 
-bool ends_sum(const sharding::Layout& from, const sharding::Layout& to) {
-  const sharding::Step step = sharding::conversion(from, to).forward;
-  return step == sharding::Step::slice || step == sharding::Step::all_reduce ||
-         step == sharding::Step::reduce_scatter;
-}
-
 bool is_number(const std::string& text) {
   return !text.empty() &&
          std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c); });
@@ -88,7 +82,7 @@ sharding::Layout handed_on(const ExportSource& source, ValueId value) {
   sharding::Layout layout = results[static_cast<size_t>(output)];
   for (const sharding::Converted& each : source.completion->conversions) {
     const bool here = each.value == value && each.before == producer + 1 && each.from == layout;
-    if (here && ends_sum(each.from, each.to)) layout = each.to;
+    if (here && reduces(sharding::conversion(each.from, each.to).forward)) layout = each.to;
   }
   return layout;
 }

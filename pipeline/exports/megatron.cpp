@@ -95,7 +95,7 @@ void require_interleaving(const Plan& plan) {
   }
 }
 
-/// Which of the pieces of Megatron's a stored tensor is used in.
+/// The pieces of Megatron's that a stored tensor is used in.
 struct UsedIn {
   bool embedding = false, layers = false, output = false;
 };

@@ -165,7 +165,7 @@ int64_t ranks_summing(const BucketKind& kind, const Plan& plan) {
          (kind.over_parts ? plan.tensor_parallel : 1);
 }
 
-/// Those of a rank with that part.
+/// The ranks that sum it with a rank of that part.
 std::vector<int> summing_ranks(const BucketKind& kind, const Plan& plan, int part) {
   const int parts = static_cast<int>(plan.tensor_parallel);
   std::vector<int> all;

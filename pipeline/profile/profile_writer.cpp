@@ -155,7 +155,7 @@ bool equal_costs(const UnitCost& one, const UnitCost& other) {
   return one.times == other.times && one.held == other.held && one.jitter == other.jitter;
 }
 
-/// Of times and bytes that hardly two entries of other costs have together.
+/// Hashes times and bytes that hardly two entries of other costs have together.
 template <typename Cost>
 size_t hash(const Cost& entry) {
   size_t mixed = 0;
@@ -193,8 +193,8 @@ std::string lines(const std::vector<Cost>& entries) {
   return text + "]";
 }
 
-/// The same, of costs that an earlier entry has its number alone, and without the names that
-/// `named` has.
+/// Entries without the names that `named` has; in place of costs that an earlier entry has, its
+/// number.
 template <typename Cost>
 std::string short_lines(const std::vector<Cost>& entries, const std::vector<Cost>& named) {
   const std::vector<size_t> firsts = first_equals(entries);

@@ -10,7 +10,7 @@
 
 namespace penstock {
 
-/// What the ranks of a group run on microbatches of these sizes, all of which have the one graph.
+/// The graph that the ranks of a group run on microbatches of these sizes.
 struct GroupGraph {
   int parts = 2;
   sharding::Pins sharding;     // from which it is completed
@@ -18,9 +18,9 @@ struct GroupGraph {
   sharding::LocalGraph local;
 };
 
-/// Of groups of each of so many `parts`, in that order, completed from what is asked for, or as
-/// sharding::fast_and_small says; smaller microbatches first. Nothing of groups whose ranks could
-/// not share any operator. `sizes`: ascending. Throws InputError for pins that cannot be.
+/// The graphs of groups of each of so many `parts`, in that order, completed from what is asked
+/// for, or as sharding::fast_and_small says; smaller microbatches first. None of groups whose ranks
+/// could not share any operator. `sizes`: ascending. Throws InputError for pins that cannot be.
 std::vector<GroupGraph> group_graphs(const Graph& model, const sharding::Pins& asked,
                                      const std::vector<int64_t>& sizes,
                                      const std::vector<int>& parts);

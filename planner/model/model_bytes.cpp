@@ -34,7 +34,7 @@ class Members {
   uint32_t now_ = 1;
 };
 
-/// What a stage keeps of a microbatch; what several of its units use counts once.
+/// The bytes that a stage keeps of a microbatch; what several of its units use counts once.
 struct Kept {
   explicit Kept(const Graph& model)
       : operators(model.operators.size()),
@@ -54,7 +54,7 @@ struct Kept {
     for (Members* members : {&operators, &given, &least, &kept}) members->clear();
     saved_bytes = least_bytes = received_bytes = 0;
   }
-  /// What its backward needs stays, whether it is made in the stage or given to it.
+  /// Keeps what its backward needs, whether it is made in the stage or given to it.
   void add_operator(OperatorId id, const ValueLives& lives) {
     if (!operators.insert(id)) return;
     saved_bytes += lives.own_bytes(id);

@@ -59,7 +59,7 @@ class ModelChain {
   /// Bytes of the gradients of the parameters that a unit is the first to use and surely the owner
   /// of.
   std::vector<int64_t> gradient_bytes(const Job& job, SharingWays ways = {}) const;
-  /// What is kept is exact, also of tensors but where parameters may be transmitted; messages and
+  /// Kept bytes are exact, also of tensors but where parameters may be transmitted; messages and
   /// transients are left out.
   StageTable bytes(const Profile& profile, const MicrobatchCosts& measured,
                    SharingWays ways = {}) const;

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
-#include <map>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
 
 #include "planner/splits/candidate.hpp"
+#include "planner/splits/guesses.hpp"
 #include "planner/splits/in_parallel.hpp"
 #include "planner/splits/least.hpp"
 
@@ -18,12 +18,8 @@ namespace penstock {
 
 namespace {
 
-/// Spaces that a round looks at. Fixed, whatever the number of threads.
-constexpr size_t round_width = 8;
-/// Splits taken by their bounds, and groups, while there are others that look promising.
-constexpr size_t round_of_bounds = 1, round_of_climbs = 2, round_of_groups = 4;
-/// The factor that a guess is taken to have been off by where the split does not even fit.
-constexpr double misfit_correction = 2;
+/// Splits taken by their bounds, and spaces that climb, while there are others that look promising.
+constexpr size_t round_of_bounds = 1, round_of_climbs = 2;
 constexpr size_t warm_spaces = 2 * round_width;
 /// The part of the effort in which only an exhaustive search ends.
 constexpr int64_t exhaustive_share = 8;
@@ -37,7 +33,7 @@ class Searcher {
       if (!may_hold_any(space)) continue;
       const SplitRank top = order_of(space, search).bound(space.bound_s, space.bytes);
       untouched_.add({top, i});
-      guesses_[space.group].add({space.weight * space.guess_s, top, i});
+      guesses_.add(space.group, space.weight * space.guess_s, top, i);
     }
   }
 
@@ -53,8 +49,7 @@ class Searcher {
   }
 
  private:
-  using Top = std::pair<SplitRank, size_t>;             // what is open of a space at best
-  using Guess = std::tuple<double, SplitRank, size_t>;  // what it may take
+  using Top = std::pair<SplitRank, size_t>;  // what is open of a space at best
 
   /// Spaces that may hold something better than the best found: those with the best open nodes, and
   /// the most promising that were not looked into.
@@ -141,51 +136,19 @@ class Searcher {
     return spaces;
   }
 
-  /// Spaces to look into next: the least guess of each of some groups, those never tried first, and
-  /// then the least guesses of all.
   std::vector<size_t> promising() {
-    std::map<size_t, Guess> best;
-    std::vector<Guess> all;
-    for (auto& [group, guesses] : guesses_) {
-      const auto& first = guesses.first(round_width, [&](const Guess& guess) {
-        return is_dead({std::get<SplitRank>(guess), std::get<size_t>(guess)});
-      });
-      for (const auto& [guess_s, top, space] : first)
-        all.emplace_back(guess_s * correction(group), top, space);
-      if (!first.empty()) best.emplace(group, all[all.size() - first.size()]);
-    }
-    std::vector<Guess> order;
-    order.reserve(best.size() + round_width);
-    for (const bool tried : {false, true}) {
-      const auto from = static_cast<std::ptrdiff_t>(order.size());
-      for (const auto& [group, guess] : best) {
-        if (groups_.contains(group) == tried) order.push_back(guess);
-      }
-      std::sort(order.begin() + from, order.end());
-    }
-    order.resize(std::min(order.size(), round_of_groups));
-    const size_t width = std::min(round_width, all.size());
-    std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(width));
-    order.insert(order.end(), all.begin(), all.begin() + static_cast<std::ptrdiff_t>(width));
-    std::vector<size_t> spaces;
-    spaces.reserve(order.size());
-    for (const Guess& guess : order) spaces.push_back(std::get<size_t>(guess));
-    return spaces;
-  }
-
-  /// The mean of what the group's splits took, by what was guessed; 1 of a group not yet tried.
-  double correction(size_t group) const {
-    const auto seen = groups_.find(group);
-    return seen == groups_.end() ? 1
-                                 : seen->second.first / static_cast<double>(seen->second.second);
+    return guesses_.least([&](const SplitRank& top, size_t space) {
+      return is_dead({top, space});
+    });
   }
 
   void learn(size_t space, const SplitOutcome& outcome, bool fits) {
     const Candidate& of = *candidates_[space];
     if (of.result.simulated > 1 || !(of.guess_s() > 0) || std::isinf(of.guess_s())) return;
-    auto& [sum, count] = groups_[of.group()];
-    sum += fits ? of.order().weight * outcome.step_s / of.guess_s() : misfit_correction;
-    ++count;
+    if (fits)
+      guesses_.took(of.group(), of.order().weight * outcome.step_s / of.guess_s());
+    else
+      guesses_.did_not_fit(of.group());
   }
 
   /// Is every open split of a space worse than the best found?
@@ -301,9 +264,8 @@ class Searcher {
   std::vector<std::unique_ptr<Candidate>> candidates_;  // null: not looked into
   std::vector<size_t> open_;                            // looked into, and not done
   Least<Top> untouched_;
-  std::map<size_t, Least<Guess>> guesses_;  // of the same, by group
-  std::deque<size_t> warm_;                 // the last to have had a turn, the latest behind
-  std::map<size_t, std::pair<double, int64_t>> groups_;  // ratios and their number
+  Guesses guesses_;          // of the same
+  std::deque<size_t> warm_;  // the last to have had a turn, the latest behind
   SearchResult result_;
   int64_t simulated_ = 0, effort_ = 0, kept_ = 0;
   SplitRank rank_;  // of the best

@@ -33,7 +33,8 @@ AdaptiveProblem adaptive_problem(const Plan& plan, std::vector<Flow> flows, Cost
 /// keeps to the cap.
 std::optional<Program> find_adaptive(const AdaptiveProblem& problem);
 
-/// The same. Throws InputError where nothing keeps to the cap, naming the least that was needed.
+/// As find_adaptive, but throws InputError where nothing keeps to the cap, naming the least that
+/// was needed.
 Program adaptive(const AdaptiveProblem& problem);
 
 }  // namespace penstock

@@ -67,7 +67,7 @@ class OrderBound {
     }
   }
 
-  /// What follows a stage's backward is handed on from the earlier stages, its F's from later ones.
+  /// Tails of backwards are handed on from earlier stages, those of F from later ones.
   void find_tails() {
     passed_on_.assign(stages_, 0);
     input_tail_.assign(stages_, 0);
@@ -89,7 +89,7 @@ class OrderBound {
     }
   }
 
-  /// Of all microbatches.
+  /// The seconds of all microbatches.
   double all(double each_s, double first_s) const {
     return problem_.microbatches * each_s + first_s;
   }

@@ -11,7 +11,7 @@ namespace {
 
 /// Places that an action moves by, at most.
 constexpr size_t most_places = 6;
-/// Of so many changes to a B or W one changes how the backward runs.
+/// One of so many changes to a B or W changes how the backward runs.
 constexpr size_t form_every = 3;
 
 class OrderSearch {

@@ -32,7 +32,7 @@ class ReduceCosts {
 
   /// Does that rank of the pipeline have the optimizer's state of a tensor that it holds?
   bool steps(int tensor, int rank) const;
-  /// What several stages of a rank share counts in the first of them.
+  /// A parameter that several stages of a rank share counts in the first of them.
   void add(int stage, StageCosts& costs);
 
   /// What a rank steps of the sharded buckets that count in a stage, and the memory that it takes

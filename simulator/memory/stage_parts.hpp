@@ -33,7 +33,7 @@ class StageParts {
   /// Values that are read from the data.
   const std::set<ValueId>& inputs() const { return inputs_; }
 
-  /// Of an operator; size() for one of another stage.
+  /// The part that an operator is in; size() for one of another stage.
   size_t part_of(OperatorId op) const;
   bool inside(OperatorId op, size_t part) const { return op >= 0 && part_of(op) == part; }
   /// The value that the memory of `value` is named by in this part: one that it makes, or is given.

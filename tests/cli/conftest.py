@@ -1,29 +1,10 @@
 """Tests marked `gpu` need one, and are skipped where there is none. tools/test --gpu runs them, and
 those marked `any_device`, which otherwise run on the CPU, and no others."""
 
-import ctypes
 import os
 
 import pytest
-
-
-def driver():
-    try:
-        return ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return None
-
-
-def has_driver():
-    return driver() is not None
-
-
-def gpus():
-    library, count = driver(), ctypes.c_int(0)
-    if (library is None or library.cuInit(0) != 0
-            or library.cuDeviceGetCount(ctypes.byref(count)) != 0):
-        return 0
-    return count.value
+from gpus import count_gpus
 
 
 def pytest_configure(config):
@@ -36,7 +17,7 @@ def pytest_collection_modifyitems(items):
     on_a_gpu = os.environ.get("PENSTOCK_TEST_DEVICE", "cpu") != "cpu"
     marks = {"gpu", "any_device"} if on_a_gpu else {"gpu"}
     need_one = [item for item in items if marks & set(item.keywords)]
-    if not need_one or gpus() > 0:
+    if not need_one or count_gpus() > 0:
         return
     for item in need_one:
         item.add_marker(pytest.mark.skip(reason="this machine has no GPU"))

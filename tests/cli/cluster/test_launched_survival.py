@@ -129,6 +129,12 @@ def until(condition, what, patience_s=120):
         time.sleep(0.005)
 
 
+def until_more(metrics, steps=1):
+    """So many steps more than are in the metrics by now."""
+    made = lines_of(metrics)
+    until(lambda: lines_of(metrics) >= made + steps, "no steps are made")
+
+
 def assert_checkpoint_of_undisturbed(tmp_path, plan):
     (checkpoint,) = (tmp_path / "saved").iterdir()
     step = int(checkpoint.name.removeprefix("step-"))
@@ -145,16 +151,14 @@ def test_ranks_may_be_killed_at_any_moment(tmp_path, seed):
     plan, metrics = endless_plan(tmp_path, optimizer=ADAMW), tmp_path / "m.jsonl"
     with running(plan, 3, "--save", tmp_path / "saved") as (processes, environment):
         for _ in range(6):
-            made = lines_of(metrics)
-            until(lambda: lines_of(metrics) > made, "no steps are made")  # noqa: B023
+            until_more(metrics)
             time.sleep(draw.random() * 0.3)
             for victim in draw.sample(range(3), draw.choice([1, 2])):
                 workers = processes_of(environment, "penstock-worker")
                 with contextlib.suppress(ProcessLookupError):  # it ends with the first
                     if victim in workers:
                         os.kill(workers[victim], signal.SIGKILL)
-        made = lines_of(metrics)
-        until(lambda: lines_of(metrics) > made, "no steps are made")
+        until_more(metrics)
         processes[draw.randrange(3)].send_signal(signal.SIGUSR1)
         results = end_all(processes)
     assert sorted(status for status, _, _ in results) == [143, 143, 138][::-1], results

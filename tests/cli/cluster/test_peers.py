@@ -18,7 +18,8 @@ from pipelines import PENSTOCK, clean_environment, execute_json, good_plan, need
 from running import endless_plan
 from surviving import flip, slots_of, went_on
 from test_launched_survival import (ADAMW, assert_all_survived, assert_checkpoint_of_undisturbed,
-                                    contents, image_plan, lines_of, listed, running, until)
+                                    contents, image_plan, lines_of, listed, running,
+                                    until, until_more)
 from test_spares import LOST_IN, hangs
 
 pytestmark = needs_backend
@@ -85,13 +86,11 @@ def test_one_loss_after_another_on_machines_of_their_own(tmp_path):
     processes = start_by_hand([command] * 5, environment, prefixes=[["taskset", "-c", core]] * 5)
     try:
         for victim in (1, 3):
-            made = lines_of(metrics)
-            until(lambda: lines_of(metrics) > made + 2, "no steps are made")  # noqa: B023
+            until_more(metrics, 3)
             processes[victim].kill()
-        made = lines_of(metrics)
-        until(lambda: lines_of(metrics) > made + 2, "no steps are made")
+        until_more(metrics, 3)
         os.kill(processes_of(environment, "penstock-worker")[4], signal.SIGKILL)
-        until(lambda: lines_of(metrics) > made + 5, "no steps are made")
+        until_more(metrics, 3)
         processes[2].send_signal(signal.SIGUSR1)
         results = end_all(processes)
     finally:

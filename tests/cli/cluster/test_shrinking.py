@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from launchers import (end_all, marked_environment, prefix_of, processes_of, ranks_by_hand, start,
-                       wait_until_none_is_left)
+from launchers import end_all, processes_of, ranks_by_hand
 from pipelines import (PENSTOCK, clean_environment, execute_json, good_plan, model_path,
                        needs_backend, torch, vectors, write_plan)
 from running import endless_plan
-from test_launched_survival import ADAMW, contents, lines_of, running, until
-from test_spares import LOST_IN, hangs
+from test_launched_survival import ADAMW, contents, running, until, until_more
+from test_spares import LOST_IN, hangs, lose_under_srun
 from trainings import FLOAT32
 
 pytestmark = needs_backend
@@ -117,9 +116,10 @@ def test_a_run_goes_on_with_the_copies_of_partners_and_fewer_ranks(tmp_path, lay
     assert assert_as_by_itself(plan, results) in (LOST_IN - 2, LOST_IN - 1)
     said = results[0][2]
     assert f"the penstock of rank {victim} is gone" in said
-    assert re.search(r"before: 3 ranks, 1f1b, 4 microbatches of 4, .* a step predicted\n", said)
-    assert re.search(r"now:    (1 rank|2 ranks|2 ranks in 2 replicas), \S+, [124] microbatch(es)? "
-                     r"of 4, .* a step predicted\n", said), said
+    assert re.search(r"before: 1f1b on 3 ranks, 4 microbatches of 4 samples, .* a step predicted\n",
+                     said), said
+    assert re.search(r"now:    \S+ on (1 rank|2 ranks|1 rank x 2 replicas), [124] microbatch(es)? "
+                     r"of 4 samples, .* a step predicted\n", said), said
     assert "Losses are the same up to rounding." in said
 
 
@@ -150,19 +150,17 @@ def test_spares_come_first(tmp_path, layers):
     with running(plan, 4, "--shrink", "--spares", 1, "--save", saved, how="peers") as (
             processes, environment):
         for victim in (1, 3, 2):  # process 3 has rank 1 by then
-            made = lines_of(metrics)
-            until(lambda: lines_of(metrics) > made + 2, "no steps are made")  # noqa: B023
+            until_more(metrics, 3)
             processes[victim].kill()
-        made = lines_of(metrics)
-        until(lambda: lines_of(metrics) > made + 2, "no steps are made")
+        until_more(metrics, 3)
         os.kill(processes_of(environment, "penstock-worker")[0], signal.SIGKILL)
-        until(lambda: lines_of(metrics) > made + 5, "no steps are made")
+        until_more(metrics, 3)
         processes[0].send_signal(signal.SIGUSR1)
         results = end_all(processes)
     assert [status for status, _, _ in results] == [138, -9, -9, -9], results
     said = results[0][2]
     assert "Process 3, a spare, takes rank 1." in said
-    assert re.findall(r"before: (\d) ranks?", said)[0] == "3"
+    assert re.findall(r"before: \S+ on (\d) ranks?", said)[0] == "3"
     assert (saved / "plan-1-ranks.yaml").exists()
     losses = losses_of(metrics)
     assert losses == pytest.approx(execute_json(plan, "--steps", len(losses))["losses"],
@@ -186,23 +184,9 @@ def test_where_no_plan_fits_the_run_ends_and_is_saved(tmp_path, layers):
 
 
 def test_under_srun(tmp_path, layers, request):
-    plan, metrics = endless_plan(tmp_path, profile=layers), tmp_path / "m.jsonl"
-    prefix, variables = prefix_of("srun", 3, request)
-    environment = marked_environment(**variables)
-    run = start([*prefix, "--kill-on-bad-exit=0", PENSTOCK, "execute", plan, "--survive", "peers",
-                 "--shrink", "--save", tmp_path / "saved", "--metrics", metrics], environment)
-    try:
-        until(lambda: lines_of(metrics) >= 2, "no steps are made")
-        os.kill(processes_of(environment, "penstock")[1], signal.SIGKILL)
-        made = lines_of(metrics)
-        until(lambda: lines_of(metrics) > made + 3, "no steps are made")
-        os.kill(processes_of(environment, "penstock")[0], signal.SIGUSR1)
-        (_, _, errors), = end_all([run])
-    finally:
-        run.kill()
-    wait_until_none_is_left(environment)
-    went_on_from(errors)
-    losses = losses_of(metrics)
+    plan = endless_plan(tmp_path, profile=layers)
+    went_on_from(lose_under_srun(request, plan, 3, "--survive", "peers", "--shrink"))
+    losses = losses_of(tmp_path / "m.jsonl")
     assert losses == pytest.approx(execute_json(plan, "--steps", len(losses))["losses"],
                                    rel=FLOAT32)
 

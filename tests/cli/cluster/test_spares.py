@@ -17,7 +17,7 @@ from pipelines import PENSTOCK, clean_environment, execute_json, good_plan, need
 from running import endless_plan
 from surviving import positions, went_on
 from test_launched_survival import (ADAMW, assert_checkpoint_of_undisturbed, contents, image_plan,
-                                    lines_of, listed, running, until)
+                                    lines_of, listed, running, until, until_more)
 
 pytestmark = needs_backend
 
@@ -142,24 +142,30 @@ def test_a_spare_has_to_be_given_what_the_ranks_are(tmp_path):
         assert status == 2 and re.search(r"steps: \d+ on ranks 0, 1; 9 on rank 2", errors), errors
 
 
-def test_srun_leaves_the_others_alone(tmp_path, request):
-    """torchrun and mpirun end all processes where one is killed."""
-    plan, metrics = image_plan(tmp_path, 10_000_000), tmp_path / "m.jsonl"
-    prefix, variables = prefix_of("srun", 5, request)
+def lose_under_srun(request, plan, processes, *options):
+    """What the run said that lost the supervisor of rank 1, and was ended some steps later."""
+    metrics = plan.parent / "m.jsonl"
+    prefix, variables = prefix_of("srun", processes, request)
     environment = marked_environment(**variables)
-    run = start([*prefix, "--kill-on-bad-exit=0", PENSTOCK, "execute", plan, "--survive", "local",
-                 "--spares", 1, "--save", tmp_path / "saved", "--metrics", metrics], environment)
+    run = start([*prefix, "--kill-on-bad-exit=0", PENSTOCK, "execute", plan, *options, "--save",
+                 plan.parent / "saved", "--metrics", metrics], environment)
     try:
         until(lambda: lines_of(metrics) >= 2, "no steps are made")
         os.kill(processes_of(environment, "penstock")[1], signal.SIGKILL)
-        made = lines_of(metrics)
-        until(lambda: lines_of(metrics) > made + 1, "no steps are made")
+        until_more(metrics, 3)
         os.kill(processes_of(environment, "penstock")[0], signal.SIGUSR1)
         (_, _, errors), = end_all([run])
     finally:
         run.kill()
     wait_until_none_is_left(environment)
-    assert "Process 4, a spare, takes rank 1." in errors, errors
+    return errors
+
+
+def test_srun_leaves_the_others_alone(tmp_path, request):
+    """torchrun and mpirun end all processes where one is killed."""
+    plan = image_plan(tmp_path, 10_000_000)
+    said = lose_under_srun(request, plan, 5, "--survive", "local", "--spares", 1)
+    assert "Process 4, a spare, takes rank 1." in said
     assert_checkpoint_of_undisturbed(tmp_path, plan)
 
 

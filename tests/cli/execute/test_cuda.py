@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import yaml
 
-from conftest import has_driver
+from gpus import has_driver
 from pipelines import (BUILD, clean_environment, difference, execute, execute_json, good_plan,
                        load_file, model_path, needs_backend, torch, vectors, write_plan)
 

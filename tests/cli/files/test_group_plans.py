@@ -52,8 +52,8 @@ def test_what_is_split_where_it_is_made_crosses_to_the_next_stage_in_parts(tmp_p
 
 def test_what_does_not_go_with_it_yet_says_so(tmp_path):
     plan = group_plan(tmp_path, "gpt2-f64", GPT2_STAGES, sharding=GPT2)
-    done = penstock("export", plan, "--format", "megatron", "-o", tmp_path / "out")
-    assert done.returncode == 2 and "tensor_parallel" in done.stderr
+    done = penstock("export", plan, "--format", "deepspeed", "-o", tmp_path / "out")
+    assert done.returncode == 2 and "tensor_parallel cannot be exported" in done.stderr
     assert not (tmp_path / "out").exists()
     shown = penstock("show", plan)
     assert shown.returncode == 0 and "2 replicas x 2 parts" in shown.stdout

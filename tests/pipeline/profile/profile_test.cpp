@@ -96,14 +96,15 @@ TEST(ProfileFile, IsReadBackEqual) {
   EXPECT_EQ(to_json(read_profile(profile.path), profile.path), text);
 }
 
-TEST(ProfileFile, GroupsAreReadBackEqualTheirPinsInOrder) {
+TEST(ProfileFile, GroupsAreReadBackEqualTheirPinsInOrderAndTheirPrices) {
   const TemporaryFolder folder;
   Profile profile = example(folder.path());
   profile.groups = {{2, {}, profile.microbatches},
                     {4,
                      {.parameters = {{"layers.0.*", sharding::Layout::split(1, 3)},
                                      {"*", sharding::Layout::identical()}},
-                      .values = {{"layers.0", sharding::Layout::split(0)}}},
+                      .values = {{"layers.0", sharding::Layout::split(0)}},
+                      .costs = {.state_byte = 1000, .saved_byte = 100}},
                      {profile.microbatches.front()}}};
   const std::string text = to_json(profile, profile.path);
   EXPECT_EQ(read_profile(folder.write("profile.json", text)), profile);
@@ -117,17 +118,6 @@ TEST(ProfileFile, HasReplaysOnlyWhereTheyWereMeasured) {
   const std::string text = to_json(profile, profile.path);
   EXPECT_FALSE(Json::parse(text).contains("replays"));
   EXPECT_EQ(read_profile(folder.write("profile.json", text)), profile);
-}
-
-TEST(ProfileFile, HasTheCostsOfTensorGroupsWithTheirPinsInOrderAndTheirPrices) {
-  const TemporaryFolder folder;
-  Profile profile = example(folder.path());
-  sharding::Pins pins{{{"*.b", sharding::Layout::split(1)}, {"*.a", sharding::Layout::split(0, 3)}},
-                      {{"h.?", sharding::Layout::identical()}},
-                      {.state_byte = 1000, .saved_byte = 100}};
-  profile.groups = {{.parts = 4, .sharding = pins, .microbatches = profile.microbatches}};
-  const auto file = folder.write("profile.json", to_json(profile, profile.path));
-  EXPECT_EQ(read_profile(file), profile);
 }
 
 /// Each size has one operator's and one unit's costs again.

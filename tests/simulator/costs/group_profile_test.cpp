@@ -66,7 +66,7 @@ TEST(GroupProfile, AConversionTakesItsMessagesBothWays) {
   EXPECT_EQ(Converting(whole, split, 64, 16, true).times(), std::pair(0., 3 + 12.));
 }
 
-// Of twice the rounds and bytes.
+// It has twice the rounds and bytes.
 TEST(GroupProfile, GlooHasNoReduceScatter) {
   EXPECT_EQ(Converting(partial, split, 64, 16, true).times("cpu"), std::pair(6 + 24., 3 + 12.));
   EXPECT_EQ(Converting(split, replicated, 16, 64, true).times("cpu"), std::pair(3 + 12., 6 + 24.));
