@@ -6,6 +6,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 import uuid
 from pathlib import Path
@@ -117,9 +118,11 @@ def ranks_by_hand(commands, prefixes=None, address="127.0.0.1", **variables):
 
 
 def mpirun(ranks):
-    """The words before a command that Open MPI starts so many times."""
+    """The words before a command that Open MPI starts so many times. Of two runs in one folder the
+    first to end removes what the other needs: each process of pytest has its own."""
+    folder = f"{tempfile.gettempdir()}/ompi-{os.environ.get('PYTEST_XDIST_WORKER', 'tests')}"
     return [need("mpirun"), *(["--allow-run-as-root"] if os.geteuid() == 0 else []),
-            "--oversubscribe", "-np", ranks]
+            "--mca", "orte_tmpdir_base", folder, "--oversubscribe", "-np", ranks]
 
 
 def mpiexec(ranks):

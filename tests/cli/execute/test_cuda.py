@@ -128,7 +128,7 @@ def check_one_stage_is_predicted(folder, profile, device):
 
 
 def test_a_profile_of_one_rank_is_enough_for_a_plan_of_one(tmp_path):
-    measured, profile = profiled(tmp_path, "cpu", "--ranks", "1")
+    measured, profile = profiled(tmp_path, "cpu", "--ranks", "1", "--quick")
     assert measured["links"] == []
     check_one_stage_is_predicted(tmp_path, profile, "cpu")
 

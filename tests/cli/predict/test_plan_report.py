@@ -76,7 +76,7 @@ def test_the_next_command_takes_the_plan_also_where_its_name_has_blanks(tmp_path
 
 
 def test_fastest_takes_what_a_simpler_plan_left(tmp_path):
-    profile = make_profile(tmp_path, "llama", sizes=(1, 2))
+    profile = make_profile(tmp_path, "vit", sizes=(1, 2))
     simple = plan(tmp_path, profile, "--ranks", 3)
     left = re.search(r"^left .*: ([\d.]+ \w+), ([\d.]+) % less,.*--fastest", simple.stdout, re.M)
     step_s = yaml.safe_load((tmp_path / "plan.yaml").read_text())["prediction"]["step_s"]
