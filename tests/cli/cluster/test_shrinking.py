@@ -83,7 +83,7 @@ def went_on_from(said):
 
 
 def rounded(losses):
-    """These but for rounding: of numbers as large as the first loss, whatever the later ones are."""
+    """These but for rounding: of numbers as large as the first loss, which later ones are not."""
     return pytest.approx(losses, rel=FLOAT32, abs=FLOAT32 * losses[0])
 
 
