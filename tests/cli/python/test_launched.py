@@ -16,10 +16,10 @@ SCRIPT = Path(__file__).with_name("fed_script.py")
 RATE = {"kind": "sgd", "learning_rate": 0.05}
 
 
-def scripts(plan, ranks, *arguments):
+def scripts(plan, ranks, *arguments, **variables):
     """What each rank's script printed, in order of the ranks."""
     command = [sys.executable, SCRIPT, plan, *arguments]
-    done = launchers.ranks_by_hand([command] * ranks)
+    done = launchers.ranks_by_hand([command] * ranks, **variables)
     printed = [json.loads(output) for status, output, _ in done if output]
     assert len(printed) + sum(status != 0 for status, _, _ in done) == ranks, done
     return sorted(printed, key=lambda each: each["rank"])
@@ -100,17 +100,19 @@ def test_ranks_that_disagree_are_told_and_nothing_was_done(tmp_path, mistake, ra
         assert message in each["message"] and cure in each["message"]
 
 
-def test_a_script_that_ends_early_is_named(tmp_path):
-    first, last = scripts(good_plan(tmp_path), 2, 3, "ends", 1)
+@pytest.mark.parametrize("survive", ["off", "local"])
+def test_a_script_that_ends_early_is_named(tmp_path, survive):
+    first, last = scripts(good_plan(tmp_path), 2, 3, "ends", 1, survive)
     assert len(last["losses"]) == 1
     assert first["error"] == "RunError"
     assert ("rank 1's script ended after step 1, rank 0 is in step 2: give every rank as many "
             "batches") in first["message"]
 
 
-@pytest.mark.parametrize("mistake", ["dies", "raises"])
-def test_a_script_that_dies_is_named_and_nothing_is_left(tmp_path, mistake):
-    (first,) = scripts(good_plan(tmp_path), 2, 3, mistake, 1)
+@pytest.mark.parametrize(("mistake", "survive"), [("dies", "off"), ("raises", "off"),
+                                                  ("dies", "local")])
+def test_a_script_that_dies_is_named_and_nothing_is_left(tmp_path, mistake, survive):
+    (first,) = scripts(good_plan(tmp_path), 2, 3, mistake, 1, survive)
     assert first["error"] == "RunError" and "rank 1" in first["message"], first
     assert "ended after step 1" in first["message"]
 
