@@ -100,13 +100,21 @@ def test_ranks_that_disagree_are_told_and_nothing_was_done(tmp_path, mistake, ra
         assert message in each["message"] and cure in each["message"]
 
 
-@pytest.mark.parametrize("survive", ["off", "local"])
-def test_a_script_that_ends_early_is_named(tmp_path, survive):
-    first, last = scripts(good_plan(tmp_path), 2, 3, "ends", 1, survive)
+def test_a_script_that_ends_early_is_named(tmp_path):
+    first, last = scripts(good_plan(tmp_path), 2, 3, "ends", 1)
     assert len(last["losses"]) == 1
     assert first["error"] == "RunError"
     assert ("rank 1's script ended after step 1, rank 0 is in step 2: give every rank as many "
             "batches") in first["message"]
+
+
+def test_where_ranks_survive_it_is_told_itself_too(tmp_path):
+    """The run has failed for all of them, and does not begin anew."""
+    command = [sys.executable, SCRIPT, good_plan(tmp_path), 3, "ends", 1, "local"]
+    (_, output, _), (status, _, errors) = launchers.ranks_by_hand([command] * 2)
+    assert json.loads(output)["error"] == "RunError" and status == 1
+    for told in (json.loads(output)["message"], errors):
+        assert "rank 1's script ended after step 1, rank 0 is in step 2" in told
 
 
 @pytest.mark.parametrize(("mistake", "survive"), [("dies", "off"), ("raises", "off"),
