@@ -4,20 +4,22 @@ the losses, weights and results of an undisturbed run."""
 import itertools
 import os
 import random
+import re
 import shutil
 import signal
+import sys
 import threading
 from functools import partial
 
 import pytest
 
 import fed_script
-from feeding import batches, feed, penstock, pipeline
+from feeding import batches, feed, launchers, penstock, pipeline
 from pipelines import (good_plan, load_file, needs_backend, model_path, torch, vectors,
                        write_plan)
 from running import endless_plan, workers_of
 from surviving import positions
-from test_launched import scripts
+from test_launched import SCRIPT, scripts
 from test_launched_survival import listed
 
 pytestmark = needs_backend
@@ -167,6 +169,15 @@ def test_under_a_launcher_they_cost_the_scripts_nothing_either(tmp_path):
         assert numbers(other["told"]) == numbers(undisturbed)
     assert saved(tmp_path / "saved") == whole
     assert [each["restarts"] for each in (first, *others)] == [2 * len(places) + 1] * 3
+
+
+def test_srun_sees_nothing_of_it(tmp_path, request):
+    prefix, variables = launchers.prefix_of("srun", 3, request)
+    (status, output, errors), = launchers.end_all([launchers.start(
+        [*prefix, sys.executable, SCRIPT, endless_plan(tmp_path), 3, "is struck", 0],
+        launchers.marked_environment(**variables))])
+    assert status == 0, errors
+    assert re.findall(r'"restarts": (\d+)', output) == ["2"] * 3
 
 
 def numbers(told):
