@@ -186,8 +186,8 @@ void save_snapshots(const PreparedRun& run, WorkersOptions& options) {
 /// Has a run that is to shrink go on with a smaller plan, which is written beside its checkpoints.
 void shrink(PreparedRun& run, Listener& listener, WorkersOptions& options) {
   if (!run.planned_from) return;
-  options.plan_anew = [&run](int ranks, const std::function<bool()>& stop) {
-    return write_smaller_plan(run, ranks, stop);
+  options.plan_anew = [&run](const std::set<int>& alive, const std::function<bool()>& stop) {
+    return write_smaller_plan(run, alive, stop);
   };
   options.adopt = [&](const std::string& plan, WorkerTask& task, WorkersOptions& of_run) {
     adopt(plan, run, task);

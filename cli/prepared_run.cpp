@@ -24,7 +24,8 @@ void predict_run(PreparedRun& run) {
 /// Throws where a run that is to shrink could not be planned anew, or its plan not be predicted.
 std::optional<PlannedFrom> files_to_plan_from(const PreparedRun& run) {
   if (!run.options.shrink) return {};
-  PlannedFrom from = planned_from(run.checked.plan, run.options.survive);
+  PlannedFrom from =
+      planned_from(run.checked.plan, run.options.survive, run.options.spares.value_or(0));
   if (run.predicted) return from;
   throw InputError("--shrink", "the run could not be planned anew: " + run.why_not_predicted,
                    "Plan again from a profile, or leave it out.");
@@ -43,7 +44,7 @@ PreparedRun prepare_run(const ExecuteOptions& options, const std::optional<Launc
   if (run.task.steps > 0) {
     predict_run(run);
     run.survival =
-        find_survival(options, launcher, run.checked, !run.task.save.empty(), /*script=*/false,
+        find_survival(options, launcher, run.checked, !run.task.save.empty(),
                       run.predicted ? run.predicted->peak_memory_bytes : std::vector<int64_t>());
     if (!run.survival.why_not.empty()) run.notes.push_back(run.survival.why_not);
     run.planned_from = files_to_plan_from(run);
@@ -52,14 +53,14 @@ PreparedRun prepare_run(const ExecuteOptions& options, const std::optional<Launc
   return run;
 }
 
-SmallerPlan write_smaller_plan(const PreparedRun& run, int ranks,
+SmallerPlan write_smaller_plan(const PreparedRun& run, const std::set<int>& alive,
                                const std::function<bool()>& stop) {
   const Plan& before = run.checked.plan;
-  const Plan plan = smaller_plan(before, ranks, *run.planned_from, run.checked.graph, stop);
+  const Plan plan = smaller_plan(before, alive, *run.planned_from, run.checked.graph, stop);
   const auto file =
       std::filesystem::path(run.task.save) / fmt::format("plan-{}-ranks.yaml", plan.all_ranks());
   write_file(file, to_yaml(plan, file));
-  return {file.string(), plan.all_ranks(),
+  return {file.string(), assign_on_devices(plan, alive, *run.planned_from),
           fmt::format("It was planned anew, as {}:\n"
                       "  before: {}, {} a step predicted\n"
                       "  now:    {}, {} a step predicted\n"

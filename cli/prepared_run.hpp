@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,9 +35,9 @@ struct PreparedRun {
 /// Throws InputError.
 PreparedRun prepare_run(const ExecuteOptions& options, const std::optional<Launcher>& launcher);
 
-/// A plan with which the run goes on on so many ranks at most, written beside its checkpoints.
+/// A plan with which the run goes on on these of its processes, written beside its checkpoints.
 /// Throws as smaller_plan.
-SmallerPlan write_smaller_plan(const PreparedRun& run, int ranks,
+SmallerPlan write_smaller_plan(const PreparedRun& run, const std::set<int>& alive,
                                const std::function<bool()>& stop);
 
 /// Makes the run, and the task of a worker, those of a plan that was written so. Throws InputError.

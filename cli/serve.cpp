@@ -43,7 +43,7 @@ PreparedService prepare(const ServeOptions& options, const std::optional<Launche
   service.task.batch = batch_of(service.checked, rank, options.batches);
   service.task.results = options.results;
   service.survival = find_survival(options.run, launcher, service.checked, /*saves=*/false,
-                                   /*script=*/true, /*peak_bytes=*/{});
+                                   /*peak_bytes=*/{});
   SharedBatch& batch = service.task.batch;
   if (service.survival.survives) batch.slots = 2;
   resize_memory(options.batches, batch.bytes * batch.slots);

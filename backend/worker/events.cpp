@@ -10,6 +10,7 @@
 
 #include "backend/communication/communicator.hpp"
 #include "backend/executor/step_metrics.hpp"
+#include "backend/worker/request.hpp"
 #include "base/error.hpp"
 
 namespace penstock {
@@ -61,6 +62,9 @@ WorkerError describe_failure(const std::exception_ptr& exception, WorkerError wh
   } catch (const LossNotFinite& error) {
     where.kind = FailureKind::final;
     where.message = own_message(error);
+  } catch (const ScriptEnded& error) {
+    where.kind = FailureKind::final;
+    where.message = error.what();
   } catch (const PeerError& error) {
     where.kind = FailureKind::peer;
     where.lost = error.peer;

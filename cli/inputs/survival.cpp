@@ -28,13 +28,11 @@ void check_word(const std::string& how, std::initializer_list<std::string_view> 
 
 /// Why the ranks cannot survive, whatever memory there is; "" where they can.
 std::string obstacle(const ExecuteOptions& options, const std::optional<Launcher>& launcher,
-                     const Plan& plan, bool script) {
+                     const Plan& plan) {
   const Job& job = plan.job;
   if (job.forward_only || options.workers.device != "cpu") return "it is for training on CPUs";
   if (options.survive == "peers" && (!launcher || plan.all_ranks() < 2))
     return "copies go to other processes, of which a launcher starts one for each rank";
-  if (launcher && script)
-    return "a script's ranks survive where penstock starts them itself, not " + launcher->name;
   return "";
 }
 
@@ -119,7 +117,7 @@ void count_snapshots(const std::string& how, const std::string& device, Job& job
 }
 
 Survival find_survival(const ExecuteOptions& options, const std::optional<Launcher>& launcher,
-                       const CheckedRun& checked, bool saves, bool script,
+                       const CheckedRun& checked, bool saves,
                        const std::vector<int64_t>& peak_bytes) {
   check_word(options.survive, {"off", "local", "peers", "auto"});
   check_spares(options, launcher);
@@ -127,7 +125,7 @@ Survival find_survival(const ExecuteOptions& options, const std::optional<Launch
   if (options.survive == "off") return {};
   const bool peers = options.survive == "peers";
   const int64_t copies = most_snapshots - (saves ? 0 : 1) + (peers ? partner_snapshots : 0);
-  std::string why_not = obstacle(options, launcher, checked.plan, script);
+  std::string why_not = obstacle(options, launcher, checked.plan);
   if (why_not.empty())
     why_not = shortage(checked,
                        ranks_here(launcher, with_spares(rank_of_process(checked.plan),

@@ -22,12 +22,11 @@ struct Survival {
   std::string why_not;  // where `auto` has it not survive
 };
 
-/// Decides by --survive (off, local, peers or auto) for the ranks of this machine; `script`: one
-/// feeds them.
+/// Decides by --survive (off, local, peers or auto) for the ranks of this machine.
 /// `peak_bytes`: of each rank of a replica, as predicted; empty: what they hold in any case counts.
 /// Throws InputError where the run is to survive and cannot.
 Survival find_survival(const ExecuteOptions& options, const std::optional<Launcher>& launcher,
-                       const CheckedRun& checked, bool saves, bool script,
+                       const CheckedRun& checked, bool saves,
                        const std::vector<int64_t>& peak_bytes);
 
 }  // namespace penstock::cli

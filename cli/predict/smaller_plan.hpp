@@ -3,9 +3,12 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "graph/graph.hpp"
+#include "launch/supervision/succession.hpp"
 #include "pipeline/plan/plan.hpp"
 #include "pipeline/profile/profile.hpp"
 #include "simulator/network/cluster.hpp"
@@ -16,17 +19,22 @@ namespace penstock::cli {
 struct PlannedFrom {
   Profile profile;
   std::optional<Cluster> cluster;
+  std::vector<int> devices;  // of a cluster of nodes, by process of the run; else empty
 };
 
-/// `survive`: as the flag says. Throws InputError where the plan names no profile, a profile of
-/// another device than what the run is on, or a cluster of nodes, of which nobody knows which are
-/// left.
-PlannedFrom planned_from(const Plan& plan, const std::string& survive);
+/// `survive`: as the flag says. Of a cluster of nodes the processes of ranks have the plan's
+/// devices, in order, and spares those that are next. Throws InputError where the plan names no
+/// profile, one of another device than what the run is on, or a cluster without devices for spares.
+PlannedFrom planned_from(const Plan& plan, const std::string& survive, int64_t spares);
 
-/// The fastest plan that trains as `plan` does on so many ranks at most: its job, in microbatches
-/// of the same size, so that losses differ by rounding alone. Throws InputError where none fits the
-/// memory, SearchStopped where `stop` says so before one is found.
-Plan smaller_plan(const Plan& plan, int ranks, const PlannedFrom& from, const Graph& model,
-                  const std::function<bool()>& stop);
+/// The fastest plan that trains as `plan` does on these processes, or some of them: its job, in
+/// microbatches of the same size, so that losses differ by rounding alone. Throws InputError where
+/// none fits the memory, SearchStopped where `stop` says so before one is found.
+Plan smaller_plan(const Plan& plan, const std::set<int>& alive, const PlannedFrom& from,
+                  const Graph& model, const std::function<bool()>& stop);
+
+/// Which of the processes has each of its ranks: those of the plan's devices, else the first.
+Assignment assign_on_devices(const Plan& smaller, const std::set<int>& alive,
+                             const PlannedFrom& from);
 
 }  // namespace penstock::cli

@@ -42,6 +42,7 @@ int timer(time_t seconds) {
 Server::Server(const CheckedRun& checked, const ExecuteTask& task,
                const std::vector<WorkerTask>& tasks, Script& script, const ServerOptions& options)
     : checked_(checked),
+      executed_(delay_receives(checked.program)),
       task_(task),
       tasks_(tasks),
       script_(script),
@@ -56,9 +57,12 @@ Server::~Server() {
 int Server::run() {
   const auto name_of_action = [&](int rank, int position) {
     const auto of_pipeline = static_cast<size_t>(checked_.plan.place_of(rank).rank);
-    return to_string(checked_.program.ranks[of_pipeline].at(static_cast<size_t>(position)));
+    return to_string(executed_.ranks[of_pipeline].at(static_cast<size_t>(position)));
   };
-  workers_.emplace(tasks_, name_of_action, WorkersOptions{.survive = options_.survive});
+  const auto parts = static_cast<int>(checked_.plan.tensor_parallel);
+  workers_.emplace(
+      tasks_, name_of_action,
+      WorkersOptions{.survive = options_.survive, .program = &executed_, .parts = parts});
   workers_->watch(Script::requests, [&] {
     if (!script_.read([&](const Json& request) { take_request(request); })) script_ended();
   });
@@ -75,18 +79,23 @@ void Server::take_event(size_t worker, const Json& event) {
   const std::string name = event.at("event");
   if (name == "warning") script_.tell(event);
   if (name == "done") take_answer(worker, event);
-  if (name == "replaced") begin_epoch(event.at("next_step"));
+  if (name == "answered" && held_ && event.at("requests") >= requests_) give_answer();
+  if (name == "replaced") begin_epoch(event.at("next_step"), event.at("answered"));
   if (name != "ready" || ++ready_ < tasks_.size()) return;
   if (!told_ready_) tell_ready();
   told_ready_ = true;
   go_on();
 }
 
-/// The workers are asked again for what they were at work on. Where a rank has lost more, the last
-/// step comes first; no rank begins a snapshot of what it has not answered.
-void Server::begin_epoch(int64_t next_step) {
+/// The workers are asked again for what they, or those of other scripts, were at work on. Where a
+/// rank has lost more, the last step comes first; no rank begins a snapshot of what it has not
+/// answered.
+void Server::begin_epoch(int64_t next_step, int64_t answered_by_all) {
   ++restarts_;
   ready_ = answered_ = 0;
+  if (held_ && answered_by_all >= requests_) give_answer();
+  if (std::exchange(held_, false)) --requests_;
+  workers_->set_answered(requests_, /*tell=*/true);
   answer_.reset();
   again_ = next_step < steps_done_;
   wait_for_script();
@@ -103,13 +112,25 @@ void Server::go_on() {
 }
 
 /// The answer is rank 0's, or that of the only worker, and is given when all have answered: until
-/// then they may read the batch.
+/// then they may read the batch, and the ranks of other scripts may have to be asked again. (But
+/// for a step, which any rank can do again: its batch stays.)
 void Server::take_answer(size_t worker, const Json& event) {
   if (tasks_[worker].launched || tasks_[worker].rank == 0) answer_ = event;
   if (++answered_ < tasks_.size()) return;
   answered_ = 0;
+  if (std::exchange(again_, false)) {  // the script has had this answer
+    answer_.reset();
+    return go_on();
+  }
+  ++requests_;
+  held_ = asked_->at("do") != "step" || answer_->at("steps_done") == steps_done_;
+  workers_->set_answered(requests_, /*tell=*/held_);
+  if (!held_) give_answer();
+}
+
+void Server::give_answer() {
+  held_ = false;
   const Json answer = *std::exchange(answer_, std::nullopt);
-  if (std::exchange(again_, false)) return go_on();  // the script has had this answer
   const Json request = *std::exchange(asked_, std::nullopt);
   const int64_t before = std::exchange(steps_done_, answer.at("steps_done").get<int64_t>());
   if (request.at("do") == "step" && steps_done_ > before) last_step_ = request;
@@ -219,11 +240,11 @@ void Server::script_ended() {
   workers_->unwatch(Script::requests);
   workers_->unwatch(script_.process());
   if (closing_ && ready_ == tasks_.size()) {  // it waits for the end no longer than we do
-    workers_->watch(timer(kFarewell_s), [&] { workers_->stop(); });
+    workers_->watch(timer(kFarewell_s), [&] { workers_->stop("its script ended"); });
     return;
   }
   if (!tasks_.front().launched || tasks_.front().world_size == 1 || ready_ < tasks_.size())
-    return workers_->stop();
+    return workers_->stop("its script ended");
   waiting_.clear();
   closing_ = true;
   workers_->send({{"id", 0},
@@ -231,7 +252,7 @@ void Server::script_ended() {
                   {"given", Json::object()},
                   {"extra", nullptr},
                   {"checksums", Json::object()}});
-  workers_->watch(timer(kFarewell_s), [&] { workers_->stop(); });
+  workers_->watch(timer(kFarewell_s), [&] { workers_->stop("its script ended"); });
 }
 
 }  // namespace penstock::cli

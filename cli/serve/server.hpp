@@ -8,6 +8,7 @@
 #include "cli/inputs/execute_check.hpp"
 #include "cli/serve/script.hpp"
 #include "cli/workers/workers.hpp"
+#include "pipeline/program/program.hpp"
 
 namespace penstock::cli {
 
@@ -34,7 +35,8 @@ class Server {
   void take_event(size_t worker, const Json& event);
   void take_answer(size_t worker, const Json& event);
   void take_request(const Json& request);
-  void begin_epoch(int64_t next_step);
+  void give_answer();
+  void begin_epoch(int64_t next_step, int64_t answered_by_all);
   void go_on();
   void next();
   bool rests() const;
@@ -48,6 +50,7 @@ class Server {
   void warn_of_slow_script();
 
   const CheckedRun& checked_;
+  const Program executed_;  // as the workers do
   const ExecuteTask& task_;
   const std::vector<WorkerTask>& tasks_;
   Script& script_;
@@ -57,7 +60,9 @@ class Server {
   std::optional<Json> last_step_;  // the request of the last step that was done
   bool again_ = false;             // the workers do that step once more
   std::optional<Json> answer_;
+  bool held_ = false;                // the answer, until the ranks of other scripts have one
   size_t ready_ = 0, answered_ = 0;  // workers
+  int64_t requests_ = 0;             // that all of them have answered
   int64_t steps_done_ = 0, restarts_ = 0;
   bool told_ready_ = false, closing_ = false;
   const ServerOptions options_;

@@ -31,13 +31,24 @@ void Workers::note_failure(const Worker& worker) {
   if (is_led()) fleet_->send({{"tell", "failed"}, {"failure", to_json(failure)}});
 }
 
-/// In place of what was known of the rank before.
+/// Ends the run of several supervisors, and not for this one's workers.
+void Workers::give_up(const std::string& why) {
+  const Worker& worker = workers_.front();
+  Failure failure{.place = place_of(worker), .text = ""};
+  failure.place.kind = FailureKind::final;
+  failure.text = fmt::format("rank {} failed {}: {}", worker.task.rank,
+                             place_in_run(failure.place.step, failure.place.action), why);
+  note(failure);
+  if (is_led()) fleet_->send({{"tell", "failed"}, {"failure", to_json(failure)}});
+}
+
+/// In place of what was known of the rank before, unless that ends the run.
 void Workers::note(const Failure& failure) {
   const auto known = std::ranges::find_if(
       failed_, [&](const Failure& other) { return other.place.rank == failure.place.rank; });
   if (known == failed_.end()) {
     failed_.push_back(failure);
-  } else {
+  } else if (known->place.kind != FailureKind::final) {
     *known = failure;
   }
   if (!failed_at_) failed_at_ = Clock::now();

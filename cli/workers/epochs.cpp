@@ -52,11 +52,14 @@ void Workers::tell_epoch(const Epoch& epoch) {
                   {"path", epoch.saved ? epoch.saved->path : ""},
                   {"plan", epoch.plan ? epoch.plan->path : ""},
                   {"assignment", epoch.assignment},
-                  {"crew", epoch.crew}});
+                  {"crew", epoch.crew},
+                  {"answered", epoch.answered}});
   }
   assignment_ = epoch.assignment;
   crew_ = left_ = epoch.crew;
   members_.begin(epoch.newest_snapshot(), assignment_);
+  for (auto& [process, member] : members_.all()) member.answered = epoch.answered;
+  answered_by_all_ = epoch.answered;
   lost_.clear();
   order_.reset();
   told_end_ = false;
@@ -70,7 +73,8 @@ std::optional<Epoch> Workers::told_epoch() const {
               .saved = {},
               .plan = {},
               .assignment = order_->at("assignment").get<Assignment>(),
-              .crew = order_->at("crew").get<std::set<int>>()};
+              .crew = order_->at("crew").get<std::set<int>>(),
+              .answered = order_->at("answered")};
   if (const std::string path = order_->at("path"); !path.empty())
     epoch.saved = SavedState{epoch.step, path};
   if (const std::string path = order_->at("plan"); !path.empty())
@@ -106,8 +110,8 @@ std::optional<Epoch> Workers::next_epoch(Recovery& recovery, const Listener& lis
   if (!assignment && may_shrink()) {
     save_rest(listener);  // from a checkpoint any plan goes on
     saved = options_.find_saved();
-    if (saved) plan = plan_anew(static_cast<int>(alive.size()), listener);
-    if (plan) assignment = assign_anew(plan->ranks, alive);
+    if (saved) plan = plan_anew(alive, listener);
+    if (plan) assignment = plan->assignment;
   }
   if (!assignment) return {};
   StatesLeft left =
@@ -122,7 +126,8 @@ std::optional<Epoch> Workers::next_epoch(Recovery& recovery, const Listener& lis
   if (!next.step) return {};
   if (saver_.step() > next.step) await_saving(listener);  // it reads what would be taken again
   if (!next.from_disk) saved.reset();
-  return Epoch{*next.step, saved, plan, *assignment, supervisors_left()};
+  return Epoch{
+      *next.step, saved, plan, *assignment, supervisors_left(), members_.answered(answered_)};
 }
 
 void Workers::tell_people(const Epoch& epoch, const Listener& listener) const {
@@ -143,7 +148,7 @@ void Workers::tell_people(const Epoch& epoch, const Listener& listener) const {
 }
 
 void Workers::begin(const Epoch& epoch, const Listener& listener) {
-  listener(0, {{"event", "replaced"}, {"next_step", epoch.step}});
+  listener(0, {{"event", "replaced"}, {"next_step", epoch.step}, {"answered", epoch.answered}});
   if (epoch.plan) adopt(*epoch.plan);
   failed_.clear();
   unsaved_.clear();

@@ -13,8 +13,8 @@ namespace penstock::cli {
 /// A plan for fewer ranks than the run had.
 struct SmallerPlan {
   std::string path;
-  int ranks = 0;
-  std::string words;  // for people
+  Assignment assignment;  // of its ranks to supervisors that are left
+  std::string words;      // for people
 };
 
 struct SavedState {
@@ -29,6 +29,7 @@ struct Epoch {
   std::optional<SmallerPlan> plan;  // another than before
   Assignment assignment;            // of ranks to supervisors, where there are several
   std::set<int> crew;               // these
+  int64_t answered = 0;             // requests that the ranks of all of them had
   /// The last step whose snapshots count: those of later steps are taken again.
   int64_t newest_snapshot() const { return saved ? -1 : step; }
 };

@@ -6,7 +6,9 @@
 //   failed  {failure}          one of them has
 //   views   {views}            what they do, where that has changed
 //   slots   {slots}            a snapshot that is to be saved is complete
-//   ended   {slots, copies}    all of them have: it does nothing by itself before it is told
+//   ended   {slots, copies, answered}   all of them have: it does nothing by itself before it is
+//                              told
+//   answered {answered}        of its script, so many in all
 //   asked   {number}           a spare has got that signal
 //   signal  {number, overdue}  that ends the run at once; a step took too long after it
 //   checked {damaged}          those snapshots are, and given up
@@ -19,8 +21,9 @@
 //   check   {step}             the snapshots before it
 //   give    {number, step, copies}   snapshots: [[rank, process, rank that goes on with it], …]
 //   lost    {process}          that one is: should the leader be, too, it does not lead
-//   go_on   {step, path, plan, assignment, crew}   a new epoch, from snapshots or from that
-//                              checkpoint, with the plan of before or that one
+//   go_on   {step, path, plan, assignment, crew, answered}   a new epoch, from snapshots or from
+//                              that checkpoint, with the plan of before or that one
+//   answered {answered}        so many, by the ranks of all
 //   port    {port}             of the store of the epoch, at process 0
 //   save    {step, ranks}      as parts of a checkpoint: [rank, rank that it stands for], …
 //   saved   {step}             that snapshot may be overwritten
@@ -165,6 +168,7 @@ void Workers::take_report(int process, const Json& message, const Listener& list
   if (name == "slots" || name == "ended") take_slots(message.at("slots"), member.ranks);
   if (name == "views") take_views(message.at("views"), member.views);
   if (name == "ended") message.at("copies").get_to(member.copies);
+  if (name == "ended" || name == "answered") message.at("answered").get_to(member.answered);
   if (name == "ended") member.ended = true;
   if (name == "failed") note(parse_failure(message.at("failure")));
   if (name == "asked" && !interrupted_) take_signal(message.at("number"), listener);
@@ -199,6 +203,7 @@ void Workers::take_order(const Json& message, const Listener& listener) {
   if (name == "give") give(message);
   if (name == "save") begin_part(message, listener);
   if (name == "saved") release(message.at("step"));
+  if (name == "answered") answered_by_all(message.at("answered"), listener);
   if (name == "go_on" || name == "end") order_ = message;
 }
 
@@ -239,8 +244,29 @@ void Workers::note_loss() {
 void Workers::tell_end() {
   if (!is_led() || told_end_ || any_runs_here() || copier_.step()) return;
   told_end_ = true;
-  fleet_->send(
-      {{"tell", "ended"}, {"slots", slots_json(slots_of_own())}, {"copies", copies_.steps()}});
+  fleet_->send({{"tell", "ended"},
+                {"slots", slots_json(slots_of_own())},
+                {"copies", copies_.steps()},
+                {"answered", answered_}});
+}
+
+void Workers::set_answered(int64_t requests, bool tell) {
+  answered_ = requests;
+  if (tell && is_led()) fleet_->send({{"tell", "answered"}, {"answered", requests}});
+}
+
+/// Where that is known here: in a fleet, to its leader.
+void Workers::look_for_answers(const Listener& listener) {
+  if (is_led() || (fleet_ && !all_have_come())) return;
+  const int64_t requests = members_.answered(answered_);
+  if (requests <= answered_by_all_) return;
+  if (leads()) fleet_->send({{"tell", "answered"}, {"answered", requests}});
+  answered_by_all(requests, listener);
+}
+
+void Workers::answered_by_all(int64_t requests, const Listener& listener) {
+  answered_by_all_ = requests;
+  listener(0, {{"event", "answered"}, {"requests", requests}});
 }
 
 void Workers::tell_views() {

@@ -12,18 +12,21 @@ namespace penstock::cli {
 
 using namespace std::chrono_literals;
 
-/// Nothing, and why the run ends, where there is no such plan.
-std::optional<SmallerPlan> Workers::plan_anew(int ranks, const Listener& listener) {
+/// Nothing, and why the run ends, where there is no such plan; nothing after a signal.
+std::optional<SmallerPlan> Workers::plan_anew(const std::set<int>& alive,
+                                              const Listener& listener) {
   std::atomic<bool> stop = false;
   auto planning = std::async(std::launch::async, [&] {
-    return options_.plan_anew(ranks, [&stop] { return stop.load(); });
+    return options_.plan_anew(alive, [&stop] { return stop.load(); });
   });
   while (planning.wait_for(0s) != std::future_status::ready) {
     if (!may_shrink()) stop = true;
     poll_once(listener);
   }
   try {
-    return planning.get();
+    SmallerPlan plan = planning.get();
+    if (!may_shrink()) return {};
+    return plan;
   } catch (const std::exception& error) {
     why_it_ends_ += fmt::format(" The run cannot be planned anew: {}", error.what());
     return {};

@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 
@@ -38,10 +39,11 @@ struct WorkersOptions {
   /// checkpoints. Called in another thread. Empty where the run saves none, or its workers do.
   Save save;
   SavePart save_part;  // the same of a checkpoint that another supervisor writes the rest of
-  /// Writes a plan for so many ranks at most, with which the run goes on from a checkpoint. Called
-  /// in another thread; throws where there is none, and soon after `stop`. Empty: the run ends
+  /// Writes a plan for these supervisors, with which the run goes on from a checkpoint. Called in
+  /// another thread; throws where there is none, and soon after `stop`. Empty: the run ends
   /// where supervisors are lost that no spare replaces.
-  std::function<SmallerPlan(int ranks, const std::function<bool()>& stop)> plan_anew;
+  std::function<SmallerPlan(const std::set<int>& alive, const std::function<bool()>& stop)>
+      plan_anew;
   /// Makes a worker's task, and these options, those of that plan. Throws InputError.
   std::function<void(const std::string& plan, WorkerTask& task, WorkersOptions& options)> adopt;
 };

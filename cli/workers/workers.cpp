@@ -126,7 +126,8 @@ void Workers::send(const Json& line) {
   }
 }
 
-void Workers::stop() {
+void Workers::stop(const std::string& why) {
+  if (fleet_) return give_up(why);
   stopped_ = true;
   for (const Worker& worker : workers_) {
     if (!worker.ended) kill(worker.process, SIGKILL);
@@ -163,6 +164,7 @@ std::optional<WorkersFailure> Workers::run(const Listener& listener) {
       end_hung(listener);
       end_step();
       end_survivors();
+      look_for_answers(listener);
       tell_end();
     }
   } while (go_on(listener));

@@ -49,7 +49,8 @@ class Workers {
   /// The name of an action by rank and position in its program, for messages.
   using ActionName = std::function<std::string(int rank, int position)>;
   /// The worker's index among the tasks, and the event: a worker's, or {event: replaced,
-  /// next_step}, after which all are new and go on with that step.
+  /// next_step, answered}, after which all are new and go on with that step, or {event: answered,
+  /// requests}: of a script's requests the ranks of all supervisors have answered so many.
   using Listener = std::function<void(size_t worker, const nlohmann::json& event)>;
 
   /// Starts one worker for each task. Throws InputError where penstock-worker is not beside this
@@ -70,8 +71,11 @@ class Workers {
   void unwatch(int descriptor);
   /// A line for each worker's standard input.
   void send(const nlohmann::json& line);
-  /// Ends them at once, without a failure.
-  void stop();
+  /// So many requests of a script have been answered by all of them. `tell`: the supervisors of
+  /// the other ranks, which are told in any case before ranks are replaced.
+  void set_answered(int64_t requests, bool tell);
+  /// Ends them at once: without a failure, unless other supervisors are to be told why.
+  void stop(const std::string& why);
   /// Is rank 0, which reports, one of them? A spare may have become it.
   bool have_rank_0() const;
 
@@ -117,6 +121,7 @@ class Workers {
   void collect(Worker& worker);
   void note_failure(const Worker& worker);
   void note(const Failure& failure);
+  void give_up(const std::string& why);
   void end_survivors();
   void kill_all();
   void end_stopped();
@@ -166,6 +171,8 @@ class Workers {
   void tell_ranks();
   void note_loss();
   void tell_end();
+  void look_for_answers(const Listener& listener);
+  void answered_by_all(int64_t requests, const Listener& listener);
   void tell_slots();
   void tell_views();
   std::map<int, RankView> views_of_all() const;
@@ -207,7 +214,7 @@ class Workers {
 
   // For a run that may be planned anew (shrinking.cpp).
   bool may_shrink() const { return options_.plan_anew && !interrupted_ && !stopped_; }
-  std::optional<SmallerPlan> plan_anew(int ranks, const Listener& listener);
+  std::optional<SmallerPlan> plan_anew(const std::set<int>& alive, const Listener& listener);
   void adopt(const SmallerPlan& plan);
 
   bool begin_saving(const Listener& listener);
@@ -270,6 +277,8 @@ class Workers {
   std::optional<nlohmann::json> order_;  // the leader's, after an epoch
   std::vector<nlohmann::json> later_;    // that came after it
   bool told_end_ = false;                // of the epoch, to the leader
+  int64_t answered_ = 0;                 // requests of a script
+  int64_t answered_by_all_ = 0;          // as the listener was told last
   std::map<int, RankView> told_views_;   // to the leader
   bool leader_is_lost_ = false;          // before all had come
   Saver saver_;           // of checkpoints, from snapshots; its thread uses what is above

@@ -55,6 +55,12 @@ std::map<int, RankView> Members::views() const {
   return found;
 }
 
+int64_t Members::answered(int64_t own) const {
+  for (const auto& [process, member] : all_)
+    if (!member.lost && !member.is_spare()) own = std::min(own, member.answered);
+  return own;
+}
+
 std::map<int, RankSlots> Members::slots() const {
   std::map<int, RankSlots> found;
   for (const auto& [process, member] : all_)

@@ -28,6 +28,7 @@ struct Member {
   std::map<int, RankView> views;    // of those that run, as told last
   int machine = 0;                  // the first process of it
   bool ended = false;               // all its ranks have, in this epoch
+  int64_t answered = 0;             // requests of its script, as told last
   bool has_come = false, lost = false;
   std::optional<std::vector<DamagedSlot>> damaged;  // its answer
   bool is_spare() const { return ranks.empty(); }
@@ -47,6 +48,8 @@ class Members {
   std::set<int> alive() const;
   /// Members that are not lost.
   std::map<int, RankView> views() const;
+  /// The requests that all of them have answered, of `own` that this supervisor's have.
+  int64_t answered(int64_t own) const;
   std::map<int, RankSlots> slots() const;
   HeldByProcess holders() const;
   /// A checkpoint of it is written.

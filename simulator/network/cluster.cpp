@@ -1,5 +1,8 @@
 #include "simulator/network/cluster.hpp"
 
+#include <map>
+#include <numeric>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -30,6 +33,28 @@ Cluster::Place Cluster::place(int rank) const {
 Cluster on_devices(Cluster cluster, std::vector<int> devices) {
   cluster.devices = std::move(devices);
   cluster.ranks = static_cast<int>(cluster.devices.size());
+  return cluster;
+}
+
+Cluster with_only(Cluster cluster, const std::vector<int>& devices) {
+  std::map<int, std::vector<Cluster::Place>> left;  // by node
+  for (const int device : devices) {
+    const Cluster::Place place = cluster.place(device);
+    left[place.node].push_back(place);
+  }
+  std::vector<NodeKind> nodes;
+  for (const auto& [number, places] : left) {
+    NodeKind node = *places.front().kind;
+    std::set<int> cards;
+    for (const Cluster::Place& place : places)
+      cards.insert(place.device * node.cards / node.devices);
+    node.count = 1;
+    node.devices = static_cast<int>(places.size());
+    node.cards = std::gcd(static_cast<int>(cards.size()), node.devices);
+    nodes.push_back(std::move(node));
+  }
+  cluster.nodes = std::move(nodes);
+  cluster.ranks = static_cast<int>(devices.size());
   return cluster;
 }
 

@@ -1,19 +1,25 @@
 """A rank's script of test_launched.py:
 
-    fed_script.py PLAN STEPS [MISTAKE RANK]
+    fed_script.py PLAN STEPS [MISTAKE RANK [SURVIVE]]
 
 Trains on its replica's samples of the plan's data, in their order, and prints what came of it as
-JSON. The rank makes the mistake after the first step.
+JSON. The rank makes the mistake after the first step; with the mistake `is struck` it survives
+that workers are killed at any time during odd steps.
 """
 
+import hashlib
+import itertools
 import json
 import os
+import random
 import signal
 import sys
+import threading
+from functools import partial
 from pathlib import Path
 
 import yaml
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "python"))
 
@@ -51,8 +57,60 @@ def train(pipe, plan, steps, mistake):
     return losses
 
 
-def main(plan, steps, mistake=None, rank="-1"):
-    with penstock.Pipeline(plan) as pipe:
+def call_all(pipe, plan, steps, around=lambda call: call()):
+    """All that a script may ask for; numbers, and digests of tensors."""
+    told = []
+    for step, batch in enumerate(batches(plan, pipe, steps), 1):
+        inputs = {name: value for name, value in batch.items() if name != "target"}
+        other = {name: value.flip(0) for name, value in batch.items()}
+        told += [told_by(around(call)) for call in (
+            partial(pipe.evaluate, **other),
+            partial(pipe.step, **batch, learning_rate=0.01 / step),
+            partial(pipe.forward, **inputs),
+            pipe.state_dict,
+            partial(pipe.save, Path(plan).parent / "saved"))]
+    return told
+
+
+def told_by(result):
+    if isinstance(result, dict):
+        return hashlib.sha256(save(result)).hexdigest()
+    return result.name if isinstance(result, Path) else result
+
+
+def strike(pipe, steps):
+    """For `call_all`: at any time during a call of every other step the worker of one rank, of each
+    in turn, is killed."""
+    draw, number = random.Random(24), itertools.count()
+    at = {5 * step + draw.randrange(5): draw.uniform(0, 0.02) for step in range(0, steps, 2)}
+    own = sorted(at)[pipe.rank::pipe.ranks]
+
+    def kill():
+        server = pipe._server._process.pid
+        for worker in Path(f"/proc/{server}/task/{server}/children").read_text().split():
+            os.kill(int(worker), signal.SIGKILL)
+
+    def around(call):
+        call_number = next(number)
+        if call_number not in own:
+            return call()
+        killer = threading.Timer(at[call_number], kill)
+        killer.start()
+        told = call()
+        killer.join()
+        return told
+
+    return around
+
+
+def main(plan, steps, mistake=None, rank="-1", survive="off"):
+    if mistake == "is struck":
+        with penstock.Pipeline(plan, survive="local") as pipe:
+            told = call_all(pipe, plan, int(steps), strike(pipe, int(steps)))
+            pipe.evaluate(**next(batches(plan, pipe, 1)))  # a worker killed late is replaced
+            print(json.dumps({"rank": pipe.rank, "told": told, "restarts": pipe.restarts}))
+        return
+    with penstock.Pipeline(plan, survive=survive) as pipe:
         made = mistake if rank in (str(pipe.rank), "all") else None
         facts = {"rank": pipe.rank, "replica": pipe.replica, "inputs": pipe.inputs}
         try:

@@ -16,10 +16,10 @@ SCRIPT = Path(__file__).with_name("fed_script.py")
 RATE = {"kind": "sgd", "learning_rate": 0.05}
 
 
-def scripts(plan, ranks, *arguments):
+def scripts(plan, ranks, *arguments, **variables):
     """What each rank's script printed, in order of the ranks."""
     command = [sys.executable, SCRIPT, plan, *arguments]
-    done = launchers.ranks_by_hand([command] * ranks)
+    done = launchers.ranks_by_hand([command] * ranks, **variables)
     printed = [json.loads(output) for status, output, _ in done if output]
     assert len(printed) + sum(status != 0 for status, _, _ in done) == ranks, done
     return sorted(printed, key=lambda each: each["rank"])
@@ -108,9 +108,19 @@ def test_a_script_that_ends_early_is_named(tmp_path):
             "batches") in first["message"]
 
 
-@pytest.mark.parametrize("mistake", ["dies", "raises"])
-def test_a_script_that_dies_is_named_and_nothing_is_left(tmp_path, mistake):
-    (first,) = scripts(good_plan(tmp_path), 2, 3, mistake, 1)
+def test_where_ranks_survive_it_is_told_itself_too(tmp_path):
+    """The run has failed for all of them, and does not begin anew."""
+    command = [sys.executable, SCRIPT, good_plan(tmp_path), 3, "ends", 1, "local"]
+    (_, output, _), (status, _, errors) = launchers.ranks_by_hand([command] * 2)
+    assert json.loads(output)["error"] == "RunError" and status == 1
+    for told in (json.loads(output)["message"], errors):
+        assert "rank 1's script ended after step 1, rank 0 is in step 2" in told
+
+
+@pytest.mark.parametrize(("mistake", "survive"), [("dies", "off"), ("raises", "off"),
+                                                  ("dies", "local")])
+def test_a_script_that_dies_is_named_and_nothing_is_left(tmp_path, mistake, survive):
+    (first,) = scripts(good_plan(tmp_path), 2, 3, mistake, 1, survive)
     assert first["error"] == "RunError" and "rank 1" in first["message"], first
     assert "ended after step 1" in first["message"]
 

@@ -4,17 +4,23 @@ the losses, weights and results of an undisturbed run."""
 import itertools
 import os
 import random
+import re
+import shutil
 import signal
+import sys
 import threading
 from functools import partial
 
 import pytest
 
-from feeding import batches, feed, penstock, pipeline
+import fed_script
+from feeding import batches, feed, launchers, penstock, pipeline
 from pipelines import (good_plan, load_file, needs_backend, model_path, torch, vectors,
                        write_plan)
 from running import endless_plan, workers_of
 from surviving import positions
+from test_launched import SCRIPT, scripts
+from test_launched_survival import listed
 
 pytestmark = needs_backend
 
@@ -52,9 +58,8 @@ def saved(folder):
 
 
 def with_faults(monkeypatch, folder, faults):
-    file = folder / "faults"
-    file.write_text("".join(f"{fault}\n" for fault in faults))
-    monkeypatch.setenv("PENSTOCK_FAULTS", str(file))
+    for name, file in listed(folder, faults).items():
+        monkeypatch.setenv(name, file)
 
 
 def kill(pipe, rank):
@@ -146,14 +151,37 @@ def test_the_warning_says_who_was_killed(tmp_path):
             pipe.state_dict()
 
 
-def test_under_a_launcher_it_is_refused(tmp_path, monkeypatch):
-    for name, value in {"RANK": 0, "WORLD_SIZE": 1, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1,
-                        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 29999}.items():
-        monkeypatch.setenv(name, str(value))
-    plan = write_plan(tmp_path, model_path("pippy"), vectors(tmp_path, "x", 64, torch.float32),
-                      [""], 2, 4)
-    with pytest.raises(penstock.InputError, match="where penstock starts them itself, not torch"):
-        pipeline(plan, survive="local")
+def test_under_a_launcher_they_cost_the_scripts_nothing_either(tmp_path):
+    """While a state is copied, after a step, in an action, and at any time during a call: between
+    the answers to two scripts, too."""
+    plan = endless_plan(tmp_path, optimizer=ADAMW)
+    places = [(0, "copy"), (1, "end"), (2, 5)]
+    steps = 2 * len(places) + 1
+    with pipeline(plan) as pipe:
+        undisturbed = fed_script.call_all(pipe, plan, steps)
+    whole = saved(tmp_path / "saved")
+    shutil.rmtree(tmp_path / "saved")
+    faults = listed(tmp_path, [f"{rank} {2 * step} {at} kill"
+                               for step, (rank, at) in enumerate(places, 1)])
+    first, *others = scripts(plan, 3, steps, "is struck", **faults)
+    assert first["told"] == undisturbed
+    for other in others:
+        assert numbers(other["told"]) == numbers(undisturbed)
+    assert saved(tmp_path / "saved") == whole
+    assert [each["restarts"] for each in (first, *others)] == [2 * len(places) + 1] * 3
+
+
+def test_srun_sees_nothing_of_it(tmp_path, request):
+    prefix, variables = launchers.prefix_of("srun", 3, request)
+    (status, output, errors), = launchers.end_all([launchers.start(
+        [*prefix, sys.executable, SCRIPT, endless_plan(tmp_path), 3, "is struck", 0],
+        launchers.marked_environment(**variables))])
+    assert status == 0, errors
+    assert re.findall(r'"restarts": (\d+)', output) == ["2"] * 3
+
+
+def numbers(told):
+    return [each for each in told if isinstance(each, float)]
 
 
 def test_other_ways_to_survive_are_refused(tmp_path):

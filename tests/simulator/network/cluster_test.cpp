@@ -130,6 +130,30 @@ TEST_F(ClusterFile, RanksMayUseSomeOfItsDevicesInAnyOrder) {
   EXPECT_EQ(Network(mixed).route(1, 2).latency_s, 1e-6);
 }
 
+TEST_F(ClusterFile, NodesMayLoseSomeOfTheirDevices) {
+  const Cluster cluster = parse_cluster(
+      "penstock: cluster\nnodes:\n"
+      "  - {count: 2, devices: 4, speed: 0.5, cores: 6, link: {latency: 1us, bandwidth: 1GB/s},\n"
+      "     network: {cards: 2, bandwidth: 3GB/s}}\n"
+      "  - {devices: 2, memory: 80GB, link: {latency: 2us, bandwidth: 2GB/s}}\n"
+      "network: {latency: 9us}\n",
+      "cluster.yaml");
+  const Cluster left = with_only(cluster, {0, 1, 3, 4, 5, 9});
+  EXPECT_EQ(left.ranks, 6);
+  ASSERT_EQ(left.nodes.size(), 3u);
+  NodeKind first = cluster.nodes[0];
+  first.count = first.cards = 1;
+  first.devices = 3;
+  EXPECT_EQ(left.nodes[0], first);
+  first.devices = 2;
+  EXPECT_EQ(left.nodes[1], first) << "its devices share the first card";
+  EXPECT_EQ(with_only(cluster, {5, 6}).nodes[0].cards, 2);
+  EXPECT_EQ(left.memory(5), 80'000'000'000);
+  EXPECT_EQ(left.place(5).node, 2);
+  EXPECT_EQ(Network(left).route(0, 2).latency_s, 1e-6);
+  EXPECT_EQ(Network(left).route(2, 3).latency_s, 9e-6);
+}
+
 TEST_F(ClusterFile, MistakesInNodesAreRefusedWithPlaceValueAndCure) {
   const auto nodes = [&](const std::string& node, const std::string& more = "") {
     return refusal("penstock: cluster\nnodes:\n  - {" + node + "}\n" + more);
