@@ -115,6 +115,7 @@ TEST_F(PlanFile, SaysHowTensorGroupsSplitOperators) {
                                       "  values: {\"layers.?\": {split: 1}}\n"
                                       "  prices: {state: 1000, saved: 100}\n"
                                       "  random: by_part\n"
+                                      "  gathered: again\n"
                                       "stages:"));
   for (const Plan& each : {plan, read(to_yaml(plan, plan.path))}) {
     EXPECT_EQ(each.tensor_parallel, 4);
@@ -127,6 +128,7 @@ TEST_F(PlanFile, SaysHowTensorGroupsSplitOperators) {
     EXPECT_EQ(each.sharding.values[0].layout.str(), "S(1)");
     EXPECT_EQ(each.sharding.costs, (sharding::Costs{.state_byte = 1000, .saved_byte = 100}));
     EXPECT_TRUE(each.sharding.random_by_part);
+    EXPECT_TRUE(each.sharding.gathers_again);
   }
 }
 
