@@ -96,7 +96,8 @@ def test_what_is_gathered_again_is_not_held_and_changes_no_bit(tmp_path, schedul
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[key], expected[key]) for key in expected)
     held, before = (runs[plan]["peak_memory_bytes"] for plan in (again, kept))
-    assert max(held) < max(before)
+    gathers = [rank for rank in range(8) if rank % 4 >= 2]  # the first block reads whole embeddings
+    assert all(held[rank] < before[rank] for rank in gathers)
 
 
 @pytest.mark.parametrize("keys", [
