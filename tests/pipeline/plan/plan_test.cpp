@@ -245,6 +245,8 @@ TEST_F(PlanFile, MistakesAreRefusedWithPlaceValueAndCure) {
        "Write"},
       {changed_plan("recompute: true", "device: 1"), "stages[1].device", "unknown key",
        "Keys here are: rank"},
+      {changed_plan("stages:", "tensor_parallel: 4\nsharding: {gathered: twice}\nstages:"),
+       "sharding.gathered", "`twice` is not known", "Write kept"},
       {changed_plan("wte.weight: replicate", "wte.weight: copy"), "shared_parameters.wte.weight",
        "`copy` is no way to share a parameter", "Write replicate (each rank"},
       {changed_plan("bubble: 0.125", "bubble: x"), "prediction.bubble", "`x` is not a number",
