@@ -4,6 +4,7 @@
 
 #include "estimate/saved.hpp"
 #include "estimate/work.hpp"
+#include "graph/sharding/collectives.hpp"
 
 namespace penstock {
 
@@ -11,7 +12,8 @@ KeptMemory::KeptMemory(const EstimateModel& model, Loss loss, int64_t batch, boo
                        bool float32_loss)
     : model_(model),
       first_keeper_(model.graph().values.size(), -1),
-      last_reader_(model.graph().values.size(), -1) {
+      last_reader_(model.graph().values.size(), -1),
+      needed_again_(model.graph().values.size()) {
   for (OperatorId id = 0; id < model.operators(); ++id) enter(id, batch, cuda);
   enter_loss(loss, batch);
   if (float32_loss) loss_bytes_ *= 2;  // of bfloat16
@@ -27,6 +29,11 @@ void KeptMemory::enter(OperatorId id, int64_t batch, bool cuda) {
   for (const ValueId value : saved.values) {
     const ValueId root = model_.root(value);
     if (!model_.counts(root) || std::ranges::find(kept.roots, root) != kept.roots.end()) continue;
+    const OperatorId maker = model_.value(root).producer;
+    if (maker >= 0 && sharding::gathers_again(model_.op(maker))) {
+      needed_again_[static_cast<size_t>(root)].push_back(id);
+      continue;
+    }
     kept.roots.push_back(root);
     if (!is_kept(root)) first_keeper_[static_cast<size_t>(root)] = id;
   }

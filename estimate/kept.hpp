@@ -27,6 +27,10 @@ class KeptMemory {
   bool is_kept(ValueId root) const { return first_keeper(root) >= 0; }
   /// The last operator that reads this memory, through whatever view, or -1.
   OperatorId last_reader(ValueId root) const { return last_reader_[static_cast<size_t>(root)]; }
+  /// Of memory that the backward gathers again: the operators that need it, ascending.
+  const std::vector<OperatorId>& needed_again(ValueId root) const {
+    return needed_again_[static_cast<size_t>(root)];
+  }
   /// Outputs of an operator that take memory of their own.
   std::vector<ValueId> allocated(const Operator& op) const;
 
@@ -43,6 +47,7 @@ class KeptMemory {
   const EstimateModel& model_;
   std::vector<Kept> kept_;
   std::vector<OperatorId> first_keeper_, last_reader_;  // by root
+  std::vector<std::vector<OperatorId>> needed_again_;   // by root
   OperatorId loss_operator_ = -1;
   int64_t loss_bytes_ = 0;
   bool loss_keeps_output_ = false;

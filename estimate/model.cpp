@@ -10,6 +10,7 @@ namespace penstock {
 EstimateModel::EstimateModel(const Graph& graph)
     : graph_(graph),
       analysis_(analyse(graph)),
+      gathered_in_(sharding::gathered_in(graph, analysis_)),
       roots_(graph.values.size()),
       gradients_(graph.values.size(), 0),
       last_readers_(graph.values.size(), -1) {

@@ -5,6 +5,7 @@
 
 #include "graph/analysis/analysis.hpp"
 #include "graph/graph.hpp"
+#include "graph/sharding/saved.hpp"
 
 namespace penstock {
 
@@ -34,6 +35,11 @@ class EstimateModel {
   std::vector<ValueId> data_operands(const Operator& op) const;
   std::vector<ValueId> parameter_operands(const Operator& op) const;
 
+  /// When its result is gathered again in the backward.
+  const sharding::GatheredIn& gathered_in(OperatorId id) const {
+    return gathered_in_[static_cast<size_t>(id)];
+  }
+
   /// The value whose memory this one shares, or itself.
   ValueId root(ValueId id) const { return roots_[static_cast<size_t>(id)]; }
   /// Is its memory of this microbatch: neither given (inputs, parameters) nor computed once?
@@ -46,6 +52,7 @@ class EstimateModel {
  private:
   const Graph& graph_;
   Analysis analysis_;
+  std::vector<sharding::GatheredIn> gathered_in_;
   std::vector<ValueId> roots_;
   std::vector<int> gradients_;
   std::vector<OperatorId> last_readers_;

@@ -43,9 +43,11 @@ class ModelMemory {
       }
       if (!model_.differentiated(op)) continue;
       gradients.make_operands(op);
+      const Gathered again = gathered_by(id);
       const int64_t peak = gradients.bytes() - before + weight_gradient_bytes(model_, op, batch_);
       gradients.drop_results(op);
-      change = change.then({gradients.bytes() - before - freed_by(id), peak});
+      const int64_t net = gradients.bytes() - before - freed_by(id);
+      change = change.then({again.made, again.made}).then({net - again.dropped, peak});
     }
     return changes;
   }
@@ -64,6 +66,23 @@ class ModelMemory {
       if (kept_.last_reader(root) <= id && !kept_.is_kept(root)) sum += bytes(root);
     }
     return sum;
+  }
+
+  /// Bytes that an operator's backward is the first to gather again, and the last to need.
+  struct Gathered {
+    int64_t made = 0, dropped = 0;
+  };
+  Gathered gathered_by(OperatorId id) const {
+    Gathered again;
+    std::set<ValueId> needed;
+    for (const ValueId value : kept_.of(id).values) needed.insert(model_.root(value));
+    for (const ValueId root : needed) {
+      const std::vector<OperatorId>& users = kept_.needed_again(root);
+      if (users.empty()) continue;
+      if (users.back() == id) again.made += bytes(root);
+      if (users.front() == id) again.dropped += bytes(root);
+    }
+    return again;
   }
 
   /// The model's output, where nobody but the loss kept it.

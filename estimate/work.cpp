@@ -5,6 +5,7 @@
 #include "estimate/saved.hpp"
 #include "graph/operators/flops.hpp"
 #include "graph/operators/table.hpp"
+#include "graph/sharding/collectives.hpp"
 
 namespace penstock {
 
@@ -31,6 +32,7 @@ class WorkCounter {
       work_.forward.push_back({kind_, dtype(), forward_flops_,
                                static_cast<double>(forward_bytes(model_.graph(), op_, batch_))});
       if (model_.differentiated(op_)) backward();
+      gather_again();
     }
     if (model_.differentiated(op_)) add_up_gradients();
     return std::move(work_);
@@ -64,6 +66,14 @@ class WorkCounter {
     for (const ValueId operand : parameters) stored += bytes(operand);
     if (stored > 0)
       work_.weight.push_back({OperatorClass::elementwise, dtype(), 0, accumulate_traffic * stored});
+  }
+
+  void gather_again() {
+    if (!sharding::gathers_again(op_)) return;
+    const sharding::GatheredIn& again = model_.gathered_in(model_.value(output()).producer);
+    for (const auto& [in, work] :
+         {std::pair(again.input, &work_.input), {again.weight, &work_.weight}})
+      if (in) work->push_back(work_.forward.front());
   }
 
   /// Work from the gradient of the result to the operand's.

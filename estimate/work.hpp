@@ -29,6 +29,7 @@ struct OperatorWork {
 ///   the operand;
 /// - a lookup clears a gradient of the whole table and adds the rows to it;
 /// - a value that several operators read costs an addition for each but the first of its gradients;
+/// - what is gathered again is copied as in the forward, where I or W needs it;
 /// - W adds each parameter's gradient to the stored one.
 /// Aliases, constants and what is computed from parameters alone cost nothing.
 OperatorWork work_of(const EstimateModel& model, const Operator& op, int64_t batch, bool cuda);

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "backend/operators/gathered_again.hpp"
 #include "backend/operators/parts.hpp"
 #include "backend/operators/tensor_group.hpp"
 #include "graph/sharding/conversions.hpp"
@@ -31,6 +32,7 @@ struct Converted : torch::CustomClassHolder {
       : group(std::move(among)), from(before), to(after) {}
   const TensorGroup group;
   const sharding::Layout from, to;
+  std::shared_ptr<GatheredAgain> again;  // where the backward gathers it again
 };
 
 class Conversion : public torch::autograd::Function<Conversion> {
@@ -38,11 +40,13 @@ class Conversion : public torch::autograd::Function<Conversion> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& own,
                             const c10::intrusive_ptr<Converted>& done) {
     context->saved_data["done"] = c10::IValue::make_capsule(done);
-    return converted(own, done->from, done->to, done->group);
+    const at::Tensor made = converted(own, done->from, done->to, done->group);
+    return done->again ? made.variable_data() : made;  // what is viewed then has this history
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto done =
         c10::static_intrusive_pointer_cast<Converted>(context->saved_data.at("done").toCapsule());
+    done->again.reset();
     return {converted(gradients[0], done->to.gradient(), done->from.gradient(), done->group),
             at::Tensor()};
   }
@@ -56,6 +60,12 @@ sharding::Layout parsed(const std::string& text) {
 at::Tensor convert(const at::Tensor& self, const std::string& from, const std::string& to) {
   return Conversion::apply(
       self, c10::make_intrusive<Converted>(current_group(), parsed(from), parsed(to)));
+}
+
+at::Tensor gather_again(const at::Tensor& self, const std::string& from, const std::string& to) {
+  auto done = c10::make_intrusive<Converted>(current_group(), parsed(from), parsed(to));
+  done->again = std::make_shared<GatheredAgain>(self.detach(), done->from, done->to, done->group);
+  return Conversion::apply(self, done);
 }
 
 /// Indices into the rows that a rank has, and which of them it has at all.
@@ -96,11 +106,25 @@ InTensorGroup::InTensorGroup(const TensorGroup& group) : before_(group_of_thread
 }
 InTensorGroup::~InTensorGroup() { group_of_thread = before_; }
 
+bool in_tensor_group() { return group_of_thread != nullptr && group_of_thread->parts() > 1; }
+
+/// A view is asked for what it is a view of. What is written in place has another history.
+std::shared_ptr<GatheredAgain> gathered_again(const at::Tensor& tensor) {
+  const at::TensorBase& base = tensor.is_view() ? tensor._base() : tensor;
+  const auto node = std::dynamic_pointer_cast<torch::autograd::CppNode<Conversion>>(base.grad_fn());
+  if (!node) return nullptr;
+  const auto done = node->ctx_.saved_data.find("done");
+  if (done == node->ctx_.saved_data.end()) return nullptr;
+  return c10::static_intrusive_pointer_cast<Converted>(done->second.toCapsule())->again;
+}
+
 TORCH_LIBRARY_FRAGMENT(penstock, library) {
   for (const char* name : {"own_part", "among_zeros", "first_only", "all_reduce", "reduce_scatter",
                            "all_gather", "all_to_all"})
     library.def((std::string(name) + "(Tensor self, str from, str to) -> Tensor").c_str(),
                 torch::dispatch(c10::DispatchKey::CompositeImplicitAutograd, convert));
+  library.def("all_gather_again(Tensor self, str from, str to) -> Tensor",
+              torch::dispatch(c10::DispatchKey::CompositeImplicitAutograd, gather_again));
   library.def("identity(Tensor(a) self, str from, str to) -> Tensor(a)",
               torch::dispatch(c10::DispatchKey::CompositeImplicitAutograd, convert));
   library.def(

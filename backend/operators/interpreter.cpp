@@ -9,8 +9,10 @@
 #include "backend/device/out_of_memory.hpp"
 #include "backend/operators/boxing.hpp"
 #include "backend/operators/dtype.hpp"
+#include "backend/operators/gathered_again.hpp"
 #include "base/error.hpp"
 #include "graph/operators/facts.hpp"
+#include "graph/operators/table.hpp"
 
 namespace penstock {
 namespace {
@@ -87,7 +89,11 @@ std::string describe(const Operator& op) {
 }
 
 PreparedOperator::PreparedOperator(const Graph& graph, const Operator& op, at::Device device)
-    : op_(&op), device_(device), handle_(find(graph, op)), random_(is_random(op)) {
+    : op_(&op),
+      device_(device),
+      handle_(find(graph, op)),
+      random_(is_random(op)),
+      is_product_(traits_of(op).saved == OperatorTraits::Saved::factors) {
   const auto& schema = handle_.schema();
   std::vector<bool> given(schema.arguments().size(), false);
   for (const c10::Argument& argument : schema.arguments()) {
@@ -180,6 +186,7 @@ void PreparedOperator::run(ValueTable& values, int64_t batch) const {
       const c10::Type& type = *formals[bound.position].type();
       stack[bound.position] = input(*bound.value, type, values, batch);
     }
+    const SavesParts saving(stack, is_product_);
     handle_.callBoxed(stack);
     store_results(stack, values);
   } catch (const c10::OutOfMemoryError& error) {

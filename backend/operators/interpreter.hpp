@@ -61,7 +61,7 @@ class PreparedOperator {
   };
   std::vector<Bound> bound_;  // arguments that are tensors or depend on the batch
   std::vector<ValueId> writes_;
-  bool random_;
+  bool random_, is_product_;
   std::optional<Region> autocast_;
 };
 

@@ -35,6 +35,9 @@ class InTensorGroup {
   const TensorGroup* before_;
 };
 
+/// Does this thread run operators for a group of several ranks?
+bool in_tensor_group();
+
 /// From what this rank holds of a value in one layout to what it holds in another; all ranks of the
 /// group call it in one order. Without a gradient.
 at::Tensor converted(const at::Tensor& own, const sharding::Layout& from,

@@ -19,10 +19,12 @@ std::unique_ptr<at::ObserverContext> on_node(const at::RecordFunction& node) {
   return nullptr;
 }
 
-/// References to a tensor and to its memory. Autograd keeps the one or the other.
+/// References to a tensor and to its memory. Autograd keeps the one or the other, and a weak one to
+/// memory that is gathered again.
 size_t references(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.has_storage()) return 0;
-  return tensor.use_count() + tensor.storage().use_count();
+  return tensor.use_count() + tensor.storage().use_count() +
+         tensor.storage().getWeakStorageImpl().weak_use_count();
 }
 
 bool share(const at::Tensor& one, const at::Tensor& other) {

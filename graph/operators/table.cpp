@@ -289,6 +289,7 @@ constexpr OperatorGroup groups[] = {
     // Penstock's own: between the ranks of a tensor group, and on a part
     {"identity own_part among_zeros first_only all_reduce reduce_scatter all_gather all_to_all",
      {.flops = Flops::none, .saved = Saved::nothing}},
+    {"all_gather_again", {.flops = Flops::none, .saved = Saved::operands}},
     {"embedding_of_rows", {.flops = Flops::lookup, .saved = Saved::nothing, .time = Time::lookup}},
 
     // In place: another name does the same without writing, or none does

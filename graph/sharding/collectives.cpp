@@ -3,6 +3,8 @@
 namespace penstock::sharding {
 namespace {
 
+constexpr const char* gather_again = "penstock::all_gather_again";
+
 std::string operator_name(Step step) {
   switch (step) {
     case Step::keep: return "identity";
@@ -14,9 +16,9 @@ std::string operator_name(Step step) {
 
 }  // namespace
 
-Operator conversion_operator(const Conversion& conversion, ValueId value) {
+Operator conversion_operator(const Conversion& conversion, ValueId value, bool again) {
   Operator op;
-  op.target = "penstock::" + operator_name(conversion.forward);
+  op.target = again ? gather_again : "penstock::" + operator_name(conversion.forward);
   op.arguments = {{"self", TensorRef{value}, false},
                   {"from", conversion.from.str(), false},
                   {"to", conversion.to.str(), false}};
@@ -33,6 +35,8 @@ std::optional<Conversion> conversion_of(const Operator& op) {
   if (!from || !to) return std::nullopt;
   return conversion(*from, *to);
 }
+
+bool gathers_again(const Operator& op) { return op.target == gather_again; }
 
 Operator embedding_of_rows(Operator embedding, const Layout& held, const Expression& rows) {
   embedding.target = "penstock::embedding_of_rows";

@@ -13,7 +13,8 @@ namespace penstock::sharding {
 struct Converted {
   OperatorId before;  // which operator; their number for what is done at the end
   ValueId value;
-  Layout from, to;  // it is held as `from` by then, and goes on being so
+  Layout from, to;     // it is held as `from` by then, and goes on being so
+  bool again = false;  // the backward keeps it as `from`, and gathers it again where it needs it
   bool operator==(const Converted&) const = default;
 };
 

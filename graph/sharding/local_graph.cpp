@@ -161,7 +161,7 @@ class Builder {
       held_[{each.value, each.to}] = from;
       return;
     }
-    Operator op = conversion_operator(c, from);
+    Operator op = conversion_operator(c, from, each.again);
     const OperatorId last = static_cast<OperatorId>(whole_.operators.size()) - 1;
     const OperatorId at = ends_producer(each) ? each.before - 1 : std::min(each.before, last);
     op.modules = whole_.operators[at].modules;

@@ -46,6 +46,8 @@ struct Pins {
   Costs costs = {};  // by which all else is completed
   /// Operators that draw random numbers may do so for a part, other numbers than for the whole.
   bool random_by_part = false;
+  /// The backward keeps a rank's part of what has been gathered, and gathers it again.
+  bool gathers_again = false;
   bool operator==(const Pins&) const = default;
 };
 

@@ -66,7 +66,9 @@ int64_t conversion_cost(const Problem& problem, ValueId value, const Layout& fro
   const int64_t bytes = problem.graph.values[value].bytes(problem.batch);
   const int64_t back =
       problem.has_gradient[value] ? bytes_sent(c.backward, bytes, problem.parts) : 0;
-  return problem.costs.sent_byte * (bytes_sent(c.forward, bytes, problem.parts) + back) +
+  const int64_t forward = bytes_sent(c.forward, bytes, problem.parts);
+  const int64_t again = problem.gathers_again(value, c) ? forward : 0;
+  return problem.costs.sent_byte * (forward + back + again) +
          problem.costs.saved_byte * problem.saved_bytes(value, c);
 }
 
@@ -216,10 +218,15 @@ int64_t Problem::saved_bytes(ValueId made, const Layout& layout) const {
   return graph.values[made].bytes(batch) / (layout.is_split() ? parts : 1);
 }
 
-/// A slice is a view of what is there.
+bool Problem::gathers_again(ValueId value, const Conversion& conversion) const {
+  return gather_again && conversion.forward == Step::all_gather && saved[value].is_saved &&
+         has_gradient[value] && !is_weight[value];
+}
+
+/// A slice is a view of what is there; of what is gathered again its part is saved as it was made.
 int64_t Problem::saved_bytes(ValueId value, const Conversion& conversion) const {
   const int64_t bytes = graph.values[value].bytes(batch);
-  if (!saved[value].is_saved || is_weight[value]) return 0;
+  if (!saved[value].is_saved || is_weight[value] || gathers_again(value, conversion)) return 0;
   if (bytes_sent(conversion.forward, bytes, parts) == 0) return 0;
   return bytes / (conversion.to.is_split() ? parts : 1);
 }
@@ -232,6 +239,7 @@ Problem make_problem(const Graph& graph, const Pins& pins, int64_t batch, int pa
                   .microbatches = microbatches,
                   .costs = pins.costs,
                   .random_by_part = pins.random_by_part,
+                  .gather_again = pins.gathers_again,
                   .pinned = resolve(graph, pins, batch, parts),
                   .varies = computed_from_parameters(graph)};
   const Analysis analysis = analyse(graph);

@@ -50,7 +50,7 @@ struct Problem {
   int parts;
   int64_t microbatches;  // of a step
   Costs costs;
-  bool random_by_part;
+  bool random_by_part, gather_again;
   PinnedLayouts pinned;
   /// Values that are computed from parameters, and parameters. All others each rank has whole: to
   /// hold them otherwise costs nothing, forward or backward.
@@ -69,6 +69,8 @@ struct Problem {
   /// Bytes of a rank.
   int64_t state_bytes(const StoredTensor& parameter, const Layout& layout) const;
   int64_t saved_bytes(ValueId made, const Layout& layout) const;
+  /// Is it an all-gather that the backward does again, so that nothing is saved of its result?
+  bool gathers_again(ValueId value, const Conversion& conversion) const;
   /// Bytes that a conversion adds to those that are saved.
   int64_t saved_bytes(ValueId value, const Conversion& conversion) const;
 };

@@ -1,9 +1,11 @@
 #include "graph/sharding/saved.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "graph/operators/facts.hpp"
 #include "graph/operators/table.hpp"
+#include "graph/sharding/collectives.hpp"
 
 namespace penstock::sharding {
 namespace {
@@ -50,26 +52,53 @@ bool has_backward(const Operator& op, const std::vector<bool>& has_gradient) {
   });
 }
 
+/// By value the one whose memory it lies in.
+std::vector<ValueId> roots(const Graph& graph) {
+  std::vector<ValueId> root(graph.values.size());
+  std::iota(root.begin(), root.end(), 0);
+  for (const Operator& op : graph.operators) {
+    const std::vector<ValueId> reads = op.reads();
+    if (!is_view(op) || reads.empty()) continue;
+    for (const ValueId value : op.outputs)
+      if (value >= 0) root[value] = root[reads.front()];
+  }
+  return root;
+}
+
 }  // namespace
 
 std::vector<Saved> saved_values(const Graph& graph, const std::vector<bool>& has_gradient) {
   std::vector<Saved> saved(graph.values.size());
-  std::vector<ValueId> root(graph.values.size());
-  for (ValueId value = 0; value < static_cast<ValueId>(root.size()); ++value) root[value] = value;
+  const std::vector<ValueId> root = roots(graph);
   for (const Operator& op : graph.operators) {
-    const std::vector<ValueId> reads = op.reads();
-    for (const ValueId value : op.outputs)
-      if (value >= 0 && is_view(op) && !reads.empty()) {
-        root[value] = root[reads.front()];
-        saved[value].is_view = true;
-      }
     if (!has_backward(op, has_gradient)) continue;
     for (const ValueId value : saved_by(op, has_gradient))
       if (value >= 0) saved[root[value]].is_saved = true;
   }
   for (ValueId value = 0; value < static_cast<ValueId>(root.size()); ++value)
-    saved[value].is_saved = saved[root[value]].is_saved;
+    saved[value] = {saved[root[value]].is_saved, root[value] != value};
   return saved;
+}
+
+std::vector<GatheredIn> gathered_in(const Graph& local, const Analysis& analysis) {
+  std::vector<GatheredIn> found(local.operators.size());
+  const std::vector<ValueId> root = roots(local);
+  const auto is_trained = [&](ValueId value) {
+    return analysis.requires_grad[value] &&
+           (local.values[value].kind == Value::Kind::tensor || analysis.parameter_derived[value]);
+  };
+  for (const Operator& op : local.operators) {
+    if (!has_backward(op, analysis.requires_grad) || gathers_again(op)) continue;
+    const bool weight = std::ranges::any_of(op.reads(), is_trained);
+    const bool input = !weight || traits_of(op).saved != Keeps::factors;
+    for (const ValueId value : saved_by(op, analysis.requires_grad)) {
+      const OperatorId maker = value < 0 ? -1 : local.values[root[value]].producer;
+      if (maker < 0 || !gathers_again(local.operators[maker])) continue;
+      found[maker].input |= input;
+      found[maker].weight |= weight;
+    }
+  }
+  return found;
 }
 
 }  // namespace penstock::sharding

@@ -23,9 +23,10 @@ bool Walk::convert(OperatorId before, ValueId value, int to) {
   if (way.cost == impossible) return false;
   cost += way.cost;
   if (!record) return true;
-  const Converted converted{before, value, choices.layouts[way.from], choices.layouts[to]};
-  record->conversions.push_back(converted);
-  record->saved_bytes += problem.saved_bytes(value, conversion(converted.from, converted.to));
+  const Conversion made = conversion(choices.layouts[way.from], choices.layouts[to]);
+  record->conversions.push_back(
+      {before, value, made.from, made.to, problem.gathers_again(value, made)});
+  record->saved_bytes += problem.saved_bytes(value, made);
   return true;
 }
 

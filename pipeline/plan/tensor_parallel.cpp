@@ -68,7 +68,9 @@ PlannedModel planned_model(const Plan& plan, Graph model) {
 
 /// Splits of values that are pinned are for the plan's own size.
 Graph with_batch(const Plan& plan, const GroupTensors& group, int64_t microbatch) {
-  sharding::Pins pins{.costs = plan.sharding.costs, .random_by_part = plan.sharding.random_by_part};
+  sharding::Pins pins{.costs = plan.sharding.costs,
+                      .random_by_part = plan.sharding.random_by_part,
+                      .gathers_again = plan.sharding.gathers_again};
   for (size_t i = 0; i < group.layouts.size(); ++i) {
     const StoredTensor& tensor = group.whole.tensors[i];
     if (tensor.kind == StoredTensor::Kind::parameter)

@@ -16,9 +16,17 @@ using sharding::Pin;
 constexpr int64_t max_dimension = 63;
 constexpr int64_t max_blocks = 1'000'000;
 constexpr const char* key_whole = "whole";
-constexpr const char* key_random = "random";
-constexpr const char* random_exact = "exact";
-constexpr const char* random_by_part = "by_part";
+
+/// A key with two ways, the first where it is left out.
+struct Choice {
+  const char *key, *usual, *other, *advice;
+};
+constexpr Choice random_numbers{"random", "exact", "by_part",
+                                "Write exact (what one rank draws) or by_part (a seed for each "
+                                "part)."};
+constexpr Choice gathered{"gathered", "kept", "again",
+                          "Write kept (the backward keeps what was gathered) or again (it keeps a "
+                          "part, and gathers it again)."};
 
 sharding::Layout parse_layout(YamlMap& map, const std::string& key) {
   if (!map.has_map(key)) {
@@ -53,14 +61,11 @@ sharding::Costs parse_prices(YamlMap& map) {
   return costs;
 }
 
-/// Do operators draw random numbers for their parts?
-bool parse_random(YamlMap& map) {
-  const std::string way = map.has(key_random) ? map.text(key_random) : random_exact;
-  if (way == random_by_part) return true;
-  if (way == random_exact) return false;
-  throw InputError(map.place(key_random), fmt::format("`{}` is not known", way),
-                   fmt::format("Write {} (what one rank draws) or {} (a seed for each part).",
-                               random_exact, random_by_part));
+/// Is it the other way?
+bool parse_choice(YamlMap& map, const Choice& choice) {
+  const std::string way = map.has(choice.key) ? map.text(choice.key) : choice.usual;
+  if (way == choice.usual || way == choice.other) return way == choice.other;
+  throw InputError(map.place(choice.key), fmt::format("`{}` is not known", way), choice.advice);
 }
 
 nlohmann::ordered_json keys_of(const std::vector<Pin>& pins) {
@@ -79,7 +84,7 @@ nlohmann::ordered_json keys_of(const std::vector<Pin>& pins) {
 
 sharding::Pins parse_sharding(YamlMap map) {
   sharding::Pins pins{parse_pins(map, "parameters"), parse_pins(map, "values"), parse_prices(map),
-                      parse_random(map)};
+                      parse_choice(map, random_numbers), parse_choice(map, gathered)};
   map.finish();
   return pins;
 }
@@ -90,7 +95,8 @@ nlohmann::ordered_json sharding_keys(const sharding::Pins& pins) {
   if (!pins.values.empty()) keys["values"] = keys_of(pins.values);
   if (pins.costs.state_byte > 0) keys["prices"]["state"] = pins.costs.state_byte;
   if (pins.costs.saved_byte > 0) keys["prices"]["saved"] = pins.costs.saved_byte;
-  if (pins.random_by_part) keys[key_random] = random_by_part;
+  if (pins.random_by_part) keys[random_numbers.key] = random_numbers.other;
+  if (pins.gathers_again) keys[gathered.key] = gathered.other;
   return keys;
 }
 

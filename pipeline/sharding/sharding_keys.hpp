@@ -1,6 +1,6 @@
 // `sharding`, as plans and profiles have it: what the ranks of a tensor group hold of parameters,
-// and of what modules return, at which prices of memory the rest is completed, and how random
-// numbers are drawn.
+// and of what modules return, at which prices of memory the rest is completed, how random
+// numbers are drawn, and what is kept of values that are gathered.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -58,9 +58,9 @@ struct Kept {
   void add_operator(OperatorId id, const ValueLives& lives) {
     if (!operators.insert(id)) return;
     saved_bytes += lives.own_bytes(id);
-    for (ValueId value : lives.kept_by(id)) {
-      while (operators.contains(lives.producer(value)) && lives.source(value) >= 0)
-        value = lives.source(value);
+    const auto inside = [&](OperatorId op) { return operators.contains(op); };
+    for (const ValueId needed : lives.kept_by(id)) {
+      const ValueId value = lives.kept_as(needed, id, inside);
       const bool made = operators.contains(lives.producer(value));
       if (!made && !given.contains(value)) continue;
       if (!kept.insert(value)) continue;

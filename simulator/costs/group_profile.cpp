@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "graph/analysis/analysis.hpp"
 #include "graph/sharding/collectives.hpp"
+#include "graph/sharding/saved.hpp"
 #include "simulator/costs/collectives.hpp"
 #include "simulator/costs/plan_costs.hpp"
 #include "simulator/network/grouped.hpp"
@@ -23,10 +24,16 @@ void lengthen(Measured& measured, double seconds) {
   measured.median_s += seconds;
 }
 
-void lengthen(ActionTimes& times, double forward_s, double backward_s) {
-  lengthen(times.forward, forward_s);
-  lengthen(times.backward, backward_s);
-  lengthen(times.backward_input, backward_s);
+/// Seconds of collectives, by action.
+struct CollectiveSeconds {
+  double forward = 0, backward = 0, input = 0, weight = 0;
+};
+
+void lengthen(ActionTimes& times, const CollectiveSeconds& seconds) {
+  lengthen(times.forward, seconds.forward);
+  lengthen(times.backward, seconds.backward);
+  lengthen(times.backward_input, seconds.input);
+  lengthen(times.backward_weight, seconds.weight);
 }
 
 /// Adds what the conversions of a graph send.
@@ -34,7 +41,12 @@ class CollectiveTimes {
  public:
   /// `scatters`: without it a reduce-scatter is a whole all-reduce.
   CollectiveTimes(const Graph& local, int parts, const Link& link, bool scatters)
-      : local_(local), analysis_(analyse(local)), parts_(parts), link_(link), scatters_(scatters) {}
+      : local_(local),
+        analysis_(analyse(local)),
+        again_(sharding::gathered_in(local, analysis_)),
+        parts_(parts),
+        link_(link),
+        scatters_(scatters) {}
 
   void add(MicrobatchCosts& costs) const {
     auto unit = costs.units.begin();
@@ -43,18 +55,25 @@ class CollectiveTimes {
       const Operator& op = local_.operators[id];
       const auto conversion = sharding::conversion_of(op);
       if (!conversion || is_recomputed(op, analysis_)) continue;
-      const ValueId read = op.reads().front();
-      const int64_t bytes = whole_bytes(op, *conversion, costs.microbatch);
-      const double forward_s = seconds(conversion->forward, bytes);
-      const double backward_s = analysis_.requires_grad[static_cast<size_t>(read)]
-                                    ? seconds(conversion->backward, bytes)
-                                    : 0;
-      lengthen(costs.operators[id].times, forward_s, backward_s);
-      if (unit != costs.units.end()) lengthen(unit->times, forward_s, backward_s);
+      const CollectiveSeconds sent = of(op, *conversion, again_[id], costs.microbatch);
+      lengthen(costs.operators[id].times, sent);
+      if (unit != costs.units.end()) lengthen(unit->times, sent);
     }
   }
 
  private:
+  CollectiveSeconds of(const Operator& op, const sharding::Conversion& conversion,
+                       const sharding::GatheredIn& again, int64_t microbatch) const {
+    const int64_t bytes = whole_bytes(op, conversion, microbatch);
+    const double forward = seconds(conversion.forward, bytes);
+    const bool back = analysis_.requires_grad[static_cast<size_t>(op.reads().front())];
+    const double gradient = back ? seconds(conversion.backward, bytes) : 0;
+    return {.forward = forward,
+            .backward = gradient + (again.input || again.weight ? forward : 0),
+            .input = gradient + (again.input ? forward : 0),
+            .weight = again.weight ? forward : 0};
+  }
+
   double seconds(Step step, int64_t bytes) const {
     if (step == Step::reduce_scatter && !scatters_) step = Step::all_reduce;
     return collective_s(step, bytes, parts_, link_);
@@ -71,6 +90,7 @@ class CollectiveTimes {
 
   const Graph& local_;
   const Analysis analysis_;
+  const std::vector<sharding::GatheredIn> again_;  // by operator
   const int parts_;
   const Link link_;
   const bool scatters_;

@@ -150,7 +150,7 @@ std::pair<ByOperator, ByOperator> PartWalk::releases(const Keepers& keepers) con
   std::set<ValueId> weights;  // that W needs
   for (const OperatorId op : stage_[part_].operators) {
     if (held(op).backward_weight.net >= 0) continue;
-    for (const ValueId value : lives_.kept_by(op)) weights.insert(stage_.root_in(value, part_));
+    for (const ValueId value : lives_.kept_by(op)) weights.insert(stage_.kept_in(value, op, part_));
   }
   for (const auto& [root, keeper] : keepers) {
     if (!stage_.comes_in(root, part_)) continue;

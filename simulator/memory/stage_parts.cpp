@@ -41,9 +41,11 @@ size_t StageParts::part_of(OperatorId op) const {
 }
 
 ValueId StageParts::root_in(ValueId value, size_t part) const {
-  while (inside(lives_.producer(value), part) && lives_.source(value) >= 0)
-    value = lives_.source(value);
-  return value;
+  return lives_.named_by(value, [&](OperatorId op) { return inside(op, part); });
+}
+
+ValueId StageParts::kept_in(ValueId value, OperatorId keeper, size_t part) const {
+  return lives_.kept_as(value, keeper, [&](OperatorId op) { return inside(op, part); });
 }
 
 bool StageParts::comes_in(ValueId value, size_t part) const {
@@ -78,7 +80,7 @@ std::map<ValueId, bool> StageParts::hands_on(size_t part) const {
 std::map<ValueId, OperatorId> StageParts::first_keepers(size_t part) const {
   std::map<ValueId, OperatorId> keepers;
   for (const OperatorId op : parts_[part].operators)
-    for (const ValueId kept : lives_.kept_by(op)) keepers.try_emplace(root_in(kept, part), op);
+    for (const ValueId kept : lives_.kept_by(op)) keepers.try_emplace(kept_in(kept, op, part), op);
   return keepers;
 }
 

@@ -36,8 +36,9 @@ class StageParts {
   /// The part that an operator is in; size() for one of another stage.
   size_t part_of(OperatorId op) const;
   bool inside(OperatorId op, size_t part) const { return op >= 0 && part_of(op) == part; }
-  /// The value that the memory of `value` is named by in this part: one that it makes, or is given.
+  /// ValueLives::named_by and kept_as in this part.
   ValueId root_in(ValueId value, size_t part) const;
+  ValueId kept_in(ValueId value, OperatorId keeper, size_t part) const;
   /// Comes from outside the part, and takes memory of this microbatch.
   bool comes_in(ValueId value, size_t part) const;
   bool carries_gradient(ValueId value) const;

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "graph/operators/facts.hpp"
+#include "graph/sharding/collectives.hpp"
 
 namespace penstock {
 
@@ -16,6 +17,7 @@ ValueLives::ValueLives(const Graph& model, const MicrobatchCosts& measured)
       first_keepers_(model.values.size(), -1),
       sources_(model.values.size(), -1),
       roots_(model.values.size()),
+      gathered_from_(model.values.size(), -1),
       strided_(model.values.size(), false) {
   if (measured.operators.size() != model.operators.size())
     throw std::invalid_argument("ValueLives: costs of another model");
@@ -114,12 +116,15 @@ void ValueLives::enter(const Operator& op, OperatorId id, const ValueMemory& mem
     second_readers_[index(read)] = last_readers_itself_[index(read)];
     last_readers_[index(root(read))] = last_readers_itself_[index(read)] = id;
   }
+  if (sharding::gathers_again(op))
+    gathered_from_[index(op.outputs.front())] = reads_.back().front();
   std::vector<ValueId>& kept = kept_by_.emplace_back();
   for (const int number : memory.keeps) {
     const ValueId needed = value(number);
     if (needed < 0) continue;
     kept.push_back(needed);
-    OperatorId& first = first_keepers_[index(root(needed))];
+    const ValueId held = kept_as(needed, id, [](OperatorId) { return true; });
+    OperatorId& first = first_keepers_[index(root(held))];
     if (first < 0) first = id;
   }
   for (const int number : memory.strided)

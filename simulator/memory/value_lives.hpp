@@ -30,6 +30,22 @@ class ValueLives {
   /// Bytes from F to B that are no values: statistics, masks, copies.
   int64_t own_bytes(OperatorId op) const { return own_bytes_[index(op)]; }
 
+  // Among the operators for which `inside` holds:
+  /// the value that its memory is named by, one that is made there or is given,
+  template <class Inside>
+  ValueId named_by(ValueId value, Inside inside) const {
+    while (inside(producer(value)) && source(value) >= 0) value = source(value);
+    return value;
+  }
+  /// and the one whose memory `keeper` holds where its backward needs `value`: of what is gathered
+  /// again the part.
+  template <class Inside>
+  ValueId kept_as(ValueId value, OperatorId keeper, Inside inside) const {
+    const ValueId own = named_by(value, inside), part = gathered_from_[index(own)];
+    const bool again = part >= 0 && producer(own) != keeper && inside(producer(own));
+    return again ? named_by(part, inside) : own;
+  }
+
   // Where the whole model is one stage, the memory of a value:
   /// the value that it is named by,
   ValueId root(ValueId value) const { return roots_[index(value)]; }
@@ -63,7 +79,7 @@ class ValueLives {
   std::vector<int64_t> bytes_, own_bytes_;
   std::vector<OperatorId> producers_, last_readers_, last_readers_itself_, second_readers_,
       first_keepers_;
-  std::vector<ValueId> sources_, roots_;
+  std::vector<ValueId> sources_, roots_, gathered_from_;
   std::vector<bool> strided_, constant_;
   std::vector<int64_t> backward_peak_;  // by operator
   std::vector<Concatenation> concatenations_;

@@ -56,6 +56,25 @@ TEST(HeldByAnMlp, IsWhatEachForwardMakesWithoutWhatItIsTheLastToRead) {
             (std::vector<int64_t>{64, 64, 32, 32, 32}));
 }
 
+// x [batch, 4] -> a part of 8 -> all 16, gathered again in the backward -> 4.
+TEST(HeldOfWhatIsGatheredAgain, IsThePart) {
+  GraphBuilder b;
+  const auto x = b.input("x", {batch, 4});
+  const auto own = b.op("aten::linear", {x, b.parameter("w1", {8, 4})}, {batch, 8});
+  const auto whole = b.op("penstock::all_gather_again", {own}, {batch, 16});
+  b.output(b.op("aten::linear", {whole, b.parameter("w2", {4, 16})}, {batch, 4}));
+  const std::vector<HeldBytes> found = held(b, Loss::output);
+  // The whole of 128 bytes goes with the second linear, and so does the output.
+  EXPECT_EQ(each(found, &HeldBytes::forward), (std::vector<int64_t>{64, 128, -128}));
+  EXPECT_EQ(each(found, &HeldBytes::forward, &MemoryChange::peak),
+            (std::vector<int64_t>{64, 128, 32}));
+  // The output's gradient (32) becomes that of the whole (128), while the whole is there again, and
+  // the weight's (256); that becomes the part's (64), and the part goes.
+  EXPECT_EQ(each(found, &HeldBytes::backward), (std::vector<int64_t>{-64, 64 - 128 - 64, 128}));
+  EXPECT_EQ(each(found, &HeldBytes::backward, &MemoryChange::peak),
+            (std::vector<int64_t>{128, 64, 128 + 32 + 128 + 256}));
+}
+
 TEST(HeldByAnMlp, BetweenIAndWIsTheInputAndTheGradientOfEachWeightOperator) {
   // The first reads the model's input, which counts nowhere.
   EXPECT_EQ(each(held(mlp(), Loss::mse), &HeldBytes::backward_weight),

@@ -59,7 +59,11 @@ class Chooser {
       : graph_(graph),
         microbatches_(microbatches),
         chosen_(complete(graph, asked, batch, parts, microbatches)),
-        pins_{asked.parameters, asked.values, {.sent_byte = asked.costs.sent_byte}} {}
+        pins_{asked.parameters,
+              asked.values,
+              {.sent_byte = asked.costs.sent_byte},
+              asked.random_by_part,
+              asked.gathers_again} {}
 
   /// Nothing where they are not enough.
   std::optional<Pins> run() {

@@ -10,6 +10,7 @@ std::vector<Pins> fast_and_small(const Graph& graph, const Pins& asked, int64_t 
   if (asked != Pins()) return {asked};
   Pins dear;
   dear.costs.state_byte = dear.costs.saved_byte = max_price(graph, max_batch);
+  dear.gathers_again = true;
   const bool same =
       same_layouts(complete(graph, asked, batch, parts), complete(graph, dear, batch, parts));
   if (same) return {asked};

@@ -160,9 +160,13 @@ def test_of_tensor_groups_is_known_from_parts_measured_alone(profiled, case):
     optimizer's state the one with most of it is predicted."""
     if (profiled[0], case) in TOO_HIGH:
         pytest.xfail(TOO_HIGH[profiled[0], case])
+    assert_known_of_groups(profiled, case, shardings(profiled)[:None if case == "one" else 1])
+
+
+def assert_known_of_groups(profiled, case, of_profile):
     schedule, microbatches, ranks, more = GROUPS[case]
     held = microbatches if schedule.startswith("z") else 1
-    for sharding in shardings(profiled)[:None if case == "one" else 1]:
+    for sharding in of_profile:
         found = peaks(profiled, schedule, microbatches, ranks, parts=2, sharding=sharding, **more)
         of_replica = 2 * len(ranks)
         for rank, (predicted, _) in enumerate(found[:of_replica]):
@@ -173,6 +177,37 @@ def test_of_tensor_groups_is_known_from_parts_measured_alone(profiled, case):
                   f"measured {measured:>8}, {100 * (predicted / measured - 1):+.2f} %, "
                   f"tolerance {100 * tolerance / measured:.1f} %")
             assert abs(predicted - measured) <= tolerance
+
+
+AGAIN = {"parameters": [{"*.c_attn.weight": {"split": 1, "blocks": 3}},
+                        {"*.attn.c_proj.weight": {"split": 0}}, {"*.c_fc.weight": {"split": 1}},
+                        {"*.mlp.c_proj.weight": {"split": 0}}],
+         "values": [{"transformer.h.?": {"split": 1}}, {"*.ln_?": {"split": 1}}],
+         "gathered": "again"}
+
+
+@pytest.fixture(scope="module")
+def gathered_again(tmp_path_factory):
+    """GPT-2 with a split sequence, of which products gather all."""
+    folder = tmp_path_factory.mktemp("again")
+    (folder / "job.yaml").write_text("penstock: job\n" + job("gpt2"))
+    (folder / "pins.yaml").write_text(
+        "penstock: plan\nversion: 1\njob:\n"
+        + "".join(f"  {line}\n" for line in job("gpt2").splitlines())
+        + f"schedule: gpipe\nmicrobatches: 4\nmicrobatch: 2\ntensor_parallel: 2\n"
+        f"sharding: {json.dumps(AGAIN)}\nstages: [{{rank: 0, begin: \"\"}}]\n")
+    penstock("profile", folder / "job.yaml", "--quick", "--budget", "0s", "--ranks", 2,
+             "--tensor-parallel", 2, "--sharding", folder / "pins.yaml",
+             "-o", folder / "profile-2.json")
+    return "gpt2", folder
+
+
+@pytest.mark.parametrize("case", ["one", "1f1b", "zero bubble", "recompute"])
+def test_of_what_is_gathered_again_is_known_like_the_rest(gathered_again, case):
+    profile = json.loads((gathered_again[1] / "profile-2.json").read_text())
+    targets = [op.get("target") for op in profile["groups"][0]["microbatches"][0]["operators"]]
+    assert "penstock::all_gather_again" in targets and "penstock::all_gather" not in targets
+    assert_known_of_groups(gathered_again, case, [AGAIN])
 
 
 def own_bytes(profile, microbatch):

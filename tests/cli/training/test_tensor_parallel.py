@@ -12,7 +12,7 @@ from grouping import (BERT, GPT2, GPT2_STAGES, LLAMA, ROWS, SEQUENCE, assert_clo
                       group_plan, split)
 from pipelines import (Reference, assert_trains_as, execute, execute_json, load_file, model_path,
                        needs_backend, save_file, text_file, torch, vectors, write_plan)
-from trainings import ADAMW, FLOAT32, FLOAT64, module_of
+from trainings import ADAMW, FLOAT32, FLOAT64, module_of, saved_tensors
 
 pytestmark = needs_backend
 
@@ -23,7 +23,7 @@ SINGLE_INSIDE = {"llama-f64", "t5-f64"}  # compute a part in float32 all the sam
 @pytest.mark.parametrize("name, begins, keys", [
     ("gpt2-f64", GPT2_STAGES, {"sharding": GPT2}),
     ("gpt2-f64", GPT2_STAGES, {"sharding": GPT2 | SEQUENCE, "schedule": "zb-h1"}),
-    ("gpt2-f64", GPT2_STAGES, {"sharding": ROWS}),
+    ("gpt2-f64", GPT2_STAGES, {"sharding": ROWS | {"gathered": "again"}}),
     ("gpt2", GPT2_STAGES, {"sharding": GPT2 | SEQUENCE}),
     ("bert-f64", ["", "bert.encoder.layer.1"], {"sharding": BERT}),
     ("llama-f64", ["", "model.layers.0.mlp", "model.layers.1", "lm_head"],
@@ -83,6 +83,21 @@ def test_forwards_alone_give_the_outputs_of_the_module(tmp_path):
         assert done.returncode == 0, done.stderr
         outputs.append(load_file(file))
     torch.testing.assert_close(*outputs, rtol=FLOAT64, atol=FLOAT64)
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "zb-h1"])
+def test_what_is_gathered_again_is_not_held_and_changes_no_bit(tmp_path, schedule):
+    kept = group_plan(tmp_path, "gpt2-f64", GPT2_STAGES, sharding=GPT2 | SEQUENCE,
+                      schedule=schedule, optimizer=ADAMW)
+    again = changed(kept, "again.yaml", sharding=GPT2 | SEQUENCE | {"gathered": "again"})
+    runs = {plan: execute_json(plan, "--save", plan.with_suffix("")) for plan in (kept, again)}
+    assert runs[again]["losses"] == runs[kept]["losses"]
+    found, expected = (saved_tensors(plan.with_suffix("") / "step-3") for plan in (again, kept))
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[key], expected[key]) for key in expected)
+    held, before = (runs[plan]["peak_memory_bytes"] for plan in (again, kept))
+    gathers = [rank for rank in range(8) if rank % 4 >= 2]  # the first block reads whole embeddings
+    assert all(held[rank] < before[rank] for rank in gathers)
 
 
 @pytest.mark.parametrize("keys", [

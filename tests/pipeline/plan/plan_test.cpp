@@ -115,6 +115,7 @@ TEST_F(PlanFile, SaysHowTensorGroupsSplitOperators) {
                                       "  values: {\"layers.?\": {split: 1}}\n"
                                       "  prices: {state: 1000, saved: 100}\n"
                                       "  random: by_part\n"
+                                      "  gathered: again\n"
                                       "stages:"));
   for (const Plan& each : {plan, read(to_yaml(plan, plan.path))}) {
     EXPECT_EQ(each.tensor_parallel, 4);
@@ -127,6 +128,7 @@ TEST_F(PlanFile, SaysHowTensorGroupsSplitOperators) {
     EXPECT_EQ(each.sharding.values[0].layout.str(), "S(1)");
     EXPECT_EQ(each.sharding.costs, (sharding::Costs{.state_byte = 1000, .saved_byte = 100}));
     EXPECT_TRUE(each.sharding.random_by_part);
+    EXPECT_TRUE(each.sharding.gathers_again);
   }
 }
 
@@ -243,6 +245,8 @@ TEST_F(PlanFile, MistakesAreRefusedWithPlaceValueAndCure) {
        "Write"},
       {changed_plan("recompute: true", "device: 1"), "stages[1].device", "unknown key",
        "Keys here are: rank"},
+      {changed_plan("stages:", "tensor_parallel: 4\nsharding: {gathered: twice}\nstages:"),
+       "sharding.gathered", "`twice` is not known", "Write kept"},
       {changed_plan("wte.weight: replicate", "wte.weight: copy"), "shared_parameters.wte.weight",
        "`copy` is no way to share a parameter", "Write replicate (each rank"},
       {changed_plan("bubble: 0.125", "bubble: x"), "prediction.bubble", "`x` is not a number",

@@ -37,19 +37,23 @@ struct Converting {
     size.units = {{.label = "all", .begin = 0, .end = 2}};
   }
 
-  /// F and B of the conversion over a link of a latency of 1 and a bandwidth of 16.
-  std::pair<double, double> times(const std::string& device = "cuda") const {
+  /// Of the conversion over a link of a latency of 1 and a bandwidth of 16.
+  ActionTimes all_times(const std::string& device = "cuda") const {
     Profile profile;
     profile.device.kind = device;
     const Cluster cluster{.ranks = 2, .link = {.latency_s = 1, .bandwidth = 16}};
     const Profile of = group_profile(profile, costs, graph, &cluster);
     const MicrobatchCosts& size = of.microbatches.front();
     const ActionTimes &own = size.operators[1].times, &unit = size.units.front().times;
+    EXPECT_EQ(unit, own) << "a unit's time is that of its operators";
+    EXPECT_EQ(size.operators[0].times, ActionTimes());
+    return own;
+  }
+  /// F and B.
+  std::pair<double, double> times(const std::string& device = "cuda") const {
+    const ActionTimes own = all_times(device);
     EXPECT_EQ(own.backward.mean_s, own.backward_input.mean_s);
     EXPECT_EQ(own.backward_weight.mean_s, 0);
-    EXPECT_EQ(unit.forward.mean_s, own.forward.mean_s) << "a unit's time is that of its operators";
-    EXPECT_EQ(unit.backward.mean_s, own.backward.mean_s);
-    EXPECT_EQ(size.operators[0].times, ActionTimes());
     return {own.forward.mean_s, own.backward.mean_s};
   }
 };
@@ -70,6 +74,28 @@ TEST(GroupProfile, AConversionTakesItsMessagesBothWays) {
 TEST(GroupProfile, GlooHasNoReduceScatter) {
   EXPECT_EQ(Converting(partial, split, 64, 16, true).times("cpu"), std::pair(6 + 24., 3 + 12.));
   EXPECT_EQ(Converting(split, replicated, 16, 64, true).times("cpu"), std::pair(3 + 12., 6 + 24.));
+}
+
+/// Read by a product with a parameter, whose W needs it.
+TEST(GroupProfile, WhatIsGatheredAgainTakesItsMessagesInTheBackwardToo) {
+  Converting read(split, replicated, 16, 64, true);
+  Graph& graph = read.graph;
+  Operator again = sharding::conversion_operator(sharding::conversion(split, replicated), 2, true);
+  graph.operators[1].target = again.target;
+  graph.tensors.push_back({.name = "v", .requires_grad = true, .sizes = {64}});
+  graph.values.push_back({.name = "v", .kind = Value::Kind::tensor, .shape = {64}, .tensor = 1});
+  graph.values.push_back({.name = "u", .shape = {64}, .producer = 2});
+  Operator scale{.name = "u", .target = "aten::mul", .outputs = {5}};
+  scale.arguments = {{"self", TensorRef{3}}, {"other", TensorRef{4}}};
+  graph.operators.push_back(scale);
+  MicrobatchCosts& size = read.costs.microbatches.front();
+  size.operators.resize(3);
+  size.units.front().end = 3;
+  const ActionTimes times = read.all_times();
+  EXPECT_EQ(times.forward.mean_s, 3 + 12.);
+  EXPECT_EQ(times.backward.mean_s, 2 * (3 + 12.));
+  EXPECT_EQ(times.backward_input.mean_s, 3 + 12.);
+  EXPECT_EQ(times.backward_weight.mean_s, 3 + 12.);
 }
 
 TEST(GroupProfile, WhatIsNotTrainedSendsNothingBack) {

@@ -79,6 +79,7 @@ TEST(NcclTensorGroups, TrainWithTheSameBits) {
     plan.data_parallel = each.replicas;
     plan.job.global_batch *= plan.data_parallel;
     plan.sharding.values = {{"transformer.h.?", sharding::Layout::split(1)}};
+    plan.sharding.gathers_again = true;
     const auto expected = run_plan(plan, 2);
     const auto run = run_plan(plan, 2, false, test::make_fake_nccl);
     EXPECT_EQ(run.losses, expected.losses);

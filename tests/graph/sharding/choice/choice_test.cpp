@@ -24,6 +24,7 @@ TEST(Prices, TheFastCostsLessTimeAndTheSmallHoldsLess) {
     const std::vector<Pins> found = fast_and_small(graph, {}, 1, 8, 2);
     ASSERT_EQ(found.size(), 2U) << name;
     EXPECT_EQ(found[0], Pins());
+    EXPECT_TRUE(found[1].gathers_again) << name;
     const Completion fast = complete(graph, found[0], 1, 2),
                      small = complete(graph, found[1], 1, 2);
     EXPECT_LE(fast.cost, small.cost) << name;
