@@ -27,7 +27,7 @@ class KeptMemory {
   bool is_kept(ValueId root) const { return first_keeper(root) >= 0; }
   /// The last operator that reads this memory, through whatever view, or -1.
   OperatorId last_reader(ValueId root) const { return last_reader_[static_cast<size_t>(root)]; }
-  /// Of memory that the backward gathers again: the operators that need it, ascending.
+  /// The operators that need memory which the backward gathers again, ascending.
   const std::vector<OperatorId>& needed_again(ValueId root) const {
     return needed_again_[static_cast<size_t>(root)];
   }

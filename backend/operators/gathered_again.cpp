@@ -22,7 +22,7 @@ at::Tensor GatheredAgain::take_turn(int turns, bool needed) {
 
 namespace {
 
-/// What a thread's operator is; nothing where autograd saves as usual.
+/// The operator that a thread runs; nothing where autograd saves as usual.
 struct Running {
   bool product = false;
 };

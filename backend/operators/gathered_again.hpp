@@ -1,5 +1,5 @@
-// What penstock::all_gather_again makes (graph/sharding/collectives.hpp): autograd keeps the rank's
-// part of it alone, and has it gathered again where a backward needs it.
+// Values that penstock::all_gather_again makes (graph/sharding/collectives.hpp): autograd keeps the
+// rank's part alone, and has it gathered again where a backward needs the whole.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -19,7 +19,7 @@ class GatheredAgain {
                 TensorGroup group)
       : own_(std::move(own)), from_(from), to_(to), group_(std::move(group)) {}
 
-  /// What is saved of it comes and goes; `turns`: how often a backward has asked for that.
+  /// One more saved tensor of it, and one less; `turns`: how often a backward has asked for that.
   void add() { ++waiting_[0]; }
   void remove(int turns) { --waiting_[turns]; }
   /// The whole value, gathered where it is not there; undefined unless `needed`. It stays until all

@@ -39,7 +39,7 @@ std::vector<int> devices_of_processes(const Plan& plan, const Cluster& cluster, 
   return devices;
 }
 
-/// Those of the processes, which are in order; empty where the cluster has no nodes.
+/// The devices of these processes, in their order; empty where the cluster has no nodes.
 std::vector<int> devices_of(const std::set<int>& alive, const PlannedFrom& from) {
   std::vector<int> devices;
   if (from.devices.empty()) return devices;

@@ -255,7 +255,7 @@ void Workers::set_answered(int64_t requests, bool tell) {
   if (tell && is_led()) fleet_->send({{"tell", "answered"}, {"answered", requests}});
 }
 
-/// Where that is known here: in a fleet, to its leader.
+/// In a fleet it is the leader that knows.
 void Workers::look_for_answers(const Listener& listener) {
   if (is_led() || (fleet_ && !all_have_come())) return;
   const int64_t requests = members_.answered(answered_);

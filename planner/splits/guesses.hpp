@@ -1,4 +1,4 @@
-// What spaces of splits may take, by which the promising ones are looked into early.
+// Guesses of what spaces of splits may take, by which the promising ones are looked into early.
 #pragma once
 
 #include <algorithm>

@@ -90,9 +90,9 @@ struct Cluster {
 /// The same cluster for ranks that use these of its devices; there are nodes that have them.
 Cluster on_devices(Cluster cluster, std::vector<int> devices);
 
-/// What is left of it: these of its devices, in ascending order, are all that it has, each node of
-/// which some are left by itself. Such a node keeps its cores and its bus, and as many of its cards
-/// as the devices left can share evenly. There are nodes, and all of their devices are used.
+/// The cluster less all devices but these, which are in ascending order; nodes of which some are
+/// left are each of their own kind. Such a node keeps its cores and its bus, and as many of its
+/// cards as the devices left can share evenly. There are nodes, and all of their devices are used.
 Cluster with_only(Cluster cluster, const std::vector<int>& devices);
 
 /// Bytes per second, above 0. Throws InputError.

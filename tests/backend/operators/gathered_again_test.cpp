@@ -1,4 +1,4 @@
-// What the backward gathers again: autograd keeps the part, each backward gathers once, and
+// Values that the backward gathers again: autograd keeps the part, each backward gathers once, and
 // gradients are those of what is kept, to the bit.
 #include <ATen/SequenceNumber.h>
 #include <gmock/gmock.h>
@@ -156,7 +156,7 @@ TEST(GatheredAgain, InWAloneWhereProductsReadIt) {
   });
 }
 
-/// What is changed in place is not what was gathered.
+/// A value that is changed in place is not the one that was gathered.
 TEST(GatheredAgain, NotWhatIsWrittenSince) {
   on_each_rank([](Communicator& communicator) {
     const TensorGroup group{&communicator, {0, 1}, communicator.rank()};

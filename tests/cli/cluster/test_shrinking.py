@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from launchers import end_all, processes_of, ranks_by_hand
-from pipelines import (PENSTOCK, clean_environment, execute_json, good_plan, model_path,
+from pipelines import (PENSTOCK, clean_environment, execute_json, model_path,
                        needs_backend, torch, vectors, write_plan)
 from running import endless_plan
 from test_launched_survival import ADAMW, contents, running, until, until_more
@@ -288,26 +288,6 @@ def test_under_srun(tmp_path, layers, request):
     assert losses == rounded(execute_json(plan, "--steps", len(losses))["losses"])
 
 
-# Refused at start, by each process.
-
-
-def refusals(plan, *options):
-    command = [PENSTOCK, "execute", plan, "--shrink", *options]
-    results = ranks_by_hand([command] * 2)
-    assert [status for status, _, _ in results] == [2, 2], results
-    return [errors for _, _, errors in results]
-
-
-@pytest.mark.parametrize(("options", "told"), [
-    ([], "only runs that survive failures go on with fewer ranks"),
-    (["--survive", "auto"], "only runs that survive failures go on with fewer ranks"),
-    (["--survive", "local"], "another plan goes on from a checkpoint, and none is made"),
-    (["--survive", "local", "--save", "saved"], "names no profile")])
-def test_what_it_needs_is_told(tmp_path, options, told):
-    for errors in refusals(good_plan(tmp_path), *options):
-        assert f"--shrink: {told}" in errors.replace(f"{tmp_path}/plan.yaml ", ""), errors
-
-
 def test_spares_need_devices_of_the_cluster(tmp_path, layers):
     cluster = tmp_path / "cluster.yaml"
     cluster.write_text("penstock: cluster\nnodes:\n- {devices: 3}\n")
@@ -317,19 +297,6 @@ def test_spares_need_devices_of_the_cluster(tmp_path, layers):
                tmp_path / "saved"]
     for status, _, errors in ranks_by_hand([command] * 4):
         assert status == 2 and "cluster.yaml has 0 devices behind those of" in errors, errors
-
-
-def test_a_profile_that_is_gone_is_told(tmp_path):
-    plan = good_plan(tmp_path, profile={"path": str(tmp_path / "none.json")})
-    for errors in refusals(plan, "--survive", "local", "--save", tmp_path / "saved"):
-        assert f"{tmp_path}/none.json: cannot be read" in errors, errors
-
-
-def test_alone_it_is_refused(tmp_path):
-    done = subprocess.run([PENSTOCK, "execute", good_plan(tmp_path), "--shrink", "--survive",
-                           "local"], capture_output=True, text=True, env=clean_environment(),
-                          check=False)
-    assert done.returncode == 2 and "--shrink: processes of a launcher are lost" in done.stderr
 
 
 def test_all_processes_have_to_be_given_it(tmp_path, layers):

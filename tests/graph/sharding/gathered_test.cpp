@@ -37,7 +37,7 @@ TEST(Gathered, KeptUnlessItIsAskedFor) {
   EXPECT_EQ(std::ranges::count(local.operators, "penstock::all_gather", &Operator::target), 1);
 }
 
-/// Of 8 x 64 numbers of 4 bytes as many are saved less, and half of them sent once more.
+/// The value has 8 x 64 numbers of 4 bytes: so many are saved less, and half of them sent again.
 TEST(Gathered, AgainItSavesThePartAloneAndSendsItTwice) {
   const Graph graph = layers();
   const Completion kept = completed(graph, false), again = completed(graph, true);

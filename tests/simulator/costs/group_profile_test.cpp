@@ -37,7 +37,7 @@ struct Converting {
     size.units = {{.label = "all", .begin = 0, .end = 2}};
   }
 
-  /// Of the conversion over a link of a latency of 1 and a bandwidth of 16.
+  /// The conversion over a link of a latency of 1 and a bandwidth of 16.
   ActionTimes all_times(const std::string& device = "cuda") const {
     Profile profile;
     profile.device.kind = device;
