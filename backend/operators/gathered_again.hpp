@@ -36,7 +36,7 @@ class GatheredAgain {
   at::Tensor whole_;
 };
 
-/// That which a tensor is, or is a view of; null where there is none.
+/// Behind a tensor that is such a value, or a view of one; null for any other.
 std::shared_ptr<GatheredAgain> gathered_again(const at::Tensor& tensor);
 
 /// While it lives, what the operator that this thread runs on these arguments saves of such values

@@ -75,8 +75,8 @@ void MemoryTrace::end() {
   if (action_ == &HeldBytes::forward) drop_unkept(last);
 }
 
-/// What was let go of only with the forward itself (outputs, new values of buffers, values of
-/// parameters alone) goes with the operator that made it.
+/// Values that only the forward itself let go of (outputs, new values of buffers, values of
+/// parameters alone) go with the operator that made them.
 void MemoryTrace::drop_unkept(OperatorId last) {
   for (const Result& result : results_) {
     if (!result.memory.expired()) continue;
@@ -108,7 +108,7 @@ void MemoryTrace::before(OperatorId op, const std::vector<ValueId>& reads,
     references_.push_back(references(values[static_cast<size_t>(read)]));
 }
 
-/// What lies in the memory of something read is a view of it, which keeps nothing by itself.
+/// An output in the memory of something read is a view of it, which keeps nothing by itself.
 void MemoryTrace::after(OperatorId op, const std::vector<ValueId>& reads,
                         const std::vector<ValueId>& outputs, const ValueTable& values) {
   ValueMemory& memory = values_[static_cast<size_t>(op)];

@@ -33,7 +33,7 @@ PlannedFrom planned_from(const Plan& plan, const std::string& survive, int64_t s
 Plan smaller_plan(const Plan& plan, const std::set<int>& alive, const PlannedFrom& from,
                   const Graph& model, const std::function<bool()>& stop);
 
-/// Which of the processes has each of its ranks: those of the plan's devices, else the first.
+/// The process of each of its ranks: the one that has its device, else the first ones.
 Assignment assign_on_devices(const Plan& smaller, const std::set<int>& alive,
                              const PlannedFrom& from);
 

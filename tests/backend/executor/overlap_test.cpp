@@ -7,6 +7,7 @@
 #include "backend/executor/executor.hpp"
 #include "graph/analysis/analysis.hpp"
 #include "graph/pt2/pt2.hpp"
+#include "tests/backend/communication/forwarding.hpp"
 #include "tests/backend/executor/random_data.hpp"
 #include "tests/backend/executor/run.hpp"
 #include "tests/models/models.hpp"
@@ -15,33 +16,19 @@ namespace penstock {
 namespace {
 
 /// Records the action of its rank's program during which each activation is sent.
-class SendRecorder final : public Communicator {
+class SendRecorder final : public test::Forwarding {
  public:
   explicit SendRecorder(Communicator& inner) : inner_(inner) {}
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
   std::unique_ptr<Transfer> send(PeerChannel channel, const at::Tensor& tensor, int tag) override {
     if (!channel.gradients) sent_during.push_back(position);
     return inner_.send(channel, tensor, tag);
   }
-  std::unique_ptr<Transfer> receive(PeerChannel channel, at::Tensor& tensor, int tag) override {
-    return inner_.receive(channel, tensor, tag);
-  }
-  std::unique_ptr<Transfer> start_all_reduce(const at::Tensor& tensor,
-                                             const std::vector<int>& ranks) override {
-    return inner_.start_all_reduce(tensor, ranks);
-  }
-  std::unique_ptr<Transfer> start_all_gather(const at::Tensor& tensor,
-                                             const std::vector<int>& ranks) override {
-    return inner_.start_all_gather(tensor, ranks);
-  }
-  void connect_sums(const std::vector<int>& ranks) override { inner_.connect_sums(ranks); }
-  void barrier() override { inner_.barrier(); }
 
   int position = -1;
   std::vector<int> sent_during;
 
  private:
+  Communicator& inner() const override { return inner_; }
   Communicator& inner_;
 };
 

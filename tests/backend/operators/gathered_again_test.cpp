@@ -8,6 +8,7 @@
 #include "backend/stage/backward/autograd_split.hpp"
 #include "backend/stage/backward/leaf.hpp"
 #include "graph/sharding/collectives.hpp"
+#include "tests/backend/communication/forwarding.hpp"
 #include "tests/backend/executor/ranks.hpp"
 
 namespace penstock::sharding {
@@ -20,32 +21,18 @@ at::Tensor normal(std::vector<int64_t> sizes, uint64_t seed) {
 }
 
 /// Counts the all-gathers that a rank takes part in.
-class Counter final : public Communicator {
+class Counter final : public test::Forwarding {
  public:
   explicit Counter(Communicator& inner) : inner_(inner) {}
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  std::unique_ptr<Transfer> send(PeerChannel channel, const at::Tensor& tensor, int tag) override {
-    return inner_.send(channel, tensor, tag);
-  }
-  std::unique_ptr<Transfer> receive(PeerChannel channel, at::Tensor& tensor, int tag) override {
-    return inner_.receive(channel, tensor, tag);
-  }
-  std::unique_ptr<Transfer> start_all_reduce(const at::Tensor& tensor,
-                                             const std::vector<int>& ranks) override {
-    return inner_.start_all_reduce(tensor, ranks);
-  }
-  std::unique_ptr<Transfer> start_all_gather(const at::Tensor& tensor,
-                                             const std::vector<int>& ranks) override {
+  void all_gather(const at::Tensor& tensor, const std::vector<int>& ranks) override {
     ++gathers;
-    return inner_.start_all_gather(tensor, ranks);
+    inner_.all_gather(tensor, ranks);
   }
-  void connect_sums(const std::vector<int>& ranks) override { inner_.connect_sums(ranks); }
-  void barrier() override { inner_.barrier(); }
 
   int gathers = 0;
 
  private:
+  Communicator& inner() const override { return inner_; }
   Communicator& inner_;
 };
 

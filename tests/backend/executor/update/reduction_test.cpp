@@ -12,6 +12,7 @@
 #include "backend/executor/executor.hpp"
 #include "graph/analysis/analysis.hpp"
 #include "graph/pt2/pt2.hpp"
+#include "tests/backend/communication/forwarding.hpp"
 #include "tests/backend/executor/every_schedule.hpp"
 #include "tests/models/models.hpp"
 
@@ -76,34 +77,21 @@ INSTANTIATE_TEST_SUITE_P(Schedules, ReductionOfEverySchedule, ::testing::ValuesI
                          test::name_of);
 
 /// Records during which action of its rank's program each sum begins.
-class SumRecorder final : public Communicator {
+class SumRecorder final : public test::Forwarding {
  public:
   explicit SumRecorder(Communicator& inner) : inner_(inner) {}
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  std::unique_ptr<Transfer> send(PeerChannel channel, const at::Tensor& tensor, int tag) override {
-    return inner_.send(channel, tensor, tag);
-  }
-  std::unique_ptr<Transfer> receive(PeerChannel channel, at::Tensor& tensor, int tag) override {
-    return inner_.receive(channel, tensor, tag);
-  }
   std::unique_ptr<Transfer> start_all_reduce(const at::Tensor& tensor,
                                              const std::vector<int>& ranks) override {
     if (action != nullptr)
       began.push_back(to_string(*action) + " x " + std::to_string(tensor.numel()));
     return inner_.start_all_reduce(tensor, ranks);
   }
-  std::unique_ptr<Transfer> start_all_gather(const at::Tensor& tensor,
-                                             const std::vector<int>& ranks) override {
-    return inner_.start_all_gather(tensor, ranks);
-  }
-  void connect_sums(const std::vector<int>& ranks) override { inner_.connect_sums(ranks); }
-  void barrier() override { inner_.barrier(); }
 
   const Action* action = nullptr;
   std::vector<std::string> began;
 
  private:
+  Communicator& inner() const override { return inner_; }
   Communicator& inner_;
 };
 
