@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What `--survive local` costs: steps with it and without it, of the tutorial's transformer in the
 size of configs/jobs/transformer.yaml on two ranks, without checkpoints and with one after each
-step. Runs take turns. Prints Markdown, and puts it into a page with --write.
+step. Two runs take turns of some steps, one stopped while the other goes on, so that both meet what
+else the machine does. Prints Markdown, and puts it into a page with --write.
 
     .venv/bin/python bench/survive.py [--repeat N] [--steps N] [--write docs/survival.md]
 
@@ -12,19 +13,22 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from datetime import date
+from itertools import pairwise
 from pathlib import Path
 
 import torch
 import yaml
 from reporting import PENSTOCK, export, processor, put, revision, table, versions
 
-WARM_UP = 5
+WARM_UP = 10
+TURN = 6  # steps
 MODEL = {"dim": 128, "feedforward": 512, "vocabulary": 256, "sequence": 64, "batch_first": "true",
          "causal": "true", "positions": "true", "dropout": 0}
 JOB = {"model": "model.pt2", "loss": "cross_entropy", "data": "text", "seed": 0,
@@ -46,50 +50,87 @@ def prepare(folder):
     return plan
 
 
-def timed(plan, how, flags, steps):
-    """Losses of a run, and the median of its steps: from the end of one, as it is told, to the end
-    of the next, with all that comes between."""
-    shutil.rmtree(plan.with_name("saved"), ignore_errors=True)
-    command = [PENSTOCK, "execute", plan, "--survive", how, "--steps", steps, "--json", *flags]
-    with subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True) as process:
-        told = [(time.perf_counter(), line) for line in process.stderr]
-        said = process.stdout.read()
-    if process.returncode != 0:
-        sys.exit("".join(line for _, line in told))
-    ends = [at for at, line in told if line.startswith("step ")][WARM_UP:]
-    return json.loads(said)["losses"], statistics.median(map(float.__sub__, ends[1:], ends))
+class Run:
+    """A run of the plan, which is stopped unless it is its turn."""
+
+    def __init__(self, plan, how, flags, steps):
+        shutil.rmtree(saved_of(plan, how), ignore_errors=True)
+        command = [PENSTOCK, "execute", plan, "--survive", how, "--steps", steps, "--json", *flags]
+        self.process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True, start_new_session=True)
+        self.times, self.told = [], []
+        self.turn(WARM_UP)
+
+    def turn(self, steps):
+        """Goes on for so many steps, as far as there are some. Their times are from the end of one,
+        as it is told, to the end of the next, with all that comes between; the first has none."""
+        os.killpg(self.process.pid, signal.SIGCONT)
+        ends = []
+        for line in self.process.stderr:
+            self.told.append(line)
+            if line.startswith("step "):
+                ends.append(time.perf_counter())
+            if len(ends) == steps:
+                break
+        os.killpg(self.process.pid, signal.SIGSTOP)
+        return [end - begin for begin, end in pairwise(ends)]
+
+    def losses(self):
+        os.killpg(self.process.pid, signal.SIGCONT)
+        said, told = self.process.communicate()
+        if self.process.returncode != 0:
+            sys.exit("".join([*self.told, told]))
+        return json.loads(said)["losses"]
 
 
-def measure(plan, name, flags, options):
-    medians = {how: [] for how in HOW}
+def saved_of(plan, how):
+    return plan.with_name(f"saved-{how}")
+
+
+def compared(plan, saving, steps):
+    """Of two runs that take turns of TURN steps, the times of their steps."""
+    runs = {}
+    for how in HOW:
+        flags = ["--save", saved_of(plan, how), "--save-every", 1] if saving else []
+        runs[how] = Run(plan, how, flags, steps)
+    times = {how: [] for how in HOW}
+    for _ in range((steps - WARM_UP) // TURN):
+        for how, run in runs.items():
+            times[how] += run.turn(TURN)[1:]  # in the first the caches have still the other's
+    if len({tuple(run.losses()) for run in runs.values()}) > 1:
+        sys.exit(f"{plan}: losses differ")
+    return times
+
+
+def measure(plan, name, saving, options):
+    pairs = []
     for _ in range(options.repeat):
-        losses = {}
-        for how in HOW:
-            losses[how], median_s = timed(plan, how, flags, options.steps)
-            medians[how].append(median_s)
-        if losses["off"] != losses["local"]:
-            sys.exit(f"{name}: losses differ")
-    off, local = (statistics.median(medians[how]) for how in HOW)
+        times = compared(plan, saving, options.steps)
+        pairs.append({how: statistics.median(times[how]) for how in HOW})
+    off, local = (statistics.median(pair[how] for pair in pairs) for how in HOW)
+    longer = sorted(pair["local"] / pair["off"] - 1 for pair in pairs)
     return {"checkpoints": name, "without, ms": f"{1e3 * off:.1f}",
-            "with, ms": f"{1e3 * local:.1f}", "longer": f"{100 * (local / off - 1):+.1f} %"}
+            "with, ms": f"{1e3 * local:.1f}",
+            "longer": f"{100 * statistics.median(longer):+.1f} %",
+            "least and most": f"{100 * longer[0]:+.1f}, {100 * longer[-1]:+.1f} %"}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("--repeat", type=int, default=5, help="runs of each kind (default: 5)")
-    parser.add_argument("--steps", type=int, default=60, help="of a run (default: 60)")
+    parser.add_argument("--repeat", type=int, default=5, help="pairs of each kind (default: 5)")
+    parser.add_argument("--steps", type=int, default=100, help="of a run, 100 at most, for of more "
+                        "not each is told (default: 100)")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="put the table into this page")
     options = parser.parse_args()
-    if options.steps < WARM_UP + 2:
-        parser.error(f"--steps: give at least {WARM_UP + 2}, of which the first do not count")
+    if not WARM_UP + TURN <= options.steps <= 100:
+        parser.error(f"--steps: give {WARM_UP + TURN} to 100, of which the first do not count")
     with tempfile.TemporaryDirectory() as name:
         plan = prepare(Path(name))
-        saving = ["--save", plan.with_name("saved"), "--save-every", 1]
-        kinds = {"none": [], "after each step": saving}
-        rows = [measure(plan, kind, flags, options) for kind, flags in kinds.items()]
+        kinds = {"none": False, "after each step": True}
+        rows = [measure(plan, kind, saving, options) for kind, saving in kinds.items()]
     text = (f"{date.today()}, {revision()}, {processor()}, {os.cpu_count()} cores, {versions()}; "
-            f"medians of {options.repeat} runs of {options.steps} steps, which took turns.\n\n"
+            f"medians of {options.repeat} pairs of runs of {options.steps} steps, which took "
+            "turns.\n\n"
             f"{table(rows)}")
     print(text)
     if options.write:

@@ -9,13 +9,14 @@ namespace {
 /// Waits of one communicator.
 struct Waits {
   SharedProgress& progress;
+  SpareTime& spare;
   std::function<void()> begin;
 };
 
 class WhileWaiting {
  public:
   WhileWaiting(const Waits& waits, int peer)
-      : progress_(waits.progress), before_(progress_.activity()) {
+      : progress_(waits.progress), before_(progress_.activity()), lent_(waits.spare) {
     progress_.set(Activity{Activity::Kind::waits, peer});
     waits.begin();
   }
@@ -26,6 +27,7 @@ class WhileWaiting {
  private:
   SharedProgress& progress_;
   Activity before_;
+  SpareTime::Lent lent_;
 };
 
 class WatchedTransfer : public Transfer {
@@ -98,9 +100,10 @@ class Watched : public Communicator {
 }  // namespace
 
 std::unique_ptr<Communicator> make_watched(std::unique_ptr<Communicator> communicator,
-                                           SharedProgress& progress,
+                                           SharedProgress& progress, SpareTime& spare,
                                            std::function<void()> on_wait) {
-  return std::make_unique<Watched>(std::move(communicator), Waits{progress, std::move(on_wait)});
+  return std::make_unique<Watched>(std::move(communicator),
+                                   Waits{progress, spare, std::move(on_wait)});
 }
 
 }  // namespace penstock

@@ -17,6 +17,7 @@
 #include "backend/worker/service.hpp"
 #include "backend/worker/state.hpp"
 #include "base/error.hpp"
+#include "launch/own_cores.hpp"
 #include "pipeline/checkpoint/saved.hpp"
 #include "pipeline/plan/gradient_buckets.hpp"
 
@@ -34,7 +35,7 @@ Execution::Execution(const WorkerTask& task, SharedStore& store, CudaModule* cud
       begin_(task.next_step >= 0 ? task.next_step : task_.first_step) {
   if (task.progress >= 0) progress_.emplace(task.progress);
   if (task.slots.empty()) return;
-  snapshots_.emplace(task.slots, *progress_);
+  snapshots_.emplace(task.slots, *progress_, spare_time_);
   snapshots_->while_copying = [this](int64_t step) { faults_.at(step, Faults::copy); };
   snapshots_->on_complete = [this](int64_t next_step) {
     if (worker_.copied || is_saved(next_step)) emit({{"event", "snapshot"}, {"step", next_step}});
@@ -117,8 +118,10 @@ void Execution::set_hooks(Executor& executor, Collector& collector) {
 
 void Execution::run(std::unique_ptr<Communicator> communicator) {
   communicator_ = std::move(communicator);
+  if (cuda_ != nullptr || own_cores().size() > 1) always_lent_.emplace(spare_time_);
   if (progress_ && cuda_ == nullptr)  // a GPU's host is ahead of it
-    communicator_ = make_watched(std::move(communicator_), *progress_, Faults::in_wait);
+    communicator_ =
+        make_watched(std::move(communicator_), *progress_, spare_time_, Faults::in_wait);
   if (cuda_ != nullptr) open_gpu();
   clock_offset_s_ = clock_offset_s(seat_);
   const Data data = serves() ? Data(task_.batch, loaded_->plan.job, loaded_->whole())

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/communication/rendezvous.hpp"
+#include "backend/communication/spare_time.hpp"
 #include "backend/device/cuda_module.hpp"
 #include "backend/executor/evaluator.hpp"
 #include "backend/executor/executor.hpp"
@@ -26,6 +27,8 @@ class Execution {
 
   /// The facts that all ranks must agree on.
   Facts facts() const { return facts_of(task_, *loaded_); }
+  /// For what happens beside the steps. It is of use to who makes the communicator.
+  const SpareTime& spare_time() const { return spare_time_; }
   /// Trains, once the ranks have met, or does what a script asks for.
   void run(std::unique_ptr<Communicator> communicator);
   /// The rank of process 0, which hosts the store.
@@ -62,6 +65,8 @@ class Execution {
   std::unique_ptr<LoadedPlan> loaded_;
   Seat seat_;
   CudaModule* cuda_;
+  SpareTime spare_time_;
+  std::optional<SpareTime::Lent> always_lent_;  // where the rank has cores to spare
   std::unique_ptr<ComputeDevice> gpu_;
   std::unique_ptr<NcclApi> nccl_;
   std::unique_ptr<Communicator> communicator_;

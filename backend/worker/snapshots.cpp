@@ -29,14 +29,15 @@ std::string head_of(const NamedTensors& tensors) {
   return safetensors_head("snapshot", places).bytes;
 }
 
-/// Copies bytes into a slot one after the other.
+/// Copies bytes into a slot one after the other, as there is time for it.
 class SlotWriter {
  public:
-  explicit SlotWriter(std::span<std::byte> slot) : rest_(slot) {}
+  SlotWriter(std::span<std::byte> slot, const SpareTime::Wanted& time) : rest_(slot), time_(time) {}
 
   void write(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
       const auto piece = bytes.first(std::min(bytes.size(), kPiece));
+      time_.await();
       std::memcpy(rest_.data(), piece.data(), piece.size());
       checksum_.add(piece);
       rest_ = rest_.subspan(piece.size());
@@ -49,6 +50,7 @@ class SlotWriter {
  private:
   static constexpr size_t kPiece = 1 << 18;  // in the processor's cache when its checksum is taken
   std::span<std::byte> rest_;
+  const SpareTime::Wanted& time_;
   Checksum checksum_;
 };
 
@@ -62,10 +64,10 @@ void Snapshots::begin(int64_t next_step, const NamedTensors& now, const NamedTen
   NamedTensors tensors;
   for (const auto& [name, tensor] : now) tensors.emplace_back(name, tensor.detach().clone());
   for (const auto& [name, tensor] : later) tensors.emplace_back(name, tensor.detach());
-  copying_ = std::thread([=, this, tensors = std::move(tensors)] {
+  copying_ = std::thread([=, this, tensors = std::move(tensors), time = SpareTime::Wanted(spare_)] {
     try {
       free_idle(slot);
-      const uint64_t checksum = copy(tensors, slot, next_step);
+      const uint64_t checksum = copy(tensors, slot, next_step, time);
       progress_.set_snapshot(slot, next_step, checksum, unsaved);
       on_complete(next_step);
     } catch (...) {
@@ -75,9 +77,11 @@ void Snapshots::begin(int64_t next_step, const NamedTensors& now, const NamedTen
 }
 
 /// Returns the checksum.
-uint64_t Snapshots::copy(const NamedTensors& tensors, size_t slot, int64_t next_step) {
+uint64_t Snapshots::copy(const NamedTensors& tensors, size_t slot, int64_t next_step,
+                         const SpareTime::Wanted& time) {
   const std::string head = head_of(tensors);
-  SlotWriter writer(slots_[slot].resize(static_cast<int64_t>(head.size()) + bytes_of_all(tensors)));
+  SlotWriter writer(slots_[slot].resize(static_cast<int64_t>(head.size()) + bytes_of_all(tensors)),
+                    time);
   writer.write(std::as_bytes(std::span(head)));
   while_copying(next_step);
   for (const auto& [name, tensor] : tensors) writer.write(bytes_of(tensor.cpu().contiguous()));
@@ -98,8 +102,13 @@ void Snapshots::free_idle(size_t next) {
   }
 }
 
-void Snapshots::finish() {
+void Snapshots::join() {
+  const SpareTime::Lent lent(spare_);
   if (copying_.joinable()) copying_.join();
+}
+
+void Snapshots::finish() {
+  join();
   if (problem_) std::rethrow_exception(std::exchange(problem_, nullptr));
 }
 

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "backend/communication/spare_time.hpp"
 #include "backend/data/safetensors.hpp"
 #include "launch/progress.hpp"
 #include "launch/supervision/slot.hpp"
@@ -16,12 +17,11 @@ namespace penstock {
 
 class Snapshots {
  public:
-  /// `slots`: descriptors. What lies in them is in `progress`, which outlives it.
-  Snapshots(const std::vector<int>& slots, SharedProgress& progress)
-      : slots_(slots.begin(), slots.end()), progress_(progress) {}
-  ~Snapshots() {
-    if (copying_.joinable()) copying_.join();
-  }
+  /// `slots`: descriptors. What lies in them is in `progress`. Copies while `spare` is lent, or
+  /// where somebody waits for the copy. Both outlive it.
+  Snapshots(const std::vector<int>& slots, SharedProgress& progress, SpareTime& spare)
+      : slots_(slots.begin(), slots.end()), progress_(progress), spare_(spare) {}
+  ~Snapshots() { join(); }
   Snapshots(const Snapshots&) = delete;
   Snapshots& operator=(const Snapshots&) = delete;
 
@@ -50,12 +50,15 @@ class Snapshots {
   std::function<void(int64_t next_step)> on_complete = [](int64_t) {};
 
  private:
-  uint64_t copy(const NamedTensors& tensors, size_t slot, int64_t next_step);
+  void join();
+  uint64_t copy(const NamedTensors& tensors, size_t slot, int64_t next_step,
+                const SpareTime::Wanted& time);
   size_t wait_for_slot() const;
   void free_idle(size_t next);
 
   std::vector<MappedSlot> slots_;
   SharedProgress& progress_;
+  SpareTime& spare_;
   std::thread copying_;
   std::exception_ptr problem_;  // of it
 };

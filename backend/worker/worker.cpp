@@ -95,9 +95,9 @@ void compare(const WorkerTask& task, SharedStore& store, const Facts& own) {
 }
 
 /// The ranks compare what they are to run, take their cores, and connect. `cores`: how many cores
-/// the ranks of this machine have together.
+/// the ranks of this machine have together. `spare`: of this rank, if there is work for it.
 std::unique_ptr<Communicator> meet(const WorkerTask& task, SharedStore& store, const Facts& own,
-                                   int* cores = nullptr) {
+                                   const SpareTime* spare = nullptr, int* cores = nullptr) {
   const std::string address = load_or_refuse(task, store, [&] { return own_address(task); });
   compare(task, store, own);
   introduce_supervisors(task, store, address);
@@ -105,14 +105,14 @@ std::unique_ptr<Communicator> meet(const WorkerTask& task, SharedStore& store, c
   if (cores != nullptr) *cores = found;
   auto remote = make_gloo(store, task.rank, task.world_size, address);
   if (task.transport == "gloo") return remote;
-  return make_local(seat_of_rank(task, store), std::move(remote));
+  return make_local(seat_of_rank(task, store), std::move(remote), spare);
 }
 
 void execute(const WorkerTask& task, CudaModule* cuda) {
   const auto store = join_store(task);
   const auto execution =
       load_or_refuse(task, *store, [&] { return std::make_unique<Execution>(task, *store, cuda); });
-  auto communicator = meet(task, *store, execution->facts());
+  auto communicator = meet(task, *store, execution->facts(), &execution->spare_time());
   try {
     execution->run(std::move(communicator));
   } catch (...) {
@@ -149,7 +149,7 @@ void profile(const WorkerTask& task, CudaModule* cuda) {
   std::unique_ptr<ComputeDevice> gpu;
   std::unique_ptr<NcclApi> nccl;
   int cores = 0;
-  auto communicator = meet(task, *store, {}, &cores);
+  auto communicator = meet(task, *store, {}, nullptr, &cores);
   if (task.one_machine) request.cores = cores;
   if (cuda != nullptr) {
     const int index = cuda_device_of(cuda->look(), task);

@@ -52,8 +52,8 @@ class LocalReceive : public Transfer {
 
 class Local : public Communicator {
  public:
-  Local(const Seat& seat, std::unique_ptr<Communicator> remote)
-      : remote_(std::move(remote)), local_(find_local_ranks(seat)), waiting_(local_) {}
+  Local(const Seat& seat, std::unique_ptr<Communicator> remote, const SpareTime* spare)
+      : remote_(std::move(remote)), local_(find_local_ranks(seat)), waiting_(local_, spare) {}
 
   int rank() const override { return remote_->rank(); }
   int size() const override { return remote_->size(); }
@@ -117,8 +117,9 @@ class Local : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_local(const Seat& seat, std::unique_ptr<Communicator> remote) {
-  return std::make_unique<Local>(seat, std::move(remote));
+std::unique_ptr<Communicator> make_local(const Seat& seat, std::unique_ptr<Communicator> remote,
+                                         const SpareTime* spare) {
+  return std::make_unique<Local>(seat, std::move(remote), spare);
 }
 
 }  // namespace penstock

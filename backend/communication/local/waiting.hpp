@@ -10,6 +10,7 @@
 
 #include "backend/communication/communicator.hpp"
 #include "backend/communication/local/peers.hpp"
+#include "backend/communication/spare_time.hpp"
 
 namespace penstock {
 
@@ -19,10 +20,11 @@ inline Offer offer_of(const at::Tensor& contiguous, int64_t tag) {
 }
 
 /// Waits awake for a moment, since to wake a sleeping thread takes longer than most messages, then
-/// asleep until a peer has a word for this rank. Where ranks share cores, none stays awake.
+/// asleep until a peer has a word for this rank. None stays awake where ranks share cores, or where
+/// another thread has work for its core.
 class LocalWaiting {
  public:
-  explicit LocalWaiting(LocalRanks& local) : local_(local) {}
+  LocalWaiting(LocalRanks& local, const SpareTime* spare) : local_(local), spare_(spare) {}
 
   /// Returns once `ready()`, which looks at what `peer` shares. Throws PeerError if that is gone.
   template <typename Ready>
@@ -56,15 +58,19 @@ class LocalWaiting {
 #endif
   }
 
+  bool may_stay_awake() const {
+    return !local_.share_cores && (spare_ == nullptr || !spare_->is_wanted());
+  }
+
   template <typename Ready>
   bool awake(const Ready& ready) {
     using Clock = std::chrono::steady_clock;
-    const auto end = Clock::now() + (local_.share_cores ? std::chrono::microseconds(0) : moment);
+    const auto end = Clock::now() + moment;
     do {
       catch_up();
       if (ready()) return true;
       for (int i = 0; i < 16; ++i) pause();
-    } while (Clock::now() < end);
+    } while (may_stay_awake() && Clock::now() < end);
     return false;
   }
 
@@ -93,6 +99,7 @@ class LocalWaiting {
   }
 
   LocalRanks& local_;
+  const SpareTime* spare_;
 };
 
 }  // namespace penstock

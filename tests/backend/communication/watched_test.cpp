@@ -17,13 +17,14 @@ class WatchedTest : public ::testing::Test {
   WatchedTest() {
     auto both = make_in_process(2);
     other = std::move(both[1]);
-    watched = make_watched(std::move(both[0]), progress, [this] {
+    watched = make_watched(std::move(both[0]), progress, spare, [this] {
       seen.push_back(progress.activity());
       if (on_wait) on_wait();
     });
     progress.set(kActs);
   }
   SharedProgress progress;
+  SpareTime spare;
   std::vector<Activity> seen;  // at the beginning of each wait
   std::function<void()> on_wait;
   std::unique_ptr<Communicator> watched, other;
@@ -56,6 +57,19 @@ TEST_F(WatchedTest, TellsSumsAndBarriersAsWaitsForSeveral) {
   EXPECT_EQ(seen, std::vector<Activity>(3, {Activity::Kind::waits, -1}));
   EXPECT_EQ(progress.activity(), kActs);
   EXPECT_TRUE(mine.equal(at::full({2}, 6.0)));
+}
+
+TEST_F(WatchedTest, LendsItsCoreWhileItWaits) {
+  at::Tensor received = at::zeros({3});
+  std::unique_ptr<Transfer> sent;
+  std::thread work([&] {
+    SpareTime::Wanted(spare).await();
+    sent = other->send({0, false}, at::full({3}, 4.0), 5);  // until then the wait has no end
+  });
+  watched->receive({1, false}, received, 5)->wait();
+  work.join();
+  sent->wait();
+  EXPECT_FALSE(spare.is_wanted());
 }
 
 TEST_F(WatchedTest, GoesBackToWhatItDidAlsoWhereAWaitFails) {

@@ -21,8 +21,10 @@ class SnapshotsTest : public ::testing::Test {
                        {"steps.weight", at::scalar_tensor(7, at::kLong)}};
   std::array<SnapshotSlot, kSlots> slots;
   SharedProgress progress;
+  SpareTime spare;
   Snapshots snapshots{
-      std::vector{slots[0].descriptor(), slots[1].descriptor(), slots[2].descriptor()}, progress};
+      std::vector{slots[0].descriptor(), slots[1].descriptor(), slots[2].descriptor()}, progress,
+      spare};
 
   void expect_state(size_t slot) const {
     const SafetensorsFile file(slots[slot].file());
@@ -110,6 +112,18 @@ TEST_F(SnapshotsTest, HaveTheBuffersOfThatMomentWhateverTheNextStepMakesOfThem) 
   changed.set_value();
   snapshots.finish();
   buffers[0].second = before;
+  expect_state(0);
+}
+
+TEST_F(SnapshotsTest, AreCopiedWhileTimeIsLent) {
+  snapshots.begin(4, buffers, trained);
+  EXPECT_TRUE(spare.is_wanted());
+  EXPECT_EQ(progress.slots().steps, (SlotSteps{-1, -1, -1}));
+  {
+    const SpareTime::Lent lent(spare);
+    while (spare.is_wanted()) std::this_thread::yield();
+  }
+  EXPECT_EQ(progress.slots().steps, (SlotSteps{4, -1, -1}));
   expect_state(0);
 }
 
