@@ -32,10 +32,10 @@ Program merged(Program program, const Costs& costs) {
     for (const Action& action : actions) {
       if (kept > 0 && action.kind == Kind::backward_weight) {
         Action& before = actions[kept - 1];
-        const StageCosts& stage = costs.stages[static_cast<size_t>(action.stage)];
+        const bool no_slower = whole_is_no_slower(costs.stages[static_cast<size_t>(action.stage)]);
         const bool pair = before.kind == Kind::backward_input && before.stage == action.stage &&
                           before.microbatch == action.microbatch;
-        if (pair && stage.backward_s <= stage.backward_input_s + stage.backward_weight_s) {
+        if (pair && no_slower) {
           before.kind = Kind::backward;
           continue;
         }

@@ -32,7 +32,8 @@ class ListScheduler {
       arrivals.gradient_s.assign(microbatches, 0);
       arrivals.activations_missing.assign(microbatches, inputs(static_cast<int>(stage)));
       arrivals.gradients_missing.assign(microbatches, gradients(static_cast<int>(stage)));
-      arrivals.weights = std::min(rule.whole, problem.microbatches);
+      if (whole_is_no_slower(problem.costs.stages[stage]))
+        arrivals.whole = arrivals.weights = std::min(rule.whole, problem.microbatches);
       Rank& rank = ranks_[static_cast<size_t>(problem.rank_of_stage[stage])];
       rank.stages.push_back(static_cast<int>(stage));
       const StageCosts& costs = problem.costs.stages[stage];
@@ -67,6 +68,7 @@ class ListScheduler {
   struct StageState {
     // Done so far, each in order of microbatches; a whole backward is an input and a weight.
     int forwards = 0, inputs = 0, weights = 0;
+    int whole = 0;  // microbatches whose backwards are whole, the first so many
     std::vector<double> activation_s, gradient_s;  // when all that came so far was there
     std::vector<int> activations_missing, gradients_missing;
   };
@@ -81,6 +83,7 @@ class ListScheduler {
   };
 
   StageState& state(int stage) { return stages_[static_cast<size_t>(stage)]; }
+  const StageState& state(int stage) const { return stages_[static_cast<size_t>(stage)]; }
   const StageCosts& costs(int stage) const {
     return problem_.costs.stages[static_cast<size_t>(stage)];
   }
@@ -112,7 +115,7 @@ class ListScheduler {
     const int64_t needed = rank.held_bytes + cost.saved_bytes +
                            std::max({cost.transient_forward_bytes, cost.transient_input_bytes,
                                      cost.saved_weight_bytes - cost.saved_bytes,
-                                     rule_.whole > 0 ? cost.transient_backward_bytes : 0});
+                                     state(stage).whole > 0 ? cost.transient_backward_bytes : 0});
     if (needed > rank.limit_bytes) return false;
     if (rule_.ahead <= 0) return true;
     const auto left = static_cast<double>(stages_.size()) - rank.stages.front();
@@ -122,7 +125,7 @@ class ListScheduler {
   /// Without W the memory of I may have to wait.
   bool fits_backward(const Rank& rank, int stage, int microbatch) const {
     const StageCosts& cost = costs(stage);
-    if (microbatch < rule_.whole)
+    if (microbatch < state(stage).whole)
       return rank.held_bytes + cost.transient_backward_bytes <= rank.limit_bytes;
     const int64_t after = rank.held_bytes + cost.saved_weight_bytes - cost.saved_bytes;
     const int64_t needed = std::max(rank.held_bytes + cost.transient_input_bytes, after);
@@ -164,7 +167,7 @@ class ListScheduler {
     const StageState& at = state(stage);
     if (kind == Kind::forward) return {stage, kind, at.forwards};
     if (kind == Kind::backward_weight) return {stage, kind, at.weights};
-    return {stage, at.inputs < rule_.whole ? Kind::backward : kind, at.inputs};
+    return {stage, at.inputs < at.whole ? Kind::backward : kind, at.inputs};
   }
 
   void take(int id, const Action& action, double start_s) {
@@ -217,6 +220,10 @@ class ListScheduler {
 };
 
 }  // namespace
+
+bool whole_is_no_slower(const StageCosts& stage) {
+  return stage.backward_s <= stage.backward_input_s + stage.backward_weight_s;
+}
 
 std::optional<Program> list_schedule(const AdaptiveProblem& problem, const ListRule& rule) {
   return ListScheduler(problem, rule).run();

@@ -110,6 +110,21 @@ TEST(Adaptive, OfEqualStagesHasNoMoreIdleTimeThanZeroBubble) {
             run(problem, zb_h2.generate({.ranks = 4, .microbatches = 12})).makespan_s);
 }
 
+TEST(Adaptive, RunsMostBackwardsOfEachStageInItsFasterForm) {
+  AdaptiveProblem problem{.rank_of_stage = {0, 1, 0, 1}, .ranks = 2, .microbatches = 12};
+  problem.flows = chain_flows(4);
+  StageCosts each{.forward_s = 1, .backward_input_s = 1, .backward_weight_s = 1};
+  problem.costs = equal_stages(4, each, problem.flows, 0);
+  const std::vector<double> whole_s{1.6, 2.4, 2.4, 1.6};
+  for (size_t stage = 0; stage < whole_s.size(); ++stage)
+    problem.costs.stages[stage].backward_s = whole_s[stage];
+  std::vector<int> whole(whole_s.size(), 0);
+  for (const std::vector<Action>& actions : adaptive(problem).ranks)
+    for (const Action& action : actions)
+      whole[static_cast<size_t>(action.stage)] += action.kind == Kind::backward;
+  EXPECT_THAT(whole, ::testing::ElementsAre(::testing::Gt(6), 0, 0, ::testing::Gt(6)));
+}
+
 TEST(Adaptive, IsTheSameProgramEveryTime) {
   std::mt19937 random(9);
   for (int i = 0; i < 5; ++i) {
