@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "planner/splits/in_parallel.hpp"
 
 namespace penstock {
 
@@ -42,14 +43,15 @@ SearchResult part_of(SearchResult& all, size_t begin, size_t count) {
                     .complete = all.complete,
                     .open_bound_s = all.open_bound_s,
                     .stopped = all.stopped,
-                    .spaces = {}};
-  const auto first = all.spaces.begin() + static_cast<std::ptrdiff_t>(begin);
-  part.spaces.assign(std::move_iterator(first),
-                     std::move_iterator(first + static_cast<std::ptrdiff_t>(count)));
-  for (SearchResult::Space& space : part.spaces)
+                    .spaces = {},
+                    .untouched_bound_s = all.untouched_bound_s};
+  const auto end = all.spaces.lower_bound(begin + count);
+  for (auto seen = all.spaces.lower_bound(begin); seen != end; ++seen) {
+    SearchResult::Space& space = part.spaces[seen->first - begin] = std::move(seen->second);
     if (space.best) space.best->space -= begin;
+  }
   if (all.best && all.best->space >= begin && all.best->space - begin < count)
-    part.best = part.spaces[all.best->space - begin].best;
+    part.best = part.spaces.at(all.best->space - begin).best;
   return part;
 }
 
@@ -64,29 +66,41 @@ SearchCase::SearchCase(std::shared_ptr<const RankModel> of, PlanRequest asked, i
 std::vector<std::unique_ptr<SearchCase>> search_cases(const RankModels& models,
                                                       const Profile& profile, const Graph& model,
                                                       const PlanRequest& request) {
-  std::vector<std::unique_ptr<SearchCase>> cases;
-  std::optional<InputError> refused;
-  for (const std::shared_ptr<const RankModel>& of : models) {
-    for (const OptimizerState state : states(request, profile, model)) {
-      try {
-        PlanRequest asked = for_model(request, *of);
-        asked.optimizer_state = state;
-        const int devices = choose_devices(asked, of->inputs().cluster, of->chain().units());
-        cases.push_back(std::make_unique<SearchCase>(of, std::move(asked), devices));
-      } catch (const InputError& error) {
-        if (!refused) refused = error;
-      }
+  std::vector<std::pair<std::shared_ptr<const RankModel>, OptimizerState>> kinds;
+  for (const auto& of : models)
+    for (const OptimizerState state : states(request, profile, model))
+      kinds.emplace_back(of, state);
+  std::vector<std::unique_ptr<SearchCase>> cases(kinds.size());
+  std::vector<std::optional<InputError>> refused(kinds.size());
+  in_parallel(kinds.size(), request.threads, [&](size_t i) {
+    const auto& [of, state] = kinds[i];
+    try {
+      PlanRequest asked = for_model(request, *of);
+      asked.optimizer_state = state;
+      const int devices = choose_devices(asked, of->inputs().cluster, of->chain().units());
+      cases[i] = std::make_unique<SearchCase>(of, std::move(asked), devices);
+    } catch (const InputError& error) {
+      refused[i] = error;
     }
-  }
-  if (cases.empty()) throw *refused;  // no model has no states
+  });
+  std::erase(cases, nullptr);
+  if (cases.empty()) throw *refused.front();  // no model has no states
   return cases;
 }
 
 SearchCase* search(const std::vector<std::unique_ptr<SearchCase>>& cases,
                    const PlanRequest& request, const LayoutSearch::Progress& progress) {
+  std::vector<std::vector<SearchSpace>> of_cases(cases.size());
+  in_parallel(cases.size(), request.threads,
+              [&](size_t i) { of_cases[i] = cases[i]->search.spaces(); });
+  size_t layouts = 0;
+  for (const auto& of : of_cases) layouts += of.size();
   std::vector<SearchSpace> spaces;
-  for (const auto& each : cases)
-    for (SearchSpace& space : each->search.spaces()) spaces.push_back(std::move(space));
+  spaces.reserve(layouts);
+  for (auto& of : of_cases) {
+    std::ranges::move(of, std::back_inserter(spaces));
+    of = {};
+  }
   SearchResult all = search_splits(spaces, split_search(request, progress));
   SearchCase* best = nullptr;
   size_t begin = 0;
