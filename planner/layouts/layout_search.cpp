@@ -148,8 +148,12 @@ double LayoutSearch::weight(const PipelineLayout& layout) const {
 }
 
 std::vector<SearchSpace> LayoutSearch::spaces() const {
-  std::vector<SearchSpace> spaces;
-  spaces.reserve(layouts_.size());
+  std::vector<SearchSpace> spaces(layouts_.size());
+  list_spaces(spaces);
+  return spaces;
+}
+
+void LayoutSearch::list_spaces(std::span<SearchSpace> into) const {
   QuickBounds bounds(context_);
   /// What layouts have in common that differ in schedule and stages per rank alone.
   struct Common {
@@ -177,15 +181,14 @@ std::vector<SearchSpace> LayoutSearch::spaces() const {
                 .bytes = (quick.fixed_bytes + together(limit.reserved_bytes)) / layout.ranks,
                 .limit_bytes = limit.max_bytes};
     }
-    spaces.push_back({.bound_s = common.bound_s,
-                      .guess_s = common.guess->step_s(layout, common.limit_bytes, common.cores),
-                      .group = schedule_number(layout),
-                      .bytes = common.bytes,
-                      .memory_limit = common.limit_bytes,
-                      .weight = weight(layout),
-                      .open = [this, i] { return open(i); }});
+    into[i] = {.bound_s = common.bound_s,
+               .guess_s = common.guess->step_s(layout, common.limit_bytes, common.cores),
+               .group = schedule_number(layout),
+               .bytes = common.bytes,
+               .memory_limit = common.limit_bytes,
+               .weight = weight(layout),
+               .open = [this, i] { return open(i); }};
   }
-  return spaces;
 }
 
 SplitSearch split_search(const PlanRequest& request, const LayoutSearch::Progress& progress) {
