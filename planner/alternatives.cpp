@@ -23,16 +23,15 @@ Shape shape(const PipelineLayout& layout) {
 /// With other layouts than the chosen, fastest first.
 std::vector<size_t> by_step(const SearchResult& result, size_t chosen) {
   std::vector<size_t> order;
-  for (size_t space = 0; space < result.spaces.size(); ++space) {
-    if (result.spaces[space].best && space != chosen) order.push_back(space);
-  }
-  std::ranges::stable_sort(order, {},
-                           [&](size_t space) { return result.spaces[space].best->outcome.step_s; });
+  for (const auto& [space, seen] : result.spaces)
+    if (seen.best && space != chosen) order.push_back(space);
+  std::ranges::stable_sort(
+      order, {}, [&](size_t space) { return result.spaces.at(space).best->outcome.step_s; });
   return order;
 }
 
 Alternative alternative(const SearchCase& of, size_t space) {
-  const SearchResult::Space& found = of.found.spaces[space];
+  const SearchResult::Space& found = of.found.spaces.at(space);
   const auto opened = of.search.open(space);
   const LayoutSpace::Result run = opened->plan(found.best->begins, {});
   const auto& [slicing, costs, simulation] = run.evaluated;

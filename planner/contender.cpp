@@ -38,13 +38,12 @@ Contender contender(const PlanningInputs& inputs, SimplestSearch::Found found) {
 std::vector<Contender> finalists(const PlanningInputs& inputs, const PlanRequest& request,
                                  const LayoutSearch& search, const SearchResult& result) {
   const auto weighted_s = [&](size_t space) {
-    return search.weight(search.layouts()[space]) * result.spaces[space].best->outcome.step_s;
+    return search.weight(search.layouts()[space]) * result.spaces.at(space).best->outcome.step_s;
   };
   std::vector<size_t> order{result.best->space};
   if (request.objective != PlanObjective::memory && knows_noise(inputs.profile)) {
-    for (size_t space = 0; space < result.spaces.size(); ++space) {
-      if (result.spaces[space].best && space != order.front()) order.push_back(space);
-    }
+    for (const auto& [space, seen] : result.spaces)
+      if (seen.best && space != order.front()) order.push_back(space);
     std::stable_sort(order.begin() + 1, order.end(),
                      [&](size_t a, size_t b) { return weighted_s(a) < weighted_s(b); });
   }
@@ -54,7 +53,7 @@ std::vector<Contender> finalists(const PlanningInputs& inputs, const PlanRequest
   for (const size_t space : order) {
     if (finalists.size() == max_finalists || effort > max_judged_effort) break;
     if (!finalists.empty() && weighted_s(space) >= least_s) break;
-    const SearchResult::Space& found = result.spaces[space];
+    const SearchResult::Space& found = result.spaces.at(space);
     const Contender& next = finalists.emplace_back(contender(inputs, search, *found.best, found));
     least_s = finalists.size() == 1 ? next.weighted_s : std::min(least_s, next.weighted_s);
     effort += 2 * judged_steps * found.best->outcome.effort * next.layout().data_parallel;

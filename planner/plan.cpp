@@ -122,9 +122,9 @@ class Planner {
 
   void add_bounds(const SearchCase& of) {
     planned_.layouts += static_cast<int64_t>(of.search.layouts().size());
-    for (size_t i = 0; i < of.found.spaces.size(); ++i) {
-      const SearchResult::Space& space = of.found.spaces[i];
-      if (space.opened && space.splits == 0) continue;  // a shape that its schedule does not run
+    planned_.lower_bound_s = std::min(planned_.lower_bound_s, of.found.untouched_bound_s);
+    for (const auto& [i, space] : of.found.spaces) {
+      if (space.splits == 0) continue;  // a shape that its schedule does not run
       if (space.bytes > of.search.limit(i).max_bytes) continue;
       planned_.lower_bound_s = std::min(planned_.lower_bound_s, space.bound_s);
     }

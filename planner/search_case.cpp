@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/error.hpp"
+#include "planner/splits/in_parallel.hpp"
 
 namespace penstock {
 
@@ -42,14 +43,15 @@ SearchResult part_of(SearchResult& all, size_t begin, size_t count) {
                     .complete = all.complete,
                     .open_bound_s = all.open_bound_s,
                     .stopped = all.stopped,
-                    .spaces = {}};
-  const auto first = all.spaces.begin() + static_cast<std::ptrdiff_t>(begin);
-  part.spaces.assign(std::move_iterator(first),
-                     std::move_iterator(first + static_cast<std::ptrdiff_t>(count)));
-  for (SearchResult::Space& space : part.spaces)
+                    .spaces = {},
+                    .untouched_bound_s = all.untouched_bound_s};
+  const auto end = all.spaces.lower_bound(begin + count);
+  for (auto seen = all.spaces.lower_bound(begin); seen != end; ++seen) {
+    SearchResult::Space& space = part.spaces[seen->first - begin] = std::move(seen->second);
     if (space.best) space.best->space -= begin;
+  }
   if (all.best && all.best->space >= begin && all.best->space - begin < count)
-    part.best = part.spaces[all.best->space - begin].best;
+    part.best = part.spaces.at(all.best->space - begin).best;
   return part;
 }
 
@@ -64,37 +66,41 @@ SearchCase::SearchCase(std::shared_ptr<const RankModel> of, PlanRequest asked, i
 std::vector<std::unique_ptr<SearchCase>> search_cases(const RankModels& models,
                                                       const Profile& profile, const Graph& model,
                                                       const PlanRequest& request) {
-  std::vector<std::unique_ptr<SearchCase>> cases;
-  std::optional<InputError> refused;
-  for (const std::shared_ptr<const RankModel>& of : models) {
-    for (const OptimizerState state : states(request, profile, model)) {
-      try {
-        PlanRequest asked = for_model(request, *of);
-        asked.optimizer_state = state;
-        const int devices = choose_devices(asked, of->inputs().cluster, of->chain().units());
-        cases.push_back(std::make_unique<SearchCase>(of, std::move(asked), devices));
-      } catch (const InputError& error) {
-        if (!refused) refused = error;
-      }
+  std::vector<std::pair<std::shared_ptr<const RankModel>, OptimizerState>> kinds;
+  for (const auto& of : models)
+    for (const OptimizerState state : states(request, profile, model))
+      kinds.emplace_back(of, state);
+  std::vector<std::unique_ptr<SearchCase>> cases(kinds.size());
+  std::vector<std::optional<InputError>> refused(kinds.size());
+  in_parallel(kinds.size(), request.threads, [&](size_t i) {
+    const auto& [of, state] = kinds[i];
+    try {
+      PlanRequest asked = for_model(request, *of);
+      asked.optimizer_state = state;
+      const int devices = choose_devices(asked, of->inputs().cluster, of->chain().units());
+      cases[i] = std::make_unique<SearchCase>(of, std::move(asked), devices);
+    } catch (const InputError& error) {
+      refused[i] = error;
     }
-  }
-  if (cases.empty()) throw *refused;  // no model has no states
+  });
+  std::erase(cases, nullptr);
+  if (cases.empty()) throw *refused.front();  // no model has no states
   return cases;
 }
 
 SearchCase* search(const std::vector<std::unique_ptr<SearchCase>>& cases,
                    const PlanRequest& request, const LayoutSearch::Progress& progress) {
-  std::vector<SearchSpace> spaces;
-  for (const auto& each : cases)
-    for (SearchSpace& space : each->search.spaces()) spaces.push_back(std::move(space));
+  std::vector<size_t> begins{0};
+  for (const auto& each : cases) begins.push_back(begins.back() + each->search.layouts().size());
+  std::vector<SearchSpace> spaces(begins.back());
+  in_parallel(cases.size(), request.threads, [&](size_t i) {
+    cases[i]->search.list_spaces(std::span(spaces).subspan(begins[i], begins[i + 1] - begins[i]));
+  });
   SearchResult all = search_splits(spaces, split_search(request, progress));
   SearchCase* best = nullptr;
-  size_t begin = 0;
-  for (const auto& each : cases) {
-    const size_t count = each->search.layouts().size();
-    each->found = part_of(all, begin, count);
-    if (each->found.best) best = each.get();
-    begin += count;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    cases[i]->found = part_of(all, begins[i], begins[i + 1] - begins[i]);
+    if (cases[i]->found.best) best = cases[i].get();
   }
   return best;
 }

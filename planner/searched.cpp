@@ -48,9 +48,9 @@ std::vector<Searched> searched_rows(const std::vector<std::unique_ptr<SearchCase
                                     size_t chosen) {
   std::vector<Searched> rows;
   for (const auto& each : cases) {
-    for (size_t space = 0; space < each->found.spaces.size(); ++space) {
-      if (each->found.spaces[space].splits == 0) continue;
-      rows.push_back(searched_row(*each, each->search, space, each->found.spaces[space]));
+    for (const auto& [space, seen] : each->found.spaces) {
+      if (seen.splits == 0) continue;
+      rows.push_back(searched_row(*each, each->search, space, seen));
       if (each.get() != &best) continue;
       rows.back().chosen = space == chosen;
       const auto judged = std::ranges::find(finalists, space, of_space);
@@ -61,10 +61,10 @@ std::vector<Searched> searched_rows(const std::vector<std::unique_ptr<SearchCase
     return std::tuple(!one.chosen, one.best_s == 0,
                       one.best_s == 0 ? one.lower_bound_s : one.best_s);
   });
-  std::set<decltype(key(rows.front()))> seen{
+  std::set<decltype(key(rows.front()))> listed{
       key(*std::ranges::find(rows, true, &Searched::chosen))};
-  std::erase_if(rows,
-                [&](const Searched& one) { return !one.chosen && !seen.insert(key(one)).second; });
+  std::erase_if(
+      rows, [&](const Searched& one) { return !one.chosen && !listed.insert(key(one)).second; });
   return rows;
 }
 

@@ -100,7 +100,7 @@ std::optional<SimplestSearch::Found> SimplestSearch::run(
                                                .stop = request_.stop});
   if (!result.best) return std::nullopt;
   const size_t space = std::exchange(result.best->space, origins[result.best->space].layout);
-  return Found{origins[space].search, std::move(*result.best), std::move(result.spaces[space])};
+  return Found{origins[space].search, std::move(*result.best), std::move(result.spaces.at(space))};
 }
 
 }  // namespace penstock

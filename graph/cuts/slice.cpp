@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <ranges>
 #include <set>
 #include <stdexcept>
 
@@ -27,7 +29,12 @@ class Slicer {
       throw std::logic_error("slice: one stage for each operator is needed");
     for (const int stage : of_)
       if (stage < 0 || stage >= stages) throw std::logic_error("slice: no such stage");
-    for (const Operator& op : graph.operators) recomputed_.push_back(is_recomputed(op, analysis));
+    operators_.resize(slices_.size());
+    for (OperatorId id = 0; id < static_cast<OperatorId>(of_.size()); ++id) {
+      recomputed_.push_back(is_recomputed(graph.operators[id], analysis));
+      (recomputed_.back() ? recomputed_operators_ : operators_[of_[id]]).push_back(id);
+    }
+    needed_.assign(graph.values.size(), false);
   }
 
   Slicing run() {
@@ -44,18 +51,21 @@ class Slicer {
  private:
   void slice_stage(int stage) {
     StageSlice& slice = slices_[stage];
-    needed_.assign(graph_.values.size(), false);
+    for (const ValueId value : needed_values_) needed_[value] = false;
+    needed_values_.clear();
     tensors_.clear();
     take_outputs(stage, slice);
     take_updates(stage, slice);
-    for (OperatorId id = static_cast<OperatorId>(of_.size()) - 1; id >= 0; --id) {
-      if (!(of_[id] == stage && !recomputed_[id]) && !(recomputed_[id] && is_needed(id))) continue;
+    std::vector<OperatorId> candidates;
+    std::ranges::merge(operators_[stage], recomputed_operators_, std::back_inserter(candidates));
+    for (const OperatorId id : std::views::reverse(candidates)) {
+      if (recomputed_[id] && !is_needed(id)) continue;
       slice.operators.push_back(id);
       for (const ValueId read : graph_.operators[id].reads()) need(read);
     }
     std::reverse(slice.operators.begin(), slice.operators.end());
-    for (ValueId id = 0; id < static_cast<ValueId>(graph_.values.size()); ++id)
-      if (needed_[id]) take_source(stage, id, slice);
+    std::ranges::sort(needed_values_);
+    for (const ValueId id : needed_values_) take_source(stage, id, slice);
     slice.tensors.assign(tensors_.begin(), tensors_.end());
   }
 
@@ -120,7 +130,11 @@ class Slicer {
                        [&](ValueId value) { return value >= 0 && needed_[value]; });
   }
 
-  void need(ValueId value) { needed_[value] = true; }
+  void need(ValueId value) {
+    if (needed_[value]) return;
+    needed_[value] = true;
+    needed_values_.push_back(value);
+  }
 
   StageEdge edge(std::pair<int, int> ends, const std::vector<ValueId>& values) const {
     StageEdge result{ends.first, ends.second, {}};
@@ -158,8 +172,12 @@ class Slicer {
   std::vector<std::vector<OperatorId>> consumers_;
   std::vector<bool> recomputed_;
   std::map<std::pair<int, int>, std::vector<ValueId>> crossings_;
-  std::vector<bool> needed_;  // of the stage at work
-  std::set<int> tensors_;     // of the stage at work
+  std::vector<std::vector<OperatorId>> operators_;  // of each stage that it alone computes
+  std::vector<OperatorId> recomputed_operators_;    // that stages compute where they need them
+  // Of the stage at work:
+  std::vector<bool> needed_;
+  std::vector<ValueId> needed_values_;
+  std::set<int> tensors_;
 };
 
 }  // namespace

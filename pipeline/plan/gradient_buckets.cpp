@@ -167,10 +167,12 @@ int64_t ranks_summing(const BucketKind& kind, const Plan& plan) {
 
 /// The ranks that sum it with a rank of that part.
 std::vector<int> summing_ranks(const BucketKind& kind, const Plan& plan, int part) {
-  const int parts = static_cast<int>(plan.tensor_parallel);
+  const int parts = static_cast<int>(plan.tensor_parallel),
+            ranks_of_replica = plan.rank_at({1, 0, 0});
   std::vector<int> all;
+  all.reserve(static_cast<size_t>(ranks_summing(kind, plan)));
   for (int replica = 0; replica < plan.data_parallel; ++replica) {
-    const int first = plan.rank_at({replica, 0, 0});
+    const int first = replica * ranks_of_replica;
     for (const int holder : kind.holders) {
       for (int other = 0; other < parts; ++other) {
         if (kind.over_parts || other == part) all.push_back(first + holder * parts + other);

@@ -25,12 +25,17 @@ struct StageBytes {
   int64_t recomputed(int64_t held) const { return always + held * given; }
 };
 
-/// Bytes of every stage that a chain of units can have.
+/// Bytes of every stage that a chain of units can have, or of those that begin with one of the
+/// first `begins` units.
 class StageTable {
  public:
-  explicit StageTable(int units)
-      : units_(units), stages_(static_cast<size_t>(units + 1) * (static_cast<size_t>(units) + 1)) {}
+  explicit StageTable(int units) : StageTable(units, units) {}
+  StageTable(int units, int begins)
+      : units_(units),
+        begins_(begins),
+        stages_(static_cast<size_t>(begins) * (static_cast<size_t>(units) + 1)) {}
   int units() const { return units_; }
+  int begins() const { return begins_; }
   /// Units [begin, end).
   StageBytes& at(int begin, int end) { return stages_[index(begin, end)]; }
   const StageBytes& at(int begin, int end) const { return stages_[index(begin, end)]; }
@@ -40,7 +45,7 @@ class StageTable {
     return static_cast<size_t>(begin) * (static_cast<size_t>(units_) + 1) +
            static_cast<size_t>(end);
   }
-  int units_;
+  int units_, begins_;
   std::vector<StageBytes> stages_;
 };
 

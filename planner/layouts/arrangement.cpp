@@ -1,7 +1,6 @@
 #include "planner/layouts/arrangement.hpp"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <set>
 #include <tuple>
@@ -21,6 +20,7 @@ bool same_kind(NodeKind a, const NodeKind& b) {
 struct Kinds {
   std::vector<const NodeKind*> of;
   std::vector<std::vector<int>> devices;
+  std::vector<size_t> of_node;  // by node of the cluster
 };
 
 Kinds kinds_of(const Cluster& cluster) {
@@ -35,6 +35,7 @@ Kinds kinds_of(const Cluster& cluster) {
       kinds.devices.emplace_back();
     }
     for (int i = 0; i < node.count * node.devices; ++i) kinds.devices[kind].push_back(device++);
+    kinds.of_node.insert(kinds.of_node.end(), static_cast<size_t>(node.count), kind);
   }
   return kinds;
 }
@@ -58,29 +59,38 @@ std::vector<std::vector<size_t>> orders(const Kinds& kinds) {
   return all;
 }
 
+/// Numbers in the order in which they are first asked for.
+class Names {
+ public:
+  explicit Names(size_t count) : names_(count, -1) {}
+  int of(int number) {
+    int& name = names_[static_cast<size_t>(number)];
+    return name < 0 ? name = count_++ : name;
+  }
+  int count() const { return count_; }
+
+ private:
+  std::vector<int> names_;
+  int count_ = 0;
+};
+
 /// A layout's view of its devices: of each rank the kind, and which ranks share a node and a
 /// card.
-using Signature = std::vector<std::tuple<const NodeKind*, int, int>>;
+using Signature = std::vector<std::tuple<size_t, int, int>>;
 
 Signature signature(const Cluster& cluster, const Kinds& kinds, const std::vector<int>& devices) {
-  Cluster used = cluster;
-  used.devices = devices;
-  std::map<int, int> node_names;
-  std::map<std::pair<int, int>, int> card_names;
+  const int cards = std::ranges::max(cluster.nodes, {}, &NodeKind::cards).cards;
+  Names nodes(kinds.of_node.size()), all_cards(kinds.of_node.size() * static_cast<size_t>(cards));
   Signature result;
-  for (int rank = 0; rank < static_cast<int>(devices.size()); ++rank) {
-    const Cluster::Place place = used.place(rank);
-    const auto kind = std::ranges::find_if(
-        kinds.of, [&](const NodeKind* one) { return same_kind(*one, *place.kind); });
-    const int node =
-        node_names.try_emplace(place.node, static_cast<int>(node_names.size())).first->second;
+  result.reserve(devices.size());
+  for (const int device : devices) {
+    const Cluster::Place place = cluster.place_of_device(device);
     const int card = place.device * place.kind->cards / place.kind->devices;
-    const int name =
-        card_names.try_emplace({node, card}, static_cast<int>(card_names.size())).first->second;
-    result.emplace_back(*kind, node, name);
+    result.emplace_back(kinds.of_node[static_cast<size_t>(place.node)], nodes.of(place.node),
+                        all_cards.of(place.node * cards + card));
   }
   // Cards carry what goes to other nodes.
-  if (node_names.size() < 2) {
+  if (nodes.count() < 2) {
     for (auto& [kind, node, card] : result) card = 0;
   }
   return result;

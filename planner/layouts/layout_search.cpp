@@ -4,45 +4,16 @@
 #include <map>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "planner/layouts/layout_bound.hpp"
 #include "planner/layouts/layout_guess.hpp"
-#include "planner/splits/in_parallel.hpp"
 #include "simulator/costs/core_use.hpp"
 #include "simulator/costs/stage_terms.hpp"
 
 namespace penstock {
 
 namespace {
-
-/// Makes the context's tables, once for all layouts, and what each size of microbatches keeps once
-/// for all tables.
-void make_tables(LayoutContext& context, const std::vector<PipelineLayout>& layouts, int threads) {
-  std::map<int64_t, std::vector<int64_t>> parts_of;  // by size
-  for (const PipelineLayout& layout : layouts)
-    parts_of[layout.measured->microbatch].push_back(context.ways_of(layout).state_parts);
-  using Tables = std::vector<std::pair<int64_t, std::shared_ptr<StageTable>>>;
-  std::vector<std::pair<int64_t, Tables>> made;
-  for (auto& [microbatch, parts] : parts_of) {
-    std::ranges::sort(parts);
-    parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
-    Tables& tables = made.emplace_back(microbatch, Tables()).second;
-    for (const int64_t count : parts) tables.emplace_back(count, nullptr);
-  }
-  in_parallel(made.size(), threads, [&](size_t i) {
-    const Profile& profile = context.inputs.profile;
-    StageTable kept(context.chain.units());
-    context.chain.add_kept(profile, *profile.at(made[i].first), kept);
-    for (auto& [parts, table] : made[i].second) {
-      SharingWays ways = context.ways;
-      ways.state_parts = parts;
-      table = std::make_shared<StageTable>(kept);
-      context.chain.add_tensors(profile.job, ways, *table);
-    }
-  });
-  for (const auto& [microbatch, tables] : made)
-    for (const auto& [parts, table] : tables) context.tables[{microbatch, parts}] = table;
-}
 
 /// All ranks of a replica hold at least so much together: tensors, gradients, their part of the
 /// state.
@@ -97,6 +68,42 @@ int64_t together(const std::vector<int64_t>& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
 }
 
+/// Bounds of layouts and guesses, by all that their costs depend on.
+class QuickBounds {
+ public:
+  explicit QuickBounds(const LayoutContext& context) : context_(context) {}
+
+  struct Quick {
+    LayoutBound bound;
+    LayoutGuess guess;
+    int64_t fixed_bytes;
+  };
+  /// It stays where it is.
+  const Quick& of(const PipelineLayout& layout) {
+    const auto key = std::tuple(layout.measured->microbatch, layout.data_parallel,
+                                layout.speeds().fastest(), layout.branches);
+    const auto known = quick_.find(key);
+    return known != quick_.end() ? known->second : quick_.emplace(key, make(layout)).first->second;
+  }
+
+ private:
+  Quick make(const PipelineLayout& layout) {
+    const ChainCosts costs = layout_costs(context_, layout);
+    const int64_t state_parts = context_.ways_of(layout).state_parts;
+    const auto [whole, unknown] = whole_.try_emplace({layout.measured->microbatch, state_parts});
+    if (unknown) whole->second = context_.tables->whole(*layout.measured, state_parts);
+    const auto [fixed, first] = fixed_bytes_.try_emplace(state_parts);
+    if (first) fixed->second = fixed_bytes_of_replica(context_.inputs, state_parts);
+    return {LayoutBound(layout.branches ? unlinked(costs) : costs),
+            LayoutGuess(costs, whole->second, fixed->second), fixed->second};
+  }
+
+  const LayoutContext& context_;
+  std::map<std::tuple<int64_t, int64_t, double, bool>, Quick> quick_;
+  std::map<std::pair<int64_t, int64_t>, StageBytes> whole_;  // by microbatch size and parts
+  std::map<int64_t, int64_t> fixed_bytes_;                   // by parts
+};
+
 }  // namespace
 
 LayoutSearch::LayoutSearch(const PlanningInputs& inputs, const ModelChain& chain,
@@ -115,9 +122,8 @@ LayoutSearch::LayoutSearch(const PlanningInputs& inputs, const ModelChain& chain
                request.memory_bytes.value_or(0),
                request.objective == PlanObjective::memory,
                ways_of(request),
-               request.optimizer_state == OptimizerState::sharded} {
-  make_tables(context_, layouts_, request.threads);
-}
+               request.optimizer_state == OptimizerState::sharded,
+               std::make_shared<StageTables>(chain, inputs.profile, ways_of(request))} {}
 
 MemoryLimit LayoutSearch::limit(size_t layout) const {
   return memory_limit(inputs_.profile, request_, layouts_[layout], inputs_.parts);
@@ -142,44 +148,47 @@ double LayoutSearch::weight(const PipelineLayout& layout) const {
 }
 
 std::vector<SearchSpace> LayoutSearch::spaces() const {
-  std::vector<SearchSpace> spaces;
-  spaces.reserve(layouts_.size());
-  struct Quick {
-    LayoutBound bound;
-    LayoutGuess guess;
-    int64_t fixed_bytes;
-    std::map<std::tuple<int, double, double>, double> bounds_s = {};  // by ranks and their speeds
+  std::vector<SearchSpace> spaces(layouts_.size());
+  list_spaces(spaces);
+  return spaces;
+}
+
+void LayoutSearch::list_spaces(std::span<SearchSpace> into) const {
+  QuickBounds bounds(context_);
+  /// What layouts have in common that differ in schedule and stages per rank alone.
+  struct Common {
+    const LayoutGuess* guess;
+    double bound_s, cores;
+    int64_t bytes, limit_bytes;
   };
-  std::map<std::tuple<int64_t, int64_t, double, bool>, Quick> quick;  // by all that they depend on
+  std::map<std::tuple<const LayoutDevices*, const MicrobatchCosts*, bool>, Common> known;
   for (size_t i = 0; i < layouts_.size(); ++i) {
     const PipelineLayout& layout = layouts_[i];
-    const auto key = std::tuple(layout.measured->microbatch, layout.data_parallel,
-                                layout.speeds().fastest(), layout.branches);
-    if (!quick.contains(key)) {
-      const ChainCosts costs = layout_costs(context_, layout);
-      const StageBytes& all = context_.bytes(layout)->at(0, costs.units());
-      const int64_t fixed_bytes =
-          fixed_bytes_of_replica(inputs_, context_.ways_of(layout).state_parts);
-      quick.emplace(key, Quick{LayoutBound(layout.branches ? unlinked(costs) : costs),
-                               LayoutGuess(costs, all, fixed_bytes), fixed_bytes});
+    const bool other = i == 0 || layout.ranks != layouts_[i - 1].ranks ||
+                       layout.data_parallel != layouts_[i - 1].data_parallel;
+    if (other) known.clear();
+    const auto [of, unknown] = known.try_emplace(
+        std::tuple(layout.devices.get(), layout.measured, layout.branches), Common{});
+    Common& common = of->second;
+    if (unknown) {
+      const QuickBounds::Quick& quick = bounds.of(layout);
+      const MemoryLimit limit = this->limit(i);
+      const double cores = ranks_at_full_speed(inputs_.profile, inputs_.cluster,
+                                               layout.data_parallel * inputs_.parts);
+      common = {.guess = &quick.guess,
+                .bound_s = quick.bound.step_s(layout.speeds(), layout.microbatches, cores),
+                .cores = cores,
+                .bytes = (quick.fixed_bytes + together(limit.reserved_bytes)) / layout.ranks,
+                .limit_bytes = limit.max_bytes};
     }
-    Quick& of = quick.at(key);
-    const MemoryLimit limit = this->limit(i);
-    const double cores =
-        ranks_at_full_speed(inputs_.profile, inputs_.cluster, layout.data_parallel * inputs_.parts);
-    const RankSpeeds& speeds = layout.speeds();
-    const auto [bound_s, unknown] =
-        of.bounds_s.try_emplace(std::tuple(speeds.ranks(), speeds.slowest(), speeds.together()));
-    if (unknown) bound_s->second = of.bound.step_s(speeds, layout.microbatches, cores);
-    spaces.push_back({.bound_s = bound_s->second,
-                      .guess_s = of.guess.step_s(layout, limit.max_bytes, cores),
-                      .group = schedule_number(layout),
-                      .bytes = (of.fixed_bytes + together(limit.reserved_bytes)) / layout.ranks,
-                      .memory_limit = limit.max_bytes,
-                      .weight = weight(layout),
-                      .open = [this, i] { return open(i); }});
+    into[i] = {.bound_s = common.bound_s,
+               .guess_s = common.guess->step_s(layout, common.limit_bytes, common.cores),
+               .group = schedule_number(layout),
+               .bytes = common.bytes,
+               .memory_limit = common.limit_bytes,
+               .weight = weight(layout),
+               .open = [this, i] { return open(i); }};
   }
-  return spaces;
 }
 
 SplitSearch split_search(const PlanRequest& request, const LayoutSearch::Progress& progress) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "planner/layouts/layout_space.hpp"
@@ -21,6 +22,8 @@ class LayoutSearch {
   SearchResult run(const Progress& progress = {}) const;
   /// In the order of the layouts, each with its bounds.
   std::vector<SearchSpace> spaces() const;
+  /// The same, into as many places.
+  void list_spaces(std::span<SearchSpace> into) const;
 
   const std::vector<PipelineLayout>& layouts() const { return layouts_; }
   /// Steps of a layout compare as weight x seconds.

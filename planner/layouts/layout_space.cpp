@@ -74,11 +74,12 @@ std::vector<int> LayoutSpace::proposal(int number) const {
   if (layout_.branches) return {};
   if (number == 0) return even_split(load_, placement_.rank_of_stage, layout_.speeds());
   if (number > 1 || !limit_.any()) return {};
-  const StageTable& table = *context_.bytes(layout_);
-  return even_memory_split(table.units(), layout_.stages(), [&](int stage, int begin, int end) {
+  const auto table = context_.bytes(layout_);
+  return even_memory_split(table->units(), layout_.stages(), [&](int stage, int begin, int end) {
     const auto s = static_cast<size_t>(stage);
     const int64_t reserved = limit_.reserved_of(placement_.rank_of_stage[s]);
-    return table.at(begin, end).recomputed(placement_.held[s]) + reserved / layout_.stages_per_rank;
+    return table->at(begin, end).recomputed(placement_.held[s]) +
+           reserved / layout_.stages_per_rank;
   });
 }
 

@@ -117,8 +117,8 @@ SharingWays LayoutContext::ways_of(const PipelineLayout& layout) const {
   return of;
 }
 
-const std::shared_ptr<const StageTable>& LayoutContext::bytes(const PipelineLayout& layout) const {
-  return tables.at({layout.measured->microbatch, ways_of(layout).state_parts});
+std::shared_ptr<const StageTable> LayoutContext::bytes(const PipelineLayout& layout) const {
+  return tables->of(*layout.measured, ways_of(layout).state_parts);
 }
 
 ChainCosts layout_costs(const LayoutContext& context, const PipelineLayout& layout,
@@ -176,7 +176,7 @@ std::unique_ptr<const SplitSpace> device_splits(const LayoutContext& context,
                                                 const MemoryLimit& limit, ChainCosts costs) {
   if (layout.branches)
     return std::make_unique<DownsetSpace>(costs, context.branches, placement, layout.speeds());
-  const auto& bytes = context.bytes(layout);
+  const auto bytes = context.bytes(layout);
   if (is_whole_chain(layout, costs, limit)) {
     const std::vector<int> held = in_flight(context, layout);
     std::shared_ptr<const StageRecompute> recompute;

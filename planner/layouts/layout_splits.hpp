@@ -2,14 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <utility>
 
 #include "planner/bounds/placement.hpp"
 #include "planner/layouts/evaluate.hpp"
 #include "planner/model/branches.hpp"
 #include "planner/model/model_chain.hpp"
+#include "planner/model/stage_tables.hpp"
 #include "planner/paths/program_paths.hpp"
 #include "planner/splits/split_space.hpp"
 #include "simulator/costs/memory_limit.hpp"
@@ -26,11 +25,10 @@ struct LayoutContext {
   bool min_memory = false;                   // ranks recompute all that helps
   SharingWays ways;                          // that are tried for each split
   bool sharded = false;                      // replicas share out the optimizer's state
-  /// By microbatch size and the parts that the optimizer's state is shared out in.
-  std::map<std::pair<int64_t, int64_t>, std::shared_ptr<const StageTable>> tables = {};
+  std::shared_ptr<StageTables> tables;
 
   SharingWays ways_of(const PipelineLayout& layout) const;
-  const std::shared_ptr<const StageTable>& bytes(const PipelineLayout& layout) const;
+  std::shared_ptr<const StageTable> bytes(const PipelineLayout& layout) const;
 };
 
 /// Costs of the units for that layout, its all-reduces over replicas included.

@@ -94,7 +94,7 @@ void ModelChain::add_kept(const Profile& profile, const MicrobatchCosts& measure
   const int64_t target = target_bytes(profile.job, model_, measured.microbatch);
   const auto edges = incoming(slicing_);
   Kept stage(model_);
-  for (int begin = 0; begin < units(); ++begin) {
+  for (int begin = 0; begin < table.begins(); ++begin) {
     stage.clear();
     for (int unit = begin; unit < units(); ++unit) {
       const StageSlice& slice = slicing_.stages[static_cast<size_t>(unit)];
@@ -138,7 +138,7 @@ void ModelChain::add_tensors(const Job& job, SharingWays ways, StageTable& table
     own.push_back(tensor_bytes(job, index, ways.state_parts == 1, ways));
   }
   Members tensors(model_.tensors.size());
-  for (int begin = 0; begin < units(); ++begin) {
+  for (int begin = 0; begin < table.begins(); ++begin) {
     tensors.clear();
     int64_t all_bytes = 0, shared_bytes = 0;
     for (int unit = begin; unit < units(); ++unit) {

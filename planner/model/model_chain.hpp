@@ -63,7 +63,7 @@ class ModelChain {
   /// transients are left out.
   StageTable bytes(const Profile& profile, const MicrobatchCosts& measured,
                    SharingWays ways = {}) const;
-  /// The parts of it that depend on the size of microbatches, and on the ways, into a table for
+  /// The parts of them that depend on the size of microbatches, and on the ways, into a table for
   /// these units.
   void add_kept(const Profile& profile, const MicrobatchCosts& measured, StageTable& table) const;
   void add_tensors(const Job& job, SharingWays ways, StageTable& table) const;

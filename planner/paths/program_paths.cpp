@@ -1,7 +1,6 @@
 #include "planner/paths/program_paths.hpp"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 namespace penstock {
@@ -34,15 +33,23 @@ std::pair<int, int> sender(const Action& part, int stages) {
 /// Ranks go on in turn, each as far as the messages that it waits for have been sent.
 ProgramPaths::ProgramPaths(const Program& compute, SplitTimes times)
     : times_(std::move(times)), last_(compute.ranks.size(), -1) {
-  std::map<std::tuple<bool, int, int>, int> sent;  // by backward, stage and microbatch
+  const int stages = times_.stages();
+  // By backward, stage and microbatch; -1: not yet.
+  std::vector<int> sent(2 * static_cast<size_t>(stages) * static_cast<size_t>(compute.microbatches),
+                        -1);
+  const auto message_at = [&](bool backward, int stage, int microbatch) -> int& {
+    const int row = (backward ? stages : 0) + stage;
+    return sent[static_cast<size_t>(row) * static_cast<size_t>(compute.microbatches) +
+                static_cast<size_t>(microbatch)];
+  };
   const auto message = [&](const Action& part, Follows& from) {
-    const auto [stage, cut] = sender(part, times_.stages());
+    const auto [stage, cut] = sender(part, stages);
     if (stage < 0) return true;
     const bool backward = part.kind != Kind::forward;
-    const auto found = sent.find({backward, stage, part.microbatch});
-    if (found == sent.end()) return false;
+    const int sent_by = message_at(backward, stage, part.microbatch);
+    if (sent_by < 0) return false;
     const SplitTime transfer = backward ? SplitTime::gradients : SplitTime::activations;
-    from = {found->second, static_cast<int>(times_.at(transfer, cut))};
+    from = {sent_by, static_cast<int>(times_.at(transfer, cut))};
     return true;
   };
   const auto append = [&](size_t rank, const Action& action) {
@@ -59,7 +66,7 @@ ProgramPaths::ProgramPaths(const Program& compute, SplitTimes times)
     last_[rank] = static_cast<int>(nodes_.size());
     for_each_part(action, [&](const Action& part) {
       if (part.kind == Kind::backward_weight) return;
-      sent[{part.kind != Kind::forward, part.stage, part.microbatch}] = last_[rank];
+      message_at(part.kind != Kind::forward, part.stage, part.microbatch) = last_[rank];
     });
     nodes_.push_back(std::move(node));
     return true;

@@ -23,7 +23,7 @@ constexpr int64_t stage_effort = 3;
 bool Candidate::waits() const { return result.splits > few_splits; }
 
 Candidate::Step Candidate::advance(const SplitRank* incumbent) {
-  if (!result.opened) open();
+  if (!begun_) open();
   if (next_proposal_) {
     const std::vector<int> begins = opened_->proposal(*next_proposal_);
     if (!begins.empty()) return proposed(begins);
@@ -136,7 +136,7 @@ std::optional<SplitRank> Candidate::climbing() const {
 }
 
 void Candidate::open() {
-  result.opened = true;
+  begun_ = true;
   opened_ = space_.open();
   if (!opened_) return;
   const SplitSpace& splits = opened_->splits();

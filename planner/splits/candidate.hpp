@@ -26,7 +26,7 @@ class Candidate {
     result.bytes = space.bytes;
   }
 
-  bool closed() const { return result.opened && (!open_splits_ || open_splits_->empty()); }
+  bool closed() const { return begun_ && (!open_splits_ || open_splits_->empty()); }
   SplitRank top() const {
     return open_splits_ ? open_splits_->top() : order_.bound(space_.bound_s, space_.bytes);
   }
@@ -58,13 +58,13 @@ class Candidate {
   }
   /// Frees what no key better than `incumbent` can come from.
   void close() {
+    begun_ = true;
     open_splits_.reset();
     neighbours_.reset();
     walk_.reset();
     walks_left_ = 0;
     paths_.reset();
     opened_.reset();
-    result.opened = true;
   }
 
   /// Are its open splits boxes, whose bounds take long?
@@ -90,6 +90,7 @@ class Candidate {
 
   const SearchSpace& space_;
   const SplitOrder order_;
+  bool begun_ = false;
   std::unique_ptr<OpenSpace> opened_;
   std::unique_ptr<OpenSplits> open_splits_;
   std::optional<int> next_proposal_;           // absent: one fits, or there are no more

@@ -237,22 +237,16 @@ class Searcher {
 
   void conclude() {
     result_.complete = open_.empty() && first_untouched().empty();
-    result_.spaces.reserve(spaces_.size());
-    for (size_t i = 0; i < spaces_.size(); ++i) {
-      if (candidates_[i])
-        result_.spaces.push_back(std::move(candidates_[i]->result));
-      else
-        result_.spaces.push_back({.opened = may_hold_any(spaces_[i]),
-                                  .bound_s = spaces_[i].bound_s,
-                                  .bytes = spaces_[i].bytes});
-    }
     for (const size_t space : open_) leave_open(candidates_[space]->bound_s());
     untouched_.all_of([&](const Top& top) {
       if (is_dead(top)) return true;
-      result_.spaces[top.second].opened = false;
-      leave_open(spaces_[top.second].bound_s);
+      const double bound_s = spaces_[top.second].bound_s;
+      result_.untouched_bound_s = std::min(result_.untouched_bound_s, bound_s);
+      leave_open(bound_s);
       return true;
     });
+    for (size_t i = 0; i < candidates_.size(); ++i)
+      if (candidates_[i]) result_.spaces.emplace(i, std::move(candidates_[i]->result));
   }
 
   void leave_open(double bound_s) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -96,12 +97,13 @@ struct SearchResult {
   double open_bound_s = 0;         // where not: none of those left is faster
   bool stopped = false;            // by SplitSearch::stop
   struct Space {
-    bool opened = false;
     double bound_s = 0;  // of all its splits
     int64_t bytes = 0, splits = 0, simulated = 0;
     std::optional<FoundSplit> best;  // of those simulated that fit
   };
-  std::vector<Space> spaces;
+  std::map<size_t, Space> spaces;  // those that the search has come to
+  /// No split is faster of those that it has not come to and that may be better than the best.
+  double untouched_bound_s = std::numeric_limits<double>::infinity();
 };
 
 /// Throws std::logic_error if a split that fits is simulated to be faster than its bound.

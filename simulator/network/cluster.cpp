@@ -19,7 +19,10 @@ int64_t Cluster::memory(int rank) const {
 }
 
 Cluster::Place Cluster::place(int rank) const {
-  int device = devices.empty() ? rank : devices.at(static_cast<size_t>(rank));
+  return place_of_device(devices.empty() ? rank : devices.at(static_cast<size_t>(rank)));
+}
+
+Cluster::Place Cluster::place_of_device(int device) const {
   int node = 0;
   for (const NodeKind& kind : nodes) {
     const int of_kind = kind.count * kind.devices;
@@ -27,7 +30,7 @@ Cluster::Place Cluster::place(int rank) const {
     device -= of_kind;
     node += kind.count;
   }
-  throw std::out_of_range("Cluster::place: no such rank");
+  throw std::out_of_range("Cluster::place: no such device");
 }
 
 Cluster on_devices(Cluster cluster, std::vector<int> devices) {

@@ -85,6 +85,8 @@ struct Cluster {
     int node = 0, device = 0;
   };
   Place place(int rank) const;
+  /// The same of a device of the nodes, whichever are used.
+  Place place_of_device(int device) const;
 };
 
 /// The same cluster for ranks that use these of its devices; there are nodes that have them.

@@ -132,7 +132,7 @@ void expect_what_trying_all_finds(uint64_t seeds, bool clusters) {
       if (!expected) continue;
       ASSERT_EQ(key(*found.best), *expected);
       if (limit != INT64_MAX) continue;
-      for (const SearchResult::Space& space : found.spaces) simulated += space.simulated;
+      for (const auto& [number, space] : found.spaces) simulated += space.simulated;
     }
   }
   ::testing::Test::RecordProperty("splits", std::to_string(tried_splits));

@@ -11,6 +11,7 @@
 
 #include "graph/pt2/pt2.hpp"
 #include "planner/layouts/layout_search.hpp"
+#include "planner/model/stage_tables.hpp"
 #include "simulator/costs/plan_costs.hpp"
 #include "tests/models/models.hpp"
 #include "tests/pipeline/in_flight.hpp"
@@ -261,6 +262,23 @@ TEST(ModelChain, BoundsCountEachReplicasPartOfTheOptimizersState) {
   };
   EXPECT_GT(always(1), always(2));
   EXPECT_GT(always(2), always(4));
+}
+
+TEST_P(EveryModel, IsKnownAsOneStageWithoutATable) {
+  PENSTOCK_MODEL(path, GetParam());
+  const Model m(path, true);
+  StageTables tables(m.chain, m.profile, {.transmit = true});
+  for (const MicrobatchCosts& measured : m.profile.microbatches) {
+    for (const int64_t parts : {1, 3}) {
+      const StageBytes whole = tables.whole(measured, parts);
+      const StageBytes& expected = tables.of(measured, parts)->at(0, m.chain.units());
+      EXPECT_EQ(whole.always, expected.always);
+      EXPECT_EQ(whole.per_microbatch, expected.per_microbatch);
+      EXPECT_EQ(whole.given, expected.given);
+      EXPECT_EQ(whole.common, expected.common);
+      EXPECT_EQ(whole.received, expected.received);
+    }
+  }
 }
 
 std::string memory_key(std::mt19937_64& random, int64_t bytes) {

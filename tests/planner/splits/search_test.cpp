@@ -150,8 +150,9 @@ TEST(Search, IsTheSameForAnyNumberOfThreads) {
     const SearchResult one = search(problem, INT64_MAX, SearchObjective::step, false, 1);
     const SearchResult five = search(problem, INT64_MAX, SearchObjective::step, false, 5);
     expect_equal(five.best, one.best);
-    for (size_t space = 0; space < one.spaces.size(); ++space)
-      EXPECT_EQ(five.spaces[space].simulated, one.spaces[space].simulated);
+    ASSERT_EQ(five.spaces.size(), one.spaces.size());
+    for (const auto& [space, seen] : one.spaces)
+      EXPECT_EQ(five.spaces.at(space).simulated, seen.simulated);
     if (HasFailure()) return;
   }
 }
@@ -185,8 +186,8 @@ TEST(Search, StopsAfterItsEffortAlsoWhereNothingFits) {
   const SearchResult result = search_as(problem, INT64_MAX - 1, how, too_large);
   EXPECT_FALSE(result.best);
   EXPECT_FALSE(result.complete);
-  EXPECT_GT(result.spaces[0].simulated, 0);
-  EXPECT_LT(result.spaces[0].simulated, how.effort);
+  EXPECT_GT(result.spaces.at(0).simulated, 0);
+  EXPECT_LT(result.spaces.at(0).simulated, how.effort);
 }
 
 // 60 equal units on 8 ranks: one has 8, whichever it is and whatever the others have.
@@ -205,11 +206,11 @@ TEST(Search, EndsWhereNothingLeftIsFasterByWhatCounts) {
   const SplitSearch how{.effort = 40'000};
   const SearchResult near = search_as(problem, INT64_MAX, how, simulate);
   EXPECT_FALSE(near.complete);
-  EXPECT_LT(near.spaces[0].simulated, how.effort / 4);
+  EXPECT_LT(near.spaces.at(0).simulated, how.effort / 4);
   EXPECT_GE(near.open_bound_s, near.best->outcome.step_s * (1 - near_enough));
   slower = near_enough * 2;
-  EXPECT_GT(search_as(problem, INT64_MAX, how, simulate).spaces[0].simulated,
-            near.spaces[0].simulated);
+  EXPECT_GT(search_as(problem, INT64_MAX, how, simulate).spaces.at(0).simulated,
+            near.spaces.at(0).simulated);
 }
 
 TEST(Search, BeginsWithProposalsUntilOneFits) {
@@ -282,7 +283,7 @@ TEST(Search, TakesTheLeastComplexThatIsFastEnough) {
 
 int64_t simulated(const SearchResult& result) {
   int64_t sum = 0;
-  for (const SearchResult::Space& space : result.spaces) sum += space.simulated;
+  for (const auto& [number, space] : result.spaces) sum += space.simulated;
   return sum;
 }
 
