@@ -155,7 +155,7 @@ std::vector<SearchSpace> LayoutSearch::spaces() const {
 
 void LayoutSearch::list_spaces(std::span<SearchSpace> into) const {
   QuickBounds bounds(context_);
-  /// What layouts have in common that differ in schedule and stages per rank alone.
+  // Layouts that differ in schedule and stages per rank alone have this in common.
   struct Common {
     const LayoutGuess* guess;
     double bound_s, cores;
