@@ -19,12 +19,12 @@ using torch::autograd::variable_list;
 namespace {
 
 /// The loss of a row is a (l - x_t) + b (W l - sum of w x), where l is the logarithm of the sum of
-/// the exponentials of all its logits x, t the target, w are the weights of classes, W is their sum.
+/// the exponentials of all its logits x, t the target, w the weights of classes and W their sum.
 struct Rows {
-  at::Tensor target, found;           // among the classes of this rank; is it one of them?
-  at::Tensor a, b;                    // 0 for a target that is ignored; b only where labels are
-                                      // smoothed
-  at::Tensor weight, sum_of_weights;  // weights of this rank's classes, undefined where all are 1
+  at::Tensor target, found;  // among the classes of this rank; is it one of them?
+  at::Tensor a, b;           // 0 for a target that is ignored; b only where labels are smoothed
+  at::Tensor weight;         // of this rank's classes; undefined where all are 1
+  at::Tensor sum_of_weights;
 };
 
 at::Tensor weighted_sum(const at::Tensor& logits, const Rows& rows) {

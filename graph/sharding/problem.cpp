@@ -101,7 +101,7 @@ int64_t holding_cost(const Problem& problem, ValueId value, const Layout& layout
          problem.costs.state_byte * problem.state_bytes(tensor, layout);
 }
 
-/// The job's loss, of logits that are whole or split by their classes; it saves as much as it reads.
+/// The job's loss, of logits that are whole or split by classes; it saves as much as it reads.
 std::vector<Option> options_of_loss(const Problem& problem, ValueId logits, const Option& whole) {
   const Value& value = problem.graph.values[logits];
   Shape shape;

@@ -112,7 +112,7 @@ def stored(whole, graph, parts):
 
 
 def first_output_assembled(graph, results):
-    """Of parts that have the first output in parts, each its own of it and copies of the others'."""
+    """Each part's results, with its own part of the first output and copies of the others'."""
     if not graph["held"]:
         return results
     own = [outputs[0] for outputs, _ in results]

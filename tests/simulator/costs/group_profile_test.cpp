@@ -121,7 +121,7 @@ MicrobatchCosts with_loss(bool of_the_model) {
   return group_profile({}, costs, graph, &cluster).microbatches.front();
 }
 
-// Each of 4 parts gives 3 numbers of 4 bytes for each of 4 rows: a rank sends 144 bytes in 3 rounds.
+// A part gives 3 numbers of 4 bytes for each of 4 rows: a rank sends 144 bytes in 3 rounds.
 TEST(GroupProfile, ALossOfSplitClassesTakesItsMessagesForward) {
   EXPECT_EQ(with_loss(false).loss_forward.mean_s, 3 + 9.);
   EXPECT_EQ(with_loss(false).operators.front().times, ActionTimes());
