@@ -200,7 +200,7 @@ std::optional<sharding::Completion> completion_of(const Plan& plan, const Graph&
                                  format.name),
                      "Export to megatron or torchtitan; torch-csv and torch-split take the "
                      "pipeline, state-dict its checkpoints.");
-  return group_completion(model, plan.sharding, plan.microbatch,
+  return group_completion(model, plan.job.loss, plan.sharding, plan.microbatch,
                           static_cast<int>(plan.tensor_parallel));
 }
 

@@ -209,7 +209,7 @@ std::vector<GroupCosts> estimate_groups(const Graph& graph, const Job& job,
                                         const sharding::Pins& asked) {
   const auto sizes = divisors_allowed(graph, job.global_batch, job.model);
   std::vector<GroupCosts> groups;
-  for (const GroupGraph& group : group_graphs(graph, asked, sizes, parts)) {
+  for (const GroupGraph& group : group_graphs(graph, job.loss, asked, sizes, parts)) {
     GroupCosts costs = group_costs(group, job, device);
     if (!costs.microbatches.empty()) groups.push_back(std::move(costs));
   }

@@ -5,6 +5,7 @@
 
 #include "estimate/gradients.hpp"
 #include "estimate/work.hpp"
+#include "graph/sharding/collectives.hpp"
 
 namespace penstock {
 
@@ -36,7 +37,9 @@ class ModelMemory {
       if (kept_.makes_loss(id)) {
         gradients.enter(loss_input(model_), true);
         // The gradient that nll_loss fills, until log_softmax has computed its own from it.
-        const int64_t filled = loss == Loss::cross_entropy ? bytes(loss_input(model_)) : 0;
+        // A loss of split classes computes it from the probabilities alone.
+        const bool fills = loss == Loss::cross_entropy && !sharding::split_classes(model_.graph());
+        const int64_t filled = fills ? bytes(loss_input(model_)) : 0;
         const int64_t made = gradients.bytes() - before;
         change = {made - kept_.loss_bytes(id) - freed_by_loss(), made + filled};
         before = gradients.bytes();

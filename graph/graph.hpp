@@ -114,6 +114,9 @@ struct Operator {
 struct Output {
   std::string name;  // `output`, or the key or position path in a structured output
   ArgumentValue value;
+  /// In the graph of a part: the split in which it has it, as sharding::Layout::str() says it, for
+  /// a loss that is computed so; empty: it has it whole.
+  std::string held = {};
 };
 
 /// At the end of a call, buffer `tensor` takes `value`.

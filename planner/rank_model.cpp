@@ -16,9 +16,10 @@ namespace penstock {
 
 namespace {
 
-std::shared_ptr<const Graph> part_of(const Graph& model, const GroupCosts& costs) {
+std::shared_ptr<const Graph> part_of(const Graph& model, const LossSpec& loss,
+                                     const GroupCosts& costs) {
   const int64_t batch = costs.microbatches.front().microbatch;
-  const auto completion = group_completion(model, costs.sharding, batch, costs.parts);
+  const auto completion = group_completion(model, loss, costs.sharding, batch, costs.parts);
   return std::make_shared<const Graph>(sharding::local_graph(model, completion).graph);
 }
 
@@ -57,7 +58,7 @@ bool has_room(const Cluster* cluster, int parts) {
 
 RankModel::Group::Group(const Profile& whole, const Graph& model, const Cluster* devices,
                         const GroupCosts& costs, std::shared_ptr<const Graph> known)
-    : graph(known ? std::move(known) : part_of(model, costs)),
+    : graph(known ? std::move(known) : part_of(model, whole.job.loss, costs)),
       cluster(groups_of(devices, costs.parts)),
       profile(group_profile(whole, costs, *graph, cluster ? &*cluster : nullptr)) {}
 

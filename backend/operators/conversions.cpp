@@ -21,11 +21,6 @@ namespace {
 
 thread_local const TensorGroup* group_of_thread = nullptr;
 
-const TensorGroup& current_group() {
-  if (group_of_thread == nullptr) throw std::logic_error("a conversion outside a tensor group");
-  return *group_of_thread;
-}
-
 /// A conversion that was made, kept for its backward.
 struct Converted : torch::CustomClassHolder {
   Converted(TensorGroup among, sharding::Layout before, sharding::Layout after)
@@ -68,31 +63,17 @@ at::Tensor gather_again(const at::Tensor& self, const std::string& from, const s
   return Conversion::apply(self, done);
 }
 
-/// Indices into the rows that a rank has, and which of them it has at all.
-struct OwnRows {
-  at::Tensor index, found;
-};
-OwnRows own_rows(const at::Tensor& indices, int64_t rows, const sharding::Layout& held,
-                 const TensorGroup& group) {
-  OwnRows own{at::zeros_like(indices), at::zeros_like(indices, at::kBool)};
-  int64_t before = 0;
-  for (const auto& [begin, end] : sharding::held_ranges(held, {rows}, group.parts(), group.part)) {
-    const at::Tensor within = indices.ge(begin).logical_and_(indices.lt(end));
-    own.index = at::where(within, indices - begin + before, own.index);
-    own.found.logical_or_(within);
-    before += end - begin;
-  }
-  return own;
-}
-
 at::Tensor embedding_of_rows(const at::Tensor& weight, const at::Tensor& indices,
                              int64_t padding_idx, int64_t rows, const std::string& held) {
   const sharding::Layout layout = parsed(held);
   const TensorGroup& group = current_group();
-  const OwnRows own = own_rows(indices, rows, layout, group);
+  const auto own_of = [&](const at::Tensor& ids) {
+    return sharding::own_index(ids, rows, layout, group.parts(), group.part);
+  };
+  const sharding::OwnIndex own = own_of(indices);
   int64_t padding = -1;
   if (padding_idx >= 0) {
-    const OwnRows row = own_rows(at::scalar_tensor(padding_idx, at::kLong), rows, layout, group);
+    const sharding::OwnIndex row = own_of(at::scalar_tensor(padding_idx, at::kLong));
     if (row.found.item<bool>()) padding = row.index.item<int64_t>();
   }
   const at::Tensor looked_up = at::embedding(weight, own.index, padding);
@@ -105,6 +86,11 @@ InTensorGroup::InTensorGroup(const TensorGroup& group) : before_(group_of_thread
   group_of_thread = &group;
 }
 InTensorGroup::~InTensorGroup() { group_of_thread = before_; }
+
+const TensorGroup& current_group() {
+  if (group_of_thread == nullptr) throw std::logic_error("a conversion outside a tensor group");
+  return *group_of_thread;
+}
 
 bool in_tensor_group() { return group_of_thread != nullptr && group_of_thread->parts() > 1; }
 

@@ -28,6 +28,19 @@ at::Tensor assembled(const std::vector<at::Tensor>& held, const Layout& layout) 
   return at::stack(blocks, d + 1).flatten(d, d + 2);
 }
 
+OwnIndex own_index(const at::Tensor& indices, int64_t size, const Layout& split, int parts,
+                   int part) {
+  OwnIndex own{at::zeros_like(indices), at::zeros_like(indices, at::kBool)};
+  int64_t before = 0;
+  for (const auto& [begin, end] : held_ranges(split, {size}, parts, part)) {
+    const at::Tensor within = indices.ge(begin).logical_and_(indices.lt(end));
+    own.index = at::where(within, indices - begin + before, own.index);
+    own.found.logical_or_(within);
+    before += end - begin;
+  }
+  return own;
+}
+
 at::Tensor among_zeros(const at::Tensor& own, const Layout& split, int parts, int part) {
   const int64_t d = split.dimension();
   std::vector<int64_t> sizes = own.sizes().vec();

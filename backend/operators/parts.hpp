@@ -17,6 +17,15 @@ at::Tensor own_part(const at::Tensor& whole, const Layout& layout, int parts, in
 /// The whole tensor, of what each part holds of it; what part 0 holds where that is all of it.
 at::Tensor assembled(const std::vector<at::Tensor>& held, const Layout& layout);
 
+/// Indices into a dimension that is split, as indices into what a part has of it.
+struct OwnIndex {
+  at::Tensor index;  // 0 where it is another part's
+  at::Tensor found;  // is it this part's?
+};
+/// `split` is of dimension 0, of that size.
+OwnIndex own_index(const at::Tensor& indices, int64_t size, const Layout& split, int parts,
+                   int part);
+
 /// A whole tensor of zeros but for what the part holds.
 at::Tensor among_zeros(const at::Tensor& own, const Layout& split, int parts, int part);
 

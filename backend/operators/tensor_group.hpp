@@ -35,6 +35,9 @@ class InTensorGroup {
   const TensorGroup* before_;
 };
 
+/// The group of this thread. Throws std::logic_error where it has none.
+const TensorGroup& current_group();
+
 /// Does this thread run operators for a group of several ranks?
 bool in_tensor_group();
 

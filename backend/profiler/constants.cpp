@@ -10,6 +10,7 @@
 #include "backend/profiler/timing/statistics.hpp"
 #include "backend/stage/loss.hpp"
 #include "backend/stage/make_stage.hpp"
+#include "graph/sharding/collectives.hpp"
 #include "pipeline/profile/fit.hpp"
 
 namespace penstock::profiler {
@@ -154,13 +155,14 @@ Measured loss_forward(const Subject& subject, int64_t microbatch, const Batch& b
   const auto options = at::TensorOptions(scalar_type(value.dtype)).device(subject.device.where());
   const at::Tensor prediction =  // the cast that `precision: bf16` adds is left out
       at::zeros(shape, options).set_requires_grad(is_floating(value.dtype));
+  const auto classes = sharding::split_classes(subject.graph);
   ActionSamples samples;
   Stopwatch watch(subject.device);
   for (int i = 0; i < kRepetitions; ++i) {
     for (const bool traced : {false, true}) {
       if (traced && subject.device.trace() == nullptr) continue;
       const Seconds seconds = timed(watch, traced, [&] {
-        mean_loss(subject.job.loss, prediction, batch.target.value_or(at::Tensor()));
+        mean_loss(subject.job.loss, prediction, batch.target.value_or(at::Tensor()), classes);
       });
       samples.add(seconds, watch.recorded(), traced);
     }

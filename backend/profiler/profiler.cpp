@@ -138,7 +138,8 @@ class Profiler {
   void choose_groups(const Graph& graph) {
     std::vector<int64_t> sizes = sizes_;
     std::ranges::sort(sizes);
-    groups_ = group_graphs(graph, request_.sharding, sizes, request_.tensor_parallel);
+    groups_ =
+        group_graphs(graph, profile_.job.loss, request_.sharding, sizes, request_.tensor_parallel);
     for (const int parts : request_.tensor_parallel)
       if (std::ranges::count(groups_, parts, &GroupGraph::parts) == 0)
         warn(fmt::format("tensor groups of {} are not measured: they could not share any operator",

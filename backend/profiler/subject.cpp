@@ -59,7 +59,7 @@ Subject::Subject(const Job& the_job, const Graph& the_graph, ComputeDevice& the_
       analysis(analyse(graph)),
       units(penstock::units(graph, analysis)),
       groups(group_begins(graph, analysis, units)),
-      batches(job, graph, device.where()),
+      batches(job, group ? group->whole : graph, device.where()),
       store(load(graph, device.where(), group)),
       optimizer(standing_still(job.optimizer),
                 parameter_settings(standing_still(job.optimizer), graph)),

@@ -39,6 +39,7 @@ class ForwardPass {
   Values sent();
   void commit_updates();
   std::map<int, at::Tensor> outputs();
+  at::Tensor whole_output(int index, const at::Tensor& own) const;
   std::optional<at::Tensor> loss(const std::optional<at::Tensor>& target);
   std::optional<at::Tensor> observed_loss(const std::optional<at::Tensor>& target);
 

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "backend/operators/dtype.hpp"
+#include "backend/operators/tensor_group.hpp"
 #include "backend/stage/backward/leaf.hpp"
 #include "backend/stage/forward.hpp"
 #include "backend/stage/loss.hpp"
@@ -73,12 +74,18 @@ Values ForwardPass::sent() {
   return result;
 }
 
+/// Logits of which the parts compute the loss are put together where they are asked for.
+at::Tensor ForwardPass::whole_output(int index, const at::Tensor& own) const {
+  if (index > 0 || !recipe_.classes) return own.contiguous();
+  return converted(own, *recipe_.classes, sharding::Layout::identical(), current_group());
+}
+
 std::map<int, at::Tensor> ForwardPass::outputs() {
   std::map<int, at::Tensor> result;
   for (const int index : recipe_.slice.outputs) {
     const ArgumentValue& output = recipe_.graph.outputs[static_cast<size_t>(index)].value;
     if (const auto* ref = std::get_if<TensorRef>(&output)) {
-      result[index] = at(ref->value).detach().contiguous();
+      result[index] = whole_output(index, at(ref->value).detach());
     } else if (const auto* size = std::get_if<Expression>(&output)) {
       result[index] = std::visit([](auto n) { return at::scalar_to_tensor(n); },
                                  size->evaluate(context_.batch));
@@ -126,7 +133,7 @@ std::optional<at::Tensor> ForwardPass::loss(const std::optional<at::Tensor>& tar
     if (wanted.defined() && wanted.is_floating_point()) wanted = wanted.to(at::kFloat);
     output = output.to(at::kFloat);
   }
-  const at::Tensor loss = mean_loss(recipe_.loss, output, wanted);
+  const at::Tensor loss = mean_loss(recipe_.loss, output, wanted, recipe_.classes);
   if (held_ == nullptr) return alone(loss);
   if (!use.leaves.empty()) {
     use.outputs.push_back(gradient_edge(loss));

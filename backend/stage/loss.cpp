@@ -2,6 +2,8 @@
 
 #include <sstream>
 
+#include "backend/operators/class_loss.hpp"
+#include "backend/operators/tensor_group.hpp"
 #include "base/error.hpp"
 
 namespace penstock {
@@ -23,7 +25,24 @@ std::string shape_of(const at::Tensor& tensor) {
                    cure);
 }
 
-at::Tensor cross_entropy(const at::Tensor& output, const at::Tensor& target, double smoothing) {
+/// Over the last dimension, of which this rank may have a part of `count`.
+struct Classes {
+  int64_t count;
+  const std::optional<sharding::Layout>& held;
+};
+
+at::Tensor cross_entropy(const at::Tensor& output, const at::Tensor& target, double smoothing,
+                         at::Reduction::Reduction reduction, const Classes& classes) {
+  const at::Tensor rows = output.reshape({-1, output.size(-1)}), targets = target.reshape({-1});
+  if (!classes.held)
+    return at::cross_entropy_loss(rows, targets, {}, reduction, kIgnored, smoothing);
+  return cross_entropy_of_classes(rows, targets, {{}, reduction, kIgnored, smoothing},
+                                  classes.count,
+                                  sharding::Layout::split(1, classes.held->blocks()));
+}
+
+at::Tensor cross_entropy(const at::Tensor& output, const at::Tensor& target, double smoothing,
+                         const std::optional<sharding::Layout>& held) {
   const char* name = "cross_entropy";
   if (!target.defined() || target.scalar_type() != at::kLong || output.dim() < 1 ||
       !output.is_floating_point() || target.sizes() != output.sizes().slice(0, output.dim() - 1)) {
@@ -31,20 +50,18 @@ at::Tensor cross_entropy(const at::Tensor& output, const at::Tensor& target, dou
            "the target is int64, shaped like the output without its last "
            "dimension");
   }
-  const int64_t classes = output.size(-1);
+  const Classes classes{output.size(-1) * (held ? current_group().parts() : 1), held};
   if (!target.is_cpu()) {  // the host does not wait for the device to count
-    return at::cross_entropy_loss(output.reshape({-1, classes}), target.reshape({-1}), {},
-                                  at::Reduction::Sum, kIgnored, smoothing) /
+    return cross_entropy(output, target, smoothing, at::Reduction::Sum, classes) /
            (target != kIgnored).sum().clamp_min(1);
   }
   const auto reduction =
       counted_targets(Loss::cross_entropy, target) > 0 ? at::Reduction::Mean : at::Reduction::Sum;
   try {
-    return at::cross_entropy_loss(output.reshape({-1, classes}), target.reshape({-1}), {},
-                                  reduction, kIgnored, smoothing);
+    return cross_entropy(output, target, smoothing, reduction, classes);
   } catch (const c10::IndexError& error) {
     throw InputError(std::string("loss: ") + name, error.what_without_backtrace(),
-                     "targets are class numbers from 0 to " + std::to_string(classes - 1) +
+                     "targets are class numbers from 0 to " + std::to_string(classes.count - 1) +
                          ", or -100 for one that does not count");
   }
 }
@@ -60,9 +77,10 @@ void require_same_type(Loss loss, const at::Tensor& output, const at::Tensor& ta
 
 bool needs_target(Loss loss) { return loss != Loss::output; }
 
-at::Tensor mean_loss(const LossSpec& loss, const at::Tensor& output, const at::Tensor& target) {
+at::Tensor mean_loss(const LossSpec& loss, const at::Tensor& output, const at::Tensor& target,
+                     const std::optional<sharding::Layout>& classes) {
   switch (loss.kind) {
-    case Loss::cross_entropy: return cross_entropy(output, target, loss.label_smoothing);
+    case Loss::cross_entropy: return cross_entropy(output, target, loss.label_smoothing, classes);
     case Loss::mse:
       require_same_type(loss.kind, output, target);
       return at::mse_loss(output, target);

@@ -3,6 +3,9 @@
 
 #include <ATen/ATen.h>
 
+#include <optional>
+
+#include "graph/sharding/layout.hpp"
 #include "pipeline/job/job.hpp"
 
 namespace penstock {
@@ -15,9 +18,12 @@ bool needs_target(Loss loss);
 ///     the targets that are not -100 (0 if there is none), with label smoothing as PyTorch's;
 ///   mse: output and target of one shape; mean over all elements;
 ///   bce_with_logits: the same, targets from 0 to 1;
+///     `classes`: the split of the output, where the ranks of the thread's tensor group each have
+///     some of its classes;
 ///   output: mean over all elements of the output, which in a job is a scalar.
 /// Throws InputError for shapes or types that do not fit, naming both.
-at::Tensor mean_loss(const LossSpec& loss, const at::Tensor& output, const at::Tensor& target);
+at::Tensor mean_loss(const LossSpec& loss, const at::Tensor& output, const at::Tensor& target,
+                     const std::optional<sharding::Layout>& classes = std::nullopt);
 
 /// The number of targets that the mean counts: cross-entropy ignores those that are -100. For the
 /// exact mean over a step, a microbatch's `loss_scale` is its count over the global batch's.

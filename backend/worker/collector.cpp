@@ -29,9 +29,9 @@ std::vector<Piece> Collector::output_pieces() const {
   const Plan& plan = loaded_.plan;
   std::vector<Piece> pieces;
   for (const int output : outputs_) {
+    const Graph& model = loaded_.whole();
     const Value& value =
-        loaded_.graph.values
-            [std::get<TensorRef>(loaded_.graph.outputs[static_cast<size_t>(output)].value).value];
+        model.values[std::get<TensorRef>(model.outputs[static_cast<size_t>(output)].value).value];
     std::vector<int64_t> shape;
     for (const Expression& size : value.shape) shape.push_back(size.at(plan.microbatch));
     if (shape.empty()) shape.push_back(1);  // a number for each microbatch

@@ -142,6 +142,10 @@ class StageText {
     }
     text_ += fmt::format("    return {}\n", tuple(names));
   }
+  static std::string use(const Output& output) {
+    return fmt::format(", the model's `{}`{}", output.name,
+                       output.held.empty() ? "" : " in " + output.held);
+  }
   /// Who takes a value that the stage returns.
   std::string uses(ValueId id) const {
     std::vector<int> readers;
@@ -150,8 +154,7 @@ class StageText {
         readers.push_back(edge.consumer);
     std::string text = readers.empty() ? "" : ", to " + stages(readers);
     for (const int index : slice_.outputs)
-      if (output_value(index) == id)
-        text += fmt::format(", the model's `{}`", model_.outputs[static_cast<size_t>(index)].name);
+      if (output_value(index) == id) text += use(model_.outputs[static_cast<size_t>(index)]);
     for (const BufferUpdate& update : slice_.updates)
       if (update.value == id)
         text +=

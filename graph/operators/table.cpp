@@ -133,7 +133,10 @@ constexpr OperatorGroup groups[] = {
       .sharding = Sharding::one_dimension,
       .time = Time::normalisation}},
     {"cross_entropy_loss",
-     {.counts_targets = true, .flops = Flops::softmax, .time = Time::normalisation}},
+     {.counts_targets = true,
+      .flops = Flops::softmax,
+      .sharding = Sharding::classes,
+      .time = Time::normalisation}},
     {"nll_loss nll_loss_nd nll_loss2d", {.counts_targets = true}},
     {"nll_loss_forward nll_loss2d_forward",
      {.counts_targets = true, .gradient = Gradient::first_output_only}},
@@ -291,6 +294,8 @@ constexpr OperatorGroup groups[] = {
      {.flops = Flops::none, .saved = Saved::nothing}},
     {"all_gather_again", {.flops = Flops::none, .saved = Saved::operands}},
     {"embedding_of_rows", {.flops = Flops::lookup, .saved = Saved::nothing, .time = Time::lookup}},
+    {"cross_entropy_of_classes",
+     {.counts_targets = true, .flops = Flops::softmax, .time = Time::normalisation}},
 
     // In place: another name does the same without writing, or none does
     {"normal_", {.functional = "normal_functional"}},

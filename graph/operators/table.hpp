@@ -111,6 +111,7 @@ struct OperatorTraits {
     expanded,                // along those that it does not repeat
     selected,                // along all but `dim`, which the result lacks
     one_dimension,           // along all but `dim`
+    classes,                 // along the classes of a cross entropy
     pieces,                  // the same, and along `dim` by whole blocks: split, cat
     norm,                    // along those before `normalized_shape`
     sum,                     // along all; over a reduced one it gives terms

@@ -284,6 +284,7 @@ std::vector<Axis> axes_of(const Call& call, Sharding sharding) {
     case Sharding::reordered: return reordered(call);
     case Sharding::padded: return padded(call);
     case Sharding::whole:
+    case Sharding::classes:
     case Sharding::view:
     case Sharding::squeezed: break;
   }

@@ -1,9 +1,14 @@
 #include "graph/sharding/collectives.hpp"
 
+#include <algorithm>
+
+#include "graph/operators/facts.hpp"
+
 namespace penstock::sharding {
 namespace {
 
 constexpr const char* gather_again = "penstock::all_gather_again";
+constexpr const char* of_classes = "penstock::cross_entropy_of_classes";
 
 std::string operator_name(Step step) {
   switch (step) {
@@ -46,6 +51,30 @@ Operator embedding_of_rows(Operator embedding, const Layout& held, const Express
   embedding.arguments.push_back({"rows", rows, true});
   embedding.arguments.push_back({"held", held.str(), true});
   return embedding;
+}
+
+Operator cross_entropy_of_classes(Operator loss, const Layout& held, const Expression& classes) {
+  loss.target = of_classes;
+  loss.arguments.push_back({"classes", classes, true});
+  loss.arguments.push_back({"held", held.str(), true});
+  return loss;
+}
+
+int64_t class_bytes(const Value& logits, const Layout& held, int64_t batch, int parts) {
+  const int64_t classes = logits.shape[held.dimension()].at(batch);
+  const int64_t rows = logits.elements(batch) / std::max<int64_t>(classes, 1);
+  return parts * rows * class_numbers *
+         std::max(size_bytes(logits.dtype), size_bytes(DType::float32));
+}
+
+std::optional<Layout> split_classes(const Operator& op) {
+  if (op.target != of_classes) return std::nullopt;
+  const auto* held = std::get_if<std::string>(argument(op, "held"));
+  return held ? Layout::parse(*held) : std::nullopt;
+}
+
+std::optional<Layout> split_classes(const Graph& local) {
+  return local.outputs.empty() ? std::nullopt : Layout::parse(local.outputs.front().held);
 }
 
 }  // namespace penstock::sharding

@@ -86,9 +86,9 @@ int64_t max_price(const Graph& graph, int64_t batch) {
 }
 
 Completion complete(const Graph& graph, const Pins& pins, int64_t batch, int parts,
-                    int64_t microbatches) {
+                    int64_t microbatches, FirstOutput first_output) {
   check_prices(graph, pins.costs, batch);
-  const Problem problem = make_problem(graph, pins, batch, parts, microbatches);
+  const Problem problem = make_problem(graph, pins, batch, parts, microbatches, first_output);
   const Found first = search(problem, narrow_width, INT64_MAX);
   if (first.completion && first.completion->exact) return counted(problem, *first.completion);
   Found wide =
@@ -123,7 +123,8 @@ bool splits(const Completion& completion) {
 
 bool same_layouts(const Completion& one, const Completion& other) {
   return one.parts == other.parts && one.tensors == other.tensors &&
-         one.operators == other.operators && one.conversions == other.conversions;
+         one.operators == other.operators && one.conversions == other.conversions &&
+         one.outputs == other.outputs;
 }
 
 }  // namespace penstock::sharding

@@ -18,6 +18,12 @@ struct Converted {
   bool operator==(const Converted&) const = default;
 };
 
+/// What a job reads a model's first output for.
+enum class FirstOutput {
+  any,     // each rank needs it whole
+  logits,  // for a cross entropy over its last dimension, of which each rank may have a part
+};
+
 /// How a group of `parts` ranks runs a model on microbatches of `batch` samples. Blocks of a split
 /// may depend on the batch, where a model merges it with another dimension, so that each size has
 /// its own.
@@ -30,7 +36,9 @@ struct Completion {
   /// The one that each operator takes; of assertions that nothing reads, which are left out, an
   /// empty one.
   std::vector<Signature> operators;
-  std::vector<Converted> conversions;  // in order; outputs and updates of buffers end as I
+  std::vector<Converted> conversions;  // in order; updates of buffers end as I
+  /// How each of Graph::outputs ends: I but for the first, which may be split where it is logits.
+  std::vector<Layout> outputs;
   int64_t cost;  // of a microbatch: FLOPs of a rank, and as many as take its messages' time
   int64_t state_bytes = 0;  // of a rank: parameters, gradients and optimizer state
   /// Saved by a microbatch on a rank for its backward: values, each as it is made and gathered.
@@ -52,7 +60,7 @@ constexpr size_t beam_width = 1024;
 /// costs each of them its share. Blocks that are alike are solved once. Deterministic. Throws
 /// InputError for impossible pins, as resolve does, and for prices above max_price.
 Completion complete(const Graph& graph, const Pins& pins, int64_t batch, int parts,
-                    int64_t microbatches = 1);
+                    int64_t microbatches = 1, FirstOutput first = FirstOutput::any);
 
 /// The highest price of a byte at which no completion's cost overflows: so high that memory decides
 /// alone but for the smallest tensors.

@@ -111,9 +111,7 @@ class Builder {
       while (has_next(op)) convert();
       if (op < count) add(op);
     }
-    for (Output& output : local_.graph.outputs)
-      if (auto* tensor = std::get_if<TensorRef>(&output.value))
-        tensor->value = whole(tensor->value);
+    for (size_t i = 0; i < local_.graph.outputs.size(); ++i) end(local_.graph.outputs[i], i);
     for (BufferUpdate& update : local_.graph.updates) update.value = whole(update.value);
     return std::move(local_);
   }
@@ -121,6 +119,14 @@ class Builder {
  private:
   ValueId held(ValueId value, const Layout& layout) const { return held_.at({value, layout}); }
   ValueId whole(ValueId value) const { return held(value, Layout::identical()); }
+
+  void end(Output& output, size_t index) const {
+    auto* tensor = std::get_if<TensorRef>(&output.value);
+    if (!tensor) return;
+    const Layout& layout = completion_.outputs[index];
+    tensor->value = held(tensor->value, layout);
+    if (layout.is_split()) output.held = layout.str();
+  }
 
   /// The value keeps its place, with the shape of a part.
   void hold(ValueId value, const Layout& layout) {
@@ -202,15 +208,22 @@ class Builder {
     for (size_t i = 0; i < op.outputs.size(); ++i)
       if (op.outputs[i] >= 0) hold(op.outputs[i], signature.results[i]);
     set_sizes(local_.graph, op, signature, completion_.parts);
-    if (op.target == "aten::embedding" && signature.operands[0].is_split() &&
-        signature.operands[0].dimension() == 0)
-      op = embedding_of_rows(op, signature.operands[0],
-                             whole_.values[tensor_arguments(op)[0]].shape[0]);
+    if (!signature.operands.empty() && signature.operands[0].is_split())
+      op = on_part(op, signature.operands[0]);
     read_held(op, signature);
     if (traits_of(op).sharding == Sharding::mean && signature.operands[0].is_split() &&
         signature.results[0] == Layout::partial())
       op = append_means_of_parts(std::move(op));
     append(std::move(op));
+  }
+
+  /// Operators that a part can only compute in another form.
+  Operator on_part(const Operator& op, const Layout& first) const {
+    const Expression& size = whole_.values[tensor_arguments(op)[0]].shape[first.dimension()];
+    const Sharding sharding = traits_of(op).sharding;
+    if (sharding == Sharding::embedding && first.dimension() == 0)
+      return embedding_of_rows(op, first, size);
+    return sharding == Sharding::classes ? cross_entropy_of_classes(op, first, size) : op;
   }
 
   /// The mean of the whole is the sum of the parts' means, each divided by the number of parts.

@@ -9,7 +9,9 @@
 #include "graph/analysis/analysis.hpp"
 #include "graph/operators/facts.hpp"
 #include "graph/operators/flops.hpp"
+#include "graph/sharding/axes.hpp"
 #include "graph/sharding/blocks.hpp"
+#include "graph/sharding/collectives.hpp"
 #include "graph/sharding/conversions.hpp"
 
 namespace penstock::sharding {
@@ -17,6 +19,9 @@ namespace {
 
 /// Forward, and twice as many backward.
 constexpr int64_t passes = 3;
+
+/// FLOPs of a cross entropy for each logit.
+constexpr int64_t loss_flops = 5;
 
 std::vector<bool> computed_from_parameters(const Graph& graph) {
   std::vector<bool> varies(graph.values.size(), false);
@@ -44,6 +49,14 @@ bool splits_any(const Signature& signature) {
          std::ranges::any_of(signature.results, is_split);
 }
 
+/// The messages of a cross entropy of logits that are held so.
+int64_t class_bytes_sent(const Problem& problem, ValueId logits, const Layout& held) {
+  if (!held.is_split()) return 0;
+  const Value& value = problem.graph.values[logits];
+  return bytes_sent(Step::all_gather, class_bytes(value, held, problem.batch, problem.parts),
+                    problem.parts);
+}
+
 std::vector<Option> options(const Problem& problem, const Operator& op) {
   const bool varies = std::ranges::any_of(
       op.outputs, [&](ValueId value) { return value >= 0 && problem.varies[value]; });
@@ -53,7 +66,12 @@ std::vector<Option> options(const Problem& problem, const Operator& op) {
   for (Signature& signature :
        signatures(problem.graph, op, problem.batch, problem.parts, problem.random_by_part)) {
     const int64_t shares = splits_any(signature) ? problem.parts : 1;
-    found.push_back({std::move(signature), passes * flops / shares});
+    const bool classes = traits_of(op).sharding == OperatorTraits::Sharding::classes;
+    const int64_t sent = classes ? class_bytes_sent(problem, tensor_arguments(op).front(),
+                                                    signature.operands.front())
+                                 : 0;
+    found.push_back(
+        {std::move(signature), passes * flops / shares + problem.costs.sent_byte * sent});
     if (!varies) break;
   }
   return found;
@@ -83,14 +101,40 @@ int64_t holding_cost(const Problem& problem, ValueId value, const Layout& layout
          problem.costs.state_byte * problem.state_bytes(tensor, layout);
 }
 
-/// Outputs, and what buffers become, end whole.
-Node last_node(const Graph& graph) {
+/// The job's loss, of logits that are whole or split by classes; it saves as much as it reads.
+std::vector<Option> options_of_loss(const Problem& problem, ValueId logits, const Option& whole) {
+  const Value& value = problem.graph.values[logits];
+  Shape shape;
+  for (const Expression& size : value.shape) shape.push_back(size.at(problem.batch));
+  if (shape.size() < 2) return {whole};
+  std::vector<Layout> layouts = splits_of(shape, rank(shape) - 1, problem.parts);
+  layouts.insert(layouts.begin(), Layout::identical());
+  std::vector<Option> options(layouts.size(), whole);
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    const int64_t shares = layouts[i].is_split() ? problem.parts : 1;
+    options[i].signature.operands.front() = layouts[i];
+    options[i].saved_bytes = value.bytes(problem.batch) / shares;
+    options[i].cost = passes * loss_flops * value.elements(problem.batch) / shares +
+                      problem.costs.saved_byte * options[i].saved_bytes +
+                      problem.costs.sent_byte * class_bytes_sent(problem, logits, layouts[i]);
+  }
+  return options;
+}
+
+/// Outputs, and what buffers become, end whole, but for logits.
+Node last_node(const Problem& problem, FirstOutput first) {
+  const Graph& graph = problem.graph;
   Node node;
   for (const Output& output : graph.outputs)
     if (const auto* tensor = std::get_if<TensorRef>(&output.value))
       node.operands.push_back(tensor->value);
   for (const BufferUpdate& update : graph.updates) node.operands.push_back(update.value);
-  node.options.push_back({{std::vector<Layout>(node.operands.size(), Layout::identical()), {}}, 0});
+  const Option whole{{std::vector<Layout>(node.operands.size(), Layout::identical()), {}}, 0};
+  const std::optional<ValueId> logits = graph.first_output();
+  if (first == FirstOutput::logits && logits && problem.has_gradient[*logits])
+    node.options = options_of_loss(problem, *logits, whole);
+  else
+    node.options = {whole};
   return node;
 }
 
@@ -232,7 +276,7 @@ int64_t Problem::saved_bytes(ValueId value, const Conversion& conversion) const 
 }
 
 Problem make_problem(const Graph& graph, const Pins& pins, int64_t batch, int parts,
-                     int64_t microbatches) {
+                     int64_t microbatches, FirstOutput first) {
   Problem problem{.graph = graph,
                   .batch = batch,
                   .parts = parts,
@@ -259,7 +303,7 @@ Problem make_problem(const Graph& graph, const Pins& pins, int64_t batch, int pa
     else
       problem.nodes.back().options = options(problem, op);
   }
-  problem.nodes.push_back(last_node(graph));
+  problem.nodes.push_back(last_node(problem, first));
   leave_out_idle_blocks(problem);
   choose_layouts(problem);
   number_layouts(problem);

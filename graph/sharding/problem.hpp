@@ -34,6 +34,7 @@ struct Choices {
 struct Option {
   Signature signature;
   int64_t cost;
+  int64_t saved_bytes = 0;                       // by what is no operator: the job's loss
   std::vector<int> operands = {}, results = {};  // places of layouts; -1 for what does not vary
   bool operator==(const Option&) const = default;
 };
@@ -77,6 +78,6 @@ struct Problem {
 
 /// Throws as complete does.
 Problem make_problem(const Graph& graph, const Pins& pins, int64_t batch, int parts,
-                     int64_t microbatches);
+                     int64_t microbatches, FirstOutput first);
 
 }  // namespace penstock::sharding

@@ -233,6 +233,16 @@ class Search {
     return path;
   }
 
+  /// How outputs are read by the last node, which reads those that are tensors, in order.
+  std::vector<Layout> ends(const Signature& last) const {
+    std::vector<Layout> ends;
+    auto read = last.operands.begin();
+    for (const Output& output : problem_.graph.outputs)
+      ends.push_back(std::holds_alternative<TensorRef>(output.value) ? *read++
+                                                                     : Layout::identical());
+    return ends;
+  }
+
   /// Takes the decisions once more, and records what is converted and how tensors are kept.
   Completion completion(const State& last) {
     const size_t operators = problem_.graph.operators.size();
@@ -255,7 +265,10 @@ class Search {
       }
       const Option& option = problem_.nodes[op].options[decision.option];
       walk.take(op, option);
-      if (op < static_cast<OperatorId>(operators)) result.operators[op] = option.signature;
+      if (op < static_cast<OperatorId>(operators))
+        result.operators[op] = option.signature;
+      else
+        result.outputs = ends(option.signature);
       ++op;
     }
     return result;

@@ -4,6 +4,7 @@
 
 #include "graph/operators/facts.hpp"
 #include "graph/sharding/axes.hpp"
+#include "graph/sharding/collectives.hpp"
 
 namespace penstock::sharding {
 namespace {
@@ -73,11 +74,32 @@ void add_axis(Signatures& found, const Axis& axis, const Call& call, int parts) 
   }
 }
 
+/// Whether it is neither computed nor a parameter, so that it has no gradient.
+bool is_given(const Graph& graph, ValueId value) {
+  const Value& read = graph.values[value];
+  return read.producer < 0 &&
+         (read.tensor < 0 || graph.tensors[read.tensor].kind != StoredTensor::Kind::parameter);
+}
+
+/// Targets, which are no probabilities, and weights each rank has whole.
+void add_classes(Signatures& found, const Graph& graph, const Call& call, int parts) {
+  if (call.op.autocast) return;  // which casts for the kernel that it knows
+  const std::vector<ValueId> operands = tensor_arguments(call.op);
+  if (operands.size() < 2 || is_floating(graph.values[operands[1]].dtype)) return;
+  if (operands.size() > 2 && !is_given(graph, operands[2])) return;
+  const int dimension = class_dimension(rank(call.operands[0]));
+  for (const Layout& split : splits_of(call.operands[0], dimension, parts)) {
+    Signature signature{std::vector<Layout>(call.operands.size(), Layout::identical()),
+                        {Layout::identical()}};
+    signature.operands[0] = split;
+    found.push_back(std::move(signature));
+  }
+}
+
 void add_views(Signatures& found, const Call& call, Sharding sharding, int parts) {
   const Shape& shape = call.operands[0];
-  for (int d = 0; d < static_cast<int>(shape.size()); ++d)
-    for (const int64_t blocks : block_counts(shape[d], parts)) {
-      const Layout split = Layout::split(d, blocks);
+  for (int d = 0; d < rank(shape); ++d)
+    for (const Layout& split : splits_of(shape, d, parts)) {
       if (sharding == Sharding::squeezed && shape[d] == parts) continue;
       if (const auto result = view_split(split, shape, call.results[0], parts))
         found.push_back({{split}, {*result}});
@@ -144,6 +166,13 @@ bool is_linear(const Graph& graph, const Call& call, Sharding sharding) {
 
 }  // namespace
 
+std::vector<Layout> splits_of(const Shape& shape, int dimension, int parts) {
+  std::vector<Layout> splits;
+  for (const int64_t blocks : block_counts(shape[dimension], parts))
+    splits.push_back(Layout::split(dimension, blocks));
+  return splits;
+}
+
 std::vector<ValueId> tensor_arguments(const Operator& op) {
   std::vector<ValueId> values;
   for (const Argument& argument : op.arguments) {
@@ -170,6 +199,7 @@ std::vector<Signature> signatures(const Graph& graph, const Operator& op, int64_
   const bool is_view = sharding == Sharding::view || sharding == Sharding::squeezed;
   if (is_view && call->operands.size() == 1 && op.overload != "dtype")
     add_views(found, *call, sharding, parts);
+  if (sharding == Sharding::classes) add_classes(found, graph, *call, parts);
   if (sharding == Sharding::pieces) add_pieces(found, *call, parts);
   if (is_linear(graph, *call, sharding)) add_all(found, *call, Layout::partial());
   const auto has_whole = [](const Signature& signature) {

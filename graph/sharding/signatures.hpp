@@ -17,6 +17,9 @@ struct Signature {
   bool operator==(const Signature&) const = default;
 };
 
+/// All splits of a dimension over so many ranks, in fewer blocks first.
+std::vector<Layout> splits_of(const Shape& shape, int dimension, int parts);
+
 /// Tensors among the arguments in order, each as often as it is given.
 std::vector<ValueId> tensor_arguments(const Operator& op);
 
@@ -27,7 +30,9 @@ std::vector<ValueId> tensor_arguments(const Operator& op);
 ///
 /// An embedding whose rows are split gives zeros for an id that is another rank's. Of a mean over a
 /// dimension that is split a rank has the mean of its part, divided by the number of parts. Of
-/// groups a rank has as many less, where channels are split.
+/// groups a rank has as many less, where channels are split. For a cross entropy whose classes are
+/// split the ranks gather a few numbers of each row (collectives.hpp), and each has the loss; its
+/// targets are of all classes.
 ///
 /// `random_by_part`: an operator that draws random numbers may also draw for a part, other numbers
 /// than for the whole.

@@ -85,6 +85,7 @@ bool Walk::take(OperatorId op, const Option& option) {
   for (size_t i = 0; i < node.results.size(); ++i)
     if (option.results[i] >= 0 && !give(op, node.results[i], option.results[i])) return false;
   cost += option.cost;
+  if (record) record->saved_bytes += option.saved_bytes;
   return true;
 }
 

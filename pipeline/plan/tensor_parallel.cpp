@@ -60,7 +60,8 @@ void require_whole_targets(const Plan& plan, const Graph& model, const Graph& lo
 PlannedModel planned_model(const Plan& plan, Graph model) {
   if (plan.tensor_parallel == 1) return {std::move(model), std::nullopt};
   const int parts = static_cast<int>(plan.tensor_parallel);
-  const auto completion = group_completion(model, plan.sharding, plan.microbatch, parts);
+  const auto completion =
+      group_completion(model, plan.job.loss, plan.sharding, plan.microbatch, parts);
   sharding::LocalGraph local = sharding::local_graph(model, completion);
   require_whole_targets(plan, model, local.graph);
   return {std::move(local.graph), GroupTensors{std::move(model), parts, std::move(local.tensors)}};
@@ -78,7 +79,8 @@ Graph with_batch(const Plan& plan, const GroupTensors& group, int64_t microbatch
   }
   std::ranges::copy_if(plan.sharding.values, std::back_inserter(pins.values),
                        [](const sharding::Pin& pin) { return !pin.layout.is_split(); });
-  const auto completion = sharding::complete(group.whole, pins, microbatch, group.parts);
+  const auto completion = sharding::complete(group.whole, pins, microbatch, group.parts, 1,
+                                             first_output(plan.job.loss));
   Graph local = sharding::local_graph(group.whole, completion).graph;
   require_whole_targets(plan, group.whole, local);
   return local;

@@ -4,17 +4,21 @@
 #include <optional>
 
 #include "graph/sharding/complete.hpp"
+#include "pipeline/job/job.hpp"
 
 namespace penstock {
 
 /// The fewest samples that a microbatch can have.
 int64_t smallest_microbatch(const Graph& model);
 
+/// The logits of a cross entropy are computed with in parts.
+sharding::FirstOutput first_output(const LossSpec& loss);
+
 /// The completions of one model for microbatches of all sizes.
 class GroupCompletions {
  public:
   /// The model outlives it.
-  GroupCompletions(const Graph& model, sharding::Pins pins, int parts);
+  GroupCompletions(const Graph& model, const LossSpec& loss, sharding::Pins pins, int parts);
 
   /// The completion for the smallest microbatch that the model takes, where it is one for this
   /// size, too, and else that for this size: what groups run hardly depends on the size of
@@ -24,13 +28,14 @@ class GroupCompletions {
 
  private:
   const Graph& model_;
+  const sharding::FirstOutput first_;
   const sharding::Pins pins_;
   const int parts_;
   const std::optional<sharding::Completion> smallest_;  // nothing where pins need more samples
 };
 
 /// One of them.
-sharding::Completion group_completion(const Graph& model, const sharding::Pins& pins,
-                                      int64_t microbatch, int parts);
+sharding::Completion group_completion(const Graph& model, const LossSpec& loss,
+                                      const sharding::Pins& pins, int64_t microbatch, int parts);
 
 }  // namespace penstock

@@ -11,9 +11,9 @@ namespace penstock {
 namespace {
 
 /// One graph, or several where completions depend on the size.
-void add_graphs(const Graph& model, const sharding::Pins& pins, const std::vector<int64_t>& sizes,
-                int parts, std::vector<GroupGraph>& graphs) {
-  const GroupCompletions completions(model, pins, parts);
+void add_graphs(const Graph& model, const LossSpec& loss, const sharding::Pins& pins,
+                const std::vector<int64_t>& sizes, int parts, std::vector<GroupGraph>& graphs) {
+  const GroupCompletions completions(model, loss, pins, parts);
   std::optional<sharding::Completion> before;
   for (const int64_t size : sizes) {
     sharding::Completion completion = completions.at(size);
@@ -27,15 +27,15 @@ void add_graphs(const Graph& model, const sharding::Pins& pins, const std::vecto
 
 }  // namespace
 
-std::vector<GroupGraph> group_graphs(const Graph& model, const sharding::Pins& asked,
-                                     const std::vector<int64_t>& sizes,
+std::vector<GroupGraph> group_graphs(const Graph& model, const LossSpec& loss,
+                                     const sharding::Pins& asked, const std::vector<int64_t>& sizes,
                                      const std::vector<int>& parts) {
   const int64_t smallest = smallest_microbatch(model);
   std::vector<GroupGraph> graphs;
   for (const int count : parts) {
     for (const sharding::Pins& pins :
-         sharding::fast_and_small(model, asked, smallest, sizes.back(), count))
-      add_graphs(model, pins, sizes, count, graphs);
+         sharding::fast_and_small(model, asked, smallest, sizes.back(), count, first_output(loss)))
+      add_graphs(model, loss, pins, sizes, count, graphs);
   }
   return graphs;
 }

@@ -7,6 +7,7 @@
 #include "graph/graph.hpp"
 #include "graph/sharding/local_graph.hpp"
 #include "graph/sharding/pins.hpp"
+#include "pipeline/job/job.hpp"
 
 namespace penstock {
 
@@ -21,8 +22,8 @@ struct GroupGraph {
 /// The graphs of groups of each of so many `parts`, in that order, completed from what is asked
 /// for, or as sharding::fast_and_small says; smaller microbatches first. None of groups whose ranks
 /// could not share any operator. `sizes`: ascending. Throws InputError for pins that cannot be.
-std::vector<GroupGraph> group_graphs(const Graph& model, const sharding::Pins& asked,
-                                     const std::vector<int64_t>& sizes,
+std::vector<GroupGraph> group_graphs(const Graph& model, const LossSpec& loss,
+                                     const sharding::Pins& asked, const std::vector<int64_t>& sizes,
                                      const std::vector<int>& parts);
 
 }  // namespace penstock

@@ -49,19 +49,35 @@ class CollectiveTimes {
         scatters_(scatters) {}
 
   void add(MicrobatchCosts& costs) const {
+    if (const auto classes = sharding::split_classes(local_))
+      lengthen(costs.loss_forward, of_classes(*local_.first_output(), *classes, costs.microbatch));
     auto unit = costs.units.begin();
     for (size_t id = 0; id < local_.operators.size(); ++id) {
       while (unit != costs.units.end() && unit->end <= static_cast<int>(id)) ++unit;
       const Operator& op = local_.operators[id];
-      const auto conversion = sharding::conversion_of(op);
-      if (!conversion || is_recomputed(op, analysis_)) continue;
-      const CollectiveSeconds sent = of(op, *conversion, again_[id], costs.microbatch);
+      if (is_recomputed(op, analysis_)) continue;
+      const CollectiveSeconds sent = of(static_cast<OperatorId>(id), costs.microbatch);
       lengthen(costs.operators[id].times, sent);
       if (unit != costs.units.end()) lengthen(unit->times, sent);
     }
   }
 
  private:
+  CollectiveSeconds of(OperatorId id, int64_t microbatch) const {
+    const Operator& op = local_.operators[id];
+    if (const auto conversion = sharding::conversion_of(op))
+      return of(op, *conversion, again_[id], microbatch);
+    if (const auto classes = sharding::split_classes(op))
+      return {.forward = of_classes(op.reads().front(), *classes, microbatch)};
+    return {};
+  }
+
+  /// The numbers that parts of a cross entropy of these logits gather; backward they send nothing.
+  double of_classes(ValueId logits, const sharding::Layout& held, int64_t microbatch) const {
+    return seconds(Step::all_gather,
+                   sharding::class_bytes(local_.values[logits], held, microbatch, parts_));
+  }
+
   CollectiveSeconds of(const Operator& op, const sharding::Conversion& conversion,
                        const sharding::GatheredIn& again, int64_t microbatch) const {
     const int64_t bytes = whole_bytes(op, conversion, microbatch);

@@ -7,6 +7,7 @@
 #include "graph/sharding/complete.hpp"
 #include "graph/sharding/local_graph.hpp"
 #include "pipeline/plan/tensor_parallel.hpp"
+#include "pipeline/sharding/group_completion.hpp"
 #include "planner/rank_model.hpp"
 #include "simulator/costs/group_profile.hpp"
 #include "simulator/network/grouped.hpp"
@@ -36,7 +37,8 @@ struct GroupedModel : ProfiledModel {
       : ProfiledModel(path, device) {
     const std::vector<int64_t> sizes{1, 2, 4};
     for (const int parts : {2, 4}) {
-      const auto completion = sharding::complete(model, columns_and_rows, sizes.front(), parts);
+      const auto completion = sharding::complete(model, columns_and_rows, sizes.front(), parts, 1,
+                                                 first_output(profile.job.loss));
       const Graph local = sharding::local_graph(model, completion).graph;
       profile.groups.push_back(
           {parts, columns_and_rows, synthetic_profile(local, sizes, 8, device).microbatches});

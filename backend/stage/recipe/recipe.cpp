@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "graph/sharding/collectives.hpp"
 
 namespace penstock {
 namespace {
@@ -32,7 +33,8 @@ Recipe::Recipe(const Graph& whole, const Analysis& analysis, const Slicing& slic
       roles(assign_roles(whole, analysis, slicing, index, tensors)),
       sent(crossings(slicing, &StageEdge::producer, index)),
       received(crossings(slicing, &StageEdge::consumer, index)),
-      has_loss(std::ranges::count(slice.outputs, 0) > 0) {
+      has_loss(std::ranges::count(slice.outputs, 0) > 0),
+      classes(sharding::split_classes(whole)) {
   for (size_t v = 0; v < graph.values.size(); ++v) {
     const int tensor = graph.values[v].tensor;
     if (graph.values[v].kind != Value::Kind::tensor) continue;

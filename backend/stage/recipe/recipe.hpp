@@ -2,12 +2,14 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
 #include "backend/stage/recipe/roles.hpp"
 #include "backend/stage/recipe/store.hpp"
 #include "graph/cuts/slice.hpp"
+#include "graph/sharding/layout.hpp"
 #include "pipeline/job/job.hpp"
 
 namespace penstock {
@@ -28,6 +30,8 @@ struct Recipe {
   /// By operator of `roles.operators`: the values that nothing reads after it.
   std::vector<std::vector<ValueId>> released;
   bool has_loss = false;
+  /// The split in which a part has the first output, of which it computes a loss of its classes.
+  std::optional<sharding::Layout> classes;
 
   const Value& value(ValueId id) const { return graph.values[static_cast<size_t>(id)]; }
   ValueRole role(ValueId id) const { return roles.of[static_cast<size_t>(id)]; }

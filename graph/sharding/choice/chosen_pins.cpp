@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "graph/sharding/complete.hpp"
 
 namespace penstock::sharding {
 namespace {
@@ -55,10 +54,12 @@ std::vector<std::string> patterns_of(const std::string& name) {
 
 class Chooser {
  public:
-  Chooser(const Graph& graph, const Pins& asked, int64_t batch, int parts, int64_t microbatches)
+  Chooser(const Graph& graph, const Pins& asked, int64_t batch, int parts, int64_t microbatches,
+          FirstOutput first)
       : graph_(graph),
         microbatches_(microbatches),
-        chosen_(complete(graph, asked, batch, parts, microbatches)),
+        first_(first),
+        chosen_(complete(graph, asked, batch, parts, microbatches, first)),
         pins_{asked.parameters,
               asked.values,
               {.sent_byte = asked.costs.sent_byte},
@@ -81,7 +82,7 @@ class Chooser {
 
  private:
   Completion completed(const Pins& pins) const {
-    return complete(graph_, pins, chosen_.batch, chosen_.parts, microbatches_);
+    return complete(graph_, pins, chosen_.batch, chosen_.parts, microbatches_, first_);
   }
 
   /// Nothing where a pin is impossible.
@@ -186,15 +187,16 @@ class Chooser {
 
   const Graph& graph_;
   const int64_t microbatches_;
+  const FirstOutput first_;
   const Completion chosen_;
   Pins pins_;
 };
 
 }  // namespace
 
-Pins pins_of(const Graph& graph, const Pins& asked, int64_t batch, int parts,
-             int64_t microbatches) {
-  return Chooser(graph, asked, batch, parts, microbatches).run().value_or(asked);
+Pins pins_of(const Graph& graph, const Pins& asked, int64_t batch, int parts, int64_t microbatches,
+             FirstOutput first) {
+  return Chooser(graph, asked, batch, parts, microbatches, first).run().value_or(asked);
 }
 
 }  // namespace penstock::sharding

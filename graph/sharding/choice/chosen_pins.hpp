@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "graph/sharding/complete.hpp"
 #include "graph/sharding/pins.hpp"
 
 namespace penstock::sharding {
@@ -14,6 +15,6 @@ namespace penstock::sharding {
 /// they cannot say R or P, and of a value that is held in several layouts only one. Throws as
 /// complete does.
 Pins pins_of(const Graph& graph, const Pins& asked, int64_t batch, int parts,
-             int64_t microbatches = 1);
+             int64_t microbatches = 1, FirstOutput first = FirstOutput::any);
 
 }  // namespace penstock::sharding

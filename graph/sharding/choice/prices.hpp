@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "graph/sharding/complete.hpp"
 #include "graph/sharding/pins.hpp"
 
 namespace penstock::sharding {
@@ -13,6 +14,6 @@ namespace penstock::sharding {
 /// backward gathers again. Both are weighed for microbatches of `batch` samples. Where pins or
 /// prices are asked for, these alone. Throws as complete does.
 std::vector<Pins> fast_and_small(const Graph& graph, const Pins& asked, int64_t batch,
-                                 int64_t max_batch, int parts);
+                                 int64_t max_batch, int parts, FirstOutput first);
 
 }  // namespace penstock::sharding

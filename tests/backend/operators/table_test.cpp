@@ -12,9 +12,17 @@ namespace {
 
 TEST(OperatorTable, NamesOperatorsThatLibTorchHas) {
   // graph/sharding/collectives.hpp:
-  const std::set<std::string> own{
-      "identity",   "own_part",   "among_zeros",    "first_only",        "all_reduce",
-      "all_gather", "all_to_all", "reduce_scatter", "embedding_of_rows", "all_gather_again"};
+  const std::set<std::string> own{"identity",
+                                  "own_part",
+                                  "among_zeros",
+                                  "first_only",
+                                  "all_reduce",
+                                  "all_gather",
+                                  "all_to_all",
+                                  "reduce_scatter",
+                                  "embedding_of_rows",
+                                  "all_gather_again",
+                                  "cross_entropy_of_classes"};
   for (const OperatorGroup& group : operator_table()) {
     std::istringstream names{std::string(group.names)};
     for (std::string name; names >> name;) {

@@ -45,7 +45,8 @@ TEST_P(PartsOfModel, AreMeasuredAsTheyRun) {
   PENSTOCK_MODEL(model, GetParam().model);
   const Graph graph = read_pt2(model);
   const Profile made = profile(write_job(model, GetParam().loss), of_parts({2}));
-  expect_measured_as_they_run(made, group_graphs(graph, {}, quick_sizes(graph, 4), {2}));
+  expect_measured_as_they_run(made,
+                              group_graphs(graph, made.job.loss, {}, quick_sizes(graph, 4), {2}));
   EXPECT_EQ(to_json(made, partial_), read_file(partial_));
 }
 
@@ -74,7 +75,8 @@ TEST_F(PartsTest, DrawRandomNumbersOfTheirOwn) {
   Request how = of_parts({2});
   how.sharding = {.costs = {.state_byte = 1000, .saved_byte = 100}, .random_by_part = true};
   const Profile made = profile(write_job(model, "cross_entropy"), how);
-  expect_measured_as_they_run(made, group_graphs(graph, how.sharding, quick_sizes(graph, 4), {2}));
+  expect_measured_as_they_run(
+      made, group_graphs(graph, made.job.loss, how.sharding, quick_sizes(graph, 4), {2}));
 }
 
 TEST_F(PartsTest, TellHowFarTheyAre) {

@@ -147,7 +147,7 @@ TEST_P(ChainOfModel, OfAPartIsTracedToTheByteToo) {
   PENSTOCK_MODEL(model, GetParam().model);
   const Job job = read_job(write_job(model, GetParam().loss));
   const Graph graph = read_pt2(model);
-  for (const GroupGraph& group : group_graphs(graph, {}, {traced_size(graph)}, {2, 3})) {
+  for (const GroupGraph& group : group_graphs(graph, job.loss, {}, {traced_size(graph)}, {2, 3})) {
     SCOPED_TRACE(group.parts);
     const GroupTensors tensors{graph, group.parts, group.local.tensors};
     Subject subject(job, group.local.graph, cpu_device(), &tensors);

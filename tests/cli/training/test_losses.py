@@ -197,6 +197,44 @@ def test_smoothed_labels_train_as_in_pytorch_whatever_targets_are_ignored(
     assert_trains_as(Unsplit(plan, module("whole")), plan, STEPS, FLOAT64)
 
 
+def groups_plan(folder, model, data, loss):
+    """Two replicas of pipelines of two groups of two ranks, the rows of the head split."""
+    return write_plan(folder, model, data, ["", "head"], 2, BATCH // 4, loss=loss, steps=STEPS,
+                      data_parallel=2, tensor_parallel=2,
+                      sharding={"parameters": {"head.weight": {"split": 0}}})
+
+
+def last_stage(plan):
+    return subprocess.run([PENSTOCK, "show", plan, "--stage", "1"], capture_output=True, text=True,
+                          check=True).stdout
+
+
+@pytest.mark.parametrize("loss", ["cross_entropy", SMOOTHED], ids=["plain", "smoothed"])
+def test_the_loss_of_logits_that_are_split_by_classes_is_that_of_the_whole(tmp_path, model, loss):
+    plan = groups_plan(tmp_path, model("whole"), data_with_targets(tmp_path), loss)
+    assert "the model's `output` in S(2)" in last_stage(plan)
+    assert "all_gather" not in last_stage(plan)
+    assert_trains_as(Unsplit(plan, module("whole")), plan, STEPS, FLOAT64)
+
+
+@pytest.mark.parametrize("kind", ["causal", "classes"])
+def test_a_models_own_loss_of_logits_that_are_split_is_that_of_the_whole(tmp_path, model, kind):
+    plan = groups_plan(tmp_path, model(kind), labelled_data(tmp_path), "output")
+    assert "cross_entropy_of_classes" in last_stage(plan)
+    assert_trains_as(Unsplit(plan, module(kind)), plan, STEPS, FLOAT64)
+
+
+def test_forwards_give_the_logits_whole_of_which_the_loss_is_computed_in_parts(tmp_path, model):
+    plan = groups_plan(tmp_path, model("whole"), data_with_targets(tmp_path), "cross_entropy")
+    done = execute(plan, "--forward-only", "--output", tmp_path / "outputs.safetensors",
+                   "--steps", 1)
+    assert done.returncode == 0, done.stderr
+    (given,) = load_file(tmp_path / "outputs.safetensors").values()
+    tokens = load_file(tmp_path / "data.safetensors")["tokens"][:BATCH]
+    torch.testing.assert_close(given, module("whole")(tokens, None).detach(), rtol=FLOAT64,
+                               atol=FLOAT64)
+
+
 def run_json(plan, *options):
     done = execute(plan, "--json", "--steps", 1, *options)
     assert done.returncode == 0, done.stderr

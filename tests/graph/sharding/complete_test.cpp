@@ -16,27 +16,29 @@ namespace penstock::sharding {
 namespace {
 
 struct Tried {
-  int exact = 0, refused = 0;
+  int exact = 0, refused = 0, split_losses = 0;
 };
 
-std::optional<Completion> completed(const testing::RandomGraph& given, int parts) {
+std::optional<Completion> completed(const testing::RandomGraph& given, int parts,
+                                    FirstOutput first) {
   try {
-    return complete(given.graph, given.pins, given.batch, parts, given.microbatches);
+    return complete(given.graph, given.pins, given.batch, parts, given.microbatches, first);
   } catch (const InputError&) {
     return std::nullopt;
   }
 }
 
-void compare(const testing::RandomGraph& given, int parts, Tried& tried) {
-  const auto expected =
-      testing::cheapest_cost(given.graph, given.pins, given.batch, parts, given.microbatches);
-  const auto found = completed(given, parts);
+void compare(const testing::RandomGraph& given, int parts, FirstOutput first, Tried& tried) {
+  const auto expected = testing::cheapest_cost(given.graph, given.pins, given.batch, parts,
+                                               given.microbatches, first);
+  const auto found = completed(given, parts, first);
   ASSERT_EQ(found.has_value(), expected.has_value()) << given.text();
   if (!found) {
     ++tried.refused;
     return;
   }
   tried.exact += found->exact;
+  tried.split_losses += found->outputs.front().is_split();
   EXPECT_GE(found->weighed, *expected) << given.text();
   if (found->exact) {
     EXPECT_EQ(found->weighed, *expected) << given.text();
@@ -47,10 +49,14 @@ TEST(Complete, FindsTheCheapest) {
   std::mt19937 random(1);
   for (const int parts : {2, 3}) {
     Tried tried;
-    for (int round = 0; round < 100; ++round)
-      compare(testing::random_graph(random, parts), parts, tried);
-    EXPECT_GT(tried.exact, 80);
+    for (int round = 0; round < 100; ++round) {
+      const testing::RandomGraph graph = testing::random_graph(random, parts);
+      compare(graph, parts, FirstOutput::any, tried);
+      compare(graph, parts, FirstOutput::logits, tried);
+    }
+    EXPECT_GT(tried.exact, 160);
     EXPECT_GT(tried.refused, 0);
+    EXPECT_GT(tried.split_losses, 20);
   }
 }
 
@@ -139,7 +145,7 @@ TEST(Complete, ReplicatesAWeightBeforeItIsReadSoWhereThatSpendsLess) {
   const Pins pins{{{"w", Layout::identical()}},
                   {{"first", Layout::split(2)}, {"second", Layout::split(0)}}};
   const Completion found = complete(b.graph, pins, 1, 2);
-  EXPECT_EQ(found.cost, testing::cheapest_cost(b.graph, pins, 1, 2, 1));
+  EXPECT_EQ(found.cost, testing::cheapest_cost(b.graph, pins, 1, 2, 1, FirstOutput::any));
   std::vector<std::pair<Layout, Layout>> of_weight;  // of which the second costs nothing
   for (const Converted& each : found.conversions)
     if (each.value == w) of_weight.emplace_back(each.from, each.to);

@@ -30,7 +30,8 @@ int64_t sent(const Layout& from, const Layout& to, int64_t bytes, int parts) {
 
 class Exhaustive {
  public:
-  Exhaustive(const Graph& graph, const Pins& pins, int64_t batch, int parts, int64_t microbatches)
+  Exhaustive(const Graph& graph, const Pins& pins, int64_t batch, int parts, int64_t microbatches,
+             FirstOutput first)
       : graph_(graph),
         batch_(batch),
         parts_(parts),
@@ -56,18 +57,47 @@ class Exhaustive {
         know(op.outputs, each.results);
       }
     }
+    if (first == FirstOutput::logits) find_loss();
   }
 
   std::optional<int64_t> cheapest() {
-    for (const Output& output : graph_.outputs) {
-      const ValueId value = std::get<TensorRef>(output.value).value;
-      read_[value] |= bit(value, Layout::identical());
+    const ValueId first = *graph_.first_output();
+    for (const Layout& held : ends_of_first_) {
+      std::ranges::fill(read_, Set{0});
+      for (const Output& output : graph_.outputs) {
+        const ValueId value = std::get<TensorRef>(output.value).value;
+        const bool is_first = &output == &graph_.outputs.front();
+        read_[value] |= bit(value, is_first ? held : Layout::identical());
+      }
+      choose(0, has_loss_ ? cost_of_loss(graph_.values[first], held) : 0);
     }
-    choose(0, 0);
     return best_ == never ? std::nullopt : std::optional(best_);
   }
 
  private:
+  /// A cross entropy of the first output, over its last dimension.
+  void find_loss() {
+    const ValueId logits = *graph_.first_output();
+    const std::vector<Expression>& shape = graph_.values[logits].shape;
+    has_loss_ = has_gradient_[logits] && shape.size() > 1;
+    if (!has_loss_) return;
+    const int last = static_cast<int>(shape.size()) - 1;
+    Shape sizes;
+    for (const Expression& size : shape) sizes.push_back(size.at(batch_));
+    for (int64_t blocks = 1; blocks * parts_ <= sizes.back(); ++blocks)
+      if (fits(Layout::split(last, blocks), sizes, parts_))
+        ends_of_first_.push_back(Layout::split(last, blocks));
+    for (const Layout& layout : ends_of_first_) know(logits, layout);
+  }
+
+  /// Three numbers of each row in float32 are gathered where ranks have some of the classes.
+  int64_t cost_of_loss(const Value& logits, const Layout& held) const {
+    const int64_t shares = held.is_split() ? parts_ : 1, all = logits.elements(batch_);
+    const int64_t rows = all / logits.shape.back().at(batch_);
+    const int64_t messages = held.is_split() ? 1000 * (parts_ - 1) * rows * 3 * 4 : 0;
+    return messages + 3 * 5 * all / shares + costs_.saved_byte * (4 * all / shares);
+  }
+
   void find_parameter(const Value& value, size_t at) {
     if (value.tensor < 0) return;
     const StoredTensor& tensor = graph_.tensors[value.tensor];
@@ -223,6 +253,8 @@ class Exhaustive {
   const Costs costs_;
   const PinnedLayouts pinned_;
   std::vector<bool> depends_, has_gradient_, is_weight_;
+  bool has_loss_ = false;
+  std::vector<Layout> ends_of_first_{Layout::identical()};
   std::vector<Saved> saved_;
   std::vector<std::vector<Layout>> layouts_;  // that a value can be held in
   std::vector<std::optional<Layout>> made_;   // none of a parameter, which is kept as is best
@@ -241,8 +273,8 @@ int64_t moved(const Layout& from, const Layout& to, int64_t bytes, bool has_grad
 }
 
 std::optional<int64_t> cheapest_cost(const Graph& graph, const Pins& pins, int64_t batch, int parts,
-                                     int64_t microbatches) {
-  return Exhaustive(graph, pins, batch, parts, microbatches).cheapest();
+                                     int64_t microbatches, FirstOutput first) {
+  return Exhaustive(graph, pins, batch, parts, microbatches, first).cheapest();
 }
 
 }  // namespace penstock::sharding::testing

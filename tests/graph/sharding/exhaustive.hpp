@@ -13,7 +13,7 @@ namespace penstock::sharding::testing {
 
 /// Nothing where no signatures go with the pins. At most 16 layouts of a value are possible.
 std::optional<int64_t> cheapest_cost(const Graph& graph, const Pins& pins, int64_t batch, int parts,
-                                     int64_t microbatches);
+                                     int64_t microbatches, FirstOutput first);
 
 /// The cost of converting a value, forward and, where it has a gradient, backward: a rank computes
 /// 1,000 FLOPs while it sends a byte, and a ring sends `bytes / parts` to each other part for each

@@ -48,6 +48,14 @@ class Layout:
                          self.dimension)
 
 
+def cross_entropy_of_classes(parts, held, *more, **how):
+    """Each part's, of what all of them have of the logits; its gradient is that of its own."""
+    return [torch.ops.aten.cross_entropy_loss(
+                held.assemble([own if part == one else own.detach()
+                               for one, own in enumerate(parts)]), *more, **how)
+            for part in range(len(parts))]
+
+
 def embedding_of_rows(weight, ids, held, padding_idx=-1):
     """Of a table of which `held` are the rows, ascending; zeros for ids of other rows."""
     own = torch.searchsorted(held, ids.contiguous()).clamp_max(len(held) - 1)

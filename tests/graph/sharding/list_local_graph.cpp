@@ -77,6 +77,7 @@ json listed(const sharding::LocalGraph& local) {
            {"operators", json::array()},
            {"outputs", json::array()},
            {"inputs", json::array()},
+           {"held", local.graph.outputs.front().held},
            {"updates", json::object()}};
   for (const Value& value : local.graph.values)
     if (value.tensor >= 0)
@@ -108,7 +109,8 @@ int main(int argc, char** argv) {
         {pins(given.at("parameters")),
          pins(given.at("values")),
          {.state_byte = number("state", 0), .saved_byte = number("saved", 0)}},
-        number("batch", graph.example_batch), std::atoi(argv[2]), number("microbatches", 1));
+        number("batch", graph.example_batch), std::atoi(argv[2]), number("microbatches", 1),
+        given.value("logits", false) ? sharding::FirstOutput::logits : sharding::FirstOutput::any);
     json all = listed(sharding::local_graph(graph, completion));
     all["cost"] = completion.cost;
     all["weighed"] = completion.weighed;

@@ -2,7 +2,7 @@
 collectives are functions of all parts' tensors. What is single precision in the graph is double."""
 
 import torch
-from held import Layout, embedding_of_rows
+from held import Layout, cross_entropy_of_classes, embedding_of_rows
 
 LAYOUTS = {7: torch.strided}
 FORMATS = {1: torch.contiguous_format, 2: torch.channels_last, 3: torch.channels_last_3d,
@@ -86,6 +86,15 @@ def call(op, values, part, parts):
     return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
+def call_classes(op, values, parts):
+    given = [{name: argument(value, values, part) for name, value in op["arguments"].items()}
+             for part in range(parts)]
+    logits = [own.pop("self") for own in given]
+    more = given[0]
+    assert sum(own.shape[Layout(more["held"]).dimension] for own in logits) == more.pop("classes")
+    return [[loss] for loss in cross_entropy_of_classes(logits, Layout(more.pop("held")), **more)]
+
+
 def convert(op, values):
     source, target = Layout(op["arguments"]["from"]), Layout(op["arguments"]["to"])
     assert op["target"] == "penstock::" + step(source, target)
@@ -101,7 +110,10 @@ def run(graph, tensors, inputs, parts):
         if "from" in op["arguments"] and op["target"].startswith("penstock::"):
             values[op["outputs"][0]] = convert(op, values)
             continue
-        results = [call(op, values, part, parts) for part in range(parts)]
+        if op["target"] == "penstock::cross_entropy_of_classes":
+            results = call_classes(op, values, parts)
+        else:
+            results = [call(op, values, part, parts) for part in range(parts)]
         for name, shape, own in zip(op["outputs"], op["shapes"], zip(*results, strict=True),
                                     strict=True):
             values[name] = own

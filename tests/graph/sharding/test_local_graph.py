@@ -1,6 +1,7 @@
 """The graphs of all parts of a tensor group, run in one process, compute what the exported model
 computes in PyTorch: outputs, loss, and the gradient of each parameter."""
 
+import importlib.util
 import json
 import os
 import random
@@ -42,14 +43,21 @@ def exported(name):
     return path, program
 
 
-def completed(path, parts, parameters=(), values=()):
-    pins = json.dumps({"parameters": list(parameters), "values": list(values)})
+def completed(path, parts, parameters=(), values=(), logits=False):
+    pins = json.dumps({"parameters": list(parameters), "values": list(values), "logits": logits})
     return subprocess.run([BUILD / "tests/graph/list-local-graph", path, str(parts), pins],
                           capture_output=True, text=True, timeout=120)
 
 
-def local_graph(path, parts, parameters=(), values=()):
-    done = completed(path, parts, parameters, values)
+def load_module(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def local_graph(path, parts, parameters=(), values=(), logits=False):
+    done = completed(path, parts, parameters, values, logits)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -103,6 +111,16 @@ def stored(whole, graph, parts):
     return held
 
 
+def first_output_assembled(graph, results):
+    """Each part's results, with its own part of the first output and copies of the others'."""
+    if not graph["held"]:
+        return results
+    own = [outputs[0] for outputs, _ in results]
+    return [([Layout(graph["held"]).assemble([each if one == part else each.detach()
+                                              for one, each in enumerate(own)]), *outputs[1:]],
+             buffers) for part, (outputs, buffers) in enumerate(results)]
+
+
 def check_results(whole, results):
     for outputs, buffers in results:
         torch.testing.assert_close(outputs, whole.outputs, **TOLERANCE)
@@ -113,7 +131,8 @@ def check_results(whole, results):
 def check(program, graph, parts):
     whole = Whole(program)
     held = stored(whole, graph, parts)
-    results = local_run.run(graph, held, whole.inputs, parts)
+    results = first_output_assembled(graph,
+                                     local_run.run(graph, held, whole.inputs, parts))
     check_results(whole, results)
     trained = [value for value in held if held[value][0].requires_grad]
     found = iter(torch.autograd.grad([loss_of(outputs[0]) for outputs, _ in results],
@@ -160,6 +179,45 @@ def test_parts_compute_what_the_model_computes(name, parts, parameters, values):
     graph = local_graph(path, parts, parameters, values)
     assert graph["exact"] or parameters
     check(program, graph, parts)
+
+
+@pytest.mark.parametrize(("name", "parts", "parameters"), [
+    ("gpt2-f64", 2, GPT2), ("gpt2-f64", 4, []), ("llama-f64", 2, LLAMA)])
+def test_logits_may_end_split_by_classes(name, parts, parameters):
+    path, program = exported(name)
+    pins = [*parameters, ("lm_head.weight", "S(0)")]
+    graph = local_graph(path, parts, pins, logits=True)
+    assert graph["held"] == "S(2)"
+    check(program, graph, parts)
+    assert not local_graph(path, parts, pins)["held"]  # where each needs them whole
+
+
+def test_logits_of_a_vocabulary_that_does_not_divide_end_whole():
+    path = MODELS / "gpt3-meta.pt2"
+    if not path.exists():
+        pytest.skip(f"{path} is missing: the tests export it with torch from .venv")
+    assert local_graph(path, 8, logits=True)["held"] == ""  # of 50257
+
+
+def labelled(kind, folder):
+    """A model that returns its loss, and the program."""
+    module = load_module(ROOT / "tests/models/labelled.py")
+    inputs = module.example_inputs()
+    inputs["labels"][0, 2:5] = module.IGNORED
+    program = torch.export.export(module.model(kind).double(), (), inputs)
+    torch.export.save(program, folder / "labelled.pt2")
+    return folder / "labelled.pt2", program
+
+
+@pytest.mark.parametrize("kind", ["causal", "classes", "masked", "scaled"])
+def test_a_model_with_its_own_loss_computes_it_in_parts_of_the_classes(tmp_path, kind):
+    path, program = labelled(kind, tmp_path)
+    for parts in (2, 4):
+        graph = local_graph(path, parts, [("head.weight", "S(0)")])
+        assert "cross_entropy_of_classes" in collectives(graph)
+        assert not any(op["target"] == "penstock::all_gather" and op["shapes"][0][-1] == 32
+                       for op in graph["operators"])
+        check(program, graph, parts)
 
 
 class Channels(torch.nn.Module):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 torch = pytest.importorskip("torch")
-from held import Layout, embedding_of_rows
+from held import Layout, cross_entropy_of_classes, embedding_of_rows
 
 F = torch.nn.functional
 
@@ -137,6 +137,14 @@ def calls(pick):
         "gather of some": (lambda x, i: x.gather(-1, i[..., None]), [(a, b, 30), ids]),
         "pad": (lambda x: F.pad(x, (1, 2)), [(a, b, c)]),
         "upsample": (lambda x: F.interpolate(x, scale_factor=2), [(a, b, 5, 6)]),
+        "cross entropy": (F.cross_entropy, [(a, 36), ((a,), torch.int64)]),
+        "cross entropy of weighted classes": (
+            lambda x, t, w: F.cross_entropy(x, t, w, ignore_index=3, label_smoothing=0.1),
+            [(a, 36), ((a,), torch.int64), (36,)]),
+        "cross entropy of images": (
+            lambda x, t: F.cross_entropy(x, t, reduction="none", label_smoothing=0.2),
+            [(a, 48, b), ids]),
+        "cross entropy with probabilities": (F.cross_entropy, [(a, 36), (a, 36)]),
         "cumulative sum": (lambda x: x.cumsum(0), [(a, b)]),
     }
 
@@ -177,6 +185,14 @@ def call_part(node, arguments, layouts, gives, operands, whole, part, parts):
     return results
 
 
+def call_classes(node, held, operands):
+    """Of logits of which each part has some classes; all else each has whole."""
+    further = iter(operands[0][1:])
+    arguments = torch.fx.node.map_arg(node.args[1:], lambda _: next(further))
+    return [[loss] for loss in cross_entropy_of_classes([own[0] for own in operands], held,
+                                                        *arguments, **node.kwargs)]
+
+
 def call(node, arguments, operands):
     left = iter(operands)
     filled = torch.fx.node.map_arg(arguments, lambda _: next(left))
@@ -195,8 +211,11 @@ def gradients(results, incoming, operands):
 
 
 def leaves(node, operands):
-    """Copies that ask for a gradient, except for running statistics, which have none."""
-    statistics = [argument.name.startswith("running") for argument in node.target._schema.arguments]
+    """Copies that ask for a gradient, except for running statistics and the weights of classes,
+    which have none."""
+    is_loss = node.target.__name__ == "cross_entropy_loss.default"
+    statistics = [argument.name.startswith("running") or (is_loss and argument.name == "weight")
+                  for argument in node.target._schema.arguments]
     return [operand.detach().clone().requires_grad_(
                 operand.is_floating_point() and not any(statistics[i:i + 1]))
             for i, operand in enumerate(operands)]
@@ -214,8 +233,11 @@ def check(node, operands, signature, parts):
     held = [leaves(node, own) for own in together(
         *(layout.hold(operand, parts) for layout, operand in together(reads, operands)))]
     arguments = local_arguments(node, gives, results, parts)
-    local = [call_part(node, arguments, reads, gives, own, whole, part, parts)
-             for part, own in enumerate(held)]
+    if node.target.__name__ == "cross_entropy_loss.default" and reads[0].kind == "S":
+        local = call_classes(node, reads[0], held)
+    else:
+        local = [call_part(node, arguments, reads, gives, own, whole, part, parts)
+                 for part, own in enumerate(held)]
     for layout, result, own in together(gives, results, together(*local)):
         torch.testing.assert_close(layout.assemble(own), result, rtol=1e-10, atol=1e-10)
 

@@ -31,7 +31,7 @@ std::string exported(Export write, const Plan& plan, const Graph& model) {
   const Analysis analysis = analyse(model);
   const Slicing slicing = slice(plan, model, analysis);
   if (plan.tensor_parallel == 1) return write({plan, model, analysis, slicing});
-  const auto completion = group_completion(model, plan.sharding, plan.microbatch,
+  const auto completion = group_completion(model, plan.job.loss, plan.sharding, plan.microbatch,
                                            static_cast<int>(plan.tensor_parallel));
   return write({plan, model, analysis, slicing, &completion});
 }

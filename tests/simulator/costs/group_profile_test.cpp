@@ -98,6 +98,39 @@ TEST(GroupProfile, WhatIsGatheredAgainTakesItsMessagesInTheBackwardToo) {
   EXPECT_EQ(times.backward_weight.mean_s, 3 + 12.);
 }
 
+/// Logits [4, 8] on each of 4 parts, and a loss of theirs, over the link of Converting.
+MicrobatchCosts with_loss(bool of_the_model) {
+  Graph graph;
+  graph.tensors.push_back({.name = "w", .requires_grad = true, .sizes = {4, 8}});
+  graph.values = {{.name = "w", .kind = Value::Kind::tensor, .shape = {4, 8}, .tensor = 0},
+                  {.name = "t", .kind = Value::Kind::user_input, .shape = {4}},
+                  {.name = "logits", .shape = {4, 8}, .producer = 0},
+                  {.name = "loss", .producer = 1}};
+  Operator scale{.name = "logits", .target = "aten::mul", .outputs = {2}};
+  scale.arguments = {{"self", TensorRef{0}}, {"other", TensorRef{0}}};
+  Operator loss{.name = "loss", .target = "aten::cross_entropy_loss", .outputs = {3}};
+  loss.arguments = {{"self", TensorRef{2}}, {"target", TensorRef{1}}};
+  graph.operators = {scale};
+  if (of_the_model)
+    graph.operators.push_back(sharding::cross_entropy_of_classes(loss, Layout::split(1), 32));
+  graph.outputs = {of_the_model ? Output{"loss", TensorRef{3}}
+                                : Output{"logits", TensorRef{2}, Layout::split(1).str()}};
+  GroupCosts costs{.parts = 4, .microbatches = {{.microbatch = 4}}};
+  costs.microbatches.front().operators.resize(graph.operators.size());
+  const Cluster cluster{.ranks = 2, .link = {.latency_s = 1, .bandwidth = 16}};
+  return group_profile({}, costs, graph, &cluster).microbatches.front();
+}
+
+// A part gives 3 numbers of 4 bytes for each of 4 rows: a rank sends 144 bytes in 3 rounds.
+TEST(GroupProfile, ALossOfSplitClassesTakesItsMessagesForward) {
+  EXPECT_EQ(with_loss(false).loss_forward.mean_s, 3 + 9.);
+  EXPECT_EQ(with_loss(false).operators.front().times, ActionTimes());
+  const MicrobatchCosts own = with_loss(true);
+  EXPECT_EQ(own.loss_forward.mean_s, 0);
+  EXPECT_EQ(own.operators.back().times.forward.mean_s, 3 + 9.);
+  EXPECT_EQ(own.operators.back().times.backward.mean_s, 0);
+}
+
 TEST(GroupProfile, WhatIsNotTrainedSendsNothingBack) {
   EXPECT_EQ(Converting(split, replicated, 16, 64, false).times(), std::pair(3 + 12., 0.));
 }
