@@ -33,7 +33,7 @@ at::Tensor weighted_sum(const at::Tensor& logits, const Rows& rows) {
       .sum(1, false, rows.a.scalar_type());
 }
 
-/// Of each row what this rank gives the others, and exponentials of logits less its largest.
+/// The numbers that this rank gives the others; exponentials of logits less their row's largest.
 struct Own {
   at::Tensor numbers;  // [1, class_numbers, rows]
   at::Tensor exponentials, largest;

@@ -174,7 +174,7 @@ class Slicer {
   std::map<std::pair<int, int>, std::vector<ValueId>> crossings_;
   std::vector<std::vector<OperatorId>> operators_;  // of each stage that it alone computes
   std::vector<OperatorId> recomputed_operators_;    // that stages compute where they need them
-  // Of the stage at work:
+  // These are of the stage at work.
   std::vector<bool> needed_;
   std::vector<ValueId> needed_values_;
   std::set<int> tensors_;

@@ -55,7 +55,7 @@ int64_t class_bytes(const Value& logits, const Layout& held, int64_t batch, int 
 /// The split in which an operator of a local graph reads the logits of a cross entropy of parts of
 /// the classes; nothing for any other.
 std::optional<Layout> split_classes(const Operator& op);
-/// The same of the job's loss, which reads the graph's first output.
+/// That of the first output, of which the job computes the loss.
 std::optional<Layout> split_classes(const Graph& local);
 
 }  // namespace penstock::sharding

@@ -18,7 +18,7 @@ struct Converted {
   bool operator==(const Converted&) const = default;
 };
 
-/// What a job reads a model's first output for.
+/// How a job reads a model's first output.
 enum class FirstOutput {
   any,     // each rank needs it whole
   logits,  // for a cross entropy over its last dimension, of which each rank may have a part

@@ -22,7 +22,7 @@ class LayoutSearch {
   SearchResult run(const Progress& progress = {}) const;
   /// In the order of the layouts, each with its bounds.
   std::vector<SearchSpace> spaces() const;
-  /// The same, into as many places.
+  /// Puts them into as many places.
   void list_spaces(std::span<SearchSpace> into) const;
 
   const std::vector<PipelineLayout>& layouts() const { return layouts_; }

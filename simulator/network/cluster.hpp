@@ -85,7 +85,7 @@ struct Cluster {
     int node = 0, device = 0;
   };
   Place place(int rank) const;
-  /// The same of a device of the nodes, whichever are used.
+  /// The place of a device of the nodes, whether it is used or not.
   Place place_of_device(int device) const;
 };
 
