@@ -54,8 +54,11 @@ Route ReduceCosts::way(int from, int to) {
 }
 
 /// The slowest way in the ring of these ranks of the run.
-Link ReduceCosts::ring_link(const std::vector<int>& ranks) {
-  Link slowest = network(sum_link(profile_), sums_).link();
+const Link& ReduceCosts::ring_link(const std::vector<int>& ranks) {
+  const auto [known, added] = ring_links_.try_emplace(ranks);
+  if (!added) return known->second;
+  Link& slowest = known->second;
+  slowest = network(sum_link(profile_), sums_).link();
   slowest.latency_s = 0;
   slowest.bandwidth = 0;
   for (size_t i = 0; i < ranks.size(); ++i) {

@@ -63,7 +63,7 @@ class ReduceCosts {
   void add_left(const GradientBucket& bucket, int stage, SumCosts& sum) const;
   const Network& network(const Link& link, std::optional<Network>& made);
   Route way(int from, int to);
-  Link ring_link(const std::vector<int>& ranks);
+  const Link& ring_link(const std::vector<int>& ranks);
   double message_s(int from, int to, int64_t bytes);
   void transmit(const Sharing& shared, int rank, StageCosts& costs);
 
@@ -76,6 +76,7 @@ class ReduceCosts {
   const std::set<int> trained_;
   std::optional<Network> messages_, sums_;
   std::map<int, std::vector<GradientBucket>> buckets_;  // by rank
+  std::map<std::vector<int>, Link> ring_links_;         // by ranks of the run
   std::vector<Sharing> shared_;                         // between ranks
   std::map<int, int> owner_;                            // of what is transmitted, by tensor
 };
