@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <ranges>
 #include <set>
 #include <stdexcept>
 
@@ -58,7 +57,8 @@ class Slicer {
     take_updates(stage, slice);
     std::vector<OperatorId> candidates;
     std::ranges::merge(operators_[stage], recomputed_operators_, std::back_inserter(candidates));
-    for (const OperatorId id : std::views::reverse(candidates)) {
+    std::ranges::reverse(candidates);
+    for (const OperatorId id : candidates) {
       if (recomputed_[id] && !is_needed(id)) continue;
       slice.operators.push_back(id);
       for (const ValueId read : graph_.operators[id].reads()) need(read);

@@ -109,7 +109,6 @@ class QuickBounds {
 LayoutSearch::LayoutSearch(const PlanningInputs& inputs, const ModelChain& chain,
                            const PlanRequest& request, int devices)
     : inputs_(inputs),
-      chain_(chain),
       request_(request),
       branches_(branches_for(inputs, request)),
       layouts_(penstock::layouts(inputs.profile, request, inputs.cluster, devices, chain.units(),

@@ -36,7 +36,6 @@ class LayoutSearch {
 
  private:
   const PlanningInputs& inputs_;
-  const ModelChain& chain_;
   const PlanRequest& request_;
   const std::shared_ptr<const Branches> branches_;
   const std::vector<PipelineLayout> layouts_;
