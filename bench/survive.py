@@ -58,7 +58,7 @@ class Run:
         command = [PENSTOCK, "execute", plan, "--survive", how, "--steps", steps, "--json", *flags]
         self.process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True, start_new_session=True)
-        self.times, self.told = [], []
+        self.told = []
         self.turn(WARM_UP)
 
     def turn(self, steps):
@@ -96,7 +96,7 @@ def compared(plan, saving, steps):
     times = {how: [] for how in HOW}
     for _ in range((steps - WARM_UP) // TURN):
         for how, run in runs.items():
-            times[how] += run.turn(TURN)[1:]  # in the first the caches have still the other's
+            times[how] += run.turn(TURN)[1:]  # in the first the caches still hold the other's
     if len({tuple(run.losses()) for run in runs.values()}) > 1:
         sys.exit(f"{plan}: losses differ")
     return times

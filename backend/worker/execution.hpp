@@ -27,7 +27,7 @@ class Execution {
 
   /// The facts that all ranks must agree on.
   Facts facts() const { return facts_of(task_, *loaded_); }
-  /// For what happens beside the steps. It is of use to who makes the communicator.
+  /// For the communicator, which then leaves its core to copies of the state while it waits.
   const SpareTime& spare_time() const { return spare_time_; }
   /// Trains, once the ranks have met, or does what a script asks for.
   void run(std::unique_ptr<Communicator> communicator);

@@ -35,8 +35,8 @@ class ReduceCosts {
   /// A parameter that several stages of a rank share counts in the first of them.
   void add(int stage, StageCosts& costs);
 
-  /// What a rank steps of the sharded buckets that count in a stage, and the memory that it takes
-  /// for that: of the replica that has most.
+  /// The part of a stage's sharded buckets that a rank steps, and the memory that it takes for
+  /// that, in the replica that has most.
   struct Shard {
     int64_t tensors = 0, bytes = 0;  // of parameters
     int64_t state_bytes = 0, padding_bytes = 0;

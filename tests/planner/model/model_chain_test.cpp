@@ -1,58 +1,22 @@
-// Every split of real models: bounds and closed-form memory against plan_costs and the simulator,
-// and the search against trying all.
+// Every split of real models: bounds and closed-form memory against plan_costs and the simulator.
 #include "planner/model/model_chain.hpp"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <memory>
-#include <random>
 
-#include "graph/pt2/pt2.hpp"
 #include "planner/layouts/layout_search.hpp"
 #include "planner/model/stage_tables.hpp"
 #include "simulator/costs/plan_costs.hpp"
-#include "tests/models/models.hpp"
 #include "tests/pipeline/in_flight.hpp"
 #include "tests/planner/chains.hpp"
-#include "tests/planner/splits/try_all.hpp"
-#include "tests/planner/synthetic_profile.hpp"
+#include "tests/planner/model/real_models.hpp"
 
 namespace penstock::test {
 namespace {
 
 constexpr int64_t max_splits = 300;  // per (schedule, microbatches); more are thinned out evenly
-
-/// Every operator a unit of its own, but for those that must stay together: most cuts then are
-/// crossed by several values, or by none that is sure to.
-std::vector<OperatorId> fine_begins(const Graph& graph) {
-  std::vector<OperatorId> begins;
-  begins.reserve(graph.operators.size());
-  for (OperatorId id = 0; id < static_cast<OperatorId>(graph.operators.size()); ++id)
-    begins.push_back(id);
-  return allowed_begins(graph, std::move(begins));
-}
-
-struct Model {
-  explicit Model(const std::string& path, bool fine = false, const SyntheticDevice& device = {})
-      : graph(read_pt2(path)),
-        analysis(analyse(graph)),
-        profile(synthetic_profile(graph, {1, 2, 4}, 8, device)),
-        link(plan_network(profile, nullptr).link()),
-        reduce(reduce_link(profile, nullptr)),
-        chain(graph, analysis, fine ? fine_begins(graph) : unit_begins(graph, analysis)) {}
-
-  PlanningInputs inputs() const {
-    return {graph, analysis, profile, nullptr, plan_network(profile, nullptr), chain.begins()};
-  }
-
-  Graph graph;
-  Analysis analysis;
-  Profile profile;
-  Link link, reduce;
-  ModelChain chain;
-};
 
 std::vector<std::vector<int>> some_splits(int units, int ranks, int64_t most = max_splits) {
   std::vector<std::vector<int>> all = all_splits(units, ranks), kept;
@@ -61,7 +25,7 @@ std::vector<std::vector<int>> some_splits(int units, int ranks, int64_t most = m
   return kept;
 }
 
-/// Of plans with one stage per rank, one replica and whole backwards, on exactly that many ranks.
+/// For plans with one stage per rank, one replica and whole backwards, on exactly that many ranks.
 std::vector<PipelineLayout> simple_layouts(const Model& m, int ranks) {
   const PlanRequest request{
       .schedules = {"gpipe", "1f1b"}, .stages_per_rank = 1, .data_parallel = 1};
@@ -136,7 +100,7 @@ int64_t expect_layout_bounds_hold(const Model& m, const PlanRequest& request) {
   return fit;
 }
 
-class EveryModel : public ::testing::TestWithParam<const char*> {};
+class EveryModel : public OfModel {};
 
 TEST_P(EveryModel, BoundsAndClosedFormMemoryAreNeverAboveTheSimulation) {
   PENSTOCK_MODEL(path, GetParam());
@@ -168,9 +132,6 @@ void expect_bounds_of_all_layouts_hold(const Model& m) {
     expect_layout_bounds_hold(m, {.schedules = {schedule}, .stages_per_rank = each});
   }
 }
-
-/// What hosts of GPUs take to issue an operator, from ahead of their devices to far behind.
-constexpr double hosts_s[] = {0, 1e-6, 1e-5, 1e-4};
 
 TEST_P(EveryModel, BoundsOfAllLayoutsAreNeverAboveTheSimulation) {
   PENSTOCK_MODEL(path, GetParam());
@@ -214,45 +175,6 @@ TEST_P(EveryModel, TheyHoldWithSoLittleMemoryThatSomeRanksRecompute) {
   }
 }
 
-void expect_search_finds_what_trying_all_finds(const Model& m,
-                                               OptimizerState state = OptimizerState::replicated) {
-  const PlanningInputs inputs = m.inputs();
-  for (const Schedule& schedule : schedules()) {
-    const int each = std::max(schedule.stages_per_rank, schedule.stages_per_rank == 0 ? 2 : 1);
-    const int ranks = m.chain.units() > 10 ? 2 : 3;
-    if (ranks * each > m.chain.units() || (m.chain.units() > 20 && each > 1)) continue;
-    const PlanRequest request{.schedules = {std::string(schedule.name)},
-                              .stages_per_rank = each,
-                              .optimizer_state = state,
-                              .effort = INT64_MAX};
-    const LayoutSearch search(inputs, m.chain, request, ranks);
-    const SearchResult result = search.run();
-    EXPECT_TRUE(result.complete);
-    const auto expected = try_all(search);
-    ASSERT_EQ(result.best.has_value(), expected.has_value()) << schedule.name;
-    if (!expected) continue;
-    EXPECT_EQ(key(*result.best), *expected) << schedule.name;
-  }
-}
-
-TEST_P(EveryModel, SearchFindsWhatTryingAllLayoutsAndSplitsFinds) {
-  PENSTOCK_MODEL(path, GetParam());
-  for (const double host_s : hosts_s) {
-    expect_search_finds_what_trying_all_finds(
-        Model(path, false, {.link_bytes_per_s = 3e8, .host_s = host_s}));
-  }
-}
-
-TEST_P(EveryModel, SearchFindsItWhereReplicasShareOutTheOptimizersState) {
-  PENSTOCK_MODEL(path, GetParam());
-  for (const int64_t snapshots : {0, 2}) {
-    Model m(path, false, {.link_bytes_per_s = 3e8});
-    m.profile.job.snapshots = snapshots;
-    m.profile.optimizer_s_per_byte *= 20;  // so that it decides
-    expect_search_finds_what_trying_all_finds(m, OptimizerState::sharded);
-  }
-}
-
 TEST(ModelChain, BoundsCountEachReplicasPartOfTheOptimizersState) {
   PENSTOCK_MODEL(path, "vit");
   const Model m(path);
@@ -281,79 +203,7 @@ TEST_P(EveryModel, IsKnownAsOneStageWithoutATable) {
   }
 }
 
-std::string memory_key(std::mt19937_64& random, int64_t bytes) {
-  if (bytes == 0) return "";
-  return fmt::format(", memory: {}",
-                     bytes / 2 + static_cast<int64_t>(random() % static_cast<uint64_t>(bytes)));
-}
-
-/// Two kinds of node, of one or two devices each, with half to three halves of so many bytes (0:
-/// not limited).
-Cluster random_cluster(std::mt19937_64& random, int64_t bytes) {
-  std::string text = "penstock: cluster\nnodes:\n";
-  const int large = static_cast<int>(random() % 2);
-  for (int kind = 0; kind < 2; ++kind) {
-    text += fmt::format(
-        "  - {{devices: {}, speed: {:.1f}, link: {{latency: 1us, bandwidth: {}GB/s}},\n"
-        "     network: {{cards: 1, bandwidth: {}GB/s}}{}}}\n",
-        kind == large ? 2 : 1, 0.3 + 0.1 * static_cast<double>(random() % 10), 1 + random() % 4,
-        1 + random() % 2, memory_key(random, bytes));
-  }
-  return parse_cluster(text + "network: {latency: 5us}\nsend: posted\n", "mixed.yaml");
-}
-
-void expect_fits(const LayoutSearch& search, const FoundSplit& found, const Cluster& cluster) {
-  const PipelineLayout& layout = search.layouts()[found.space];
-  const Cluster used = layout.cluster()->devices.empty() ? cluster : *layout.cluster();
-  const auto run = search.open(found.space)->plan(found.begins, {});
-  for (int rank = 0; rank < layout.ranks; ++rank) {
-    const int64_t peak = run.evaluated.simulation.peak_memory_bytes[static_cast<size_t>(rank)];
-    for (int replica = 0; replica < layout.data_parallel; ++replica) {
-      EXPECT_LE(peak, used.memory(replica * layout.ranks + rank)) << "rank " << rank;
-    }
-  }
-}
-
-/// The fullest rank of the best, or 0 where nothing fits.
-int64_t expect_what_trying_all_finds(const Model& m, const Cluster& cluster,
-                                     const PlanRequest& request) {
-  const PlanningInputs inputs{
-      m.graph,         m.analysis, m.profile, &cluster, plan_network(m.profile, &cluster),
-      m.chain.begins()};
-  const LayoutSearch search(inputs, m.chain, request, 3);
-  const auto found = search.run().best;
-  const auto expected = try_all(search);
-  EXPECT_EQ(found.has_value(), expected.has_value());
-  if (!found || !expected) return 0;
-  EXPECT_EQ(key(*found), *expected);
-  if (search.limit(found->space).any()) expect_fits(search, *found, cluster);
-  return found->outcome.peak_bytes;
-}
-
-TEST_P(EveryModel, ItFindsItOnGeneratedClustersOfUnlikeDevicesAndMemories) {
-  PENSTOCK_MODEL(path, GetParam());
-  Model m(path);
-  if (m.chain.units() > 20) return;
-  m.profile.device.memory_bytes = 0;
-  std::mt19937_64 random(1);
-  for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
-    SCOPED_TRACE(schedule);
-    const PlanRequest request{.schedules = {schedule}, .stages_per_rank = 1, .effort = INT64_MAX};
-    const int64_t bytes = expect_what_trying_all_finds(m, random_cluster(random, 0), request);
-    ASSERT_GT(bytes, 0);
-    expect_what_trying_all_finds(m, random_cluster(random, bytes), request);
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Models, EveryModel,
-                         ::testing::Values("pippy", "iterative", "image_classifier", "everything",
-                                           "unet", "lstm", "parameters", "outputs",
-                                           "transformer-text", "transformer-f32", "vit"),
-                         [](const auto& model) {
-                           std::string name = model.param;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Models, EveryModel, some_models(), name_of_model);
 
 }  // namespace
 }  // namespace penstock::test
