@@ -18,9 +18,9 @@ bool needs_target(Loss loss);
 ///     the targets that are not -100 (0 if there is none), with label smoothing as PyTorch's;
 ///   mse: output and target of one shape; mean over all elements;
 ///   bce_with_logits: the same, targets from 0 to 1;
-///     `classes`: the split of the output, where the ranks of the thread's tensor group each have
-///     some of its classes;
 ///   output: mean over all elements of the output, which in a job is a scalar.
+/// `classes`: the split of a cross_entropy's output, where the ranks of the thread's tensor group
+/// each have some of its classes.
 /// Throws InputError for shapes or types that do not fit, naming both.
 at::Tensor mean_loss(const LossSpec& loss, const at::Tensor& output, const at::Tensor& target,
                      const std::optional<sharding::Layout>& classes = std::nullopt);
