@@ -90,7 +90,8 @@ def published():
 
 def gpt3(path, repeat):
     """Full searches on 1024 H100."""
-    cases = {"our plan": [],
+    cases = {"our plan": ["--optimizer-state", "auto"],
+             "replicated optimizer state": [],
              "without tensor groups": ["--tensor-parallel", 1],
              "groups of 8, interleaved 1F1B only": ["--tensor-parallel", 8, "--schedule",
                                                     "interleaved-1f1b"],

@@ -32,7 +32,7 @@ std::vector<size_t> by_step(const SearchResult& result, size_t chosen) {
 
 Alternative alternative(const SearchCase& of, size_t space) {
   const SearchResult::Space& found = of.found.spaces.at(space);
-  const auto opened = of.search.open(space);
+  const auto opened = of.search.open(of.search.layouts()[space]);
   const LayoutSpace::Result run = opened->plan(found.best->begins, {});
   const auto& [slicing, costs, simulation] = run.evaluated;
   Alternative result{searched_row(of, of.search, space, found),
@@ -46,7 +46,7 @@ Alternative alternative(const SearchCase& of, size_t space) {
 }  // namespace
 
 std::vector<Alternative> alternatives(const SearchCase& of, size_t chosen, size_t count) {
-  const std::vector<PipelineLayout>& layouts = of.search.layouts();
+  const LayoutList& layouts = of.search.layouts();
   std::set<Shape> seen{shape(layouts[chosen])};
   std::vector<Alternative> all;
   for (const size_t space : by_step(of.found, chosen)) {

@@ -17,12 +17,12 @@ constexpr int64_t max_judged_effort = 100'000'000;
 
 Contender contender(const PlanningInputs& inputs, const LayoutSearch& search, FoundSplit split,
                     SearchResult::Space found) {
-  const PipelineLayout& layout = search.layouts()[split.space];
+  const PipelineLayout layout = search.layouts()[split.space];
   const double weight = search.weight(layout);
   const double step_s = split.outcome.step_s;
   Contender one{&search, std::move(split), std::move(found), weight * step_s, {}, {}};
   if (!knows_noise(inputs.profile)) return one;
-  const auto space = search.open(one.split.space);
+  const auto space = search.open(layout);
   LayoutSpace::Result run = space->plan(one.split.begins, {false, false});
   one.verdict = judged(inputs.profile, inputs.cluster, run.plan, run.evaluated.slicing,
                        run.evaluated.costs, space->network());

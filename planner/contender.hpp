@@ -19,7 +19,7 @@ struct Contender {
   std::optional<Verdict> verdict;  // absent where nothing is known of how times vary
   Slicing slicing;                 // where the profile knows that
 
-  const PipelineLayout& layout() const { return search->layouts()[split.space]; }
+  PipelineLayout layout() const { return search->layouts()[split.space]; }
   /// 0: not judged.
   double expected_s() const { return verdict ? verdict->expected_s : 0; }
   /// Its step on mean times, weighted.

@@ -125,23 +125,24 @@ class Planner {
     planned_.lower_bound_s = std::min(planned_.lower_bound_s, of.found.untouched_bound_s);
     for (const auto& [i, space] : of.found.spaces) {
       if (space.splits == 0) continue;  // a shape that its schedule does not run
-      if (space.bytes > of.search.limit(i).max_bytes) continue;
+      if (space.bytes > of.search.limit(of.search.layouts()[i]).max_bytes) continue;
       planned_.lower_bound_s = std::min(planned_.lower_bound_s, space.bound_s);
     }
   }
 
   void conclude(const LayoutSearch& search, const FoundSplit& best) {
-    const auto space = search.open(best.space);
+    const PipelineLayout layout = search.layouts()[best.space];
+    const auto space = search.open(layout);
     LayoutSpace::Result winner = space->plan(best.begins, {});
     const double found_s = winner.evaluated.simulation.makespan_s;
     if (refines()) {
       const double gain = std::max(min_gain, request_.tolerance);
       if (auto better = space->refined(winner, gain)) winner = std::move(*better);
     }
-    planned_.memory = search.limit(best.space);
+    planned_.memory = search.limit(layout);
     planned_.plan = std::move(winner.plan);
     network_ = space->network();
-    planned_.branches = search.layouts()[best.space].branches;
+    planned_.branches = layout.branches;
     put_on_devices();
     planned_.slicing = std::move(winner.evaluated.slicing);
     planned_.costs = std::move(winner.evaluated.costs);

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
-#include <span>
 #include <utility>
 
 #include "base/error.hpp"
@@ -90,17 +90,20 @@ std::vector<std::unique_ptr<SearchCase>> search_cases(const RankModels& models,
 
 SearchCase* search(const std::vector<std::unique_ptr<SearchCase>>& cases,
                    const PlanRequest& request, const LayoutSearch::Progress& progress) {
-  std::vector<size_t> begins{0};
-  for (const auto& each : cases) begins.push_back(begins.back() + each->search.layouts().size());
-  std::vector<SearchSpace> spaces(begins.back());
-  in_parallel(cases.size(), request.threads, [&](size_t i) {
-    cases[i]->search.list_spaces(std::span(spaces).subspan(begins[i], begins[i + 1] - begins[i]));
-  });
-  SearchResult all = search_splits(spaces, split_search(request, progress));
+  const SplitSearch how = split_search(request, progress);
+  std::vector<std::vector<SpaceBlock>> of_cases(cases.size());
+  in_parallel(cases.size(), request.threads,
+              [&](size_t i) { of_cases[i] = cases[i]->search.blocks(how); });
+  std::vector<SpaceBlock> blocks;
+  for (auto& each : of_cases) std::ranges::move(each, std::back_inserter(blocks));
+  SearchResult all = search_splits(blocks, how);
+  size_t begin = 0;
   SearchCase* best = nullptr;
-  for (size_t i = 0; i < cases.size(); ++i) {
-    cases[i]->found = part_of(all, begins[i], begins[i + 1] - begins[i]);
-    if (cases[i]->found.best) best = cases[i].get();
+  for (const auto& each : cases) {
+    const size_t count = each->search.layouts().size();
+    each->found = part_of(all, begin, count);
+    if (each->found.best) best = each.get();
+    begin += count;
   }
   return best;
 }

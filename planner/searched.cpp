@@ -23,7 +23,7 @@ constexpr auto of_space = [](const Contender& one) { return one.split.space; };
 
 Searched searched_row(const SearchCase& of, const LayoutSearch& search, size_t number,
                       const SearchResult::Space& space) {
-  const PipelineLayout& layout = search.layouts()[number];
+  const PipelineLayout layout = search.layouts()[number];
   return {.schedule = std::string(layout.name()),
           .branches = layout.branches,
           .ranks = layout.ranks,
@@ -38,7 +38,7 @@ Searched searched_row(const SearchCase& of, const LayoutSearch& search, size_t n
           .best_s = space.best ? space.best->outcome.step_s : 0,
           .lower_bound_s = space.bound_s,
           .min_memory_bytes = space.bytes,
-          .max_memory_bytes = search.limit(number).max_bytes};
+          .max_memory_bytes = search.limit(layout).max_bytes};
 }
 
 bool same_layout(const Searched& one, const Searched& other) { return key(one) == key(other); }

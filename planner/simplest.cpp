@@ -1,7 +1,7 @@
 #include "planner/simplest.hpp"
 
 #include <algorithm>
-#include <map>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -13,6 +13,8 @@ namespace {
 
 /// Its effort is this part of that of the search for the fastest plan.
 constexpr int64_t part_of_effort = 4;
+/// Leaves out a space.
+constexpr int64_t nothing_fits = -1;
 
 PlanRequest along_the_chain(PlanRequest request) {
   request.contiguous = true;
@@ -30,6 +32,11 @@ std::set<int> levels_of(const Graph& model, const ModelChain& chain) {
 }
 
 }  // namespace
+
+int64_t Complexity::number() const {
+  constexpr int64_t stage_counts = int64_t{1} << 20, kinds = 3, levels = 256;
+  return ((devices * stage_counts + stages) * kinds + schedule) * levels + divided_modules;
+}
 
 Complexity complexity_of(const PipelineLayout& layout) {
   const bool unnamed = !layout.schedule || layout.branches;
@@ -69,38 +76,38 @@ Complexity SimplestSearch::complexity(const PipelineLayout& layout, const Slicin
 std::optional<SimplestSearch::Found> SimplestSearch::run(
     bool dividing, const Complexity& than, double max_s,
     const LayoutSearch::Progress& progress) const {
-  struct Origin {
+  const SplitSearch search{.max_s = max_s,
+                           .effort = request_.effort,
+                           .threads = request_.threads,
+                           .progress = progress,
+                           .stop = request_.stop};
+  struct Numbered {
     const LayoutSearch* search;
-    size_t layout;
-    Complexity complexity;
+    size_t begin;  // the number of its first layout
   };
-  std::vector<SearchSpace> spaces;
-  std::vector<Origin> origins;
+  std::vector<SpaceBlock> blocks;
+  std::vector<Numbered> levels;
+  size_t begin = 0;
   for (const Level& level : levels_) {
     if (dividing && &level != &levels_.back()) continue;
-    std::vector<SearchSpace> of_level = level.search->spaces();
-    for (size_t i = 0; i < of_level.size(); ++i) {
-      const PipelineLayout& layout = level.search->layouts()[i];
+    const int divided = dividing ? 0 : level.divided_modules;
+    const auto rank = [&than, divided](const PipelineLayout& layout, SearchSpace& space) {
       Complexity complexity = complexity_of(layout);
-      if (!dividing) complexity.divided_modules = level.divided_modules;
-      if (layout.branches || complexity >= than) continue;
-      spaces.push_back(std::move(of_level[i]));
-      origins.push_back({level.search, i, complexity});
-    }
+      complexity.divided_modules = divided;
+      space.complexity = complexity.number();
+      if (layout.branches || complexity >= than) space.memory_limit = nothing_fits;
+    };
+    std::ranges::move(level.search->blocks(search, rank), std::back_inserter(blocks));
+    levels.push_back({level.search, begin});
+    begin += level.search->layouts().size();
   }
-  std::map<Complexity, int64_t> numbers;
-  for (const Origin& origin : origins) numbers[origin.complexity];
-  int64_t next = 0;
-  for (auto& [complexity, number] : numbers) number = next++;
-  for (size_t i = 0; i < spaces.size(); ++i) spaces[i].complexity = numbers[origins[i].complexity];
-  SearchResult result = search_splits(spaces, {.max_s = max_s,
-                                               .effort = request_.effort,
-                                               .threads = request_.threads,
-                                               .progress = progress,
-                                               .stop = request_.stop});
+  SearchResult result = search_splits(blocks, search);
   if (!result.best) return std::nullopt;
-  const size_t space = std::exchange(result.best->space, origins[result.best->space].layout);
-  return Found{origins[space].search, std::move(*result.best), std::move(result.spaces.at(space))};
+  const size_t space = result.best->space;
+  const auto behind = std::ranges::upper_bound(levels, space, {}, &Numbered::begin);
+  const Numbered& of = *std::prev(behind);
+  result.best->space -= of.begin;
+  return Found{of.search, std::move(*result.best), std::move(result.spaces.at(space))};
 }
 
 }  // namespace penstock

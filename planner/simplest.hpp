@@ -18,6 +18,8 @@ struct Complexity {
   int divided_modules = 0;  // the most that a stage of it begins inside of (module_cuts.hpp)
 
   auto operator<=>(const Complexity&) const = default;
+  /// In the same order: of fewer than a million stages, and modules 255 deep at most.
+  int64_t number() const;
 };
 
 /// How complex a layout is, whatever modules its stages divide.

@@ -7,6 +7,7 @@
 
 #include "graph/cuts/slice.hpp"
 #include "pipeline/plan/plan.hpp"
+#include "pipeline/profile/profile.hpp"
 #include "planner/bounds/layer_choices.hpp"
 #include "planner/bounds/placement.hpp"
 

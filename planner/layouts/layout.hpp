@@ -44,17 +44,6 @@ struct PipelineLayout {
   Program compute() const;
 };
 
-/// All that a request allows on that many devices, a model of so many units: ranks x replicas <=
-/// devices, replicas x microbatches x size = the global batch, sizes that were measured. In the
-/// order that decides ties: along the chain before along branches (only with `branches`); fewer
-/// ranks, fewer replicas, fewer stages per rank, the schedule table's order with `adaptive` last,
-/// fewer microbatches, devices as in arrangement.hpp (of `cluster`, or null). Shapes that a
-/// schedule does not run are among them. Throws InputError for a schedule that does not exist and
-/// for numbers that nothing fits (naming the nearest that something does).
-std::vector<PipelineLayout> layouts(const Profile& profile, const PlanRequest& request,
-                                    const Cluster* cluster, int devices, int units,
-                                    bool branches = false);
-
 /// As asked for, or what the layout's devices have; and what the request has on top.
 MemoryLimit memory_limit(const Profile& profile, const PlanRequest& request,
                          const PipelineLayout& layout, int64_t parts = 1);

@@ -32,13 +32,13 @@ double idle(const PipelineLayout& layout) {
 
 }  // namespace
 
-LayoutGuess::LayoutGuess(const ChainCosts& costs, const StageBytes& all, int64_t fixed_bytes)
+LayoutGuess::LayoutGuess(const ChainCosts& costs, const StageBytes& kept, int64_t fixed_bytes)
     : forward_s_(total(costs.forward_s)),
       backward_s_(total(costs.backward_s) + total(costs.weight_s)),
       host_s_(total(costs.host_s)),
       once_s_(total(costs.optimizer_s) + total(costs.unit_reduce_s)),
-      kept_bytes_(static_cast<double>(all.per_microbatch)),
-      given_bytes_(static_cast<double>(all.given)),
+      kept_bytes_(static_cast<double>(kept.per_microbatch)),
+      given_bytes_(static_cast<double>(kept.given)),
       fixed_bytes_(static_cast<double>(fixed_bytes)) {}
 
 double LayoutGuess::step_s(const PipelineLayout& layout, int64_t limit_bytes, double cores) const {

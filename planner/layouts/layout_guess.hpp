@@ -14,9 +14,9 @@ namespace penstock {
 
 class LayoutGuess {
  public:
-  /// `costs` of microbatches of one size; `all`: of the whole model as one stage; `fixed_bytes` of
+  /// `costs` of microbatches of one size; `kept` by the whole model as one stage; `fixed_bytes` of
   /// it: parameters, gradients, states.
-  LayoutGuess(const ChainCosts& costs, const StageBytes& all, int64_t fixed_bytes);
+  LayoutGuess(const ChainCosts& costs, const StageBytes& kept, int64_t fixed_bytes);
 
   /// Seconds; infinite where even recompute would hardly fit. `costs` are for the fastest rank.
   /// `cores`: how many ranks there are cores for.

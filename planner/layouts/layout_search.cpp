@@ -68,6 +68,8 @@ int64_t together(const std::vector<int64_t>& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
 }
 
+}  // namespace
+
 /// Bounds of layouts and guesses, by all that their costs depend on.
 class QuickBounds {
  public:
@@ -90,29 +92,27 @@ class QuickBounds {
   Quick make(const PipelineLayout& layout) {
     const ChainCosts costs = layout_costs(context_, layout);
     const int64_t state_parts = context_.ways_of(layout).state_parts;
-    const auto [whole, unknown] = whole_.try_emplace({layout.measured->microbatch, state_parts});
-    if (unknown) whole->second = context_.tables->whole(*layout.measured, state_parts);
+    const auto [kept, unknown] = kept_.try_emplace(layout.measured->microbatch);
+    if (unknown) kept->second = context_.tables->kept_by_whole(*layout.measured);
     const auto [fixed, first] = fixed_bytes_.try_emplace(state_parts);
     if (first) fixed->second = fixed_bytes_of_replica(context_.inputs, state_parts);
     return {LayoutBound(layout.branches ? unlinked(costs) : costs),
-            LayoutGuess(costs, whole->second, fixed->second), fixed->second};
+            LayoutGuess(costs, kept->second, fixed->second), fixed->second};
   }
 
   const LayoutContext& context_;
   std::map<std::tuple<int64_t, int64_t, double, bool>, Quick> quick_;
-  std::map<std::pair<int64_t, int64_t>, StageBytes> whole_;  // by microbatch size and parts
-  std::map<int64_t, int64_t> fixed_bytes_;                   // by parts
+  std::map<int64_t, StageBytes> kept_;      // by microbatch size
+  std::map<int64_t, int64_t> fixed_bytes_;  // by parts
 };
-
-}  // namespace
 
 LayoutSearch::LayoutSearch(const PlanningInputs& inputs, const ModelChain& chain,
                            const PlanRequest& request, int devices)
     : inputs_(inputs),
       request_(request),
       branches_(branches_for(inputs, request)),
-      layouts_(penstock::layouts(inputs.profile, request, inputs.cluster, devices, chain.units(),
-                                 branches_ != nullptr)),
+      layouts_(inputs.profile, request, inputs.cluster, devices, chain.units(),
+               branches_ != nullptr),
       context_{inputs,
                chain,
                branches_,
@@ -124,20 +124,21 @@ LayoutSearch::LayoutSearch(const PlanningInputs& inputs, const ModelChain& chain
                request.optimizer_state == OptimizerState::sharded,
                std::make_shared<StageTables>(chain, inputs.profile, ways_of(request))} {}
 
-MemoryLimit LayoutSearch::limit(size_t layout) const {
-  return memory_limit(inputs_.profile, request_, layouts_[layout], inputs_.parts);
+MemoryLimit LayoutSearch::limit(const PipelineLayout& layout) const {
+  return memory_limit(inputs_.profile, request_, layout, inputs_.parts);
 }
 
-std::unique_ptr<LayoutSpace> LayoutSearch::open(size_t layout) const {
-  if (layouts_[layout].refusal()) return nullptr;
-  return std::make_unique<LayoutSpace>(context_, layouts_[layout], limit(layout));
+std::unique_ptr<LayoutSpace> LayoutSearch::open(const PipelineLayout& layout) const {
+  if (layout.refusal()) return nullptr;
+  return std::make_unique<LayoutSpace>(context_, layout, limit(layout));
 }
 
 void LayoutSearch::require_some() const {
-  for (const PipelineLayout& layout : layouts_) {
-    if (!layout.refusal()) return;
+  for (const LayoutList::Block& block : layouts_.blocks()) {
+    for (const PipelineLayout& layout : layouts_.of(block))
+      if (!layout.refusal()) return;
   }
-  layouts_.front().compute();
+  layouts_[0].compute();
 }
 
 double LayoutSearch::weight(const PipelineLayout& layout) const {
@@ -146,32 +147,35 @@ double LayoutSearch::weight(const PipelineLayout& layout) const {
          inputs_.parts;
 }
 
-std::vector<SearchSpace> LayoutSearch::spaces() const {
-  std::vector<SearchSpace> spaces(layouts_.size());
-  list_spaces(spaces);
-  return spaces;
+std::vector<SpaceBlock> LayoutSearch::blocks(const SplitSearch& search,
+                                             const Change& change) const {
+  const auto bounds = std::make_shared<QuickBounds>(context_);
+  std::vector<SpaceBlock> blocks;
+  for (const LayoutList::Block& block : layouts_.blocks()) {
+    const auto list = [this, bounds, &block, change] { return spaces(block, *bounds, change); };
+    blocks.push_back(space_block(list, search));
+  }
+  return blocks;
 }
 
-void LayoutSearch::list_spaces(std::span<SearchSpace> into) const {
-  QuickBounds bounds(context_);
+std::vector<SearchSpace> LayoutSearch::spaces(const LayoutList::Block& block, QuickBounds& bounds,
+                                              const Change& change) const {
   // Layouts that differ in schedule and stages per rank alone have this in common.
   struct Common {
     const LayoutGuess* guess;
     double bound_s, cores;
     int64_t bytes, limit_bytes;
   };
-  std::map<std::tuple<const LayoutDevices*, const MicrobatchCosts*, bool>, Common> known;
-  for (size_t i = 0; i < layouts_.size(); ++i) {
-    const PipelineLayout& layout = layouts_[i];
-    const bool other = i == 0 || layout.ranks != layouts_[i - 1].ranks ||
-                       layout.data_parallel != layouts_[i - 1].data_parallel;
-    if (other) known.clear();
-    const auto [of, unknown] = known.try_emplace(
-        std::tuple(layout.devices.get(), layout.measured, layout.branches), Common{});
+  std::map<std::pair<const LayoutDevices*, const MicrobatchCosts*>, Common> known;
+  std::vector<SearchSpace> spaces;
+  spaces.reserve(block.end - block.begin);
+  for (const PipelineLayout& layout : layouts_.of(block)) {
+    const size_t number = block.begin + spaces.size();
+    const auto [of, unknown] = known.try_emplace({layout.devices.get(), layout.measured});
     Common& common = of->second;
     if (unknown) {
       const QuickBounds::Quick& quick = bounds.of(layout);
-      const MemoryLimit limit = this->limit(i);
+      const MemoryLimit limit = this->limit(layout);
       const double cores = ranks_at_full_speed(inputs_.profile, inputs_.cluster,
                                                layout.data_parallel * inputs_.parts);
       common = {.guess = &quick.guess,
@@ -180,14 +184,16 @@ void LayoutSearch::list_spaces(std::span<SearchSpace> into) const {
                 .bytes = (quick.fixed_bytes + together(limit.reserved_bytes)) / layout.ranks,
                 .limit_bytes = limit.max_bytes};
     }
-    into[i] = {.bound_s = common.bound_s,
-               .guess_s = common.guess->step_s(layout, common.limit_bytes, common.cores),
-               .group = schedule_number(layout),
-               .bytes = common.bytes,
-               .memory_limit = common.limit_bytes,
-               .weight = weight(layout),
-               .open = [this, i] { return open(i); }};
+    spaces.push_back({.bound_s = common.bound_s,
+                      .guess_s = common.guess->step_s(layout, common.limit_bytes, common.cores),
+                      .group = schedule_number(layout),
+                      .bytes = common.bytes,
+                      .memory_limit = common.limit_bytes,
+                      .weight = weight(layout),
+                      .open = [this, number] { return open(layouts_[number]); }});
+    if (change) change(layout, spaces.back());
   }
+  return spaces;
 }
 
 SplitSearch split_search(const PlanRequest& request, const LayoutSearch::Progress& progress) {
@@ -199,7 +205,8 @@ SplitSearch split_search(const PlanRequest& request, const LayoutSearch::Progres
 }
 
 SearchResult LayoutSearch::run(const Progress& progress) const {
-  return search_splits(spaces(), split_search(request_, progress));
+  const SplitSearch search = split_search(request_, progress);
+  return search_splits(blocks(search), search);
 }
 
 }  // namespace penstock

@@ -3,13 +3,15 @@
 
 #include <functional>
 #include <memory>
-#include <span>
 #include <vector>
 
+#include "planner/layouts/layout_list.hpp"
 #include "planner/layouts/layout_space.hpp"
 #include "planner/splits/search.hpp"
 
 namespace penstock {
+
+class QuickBounds;
 
 class LayoutSearch {
  public:
@@ -20,25 +22,28 @@ class LayoutSearch {
                int devices);
 
   SearchResult run(const Progress& progress = {}) const;
-  /// In the order of the layouts, each with its bounds.
-  std::vector<SearchSpace> spaces() const;
-  /// Puts them into as many places.
-  void list_spaces(std::span<SearchSpace> into) const;
+  /// May change the space of a layout.
+  using Change = std::function<void(const PipelineLayout&, SearchSpace&)>;
+  /// Spaces in the order of the layouts, each with its bounds. This outlives them.
+  std::vector<SpaceBlock> blocks(const SplitSearch& search, const Change& change = {}) const;
 
-  const std::vector<PipelineLayout>& layouts() const { return layouts_; }
+  const LayoutList& layouts() const { return layouts_; }
   /// Steps of a layout compare as weight x seconds.
   double weight(const PipelineLayout& layout) const;
-  MemoryLimit limit(size_t layout) const;
+  MemoryLimit limit(const PipelineLayout& layout) const;
   /// Null for a shape that its schedule does not run.
-  std::unique_ptr<LayoutSpace> open(size_t layout) const;
+  std::unique_ptr<LayoutSpace> open(const PipelineLayout& layout) const;
   /// Throws InputError, the first layout's, where no schedule runs any of the shapes.
   void require_some() const;
 
  private:
+  std::vector<SearchSpace> spaces(const LayoutList::Block& block, QuickBounds& bounds,
+                                  const Change& change) const;
+
   const PlanningInputs& inputs_;
   const PlanRequest& request_;
   const std::shared_ptr<const Branches> branches_;
-  const std::vector<PipelineLayout> layouts_;
+  const LayoutList layouts_;
   LayoutContext context_;
 };
 

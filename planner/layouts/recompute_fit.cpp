@@ -78,7 +78,7 @@ RecomputeFit::Fitted RecomputeFit::fit_layers(Plan& plan, Slicing& slicing) {
     }
     if (!all) continue;
     for (size_t rank = 0; rank < ranks; ++rank)
-      fitted_[rank].try_emplace(of_ranks[rank], wanted[rank], fitted.memory[rank]);
+      fitted_[rank].try_emplace(of_ranks[rank], FittedRank{wanted[rank], fitted.memory[rank]});
     return fitted;
   }
 }

@@ -20,10 +20,9 @@ std::shared_ptr<const StageTable> StageTables::of(const MicrobatchCosts& measure
   return table.made;
 }
 
-StageBytes StageTables::whole(const MicrobatchCosts& measured, int64_t state_parts) const {
+StageBytes StageTables::kept_by_whole(const MicrobatchCosts& measured) const {
   StageTable first(chain_.units(), 1);
   chain_.add_kept(profile_, measured, first);
-  chain_.add_tensors(profile_.job, ways(state_parts), first);
   return first.at(0, chain_.units());
 }
 

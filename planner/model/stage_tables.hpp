@@ -21,8 +21,8 @@ class StageTables {
 
   /// `state_parts` as in SharingWays.
   std::shared_ptr<const StageTable> of(const MicrobatchCosts& measured, int64_t state_parts);
-  /// The whole model as one stage, without a table.
-  StageBytes whole(const MicrobatchCosts& measured, int64_t state_parts) const;
+  /// What the whole model keeps as one stage, without tensors, and without a table.
+  StageBytes kept_by_whole(const MicrobatchCosts& measured) const;
 
  private:
   struct Table {

@@ -12,11 +12,6 @@
 
 namespace penstock {
 
-/// How the splits of a space compare.
-inline SplitOrder order_of(const SearchSpace& space, const SplitSearch& search) {
-  return {search.objective, space.complexity, space.weight, space.memory_limit, search.max_s};
-}
-
 /// One space while it is searched.
 class Candidate {
  public:

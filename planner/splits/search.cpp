@@ -5,14 +5,15 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <map>
+#include <memory>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
 
 #include "planner/splits/candidate.hpp"
-#include "planner/splits/guesses.hpp"
 #include "planner/splits/in_parallel.hpp"
-#include "planner/splits/least.hpp"
+#include "planner/splits/space_list.hpp"
 
 namespace penstock {
 
@@ -26,16 +27,8 @@ constexpr int64_t exhaustive_share = 8;
 
 class Searcher {
  public:
-  Searcher(const std::vector<SearchSpace>& spaces, const SplitSearch& search)
-      : spaces_(spaces), search_(search), candidates_(spaces.size()) {
-    for (size_t i = 0; i < spaces.size(); ++i) {
-      const SearchSpace& space = spaces[i];
-      if (!may_hold_any(space)) continue;
-      const SplitRank top = order_of(space, search).bound(space.bound_s, space.bytes);
-      untouched_.add({top, i});
-      guesses_.add(space.group, space.weight * space.guess_s, top, i);
-    }
-  }
+  Searcher(const std::vector<SpaceBlock>& blocks, const SplitSearch& search)
+      : spaces_(blocks, search), search_(search) {}
 
   SearchResult run() {
     for (std::vector<size_t> round = next(); !round.empty(); round = next()) {
@@ -49,14 +42,14 @@ class Searcher {
   }
 
  private:
-  using Top = std::pair<SplitRank, size_t>;  // what is open of a space at best
+  using Top = SpaceList::Top;
 
   /// Spaces that may hold something better than the best found: those with the best open nodes, and
   /// the most promising that were not looked into.
   std::vector<size_t> next() {
     std::erase_if(open_, [&](size_t space) {
-      const bool done = candidates_[space]->closed() || certain({candidates_[space]->top(), space});
-      if (done) candidates_[space]->close();
+      const bool done = candidate(space).closed() || certain({candidate(space).top(), space});
+      if (done) candidate(space).close();
       return done;
     });
     const std::vector<size_t> best = best_open();
@@ -70,31 +63,32 @@ class Searcher {
     for (const size_t space : best)
       if (climbs.empty() || !is_boxed(space)) add(space, std::min(width, round_of_bounds));
     for (const size_t space : climbs) add(space, width);
-    for (const size_t space : promising()) add(space, width);
+    for (const size_t space : spaces_.promising(dead())) add(space, width);
     for (size_t i = 0; i < width && climbs.empty(); ++i) add(best[i], width);
     return round;
   }
 
-  bool may_hold_any(const SearchSpace& space) const {
-    return order_of(space, search_).may_admit(space.bound_s, space.bytes);
-  }
+  Candidate& candidate(size_t space) const { return *candidates_.at(space); }
 
-  bool is_boxed(size_t space) const { return candidates_[space] && candidates_[space]->boxed(); }
+  bool is_boxed(size_t space) const {
+    const auto of = candidates_.find(space);
+    return of != candidates_.end() && of->second->boxed();
+  }
 
   /// Not of a space that has been looked into, nor of one that only loses.
   bool is_dead(const Top& untouched) const {
-    return candidates_[untouched.second] || certain(untouched);
+    return candidates_.contains(untouched.second) || certain(untouched);
   }
-  const std::vector<Top>& first_untouched() {
-    return untouched_.first(round_width, [&](const Top& top) { return is_dead(top); });
+  SpaceList::Dead dead() const {
+    return [this](const Top& untouched) { return is_dead(untouched); };
   }
 
   /// The spaces with the best open splits, those whose many splits wait behind all others.
   std::vector<size_t> best_open() {
     std::vector<std::tuple<bool, SplitRank, size_t>> order;
     for (const size_t space : open_)
-      order.emplace_back(candidates_[space]->waits(), candidates_[space]->top(), space);
-    for (const auto& [top, space] : first_untouched()) order.emplace_back(false, top, space);
+      order.emplace_back(candidate(space).waits(), candidate(space).top(), space);
+    for (const auto& [top, space] : spaces_.best(dead())) order.emplace_back(false, top, space);
     const size_t width = std::min(round_width, order.size());
     std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(width));
     std::vector<size_t> spaces;
@@ -106,7 +100,7 @@ class Searcher {
   bool near_the_best() const {
     if (!result_.best || search_.objective != SearchObjective::step) return false;
     if (effort_ < search_.effort / exhaustive_share) return false;
-    const SplitOrder& found = candidates_[result_.best->space]->order();
+    const SplitOrder& found = candidate(result_.best->space).order();
     const double enough_s = (1 - near_enough) * found.weight * result_.best->outcome.step_s;
     const auto is_near = [&](int64_t complexity, double weighted_s) {
       return complexity > found.complexity ||
@@ -114,21 +108,27 @@ class Searcher {
     };
     return std::ranges::all_of(open_,
                                [&](size_t space) {
-                                 const Candidate& of = *candidates_[space];
+                                 const Candidate& of = candidate(space);
                                  return is_near(of.order().complexity,
                                                 of.order().weight * of.bound_s());
                                }) &&
-           untouched_.all_of([&](const Top& top) {
-             const SearchSpace& of = spaces_[top.second];
-             return is_dead(top) || is_near(of.complexity, of.weight * of.bound_s);
+           untouched_all([&](const SearchSpace& of) {
+             return is_near(of.complexity, of.weight * of.bound_s);
            });
+  }
+
+  template <typename Predicate>
+  bool untouched_all(const Predicate& holds) const {
+    bool all = true;
+    spaces_.each(dead(), [&](const SearchSpace& of) { all = all && holds(of); });
+    return all;
   }
 
   /// Spaces that have come to the best splits of those that still climb.
   std::vector<size_t> climbing() const {
     std::vector<std::pair<SplitRank, size_t>> all;
     for (const size_t space : open_)
-      if (const auto reached = candidates_[space]->climbing()) all.emplace_back(*reached, space);
+      if (const auto reached = candidate(space).climbing()) all.emplace_back(*reached, space);
     const size_t width = std::min(round_of_climbs, all.size());
     std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(width));
     std::vector<size_t> spaces;
@@ -136,19 +136,13 @@ class Searcher {
     return spaces;
   }
 
-  std::vector<size_t> promising() {
-    return guesses_.least([&](const SplitRank& top, size_t space) {
-      return is_dead({top, space});
-    });
-  }
-
   void learn(size_t space, const SplitOutcome& outcome, bool fits) {
-    const Candidate& of = *candidates_[space];
+    const Candidate& of = candidate(space);
     if (of.result.simulated > 1 || !(of.guess_s() > 0) || std::isinf(of.guess_s())) return;
     if (fits)
-      guesses_.took(of.group(), of.order().weight * outcome.step_s / of.guess_s());
+      spaces_.took(of.group(), of.order().weight * outcome.step_s / of.guess_s());
     else
-      guesses_.did_not_fit(of.group());
+      spaces_.did_not_fit(of.group());
   }
 
   /// Is every open split of a space worse than the best found?
@@ -157,7 +151,7 @@ class Searcher {
     const auto& [top, space] = of;
     if (top != rank_) return top > rank_;
     const size_t found = result_.best->space;
-    return space != found ? space > found : candidates_[space]->loses(result_.best->begins);
+    return space != found ? space > found : candidate(space).loses(result_.best->begins);
   }
 
   void advance(const std::vector<size_t>& round) {
@@ -165,18 +159,18 @@ class Searcher {
     const SplitRank incumbent = rank_;
     const SplitRank* known = result_.best ? &incumbent : nullptr;
     for (const size_t space : round) {
-      if (!candidates_[space]) look_into(space);
-      effort_ -= candidates_[space]->effort;
+      if (!candidates_.contains(space)) look_into(space);
+      effort_ -= candidate(space).effort;
     }
     in_parallel(round.size(), search_.threads,
-                [&](size_t i) { steps[i] = candidates_[round[i]]->advance(known); });
+                [&](size_t i) { steps[i] = candidate(round[i]).advance(known); });
     for (size_t i = 0; i < round.size(); ++i) {
       if (!steps[i].begins.empty()) take(round[i], steps[i]);
     }
     rest_others(round);
-    for (const size_t space : round) effort_ += candidates_[space]->effort;
+    for (const size_t space : round) effort_ += candidate(space).effort;
     kept_ = 0;
-    for (const size_t space : open_) kept_ += candidates_[space]->kept();
+    for (const size_t space : open_) kept_ += candidate(space).kept();
     report(round.front());
   }
 
@@ -192,14 +186,14 @@ class Searcher {
       warm_.push_back(space);
     }
     while (warm_.size() > warm_spaces) {
-      candidates_[warm_.front()]->rest();
+      candidate(warm_.front()).rest();
       warm_.pop_front();
     }
   }
 
   void take(size_t space, const Candidate::Step& step) {
     const SplitOutcome& outcome = step.outcome;
-    const SplitOrder& order = candidates_[space]->order();
+    const SplitOrder& order = candidate(space).order();
     const bool fits = outcome.peak_bytes <= order.max_bytes;
     if (fits && outcome.step_s < step.bound_s * (1 - bound_rounding)) {
       throw std::logic_error(
@@ -207,7 +201,7 @@ class Searcher {
                       step.bound_s));
     }
     ++simulated_;
-    SearchResult::Space& seen = candidates_[space]->result;
+    SearchResult::Space& seen = candidate(space).result;
     ++seen.simulated;
     learn(space, outcome, fits);
     if (!order.admits(outcome.step_s, outcome.peak_bytes)) return;
@@ -215,50 +209,44 @@ class Searcher {
     if (better(found, seen.best)) seen.best = found;
     if (!better(found, result_.best)) return;
     result_.best = found;
-    rank_ = candidates_[space]->rank_of(outcome);
+    rank_ = candidate(space).rank_of(outcome);
   }
 
   bool better(const FoundSplit& a, const std::optional<FoundSplit>& b) const {
     if (!b) return true;
-    const SplitRank x = candidates_[a.space]->rank_of(a.outcome);
-    const SplitRank y = candidates_[b->space]->rank_of(b->outcome);
+    const SplitRank x = candidate(a.space).rank_of(a.outcome);
+    const SplitRank y = candidate(b->space).rank_of(b->outcome);
     return std::tie(x, a.space, a.begins) < std::tie(y, b->space, b->begins);
   }
 
   void report(size_t front) {
     if (!search_.progress) return;
     const double allowed = static_cast<double>(search_.effort);
-    const Candidate& candidate = *candidates_[front];
+    const Candidate& first = candidate(front);
     search_.progress({.simulated = simulated_,
-                      .bound_s = candidate.closed() ? 0 : candidate.bound_s(),
+                      .bound_s = first.closed() ? 0 : first.bound_s(),
                       .best_s = result_.best ? result_.best->outcome.step_s : 0,
                       .effort = static_cast<double>(effort_) / allowed});
   }
 
   void conclude() {
-    result_.complete = open_.empty() && first_untouched().empty();
-    for (const size_t space : open_) leave_open(candidates_[space]->bound_s());
-    untouched_.all_of([&](const Top& top) {
-      if (is_dead(top)) return true;
-      const double bound_s = spaces_[top.second].bound_s;
-      result_.untouched_bound_s = std::min(result_.untouched_bound_s, bound_s);
-      leave_open(bound_s);
-      return true;
+    result_.complete = open_.empty() && spaces_.best(dead()).empty();
+    for (const size_t space : open_) leave_open(candidate(space).bound_s());
+    spaces_.each(dead(), [&](const SearchSpace& of) {
+      result_.untouched_bound_s = std::min(result_.untouched_bound_s, of.bound_s);
+      leave_open(of.bound_s);
     });
-    for (size_t i = 0; i < candidates_.size(); ++i)
-      if (candidates_[i]) result_.spaces.emplace(i, std::move(candidates_[i]->result));
+    for (auto& [space, of] : candidates_) result_.spaces.emplace(space, std::move(of->result));
   }
 
   void leave_open(double bound_s) {
     if (result_.open_bound_s == 0 || bound_s < result_.open_bound_s) result_.open_bound_s = bound_s;
   }
 
-  const std::vector<SearchSpace>& spaces_;
+  SpaceList spaces_;
   const SplitSearch& search_;
-  std::vector<std::unique_ptr<Candidate>> candidates_;  // null: not looked into
-  std::vector<size_t> open_;                            // looked into, and not done
-  Least<Top> untouched_;
-  Guesses guesses_;          // of the same
+  std::map<size_t, std::unique_ptr<Candidate>> candidates_;  // of spaces looked into
+  std::vector<size_t> open_;                                 // those of them not done
   std::deque<size_t> warm_;  // the last to have had a turn, the latest behind
   SearchResult result_;
   int64_t simulated_ = 0, effort_ = 0, kept_ = 0;
@@ -267,8 +255,8 @@ class Searcher {
 
 }  // namespace
 
-SearchResult search_splits(const std::vector<SearchSpace>& spaces, const SplitSearch& search) {
-  return Searcher(spaces, search).run();
+SearchResult search_splits(const std::vector<SpaceBlock>& blocks, const SplitSearch& search) {
+  return Searcher(blocks, search).run();
 }
 
 }  // namespace penstock

@@ -64,6 +64,19 @@ struct SearchSpace {
   std::function<std::unique_ptr<OpenSpace>()> open;
 };
 
+/// Spaces that follow one another, listed when the search comes to them.
+struct SpaceBlock {
+  using List = std::function<std::vector<SearchSpace>()>;
+
+  size_t count = 0;
+  /// Numbers no greater than those of any of its spaces that may hold a split; absent where none
+  /// may. It is not opened.
+  std::optional<SearchSpace> least;
+  SplitRank rank;                      // no greater than that of any of these
+  std::map<size_t, double> guesses_s;  // the least weighted ones, by group
+  List list;                           // the same whenever it is called
+};
+
 struct FoundSplit {
   size_t space = 0;
   std::vector<int> begins;
@@ -91,6 +104,11 @@ struct SplitSearch {
   std::function<bool()> stop;                        // as often: whether to stop; may be empty
 };
 
+/// How the splits of a space compare.
+inline SplitOrder order_of(const SearchSpace& space, const SplitSearch& search) {
+  return {search.objective, space.complexity, space.weight, space.memory_limit, search.max_s};
+}
+
 struct SearchResult {
   std::optional<FoundSplit> best;  // absent where nothing fits, or nothing was found that does
   bool complete = true;            // every split was simulated or cannot be better
@@ -106,7 +124,11 @@ struct SearchResult {
   double untouched_bound_s = std::numeric_limits<double>::infinity();
 };
 
-/// Throws std::logic_error if a split that fits is simulated to be faster than its bound.
-SearchResult search_splits(const std::vector<SearchSpace>& spaces, const SplitSearch& search);
+/// A block of the spaces that `list` lists, which is called once.
+SpaceBlock space_block(SpaceBlock::List list, const SplitSearch& search);
+
+/// The spaces are numbered in the order of the blocks. Throws std::logic_error if a split that fits
+/// is simulated to be faster than its bound.
+SearchResult search_splits(const std::vector<SpaceBlock>& blocks, const SplitSearch& search);
 
 }  // namespace penstock

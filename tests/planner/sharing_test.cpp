@@ -79,9 +79,10 @@ TEST_P(Sharing, EverySplitGetsTheBetterOfBothWaysAndTheSearchTheBestOfAll) {
       const LayoutSearch replicated(inputs, tied.chain, requests[1], ranks);
       const LayoutSearch sent(inputs, tied.chain, requests[2], ranks);
       for (size_t i = 0; i < both.layouts().size(); ++i) {
-        const auto space = both.open(i);
-        if (!space || both.layouts()[i].ranks < 2) continue;
-        const auto copies = replicated.open(i), owned = sent.open(i);
+        const PipelineLayout layout = both.layouts()[i];
+        const auto space = both.open(layout);
+        if (!space || layout.ranks < 2) continue;
+        const auto copies = replicated.open(layout), owned = sent.open(layout);
         for (const std::vector<int>& begins : all_begins(space->splits())) {
           const SplitOutcome found = space->simulate(begins);
           const SplitOutcome one = copies->simulate(begins);

@@ -10,6 +10,7 @@
 #include "planner/layouts/layout_bound.hpp"
 #include "planner/splits/search.hpp"
 #include "tests/planner/chains.hpp"
+#include "tests/planner/splits/in_blocks.hpp"
 #include "tests/planner/splits/try_all.hpp"
 
 namespace penstock::test {
@@ -82,7 +83,7 @@ SearchResult search(const Chain& chain, const std::vector<Shape>& shapes, int64_
                       .memory_limit = limit,
                       .open = [&] { return open(chain, shape); }});
   }
-  return search_splits(spaces, {});
+  return search_in_blocks(spaces, {});
 }
 
 /// The same shapes with the devices of a cluster of two kinds in every order.

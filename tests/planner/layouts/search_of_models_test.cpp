@@ -76,9 +76,9 @@ Cluster random_cluster(std::mt19937_64& random, int64_t bytes) {
 }
 
 void expect_fits(const LayoutSearch& search, const FoundSplit& found, const Cluster& cluster) {
-  const PipelineLayout& layout = search.layouts()[found.space];
+  const PipelineLayout layout = search.layouts()[found.space];
   const Cluster used = layout.cluster()->devices.empty() ? cluster : *layout.cluster();
-  const auto run = search.open(found.space)->plan(found.begins, {});
+  const auto run = search.open(layout)->plan(found.begins, {});
   for (int rank = 0; rank < layout.ranks; ++rank) {
     const int64_t peak = run.evaluated.simulation.peak_memory_bytes[static_cast<size_t>(rank)];
     for (int replica = 0; replica < layout.data_parallel; ++replica) {
@@ -99,7 +99,7 @@ int64_t expect_what_trying_all_finds(const Model& m, const Cluster& cluster,
   EXPECT_EQ(found.has_value(), expected.has_value());
   if (!found || !expected) return 0;
   EXPECT_EQ(key(*found), *expected);
-  if (search.limit(found->space).any()) expect_fits(search, *found, cluster);
+  if (search.limit(search.layouts()[found->space]).any()) expect_fits(search, *found, cluster);
   return found->outcome.peak_bytes;
 }
 

@@ -14,6 +14,7 @@
 #include "planner/splits/search.hpp"
 #include "tests/pipeline/in_flight.hpp"
 #include "tests/planner/chains.hpp"
+#include "tests/planner/splits/in_blocks.hpp"
 
 namespace penstock::test {
 
@@ -84,7 +85,7 @@ inline SearchResult search_as(const Problem& bounded, int64_t limit, const Split
                         return std::make_unique<Opened>(splits_of(bounded, c, placed), c, simulate);
                       }});
   }
-  return search_splits(spaces, how);
+  return search_in_blocks(spaces, how);
 }
 
 inline SearchResult search(const Problem& problem, int64_t limit, SearchObjective objective,

@@ -234,7 +234,7 @@ TEST(Search, BeginsWithProposalsUntilOneFits) {
                             return std::make_unique<Proposing>(splits_of(problem, 0, false), 0,
                                                                only_the_second);
                           }};
-  const SearchResult result = search_splits({space}, {.effort = 1});
+  const SearchResult result = search_in_blocks({space}, {.effort = 1});
   ASSERT_TRUE(result.best);
   EXPECT_EQ(result.best->begins[1], 2);
   ASSERT_GE(simulated.size(), 2U);
@@ -276,7 +276,7 @@ TEST(Search, TakesTheLeastComplexThatIsFastEnough) {
                                                           simulate);
                         }});
     }
-    expect_equal(search_splits(spaces, {.max_s = max_s}).best, expected);
+    expect_equal(search_in_blocks(spaces, {.max_s = max_s}).best, expected);
     if (HasFailure()) return;
   }
 }

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "tests/planner/chains.hpp"
+#include "tests/planner/splits/in_blocks.hpp"
 
 namespace penstock::test {
 
@@ -35,13 +36,14 @@ std::vector<std::vector<int>> all_begins(const SplitSpace& space) {
 
 std::optional<Key> try_all(const LayoutSearch& search) {
   std::optional<Key> best;
-  const std::vector<SearchSpace> spaces = search.spaces();
+  const std::vector<SearchSpace> spaces = spaces_of(search.blocks({}));
   for (size_t i = 0; i < search.layouts().size(); ++i) {
-    const auto space = search.open(i);
+    const PipelineLayout layout = search.layouts()[i];
+    const auto space = search.open(layout);
     if (!space) continue;
     for (const std::vector<int>& begins : all_begins(space->splits())) {
       const SplitOutcome run = space->simulate(begins);
-      if (run.peak_bytes > search.limit(i).max_bytes) continue;
+      if (run.peak_bytes > search.limit(layout).max_bytes) continue;
       const double room = run.step_s * (1 + rounding);
       EXPECT_LE(space->splits().split_s(begins), room);
       EXPECT_LE(space->splits().min_s(), room);
