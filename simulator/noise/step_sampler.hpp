@@ -12,10 +12,10 @@
 
 namespace penstock {
 
-/// Every draw belongs to what it is for: the step's number, the rank of the replica and its part of
-/// a tensor group, the unit, action and microbatch. Two plans thus run their steps on the same luck,
-/// and their difference tells more than their number of steps would (common random numbers; Law,
-/// "Simulation Modeling and Analysis", 5th edition, section 11.2).
+/// Every draw belongs to what it is for: the step's number, the rank of the replica and the part of
+/// its tensor group, the unit, action and microbatch. Two plans thus run their steps on the same
+/// luck, and their difference tells more than their number of steps would (common random numbers;
+/// Law, "Simulation Modeling and Analysis", 5th edition, section 11.2).
 class StepSampler {
  public:
   /// A lowered program that can finish, and its costs. Throws as `compile`. `network` outlives

@@ -10,7 +10,7 @@ from grouping import (GPT2, GPT2_STAGES, ROWS, SEQUENCE, TRANSMIT, assert_close,
                       split)
 from pipelines import execute_json, load_file, needs_backend, torch
 from recipes import Recipe
-from trainings import ADAMW, FLOAT64, FOUR, STEPS, check, module_of, plan_of
+from trainings import ADAMW, FLOAT64, FOUR, MIXED, STEPS, check, mixed_plan, module_of, plan_of
 
 pytestmark = needs_backend
 
@@ -72,6 +72,17 @@ def test_only_the_owners_parts_have_state_and_both_ways_give_the_same_bits(tmp_p
     assert [state in stage for _, stages in runs for stage in stages] == [True, False, True, True]
     for found, expected in zip(runs[0][1], runs[1][1], strict=True):
         assert all(torch.equal(tensor, expected[key]) for key, tensor in found.items())
+
+
+def test_in_bf16_the_owners_parts_alone_have_the_master(tmp_path):
+    plan = mixed_plan(tmp_path, "gpt2-bf16", GPT2_STAGES, MIXED, tensor_parallel=2, sharding=ROWS,
+                      **TRANSMIT)
+    execute_json(plan, "--steps", 3, "--save", tmp_path / "saved")
+    first, last = (load_file(tmp_path / "saved" / "step-3" / f"stage-{stage}.safetensors")
+                   for stage in (0, 1))
+    master = first[f"optimizer.{TIED}.master"]
+    assert master.dtype == torch.float32 and f"optimizer.{TIED}.master" not in last
+    assert torch.equal(master.bfloat16(), last[f"parameter.{TIED}"])
 
 
 def test_any_run_goes_on_from_its_checkpoints(tmp_path):
