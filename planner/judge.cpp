@@ -25,7 +25,7 @@ double variance_of_quotient(const std::vector<double>& one, const std::vector<do
 
 std::optional<Verdict> judged(const Profile& profile, const Cluster* cluster, const Plan& plan,
                               const Slicing& slicing, const Costs& costs, const Network& network) {
-  const auto noise = step_noise(profile, cluster, plan.microbatch, slicing, costs);
+  const auto noise = step_noise(profile, cluster, plan, slicing, costs);
   if (!noise) return std::nullopt;
   StepSampler sampler(lowered_program(plan, slicing), costs, network, *noise, plan.data_parallel);
   Verdict verdict;

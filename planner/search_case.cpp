@@ -25,10 +25,6 @@ std::vector<OptimizerState> states(const PlanRequest& request, const Profile& pr
 /// The request for plans of that model. Throws InputError where there can be none.
 PlanRequest for_model(PlanRequest request, const RankModel& model) {
   if (model.parts() == 1) return request;
-  if (request.sharing == PlanSharing::transmit)
-    throw InputError("--shared-parameters", "tensor groups do not transmit parameters",
-                     "Leave it out, or plan with --tensor-parallel 1.");
-  request.sharing = PlanSharing::replicate;
   if (request.ranks) *request.ranks /= model.parts();
   if (request.ranks == 0)
     throw InputError("--ranks",

@@ -220,7 +220,9 @@ and all again, {found.rounds} times; the load when a run began was {found.load:.
 
 A run's step is the median of its steps after the first three, a plan's the median of its runs. \
 Errors are predicted / measured - 1; the floor is half the range of a plan's runs, relative to \
-their median: of an error below its floor nothing can be told."""
+their median: of an error below its floor nothing can be told. No plan has tensor groups: what \
+noise makes of their steps is shown by simulation alone \
+([planning.md](planning.md#what-is-expected-where-times-vary))."""
 
 
 SECTIONS = (

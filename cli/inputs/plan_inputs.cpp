@@ -163,7 +163,7 @@ PlanInputs plan_inputs(const Plan& plan, const Graph& model, const Slicing& slic
     profile = group_profile(profile, group_costs(plan, profile), model, on);
   Costs costs = plan_costs(plan, model, slicing, profile, on);
   overrides.apply(costs);
-  std::optional<StepNoise> noise = step_noise(profile, on, plan.microbatch, slicing, costs);
+  std::optional<StepNoise> noise = step_noise(profile, on, plan, slicing, costs);
   return {.costs = std::move(costs),
           .network = plan.ranks() > 1 ? plan_network(profile, on) : Network(),
           .memory = memory(plan, profile, on),

@@ -7,7 +7,6 @@
 #include "base/yaml.hpp"
 #include "graph/analysis/mean_of_targets.hpp"
 #include "graph/sharding/local_graph.hpp"
-#include "pipeline/plan/sharing.hpp"
 #include "pipeline/sharding/group_completion.hpp"
 #include "pipeline/sharding/sharding_keys.hpp"
 
@@ -15,19 +14,10 @@ namespace penstock {
 
 namespace {
 
-/// Until these are done for parts, too.
-void check_combination(YamlMap& map, const Plan& plan) {
-  const auto refuse = [&](const char* key, const char* problem, const char* cure) {
-    throw InputError(map.place(key), problem, cure);
-  };
-  if (plan.layers)
-    refuse("tensor_parallel", "a table of layers has no operators to split",
-           "Remove it, or plan a model.");
-  for (const auto& [name, way] : plan.shared_parameters) {
-    if (way == way_transmit)
-      refuse("shared_parameters", "transmit does not go with tensor_parallel yet",
-             "Write replicate.");
-  }
+void require_operators(const YamlMap& map, const Plan& plan) {
+  if (!plan.layers) return;
+  throw InputError(map.place("tensor_parallel"), "a table of layers has no operators to split",
+                   "Remove it, or plan a model.");
 }
 
 }  // namespace
@@ -40,7 +30,7 @@ void parse_tensor_parallel(YamlMap& map, Plan& plan) {
                        "Add tensor_parallel, the number of ranks of a tensor group.");
     plan.sharding = parse_sharding(map.map("sharding"));
   }
-  if (plan.tensor_parallel > 1) check_combination(map, plan);
+  if (plan.tensor_parallel > 1) require_operators(map, plan);
 }
 
 namespace {

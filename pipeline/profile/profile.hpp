@@ -35,6 +35,12 @@ struct ActionTimes {
   bool operator==(const ActionTimes&) const = default;
 };
 
+/// Seconds of each of them.
+struct ActionSeconds {
+  double forward = 0, backward = 0, backward_input = 0, backward_weight = 0;
+  bool operator==(const ActionSeconds&) const = default;
+};
+
 /// The change of the bytes held, from where some work starts to its end, and the largest meanwhile.
 struct MemoryChange {
   int64_t net = 0, peak = 0;  // peak is at least 0 and net
@@ -137,6 +143,10 @@ struct MicrobatchCosts {
   /// By rank: each round of repetitions over their mean (variation.hpp); the ranks measured them
   /// at the same time. Empty: too few.
   std::vector<std::vector<double>> rounds = {};
+  /// Seconds of messages between the parts of a tensor group in the times of each operator, and in
+  /// those of the loss; none in a file (simulator/costs/group_profile.hpp).
+  std::vector<ActionSeconds> sent = {};
+  double loss_sent_s = 0;
 
   bool knows_noise() const { return !rounds.empty(); }
   /// Not of a table of layers that gives backwards as a whole.

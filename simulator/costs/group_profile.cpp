@@ -24,16 +24,11 @@ void lengthen(Measured& measured, double seconds) {
   measured.median_s += seconds;
 }
 
-/// Seconds of collectives, by action.
-struct CollectiveSeconds {
-  double forward = 0, backward = 0, input = 0, weight = 0;
-};
-
-void lengthen(ActionTimes& times, const CollectiveSeconds& seconds) {
+void lengthen(ActionTimes& times, const ActionSeconds& seconds) {
   lengthen(times.forward, seconds.forward);
   lengthen(times.backward, seconds.backward);
-  lengthen(times.backward_input, seconds.input);
-  lengthen(times.backward_weight, seconds.weight);
+  lengthen(times.backward_input, seconds.backward_input);
+  lengthen(times.backward_weight, seconds.backward_weight);
 }
 
 /// Adds what the conversions of a graph send.
@@ -49,21 +44,24 @@ class CollectiveTimes {
         scatters_(scatters) {}
 
   void add(MicrobatchCosts& costs) const {
+    costs.sent.resize(local_.operators.size());
     if (const auto classes = sharding::split_classes(local_))
-      lengthen(costs.loss_forward, of_classes(*local_.first_output(), *classes, costs.microbatch));
+      costs.loss_sent_s = of_classes(*local_.first_output(), *classes, costs.microbatch);
+    lengthen(costs.loss_forward, costs.loss_sent_s);
     auto unit = costs.units.begin();
     for (size_t id = 0; id < local_.operators.size(); ++id) {
       while (unit != costs.units.end() && unit->end <= static_cast<int>(id)) ++unit;
       const Operator& op = local_.operators[id];
       if (is_recomputed(op, analysis_)) continue;
-      const CollectiveSeconds sent = of(static_cast<OperatorId>(id), costs.microbatch);
+      const ActionSeconds& sent = costs.sent[id] =
+          of(static_cast<OperatorId>(id), costs.microbatch);
       lengthen(costs.operators[id].times, sent);
       if (unit != costs.units.end()) lengthen(unit->times, sent);
     }
   }
 
  private:
-  CollectiveSeconds of(OperatorId id, int64_t microbatch) const {
+  ActionSeconds of(OperatorId id, int64_t microbatch) const {
     const Operator& op = local_.operators[id];
     if (const auto conversion = sharding::conversion_of(op))
       return of(op, *conversion, again_[id], microbatch);
@@ -78,16 +76,16 @@ class CollectiveTimes {
                    sharding::class_bytes(local_.values[logits], held, microbatch, parts_));
   }
 
-  CollectiveSeconds of(const Operator& op, const sharding::Conversion& conversion,
-                       const sharding::GatheredIn& again, int64_t microbatch) const {
+  ActionSeconds of(const Operator& op, const sharding::Conversion& conversion,
+                   const sharding::GatheredIn& again, int64_t microbatch) const {
     const int64_t bytes = whole_bytes(op, conversion, microbatch);
     const double forward = seconds(conversion.forward, bytes);
     const bool back = analysis_.requires_grad[static_cast<size_t>(op.reads().front())];
     const double gradient = back ? seconds(conversion.backward, bytes) : 0;
     return {.forward = forward,
             .backward = gradient + (again.input || again.weight ? forward : 0),
-            .input = gradient + (again.input ? forward : 0),
-            .weight = again.weight ? forward : 0};
+            .backward_input = gradient + (again.input ? forward : 0),
+            .backward_weight = again.weight ? forward : 0};
   }
 
   double seconds(Step step, int64_t bytes) const {

@@ -160,10 +160,12 @@ class PlanCosts {
     return bytes;
   }
 
-  /// The padding behind its gradient in a bucket, which aligns the next one.
-  int64_t padding_bytes(const StoredTensor& tensor) const {
+  /// The padding behind its gradient in a bucket, which aligns the next one; what is sent to an
+  /// owner is in none.
+  int64_t padding_bytes(int index, int rank) const {
+    const StoredTensor& tensor = model_.tensors[static_cast<size_t>(index)];
     const bool summed = plan_.data_parallel > 1 || tensor.sums_over_parts;
-    if (!summed || !tensor.requires_grad) return 0;
+    if (!summed || !tensor.requires_grad || !reductions_.steps(index, rank)) return 0;
     const int64_t beyond = gradient_bytes(plan_.job, tensor) % gradient_alignment_bytes;
     return beyond == 0 ? 0 : gradient_alignment_bytes - beyond;
   }
@@ -182,7 +184,7 @@ class PlanCosts {
       const StoredTensor& tensor = model_.tensors[static_cast<size_t>(index)];
       if (tensor.requires_grad) trained_bytes += tensor.bytes();
       const bool stepped = !sharded && reductions_.steps(index, rank);
-      costs.fixed_bytes += fixed_bytes(plan_.job, tensor, stepped) + padding_bytes(tensor);
+      costs.fixed_bytes += fixed_bytes(plan_.job, tensor, stepped) + padding_bytes(index, rank);
       costs.snapshot_bytes +=
           plan_.job.snapshots *
           snapshot_bytes(plan_.job, tensor, updated_buffers_.contains(index), stepped);

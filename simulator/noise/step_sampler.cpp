@@ -41,48 +41,57 @@ StepSampler::StepSampler(const Program& lowered, const Costs& costs, const Netwo
                          const StepNoise& noise, int64_t replicas)
     : network_(network),
       replicas_(replicas),
+      group_parts_(noise.group_parts),
       common_(noise.common),
       own_(noise.own),
       size_error_(noise.size_error),
       link_error_(noise.link_error),
       size_(static_cast<uint64_t>(noise.microbatch)),
-      parts_(lowered.rank_of_stage.size()),
+      noise_(lowered.rank_of_stage.size()),
       base_(compile(lowered, costs, network)),
       now_(base_) {
-  if (noise.stages.size() < parts_.size())
+  if (noise.stages.size() < noise_.size())
     throw std::invalid_argument("StepSampler: a stage of the program has no noise");
-  add_parts(noise);
+  add_units(noise);
   vary(lowered);
 }
 
-void StepSampler::add_parts(const StepNoise& noise) {
-  for (size_t stage = 0; stage < parts_.size(); ++stage) {
-    for (size_t action = 0; action < parts_[stage].size(); ++action) {
-      for (const NoisePart& part : noise.stages[stage][action]) {
+void StepSampler::add_units(const StepNoise& noise) {
+  for (size_t stage = 0; stage < noise_.size(); ++stage) {
+    for (size_t action = 0; action < noise_[stage].size(); ++action) {
+      const ActionNoise& from = noise.stages[stage][action];
+      Noise& to = noise_[stage][action];
+      to.sent_s = from.sent_s;
+      to.phases.resize(1);
+      for (const NoisePart& part : from.parts) {
+        const auto phase = static_cast<uint64_t>(part.phase);
+        if (phase >= to.phases.size()) to.phases.resize(phase + 1);
         const auto mean = static_cast<uint64_t>(part.unit * 4 + part.action);
-        parts_[stage][action].push_back(
-            {mean, mean * 4 + action, part.seconds, part.error, part.jitter});
+        to.phases[phase].units.push_back(
+            {mean, (mean * 4 + action) + (phase << 32), part.seconds, part.error, part.jitter});
+        to.phases[phase].seconds += part.seconds;
       }
     }
   }
 }
 
 void StepSampler::vary(const Program& lowered) {
-  static const std::vector<Part> none;
   for (int rank = 0; rank < base_.rank_count(); ++rank) {
     const auto r = static_cast<size_t>(rank);
     for (int32_t task = base_.rank_begin[r]; task < base_.rank_begin[r + 1]; ++task) {
-      if (!computes(base_.tasks[static_cast<size_t>(task)].op)) continue;
-      Varied varied{task, rank, {0, 0}, {&none, &none}};
-      size_t count = 0;
+      const Task& compiled = base_.tasks[static_cast<size_t>(task)];
+      if (!computes(compiled.op)) continue;
+      Varied varied{task, rank, {}, compiled.duration_s};
       for_each_part(action_of_task(lowered, base_, task), [&](const Action& action) {
         const int index = index_of(action.kind);
         if (index < 0) return;
-        varied.microbatch[count] = static_cast<uint64_t>(action.microbatch);
-        varied.parts[count++] =
-            &parts_[static_cast<size_t>(action.stage)][static_cast<size_t>(index)];
+        const Noise& noise = noise_[static_cast<size_t>(action.stage)][static_cast<size_t>(index)];
+        varied.actions.emplace_back(static_cast<uint64_t>(action.microbatch), &noise);
+        varied.other_s -= noise.sent_s;
+        for (const Phase& phase : noise.phases) varied.other_s -= phase.seconds;
       });
-      varied_.push_back(varied);
+      if (varied.actions.empty()) varied.actions.emplace_back(0, &nothing_);
+      varied_.push_back(std::move(varied));
     }
   }
 }
@@ -94,22 +103,45 @@ double StepSampler::run() const {
   return step_s;
 }
 
+/// The group goes on from a phase when its slowest part has come.
+double StepSampler::duration_s(const Varied& varied, std::span<const Luck> parts) const {
+  double seconds = base_.tasks[static_cast<size_t>(varied.task)].duration_s;
+  double other_s = varied.other_s;
+  for (const auto& [microbatch, noise] : varied.actions) {
+    for (const Phase& phase : noise->phases) {
+      const double mean_s = phase.seconds + std::exchange(other_s, 0);
+      double slowest_s = 0;
+      for (const Luck& luck : parts) {
+        const uint64_t key = mixed(luck.jitter, microbatch);
+        double own_s = mean_s;
+        for (const Unit& unit : phase.units)
+          own_s += unit.seconds * (drawn(unit.jitter, mixed(key, unit.use)) - 1);
+        slowest_s = std::max(slowest_s, own_s * luck.factor);
+      }
+      seconds += slowest_s - mean_s;
+    }
+  }
+  return std::max(0.0, seconds);
+}
+
 double StepSampler::drawn_s(uint64_t seed, int64_t number) {
   const double common = drawn(common_, mixed(key_of(seed, number, Purpose::common), 0));
+  const uint64_t own = key_of(seed, number, Purpose::own);
+  const uint64_t jitter = key_of(seed, number, Purpose::jitter);
+  const int64_t ranks = base_.rank_count() * group_parts_;
   double step_s = 0;
   for (int64_t replica = 0; replica < replicas_; ++replica) {
-    const uint64_t own = mixed(key_of(seed, number, Purpose::own), static_cast<uint64_t>(replica));
-    const uint64_t jitter =
-        mixed(key_of(seed, number, Purpose::jitter), static_cast<uint64_t>(replica));
+    std::vector<Luck> all;
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      const auto group = static_cast<uint64_t>(replica * group_parts_ + rank % group_parts_);
+      const uint64_t of_rank =
+          mixed(mixed(own, static_cast<uint64_t>(replica)), static_cast<uint64_t>(rank));
+      all.push_back({common * drawn(own_, of_rank), mixed(jitter, group)});
+    }
     for (const Varied& varied : varied_) {
-      double seconds = base_.tasks[static_cast<size_t>(varied.task)].duration_s;
-      for (size_t part = 0; part < 2; ++part) {
-        const uint64_t microbatch = mixed(jitter, varied.microbatch[part]);
-        for (const Part& one : *varied.parts[part])
-          seconds += one.seconds * (drawn(one.jitter, mixed(microbatch, one.use)) - 1);
-      }
-      const double factor = common * drawn(own_, mixed(own, static_cast<uint64_t>(varied.rank)));
-      now_.tasks[static_cast<size_t>(varied.task)].duration_s = std::max(0.0, seconds) * factor;
+      const auto parts = static_cast<size_t>(group_parts_);
+      now_.tasks[static_cast<size_t>(varied.task)].duration_s = duration_s(
+          varied, std::span(all).subspan(static_cast<size_t>(varied.rank) * parts, parts));
     }
     step_s = std::max(step_s, run());
   }
@@ -123,12 +155,16 @@ double StepSampler::shifted_s(uint64_t seed, int64_t number) {
   const uint64_t means = mixed(key_of(seed, number, Purpose::unit_mean), size_);
   const double all = factor(mixed(key_of(seed, number, Purpose::size_mean), size_), size_error_);
   for (const Varied& varied : varied_) {
-    double seconds = base_.tasks[static_cast<size_t>(varied.task)].duration_s;
-    for (const std::vector<Part>* parts : varied.parts) {
-      for (const Part& one : *parts)
-        seconds += one.seconds * (factor(mixed(means, one.mean), one.error) - 1);
+    double seconds = base_.tasks[static_cast<size_t>(varied.task)].duration_s, sent_s = 0;
+    for (const auto& [microbatch, noise] : varied.actions) {
+      sent_s += noise->sent_s;
+      for (const Phase& phase : noise->phases) {
+        for (const Unit& unit : phase.units)
+          seconds += unit.seconds * (factor(mixed(means, unit.mean), unit.error) - 1);
+      }
     }
-    now_.tasks[static_cast<size_t>(varied.task)].duration_s = std::max(0.0, seconds) * all;
+    seconds += (seconds - sent_s) * (all - 1);
+    now_.tasks[static_cast<size_t>(varied.task)].duration_s = std::max(0.0, seconds);
   }
   const double link = factor(key_of(seed, number, Purpose::link), link_error_);
   for (Message& message : now_.messages) message.transfer_s *= link;

@@ -22,6 +22,7 @@ LLAMA = {"parameters": {"*.q_proj.weight": split(0), "*.o_proj.weight": split(1)
                         "*.gate_proj.weight": split(0), "*.up_proj.weight": split(0),
                         "*.down_proj.weight": split(1)}}
 ROWS = {"parameters": {"lm_head.weight": split(0)}}  # of the embedding, too: they are tied
+TRANSMIT = {"shared_parameters": {"transformer.wte.weight": "transmit"}}
 SEQUENCE = {"values": {"transformer.h.?": split(1)}}
 GPT2_STAGES = ["", "transformer.h.1"]
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "tests/models/models.hpp"
-#include "tests/planner/profiled_model.hpp"
+#include "tests/planner/grouped_model.hpp"
 
 namespace penstock::test {
 namespace {
@@ -18,10 +18,14 @@ namespace {
 /// likely, `jitter` off the mean; rounds are off by `own`, opposed on the two ranks.
 Profile with_noise(Profile profile, double jitter, double own) {
   const std::vector<double> factors{1 - jitter, 1 + jitter};
-  for (MicrobatchCosts& costs : profile.microbatches) {
-    costs.rounds = {{1 - own, 1 + own, 1 - own, 1 + own}, {1 + own, 1 - own, 1 + own, 1 - own}};
-    for (UnitCost& unit : costs.units) unit.jitter = {factors, factors, factors, factors};
-  }
+  const auto add_to = [&](std::vector<MicrobatchCosts>& sizes) {
+    for (MicrobatchCosts& costs : sizes) {
+      costs.rounds = {{1 - own, 1 + own, 1 - own, 1 + own}, {1 + own, 1 - own, 1 + own, 1 - own}};
+      for (UnitCost& unit : costs.units) unit.jitter = {factors, factors, factors, factors};
+    }
+  };
+  add_to(profile.microbatches);
+  for (GroupCosts& group : profile.groups) add_to(group.microbatches);
   return profile;
 }
 
@@ -61,6 +65,25 @@ TEST(Judge, ExpectsTheStepOnMeanTimesWhereNothingVaries) {
   const double step_s = planned.plan.prediction->step_s;
   EXPECT_NEAR(planned.plan.prediction->expected_s, step_s, 64 * 0x1p-53 * step_s);
   EXPECT_EQ(planned.judged, 1) << "no other can be expected to be faster";
+}
+
+/// The first part has the luck of a rank that is alone; the others may have worse.
+TEST(Judge, ExpectsTensorGroupsToWaitForTheirSlowestPart) {
+  PENSTOCK_MODEL(path, "gpt2");
+  GroupedModel f(path);
+  f.profile = with_noise(f.profile, 0, 0.2);
+  double before = 0;
+  for (const int parts : {1, 2, 4}) {
+    PlanRequest request{.ranks = parts, .data_parallel = 1};
+    request.tensor_parallel = parts;
+    const Planned planned = f.plan(request);
+    const double longer = planned.plan.prediction->expected_s / planned.plan.prediction->step_s;
+    EXPECT_GT(longer, before) << parts;
+    if (parts > 1) {
+      EXPECT_GT(longer, 1) << parts;
+    }
+    before = longer;
+  }
 }
 
 TEST(Judge, FindsNoPlanExpectedToBeFasterThanTheOneItTakes) {

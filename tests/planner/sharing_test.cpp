@@ -5,14 +5,16 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "graph/pt2/pt2.hpp"
 #include "planner/plan.hpp"
+#include "planner/rank_model.hpp"
 #include "simulator/costs/plan_costs.hpp"
 #include "tests/models/models.hpp"
 #include "tests/pipeline/support.hpp"
+#include "tests/planner/grouped_model.hpp"
 #include "tests/planner/splits/try_all.hpp"
-#include "tests/planner/synthetic_profile.hpp"
 
 namespace penstock::test {
 namespace {
@@ -56,53 +58,81 @@ int64_t fullest(const Planned& planned) {
   return *std::ranges::max_element(planned.simulation.peak_memory_bytes);
 }
 
+/// Each split of each layout gets the better of both ways, and a search finds the best of all.
+/// Notes in `transmits` which way is the better one.
+void expect_the_better_way(const PlanningInputs& inputs, const ModelChain& chain,
+                           PlanRequest request, std::set<bool>& transmits) {
+  if (chain.units() > 12) request.data_parallel = 1;
+  const int ranks = chain.units() > 12 ? 2 : 3;
+  PlanRequest requests[] = {request, request, request};
+  requests[1].sharing = PlanSharing::replicate;
+  requests[2].sharing = PlanSharing::transmit;
+  const LayoutSearch both(inputs, chain, requests[0], ranks);
+  const LayoutSearch replicated(inputs, chain, requests[1], ranks);
+  const LayoutSearch sent(inputs, chain, requests[2], ranks);
+  for (size_t i = 0; i < both.layouts().size(); ++i) {
+    const PipelineLayout layout = both.layouts()[i];
+    const auto space = both.open(layout);
+    if (!space || layout.ranks < 2) continue;
+    const auto copies = replicated.open(layout), owned = sent.open(layout);
+    for (const std::vector<int>& begins : all_begins(space->splits())) {
+      const SplitOutcome found = space->simulate(begins);
+      const SplitOutcome one = copies->simulate(begins);
+      const SplitOutcome other = owned->simulate(begins);
+      ASSERT_EQ(key(i, begins, found), std::min(key(i, begins, one), key(i, begins, other)));
+      if (one.step_s != other.step_s) transmits.insert(other.step_s < one.step_s);
+    }
+  }
+  for (const LayoutSearch* search : {&both, &replicated, &sent}) {
+    const SearchResult result = search->run();
+    const auto expected = test::try_all(*search);  // and bounds never above a simulation
+    ASSERT_TRUE(result.best && expected);
+    EXPECT_EQ(key(*result.best), *expected) << request.schedules.front();
+  }
+}
+
 class Sharing : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Sharing, EverySplitGetsTheBetterOfBothWaysAndTheSearchTheBestOfAll) {
   PENSTOCK_MODEL(path, GetParam());
-  std::set<bool> better;
+  std::set<bool> transmits;
   for (const SyntheticDevice& device : {slow_link, fast_link}) {
     const Tied tied(path, device);
-    const PlanningInputs inputs = tied.inputs();
-    for (const char* schedule : {"gpipe", "1f1b", "zbv"}) {
-      PlanRequest request{.schedules = {schedule}, .effort = INT64_MAX};
-      if (tied.chain.units() > 12) request.data_parallel = 1;
-      const auto with = [&](PlanSharing sharing) {
-        PlanRequest one = request;
-        one.sharing = sharing;
-        return one;
-      };
-      const PlanRequest requests[] = {with(PlanSharing::automatic), with(PlanSharing::replicate),
-                                      with(PlanSharing::transmit)};
-      const int ranks = tied.chain.units() > 12 ? 2 : 3;
-      const LayoutSearch both(inputs, tied.chain, requests[0], ranks);
-      const LayoutSearch replicated(inputs, tied.chain, requests[1], ranks);
-      const LayoutSearch sent(inputs, tied.chain, requests[2], ranks);
-      for (size_t i = 0; i < both.layouts().size(); ++i) {
-        const PipelineLayout layout = both.layouts()[i];
-        const auto space = both.open(layout);
-        if (!space || layout.ranks < 2) continue;
-        const auto copies = replicated.open(layout), owned = sent.open(layout);
-        for (const std::vector<int>& begins : all_begins(space->splits())) {
-          const SplitOutcome found = space->simulate(begins);
-          const SplitOutcome one = copies->simulate(begins);
-          const SplitOutcome other = owned->simulate(begins);
-          ASSERT_EQ(key(i, begins, found), std::min(key(i, begins, one), key(i, begins, other)));
-          if (one.step_s != other.step_s) better.insert(other.step_s < one.step_s);
-        }
-      }
-      for (const LayoutSearch* search : {&both, &replicated, &sent}) {
-        const SearchResult result = search->run();
-        const auto expected = test::try_all(*search);  // and bounds never above a simulation
-        ASSERT_TRUE(result.best && expected);
-        EXPECT_EQ(key(*result.best), *expected) << schedule;
-      }
-    }
+    for (const char* schedule : {"gpipe", "1f1b", "zbv"})
+      expect_the_better_way(tied.inputs(), tied.chain,
+                            {.schedules = {schedule}, .effort = INT64_MAX}, transmits);
   }
-  EXPECT_EQ(better.size(), 2U) << "one way is always the better one";
+  EXPECT_EQ(transmits.size(), 2U) << "one way is always the better one";
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Sharing, ::testing::Values("iterative", "gpt2"));
+
+/// The tied embedding of GPT-2 in parts; the block of the loop whole, with a term of the gradient
+/// on each part.
+TEST(PlanSharing, TensorGroupsGetTheBetterOfBothWaysToo) {
+  const std::pair<const char*, sharding::Pin> cases[] = {
+      {"gpt2", {"transformer.wte.weight", sharding::Layout::split(0)}},
+      {"iterative", {"iter_block.0.weight", sharding::Layout::replicated()}}};
+  std::set<bool> transmits;
+  for (const auto& [name, pin] : cases) {
+    PENSTOCK_MODEL(path, name);
+    for (const SyntheticDevice& device : {slow_link, fast_link}) {
+      const ProfiledModel of(path, device);
+      const GroupCosts pairs =
+          made_up(of.model, of.profile.job.loss, {.parameters = {pin}}, 2, device);
+      for (const bool sharded : {false, true}) {
+        PlanRequest request{.schedules = {"1f1b"}, .effort = INT64_MAX};
+        if (sharded) request.optimizer_state = OptimizerState::sharded;
+        const RankModel model(of.profile, of.model, nullptr, request, &pairs);
+        const auto tensor = of.model.tensor_by_name().at(pin.pattern);
+        ASSERT_EQ(model.inputs().model.tensors[tensor].sums_over_parts, !pin.layout.is_split());
+        if (sharded && model.chain().units() > 12) continue;  // one replica has nothing to share
+        expect_the_better_way(model.inputs(), model.chain(), request, transmits);
+      }
+    }
+  }
+  EXPECT_EQ(transmits.size(), 2U) << "one way is always the better one";
+}
 
 TEST(PlanSharing, WhereReplicatingDoesNotFitThePlanTransmits) {
   PENSTOCK_MODEL(path, "gpt2");

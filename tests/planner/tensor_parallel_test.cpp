@@ -4,48 +4,21 @@
 
 #include <algorithm>
 
-#include "graph/sharding/complete.hpp"
-#include "graph/sharding/local_graph.hpp"
+#include "pipeline/plan/sharing.hpp"
 #include "pipeline/plan/tensor_parallel.hpp"
-#include "pipeline/sharding/group_completion.hpp"
 #include "planner/rank_model.hpp"
 #include "simulator/costs/group_profile.hpp"
 #include "simulator/network/grouped.hpp"
 #include "tests/models/models.hpp"
-#include "tests/planner/profiled_model.hpp"
+#include "tests/planner/grouped_model.hpp"
 
 namespace penstock::test {
 namespace {
 
-using sharding::Layout;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-const sharding::Pins columns_and_rows{.parameters = {{"*.c_attn.weight", Layout::split(1, 3)},
-                                                     {"*.attn.c_proj.weight", Layout::split(0)},
-                                                     {"*.c_fc.weight", Layout::split(1)},
-                                                     {"*.mlp.c_proj.weight", Layout::split(0)}},
-                                      .values = {{"transformer.h.?", Layout::split(1)}}};
-
-/// Its operators take as long as they compute.
-constexpr SyntheticDevice computing{.flops_per_s = 1e7, .bytes_per_s = 1e8, .operator_s = 0};
-
-/// GPT-2 by itself and on groups of 2 and 4.
-struct GroupedModel : ProfiledModel {
-  explicit GroupedModel(const std::string& path, const SyntheticDevice& device = computing)
-      : ProfiledModel(path, device) {
-    const std::vector<int64_t> sizes{1, 2, 4};
-    for (const int parts : {2, 4}) {
-      const auto completion = sharding::complete(model, columns_and_rows, sizes.front(), parts, 1,
-                                                 first_output(profile.job.loss));
-      const Graph local = sharding::local_graph(model, completion).graph;
-      profile.groups.push_back(
-          {parts, columns_and_rows, synthetic_profile(local, sizes, 8, device).microbatches});
-    }
-    profile = written(profile, folder.path() / "profile.json");
-  }
-};
+using ::testing::Pair;
 
 PlanRequest asking(std::optional<int> parts, int ranks) {
   PlanRequest request;
@@ -111,26 +84,39 @@ Simulation simulated(const GroupedModel& of, const Plan& plan, const Cluster* cl
                   plan_network(profile, cluster), {});
 }
 
+/// The plan on two replicas of pipelines of groups of two, and what its file simulates to.
+void expect_simulated_as_planned(const GroupedModel& of, const Cluster* cluster,
+                                 PlanSharing sharing) {
+  PlanRequest request = asking(2, 8);
+  request.data_parallel = 2;
+  request.schedules = {"1f1b"};
+  request.split = {"transformer.h.1:beginning"};
+  request.sharing = sharing;
+  const Planned planned = of.plan(request, cluster);
+  const auto file = of.folder.path() / "plan.yaml";
+  const Plan read = parse_plan(to_yaml(planned.plan, file), file);
+  EXPECT_EQ(read.tensor_parallel, 2);
+  EXPECT_EQ(read.sharding, columns_and_rows);
+  const auto way = sharing == PlanSharing::transmit ? way_transmit : way_replicate;
+  EXPECT_THAT(read.shared_parameters, ElementsAre(Pair("transformer.wte.weight", way)));
+  std::vector<int> groups;
+  for (size_t first = 0; first < read.devices.size(); first += 2)
+    groups.push_back(read.devices[first] / 2);
+  std::optional<Cluster> used;
+  if (cluster) used = grouped(*cluster, 2);
+  if (used && !groups.empty()) used = on_devices(*used, groups);
+  const Simulation run = simulated(of, read, used ? &*used : nullptr);
+  EXPECT_EQ(run.makespan_s, planned.plan.prediction->step_s);
+  EXPECT_EQ(run.peak_memory_bytes, planned.plan.prediction->peak_memory_bytes);
+}
+
 TEST(PlanTensorParallel, APlansFileSimulatesAsItWasPlanned) {
   PENSTOCK_MODEL(path, "gpt2");
   const GroupedModel of(path);
-  const Cluster cluster = written_two_nodes(of.folder), pairs = grouped(cluster, 2);
+  const Cluster cluster = written_two_nodes(of.folder);
   for (const Cluster* on : {static_cast<const Cluster*>(nullptr), &cluster}) {
-    PlanRequest request = asking(2, 8);
-    request.data_parallel = 2;
-    request.schedules = {"1f1b"};
-    const Planned planned = of.plan(request, on);
-    const auto file = of.folder.path() / "plan.yaml";
-    const Plan read = parse_plan(to_yaml(planned.plan, file), file);
-    EXPECT_EQ(read.tensor_parallel, 2);
-    EXPECT_EQ(read.sharding, columns_and_rows);
-    std::vector<int> groups;
-    for (size_t first = 0; first < read.devices.size(); first += 2)
-      groups.push_back(read.devices[first] / 2);
-    const Cluster used = groups.empty() ? pairs : on_devices(pairs, groups);
-    const Simulation run = simulated(of, read, on ? &used : nullptr);
-    EXPECT_EQ(run.makespan_s, planned.plan.prediction->step_s);
-    EXPECT_EQ(run.peak_memory_bytes, planned.plan.prediction->peak_memory_bytes);
+    for (const PlanSharing sharing : {PlanSharing::replicate, PlanSharing::transmit})
+      expect_simulated_as_planned(of, on, sharing);
   }
 }
 
@@ -211,9 +197,6 @@ TEST(PlanTensorParallel, WhatIsNotKnownIsRefused) {
   EXPECT_THAT(of.error(asking(8, 8)), AllOf(HasSubstr("knows nothing of tensor groups of 8"),
                                             HasSubstr("Profile the job with --tensor-parallel 8")));
   EXPECT_THAT(of.error(asking(4, 2)), HasSubstr("fewer ranks than a tensor group of 4 has"));
-  PlanRequest transmitting = asking(2, 4);
-  transmitting.sharing = PlanSharing::transmit;
-  EXPECT_THAT(of.error(transmitting), HasSubstr("tensor groups do not transmit parameters"));
 }
 
 }  // namespace

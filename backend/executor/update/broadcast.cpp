@@ -36,18 +36,20 @@ void add_gradients(const ParameterBroadcast& shared, TensorStore& store,
 
 }  // namespace
 
-std::vector<ParameterBroadcast> parameter_broadcasts(const Slicing& slicing,
-                                                     const std::vector<int>& rank_of_stage,
+std::vector<ParameterBroadcast> parameter_broadcasts(const Plan& plan, const Slicing& slicing,
                                                      int rank, int first_tag) {
-  const int ranks = 1 + *std::ranges::max_element(rank_of_stage);
-  const int first_rank = rank / ranks * ranks;
+  const RankPlace place = plan.place_of(rank);
+  const std::vector<int> rank_of_stage = ranks_of_stages(plan);
+  const auto in_run = [&](int of_pipeline) {
+    return plan.rank_at({place.replica, of_pipeline, place.part});
+  };
   std::vector<ParameterBroadcast> result;
   for (size_t i = 0; i < slicing.shared.size(); ++i) {
     const Slicing::Shared& shared = slicing.shared[i];
     if (!shared.transmitted) continue;
     const Holders holders = holders_of(shared, rank_of_stage);
-    ParameterBroadcast one{shared.tensor, first_rank + holders.owner, {}, 0};
-    for (const int other : holders.others) one.others.push_back(first_rank + other);
+    ParameterBroadcast one{shared.tensor, in_run(holders.owner), {}, 0};
+    for (const int other : holders.others) one.others.push_back(in_run(other));
     one.tag = first_tag + 2 * static_cast<int>(i);
     if (one.owner == rank || std::ranges::count(one.others, rank) > 0) result.push_back(one);
   }

@@ -12,10 +12,12 @@
 #include "backend/communication/communicator.hpp"
 #include "backend/stage/recipe/store.hpp"
 #include "graph/cuts/slice.hpp"
+#include "pipeline/plan/plan.hpp"
 
 namespace penstock {
 
-/// One such parameter; ranks are those of the run, all of one replica.
+/// One such parameter; ranks are those of the run, all of one replica and the same part of their
+/// tensor groups, which holds as much of it in each.
 struct ParameterBroadcast {
   int tensor = 0;  // index in Graph::tensors
   int owner = 0;
@@ -26,8 +28,7 @@ struct ParameterBroadcast {
 /// The broadcasts that `rank` of the run takes part in, in the same order on all ranks, so that
 /// ranks that wait for one another cannot deadlock. `first_tag`: the first of two tags for each of
 /// `Slicing::shared`.
-std::vector<ParameterBroadcast> parameter_broadcasts(const Slicing& slicing,
-                                                     const std::vector<int>& rank_of_stage,
+std::vector<ParameterBroadcast> parameter_broadcasts(const Plan& plan, const Slicing& slicing,
                                                      int rank, int first_tag);
 
 /// Each owner adds the others' gradients to its own, in ascending order of rank. A rank without a

@@ -24,8 +24,7 @@ GradientSync::GradientSync(const Plan& plan, const Slicing& slicing, const Progr
       communicator_(communicator),
       reduction_(buckets, reduced_stages(lowered, plan.place_of(communicator.rank())),
                  plan.all_reduce.overlap, store, communicator),
-      broadcasts_(
-          parameter_broadcasts(slicing, lowered.rank_of_stage, communicator.rank(), first_tag)) {
+      broadcasts_(parameter_broadcasts(plan, slicing, communicator.rank(), first_tag)) {
   std::erase_if(broadcasts_, [&](const auto& shared) { return !trained.contains(shared.tensor); });
   for (const ParameterBroadcast& shared : broadcasts_) {
     if (shared.owner != communicator.rank()) received_.insert(shared.tensor);

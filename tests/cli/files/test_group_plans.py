@@ -32,8 +32,6 @@ def test_the_pipeline_of_groups_is_exported_as_any_other(tmp_path):
      ["plan.yaml:", "does not divide into 5 blocks of 2 equal parts"]),
     ({"sharding": {"parameter": {}}}, ["sharding", "parameter"]),
     ({"sharding": {"random": "some"}}, ["random", "`some` is not known", "by_part"]),
-    ({"shared_parameters": {"transformer.wte.weight": "transmit"}},
-     ["shared_parameters", "Write replicate"]),
 ], ids=str)
 def test_what_cannot_be_is_refused_before_anything_runs(tmp_path, keys, words):
     plan = group_plan(tmp_path, "gpt2-f64", GPT2_STAGES, **keys)

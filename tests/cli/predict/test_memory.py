@@ -60,7 +60,7 @@ def profiled(request, tmp_path_factory):
 
 
 def peaks(profiled, schedule, microbatches, ranks, *, recompute="false", replicas=1, parts=1,
-          sharding=None, state="replicated", flags=()):
+          sharding=None, state="replicated", shared=None, flags=()):
     """Predicted and measured, by rank. `ranks`: of the stages."""
     name, folder = profiled
     profile = folder / f"profile-{min(2, parts * len(ranks))}.json"
@@ -77,7 +77,8 @@ def peaks(profiled, schedule, microbatches, ranks, *, recompute="false", replica
         f"schedule: {schedule}\nmicrobatches: {microbatches}\n"
         f"microbatch: {BATCH // microbatches // replicas}\ndata_parallel: {replicas}\n"
         f"optimizer_state: {state}\ntensor_parallel: {parts}\n"
-        + (f"sharding: {json.dumps(sharding)}\n" if sharding else "") +
+        + (f"sharding: {json.dumps(sharding)}\n" if sharding else "")
+        + (f"shared_parameters: {json.dumps(shared)}\n" if shared else "") +
         f"stages:\n{stages}")
     run = json.loads(penstock("execute", plan, "--steps", "3", "--json", *flags))
     predicted = run["predicted_peak_memory_bytes"]  # of one replica
@@ -177,6 +178,32 @@ def assert_known_of_groups(profiled, case, of_profile):
                   f"measured {measured:>8}, {100 * (predicted / measured - 1):+.2f} %, "
                   f"tolerance {100 * tolerance / measured:.1f} %")
             assert abs(predicted - measured) <= tolerance
+
+
+SHARED = {
+    "whole": ("1f1b", 4, [0, 1], {"replicas": 2}),
+    "groups": ("1f1b", 4, [0, 1], {"parts": 2}),
+    "zero bubble": ("zb-h1", 4, [0, 1], {"parts": 2}),
+    "sharded": ("1f1b", 4, [0, 1], {"parts": 2, "replicas": 2, "state": "sharded"}),
+}
+
+
+@pytest.mark.parametrize("profiled", ["gpt2"], indirect=True)
+@pytest.mark.parametrize("case", SHARED)
+def test_transmitting_the_tied_embedding_saves_to_the_byte_what_is_predicted(profiled, case):
+    """Of each rank: its holders have no state of it, or where replicas share it out its owner's
+    have more of it. What else is held is the same both ways."""
+    schedule, microbatches, ranks, more = SHARED[case]
+    if "parts" in more:
+        more = more | {"sharding": shardings(profiled)[0]}
+    copies, owned = (peaks(profiled, schedule, microbatches, ranks, **more,
+                           shared={"transformer.wte.weight": way})
+                     for way in ("replicate", "transmit"))
+    saved = [tuple(one - other for one, other in zip(before, after, strict=True))
+             for before, after in zip(copies, owned, strict=True)]
+    assert any(predicted > 0 for predicted, _ in saved)
+    for predicted, measured in saved:
+        assert predicted == measured
 
 
 AGAIN = {"parameters": [{"*.c_attn.weight": {"split": 1, "blocks": 3}},

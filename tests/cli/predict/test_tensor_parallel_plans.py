@@ -81,6 +81,23 @@ def test_a_plan_is_simulated_as_planned_runs_and_compares(tmp_path):
     assert len(compared["ranks"]) == 4
 
 
+def test_a_plan_that_transmits_is_simulated_as_planned_and_runs(tmp_path):
+    profile = profiled(tmp_path)
+    options = ("--tensor-parallel", 2, "--ranks", 4, "--split", "transformer.h.1:beginning",
+               "--schedule", "1f1b", "--shared-parameters")
+    losses, peaks = [], []
+    for way in ("replicate", "transmit"):
+        path, plan = planned(tmp_path, profile, *options, way)
+        assert plan["shared_parameters"] == {"transformer.wte.weight": way}
+        simulation = simulated(path)
+        assert simulation["step_s"] == plan["prediction"]["step_s"]
+        assert simulation["peak_memory_bytes"] == plan["prediction"]["peak_memory_bytes"]
+        losses.append(execute_json(path)["losses"])
+        peaks.append(simulation["peak_memory_bytes"])
+    assert losses[1] == losses[0]
+    assert peaks[1][1] < peaks[0][1]
+
+
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     """A quick profile of groups with the pins, and what it printed."""

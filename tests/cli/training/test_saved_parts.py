@@ -3,8 +3,8 @@ optimizer's state, and the copies that survive a lost part."""
 
 import pytest
 
-from grouping import (GPT2, GPT2_STAGES, ROWS, SEQUENCE, assert_close, changed, group_plan,
-                      penstock)
+from grouping import (GPT2, GPT2_STAGES, ROWS, SEQUENCE, TRANSMIT, assert_close, changed,
+                      group_plan, penstock)
 from pipelines import execute_json, load_file, needs_backend, torch
 from surviving import assert_undisturbed
 from trainings import ADAMW, FLOAT64, module_of, saved_tensors
@@ -49,10 +49,12 @@ def test_weights_go_back_to_python_whole_and_begin_other_runs(tmp_path):
     assert losses[0] == pytest.approx(losses[1], rel=FLOAT64)
 
 
-@pytest.mark.parametrize("keys", [{}, {"optimizer_state": "sharded"}], ids=str)
+@pytest.mark.parametrize("keys", [
+    {"data_parallel": 1}, {"data_parallel": 1, **TRANSMIT}, {"optimizer_state": "sharded"},
+], ids=["replicated", "transmitted", "sharded"])
 def test_a_lost_part_gets_its_part_back(tmp_path, keys):
     plan = group_plan(tmp_path, "gpt2-f64", GPT2_STAGES, sharding=GPT2 | SEQUENCE, optimizer=ADAMW,
-                   data_parallel=2 if keys else 1, steps=5, **keys)
+                   steps=5, **keys)
     assert_undisturbed(plan, ["1 2 3 kill", "2 4 end kill"])
 
 
@@ -63,7 +65,8 @@ SHARDED = {"optimizer_state": "sharded", "all_reduce": {"bucket": "5KB", "overla
     ("gpt2", GPT2_STAGES, {"sharding": GPT2 | SEQUENCE}),
     ("gpt2", [*GPT2_STAGES, "transformer.h.1.mlp", "lm_head"],
      {"sharding": ROWS, "schedule": "interleaved-1f1b", "ranks": [0, 1, 0, 1]}),
-], ids=["columns", "tied rows"])
+    ("gpt2", GPT2_STAGES, {"sharding": ROWS, **TRANSMIT}),
+], ids=["columns", "tied rows", "transmitted rows"])
 def test_state_shared_out_over_replicas_gives_the_bits_of_whole_state(tmp_path, name, begins, keys):
     sharded = group_plan(tmp_path, name, begins, optimizer=ADAMW, **SHARDED, **keys)
     replicated = changed(sharded, "replicated.yaml", optimizer_state="replicated")

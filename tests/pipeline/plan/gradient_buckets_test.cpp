@@ -197,5 +197,20 @@ TEST(GradientBuckets, OwnersSumWhatIsTransmittedAtTheEnd) {
   EXPECT_TRUE(found[0].shared);
 }
 
+TEST(GradientBuckets, OwnersPartsSumWhatIsTransmittedAndAllOfThemWhereEachHasATerm) {
+  Graph graph = chain(shared_tensors);
+  graph.tensors[1].sums_over_parts = true;
+  Slicing slicing = sliced(shared_tensors, {0, 1, 2});
+  for (Slicing::Shared& each : slicing.shared) each.transmitted = true;
+  Plan plan = plan_of({0, 1, 2}, 2);
+  plan.tensor_parallel = 2;
+  const auto of = [&](int rank) {
+    return gradient_buckets(plan, graph, slicing, trainable_tensors(graph), rank);
+  };
+  EXPECT_EQ(tensors_of(of(7)), (Lists{{0}, {1}}));
+  EXPECT_EQ(ranks_of(of(7)), (Lists{{1, 7}, {0, 1, 6, 7}}));
+  EXPECT_EQ(tensors_of(of(2)), (Lists{{2}}));  // the second stage owns none of them
+}
+
 }  // namespace
 }  // namespace penstock

@@ -47,6 +47,10 @@ struct Converting {
     const ActionTimes &own = size.operators[1].times, &unit = size.units.front().times;
     EXPECT_EQ(unit, own) << "a unit's time is that of its operators";
     EXPECT_EQ(size.operators[0].times, ActionTimes());
+    EXPECT_EQ(size.sent[0], ActionSeconds());
+    EXPECT_EQ(size.sent[1], (ActionSeconds{own.forward.mean_s, own.backward.mean_s,
+                                           own.backward_input.mean_s, own.backward_weight.mean_s}))
+        << "nothing else takes time here";
     return own;
   }
   /// F and B.

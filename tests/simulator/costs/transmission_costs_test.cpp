@@ -62,6 +62,26 @@ TEST(TransmissionCosts, ReplicasSumATransmittedParameterAtItsOwners) {
   EXPECT_DOUBLE_EQ(result.stages[1].sums.front().sum_s, 2 * 1e-4 + 48 / 1e9);
 }
 
+// Each part of a group sends to its equal; owners of terms then sum these over their group, in a
+// bucket whose last 64 bytes they fill by half.
+TEST(TransmissionCosts, PartsOfTensorGroupsSumTheirTermsAtTheOwner) {
+  Plan groups = plan();
+  groups.tensor_parallel = 2;
+  Graph graph = model();
+  const Costs equal = plan_costs(groups, graph, transmitted_w0(), profile());
+  EXPECT_DOUBLE_EQ(equal.stages[0].reduce_s, message_s + 0.0625 * 96);
+  EXPECT_EQ(equal.stages[0].fixed_bytes, 4 * 96);
+  graph.tensors[0].sums_over_parts = true;
+  const Costs terms = plan_costs(groups, graph, transmitted_w0(), profile());
+  EXPECT_DOUBLE_EQ(terms.stages[0].reduce_s, message_s + 0.0625 * 96 + 2 * 1e-4 + 96 / 1e9);
+  EXPECT_EQ(terms.stages[0].fixed_bytes, 4 * 96 + 32);
+  for (const Costs* costs : {&equal, &terms}) {
+    EXPECT_DOUBLE_EQ(costs->stages[1].reduce_s, message_s);
+    EXPECT_DOUBLE_EQ(costs->stages[1].publish_s, message_s);
+    EXPECT_EQ(costs->stages[1].fixed_bytes, 4 * 48 + 2 * 96);
+  }
+}
+
 // w0 of bfloat16 has 48 bytes; gradient, master and moments are of 96.
 TEST(TransmissionCosts, InBf16TheGradientTravelsInFloat32AndTheValueAsItIs) {
   Plan mixed = plan();

@@ -36,12 +36,12 @@ Profile noisy() {
 }
 
 StepNoise noise(const Profile& of, const Slicing& slicing = stages()) {
-  return step_noise(of, nullptr, 8, slicing, costs(plan(), slicing)).value();
+  return step_noise(of, nullptr, plan(), slicing, costs(plan(), slicing)).value();
 }
 
 TEST(StepNoise, IsAbsentWhereTheProfileKnowsOfNone) {
   EXPECT_FALSE(knows_noise(profile()));
-  EXPECT_FALSE(step_noise(profile(), nullptr, 8, stages(), costs()));
+  EXPECT_FALSE(step_noise(profile(), nullptr, plan(), stages(), costs()));
   EXPECT_TRUE(knows_noise(noisy()));
 }
 
@@ -54,20 +54,20 @@ TEST(StepNoise, SharesAllOfAStagesTimeOutToItsUnits) {
     const double seconds[] = {own.forward_s, own.backward_s, own.backward_input_s,
                               own.backward_weight_s};
     for (size_t action = 0; action < 4; ++action) {
-      ASSERT_EQ(of.stages[stage][action].size(), 1U);
-      const NoisePart& part = of.stages[stage][action].front();
+      ASSERT_EQ(of.stages[stage][action].parts.size(), 1U);
+      const NoisePart& part = of.stages[stage][action].parts.front();
       EXPECT_EQ(part.unit, static_cast<int>(stage));
       EXPECT_EQ(part.action, static_cast<int>(action));
       EXPECT_DOUBLE_EQ(part.seconds, seconds[action]);
     }
   }
-  EXPECT_THAT(of.stages[0][0].front().jitter, ElementsAre(0.5, 1.5));
+  EXPECT_THAT(of.stages[0][0].parts.front().jitter, ElementsAre(0.5, 1.5));
 }
 
 TEST(StepNoise, ErrsByVarianceOverRepetitionsOnAllRanks) {
   const StepNoise of = noise(noisy());
-  EXPECT_DOUBLE_EQ(of.stages[0][0].front().error, std::sqrt(0.25 / (8 * 2)));
-  EXPECT_EQ(of.stages[1][0].front().error, 0);
+  EXPECT_DOUBLE_EQ(of.stages[0][0].parts.front().error, std::sqrt(0.25 / (8 * 2)));
+  EXPECT_EQ(of.stages[1][0].parts.front().error, 0);
   // The mean of the ranks has rounds of 0.8, 1.2, 0.9 and 1.1: variance 0.1 / 3, four of them.
   EXPECT_DOUBLE_EQ(of.size_error, std::sqrt(0.1 / 3 / 4));
 }
@@ -99,7 +99,9 @@ TEST(StepNoise, OfASizeThatWasMeasuredTooSeldomIsThatOfTheNearest) {
   of.microbatches[1].rounds.clear();
   for (UnitCost& unit : of.microbatches[1].units) unit.jitter = {};
   const auto first = [&](int64_t size) {
-    return step_noise(of, nullptr, size, stages(), costs())->stages[0][0].front().jitter;
+    Plan of_size = plan();
+    of_size.microbatch = size;
+    return step_noise(of, nullptr, of_size, stages(), costs())->stages[0][0].parts.front().jitter;
   };
   EXPECT_THAT(first(1), ElementsAre(0.25, 1.75));
   EXPECT_THAT(first(4), ElementsAre(0.5, 1.5)) << "8 is nearer than 1";
@@ -118,19 +120,50 @@ TEST(StepNoise, StretchesTheJitterOfAPartOfAUnitAsOfASumOfParts) {
   unit.jitter = jitter(0.75);
   unit.times.forward.mean_s = 4 * costs_of.operators[1].times.forward.mean_s;
   const StepNoise found = noise(of);
-  EXPECT_THAT(found.stages[1][0].front().jitter, ElementsAre(0.5, 1.5));
-  EXPECT_DOUBLE_EQ(found.stages[1][0].front().seconds, costs().stages[1].forward_s);
+  EXPECT_THAT(found.stages[1][0].parts.front().jitter, ElementsAre(0.5, 1.5));
+  EXPECT_DOUBLE_EQ(found.stages[1][0].parts.front().seconds, costs().stages[1].forward_s);
 }
 
 TEST(StepNoise, LetsWhatIsRecomputedVaryAsTheForward) {
   Costs all = costs();
   all.stages[0].recompute_s = 3;
   all.stages[0].backward_s += 3;
-  const StepNoise found = step_noise(noisy(), nullptr, 8, stages(), all).value();
-  ASSERT_EQ(found.stages[0][1].size(), 2U);
-  EXPECT_EQ(found.stages[0][1][1].action, 0);
-  EXPECT_DOUBLE_EQ(found.stages[0][1][1].seconds, 3);
-  EXPECT_DOUBLE_EQ(found.stages[0][1][0].seconds, costs().stages[0].backward_s);
+  const StepNoise found = step_noise(noisy(), nullptr, plan(), stages(), all).value();
+  ASSERT_EQ(found.stages[0][1].parts.size(), 2U);
+  EXPECT_EQ(found.stages[0][1].parts[1].action, 0);
+  EXPECT_DOUBLE_EQ(found.stages[0][1].parts[1].seconds, 3);
+  EXPECT_DOUBLE_EQ(found.stages[0][1].parts[0].seconds, costs().stages[0].backward_s);
+}
+
+/// Both operators on one stage; the first sends to the other parts for 4 of its 16 seconds forward,
+/// and in the loss they send for 1 of 4.
+TEST(StepNoise, OfAGroupIsApartWhereItsPartsMeetAndLeavesOutWhatTheySend) {
+  Profile of = noisy();
+  MicrobatchCosts& size = of.microbatches.front();
+  size.sent = {{.forward = 4}, {}};
+  size.loss_sent_s = 1;
+  Plan one = plan();
+  one.stages.pop_back();
+  one.tensor_parallel = 2;
+  Slicing slicing;
+  slicing.stage_of_operator = {0, 0};
+  slicing.stages = {{.operators = {0, 1}, .user_inputs = {0}, .tensors = {0, 1}, .outputs = {0}}};
+  const Costs all = plan_costs(one, model(), slicing, of);
+  const StepNoise found = step_noise(of, nullptr, one, slicing, all).value();
+  EXPECT_EQ(found.group_parts, 2);
+  // Of 16 + 32 seconds and 1 of the loss, 5 are sent.
+  const double forward_s = all.stages[0].forward_s;
+  const ActionNoise& forward = found.stages[0][0];
+  ASSERT_EQ(forward.parts.size(), 2U);
+  EXPECT_EQ(forward.parts[0].phase, 0);
+  EXPECT_EQ(forward.parts[1].phase, 1);
+  EXPECT_DOUBLE_EQ(forward.parts[0].seconds, forward_s * 12 / 49);
+  EXPECT_DOUBLE_EQ(forward.parts[1].seconds, forward_s * 32 / 49);
+  EXPECT_DOUBLE_EQ(forward.sent_s, forward_s * 5 / 49);
+  EXPECT_THAT(forward.parts[0].jitter, ElementsAre(0.5, 1.5)) << "as a whole unit";
+  const ActionNoise& backward = found.stages[0][1];
+  EXPECT_EQ(backward.parts[1].phase, 0);
+  EXPECT_EQ(backward.sent_s, 0);
 }
 
 TEST(StepNoise, KnowsTheErrorOfTheLinkThatWasMeasuredNotOfAClusters) {
@@ -138,7 +171,7 @@ TEST(StepNoise, KnowsTheErrorOfTheLinkThatWasMeasuredNotOfAClusters) {
   of.links.front().residual = 0.1;
   EXPECT_DOUBLE_EQ(noise(of).link_error, 0.14826);
   const Cluster cluster;
-  EXPECT_EQ(step_noise(of, &cluster, 8, stages(), costs())->link_error, 0);
+  EXPECT_EQ(step_noise(of, &cluster, plan(), stages(), costs())->link_error, 0);
 }
 
 }  // namespace

@@ -4,21 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <numeric>
 #include <set>
 
 #include "simulator/noise/draw.hpp"
 #include "tests/simulator/helpers.hpp"
+#include "tests/simulator/noise/many_draws.hpp"
 
 namespace penstock::testing {
 namespace {
-
-constexpr int64_t many = 20'000;
-/// Means of so many draws are off by more than four standard errors once in 16000 times, with a
-/// fixed seed never or always.
-double four_errors(double variance, int64_t count = many) {
-  return 4 * std::sqrt(variance / static_cast<double>(count));
-}
 
 Link link() { return {.latency_s = 1.0 / 64, .bandwidth = 1 << 20}; }
 
@@ -30,8 +23,8 @@ StepNoise noise_of(const Costs& costs, const Factors& jitter) {
       return NoisePart{static_cast<int>(stage), action, seconds, 0, jitter};
     };
     noise.stages.push_back({});
-    noise.stages.back()[0].push_back(part(0, costs.stages[stage].forward_s));
-    noise.stages.back()[1].push_back(part(1, costs.stages[stage].backward_s));
+    noise.stages.back()[0].parts.push_back(part(0, costs.stages[stage].forward_s));
+    noise.stages.back()[1].parts.push_back(part(1, costs.stages[stage].backward_s));
   }
   return noise;
 }
@@ -41,10 +34,6 @@ std::vector<double> steps(StepSampler& sampler, uint64_t seed = 1, int64_t count
   for (int64_t number = 0; number < count; ++number)
     steps_s.push_back(sampler.drawn_s(seed, number));
   return steps_s;
-}
-
-double mean_of(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 /// F and B of a microbatch on one rank, or F and B of one on each of two that exchange nothing.
@@ -182,8 +171,8 @@ TEST(StepSampler, ShiftsMeansByTheirStandardErrors) {
   const Program program = rows(one_rank);
   const Costs costs = chain_costs(1, 1, 2);
   StepNoise noise = noise_of(costs, {1});
-  noise.stages[0][0][0].error = 0.03;
-  noise.stages[0][1][0].error = 0.01;
+  noise.stages[0][0].parts[0].error = 0.03;
+  noise.stages[0][1].parts[0].error = 0.01;
   noise.size_error = 0.02;
   const Network network;
   StepSampler sampler(program, costs, network, noise, 1);

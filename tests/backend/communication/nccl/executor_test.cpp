@@ -106,17 +106,20 @@ TEST(NcclSharing, TransmitsSharedParametersWithTheSameBits) {
   PENSTOCK_MODEL(model, "iterative-f64");
   const test::TemporaryFolder folder;
   const std::string data = test::random_data(folder, model, Loss::cross_entropy);
+  const std::string weight = "iter_block.0.weight", bias = "iter_block.0.bias";
   Plan plan = plan_of(model, data, {"", "iter_block@1", "iter_block@2"}, 4, 2, "1f1b");
-  plan.shared_parameters = {{"iter_block.0.weight", "transmit"}};  // and the bias replicated
-  const auto expected = run_plan(plan, 3);
-  const auto run = run_plan(plan, 3, false, test::make_fake_nccl);
-  EXPECT_EQ(run.losses, expected.losses);
-  EXPECT_EQ(test::difference(run.parameters, expected.parameters), 0);
-  for (const int rank : {1, 2}) {
-    EXPECT_FALSE(run.stepped[rank].contains("iter_block.0.weight"));
-    EXPECT_TRUE(run.stepped[rank].contains("iter_block.0.bias"));
-    EXPECT_TRUE(
-        run.copies[rank].at("iter_block.0.weight").equal(run.copies[0].at("iter_block.0.weight")));
+  plan.shared_parameters = {{weight, "transmit"}};  // and the bias replicated
+  for (const int parts : {1, 2}) {
+    plan.tensor_parallel = parts;
+    const auto expected = run_plan(plan, 3);
+    const auto run = run_plan(plan, 3, false, test::make_fake_nccl);
+    EXPECT_EQ(run.losses, expected.losses);
+    EXPECT_EQ(test::difference(run.parameters, expected.parameters), 0);
+    for (int rank = parts; rank < 3 * parts; ++rank) {
+      EXPECT_FALSE(run.stepped[rank].contains(weight));
+      EXPECT_TRUE(run.stepped[rank].contains(bias));
+      EXPECT_TRUE(run.copies[rank].at(weight).equal(run.copies[rank % parts].at(weight)));
+    }
   }
 }
 

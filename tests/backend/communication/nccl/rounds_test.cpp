@@ -48,6 +48,9 @@ TEST(Rounds, ATransmittedParameterHasLanesToItsOwnerAndBackWhereItIsTrained) {
                                      "3-4-activations", "3-5-activations", "4-3-gradients",
                                      "4-5-activations", "5-3-gradients", "5-4-gradients"));
   EXPECT_EQ(lanes_of(lower(compute, chain_flows(3)), 2, slicing).size(), 8U);
+  EXPECT_THAT(names(lanes_of(training, 1, slicing, 2)),
+              ::testing::IsSupersetOf(
+                  {"0-4-activations", "1-5-activations", "4-0-gradients", "5-1-gradients"}));
 }
 
 std::vector<LaneKey> all_pairs(int ranks) {
