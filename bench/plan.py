@@ -85,13 +85,14 @@ def published():
     of one sample."""
     cuts = ",".join(f"blocks.{layer}:beginning" for layer in range(4, 96, 4))
     return ["--tensor-parallel", 8, "--schedule", "interleaved-1f1b", "--stages-per-rank", 3,
-            "--data-parallel", 16, "--microbatches", 96, "--split", cuts]
+            "--data-parallel", 16, "--microbatches", 96, "--split", cuts,
+            "--optimizer-state", "replicated"]
 
 
 def gpt3(path, repeat):
     """Full searches on 1024 H100."""
-    cases = {"our plan": ["--optimizer-state", "auto"],
-             "replicated optimizer state": [],
+    cases = {"our plan": [],
+             "replicated optimizer state": ["--optimizer-state", "replicated"],
              "without tensor groups": ["--tensor-parallel", 1],
              "groups of 8, interleaved 1F1B only": ["--tensor-parallel", 8, "--schedule",
                                                     "interleaved-1f1b"],

@@ -33,8 +33,8 @@ int profile(const ProfileOptions& options);
 
 struct PlanOptions {
   std::string profile, cluster, output;
-  std::string objective = "throughput", shared_parameters = "auto", optimizer_state = "replicated",
-              html;
+  std::string objective = "throughput", shared_parameters = "auto", html;
+  std::string optimizer_state;         // a way, auto; "": auto with a cluster, else replicated
   std::string cuda_graphs;             // auto, on, off; "": not said
   std::string survive = "off";         // or local, peers
   std::optional<int> ranks;            // absent: the cluster's, or the split's, or 2

@@ -153,8 +153,7 @@ void declare_plan(Declared& command) {
       ->capture_default_str();
   add_text(app, "--optimizer-state", options->optimizer_state, "WAY",
            "of replicas: replicated (each has all of it), sharded (each has an equal part: ZeRO-1) "
-           "or auto")
-      ->capture_default_str();
+           "or auto; default: auto with --cluster, else replicated");
   add_graphs(app, options->cuda_graphs);
   app.add_option("--whole-modules", options->whole_modules,
                  "modules that no stage divides, like layers.* (`*`: one name between dots)")

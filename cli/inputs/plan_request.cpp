@@ -37,9 +37,11 @@ PlanSharing sharing(const std::string& name) {
       "Ways: replicate, transmit, auto. " + did_you_mean(name, {"replicate", "transmit", "auto"}));
 }
 
-std::optional<OptimizerState> optimizer_state(const std::string& name) {
-  if (name == "auto") return std::nullopt;
-  if (name == "replicated") return OptimizerState::replicated;
+/// Nothing stands for either.
+std::optional<OptimizerState> optimizer_state(const PlanOptions& options) {
+  const std::string& name = options.optimizer_state;
+  if (name == "auto" || (name.empty() && !options.cluster.empty())) return std::nullopt;
+  if (name == "replicated" || name.empty()) return OptimizerState::replicated;
   if (name == "sharded") return OptimizerState::sharded;
   throw InputError(
       "--optimizer-state", fmt::format("`{}` is no way to hold the optimizer's state", name),
@@ -81,7 +83,7 @@ PlanRequest plan_request(const PlanOptions& options) {
   request.split = options.split;
   request.objective = objective(options.objective);
   request.sharing = sharing(options.shared_parameters);
-  request.optimizer_state = optimizer_state(options.optimizer_state);
+  request.optimizer_state = optimizer_state(options);
   request.contiguous = options.contiguous;
   request.whole_modules = options.whole_modules;
   if (!options.fastest) request.tolerance = not_told_apart;

@@ -246,3 +246,13 @@ def test_takes_ranks_and_link_from_a_cluster(tmp_path):
     assert "cluster: {path: cluster.yaml, sha256: " in text
     simulated = json.loads(run(PENSTOCK, "simulate", tmp_path / "plan.yaml", "--json").stdout)
     assert float(simulated["step_s"]) == float(prediction(tmp_path / "plan.yaml", "step_s"))
+
+
+def test_with_a_cluster_both_ways_to_hold_the_optimizers_state_are_searched(tmp_path):
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("penstock: cluster\nranks: 2\nlink: {bandwidth: 1GB/s}\n")
+    profile = make_profile(tmp_path, "pippy")
+    flags = ["--ranks", 2, "--data-parallel", 2, "--verbose"]
+    assert "sharded state" in plan(tmp_path, profile, "--cluster", cluster, *flags).stdout
+    for alone in ([], ["--cluster", cluster, "--optimizer-state", "replicated"]):
+        assert "sharded state" not in plan(tmp_path, profile, *alone, *flags).stdout

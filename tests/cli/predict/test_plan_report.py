@@ -56,7 +56,8 @@ nodes:
   - {devices: 2, device: fast card, link: {latency: 1us, bandwidth: 10GB/s}}
 network: {latency: 2us}
 """)
-    text = plan(tmp_path, make_profile(tmp_path, "pippy"), "--cluster", cluster, "--verbose").stdout
+    text = plan(tmp_path, make_profile(tmp_path, "pippy"), "--cluster", cluster,
+                "--optimizer-state", "replicated", "--verbose").stdout
     table = text[text.index("least memory"):text.index("\nplan ")].splitlines()[1:]
     rows = [tuple(re.sub(r"^ *\*", "", row).split()[:7]) for row in table if " x " in row]
     assert len(rows) > 3 and len(rows) == len(set(rows))
