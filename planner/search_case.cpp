@@ -73,6 +73,8 @@ std::vector<std::unique_ptr<SearchCase>> search_cases(const RankModels& models,
     try {
       PlanRequest asked = for_model(request, *of);
       asked.optimizer_state = state;
+      // of one replica both states are the same
+      asked.several_replicas = !request.optimizer_state && state == OptimizerState::sharded;
       const int devices = choose_devices(asked, of->inputs().cluster, of->chain().units());
       cases[i] = std::make_unique<SearchCase>(of, std::move(asked), devices);
     } catch (const InputError& error) {
