@@ -33,6 +33,11 @@ PlanRequest for_model(PlanRequest request, const RankModel& model) {
   return request;
 }
 
+/// Its state is the same, sharded or not.
+void without_one_replica(const PipelineLayout& layout, SearchSpace& space) {
+  if (layout.data_parallel == 1) space.memory_limit = nothing_fits;
+}
+
 /// The findings of the spaces [begin, begin + count), numbered from 0, taken out of `all`.
 SearchResult part_of(SearchResult& all, size_t begin, size_t count) {
   SearchResult part{.best = {},
@@ -73,8 +78,6 @@ std::vector<std::unique_ptr<SearchCase>> search_cases(const RankModels& models,
     try {
       PlanRequest asked = for_model(request, *of);
       asked.optimizer_state = state;
-      // of one replica both states are the same
-      asked.several_replicas = !request.optimizer_state && state == OptimizerState::sharded;
       const int devices = choose_devices(asked, of->inputs().cluster, of->chain().units());
       cases[i] = std::make_unique<SearchCase>(of, std::move(asked), devices);
     } catch (const InputError& error) {
@@ -90,8 +93,12 @@ SearchCase* search(const std::vector<std::unique_ptr<SearchCase>>& cases,
                    const PlanRequest& request, const LayoutSearch::Progress& progress) {
   const SplitSearch how = split_search(request, progress);
   std::vector<std::vector<SpaceBlock>> of_cases(cases.size());
-  in_parallel(cases.size(), request.threads,
-              [&](size_t i) { of_cases[i] = cases[i]->search.blocks(how); });
+  in_parallel(cases.size(), request.threads, [&](size_t i) {
+    const bool repeats_one_replica =
+        !request.optimizer_state && cases[i]->request.optimizer_state == OptimizerState::sharded;
+    of_cases[i] = cases[i]->search.blocks(
+        how, repeats_one_replica ? without_one_replica : LayoutSearch::Change());
+  });
   std::vector<SpaceBlock> blocks;
   for (auto& each : of_cases) std::ranges::move(each, std::back_inserter(blocks));
   SearchResult all = search_splits(blocks, how);

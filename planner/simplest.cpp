@@ -13,8 +13,6 @@ namespace {
 
 /// Its effort is this part of that of the search for the fastest plan.
 constexpr int64_t part_of_effort = 4;
-/// Leaves out a space.
-constexpr int64_t nothing_fits = -1;
 
 PlanRequest along_the_chain(PlanRequest request) {
   request.contiguous = true;

@@ -36,7 +36,6 @@ std::vector<int64_t> replicas(const PlanRequest& request, int64_t batch, int64_t
   std::vector<int64_t> result;
   for (int64_t count = 1; count <= std::min(most, batch); ++count) {
     if (request.data_parallel && count != *request.data_parallel) continue;
-    if (request.several_replicas && count == 1) continue;
     if (batch % count == 0) result.push_back(count);
   }
   return result;

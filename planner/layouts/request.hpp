@@ -46,8 +46,7 @@ struct PlanRequest {
   PlanSharing sharing = PlanSharing::automatic;
   /// For plans with several replicas; absent: both are searched, and the better plan taken.
   std::optional<OptimizerState> optimizer_state = OptimizerState::replicated;
-  bool several_replicas = false;  // leaves out plans of one
-  bool contiguous = false;        // stages are intervals of the model
+  bool contiguous = false;  // stages are intervals of the model
   /// Modules that no stage divides, as patterns of paths (graph/cuts/module_cuts.hpp); stages are
   /// then intervals.
   std::vector<std::string> whole_modules;

@@ -49,6 +49,9 @@ class OpenSpace {
   virtual bool bounds_lead(const std::vector<int>& /*begins*/) const { return false; }
 };
 
+/// A limit that leaves out a space.
+inline constexpr int64_t nothing_fits = -1;
+
 /// Spaces are listed in the order that decides ties.
 struct SearchSpace {
   double bound_s = 0;  // no split of it is faster
