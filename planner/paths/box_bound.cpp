@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "planner/paths/least_split.hpp"
-#include "planner/paths/path_game.hpp"
 
 namespace penstock {
 
@@ -14,7 +13,10 @@ namespace {
 /// Relative: as near_enough, for a search does not look for less.
 constexpr double sharp_enough = 1e-4;
 constexpr int max_rounds = 200, patience = 4;
-constexpr double kept_within = 0.02;
+/// Relative: paths of the mixture that are shorter by no more are kept for the boxes inside.
+constexpr double kept_within = 0.005;
+/// Paths that answer a mixture.
+constexpr size_t most_paths = 4;
 /// Relative: a box whose best known mixture takes so little more than the bound is divided instead.
 constexpr double near_center = 1e-3;
 /// The share of the optimum of what is known in the mixture that paths answer.
@@ -69,14 +71,29 @@ class BoxBound::Search {
     const double scale_s = weighted_sum(*result_.known.paths[0], middle);
     game_ = std::make_unique<PathGame>(box_, times_.rank_of_stage(), times_.units(), scale_s);
     for (const auto& path : result_.known.paths) game_->add_path(times_.of_ends(*path), {});
+    begin_places(known);
+  }
+
+  /// The bounds of the box, and what is known within them; the solver starts from where it ended.
+  void begin_places(const Known& known) {
+    const bool any = !known.places.empty();
+    PathGame::Basis basis{known.basis.limits, known.basis.paths, {}};
+    size_t first = 0;  // of the stage's known places among all
+    const auto add = [&](size_t stage, int unit, size_t number) {
+      if (add_place(stage, unit) && any) basis.places.push_back(known.basis.places[first + number]);
+    };
     result_.known.places.resize(stages());
     for (size_t stage = 1; stage < stages(); ++stage) {
-      add_place(stage, box_.begins.low[stage]);
-      add_place(stage, box_.begins.high[stage]);
-      if (known.places.empty()) continue;
-      for (const int unit : known.places[stage])
-        if (unit > box_.begins.low[stage] && unit < box_.begins.high[stage]) add_place(stage, unit);
+      const int low = box_.begins.low[stage], high = box_.begins.high[stage];
+      add(stage, low, 0);
+      add(stage, high, 1);
+      if (!any) continue;
+      const std::vector<int>& units = known.places[stage];
+      for (size_t i = 0; i < units.size(); ++i)
+        if (units[i] > low && units[i] < high) add(stage, units[i], i);
+      first += units.size();
     }
+    if (any) game_->start(basis);
   }
 
   std::vector<std::vector<SplitTimes::Place>> middle() const {
@@ -93,7 +110,7 @@ class BoxBound::Search {
     all_places_.push_back({stage, unit});
     std::vector<double> values;
     for (const auto& path : result_.known.paths)
-      values.push_back(times_.of_begin(*path, static_cast<int>(stage), unit, unit)[0]);
+      values.push_back(times_.of_begin(*path, static_cast<int>(stage), unit));
     game_->add_place(static_cast<int>(stage), unit, values);
     return true;
   }
@@ -155,6 +172,7 @@ class BoxBound::Search {
       std::erase_if(paths, [&](const ProgramPaths::Path& path) {
         return weighted_sum(path.weights, optimum) <= longer_s;
       });
+      paths.resize(std::min(paths.size(), most_paths));
       for (ProgramPaths::Path& path : paths)
         add_path(std::make_shared<Times>(std::move(path.weights)));
       if (!paths.empty()) return true;
@@ -163,13 +181,9 @@ class BoxBound::Search {
   }
 
   void add_path(std::shared_ptr<const Times> path) {
-    std::vector<std::vector<double>> by_stage(stages());
-    for (size_t s = 1; s < stages(); ++s)
-      by_stage[s] =
-          times_.of_begin(*path, static_cast<int>(s), box_.begins.low[s], box_.begins.high[s]);
     std::vector<double> seconds;
     for (const auto& [stage, unit] : all_places_)
-      seconds.push_back(by_stage[stage][static_cast<size_t>(unit - box_.begins.low[stage])]);
+      seconds.push_back(times_.of_begin(*path, static_cast<int>(stage), unit));
     game_->add_path(times_.of_ends(*path), seconds);
     result_.known.paths.push_back(std::move(path));
   }
@@ -201,6 +215,27 @@ class BoxBound::Search {
     return means;
   }
 
+  /// Keeps the paths that matter, and how the solution stands to all that is known.
+  void remember() {
+    const std::vector<double> weights = game_->path_weights();
+    const double near_s = game_->seconds() * (1 - kept_within);
+    PathGame::Basis basis = game_->basis();
+    Known& known = result_.known;
+    std::vector<std::shared_ptr<const Times>> kept;
+    for (size_t i = 0; i < weights.size(); ++i) {
+      if (weights[i] == 0 && weighted_sum(*known.paths[i], center_) <= near_s) continue;
+      kept.push_back(known.paths[i]);
+      known.basis.paths.push_back(basis.paths[i]);
+    }
+    known.paths = std::move(kept);
+    known.basis.limits = std::move(basis.limits);
+    std::vector<std::vector<char>> of_stages(stages());
+    for (size_t i = 0; i < all_places_.size(); ++i)
+      of_stages[all_places_[i].first].push_back(basis.places[i]);
+    for (const std::vector<char>& of : of_stages)
+      known.basis.places.insert(known.basis.places.end(), of.begin(), of.end());
+  }
+
   void conclude(DivisionChoice& choice) {
     narrow();
     game_->solve();
@@ -210,14 +245,7 @@ class BoxBound::Search {
     result_.begins.assign(stages(), 0.0);
     for (size_t s = 1; s < stages(); ++s)
       result_.begins[s] = result_.begins[s - 1] + means.stages[s - 1];
-    const std::vector<double> weights = game_->path_weights();
-    const double near_s = game_->seconds() * (1 - kept_within);
-    std::vector<std::shared_ptr<const Times>> kept;
-    for (size_t i = 0; i < weights.size(); ++i) {
-      const auto& path = result_.known.paths[i];
-      if (weights[i] > 0 || weighted_sum(*path, center_) > near_s) kept.push_back(path);
-    }
-    result_.known.paths = std::move(kept);
+    remember();
     if (!result_.box || result_.seconds >= aim_.enough_s) return;
     const int before = choice.estimated();
     result_.division = choice.choose(means, *game_, aim_.enough_s);

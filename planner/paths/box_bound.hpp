@@ -5,15 +5,16 @@
 //   step >= max over p of length(p) >= sum of w(p) length(p)
 //        >= least over splits of (sum of w(p) length(p) - price x units) + price x bound
 //
-// whatever w is, where the bound is the fewest units that the rank has in the box for a price above
-// 0, and the most for one below; least_split.hpp has that least. The best mixture is found by double
-// oracle: splits answer paths, paths answer splits, and a linear programme mixes what is known of
-// both. Paths answer a mixture that is drawn towards the best one known, for optima of what is known
-// alone leap about (in-out separation, Ben-Ameur and Neto 2007). The bound does not rest on the
-// solver's accuracy, only its sharpness does.
+// whatever w is, where the bound is the fewest units that the rank has in the box for a price
+// above 0, and the most for one below; least_split.hpp has that least. The best mixture is found by
+// double oracle: splits answer paths, paths answer splits, and a linear programme mixes what is
+// known of both. Paths answer a mixture that is drawn towards the best one known, for optima of
+// what is known alone leap about (in-out separation, Ben-Ameur and Neto 2007). The bound does not
+// rest on the solver's accuracy, only its sharpness does.
 //
-// The same least, of the splits that begin a stage with a unit or give it so many, leaves out of the
-// box what takes longer than the best split known (reduced-cost fixing).
+// That least over the splits alone that begin a stage with a unit, or give it so many, tells which
+// of these only splits have that take longer than the best known: the box loses them (reduced-cost
+// fixing).
 #pragma once
 
 #include <memory>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "planner/paths/division_choice.hpp"
+#include "planner/paths/path_game.hpp"
 #include "planner/paths/program_paths.hpp"
 #include "planner/paths/split_box.hpp"
 #include "planner/paths/split_times.hpp"
@@ -35,10 +37,12 @@ class BoxBound {
   /// All splits.
   SplitBox all() const { return paths_->times().all(); }
 
-  /// Paths that matter for a box and units at which stages begin, to start with for those inside.
+  /// Paths that matter for a box, units at which stages begin, the lowest and the highest first,
+  /// and how the solution of its game stands to them, to start with for boxes inside.
   struct Known {
     std::vector<std::shared_ptr<const Times>> paths;
     std::vector<std::vector<int>> places;  // by stage
+    PathGame::Basis basis;                 // places stage by stage
   };
   struct Bound {
     double seconds = 0;  // no split of the box is faster

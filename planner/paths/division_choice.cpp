@@ -11,7 +11,7 @@ namespace {
 constexpr double whole_within = 1e-4;
 /// Numbers of a box that are tried, and how often each in all.
 constexpr size_t most_tried = 10;
-constexpr int reliable = 8;
+constexpr int reliable = 4;
 /// Relative: no rise is worth nothing, so that the other part's counts.
 constexpr double least_rise = 1e-6;
 
@@ -28,7 +28,7 @@ std::vector<DivisionChoice::Open> DivisionChoice::open(const std::vector<double>
     const double last = std::floor(units[i]), part = units[i] - last;
     if (part < whole_within || part > 1 - whole_within) continue;
     open.push_back(
-        {{of, static_cast<int>(i), static_cast<int>(last)}, {part, 1 - part}, &rises[i]});
+        {{of, static_cast<int>(i), static_cast<int>(last)}, {part, 1 - part}, &rises[i], rises[i]});
   }
   return open;
 }
@@ -47,7 +47,7 @@ DivisionChoice::Rises DivisionChoice::mean() const {
 
 /// The product of both rises, for the smaller one counts most.
 double DivisionChoice::worth(const Open& open, const Rises& mean) const {
-  const Rises& known = open.rises->tried > 0 ? *open.rises : mean;
+  const Rises& known = open.expected.tried > 0 ? open.expected : mean;
   double worth = 1;
   for (const int part : {0, 1}) {
     const double rise_s = known.tried > 0 ? known.seconds[part] / known.tried : 1.0;
@@ -56,10 +56,12 @@ double DivisionChoice::worth(const Open& open, const Rises& mean) const {
   return worth;
 }
 
-void DivisionChoice::try_out(const Open& open, PathGame& game, double solved_s, double most_s) {
+void DivisionChoice::try_out(Open& open, PathGame& game, double solved_s, double most_s) {
+  open.expected = {.tried = 1};
   for (const int part : {0, 1}) {
     const double part_s = std::min(game.estimate(open.division, part == 1), most_s);
-    open.rises->seconds[part] += std::max(0.0, part_s - solved_s) / open.parts[part];
+    open.expected.seconds[part] = std::max(0.0, part_s - solved_s) / open.parts[part];
+    open.rises->seconds[part] += open.expected.seconds[part];
     ++estimated_;
   }
   ++open.rises->tried;
@@ -77,20 +79,9 @@ std::optional<Division> DivisionChoice::choose(const Means& means, PathGame& gam
   };
   std::ranges::stable_sort(open, most_worth);
   open.resize(std::min(open.size(), most_tried));
-  Open* best = nullptr;
-  double most = -1;
-  for (Open& one : open) {
-    Open now = one;
-    Rises fresh;
-    if (one.rises->tried < reliable) {
-      now.rises = &fresh;
-      try_out(now, game, solved_s, most_s);
-      for (const int part : {0, 1}) one.rises->seconds[part] += fresh.seconds[part];
-      ++one.rises->tried;
-    }
-    if (const double value = worth(now, mean); value > most) most = value, best = &one;
-  }
-  return best->division;
+  for (Open& one : open)
+    if (one.rises->tried < reliable) try_out(one, game, solved_s, most_s);
+  return std::ranges::min(open, most_worth).division;
 }
 
 }  // namespace penstock

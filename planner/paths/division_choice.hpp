@@ -1,6 +1,6 @@
-// Which number of a box to divide it by: the one that makes the bounds of both parts rise most, by
-// what solving a few steps for each says, and, for a number that was tried so often, by what it said
-// then (reliability branching, Achterberg, Koch and Martin 2005).
+// Which number of a box to divide it by: the one that makes the bounds of both parts rise most. A
+// few steps of the solver for each part tell, or what they told in other boxes where the number has
+// been tried often enough (reliability branching, Achterberg, Koch and Martin 2005).
 #pragma once
 
 #include <optional>
@@ -34,12 +34,13 @@ class DivisionChoice {
   struct Open {
     Division division;
     double parts[2];  // of a unit, by which the first and the second change the number
-    Rises* rises;
+    Rises* rises;     // of all boxes
+    Rises expected;   // of this one
   };
   std::vector<Open> open(const std::vector<double>& units, Division::Of of,
                          std::vector<Rises>& rises) const;
   double worth(const Open& open, const Rises& mean) const;
-  void try_out(const Open& open, PathGame& game, double solved_s, double most_s);
+  void try_out(Open& open, PathGame& game, double solved_s, double most_s);
   Rises mean() const;
 
   std::vector<Rises> ranks_, stages_;

@@ -21,8 +21,8 @@ std::vector<double> not_negative(const double* from, int count) {
 
 }  // namespace
 
-/// Columns: the length of the longest path, what each rank has too little and too much, then places.
-/// Rows: places of each cut mix to 1, units of stages, units of ranks, then paths.
+/// Columns: the length of the longest path, what each rank has too little and too much, then
+/// places. Rows: places of each cut mix to 1, units of stages, units of ranks, then paths.
 PathGame::PathGame(const SplitBox& box, const std::vector<int>& rank_of_stage, int units,
                    double scale)
     : rank_of_stage_(rank_of_stage),
@@ -85,6 +85,34 @@ void PathGame::add_path(double ends, const std::vector<double>& seconds) {
   lp_->addRow(static_cast<int>(columns.size()), columns.data(), elements.data(), ends / scale_,
               COIN_DBL_MAX);
   ++paths_;
+}
+
+PathGame::Basis PathGame::basis() const {
+  Basis basis;
+  const auto add = [](std::vector<char>& to, ClpSimplex::Status status) {
+    to.push_back(static_cast<char>(status));
+  };
+  for (int row = 0; row < first_path(); ++row) add(basis.limits, lp_->getRowStatus(row));
+  for (int column = 0; column < first_place(); ++column)
+    add(basis.limits, lp_->getColumnStatus(column));
+  for (int i = 0; i < paths_; ++i) add(basis.paths, lp_->getRowStatus(first_path() + i));
+  for (int i = 0; i < places_; ++i) add(basis.places, lp_->getColumnStatus(first_place() + i));
+  return basis;
+}
+
+void PathGame::start(const Basis& basis) {
+  lp_->createStatus();
+  size_t at = 0;
+  const auto next = [&](const std::vector<char>& from) {
+    return static_cast<ClpSimplex::Status>(from[at++]);
+  };
+  for (int row = 0; row < first_path(); ++row) lp_->setRowStatus(row, next(basis.limits));
+  for (int column = 0; column < first_place(); ++column)
+    lp_->setColumnStatus(column, next(basis.limits));
+  at = 0;
+  for (int i = 0; i < paths_; ++i) lp_->setRowStatus(first_path() + i, next(basis.paths));
+  at = 0;
+  for (int i = 0; i < places_; ++i) lp_->setColumnStatus(first_place() + i, next(basis.places));
 }
 
 void PathGame::solve() { lp_->dual(); }

@@ -1,7 +1,7 @@
 // A linear programme that grows: a mixture of places for every cut, whose longest path is shortest.
 //
-// Its dual is a mixture of paths. Cuts are mixed each by itself; what stages and ranks have is asked
-// of the means alone.
+// Its dual is a mixture of paths. Cuts are mixed each by itself; what stages and ranks have is
+// asked of the means alone.
 #pragma once
 
 #include <memory>
@@ -26,6 +26,14 @@ class PathGame {
   /// `seconds`: what each place adds, in the order in which they were added; `ends`: what no place
   /// does.
   void add_path(double ends, const std::vector<double>& seconds);
+  /// How the last solution stands to each number: the basis of the simplex method. Paths and places
+  /// are in the order in which they were added.
+  struct Basis {
+    std::vector<char> limits, paths, places;
+  };
+  Basis basis() const;
+  /// Solves from there next: of a game with as many paths and places.
+  void start(const Basis& basis);
   void solve();
   /// About what solving comes to in the first or second part of a division of ranks or stages, by a
   /// few steps of the solver and of what is known; never, where it has no mixture.

@@ -76,6 +76,12 @@ void by_ranks(SplitBox& box, const std::vector<int>& rank_of_stage, int units, N
   }
 }
 
+template <typename Box>
+auto& divided_ranges(Box& box, Division::Of of) {
+  if (of == Division::Of::ranks) return box.ranks;
+  return of == Division::Of::stages ? box.stages : box.begins;
+}
+
 }  // namespace
 
 bool Ranges::empty() const {
@@ -92,15 +98,17 @@ bool tighten(SplitBox& box, const std::vector<int>& rank_of_stage, int units) {
   }
 }
 
+bool divides(const Division& division, const SplitBox& box) {
+  const Ranges& of = divided_ranges(box, division.of);
+  const auto number = static_cast<size_t>(division.number);
+  return of.low[number] <= division.last && division.last < of.high[number];
+}
+
 std::pair<SplitBox, SplitBox> divided(const SplitBox& box, const Division& division) {
   std::pair<SplitBox, SplitBox> parts{box, box};
-  const auto of = [&](SplitBox& part) -> Ranges& {
-    if (division.of == Division::Of::ranks) return part.ranks;
-    return division.of == Division::Of::stages ? part.stages : part.begins;
-  };
   const auto number = static_cast<size_t>(division.number);
-  of(parts.first).high[number] = division.last;
-  of(parts.second).low[number] = division.last + 1;
+  divided_ranges(parts.first, division.of).high[number] = division.last;
+  divided_ranges(parts.second, division.of).low[number] = division.last + 1;
   return parts;
 }
 

@@ -20,8 +20,8 @@ struct SplitBox {
 };
 
 /// Narrows the bounds by one another, as far as whole numbers let them, and loses no split.
-/// `rank_of_stage` says whose stages are whose, of a chain of so many units. False: the box holds no
-/// split. True: its lowest begins keep the bounds of all stages, and so do its highest.
+/// `rank_of_stage` says whose stages are whose, of a chain of so many units. False: the box holds
+/// no split. True: its lowest begins keep the bounds of all stages, and so do its highest.
 bool tighten(SplitBox& box, const std::vector<int>& rank_of_stage, int units);
 
 /// One number of a box, which splits either have at most so high, or higher.
@@ -31,6 +31,8 @@ struct Division {
   int last = 0;    // the highest of the first part
 };
 
+/// Do both parts have numbers of the box?
+bool divides(const Division& division, const SplitBox& box);
 /// Not tight.
 std::pair<SplitBox, SplitBox> divided(const SplitBox& box, const Division& division);
 

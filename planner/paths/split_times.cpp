@@ -118,12 +118,25 @@ double SplitTimes::of_ends(const Times& weights) const {
   return sum;
 }
 
+/// Of the sum along the chain at the begin of a stage > 0.
+double SplitTimes::begin_factor(const Times& weights, int kind, size_t stage) const {
+  const size_t i = at(static_cast<SplitTime>(kind), static_cast<int>(stage));
+  const double own = scale_[i] * weights[i];
+  return kind < kinds_of_stage ? scale_[i - 1] * weights[i - 1] - own : own;
+}
+
+double SplitTimes::of_begin(const Times& weights, int stage, int unit) const {
+  double value = 0;
+  for (int kind = 0; kind < split_times; ++kind)
+    value += begin_factor(weights, kind, static_cast<size_t>(stage)) *
+             sums_[static_cast<size_t>(kind)][static_cast<size_t>(unit)];
+  return value;
+}
+
 std::vector<double> SplitTimes::of_begin(const Times& weights, int stage, int low, int high) const {
   std::vector<double> values(static_cast<size_t>(high - low) + 1, 0.0);
   for (int kind = 0; kind < split_times; ++kind) {
-    const size_t i = at(static_cast<SplitTime>(kind), stage);
-    double factor = scale_[i] * weights[i];
-    if (kind < kinds_of_stage) factor = (stage > 0 ? scale_[i - 1] * weights[i - 1] : 0.0) - factor;
+    const double factor = begin_factor(weights, kind, static_cast<size_t>(stage));
     if (factor == 0) continue;
     const double* sums = sums_[static_cast<size_t>(kind)].data() + low;
     for (size_t u = 0; u < values.size(); ++u) values[u] += factor * sums[u];

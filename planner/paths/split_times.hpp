@@ -64,9 +64,12 @@ class SplitTimes {
   /// The part of a weighted sum that depends on where stage `stage` > 0 begins, for each unit of
   /// [low, high]; and the part that depends on no stage's begin.
   std::vector<double> of_begin(const Times& weights, int stage, int low, int high) const;
+  double of_begin(const Times& weights, int stage, int unit) const;
   double of_ends(const Times& weights) const;
 
  private:
+  double begin_factor(const Times& weights, int kind, size_t stage) const;
+
   int units_;
   std::vector<int> rank_of_stage_;
   std::vector<std::vector<double>> sums_;  // by kind: before unit u; of a cut, its own

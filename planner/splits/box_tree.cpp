@@ -12,12 +12,12 @@ namespace {
 /// A split near a mixture is improved by so many tries where its own path is longer than the best
 /// step by no more than this.
 constexpr int tries_nearby = 150;
-constexpr double nearby = 0.02;
+constexpr double nearby = 0.005;
 /// Nodes of a frontier that take the memory of one of these, for each of its stages.
 constexpr int64_t nodes_per_stage = 10;
-/// Effort of a round of a bound: of so many actions of the program one, and of each two stages so
-/// much (measured where effort_per_second is, with 16 and with 32 stages).
-constexpr int64_t actions_per_effort = 3, effort_of_pair = 4;
+/// Effort of a round of a bound, or of an estimate: of so many actions of the program one, and of
+/// each two pairs of stages so much (measured where effort_per_second is, with 16 and 32 stages).
+constexpr int64_t actions_per_effort = 8, effort_of_two_pairs = 3;
 
 /// The stage whose begin is known least, below and behind `begin`.
 Division widest(const Ranges& begins, const std::vector<double>& means) {
@@ -37,7 +37,8 @@ BoxTree::BoxTree(std::shared_ptr<const ProgramPaths> paths, Least least, const S
       least_(least),
       order_(order) {
   const int64_t stages = bounds_.paths().times().stages();
-  round_effort_ = bounds_.paths().actions() / actions_per_effort + effort_of_pair * stages * stages;
+  round_effort_ =
+      bounds_.paths().actions() / actions_per_effort + effort_of_two_pairs * stages * stages / 2;
   const Node none{.box = {}, .bound_s = least_.seconds, .rank = {}, .mixture = nullptr};
   add(bounds_.all(), none, nullptr);
 }
@@ -72,7 +73,7 @@ std::optional<std::vector<int>> BoxTree::bound(NodePointer node, const SplitRank
   const BoxBound::Aim aim = this->aim(incumbent);
   auto bound = std::make_shared<BoxBound::Bound>(bounds_.bound(
       std::move(node->box), node->mixture ? node->mixture->known : none, aim, choice_));
-  effort_ += (1 + bound->rounds) * round_effort_;
+  effort_ += (1 + bound->rounds + bound->estimates) * round_effort_;
   if (!bound->box) return std::nullopt;
   node->box = *bound->box;
   node->bounded = true;
@@ -108,9 +109,10 @@ std::optional<std::vector<int>> BoxTree::once(std::vector<int> begins) {
 }
 
 void BoxTree::divide(const Node& node, const SplitRank* incumbent) {
-  const BoxBound::Bound& mixture = *node.mixture;
+  const std::optional<Division>& best = node.mixture->division;
+  const bool divided_by_best = best && divides(*best, node.box);
   auto parts =
-      divided(node.box, mixture.division.value_or(widest(node.box.begins, mixture.begins)));
+      divided(node.box, divided_by_best ? *best : widest(node.box.begins, node.mixture->begins));
   add(std::move(parts.first), node, incumbent);
   add(std::move(parts.second), node, incumbent);
 }
