@@ -15,7 +15,7 @@ constexpr double sharp_enough = 1e-4;
 constexpr int max_rounds = 200, patience = 4;
 /// Relative: paths of the mixture that are shorter by no more are kept for the boxes inside.
 constexpr double kept_within = 0.005;
-/// Paths that answer a mixture.
+/// So many paths answer a mixture.
 constexpr size_t most_paths = 4;
 /// Relative: a box whose best known mixture takes so little more than the bound is divided instead.
 constexpr double near_center = 1e-3;
@@ -188,10 +188,11 @@ class BoxBound::Search {
     result_.known.paths.push_back(std::move(path));
   }
 
-  /// Leaves out what takes longer under the mixture that the bound is of.
+  /// Leaves out what takes longer under the mixture that the bound is of; all, where that does.
   void narrow() {
-    SplitBox box = box_;
     const double most_s = aim_.most_s * (1 + price_rounding);
+    if (result_.seconds > most_s) return;
+    SplitBox box = box_;
     for (size_t r = 0; r < prices_.size(); ++r) {
       const double more = std::floor((most_s - result_.seconds) / std::abs(prices_[r]));
       if (!(more < times_.units())) continue;

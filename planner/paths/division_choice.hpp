@@ -4,7 +4,6 @@
 #pragma once
 
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "planner/paths/path_game.hpp"
@@ -26,7 +25,7 @@ class DivisionChoice {
   int estimated() const { return estimated_; }
 
  private:
-  /// Of a number's first part and its second: what bounds rose by for a whole unit, added up.
+  /// By how much the bounds of a number's first and second parts rose for a whole unit, added up.
   struct Rises {
     double seconds[2] = {0, 0};
     int tried = 0;

@@ -11,8 +11,8 @@ namespace penstock {
 
 class LeastSplit {
  public:
-  /// Of the splits within the box's bounds on begins and on units of stages; the box is tight. All
-  /// three outlive it.
+  /// Keeps to the box's bounds on begins and on units of stages; the box is tight. `times` and
+  /// `weights` outlive it.
   LeastSplit(const SplitTimes& times, const Times& weights, const SplitBox& box);
 
   const std::vector<int>& begins() const { return begins_; }
@@ -22,7 +22,7 @@ class LeastSplit {
   void narrow(SplitBox& box, double most) const;
 
  private:
-  /// Of the stages from the first on, or behind a stage: for each begin of the box, the least sum.
+  /// For each stage and each of its begins in the box.
   using Sums = std::vector<std::vector<double>>;
 
   std::vector<int> follow_back() const;

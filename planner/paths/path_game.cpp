@@ -9,7 +9,7 @@ namespace penstock {
 
 namespace {
 
-/// Of an estimate.
+/// The solver's, for an estimate.
 constexpr int most_steps = 50;
 
 std::vector<double> not_negative(const double* from, int count) {

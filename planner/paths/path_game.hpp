@@ -36,7 +36,7 @@ class PathGame {
   void start(const Basis& basis);
   void solve();
   /// About what solving comes to in the first or second part of a division of ranks or stages, by a
-  /// few steps of the solver and of what is known; never, where it has no mixture.
+  /// few steps of the solver; infinite where what is known has no mixture in it.
   double estimate(const Division& division, bool second);
 
   double seconds() const;

@@ -118,7 +118,7 @@ double SplitTimes::of_ends(const Times& weights) const {
   return sum;
 }
 
-/// Of the sum along the chain at the begin of a stage > 0.
+/// How often the sum along the chain at the begin of a stage > 0 counts.
 double SplitTimes::begin_factor(const Times& weights, int kind, size_t stage) const {
   const size_t i = at(static_cast<SplitTime>(kind), static_cast<int>(stage));
   const double own = scale_[i] * weights[i];
