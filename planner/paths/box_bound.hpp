@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "planner/paths/division_choice.hpp"
-#include "planner/paths/path_game.hpp"
+#include "planner/paths/known_game.hpp"
 #include "planner/paths/program_paths.hpp"
 #include "planner/paths/split_box.hpp"
 #include "planner/paths/split_times.hpp"
@@ -37,13 +37,7 @@ class BoxBound {
   /// All splits.
   SplitBox all() const { return paths_->times().all(); }
 
-  /// Paths that matter for a box, units at which stages begin, the lowest and the highest first,
-  /// and how the solution of its game stands to them, to start with for boxes inside.
-  struct Known {
-    std::vector<std::shared_ptr<const Times>> paths;
-    std::vector<std::vector<int>> places;  // by stage
-    PathGame::Basis basis;                 // places stage by stage
-  };
+  using Known = KnownGame::Known;
   struct Bound {
     double seconds = 0;  // no split of the box is faster
     /// Holds all splits of it that take `most_s` at most; empty: there are none.
