@@ -1,30 +1,33 @@
 // The least that the splits of a box take, from mixtures of the program's paths.
 //
-// For weights w of paths p that sum to 1, and prices of the box's limits on units per rank,
+// For weights w of paths p that sum to 1, and a price of each rank's units,
 //
 //   step >= max over p of length(p) >= sum of w(p) length(p)
-//        >= least over splits of (sum of w(p) length(p) + price x what the rank misses)
+//        >= least over splits of (sum of w(p) length(p) - price x units) + price x bound
 //
-// whatever w is; split_times.hpp has that least. The best mixture is found by double oracle: splits
-// answer paths, paths answer splits, and a linear programme mixes what is known of both. Paths
-// answer a mixture that is drawn towards the best one known, for optima of what is known alone leap
-// about (in-out separation, Ben-Ameur and Neto 2007). The bound does not rest on the solver's
-// accuracy, only its sharpness does.
+// whatever w is, where the bound is the fewest units that the rank has in the box for a price
+// above 0, and the most for one below; least_split.hpp has that least. The best mixture is found by
+// double oracle: splits answer paths, paths answer splits, and a linear programme mixes what is
+// known of both. Paths answer a mixture that is drawn towards the best one known, for optima of
+// what is known alone leap about (in-out separation, Ben-Ameur and Neto 2007). The bound does not
+// rest on the solver's accuracy, only its sharpness does.
+//
+// That least over the splits alone that begin a stage with a unit, or give it so many, tells which
+// of these only splits have that take longer than the best known: the box loses them (reduced-cost
+// fixing).
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "planner/paths/division_choice.hpp"
+#include "planner/paths/known_game.hpp"
 #include "planner/paths/program_paths.hpp"
+#include "planner/paths/split_box.hpp"
 #include "planner/paths/split_times.hpp"
 
 namespace penstock {
-
-/// Splits within bounds on where each stage begins and on how many units each rank has.
-struct RankBox {
-  SplitBox begins;
-  std::vector<int> min_units, max_units;  // by rank
-};
 
 class BoxBound {
  public:
@@ -32,31 +35,27 @@ class BoxBound {
 
   const ProgramPaths& paths() const { return *paths_; }
   /// All splits.
-  RankBox all() const;
+  SplitBox all() const { return paths_->times().all(); }
 
-  /// Paths that matter for a box, units at which stages begin, and the times of its best mixture,
-  /// to start with for those inside.
-  struct Known {
-    std::vector<std::shared_ptr<const Times>> paths;
-    std::vector<std::vector<int>> places;  // by stage
-    Times center;
-  };
+  using Known = KnownGame::Known;
   struct Bound {
-    double seconds = 0;          // no split of the box is faster
-    std::vector<double> begins;  // of a good mixture of splits; empty: the box holds no split
-    std::vector<double> units;   // of it, by rank
-    bool settled = true;         // it is known.center, which lies in the box
+    double seconds = 0;  // no split of the box is faster
+    /// Holds all splits of it that take `most_s` at most; empty: there are none.
+    std::optional<SplitBox> box;
+    std::vector<double> begins;        // of a good mixture of splits
+    std::optional<Division> division;  // that makes the bounds of both parts rise most
     Known known;
-    int rounds = 0;
+    int rounds = 0, estimates = 0;
   };
-  /// Stops where it is as sharp as it gets, where it comes to what `known.center` takes, or to
-  /// `enough_s`. One that has not settled is sharper when it is bounded again, from what it knows.
-  Bound bound(const RankBox& box, const Known& known, double enough_s) const;
+  /// A bound need not be sharper than `enough_s`, and splits above `most_s` do not count.
+  struct Aim {
+    double enough_s, most_s;
+  };
+  /// Stops where it is about as sharp as it gets, or comes to `enough_s`.
+  Bound bound(SplitBox box, const Known& known, const Aim& aim, DivisionChoice& choice) const;
 
  private:
   class Search;
-
-  Bound single(const RankBox& box) const;
 
   std::shared_ptr<const ProgramPaths> paths_;
 };

@@ -2,58 +2,73 @@
 
 #include <ClpSimplex.hpp>
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace penstock {
 
 namespace {
 
-std::vector<double> not_negative(const double* from, int count, double factor) {
+/// The solver's, for an estimate.
+constexpr int most_steps = 50;
+
+std::vector<double> not_negative(const double* from, int count) {
   std::vector<double> values(static_cast<size_t>(count));
   std::transform(from, from + count, values.begin(),
-                 [&](double value) { return std::max(0.0, value * factor); });
+                 [](double value) { return std::max(0.0, value); });
   return values;
 }
 
 }  // namespace
 
-/// Columns: the length of the longest path, what each limit misses, then places. Rows: places of
-/// each cut mix to 1, cuts are a unit apart, limits, then paths.
-PathGame::PathGame(int cuts, double scale, const std::vector<double>& at_least)
-    : scale_(scale),
-      cuts_(cuts),
-      limits_(static_cast<int>(at_least.size())),
+/// Columns: the length of the longest path, what each rank has too little and too much, then
+/// places. Rows: places of each cut mix to 1, units of stages, units of ranks, then paths.
+PathGame::PathGame(const SplitBox& box, const std::vector<int>& rank_of_stage, int units,
+                   double scale)
+    : rank_of_stage_(rank_of_stage),
+      ranks_(static_cast<int>(box.ranks.low.size())),
+      units_(units),
+      scale_(scale),
       lp_(std::make_unique<ClpSimplex>()) {
   lp_->setLogLevel(0);
   lp_->scaling(0);
   lp_->resize(first_path(), 0);
-  for (int cut = 0; cut < cuts_; ++cut) lp_->setRowBounds(cut, 1, 1);
-  for (int cut = 0; cut + 1 < cuts_; ++cut) lp_->setRowBounds(cuts_ + cut, 1, COIN_DBL_MAX);
-  for (int i = 0; i < limits_; ++i)
-    lp_->setRowBounds(2 * cuts_ - 1 + i, at_least[static_cast<size_t>(i)], COIN_DBL_MAX);
+  for (int cut = 0; cut + 1 < stages(); ++cut) lp_->setRowBounds(cut, 1, 1);
+  for (int stage = 0; stage < stages(); ++stage) {
+    const auto s = static_cast<size_t>(stage);
+    limit(stage_row(stage), box.stages.low[s], box.stages.high[s]);
+  }
   lp_->addColumn(0, nullptr, nullptr, -COIN_DBL_MAX, COIN_DBL_MAX, 1);
-  for (int i = 0; i < limits_; ++i) {
-    const int row = 2 * cuts_ - 1 + i;
-    const double one = 1;
-    lp_->addColumn(1, &row, &one, 0, COIN_DBL_MAX, 1);
+  for (int rank = 0; rank < ranks_; ++rank) {
+    const auto r = static_cast<size_t>(rank);
+    const int row = rank_row(rank);
+    limit(row, box.ranks.low[r], box.ranks.high[r]);
+    for (const double sign : {1.0, -1.0}) lp_->addColumn(1, &row, &sign, 0, COIN_DBL_MAX, 1);
   }
 }
 
 PathGame::~PathGame() = default;
 
-void PathGame::add_place(int cut, int unit, const std::vector<double>& values) {
-  std::vector<int> rows{cut};
-  std::vector<double> elements{1};
-  const auto add = [&](int row, double value) {
-    if (value == 0) return;
-    rows.push_back(row);
-    elements.push_back(value);
-  };
-  if (cut > 0) add(cuts_ + cut - 1, unit);
-  if (cut + 1 < cuts_) add(cuts_ + cut, -unit);
-  for (int i = 0; i < static_cast<int>(values.size()); ++i) {
-    const double value = values[static_cast<size_t>(i)];
-    add(2 * cuts_ - 1 + i, i < limits_ ? value : -value / scale_);
+/// The end of the last stage, which no place says, is left out of its row and of its rank's.
+void PathGame::limit(int row, double low, double high) {
+  const bool has_end = row == stage_row(stages() - 1) || row == rank_row(rank_of_stage_.back());
+  const double end = has_end ? units_ : 0;
+  lp_->setRowBounds(row, low - end, high - end);
+}
+
+void PathGame::add_place(int stage, int unit, const std::vector<double>& seconds) {
+  std::vector<int> rows{stage - 1, stage_row(stage - 1), stage_row(stage)};
+  std::vector<double> elements{1, static_cast<double>(unit), -static_cast<double>(unit)};
+  const int before = rank_of_stage_[static_cast<size_t>(stage) - 1];
+  const int rank = rank_of_stage_[static_cast<size_t>(stage)];
+  if (before != rank) {
+    rows.insert(rows.end(), {rank_row(before), rank_row(rank)});
+    elements.insert(elements.end(), {elements[1], elements[2]});
+  }
+  for (size_t path = 0; path < seconds.size(); ++path) {
+    if (seconds[path] == 0) continue;
+    rows.push_back(first_path() + static_cast<int>(path));
+    elements.push_back(-seconds[path] / scale_);
   }
   lp_->addColumn(static_cast<int>(rows.size()), rows.data(), elements.data(), 0, COIN_DBL_MAX, 0);
   ++places_;
@@ -64,7 +79,7 @@ void PathGame::add_path(double ends, const std::vector<double>& seconds) {
   std::vector<double> elements{1};
   for (size_t i = 0; i < seconds.size(); ++i) {
     if (seconds[i] == 0) continue;
-    columns.push_back(1 + limits_ + static_cast<int>(i));
+    columns.push_back(first_place() + static_cast<int>(i));
     elements.push_back(-seconds[i] / scale_);
   }
   lp_->addRow(static_cast<int>(columns.size()), columns.data(), elements.data(), ends / scale_,
@@ -72,16 +87,66 @@ void PathGame::add_path(double ends, const std::vector<double>& seconds) {
   ++paths_;
 }
 
+PathGame::Basis PathGame::basis() const {
+  Basis basis;
+  const auto add = [](std::vector<char>& to, ClpSimplex::Status status) {
+    to.push_back(static_cast<char>(status));
+  };
+  for (int row = 0; row < first_path(); ++row) add(basis.limits, lp_->getRowStatus(row));
+  for (int column = 0; column < first_place(); ++column)
+    add(basis.limits, lp_->getColumnStatus(column));
+  for (int i = 0; i < paths_; ++i) add(basis.paths, lp_->getRowStatus(first_path() + i));
+  for (int i = 0; i < places_; ++i) add(basis.places, lp_->getColumnStatus(first_place() + i));
+  return basis;
+}
+
+void PathGame::start(const Basis& basis) {
+  lp_->createStatus();
+  size_t at = 0;
+  const auto next = [&](const std::vector<char>& from) {
+    return static_cast<ClpSimplex::Status>(from[at++]);
+  };
+  for (int row = 0; row < first_path(); ++row) lp_->setRowStatus(row, next(basis.limits));
+  for (int column = 0; column < first_place(); ++column)
+    lp_->setColumnStatus(column, next(basis.limits));
+  at = 0;
+  for (int i = 0; i < paths_; ++i) lp_->setRowStatus(first_path() + i, next(basis.paths));
+  at = 0;
+  for (int i = 0; i < places_; ++i) lp_->setColumnStatus(first_place() + i, next(basis.places));
+}
+
 void PathGame::solve() { lp_->dual(); }
+
+double PathGame::estimate(const Division& division, bool second) {
+  const bool of_rank = division.of == Division::Of::ranks;
+  const int row = of_rank ? rank_row(division.number) : stage_row(division.number);
+  const double low = lp_->rowLower()[row], high = lp_->rowUpper()[row];
+  if (second)
+    limit(row, division.last + 1, units_);
+  else
+    limit(row, 0, division.last);
+  lp_->setRowBounds(row, std::max(low, lp_->rowLower()[row]), std::min(high, lp_->rowUpper()[row]));
+  const int steps = lp_->maximumIterations();
+  lp_->setMaximumIterations(most_steps);
+  lp_->dual();
+  const bool none = lp_->isProvenPrimalInfeasible();
+  const double estimate_s = none ? std::numeric_limits<double>::infinity() : seconds();
+  lp_->setMaximumIterations(steps);
+  lp_->setRowBounds(row, low, high);
+  return estimate_s;
+}
 
 double PathGame::seconds() const { return lp_->objectiveValue() * scale_; }
 
-std::vector<double> PathGame::limit_weights() const {
-  return not_negative(lp_->dualRowSolution() + 2 * cuts_ - 1, limits_, scale_);
+std::vector<double> PathGame::rank_prices() const {
+  std::vector<double> prices(static_cast<size_t>(ranks_));
+  const double* from = lp_->dualRowSolution() + rank_row(0);
+  std::transform(from, from + ranks_, prices.begin(), [&](double dual) { return dual * scale_; });
+  return prices;
 }
 
 std::vector<double> PathGame::path_weights() const {
-  std::vector<double> weights = not_negative(lp_->dualRowSolution() + first_path(), paths_, 1);
+  std::vector<double> weights = not_negative(lp_->dualRowSolution() + first_path(), paths_);
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   for (double& weight : weights)
     weight = sum > 0 ? weight / sum : 1.0 / static_cast<double>(paths_);
@@ -89,7 +154,7 @@ std::vector<double> PathGame::path_weights() const {
 }
 
 std::vector<double> PathGame::place_weights() const {
-  return not_negative(lp_->primalColumnSolution() + 1 + limits_, places_, 1);
+  return not_negative(lp_->primalColumnSolution() + first_place(), places_);
 }
 
 }  // namespace penstock

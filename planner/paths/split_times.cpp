@@ -1,6 +1,6 @@
 #include "planner/paths/split_times.hpp"
 
-#include <limits>
+#include <algorithm>
 #include <numeric>
 
 namespace penstock {
@@ -68,11 +68,14 @@ SplitTimes::SplitTimes(const ChainCosts& costs, const Placement& placement,
 }
 
 SplitBox SplitTimes::all() const {
-  SplitBox box;
-  for (int stage = 0; stage < stages(); ++stage) {
-    box.low.push_back(stage);
-    box.high.push_back(stage == 0 ? 0 : units_ - stages() + stage);
-  }
+  const auto ranges = [&](int count, int low) {
+    const auto n = static_cast<size_t>(count);
+    return Ranges{std::vector<int>(n, low), std::vector<int>(n, units_)};
+  };
+  const int ranks = 1 + std::ranges::max(rank_of_stage_);
+  SplitBox box{ranges(stages(), 0), ranges(stages(), 1), ranges(ranks, 0)};
+  box.begins.high[0] = 0;
+  tighten(box, rank_of_stage_, units_);
   return box;
 }
 
@@ -115,55 +118,30 @@ double SplitTimes::of_ends(const Times& weights) const {
   return sum;
 }
 
+/// How often the sum along the chain at the begin of a stage > 0 counts.
+double SplitTimes::begin_factor(const Times& weights, int kind, size_t stage) const {
+  const size_t i = at(static_cast<SplitTime>(kind), static_cast<int>(stage));
+  const double own = scale_[i] * weights[i];
+  return kind < kinds_of_stage ? scale_[i - 1] * weights[i - 1] - own : own;
+}
+
+double SplitTimes::of_begin(const Times& weights, int stage, int unit) const {
+  double value = 0;
+  for (int kind = 0; kind < split_times; ++kind)
+    value += begin_factor(weights, kind, static_cast<size_t>(stage)) *
+             sums_[static_cast<size_t>(kind)][static_cast<size_t>(unit)];
+  return value;
+}
+
 std::vector<double> SplitTimes::of_begin(const Times& weights, int stage, int low, int high) const {
   std::vector<double> values(static_cast<size_t>(high - low) + 1, 0.0);
   for (int kind = 0; kind < split_times; ++kind) {
-    const size_t i = at(static_cast<SplitTime>(kind), stage);
-    double factor = scale_[i] * weights[i];
-    if (kind < kinds_of_stage) factor = (stage > 0 ? scale_[i - 1] * weights[i - 1] : 0.0) - factor;
+    const double factor = begin_factor(weights, kind, static_cast<size_t>(stage));
     if (factor == 0) continue;
     const double* sums = sums_[static_cast<size_t>(kind)].data() + low;
     for (size_t u = 0; u < values.size(); ++u) values[u] += factor * sums[u];
   }
   return values;
-}
-
-SplitTimes::Least SplitTimes::least(const Times& weights, const SplitBox& box) const {
-  constexpr double never = std::numeric_limits<double>::infinity();
-  std::vector<double> best{0.0};  // stage 0 begins with unit 0
-  std::vector<std::vector<int>> from(static_cast<size_t>(stages()));
-  int before = 0;  // the first unit of `best`
-  for (int stage = 1; stage < stages(); ++stage) {
-    const auto s = static_cast<size_t>(stage);
-    if (box.low[s] > box.high[s]) return {never, {}};
-    std::vector<double> next = of_begin(weights, stage, box.low[s], box.high[s]);
-    double least = never;
-    int at_unit = -1, seen = before;
-    for (int unit = box.low[s]; unit <= box.high[s]; ++unit) {
-      for (; seen < unit && seen < before + static_cast<int>(best.size()); ++seen) {
-        const double value = best[static_cast<size_t>(seen - before)];
-        if (value < least) least = value, at_unit = seen;
-      }
-      next[static_cast<size_t>(unit - box.low[s])] += least;
-      from[s].push_back(at_unit);
-    }
-    best = std::move(next);
-    before = box.low[s];
-  }
-  Least result{never, {}};
-  int last = -1;
-  for (size_t u = 0; u < best.size(); ++u) {
-    if (best[u] < result.sum) result.sum = best[u], last = before + static_cast<int>(u);
-  }
-  if (last < 0) return result;
-  result.begins.assign(static_cast<size_t>(stages()), 0);
-  for (auto s = static_cast<size_t>(stages()) - 1; s > 0; --s) {
-    result.begins[s] = last;
-    last = from[s][static_cast<size_t>(last - box.low[s])];
-  }
-  // Begins alone say where a split differs from others; its sum is that of all its times.
-  result.sum = weighted_sum(weights, of(result.begins));
-  return result;
 }
 
 }  // namespace penstock

@@ -12,6 +12,7 @@
 #include "planner/bounds/bounds.hpp"
 #include "planner/bounds/placement.hpp"
 #include "planner/model/rank_speeds.hpp"
+#include "planner/paths/split_box.hpp"
 
 namespace penstock {
 
@@ -35,11 +36,6 @@ using Times = std::vector<double>;
 
 double weighted_sum(const Times& weights, const Times& times);
 
-/// Splits whose stages begin within bounds, each with those of the stage.
-struct SplitBox {
-  std::vector<int> low, high;
-};
-
 class SplitTimes {
  public:
   /// `costs` are for the fastest rank.
@@ -54,7 +50,7 @@ class SplitTimes {
   }
   size_t size() const { return split_times * rank_of_stage_.size(); }
 
-  /// All splits; no stage is empty.
+  /// All splits; no stage is empty. Tight.
   SplitBox all() const;
   Times of(const std::vector<int>& begins) const;
   /// The unit at which a stage begins, with its share of a mixture.
@@ -68,16 +64,12 @@ class SplitTimes {
   /// The part of a weighted sum that depends on where stage `stage` > 0 begins, for each unit of
   /// [low, high]; and the part that depends on no stage's begin.
   std::vector<double> of_begin(const Times& weights, int stage, int low, int high) const;
+  double of_begin(const Times& weights, int stage, int unit) const;
   double of_ends(const Times& weights) const;
 
-  struct Least {
-    double sum = 0;
-    std::vector<int> begins;  // empty: the box holds no split
-  };
-  /// The split of the box with the least weighted sum.
-  Least least(const Times& weights, const SplitBox& box) const;
-
  private:
+  double begin_factor(const Times& weights, int kind, size_t stage) const;
+
   int units_;
   std::vector<int> rank_of_stage_;
   std::vector<std::vector<double>> sums_;  // by kind: before unit u; of a cut, its own

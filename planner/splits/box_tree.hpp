@@ -1,6 +1,6 @@
 // The open splits of one space as boxes (box_bound.hpp), best first: for spaces with so many that
 // bounds of their first stages leave all of them open. A box is divided by how many units a rank
-// has, and where these are whole by where a stage begins.
+// has, and where these are whole by how many a stage has.
 #pragma once
 
 #include <memory>
@@ -34,12 +34,11 @@ class BoxTree : public OpenSplits {
 
  private:
   struct Node {
-    RankBox box;
+    SplitBox box;
     double bound_s = 0;
     SplitRank rank;
     int64_t number = 0;  // in the order in which they were made
     bool bounded = false;
-    int bounds = 0;                                  // how often it was bounded
     std::shared_ptr<const BoxBound::Bound> mixture;  // its own, or where it is not bounded the
                                                      // parent's; null of the first
   };
@@ -50,15 +49,16 @@ class BoxTree : public OpenSplits {
     }
   };
 
-  double enough_s(const SplitRank* incumbent) const;
+  BoxBound::Aim aim(const SplitRank* incumbent) const;
   std::optional<std::vector<int>> bound(NodePointer node, const SplitRank* incumbent);
   std::optional<std::vector<int>> near(const Node& node, double enough_s);
   std::optional<std::vector<int>> once(std::vector<int> begins);
   void divide(const Node& node, const SplitRank* incumbent);
-  void add(RankBox box, const Node& parent, const SplitRank* incumbent);
+  void add(SplitBox box, const Node& parent, const SplitRank* incumbent);
   void enqueue(NodePointer node, const SplitRank* incumbent);
 
   const BoxBound bounds_;
+  DivisionChoice choice_;
   const Least least_;
   const SplitOrder order_;
   int64_t numbers_ = 0, effort_ = 0, round_effort_;

@@ -10,6 +10,7 @@
 #include "base/file.hpp"
 #include "pipeline/layers/layer_model.hpp"
 #include "planner/plan.hpp"
+#include "planner/splits/split_order.hpp"
 #include "simulator/costs/plan_costs.hpp"
 #include "tests/planner/chains.hpp"
 
@@ -61,20 +62,23 @@ TEST(Layers, AnInterleavedGptIsShorterThanAnotherPlannersPlan) {
 }
 
 /// 10^16 splits and more, of which no bound of first stages knows that the best are good.
-TEST(Layers, ManyStagesPerRankAndBackwardsInPartsAreFoundWithinAFewTenthsOfAPercent) {
+TEST(Layers, ManyStagesPerRankAndBackwardsInPartsEndWithAProof) {
   struct Known {
     std::string schedule;
     int stages_per_rank;
-    double step_s, above;  // at most
+    double step_s;  // at most
   };
-  for (const Known& known :
-       {Known{"looped-bfs", 2, 138.979, 0.002}, {"zb-h1", 1, 142.040, 0.002}}) {
+  for (const Known& known : {Known{"looped-bfs", 2, 138.979},
+                             {"zb-h1", 1, 142.040},
+                             {"zbv", 2, 135.114},
+                             {"interleaved-1f1b", 2, 139.540}}) {
     SCOPED_TRACE(known.schedule);
     PlanRequest request = asked(known.schedule, 16, known.stages_per_rank, 0);
     request.memory_bytes.reset();
     const Planned found = planned(config("gpt_zero_bubble.yaml"), request);
     EXPECT_LE(found.simulation.makespan_s, known.step_s);
-    EXPECT_GE(found.open_bound_s, (1 - known.above) * found.simulation.makespan_s);
+    const bool near = found.open_bound_s >= (1 - near_enough) * found.simulation.makespan_s;
+    EXPECT_TRUE(found.complete || near);
   }
 }
 

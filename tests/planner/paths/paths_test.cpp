@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "planner/paths/box_bound.hpp"
+#include "planner/paths/least_split.hpp"
 #include "planner/paths/walk.hpp"
 #include "planner/splits/box_tree.hpp"
 #include "tests/planner/chains.hpp"
@@ -91,70 +92,125 @@ TEST(ProgramPaths, ASplitTakesItsPathWhereNothingElseCosts) {
   });
 }
 
-/// Bounds on where stages begin, and on units per rank, of which some may hold nothing.
-RankBox random_box(const RankBox& all, std::mt19937_64& random) {
-  RankBox box = all;
+/// Bounds on where stages begin, and on units of stages and of ranks, which may hold nothing.
+SplitBox random_box(const SplitBox& all, std::mt19937_64& random) {
+  SplitBox box = all;
   const auto between = [&](int low, int high) {
     return low + static_cast<int>(random() % static_cast<uint64_t>(high - low + 1));
   };
-  const auto narrow = [&](int& low, int& high) {
-    if (random() % 2 == 0) low = between(low, high);
-    if (random() % 2 == 0) high = between(low, high);
-  };
-  for (size_t stage = 1; stage < box.begins.low.size(); ++stage)
-    narrow(box.begins.low[stage], box.begins.high[stage]);
-  for (size_t rank = 0; rank < box.min_units.size(); ++rank)
-    narrow(box.min_units[rank], box.max_units[rank]);
+  for (Ranges* of : {&box.begins, &box.stages, &box.ranks})
+    for (size_t i = 0; i < of->low.size(); ++i) {
+      if (random() % 4 == 0) of->low[i] = between(of->low[i], of->high[i]);
+      if (random() % 4 == 0) of->high[i] = between(of->low[i], of->high[i]);
+    }
   return box;
 }
 
-bool holds(const RankBox& box, const SplitTimes& times, const std::vector<int>& begins) {
-  std::vector<int> units(box.min_units.size(), 0);
+bool holds(const SplitBox& box, const SplitTimes& times, const std::vector<int>& begins) {
+  std::vector<int> of_stages, of_ranks(box.ranks.low.size(), 0);
   for (size_t stage = 0; stage < begins.size(); ++stage) {
     const int end = stage + 1 < begins.size() ? begins[stage + 1] : times.units();
-    units[static_cast<size_t>(times.rank_of_stage()[stage])] += end - begins[stage];
-    if (begins[stage] < box.begins.low[stage] || begins[stage] > box.begins.high[stage])
-      return false;
+    of_stages.push_back(end - begins[stage]);
+    of_ranks[static_cast<size_t>(times.rank_of_stage()[stage])] += of_stages.back();
   }
-  for (size_t rank = 0; rank < units.size(); ++rank)
-    if (units[rank] < box.min_units[rank] || units[rank] > box.max_units[rank]) return false;
-  return true;
+  const auto within = [](const Ranges& of, const std::vector<int>& numbers) {
+    for (size_t i = 0; i < numbers.size(); ++i)
+      if (numbers[i] < of.low[i] || numbers[i] > of.high[i]) return false;
+    return true;
+  };
+  return within(box.begins, begins) && within(box.stages, of_stages) && within(box.ranks, of_ranks);
+}
+
+TEST(SplitBox, TighteningLosesNoSplitAndFindsEnds) {
+  int64_t held = 0, narrower = 0;
+  for_each_path_case(250, 290, linked_chain, [&](const PathCase& one, std::mt19937_64& random) {
+    const SplitTimes& times = one.paths->times();
+    const SplitBox box = random_box(times.all(), random);
+    SplitBox tight = box;
+    const bool any = tighten(tight, times.rank_of_stage(), times.units());
+    for (const std::vector<int>& begins : one.splits()) {
+      EXPECT_TRUE(holds(times.all(), times, begins));
+      if (!holds(box, times, begins)) continue;
+      EXPECT_TRUE(any && holds(tight, times, begins));
+      ++held;
+    }
+    if (!any) return;
+    SplitBox without_ranks = tight;
+    without_ranks.ranks = times.all().ranks;
+    EXPECT_TRUE(holds(without_ranks, times, tight.begins.low));
+    EXPECT_TRUE(holds(without_ranks, times, tight.begins.high));
+    narrower += tight.begins.low != box.begins.low;
+  });
+  EXPECT_GT(held, 500);
+  EXPECT_GT(narrower, 50);
+}
+
+TEST(LeastSplit, IsTheLeastOfTheBoxAndNarrowsToTheSplitsThatAreLow) {
+  int64_t compared = 0, left_out = 0;
+  for_each_path_case(700, 740, linked_chain, [&](const PathCase& one, std::mt19937_64& random) {
+    const SplitTimes& times = one.paths->times();
+    SplitBox box = random_box(times.all(), random);
+    box.ranks = times.all().ranks;
+    if (!tighten(box, times.rank_of_stage(), times.units())) return;
+    Times weights(times.size());
+    for (double& weight : weights) weight = static_cast<double>(random() % 9) - 2;
+    std::vector<double> sums;
+    for (const std::vector<int>& begins : one.splits())
+      if (holds(box, times, begins)) sums.push_back(weighted_sum(weights, times.of(begins)));
+    std::ranges::sort(sums);
+    const LeastSplit least(times, weights, box);
+    ASSERT_FALSE(sums.empty());
+    EXPECT_TRUE(holds(box, times, least.begins()));
+    EXPECT_EQ(least.sum(), weighted_sum(weights, times.of(least.begins())));
+    EXPECT_NEAR(least.sum(), sums.front(), rounding * (1 + std::abs(sums.front())));
+    const double most = sums[random() % sums.size()];
+    SplitBox narrow = box;
+    least.narrow(narrow, most);
+    for (const std::vector<int>& begins : one.splits()) {
+      if (!holds(box, times, begins) || weighted_sum(weights, times.of(begins)) > most) continue;
+      EXPECT_TRUE(holds(narrow, times, begins));
+    }
+    ++compared;
+    left_out += narrow.begins.low != box.begins.low || narrow.begins.high != box.begins.high;
+  });
+  EXPECT_GT(compared, 300);
+  EXPECT_GT(left_out, 100);
 }
 
 TEST(BoxBound, NoSplitOfTheBoxHasAShorterLongestPath) {
-  constexpr double missed = 1e-3;  // of a unit: the solver's tolerance, and that of the box
-  int64_t held = 0, sharp = 0, unsettled = 0, raised = 0;
+  int64_t held = 0, sharp = 0, narrowed = 0, divided = 0;
   for_each_path_case(300, 360, linked_chain, [&](const PathCase& one, std::mt19937_64& random) {
     const BoxBound bounds(one.paths);
-    const RankBox box = random_box(bounds.all(), random);
+    const SplitTimes& times = one.paths->times();
+    DivisionChoice choice(one.paths->ranks(), times.stages());
+    const SplitBox box = random_box(bounds.all(), random);
     const double never = std::numeric_limits<double>::infinity();
-    const BoxBound::Bound bound = bounds.bound(box, {}, never);
-    double least_s = never;
+    std::vector<double> steps;
     for (const std::vector<int>& begins : one.splits())
-      if (holds(box, one.paths->times(), begins))
-        least_s = std::min(least_s, one.paths->split_s(begins));
-    EXPECT_LE(bound.seconds, least_s * (1 + rounding));
-    const BoxBound::Bound all = bounds.bound(bounds.all(), {}, never);
-    const BoxBound::Bound inside = bounds.bound(box, all.known, never);
-    const BoxBound::Bound again = bounds.bound(box, inside.known, never);
-    EXPECT_LE(inside.seconds, least_s * (1 + rounding));
-    EXPECT_LE(again.seconds, least_s * (1 + rounding));
-    if (std::isinf(least_s)) return;
-    for (size_t rank = 0; rank < inside.units.size(); ++rank) {
-      EXPECT_GE(inside.units[rank], box.min_units[rank] - missed);
-      EXPECT_LE(inside.units[rank], box.max_units[rank] + missed);
+      if (holds(box, times, begins)) steps.push_back(one.paths->split_s(begins));
+    std::ranges::sort(steps);
+    const double least_s = steps.empty() ? never : steps.front();
+    const double most_s = steps.empty() ? never : steps[random() % steps.size()];
+    const BoxBound::Bound all = bounds.bound(bounds.all(), {}, {never, never}, choice);
+    for (const BoxBound::Known& known : {BoxBound::Known{}, all.known}) {
+      const BoxBound::Bound bound = bounds.bound(box, known, {never, most_s}, choice);
+      EXPECT_LE(bound.seconds, least_s * (1 + rounding));
+      for (const std::vector<int>& begins : one.splits()) {
+        if (!holds(box, times, begins) || one.paths->split_s(begins) > most_s) continue;
+        EXPECT_TRUE(bound.box && holds(*bound.box, times, begins));
+      }
+      if (steps.empty() || !bound.box) continue;
+      EXPECT_GT(bound.seconds, 0);
+      ++held;
+      sharp += bound.seconds >= least_s * (1 - near_enough);
+      narrowed += bound.box->begins.low != box.begins.low;
+      divided += bound.division.has_value();
     }
-    unsettled += !inside.settled;
-    raised += again.seconds > inside.seconds * (1 + near_enough);
-    EXPECT_FALSE(bound.begins.empty());
-    EXPECT_GT(bound.seconds, 0);
-    ++held;
-    sharp += bound.seconds >= least_s * (1 - near_enough);
   });
-  EXPECT_GT(held, 500);
+  EXPECT_GT(held, 1000);
   EXPECT_GT(sharp, held / 4);  // single splits, at least
-  EXPECT_GT(unsettled, 0);
-  EXPECT_GT(raised, 0);
+  EXPECT_GT(narrowed, 100);
+  EXPECT_GT(divided, 100);
 }
 
 TEST(BoxTree, FindsWhatTryingAllFinds) {

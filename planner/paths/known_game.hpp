@@ -1,0 +1,49 @@
+// The game of paths against the splits of a box, as far as both are known.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "planner/paths/path_game.hpp"
+#include "planner/paths/program_paths.hpp"
+#include "planner/paths/split_box.hpp"
+#include "planner/paths/split_times.hpp"
+
+namespace penstock {
+
+class KnownGame {
+ public:
+  /// Paths that matter for a box, units at which stages begin, the lowest and the highest first,
+  /// and how the solution of its game stands to them, to start with for boxes inside.
+  struct Known {
+    std::vector<std::shared_ptr<const Times>> paths;
+    std::vector<std::vector<int>> places;  // by stage
+    PathGame::Basis basis;                 // places stage by stage
+  };
+  /// The box is tight and holds more than one split. `paths` and it outlive the game.
+  KnownGame(const ProgramPaths& paths, const SplitBox& box, const Known& known);
+
+  PathGame& game() { return *game_; }
+  const std::vector<std::shared_ptr<const Times>>& paths() const { return known_.paths; }
+  /// False: it was known.
+  bool add_place(size_t stage, int unit);
+  void add_path(Times weights);
+  /// The times of the mixture of places that the game was solved for.
+  Times mixture() const;
+  /// What to start with in boxes inside: paths that are no shorter than others for the mixture of
+  /// the solution, or little shorter for another one.
+  Known known(const Times& other) const;
+
+ private:
+  void begin_places(const Known& known);
+  Times middle() const;
+
+  const SplitTimes& times_;
+  const SplitBox& box_;
+  Known known_;                                     // without the basis
+  std::vector<std::pair<size_t, int>> all_places_;  // stage and unit, as the game has them
+  std::unique_ptr<PathGame> game_;
+};
+
+}  // namespace penstock
