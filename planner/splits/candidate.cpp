@@ -100,7 +100,7 @@ Walk::Judge Candidate::judge() const {
   if (paths_) return judged_by(*paths_);
   const SplitSpace& splits = opened_->splits();
   return {[&splits](const std::vector<int>& begins) { return splits.split_s(begins); },
-          stage_effort * splits.stages()};
+          stage_effort * splits.stages() + splits.split_effort()};
 }
 
 /// Goes on with a walk, and simulates the split at its end. Neighbours of the best one follow only

@@ -30,6 +30,7 @@ class LaunchSpace : public SplitSpace {
     return devices_->min_bytes(known, begin, left);
   }
   double split_s(const std::vector<int>& begins) const override;
+  int64_t split_effort() const override { return devices_->split_effort(); }
 
  private:
   const std::unique_ptr<const SplitSpace> devices_;
