@@ -33,6 +33,9 @@ class OrderSpace : public SplitSpace {
     return prefixes_->min_bytes(known, begin, left);
   }
   double split_s(const std::vector<int>& begins) const override;
+  double rough_s(const std::vector<int>& begins) const override {
+    return prefixes_->split_s(begins);
+  }
   int64_t split_effort() const override { return effort_; }
 
  private:

@@ -99,8 +99,8 @@ Candidate::Step Candidate::climb() {
 Walk::Judge Candidate::judge() const {
   if (paths_) return judged_by(*paths_);
   const SplitSpace& splits = opened_->splits();
-  return {[&splits](const std::vector<int>& begins) { return splits.split_s(begins); },
-          stage_effort * splits.stages() + splits.split_effort()};
+  return {[&splits](const std::vector<int>& begins) { return splits.rough_s(begins); },
+          stage_effort * splits.stages()};
 }
 
 /// Goes on with a walk, and simulates the split at its end. Neighbours of the best one follow only

@@ -51,6 +51,8 @@ class SplitSpace {
 
   /// Its effort beside that of looking at a split, as SplitSearch counts it.
   virtual int64_t split_effort() const { return 0; }
+  /// A bound of one split that is had in microseconds.
+  virtual double rough_s(const std::vector<int>& begins) const { return split_s(begins); }
 
   double min_s() const { return min_s(Prefix{}, 0, stages()); }
   int64_t min_bytes() const { return min_bytes(Prefix{}, 0, stages()); }
