@@ -2,6 +2,7 @@
 // a memory cap, with the backward in two parts wherever that helps.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -31,7 +32,11 @@ AdaptiveProblem adaptive_problem(const Plan& plan, std::vector<Flow> flows, Cost
 /// schedule that runs these stages on these ranks and of the best of these reordered, of those that
 /// keep to the cap; so never slower than the best named one. Deterministic. Absent where nothing
 /// keeps to the cap.
-std::optional<Program> find_adaptive(const AdaptiveProblem& problem);
+struct FoundAdaptive {
+  std::optional<Program> program;
+  int64_t actions = 0;  // that were placed, simulated or tried in another order to find it
+};
+FoundAdaptive find_adaptive(const AdaptiveProblem& problem);
 
 /// As find_adaptive, but throws InputError where nothing keeps to the cap, naming the least that
 /// was needed.
