@@ -21,7 +21,7 @@ namespace {
 /// The fastest programs, each of which is then reordered: by so many tries at most, and as many as
 /// so many actions are judged for.
 constexpr size_t kept_programs = 4;
-constexpr int64_t reordered_actions = 300'000, most_tries = 1000;
+constexpr int64_t reordered_actions = 300'000, most_tries = 2000;
 /// A try takes as long as so many of its actions are simulated in; lowering them, so often.
 constexpr int64_t tried_per_simulated = 16, simulated_per_lowered = 3;
 /// Sums of the same times in another order differ by less.
