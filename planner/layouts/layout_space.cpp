@@ -19,7 +19,7 @@ constexpr int64_t actions_per_effort = 2, effort_per_operator = 6;
 /// Programs as long as the split's: where messages share links or ranks cores, and whatever begins
 /// or ends changes the speed of others; lowering the first.
 constexpr int64_t programs_of_sharing = 3, programs_of_lowering = 3;
-/// Of the actions that it takes to find a program for `adaptive`, 4 take three.
+/// Effort of the actions that finding a program for `adaptive` takes: three for four of them.
 constexpr int64_t effort_of_adapted = 3, adapted_per_effort = 4;
 
 PlanningInputs inputs_for(const PlanningInputs& all, const PipelineLayout& layout) {
