@@ -99,6 +99,26 @@ double WorkSums::input_once(int begin, int end) const {
                   std::max(-weight_once(begin, end), difference(input0_, begin, end) + first_s));
 }
 
+OrderTimes WorkSums::times(int begin, int end, double speed) const {
+  const double forward_s = difference(forward_, begin, end) + action_s_;
+  const double input_s = difference(input_, begin, end) + action_s_;
+  const double weight_s = split_ ? difference(weight_, begin, end) + weight_action_s_ : 0;
+  OrderTimes of{forward_s, input_s + weight_s, input_s, weight_s, 0, 0};
+  if (!whole_.empty()) {
+    of.backward_s = difference(whole_, begin, end) + action_s_;
+    of.weight_s = difference(parts_, begin, end) - difference(input_, begin, end);
+  }
+  of.first_forward_s =
+      difference(forward0_, begin, end) - difference(forward_, begin, end) + first_action_s_;
+  of.first_backward_s = difference(input0_, begin, end) - difference(input_, begin, end) +
+                        (split_ ? 2 : 1) * first_action_s_;
+  for (double OrderTimes::*time_s :
+       {&OrderTimes::forward_s, &OrderTimes::backward_s, &OrderTimes::input_s,
+        &OrderTimes::weight_s, &OrderTimes::first_forward_s, &OrderTimes::first_backward_s})
+    of.*time_s /= speed;
+  return of;
+}
+
 double WorkSums::bare_forward(int begin, int end) const {
   return std::max(0.0,
                   std::min(difference(forward_, begin, end), difference(forward0_, begin, end)));

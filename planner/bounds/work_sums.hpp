@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "planner/bounds/bounds.hpp"
+#include "simulator/adaptive/order_bound.hpp"
 
 namespace penstock {
 
@@ -46,6 +47,8 @@ class WorkSums {
   /// … and without what an action takes beside its operators; never below 0.
   double bare_forward(int begin, int end) const;
   double bare_input(int begin, int end) const;
+  /// All of these of a stage on a rank of that speed, whose B and I with W are known apart.
+  OrderTimes times(int begin, int end, double speed) const;
 
  private:
   double undecided(int begin, int end) const;

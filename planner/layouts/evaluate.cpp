@@ -90,8 +90,11 @@ std::optional<Evaluator::Evaluated> Evaluator::evaluate(Plan& plan, Slicing slic
                                                         const SimulationOptions& options) {
   Evaluated out{std::move(slicing), std::move(costs), {}};
   if (plan.schedule == adaptive_schedule) {
-    plan.generated = find_adaptive(
+    FoundAdaptive found = find_adaptive(
         adaptive_problem(plan, flows(out.slicing), out.costs, inputs_.network, limit));
+    ++adapted_.programs;
+    adapted_.actions += found.actions;
+    plan.generated = std::move(found.program);
     if (!plan.generated) return std::nullopt;
   }
   const Lowered& actions = lowered(plan, out.slicing);

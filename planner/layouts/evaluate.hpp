@@ -55,6 +55,13 @@ class Evaluator {
   std::optional<Evaluated> evaluate(Plan& plan, Slicing slicing, Costs costs,
                                     const MemoryLimit& limit, const SimulationOptions& options);
 
+  /// Programs that it made for `adaptive` so far, and the actions that this took
+  /// (FoundAdaptive::actions).
+  struct Adapted {
+    int64_t programs = 0, actions = 0;
+  };
+  const Adapted& adapted() const { return adapted_; }
+
   /// The programs that it keeps.
   void forget() { lowered_.clear(); }
 
@@ -70,6 +77,7 @@ class Evaluator {
   const PlanningInputs& inputs_;
   std::vector<Lowered> lowered_;
   Lowered made_;
+  Adapted adapted_;
 };
 
 }  // namespace penstock

@@ -11,8 +11,8 @@ namespace penstock {
 
 namespace {
 
-/// Stages x microbatches beyond which `adaptive`, which tries some hundreds of programs for every
-/// split, is not searched.
+/// Stages x microbatches beyond which `adaptive`, which makes up to 150 programs for every split,
+/// is not searched.
 constexpr int64_t max_adaptive_pairs = 512;
 
 std::vector<std::shared_ptr<const LayoutDevices>> arranged(const Cluster* cluster, int ranks,

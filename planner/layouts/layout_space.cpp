@@ -16,10 +16,11 @@ namespace {
 /// Effort of a simulated split: so many actions take one, an operator that is sliced and added up
 /// takes more (measured with GPT-3 on 64 ranks, a small transformer on 2, and tables of layers).
 constexpr int64_t actions_per_effort = 2, effort_per_operator = 6;
-/// Programs as long as the split's: those that `adaptive` chooses from and reorders; where messages
-/// share links or ranks cores, and whatever begins or ends changes the speed of others; lowering
-/// the first.
-constexpr int64_t programs_of_adaptive = 360, programs_of_sharing = 3, programs_of_lowering = 3;
+/// Programs as long as the split's: where messages share links or ranks cores, and whatever begins
+/// or ends changes the speed of others; lowering the first.
+constexpr int64_t programs_of_sharing = 3, programs_of_lowering = 3;
+/// Effort of the actions that finding a program for `adaptive` takes: three for four of them.
+constexpr int64_t effort_of_adapted = 3, adapted_per_effort = 4;
 
 PlanningInputs inputs_for(const PlanningInputs& all, const PipelineLayout& layout) {
   const Cluster* cluster = layout.cluster();
@@ -152,7 +153,6 @@ std::optional<LayoutSpace::Result> LayoutSpace::run_shared(Slicing slicing, bool
   if (context_.ways_of(layout_).state_parts > 1)
     result.plan.optimizer_state = OptimizerState::sharded;
   if (!layout_.schedule) {
-    result.looked = 1;
     auto evaluated = fit_.adapt(result.plan, slicing, options);
     if (!evaluated) return std::nullopt;
     result.evaluated = std::move(*evaluated);
@@ -175,17 +175,21 @@ std::optional<LayoutSpace::Result> LayoutSpace::run_shared(Slicing slicing, bool
 
 SplitOutcome LayoutSpace::simulate(const std::vector<int>& begins) {
   constexpr double never = std::numeric_limits<double>::infinity();
+  const Evaluator::Adapted before = evaluator_.adapted();
   const std::optional<Result> result = run(owners(begins), {false, false});
-  if (!result) return {never, INT64_MAX, 0};
+  const Evaluator::Adapted& after = evaluator_.adapted();
+  const int64_t looked =
+      layout_.schedule && result ? result->looked : after.programs - before.programs;
+  const auto operators = static_cast<int64_t>(context_.inputs.model.operators.size());
+  const int64_t effort = (after.actions - before.actions) * effort_of_adapted / adapted_per_effort +
+                         operators * effort_per_operator * looked;
+  if (!result) return {never, INT64_MAX, effort};
   const Simulation& run = result->evaluated.simulation;
   const bool shares = !inputs_.network.capacity().empty() || !result->evaluated.costs.cores.empty();
-  const auto operators = static_cast<int64_t>(context_.inputs.model.operators.size());
-  const int64_t programs = (layout_.schedule ? 1 : programs_of_adaptive) +
-                           (shares ? programs_of_sharing : 0) +
+  const int64_t programs = 1 + (shares ? programs_of_sharing : 0) +
                            (std::exchange(lowered_, true) ? 0 : programs_of_lowering);
   return {run.makespan_s, limit_.fullest(run.peak_memory_bytes),
-          run.actions * programs * result->simulated / actions_per_effort +
-              operators * effort_per_operator * result->looked};
+          run.actions * programs * result->simulated / actions_per_effort + effort};
 }
 
 }  // namespace penstock

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/layouts/layer_fit.hpp"
+#include "planner/layouts/order_space.hpp"
 #include "planner/splits/chain_space.hpp"
 #include "planner/splits/downset_space.hpp"
 #include "planner/splits/launch_space.hpp"
@@ -198,6 +199,22 @@ std::unique_ptr<const SplitSpace> device_splits(const LayoutContext& context,
                              recompute_bound(layout, recompute_choices(context, layout))});
 }
 
+bool is_linked(const ChainCosts& costs) {
+  return std::ranges::all_of(costs.linked, [](char linked) { return linked != 0; });
+}
+
+/// Of `adaptive` with what is known of any order of actions.
+std::unique_ptr<const SplitSpace> order_splits(const LayoutContext& context,
+                                               const PipelineLayout& layout,
+                                               const Placement& placement, const MemoryLimit& limit,
+                                               ChainCosts costs) {
+  if (layout.schedule || layout.branches || !is_linked(costs))
+    return device_splits(context, layout, placement, limit, std::move(costs));
+  auto prefixes = device_splits(context, layout, placement, limit, costs);
+  return std::make_unique<OrderSpace>(std::move(prefixes), std::move(costs), placement,
+                                      layout.speeds());
+}
+
 bool has_hosts(const ChainCosts& costs) {
   return costs.host_actions_s > 0 ||
          std::ranges::any_of(costs.host_s, [](double host_s) { return host_s > 0; });
@@ -231,8 +248,7 @@ std::shared_ptr<const ProgramPaths> layout_paths(const LayoutContext& context,
   const Program compute = layout.compute();
   if (actions(compute) > most_actions) return nullptr;
   const ChainCosts costs = layout_costs(context, layout, backward_of(layout, compute));
-  const bool whole = std::ranges::all_of(costs.linked, [](char linked) { return linked != 0; });
-  if (!whole || is_whole_chain(layout, costs, limit)) return nullptr;
+  if (!is_linked(costs) || is_whole_chain(layout, costs, limit)) return nullptr;
   return std::make_shared<const ProgramPaths>(
       compute, SplitTimes(costs, placement(compute), layout.speeds()));
 }
@@ -241,11 +257,11 @@ std::unique_ptr<const SplitSpace> layout_splits(const LayoutContext& context,
                                                 const PipelineLayout& layout,
                                                 const Placement& placement,
                                                 const MemoryLimit& limit, ChainCosts costs) {
-  if (!has_hosts(costs)) return device_splits(context, layout, placement, limit, std::move(costs));
+  if (!has_hosts(costs)) return order_splits(context, layout, placement, limit, std::move(costs));
   WorkSums hosts(costs, placement.microbatches,
                  layout.branches ? context.branches->grown() : WorkSums::prefixes(costs.units()));
   return std::make_unique<LaunchSpace>(
-      device_splits(context, layout, placement, limit, std::move(costs)), std::move(hosts),
+      order_splits(context, layout, placement, limit, std::move(costs)), std::move(hosts),
       placement);
 }
 

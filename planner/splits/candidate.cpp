@@ -81,9 +81,20 @@ Candidate::Step Candidate::proposed(const std::vector<int>& begins) {
   return step;
 }
 
+/// The next neighbour that may be better than what was reached.
+std::optional<std::vector<int>> Candidate::next_neighbour() {
+  const SplitSpace& splits = opened_->splits();
+  for (auto begins = neighbours_->next(); begins; begins = neighbours_->next()) {
+    if (order_.objective != SearchObjective::step) return begins;
+    effort += stage_effort * splits.stages() + splits.split_effort();
+    if (splits.split_s(*begins) <= reached_.step_s) return begins;
+  }
+  return std::nullopt;
+}
+
 /// Looks at the next neighbour, and goes on from it where it is better.
 Candidate::Step Candidate::climb() {
-  const auto begins = neighbours_->next();
+  const auto begins = next_neighbour();
   if (!begins) {
     neighbours_.reset();
     return {};
@@ -99,7 +110,7 @@ Candidate::Step Candidate::climb() {
 Walk::Judge Candidate::judge() const {
   if (paths_) return judged_by(*paths_);
   const SplitSpace& splits = opened_->splits();
-  return {[&splits](const std::vector<int>& begins) { return splits.split_s(begins); },
+  return {[&splits](const std::vector<int>& begins) { return splits.rough_s(begins); },
           stage_effort * splits.stages()};
 }
 

@@ -75,6 +75,7 @@ class Candidate {
  private:
   Step simulated(const std::vector<int>& begins);
   Step proposed(const std::vector<int>& begins);
+  std::optional<std::vector<int>> next_neighbour();
   Step climb();
   Step walked();
   Walk::Judge judge() const;

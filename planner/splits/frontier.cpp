@@ -73,6 +73,7 @@ std::optional<std::vector<int>> Frontier::step(const SplitRank* incumbent) {
   if (node.sharp) return begins(best);
   node.bound_s = std::max(node.bound_s, space_.split_s(begins(best)));
   node.sharp = true;
+  ++sharpened_;
   enqueue(best, incumbent);
   return std::nullopt;
 }

@@ -25,7 +25,9 @@ class Frontier : public OpenSplits {
   double bound_s() const override { return nodes_[at(queue_.top().node)].bound_s; }
   bool loses(const std::vector<int>& incumbent) const override;
   std::optional<std::vector<int>> step(const SplitRank* incumbent) override;
-  int64_t effort() const override { return looked_at_ * node_effort_; }
+  int64_t effort() const override {
+    return looked_at_ * node_effort_ + sharpened_ * space_.split_effort();
+  }
   int64_t kept() const override { return static_cast<int64_t>(nodes_.size()); }
 
  private:
@@ -58,7 +60,7 @@ class Frontier : public OpenSplits {
   const SplitSpace& space_;
   const SplitOrder& order_;
   const int64_t node_effort_;
-  int64_t looked_at_ = 0;
+  int64_t looked_at_ = 0, sharpened_ = 0;
   std::vector<Node> nodes_;  // parents stay
   std::priority_queue<Entry, std::vector<Entry>, Later> queue_{Later{this}};
 };

@@ -30,6 +30,10 @@ class LaunchSpace : public SplitSpace {
     return devices_->min_bytes(known, begin, left);
   }
   double split_s(const std::vector<int>& begins) const override;
+  double rough_s(const std::vector<int>& begins) const override {
+    return devices_->rough_s(begins);
+  }
+  int64_t split_effort() const override { return devices_->split_effort(); }
 
  private:
   const std::unique_ptr<const SplitSpace> devices_;

@@ -49,6 +49,11 @@ class SplitSpace {
   /// The bound of one split; never below min_s of its stages.
   virtual double split_s(const std::vector<int>& begins) const = 0;
 
+  /// Its effort beside that of looking at a split, as SplitSearch counts it.
+  virtual int64_t split_effort() const { return 0; }
+  /// A bound of one split that is had in microseconds.
+  virtual double rough_s(const std::vector<int>& begins) const { return split_s(begins); }
+
   double min_s() const { return min_s(Prefix{}, 0, stages()); }
   int64_t min_bytes() const { return min_bytes(Prefix{}, 0, stages()); }
   /// How many there are, C(units - 1, stages - 1) of a chain; the largest int64_t where it is more.

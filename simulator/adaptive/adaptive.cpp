@@ -21,7 +21,9 @@ namespace {
 /// The fastest programs, each of which is then reordered: by so many tries at most, and as many as
 /// so many actions are judged for.
 constexpr size_t kept_programs = 4;
-constexpr int64_t reordered_actions = 300'000, most_tries = 1000;
+constexpr int64_t reordered_actions = 300'000, most_tries = 2000;
+/// A try takes as long as so many of its actions are simulated in; lowering them, so often.
+constexpr int64_t tried_per_simulated = 16, simulated_per_lowered = 3;
 /// Sums of the same times in another order differ by less.
 constexpr double rounding = 1e-12;
 
@@ -49,9 +51,22 @@ Program merged(Program program, const Costs& costs) {
 
 class Choice {
  public:
-  explicit Choice(const AdaptiveProblem& problem) : problem_(problem) {}
+  explicit Choice(const AdaptiveProblem& problem)
+      : problem_(problem),
+        links_(problem),
+        enough_s_(min_makespan_s(problem, links_) * (1 + rounding)) {}
+
+  const StageLinks& links() const { return links_; }
+  /// No order is faster than that.
+  double enough_s() const { return enough_s_; }
+  bool is_done() const { return !best_.empty() && best_.front().makespan_s <= enough_s_; }
+  /// As many as were simulated, or might have been in the time that it took.
+  int64_t actions() const { return actions_; }
+  void count(int64_t actions) { actions_ += actions; }
 
   void offer(Program program) {
+    if (is_full() && alone_s(problem_, links_, program) >= best_.back().makespan_s) return;
+    count(actions_of(program));
     const Simulation run =
         simulate_compute(program, problem_.flows, problem_.costs, problem_.network, {false, false});
     if (!counts(run.makespan_s)) return;
@@ -74,16 +89,26 @@ class Choice {
   int64_t missing_bytes() const { return min_bytes_ - problem_.memory.max_bytes; }
 
  private:
+  bool is_full() const { return best_.size() == kept_programs; }
+
+  static int64_t actions_of(const Program& program) {
+    int64_t sum = 0;
+    for (const std::vector<Action>& actions : program.ranks)
+      sum += static_cast<int64_t>(actions.size());
+    return sum;
+  }
+
   /// Is it among the fastest, and none of them as fast?
   bool counts(double makespan_s) const {
-    if (best_.size() == kept_programs && makespan_s >= best_.back().makespan_s) return false;
+    if (is_full() && makespan_s >= best_.back().makespan_s) return false;
     return std::ranges::find(best_, makespan_s, &Offer::makespan_s) == best_.end();
   }
 
   /// With messages, where memory is limited and it would fit without.
-  int64_t fullest_bytes(const Program& program, const Simulation& run) const {
+  int64_t fullest_bytes(const Program& program, const Simulation& run) {
     const int64_t without = problem_.memory.fullest(run.peak_memory_bytes);
     if (!problem_.memory.any() || without > problem_.memory.max_bytes) return without;
+    count(simulated_per_lowered * actions_of(program));
     std::vector<int64_t> peaks;
     for (const RankMemory& memory : memory_of_ranks(lower(program, problem_.flows), problem_.costs))
       peaks.push_back(memory.peak_bytes);
@@ -91,9 +116,17 @@ class Choice {
   }
 
   const AdaptiveProblem& problem_;
+  const StageLinks links_;
+  const double enough_s_;
+  int64_t actions_ = 0;
   std::vector<Offer> best_;
   int64_t min_bytes_ = INT64_MAX;
 };
+
+/// F, I and W of all stages.
+int64_t most_actions(const AdaptiveProblem& problem) {
+  return int64_t{3} * problem.microbatches * static_cast<int64_t>(problem.rank_of_stage.size());
+}
 
 /// Named schedules that run these stages on these ranks.
 void offer_named(const AdaptiveProblem& problem, Choice& choice) {
@@ -124,11 +157,14 @@ std::vector<int> numbers_of_whole(const AdaptiveProblem& problem) {
 void offer_listed(const AdaptiveProblem& problem, Choice& choice) {
   using Order = ListRule::Order;
   for (const int whole : numbers_of_whole(problem)) {
-    for (const Order order :
-         {Order::input_forward_weight, Order::input_weight_forward, Order::forward_input_weight}) {
+    for (const Order order : {Order::input_forward_weight, Order::input_weight_forward,
+                              Order::forward_input_weight, Order::most_left}) {
       for (const double ahead : {0.0, 1.0, 1.5, 2.0}) {
         for (const bool deepest_first : {true, false}) {
+          if (order == Order::most_left && !deepest_first) continue;  // only decides ties
+          if (choice.is_done()) return;
           auto program = list_schedule(problem, {order, deepest_first, ahead, whole});
+          choice.count(most_actions(problem));
           if (program) choice.offer(merged(std::move(*program), problem.costs));
         }
       }
@@ -138,15 +174,13 @@ void offer_listed(const AdaptiveProblem& problem, Choice& choice) {
 
 /// Each of the fastest with its actions in a better order.
 void offer_reordered(const AdaptiveProblem& problem, Choice& choice) {
-  const StageLinks links(problem);
-  const double enough_s = min_makespan_s(problem, links) * (1 + rounding);
-  const int64_t actions =
-      int64_t{3} * problem.microbatches * static_cast<int64_t>(problem.rank_of_stage.size());
-  const int64_t tries = std::min(most_tries, reordered_actions / actions);
+  const int64_t tries = std::min(most_tries, reordered_actions / most_actions(problem));
   const std::vector<Choice::Offer> found = choice.best();
   for (const Choice::Offer& one : found) {
-    if (choice.best().front().makespan_s <= enough_s) return;
-    choice.offer(reordered(problem, links, one.program, tries, enough_s));
+    if (choice.is_done()) return;
+    Reordered better = reordered(problem, choice.links(), one.program, tries, choice.enough_s());
+    choice.count(better.actions / tried_per_simulated);
+    choice.offer(std::move(better.program));
   }
 }
 
@@ -177,8 +211,9 @@ AdaptiveProblem adaptive_problem(const Plan& plan, std::vector<Flow> flows, Cost
   return problem;
 }
 
-std::optional<Program> find_adaptive(const AdaptiveProblem& problem) {
-  return fastest(choose(problem));
+FoundAdaptive find_adaptive(const AdaptiveProblem& problem) {
+  const Choice choice = choose(problem);
+  return {fastest(choice), choice.actions()};
 }
 
 Program adaptive(const AdaptiveProblem& problem) {

@@ -2,6 +2,7 @@
 // a memory cap, with the backward in two parts wherever that helps.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -27,11 +28,16 @@ struct AdaptiveProblem {
 AdaptiveProblem adaptive_problem(const Plan& plan, std::vector<Flow> flows, Costs costs,
                                  Network network, MemoryLimit memory);
 
+struct FoundAdaptive {
+  std::optional<Program> program;
+  int64_t actions = 0;  // that could have been simulated in the time that it took to find
+};
+
 /// The fastest in simulation of what a list scheduler makes under several rules, of every named
 /// schedule that runs these stages on these ranks and of the best of these reordered, of those that
-/// keep to the cap; so never slower than the best named one. Deterministic. Absent where nothing
-/// keeps to the cap.
-std::optional<Program> find_adaptive(const AdaptiveProblem& problem);
+/// keep to the cap; so never slower than the best named one. Deterministic. No program
+/// where nothing keeps to the cap.
+FoundAdaptive find_adaptive(const AdaptiveProblem& problem);
 
 /// As find_adaptive, but throws InputError where nothing keeps to the cap, naming the least that
 /// was needed.

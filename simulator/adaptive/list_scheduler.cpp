@@ -7,6 +7,7 @@
 
 #include "pipeline/program/flow_table.hpp"
 #include "simulator/adaptive/stage_links.hpp"
+#include "simulator/adaptive/work_left.hpp"
 
 namespace penstock {
 
@@ -20,6 +21,7 @@ class ListScheduler {
       : problem_(problem),
         rule_(rule),
         flows_(problem.flows, problem.rank_of_stage),
+        left_(problem),
         stages_(problem.rank_of_stage.size()),
         ranks_(static_cast<size_t>(problem.ranks)) {
     program_.rank_of_stage = problem.rank_of_stage;
@@ -132,14 +134,17 @@ class ListScheduler {
     return needed <= rank.limit_bytes;
   }
 
-  int preference(Kind kind) const {
+  /// Of actions that could start at once the least is taken.
+  double preference(const Action& action) const {
+    if (rule_.order == ListRule::Order::most_left)
+      return action.kind == Kind::backward_weight ? 0 : -left_.seconds(action);
     static constexpr Kind orders[3][3] = {
         {Kind::backward_input, Kind::forward, Kind::backward_weight},
         {Kind::backward_input, Kind::backward_weight, Kind::forward},
         {Kind::forward, Kind::backward_input, Kind::backward_weight}};
     const auto& order = orders[static_cast<int>(rule_.order)];
-    const Kind part = kind == Kind::backward ? Kind::backward_input : kind;
-    return static_cast<int>(std::find(order, order + 3, part) - order);
+    const Kind part = action.kind == Kind::backward ? Kind::backward_input : action.kind;
+    return static_cast<double>(std::find(order, order + 3, part) - order);
   }
 
   /// Puts the rank into the queue with what it would do next.
@@ -151,12 +156,12 @@ class ListScheduler {
       const int stage = rank.stages[rule_.deepest_first ? rank.stages.size() - 1 - i : i];
       for (const Kind kind : {Kind::forward, Kind::backward_input, Kind::backward_weight}) {
         const double start = start_s(rank, stage, kind);
-        const bool better =
-            start < rank.choice_s || (start == rank.choice_s && start < never &&
-                                      preference(kind) < preference(rank.choice.kind));
+        if (start > rank.choice_s || start == never) continue;
+        const Action action = next(stage, kind);
+        const bool better = start < rank.choice_s || preference(action) < preference(rank.choice);
         if (!better) continue;
         rank.choice_s = start;
-        rank.choice = next(stage, kind);
+        rank.choice = action;
       }
     }
     if (rank.choice_s < never) queue_.insert({rank.choice_s, id});
@@ -212,6 +217,7 @@ class ListScheduler {
   const AdaptiveProblem& problem_;
   const ListRule rule_;
   const FlowTable flows_;
+  const WorkLeft left_;
   std::vector<StageState> stages_;
   std::vector<Rank> ranks_;
   std::set<std::pair<double, int>> queue_;  // start of its choice, rank: ties go to the lower rank

@@ -9,7 +9,12 @@
 namespace penstock {
 
 struct ListRule {
-  enum class Order { input_forward_weight, input_weight_forward, forward_input_weight };
+  enum class Order {
+    input_forward_weight,
+    input_weight_forward,
+    forward_input_weight,
+    most_left  // the F or I with the most left behind it (work_left.hpp), W last
+  };
   Order order = Order::input_forward_weight;
   bool deepest_first = true;  // of several stages of a rank that could run the same kind
   double ahead = 0;  // forwards that a rank may run ahead, in stages between it and the end; 0: any

@@ -4,39 +4,42 @@
 #include <limits>
 #include <utility>
 
+#include "simulator/adaptive/machine.hpp"
+#include "simulator/adaptive/order_heads.hpp"
+
 namespace penstock {
 
 namespace {
 
-using Seconds = std::vector<double>;  // by stage
+/// Seconds of a stage's actions, of whatever microbatch takes least, and what all of them take
+/// beside. A backward is an I and a W, together the faster form.
+struct Least {
+  double forward_s, input_s, weight_s;
+  double more_forward_s, more_backward_s;
+  double extra;  // by which I and W take longer than B, for each second of W
 
-/// Work that can begin after its head; or, from the end on, with what follows it.
-struct Work {
-  double head_s = 0, work_s = 0;
+  Least(const OrderTimes& of, int microbatches) {
+    const double parts_s = of.input_s + of.weight_s;
+    const double backward_s = std::min(of.backward_s, parts_s);
+    const double input_all_s = std::min(of.backward_s, of.input_s);
+    const double once_s = input_all_s + std::min(0.0, of.first_backward_s);
+    forward_s = std::max(0.0, of.forward_s + std::min(0.0, of.first_forward_s));
+    input_s = std::max(0.0, once_s);
+    weight_s = std::max(0.0, backward_s - input_all_s + std::min(0.0, once_s));
+    const auto more_s = [&](double each_s, double first_s, double least_s) {
+      return std::max(0.0, microbatches * (each_s - least_s) + first_s);
+    };
+    more_forward_s = more_s(of.forward_s, of.first_forward_s, forward_s);
+    more_backward_s = more_s(backward_s, of.first_backward_s, input_s + weight_s);
+    extra = of.weight_s > 0 ? (parts_s - of.backward_s) / of.weight_s : 0;
+  }
 };
-
-/// When all of it is done at the earliest.
-double done_s(std::vector<Work> work) {
-  std::ranges::sort(work, {}, &Work::head_s);
-  double now_s = 0;
-  for (const auto& [head_s, work_s] : work) now_s = std::max(now_s, head_s) + work_s;
-  return now_s;
-}
 
 class OrderBound {
  public:
-  OrderBound(const AdaptiveProblem& problem, const StageLinks& links)
-      : problem_(problem), links_(links), stages_(problem.rank_of_stage.size()) {
-    for (const StageCosts& of : problem.costs.stages) {
-      const double parts_s = of.backward_input_s + of.backward_weight_s;
-      input_s_.push_back(std::min(of.backward_s, of.backward_input_s));
-      backward_s_.push_back(std::min(of.backward_s, parts_s));
-      extra_.push_back(of.backward_weight_s > 0 ? (parts_s - of.backward_s) / of.backward_weight_s
-                                                : 0);
-      // Once, of whatever microbatch takes least.
-      forward_once_s_.push_back(of.forward_s + std::min(0.0, of.first_forward_s));
-      input_once_s_.push_back(std::max(0.0, input_s_.back() + std::min(0.0, of.first_backward_s)));
-    }
+  explicit OrderBound(const OrderProblem& problem)
+      : problem_(problem), stages_(problem.stages.size()) {
+    for (const OrderTimes& of : problem.stages) least_.emplace_back(of, problem.microbatches);
     find_heads();
     find_tails();
   }
@@ -48,97 +51,141 @@ class OrderBound {
   }
 
  private:
+  using Rows = std::vector<std::vector<double>>;  // by stage, then by number
+
+  /// F from the first stage on, then I from the last one on.
+  size_t input_row(size_t stage) const { return 2 * stages_ - 1 - stage; }
+
+  std::vector<ActionRow> rows() const {
+    std::vector<ActionRow> rows(2 * stages_);
+    for (size_t stage = 0; stage < stages_; ++stage) {
+      const Least& of = least_[stage];
+      const int rank = problem_.rank_of_stage[stage];
+      rows[stage] = {.rank = rank, .seconds = of.forward_s, .more_s = of.more_forward_s};
+      rows[stage].before = problem_.links.forward[stage];
+      ActionRow& input = rows[input_row(stage)];
+      input = {.rank = rank, .seconds = of.input_s, .more_s = of.more_backward_s};
+      input.before.push_back({static_cast<int>(stage), 0});
+      for (const auto& [from, transfer_s] : problem_.links.backward[stage])
+        input.before.push_back(
+            {static_cast<int>(input_row(static_cast<size_t>(from))), transfer_s});
+    }
+    return rows;
+  }
+
   void find_heads() {
-    forward_head_.assign(stages_, 0);
-    input_head_.assign(stages_, 0);
+    OrderHeads found = order_heads(rows(), problem_.ranks, problem_.microbatches);
     for (size_t stage = 0; stage < stages_; ++stage) {
-      double& head_s = forward_head_[stage];
-      for (const auto& [from, transfer_s] : links_.forward[stage]) {
-        const auto f = static_cast<size_t>(from);
-        head_s = std::max(head_s, forward_head_[f] + forward_once_s_[f] + transfer_s);
-      }
-    }
-    for (size_t stage = stages_; stage-- > 0;) {
-      double& head_s = input_head_[stage] = forward_head_[stage] + forward_once_s_[stage];
-      for (const auto& [from, transfer_s] : links_.backward[stage]) {
-        const auto f = static_cast<size_t>(from);
-        head_s = std::max(head_s, input_head_[f] + input_once_s_[f] + transfer_s);
-      }
+      forward_head_.push_back(std::move(found.heads_s[stage]));
+      input_head_.push_back(std::move(found.heads_s[input_row(stage)]));
     }
   }
 
-  /// Tails of backwards are handed on from earlier stages, those of F from later ones.
+  /// The same from the end on, where the W of an I comes before it.
   void find_tails() {
-    passed_on_.assign(stages_, 0);
-    input_tail_.assign(stages_, 0);
-    forward_tail_.assign(stages_, 0);
-    for (size_t stage = 0; stage < stages_; ++stage) {
-      input_tail_[stage] = std::max(passed_on_[stage], backward_s_[stage] - input_s_[stage]);
-      for (const auto& [from, transfer_s] : links_.backward[stage]) {
-        double& tail_s = passed_on_[static_cast<size_t>(from)];
-        tail_s = std::max(tail_s, transfer_s + input_once_s_[stage] + input_tail_[stage]);
-      }
+    const std::vector<ActionRow> forth = rows();
+    std::vector<ActionRow> back(forth.size());
+    const auto mirrored = [&](size_t row) { return forth.size() - 1 - row; };
+    for (size_t row = 0; row < forth.size(); ++row) {
+      ActionRow& of = back[mirrored(row)];
+      of.rank = forth[row].rank;
+      of.seconds = forth[row].seconds;
+      of.more_s = forth[row].more_s;
+      for (const auto& [from, transfer_s] : forth[row].before)
+        back[mirrored(static_cast<size_t>(from))].before.push_back(
+            {static_cast<int>(mirrored(row)), transfer_s});
     }
-    for (size_t stage = stages_; stage-- > 0;) {
-      double& own_s = forward_tail_[stage];
-      own_s = std::max(own_s, input_once_s_[stage] + input_tail_[stage]);
-      for (const auto& [from, transfer_s] : links_.forward[stage]) {
-        double& tail_s = forward_tail_[static_cast<size_t>(from)];
-        tail_s = std::max(tail_s, transfer_s + forward_once_s_[stage] + own_s);
-      }
+    for (size_t stage = 0; stage < stages_; ++stage)
+      back[mirrored(input_row(stage))].own_s = least_[stage].weight_s;
+    OrderHeads found = order_heads(back, problem_.ranks, problem_.microbatches);
+    for (size_t stage = 0; stage < stages_; ++stage) {
+      forward_tail_.push_back(std::move(found.heads_s[mirrored(stage)]));
+      input_tail_.push_back(std::move(found.heads_s[mirrored(input_row(stage))]));
+      passed_on_.push_back(std::move(found.bare_s[mirrored(input_row(stage))]));
     }
   }
 
-  /// The seconds of all microbatches.
-  double all(double each_s, double first_s) const {
-    return problem_.microbatches * each_s + first_s;
+  /// The k-th from the beginning is the last but k from the end.
+  double tail_s(const Rows& tails, size_t stage, int number) const {
+    return tails[stage][static_cast<size_t>(problem_.microbatches - 1 - number)];
   }
 
-  /// No F counts as if it began later than a backward could, or as if less followed a backward than
-  /// an F: so all backwards follow whatever F count, and their tails whatever backwards.
-  double rank_s(int rank) const {
-    constexpr double none = std::numeric_limits<double>::infinity();
-    double backward_from_s = none, forward_tail_s = none, extra = 1, backwards_s = 0;
-    std::vector<size_t> own;
-    for (size_t stage = 0; stage < stages_; ++stage) {
-      if (problem_.rank_of_stage[stage] != rank) continue;
-      own.push_back(stage);
-      backward_from_s = std::min(backward_from_s, input_head_[stage]);
-      forward_tail_s = std::min(forward_tail_s, forward_tail_[stage]);
-      extra = std::min(extra, std::max(0.0, extra_[stage]));
+  struct RankWork {
+    std::vector<MachineWork> parts, whole;  // with I and W, and with B where that is no slower
+    double extra = 1;
+  };
+
+  void add(size_t stage, RankWork& work) const {
+    const Least& of = least_[stage];
+    const int last = problem_.microbatches - 1;
+    const auto add_both = [&](const MachineWork& each) {
+      work.parts.push_back(each);
+      work.whole.push_back(each);
+    };
+    for (int number = 0; number <= last; ++number) {
+      const double forward_s = forward_head_[stage][static_cast<size_t>(number)];
+      const double input_s = input_head_[stage][static_cast<size_t>(number)];
+      add_both({forward_s, of.forward_s, tail_s(forward_tail_, stage, number)});
+      const MachineWork weight{input_s + of.input_s, of.weight_s, 0};
+      work.parts.push_back({input_s, of.input_s, tail_s(input_tail_, stage, number)});
+      work.parts.push_back(weight);
+      const double passed_on_s = tail_s(passed_on_, stage, number);
+      const bool whole = of.extra >= 0;
+      work.whole.push_back({input_s, of.input_s + (whole ? of.weight_s : 0), passed_on_s});
+      if (!whole) work.whole.push_back(weight);
     }
-    std::vector<Work> forwards, inputs, backwards;
+    add_both({forward_head_[stage][0], of.more_forward_s, tail_s(forward_tail_, stage, last)});
+    add_both({input_head_[stage][0], of.more_backward_s, tail_s(passed_on_, stage, last)});
+    work.extra = std::min(work.extra, std::max(0.0, of.extra));
+  }
+
+  /// All of its F, none as if it began later than an I could, and then all else.
+  double filled_s(const std::vector<size_t>& own) const {
+    double from_s = std::numeric_limits<double>::infinity(), rest_s = 0;
+    for (const size_t stage : own) from_s = std::min(from_s, input_head_[stage][0]);
+    std::vector<MachineWork> forwards;
     for (const size_t stage : own) {
-      const StageCosts& of = problem_.costs.stages[stage];
-      const double whole_s = extra_[stage] >= 0 ? backward_s_[stage] : input_s_[stage];
-      forwards.push_back(
-          {std::min(forward_head_[stage], backward_from_s), all(of.forward_s, of.first_forward_s)});
-      inputs.push_back({std::min(input_tail_[stage], forward_tail_s),
-                        all(input_s_[stage], of.first_backward_s)});
-      backwards.push_back(
-          {std::min(passed_on_[stage], forward_tail_s), all(whole_s, of.first_backward_s)});
-      backwards_s += all(backward_s_[stage], of.first_backward_s);
+      const Least& of = least_[stage];
+      for (const double head_s : forward_head_[stage])
+        forwards.push_back({std::min(head_s, from_s), of.forward_s});
+      forwards.push_back({std::min(forward_head_[stage][0], from_s), of.more_forward_s});
+      rest_s += problem_.microbatches * (of.input_s + of.weight_s) + of.more_backward_s;
     }
-    const double end_s = std::max(0.0, done_s(std::move(backwards)) - backwards_s);
-    return done_s(std::move(forwards)) +
-           std::max(done_s(std::move(inputs)), backwards_s + extra * end_s);
+    return done_s(std::move(forwards)) + rest_s;
   }
 
-  const AdaptiveProblem& problem_;
-  const StageLinks& links_;
+  /// With whole backwards it would take until `whole_s`. Each second of W that is run apart makes
+  /// that less by 1 - extra, and all work of the rank more by extra.
+  double rank_s(int rank) const {
+    std::vector<size_t> own;
+    for (size_t stage = 0; stage < stages_; ++stage)
+      if (problem_.rank_of_stage[stage] == rank) own.push_back(stage);
+    if (own.empty()) return 0;
+    RankWork work;
+    for (const size_t stage : own) add(stage, work);
+    const double filled_s = this->filled_s(own);
+    const double longer_s = std::max(0.0, delivered_s(std::move(work.whole)) - filled_s);
+    return std::max(delivered_s(std::move(work.parts)), filled_s + work.extra * longer_s);
+  }
+
+  const OrderProblem& problem_;
   const size_t stages_;
-  Seconds input_s_, backward_s_;  // of B or I, and of B or I with W: the faster form
-  Seconds extra_;                 // by which a W makes I with it longer than B, by what it takes
-  Seconds forward_once_s_, input_once_s_;
-  Seconds forward_head_, input_head_;
-  /// After an F; after B or I; of the latter what it sets off on other stages.
-  Seconds forward_tail_, input_tail_, passed_on_;
+  std::vector<Least> least_;
+  Rows forward_head_, input_head_;
+  Rows forward_tail_, input_tail_;  // what follows at the least
+  Rows passed_on_;                  // what follows an I beside its own W
 };
 
 }  // namespace
 
+double min_makespan_s(const OrderProblem& problem) { return OrderBound(problem).run(); }
+
 double min_makespan_s(const AdaptiveProblem& problem, const StageLinks& links) {
-  return OrderBound(problem, links).run();
+  OrderProblem order{problem.ranks, problem.microbatches, problem.rank_of_stage, {}, links};
+  for (const StageCosts& of : problem.costs.stages)
+    order.stages.push_back({of.forward_s, of.backward_s, of.backward_input_s, of.backward_weight_s,
+                            of.first_forward_s, of.first_backward_s});
+  return min_makespan_s(order);
 }
 
 }  // namespace penstock

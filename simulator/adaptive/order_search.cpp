@@ -31,7 +31,9 @@ class OrderSearch {
     judged_ = judge();
   }
 
-  Program run(int64_t tries, double enough_s) {
+  double makespan_s() const { return judged_.makespan_s; }
+
+  Reordered run(int64_t tries, double enough_s) {
     for (; tries > 0 && judged_.makespan_s > enough_s; --tries) {
       const size_t rank = random_() % program_.ranks.size();
       std::vector<Action>& actions = program_.ranks[rank];
@@ -39,7 +41,7 @@ class OrderSearch {
       before_ = actions;
       if (!change(actions) || !keep(static_cast<int>(rank))) std::swap(actions, before_);
     }
-    return std::move(program_);
+    return {std::move(program_), judged_actions_};
   }
 
  private:
@@ -149,6 +151,7 @@ class OrderSearch {
         moved = moved || next_[rank] > before;
       }
     }
+    judged_actions_ += static_cast<int64_t>(done);
     if (done < all) return {};
     Judged judged{0, 0};
     for (const double end_s : now_s_) {
@@ -210,6 +213,7 @@ class OrderSearch {
   Program program_;
   std::vector<Action> before_;
   Judged judged_;
+  int64_t judged_actions_ = 0;
   std::vector<int64_t> fixed_bytes_, max_bytes_;  // by rank
   std::mt19937 random_;
   // While a program is judged: by rank, and by stage and microbatch; below 0: not yet.
@@ -219,8 +223,12 @@ class OrderSearch {
 
 }  // namespace
 
-Program reordered(const AdaptiveProblem& problem, const StageLinks& links, const Program& compute,
-                  int64_t tries, double enough_s) {
+double alone_s(const AdaptiveProblem& problem, const StageLinks& links, const Program& compute) {
+  return OrderSearch(problem, links, compute).makespan_s();
+}
+
+Reordered reordered(const AdaptiveProblem& problem, const StageLinks& links, const Program& compute,
+                    int64_t tries, double enough_s) {
   return OrderSearch(problem, links, compute).run(tries, enough_s);
 }
 

@@ -13,6 +13,7 @@ struct StageLink {
 };
 
 struct StageLinks {
+  StageLinks() = default;
   explicit StageLinks(const AdaptiveProblem& problem);
 
   std::vector<std::vector<StageLink>> forward, backward;  // by the stage that waits

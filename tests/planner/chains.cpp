@@ -188,9 +188,10 @@ bool splits(const Program& compute) {
   return found;
 }
 
-void slow_down(Costs& costs, const Program& compute, const std::vector<double>& speeds) {
+void slow_down(Costs& costs, const std::vector<int>& rank_of_stage,
+               const std::vector<double>& speeds) {
   for (size_t stage = 0; stage < costs.stages.size(); ++stage) {
-    const double speed = speeds[compute.rank_of_stage[stage]];
+    const double speed = speeds[rank_of_stage[stage]];
     for (double StageCosts::*time_s :
          {&StageCosts::forward_s, &StageCosts::backward_s, &StageCosts::backward_input_s,
           &StageCosts::backward_weight_s, &StageCosts::first_forward_s,
@@ -225,7 +226,7 @@ LoweringOptions with_optimizer() {
 Simulation simulate_program(const Chain& chain, const std::vector<int>& begins,
                             const Program& compute, const std::vector<double>& speeds, int cores) {
   Costs costs = stage_costs(chain, begins, splits(compute));
-  if (!speeds.empty()) slow_down(costs, compute, speeds);
+  if (!speeds.empty()) slow_down(costs, compute.rank_of_stage, speeds);
   for (int rank = 0; cores > 0 && rank < compute.rank_count(); ++rank)
     costs.cores.push_back({rank % cores});
   return simulate(lower(compute, flows_of(chain, begins), with_optimizer()), costs, chain.link,
@@ -233,7 +234,7 @@ Simulation simulate_program(const Chain& chain, const std::vector<int>& begins,
 }
 
 Simulation simulate_adaptive(const Chain& chain, const std::vector<int>& begins,
-                             const Placement& placement) {
+                             const Placement& placement, const std::vector<double>& speeds) {
   AdaptiveProblem problem{.rank_of_stage = placement.rank_of_stage,
                           .ranks = placement.ranks,
                           .microbatches = placement.microbatches,
@@ -241,6 +242,7 @@ Simulation simulate_adaptive(const Chain& chain, const std::vector<int>& begins,
                           .costs = stage_costs(chain, begins, true),
                           .network = chain.link,
                           .memory = {}};
+  if (!speeds.empty()) slow_down(problem.costs, placement.rank_of_stage, speeds);
   return simulate(lower(adaptive(problem), problem.flows, with_optimizer()), problem.costs,
                   chain.link, {false, false});
 }

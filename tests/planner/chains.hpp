@@ -97,7 +97,7 @@ Simulation simulate_program(const Chain& chain, const std::vector<int>& begins,
                             int cores = 0);
 /// Simulates the program that `adaptive` makes of stages placed so.
 Simulation simulate_adaptive(const Chain& chain, const std::vector<int>& begins,
-                             const Placement& placement);
+                             const Placement& placement, const std::vector<double>& speeds = {});
 /// The same for a schedule.
 Simulation simulate_split(const Chain& chain, const std::vector<int>& begins,
                           const std::string& schedule, int microbatches);

@@ -23,7 +23,7 @@ double makespan_s(const AdaptiveProblem& problem, const Program& program) {
 }
 
 /// Tries every order of the actions that begin as early as it lets them, in the order in which they
-/// begin. Microbatches are alike, so that each stage takes them in turn.
+/// begin. Each stage takes its microbatches in turn: they are alike, but for the first.
 class AllOrders {
  public:
   AllOrders(const AdaptiveProblem& problem, double known_s)
@@ -36,7 +36,8 @@ class AllOrders {
         stage_(stages_) {
     for (size_t stage = 0; stage < stages_; ++stage) {
       const StageCosts& of = costs(stage);
-      left_s_[rank_of(stage)] += problem.microbatches * (of.forward_s + least_s(stage));
+      left_s_[rank_of(stage)] += problem.microbatches * (of.forward_s + least_s(stage)) +
+                                 of.first_forward_s + of.first_backward_s;
     }
   }
 
@@ -90,16 +91,20 @@ class AllOrders {
       const StageCosts& of = costs(stage);
       Stage& state = stage_[stage];
       if (const double at_s = start_s(stage, true); at_s >= from_s) {
-        state.forward_end_s.push_back(at_s + of.forward_s);
-        take(stage, at_s, of.forward_s, of.forward_s);
+        const double forward_s =
+            of.forward_s + (state.forward_end_s.empty() ? of.first_forward_s : 0);
+        state.forward_end_s.push_back(at_s + forward_s);
+        take(stage, at_s, forward_s, forward_s);
         state.forward_end_s.pop_back();
       }
       if (const double at_s = start_s(stage, false); at_s >= from_s) {
-        state.backward_end_s.push_back(at_s + of.backward_s);
-        take(stage, at_s, of.backward_s, least_s(stage));
-        state.backward_end_s.back() = at_s + of.backward_input_s;
+        const double first_s = state.backward_end_s.empty() ? of.first_backward_s : 0;
+        state.backward_end_s.push_back(at_s + of.backward_s + first_s);
+        take(stage, at_s, of.backward_s + first_s, least_s(stage) + first_s);
+        state.backward_end_s.back() = at_s + of.backward_input_s + first_s;
         ++state.weights;
-        take(stage, at_s, of.backward_input_s, least_s(stage) - of.backward_weight_s);
+        take(stage, at_s, of.backward_input_s + first_s,
+             least_s(stage) + first_s - of.backward_weight_s);
         --state.weights;
         state.backward_end_s.pop_back();
       }
@@ -144,6 +149,9 @@ AdaptiveProblem small_problem(uint32_t seed) {
     each.backward_weight_s = time_s(random);
     each.backward_s = (0.8 + 0.1 * static_cast<double>(random() % 4)) *
                       (each.backward_input_s + each.backward_weight_s);
+    if (seed % 3 != 0) continue;
+    each.first_forward_s = each.forward_s * (0.3 - 0.1 * static_cast<double>(random() % 6));
+    each.first_backward_s = each.backward_s * (0.3 - 0.1 * static_cast<double>(random() % 6));
   }
   problem.flows = chain_flows(stages);
   if (stages > 2 && random() % 3 == 0) problem.flows.push_back({0, 2, random() % 2 == 0});
