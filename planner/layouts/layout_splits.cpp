@@ -203,7 +203,7 @@ bool is_linked(const ChainCosts& costs) {
   return std::ranges::all_of(costs.linked, [](char linked) { return linked != 0; });
 }
 
-/// Of `adaptive` with what is known of any order of actions.
+/// For `adaptive`, with what is known of any order of actions.
 std::unique_ptr<const SplitSpace> order_splits(const LayoutContext& context,
                                                const PipelineLayout& layout,
                                                const Placement& placement, const MemoryLimit& limit,

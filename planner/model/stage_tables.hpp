@@ -21,7 +21,7 @@ class StageTables {
 
   /// `state_parts` as in SharingWays.
   std::shared_ptr<const StageTable> of(const MicrobatchCosts& measured, int64_t state_parts);
-  /// What the whole model keeps as one stage, without tensors, and without a table.
+  /// Bytes that the whole model keeps as one stage, without tensors; no table is made.
   StageBytes kept_by_whole(const MicrobatchCosts& measured) const;
 
  private:

@@ -31,8 +31,8 @@ class KnownGame {
   void add_path(Times weights);
   /// The times of the mixture of places that the game was solved for.
   Times mixture() const;
-  /// What to start with in boxes inside: paths that are no shorter than others for the mixture of
-  /// the solution, or little shorter for another one.
+  /// Boxes inside start with it: paths that are no shorter than others for the mixture of the
+  /// solution, or little shorter for another one.
   Known known(const Times& other) const;
 
  private:

@@ -40,7 +40,7 @@ class PathGame {
   double estimate(const Division& division, bool second);
 
   double seconds() const;
-  /// What each further unit of a rank is worth: above 0 where it has as few as the box lets it,
+  /// The worth of each further unit of a rank: above 0 where it has as few as the box lets it,
   /// below where it has as many.
   std::vector<double> rank_prices() const;
   /// Never below 0; they sum to 1, whatever the solver's tolerance.

@@ -45,7 +45,7 @@ void by_begins(SplitBox& box, int units, Narrowing& change) {
 }
 
 void by_ranks(SplitBox& box, const std::vector<int>& rank_of_stage, int units, Narrowing& change) {
-  // What all numbers have at least and at most together, but one.
+  // All numbers but one together, at least and at most.
   const auto sums = [](const Ranges& of, const std::vector<int>& group, size_t groups) {
     std::pair both{std::vector<int>(groups, 0), std::vector<int>(groups, 0)};
     for (size_t i = 0; i < group.size(); ++i) {

@@ -22,8 +22,8 @@ constexpr size_t round_width = 8;
 
 class SpaceList {
  public:
-  /// What is open of a space at best, and its number; of a block's best space, with the number of
-  /// its first.
+  /// A space at best, as far as it is open, and its number; for a block its best space, and the
+  /// number of its first.
   using Top = std::pair<SplitRank, size_t>;
   /// Whether a space is left out, now and later. Blocks die with all of their spaces.
   using Dead = std::function<bool(const Top&)>;
@@ -31,7 +31,7 @@ class SpaceList {
   /// Both outlive it.
   SpaceList(const std::vector<SpaceBlock>& blocks, const SplitSearch& search);
 
-  /// Of a block that was listed.
+  /// Its block was listed.
   const SearchSpace& operator[](size_t number) const;
 
   /// The `round_width` with the best bounds.

@@ -134,7 +134,7 @@ class ListScheduler {
     return needed <= rank.limit_bytes;
   }
 
-  /// Of actions that could start at once the least is taken.
+  /// The least is taken, of actions that could start at once.
   double preference(const Action& action) const {
     if (rule_.order == ListRule::Order::most_left)
       return action.kind == Kind::backward_weight ? 0 : -left_.seconds(action);

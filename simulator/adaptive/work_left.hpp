@@ -12,8 +12,8 @@ class WorkLeft {
  public:
   explicit WorkLeft(const AdaptiveProblem& problem);
 
-  /// Of an F or I, or of a B in its place: what its microbatch still passes, or what some rank does
-  /// for this microbatch and those behind it in the stages that are still to come.
+  /// From an F or I on, or a B in its place: what its microbatch still passes, or what some rank
+  /// does for this microbatch and those behind it in the stages that are still to come.
   double seconds(const Action& action) const;
 
  private:

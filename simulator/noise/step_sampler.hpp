@@ -43,7 +43,7 @@ class StepSampler {
     double seconds, error;
     Factors jitter;
   };
-  /// What a rank computes until its tensor group meets; all of an action where it is in none.
+  /// A rank computes it until its tensor group meets; all of an action where it is in none.
   struct Phase {
     std::vector<Unit> units;
     double seconds = 0;  // of these

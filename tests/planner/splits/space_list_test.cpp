@@ -25,7 +25,7 @@ std::vector<SearchSpace> random_spaces(std::mt19937_64& random) {
   return spaces;
 }
 
-/// What it offers in all rounds until everything is dead.
+/// All that it offers, round by round, until everything is dead.
 std::vector<std::vector<size_t>> rounds(SpaceList& list, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::set<size_t> done;
