@@ -89,6 +89,9 @@ def main(file):
         Path(cases["orders"]).write_text(json.dumps(
             [[order(stages, microbatches, stage) for stage in range(stages)]
              for stages, microbatches in cases["schedules"]]))
+    # else a thread of Gloo may outlive its group, which aborts a rank that has ended well
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
