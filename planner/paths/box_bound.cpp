@@ -53,6 +53,7 @@ class BoxBound::Search {
       idle = better ? 0 : idle + 1;
     }
     conclude(choice);
+    result_.solver_work = known_.game().work();
     return std::move(result_);
   }
 

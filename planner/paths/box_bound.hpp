@@ -17,6 +17,7 @@
 // fixing).
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -46,6 +47,7 @@ class BoxBound {
     std::optional<Division> division;  // that makes the bounds of both parts rise most
     Known known;
     int rounds = 0, estimates = 0;
+    int64_t solver_work = 0;  // PathGame::work
   };
   /// A bound need not be sharper than `enough_s`, and splits above `most_s` do not count.
   struct Aim {

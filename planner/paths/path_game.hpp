@@ -4,6 +4,7 @@
 // asked of the means alone.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -39,6 +40,9 @@ class PathGame {
   /// few steps of the solver; infinite where what is known has no mixture in it.
   double estimate(const Division& division, bool second);
 
+  /// Rows and columns of all of the solver's steps so far.
+  int64_t work() const { return work_; }
+
   double seconds() const;
   /// The worth of each further unit of a rank: above 0 where it has as few as the box lets it,
   /// below where it has as many.
@@ -55,11 +59,13 @@ class PathGame {
   int first_path() const { return rank_row(ranks_); }
   int first_place() const { return 1 + 2 * ranks_; }
   void limit(int row, double low, double high);
+  void run_solver();
 
   const std::vector<int> rank_of_stage_;
   const int ranks_, units_;
   const double scale_;
   int paths_ = 0, places_ = 0;
+  int64_t work_ = 0;
   std::unique_ptr<ClpSimplex> lp_;
 };
 

@@ -15,9 +15,10 @@ constexpr int tries_nearby = 150;
 constexpr double nearby = 0.005;
 /// Nodes of a frontier that take the memory of one of these, for each of its stages.
 constexpr int64_t nodes_per_stage = 10;
-/// Effort of a round of a bound, or of an estimate: of so many actions of the program one, and of
-/// each two pairs of stages so much (measured where effort_per_second is, with 16 and 32 stages).
-constexpr int64_t actions_per_effort = 8, effort_of_two_pairs = 3;
+/// Effort of a round of a bound, or of an estimate: of so many actions of the program one, of each
+/// four pairs of stages so much, and one of so much of the solver's work (measured where
+/// effort_per_second is, with 12 to 32 stages).
+constexpr int64_t actions_per_effort = 8, effort_of_four_pairs = 3, work_per_effort = 2;
 
 /// The stage whose begin is known least, below and behind `begin`.
 Division widest(const Ranges& begins, const std::vector<double>& means) {
@@ -38,7 +39,7 @@ BoxTree::BoxTree(std::shared_ptr<const ProgramPaths> paths, Least least, const S
       order_(order) {
   const int64_t stages = bounds_.paths().times().stages();
   round_effort_ =
-      bounds_.paths().actions() / actions_per_effort + effort_of_two_pairs * stages * stages / 2;
+      bounds_.paths().actions() / actions_per_effort + effort_of_four_pairs * stages * stages / 4;
   const Node none{.box = {}, .bound_s = least_.seconds, .rank = {}, .mixture = nullptr};
   add(bounds_.all(), none, nullptr);
 }
@@ -73,7 +74,8 @@ std::optional<std::vector<int>> BoxTree::bound(NodePointer node, const SplitRank
   const BoxBound::Aim aim = this->aim(incumbent);
   auto bound = std::make_shared<BoxBound::Bound>(bounds_.bound(
       std::move(node->box), node->mixture ? node->mixture->known : none, aim, choice_));
-  effort_ += (1 + bound->rounds + bound->estimates) * round_effort_;
+  effort_ +=
+      (1 + bound->rounds + bound->estimates) * round_effort_ + bound->solver_work / work_per_effort;
   if (!bound->box) return std::nullopt;
   node->box = *bound->box;
   node->bounded = true;
