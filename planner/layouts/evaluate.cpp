@@ -62,7 +62,8 @@ Slicing Evaluator::slicing(std::vector<int> stage_of_operator, int stages) const
   return slice(inputs_.model, inputs_.analysis, std::move(stage_of_operator), stages);
 }
 
-Costs Evaluator::costs(const Plan& plan, Slicing& slicing) const {
+Costs Evaluator::costs(const Plan& plan, Slicing& slicing) {
+  ++work_.sums;
   note_recompute(plan, inputs_.model, inputs_.units, slicing);
   const MicrobatchCosts* measured = inputs_.profile.at(plan.microbatch);
   const ValueLives* lives = nullptr;
@@ -92,8 +93,7 @@ std::optional<Evaluator::Evaluated> Evaluator::evaluate(Plan& plan, Slicing slic
   if (plan.schedule == adaptive_schedule) {
     FoundAdaptive found = find_adaptive(
         adaptive_problem(plan, flows(out.slicing), out.costs, inputs_.network, limit));
-    ++adapted_.programs;
-    adapted_.actions += found.actions;
+    work_.actions += found.actions;
     plan.generated = std::move(found.program);
     if (!plan.generated) return std::nullopt;
   }

@@ -45,7 +45,7 @@ class Evaluator {
             int64_t memory_bytes) const;
   Slicing slicing(std::vector<int> stage_of_operator, int stages) const;
   /// Costs of a plan with the slicing of its stages, in which it notes what they recompute.
-  Costs costs(const Plan& plan, Slicing& slicing) const;
+  Costs costs(const Plan& plan, Slicing& slicing);
   /// The memory of each rank. Not for `adaptive`, whose actions depend on the costs. `known`: that
   /// of ranks whose stages have not changed; others have none.
   std::vector<RankMemory> memory(const Plan& plan, const Slicing& slicing, const Costs& costs,
@@ -55,12 +55,12 @@ class Evaluator {
   std::optional<Evaluated> evaluate(Plan& plan, Slicing slicing, Costs costs,
                                     const MemoryLimit& limit, const SimulationOptions& options);
 
-  /// Programs that it made for `adaptive` so far, and the actions that this took
+  /// How often it added up costs so far, and the actions that making programs for `adaptive` took
   /// (FoundAdaptive::actions).
-  struct Adapted {
-    int64_t programs = 0, actions = 0;
+  struct Work {
+    int64_t sums = 0, actions = 0;
   };
-  const Adapted& adapted() const { return adapted_; }
+  const Work& work() const { return work_; }
 
   /// The programs that it keeps.
   void forget() { lowered_.clear(); }
@@ -77,7 +77,7 @@ class Evaluator {
   const PlanningInputs& inputs_;
   std::vector<Lowered> lowered_;
   Lowered made_;
-  Adapted adapted_;
+  Work work_;
 };
 
 }  // namespace penstock

@@ -127,10 +127,8 @@ std::optional<LayoutSpace::Result> LayoutSpace::run(std::vector<int> stage_of_op
   if (!replicated) return run_shared(std::move(slicing), true, options);
   std::optional<Result> transmitted = run_shared(slicing, true, options);
   if (!transmitted) return replicated;
-  const int looked = replicated->looked + transmitted->looked;
   Result best =
       better(*transmitted, *replicated) ? std::move(*transmitted) : std::move(*replicated);
-  best.looked = looked;
   best.simulated = 2;
   return best;
 }
@@ -162,9 +160,8 @@ std::optional<LayoutSpace::Result> LayoutSpace::run_shared(Slicing slicing, bool
   if (may_recompute(context_, limit_)) {
     fitted = fit_.fit(result.plan, slicing);
   } else {
-    fitted = {evaluator_.costs(result.plan, slicing), {}, 1};
+    fitted = {evaluator_.costs(result.plan, slicing), {}};
   }
-  result.looked = fitted.looked;
   SimulationOptions wanted = options;
   if (!fitted.memory.empty()) wanted.peaks = &fitted.memory;
   result.evaluated =
@@ -175,14 +172,12 @@ std::optional<LayoutSpace::Result> LayoutSpace::run_shared(Slicing slicing, bool
 
 SplitOutcome LayoutSpace::simulate(const std::vector<int>& begins) {
   constexpr double never = std::numeric_limits<double>::infinity();
-  const Evaluator::Adapted before = evaluator_.adapted();
+  const Evaluator::Work before = evaluator_.work();
   const std::optional<Result> result = run(owners(begins), {false, false});
-  const Evaluator::Adapted& after = evaluator_.adapted();
-  const int64_t looked =
-      layout_.schedule && result ? result->looked : after.programs - before.programs;
+  const Evaluator::Work& after = evaluator_.work();
   const auto operators = static_cast<int64_t>(context_.inputs.model.operators.size());
   const int64_t effort = (after.actions - before.actions) * effort_of_adapted / adapted_per_effort +
-                         operators * effort_per_operator * looked;
+                         operators * effort_per_operator * (after.sums - before.sums);
   if (!result) return {never, INT64_MAX, effort};
   const Simulation& run = result->evaluated.simulation;
   const bool shares = !inputs_.network.capacity().empty() || !result->evaluated.costs.cores.empty();

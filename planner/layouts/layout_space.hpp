@@ -41,7 +41,6 @@ class LayoutSpace : public OpenSpace {
   struct Result {
     Plan plan;
     Evaluator::Evaluated evaluated;
-    int looked = 0;     // how often operators were added up
     int simulated = 1;  // once for each way to share parameters
   };
   /// The plan of a split that fits, with its simulation.

@@ -22,7 +22,6 @@ RecomputeFit::Fitted RecomputeFit::fit(Plan& plan, Slicing& slicing) {
     of.note(levels, plan);
     fitted.costs = evaluator_.costs(plan, slicing);
     fitted.memory = evaluator_.memory(plan, slicing, fitted.costs);
-    ++fitted.looked;
     std::vector<int64_t> bytes;
     for (const RankMemory& rank : fitted.memory) bytes.push_back(rank.peak_bytes);
     return bytes;
@@ -31,7 +30,7 @@ RecomputeFit::Fitted RecomputeFit::fit(Plan& plan, Slicing& slicing) {
       min_memory_ ? lowest_levels(of, peaks) : min_levels(of, limit_, peaks);
   if (chosen == noted) return fitted;
   of.note(chosen, plan);
-  return {evaluator_.costs(plan, slicing), {}, fitted.looked + 1};
+  return {evaluator_.costs(plan, slicing), {}};
 }
 
 std::vector<std::vector<int>> RecomputeFit::intervals(const Slicing& slicing) const {
@@ -66,7 +65,6 @@ RecomputeFit::Fitted RecomputeFit::fit_layers(Plan& plan, Slicing& slicing) {
     const std::vector<int64_t> freed = of.free(wanted, plan);
     fitted.costs = evaluator_.costs(plan, slicing);
     fitted.memory = evaluator_.memory(plan, slicing, fitted.costs, settled);
-    ++fitted.looked;
     bool all = true;
     for (size_t rank = 0; rank < ranks; ++rank) {
       const int64_t excess = fitted.memory[rank].peak_bytes - limit_.of(static_cast<int>(rank));

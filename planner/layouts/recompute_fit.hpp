@@ -29,7 +29,6 @@ class RecomputeFit {
   struct Fitted {
     Costs costs;
     std::vector<RankMemory> memory = {};  // where it was found for these costs
-    int looked = 0;                       // how often costs were added up
   };
   /// Makes ranks fit that would not, as far as they can, and notes in the plan what they recompute:
   /// units in their order (recompute.hpp), layers of a table by their choices (layer_fit.hpp).

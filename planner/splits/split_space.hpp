@@ -37,7 +37,8 @@ class SplitSpace {
   /// The end of a split's last stage; `begins` and ends are numbers up to it, the first is 0.
   virtual int units() const = 0;
   virtual int stages() const = 0;
-  /// Where a stage may end that begins with `begin`, of `left` stages from it on; ascending.
+  /// The ends that a stage may have which begins with `begin`, of `left` stages from it on;
+  /// ascending.
   virtual std::vector<int> ends(int begin, int left) const;
 
   /// Adds stage [begin, end), with `left` stages from it on. begin = 0: the first of all.

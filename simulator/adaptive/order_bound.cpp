@@ -81,7 +81,7 @@ class OrderBound {
     }
   }
 
-  /// The same from the end on, where the W of an I comes before it.
+  /// From the end on, where the W of an I comes before it.
   void find_tails() {
     const std::vector<ActionRow> forth = rows();
     std::vector<ActionRow> back(forth.size());

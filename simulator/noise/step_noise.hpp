@@ -1,4 +1,4 @@
-// What the times of a plan's steps vary by, from its profile.
+// Noise of the times of a plan's steps, from its profile.
 //
 // A step draws a factor `common` to all ranks and one of each rank's `own`, and for each unit in
 // each F, B, I and W that a stage runs a factor of its jitter (pipeline/profile/variation.hpp).
@@ -22,7 +22,7 @@
 
 namespace penstock {
 
-/// What a unit contributes to an action of a stage.
+/// A unit's share of an action of a stage.
 struct NoisePart {
   int unit = 0;
   int action = 0;  // of the profile's: 0 forward, 1 backward, 2 and 3 its halves
@@ -49,7 +49,7 @@ struct StepNoise {
   double link_error = 0;  // and of transfers over the link that the profile measured
 };
 
-/// What the rounds of a size that knows noise vary by, beside jitter.
+/// The noise of the rounds of a size that knows it, beside jitter.
 RoundParts round_noise(const MicrobatchCosts& costs);
 
 /// Does the profile know, at some microbatch size, what times vary by?

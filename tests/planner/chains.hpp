@@ -64,7 +64,7 @@ std::vector<Shape> shapes(int units, int microbatches);
 /// Three to six units of whatever kind the seed says.
 Chain small_chain(uint64_t seed, bool breaks = false);
 
-/// What every stage of the chain holds.
+/// Bytes of every stage of the chain.
 std::shared_ptr<const StageTable> bytes_of(const Chain& chain);
 
 /// The chain's costs where backwards are in two parts, or each as it likes.
@@ -73,7 +73,7 @@ ChainCosts split_costs(const Chain& chain, bool either);
 ChainCosts schedule_costs(const Chain& chain, const std::string& schedule);
 
 /// The splits of a program's layout, bounded without knowing the order of actions.
-/// Where the chain has hosts, they are left out.
+/// Hosts are left out where the chain has them.
 PlacedSpace placed_space(const Chain& chain, const std::string& schedule, const Program& compute,
                          const std::vector<double>& speeds = {},
                          std::vector<int64_t> reserved_bytes = {});

@@ -37,7 +37,7 @@ TEST(TransmissionCosts, ItsGradientGoesToTheOwnerAndItsValueComesBackOnceAStep) 
   EXPECT_EQ(result.stages[1].transient_reduce_bytes, 0);
 }
 
-// Of two other holders one comes after the other.
+// Two other holders come one after the other.
 TEST(TransmissionCosts, AnOwnerServesItsHoldersOneAfterTheOther) {
   Slicing slicing = transmitted_w0();
   slicing.stages.push_back({.operators = {1}, .tensors = {0}});
@@ -114,7 +114,7 @@ TEST(TransmissionCosts, AStepEndsWhenTheLastValueHasCome) {
     end_s = std::max(end_s, event.end_s);
   }
   EXPECT_EQ(run.makespan_s, end_s);
-  // What is on its way is no compute.
+  // A message is no compute.
   Costs silent = result;
   for (StageCosts& stage : silent.stages) stage.publish_s = 0;
   const Simulation without = simulate(program, silent, plan_network(profile(), nullptr));

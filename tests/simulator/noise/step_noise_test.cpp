@@ -1,4 +1,4 @@
-// What stages vary by, from a profile.
+// Noise of stages, from a profile.
 #include "simulator/noise/step_noise.hpp"
 
 #include <gmock/gmock.h>
@@ -151,7 +151,7 @@ TEST(StepNoise, OfAGroupIsApartWhereItsPartsMeetAndLeavesOutWhatTheySend) {
   const Costs all = plan_costs(one, model(), slicing, of);
   const StepNoise found = step_noise(of, nullptr, one, slicing, all).value();
   EXPECT_EQ(found.group_parts, 2);
-  // Of 16 + 32 seconds and 1 of the loss, 5 are sent.
+  // 5 are sent, of 16 + 32 seconds and 1 of the loss.
   const double forward_s = all.stages[0].forward_s;
   const ActionNoise& forward = found.stages[0][0];
   ASSERT_EQ(forward.parts.size(), 2U);

@@ -15,7 +15,7 @@ namespace {
 
 Link link() { return {.latency_s = 1.0 / 64, .bandwidth = 1 << 20}; }
 
-/// Of stages whose F and B are one unit each, numbered like the stages.
+/// For stages whose F and B are one unit each, numbered like the stages.
 StepNoise noise_of(const Costs& costs, const Factors& jitter) {
   StepNoise noise;
   for (size_t stage = 0; stage < costs.stages.size(); ++stage) {

@@ -1,0 +1,143 @@
+// How far a search goes: where it ends, where it begins, and how few splits it simulates.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "planner/splits/search.hpp"
+#include "tests/planner/splits/search_problem.hpp"
+
+namespace penstock::test {
+namespace {
+
+TEST(SearchEffort, StopsAfterItsEffortAndSaysWhatMightBeLeft) {
+  for (uint64_t seed = 8000; seed < 8050; ++seed) {
+    SCOPED_TRACE(seed);
+    const Problem problem = make_problem(seed);
+    const Simulate simulate = [&](size_t space, const std::vector<int>& begins) {
+      return outcome(problem, space, begins);
+    };
+    const SearchResult result = search_as(problem, INT64_MAX, {.effort = 1}, simulate);
+    const auto best = try_all(problem, INT64_MAX, SearchObjective::step);
+    ASSERT_TRUE(result.best);
+    EXPECT_GE(result.best->outcome.step_s, best->outcome.step_s);
+    if (result.complete) continue;
+    EXPECT_LE(std::min(result.open_bound_s, result.best->outcome.step_s),
+              best->outcome.step_s * (1 + rounding));
+  }
+}
+
+TEST(SearchEffort, StopsAfterItsEffortAlsoWhereNothingFits) {
+  Problem problem;
+  problem.chain = random_chain(5, {.units = 60, .transfer_scale = 0.2});
+  problem.ranks = 8;
+  problem.candidates = {{"1f1b", 32}};
+  const Simulate too_large = [](size_t, const std::vector<int>&) {
+    return SplitOutcome{1e6, INT64_MAX, 1};
+  };
+  const SplitSearch how{.effort = 20'000};
+  const SearchResult result = search_as(problem, INT64_MAX - 1, how, too_large);
+  EXPECT_FALSE(result.best);
+  EXPECT_FALSE(result.complete);
+  EXPECT_GT(result.spaces.at(0).simulated, 0);
+  EXPECT_LT(result.spaces.at(0).simulated, how.effort);
+}
+
+// 60 equal units on 8 ranks: one has 8, whichever it is and whatever the others have.
+TEST(SearchEffort, EndsWhereNothingLeftIsFasterByWhatCounts) {
+  Problem problem;
+  problem.chain = random_chain(5, {.units = 60, .equal = true, .extras = false});
+  problem.chain.costs.cut_forward_s.assign(59, 0.0);
+  problem.chain.costs.cut_backward_s.assign(59, 0.0);
+  problem.ranks = 8;
+  problem.candidates = {{"gpipe", 32}};
+  const double least_s = splits_of(problem, 0, false)->min_s();
+  double slower = near_enough / 2;
+  const Simulate simulate = [&](size_t, const std::vector<int>&) {
+    return SplitOutcome{least_s * (1 + slower), 1, 1};
+  };
+  const SplitSearch how{.effort = 40'000};
+  const SearchResult near = search_as(problem, INT64_MAX, how, simulate);
+  EXPECT_FALSE(near.complete);
+  EXPECT_LT(near.spaces.at(0).simulated, how.effort / 4);
+  EXPECT_GE(near.open_bound_s, near.best->outcome.step_s * (1 - near_enough));
+  slower = near_enough * 2;
+  EXPECT_GT(search_as(problem, INT64_MAX, how, simulate).spaces.at(0).simulated,
+            near.spaces.at(0).simulated);
+}
+
+TEST(SearchEffort, BeginsWithProposalsUntilOneFits) {
+  Problem problem;
+  problem.chain = random_chain(5, {.units = 60, .transfer_scale = 0.2});
+  problem.ranks = 8;
+  problem.candidates = {{"1f1b", 32}};
+  std::vector<std::vector<int>> simulated;
+  const Simulate only_the_second = [&](size_t, const std::vector<int>& begins) {
+    simulated.push_back(begins);
+    return SplitOutcome{1e6, begins[1] == 2 ? 1 : INT64_MAX, 1};
+  };
+  class Proposing : public Opened {
+   public:
+    using Opened::Opened;
+    std::vector<int> proposal(int number) const override {
+      return {0, 1 + number, 4, 5, 6, 7, 8, 9};
+    }
+  };
+  const SearchSpace space{.memory_limit = INT64_MAX - 1, .open = [&] {
+                            return std::make_unique<Proposing>(splits_of(problem, 0, false), 0,
+                                                               only_the_second);
+                          }};
+  const SearchResult result = search_in_blocks({space}, {.effort = 1});
+  ASSERT_TRUE(result.best);
+  EXPECT_EQ(result.best->begins[1], 2);
+  ASSERT_GE(simulated.size(), 2U);
+  EXPECT_EQ(simulated[0][1], 1);
+  EXPECT_EQ(simulated[1][1], 2);
+}
+
+TEST(SearchEffort, StopsWhereItWouldKeepTooManyNodes) {
+  Problem problem;
+  problem.chain = random_chain(5, {.units = 60, .transfer_scale = 0.2});
+  problem.ranks = 8;
+  problem.candidates = {{"gpipe", 32}, {"1f1b", 32}};
+  const Simulate simulate = [&](size_t space, const std::vector<int>& begins) {
+    return outcome(problem, space, begins);
+  };
+  const SearchResult few = search_as(problem, INT64_MAX, {.nodes = 100}, simulate);
+  EXPECT_FALSE(few.complete);
+  EXPECT_TRUE(search_as(problem, INT64_MAX, {}, simulate).complete);
+}
+
+int64_t simulated(const SearchResult& result) {
+  int64_t sum = 0;
+  for (const auto& [number, space] : result.spaces) sum += space.simulated;
+  return sum;
+}
+
+TEST(SearchEffort, SimulatesFarFewerSplitsThanThereAre) {
+  int64_t most = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    Problem problem;
+    problem.chain = random_chain(seed, {.units = 22, .transfer_scale = 0.02});
+    problem.ranks = 4;
+    problem.candidates = {{"1f1b", 16}};
+    EXPECT_EQ(splits_of(problem, 0, false)->splits(), 1330);
+    most = std::max(most, simulated(search(problem, INT64_MAX, SearchObjective::step)));
+  }
+  RecordProperty("max_simulated_of_1330", static_cast<int>(most));
+  EXPECT_LT(most, 1330 / 4);
+}
+
+TEST(SearchEffort, LongChainsStayExactlySearchable) {
+  // 341,149,446 splits: only pruning makes this end.
+  Problem problem;
+  problem.chain = random_chain(5, {.units = 60, .transfer_scale = 0.2});
+  problem.ranks = 8;
+  problem.candidates = {{"gpipe", 32}, {"1f1b", 32}};
+  EXPECT_EQ(splits_of(problem, 0, false)->splits(), 341'149'446);
+  const SearchResult result = search(problem, INT64_MAX, SearchObjective::step);
+  ASSERT_TRUE(result.best);
+  EXPECT_LT(simulated(result), 100'000);
+}
+
+}  // namespace
+}  // namespace penstock::test
