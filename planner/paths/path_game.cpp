@@ -115,9 +115,7 @@ void PathGame::start(const Basis& basis) {
   for (int i = 0; i < places_; ++i) lp_->setColumnStatus(first_place() + i, next(basis.places));
 }
 
-void PathGame::solve() { run_solver(); }
-
-void PathGame::run_solver() {
+void PathGame::solve() {
   lp_->dual();
   work_ += int64_t{lp_->numberIterations()} * (lp_->numberRows() + lp_->numberColumns());
 }
@@ -133,7 +131,7 @@ double PathGame::estimate(const Division& division, bool second) {
   lp_->setRowBounds(row, std::max(low, lp_->rowLower()[row]), std::min(high, lp_->rowUpper()[row]));
   const int steps = lp_->maximumIterations();
   lp_->setMaximumIterations(most_steps);
-  run_solver();
+  solve();
   const bool none = lp_->isProvenPrimalInfeasible();
   const double estimate_s = none ? std::numeric_limits<double>::infinity() : seconds();
   lp_->setMaximumIterations(steps);

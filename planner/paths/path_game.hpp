@@ -59,7 +59,6 @@ class PathGame {
   int first_path() const { return rank_row(ranks_); }
   int first_place() const { return 1 + 2 * ranks_; }
   void limit(int row, double low, double high);
-  void run_solver();
 
   const std::vector<int> rank_of_stage_;
   const int ranks_, units_;
