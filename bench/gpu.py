@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""One GPU: GPT-2 small's step under Penstock, with and without CUDA graphs, beside PyTorch's eager
-step; and what a profile predicts beside what is measured. Prints Markdown, and puts it into a page
-with --write.
+"""One GPU: GPT-2 small's step under Penstock, with and without CUDA graphs, beside PyTorch's, eager
+and compiled; and what a profile predicts beside what is measured. Prints Markdown, and puts it into
+a page with --write.
 
     .venv/bin/python bench/gpu.py [--write docs/gpu.md] [--steps N] [--device cpu --small]
 
@@ -40,6 +40,10 @@ TINY = {"layers": 2, "hidden": 32, "heads": 2, "vocabulary": 128, "tied": True}
 SEQUENCES, TINY_SEQUENCES = (1024, 128), (16, 8)
 BATCH = 16  # less, and a profile measures no CUDA graphs: that would take longer than a step
 MICROBATCHES, TINY_MICROBATCHES = (1, 2, 4, 8), (1, 8)
+# How PyTorch trains. The last one replays CUDA graphs; compiling takes longer than all else.
+EAGER = {"eager": {"fused": None}, "fused": {"fused": True}}
+COMPILED = {"compiled": {"fused": True, "mode": "default"},
+            "replayed": {"fused": True, "mode": "reduce-overhead"}}
 ADAMW = {"kind": "adamw", "learning_rate": 1e-4, "weight_decay": 0.01}
 LIMITS = {"step": 0.03, "memory": 0.02, "eager": 1.0, "graphs": 1.0}
 TIMEOUT_S = 600  # of a command; the longest is a profile
@@ -77,14 +81,23 @@ class Bench:
             "stages": [{"rank": 0, "begin": ""}]}))
         return self.execute(plan, graphs)
 
-    def eager_s(self, microbatch, fused):
+    def pytorch_s(self, microbatch, fused, mode=None):
         """The steps of the module, as one writes it by hand: lower quartile, median, upper
         quartile."""
         device = self.options.device
         module = gpt.model(**self.settings).to(device)
         optimizer = torch.optim.AdamW(module.parameters(), lr=ADAMW["learning_rate"],
-                                      weight_decay=ADAMW["weight_decay"],
-                                      fused=True if fused else None)
+                                      weight_decay=ADAMW["weight_decay"], fused=fused)
+
+        def loss_of(tokens, targets):
+            logits = module(tokens)
+            return torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets)
+
+        if mode:
+            torch.compiler.reset()
+            loss_of = torch.compile(loss_of, mode=mode, dynamic=False)
+            for parameter in module.parameters():  # else the first gradient lies in a graph's pool
+                parameter.grad = torch.zeros_like(parameter)
         tokens = torch.from_numpy(np.fromfile(self.folder / "tokens.bin",
                                               dtype=np.uint16).astype(np.int64))
         tokens = tokens.pin_memory() if device == "cuda" else tokens
@@ -92,12 +105,12 @@ class Bench:
         for step in range(self.options.steps):
             synchronise(device)
             begin = time.perf_counter()
-            optimizer.zero_grad()
+            optimizer.zero_grad(set_to_none=mode is None)
             for first in range(0, BATCH, microbatch):
                 start = ((step % 4) * BATCH + first) * length
                 part = tokens[start:start + microbatch * length + 1].to(device, non_blocking=True)
-                logits = module(part[:-1].view(microbatch, length))
-                loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), part[1:])
+                torch.compiler.cudagraph_mark_step_begin()
+                loss = loss_of(part[:-1].view(microbatch, length), part[1:])
                 (loss * microbatch / BATCH).backward()
             optimizer.step()
             loss.item()
@@ -106,17 +119,22 @@ class Bench:
         return statistics.quantiles(seconds[3:], n=4)
 
     def speeds(self):
-        """Seconds of a step: of both eager ones, and of Penstock for each use of CUDA graphs."""
-        for microbatch in TINY_MICROBATCHES if self.options.small else MICROBATCHES:
-            eager = {fused: self.eager_s(microbatch, fused) for fused in (False, True)}
-            if self.options.device == "cuda":
-                torch.cuda.empty_cache()  # others need it now
+        """Seconds of a step: of PyTorch's ways, and of Penstock for each use of CUDA graphs."""
+        for microbatch in self.microbatches():
+            pytorch = {}
+            for way, how in pytorch_ways(self.options).items():
+                pytorch[way] = self.pytorch_s(microbatch, **how)
+                if self.options.device == "cuda":
+                    torch.cuda.empty_cache()  # others need it now
             done = {graphs: self.one_stage(microbatch, graphs)
                     for graphs in graph_settings(self.options)}
-            yield {"sequence": self.sequence, "microbatch": microbatch, "eager": eager[False],
-                   "fused": eager[True],
+            yield {"sequence": self.sequence, "microbatch": microbatch, "pytorch": pytorch,
                    "steps": {graphs: run_["measured_step_s"] for graphs, run_ in done.items()},
                    "graphs": done["auto"]["cuda_graphs"][0] if "auto" in done else None}
+
+    def microbatches(self):
+        return self.options.microbatches or (TINY_MICROBATCHES if self.options.small
+                                             else MICROBATCHES)
 
     def predictions(self):
         """(predicted, measured) by profile and execute: a step of one stage with the smallest
@@ -156,6 +174,10 @@ class Bench:
 def synchronise(device):
     if device == "cuda":
         torch.cuda.synchronize()
+
+
+def pytorch_ways(options):
+    return EAGER | COMPILED if options.device == "cuda" else EAGER
 
 
 def graph_settings(options):
@@ -213,6 +235,8 @@ def parse(arguments):
     parser.add_argument("--small", action="store_true", help="a tiny model")
     parser.add_argument("--steps", type=int, default=23,
                         help="of which the first three do not count; at least 5")
+    parser.add_argument("--microbatches", type=int, nargs="+", metavar="N",
+                        help="of the speeds; default: 1, 2, 4 and 8")
     parser.add_argument("--write", type=Path, help="the page whose marked part is replaced")
     helps = {"step": "relative, of the predicted step and of the sum over operators",
              "memory": "relative, of the predicted memory",

@@ -15,9 +15,14 @@ def percent(said, found):
     return f"{100 * (said / found - 1):+.1f} %"
 
 
+WAYS = {"eager": "PyTorch eager", "fused": "fused AdamW", "compiled": "torch.compile",
+        "replayed": "reduce-overhead"}
+
+
 def best_eager_s(row):
     """Quartiles of the one with the shorter median."""
-    return min(row["eager"], row["fused"], key=lambda quartiles: quartiles[1])
+    ways = (row["pytorch"][way] for way in ("eager", "fused"))
+    return min(ways, key=lambda quartiles: quartiles[1])
 
 
 def show_graphs(graphs):
@@ -33,9 +38,8 @@ def show_graphs(graphs):
 
 
 def show_speed(row):
-    shown = {"sequence": row["sequence"], "microbatch": row["microbatch"],
-             "PyTorch eager": milliseconds(row["eager"][1]),
-             "fused AdamW": milliseconds(row["fused"][1])}
+    shown = {"sequence": row["sequence"], "microbatch": row["microbatch"]}
+    shown |= {WAYS[way]: milliseconds(quartiles[1]) for way, quartiles in row["pytorch"].items()}
     for graphs, step in row["steps"].items():
         shown |= {f"Penstock, graphs {graphs}": milliseconds(step),
                   f"of the better eager, graphs {graphs}": f"{step / best_eager_s(row)[1]:.3f}"}

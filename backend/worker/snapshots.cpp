@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "backend/device/device.hpp"
+#include "backend/device/issued_work.hpp"
 #include "backend/operators/dtype.hpp"
 #include "launch/supervision/checksum.hpp"
 #include "launch/supervision/rotation.hpp"
@@ -27,6 +29,13 @@ std::string head_of(const NamedTensors& tensors) {
   for (const auto& [name, tensor] : tensors)
     places.push_back({name, dtype_of(tensor.scalar_type()), tensor.sizes().vec()});
   return safetensors_head("snapshot", places).bytes;
+}
+
+/// The GPU that some of them are on, or the CPU.
+at::Device device_of(const NamedTensors& tensors) {
+  for (const auto& [name, tensor] : tensors)
+    if (!tensor.is_cpu()) return tensor.device();
+  return at::kCPU;
 }
 
 /// Copies bytes into a slot one after the other, as there is time for it.
@@ -64,8 +73,10 @@ void Snapshots::begin(int64_t next_step, const NamedTensors& now, const NamedTen
   NamedTensors tensors;
   for (const auto& [name, tensor] : now) tensors.emplace_back(name, tensor.detach().clone());
   for (const auto& [name, tensor] : later) tensors.emplace_back(name, tensor.detach());
-  copying_ = std::thread([=, this, tensors = std::move(tensors), time = SpareTime::Wanted(spare_)] {
+  copying_ = std::thread([=, this, issued = IssuedWork(device_of(tensors)),
+                          tensors = std::move(tensors), time = SpareTime::Wanted(spare_)] {
     try {
+      const c10::OptionalStreamGuard stream = issued.behind();
       free_idle(slot);
       const uint64_t checksum = copy(tensors, slot, next_step, time);
       progress_.set_snapshot(slot, next_step, checksum, unsaved);
@@ -84,7 +95,7 @@ uint64_t Snapshots::copy(const NamedTensors& tensors, size_t slot, int64_t next_
                     time);
   writer.write(std::as_bytes(std::span(head)));
   while_copying(next_step);
-  for (const auto& [name, tensor] : tensors) writer.write(bytes_of(tensor.cpu().contiguous()));
+  for (const auto& [name, tensor] : tensors) writer.write(bytes_of(on_host(tensor).contiguous()));
   return writer.checksum();
 }
 

@@ -29,8 +29,7 @@ void check_word(const std::string& how, std::initializer_list<std::string_view> 
 /// Why the ranks cannot survive, whatever memory there is; "" where they can.
 std::string obstacle(const ExecuteOptions& options, const std::optional<Launcher>& launcher,
                      const Plan& plan) {
-  const Job& job = plan.job;
-  if (job.forward_only || options.workers.device != "cpu") return "it is for training on CPUs";
+  if (plan.job.forward_only) return "it is for training";
   if (options.survive == "peers" && (!launcher || plan.all_ranks() < 2))
     return "copies go to other processes, of which a launcher starts one for each rank";
   return "";
@@ -83,24 +82,24 @@ void check_shrink(const ExecuteOptions& options, const std::optional<Launcher>& 
                      "Add --save DIR, or leave it out.");
 }
 
-/// Why there is not enough memory for these ranks together; "" where there is.
+/// Why there is not enough of the machine's memory for these ranks together; "" where there is.
+/// `on_gpus`: they train in memory of their own.
 std::string shortage(const CheckedRun& checked, const std::vector<int>& ranks, int64_t copies,
-                     const std::vector<int64_t>& peak_bytes) {
+                     const std::vector<int64_t>& peak_bytes, bool on_gpus) {
   int64_t training_bytes = 0, snapshot_bytes = 0;
   const auto states = state_bytes_of_ranks(checked.plan, checked.part, checked.slicing);
   for (const int rank : ranks) {
     const auto [trained, copied] = bytes_of(checked.plan, rank, states, peak_bytes);
-    training_bytes += trained;
+    if (!on_gpus) training_bytes += trained;
     snapshot_bytes += copied;
   }
   snapshot_bytes *= copies;
   const int64_t available_bytes = available_memory_bytes();
   if (training_bytes + snapshot_bytes <= available_bytes) return "";
-  return fmt::format(
-      "the ranks need {} to train and {} for {} copies of their state, but {} are "
-      "available",
-      format_bytes(training_bytes), format_bytes(snapshot_bytes), copies,
-      format_bytes(available_bytes));
+  const std::string training =
+      on_gpus ? "" : fmt::format("{} to train and ", format_bytes(training_bytes));
+  return fmt::format("the ranks need {}{} for {} copies of their state, but {} are available",
+                     training, format_bytes(snapshot_bytes), copies, format_bytes(available_bytes));
 }
 
 }  // namespace
@@ -111,9 +110,9 @@ void count_snapshots(const std::string& how, const std::string& device, Job& job
   if (device == layers_device)
     throw InputError("--survive", "a table of layers does not say what a copy of the state takes",
                      "Leave it out.");
-  if (device != "cpu" || job.forward_only)
-    throw InputError("--survive", "it is for training on CPUs", "Leave it out.");
-  job.snapshots = most_snapshots + (how == "peers" ? partner_snapshots : 0);
+  if (job.forward_only) throw InputError("--survive", "it is for training", "Leave it out.");
+  if (device == "cpu")  // those of a GPU's ranks lie in the host's memory
+    job.snapshots = most_snapshots + (how == "peers" ? partner_snapshots : 0);
 }
 
 Survival find_survival(const ExecuteOptions& options, const std::optional<Launcher>& launcher,
@@ -130,7 +129,7 @@ Survival find_survival(const ExecuteOptions& options, const std::optional<Launch
     why_not = shortage(checked,
                        ranks_here(launcher, with_spares(rank_of_process(checked.plan),
                                                         options.spares.value_or(0))),
-                       copies, peak_bytes);
+                       copies, peak_bytes, options.workers.device != "cpu");
   if (why_not.empty()) return {.survives = true, .peers = peers};
   if (options.survive != "auto")
     throw InputError("--survive", why_not,

@@ -70,8 +70,9 @@ class Measured:
             sys.exit("penstock execute plan.yaml\npenstock: rank 0 is lost\n")
 
     def speeds(self):
-        row = {"sequence": self.sequence, "eager": [0.99, 1.0, 1.01],
-               "fused": [0.95, 0.96, 0.98]}
+        row = {"sequence": self.sequence, "pytorch": {"eager": [0.99, 1.0, 1.01],
+                                                      "fused": [0.95, 0.96, 0.98],
+                                                      "compiled": [0.85, 0.86, 0.87]}}
         yield row | {"microbatch": 1, "steps": {"off": 0.95, "auto": self.auto}, "graphs": GRAPHS}
         self.fail("speeds")
         yield row | {"microbatch": 8, "steps": {"off": 0.95, "auto": 0.95}, "graphs": NO_GRAPHS}

@@ -90,7 +90,8 @@ def device_flags(plan, options=()):
     if device == "cpu" or "--device" in options:
         return flags
     plan = yaml.safe_load(Path(plan).read_text())
-    ranks = plan.get("data_parallel", 1) * (1 + max(stage["rank"] for stage in plan["stages"]))
+    ranks = (plan.get("data_parallel", 1) * plan.get("tensor_parallel", 1) *
+             (1 + max(stage["rank"] for stage in plan["stages"])))
     return ["--device", DEVICE, "--ranks-per-device", str(ranks), *flags]
 
 

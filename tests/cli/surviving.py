@@ -6,7 +6,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from pipelines import PENSTOCK, clean_environment, execute_json, load_file, torch
+from pipelines import (PENSTOCK, clean_environment, device_flags, execute_json, load_file,
+                       torch)
 
 
 def survive(plan, *options, faults=(), how="local", **variables):
@@ -14,7 +15,8 @@ def survive(plan, *options, faults=(), how="local", **variables):
     file = Path(plan).parent / "faults"
     file.write_text("".join(f"{fault}\n" for fault in faults))
     done = subprocess.run([str(PENSTOCK), "execute", str(plan), "--survive", how, "--json",
-                           *map(str, options)], capture_output=True, text=True, timeout=900,
+                           *map(str, options), *device_flags(plan, options)],
+                          capture_output=True, text=True, timeout=900,
                           env={**clean_environment(), "PENSTOCK_FAULTS": str(file),
                                **variables})
     return done, [line[1:] for line in file.read_text().splitlines() if line.startswith("#")]

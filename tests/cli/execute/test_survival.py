@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from pipelines import (execute, execute_json, good_plan, load_file, model_path, needs_backend,
+from pipelines import (any_device, execute, execute_json, good_plan, load_file, model_path, needs_backend,
                        text_file, torch, vectors, write_plan)
 from running import endless_plan, running, wait_until_gone, workers_of
 from safetensors.torch import save_file
@@ -28,6 +28,13 @@ def test_a_rank_may_be_killed_before_each_action_after_the_last_and_in_a_copy(tm
     faults = [f"{rank} {2 * step} {place} kill" for step, (rank, place) in enumerate(places, 1)]
     assert 20 < len(faults) < 40
     assert_undisturbed(plan, faults)
+
+
+@any_device
+@pytest.mark.parametrize("keys", [{}, {"tensor_parallel": 2}, {"data_parallel": 2}], ids=str)
+def test_a_killed_rank_is_replaced(tmp_path, keys):
+    plan = good_plan(tmp_path, steps=8, optimizer=ADAMW, **keys)
+    assert_undisturbed(plan, ["1 2 5 kill", "0 4 end kill", "1 6 copy kill"])
 
 
 def test_replicas_survive(tmp_path):
@@ -145,7 +152,6 @@ def test_lines_of_metrics_are_there_once(tmp_path):
 @pytest.mark.parametrize("flags, words", [
     (["--survive", "peer"], "off, local, peers, auto"),
     (["--survive", "peers"], "copies go to other processes"),
-    (["--survive", "local", "--device", "cuda"], "CPUs"),
     (["--survive", "local", "--forward-only", "--output", "o.safetensors"], "training")])
 def test_what_cannot_survive_is_refused(tmp_path, flags, words):
     done = execute(good_plan(tmp_path), *flags)

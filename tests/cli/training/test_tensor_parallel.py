@@ -10,8 +10,8 @@ import yaml
 
 from grouping import (BERT, GPT2, GPT2_STAGES, LLAMA, ROWS, SEQUENCE, assert_close, changed,
                       group_plan, split)
-from pipelines import (Reference, assert_trains_as, execute, execute_json, load_file, model_path,
-                       needs_backend, save_file, text_file, torch, vectors, write_plan)
+from pipelines import (Reference, any_device, assert_trains_as, execute, execute_json, load_file,
+                       model_path, needs_backend, save_file, text_file, torch, vectors, write_plan)
 from trainings import ADAMW, FLOAT32, FLOAT64, module_of, saved_tensors
 
 pytestmark = needs_backend
@@ -38,6 +38,18 @@ SINGLE_INSIDE = {"llama-f64", "t5-f64"}  # compute a part in float32 all the sam
 def test_models_on_2_x_2_x_2_ranks_train_as_their_modules(tmp_path, name, begins, keys):
     plan = group_plan(tmp_path, name, begins, **keys)
     exact = name.endswith("-f64") and name not in SINGLE_INSIDE
+    assert_trains_as(Reference(plan, module_of(name)), plan, 3, FLOAT64 if exact else FLOAT32)
+
+
+@any_device
+@pytest.mark.parametrize("name, keys", [
+    ("gpt2-f64", {"sharding": GPT2 | SEQUENCE}),
+    ("gpt2-f64", {"sharding": ROWS | {"gathered": "again"}, "schedule": "zb-h1"}),
+    ("gpt2", {"sharding": GPT2 | SEQUENCE, "optimizer_state": "sharded", "data_parallel": 2}),
+], ids=lambda given: given if isinstance(given, str) else "")
+def test_groups_train_as_their_module_on_any_device(tmp_path, name, keys):
+    plan = group_plan(tmp_path, name, GPT2_STAGES, **{"data_parallel": 1} | keys)
+    exact = name.endswith("-f64")
     assert_trains_as(Reference(plan, module_of(name)), plan, 3, FLOAT64 if exact else FLOAT32)
 
 
