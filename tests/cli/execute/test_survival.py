@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from pipelines import (any_device, execute, execute_json, good_plan, load_file, model_path, needs_backend,
-                       text_file, torch, vectors, write_plan)
+from pipelines import (any_device, execute, execute_json, good_plan, load_file, model_path,
+                       needs_backend, text_file, torch, vectors, write_plan)
 from running import endless_plan, running, wait_until_gone, workers_of
 from safetensors.torch import save_file
 from surviving import assert_undisturbed, positions, survive, tensors_of, went_on
