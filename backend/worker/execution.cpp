@@ -271,11 +271,11 @@ void Execution::evaluate(int64_t step) {
   if (worker_.rank == 0) emit({{"event", "validation"}, {"step", step}, {"loss", loss}});
 }
 
-/// After the first step, which makes the optimizer's state, a GPU's allocator should not ask for
-/// more.
+/// A GPU's allocator should not ask for more after two steps: the first makes the optimizer's
+/// state, from blocks that the second asks for.
 void Execution::watch_memory(int64_t step) {
   const int64_t before = std::exchange(allocations_, device().allocations());
-  if (step == task_.first_step || allocations_ == before) return;
+  if (step <= begin_ + 1 || allocations_ == before) return;
   emit({{"event", "warning"},
         {"message",
          "rank " + std::to_string(worker_.rank) + ", step " + std::to_string(step_number(step)) +

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <ranges>
 
 #include "cli/workers/onednn_isa.hpp"
 #include "cli/workers/process.hpp"
@@ -84,8 +85,10 @@ bool Workers::waits_for_cause() const {
   });
 }
 
-/// Is it a rank, of this supervisor or another, that has not ended?
+/// Is it a rank, of this supervisor or another, that has not ended? -1: is there one?
 bool Workers::may_still_tell(int rank) const {
+  const auto ranks = std::views::iota(0, workers_.front().task.world_size);
+  if (rank < 0) return std::ranges::any_of(ranks, [&](int one) { return may_still_tell(one); });
   for (const Worker& worker : workers_)
     if (worker.task.rank == rank) return !worker.ended;
   return fleet_ && fleet_->leads() && members_.runs(rank);
