@@ -12,7 +12,7 @@ from pipelines import (any_device, difference, execute, execute_json, good_plan,
                        model_path, needs_backend, torch, vectors, write_plan)
 from running import endless_plan, running, wait_until_gone, workers_of
 
-pytestmark = [needs_backend, any_device]
+pytestmark = needs_backend
 
 FLOAT64 = 1e-10
 
@@ -61,6 +61,7 @@ def test_one_command_begins_a_run_goes_on_with_it_and_finds_nothing_left(tmp_pat
     assert steps_in(saved) == ["step-2", "step-5"]
 
 
+@any_device
 def test_a_killed_run_ends_at_the_same_step_with_the_same_bits(tmp_path):
     """Killed five times at no particular moment, with what it was writing then."""
     plan = endless_plan(tmp_path, steps=200, optimizer={"kind": "adamw", "learning_rate": 0.01})
@@ -161,6 +162,7 @@ def test_a_full_disk_costs_checkpoints_and_not_the_run(tmp_path, mount_disk):
     assert_equal(disk / "saved" / "step-3", tmp_path / "whole" / "step-3")
 
 
+@any_device
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_a_signal_saves_the_step_in_progress(tmp_path, number):
     plan, saved, metrics = endless_plan(tmp_path), tmp_path / "saved", tmp_path / "m.jsonl"

@@ -219,7 +219,6 @@ def test_replicas_equal_one_pipeline(tmp_path):
     assert run["ranks"] == 4
 
 
-@any_device
 def test_memory_and_sockets_carry_the_same_bits(tmp_path):
     """Two replicas: of two numbers the sum is the same in any order."""
     plan = write_plan(tmp_path, model_path("transformer-f32"), text_file(tmp_path),
@@ -266,7 +265,6 @@ def test_a_step_without_waiting_takes_as_long_as_its_compute_says(tmp_path):
     assert run["predicted_at_pace_step_s"] == pytest.approx(pace * run["predicted_step_s"])
 
 
-@any_device
 def test_a_prediction_is_of_every_replica_and_also_at_the_pace_of_the_run(tmp_path):
     model = model_path("pippy")
     profile = synthetic_profile(tmp_path, model, 16, 4)

@@ -5,7 +5,7 @@ import pytest
 
 from pipelines import any_device, execute, execute_json, good_plan, needs_backend
 
-pytestmark = [needs_backend, any_device]
+pytestmark = needs_backend
 
 
 def steps_in(folder):
@@ -88,6 +88,7 @@ def test_the_report_that_cannot_be_printed_is_a_failure(tmp_path):
     assert steps_in(tmp_path / "c") == ["step-1"]  # what was trained is kept
 
 
+@any_device
 def test_a_run_names_what_it_wrote_and_what_takes_it(tmp_path):
     plan, trace, saved = good_plan(tmp_path), tmp_path / "trace.json", tmp_path / "saved"
     done = execute(plan, "--steps", 1, "--trace", trace, "--save", saved)

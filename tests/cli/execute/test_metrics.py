@@ -47,7 +47,6 @@ def learning_rates(steps):
         schedule.step()
 
 
-@any_device
 def test_a_line_a_step_has_what_the_report_has(tmp_path):
     plan, metrics = text_plan(tmp_path), tmp_path / "metrics.jsonl"
     run = execute_json(plan, "--metrics", metrics)
@@ -99,7 +98,6 @@ def tags_of(lines):
     return expected
 
 
-@any_device
 def test_tensorboard_reads_the_numbers_of_every_step(tmp_path):
     execute_json(text_plan(tmp_path), "--metrics", tmp_path / "m.jsonl", "--tensorboard",
                  tmp_path / "board")

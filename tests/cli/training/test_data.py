@@ -16,7 +16,7 @@ import yaml
 from torch.utils.data import DataLoader, TensorDataset
 
 import orders
-from pipelines import (PENSTOCK, ROOT, any_device, execute, execute_json, load_file,
+from pipelines import (PENSTOCK, ROOT, execute, execute_json, load_file,
                        model_path, needs_backend, save_file, text_file, torch, vectors, write_plan)
 
 sys.path.insert(0, str(ROOT / "python"))
@@ -83,7 +83,6 @@ EPOCHS = [{"last_batch": "wrap"}, {"last_batch": "drop"}, {"last_batch": "pad"},
           {"shuffle": True, "last_batch": "drop"}, {"shuffle": True, "last_batch": "pad"}]
 
 
-@any_device
 @pytest.mark.parametrize("keys", EPOCHS, ids=lambda keys: "-".join(map(str, keys.values())))
 def test_epochs_are_those_of_a_data_loader_on_every_split(tmp_path, points, keys):
     expected = trained(plan_of(tmp_path, points, keys=keys), load_file(points))

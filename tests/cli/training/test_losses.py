@@ -241,7 +241,6 @@ def run_json(plan, *options):
     return json.loads(done.stdout)
 
 
-@any_device
 @pytest.mark.parametrize("loss", ["cross_entropy", SMOOTHED], ids=["plain", "smoothed"])
 def test_the_loss_of_each_microbatch_is_pytorchs_own(tmp_path, model, loss):
     """Replica by replica; its targets weigh it in the step's. The last microbatch has none."""

@@ -6,7 +6,7 @@ AdamW's weight decay, too, passes them by: in every split, by all holders, in al
 
 import pytest
 
-from pipelines import (any_device, difference, execute_json, load_file, model_path, needs_backend,
+from pipelines import (difference, execute_json, load_file, model_path, needs_backend,
                        torch, vectors, write_plan)
 from recipes import Recipe
 from trainings import FLOAT64, STEPS, saved_tensors
@@ -21,7 +21,6 @@ class OfFirstOutput(Recipe):
         return super().loss(output["logits"], target)
 
 
-@any_device
 @pytest.mark.parametrize("begins, more", [
     ([""], {}),
     (["", "head"], {"schedule": "gpipe"}),

@@ -131,11 +131,11 @@ def test_losses_are_those_of_a_loop_over_eval_and_training_keeps_its_bits(export
 LOOP, V = [0, 1, 0, 1], [0, 1, 1, 0]
 
 
-@any_device
 @pytest.mark.parametrize("schedule, ranks, more", [
     ("gpipe", [0, 1, 2, 3], {}), ("1f1b", [0, 1, 2, 3], {}), ("zb-h1", [0, 1, 2, 3], {}),
     ("zb-h2", [0, 1, 2, 3], {}), ("looped-bfs", LOOP, {}), ("interleaved-1f1b", LOOP, {}),
-    ("interleaved-zb", LOOP, {}), ("zbv", V, {}), ("dualpipev", V, {}),
+    ("interleaved-zb", LOOP, {}), pytest.param("zbv", V, {}, marks=any_device),
+    ("dualpipev", V, {}),
     ("1f1b", [0, 1, 2, 3], {"data_parallel": 2})])
 def test_every_schedule_and_replicas_evaluate_alike(transformer, schedule, ranks, more):
     plan = transformer.plan(["", "layers.1", "layers.2", "layers.3"], 4, 2, schedule=schedule,
