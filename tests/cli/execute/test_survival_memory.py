@@ -8,7 +8,7 @@ import subprocess
 import pytest
 import yaml
 
-from pipelines import PENSTOCK, clean_environment, execute_json, needs_backend
+from pipelines import PENSTOCK, ROOT, clean_environment, execute_json, needs_backend
 from running import running
 from safetensors import safe_open
 from surviving import positions, slots_of, survive
@@ -123,6 +123,23 @@ def test_a_run_that_does_not_fit_does_not_begin(tmp_path, options, copies):
     assert done.returncode == 2 and f"for {copies} copies of their state" in done.stderr
     assert "but 64.0 KiB are available\n  Leave it out:" in done.stderr
     assert not (tmp_path / "saved").exists()
+
+
+@needs_mounts
+def test_copies_of_ranks_on_gpus_take_memory_of_the_host_alone(tmp_path):
+    plan = plan_of(tmp_path, "gpt2", ["", "transformer.h.0"], ADAMW)
+    done = short_of_memory(tmp_path, "execute", plan, "--survive", "local", "--device", "cuda")
+    assert done.returncode == 2 and "to train" not in done.stderr
+    assert "for 2 copies of their state, but 64.0 KiB are available" in done.stderr
+    job, profile = tmp_path / "job.yaml", tmp_path / "h100.json"
+    job.write_text(yaml.safe_dump({"penstock": "job"} | yaml.safe_load(plan.read_text())["job"]))
+    penstock("profile", job, "--device", "estimate", "--spec", ROOT / "configs/devices/h100.yaml",
+             "-o", profile)
+    planned = tmp_path / "planned.yaml"
+    penstock("plan", profile, "--ranks", 2, "-o", planned)
+    found, other = (json.loads(penstock("simulate", planned, "--json", *words))["peak_memory"]
+                    for words in ([], ["--survive", "local"]))
+    assert found == other
 
 
 @needs_mounts
