@@ -5,8 +5,9 @@ docs/fidelity.md; needs build/penstock and .venv.
 
     .venv/bin/python bench/fidelity [STAGE ...] [--models NAME ...] [--repeat N] [--device cuda]
 
-Stages are export, profile, freeze (every plan is made and predicted before any of them runs), run
-and report; all of them unless some are named. Each goes on where it was interrupted, and leaves
+Stages are export, profile, freeze (every plan is made and predicted before any of them runs), run,
+agree (on one GPU: four ranks that share it have the losses of one) and report; all of them unless
+some are named. Each goes on where it was interrupted, and leaves
 what it found in the folder as JSON. Everything together takes some 16 minutes on two cores, which
 must have nothing else to do. --quick takes a minute: tiny models and two short runs, which only
 show that the bench itself works. Ends with 1 where anything failed; the report says what.
@@ -24,7 +25,7 @@ from cases import CASES, CHOSEN, SHAPES
 from reporting import ROOT
 from work import Work
 
-STAGES = ("export", "profile", "freeze", "run", "report")
+STAGES = ("export", "profile", "freeze", "run", "agree", "report")
 QUICK_MODELS = ("mixer", "denoiser")
 QUICK_PLANS = ("chosen", "1f1b", "zbv", "recompute", "replicas", "whole-1")
 

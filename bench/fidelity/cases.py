@@ -68,6 +68,9 @@ SHAPES = {
     "whole-8": Shape("1f1b", ranks=1, microbatches=8),
     "whole-recompute": Shape("gpipe", ranks=1, recompute=(0,)),
 }
+# Ranks that share a device take its time in turns: that they have the losses of one rank is all
+# that they can show.
+SHARING, ALONE = "four-ranks", "whole-8"
 # Of any model where there is but one device.
 ON_ONE = ("chosen", "whole-1", "whole-2", "whole-4", "whole-8", "whole-recompute")
 

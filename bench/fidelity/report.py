@@ -42,7 +42,7 @@ class Found:
         self.work = work
         self.frozen, self.plans, self.failures, self.rounds, self.load = {}, {}, [], 0, 0.0
         for case in work.cases:
-            for step in ("exported", "profiled"):
+            for step in ("exported", "profiled", "agreed"):
                 self.note(case.name, work.place(case) / f"{step}.json")
         for case, name in work.all_plans():
             self.add(case, name)
@@ -181,6 +181,13 @@ def kind_rows(found):
                "mean spread of steps": size(statistics.fmean(plan["spread"] for plan in plans))}
 
 
+def agreement_rows(found):
+    for case in found.work.cases:
+        if agreed := good(found.work.place(case) / "agreed.json"):
+            yield {"model": case.name, "steps": agreed["steps"],
+                   "largest difference": f"{agreed['apart']:.1e}"}
+
+
 def machine(work):
     if work.device == "cuda":
         return f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}"
@@ -247,6 +254,8 @@ SECTIONS = (
      "step, in the run of median length; a row of the next table adds up to its error. What the "
      "causes are: [files.md](files.md#timeline).", cause_rows),
     ("Schedules and shapes", "The spread is the interquartile range of a run's steps.", kind_rows),
+    ("Ranks that share the device", "Losses of four ranks with 1F1B relative to those of one, on "
+     "the same microbatches: for correctness alone, since they take turns.", agreement_rows),
     ("Plans", "`bench/fidelity/cases.py` says what they are. Memory is that of the rank furthest "
      "off.", plan_rows),
 )

@@ -7,6 +7,7 @@
     MODEL/PLAN/plan.yaml predicted.json      freeze: the plan and its predicted timeline
     MODEL/PLAN/frozen.json                   its prediction, before anything runs
     MODEL/PLAN/run-N.json                    run: round N, what `execute` and `compare` say
+    MODEL/agreed.json                        agree: how far losses of four ranks and of one differ
 
 A stage does what is not there yet, so that one that was interrupted goes on; what failed is noted
 as {"failed": why}, tried again the next time, and ends nothing else.
@@ -23,12 +24,13 @@ import yaml
 from safetensors.torch import save_file
 
 import plans
-from cases import CASES, CHOSEN, SHAPES, call
+from cases import ALONE, CASES, CHOSEN, SHAPES, SHARING, call
 from reporting import PENSTOCK, ROOT, run
 
 TIMEOUT_S = {"export": 300, "profile": 900, "freeze": 300, "run": 300}
 WARM_UP = 3  # steps that `execute` leaves out of its median
 MEASURED_S, LEAST_STEPS, MOST_STEPS = 3, 12, 60  # of a run, after the warm-up
+AGREED_STEPS = 5
 EXPORT_S, PROFILE_S, FREEZE_S, START_S = 8, 30, 1, 3  # about; of a run until its first step
 
 
@@ -198,9 +200,7 @@ class Work:
             run(PENSTOCK, "plan", profile_path, "--ranks", min(2, self.devices), *CHOSEN[name],
                 "--allow-batch-coupling", "-o", path, timeout=TIMEOUT_S["freeze"])
         else:
-            blocks = call(case.module().blocks, case.settings(self.device, self.quick))
-            plans.write_plan(path, SHAPES[name], self.job(case), profile_path.resolve(),
-                             read(profile_path), blocks)
+            self.write_shape(case, name, path)
         sampled = ["--samples", self.samples] if self.samples else []
         said = json.loads(run(PENSTOCK, "simulate", path, "--json", *sampled, "--trace",
                               here / "predicted.json", timeout=TIMEOUT_S["freeze"]))
@@ -218,6 +218,12 @@ class Work:
                   "run_steps": WARM_UP + (steps if self.quick else
                                           min(max(steps, LEAST_STEPS), MOST_STEPS))}
         return frozen, f"{1e3 * step_s:.1f} ms"
+
+    def write_shape(self, case, name, path):
+        profile = self.place(case) / "profile.json"
+        blocks = call(case.module().blocks, case.settings(self.device, self.quick))
+        plans.write_plan(path, SHAPES[name], self.job(case), profile.resolve(), read(profile),
+                         blocks)
 
     def run(self):
         """Every plan once, then every plan again, so that a machine that drifts is told apart from
@@ -250,10 +256,29 @@ class Work:
                 f"{1e3 * step_s:.1f} ms, predicted {1e3 * frozen['step_s']:.1f} "
                 f"({100 * (frozen['step_s'] / step_s - 1):+.1f} %)")
 
+    def agree(self):
+        if self.devices == 1:
+            self.stage("agree", [(case.name, self.place(case) / "agreed.json",
+                                  lambda case=case: self.agree_one(case))
+                                 for case in self.have("profiled")], 2 * START_S)
+
+    def agree_one(self, case):
+        sharing, alone = (self.losses(case, name) for name in (SHARING, ALONE))
+        apart = max(abs(one / other - 1) for one, other in zip(sharing, alone, strict=True))
+        return {"steps": AGREED_STEPS, "apart": apart}, f"losses differ by {apart:.0e} at most"
+
+    def losses(self, case, name):
+        path = self.place(case) / f"{name}-shared.yaml"
+        self.write_shape(case, name, path)
+        ranks = SHAPES[name].processes
+        shared = ["--ranks-per-device", ranks] if self.device == "cuda" else []
+        return json.loads(run(PENSTOCK, "execute", path, "--device", self.device, "--json",
+                              "--steps", AGREED_STEPS, *shared, timeout=TIMEOUT_S["run"]))["losses"]
+
     def remove(self, stages):
         """What these have left, and with it what later ones made of it."""
         left = {"export": ["exported.json"], "profile": ["profiled.json"],
-                "freeze": ["*/frozen.json"], "run": ["*/run-*.json"]}
+                "freeze": ["*/frozen.json"], "run": ["*/run-*.json"], "agree": ["agreed.json"]}
         names = list(left)
         first = min(names.index(stage) for stage in stages if stage in names)
         for case in self.cases:

@@ -229,6 +229,18 @@ def test_what_fails_is_told_and_the_rest_is_measured(tmp_path):
     assert len(rows((tmp_path / "fidelity.md").read_text(), "Plans")) == 2
 
 
+@needs_backend
+def test_ranks_that_share_a_device_have_the_losses_of_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(Work, "devices", 1)
+    work = Work(tmp_path, "cpu", True, ["mixer"])
+    for stage in ("export", "profile", "agree"):
+        getattr(work, stage)()
+    apart = json.loads((tmp_path / "mixer" / "agreed.json").read_text())["apart"]
+    assert 0 <= apart < 1e-5  # float32: what four stages round otherwise, five times trained
+    shared = rows(report.page(work)[0], "Ranks that share the device")
+    assert shared == [["mixer", "5", f"{apart:.1e}"]]
+
+
 def test_a_page_of_nothing_but_failures_is_written(tmp_path):
     work = Work(tmp_path, "cpu", True, ["mixer"])
     (tmp_path / "mixer").mkdir()
@@ -246,4 +258,5 @@ def test_a_folder_of_other_settings_is_refused(tmp_path):
 def test_a_stage_that_is_not_there_is_refused(tmp_path):
     done = bench(tmp_path, "measure")
     assert done.returncode == 2
-    assert "there is no stage measure, only export, profile, freeze, run, report" in done.stderr
+    stages = "export, profile, freeze, run, agree, report"
+    assert f"there is no stage measure, only {stages}" in done.stderr
