@@ -1,4 +1,5 @@
 // Training over the NCCL communicator, on a fake of NCCL that moves real tensors.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -22,6 +23,7 @@ using test::plan_of;
 using test::run_plan;
 
 struct Case {
+  const char* model;
   const char* schedule;
   std::vector<std::string> begins;
   std::vector<int> ranks;
@@ -33,19 +35,25 @@ class NcclTraining : public ::testing::TestWithParam<Case> {};
 const std::vector<std::string> kBlocks{"", "transformer.h.0.mlp", "transformer.h.1",
                                        "transformer.h.1.mlp"};
 const std::vector<std::string> kFour{"", "layer1", "layer2", "output_proj"};
+const std::vector<std::string> kT5{"", "encoder.block.1", "decoder.block.0", "decoder.block.1"};
+const std::vector<std::string> kUnet{"", "down.1", "up.0", "up.1"};
+const std::vector<int> kLoop{0, 1, 0, 1}, kV{0, 1, 1, 0};
 INSTANTIATE_TEST_SUITE_P(Each, NcclTraining,
-                         ::testing::Values(Case{"1f1b", {"", "layer1"}, {0, 1}, 2},
-                                           Case{"zb-h1", kFour, {0, 1, 2, 3}, 1},
-                                           Case{"interleaved-1f1b", kFour, {0, 1, 0, 1}, 1},
-                                           Case{"dualpipev", kFour, {0, 1, 1, 0}, 1}),
+                         ::testing::Values(Case{"pippy", "1f1b", {"", "layer1"}, {0, 1}, 2},
+                                           Case{"pippy", "zb-h1", kFour, {0, 1, 2, 3}, 1},
+                                           Case{"pippy", "interleaved-1f1b", kFour, kLoop, 1},
+                                           Case{"pippy", "dualpipev", kFour, kV, 1},
+                                           Case{"t5", "zbv", kT5, kV, 1},
+                                           Case{"unet", "interleaved-zb", kUnet, kLoop, 1}),
                          [](const auto& instance) {
-                           std::string name = instance.param.schedule;
+                           const Case& each = instance.param;
+                           std::string name = fmt::format("{}_{}", each.model, each.schedule);
                            std::ranges::replace(name, '-', '_');
                            return name;
                          });
 
 TEST_P(NcclTraining, GivesTheSameBitsAsThreadsThatShareMemory) {
-  PENSTOCK_MODEL(model, "pippy-f64");
+  PENSTOCK_MODEL(model, std::string(GetParam().model) + "-f64");
   const test::TemporaryFolder folder;
   const std::string data = test::random_data(folder, model, Loss::cross_entropy);
   Plan plan = plan_of(model, data, GetParam().begins, 4, 2, GetParam().schedule, GetParam().ranks);
