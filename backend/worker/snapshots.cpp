@@ -73,8 +73,9 @@ void Snapshots::begin(int64_t next_step, const NamedTensors& now, const NamedTen
   NamedTensors tensors;
   for (const auto& [name, tensor] : now) tensors.emplace_back(name, tensor.detach().clone());
   for (const auto& [name, tensor] : later) tensors.emplace_back(name, tensor.detach());
-  copying_ = std::thread([=, this, issued = IssuedWork(device_of(tensors)),
-                          tensors = std::move(tensors), time = SpareTime::Wanted(spare_)] {
+  IssuedWork issued(device_of(tensors));
+  copying_ = std::thread([=, this, issued = std::move(issued), tensors = std::move(tensors),
+                          time = SpareTime::Wanted(spare_)] {
     try {
       const c10::OptionalStreamGuard stream = issued.behind();
       free_idle(slot);
