@@ -2,7 +2,8 @@
 //
 // Valid for the simulator for the reasons that chain_bound.hpp gives: actions of a rank follow one
 // another, F and backwards follow the transfers from their neighbours, and the OPT of every rank
-// follows all of it.
+// follows all of it. Where a RECV is posted when its rank comes to it the transfer follows what the
+// rank did before, too.
 #pragma once
 
 #include <vector>
@@ -15,8 +16,9 @@ namespace penstock {
 
 class ProgramPaths {
  public:
-  /// Compute actions of stages that every microbatch passes in order.
-  ProgramPaths(const Program& compute, SplitTimes times);
+  /// Compute actions of stages that every microbatch passes in order. `posts_when_reached`: as
+  /// posts_when_reached(Link) says.
+  ProgramPaths(const Program& compute, SplitTimes times, bool posts_when_reached = false);
 
   const SplitTimes& times() const { return times_; }
   int ranks() const { return static_cast<int>(last_.size()); }
@@ -33,6 +35,8 @@ class ProgramPaths {
   std::vector<Path> longest(const Times& times) const;
 
  private:
+  class Builder;
+
   struct Follows {
     int node = -1;
     int transfer = -1;  // its number among the times, or -1: at once

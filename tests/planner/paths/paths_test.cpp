@@ -51,14 +51,24 @@ void for_each_path_case(uint64_t from, uint64_t to, const std::function<Chain(ui
       }
       one.paths = std::make_shared<const ProgramPaths>(
           one.compute, SplitTimes(schedule_costs(chain, shape.schedule), placement(one.compute),
-                                  RankSpeeds(shape.speeds)));
+                                  RankSpeeds(shape.speeds)),
+          posts_when_reached(chain.link));
       check(one, random);
       if (::testing::Test::HasFailure()) return;
     }
   }
 }
 
-Chain linked_chain(uint64_t seed) { return small_chain(seed); }
+/// Every other link waits for receivers.
+Chain linked_chain(uint64_t seed) {
+  Chain chain = small_chain(seed);
+  if (seed % 4 == 2) chain.link.mode = SendMode::rendezvous;
+  if (seed % 4 == 3) {
+    chain.link.mode = SendMode::posted;
+    chain.link.receive_depth = 0;
+  }
+  return chain;
+}
 
 Chain bare_chain(uint64_t seed) {
   Chain chain = random_chain(seed, {.units = 5, .extras = false});
