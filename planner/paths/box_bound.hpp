@@ -35,6 +35,7 @@ class BoxBound {
   explicit BoxBound(std::shared_ptr<const ProgramPaths> paths) : paths_(std::move(paths)) {}
 
   const ProgramPaths& paths() const { return *paths_; }
+  const std::shared_ptr<const ProgramPaths>& shared_paths() const { return paths_; }
   /// All splits.
   SplitBox all() const { return paths_->times().all(); }
 

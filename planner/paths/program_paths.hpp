@@ -6,6 +6,7 @@
 // rank did before, too.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "pipeline/program/program.hpp"
@@ -34,9 +35,6 @@ class ProgramPaths {
   };
   std::vector<Path> longest(const Times& times) const;
 
- private:
-  class Builder;
-
   struct Follows {
     int node = -1;
     int transfer = -1;  // its number among the times, or -1: at once
@@ -45,11 +43,19 @@ class ProgramPaths {
     std::vector<int> times;  // what it takes, by their numbers
     std::vector<Follows> follows;
   };
+  /// Each after those that it follows.
+  const std::vector<Node>& nodes() const { return nodes_; }
+  /// Is it the last of its rank?
+  bool is_last(int node) const { return std::ranges::find(last_, node) != last_.end(); }
+
+ private:
+  class Builder;
+
   std::vector<double> ends(const Times& times, std::vector<const Follows*>& by) const;
   std::pair<int, double> optimizer(const Times& times) const;  // of the rank with the longest
 
   const SplitTimes times_;
-  std::vector<Node> nodes_;  // each after those that it follows
+  std::vector<Node> nodes_;
   std::vector<int> last_;    // of each rank
 };
 

@@ -45,6 +45,7 @@ BoxTree::BoxTree(std::shared_ptr<const ProgramPaths> paths, Least least, const S
 }
 
 int64_t BoxTree::kept() const {
+  if (parts_) return parts_->kept();
   return static_cast<int64_t>(queue_.size()) * nodes_per_stage * bounds_.paths().times().stages();
 }
 
@@ -57,6 +58,7 @@ BoxBound::Aim BoxTree::aim(const SplitRank* incumbent) const {
 }
 
 std::optional<std::vector<int>> BoxTree::step(const SplitRank* incumbent) {
+  if (parts_) return follow_parts(incumbent);
   NodePointer node = queue_.top();
   queue_.pop();
   if (incumbent && node->rank > *incumbent) {
@@ -83,6 +85,9 @@ std::optional<std::vector<int>> BoxTree::bound(NodePointer node, const SplitRank
   node->mixture = std::move(bound);
   std::optional<std::vector<int>> split;
   if (!node->box.begins.single()) split = near(*node, aim.enough_s);
+  if (node->number == 0 && !node->box.begins.single() && PartTree::applies_to(bounds_.paths()))
+    parts_ = std::make_unique<PartTree>(bounds_.shared_paths(), node->box,
+                                        Least{node->bound_s, least_.bytes}, order_);
   enqueue(std::move(node), incumbent);
   return split;
 }
@@ -102,6 +107,16 @@ std::optional<std::vector<int>> BoxTree::near(const Node& node, double enough_s)
   effort_ += walk.effort(tries_nearby);
   if (walk.split_s() >= enough_s) return std::nullopt;
   return once(walk.begins());
+}
+
+/// Where parts are too many boxes go on.
+std::optional<std::vector<int>> BoxTree::follow_parts(const SplitRank* incumbent) {
+  const auto split = parts_->step(incumbent);
+  if (parts_->failed()) {
+    effort_ += parts_->effort();
+    parts_.reset();
+  }
+  return split ? once(*split) : std::nullopt;
 }
 
 /// No split is given twice.
