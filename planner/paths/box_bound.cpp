@@ -54,6 +54,7 @@ class BoxBound::Search {
     }
     conclude(choice);
     result_.solver_work = known_.game().work();
+    result_.paths = {std::move(mixed_), owed_s_};
     return std::move(result_);
   }
 

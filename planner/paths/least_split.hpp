@@ -21,12 +21,14 @@ class LeastSplit {
   /// much; the box may be the one that it is of.
   void narrow(SplitBox& box, double most) const;
 
- private:
-  /// For each stage and each of its begins in the box.
+  /// For each stage and each of its begins in the box: what it adds to the sum, and what the begins
+  /// behind it add at least. Beside these there are the sums' ends (SplitTimes::of_ends).
   using Sums = std::vector<std::vector<double>>;
-
-  std::vector<int> follow_back() const;
+  const Sums& own() const { return own_; }
   Sums behind() const;
+
+ private:
+  std::vector<int> follow_back() const;
   size_t place(size_t stage, int unit) const { return static_cast<size_t>(unit - low_[stage]); }
 
   const SplitTimes& times_;

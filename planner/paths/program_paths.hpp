@@ -56,7 +56,7 @@ class ProgramPaths {
 
   const SplitTimes times_;
   std::vector<Node> nodes_;
-  std::vector<int> last_;    // of each rank
+  std::vector<int> last_;  // of each rank
 };
 
 /// By the longest path, which is followed at twenty actions for an effort of one. `paths` outlives

@@ -50,11 +50,8 @@ int64_t BoxTree::kept() const {
 }
 
 BoxBound::Aim BoxTree::aim(const SplitRank* incumbent) const {
-  const double most_s = order_.max_s / order_.weight;
-  if (!incumbent || std::get<0>(*incumbent) != order_.complexity) return {most_s, most_s};
-  const double nanosecond = 1e-9 / order_.weight;
-  const double best_s = static_cast<double>(std::get<1>(*incumbent)) * nanosecond;
-  return {std::min(most_s, best_s * (1 - near_enough)), std::min(most_s, best_s + nanosecond)};
+  const double most_s = order_.most_s(incumbent);
+  return {most_s < order_.most_s(nullptr) ? most_s * (1 - near_enough) : most_s, most_s};
 }
 
 std::optional<std::vector<int>> BoxTree::step(const SplitRank* incumbent) {
@@ -87,7 +84,8 @@ std::optional<std::vector<int>> BoxTree::bound(NodePointer node, const SplitRank
   if (!node->box.begins.single()) split = near(*node, aim.enough_s);
   if (node->number == 0 && !node->box.begins.single() && PartTree::applies_to(bounds_.paths()))
     parts_ = std::make_unique<PartTree>(bounds_.shared_paths(), node->box,
-                                        Least{node->bound_s, least_.bytes}, order_);
+                                        Least{node->bound_s, least_.bytes}, node->mixture->paths,
+                                        order_);
   enqueue(std::move(node), incumbent);
   return split;
 }

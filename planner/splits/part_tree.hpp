@@ -8,7 +8,9 @@
 #include <tuple>
 #include <vector>
 
+#include "planner/paths/box_bound.hpp"
 #include "planner/paths/chain_part.hpp"
+#include "planner/paths/least_split.hpp"
 #include "planner/paths/split_box.hpp"
 #include "planner/splits/open_splits.hpp"
 
@@ -21,9 +23,9 @@ class PartTree : public OpenSplits {
     double seconds = 0;
     int64_t bytes = 0;
   };
-  /// Splits outside of the box are not looked for.
+  /// Splits outside of the box are not looked for, and `mixture` bounds those in it.
   PartTree(std::shared_ptr<const ProgramPaths> paths, SplitBox box, Least least,
-           const SplitOrder& order);
+           BoxBound::Mixture mixture, const SplitOrder& order);
   /// Do few enough edges cross?
   static bool applies_to(const ProgramPaths& paths);
 
@@ -40,7 +42,7 @@ class PartTree : public OpenSplits {
  private:
   /// Steps of following paths and comparisons of parts for an effort of one; numbers in the memory
   /// of a node.
-  static constexpr int64_t work_per_effort = 60, numbers_per_node = 20;
+  static constexpr int64_t work_per_effort = 140, numbers_per_node = 20;
 
   struct Node {
     std::vector<int> begins;  // of the stages from the first that is known
@@ -55,12 +57,17 @@ class PartTree : public OpenSplits {
       return std::tie(a->rank, a->number) > std::tie(b->rank, b->number);
     }
   };
-  /// Parts of the first stages, by the unit behind them.
-  using Table = std::vector<std::vector<ChainPart>>;
+  /// The first stages, with what their begins add to the mixture's sum.
+  struct First {
+    ChainPart part;
+    double sum_s;
+  };
+  /// By the unit behind them.
+  using Table = std::vector<std::vector<First>>;
 
   int stages() const { return paths_->times().stages(); }
-  bool tabulate();
-  void add(std::vector<ChainPart>& parts, ChainPart part, const PartBorder& border);
+  bool tabulate(double most_s);
+  void add(std::vector<First>& firsts, First first, const PartBorder& border);
   void expand(const Node& node, const SplitRank* incumbent);
   double best_s(const ChainPart& last, int cut, int unit);
   void enqueue(Node node, const SplitRank* incumbent);
@@ -69,6 +76,9 @@ class PartTree : public OpenSplits {
   const StagedPaths staged_;
   const SplitBox box_;
   const Least least_;
+  const BoxBound::Mixture mixture_;
+  const LeastSplit sums_;
+  const LeastSplit::Sums behind_;  // of the mixture's sums
   const SplitOrder order_;
   double more_s_ = 0;  // that a split may take for having the part that beats its own
   std::vector<PartBorder> firsts_, lasts_;                    // by the cut
