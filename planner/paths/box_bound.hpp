@@ -40,14 +40,10 @@ class BoxBound {
   SplitBox all() const { return paths_->times().all(); }
 
   using Known = KnownGame::Known;
-  /// No split of the box is faster than the weighted sum of its times and `more_s`.
-  struct Mixture {
-    Times weights;
-    double more_s = 0;
-  };
+  using PathMixture = std::vector<ProgramPaths::Share>;
   struct Bound {
     double seconds = 0;  // no split of the box is faster
-    Mixture paths;       // that says so
+    PathMixture paths;   // with prices of ranks' units, that says so
     /// Holds all splits of it that take `most_s` at most; empty: there are none.
     std::optional<SplitBox> box;
     std::vector<double> begins;        // of a good mixture of splits

@@ -98,6 +98,26 @@ ChainPart PartBorder::none() const {
   return {{}, {}, {}, no_path, std::vector<double>(static_cast<size_t>(ranks_), 0.0)};
 }
 
+ChainPart PartBorder::nothing() const {
+  ChainPart nothing = none();
+  nothing.exits.assign(exits_.size(), 0.0);
+  nothing.entries.assign(entries_.size(), 0.0);
+  nothing.through.assign(through_.size(), 0.0);
+  nothing.inside_s = 0;
+  return nothing;
+}
+
+double& PartBorder::of(ChainPart& part, int entry, int exit) const {
+  const auto place = [](const auto& in, const auto& of) {
+    return static_cast<size_t>(std::ranges::find(in, of) - in.begin());
+  };
+  if (entry < 0) return exit < 0 ? part.inside_s : part.exits[place(exits_, exit)];
+  const size_t from = place(entries_, entry);
+  if (exit < 0) return part.entries[from];
+  const std::pair<int, int> way(static_cast<int>(from), static_cast<int>(place(exits_, exit)));
+  return part.through[place(through_, way)];
+}
+
 bool PartBorder::no_longer(const ChainPart& a, const ChainPart& b, double more_s) const {
   const double updates_s = most_longer(a.updates, b.updates);
   const double exits_s = most_longer(a.exits, b.exits);

@@ -53,6 +53,10 @@ class PartBorder {
 
   /// Of all parts with no stage.
   ChainPart none() const;
+  /// All lengths are 0.
+  ChainPart nothing() const;
+  /// The length from an entry to an exit, of which -1 is the start or end of the program.
+  double& of(ChainPart& part, int entry, int exit) const;
   /// Is no split longer by more than that for having `a` in place of `b`?
   bool no_longer(const ChainPart& a, const ChainPart& b, double more_s) const;
   int64_t lengths() const {

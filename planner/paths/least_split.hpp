@@ -21,14 +21,12 @@ class LeastSplit {
   /// much; the box may be the one that it is of.
   void narrow(SplitBox& box, double most) const;
 
-  /// For each stage and each of its begins in the box: what it adds to the sum, and what the begins
-  /// behind it add at least. Beside these there are the sums' ends (SplitTimes::of_ends).
-  using Sums = std::vector<std::vector<double>>;
-  const Sums& own() const { return own_; }
-  Sums behind() const;
-
  private:
+  /// For each stage and each of its begins in the box.
+  using Sums = std::vector<std::vector<double>>;
+
   std::vector<int> follow_back() const;
+  Sums behind() const;
   size_t place(size_t stage, int unit) const { return static_cast<size_t>(unit - low_[stage]); }
 
   const SplitTimes& times_;

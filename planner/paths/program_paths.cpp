@@ -173,8 +173,9 @@ std::vector<ProgramPaths::Path> ProgramPaths::longest(const Times& times) const 
   std::vector<Path> paths;
   for (const int last : last_) {
     if (last < 0) continue;
-    Path path{ends[static_cast<size_t>(last)] + optimizer_s, Times(times.size(), 0.0)};
+    Path path{ends[static_cast<size_t>(last)] + optimizer_s, Times(times.size(), 0.0), {}};
     for (int node = last; node >= 0;) {
+      path.nodes.push_back(node);
       const auto i = static_cast<size_t>(node);
       for (const int time : nodes_[i].times) ++path.weights[static_cast<size_t>(time)];
       if (by[i] && by[i]->transfer >= 0) ++path.weights[static_cast<size_t>(by[i]->transfer)];
@@ -183,6 +184,7 @@ std::vector<ProgramPaths::Path> ProgramPaths::longest(const Times& times) const 
     for (int stage = 0; stage < times_.stages(); ++stage)
       if (times_.rank_of_stage()[static_cast<size_t>(stage)] == owner)
         ++path.weights[times_.at(SplitTime::optimizer, stage)];
+    std::ranges::reverse(path.nodes);
     paths.push_back(std::move(path));
   }
   std::ranges::stable_sort(paths, std::greater(), &Path::seconds);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "pipeline/program/program.hpp"
@@ -32,6 +33,12 @@ class ProgramPaths {
   struct Path {
     double seconds = 0;
     Times weights;
+    std::vector<int> nodes;  // in order
+  };
+  /// So much of a path in a mixture.
+  struct Share {
+    std::shared_ptr<const Path> path;
+    double share;
   };
   std::vector<Path> longest(const Times& times) const;
 

@@ -22,14 +22,11 @@ bool PartTree::applies_to(const ProgramPaths& paths) {
 }
 
 PartTree::PartTree(std::shared_ptr<const ProgramPaths> paths, SplitBox box, Least least,
-                   BoxBound::Mixture mixture, const SplitOrder& order)
+                   const BoxBound::PathMixture& mixture, const SplitOrder& order)
     : paths_(std::move(paths)),
       staged_(*paths_),
       box_(std::move(box)),
       least_(least),
-      mixture_(std::move(mixture)),
-      sums_(paths_->times(), mixture_.weights, box_),
-      behind_(sums_.behind()),
       order_(order),
       more_s_(beaten_within * least.seconds / stages()),
       tables_(static_cast<size_t>(stages())) {
@@ -46,7 +43,8 @@ PartTree::PartTree(std::shared_ptr<const ProgramPaths> paths, SplitBox box, Leas
                        StageRange{stage, stage}, lasts_[0]);
   }
   for (Table& table : tables_) table.resize(static_cast<size_t>(paths_->times().units()));
-  tables_[0][0].push_back({firsts_[0].none(), sums_.own()[0][0]});
+  tables_[0][0].push_back(firsts_[0].none());
+  bound_.emplace(staged_, mixture, box_, firsts_);
   enqueue({{}, lasts_.back().none(), least_.seconds, {}, 0}, nullptr);
 }
 
@@ -73,22 +71,19 @@ bool PartTree::tabulate(double most_s) {
   next_unit_ = std::max(next_unit_, box_.begins.low[stage]);
   const int begin = next_unit_++;
   const SplitTimes& times = paths_->times();
-  const std::vector<First>& firsts = tables_[stage][static_cast<size_t>(begin)];
+  const std::vector<ChainPart>& parts = tables_[stage][static_cast<size_t>(begin)];
   const PartMeeting& grow = firsts_grow_[stage];
   const int low = std::max(begin + box_.stages.low[stage], box_.begins.low[stage + 1]);
   const int high = std::min(begin + box_.stages.high[stage], box_.begins.high[stage + 1]);
   const auto rank = static_cast<size_t>(times.rank_of_stage()[stage]);
-  const double most_sum_s = most_s - mixture_.more_s - times.of_ends(mixture_.weights);
-  for (int end = low; end <= high && !firsts.empty(); ++end) {
+  for (int end = low; end <= high && !parts.empty(); ++end) {
     const std::vector<double> seconds = grow.seconds(times, begin, end);
     const double update_s = times.of_stage(times.at(SplitTime::optimizer, next_stage_), begin, end);
-    const auto place = static_cast<size_t>(end - box_.begins.low[stage + 1]);
-    const double own_s = sums_.own()[stage + 1][place], behind_s = behind_[stage + 1][place];
-    for (const First& first : firsts) {
-      if (first.sum_s + own_s + behind_s > most_sum_s) continue;
-      First grown{grow.joined({&first.part}, seconds), first.sum_s + own_s};
-      grown.part.updates[rank] += update_s;
+    for (const ChainPart& part : parts) {
+      ChainPart grown = grow.joined({&part}, seconds);
+      grown.updates[rank] += update_s;
       work_ += grow.steps();
+      if (bound_->least_s(grown, next_stage_ + 1, end) > most_s) continue;
       add(tables_[stage + 1][static_cast<size_t>(end)], std::move(grown), firsts_[stage + 1]);
     }
     if (effort() > most_table_effort) return false;
@@ -101,20 +96,19 @@ bool PartTree::tabulate(double most_s) {
 }
 
 /// Where no other beats it; those that it beats go.
-void PartTree::add(std::vector<First>& firsts, First first, const PartBorder& border) {
-  for (size_t i = 0; i < firsts.size(); ++i) {
+void PartTree::add(std::vector<ChainPart>& parts, ChainPart part, const PartBorder& border) {
+  for (size_t i = 0; i < parts.size(); ++i) {
     work_ += border.lengths();
-    if (!border.no_longer(firsts[i].part, first.part, more_s_)) continue;
-    if (i > 0) std::swap(firsts[i], firsts[i - 1]);  // it may beat others, too
+    if (!border.no_longer(parts[i], part, more_s_)) continue;
+    if (i > 0) std::swap(parts[i], parts[i - 1]);  // it may beat others, too
     return;
   }
-  work_ += static_cast<int64_t>(firsts.size()) * border.lengths();
-  numbers_ -= static_cast<int64_t>(firsts.size()) * border.lengths();
-  std::erase_if(firsts, [&](const First& other) {
-    return border.no_longer(first.part, other.part, more_s_);
-  });
-  firsts.push_back(std::move(first));
-  numbers_ += static_cast<int64_t>(firsts.size()) * border.lengths();
+  work_ += static_cast<int64_t>(parts.size()) * border.lengths();
+  numbers_ -= static_cast<int64_t>(parts.size()) * border.lengths();
+  std::erase_if(parts,
+                [&](const ChainPart& other) { return border.no_longer(part, other, more_s_); });
+  parts.push_back(std::move(part));
+  numbers_ += static_cast<int64_t>(parts.size()) * border.lengths();
 }
 
 /// Adds each stage before those that are known.
@@ -145,8 +139,8 @@ double PartTree::best_s(const ChainPart& last, int cut, int unit) {
   const PartMeeting& meet = meet_[static_cast<size_t>(cut)];
   const std::vector<double> seconds = meet.seconds(paths_->times(), unit, unit);
   double best_s = std::numeric_limits<double>::infinity();
-  for (const First& first : tables_[static_cast<size_t>(cut)][static_cast<size_t>(unit)]) {
-    const ChainPart all = meet.joined({&first.part, &last}, seconds);
+  for (const ChainPart& first : tables_[static_cast<size_t>(cut)][static_cast<size_t>(unit)]) {
+    const ChainPart all = meet.joined({&first, &last}, seconds);
     best_s = std::min(best_s, all.inside_s + *std::ranges::max_element(all.updates));
     work_ += meet.steps();
   }

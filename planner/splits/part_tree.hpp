@@ -10,7 +10,7 @@
 
 #include "planner/paths/box_bound.hpp"
 #include "planner/paths/chain_part.hpp"
-#include "planner/paths/least_split.hpp"
+#include "planner/paths/part_bound.hpp"
 #include "planner/paths/split_box.hpp"
 #include "planner/splits/open_splits.hpp"
 
@@ -23,9 +23,9 @@ class PartTree : public OpenSplits {
     double seconds = 0;
     int64_t bytes = 0;
   };
-  /// Splits outside of the box are not looked for, and `mixture` bounds those in it.
+  /// Splits outside of the box are not looked for; `mixture`: that bounds them about best.
   PartTree(std::shared_ptr<const ProgramPaths> paths, SplitBox box, Least least,
-           BoxBound::Mixture mixture, const SplitOrder& order);
+           const BoxBound::PathMixture& mixture, const SplitOrder& order);
   /// Do few enough edges cross?
   static bool applies_to(const ProgramPaths& paths);
 
@@ -57,17 +57,12 @@ class PartTree : public OpenSplits {
       return std::tie(a->rank, a->number) > std::tie(b->rank, b->number);
     }
   };
-  /// The first stages, with what their begins add to the mixture's sum.
-  struct First {
-    ChainPart part;
-    double sum_s;
-  };
-  /// By the unit behind them.
-  using Table = std::vector<std::vector<First>>;
+  /// Parts of the first stages, by the unit behind them.
+  using Table = std::vector<std::vector<ChainPart>>;
 
   int stages() const { return paths_->times().stages(); }
   bool tabulate(double most_s);
-  void add(std::vector<First>& firsts, First first, const PartBorder& border);
+  void add(std::vector<ChainPart>& parts, ChainPart part, const PartBorder& border);
   void expand(const Node& node, const SplitRank* incumbent);
   double best_s(const ChainPart& last, int cut, int unit);
   void enqueue(Node node, const SplitRank* incumbent);
@@ -76,15 +71,13 @@ class PartTree : public OpenSplits {
   const StagedPaths staged_;
   const SplitBox box_;
   const Least least_;
-  const BoxBound::Mixture mixture_;
-  const LeastSplit sums_;
-  const LeastSplit::Sums behind_;  // of the mixture's sums
   const SplitOrder order_;
   double more_s_ = 0;  // that a split may take for having the part that beats its own
   std::vector<PartBorder> firsts_, lasts_;                    // by the cut
   std::vector<PartMeeting> firsts_grow_, lasts_grow_, meet_;  // by stage, by cut
-  std::vector<Table> tables_;                                 // by the cut behind
-  int next_stage_ = 0, next_unit_ = 0;                        // to tabulate
+  std::optional<PartBound> bound_;
+  std::vector<Table> tables_;           // by the cut behind
+  int next_stage_ = 0, next_unit_ = 0;  // to tabulate
   bool failed_ = false;
   int64_t work_ = 0, numbers_ = 0, made_ = 0;
   std::priority_queue<NodePointer, std::vector<NodePointer>, Later> queue_;
