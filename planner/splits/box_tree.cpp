@@ -45,8 +45,9 @@ BoxTree::BoxTree(std::shared_ptr<const ProgramPaths> paths, Least least, const S
 }
 
 int64_t BoxTree::kept() const {
-  if (parts_) return parts_->kept();
-  return static_cast<int64_t>(queue_.size()) * nodes_per_stage * bounds_.paths().times().stages();
+  if (by_parts()) return parts_->kept();
+  return (parts_ ? parts_->kept() : 0) +
+         static_cast<int64_t>(queue_.size()) * nodes_per_stage * bounds_.paths().times().stages();
 }
 
 BoxBound::Aim BoxTree::aim(const SplitRank* incumbent) const {
@@ -55,7 +56,14 @@ BoxBound::Aim BoxTree::aim(const SplitRank* incumbent) const {
 }
 
 std::optional<std::vector<int>> BoxTree::step(const SplitRank* incumbent) {
-  if (parts_) return follow_parts(incumbent);
+  if (parts_ && (parts_->tabulated() || parts_->effort() < effort_)) {
+    const auto split = parts_->step(incumbent);
+    if (parts_->failed()) {
+      effort_ += parts_->effort();
+      parts_.reset();
+    }
+    return split ? once(*split) : std::nullopt;
+  }
   NodePointer node = queue_.top();
   queue_.pop();
   if (incumbent && node->rank > *incumbent) {
@@ -105,16 +113,6 @@ std::optional<std::vector<int>> BoxTree::near(const Node& node, double enough_s)
   effort_ += walk.effort(tries_nearby);
   if (walk.split_s() >= enough_s) return std::nullopt;
   return once(walk.begins());
-}
-
-/// Where parts are too many boxes go on.
-std::optional<std::vector<int>> BoxTree::follow_parts(const SplitRank* incumbent) {
-  const auto split = parts_->step(incumbent);
-  if (parts_->failed()) {
-    effort_ += parts_->effort();
-    parts_.reset();
-  }
-  return split ? once(*split) : std::nullopt;
 }
 
 /// No split is given twice.

@@ -1,7 +1,8 @@
 // The open splits of one space as boxes (box_bound.hpp), best first: for spaces with so many that
 // bounds of their first stages leave all of them open. A box is divided by how many units a rank
 // has, and where these are whole by how many a stage has. Where few edges of the program cross a
-// cut, splits of the first box follow in the order of their longest paths instead (part_tree.hpp).
+// cut, a table for all splits (part_tree.hpp) is made in turns with that, and takes the place of the
+// boxes when it is ready.
 #pragma once
 
 #include <memory>
@@ -22,9 +23,9 @@ class BoxTree : public OpenSplits {
   /// No split of the whole space takes less.
   BoxTree(std::shared_ptr<const ProgramPaths> paths, Least least, const SplitOrder& order);
 
-  bool empty() const override { return parts_ ? parts_->empty() : queue_.empty(); }
-  SplitRank top() const override { return parts_ ? parts_->top() : queue_.top()->rank; }
-  double bound_s() const override { return parts_ ? parts_->bound_s() : queue_.top()->bound_s; }
+  bool empty() const override { return by_parts() ? parts_->empty() : queue_.empty(); }
+  SplitRank top() const override { return by_parts() ? parts_->top() : queue_.top()->rank; }
+  double bound_s() const override { return by_parts() ? parts_->bound_s() : queue_.top()->bound_s; }
   bool loses(const std::vector<int>&) const override { return false; }
   /// Also gives splits near the best mixture of a box, each of which may lie outside of it.
   std::optional<std::vector<int>> step(const SplitRank* incumbent) override;
@@ -52,7 +53,7 @@ class BoxTree : public OpenSplits {
   std::optional<std::vector<int>> bound(NodePointer node, const SplitRank* incumbent);
   std::optional<std::vector<int>> near(const Node& node, double enough_s);
   std::optional<std::vector<int>> once(std::vector<int> begins);
-  std::optional<std::vector<int>> follow_parts(const SplitRank* incumbent);
+  bool by_parts() const { return parts_ && parts_->tabulated(); }
   void divide(const Node& node, const SplitRank* incumbent);
   void add(SplitBox box, const Node& parent, const SplitRank* incumbent);
   void enqueue(NodePointer node, const SplitRank* incumbent);
@@ -63,7 +64,7 @@ class BoxTree : public OpenSplits {
   const SplitOrder order_;
   int64_t numbers_ = 0, effort_ = 0, round_effort_;
   std::set<std::vector<int>> given_;
-  std::unique_ptr<PartTree> parts_;  // in place of the queue
+  std::unique_ptr<PartTree> parts_;
   std::priority_queue<NodePointer, std::vector<NodePointer>, Later> queue_;
 };
 

@@ -9,9 +9,7 @@ namespace penstock {
 
 namespace {
 
-constexpr int most_crossing_edges = 40;
-/// After so much a table is given up.
-constexpr int64_t most_table_effort = 4'000'000;
+constexpr int most_crossing_edges = 100;
 /// Relative: by how much all parts together may be longer than those that they beat.
 constexpr double beaten_within = 1e-6;
 
@@ -49,8 +47,8 @@ PartTree::PartTree(std::shared_ptr<const ProgramPaths> paths, SplitBox box, Leas
 }
 
 std::optional<std::vector<int>> PartTree::step(const SplitRank* incumbent) {
-  if (next_stage_ + 1 < stages()) {
-    failed_ = !tabulate(order_.most_s(incumbent) * (1 + beaten_within));
+  if (!tabulated()) {
+    tabulate(order_.most_s(incumbent) * (1 + beaten_within));
     return std::nullopt;
   }
   const NodePointer node = queue_.top();
@@ -65,8 +63,8 @@ std::optional<std::vector<int>> PartTree::step(const SplitRank* incumbent) {
 }
 
 /// Adds a stage with the next begin to all parts before it, and leaves out what takes longer with
-/// any stages behind. False: they are too many.
-bool PartTree::tabulate(double most_s) {
+/// any stages behind.
+void PartTree::tabulate(double most_s) {
   const auto stage = static_cast<size_t>(next_stage_);
   next_unit_ = std::max(next_unit_, box_.begins.low[stage]);
   const int begin = next_unit_++;
@@ -86,13 +84,11 @@ bool PartTree::tabulate(double most_s) {
       if (bound_->least_s(grown, next_stage_ + 1, end) > most_s) continue;
       add(tables_[stage + 1][static_cast<size_t>(end)], std::move(grown), firsts_[stage + 1]);
     }
-    if (effort() > most_table_effort) return false;
   }
   if (next_unit_ > box_.begins.high[stage]) {
     ++next_stage_;
     next_unit_ = 0;
   }
-  return true;
 }
 
 /// Where no other beats it; those that it beats go.

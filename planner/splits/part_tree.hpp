@@ -29,8 +29,10 @@ class PartTree : public OpenSplits {
   /// Do few enough edges cross?
   static bool applies_to(const ProgramPaths& paths);
 
+  /// Not before it gives splits.
+  bool tabulated() const { return next_stage_ + 1 >= stages(); }
   /// The table grew too long: it finds nothing.
-  bool failed() const { return failed_; }
+  bool failed() const { return numbers_ > most_numbers; }
   bool empty() const override { return queue_.empty(); }
   SplitRank top() const override { return queue_.top()->rank; }
   double bound_s() const override { return queue_.top()->bound_s; }
@@ -43,6 +45,7 @@ class PartTree : public OpenSplits {
   /// Steps of following paths and comparisons of parts for an effort of one; numbers in the memory
   /// of a node.
   static constexpr int64_t work_per_effort = 140, numbers_per_node = 20;
+  static constexpr int64_t most_numbers = 20'000'000;
 
   struct Node {
     std::vector<int> begins;  // of the stages from the first that is known
@@ -61,7 +64,7 @@ class PartTree : public OpenSplits {
   using Table = std::vector<std::vector<ChainPart>>;
 
   int stages() const { return paths_->times().stages(); }
-  bool tabulate(double most_s);
+  void tabulate(double most_s);
   void add(std::vector<ChainPart>& parts, ChainPart part, const PartBorder& border);
   void expand(const Node& node, const SplitRank* incumbent);
   double best_s(const ChainPart& last, int cut, int unit);
@@ -74,11 +77,10 @@ class PartTree : public OpenSplits {
   const SplitOrder order_;
   double more_s_ = 0;  // that a split may take for having the part that beats its own
   std::vector<PartBorder> firsts_, lasts_;                    // by the cut
-  std::vector<PartMeeting> firsts_grow_, lasts_grow_, meet_;  // by stage, by cut
+  std::vector<PartMeeting> firsts_grow_, lasts_grow_, meet_;  // by the stage, by the cut
   std::optional<PartBound> bound_;
   std::vector<Table> tables_;           // by the cut behind
   int next_stage_ = 0, next_unit_ = 0;  // to tabulate
-  bool failed_ = false;
   int64_t work_ = 0, numbers_ = 0, made_ = 0;
   std::priority_queue<NodePointer, std::vector<NodePointer>, Later> queue_;
 };
