@@ -160,7 +160,7 @@ void PartMeeting::add_places(const StagedPaths& paths) {
   std::ranges::sort(places_, {}, [](const Place& at) { return std::tuple(at.node, at.kind); });
 }
 
-/// Its number among the seconds, where it is of the stage or of a cut that is known.
+/// Its number among the seconds.
 int PartMeeting::time(int of) {
   const auto at = std::ranges::find(times_, of);
   if (at == times_.end()) {

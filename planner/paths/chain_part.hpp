@@ -73,8 +73,8 @@ class PartBorder {
   bool others_start_ = false, others_end_ = false;
 };
 
-/// Parts that meet, or a part and all nodes of a stage: what paths pass of them, in the order of the
-/// program.
+/// Parts that meet, or a part and all nodes of a stage: what paths pass of them, in the order of
+/// the program.
 class PartMeeting {
  public:
   using Borders = std::vector<const PartBorder*>;

@@ -6,10 +6,10 @@
 #include <limits>
 #include <random>
 
+#include "planner/open/box_tree.hpp"
 #include "planner/paths/box_bound.hpp"
 #include "planner/paths/least_split.hpp"
 #include "planner/paths/walk.hpp"
-#include "planner/splits/box_tree.hpp"
 #include "tests/planner/paths/path_cases.hpp"
 
 namespace penstock::test {

@@ -1,4 +1,4 @@
-#include "planner/splits/box_tree.hpp"
+#include "planner/open/box_tree.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "planner/splits/part_tree.hpp"
+#include "planner/open/part_tree.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 // The open splits of one space as boxes (box_bound.hpp), best first: for spaces with so many that
 // bounds of their first stages leave all of them open. A box is divided by how many units a rank
 // has, and where these are whole by how many a stage has. Where few edges of the program cross a
-// cut, a table for all splits (part_tree.hpp) is made in turns with that, and takes the place of the
-// boxes when it is ready.
+// cut, a table for all splits (part_tree.hpp) is made in turns with that, and takes the place of
+// the boxes when it is ready.
 #pragma once
 
 #include <memory>
@@ -11,9 +11,9 @@
 #include <tuple>
 #include <vector>
 
+#include "planner/open/open_splits.hpp"
+#include "planner/open/part_tree.hpp"
 #include "planner/paths/box_bound.hpp"
-#include "planner/splits/open_splits.hpp"
-#include "planner/splits/part_tree.hpp"
 
 namespace penstock {
 

@@ -8,11 +8,11 @@
 #include <tuple>
 #include <vector>
 
+#include "planner/open/open_splits.hpp"
 #include "planner/paths/box_bound.hpp"
 #include "planner/paths/chain_part.hpp"
 #include "planner/paths/part_bound.hpp"
 #include "planner/paths/split_box.hpp"
-#include "planner/splits/open_splits.hpp"
 
 namespace penstock {
 

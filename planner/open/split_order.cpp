@@ -1,4 +1,4 @@
-#include "planner/splits/split_order.hpp"
+#include "planner/open/split_order.hpp"
 
 #include <algorithm>
 #include <cmath>
