@@ -250,7 +250,8 @@ std::shared_ptr<const ProgramPaths> layout_paths(const LayoutContext& context,
   const ChainCosts costs = layout_costs(context, layout, backward_of(layout, compute));
   if (!is_linked(costs) || is_whole_chain(layout, costs, limit)) return nullptr;
   return std::make_shared<const ProgramPaths>(
-      compute, SplitTimes(costs, placement(compute), layout.speeds()));
+      compute, SplitTimes(costs, placement(compute), layout.speeds()),
+      posts_when_reached(context.inputs.network.link()));
 }
 
 std::unique_ptr<const SplitSpace> layout_splits(const LayoutContext& context,

@@ -67,7 +67,7 @@ class BoxBound::Search {
     Times mixed(times_.size(), 0.0);
     for (size_t i = 0; i < weights.size(); ++i) {
       if (weights[i] == 0) continue;
-      const Times& path = *known_.paths()[i];
+      const Times& path = known_.paths()[i]->weights;
       for (size_t t = 0; t < mixed.size(); ++t) mixed[t] += weights[i] * path[t];
     }
     double owed_s = 0;
@@ -84,6 +84,9 @@ class BoxBound::Search {
       owed_s_ = owed_s;
       mixed_ = std::move(mixed);
       prices_ = std::move(prices);
+      result_.paths.clear();
+      for (size_t i = 0; i < weights.size(); ++i)
+        if (weights[i] > 0) result_.paths.push_back({known_.paths()[i], weights[i]});
     }
     return bound_s < known_.game().seconds() * (1 - sharp_enough);
   }
@@ -108,7 +111,7 @@ class BoxBound::Search {
         return weighted_sum(path.weights, optimum) <= longer_s;
       });
       paths.resize(std::min(paths.size(), most_paths));
-      for (ProgramPaths::Path& path : paths) known_.add_path(std::move(path.weights));
+      for (ProgramPaths::Path& path : paths) known_.add_path(std::move(path));
       if (!paths.empty()) return true;
     }
     return false;

@@ -35,12 +35,15 @@ class BoxBound {
   explicit BoxBound(std::shared_ptr<const ProgramPaths> paths) : paths_(std::move(paths)) {}
 
   const ProgramPaths& paths() const { return *paths_; }
+  const std::shared_ptr<const ProgramPaths>& shared_paths() const { return paths_; }
   /// All splits.
   SplitBox all() const { return paths_->times().all(); }
 
   using Known = KnownGame::Known;
+  using PathMixture = std::vector<ProgramPaths::Share>;
   struct Bound {
     double seconds = 0;  // no split of the box is faster
+    PathMixture paths;   // with prices of ranks' units, that says so
     /// Holds all splits of it that take `most_s` at most; empty: there are none.
     std::optional<SplitBox> box;
     std::vector<double> begins;        // of a good mixture of splits

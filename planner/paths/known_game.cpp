@@ -17,10 +17,10 @@ KnownGame::KnownGame(const ProgramPaths& paths, const SplitBox& box, const Known
   const Times middle = this->middle();
   if (known.paths.empty())
     for (ProgramPaths::Path& path : paths.longest(middle))
-      known_.paths.push_back(std::make_shared<Times>(std::move(path.weights)));
-  const double scale_s = weighted_sum(*known_.paths[0], middle);
+      known_.paths.push_back(std::make_shared<ProgramPaths::Path>(std::move(path)));
+  const double scale_s = weighted_sum(known_.paths[0]->weights, middle);
   game_ = std::make_unique<PathGame>(box_, times_.rank_of_stage(), times_.units(), scale_s);
-  for (const auto& path : known_.paths) game_->add_path(times_.of_ends(*path), {});
+  for (const auto& path : known_.paths) game_->add_path(times_.of_ends(path->weights), {});
   begin_places(known);
 }
 
@@ -60,17 +60,17 @@ bool KnownGame::add_place(size_t stage, int unit) {
   all_places_.push_back({stage, unit});
   std::vector<double> values;
   for (const auto& path : known_.paths)
-    values.push_back(times_.of_begin(*path, static_cast<int>(stage), unit));
+    values.push_back(times_.of_begin(path->weights, static_cast<int>(stage), unit));
   game_->add_place(static_cast<int>(stage), unit, values);
   return true;
 }
 
-void KnownGame::add_path(Times weights) {
+void KnownGame::add_path(ProgramPaths::Path path) {
   std::vector<double> seconds;
   for (const auto& [stage, unit] : all_places_)
-    seconds.push_back(times_.of_begin(weights, static_cast<int>(stage), unit));
-  game_->add_path(times_.of_ends(weights), seconds);
-  known_.paths.push_back(std::make_shared<Times>(std::move(weights)));
+    seconds.push_back(times_.of_begin(path.weights, static_cast<int>(stage), unit));
+  game_->add_path(times_.of_ends(path.weights), seconds);
+  known_.paths.push_back(std::make_shared<ProgramPaths::Path>(std::move(path)));
 }
 
 Times KnownGame::mixture() const {
@@ -89,7 +89,7 @@ KnownGame::Known KnownGame::known(const Times& other) const {
   PathGame::Basis basis = game_->basis();
   Known known{{}, known_.places, {std::move(basis.limits), {}, {}}};
   for (size_t i = 0; i < weights.size(); ++i) {
-    if (weights[i] == 0 && weighted_sum(*known_.paths[i], other) <= near_s) continue;
+    if (weights[i] == 0 && weighted_sum(known_.paths[i]->weights, other) <= near_s) continue;
     known.paths.push_back(known_.paths[i]);
     known.basis.paths.push_back(basis.paths[i]);
   }

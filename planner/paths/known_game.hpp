@@ -17,7 +17,7 @@ class KnownGame {
   /// Paths that matter for a box, units at which stages begin, the lowest and the highest first,
   /// and how the solution of its game stands to them, to start with for boxes inside.
   struct Known {
-    std::vector<std::shared_ptr<const Times>> paths;
+    std::vector<std::shared_ptr<const ProgramPaths::Path>> paths;
     std::vector<std::vector<int>> places;  // by stage
     PathGame::Basis basis;                 // places stage by stage
   };
@@ -25,10 +25,12 @@ class KnownGame {
   KnownGame(const ProgramPaths& paths, const SplitBox& box, const Known& known);
 
   PathGame& game() { return *game_; }
-  const std::vector<std::shared_ptr<const Times>>& paths() const { return known_.paths; }
+  const std::vector<std::shared_ptr<const ProgramPaths::Path>>& paths() const {
+    return known_.paths;
+  }
   /// False: it was known.
   bool add_place(size_t stage, int unit);
-  void add_path(Times weights);
+  void add_path(ProgramPaths::Path path);
   /// The times of the mixture of places that the game was solved for.
   Times mixture() const;
   /// Boxes inside start with it: paths that are no shorter than others for the mixture of the

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "pipeline/program/lowering.hpp"
+
 namespace penstock {
 
 namespace {
@@ -31,54 +33,101 @@ std::pair<int, int> sender(const Action& part, int stages) {
 }  // namespace
 
 /// Ranks go on in turn, each as far as the messages that it waits for have been sent.
-ProgramPaths::ProgramPaths(const Program& compute, SplitTimes times)
-    : times_(std::move(times)), last_(compute.ranks.size(), -1) {
-  const int stages = times_.stages();
-  // By backward, stage and microbatch; -1: not yet.
-  std::vector<int> sent(2 * static_cast<size_t>(stages) * static_cast<size_t>(compute.microbatches),
-                        -1);
-  const auto message_at = [&](bool backward, int stage, int microbatch) -> int& {
-    const int row = (backward ? stages : 0) + stage;
-    return sent[static_cast<size_t>(row) * static_cast<size_t>(compute.microbatches) +
-                static_cast<size_t>(microbatch)];
-  };
-  const auto message = [&](const Action& part, Follows& from) {
-    const auto [stage, cut] = sender(part, stages);
-    if (stage < 0) return true;
-    const bool backward = part.kind != Kind::forward;
-    const int sent_by = message_at(backward, stage, part.microbatch);
-    if (sent_by < 0) return false;
-    const SplitTime transfer = backward ? SplitTime::gradients : SplitTime::activations;
-    from = {sent_by, static_cast<int>(times_.at(transfer, cut))};
-    return true;
-  };
-  const auto append = [&](size_t rank, const Action& action) {
+class ProgramPaths::Builder {
+ public:
+  Builder(ProgramPaths& paths, const Program& compute, bool posts_when_reached)
+      : paths_(paths),
+        times_(paths.times_),
+        microbatches_(compute.microbatches),
+        of_ranks_(compute.ranks.size()) {
+    const size_t cells = 2 * static_cast<size_t>(times_.stages() * microbatches_);
+    sent_.assign(cells, -1);
+    posted_.assign(cells, -1);
+    if (posts_when_reached) note_posts(lower(compute, chain_flows(times_.stages())));
+  }
+
+  void run(const Program& compute) {
+    std::vector<size_t> next(compute.ranks.size(), 0);
+    for (bool moved = true; std::exchange(moved, false);) {
+      for (size_t rank = 0; rank < next.size(); ++rank) {
+        const std::vector<Action>& actions = compute.ranks[rank];
+        for (; next[rank] < actions.size() && append(rank, actions[next[rank]]); ++next[rank])
+          moved = true;
+      }
+    }
+  }
+
+ private:
+  size_t cell(bool backward, int stage, int microbatch) const {
+    const int row = (backward ? times_.stages() : 0) + stage;
+    return static_cast<size_t>(row * microbatches_ + microbatch);
+  }
+
+  void note_posts(const Program& lowered) {
+    for (const std::vector<Action>& actions : lowered.ranks) {
+      int before = -1;
+      for (const Action& action : actions) {
+        if (is_receive(action.kind))
+          posted_[cell(action.kind == Kind::recv_backward, action.stage, action.microbatch)] =
+              before;
+        before += is_compute(action.kind);
+      }
+    }
+  }
+
+  bool append(size_t rank, const Action& action) {
     Node node;
-    if (last_[rank] >= 0) node.follows.push_back({last_[rank], -1});
+    std::vector<int>& before = of_ranks_[rank];
+    std::vector<Follows> posts;
     bool ready = true;
     for_each_part(action, [&](const Action& part) {
-      Follows from;
-      ready = ready && message(part, from);
-      if (from.node >= 0) node.follows.push_back(from);
+      ready = ready && receive(part, before, node, posts);
       for (const size_t i : times_of(part, times_)) node.times.push_back(static_cast<int>(i));
     });
     if (!ready) return false;
-    last_[rank] = static_cast<int>(nodes_.size());
+    if (!before.empty()) node.follows.push_back({before.back(), -1});
+    if (posts.size() == 1 && node.follows.size() == 2 && posts[0].node == before.back())
+      node.times.push_back(std::exchange(node.follows[0].transfer, -1));  // behind both
+    else
+      node.follows.insert(node.follows.end(), posts.begin(), posts.end());
+    paths_.last_[rank] = static_cast<int>(paths_.nodes_.size());
+    before.push_back(paths_.last_[rank]);
     for_each_part(action, [&](const Action& part) {
       if (part.kind == Kind::backward_weight) return;
-      message_at(part.kind != Kind::forward, part.stage, part.microbatch) = last_[rank];
+      sent_[cell(part.kind != Kind::forward, part.stage, part.microbatch)] = paths_.last_[rank];
     });
-    nodes_.push_back(std::move(node));
+    paths_.nodes_.push_back(std::move(node));
     return true;
-  };
-  std::vector<size_t> next(compute.ranks.size(), 0);
-  for (bool moved = true; std::exchange(moved, false);) {
-    for (size_t rank = 0; rank < next.size(); ++rank) {
-      const std::vector<Action>& actions = compute.ranks[rank];
-      for (; next[rank] < actions.size() && append(rank, actions[next[rank]]); ++next[rank])
-        moved = true;
-    }
   }
+
+  /// False: its message was not sent. `before`: what its rank did; `posts`: what its RECV follows.
+  bool receive(const Action& part, const std::vector<int>& before, Node& node,
+               std::vector<Follows>& posts) const {
+    const auto [stage, cut] = sender(part, times_.stages());
+    if (stage < 0) return true;
+    const bool backward = part.kind != Kind::forward;
+    const int from = sent_[cell(backward, stage, part.microbatch)];
+    if (from < 0) return false;
+    const SplitTime transfer = backward ? SplitTime::gradients : SplitTime::activations;
+    const int time = static_cast<int>(times_.at(transfer, cut));
+    node.follows.push_back({from, time});
+    const int post = posted_[cell(backward, part.stage, part.microbatch)];
+    if (post >= 0) posts.push_back({before[static_cast<size_t>(post)], time});
+    return true;
+  }
+
+  ProgramPaths& paths_;
+  const SplitTimes& times_;
+  const int microbatches_;
+  std::vector<std::vector<int>> of_ranks_;  // nodes, in order
+  // By backward, stage and microbatch: the node that sends; the number of the receiving rank's last
+  // action before its RECV. -1: none.
+  std::vector<int> sent_, posted_;
+};
+
+ProgramPaths::ProgramPaths(const Program& compute, SplitTimes times, bool posts_when_reached)
+    : times_(std::move(times)), last_(compute.ranks.size(), -1) {
+  Builder(*this, compute, posts_when_reached).run(compute);
 }
 
 std::vector<double> ProgramPaths::ends(const Times& times, std::vector<const Follows*>& by) const {
@@ -124,8 +173,9 @@ std::vector<ProgramPaths::Path> ProgramPaths::longest(const Times& times) const 
   std::vector<Path> paths;
   for (const int last : last_) {
     if (last < 0) continue;
-    Path path{ends[static_cast<size_t>(last)] + optimizer_s, Times(times.size(), 0.0)};
+    Path path{ends[static_cast<size_t>(last)] + optimizer_s, Times(times.size(), 0.0), {}};
     for (int node = last; node >= 0;) {
+      path.nodes.push_back(node);
       const auto i = static_cast<size_t>(node);
       for (const int time : nodes_[i].times) ++path.weights[static_cast<size_t>(time)];
       if (by[i] && by[i]->transfer >= 0) ++path.weights[static_cast<size_t>(by[i]->transfer)];
@@ -134,6 +184,7 @@ std::vector<ProgramPaths::Path> ProgramPaths::longest(const Times& times) const 
     for (int stage = 0; stage < times_.stages(); ++stage)
       if (times_.rank_of_stage()[static_cast<size_t>(stage)] == owner)
         ++path.weights[times_.at(SplitTime::optimizer, stage)];
+    std::ranges::reverse(path.nodes);
     paths.push_back(std::move(path));
   }
   std::ranges::stable_sort(paths, std::greater(), &Path::seconds);

@@ -2,9 +2,12 @@
 //
 // Valid for the simulator for the reasons that chain_bound.hpp gives: actions of a rank follow one
 // another, F and backwards follow the transfers from their neighbours, and the OPT of every rank
-// follows all of it.
+// follows all of it. Where a RECV is posted when its rank comes to it the transfer follows what the
+// rank did before, too.
 #pragma once
 
+#include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "pipeline/program/program.hpp"
@@ -15,8 +18,9 @@ namespace penstock {
 
 class ProgramPaths {
  public:
-  /// Compute actions of stages that every microbatch passes in order.
-  ProgramPaths(const Program& compute, SplitTimes times);
+  /// Compute actions of stages that every microbatch passes in order. `posts_when_reached`: as
+  /// posts_when_reached(Link) says.
+  ProgramPaths(const Program& compute, SplitTimes times, bool posts_when_reached = false);
 
   const SplitTimes& times() const { return times_; }
   int ranks() const { return static_cast<int>(last_.size()); }
@@ -29,10 +33,15 @@ class ProgramPaths {
   struct Path {
     double seconds = 0;
     Times weights;
+    std::vector<int> nodes;  // in order
+  };
+  /// So much of a path in a mixture.
+  struct Share {
+    std::shared_ptr<const Path> path;
+    double share;
   };
   std::vector<Path> longest(const Times& times) const;
 
- private:
   struct Follows {
     int node = -1;
     int transfer = -1;  // its number among the times, or -1: at once
@@ -41,12 +50,20 @@ class ProgramPaths {
     std::vector<int> times;  // what it takes, by their numbers
     std::vector<Follows> follows;
   };
+  /// Each after those that it follows.
+  const std::vector<Node>& nodes() const { return nodes_; }
+  /// Is it the last of its rank?
+  bool is_last(int node) const { return std::ranges::find(last_, node) != last_.end(); }
+
+ private:
+  class Builder;
+
   std::vector<double> ends(const Times& times, std::vector<const Follows*>& by) const;
   std::pair<int, double> optimizer(const Times& times) const;  // of the rank with the longest
 
   const SplitTimes times_;
-  std::vector<Node> nodes_;  // each after those that it follows
-  std::vector<int> last_;    // of each rank
+  std::vector<Node> nodes_;
+  std::vector<int> last_;  // of each rank
 };
 
 /// By the longest path, which is followed at twenty actions for an effort of one. `paths` outlives

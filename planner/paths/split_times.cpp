@@ -79,6 +79,14 @@ SplitBox SplitTimes::all() const {
   return box;
 }
 
+double SplitTimes::of_stage(size_t time, int begin, int end) const {
+  const size_t kind = time / rank_of_stage_.size();
+  const std::vector<double>& sums = sums_[kind];
+  const double from = sums[static_cast<size_t>(begin)];
+  const double chain = kind < kinds_of_stage ? sums[static_cast<size_t>(end)] - from : from;
+  return scale_[time] * (chain + constants_[kind]);
+}
+
 Times SplitTimes::of(const std::vector<int>& begins) const {
   std::vector<std::vector<Place>> places;
   places.reserve(begins.size());

@@ -53,6 +53,8 @@ class SplitTimes {
   /// All splits; no stage is empty. Tight.
   SplitBox all() const;
   Times of(const std::vector<int>& begins) const;
+  /// One of the times, of a stage that holds [begin, end).
+  double of_stage(size_t time, int begin, int end) const;
   /// The unit at which a stage begins, with its share of a mixture.
   struct Place {
     int unit;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/open/box_tree.hpp"
 #include "planner/paths/walk.hpp"
-#include "planner/splits/box_tree.hpp"
 
 namespace penstock {
 

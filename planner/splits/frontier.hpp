@@ -7,7 +7,7 @@
 #include <queue>
 #include <vector>
 
-#include "planner/splits/open_splits.hpp"
+#include "planner/open/open_splits.hpp"
 #include "planner/splits/split_space.hpp"
 
 namespace penstock {

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "planner/open/split_order.hpp"
 #include "planner/splits/least.hpp"
 #include "planner/splits/search.hpp"
-#include "planner/splits/split_order.hpp"
 
 namespace penstock {
 

@@ -169,9 +169,7 @@ bool awaits_one(const FlowTable& flows, int stages) {
 bool runs_directly(const Program& compute, const FlowTable& flows, const Network& network) {
   const Link& link = network.link();
   const bool costs_compute = link.sender_s_per_byte > 0 || link.receiver_s_per_byte > 0;
-  const bool waits = link.mode == SendMode::rendezvous ||
-                     (link.mode == SendMode::posted && link.receive_depth == 0);
-  if (costs_compute || waits || is_lowered(compute)) return false;
+  if (costs_compute || posts_when_reached(link) || is_lowered(compute)) return false;
   const bool any_order = link.mode == SendMode::eager && network.capacity().empty();
   return any_order || awaits_one(flows, compute.stage_count());
 }

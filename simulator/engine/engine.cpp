@@ -24,8 +24,7 @@ class Engine {
         capacity_(with_cores(network.capacity(), program.core_count)),
         shared_(capacity_),
         record_(record),
-        posts_when_reached_(link_.mode == SendMode::rendezvous ||
-                            (link_.mode == SendMode::posted && link_.receive_depth == 0)) {
+        posts_when_reached_(posts_when_reached(link_)) {
     result_.ranks.resize(static_cast<size_t>(program.rank_count()));
     messages_.resize(program.messages.size());
     channels_.resize(program.channels.size());

@@ -31,6 +31,12 @@ struct Link {
   double transfer_s(int64_t bytes) const;
 };
 
+/// Do bytes wait until the receiver comes to its RECV?
+inline bool posts_when_reached(const Link& link) {
+  return link.mode == SendMode::rendezvous ||
+         (link.mode == SendMode::posted && link.receive_depth == 0);
+}
+
 inline constexpr double min_speed = 1e-6, max_speed = 1e6;
 
 /// `count` equal nodes of `devices` equal devices. Bandwidths in bytes per second, 0: infinite.

@@ -9,8 +9,8 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "pipeline/layers/layer_model.hpp"
+#include "planner/open/split_order.hpp"
 #include "planner/plan.hpp"
-#include "planner/splits/split_order.hpp"
 #include "simulator/costs/plan_costs.hpp"
 #include "tests/planner/chains.hpp"
 

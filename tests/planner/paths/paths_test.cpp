@@ -3,72 +3,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <random>
 
-#include "base/error.hpp"
+#include "planner/open/box_tree.hpp"
 #include "planner/paths/box_bound.hpp"
 #include "planner/paths/least_split.hpp"
 #include "planner/paths/walk.hpp"
-#include "planner/splits/box_tree.hpp"
-#include "tests/planner/chains.hpp"
+#include "tests/planner/paths/path_cases.hpp"
 
 namespace penstock::test {
 namespace {
-
-struct PathCase {
-  Chain chain;
-  Shape shape;
-  Program compute;
-  std::shared_ptr<const ProgramPaths> paths;
-
-  std::vector<std::vector<int>> splits() const {
-    return all_splits(chain.costs.units(), paths->times().stages());
-  }
-  double simulated_s(const std::vector<int>& begins) const {
-    return simulate_program(chain, begins, compute, shape.speeds).makespan_s;
-  }
-};
-
-/// Every shape that its schedule runs, of chains for those seeds. Speeds differ with odd seeds.
-void for_each_path_case(uint64_t from, uint64_t to, const std::function<Chain(uint64_t)>& make,
-                        const std::function<void(const PathCase&, std::mt19937_64&)>& check) {
-  for (uint64_t seed = from; seed < to; ++seed) {
-    std::mt19937_64 random(seed);
-    const Chain chain = make(seed);
-    for (Shape& shape : shapes(chain.costs.units(), 1 + static_cast<int>(seed / 3 % 8))) {
-      if (seed % 2 == 1) shape.speeds = random_speeds(random, shape.ranks);
-      SCOPED_TRACE(::testing::Message()
-                   << "seed " << seed << ", " << shape.schedule << " on " << shape.ranks << " x "
-                   << shape.stages_per_rank << ", " << shape.microbatches << " microbatches");
-      PathCase one{chain, shape, {}, nullptr};
-      try {
-        one.compute =
-            compute_program(shape.schedule, shape.ranks, shape.microbatches, shape.stages_per_rank);
-      } catch (const InputError&) {
-        continue;  // a shape that this schedule does not run
-      }
-      one.paths = std::make_shared<const ProgramPaths>(
-          one.compute, SplitTimes(schedule_costs(chain, shape.schedule), placement(one.compute),
-                                  RankSpeeds(shape.speeds)));
-      check(one, random);
-      if (::testing::Test::HasFailure()) return;
-    }
-  }
-}
-
-Chain linked_chain(uint64_t seed) { return small_chain(seed); }
-
-Chain bare_chain(uint64_t seed) {
-  Chain chain = random_chain(seed, {.units = 5, .extras = false});
-  chain.link = {};
-  std::ranges::fill(chain.costs.cut_forward_s, 0);
-  std::ranges::fill(chain.costs.cut_backward_s, 0);
-  std::ranges::fill(chain.forward_bytes, 0);
-  std::ranges::fill(chain.backward_bytes, 0);
-  return chain;
-}
 
 TEST(ProgramPaths, NoSplitIsSimulatedToBeFasterThanItsPaths) {
   int64_t checked = 0;

@@ -1,4 +1,4 @@
-#include "planner/splits/box_tree.hpp"
+#include "planner/open/box_tree.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -45,18 +45,25 @@ BoxTree::BoxTree(std::shared_ptr<const ProgramPaths> paths, Least least, const S
 }
 
 int64_t BoxTree::kept() const {
-  return static_cast<int64_t>(queue_.size()) * nodes_per_stage * bounds_.paths().times().stages();
+  if (by_parts()) return parts_->kept();
+  return (parts_ ? parts_->kept() : 0) +
+         static_cast<int64_t>(queue_.size()) * nodes_per_stage * bounds_.paths().times().stages();
 }
 
 BoxBound::Aim BoxTree::aim(const SplitRank* incumbent) const {
-  const double most_s = order_.max_s / order_.weight;
-  if (!incumbent || std::get<0>(*incumbent) != order_.complexity) return {most_s, most_s};
-  const double nanosecond = 1e-9 / order_.weight;
-  const double best_s = static_cast<double>(std::get<1>(*incumbent)) * nanosecond;
-  return {std::min(most_s, best_s * (1 - near_enough)), std::min(most_s, best_s + nanosecond)};
+  const double most_s = order_.most_s(incumbent);
+  return {most_s < order_.most_s(nullptr) ? most_s * (1 - near_enough) : most_s, most_s};
 }
 
 std::optional<std::vector<int>> BoxTree::step(const SplitRank* incumbent) {
+  if (parts_ && (parts_->tabulated() || parts_->effort() < effort_)) {
+    const auto split = parts_->step(incumbent);
+    if (parts_->failed()) {
+      effort_ += parts_->effort();
+      parts_.reset();
+    }
+    return split ? once(*split) : std::nullopt;
+  }
   NodePointer node = queue_.top();
   queue_.pop();
   if (incumbent && node->rank > *incumbent) {
@@ -83,6 +90,10 @@ std::optional<std::vector<int>> BoxTree::bound(NodePointer node, const SplitRank
   node->mixture = std::move(bound);
   std::optional<std::vector<int>> split;
   if (!node->box.begins.single()) split = near(*node, aim.enough_s);
+  if (node->number == 0 && !node->box.begins.single() && PartTree::applies_to(bounds_.paths()))
+    parts_ = std::make_unique<PartTree>(bounds_.shared_paths(), node->box,
+                                        Least{node->bound_s, least_.bytes}, node->mixture->paths,
+                                        order_);
   enqueue(std::move(node), incumbent);
   return split;
 }

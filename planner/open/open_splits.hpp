@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "planner/splits/split_order.hpp"
+#include "planner/open/split_order.hpp"
 
 namespace penstock {
 

@@ -1,6 +1,8 @@
 // The open splits of one space as boxes (box_bound.hpp), best first: for spaces with so many that
 // bounds of their first stages leave all of them open. A box is divided by how many units a rank
-// has, and where these are whole by how many a stage has.
+// has, and where these are whole by how many a stage has. Where few edges of the program cross a
+// cut, a table for all splits (part_tree.hpp) is made in turns with that, and takes the place of
+// the boxes when it is ready.
 #pragma once
 
 #include <memory>
@@ -9,27 +11,25 @@
 #include <tuple>
 #include <vector>
 
+#include "planner/open/open_splits.hpp"
+#include "planner/open/part_tree.hpp"
 #include "planner/paths/box_bound.hpp"
-#include "planner/splits/open_splits.hpp"
 
 namespace penstock {
 
 class BoxTree : public OpenSplits {
  public:
+  using Least = PartTree::Least;
   /// No split of the whole space takes less.
-  struct Least {
-    double seconds = 0;
-    int64_t bytes = 0;
-  };
   BoxTree(std::shared_ptr<const ProgramPaths> paths, Least least, const SplitOrder& order);
 
-  bool empty() const override { return queue_.empty(); }
-  SplitRank top() const override { return queue_.top()->rank; }
-  double bound_s() const override { return queue_.top()->bound_s; }
+  bool empty() const override { return by_parts() ? parts_->empty() : queue_.empty(); }
+  SplitRank top() const override { return by_parts() ? parts_->top() : queue_.top()->rank; }
+  double bound_s() const override { return by_parts() ? parts_->bound_s() : queue_.top()->bound_s; }
   bool loses(const std::vector<int>&) const override { return false; }
   /// Also gives splits near the best mixture of a box, each of which may lie outside of it.
   std::optional<std::vector<int>> step(const SplitRank* incumbent) override;
-  int64_t effort() const override { return effort_; }
+  int64_t effort() const override { return effort_ + (parts_ ? parts_->effort() : 0); }
   int64_t kept() const override;
 
  private:
@@ -53,6 +53,7 @@ class BoxTree : public OpenSplits {
   std::optional<std::vector<int>> bound(NodePointer node, const SplitRank* incumbent);
   std::optional<std::vector<int>> near(const Node& node, double enough_s);
   std::optional<std::vector<int>> once(std::vector<int> begins);
+  bool by_parts() const { return parts_ && parts_->tabulated(); }
   void divide(const Node& node, const SplitRank* incumbent);
   void add(SplitBox box, const Node& parent, const SplitRank* incumbent);
   void enqueue(NodePointer node, const SplitRank* incumbent);
@@ -63,6 +64,7 @@ class BoxTree : public OpenSplits {
   const SplitOrder order_;
   int64_t numbers_ = 0, effort_ = 0, round_effort_;
   std::set<std::vector<int>> given_;
+  std::unique_ptr<PartTree> parts_;
   std::priority_queue<NodePointer, std::vector<NodePointer>, Later> queue_;
 };
 

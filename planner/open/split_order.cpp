@@ -1,5 +1,6 @@
-#include "planner/splits/split_order.hpp"
+#include "planner/open/split_order.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace penstock {
@@ -18,6 +19,12 @@ SplitRank SplitOrder::rank(double step_s, int64_t peak_bytes) const {
   const int64_t step = whole_nanoseconds(weight * step_s);
   return objective == SearchObjective::step ? SplitRank(complexity, step, peak_bytes)
                                             : SplitRank(complexity, peak_bytes, step);
+}
+
+double SplitOrder::most_s(const SplitRank* incumbent) const {
+  if (!incumbent || std::get<0>(*incumbent) != complexity) return max_s / weight;
+  const double nanoseconds = static_cast<double>(std::get<1>(*incumbent)) + 1;
+  return std::min(max_s, 1e-9 * nanoseconds) / weight;
 }
 
 }  // namespace penstock

@@ -36,6 +36,9 @@ struct SplitOrder {
   SplitRank bound(double bound_s, int64_t min_bytes) const {
     return rank(bound_s * (1 - bound_rounding), min_bytes);
   }
+  /// No step that takes longer counts beside `incumbent`, which may be null, where the step is the
+  /// objective.
+  double most_s(const SplitRank* incumbent) const;
   /// Perhaps a split that is bounded by them.
   bool may_admit(double bound_s, int64_t min_bytes) const {
     return admits(bound_s * (1 - bound_rounding), min_bytes);
