@@ -14,8 +14,7 @@ class IssuedWork {
  public:
   explicit IssuedWork(c10::Device device);
 
-  /// What this thread issues to the device while the result lives runs behind that work, on a
-  /// stream of its own.
+  /// While the result lives this thread issues to a stream of its own, which runs behind that work.
   c10::OptionalStreamGuard behind() const;
 
  private:

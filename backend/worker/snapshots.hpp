@@ -26,8 +26,8 @@ class Snapshots {
   Snapshots& operator=(const Snapshots&) = delete;
 
   /// Copies the state that `next_step` begins with into a slot (launch/supervision/rotation.hpp):
-  /// `now` before it returns, `later` in a thread. Nobody changes `later` until `finish` returns;
-  /// of a GPU the host so far, whose work so far has then been done.
+  /// `now` before it returns, `later` in a thread. Nobody changes `later` until `finish` returns.
+  /// Tensors on a GPU are copied as all work issued before this call leaves them.
   /// `unsaved`: a checkpoint is to be written from it. Waits for such ones where the others take
   /// all slots. Throws what the copy before threw.
   void begin(int64_t next_step, const NamedTensors& now, const NamedTensors& later,

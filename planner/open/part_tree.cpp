@@ -91,7 +91,7 @@ void PartTree::tabulate(double most_s) {
   }
 }
 
-/// Where no other beats it; those that it beats go.
+/// Adds it unless another beats it; parts that it beats go.
 void PartTree::add(std::vector<ChainPart>& parts, ChainPart part, const PartBorder& border) {
   for (size_t i = 0; i < parts.size(); ++i) {
     work_ += border.lengths();

@@ -46,14 +46,14 @@ class StagedPaths {
   std::vector<int> stages_;  // by node
 };
 
-/// Where the paths of a program enter and leave a part.
+/// The entries and exits of a part.
 class PartBorder {
  public:
   PartBorder(const StagedPaths& paths, StageRange stages);
 
-  /// Of all parts with no stage.
+  /// The part without stages.
   ChainPart none() const;
-  /// All lengths are 0.
+  /// A part with all lengths 0.
   ChainPart nothing() const;
   /// The length from an entry to an exit, of which -1 is the start or end of the program.
   double& of(ChainPart& part, int entry, int exit) const;
@@ -82,9 +82,9 @@ class PartMeeting {
   /// `nodes`: a stage, or none at the cut where the parts meet. `all`: of what they are together.
   PartMeeting(const StagedPaths& paths, Borders parts, StageRange nodes, const PartBorder& all);
 
-  /// What it takes where the stage has units [begin, end), or the cut is before both.
+  /// Its times where the stage has units [begin, end), or the cut is before both.
   std::vector<double> seconds(const SplitTimes& times, int begin, int end) const;
-  /// What the parts are together. OPT is that of the parts.
+  /// The parts as one, with the sum of their OPT.
   ChainPart joined(const Parts& parts, const std::vector<double>& seconds) const;
   /// Steps of joining parts.
   int64_t steps() const;

@@ -1,6 +1,6 @@
-// What a split takes at least of which the first stages are a part (chain_part.hpp), from a mixture
-// of paths: what they pass of the part is as long as that has it, and what they pass behind it is
-// least for some stages there, by a dynamic programme over where these begin.
+// A bound of the splits whose first stages are a part (chain_part.hpp), from a mixture of paths: in
+// the part they are as long as it says, and behind it as long as for the stages for which the
+// mixture is least, by a dynamic programme over where these begin.
 #pragma once
 
 #include <vector>
@@ -16,8 +16,8 @@ class PartBound {
   PartBound(const StagedPaths& paths, const std::vector<ProgramPaths::Share>& mixture,
             const SplitBox& box, const std::vector<PartBorder>& borders);
 
-  /// Of the stages before that cut, where the next one begins with `unit`. Infinite where no stages
-  /// behind keep to the box.
+  /// The part has the stages before that cut; the next one begins with `unit`. Infinite where no
+  /// stages behind keep to the box.
   double least_s(const ChainPart& part, int cut, int unit) const;
 
  private:

@@ -37,7 +37,7 @@ struct Parts {
         times.of_stage(times.at(SplitTime::optimizer, stage), begin, end);
     return grown;
   }
-  /// Of the stages before each cut, up to that one.
+  /// The stages before that cut.
   ChainPart first(const std::vector<int>& begins, int cut) const {
     ChainPart part = firsts[0].none();
     for (int stage = 0; stage < cut; ++stage) {
