@@ -55,10 +55,4 @@ at::Tensor on_device(at::Tensor tensor, at::Device device) {
   return tensor.pin_memory().to(device, /*non_blocking=*/true);
 }
 
-at::Tensor on_host(const at::Tensor& tensor) {
-  if (tensor.is_cpu()) return tensor;
-  return at::empty_like(tensor, tensor.options().device(at::kCPU).pinned_memory(true))
-      .copy_(tensor);
-}
-
 }  // namespace penstock

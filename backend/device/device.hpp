@@ -94,7 +94,5 @@ double seconds_on(ComputeDevice& device, Action&& action) {
 
 /// Copies `tensor` to the device; the host does not wait for the copy.
 at::Tensor on_device(at::Tensor tensor, at::Device device);
-/// The tensor's numbers in the host's memory, itself where they are there; waits for a copy.
-at::Tensor on_host(const at::Tensor& tensor);
 
 }  // namespace penstock

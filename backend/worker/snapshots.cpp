@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/device/device.hpp"
+#include "backend/device/host_pieces.hpp"
 #include "backend/device/issued_work.hpp"
 #include "backend/operators/dtype.hpp"
 #include "launch/supervision/checksum.hpp"
@@ -63,6 +63,9 @@ class SlotWriter {
   Checksum checksum_;
 };
 
+/// Of a GPU's tensors: a few of those that a slot is written in.
+constexpr size_t kArriving = 1 << 22;
+
 }  // namespace
 
 void Snapshots::begin(int64_t next_step, const NamedTensors& now, const NamedTensors& later,
@@ -96,7 +99,9 @@ uint64_t Snapshots::copy(const NamedTensors& tensors, size_t slot, int64_t next_
                     time);
   writer.write(std::as_bytes(std::span(head)));
   while_copying(next_step);
-  for (const auto& [name, tensor] : tensors) writer.write(bytes_of(on_host(tensor).contiguous()));
+  std::vector<at::Tensor> values;
+  for (const auto& [name, tensor] : tensors) values.push_back(tensor);
+  read_in_pieces(values, kArriving, [&](std::span<const std::byte> piece) { writer.write(piece); });
   return writer.checksum();
 }
 

@@ -1,0 +1,88 @@
+#include "backend/device/host_pieces.hpp"
+
+#include <ATen/ops/empty.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+namespace penstock {
+
+namespace {
+
+/// The tensors' bytes, cut into pieces. Where a tensor is not contiguous its copy is the host's: a
+/// GPU may have no memory left for one.
+class Pieces {
+ public:
+  Pieces(const std::vector<at::Tensor>& tensors, size_t bytes)
+      : tensors_(tensors), bytes_(static_cast<int64_t>(bytes)) {}
+
+  /// Undefined behind the last one.
+  at::Tensor next() {
+    while (!tensor_.defined() || begin_ == tensor_.numel()) {
+      if (taken_ == tensors_.size()) return {};
+      const at::Tensor& tensor = tensors_[taken_++];
+      const at::Tensor values = tensor.is_contiguous() ? tensor : tensor.cpu().contiguous();
+      tensor_ = values.view(-1).view(at::kByte);
+      begin_ = 0;
+    }
+    const int64_t length = std::min(bytes_, tensor_.numel() - begin_);
+    return tensor_.narrow(0, std::exchange(begin_, begin_ + length), length);
+  }
+
+ private:
+  const std::vector<at::Tensor>& tensors_;
+  int64_t bytes_;
+  size_t taken_ = 0;
+  at::Tensor tensor_;  // the one that was taken last
+  int64_t begin_ = 0;  // of it
+};
+
+/// A piece that comes to the host, or is there.
+class Arrival {
+ public:
+  explicit Arrival(size_t most_bytes) : most_bytes_(static_cast<int64_t>(most_bytes)) {}
+
+  void begin(at::Tensor piece) {
+    piece_ = std::move(piece);
+    if (is_there()) return;
+    if (!memory_.defined()) {
+      memory_ = at::empty({most_bytes_}, piece_.options().device(at::kCPU).pinned_memory(true));
+    }
+    memory_.narrow(0, 0, piece_.numel()).copy_(piece_, /*non_blocking=*/true);
+    done_.emplace(piece_.device().type());
+    done_->record(c10::impl::VirtualGuardImpl(piece_.device().type()).getStream(piece_.device()));
+  }
+  bool is_one() const { return piece_.defined(); }
+  std::span<const std::byte> wait() const {
+    if (!is_there()) done_->synchronize();
+    const at::Tensor& there = is_there() ? piece_ : memory_;
+    return {static_cast<const std::byte*>(there.const_data_ptr()),
+            static_cast<size_t>(piece_.numel())};
+  }
+
+ private:
+  bool is_there() const { return !piece_.defined() || piece_.is_cpu(); }
+
+  int64_t most_bytes_;
+  at::Tensor piece_, memory_;
+  std::optional<c10::Event> done_;
+};
+
+}  // namespace
+
+void read_in_pieces(const std::vector<at::Tensor>& tensors, size_t piece_bytes,
+                    const std::function<void(std::span<const std::byte>)>& read) {
+  Pieces pieces(tensors, piece_bytes);
+  std::array<Arrival, 2> arrivals{Arrival(piece_bytes), Arrival(piece_bytes)};
+  arrivals[0].begin(pieces.next());
+  for (size_t now = 0; arrivals[now].is_one(); now = 1 - now) {
+    arrivals[1 - now].begin(pieces.next());
+    read(arrivals[now].wait());
+  }
+}
+
+}  // namespace penstock
