@@ -15,10 +15,6 @@ class CapturedGraph {
   virtual void replay() = 0;
 };
 
-/// Is a step close enough to launch-bound that replaying it may be faster? Its host took `issued_s`
-/// to issue work that took `run_s` in all.
-inline bool worth_capturing(double issued_s, double run_s) { return issued_s >= run_s / 2; }
-
 /// Graphs that share one pool of memory.
 class GraphCapture {
  public:

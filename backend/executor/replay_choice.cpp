@@ -4,6 +4,8 @@
 #include <memory>
 #include <utility>
 
+#include "pipeline/plan/cuda_graphs.hpp"
+
 namespace penstock {
 
 namespace {

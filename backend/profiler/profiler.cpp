@@ -21,6 +21,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "pipeline/job/parameters.hpp"
+#include "pipeline/plan/cuda_graphs.hpp"
 #include "pipeline/sharding/group_graphs.hpp"
 
 namespace penstock::profiler {

@@ -61,7 +61,7 @@ void ForwardPass::run_observed(const StageOperator& op) {
   if (held_ != nullptr)
     run_recorded(op);
   else
-    run_kernel(op);
+    run_unrecorded(op);
   if (observer != nullptr) observer->after(op.id, reads, own.outputs, values_);
 }
 
@@ -103,6 +103,20 @@ void ForwardPass::run_recorded(const StageOperator& op) {
   for (auto& [value, tensor] : replaced) at(value) = std::move(tensor);
   if (op.weight) add_weight_use(op, use);
   if (chain != nullptr) move_to_chain(op, *chain);
+}
+
+/// An operator may choose its kernel by which tensors require gradients, as a product of a strided
+/// input with a weight does; so they do here, where nothing is recorded.
+void ForwardPass::run_unrecorded(const StageOperator& op) {
+  std::vector<std::pair<ValueId, at::Tensor>> replaced;
+  for (const auto* values : {&op.leaves, &op.connected}) {
+    for (const ValueId value : *values) {
+      const at::Tensor marked = at(value).detach().requires_grad_(true);
+      replaced.emplace_back(value, std::exchange(at(value), marked));
+    }
+  }
+  run_kernel(op);
+  for (auto& [value, tensor] : replaced) at(value) = std::move(tensor);
 }
 
 /// One of several outputs may be computed from another; an alias of each tells the gradient that

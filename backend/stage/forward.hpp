@@ -30,6 +30,7 @@ class ForwardPass {
   void run_operators();
   void run_observed(const StageOperator& op);
   void run_recorded(const StageOperator& op);
+  void run_unrecorded(const StageOperator& op);
   void run_kernel(const StageOperator& op);
   ChainGraph* chain_of(const StageOperator& op);
   Leaf leaf(ValueId value);

@@ -16,8 +16,8 @@ constexpr TimesOf all_actions[] = {&ActionTimes::forward, &ActionTimes::backward
 WorkSeconds replayed(const Profile& profile, const MicrobatchCosts& costs, TimesOf action) {
   const MicrobatchCosts& base = *profile.at(profile.replays->microbatch);
   const Measured& replay = profile.replays->times.*action;
-  const double longer_s = std::max(0.0, replay.mean_s - base.whole(action).device_s);
-  return {costs.whole(action).device_s + longer_s, replay.host_s};
+  const double longer_s = replay.mean_s - base.whole(action).device_s;
+  return {std::max(0.0, costs.whole(action).device_s + longer_s), replay.host_s};
 }
 
 double ratio(double to, double from) { return from > 0 ? to / from : 1; }
@@ -54,7 +54,8 @@ Profile with_replays(Profile profile, CudaGraphs when) {
   for (MicrobatchCosts& costs : profile.microbatches) {
     const WorkSeconds pass = replayed(measured, costs, &ActionTimes::forward) +
                              replayed(measured, costs, &ActionTimes::backward);
-    const bool faster = pass.longer_s() < costs.pass().longer_s();
+    const bool faster = worth_capturing(costs.pass().host_s, costs.pass().longer_s()) &&
+                        pass.longer_s() < costs.pass().longer_s();
     if (faster || when == CudaGraphs::always) replay(measured, costs);
   }
   return profile;

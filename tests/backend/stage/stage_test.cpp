@@ -2,7 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ATen/record_function.h>
 #include <torch/library.h>
+
+#include <functional>
+#include <memory>
+#include <set>
 
 #include "backend/device/memory.hpp"
 #include "backend/device/out_of_memory.hpp"
@@ -177,6 +182,36 @@ TEST(Stage, UpdatesABufferOncePerMicrobatchAndKeepsWhatAutogradSaved) {
   const int buffer = graph.values[static_cast<size_t>(mean)].tensor;
   EXPECT_TRUE(at::allclose(row.store(0).gradient(weight), expected.gradients.at(weight), 1e-12));
   EXPECT_TRUE(at::equal(row.store(0).tensor(buffer), at::full({3}, 3, at::kDouble)));
+}
+
+std::set<std::string> called;  // of `products_in`
+
+/// The products of matrices that `action` calls.
+std::set<std::string> products_in(const std::function<void()>& action) {
+  called.clear();
+  const auto handle = at::addThreadLocalCallback(at::RecordFunctionCallback(
+      [](const at::RecordFunction& function) -> std::unique_ptr<at::ObserverContext> {
+        const std::string name = function.name();
+        if (name.ends_with("mm")) called.insert(name);
+        return nullptr;
+      }));
+  action();
+  at::removeCallback(handle);
+  return called;
+}
+
+TEST(Stage, ComputesWhatItDoesNotRecordWithTheSameKernels) {
+  GraphBuilder b;
+  const ValueId x = b.input("x", DType::float32, {Expression::batch(), 6, kWidth});
+  const ValueId strided =
+      b.one("aten::transpose.int", {{"self", ref(x)}, {"dim0", int64_t{0}}, {"dim1", int64_t{1}}});
+  const Graph graph = b.finish({linear(b, "layer", strided, kWidth, kWidth)});
+  StageRow row(graph, b.tensors, {0}, Loss::output);
+  const Values inputs{{x, numbers("x", {4, 6, kWidth})}};
+  const Batch batch{.inputs = {inputs, inputs}, .targets = {{}, {}}, .size = 4};
+  const auto recorded = products_in([&] { row.forward(batch, 0); });
+  EXPECT_FALSE(recorded.empty());
+  EXPECT_EQ(products_in([&] { row.forward(batch, 1, false); }), recorded);
 }
 
 TEST(Stage, SentValuesAreContiguousAndOnTheirOwn) {
