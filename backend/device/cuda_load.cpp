@@ -49,9 +49,11 @@ int cuda_device_of(const CudaMachine& machine, const WorkerTask& task) {
 }
 
 std::map<std::string, std::string> cuda_environment(const WorkerTask& task) {
+  // Lazy loading of a kernel waits for the device, where a receive may spin. A rank by itself
+  // receives nothing; a profile measures the memory of ranks that do.
+  const bool lazy = task.world_size == 1 && task.command != "profile";
   std::map<std::string, std::string> variables{
-      // Lazy loading of a kernel waits for the device, where a receive may spin.
-      {"CUDA_MODULE_LOADING", "EAGER"},
+      {"CUDA_MODULE_LOADING", lazy ? "LAZY" : "EAGER"},
       // Streams that share a hardware queue block each other.
       {"CUDA_DEVICE_MAX_CONNECTIONS", "32"},
       // All algorithms of a sum connect at the start, not in the middle of a step.

@@ -16,8 +16,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A rank that others have lost knows best why; a GPU takes seconds to let go of its process.
-constexpr auto kLostGrace = 5s;
+// A rank that others have lost knows best why; a busy GPU takes seconds to let go of its process.
+constexpr auto kLostGrace = 15s;
 constexpr auto kMaxStop = 1s;
 
 }  // namespace

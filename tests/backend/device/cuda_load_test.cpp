@@ -68,6 +68,14 @@ TEST(CudaLoad, KernelsAreLoadedBeforeAReceiveSpins) {
   EXPECT_FALSE(variables.contains("NCCL_HOSTID")) << "ranks on GPUs of their own share a machine";
 }
 
+TEST(CudaLoad, ARankByItselfLoadsKernelsWhenItNeedsThem) {
+  WorkerTask task = task_of(0, 1, 1);
+  EXPECT_EQ(cuda_environment(task).at("CUDA_MODULE_LOADING"), "LAZY");
+  task.command = "profile";
+  EXPECT_EQ(cuda_environment(task).at("CUDA_MODULE_LOADING"), "EAGER")
+      << "what a profile leaves free is what ranks of pipelines take";
+}
+
 TEST(CudaLoad, RanksThatShareAGpuAreMachinesToNccl) {
   std::set<std::string> hosts;
   for (int rank = 0; rank < 4; ++rank) {
