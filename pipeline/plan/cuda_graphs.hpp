@@ -8,8 +8,8 @@ namespace penstock {
 /// Where that is faster, in any case, or not.
 enum class CudaGraphs { automatic, always, never };
 
-/// Is a step close enough to launch-bound that replaying it may be faster? Its host takes `issued_s`
-/// to issue work that takes `run_s` in all.
+/// Is a step close enough to launch-bound that replaying it may be faster? Its host takes
+/// `issued_s` to issue work that takes `run_s` in all.
 inline bool worth_capturing(double issued_s, double run_s) { return issued_s >= run_s / 2; }
 
 /// Parses `auto` (also if nothing is said), `on` and `off`. Throws InputError at `place` for
