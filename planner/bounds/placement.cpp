@@ -1,5 +1,10 @@
 #include "planner/bounds/placement.hpp"
 
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <utility>
+
 namespace penstock {
 
 namespace {
@@ -47,6 +52,31 @@ Placement placement(const Program& compute) {
                    std::vector<int>(compute.rank_of_stage.size(), 0)};
   for (const std::vector<Action>& actions : compute.ranks) Holding(result).run(actions);
   return result;
+}
+
+std::vector<HeldAtOnce> fullest_moments(const Program& compute) {
+  std::vector<HeldAtOnce> fullest;
+  for (int rank = 0; rank < compute.rank_count(); ++rank) {
+    std::vector<int> now(compute.rank_of_stage.size(), 0);
+    std::set<std::vector<int>> all;
+    bool grown = false;
+    for (const Action& action : compute.ranks[static_cast<size_t>(rank)])
+      for_each_part(action, [&](const Action& part) {
+        int& held = now[static_cast<size_t>(part.stage)];
+        if (part.kind == Kind::forward) ++held;
+        if (part.kind == Kind::forward) grown = true;
+        if (!is_input_backward(part.kind)) return;
+        if (std::exchange(grown, false)) all.insert(now);
+        --held;
+      });
+    for (const std::vector<int>& held : all) {
+      const auto covers = [&](const std::vector<int>& other) {
+        return other != held && std::ranges::equal(other, held, std::greater_equal());
+      };
+      if (std::ranges::none_of(all, covers)) fullest.push_back({rank, held});
+    }
+  }
+  return fullest;
 }
 
 }  // namespace penstock

@@ -240,17 +240,38 @@ bool keeps_all(const SplitSpace& splits, const std::vector<int>& begins, const M
   });
 }
 
+namespace {
+
+ProgramPaths::Recompute paths_recompute(const LayoutContext& context, const PipelineLayout& layout,
+                                        const MemoryLimit& limit, const Program& compute) {
+  const std::vector<LayerChoices> units = recompute_choices(context, layout);
+  const auto bytes = context.bytes(layout);
+  const Placement placement = penstock::placement(compute);
+  std::vector<int64_t> limits;
+  for (int rank = 0; rank < layout.ranks; ++rank) limits.push_back(limit.of(rank));
+  const double first = 1 + layout.measured->first_microbatch_excess;
+  return {std::make_shared<SplitMemory>(*bytes, units, placement, layout.speeds(),
+                                        fullest_moments(compute), limits, first),
+          std::make_shared<SplitRecompute>(bytes, units, context.inputs.model.layers, placement,
+                                           layout.speeds(), limits)};
+}
+
+}  // namespace
+
 std::shared_ptr<const ProgramPaths> layout_paths(const LayoutContext& context,
                                                  const PipelineLayout& layout,
                                                  const MemoryLimit& limit, const SplitSpace& splits,
                                                  const std::vector<int>& begins) {
-  if (!layout.schedule || layout.branches || !keeps_all(splits, begins, limit)) return nullptr;
+  if (!layout.schedule || layout.branches) return nullptr;
+  const bool recomputes = !keeps_all(splits, begins, limit);
+  if (recomputes && context.chain.begins() != context.inputs.units) return nullptr;
   const Program compute = layout.compute();
   if (actions(compute) > most_actions) return nullptr;
   const ChainCosts costs = layout_costs(context, layout, backward_of(layout, compute));
   if (!is_linked(costs) || is_whole_chain(layout, costs, limit)) return nullptr;
   return std::make_shared<const ProgramPaths>(
-      compute, SplitTimes(costs, placement(compute), layout.speeds()));
+      compute, SplitTimes(costs, placement(compute), layout.speeds()),
+      recomputes ? paths_recompute(context, layout, limit, compute) : ProgramPaths::Recompute{});
 }
 
 std::unique_ptr<const SplitSpace> layout_splits(const LayoutContext& context,

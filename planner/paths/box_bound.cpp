@@ -39,7 +39,7 @@ class BoxBound::Search {
   Bound run(DivisionChoice& choice) {
     int idle = 0;
     for (result_.rounds = 1; result_.rounds < max_rounds && idle < patience; ++result_.rounds) {
-      known_.game().solve();
+      known_.solve();
       const double before_s = result_.seconds, center_before_s = center_s_;
       std::vector<int> begins;
       const bool below = answer_paths(begins);
@@ -62,21 +62,17 @@ class BoxBound::Search {
 
   /// The split that is least under the mixture of paths: the bound. Its places, where they are new.
   bool answer_paths(std::vector<int>& begins) {
-    const std::vector<double> weights = known_.game().path_weights();
     std::vector<double> prices = known_.game().rank_prices();
-    Times mixed(times_.size(), 0.0);
-    for (size_t i = 0; i < weights.size(); ++i) {
-      if (weights[i] == 0) continue;
-      const Times& path = *known_.paths()[i];
-      for (size_t t = 0; t < mixed.size(); ++t) mixed[t] += weights[i] * path[t];
-    }
+    auto [mixed, held] = known_.mixed();
+    std::optional<SplitMemory::Priced> priced;
+    if (paths_.memory()) priced.emplace(*paths_.memory(), held);
     double owed_s = 0;
     for (size_t r = 0; r < prices.size(); ++r)
       owed_s += prices[r] * (prices[r] > 0 ? box_.ranks.low[r] : box_.ranks.high[r]);
     for (int stage = 0; stage < times_.stages(); ++stage)
       mixed[times_.at(SplitTime::units, stage)] -=
           prices[static_cast<size_t>(times_.rank_of_stage()[static_cast<size_t>(stage)])];
-    const LeastSplit least(times_, mixed, box_);
+    const LeastSplit least(times_, mixed, box_, priced ? &*priced : nullptr);
     const double bound_s = least.sum() + owed_s;
     begins = least.begins();
     if (bound_s > result_.seconds) {
@@ -84,6 +80,7 @@ class BoxBound::Search {
       owed_s_ = owed_s;
       mixed_ = std::move(mixed);
       prices_ = std::move(prices);
+      priced_ = std::move(priced);
     }
     return bound_s < known_.game().seconds() * (1 - sharp_enough);
   }
@@ -127,7 +124,7 @@ class BoxBound::Search {
       else
         box.ranks.low[r] = std::max(box.ranks.low[r], box.ranks.high[r] - static_cast<int>(more));
     }
-    LeastSplit(times_, mixed_, box_).narrow(box, most_s - owed_s_);
+    LeastSplit(times_, mixed_, box_, priced_ ? &*priced_ : nullptr).narrow(box, most_s - owed_s_);
     if (tighten(box, times_.rank_of_stage(), times_.units())) result_.box = std::move(box);
   }
 
@@ -144,7 +141,7 @@ class BoxBound::Search {
 
   void conclude(DivisionChoice& choice) {
     narrow();
-    known_.game().solve();
+    known_.solve();
     const Times optimum = known_.mixture();
     if (center_.empty()) center_ = optimum;
     const DivisionChoice::Means means = this->means(optimum);
@@ -169,6 +166,7 @@ class BoxBound::Search {
   std::vector<double> prices_;
   double owed_s_ = 0;
   Times mixed_;
+  std::optional<SplitMemory::Priced> priced_;
   Bound result_;
 };
 
