@@ -175,7 +175,7 @@ BoxBound::Bound BoxBound::bound(SplitBox box, const Known& known, const Aim& aim
   const SplitTimes& times = paths_->times();
   if (!tighten(box, times.rank_of_stage(), times.units()))
     return {.seconds = std::numeric_limits<double>::infinity()};
-  if (!box.begins.single()) return Search(*paths_, box, known, aim).run(choice);
+  if (!box.begins.single() || paths_->memory()) return Search(*paths_, box, known, aim).run(choice);
   Bound bound{.seconds = paths_->split_s(box.begins.low)};
   bound.begins.assign(box.begins.low.begin(), box.begins.low.end());
   bound.box = std::move(box);

@@ -18,7 +18,8 @@ KnownGame::KnownGame(const ProgramPaths& paths, const SplitBox& box, const Known
   if (rows.empty())
     for (ProgramPaths::Path& path : paths.longest(middle))
       rows.push_back({std::make_shared<Times>(std::move(path.weights)), nullptr});
-  scale_s_ = weighted_sum(*rows[0].path, middle);
+  for (const Row& row : rows)
+    if (row.path) scale_s_ = std::max(scale_s_, weighted_sum(*row.path, middle));
   game_ = std::make_unique<PathGame>(box_, times_.rank_of_stage(), times_.units(), scale_s_,
                                      memory_ != nullptr);
   for (Row& row : rows) add_row(std::move(row));
@@ -48,14 +49,13 @@ void KnownGame::begin_places(const Known& known) {
 }
 
 void KnownGame::solve() {
-  game_->solve();
-  while (memory_ && add_prices()) game_->solve();
+  int n=0; while (game_->solve() && memory_ && add_prices()) if (++n>50) { fprintf(stderr,"many\n"); break; }
 }
 
 /// Of what the mixture holds too much. False: nothing.
 bool KnownGame::add_prices() {
   bool any = false;
-  for (MemoryPrices& prices : memory_->broken(places(), game_->longer_s(), scale_s_)) {
+  for (MemoryPrices& prices : memory_->broken(places(), game_->longer_s(), game_->owed_s(), scale_s_)) {
     auto priced = std::make_shared<SplitMemory::Priced>(*memory_, prices);
     add_row({nullptr, std::move(priced)});
     any = true;

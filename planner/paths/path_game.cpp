@@ -147,9 +147,10 @@ void PathGame::start(const Basis& basis) {
   for (int i = 0; i < places_; ++i) lp_->setColumnStatus(first_place() + i, next(basis.places));
 }
 
-void PathGame::solve() {
+bool PathGame::solve() {
   lp_->dual();
   work_ += int64_t{lp_->numberIterations()} * (lp_->numberRows() + lp_->numberColumns());
+  return lp_->isProvenOptimal();
 }
 
 double PathGame::estimate(const Division& division, bool second) {
@@ -193,11 +194,14 @@ std::vector<double> PathGame::place_weights() const {
   return not_negative(lp_->primalColumnSolution() + first_place(), places_);
 }
 
-std::vector<double> PathGame::longer_s() const {
+std::vector<double> PathGame::solution_s(int first, int count) const {
   if (!recompute_) return {};
-  std::vector<double> longer = not_negative(lp_->primalColumnSolution() + first_longer(), stages());
-  for (double& seconds : longer) seconds *= scale_;
-  return longer;
+  std::vector<double> solution = not_negative(lp_->primalColumnSolution() + first, count);
+  for (double& seconds : solution) seconds *= scale_;
+  return solution;
 }
+
+std::vector<double> PathGame::longer_s() const { return solution_s(first_longer(), stages()); }
+std::vector<double> PathGame::owed_s() const { return solution_s(first_over(), ranks_); }
 
 }  // namespace penstock

@@ -40,7 +40,8 @@ class PathGame {
   Basis basis() const;
   /// Solves from there next: of a game with as many paths and places.
   void start(const Basis& basis);
-  void solve();
+  /// False: no mixture is in the box.
+  bool solve();
   /// About what solving comes to in the first or second part of a division of ranks or stages, by a
   /// few steps of the solver; infinite where what is known has no mixture in it.
   double estimate(const Division& division, bool second);
@@ -57,8 +58,10 @@ class PathGame {
   std::vector<double> row_weights() const;
   /// Never below 0; those of a cut sum to about 1.
   std::vector<double> place_weights() const;
-  /// By how much the backwards of each stage take longer; empty without recompute.
+  /// By how much the backwards of each stage take longer, and what each rank has not paid for all
+  /// the same; empty without recompute.
   std::vector<double> longer_s() const;
+  std::vector<double> owed_s() const;
 
  private:
   int stages() const { return static_cast<int>(rank_of_stage_.size()); }
@@ -70,6 +73,7 @@ class PathGame {
   int first_over() const { return first_longer() + stages(); }
   int first_place() const { return recompute_ ? first_over() + ranks_ : first_longer(); }
   void limit(int row, double low, double high);
+  std::vector<double> solution_s(int first, int count) const;
   void add_row(std::vector<int> columns, std::vector<double> elements, double ends,
                const std::vector<double>& seconds);
 

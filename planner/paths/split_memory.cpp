@@ -7,8 +7,8 @@ namespace penstock {
 
 namespace {
 
-/// Relative: what is broken by less is rounding.
-constexpr double held_rounding = 1e-9;
+/// Relative: prices that are paid all but so much are, with the solver's tolerance.
+constexpr double paid_within = 1e-6;
 
 using Places = std::vector<SplitTimes::Place>;
 
@@ -135,6 +135,7 @@ SplitMemory::Freed SplitMemory::most_freed(const std::vector<double>& shares,
 
 std::vector<MemoryPrices> SplitMemory::broken(const std::vector<Places>& begins,
                                               const std::vector<double>& seconds,
+                                              const std::vector<double>& owed,
                                               double most) const {
   const size_t stages = rank_of_stage_.size();
   const Places end{{static_cast<int>(units_), 1.0}};
@@ -155,7 +156,7 @@ std::vector<MemoryPrices> SplitMemory::broken(const std::vector<Places>& begins,
   for (const HeldAtOnce& moment : moments_) {
     const auto rank = static_cast<size_t>(moment.rank);
     const auto limit = static_cast<double>(limits_[rank]);
-    double excess = -limit * (1 + held_rounding);
+    double excess = -limit;
     for (size_t s = 0; s < stages; ++s)
       if (rank_of_stage_[s] == moment.rank)
         excess += own[s] + moment.held[s] * (saved[s] - freed[s].bytes);
@@ -175,6 +176,8 @@ std::vector<MemoryPrices> SplitMemory::broken(const std::vector<Places>& begins,
       largest = std::max(largest, prices.second[s]);
     }
     const double byte = largest > 0 ? microbatches_ / largest : static_cast<double>(units_) * most / limit;
+    const auto r = static_cast<size_t>(moment->rank);
+    if (byte * worst[r] < owed[r] + paid_within * most) continue;
     for (size_t s = 0; s < stages; ++s) {
       if (rank_of_stage_[s] != moment->rank) continue;
       prices.own[s] = byte;

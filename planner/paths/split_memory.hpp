@@ -73,11 +73,12 @@ class SplitMemory {
   };
 
   /// For each rank that holds too much in a mixture of splits, though backwards of its stages take
-  /// so many seconds longer, prices for which those pay too little: of a second of a backward as
+  /// so many seconds longer, prices for which those and what it owes pay too little: of a second of a backward as
   /// many as there are microbatches, at most; where none helps, of a unit's share of the limit so
   /// many.
   std::vector<MemoryPrices> broken(const std::vector<std::vector<SplitTimes::Place>>& begins,
-                                   const std::vector<double>& seconds, double most) const;
+                                   const std::vector<double>& seconds,
+                                   const std::vector<double>& owed, double most) const;
 
  private:
   struct Step {
