@@ -17,7 +17,7 @@ struct Placement {
 /// A rank at a moment of its program.
 struct HeldAtOnce {
   int rank = 0;
-  std::vector<int> held;  // microbatches by stage
+  std::vector<int> held, left;  // by stage: microbatches from F to I or B, and from I to W
 };
 
 /// When ranks hold most: at no other moment does one hold as much or more of all of its stages.

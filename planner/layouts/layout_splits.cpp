@@ -242,6 +242,16 @@ bool keeps_all(const SplitSpace& splits, const std::vector<int>& begins, const M
 
 namespace {
 
+/// What layers keep of a microbatch between I and W, whatever they recompute; without them it is not
+/// known.
+std::vector<int64_t> kept_for_weight(const LayoutContext& context, const PipelineLayout& layout) {
+  std::vector<int64_t> bytes;
+  if (!context.inputs.model.layers || !layout.measured->knows_split_backward()) return bytes;
+  for (const OperatorCost& layer : layout.measured->operators)
+    bytes.push_back(-layer.held.backward_weight.net - layer.held.output);
+  return bytes;
+}
+
 ProgramPaths::Recompute paths_recompute(const LayoutContext& context, const PipelineLayout& layout,
                                         const MemoryLimit& limit, const Program& compute) {
   const std::vector<LayerChoices> units = recompute_choices(context, layout);
@@ -250,10 +260,12 @@ ProgramPaths::Recompute paths_recompute(const LayoutContext& context, const Pipe
   std::vector<int64_t> limits;
   for (int rank = 0; rank < layout.ranks; ++rank) limits.push_back(limit.of(rank));
   const double first = 1 + layout.measured->first_microbatch_excess;
-  return {std::make_shared<SplitMemory>(*bytes, units, placement, layout.speeds(),
-                                        fullest_moments(compute), limits, first),
-          std::make_shared<SplitRecompute>(bytes, units, context.inputs.model.layers, placement,
-                                           layout.speeds(), limits)};
+  const std::vector<HeldAtOnce> moments = fullest_moments(compute);
+  const std::vector<int64_t> for_weight = kept_for_weight(context, layout);
+  return {std::make_shared<SplitMemory>(*bytes, units, for_weight, placement, layout.speeds(),
+                                        moments, limits, first),
+          std::make_shared<SplitRecompute>(bytes, units, for_weight, context.inputs.model.layers,
+                                           placement, layout.speeds(), moments, limits)};
 }
 
 }  // namespace

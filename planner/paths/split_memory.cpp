@@ -24,12 +24,13 @@ void MemoryPrices::add(const MemoryPrices& other, double times) {
   for (size_t s = 0; s < own.size(); ++s) {
     own[s] += times * other.own[s];
     saved[s] += times * other.saved[s];
+    for_weight[s] += times * other.for_weight[s];
   }
   limit += times * other.limit;
 }
 
 SplitMemory::SplitMemory(const StageTable& bytes, const std::vector<LayerChoices>& units,
-                         const Placement& placement, const RankSpeeds& speeds,
+                         const std::vector<int64_t>& for_weight, const Placement& placement, const RankSpeeds& speeds,
                          std::vector<HeldAtOnce> moments, std::vector<int64_t> limits, double first)
     : rank_of_stage_(placement.rank_of_stage),
       microbatches_(placement.microbatches),
@@ -49,6 +50,10 @@ SplitMemory::SplitMemory(const StageTable& bytes, const std::vector<LayerChoices
   own_ = sums_of(bytes, [&](const StageBytes& of) { return of.always - (alone ? 0 : of.common); });
   saved_ = sums_of(
       bytes, [&](const StageBytes& of) { return of.per_microbatch - (alone ? 0 : of.received); });
+  for_weight_.until.assign(units_ + 1, 0.0);
+  for (size_t unit = 0; unit < for_weight.size(); ++unit)
+    for_weight_.until[unit + 1] = for_weight_.until[unit] + static_cast<double>(for_weight[unit]);
+  for_weight_.before = for_weight_.until;
 }
 
 SplitMemory::Sums SplitMemory::sums_of(const StageTable& bytes,
@@ -93,14 +98,16 @@ SplitMemory::Priced::Priced(const SplitMemory& memory, const MemoryPrices& price
     for (const auto& [unit, seconds, bytes] : memory.steps_)
       least[unit + 1] += std::min(0.0, second * seconds - prices.saved[s] * bytes);
     for (size_t unit = 0; unit < units; ++unit) least[unit + 1] += least[unit];
-    const auto priced = [&](const std::vector<double>& own, const std::vector<double>& saved) {
+    const auto priced = [&](std::vector<double> Sums::* at) {
       std::vector<double> sums = least;
       for (size_t unit = 0; unit <= units; ++unit)
-        sums[unit] += prices.own[s] * own[unit] + prices.saved[s] * saved[unit];
+        sums[unit] += prices.own[s] * (memory.own_.*at)[unit] +
+                      prices.saved[s] * (memory.saved_.*at)[unit] +
+                      prices.for_weight[s] * (memory.for_weight_.*at)[unit];
       return sums;
     };
-    until_.push_back(priced(memory.own_.until, memory.saved_.until));
-    before_.push_back(priced(memory.own_.before, memory.saved_.before));
+    until_.push_back(priced(&Sums::until));
+    before_.push_back(priced(&Sums::before));
   }
   ends_ = until_.back().back() - before_.front().front() - prices.limit;
 }
@@ -139,12 +146,16 @@ std::vector<MemoryPrices> SplitMemory::broken(const std::vector<Places>& begins,
                                               double most) const {
   const size_t stages = rank_of_stage_.size();
   const Places end{{static_cast<int>(units_), 1.0}};
-  std::vector<double> own, saved;
+  std::vector<double> own, saved, for_weight;
   std::vector<Freed> freed;
   for (size_t s = 0; s < stages; ++s) {
     const Places& until = s + 1 < stages ? begins[s + 1] : end;
-    own.push_back(mean(own_.until, until) - mean(own_.before, begins[s]));
-    saved.push_back(mean(saved_.until, until) - mean(saved_.before, begins[s]));
+    const auto of = [&](const Sums& sums) {
+      return mean(sums.until, until) - mean(sums.before, begins[s]);
+    };
+    own.push_back(of(own_));
+    saved.push_back(of(saved_));
+    for_weight.push_back(of(for_weight_));
     std::vector<double> shares(units_ + 1, 0.0);
     for (const auto& [unit, share] : begins[s]) shares[static_cast<size_t>(unit)] += share;
     for (const auto& [unit, share] : until) shares[static_cast<size_t>(unit)] -= share;
@@ -159,7 +170,8 @@ std::vector<MemoryPrices> SplitMemory::broken(const std::vector<Places>& begins,
     double excess = -limit;
     for (size_t s = 0; s < stages; ++s)
       if (rank_of_stage_[s] == moment.rank)
-        excess += own[s] + moment.held[s] * (saved[s] - freed[s].bytes);
+        excess += own[s] + moment.held[s] * (saved[s] - freed[s].bytes) +
+                  moment.left[s] * for_weight[s];
     if (excess <= worst[rank]) continue;
     worst[rank] = excess;
     when[rank] = &moment;
@@ -182,6 +194,7 @@ std::vector<MemoryPrices> SplitMemory::broken(const std::vector<Places>& begins,
       if (rank_of_stage_[s] != moment->rank) continue;
       prices.own[s] = byte;
       prices.saved[s] = byte * moment->held[s];
+      prices.for_weight[s] = byte * moment->left[s];
       prices.second[s] *= byte;
     }
     prices.limit = byte * limit;

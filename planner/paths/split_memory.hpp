@@ -1,13 +1,14 @@
 // What the ranks of a split hold, and what it takes at least to make room for what does not fit.
 //
-// At any moment of its program a rank holds, of its stages s, which keep held(s) microbatches then,
+// At any moment of its program a rank holds, of its stages s, which keep held(s) microbatches then
+// and left(s) for W alone,
 //
-//   sum of own(s) + held(s) x (saved(s) - freed(s))
+//   sum of own(s) + held(s) x (saved(s) - freed(s)) + left(s) x for_weight(s)
 //
 // bytes or more, and units free by recompute what their choices say. So for any prices a(s) >= 0 of
 // seconds that the backwards of a stage take longer, x(s) each,
 //
-//   sum of a(s) x(s) >= sum of own(s) + held(s) x saved(s) - limit
+//   sum of a(s) x(s) >= sum of own(s) + held(s) x saved(s) + left(s) x for_weight(s) - limit
 //                       + sum over units of the stage, the least over choices of
 //                         (a(s) x seconds - held(s) x bytes),
 //
@@ -28,21 +29,23 @@ namespace penstock {
 /// What a byte costs, own or of each microbatch, and a second of a backward, by stage; and what is
 /// taken off for limits.
 struct MemoryPrices {
-  std::vector<double> own, saved, second;
+  std::vector<double> own, saved, for_weight, second;
   double limit = 0;
   int rank = -1;  // whose memory they are of, where it is one's
 
   explicit MemoryPrices(size_t stages)
-      : own(stages, 0.0), saved(stages, 0.0), second(stages, 0.0) {}
+      : own(stages, 0.0), saved(own), for_weight(own), second(own) {}
   /// All but those of seconds.
   void add(const MemoryPrices& other, double times);
 };
 
 class SplitMemory {
  public:
-  /// `units`: their choices, in seconds of a backward on the fastest rank. `limits`: bytes, of each
-  /// rank. Microbatch 0 takes `first` times as long to recompute.
+  /// `units`: their choices, in seconds of a backward on the fastest rank; `for_weight`: what each
+  /// keeps of a microbatch between I and W at least, or empty. `limits`: bytes, of each rank.
+  /// Microbatch 0 takes `first` times as long to recompute.
   SplitMemory(const StageTable& bytes, const std::vector<LayerChoices>& units,
+              const std::vector<int64_t>& for_weight,
               const Placement& placement, const RankSpeeds& speeds,
               std::vector<HeldAtOnce> moments, std::vector<int64_t> limits, double first);
 
@@ -100,7 +103,7 @@ class SplitMemory {
   int microbatches_;
   size_t units_;
   std::vector<Step> steps_;    // the cheapest bytes first
-  Sums own_, saved_;
+  Sums own_, saved_, for_weight_;
   std::vector<HeldAtOnce> moments_;
   std::vector<int64_t> limits_;
   double first_;

@@ -20,8 +20,9 @@ class SplitRecompute {
  public:
   /// `units`: their choices, in seconds of a backward on the fastest rank; `any`: each is made where
   /// that is best, else units are recomputed in their order. `limits`: bytes, of each rank.
-  SplitRecompute(std::shared_ptr<const StageTable> bytes, std::vector<LayerChoices> units, bool any,
-                 Placement placement, RankSpeeds speeds, std::vector<int64_t> limits);
+  SplitRecompute(std::shared_ptr<const StageTable> bytes, std::vector<LayerChoices> units,
+                 std::vector<int64_t> for_weight, bool any, Placement placement, RankSpeeds speeds,
+                 const std::vector<HeldAtOnce>& moments, std::vector<int64_t> limits);
 
   /// Seconds by which each backward of a stage takes longer, by stage; absent where a rank does not
   /// fit.
@@ -30,14 +31,18 @@ class SplitRecompute {
  private:
   using Intervals = std::vector<int>;  // begins and ends of a rank's stages
   std::vector<double> found(size_t rank, const Intervals& stages) const;
+  int64_t excess(size_t rank, const Intervals& stages, const std::vector<int64_t>& freed) const;
+  std::vector<int> chosen(const std::vector<LayerChoices>& units, int64_t bytes) const;
 
   std::shared_ptr<const StageTable> bytes_;
   std::vector<LayerChoices> units_;
+  std::vector<int64_t> for_weight_;  // of the units before each one
   bool any_;
   Placement placement_;
   RankSpeeds speeds_;
   std::vector<int64_t> limits_;
   std::vector<std::vector<size_t>> stages_;  // of each rank
+  std::vector<std::vector<HeldAtOnce>> moments_;
   /// By rank; empty where it does not fit.
   mutable std::vector<std::map<Intervals, std::vector<double>>> found_;
 };
