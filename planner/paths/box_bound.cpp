@@ -13,6 +13,8 @@ namespace {
 /// Relative: as near_enough, for a search does not look for less.
 constexpr double sharp_enough = 1e-4;
 constexpr int max_rounds = 200, patience = 4;
+/// Rows that are far from what is known are dropped after so many rounds.
+constexpr int drop_rounds = 10;
 /// So many paths answer a mixture.
 constexpr size_t most_paths = 4;
 /// Relative: a box whose best known mixture takes so little more than the bound is divided instead.
@@ -40,6 +42,7 @@ class BoxBound::Search {
     int idle = 0;
     for (result_.rounds = 1; result_.rounds < max_rounds && idle < patience; ++result_.rounds) {
       known_.solve();
+      if (result_.rounds % drop_rounds == 0) known_.drop_far();
       const double before_s = result_.seconds, center_before_s = center_s_;
       std::vector<int> begins;
       const bool below = answer_paths(begins);

@@ -49,7 +49,15 @@ void KnownGame::begin_places(const Known& known) {
 }
 
 void KnownGame::solve() {
-  int n=0; while (game_->solve() && memory_ && add_prices()) if (++n>50) { fprintf(stderr,"many\n"); break; }
+  static int calls=0, solves=0; ++calls;
+  int n=0; while (++solves, game_->solve() && memory_ && add_prices()) if (++n>50) { fprintf(stderr,"many\n"); break; }
+  if (getenv("DBG2") && calls%10==0) { int mem=0; for (auto& r: known_.rows) mem+=!r.path; fprintf(stderr,"calls %d solves %d rows %zu mem %d places %zu sec %.4f work %ld\n",calls,solves,known_.rows.size(),mem,all_places_.size(),game_->seconds(),(long)game_->work()); }
+}
+
+void KnownGame::drop_far() {
+  const std::vector<char> dropped = game_->drop_far(kept_within * scale_s_);
+  size_t row = 0;
+  std::erase_if(known_.rows, [&](const Row&) { return dropped[row++] != 0; });
 }
 
 /// Of what the mixture holds too much. False: nothing.

@@ -33,6 +33,8 @@ class KnownGame {
   PathGame& game() { return *game_; }
   /// With prices of memory for all that a mixture of places holds.
   void solve();
+  /// Forgets rows that its solution is far from.
+  void drop_far();
   /// The mixture of paths that the game was solved for, and the prices of memory.
   struct Mixed {
     Times path;

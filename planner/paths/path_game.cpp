@@ -119,6 +119,24 @@ void PathGame::add_memory(int rank, double ends, const std::vector<double>& seco
   is_path_.push_back(0);
 }
 
+std::vector<char> PathGame::drop_far(double seconds) {
+  std::vector<char> dropped;
+  std::vector<int> rows;
+  for (int row = first_added(); row < lp_->numberRows(); ++row) {
+    const double slack = lp_->primalRowSolution()[row] - lp_->rowLower()[row];
+    const bool path = is_path_[static_cast<size_t>(row - first_added())] != 0;
+    const bool far =
+        lp_->getRowStatus(row) == ClpSimplex::basic && slack * scale_ > (path ? seconds : seconds/10);
+    dropped.push_back(far);
+    if (far) rows.push_back(row);
+  }
+  if (rows.empty()) return dropped;
+  lp_->deleteRows(static_cast<int>(rows.size()), rows.data());
+  for (size_t i = dropped.size(); i-- > 0;)
+    if (dropped[i]) is_path_.erase(is_path_.begin() + static_cast<std::ptrdiff_t>(i));
+  return dropped;
+}
+
 PathGame::Basis PathGame::basis() const {
   Basis basis;
   const auto add = [](std::vector<char>& to, ClpSimplex::Status status) {

@@ -32,6 +32,8 @@ class PathGame {
   /// What the backwards of a rank's stages take longer pays for the sum of these, no less.
   void add_memory(int rank, double ends, const std::vector<double>& seconds,
                   const std::vector<double>& longer);
+  /// Leaves out the rows that its solution is further from than this; whether each was.
+  std::vector<char> drop_far(double seconds);
   /// How the last solution stands to each number: the basis of the simplex method. Paths, with what
   /// is paid for memory, and places are in the order in which they were added.
   struct Basis {
