@@ -276,7 +276,8 @@ std::shared_ptr<const ProgramPaths> layout_paths(const LayoutContext& context,
                                                  const std::vector<int>& begins) {
   if (!layout.schedule || layout.branches) return nullptr;
   const bool recomputes = !keeps_all(splits, begins, limit);
-  if (recomputes && context.chain.begins() != context.inputs.units) return nullptr;
+  const bool by_units = context.chain.begins() == context.inputs.units;
+  if (recomputes && !(may_recompute(context, limit) && by_units)) return nullptr;
   const Program compute = layout.compute();
   if (actions(compute) > most_actions) return nullptr;
   const ChainCosts costs = layout_costs(context, layout, backward_of(layout, compute));

@@ -8,6 +8,8 @@ namespace {
 
 /// Relative: paths of another mixture that are shorter by no more are kept for the boxes inside.
 constexpr double kept_within = 0.005;
+/// A mixture is asked so often for what it holds too much; mostly a few times are enough.
+constexpr int most_pricings = 50;
 
 }  // namespace
 
@@ -49,9 +51,7 @@ void KnownGame::begin_places(const Known& known) {
 }
 
 void KnownGame::solve() {
-  static int calls=0, solves=0; ++calls;
-  int n=0; while (++solves, game_->solve() && memory_ && add_prices()) if (++n>50) { fprintf(stderr,"many\n"); break; }
-  if (getenv("DBG2") && calls%10==0) { int mem=0; for (auto& r: known_.rows) mem+=!r.path; fprintf(stderr,"calls %d solves %d rows %zu mem %d places %zu sec %.4f work %ld\n",calls,solves,known_.rows.size(),mem,all_places_.size(),game_->seconds(),(long)game_->work()); }
+  for (int tries = 0; game_->solve() && tries < most_pricings && memory_ && add_prices();) ++tries;
 }
 
 void KnownGame::drop_far() {
@@ -63,7 +63,8 @@ void KnownGame::drop_far() {
 /// Of what the mixture holds too much. False: nothing.
 bool KnownGame::add_prices() {
   bool any = false;
-  for (MemoryPrices& prices : memory_->broken(places(), game_->longer_s(), game_->owed_s(), scale_s_)) {
+  for (MemoryPrices& prices :
+       memory_->broken(places(), game_->longer_s(), game_->owed_s(), scale_s_)) {
     auto priced = std::make_shared<SplitMemory::Priced>(*memory_, prices);
     add_row({nullptr, std::move(priced)});
     any = true;

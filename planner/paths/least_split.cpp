@@ -44,11 +44,7 @@ void add(std::vector<double>& to, const std::vector<double>& values) {
 
 LeastSplit::LeastSplit(const SplitTimes& times, const Times& weights, const SplitBox& box,
                        const SplitMemory::Priced* memory)
-    : times_(times),
-      weights_(weights),
-      memory_(memory),
-      low_(box.begins.low),
-      stages_(box.stages) {
+    : times_(times), weights_(weights), memory_(memory), low_(box.begins.low), stages_(box.stages) {
   own_.push_back({0.0});  // stage 0 begins with unit 0
   until_ = own_;
   for (size_t s = 1; s < low_.size(); ++s) {

@@ -124,9 +124,7 @@ std::vector<char> PathGame::drop_far(double seconds) {
   std::vector<int> rows;
   for (int row = first_added(); row < lp_->numberRows(); ++row) {
     const double slack = lp_->primalRowSolution()[row] - lp_->rowLower()[row];
-    const bool path = is_path_[static_cast<size_t>(row - first_added())] != 0;
-    const bool far =
-        lp_->getRowStatus(row) == ClpSimplex::basic && slack * scale_ > (path ? seconds : seconds/10);
+    const bool far = lp_->getRowStatus(row) == ClpSimplex::basic && slack * scale_ > seconds;
     dropped.push_back(far);
     if (far) rows.push_back(row);
   }

@@ -32,8 +32,7 @@ std::pair<int, int> sender(const Action& part, int stages) {
 }  // namespace
 
 /// Ranks go on in turn, each as far as the messages that it waits for have been sent.
-ProgramPaths::ProgramPaths(const Program& compute, SplitTimes times,
-                           Recompute recompute)
+ProgramPaths::ProgramPaths(const Program& compute, SplitTimes times, Recompute recompute)
     : times_(std::move(times)), recompute_(std::move(recompute)), last_(compute.ranks.size(), -1) {
   const int stages = times_.stages();
   // By backward, stage and microbatch; -1: not yet.

@@ -1,6 +1,7 @@
 #include "planner/paths/split_memory.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace penstock {
@@ -30,8 +31,9 @@ void MemoryPrices::add(const MemoryPrices& other, double times) {
 }
 
 SplitMemory::SplitMemory(const StageTable& bytes, const std::vector<LayerChoices>& units,
-                         const std::vector<int64_t>& for_weight, const Placement& placement, const RankSpeeds& speeds,
-                         std::vector<HeldAtOnce> moments, std::vector<int64_t> limits, double first)
+                         const std::vector<int64_t>& for_weight, const Placement& placement,
+                         const RankSpeeds& speeds, std::vector<HeldAtOnce> moments,
+                         std::vector<int64_t> limits, double first)
     : rank_of_stage_(placement.rank_of_stage),
       microbatches_(placement.microbatches),
       units_(units.size()),
@@ -98,7 +100,7 @@ SplitMemory::Priced::Priced(const SplitMemory& memory, const MemoryPrices& price
     for (const auto& [unit, seconds, bytes] : memory.steps_)
       least[unit + 1] += std::min(0.0, second * seconds - prices.saved[s] * bytes);
     for (size_t unit = 0; unit < units; ++unit) least[unit + 1] += least[unit];
-    const auto priced = [&](std::vector<double> Sums::* at) {
+    const auto priced = [&](std::vector<double> Sums::*at) {
       std::vector<double> sums = least;
       for (size_t unit = 0; unit <= units; ++unit)
         sums[unit] += prices.own[s] * (memory.own_.*at)[unit] +
@@ -140,66 +142,81 @@ SplitMemory::Freed SplitMemory::most_freed(const std::vector<double>& shares,
   return least;
 }
 
-std::vector<MemoryPrices> SplitMemory::broken(const std::vector<Places>& begins,
-                                              const std::vector<double>& seconds,
-                                              const std::vector<double>& owed,
-                                              double most) const {
-  const size_t stages = rank_of_stage_.size();
+std::vector<SplitMemory::Mean> SplitMemory::means(const std::vector<Places>& begins,
+                                                  const std::vector<double>& seconds) const {
   const Places end{{static_cast<int>(units_), 1.0}};
-  std::vector<double> own, saved, for_weight;
-  std::vector<Freed> freed;
-  for (size_t s = 0; s < stages; ++s) {
-    const Places& until = s + 1 < stages ? begins[s + 1] : end;
+  std::vector<Mean> means;
+  for (size_t s = 0; s < begins.size(); ++s) {
+    const Places& until = s + 1 < begins.size() ? begins[s + 1] : end;
     const auto of = [&](const Sums& sums) {
       return mean(sums.until, until) - mean(sums.before, begins[s]);
     };
-    own.push_back(of(own_));
-    saved.push_back(of(saved_));
-    for_weight.push_back(of(for_weight_));
     std::vector<double> shares(units_ + 1, 0.0);
     for (const auto& [unit, share] : begins[s]) shares[static_cast<size_t>(unit)] += share;
     for (const auto& [unit, share] : until) shares[static_cast<size_t>(unit)] -= share;
-    for (size_t unit = 0; unit < units_; ++unit) shares[unit + 1] += shares[unit];
-    freed.push_back(most_freed(shares, seconds[s] * speed_[s]));
+    std::partial_sum(shares.begin(), shares.end(), shares.begin());
+    means.push_back(
+        {of(own_), of(saved_), of(for_weight_), most_freed(shares, seconds[s] * speed_[s])});
   }
+  return means;
+}
+
+/// What the rank holds at that moment beside its limit.
+double SplitMemory::excess(const HeldAtOnce& moment, const std::vector<Mean>& means) const {
+  double excess = -static_cast<double>(limits_[static_cast<size_t>(moment.rank)]);
+  for (size_t s = 0; s < means.size(); ++s) {
+    if (rank_of_stage_[s] != moment.rank) continue;
+    const Mean& of = means[s];
+    excess +=
+        of.own + moment.held[s] * (of.saved - of.freed.bytes) + moment.left[s] * of.for_weight;
+  }
+  return excess;
+}
+
+/// `most`: of a unit's share of the limit, where no second helps.
+MemoryPrices SplitMemory::prices(const HeldAtOnce& moment, const std::vector<Mean>& means,
+                                 double most) const {
+  const auto limit = static_cast<double>(limits_[static_cast<size_t>(moment.rank)]);
+  MemoryPrices prices(means.size());
+  prices.rank = moment.rank;
+  double largest = 0;  // bytes for a second
+  for (size_t s = 0; s < means.size(); ++s) {
+    if (rank_of_stage_[s] != moment.rank) continue;
+    prices.second[s] = moment.held[s] * means[s].freed.per_second * speed_[s];
+    largest = std::max(largest, prices.second[s]);
+  }
+  const double byte =
+      largest > 0 ? microbatches_ / largest : static_cast<double>(units_) * most / limit;
+  for (size_t s = 0; s < means.size(); ++s) {
+    if (rank_of_stage_[s] != moment.rank) continue;
+    prices.own[s] = byte;
+    prices.saved[s] = byte * moment.held[s];
+    prices.for_weight[s] = byte * moment.left[s];
+    prices.second[s] *= byte;
+  }
+  prices.limit = byte * limit;
+  return prices;
+}
+
+std::vector<MemoryPrices> SplitMemory::broken(const std::vector<Places>& begins,
+                                              const std::vector<double>& seconds,
+                                              const std::vector<double>& owed, double most) const {
+  const std::vector<Mean> means = this->means(begins, seconds);
   std::vector<double> worst(limits_.size(), 0.0);
   std::vector<const HeldAtOnce*> when(limits_.size(), nullptr);
   for (const HeldAtOnce& moment : moments_) {
     const auto rank = static_cast<size_t>(moment.rank);
-    const auto limit = static_cast<double>(limits_[rank]);
-    double excess = -limit;
-    for (size_t s = 0; s < stages; ++s)
-      if (rank_of_stage_[s] == moment.rank)
-        excess += own[s] + moment.held[s] * (saved[s] - freed[s].bytes) +
-                  moment.left[s] * for_weight[s];
+    const double excess = this->excess(moment, means);
     if (excess <= worst[rank]) continue;
     worst[rank] = excess;
     when[rank] = &moment;
   }
   std::vector<MemoryPrices> broken;
-  for (const HeldAtOnce* moment : when) {
-    if (!moment) continue;
-    const auto limit = static_cast<double>(limits_[static_cast<size_t>(moment->rank)]);
-    MemoryPrices prices(stages);
-    double largest = 0;
-    for (size_t s = 0; s < stages; ++s) {
-      if (rank_of_stage_[s] != moment->rank) continue;
-      prices.second[s] = moment->held[s] * freed[s].per_second * speed_[s];
-      largest = std::max(largest, prices.second[s]);
-    }
-    const double byte = largest > 0 ? microbatches_ / largest : static_cast<double>(units_) * most / limit;
-    const auto r = static_cast<size_t>(moment->rank);
-    if (byte * worst[r] < owed[r] + paid_within * most) continue;
-    for (size_t s = 0; s < stages; ++s) {
-      if (rank_of_stage_[s] != moment->rank) continue;
-      prices.own[s] = byte;
-      prices.saved[s] = byte * moment->held[s];
-      prices.for_weight[s] = byte * moment->left[s];
-      prices.second[s] *= byte;
-    }
-    prices.limit = byte * limit;
-    prices.rank = moment->rank;
-    broken.push_back(std::move(prices));
+  for (size_t rank = 0; rank < when.size(); ++rank) {
+    if (!when[rank]) continue;
+    MemoryPrices prices = this->prices(*when[rank], means, most);
+    const double byte = prices.limit / static_cast<double>(limits_[rank]);
+    if (byte * worst[rank] > owed[rank] + paid_within * most) broken.push_back(std::move(prices));
   }
   return broken;
 }

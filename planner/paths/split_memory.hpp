@@ -45,9 +45,9 @@ class SplitMemory {
   /// keeps of a microbatch between I and W at least, or empty. `limits`: bytes, of each rank.
   /// Microbatch 0 takes `first` times as long to recompute.
   SplitMemory(const StageTable& bytes, const std::vector<LayerChoices>& units,
-              const std::vector<int64_t>& for_weight,
-              const Placement& placement, const RankSpeeds& speeds,
-              std::vector<HeldAtOnce> moments, std::vector<int64_t> limits, double first);
+              const std::vector<int64_t>& for_weight, const Placement& placement,
+              const RankSpeeds& speeds, std::vector<HeldAtOnce> moments,
+              std::vector<int64_t> limits, double first);
 
   int stages() const { return static_cast<int>(rank_of_stage_.size()); }
 
@@ -95,14 +95,23 @@ class SplitMemory {
   struct Freed {
     double bytes, per_second;  // the latter for further seconds
   };
+  /// Bytes of a stage in a mixture.
+  struct Mean {
+    double own, saved, for_weight;
+    Freed freed;
+  };
   Freed most_freed(const std::vector<double>& shares, double seconds) const;
+  std::vector<Mean> means(const std::vector<std::vector<SplitTimes::Place>>& begins,
+                          const std::vector<double>& seconds) const;
+  double excess(const HeldAtOnce& moment, const std::vector<Mean>& means) const;
+  MemoryPrices prices(const HeldAtOnce& moment, const std::vector<Mean>& means, double most) const;
   Sums sums_of(const StageTable& bytes, const std::function<int64_t(const StageBytes&)>& of) const;
 
   std::vector<int> rank_of_stage_;
   std::vector<double> speed_;  // by stage
   int microbatches_;
   size_t units_;
-  std::vector<Step> steps_;    // the cheapest bytes first
+  std::vector<Step> steps_;  // the cheapest bytes first
   Sums own_, saved_, for_weight_;
   std::vector<HeldAtOnce> moments_;
   std::vector<int64_t> limits_;

@@ -76,7 +76,6 @@ std::optional<std::vector<int>> BoxTree::bound(NodePointer node, const SplitRank
       std::move(node->box), node->mixture ? node->mixture->known : none, aim, choice_));
   effort_ +=
       (1 + bound->rounds + bound->estimates) * round_effort_ + bound->solver_work / work_per_effort;
-  if (getenv("DBG")) fprintf(stderr,"node %ld stages %d parent %.4f bound %.4f rounds %d est %d work %ld effort %ld enough %.4f box %d div %d\n",(long)node->number,bounds_.paths().times().stages(),node->bound_s,bound->seconds,bound->rounds,bound->estimates,(long)bound->solver_work,(long)effort_,aim.enough_s,(int)bound->box.has_value(),bound->division?(int)bound->division->of:-1);
   if (!bound->box) return std::nullopt;
   node->box = *bound->box;
   node->bounded = true;

@@ -94,7 +94,7 @@ class Candidate {
   std::shared_ptr<const ProgramPaths> paths_;  // of its boxes
   std::vector<int> start_;                     // of walks
   std::optional<Walk> walk_;
-  int walks_left_ = 0, tries_ = 0;  // walks to be taken, and tries left of this one
+  int walks_left_ = 0, tries_ = 0;         // walks to be taken, and tries left of this one
   bool boxed_ = false, to_bound_ = false;  // the box of all splits, before walks
   struct Reached {
     std::vector<int> begins;

@@ -45,9 +45,8 @@ void for_each_case(uint64_t from, uint64_t to, bool rough,
     table.global_batch = 4;
     const char* all[] = {"interleaved-1f1b", "looped-bfs", "interleaved-zb", "zbv", "dualpipev"};
     const std::string schedule = all[random() % 5];
-    if (schedule != "interleaved-1f1b" && schedule != "looped-bfs")
-      divide_backwards(table, random);
-    SCOPED_TRACE(::testing::Message() << "seed " << seed << ", " << schedule); if (getenv("DBG")) fprintf(stderr, "seed %ld %s\n", (long)seed, schedule.c_str());
+    if (schedule != "interleaved-1f1b" && schedule != "looped-bfs") divide_backwards(table, random);
+    SCOPED_TRACE(::testing::Message() << "seed " << seed << ", " << schedule);
     const Profile profile = layer_profile(table);
     const Graph model = layer_graph(table);
     const PlanRequest request{.ranks = 2,
@@ -77,7 +76,7 @@ void for_each_case(uint64_t from, uint64_t to, bool rough,
 TEST(SplitMemory, NoSplitOfABoxFitsAndIsFasterThanItsBound) {
   int64_t held = 0, recompute = 0, sharp = 0;
   for (const bool rough : {false, true})
-    for_each_case(0, getenv("SEEDS") ? atoi(getenv("SEEDS")) : 150, rough, [&](const MemoryCase& one, std::mt19937_64& random) {
+    for_each_case(0, 150, rough, [&](const MemoryCase& one, std::mt19937_64& random) {
       const BoxBound bounds(one.paths);
       const SplitTimes& times = one.paths->times();
       DivisionChoice choice(one.paths->ranks(), times.stages());
@@ -94,8 +93,8 @@ TEST(SplitMemory, NoSplitOfABoxFitsAndIsFasterThanItsBound) {
         std::ranges::sort(steps);
         const double least_s = steps.empty() ? never_s : steps.front();
         const double most_s = steps.empty() ? never_s : steps[random() % steps.size()];
-        const BoxBound::Bound bound =
-            bounds.bound(box, i % 2 == 0 ? BoxBound::Known{} : all.known, {never_s, most_s}, choice);
+        const BoxBound::Bound bound = bounds.bound(box, i % 2 == 0 ? BoxBound::Known{} : all.known,
+                                                   {never_s, most_s}, choice);
         EXPECT_LE(bound.seconds, least_s * (1 + rounding));
         for (const auto& [begins, step_s] : one.best_s) {
           if (!holds(box, times, begins) || step_s > most_s || step_s == never_s) continue;
@@ -108,8 +107,8 @@ TEST(SplitMemory, NoSplitOfABoxFitsAndIsFasterThanItsBound) {
       }
     });
   EXPECT_GT(held, 300);
-  EXPECT_GT(recompute, held / 3);
-  printf("held %ld recompute %ld sharp %ld\n", held, recompute, sharp);
+  EXPECT_GT(recompute, held / 5);
+  EXPECT_GT(sharp, held / 4);
 }
 
 }  // namespace
