@@ -1,5 +1,10 @@
 #include "planner/bounds/placement.hpp"
 
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <utility>
+
 namespace penstock {
 
 namespace {
@@ -47,6 +52,37 @@ Placement placement(const Program& compute) {
                    std::vector<int>(compute.rank_of_stage.size(), 0)};
   for (const std::vector<Action>& actions : compute.ranks) Holding(result).run(actions);
   return result;
+}
+
+std::vector<HeldAtOnce> fullest_moments(const Program& compute) {
+  const size_t stages = compute.rank_of_stage.size();
+  std::vector<HeldAtOnce> fullest;
+  for (int rank = 0; rank < compute.rank_count(); ++rank) {
+    std::vector<int> now(2 * stages, 0);  // held, then left
+    std::set<std::vector<int>> all;
+    for (const Action& action : compute.ranks[static_cast<size_t>(rank)])
+      for_each_part(action, [&](const Action& part) {
+        int& held = now[static_cast<size_t>(part.stage)];
+        int& left = now[stages + static_cast<size_t>(part.stage)];
+        if (part.kind == Kind::forward) ++held;
+        if (is_input_backward(part.kind)) --held;
+        if (part.kind == Kind::backward_input) ++left;
+        if (part.kind == Kind::backward_weight) --left;
+        all.insert(now);
+      });
+    std::vector<std::vector<int>> most;
+    for (auto one = all.rbegin(); one != all.rend(); ++one) {
+      const auto covers = [&](const std::vector<int>& other) {
+        return std::ranges::equal(other, *one, std::greater_equal());
+      };
+      if (std::ranges::none_of(most, covers)) most.push_back(*one);
+    }
+    for (const std::vector<int>& one : most) {
+      const auto middle = one.begin() + static_cast<std::ptrdiff_t>(stages);
+      fullest.push_back({rank, {one.begin(), middle}, {middle, one.end()}});
+    }
+  }
+  return fullest;
 }
 
 }  // namespace penstock

@@ -14,6 +14,15 @@ struct Placement {
   bool one_stage_per_rank() const { return static_cast<int>(rank_of_stage.size()) == ranks; }
 };
 
+/// A rank at a moment of its program.
+struct HeldAtOnce {
+  int rank = 0;
+  std::vector<int> held, left;  // by stage: microbatches from F to I or B, and from I to W
+};
+
+/// When ranks hold most: at no other moment does one hold as much or more of all of its stages.
+std::vector<HeldAtOnce> fullest_moments(const Program& compute);
+
 /// The placement of a schedule's compute actions. A microbatch is held from the start of F to the
 /// end of B or I.
 Placement placement(const Program& compute);

@@ -240,18 +240,52 @@ bool keeps_all(const SplitSpace& splits, const std::vector<int>& begins, const M
   });
 }
 
+namespace {
+
+/// What layers keep of a microbatch between I and W, whatever they recompute; of other models that
+/// is not known.
+std::vector<int64_t> kept_for_weight(const LayoutContext& context, const PipelineLayout& layout) {
+  std::vector<int64_t> bytes;
+  if (!context.inputs.model.layers || !layout.measured->knows_split_backward()) return bytes;
+  for (const OperatorCost& layer : layout.measured->operators)
+    bytes.push_back(-layer.held.backward_weight.net - layer.held.output);
+  return bytes;
+}
+
+ProgramPaths::Recompute paths_recompute(const LayoutContext& context, const PipelineLayout& layout,
+                                        const MemoryLimit& limit, const Program& compute) {
+  const std::vector<LayerChoices> units = recompute_choices(context, layout);
+  const auto bytes = context.bytes(layout);
+  const Placement placement = penstock::placement(compute);
+  std::vector<int64_t> limits;
+  for (int rank = 0; rank < layout.ranks; ++rank) limits.push_back(limit.of(rank));
+  const double first = 1 + layout.measured->first_microbatch_excess;
+  const std::vector<HeldAtOnce> moments = fullest_moments(compute);
+  const std::vector<int64_t> for_weight = kept_for_weight(context, layout);
+  return {std::make_shared<SplitMemory>(*bytes, units, for_weight, placement, layout.speeds(),
+                                        moments, limits, first),
+          std::make_shared<SplitRecompute>(bytes, units, for_weight, context.inputs.model.layers,
+                                           placement, layout.speeds(), moments, limits)};
+}
+
+}  // namespace
+
 std::shared_ptr<const ProgramPaths> layout_paths(const LayoutContext& context,
                                                  const PipelineLayout& layout,
                                                  const MemoryLimit& limit, const SplitSpace& splits,
                                                  const std::vector<int>& begins) {
-  if (!layout.schedule || layout.branches || !keeps_all(splits, begins, limit)) return nullptr;
+  if (!layout.schedule || layout.branches) return nullptr;
+  const bool recomputes = !keeps_all(splits, begins, limit);
+  const bool by_units = context.chain.begins() == context.inputs.units;
+  if (recomputes && !(may_recompute(context, limit) && by_units)) return nullptr;
   const Program compute = layout.compute();
   if (actions(compute) > most_actions) return nullptr;
   const ChainCosts costs = layout_costs(context, layout, backward_of(layout, compute));
   if (!is_linked(costs) || is_whole_chain(layout, costs, limit)) return nullptr;
   return std::make_shared<const ProgramPaths>(
       compute, SplitTimes(costs, placement(compute), layout.speeds()),
-      posts_when_reached(context.inputs.network.link()));
+      posts_when_reached(context.inputs.network.link()),
+      recomputes ? paths_recompute(context, layout, limit, compute) : ProgramPaths::Recompute{});
 }
 
 std::unique_ptr<const SplitSpace> layout_splits(const LayoutContext& context,

@@ -106,7 +106,7 @@ std::optional<std::vector<int>> BoxTree::near(const Node& node, double enough_s)
   for (size_t stage = 1; stage < begins.size(); ++stage)
     begins[stage] = std::clamp(static_cast<int>(std::lround(node.mixture->begins[stage])),
                                begins[stage - 1] + 1, all.begins.high[stage]);
-  if (paths.split_s(begins) > enough_s * (1 + nearby)) return std::nullopt;
+  if (paths.expected_s(begins) > enough_s * (1 + nearby)) return std::nullopt;
   Walk walk(judged_by(paths), paths.times().units(), std::move(begins),
             static_cast<uint32_t>(node.number));
   walk.go_on(tries_nearby);

@@ -16,7 +16,8 @@ constexpr double beaten_within = 1e-6;
 }  // namespace
 
 bool PartTree::applies_to(const ProgramPaths& paths) {
-  return StagedPaths::apply_to(paths) && StagedPaths(paths).most_crossing() <= most_crossing_edges;
+  return !paths.memory() && StagedPaths::apply_to(paths) &&
+         StagedPaths(paths).most_crossing() <= most_crossing_edges;
 }
 
 PartTree::PartTree(std::shared_ptr<const ProgramPaths> paths, SplitBox box, Least least,

@@ -26,7 +26,7 @@ class PartTree : public OpenSplits {
   /// Splits outside of the box are not looked for; `mixture`: that bounds them about best.
   PartTree(std::shared_ptr<const ProgramPaths> paths, SplitBox box, Least least,
            const BoxBound::PathMixture& mixture, const SplitOrder& order);
-  /// Do few enough edges cross?
+  /// Do few enough edges cross, and fits whatever ranks hold?
   static bool applies_to(const ProgramPaths& paths);
 
   /// Not before it gives splits.

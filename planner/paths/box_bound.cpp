@@ -13,6 +13,11 @@ namespace {
 /// Relative: as near_enough, for a search does not look for less.
 constexpr double sharp_enough = 1e-4;
 constexpr int max_rounds = 200, patience = 4;
+/// Of the solver, for one box; the paths of a thousand actions take as long as some hundred of its
+/// steps, and most boxes a hundredth of this.
+constexpr int64_t max_work = 4'000'000;
+/// Rows that are far from what is known are dropped after so many rounds.
+constexpr int drop_rounds = 10;
 /// So many paths answer a mixture.
 constexpr size_t most_paths = 4;
 /// Relative: a box whose best known mixture takes so little more than the bound is divided instead.
@@ -39,7 +44,8 @@ class BoxBound::Search {
   Bound run(DivisionChoice& choice) {
     int idle = 0;
     for (result_.rounds = 1; result_.rounds < max_rounds && idle < patience; ++result_.rounds) {
-      known_.game().solve();
+      known_.solve();
+      if (paths_.memory() && result_.rounds % drop_rounds == 0) known_.drop_far();
       const double before_s = result_.seconds, center_before_s = center_s_;
       std::vector<int> begins;
       const bool below = answer_paths(begins);
@@ -48,6 +54,7 @@ class BoxBound::Search {
       for (size_t stage = 1; below && stage < stages(); ++stage)
         more = known_.add_place(stage, begins[stage]) || more;
       if (!more || center_s_ <= result_.seconds * (1 + near_center)) break;
+      if (known_.game().work() > max_work) break;
       const bool better = result_.seconds > before_s * (1 + sharp_enough) ||
                           center_s_ < center_before_s * (1 - sharp_enough);
       idle = better ? 0 : idle + 1;
@@ -62,21 +69,17 @@ class BoxBound::Search {
 
   /// The split that is least under the mixture of paths: the bound. Its places, where they are new.
   bool answer_paths(std::vector<int>& begins) {
-    const std::vector<double> weights = known_.game().path_weights();
     std::vector<double> prices = known_.game().rank_prices();
-    Times mixed(times_.size(), 0.0);
-    for (size_t i = 0; i < weights.size(); ++i) {
-      if (weights[i] == 0) continue;
-      const Times& path = known_.paths()[i]->weights;
-      for (size_t t = 0; t < mixed.size(); ++t) mixed[t] += weights[i] * path[t];
-    }
+    auto [mixed, held] = known_.mixed();
+    std::optional<SplitMemory::Priced> priced;
+    if (paths_.memory()) priced.emplace(*paths_.memory(), held);
     double owed_s = 0;
     for (size_t r = 0; r < prices.size(); ++r)
       owed_s += prices[r] * (prices[r] > 0 ? box_.ranks.low[r] : box_.ranks.high[r]);
     for (int stage = 0; stage < times_.stages(); ++stage)
       mixed[times_.at(SplitTime::units, stage)] -=
           prices[static_cast<size_t>(times_.rank_of_stage()[static_cast<size_t>(stage)])];
-    const LeastSplit least(times_, mixed, box_);
+    const LeastSplit least(times_, mixed, box_, priced ? &*priced : nullptr);
     const double bound_s = least.sum() + owed_s;
     begins = least.begins();
     if (bound_s > result_.seconds) {
@@ -84,9 +87,8 @@ class BoxBound::Search {
       owed_s_ = owed_s;
       mixed_ = std::move(mixed);
       prices_ = std::move(prices);
-      result_.paths.clear();
-      for (size_t i = 0; i < weights.size(); ++i)
-        if (weights[i] > 0) result_.paths.push_back({known_.paths()[i], weights[i]});
+      priced_ = std::move(priced);
+      result_.paths = known_.shares();
     }
     return bound_s < known_.game().seconds() * (1 - sharp_enough);
   }
@@ -130,7 +132,7 @@ class BoxBound::Search {
       else
         box.ranks.low[r] = std::max(box.ranks.low[r], box.ranks.high[r] - static_cast<int>(more));
     }
-    LeastSplit(times_, mixed_, box_).narrow(box, most_s - owed_s_);
+    LeastSplit(times_, mixed_, box_, priced_ ? &*priced_ : nullptr).narrow(box, most_s - owed_s_);
     if (tighten(box, times_.rank_of_stage(), times_.units())) result_.box = std::move(box);
   }
 
@@ -147,7 +149,7 @@ class BoxBound::Search {
 
   void conclude(DivisionChoice& choice) {
     narrow();
-    known_.game().solve();
+    known_.solve();
     const Times optimum = known_.mixture();
     if (center_.empty()) center_ = optimum;
     const DivisionChoice::Means means = this->means(optimum);
@@ -172,6 +174,7 @@ class BoxBound::Search {
   std::vector<double> prices_;
   double owed_s_ = 0;
   Times mixed_;
+  std::optional<SplitMemory::Priced> priced_;
   Bound result_;
 };
 
@@ -180,7 +183,7 @@ BoxBound::Bound BoxBound::bound(SplitBox box, const Known& known, const Aim& aim
   const SplitTimes& times = paths_->times();
   if (!tighten(box, times.rank_of_stage(), times.units()))
     return {.seconds = std::numeric_limits<double>::infinity()};
-  if (!box.begins.single()) return Search(*paths_, box, known, aim).run(choice);
+  if (!box.begins.single() || paths_->memory()) return Search(*paths_, box, known, aim).run(choice);
   Bound bound{.seconds = paths_->split_s(box.begins.low)};
   bound.begins.assign(box.begins.low.begin(), box.begins.low.end());
   bound.box = std::move(box);

@@ -8,26 +8,30 @@ namespace {
 
 /// Relative: paths of another mixture that are shorter by no more are kept for the boxes inside.
 constexpr double kept_within = 0.005;
+/// A mixture is asked so often for what it holds too much; mostly a few times are enough.
+constexpr int most_pricings = 50;
 
 }  // namespace
 
 KnownGame::KnownGame(const ProgramPaths& paths, const SplitBox& box, const Known& known)
-    : times_(paths.times()), box_(box) {
-  known_.paths = known.paths;
+    : times_(paths.times()), memory_(paths.memory()), box_(box) {
   const Times middle = this->middle();
-  if (known.paths.empty())
+  std::vector<Row> rows = known.rows;
+  if (rows.empty())
     for (ProgramPaths::Path& path : paths.longest(middle))
-      known_.paths.push_back(std::make_shared<ProgramPaths::Path>(std::move(path)));
-  const double scale_s = weighted_sum(known_.paths[0]->weights, middle);
-  game_ = std::make_unique<PathGame>(box_, times_.rank_of_stage(), times_.units(), scale_s);
-  for (const auto& path : known_.paths) game_->add_path(times_.of_ends(path->weights), {});
+      rows.push_back({std::make_shared<ProgramPaths::Path>(std::move(path)), nullptr});
+  for (const Row& row : rows)
+    if (row.path) scale_s_ = std::max(scale_s_, weighted_sum(row.path->weights, middle));
+  game_ = std::make_unique<PathGame>(box_, times_.rank_of_stage(), times_.units(), scale_s_,
+                                     memory_ != nullptr);
+  for (Row& row : rows) add_row(std::move(row));
   begin_places(known);
 }
 
 /// The bounds of the box, and what is known within them; the solver starts from where it ended.
 void KnownGame::begin_places(const Known& known) {
   const bool any = !known.places.empty();
-  PathGame::Basis basis{known.basis.limits, known.basis.paths, {}};
+  PathGame::Basis basis{known.basis.limits, known.basis.rows, {}};
   size_t first = 0;  // of the stage's known places among all
   const auto add = [&](size_t stage, int unit, size_t number) {
     if (add_place(stage, unit) && any) basis.places.push_back(known.basis.places[first + number]);
@@ -46,11 +50,38 @@ void KnownGame::begin_places(const Known& known) {
   if (any) game_->start(basis);
 }
 
+void KnownGame::solve() {
+  for (int tries = 0; game_->solve() && tries < most_pricings && memory_ && add_prices();) ++tries;
+}
+
+void KnownGame::drop_far() {
+  const std::vector<char> dropped = game_->drop_far(kept_within * scale_s_);
+  size_t row = 0;
+  std::erase_if(known_.rows, [&](const Row&) { return dropped[row++] != 0; });
+}
+
+/// Of what the mixture holds too much. False: nothing.
+bool KnownGame::add_prices() {
+  bool any = false;
+  for (MemoryPrices& prices :
+       memory_->broken(places(), game_->longer_s(), game_->owed_s(), scale_s_)) {
+    auto priced = std::make_shared<SplitMemory::Priced>(*memory_, prices);
+    add_row({nullptr, std::move(priced)});
+    any = true;
+  }
+  return any;
+}
+
 Times KnownGame::middle() const {
   std::vector<std::vector<SplitTimes::Place>> middle;
   for (size_t stage = 0; stage < box_.begins.low.size(); ++stage)
     middle.push_back({{box_.begins.low[stage], 0.5}, {box_.begins.high[stage], 0.5}});
   return times_.of(middle);
+}
+
+double KnownGame::of_begin(const Row& row, size_t stage, int unit) const {
+  return row.path ? times_.of_begin(row.path->weights, static_cast<int>(stage), unit)
+                  : row.memory->of_begin(stage, unit);
 }
 
 bool KnownGame::add_place(size_t stage, int unit) {
@@ -59,39 +90,82 @@ bool KnownGame::add_place(size_t stage, int unit) {
   places.push_back(unit);
   all_places_.push_back({stage, unit});
   std::vector<double> values;
-  for (const auto& path : known_.paths)
-    values.push_back(times_.of_begin(path->weights, static_cast<int>(stage), unit));
+  for (const Row& row : known_.rows) values.push_back(of_begin(row, stage, unit));
   game_->add_place(static_cast<int>(stage), unit, values);
   return true;
 }
 
 void KnownGame::add_path(ProgramPaths::Path path) {
-  std::vector<double> seconds;
-  for (const auto& [stage, unit] : all_places_)
-    seconds.push_back(times_.of_begin(path.weights, static_cast<int>(stage), unit));
-  game_->add_path(times_.of_ends(path.weights), seconds);
-  known_.paths.push_back(std::make_shared<ProgramPaths::Path>(std::move(path)));
+  add_row({std::make_shared<ProgramPaths::Path>(std::move(path)), nullptr});
 }
 
-Times KnownGame::mixture() const {
+void KnownGame::add_row(Row row) {
+  std::vector<double> seconds;
+  for (const auto& [stage, unit] : all_places_) seconds.push_back(of_begin(row, stage, unit));
+  if (row.path) {
+    const Times& weights = row.path->weights;
+    game_->add_path(times_.of_ends(weights), seconds,
+                    memory_ ? memory_->longer(times_, weights) : std::vector<double>{});
+  } else {
+    const MemoryPrices& prices = row.memory->prices();
+    game_->add_memory(prices.rank, row.memory->of_ends(), seconds, prices.second);
+  }
+  known_.rows.push_back(std::move(row));
+}
+
+KnownGame::Mixed KnownGame::mixed() const {
+  const std::vector<double> weights = game_->row_weights();
+  Mixed mixed{Times(times_.size(), 0.0), MemoryPrices(static_cast<size_t>(times_.stages()))};
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] == 0) continue;
+    const Row& row = known_.rows[i];
+    if (!row.path) {
+      mixed.prices.add(row.memory->prices(), weights[i]);
+      continue;
+    }
+    for (size_t t = 0; t < mixed.path.size(); ++t)
+      mixed.path[t] += weights[i] * row.path->weights[t];
+  }
+  if (memory_) mixed.prices.second = memory_->longer(times_, mixed.path);
+  return mixed;
+}
+
+std::vector<ProgramPaths::Share> KnownGame::shares() const {
+  const std::vector<double> weights = game_->row_weights();
+  std::vector<ProgramPaths::Share> shares;
+  for (size_t i = 0; i < weights.size(); ++i)
+    if (weights[i] > 0 && known_.rows[i].path) shares.push_back({known_.rows[i].path, weights[i]});
+  return shares;
+}
+
+std::vector<std::vector<SplitTimes::Place>> KnownGame::places() const {
   std::vector<std::vector<SplitTimes::Place>> mixture(known_.places.size());
   mixture[0] = {{0, 1.0}};
   const std::vector<double> weights = game_->place_weights();
   for (size_t i = 0; i < weights.size(); ++i)
     if (weights[i] > 0)
       mixture[all_places_[i].first].push_back({all_places_[i].second, weights[i]});
-  return times_.of(mixture);
+  return mixture;
+}
+
+Times KnownGame::mixture() const {
+  Times times = times_.of(places());
+  if (memory_) memory_->lengthen(times_, game_->longer_s(), times);
+  return times;
 }
 
 KnownGame::Known KnownGame::known(const Times& other) const {
-  const std::vector<double> weights = game_->path_weights();
+  const std::vector<double> weights = game_->row_weights();
   const double near_s = game_->seconds() * (1 - kept_within);
   PathGame::Basis basis = game_->basis();
   Known known{{}, known_.places, {std::move(basis.limits), {}, {}}};
   for (size_t i = 0; i < weights.size(); ++i) {
-    if (weights[i] == 0 && weighted_sum(known_.paths[i]->weights, other) <= near_s) continue;
-    known.paths.push_back(known_.paths[i]);
-    known.basis.paths.push_back(basis.paths[i]);
+    const Row& row = known_.rows[i];
+    const bool matters =
+        weights[i] > 0 || (row.path && weighted_sum(row.path->weights, other) > near_s);
+    if (!matters) continue;
+    known.rows.push_back(row);
+    known.basis.rows.push_back(basis.rows[i]);
   }
   std::vector<std::vector<char>> of_stages(known_.places.size());
   for (size_t i = 0; i < all_places_.size(); ++i)

@@ -8,16 +8,22 @@
 #include "planner/paths/path_game.hpp"
 #include "planner/paths/program_paths.hpp"
 #include "planner/paths/split_box.hpp"
+#include "planner/paths/split_memory.hpp"
 #include "planner/paths/split_times.hpp"
 
 namespace penstock {
 
 class KnownGame {
  public:
-  /// Paths that matter for a box, units at which stages begin, the lowest and the highest first,
+  /// A path, or prices of memory.
+  struct Row {
+    std::shared_ptr<const ProgramPaths::Path> path;
+    std::shared_ptr<const SplitMemory::Priced> memory;
+  };
+  /// Rows that matter for a box, units at which stages begin, the lowest and the highest first,
   /// and how the solution of its game stands to them, to start with for boxes inside.
   struct Known {
-    std::vector<std::shared_ptr<const ProgramPaths::Path>> paths;
+    std::vector<Row> rows;
     std::vector<std::vector<int>> places;  // by stage
     PathGame::Basis basis;                 // places stage by stage
   };
@@ -25,9 +31,17 @@ class KnownGame {
   KnownGame(const ProgramPaths& paths, const SplitBox& box, const Known& known);
 
   PathGame& game() { return *game_; }
-  const std::vector<std::shared_ptr<const ProgramPaths::Path>>& paths() const {
-    return known_.paths;
-  }
+  /// With prices of memory for all that a mixture of places holds.
+  void solve();
+  /// Forgets rows that its solution is far from.
+  void drop_far();
+  /// The mixture of paths that the game was solved for, and the prices of memory.
+  struct Mixed {
+    Times path;
+    MemoryPrices prices;
+  };
+  Mixed mixed() const;
+  std::vector<ProgramPaths::Share> shares() const;
   /// False: it was known.
   bool add_place(size_t stage, int unit);
   void add_path(ProgramPaths::Path path);
@@ -39,10 +53,16 @@ class KnownGame {
 
  private:
   void begin_places(const Known& known);
+  bool add_prices();
+  void add_row(Row row);
+  double of_begin(const Row& row, size_t stage, int unit) const;
+  std::vector<std::vector<SplitTimes::Place>> places() const;
   Times middle() const;
 
   const SplitTimes& times_;
+  const SplitMemory* memory_;
   const SplitBox& box_;
+  double scale_s_ = 0;
   Known known_;                                     // without the basis
   std::vector<std::pair<size_t, int>> all_places_;  // stage and unit, as the game has them
   std::unique_ptr<PathGame> game_;

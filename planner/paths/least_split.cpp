@@ -42,12 +42,15 @@ void add(std::vector<double>& to, const std::vector<double>& values) {
 
 }  // namespace
 
-LeastSplit::LeastSplit(const SplitTimes& times, const Times& weights, const SplitBox& box)
-    : times_(times), weights_(weights), low_(box.begins.low), stages_(box.stages) {
+LeastSplit::LeastSplit(const SplitTimes& times, const Times& weights, const SplitBox& box,
+                       const SplitMemory::Priced* memory)
+    : times_(times), weights_(weights), memory_(memory), low_(box.begins.low), stages_(box.stages) {
   own_.push_back({0.0});  // stage 0 begins with unit 0
   until_ = own_;
   for (size_t s = 1; s < low_.size(); ++s) {
     own_.push_back(times.of_begin(weights, static_cast<int>(s), low_[s], box.begins.high[s]));
+    for (size_t i = 0; memory_ && i < own_[s].size(); ++i)
+      own_[s][i] += memory_->of_begin(s, low_[s] + static_cast<int>(i));
     const int shift = low_[s] - low_[s - 1];
     until_.push_back(window_least(until_[s - 1], static_cast<int>(own_[s].size()),
                                   shift - stages_.high[s - 1], shift - stages_.low[s - 1]));
@@ -55,7 +58,7 @@ LeastSplit::LeastSplit(const SplitTimes& times, const Times& weights, const Spli
   }
   begins_ = follow_back();
   // Begins alone say where a split differs from others; its sum is that of all its times.
-  sum_ = weighted_sum(weights, times.of(begins_));
+  sum_ = weighted_sum(weights, times.of(begins_)) + (memory_ ? memory_->of(begins_) : 0.0);
 }
 
 std::vector<int> LeastSplit::follow_back() const {
@@ -88,7 +91,8 @@ LeastSplit::Sums LeastSplit::behind() const {
 
 void LeastSplit::narrow(SplitBox& box, double most) const {
   const Sums behind = this->behind();
-  const double most_of_begins = most + sum_rounding * std::abs(most) - times_.of_ends(weights_);
+  const double most_of_begins = most + sum_rounding * std::abs(most) - times_.of_ends(weights_) -
+                                (memory_ ? memory_->of_ends() : 0.0);
   const auto narrow = [&](Ranges& of, size_t s, const auto& least) {
     while (of.low[s] <= of.high[s] && least(of.low[s]) > most_of_begins) ++of.low[s];
     while (of.low[s] <= of.high[s] && least(of.high[s]) > most_of_begins) --of.high[s];

@@ -5,15 +5,17 @@
 #include <vector>
 
 #include "planner/paths/split_box.hpp"
+#include "planner/paths/split_memory.hpp"
 #include "planner/paths/split_times.hpp"
 
 namespace penstock {
 
 class LeastSplit {
  public:
-  /// Keeps to the box's bounds on begins and on units of stages; the box is tight. `times` and
-  /// `weights` outlive it.
-  LeastSplit(const SplitTimes& times, const Times& weights, const SplitBox& box);
+  /// Keeps to the box's bounds on begins and on units of stages; the box is tight. `memory`, or
+  /// null: what it comes to is added to the sum. All of it outlives this.
+  LeastSplit(const SplitTimes& times, const Times& weights, const SplitBox& box,
+             const SplitMemory::Priced* memory = nullptr);
 
   const std::vector<int>& begins() const { return begins_; }
   double sum() const { return sum_; }
@@ -31,6 +33,7 @@ class LeastSplit {
 
   const SplitTimes& times_;
   const Times& weights_;
+  const SplitMemory::Priced* memory_;
   const std::vector<int> low_;  // of begins
   const Ranges stages_;
   Sums own_, until_;  // of the begin alone, and with those before it

@@ -21,18 +21,20 @@ std::vector<double> not_negative(const double* from, int count) {
 
 }  // namespace
 
-/// Columns: the length of the longest path, what each rank has too little and too much, then
-/// places. Rows: places of each cut mix to 1, units of stages, units of ranks, then paths.
+/// Columns: the length of the longest path, what each rank has too little and too much, by how much
+/// backwards of each stage take longer and how much each rank holds too much, then places. Rows:
+/// places of each cut mix to 1, units of stages, units of ranks, then paths and memory.
 PathGame::PathGame(const SplitBox& box, const std::vector<int>& rank_of_stage, int units,
-                   double scale)
+                   double scale, bool recompute)
     : rank_of_stage_(rank_of_stage),
       ranks_(static_cast<int>(box.ranks.low.size())),
       units_(units),
       scale_(scale),
+      recompute_(recompute),
       lp_(std::make_unique<ClpSimplex>()) {
   lp_->setLogLevel(0);
   lp_->scaling(0);
-  lp_->resize(first_path(), 0);
+  lp_->resize(first_added(), 0);
   for (int cut = 0; cut + 1 < stages(); ++cut) lp_->setRowBounds(cut, 1, 1);
   for (int stage = 0; stage < stages(); ++stage) {
     const auto s = static_cast<size_t>(stage);
@@ -45,6 +47,12 @@ PathGame::PathGame(const SplitBox& box, const std::vector<int>& rank_of_stage, i
     limit(row, box.ranks.low[r], box.ranks.high[r]);
     for (const double sign : {1.0, -1.0}) lp_->addColumn(1, &row, &sign, 0, COIN_DBL_MAX, 1);
   }
+  const auto add_columns = [&](int count, double cost) {
+    for (; count > 0; --count) lp_->addColumn(0, nullptr, nullptr, 0, COIN_DBL_MAX, cost);
+  };
+  if (!recompute_) return;
+  add_columns(stages(), 0);
+  add_columns(ranks_, 2);  // more than what is left out of a step's backwards
 }
 
 PathGame::~PathGame() = default;
@@ -65,18 +73,17 @@ void PathGame::add_place(int stage, int unit, const std::vector<double>& seconds
     rows.insert(rows.end(), {rank_row(before), rank_row(rank)});
     elements.insert(elements.end(), {elements[1], elements[2]});
   }
-  for (size_t path = 0; path < seconds.size(); ++path) {
-    if (seconds[path] == 0) continue;
-    rows.push_back(first_path() + static_cast<int>(path));
-    elements.push_back(-seconds[path] / scale_);
+  for (size_t row = 0; row < seconds.size(); ++row) {
+    if (seconds[row] == 0) continue;
+    rows.push_back(first_added() + static_cast<int>(row));
+    elements.push_back(-seconds[row] / scale_);
   }
   lp_->addColumn(static_cast<int>(rows.size()), rows.data(), elements.data(), 0, COIN_DBL_MAX, 0);
   ++places_;
 }
 
-void PathGame::add_path(double ends, const std::vector<double>& seconds) {
-  std::vector<int> columns{0};
-  std::vector<double> elements{1};
+void PathGame::add_row(std::vector<int> columns, std::vector<double> elements, double ends,
+                       const std::vector<double>& seconds) {
   for (size_t i = 0; i < seconds.size(); ++i) {
     if (seconds[i] == 0) continue;
     columns.push_back(first_place() + static_cast<int>(i));
@@ -84,7 +91,48 @@ void PathGame::add_path(double ends, const std::vector<double>& seconds) {
   }
   lp_->addRow(static_cast<int>(columns.size()), columns.data(), elements.data(), ends / scale_,
               COIN_DBL_MAX);
-  ++paths_;
+}
+
+void PathGame::add_path(double ends, const std::vector<double>& seconds,
+                        const std::vector<double>& longer) {
+  std::vector<int> columns{0};
+  std::vector<double> elements{1};
+  for (size_t stage = 0; stage < longer.size(); ++stage) {
+    if (longer[stage] == 0) continue;
+    columns.push_back(first_longer() + static_cast<int>(stage));
+    elements.push_back(-longer[stage]);
+  }
+  add_row(std::move(columns), std::move(elements), ends, seconds);
+  is_path_.push_back(1);
+}
+
+void PathGame::add_memory(int rank, double ends, const std::vector<double>& seconds,
+                          const std::vector<double>& longer) {
+  std::vector<int> columns{first_over() + rank};
+  std::vector<double> elements{1};
+  for (size_t stage = 0; stage < longer.size(); ++stage) {
+    if (longer[stage] == 0) continue;
+    columns.push_back(first_longer() + static_cast<int>(stage));
+    elements.push_back(longer[stage]);
+  }
+  add_row(std::move(columns), std::move(elements), ends, seconds);
+  is_path_.push_back(0);
+}
+
+std::vector<char> PathGame::drop_far(double seconds) {
+  std::vector<char> dropped;
+  std::vector<int> rows;
+  for (int row = first_added(); row < lp_->numberRows(); ++row) {
+    const double slack = lp_->primalRowSolution()[row] - lp_->rowLower()[row];
+    const bool far = lp_->getRowStatus(row) == ClpSimplex::basic && slack * scale_ > seconds;
+    dropped.push_back(far);
+    if (far) rows.push_back(row);
+  }
+  if (rows.empty()) return dropped;
+  lp_->deleteRows(static_cast<int>(rows.size()), rows.data());
+  for (size_t i = dropped.size(); i-- > 0;)
+    if (dropped[i]) is_path_.erase(is_path_.begin() + static_cast<std::ptrdiff_t>(i));
+  return dropped;
 }
 
 PathGame::Basis PathGame::basis() const {
@@ -92,10 +140,10 @@ PathGame::Basis PathGame::basis() const {
   const auto add = [](std::vector<char>& to, ClpSimplex::Status status) {
     to.push_back(static_cast<char>(status));
   };
-  for (int row = 0; row < first_path(); ++row) add(basis.limits, lp_->getRowStatus(row));
+  for (int row = 0; row < first_added(); ++row) add(basis.limits, lp_->getRowStatus(row));
   for (int column = 0; column < first_place(); ++column)
     add(basis.limits, lp_->getColumnStatus(column));
-  for (int i = 0; i < paths_; ++i) add(basis.paths, lp_->getRowStatus(first_path() + i));
+  for (int i = 0; i < added(); ++i) add(basis.rows, lp_->getRowStatus(first_added() + i));
   for (int i = 0; i < places_; ++i) add(basis.places, lp_->getColumnStatus(first_place() + i));
   return basis;
 }
@@ -106,18 +154,19 @@ void PathGame::start(const Basis& basis) {
   const auto next = [&](const std::vector<char>& from) {
     return static_cast<ClpSimplex::Status>(from[at++]);
   };
-  for (int row = 0; row < first_path(); ++row) lp_->setRowStatus(row, next(basis.limits));
+  for (int row = 0; row < first_added(); ++row) lp_->setRowStatus(row, next(basis.limits));
   for (int column = 0; column < first_place(); ++column)
     lp_->setColumnStatus(column, next(basis.limits));
   at = 0;
-  for (int i = 0; i < paths_; ++i) lp_->setRowStatus(first_path() + i, next(basis.paths));
+  for (int i = 0; i < added(); ++i) lp_->setRowStatus(first_added() + i, next(basis.rows));
   at = 0;
   for (int i = 0; i < places_; ++i) lp_->setColumnStatus(first_place() + i, next(basis.places));
 }
 
-void PathGame::solve() {
+bool PathGame::solve() {
   lp_->dual();
   work_ += int64_t{lp_->numberIterations()} * (lp_->numberRows() + lp_->numberColumns());
+  return lp_->isProvenOptimal();
 }
 
 double PathGame::estimate(const Division& division, bool second) {
@@ -148,16 +197,27 @@ std::vector<double> PathGame::rank_prices() const {
   return prices;
 }
 
-std::vector<double> PathGame::path_weights() const {
-  std::vector<double> weights = not_negative(lp_->dualRowSolution() + first_path(), paths_);
-  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
-  for (double& weight : weights)
-    weight = sum > 0 ? weight / sum : 1.0 / static_cast<double>(paths_);
+std::vector<double> PathGame::row_weights() const {
+  std::vector<double> weights = not_negative(lp_->dualRowSolution() + first_added(), added());
+  const double sum = std::inner_product(weights.begin(), weights.end(), is_path_.begin(), 0.0);
+  const double paths = std::accumulate(is_path_.begin(), is_path_.end(), 0.0);
+  for (size_t i = 0; i < weights.size(); ++i)
+    weights[i] = sum > 0 ? weights[i] / sum : is_path_[i] / paths;
   return weights;
 }
 
 std::vector<double> PathGame::place_weights() const {
   return not_negative(lp_->primalColumnSolution() + first_place(), places_);
 }
+
+std::vector<double> PathGame::solution_s(int first, int count) const {
+  if (!recompute_) return {};
+  std::vector<double> solution = not_negative(lp_->primalColumnSolution() + first, count);
+  for (double& seconds : solution) seconds *= scale_;
+  return solution;
+}
+
+std::vector<double> PathGame::longer_s() const { return solution_s(first_longer(), stages()); }
+std::vector<double> PathGame::owed_s() const { return solution_s(first_over(), ranks_); }
 
 }  // namespace penstock

@@ -1,6 +1,7 @@
 #include "planner/paths/program_paths.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "pipeline/program/lowering.hpp"
@@ -125,8 +126,9 @@ class ProgramPaths::Builder {
   std::vector<int> sent_, posted_;
 };
 
-ProgramPaths::ProgramPaths(const Program& compute, SplitTimes times, bool posts_when_reached)
-    : times_(std::move(times)), last_(compute.ranks.size(), -1) {
+ProgramPaths::ProgramPaths(const Program& compute, SplitTimes times, bool posts_when_reached,
+                           Recompute recompute)
+    : times_(std::move(times)), recompute_(std::move(recompute)), last_(compute.ranks.size(), -1) {
   Builder(*this, compute, posts_when_reached).run(compute);
 }
 
@@ -166,6 +168,16 @@ double ProgramPaths::longest_s(const Times& times) const {
   return longest_s + optimizer(times).second;
 }
 
+double ProgramPaths::expected_s(const std::vector<int>& begins) const {
+  Times times = times_.of(begins);
+  if (recompute_.expected) {
+    const auto longer_s = recompute_.expected->longer_s(begins);
+    if (!longer_s) return std::numeric_limits<double>::infinity();
+    recompute_.memory->lengthen(times_, *longer_s, times);
+  }
+  return longest_s(times);
+}
+
 std::vector<ProgramPaths::Path> ProgramPaths::longest(const Times& times) const {
   std::vector<const Follows*> by;
   const std::vector<double> ends = this->ends(times, by);
@@ -192,7 +204,7 @@ std::vector<ProgramPaths::Path> ProgramPaths::longest(const Times& times) const 
 }
 
 Walk::Judge judged_by(const ProgramPaths& paths) {
-  return {[&paths](const std::vector<int>& begins) { return paths.split_s(begins); },
+  return {[&paths](const std::vector<int>& begins) { return paths.expected_s(begins); },
           1 + paths.actions() / 20};
 }
 

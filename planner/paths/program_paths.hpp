@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "pipeline/program/program.hpp"
+#include "planner/paths/split_memory.hpp"
+#include "planner/paths/split_recompute.hpp"
 #include "planner/paths/split_times.hpp"
 #include "planner/paths/walk.hpp"
 
@@ -18,16 +20,26 @@ namespace penstock {
 
 class ProgramPaths {
  public:
+  /// Null where whatever ranks hold fits.
+  struct Recompute {
+    std::shared_ptr<const SplitMemory> memory;
+    std::shared_ptr<const SplitRecompute> expected;
+  };
   /// Compute actions of stages that every microbatch passes in order. `posts_when_reached`: as
   /// posts_when_reached(Link) says.
-  ProgramPaths(const Program& compute, SplitTimes times, bool posts_when_reached = false);
+  ProgramPaths(const Program& compute, SplitTimes times, bool posts_when_reached = false,
+               Recompute recompute = {});
 
   const SplitTimes& times() const { return times_; }
+  /// Null: whatever ranks hold fits.
+  const SplitMemory* memory() const { return recompute_.memory.get(); }
   int ranks() const { return static_cast<int>(last_.size()); }
   int actions() const { return static_cast<int>(nodes_.size()); }
   /// Seconds of the longest path, of any times or of a split's. No split is simulated to be faster.
   double longest_s(const Times& times) const;
   double split_s(const std::vector<int>& begins) const { return longest_s(times_.of(begins)); }
+  /// The same with what ranks are expected to recompute: infinite where they do not fit. No bound.
+  double expected_s(const std::vector<int>& begins) const;
   /// For each rank the longest path that ends with its last action, as weights of times, followed
   /// by the longest OPT; longest first.
   struct Path {
@@ -62,6 +74,7 @@ class ProgramPaths {
   std::pair<int, double> optimizer(const Times& times) const;  // of the rank with the longest
 
   const SplitTimes times_;
+  const Recompute recompute_;
   std::vector<Node> nodes_;
   std::vector<int> last_;  // of each rank
 };

@@ -1,0 +1,224 @@
+#include "planner/paths/split_memory.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace penstock {
+
+namespace {
+
+/// Relative: prices that are paid all but so much are, with the solver's tolerance.
+constexpr double paid_within = 1e-6;
+
+using Places = std::vector<SplitTimes::Place>;
+
+double mean(const std::vector<double>& sums, const Places& places) {
+  double sum = 0;
+  for (const auto& [unit, share] : places) sum += share * sums[static_cast<size_t>(unit)];
+  return sum;
+}
+
+}  // namespace
+
+void MemoryPrices::add(const MemoryPrices& other, double times) {
+  for (size_t s = 0; s < own.size(); ++s) {
+    own[s] += times * other.own[s];
+    saved[s] += times * other.saved[s];
+    for_weight[s] += times * other.for_weight[s];
+  }
+  limit += times * other.limit;
+}
+
+SplitMemory::SplitMemory(const StageTable& bytes, const std::vector<LayerChoices>& units,
+                         const std::vector<int64_t>& for_weight, const Placement& placement,
+                         const RankSpeeds& speeds, std::vector<HeldAtOnce> moments,
+                         std::vector<int64_t> limits, double first)
+    : rank_of_stage_(placement.rank_of_stage),
+      microbatches_(placement.microbatches),
+      units_(units.size()),
+      moments_(std::move(moments)),
+      limits_(std::move(limits)),
+      first_(first) {
+  for (const int rank : rank_of_stage_)
+    speed_.push_back(speeds.relative()[static_cast<size_t>(rank)]);
+  for (size_t unit = 0; unit < units_; ++unit)
+    for (const LayerChoice& step : hull(units[unit]))
+      steps_.push_back({unit, step.seconds, static_cast<double>(step.bytes)});
+  std::ranges::stable_sort(steps_, [](const Step& one, const Step& other) {
+    return one.seconds * other.bytes < other.seconds * one.bytes;
+  });
+  const bool alone = placement.one_stage_per_rank();
+  own_ = sums_of(bytes, [&](const StageBytes& of) { return of.always - (alone ? 0 : of.common); });
+  saved_ = sums_of(
+      bytes, [&](const StageBytes& of) { return of.per_microbatch - (alone ? 0 : of.received); });
+  for_weight_.until.assign(units_ + 1, 0.0);
+  for (size_t unit = 0; unit < for_weight.size(); ++unit)
+    for_weight_.until[unit + 1] = for_weight_.until[unit] + static_cast<double>(for_weight[unit]);
+  for_weight_.before = for_weight_.until;
+}
+
+SplitMemory::Sums SplitMemory::sums_of(const StageTable& bytes,
+                                       const std::function<int64_t(const StageBytes&)>& of) const {
+  const int units = static_cast<int>(units_);
+  Sums sums{std::vector<double>(units_ + 1, 0.0), std::vector<double>(units_ + 1, 0.0)};
+  for (int end = 1; end <= units; ++end)
+    sums.until[static_cast<size_t>(end)] = static_cast<double>(of(bytes.at(0, end)));
+  for (int begin = 1; begin < units; ++begin) {
+    int64_t most = of(bytes.at(0, begin + 1)) - of(bytes.at(begin, begin + 1));
+    for (int end = begin + 2; end <= units; ++end)
+      most = std::max(most, of(bytes.at(0, end)) - of(bytes.at(begin, end)));
+    sums.before[static_cast<size_t>(begin)] = static_cast<double>(most);
+  }
+  return sums;
+}
+
+std::vector<double> SplitMemory::longer(const SplitTimes& times, const Times& path) const {
+  std::vector<double> longer;
+  for (int stage = 0; stage < stages(); ++stage)
+    longer.push_back(path[times.at(SplitTime::input, stage)] +
+                     first_ * path[times.at(SplitTime::first_input, stage)]);
+  return longer;
+}
+
+void SplitMemory::lengthen(const SplitTimes& of, const std::vector<double>& longer_s,
+                           Times& times) const {
+  for (int stage = 0; stage < stages(); ++stage) {
+    const double each_s = longer_s[static_cast<size_t>(stage)];
+    times[of.at(SplitTime::input, stage)] += each_s;
+    times[of.at(SplitTime::first_input, stage)] += first_ * each_s;
+  }
+}
+
+SplitMemory::Priced::Priced(const SplitMemory& memory, const MemoryPrices& prices)
+    : prices_(prices) {
+  const size_t units = memory.units_;
+  std::vector<double> least(units + 1);
+  for (size_t s = 0; s < memory.rank_of_stage_.size(); ++s) {
+    std::ranges::fill(least, 0.0);
+    const double second = prices.second[s] / memory.speed_[s];
+    for (const auto& [unit, seconds, bytes] : memory.steps_)
+      least[unit + 1] += std::min(0.0, second * seconds - prices.saved[s] * bytes);
+    for (size_t unit = 0; unit < units; ++unit) least[unit + 1] += least[unit];
+    const auto priced = [&](std::vector<double> Sums::*at) {
+      std::vector<double> sums = least;
+      for (size_t unit = 0; unit <= units; ++unit)
+        sums[unit] += prices.own[s] * (memory.own_.*at)[unit] +
+                      prices.saved[s] * (memory.saved_.*at)[unit] +
+                      prices.for_weight[s] * (memory.for_weight_.*at)[unit];
+      return sums;
+    };
+    until_.push_back(priced(&Sums::until));
+    before_.push_back(priced(&Sums::before));
+  }
+  ends_ = until_.back().back() - before_.front().front() - prices.limit;
+}
+
+double SplitMemory::Priced::of(const std::vector<int>& begins) const {
+  double sum = ends_;
+  for (size_t stage = 1; stage < begins.size(); ++stage) sum += of_begin(stage, begins[stage]);
+  return sum;
+}
+
+/// Shares of a mixture may be below 0 where stages trade places; of all prices the one for which
+/// least is freed counts.
+SplitMemory::Freed SplitMemory::most_freed(const std::vector<double>& shares,
+                                           double seconds) const {
+  double spent = 0, bytes = 0;
+  Freed least{0, 0};
+  bool any = false;
+  const auto consider = [&](double per_second) {
+    const double freed = bytes + per_second * (seconds - spent);
+    if (!any || freed < least.bytes) least = {freed, per_second};
+    any = true;
+  };
+  for (const Step& step : steps_) {
+    if (shares[step.unit] == 0) continue;
+    if (step.seconds > 0) consider(step.bytes / step.seconds);
+    spent += shares[step.unit] * step.seconds;
+    bytes += shares[step.unit] * step.bytes;
+  }
+  consider(0);
+  return least;
+}
+
+std::vector<SplitMemory::Mean> SplitMemory::means(const std::vector<Places>& begins,
+                                                  const std::vector<double>& seconds) const {
+  const Places end{{static_cast<int>(units_), 1.0}};
+  std::vector<Mean> means;
+  for (size_t s = 0; s < begins.size(); ++s) {
+    const Places& until = s + 1 < begins.size() ? begins[s + 1] : end;
+    const auto of = [&](const Sums& sums) {
+      return mean(sums.until, until) - mean(sums.before, begins[s]);
+    };
+    std::vector<double> shares(units_ + 1, 0.0);
+    for (const auto& [unit, share] : begins[s]) shares[static_cast<size_t>(unit)] += share;
+    for (const auto& [unit, share] : until) shares[static_cast<size_t>(unit)] -= share;
+    std::partial_sum(shares.begin(), shares.end(), shares.begin());
+    means.push_back(
+        {of(own_), of(saved_), of(for_weight_), most_freed(shares, seconds[s] * speed_[s])});
+  }
+  return means;
+}
+
+/// What the rank holds at that moment beside its limit.
+double SplitMemory::excess(const HeldAtOnce& moment, const std::vector<Mean>& means) const {
+  double excess = -static_cast<double>(limits_[static_cast<size_t>(moment.rank)]);
+  for (size_t s = 0; s < means.size(); ++s) {
+    if (rank_of_stage_[s] != moment.rank) continue;
+    const Mean& of = means[s];
+    excess +=
+        of.own + moment.held[s] * (of.saved - of.freed.bytes) + moment.left[s] * of.for_weight;
+  }
+  return excess;
+}
+
+/// `most`: of a unit's share of the limit, where no second helps.
+MemoryPrices SplitMemory::prices(const HeldAtOnce& moment, const std::vector<Mean>& means,
+                                 double most) const {
+  const auto limit = static_cast<double>(limits_[static_cast<size_t>(moment.rank)]);
+  MemoryPrices prices(means.size());
+  prices.rank = moment.rank;
+  double largest = 0;  // bytes for a second
+  for (size_t s = 0; s < means.size(); ++s) {
+    if (rank_of_stage_[s] != moment.rank) continue;
+    prices.second[s] = moment.held[s] * means[s].freed.per_second * speed_[s];
+    largest = std::max(largest, prices.second[s]);
+  }
+  const double byte =
+      largest > 0 ? microbatches_ / largest : static_cast<double>(units_) * most / limit;
+  for (size_t s = 0; s < means.size(); ++s) {
+    if (rank_of_stage_[s] != moment.rank) continue;
+    prices.own[s] = byte;
+    prices.saved[s] = byte * moment.held[s];
+    prices.for_weight[s] = byte * moment.left[s];
+    prices.second[s] *= byte;
+  }
+  prices.limit = byte * limit;
+  return prices;
+}
+
+std::vector<MemoryPrices> SplitMemory::broken(const std::vector<Places>& begins,
+                                              const std::vector<double>& seconds,
+                                              const std::vector<double>& owed, double most) const {
+  const std::vector<Mean> means = this->means(begins, seconds);
+  std::vector<double> worst(limits_.size(), 0.0);
+  std::vector<const HeldAtOnce*> when(limits_.size(), nullptr);
+  for (const HeldAtOnce& moment : moments_) {
+    const auto rank = static_cast<size_t>(moment.rank);
+    const double excess = this->excess(moment, means);
+    if (excess <= worst[rank]) continue;
+    worst[rank] = excess;
+    when[rank] = &moment;
+  }
+  std::vector<MemoryPrices> broken;
+  for (size_t rank = 0; rank < when.size(); ++rank) {
+    if (!when[rank]) continue;
+    MemoryPrices prices = this->prices(*when[rank], means, most);
+    const double byte = prices.limit / static_cast<double>(limits_[rank]);
+    if (byte * worst[rank] > owed[rank] + paid_within * most) broken.push_back(std::move(prices));
+  }
+  return broken;
+}
+
+}  // namespace penstock

@@ -1,0 +1,121 @@
+// What the ranks of a split hold, and what it takes at least to make room for what does not fit.
+//
+// At any moment of its program a rank holds, of its stages s, which keep held(s) microbatches then
+// and left(s) for W alone,
+//
+//   sum of own(s) + held(s) x (saved(s) - freed(s)) + left(s) x for_weight(s)
+//
+// bytes or more, and units free by recompute what their choices say. So for any prices a(s) >= 0 of
+// seconds that the backwards of a stage take longer, x(s) each,
+//
+//   sum of a(s) x(s) >= sum of own(s) + held(s) x saved(s) + left(s) x for_weight(s) - limit
+//                       + sum over units of the stage, the least over choices of
+//                         (a(s) x seconds - held(s) x bytes),
+//
+// the Lagrangian dual of a multiple-choice knapsack. Bytes of a stage [b, e) count as until(e) -
+// before(b), which is never more than they are, so that the right side is a sum over the begins of
+// stages, like the lengths of paths (split_times.hpp).
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "planner/bounds/chain_memory.hpp"
+#include "planner/bounds/layer_choices.hpp"
+#include "planner/paths/split_times.hpp"
+
+namespace penstock {
+
+/// What a byte costs, own or of each microbatch, and a second of a backward, by stage; and what is
+/// taken off for limits.
+struct MemoryPrices {
+  std::vector<double> own, saved, for_weight, second;
+  double limit = 0;
+  int rank = -1;  // whose memory they are of, where it is one's
+
+  explicit MemoryPrices(size_t stages)
+      : own(stages, 0.0), saved(own), for_weight(own), second(own) {}
+  /// All but those of seconds.
+  void add(const MemoryPrices& other, double times);
+};
+
+class SplitMemory {
+ public:
+  /// `units`: their choices, in seconds of a backward on the fastest rank; `for_weight`: what each
+  /// keeps of a microbatch between I and W at least, or empty. `limits`: bytes, of each rank.
+  /// Microbatch 0 takes `first` times as long to recompute.
+  SplitMemory(const StageTable& bytes, const std::vector<LayerChoices>& units,
+              const std::vector<int64_t>& for_weight, const Placement& placement,
+              const RankSpeeds& speeds, std::vector<HeldAtOnce> moments,
+              std::vector<int64_t> limits, double first);
+
+  int stages() const { return static_cast<int>(rank_of_stage_.size()); }
+
+  /// What a second that each backward of a stage takes longer adds to a path of those weights.
+  std::vector<double> longer(const SplitTimes& times, const Times& path) const;
+  /// Adds what backwards of each stage take longer.
+  void lengthen(const SplitTimes& of, const std::vector<double>& longer_s, Times& times) const;
+
+  /// The sum above for a split, apart by begins of stages.
+  class Priced {
+   public:
+    Priced(const SplitMemory& memory, const MemoryPrices& prices);
+    /// The part that depends on where stage `stage` > 0 begins; and what depends on no begin.
+    double of_begin(size_t stage, int unit) const {
+      return until_[stage - 1][static_cast<size_t>(unit)] -
+             before_[stage][static_cast<size_t>(unit)];
+    }
+    double of_ends() const { return ends_; }
+    double of(const std::vector<int>& begins) const;
+    const MemoryPrices& prices() const { return prices_; }
+
+   private:
+    MemoryPrices prices_;
+    std::vector<std::vector<double>> until_, before_;  // by stage and unit
+    double ends_ = 0;
+  };
+
+  /// For each rank that holds too much in a mixture of splits, though backwards of its stages take
+  /// so many `seconds` longer, prices for which those and what it owes pay too little. The highest
+  /// price of a second of a backward is the number of microbatches; where no second helps, a unit's
+  /// share of the limit costs `most`.
+  std::vector<MemoryPrices> broken(const std::vector<std::vector<SplitTimes::Place>>& begins,
+                                   const std::vector<double>& seconds,
+                                   const std::vector<double>& owed, double most) const;
+
+ private:
+  struct Step {
+    size_t unit;
+    double seconds, bytes;
+  };
+  struct Sums {
+    std::vector<double> until, before;  // by unit
+  };
+  /// Of a microbatch of a stage, for so many seconds of its backward.
+  struct Freed {
+    double bytes, per_second;  // the latter for further seconds
+  };
+  /// Bytes of a stage in a mixture.
+  struct Mean {
+    double own, saved, for_weight;
+    Freed freed;
+  };
+  Freed most_freed(const std::vector<double>& shares, double seconds) const;
+  std::vector<Mean> means(const std::vector<std::vector<SplitTimes::Place>>& begins,
+                          const std::vector<double>& seconds) const;
+  double excess(const HeldAtOnce& moment, const std::vector<Mean>& means) const;
+  MemoryPrices prices(const HeldAtOnce& moment, const std::vector<Mean>& means, double most) const;
+  Sums sums_of(const StageTable& bytes, const std::function<int64_t(const StageBytes&)>& of) const;
+
+  std::vector<int> rank_of_stage_;
+  std::vector<double> speed_;  // by stage
+  int microbatches_;
+  size_t units_;
+  std::vector<Step> steps_;  // the cheapest bytes first
+  Sums own_, saved_, for_weight_;
+  std::vector<HeldAtOnce> moments_;
+  std::vector<int64_t> limits_;
+  double first_;
+};
+
+}  // namespace penstock

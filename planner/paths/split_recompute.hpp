@@ -1,0 +1,50 @@
+// What ranks of a split recompute so that they fit, as RecomputeFit has them do, and by about how
+// much longer their backwards take for it, judged by what stages keep alone.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "planner/bounds/chain_memory.hpp"
+#include "planner/bounds/layer_choices.hpp"
+#include "planner/bounds/placement.hpp"
+#include "planner/model/rank_speeds.hpp"
+
+namespace penstock {
+
+/// For one thread: it keeps what it has found.
+class SplitRecompute {
+ public:
+  /// `units`: their choices, in seconds of a backward on the fastest rank; `any`: those that free
+  /// enough in the least time, else units are recomputed in their order. `limits`: bytes, by rank.
+  SplitRecompute(std::shared_ptr<const StageTable> bytes, std::vector<LayerChoices> units,
+                 std::vector<int64_t> for_weight, bool any, Placement placement, RankSpeeds speeds,
+                 const std::vector<HeldAtOnce>& moments, std::vector<int64_t> limits);
+
+  /// Seconds by which each backward of a stage takes longer, by stage; absent where a rank does not
+  /// fit.
+  std::optional<std::vector<double>> longer_s(const std::vector<int>& begins) const;
+
+ private:
+  using Intervals = std::vector<int>;  // begins and ends of a rank's stages
+  std::vector<double> found(size_t rank, const Intervals& stages) const;
+  int64_t excess(size_t rank, const Intervals& stages, const std::vector<int64_t>& freed) const;
+  std::vector<int> chosen(const std::vector<LayerChoices>& units, int64_t bytes) const;
+
+  std::shared_ptr<const StageTable> bytes_;
+  std::vector<LayerChoices> units_;
+  std::vector<int64_t> for_weight_;  // of the units before each one
+  bool any_;
+  Placement placement_;
+  RankSpeeds speeds_;
+  std::vector<int64_t> limits_;
+  std::vector<std::vector<size_t>> stages_;  // of each rank
+  std::vector<std::vector<HeldAtOnce>> moments_;
+  /// By rank; empty where it does not fit.
+  mutable std::vector<std::map<Intervals, std::vector<double>>> found_;
+};
+
+}  // namespace penstock
