@@ -20,8 +20,8 @@ KnownGame::KnownGame(const ProgramPaths& paths, const SplitBox& box, const Known
   if (rows.empty())
     for (ProgramPaths::Path& path : paths.longest(middle))
       rows.push_back({std::make_shared<ProgramPaths::Path>(std::move(path)), nullptr});
-  for (const Row& row : rows)
-    if (row.path) scale_s_ = std::max(scale_s_, weighted_sum(row.path->weights, middle));
+  const auto path = std::ranges::find_if(rows, [](const Row& row) { return row.path != nullptr; });
+  scale_s_ = weighted_sum(path->path->weights, middle);
   game_ = std::make_unique<PathGame>(box_, times_.rank_of_stage(), times_.units(), scale_s_,
                                      memory_ != nullptr);
   for (Row& row : rows) add_row(std::move(row));

@@ -1,7 +1,6 @@
 #include "planner/splits/candidate.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "planner/open/box_tree.hpp"
 #include "planner/paths/walk.hpp"
@@ -30,12 +29,12 @@ Candidate::Step Candidate::advance(const SplitRank* incumbent) {
     if (!begins.empty()) return proposed(begins);
     next_proposal_.reset();
   }
-  if (std::exchange(to_bound_, false)) return followed(incumbent);
   if (walks_left_ > 0) return walked();
   if (neighbours_) {
     Step step = climb();
     if (!step.begins.empty()) return step;
   }
+  if (paths_) follow_boxes();
   return followed(incumbent);
 }
 
@@ -76,7 +75,6 @@ Candidate::Step Candidate::proposed(const std::vector<int>& begins) {
   start_ = begins;
   if (order_.objective == SearchObjective::step) {
     paths_ = opened_->paths(begins);
-    if (paths_) follow_boxes();
     walks_left_ = paths_ || opened_->bounds_lead(begins) ? walks : 0;
   }
   if (walks_left_ == 0) neighbours_.emplace(begins, opened_->splits().units());
@@ -139,8 +137,9 @@ Candidate::Step Candidate::walked() {
 
 void Candidate::follow_boxes() {
   const BoxTree::Least least{opened_->splits().min_s(), opened_->splits().min_bytes()};
-  open_splits_ = std::make_unique<BoxTree>(paths_, least, order_);
-  boxed_ = to_bound_ = true;
+  open_splits_ = std::make_unique<BoxTree>(std::move(paths_), least, order_);
+  paths_.reset();
+  boxed_ = true;
 }
 
 std::optional<SplitRank> Candidate::climbing() const {

@@ -91,11 +91,11 @@ class Candidate {
   std::unique_ptr<OpenSplits> open_splits_;
   std::optional<int> next_proposal_;           // absent: one fits, or there are no more
   std::optional<Neighbours> neighbours_;       // of the best split yet, until none is better
-  std::shared_ptr<const ProgramPaths> paths_;  // of its boxes
+  std::shared_ptr<const ProgramPaths> paths_;  // until their boxes are followed
   std::vector<int> start_;                     // of walks
   std::optional<Walk> walk_;
-  int walks_left_ = 0, tries_ = 0;         // walks to be taken, and tries left of this one
-  bool boxed_ = false, to_bound_ = false;  // the box of all splits, before walks
+  int walks_left_ = 0, tries_ = 0;  // walks to be taken, and tries left of this one
+  bool boxed_ = false;
   struct Reached {
     std::vector<int> begins;
     double step_s = 0;
