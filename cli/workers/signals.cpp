@@ -4,6 +4,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <utility>
+
 #include "cli/workers/workers.hpp"
 
 namespace penstock::cli {
@@ -26,6 +28,11 @@ void Workers::take_signal(const Listener& listener) {
 }
 
 void Workers::take_signal(int signal, const Listener& listener) {
+  // It comes to each process at a moment of its own: this one's first is no second one.
+  if (std::exchange(agreed_before_signal_, false) && signal != SIGINT) {
+    interrupted_ = signal;
+    return;
+  }
   const bool finishes = finishes_step(signal);
   finishing_ = false;
   step_ends_by_.reset();
@@ -73,6 +80,7 @@ void Workers::end_by(int signal, bool overdue) {
 /// The workers have agreed on their last step, which a signal to this process or to another asked
 /// for.
 void Workers::end_with(int64_t step) {
+  agreed_before_signal_ = !interrupted_;
   if (!interrupted_) interrupted_ = SIGTERM;
   last_ = step + 1;
   step_ends_by_.reset();

@@ -244,14 +244,15 @@ class Workers {
   std::optional<Recovery> recovery_;  // where the run survives
   std::optional<HangWatch> hangs_;    // of ranks on CPUs
   bool warned_of_hang_ = false;
-  std::string why_it_ends_;         // where it does not survive a failure
-  int64_t saved_ = 0;               // the step after the last one that was written, or tried
-  int64_t last_ = 0;                // the step after the run's last
-  std::string unsaved_;             // why the last checkpoint is not written
-  size_t ready_ = 0;                // workers that have begun, of all epochs
-  int signals_ = -1;                // signalfd of those that end the run
-  std::optional<int> interrupted_;  // by that signal
-  bool finishing_ = false;          // the step, after it
+  std::string why_it_ends_;            // where it does not survive a failure
+  int64_t saved_ = 0;                  // the step after the last one that was written, or tried
+  int64_t last_ = 0;                   // the step after the run's last
+  std::string unsaved_;                // why the last checkpoint is not written
+  size_t ready_ = 0;                   // workers that have begun, of all epochs
+  int signals_ = -1;                   // signalfd of those that end the run
+  std::optional<int> interrupted_;     // by that signal
+  bool finishing_ = false;             // the step, after it
+  bool agreed_before_signal_ = false;  // on the last step, as another process got one
   std::optional<Clock::time_point> step_ends_by_;  // where its state is not lost else
   std::optional<Clock::time_point> failed_at_;
   std::vector<Failure> failed_;  // ranks of this epoch, in the order of their first signs

@@ -221,7 +221,7 @@ def test_a_signal_to_the_launcher_saves(tmp_path, request, launcher, number):
     (status, _, errors), = end_all([process])
     assert status != 0
     (checkpoint,) = saved.iterdir()
-    assert (checkpoint / "manifest.json").exists()
+    assert (checkpoint / "manifest.json").exists(), errors
     assert f"ended by {number.name}\n  The last checkpoint is {checkpoint}." in errors
     wait_until_none_is_left(environment)
 
