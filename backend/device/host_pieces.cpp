@@ -56,7 +56,7 @@ class Arrival {
     done_.emplace(piece_.device().type());
     done_->record(c10::impl::VirtualGuardImpl(piece_.device().type()).getStream(piece_.device()));
   }
-  bool is_one() const { return piece_.defined(); }
+  bool has_piece() const { return piece_.defined(); }
   std::span<const std::byte> wait() const {
     if (!is_there()) done_->synchronize();
     const at::Tensor& there = is_there() ? piece_ : memory_;
@@ -79,7 +79,7 @@ void read_in_pieces(const std::vector<at::Tensor>& tensors, size_t piece_bytes,
   Pieces pieces(tensors, piece_bytes);
   std::array<Arrival, 2> arrivals{Arrival(piece_bytes), Arrival(piece_bytes)};
   arrivals[0].begin(pieces.next());
-  for (size_t now = 0; arrivals[now].is_one(); now = 1 - now) {
+  for (size_t now = 0; arrivals[now].has_piece(); now = 1 - now) {
     arrivals[1 - now].begin(pieces.next());
     read(arrivals[now].wait());
   }

@@ -63,7 +63,7 @@ class SlotWriter {
   Checksum checksum_;
 };
 
-/// Of a GPU's tensors: a few of those that a slot is written in.
+/// Bytes in which tensors come from a GPU: a slot is written in several such pieces.
 constexpr size_t kArriving = 1 << 22;
 
 }  // namespace

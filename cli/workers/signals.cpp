@@ -28,7 +28,8 @@ void Workers::take_signal(const Listener& listener) {
 }
 
 void Workers::take_signal(int signal, const Listener& listener) {
-  // It comes to each process at a moment of its own: this one's first is no second one.
+  // A launcher signals its processes one after the other: where these workers have agreed on their
+  // last step for another's signal, this process's first one is no second one.
   if (std::exchange(agreed_before_signal_, false) && signal != SIGINT) {
     interrupted_ = signal;
     return;

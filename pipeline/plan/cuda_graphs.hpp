@@ -5,7 +5,7 @@
 
 namespace penstock {
 
-/// Where that is faster, in any case, or not.
+/// Whether steps are replayed as CUDA graphs: where that is faster, in any case, never.
 enum class CudaGraphs { automatic, always, never };
 
 /// Is a step close enough to launch-bound that replaying it may be faster? Its host takes

@@ -227,23 +227,8 @@ int64_t actions(const Program& program) {
   return sum;
 }
 
-}  // namespace
-
-bool keeps_all(const SplitSpace& splits, const std::vector<int>& begins, const MemoryLimit& limit) {
-  SplitSpace::Prefix known;
-  for (size_t stage = 0; stage < begins.size(); ++stage) {
-    const int end = stage + 1 < begins.size() ? begins[stage + 1] : splits.units();
-    known = splits.extend(known, begins[stage], end, static_cast<int>(begins.size() - stage));
-  }
-  return std::ranges::all_of(known.ranks, [&](const SplitSpace::RankLoad& rank) {
-    return !limit.any() || rank.kept_bytes <= limit.max_bytes;
-  });
-}
-
-namespace {
-
-/// What layers keep of a microbatch between I and W, whatever they recompute; of other models that
-/// is not known.
+/// The bytes that each layer keeps of a microbatch between I and W, whatever it recomputes; empty
+/// where they are not known, as of models that are no layer tables.
 std::vector<int64_t> kept_for_weight(const LayoutContext& context, const PipelineLayout& layout) {
   std::vector<int64_t> bytes;
   if (!context.inputs.model.layers || !layout.measured->knows_split_backward()) return bytes;
@@ -269,6 +254,17 @@ ProgramPaths::Recompute paths_recompute(const LayoutContext& context, const Pipe
 }
 
 }  // namespace
+
+bool keeps_all(const SplitSpace& splits, const std::vector<int>& begins, const MemoryLimit& limit) {
+  SplitSpace::Prefix known;
+  for (size_t stage = 0; stage < begins.size(); ++stage) {
+    const int end = stage + 1 < begins.size() ? begins[stage + 1] : splits.units();
+    known = splits.extend(known, begins[stage], end, static_cast<int>(begins.size() - stage));
+  }
+  return std::ranges::all_of(known.ranks, [&](const SplitSpace::RankLoad& rank) {
+    return !limit.any() || rank.kept_bytes <= limit.max_bytes;
+  });
+}
 
 std::shared_ptr<const ProgramPaths> layout_paths(const LayoutContext& context,
                                                  const PipelineLayout& layout,

@@ -13,8 +13,8 @@ namespace {
 /// Relative: as near_enough, for a search does not look for less.
 constexpr double sharp_enough = 1e-4;
 constexpr int max_rounds = 200, patience = 4;
-/// Of the solver, for one box; the paths of a thousand actions take as long as some hundred of its
-/// steps, and most boxes a hundredth of this.
+/// The most work for one box, in rows and columns of the solver's steps, added up: else a single
+/// large box could take all of a search's effort.
 constexpr int64_t max_work = 4'000'000;
 /// Rows that are far from what is known are dropped after so many rounds.
 constexpr int drop_rounds = 10;

@@ -60,7 +60,7 @@ void KnownGame::drop_far() {
   std::erase_if(known_.rows, [&](const Row&) { return dropped[row++] != 0; });
 }
 
-/// Of what the mixture holds too much. False: nothing.
+/// Adds a price for each rank whose memory the mixture breaks. False: it breaks none.
 bool KnownGame::add_prices() {
   bool any = false;
   for (MemoryPrices& prices :

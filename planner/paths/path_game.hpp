@@ -28,7 +28,7 @@ class PathGame {
   /// `seconds`: what each place adds, in the order in which they were added; `ends`: what no place
   /// does; `longer`: what a second that the backwards of a stage take longer adds, or empty.
   void add_path(double ends, const std::vector<double>& seconds, const std::vector<double>& longer);
-  /// What the backwards of a rank's stages take longer pays for the sum of these, no less.
+  /// The longer backwards of a rank's stages have to pay for the sum of these, or more.
   void add_memory(int rank, double ends, const std::vector<double>& seconds,
                   const std::vector<double>& longer);
   /// Leaves out the rows that its solution is further from than this; whether each was.
@@ -54,10 +54,10 @@ class PathGame {
   /// The worth of each further unit of a rank: above 0 where it has as few as the box lets it,
   /// below where it has as many.
   std::vector<double> rank_prices() const;
-  /// Of paths and of what is paid for memory. Never below 0; those of paths sum to 1, whatever the
-  /// solver's tolerance.
+  /// The weights of paths and of what is paid for memory. Never below 0; those of paths sum to 1,
+  /// whatever the solver's tolerance.
   std::vector<double> row_weights() const;
-  /// Never below 0; those of a cut sum to about 1.
+  /// The weights of places. Never below 0; those of a cut sum to about 1.
   std::vector<double> place_weights() const;
   /// By how much the backwards of each stage take longer, and what each rank has not paid for all
   /// the same; empty without recompute.

@@ -38,7 +38,7 @@ class ProgramPaths {
   /// Seconds of the longest path, of any times or of a split's. No split is simulated to be faster.
   double longest_s(const Times& times) const;
   double split_s(const std::vector<int>& begins) const { return longest_s(times_.of(begins)); }
-  /// The same with what ranks are expected to recompute: infinite where they do not fit. No bound.
+  /// split_s() with what ranks are expected to recompute: infinite where they do not fit. No bound.
   double expected_s(const std::vector<int>& begins) const;
   /// For each rank the longest path that ends with its last action, as weights of times, followed
   /// by the longest OPT; longest first.

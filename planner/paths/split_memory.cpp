@@ -161,7 +161,7 @@ std::vector<SplitMemory::Mean> SplitMemory::means(const std::vector<Places>& beg
   return means;
 }
 
-/// What the rank holds at that moment beside its limit.
+/// The bytes by which the rank is above its limit at that moment, in the mean of a mixture.
 double SplitMemory::excess(const HeldAtOnce& moment, const std::vector<Mean>& means) const {
   double excess = -static_cast<double>(limits_[static_cast<size_t>(moment.rank)]);
   for (size_t s = 0; s < means.size(); ++s) {

@@ -1,4 +1,4 @@
-// What the ranks of a split hold, and what it takes at least to make room for what does not fit.
+// The memory that ranks of a split hold, and the least time that recompute needs to make it fit.
 //
 // At any moment of its program a rank holds, of its stages s, which keep held(s) microbatches then
 // and left(s) for W alone,
@@ -26,8 +26,8 @@
 
 namespace penstock {
 
-/// What a byte costs, own or of each microbatch, and a second of a backward, by stage; and what is
-/// taken off for limits.
+/// Prices by stage: of a byte of its own, of one of each microbatch, of a second of its backward.
+/// `limit` is taken off for what fits.
 struct MemoryPrices {
   std::vector<double> own, saved, for_weight, second;
   double limit = 0;
@@ -51,9 +51,9 @@ class SplitMemory {
 
   int stages() const { return static_cast<int>(rank_of_stage_.size()); }
 
-  /// What a second that each backward of a stage takes longer adds to a path of those weights.
+  /// By how much a path of those weights is longer for each second that a stage's backwards are.
   std::vector<double> longer(const SplitTimes& times, const Times& path) const;
-  /// Adds what backwards of each stage take longer.
+  /// Adds to the times the seconds by which the backwards of each stage are longer.
   void lengthen(const SplitTimes& of, const std::vector<double>& longer_s, Times& times) const;
 
   /// The sum above for a split, apart by begins of stages.
@@ -91,7 +91,7 @@ class SplitMemory {
   struct Sums {
     std::vector<double> until, before;  // by unit
   };
-  /// Of a microbatch of a stage, for so many seconds of its backward.
+  /// The bytes of a stage's microbatch that so many seconds of its backward free.
   struct Freed {
     double bytes, per_second;  // the latter for further seconds
   };

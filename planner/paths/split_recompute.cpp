@@ -64,7 +64,7 @@ int64_t SplitRecompute::excess(size_t rank, const Intervals& stages,
   return most - limits_[rank];
 }
 
-/// What units choose to free so much; -1: nothing.
+/// The choice of each unit, so that they free so much; -1: it recomputes nothing.
 std::vector<int> SplitRecompute::chosen(const std::vector<LayerChoices>& units,
                                         int64_t bytes) const {
   if (any_) return choose_layers(units, bytes).choices;

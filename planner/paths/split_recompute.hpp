@@ -1,5 +1,5 @@
-// What ranks of a split recompute so that they fit, as RecomputeFit has them do, and by about how
-// much longer their backwards take for it, judged by what stages keep alone.
+// The recompute with which ranks of a split fit, as RecomputeFit chooses it, and about how much
+// longer it makes their backwards, judged by what stages keep alone.
 #pragma once
 
 #include <cstdint>

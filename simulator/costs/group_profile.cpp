@@ -137,15 +137,18 @@ const GroupCosts& group_costs(const Plan& plan, const Profile& profile) {
     if (has_size && group.sharding == plan.sharding) return group;
     other_sharding |= has_size;
   }
+  const bool unsaid = plan.sharding == sharding::Pins();
   const std::string known = known_groups(profile);
   throw InputError(
       profile.path,
       fmt::format("nothing is known of tensor groups of {} at microbatch {}{}",
                   plan.tensor_parallel, plan.microbatch,
                   other_sharding ? " with the plan's `sharding`" : ""),
-      fmt::format("Profile the job with --tensor-parallel {}{}.{}", plan.tensor_parallel,
-                  plan.sharding == sharding::Pins() ? "" : " --sharding PLAN.yaml",
-                  known.empty() ? "" : fmt::format(" It has {}.", known)));
+      (other_sharding && unsaid
+           ? "Give the plan the `sharding` of one of the profile's `groups`."
+           : fmt::format("Profile the job with --tensor-parallel {}{}.", plan.tensor_parallel,
+                         unsaid ? "" : " --sharding PLAN.yaml")) +
+          (known.empty() ? "" : fmt::format(" It has {}.", known)));
 }
 
 Profile group_profile(const Profile& profile, const GroupCosts& group, const Graph& local,

@@ -12,7 +12,7 @@
 
 namespace penstock::test {
 
-/// Of configs/layers.
+/// The table of that name in configs/layers.
 LayerTable config(const std::string& name);
 
 /// Layers of a few kinds, some without choices; all numbers are whole, so that ties are exact.

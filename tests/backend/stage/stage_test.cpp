@@ -1,4 +1,4 @@
-// Guarantees of a stage beside its gradients: memory, buffers, order, messages.
+// Guarantees of a stage beside its gradients: buffers, order, messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,6 +15,7 @@
 #include "base/error.hpp"
 #include "tests/backend/stage/driver.hpp"
 #include "tests/backend/stage/graph_builder.hpp"
+#include "tests/backend/stage/tower.hpp"
 #include "tests/backend/support.hpp"
 
 namespace penstock::test {
@@ -22,138 +23,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-constexpr int64_t kWidth = 64, kRows = 32;
-constexpr int64_t kActivation = kWidth * kRows * 4;  // bytes of one value
-constexpr int64_t kWeight = kWidth * kWidth * 4;
-
-/// linear, tanh, linear, tanh, … on [32, 64] in single precision; the loss is the mean.
-Graph tower(GraphBuilder& b, int layers) {
-  ValueId h = b.input("x", DType::float32, {Expression::batch(), kWidth});
-  for (int k = 0; k < layers; ++k) {
-    h = linear(b, "layer" + std::to_string(k), h, kWidth, kWidth);
-    h = b.one("aten::tanh", {{"self", ref(h)}});
-  }
-  return b.finish({h});
-}
-
-Batch tower_batch(const Graph& graph, int microbatches) {
-  Batch batch{.size = kRows};
-  for (int m = 0; m < microbatches; ++m) {
-    batch.inputs.push_back({{graph.inputs[0], numbers("x" + std::to_string(m), {kRows, kWidth})}});
-    batch.targets.emplace_back();
-  }
-  return batch;
-}
-
-TEST(StageMemory, IsHeldFromForwardToBackwardAndNoLonger) {
-  GraphBuilder b;
-  const Graph graph = tower(b, 3);
-  StageRow row(graph, b.tensors, {0}, Loss::output);
-  const Batch batch = tower_batch(graph, 2);
-  row.step(batch, Backward::whole);  // gradients are stored now
-  const int64_t before = memory::held_bytes();
-  row.forward(batch, 0);
-  // tanh saves its output, the next linear saves the same tensor; the last one is the mean's input.
-  EXPECT_EQ(memory::held_bytes() - before, 3 * kActivation + 4);  // and the seed of the loss
-  row.forward(batch, 1);
-  EXPECT_EQ(memory::held_bytes() - before, 2 * (3 * kActivation + 4));
-  row.backward(0, Backward::whole);
-  EXPECT_EQ(memory::held_bytes() - before, 3 * kActivation + 4);
-  row.backward(1, Backward::whole);
-  EXPECT_EQ(memory::held_bytes(), before);
-}
-
-TEST(StageMemory, AStageThatRecomputesKeepsWhatItWasGiven) {
-  GraphBuilder b;
-  const Graph graph = tower(b, 3);
-  StageRow row(graph, b.tensors, {0}, Loss::output, true);
-  const Batch batch = tower_batch(graph, 2);
-  row.step(batch, Backward::split);
-  const int64_t before = memory::held_bytes();
-  row.forward(batch, 0);
-  row.forward(batch, 1);
-  EXPECT_EQ(memory::held_bytes(), before);  // the inputs are the caller's
-  for (const int m : {0, 1}) row.backward(m, Backward::whole);
-  EXPECT_EQ(memory::held_bytes(), before);
-}
-
-TEST(StageMemory, BetweenInputAndWeightIsWhatTheWeightsNeed) {
-  GraphBuilder b;
-  const Graph graph = tower(b, 3);
-  StageRow row(graph, b.tensors, {0}, Loss::output);
-  const Batch batch = tower_batch(graph, 1);
-  row.step(batch, Backward::split);
-  const int64_t before = memory::held_bytes();
-  row.forward(batch, 0);
-  row.stage(0).backward_input(0, {});
-  // Each linear: its input (the first one's is the caller's) and the gradient of its output.
-  EXPECT_EQ(memory::held_bytes() - before, 2 * kActivation + 3 * kActivation);
-  row.stage(0).backward_weight(0);
-  EXPECT_EQ(memory::held_bytes(), before);
-}
-
-TEST(StageMemory, TheInputBackwardFreesOnTheWay) {
-  GraphBuilder b;
-  ValueId h = linear(b, "first", b.input("x", DType::float32, {Expression::batch(), kWidth}),
-                     kWidth, kWidth);
-  for (int k = 0; k < 8; ++k) h = b.one("aten::tanh", {{"self", ref(h)}});
-  const Graph graph = b.finish({h});
-  StageRow row(graph, b.tensors, {0}, Loss::output);
-  const Batch batch = tower_batch(graph, 1);
-  row.step(batch, Backward::split);
-  const int64_t before = memory::held_bytes();
-  row.forward(batch, 0);
-  ASSERT_EQ(memory::held_bytes() - before, 8 * kActivation + 4);
-  memory::reset_peak();
-  row.stage(0).backward_input(0, {});
-  // Eight activations, less those already freed, and at most three gradients at any time.
-  EXPECT_LE(memory::peak_bytes() - before, 10 * kActivation + 8);
-  row.stage(0).backward_weight(0);
-}
-
-TEST(StageMemory, AForwardDropsValuesAfterTheirLastReader) {
-  GraphBuilder b;
-  const Graph graph = tower(b, 6);
-  StageRow row(graph, b.tensors, {0}, Loss::output);
-  const Batch batch = tower_batch(graph, 1);
-  const int64_t before = memory::held_bytes();
-  memory::reset_peak();
-  row.forward(batch, 0, /*training=*/false);
-  EXPECT_LE(memory::peak_bytes() - before, 2 * kActivation + 64);
-  row.outputs.clear();
-  EXPECT_EQ(memory::held_bytes(), before);
-}
-
-TEST(StageMemory, OfAWholeStepHasGradientsOfOneOperatorAtATime) {
-  GraphBuilder b;
-  const Graph graph = tower(b, 6);
-  StageRow row(graph, b.tensors, {0}, Loss::output);
-  const Batch batch = tower_batch(graph, 2);
-  row.step(batch, Backward::whole);
-  const int64_t before = memory::held_bytes();
-  row.forward(batch, 0);
-  memory::reset_peak();
-  const int64_t held = memory::held_bytes();
-  row.backward(0, Backward::whole);
-  // New gradients are added to the stored ones as they come: one weight, one bias, and the
-  // activation gradients around them, never those of all six layers.
-  EXPECT_LE(memory::peak_bytes() - held, kWeight + kWidth * 4 + 3 * kActivation);
-  EXPECT_EQ(memory::held_bytes(), before);
-}
-
-TEST(StageMemory, ResetDropsWhatUnfinishedMicrobatchesHold) {
-  GraphBuilder b;
-  const Graph graph = tower(b, 2);
-  StageRow row(graph, b.tensors, {0}, Loss::output);
-  const Batch batch = tower_batch(graph, 2);
-  const int64_t before = memory::held_bytes();
-  row.forward(batch, 0);
-  row.forward(batch, 1);
-  row.stage(0).reset();
-  EXPECT_EQ(memory::held_bytes(), before);
-  EXPECT_THROW(row.stage(0).backward(0, {}), std::logic_error);
-}
 
 TEST(Stage, UpdatesABufferOncePerMicrobatchAndKeepsWhatAutogradSaved) {
   GraphBuilder b;

@@ -109,12 +109,17 @@ def running(plan, ranks, *options, how="local", **variables):
     command = [PENSTOCK, "execute", plan, "--survive", how, "--metrics", metrics, *options]
     processes = start_by_hand([command] * ranks, environment)
     try:
-        until(lambda: lines_of(metrics) >= 2, "no steps are made")
+        until(lambda: lines_of(metrics) >= 2 or has_ended(processes), "no steps are made")
+        assert lines_of(metrics) >= 2, end_all(processes)
         yield processes, environment
     finally:
         for process in processes:
             process.kill()
     wait_until_none_is_left(environment)
+
+
+def has_ended(processes):
+    return any(process.poll() is not None for process in processes)
 
 
 def lines_of(metrics):

@@ -18,13 +18,12 @@ from pipelines import (PENSTOCK, clean_environment, execute_json, model_path,
 from running import endless_plan
 from test_launched_survival import ADAMW, contents, running, until, until_more
 from test_spares import LOST_IN, hangs, lose_under_srun
-from trainings import FLOAT32
+from trainings import FLOAT32, FLOAT64
 
 pytestmark = needs_backend
 
 STEPS = 40
 NEAR_ONE = 2 ** -24  # rounding of float32 there: a small cross entropy is a difference of such
-LOGITS = 16  # -log of that: a cross entropy changes, of itself, as much as its logits of that size
 SAVING = ["--save-every", 10, "--keep", 100, "--save"]
 
 
@@ -41,8 +40,7 @@ def measured(folder, model, data, batch, *options):
 @pytest.fixture(scope="module")
 def layers(tmp_path_factory):
     folder = tmp_path_factory.mktemp("layers")
-    return measured(folder, "pippy", vectors(folder, "x", 512, torch.float32), 16,
-                    "--tensor-parallel", "2")
+    return measured(folder, "pippy", vectors(folder, "x", 512, torch.float32), 16)
 
 
 @pytest.fixture(scope="module")
@@ -121,12 +119,12 @@ def went_on_from(said):
     return plan, Path(saved)
 
 
-def rounded(losses):
-    """These but for rounding, on either side."""
-    return pytest.approx(losses, rel=LOGITS * FLOAT32, abs=2 * NEAR_ONE)
+def rounded(losses, rel=FLOAT32, near_one=NEAR_ONE):
+    """These but for rounding."""
+    return pytest.approx(losses, rel=rel, abs=near_one)
 
 
-def assert_as_by_itself(plan, results):
+def assert_as_by_itself(plan, results, **rounding):
     """To the last bit: until the loss as undisturbed, after it as the smaller plan by itself; all
     of it as undisturbed but for rounding. Returns the step after which it changed."""
     folder = plan.parent
@@ -139,7 +137,7 @@ def assert_as_by_itself(plan, results):
     assert found[:step] == undisturbed[:step]
     again = execute_json(smaller, "--resume", saved, *SAVING, folder / "again")
     assert found[LOST_IN - 1:] == again["losses"][LOST_IN - 1 - step:]
-    assert found == rounded(undisturbed)
+    assert found == rounded(undisturbed, **rounding)
     for name in ("step-30", f"step-{STEPS}"):
         assert contents(folder / "saved" / name) == contents(folder / "again" / name)
     (output,) = [output for _, output, _ in results if output]
@@ -205,11 +203,18 @@ def test_a_plan_for_nodes_goes_on_on_the_devices_that_are_left(tmp_path, layers)
     assert smaller["cluster"]["path"] == "../cluster.yaml"
 
 
-def test_tensor_groups_are_planned_anew_too(tmp_path, layers):
-    plan = write_plan(tmp_path, model_path("pippy"), vectors(tmp_path, "x", 512, torch.float32),
-                      ["", "layer1"], 4, 4, steps=STEPS, optimizer=ADAMW, profile=layers,
-                      tensor_parallel=2)
-    assert assert_as_by_itself(plan, lose(plan, 4, [3])) == 20
+def test_tensor_groups_are_planned_anew_too(tmp_path):
+    """In float64: which plan is best depends on what was measured, and with some that sum in other
+    orders the training takes roundings of float32 further."""
+    data = vectors(tmp_path, "x", 32, torch.float64)
+    (tmp_path / "profile").mkdir()
+    profile = measured(tmp_path / "profile", "pippy-f64", data, 16, "--tensor-parallel", "2")
+    groups = json.loads(Path(profile["path"]).read_text())["groups"]
+    plan = write_plan(tmp_path, model_path("pippy-f64"), data, ["", "layer1"], 4, 4, steps=STEPS,
+                      optimizer=ADAMW, profile=profile, tensor_parallel=2,
+                      sharding=groups[0].get("sharding", {}))
+    step = assert_as_by_itself(plan, lose(plan, 4, [3]), rel=FLOAT64, near_one=FLOAT64)
+    assert step == 20
 
 
 @pytest.fixture

@@ -171,8 +171,12 @@ TEST(GroupProfile, IsFoundByPartsPinsAndMicrobatch) {
   plan.sharding.parameters.front().pattern = "a.weight";
   EXPECT_THAT(refusal(), AllOf(HasSubstr("groups of 2 at microbatch 4 with the plan's `sharding`"),
                                HasSubstr("--tensor-parallel 2 --sharding PLAN.yaml")));
+  profile.groups.erase(profile.groups.begin());
+  plan.sharding = {};
+  EXPECT_THAT(refusal(), HasSubstr("Give the plan the `sharding` of one of the profile's `groups`. "
+                                   "It has 2 parts at microbatch 4, 8."));
   plan.tensor_parallel = 4;
-  EXPECT_THAT(refusal(), HasSubstr("It has 2 parts at microbatch 4; 2 parts at microbatch 4, 8."));
+  EXPECT_THAT(refusal(), HasSubstr("--tensor-parallel 4. It has 2 parts at microbatch 4, 8."));
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ TEST(Replays, TakeAsMuchLongerOrShorterAtEverySize) {
 TEST(Replays, AreSharedByOperatorsAsWithoutThem) {
   const MicrobatchCosts costs =
       with_replays(replayed_profile(), CudaGraphs::always).microbatches.front();
-  // Of F's 4 s of kernels and 40 s of host a has a quarter, b a half, the loss a quarter.
+  // F has 4 s of kernels and 40 s of host: a has a quarter, b half, the loss the rest.
   EXPECT_DOUBLE_EQ(costs.operators[0].times.forward.mean_s, 1.5);
   EXPECT_DOUBLE_EQ(costs.operators[0].times.forward.median_s, 1.5);
   EXPECT_DOUBLE_EQ(costs.operators[0].times.forward.host_s, 1);
