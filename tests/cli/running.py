@@ -53,19 +53,18 @@ def workers_of(process):
     return sorted(int(pid) for pid in text.split())  # they are started in that order
 
 
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):  # gone before it was opened, or read
+        return False
+
+
 def wait_until_gone(pids, patience_s=30):
     """A generous limit, so that only a process that really stays fails the test."""
     end = time.monotonic() + patience_s
-
-    def alive(pid):
-        folder = Path(f"/proc/{pid}")
-        return folder.exists() and " Z " not in (folder / "stat").read_text()
-
     while time.monotonic() < end:
-        try:
-            if not any(alive(pid) for pid in pids):
-                return
-        except FileNotFoundError:
-            continue
+        if not any(alive(pid) for pid in pids):
+            return
         time.sleep(0.01)
     raise AssertionError(f"still running: {pids}")

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from running import alive, workers_of
+
 ROOT = Path(__file__).parents[3]
 BUILD = Path(os.environ.get("PENSTOCK_BUILD", ROOT / "build"))
 PENSTOCK = BUILD / "penstock"
@@ -48,11 +50,6 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def workers_of(process):
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return [int(child) for child in children]
-
-
 def wait_until(condition, what, seconds=120):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -60,13 +57,6 @@ def wait_until(condition, what, seconds=120):
             return
         time.sleep(0.01)
     pytest.fail(f"{what} did not happen")
-
-
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 @pytest.fixture(scope="module")
