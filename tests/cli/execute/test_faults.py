@@ -93,15 +93,15 @@ def test_a_time_that_is_none_is_refused(tmp_path):
 
 # Damaged snapshots.
 
-STEP = 100  # in it rank 1 hangs before its OPT: all have the states before it and the step before
+STEP = 100  # at its end all ranks hang: each has the states before it and before the step before
 
 
 @contextlib.contextmanager
 def hanging(plan, *options, after=None):
-    """A run that rank 1 hangs in, whose supervisor does not see that before the context ends.
+    """A run whose ranks hang, which its supervisor does not see before the context ends.
     `after`: a checkpoint that is to be there."""
-    faults = Path(plan).with_name("faults")
-    faults.write_text(f"1 {STEP} {len(actions(plan)[1]) - 1} spin\n")
+    faults, ranks = Path(plan).with_name("faults"), len(actions(plan))
+    faults.write_text("".join(f"{rank} {STEP} end spin\n" for rank in range(ranks)))
     with running(plan, "--survive", "local", *options, PENSTOCK_FAULTS=str(faults),
                  **PATIENCE) as process:
         next(line for line in process.stderr if line.startswith("step  10/"))
@@ -110,8 +110,8 @@ def hanging(plan, *options, after=None):
             assert time.monotonic() < end, f"{after} is not written"
             time.sleep(0.001)
         process.send_signal(signal.SIGSTOP)  # once it knows how long actions take
-        while not faults.read_text().startswith("#"):
-            assert time.monotonic() < end, "no rank hangs"
+        while faults.read_text().count("#") < ranks:
+            assert time.monotonic() < end, "not all ranks hang"
             time.sleep(0.01)
         yield process
 
