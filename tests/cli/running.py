@@ -60,11 +60,13 @@ def alive(pid):
         return False
 
 
-def wait_until_gone(pids, patience_s=30):
-    """A generous limit, so that only a process that really stays fails the test."""
+def until(condition, what, patience_s=120):
+    """Waits for it, with a generous limit: only what really hangs fails by it."""
     end = time.monotonic() + patience_s
-    while time.monotonic() < end:
-        if not any(alive(pid) for pid in pids):
-            return
-        time.sleep(0.01)
-    raise AssertionError(f"still running: {pids}")
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.005)
+
+
+def wait_until_gone(pids):
+    until(lambda: not any(alive(pid) for pid in pids), f"still running: {pids}")

@@ -6,20 +6,45 @@ import re
 import subprocess
 from pathlib import Path
 
+import yaml
+
 from pipelines import (PENSTOCK, clean_environment, device_flags, execute_json, load_file,
                        torch)
+from running import until
+
+
+def fault_list(folder, faults):
+    """The environment of a run that is to have them."""
+    file = folder / "faults"
+    file.write_text("".join(f"{fault}\n" for fault in faults))
+    return {"PENSTOCK_FAULTS": str(file)}
+
+
+def until_they_happened(folder):
+    def all_happened():
+        return all(line.startswith("#") for line in (folder / "faults").read_text().splitlines())
+
+    until(all_happened, "no fault happens")
+
+
+def all_hang(plan, step):
+    """Faults of all ranks at the end of a step: each has the states before it and before the last,
+    for all took part in the update, and none has begun another."""
+    replicas, parts = (yaml.safe_load(plan.read_text()).get(key, 1)
+                       for key in ("data_parallel", "tensor_parallel"))
+    ranks = len(actions(plan)) * replicas * parts
+    return [f"{rank} {step} end spin" for rank in range(ranks)]
 
 
 def survive(plan, *options, faults=(), how="local", **variables):
     """A run with faults, and those that happened."""
-    file = Path(plan).parent / "faults"
-    file.write_text("".join(f"{fault}\n" for fault in faults))
+    listed = fault_list(Path(plan).parent, faults)
     done = subprocess.run([str(PENSTOCK), "execute", str(plan), "--survive", how, "--json",
                            *map(str, options), *device_flags(plan, options)],
                           capture_output=True, text=True, timeout=900,
-                          env={**clean_environment(), "PENSTOCK_FAULTS": str(file),
-                               **variables})
-    return done, [line[1:] for line in file.read_text().splitlines() if line.startswith("#")]
+                          env={**clean_environment(), **listed, **variables})
+    lines = (Path(plan).parent / "faults").read_text().splitlines()
+    return done, [line[1:] for line in lines if line.startswith("#")]
 
 
 def went_on(errors):

@@ -15,8 +15,8 @@ from launchers import (end_all, marked_environment, prefix_of, processes_of, ran
                        start_by_hand, wait_until_none_is_left)
 from pipelines import (PENSTOCK, execute_json, good_plan, model_path, needs_backend, torch, vectors,
                        write_plan)
-from running import endless_plan
-from surviving import flip, positions, slots_of, went_on
+from running import endless_plan, until
+from surviving import all_hang, fault_list, flip, slots_of, until_they_happened, went_on
 
 pytestmark = needs_backend
 
@@ -26,12 +26,6 @@ FAULTS = ["1 3 5 kill", "0 7 copy kill", "2 10 end kill", "0 13 2 kill", "2 13 2
           "1 16 0 throw", "1 19 3 stop"]
 
 
-def listed(folder, faults):
-    file = folder / "faults"
-    file.write_text("".join(f"{fault}\n" for fault in faults))
-    return {"PENSTOCK_FAULTS": str(file)}
-
-
 def contents(folder):
     return {str(file.relative_to(folder)): file.read_bytes()
             for file in sorted(folder.rglob("*")) if file.is_file()}
@@ -39,7 +33,7 @@ def contents(folder):
 
 def survive(plan, ranks, *options, faults=(), **variables):
     command = [PENSTOCK, "execute", plan, *SURVIVES, *options]
-    return ranks_by_hand([command] * ranks, **listed(plan.parent, faults), **variables)
+    return ranks_by_hand([command] * ranks, **fault_list(plan.parent, faults), **variables)
 
 
 def image_plan(folder, steps, **more):
@@ -90,7 +84,7 @@ def test_the_processes_that_a_launcher_watches_stay(tmp_path, request, launcher)
     """torchrun would start all of them anew, mpirun end them."""
     plan = endless_plan(tmp_path, steps=22, optimizer=ADAMW)
     prefix, variables = prefix_of(launcher, 3, request)
-    environment = marked_environment(**variables, **listed(tmp_path, FAULTS))
+    environment = marked_environment(**variables, **fault_list(tmp_path, FAULTS))
     (status, output, errors), = end_all([start([*prefix, PENSTOCK, "execute", plan, *SURVIVES],
                                                environment)])
     assert status == 0, errors
@@ -124,14 +118,6 @@ def has_ended(processes):
 
 def lines_of(metrics):
     return metrics.read_text().count("\n") if metrics.exists() else 0
-
-
-def until(condition, what, patience_s=120):
-    """A generous limit: only what really hangs fails by it."""
-    end = time.monotonic() + patience_s
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.005)
 
 
 def until_more(metrics, steps=1):
@@ -176,10 +162,9 @@ def test_ranks_may_be_killed_at_any_moment(tmp_path, seed):
 @pytest.mark.parametrize("told", [0, 1])
 def test_the_latest_state_is_saved_where_a_step_does_not_end(tmp_path, told):
     plan, spins_in = endless_plan(tmp_path, optimizer=ADAMW), 6
-    spin = f"1 {spins_in} {positions(plan)[1] - 1} spin"
-    with running(plan, 3, "--save", tmp_path / "saved", **listed(tmp_path, [spin]),
-                 PENSTOCK_HANG_AFTER="1h") as (processes, _):
-        until(lambda: (tmp_path / "faults").read_text().startswith("#"), "no rank spins")
+    with running(plan, 3, "--save", tmp_path / "saved", PENSTOCK_HANG_AFTER="1h",
+                 **fault_list(tmp_path, all_hang(plan, spins_in))) as (processes, _):
+        until_they_happened(tmp_path)
         processes[told].send_signal(signal.SIGTERM)
         results = end_all(processes)
     assert [status for status, _, _ in results] == [128 + signal.SIGTERM] * 3, results
@@ -231,7 +216,7 @@ def test_all_ranks_have_to_survive_or_none(tmp_path):
         assert status == 2 and "failures survived: yes on rank 0; no on rank 1" in errors, errors
 
 
-DAMAGED_IN = 50  # rank 1 hangs before its OPT: all have the states before this step and the last
+DAMAGED_IN = 50
 
 
 @pytest.mark.parametrize("rank, slots, words, goes_on_with", [
@@ -239,10 +224,10 @@ DAMAGED_IN = 50  # rank 1 hangs before its OPT: all have the states before this 
     (0, 3, f"before step {DAMAGED_IN - 1} is damaged", "step 31, from {}/step-30.")])
 def test_a_damaged_snapshot_of_any_supervisor_is_found(tmp_path, rank, slots, words, goes_on_with):
     plan, saved = endless_plan(tmp_path, steps=60, optimizer=ADAMW), tmp_path / "saved"
-    spin = f"1 {DAMAGED_IN} {positions(plan)[1] - 1} spin"
     with running(plan, 3, "--save", saved, "--save-every", 30, "--keep", 100,
-                 **listed(tmp_path, [spin]), PENSTOCK_HANG_AFTER="1h") as (processes, environment):
-        until(lambda: (tmp_path / "faults").read_text().startswith("#"), "no rank spins")
+                 PENSTOCK_HANG_AFTER="1h", **fault_list(tmp_path, all_hang(plan, DAMAGED_IN))) as (
+            processes, environment):
+        until_they_happened(tmp_path)
         until(lambda: (saved / "step-30").exists(), "nothing is saved")
         (files,) = slots_of(processes[rank])
         for file in files if slots > 1 else [files[(DAMAGED_IN - 1) % 2]]:

@@ -14,30 +14,27 @@ import pytest
 from launchers import (end_all, marked_environment, prefix_of, processes_of, ranks_by_hand, start,
                        wait_until_none_is_left)
 from pipelines import PENSTOCK, clean_environment, execute_json, good_plan, needs_backend
-from running import endless_plan
-from surviving import positions, went_on
+from running import endless_plan, until
+from surviving import all_hang, fault_list, until_they_happened, went_on
 from test_launched_survival import (ADAMW, assert_checkpoint_of_undisturbed, contents, image_plan,
-                                    lines_of, listed, running, until, until_more)
+                                    lines_of, running, until_more)
 
 pytestmark = needs_backend
 
-LOST_IN = 25  # the step that a rank hangs in, so that all others wait in it
+LOST_IN = 25  # the step that all ranks hang in
 
 
-def hangs(folder, plan, rank):
-    """Before the rank's last action."""
-    last = positions(plan)[rank % len(positions(plan))] - 1
-    return {"PENSTOCK_HANG_AFTER": "1h"} | listed(folder, [f"{rank} {LOST_IN} {last} spin"])
+def hangs(plan):
+    return {"PENSTOCK_HANG_AFTER": "1h"} | fault_list(plan.parent, all_hang(plan, LOST_IN))
 
 
 def lose(plan, ranks, spares, victim, *options):
-    """The end of a run where the supervisor of a rank that hangs is killed; and its steps
-    in the metrics."""
+    """The end of a run where a supervisor is killed; its steps are in the metrics."""
     folder = plan.parent
     with running(plan, ranks + spares, "--spares", spares, "--save", folder / "saved",
                  "--save-every", 10, "--keep", 100, "--json", *options,
-                 **hangs(folder, plan, victim)) as (processes, _):
-        until(lambda: (folder / "faults").read_text().startswith("#"), "no rank hangs")
+                 **hangs(plan)) as (processes, _):
+        until_they_happened(folder)
         until(lambda: (folder / "saved" / "step-20").exists(), "nothing is saved")
         processes[victim].kill()
         results = end_all(processes)
@@ -72,14 +69,14 @@ def test_a_spare_goes_on_with_the_state_of_another_replica(tmp_path, victim):
     plan = image_plan(tmp_path, 40)
     results = lose(plan, 4, 1, victim)
     assert_as_undisturbed(plan, results)
-    assert went_on(results[0][2])[0] in (LOST_IN - 1, LOST_IN)
+    assert went_on(results[0][2]) == [LOST_IN]
 
 
 def test_a_spare_goes_on_with_the_part_of_another_replicas_group(tmp_path):
     plan = good_plan(tmp_path, steps=40, optimizer=ADAMW, data_parallel=2, tensor_parallel=2)
     results = lose(plan, 8, 1, 5)
     assert_as_undisturbed(plan, results)
-    assert went_on(results[0][2])[0] in (LOST_IN - 1, LOST_IN)
+    assert went_on(results[0][2]) == [LOST_IN]
 
 
 def test_each_loss_takes_a_spare_that_of_one_that_was_a_spare_too(tmp_path):
@@ -88,15 +85,13 @@ def test_each_loss_takes_a_spare_that_of_one_that_was_a_spare_too(tmp_path):
     victims = [3, 2, 4]  # process 4 has the rank of process 3 by then
     with running(plan, 7, "--spares", 3, "--save", tmp_path / "saved") as (processes, environment):
         for victim in victims:
-            made = lines_of(metrics)
-            until(lambda: lines_of(metrics) > made + 1, "no steps are made")  # noqa: B023
+            until_more(metrics, 2)
             time.sleep(draw.random() * 0.2)
             processes[victim].kill()
-        made = lines_of(metrics)
-        until(lambda: lines_of(metrics) > made + 1, "no steps are made")
+        until_more(metrics, 2)
         workers = processes_of(environment, "penstock-worker")
         os.kill(workers[6], signal.SIGKILL)  # and ranks on spares are replaced as others are
-        until(lambda: lines_of(metrics) > made + 3, "no steps are made")
+        until_more(metrics, 2)
         processes[5].send_signal(signal.SIGUSR1)
         results = end_all(processes)
     left = [result for process, result in enumerate(results) if process not in victims]
@@ -112,8 +107,7 @@ def test_the_loss_of_a_spare_is_told_and_costs_nothing(tmp_path):
     plan, metrics = endless_plan(tmp_path), tmp_path / "m.jsonl"
     with running(plan, 5, "--spares", 2, "--save", tmp_path / "saved") as (processes, _):
         processes[3].kill()
-        made = lines_of(metrics)
-        until(lambda: lines_of(metrics) > made + 1, "no steps are made")
+        until_more(metrics, 2)
         processes[4].send_signal(signal.SIGTERM)
         results = end_all(processes)
     assert [status for status, _, _ in results] == [143] * 3 + [-9, 143], results

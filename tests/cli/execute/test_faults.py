@@ -4,15 +4,14 @@ hang, snapshots that are damaged, memory that is short."""
 import contextlib
 import re
 import signal
-import time
 from pathlib import Path
 
 import pytest
 
 from pipelines import execute_json, needs_backend
-from running import endless_plan, running, workers_of
-from surviving import (actions, assert_undisturbed, flip, slots_of, survive, tensors_of,
-                       went_on)
+from running import endless_plan, running, until, workers_of
+from surviving import (actions, all_hang, assert_undisturbed, fault_list, flip, slots_of, survive,
+                       tensors_of, until_they_happened, went_on)
 
 pytestmark = needs_backend
 
@@ -93,26 +92,21 @@ def test_a_time_that_is_none_is_refused(tmp_path):
 
 # Damaged snapshots.
 
-STEP = 100  # at its end all ranks hang: each has the states before it and before the step before
+STEP = 100  # all ranks hang in it
 
 
 @contextlib.contextmanager
 def hanging(plan, *options, after=None):
     """A run whose ranks hang, which its supervisor does not see before the context ends.
     `after`: a checkpoint that is to be there."""
-    faults, ranks = Path(plan).with_name("faults"), len(actions(plan))
-    faults.write_text("".join(f"{rank} {STEP} end spin\n" for rank in range(ranks)))
-    with running(plan, "--survive", "local", *options, PENSTOCK_FAULTS=str(faults),
+    folder = Path(plan).parent
+    with running(plan, "--survive", "local", *options, **fault_list(folder, all_hang(plan, STEP)),
                  **PATIENCE) as process:
         next(line for line in process.stderr if line.startswith("step  10/"))
-        end = time.monotonic() + 60
-        while after and not after.exists():  # the supervisor writes it
-            assert time.monotonic() < end, f"{after} is not written"
-            time.sleep(0.001)
+        if after:  # the supervisor writes it
+            until(after.exists, f"{after} is not written")
         process.send_signal(signal.SIGSTOP)  # once it knows how long actions take
-        while faults.read_text().count("#") < ranks:
-            assert time.monotonic() < end, "not all ranks hang"
-            time.sleep(0.01)
+        until_they_happened(folder)
         yield process
 
 

@@ -3,14 +3,13 @@ the same steps, also where ranks are stuck or it cannot go on."""
 
 import os
 import signal
-import time
 
 import pytest
 
 from pipelines import execute_json, good_plan, load_file, needs_backend
 from running import endless_plan, running, wait_until_gone, workers_of
 from safetensors.torch import save_file
-from surviving import flip, positions, slots_of, survive, went_on
+from surviving import all_hang, fault_list, flip, slots_of, survive, until_they_happened, went_on
 from test_survival import ADAMW, KINDS
 from trainings import FOUR, plan_of
 
@@ -78,19 +77,9 @@ SPINS_IN = 6
 
 
 def spinning(tmp_path, plan):
-    """A run whose rank 1 spins in a step, when all ranks have the state before it, and nobody
-    notices."""
-    faults = tmp_path / "faults"
-    faults.write_text(f"1 {SPINS_IN} {positions(plan)[1] - 1} spin\n")
+    """A run whose ranks spin in a step, and nobody notices."""
     return running(plan, "--survive", "local", "--save", tmp_path / "saved",
-                   PENSTOCK_FAULTS=str(faults), PENSTOCK_HANG_AFTER="1h")
-
-
-def until_it_spins(tmp_path):
-    end = time.monotonic() + 60
-    while not (tmp_path / "faults").read_text().startswith("#"):
-        assert time.monotonic() < end, "no rank spins"
-        time.sleep(0.01)
+                   PENSTOCK_HANG_AFTER="1h", **fault_list(tmp_path, all_hang(plan, SPINS_IN)))
 
 
 @pytest.mark.parametrize("signals", [[signal.SIGTERM], [signal.SIGUSR1, signal.SIGTERM]],
@@ -99,7 +88,7 @@ def test_the_latest_state_is_saved_where_a_rank_does_not_come_to_the_end_of_its_
                                                                                      signals):
     plan = endless_plan(tmp_path, optimizer=ADAMW)
     with spinning(tmp_path, plan) as process:
-        until_it_spins(tmp_path)
+        until_they_happened(tmp_path)
         for number in signals:
             process.send_signal(number)
             if number != signals[-1]:
@@ -113,7 +102,7 @@ def test_the_latest_state_is_saved_where_a_rank_does_not_come_to_the_end_of_its_
 
 def test_an_interrupt_saves_nothing(tmp_path):
     with spinning(tmp_path, endless_plan(tmp_path)) as process:
-        until_it_spins(tmp_path)
+        until_they_happened(tmp_path)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGINT and "checkpoint" not in errors
@@ -154,7 +143,7 @@ def test_a_run_whose_loss_is_not_finite_does_not(tmp_path):
 def test_a_damaged_snapshot_is_no_checkpoint(tmp_path):
     plan = endless_plan(tmp_path, optimizer=ADAMW)
     with spinning(tmp_path, plan) as process:
-        until_it_spins(tmp_path)
+        until_they_happened(tmp_path)
         flip(slots_of(process)[2][(SPINS_IN - 1) % 2])
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=60)

@@ -5,12 +5,11 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
-from running import alive, workers_of
+from running import alive, until, workers_of
 
 ROOT = Path(__file__).parents[3]
 BUILD = Path(os.environ.get("PENSTOCK_BUILD", ROOT / "build"))
@@ -48,15 +47,6 @@ def run(folder, job, *more):
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
-
-
-def wait_until(condition, what, seconds=120):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return
-        time.sleep(0.01)
-    pytest.fail(f"{what} did not happen")
 
 
 @pytest.fixture(scope="module")
@@ -198,8 +188,8 @@ def start(folder, batch=64):
     job = write_job(folder, "transformer-f32", batch=batch)
     process = subprocess.Popen(list(map(str, arguments(folder, job, "--ranks", "2"))),
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wait_until(lambda: (folder / "profile.json.partial").exists() or process.poll() is not None,
-               "a first microbatch size")
+    until(lambda: (folder / "profile.json.partial").exists() or process.poll() is not None,
+          "no microbatch size is measured")
     assert process.poll() is None, process.stderr.read()
     return process
 
