@@ -4,7 +4,6 @@ and goes on from a checkpoint, as that plan does by itself from there."""
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -44,11 +43,14 @@ def layers(tmp_path_factory):
     return measured(folder, "pippy", vectors(folder, "x", 512, torch.float32), 16)
 
 
-@pytest.fixture(scope="module")
-def images(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("images")
+def measured_images(folder):
     data = vectors(folder, "image", None, torch.float32, shape=[1, 28, 28])
     return measured(folder, "image_classifier", data, 32)
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    return measured_images(tmp_path_factory.mktemp("images"))
 
 
 def replicas(folder, profile, **more):
@@ -69,41 +71,6 @@ def lose(plan, ranks, victims, *options, how="peers"):
             processes[victim].kill()
         results = end_all(processes)
     return [result for process, result in enumerate(results) if process not in victims]
-
-
-def is_pending(process, number):
-    masks = re.findall(r"(?:Sig|Shd)Pnd:\s*(\w+)", Path(f"/proc/{process.pid}/status").read_text())
-    return any(int(mask, 16) >> number - 1 & 1 for mask in masks)
-
-
-def while_it_plans(plan, victim, disturb):
-    """The end of a run of four ranks that has lost one, and is disturbed while it plans: its
-    profile is a pipe, which planning reads at its end."""
-    folder, opened = plan.parent, []
-    profile = folder / "profile.json"
-
-    def is_read():
-        try:
-            opened.append(os.open(profile, os.O_WRONLY | os.O_NONBLOCK))
-        except OSError:  # by nobody
-            return False
-        return True
-
-    with running(plan, 4, "--shrink", *SAVING, folder / "saved",
-                 **hangs(plan)) as (processes, _):
-        until_they_happened(folder)
-        until(lambda: (folder / "saved" / "step-20").exists(), "nothing is saved")
-        kept = profile.rename(folder / "kept.json")
-        os.mkfifo(profile)
-        processes[victim].kill()
-        until(is_read, "it does not plan")
-        disturb(processes)
-        os.set_blocking(opened[0], True)
-        content = kept.read_bytes()
-        kept.rename(profile)  # for whoever plans next
-        with os.fdopen(opened[0], "wb") as pipe:
-            pipe.write(content)
-        return end_all(processes)
 
 
 def losses_of(metrics):
@@ -216,38 +183,6 @@ def test_tensor_groups_are_planned_anew_too(tmp_path):
                       sharding=groups[0].get("sharding", {}))
     step = assert_as_by_itself(plan, lose(plan, 4, [3]), rel=FLOAT64, near_one=FLOAT64)
     assert step == 20
-
-
-@pytest.fixture
-def with_own_profile(tmp_path, images):
-    shutil.copy(images["path"], tmp_path)
-    return replicas(tmp_path, {"path": str(tmp_path / "profile.json")})
-
-
-def test_who_is_lost_while_it_plans_is_not_planned_for(with_own_profile):
-    *left, second, first = while_it_plans(with_own_profile, 3,
-                                          lambda processes: processes[2].kill())
-    assert [status for status, _, _ in left] == [0, 0], left
-    assert second[0] == first[0] == -signal.SIGKILL
-    plans = re.findall(r"now: .* on (\d) ranks?( x 2 replicas)?,", left[0][2])
-    assert plans[-1] in (("1", ""), ("2", ""), ("1", " x 2 replicas")), left
-    assert len(losses_of(with_own_profile.parent / "m.jsonl")) == STEPS
-
-
-def test_a_signal_while_it_plans_ends_the_run_saved(with_own_profile):
-    def disturb(processes):
-        processes[0].send_signal(signal.SIGUSR1)
-        until(lambda: not is_pending(processes[0], signal.SIGUSR1), "it looks at no signals")
-
-    first, *others = while_it_plans(with_own_profile, 3, disturb)
-    assert first[0] == 138 and "planned anew" not in first[2], first
-    assert all(status for status, _, _ in others), others
-    saved = with_own_profile.parent / "saved"
-    newest = max(int(path.name.removeprefix("step-")) for path in saved.glob("step-*"))
-    assert newest == LOST_IN - 1
-    execute_json(with_own_profile, "--steps", newest, "--save", saved.with_name("whole"))
-    assert contents(saved / f"step-{newest}") == contents(
-        saved.with_name("whole") / f"step-{newest}")
 
 
 def test_spares_come_first(tmp_path, layers):
