@@ -9,6 +9,7 @@
 
 #include "base/quantity.hpp"
 #include "planner/layouts/layout_search.hpp"
+#include "planner/plan.hpp"
 
 namespace penstock {
 
@@ -36,12 +37,14 @@ std::optional<Found> search(const Misfit& misfit, const PlanRequest& request, in
                result.complete};
 }
 
-/// The plan that lacks least.
+/// The plan that lacks least. Throws SearchStopped.
 Found least(const Misfit& misfit) {
   PlanRequest request = misfit.of.request;
   request.objective = PlanObjective::memory;
   request.more_memory_bytes = any_number;
-  return *search(misfit, request, misfit.of.devices);
+  const std::optional<Found> found = search(misfit, request, misfit.of.devices);
+  if (!found) throw SearchStopped();
+  return *found;
 }
 
 /// `2.0 GB on its fullest rank, 0.5 GB too much`.

@@ -1,5 +1,7 @@
 #include "planner/layouts/layout.hpp"
 
+#include <algorithm>
+
 namespace penstock {
 
 Program PipelineLayout::compute() const {
@@ -12,7 +14,8 @@ MemoryLimit memory_limit(const Profile& profile, const PlanRequest& request,
       request.memory_bytes
           ? MemoryLimit{.max_bytes = *request.memory_bytes, .source = "--memory"}
           : device_memory(profile, layout.cluster(), layout.ranks, layout.data_parallel, parts);
-  if (limit.any()) limit.max_bytes += request.more_memory_bytes;
+  if (limit.any())
+    limit.max_bytes += std::min(request.more_memory_bytes, INT64_MAX - limit.max_bytes);
   return limit;
 }
 

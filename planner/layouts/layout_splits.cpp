@@ -250,7 +250,11 @@ ProgramPaths::Recompute paths_recompute(const LayoutContext& context, const Pipe
   return {std::make_shared<SplitMemory>(*bytes, units, for_weight, placement, layout.speeds(),
                                         moments, limits, first),
           std::make_shared<SplitRecompute>(bytes, units, for_weight, context.inputs.model.layers,
-                                           placement, layout.speeds(), moments, limits)};
+                                           placement, layout.speeds(), moments, limits),
+          context.inputs.model.layers
+              ? std::make_shared<WholeRecompute>(bytes, units, for_weight, placement,
+                                                 layout.speeds(), moments, limits)
+              : nullptr};
 }
 
 }  // namespace

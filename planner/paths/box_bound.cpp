@@ -181,8 +181,13 @@ class BoxBound::Search {
 BoxBound::Bound BoxBound::bound(SplitBox box, const Known& known, const Aim& aim,
                                 DivisionChoice& choice) const {
   const SplitTimes& times = paths_->times();
-  if (!tighten(box, times.rank_of_stage(), times.units()))
-    return {.seconds = std::numeric_limits<double>::infinity()};
+  const auto is_tight = [&] { return tighten(box, times.rank_of_stage(), times.units()); };
+  const Bound none{.seconds = std::numeric_limits<double>::infinity()};
+  if (!is_tight()) return none;
+  if (paths_->whole()) {
+    paths_->whole()->narrow(box);
+    if (!is_tight()) return none;
+  }
   if (!box.begins.single() || paths_->memory()) return Search(*paths_, box, known, aim).run(choice);
   Bound bound{.seconds = paths_->split_s(box.begins.low)};
   bound.begins.assign(box.begins.low.begin(), box.begins.low.end());

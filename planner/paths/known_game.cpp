@@ -1,6 +1,7 @@
 #include "planner/paths/known_game.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace penstock {
 
@@ -14,7 +15,8 @@ constexpr int most_pricings = 50;
 }  // namespace
 
 KnownGame::KnownGame(const ProgramPaths& paths, const SplitBox& box, const Known& known)
-    : times_(paths.times()), memory_(paths.memory()), box_(box) {
+    : times_(paths.times()), memory_(paths.memory()), box_(box), whole_(paths.whole()) {
+  if (whole_) corners_ = whole_->corners(box);
   const Times middle = this->middle();
   std::vector<Row> rows = known.rows;
   if (rows.empty())
@@ -62,14 +64,20 @@ void KnownGame::drop_far() {
 
 /// Adds a price for each rank whose memory the mixture breaks. False: it breaks none.
 bool KnownGame::add_prices() {
-  bool any = false;
-  for (MemoryPrices& prices :
-       memory_->broken(places(), game_->longer_s(), game_->owed_s(), scale_s_)) {
-    auto priced = std::make_shared<SplitMemory::Priced>(*memory_, prices);
-    add_row({nullptr, std::move(priced)});
-    any = true;
+  const std::vector<std::vector<SplitTimes::Place>> places = this->places();
+  const std::vector<double> longer_s = game_->longer_s(), owed_s = game_->owed_s();
+  std::vector<MemoryPrices> broken = memory_->broken(places, longer_s, owed_s, scale_s_);
+  if (whole_) {
+    const Times mean = times_.of(places);
+    std::vector<double> units;
+    for (int stage = 0; stage < times_.stages(); ++stage)
+      units.push_back(mean[times_.at(SplitTime::units, stage)]);
+    std::ranges::move(whole_->broken(corners_, units, longer_s, owed_s, scale_s_),
+                      std::back_inserter(broken));
   }
-  return any;
+  for (const MemoryPrices& prices : broken)
+    add_row({nullptr, std::make_shared<SplitMemory::Priced>(*memory_, prices)});
+  return !broken.empty();
 }
 
 Times KnownGame::middle() const {

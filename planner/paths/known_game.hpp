@@ -62,6 +62,8 @@ class KnownGame {
   const SplitTimes& times_;
   const SplitMemory* memory_;
   const SplitBox& box_;
+  const WholeRecompute* whole_;
+  std::vector<WholeRecompute::Corners> corners_;  // of the box
   double scale_s_ = 0;
   Known known_;                                     // without the basis
   std::vector<std::pair<size_t, int>> all_places_;  // stage and unit, as the game has them

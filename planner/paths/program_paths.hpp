@@ -15,6 +15,7 @@
 #include "planner/paths/split_recompute.hpp"
 #include "planner/paths/split_times.hpp"
 #include "planner/paths/walk.hpp"
+#include "planner/paths/whole_recompute.hpp"
 
 namespace penstock {
 
@@ -24,6 +25,7 @@ class ProgramPaths {
   struct Recompute {
     std::shared_ptr<const SplitMemory> memory;
     std::shared_ptr<const SplitRecompute> expected;
+    std::shared_ptr<const WholeRecompute> whole;  // or null
   };
   /// Compute actions of stages that every microbatch passes in order. `posts_when_reached`: as
   /// posts_when_reached(Link) says.
@@ -33,6 +35,7 @@ class ProgramPaths {
   const SplitTimes& times() const { return times_; }
   /// Null: whatever ranks hold fits.
   const SplitMemory* memory() const { return recompute_.memory.get(); }
+  const WholeRecompute* whole() const { return recompute_.whole.get(); }
   int ranks() const { return static_cast<int>(last_.size()); }
   int actions() const { return static_cast<int>(nodes_.size()); }
   /// Seconds of the longest path, of any times or of a split's. No split is simulated to be faster.

@@ -8,9 +8,6 @@ namespace penstock {
 
 namespace {
 
-/// Relative: prices that are paid all but so much are, with the solver's tolerance.
-constexpr double paid_within = 1e-6;
-
 using Places = std::vector<SplitTimes::Place>;
 
 double mean(const std::vector<double>& sums, const Places& places) {
@@ -26,6 +23,8 @@ void MemoryPrices::add(const MemoryPrices& other, double times) {
     own[s] += times * other.own[s];
     saved[s] += times * other.saved[s];
     for_weight[s] += times * other.for_weight[s];
+    unit[s] += times * other.unit[s];
+    whole[s] += times * other.whole[s];
   }
   limit += times * other.limit;
 }
@@ -96,7 +95,7 @@ SplitMemory::Priced::Priced(const SplitMemory& memory, const MemoryPrices& price
   std::vector<double> least(units + 1);
   for (size_t s = 0; s < memory.rank_of_stage_.size(); ++s) {
     std::ranges::fill(least, 0.0);
-    const double second = prices.second[s] / memory.speed_[s];
+    const double second = (prices.second[s] - prices.whole[s]) / memory.speed_[s];
     for (const auto& [unit, seconds, bytes] : memory.steps_)
       least[unit + 1] += std::min(0.0, second * seconds - prices.saved[s] * bytes);
     for (size_t unit = 0; unit < units; ++unit) least[unit + 1] += least[unit];
@@ -105,7 +104,8 @@ SplitMemory::Priced::Priced(const SplitMemory& memory, const MemoryPrices& price
       for (size_t unit = 0; unit <= units; ++unit)
         sums[unit] += prices.own[s] * (memory.own_.*at)[unit] +
                       prices.saved[s] * (memory.saved_.*at)[unit] +
-                      prices.for_weight[s] * (memory.for_weight_.*at)[unit];
+                      prices.for_weight[s] * (memory.for_weight_.*at)[unit] +
+                      prices.unit[s] * static_cast<double>(unit);
       return sums;
     };
     until_.push_back(priced(&Sums::until));

@@ -26,15 +26,19 @@
 
 namespace penstock {
 
-/// Prices by stage: of a byte of its own, of one of each microbatch, of a second of its backward.
-/// `limit` is taken off for what fits.
+/// Relative: prices that are paid all but so much are, with the solver's tolerance.
+inline constexpr double paid_within = 1e-6;
+
+/// Prices by stage: of a byte of its own, of one of each microbatch, of a unit, of a second of its
+/// backward; of the last, `whole` is what whole units ask for (whole_recompute.hpp). `limit` is
+/// taken off for what fits.
 struct MemoryPrices {
-  std::vector<double> own, saved, for_weight, second;
+  std::vector<double> own, saved, for_weight, unit, second, whole;
   double limit = 0;
   int rank = -1;  // whose memory they are of, where it is one's
 
   explicit MemoryPrices(size_t stages)
-      : own(stages, 0.0), saved(own), for_weight(own), second(own) {}
+      : own(stages, 0.0), saved(own), for_weight(own), unit(own), second(own), whole(own) {}
   /// All but those of seconds.
   void add(const MemoryPrices& other, double times);
 };

@@ -28,6 +28,8 @@ Candidate::Step Candidate::advance(const SplitRank* incumbent) {
     const std::vector<int> begins = opened_->proposal(*next_proposal_);
     if (!begins.empty()) return proposed(begins);
     next_proposal_.reset();
+    if (!start_.empty() && order_.objective == SearchObjective::step)
+      paths_ = opened_->paths(start_);  // none that was proposed fits
   }
   if (walks_left_ > 0) return walked();
   if (neighbours_) {
@@ -69,10 +71,10 @@ void Candidate::reach(const Step& step) {
 Candidate::Step Candidate::proposed(const std::vector<int>& begins) {
   Step step = simulated(begins);
   ++*next_proposal_;
+  start_ = begins;
   if (step.outcome.peak_bytes > order_.max_bytes) return step;
   next_proposal_.reset();
   reach(step);
-  start_ = begins;
   if (order_.objective == SearchObjective::step) {
     paths_ = opened_->paths(begins);
     walks_left_ = paths_ || opened_->bounds_lead(begins) ? walks : 0;

@@ -1,0 +1,239 @@
+#include "planner/paths/whole_recompute.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace penstock {
+
+namespace {
+
+constexpr double does_not_fit = std::numeric_limits<double>::infinity();
+/// Steps in dealing units out to a rank's stages; if there are more nothing is known of it. They
+/// are many where it has many units, and then it matters little that these are whole.
+constexpr int most_dealt = 100;
+/// Nodes of a knapsack; its bound holds if there are more.
+constexpr int most_nodes = 200;
+
+/// The corners of the lower convex hull of numbers that are not infinite.
+WholeRecompute::Corners hull_of(const std::vector<double>& least_s, int low) {
+  WholeRecompute::Corners corners;
+  for (int units = low; units < static_cast<int>(least_s.size()); ++units) {
+    const double at_s = least_s[static_cast<size_t>(units)];
+    if (at_s == does_not_fit) continue;
+    const auto above = [&] {
+      const auto& [n1, s1] = corners[corners.size() - 2];
+      const auto& [n2, s2] = corners.back();
+      return (s2 - s1) * (units - n1) >= (at_s - s1) * (n2 - n1);
+    };
+    while (corners.size() > 1 && above()) corners.pop_back();
+    corners.emplace_back(units, at_s);
+  }
+  return corners;
+}
+
+}  // namespace
+
+WholeRecompute::WholeRecompute(std::shared_ptr<const StageTable> bytes,
+                               std::vector<LayerChoices> units,
+                               const std::vector<int64_t>& for_weight, Placement placement,
+                               RankSpeeds speeds, const std::vector<HeldAtOnce>& moments,
+                               std::vector<int64_t> limits)
+    : bytes_(std::move(bytes)),
+      for_weight_(units.size() + 1, 0),
+      placement_(std::move(placement)),
+      speeds_(std::move(speeds)),
+      limits_(std::move(limits)),
+      stages_(limits_.size()),
+      moments_(limits_.size()),
+      known_(limits_.size()) {
+  std::partial_sum(for_weight.begin(), for_weight.end(), for_weight_.begin() + 1);
+  for (const HeldAtOnce& moment : moments)
+    moments_[static_cast<size_t>(moment.rank)].push_back(moment);
+  const size_t stages = placement_.rank_of_stage.size();
+  for (size_t stage = 0; stage < stages; ++stage) {
+    stages_[static_cast<size_t>(placement_.rank_of_stage[stage])].push_back(stage);
+    LayerChoices any;
+    for (size_t unit = stage; unit < units.size() - (stages - 1 - stage); ++unit)
+      any.insert(any.end(), units[unit].begin(), units[unit].end());
+    std::ranges::sort(any);
+    any.erase(std::unique(any.begin(), any.end()), any.end());
+    choices_.push_back(std::move(any));
+    least_.emplace_back();
+    for (int count = 0; count <= static_cast<int>(units.size() - stages) + 1; ++count)
+      least_.back().push_back(least(stage, count));
+  }
+}
+
+WholeRecompute::Least WholeRecompute::least(size_t stage, int units) const {
+  const size_t stages = placement_.rank_of_stage.size();
+  const bool alone = placement_.one_stage_per_rank();
+  constexpr int64_t most = std::numeric_limits<int64_t>::max();
+  Least least{most, most, most, most};
+  const int behind = static_cast<int>(stages - 1 - stage);
+  const int low = stage + 1 == stages ? bytes_->units() - units : static_cast<int>(stage);
+  const int high = stage == 0 ? 0 : bytes_->units() - behind - units;
+  for (int begin = low; units > 0 && begin <= high; ++begin) {
+    const StageBytes& of = bytes_->at(begin, begin + units);
+    const int64_t received = alone ? 0 : of.received;
+    least.own = std::min(least.own, of.always - (alone ? 0 : of.common));
+    least.saved = std::min(least.saved, of.per_microbatch - received);
+    least.given = std::min(least.given, of.given - received);
+    least.for_weight = std::min(least.for_weight, for_weight_[static_cast<size_t>(begin + units)] -
+                                                      for_weight_[static_cast<size_t>(begin)]);
+  }
+  return least;
+}
+
+/// Bytes of a stage of so many units, whatever it recomputes.
+int64_t WholeRecompute::given(const HeldAtOnce& moment, size_t stage, int units) const {
+  const Least& of = least_[stage][static_cast<size_t>(units)];
+  return of.own + moment.left[stage] * of.for_weight + moment.held[stage] * of.given;
+}
+
+/// Seconds on the rank, in the moment when that takes most.
+double WholeRecompute::least_s(size_t rank, const Dealt& dealt) const {
+  double seconds = 0;
+  for (const HeldAtOnce& moment : moments_[rank])
+    seconds = std::max(seconds, least_at(moment, dealt));
+  return seconds / speeds_.relative()[rank];
+}
+
+double WholeRecompute::least_at(const HeldAtOnce& moment, const Dealt& dealt) const {
+  const std::vector<size_t>& stages = stages_[static_cast<size_t>(moment.rank)];
+  const int64_t limit = limits_[static_cast<size_t>(moment.rank)];
+  int64_t kept = 0;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const Least& of = least_[stages[i]][static_cast<size_t>(dealt[i])];
+    kept += of.own + moment.left[stages[i]] * of.for_weight + moment.held[stages[i]] * of.saved;
+  }
+  if (kept <= limit) return 0;
+  std::vector<LayerChoices> units;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    LayerChoices choices = choices_[stages[i]];
+    for (LayerChoice& choice : choices) choice.bytes *= moment.held[stages[i]];
+    units.insert(units.end(), static_cast<size_t>(dealt[i]), choices);
+  }
+  const ChosenLayers chosen = choose_layers(units, kept - limit, most_nodes);
+  return chosen.enough ? chosen.bound_s : does_not_fit;
+}
+
+double WholeRecompute::known_s(size_t rank, const Dealt& dealt) const {
+  const auto [found, fresh] = known_[rank].try_emplace(dealt);
+  if (fresh) found->second = least_s(rank, dealt);
+  return found->second;
+}
+
+/// All ways to deal units out to a rank's stages with which it may fit.
+class WholeRecompute::Dealing {
+ public:
+  Dealing(const WholeRecompute& of, size_t rank, const SplitBox& box)
+      : of_(of), rank_(rank), stages_(of.stages_[rank]), box_(box) {
+    for (const HeldAtOnce& moment : of.moments_[rank]) {
+      std::vector<int64_t> rest{-of.limits_[rank]};
+      for (size_t i = stages_.size(); i-- > 0;) {
+        int64_t least = std::numeric_limits<int64_t>::max();
+        for (int k = box.stages.low[stages_[i]]; k <= box.stages.high[stages_[i]]; ++k)
+          least = std::min(least, of.given(moment, stages_[i], k));
+        rest.push_back(rest.back() + least);
+      }
+      std::ranges::reverse(rest);
+      rest_.push_back(std::move(rest));
+    }
+  }
+
+  /// By units, up to the most that the box lets the rank have; empty where there are too many.
+  std::vector<double> run() {
+    least_s_.assign(static_cast<size_t>(box_.ranks.high[rank_]) + 1, does_not_fit);
+    deal(0, std::vector<int64_t>(rest_.size(), 0));
+    if (steps_ > most_dealt) least_s_.clear();
+    return std::move(least_s_);
+  }
+
+ private:
+  void deal(int units, const std::vector<int64_t>& given) {
+    const size_t i = dealt_.size();
+    if (++steps_ > most_dealt) return;
+    if (i == stages_.size()) return take(units);
+    for (int k = box_.stages.low[stages_[i]]; k <= box_.stages.high[stages_[i]]; ++k) {
+      if (units + k > box_.ranks.high[rank_]) break;
+      std::vector<int64_t> next = given;
+      bool fits = true;
+      for (size_t m = 0; m < next.size(); ++m) {
+        next[m] += of_.given(of_.moments_[rank_][m], stages_[i], k);
+        fits = fits && next[m] + rest_[m][i + 1] <= 0;
+      }
+      if (!fits) continue;
+      dealt_.push_back(k);
+      deal(units + k, next);
+      dealt_.pop_back();
+    }
+  }
+
+  void take(int units) {
+    double& least_s = least_s_[static_cast<size_t>(units)];
+    if (units >= box_.ranks.low[rank_] && least_s > 0)
+      least_s = std::min(least_s, of_.known_s(rank_, dealt_));
+  }
+
+  const WholeRecompute& of_;
+  const size_t rank_;
+  const std::vector<size_t>& stages_;
+  const SplitBox& box_;
+  std::vector<std::vector<int64_t>> rest_;  // by moment: of the stages from one on, less the limit
+  Dealt dealt_;
+  int steps_ = 0;
+  std::vector<double> least_s_;
+};
+
+void WholeRecompute::narrow(SplitBox& box) const {
+  for (size_t rank = 0; rank < stages_.size(); ++rank) {
+    const std::vector<double> least_s = Dealing(*this, rank, box).run();
+    if (least_s.empty()) continue;
+    int &low = box.ranks.low[rank], &high = box.ranks.high[rank];
+    while (low <= high && least_s[static_cast<size_t>(high)] == does_not_fit) --high;
+    while (low <= high && least_s[static_cast<size_t>(low)] == does_not_fit) ++low;
+  }
+}
+
+std::vector<WholeRecompute::Corners> WholeRecompute::corners(const SplitBox& box) const {
+  std::vector<Corners> corners;
+  for (size_t rank = 0; rank < stages_.size(); ++rank)
+    corners.push_back(hull_of(Dealing(*this, rank, box).run(), box.ranks.low[rank]));
+  return corners;
+}
+
+std::vector<MemoryPrices> WholeRecompute::broken(const std::vector<Corners>& corners,
+                                                 const std::vector<double>& units_of_stage,
+                                                 const std::vector<double>& seconds,
+                                                 const std::vector<double>& owed,
+                                                 double most) const {
+  std::vector<MemoryPrices> broken;
+  const double times = placement_.microbatches;
+  for (size_t rank = 0; rank < corners.size(); ++rank) {
+    if (corners[rank].size() < 2) continue;
+    double units = 0, spent_s = 0;
+    for (const size_t s : stages_[rank]) {
+      units += units_of_stage[s];
+      spent_s += seconds[s];
+    }
+    size_t edge = 1;
+    while (edge + 1 < corners[rank].size() && units > corners[rank][edge].first) ++edge;
+    const auto& [from, from_s] = corners[rank][edge - 1];
+    const auto& [to, to_s] = corners[rank][edge];
+    const double slope = (to_s - from_s) / (to - from);
+    const double missing_s = from_s + slope * (units - from) - spent_s;
+    if (times * missing_s <= owed[rank] + paid_within * most) continue;
+    MemoryPrices prices(units_of_stage.size());
+    prices.rank = static_cast<int>(rank);
+    for (const size_t s : stages_[rank]) {
+      prices.unit[s] = times * slope;
+      prices.second[s] = prices.whole[s] = times;
+    }
+    prices.limit = times * (slope * from - from_s);
+    broken.push_back(std::move(prices));
+  }
+  return broken;
+}
+
+}  // namespace penstock
