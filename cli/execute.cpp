@@ -51,19 +51,15 @@ class Listener {
     if (name == "summary") summary(event);
     if (name == "saved") saved_ = event.at("path").get<std::string>();
     if (name == "warning") progress_.message(event.at("message").get<std::string>());
-    if (name == "timeline") {
-      write_file(options_.trace,
-                 to_chrome_trace({fmt::format("executed, step {}",
-                                              step_number(event.at("step").get<int64_t>())),
-                                  parse_timeline(event.at("events")),
-                                  {}}));
-    }
+    if (name == "timeline") trace(event);
   }
   /// Another plan: the report is of the steps with it.
   void begin_anew() { result_ = {}; }
   const ExecuteResult& result() const { return result_; }
   /// The last checkpoint, "" before the first.
   const std::string& saved() const { return saved_; }
+  /// Why there is no trace, though there was to be one; or "".
+  const std::string& untraced() const { return untraced_; }
 
  private:
   /// A step that ranks did again after a failure gave the same before.
@@ -96,9 +92,21 @@ class Listener {
     write({{"step", validated.step}, {"validation_loss", loss}});
   }
 
+  /// Where it cannot be written what has been trained is not lost.
+  void trace(const nlohmann::json& event) try {
+    write_file(options_.trace,
+               to_chrome_trace({fmt::format("executed, step {}", step_number(event.at("step"))),
+                                parse_timeline(event.at("events")),
+                                {}}));
+  } catch (const InputError& error) {
+    untraced_ = error.what();
+  }
+
   void summary(const nlohmann::json& event) {
-    result_.peak_memory_bytes.clear();
+    for (auto* const bytes : {&result_.peak_memory_bytes, &result_.peak_reserved_bytes})
+      bytes->clear();
     result_.compute_s.clear();
+    result_.cuda_graphs.clear();
     for (const auto& rank : event.at("ranks")) {
       result_.peak_memory_bytes.push_back(rank.at("peak_memory_bytes").get<int64_t>());
       result_.compute_s.push_back(rank.at("compute_s").get<double>());
@@ -114,7 +122,7 @@ class Listener {
   StepProgress progress_;
   std::optional<Metrics> metrics_;
   ExecuteResult result_;
-  std::string saved_;
+  std::string saved_, untraced_;
   int64_t next_step_ = 0;
 };
 
@@ -253,7 +261,7 @@ int execute(const ExecuteOptions& options) {
   report.predicted = std::move(run->predicted);
   report.why_not_predicted = run->why_not_predicted;
   report.result = listener->result();
-  const std::string saved = listener->saved();
+  const std::string saved = listener->saved(), untraced = listener->untraced();
   listener.reset();  // its line is gone from the terminal
   if (failure) {
     if (!failure->told) fmt::print(stderr, "penstock: {}\n", failure->message);
@@ -267,12 +275,14 @@ int execute(const ExecuteOptions& options) {
     std::cout << report_json(report).dump(2) << "\n";
   } else {
     std::cout << report_text(report, terminal_columns())
-              << ending({options.trace, options.metrics, options.tensorboard, options.save,
-                         options.output, options.dump_gradients},
+              << ending({untraced.empty() ? options.trace : "", options.metrics,
+                         options.tensorboard, options.save, options.output, options.dump_gradients},
                         next(run->options,
                              run->task.first_step + run->task.steps < checked.plan.job.steps));
   }
-  return 0;
+  if (untraced.empty()) return 0;
+  fmt::print(stderr, "penstock: {}\n", untraced);
+  return 2;
 }
 
 }  // namespace penstock::cli

@@ -11,6 +11,7 @@
 #include "cli/report/table.hpp"
 #include "cli/report/terminal.hpp"
 #include "cli/workers/launch.hpp"
+#include "cli/workers/worker_options.hpp"
 #include "cli/workers/workers.hpp"
 
 namespace penstock::cli {
@@ -21,6 +22,11 @@ void check_link(const ProfileOptions& options, int ranks) {
   if (!options.job.empty()) {
     throw InputError("--link", "measures no job, and " + options.job + " is one",
                      "Leave one of them out.");
+  }
+  if (options.workers.device != "cpu") {
+    throw InputError("--link",
+                     "measures what hosts exchange, not devices of " + options.workers.device,
+                     "Leave out --device; a job's profile with --device cuda has a link of GPUs.");
   }
   if (ranks < 2) {
     throw InputError("--link", "one rank has no link", "Start two, on the nodes to measure.");
@@ -55,10 +61,12 @@ int measure_link(const ProfileOptions& options) {
   std::vector<WorkerTask> tasks;
   or_tell_others(launcher, [&] {
     check_link(options, ranks);
-    tasks = make_tasks({.launcher = launcher,
-                        .rank_of_process = as_numbered(ranks),
-                        .command = "link",
-                        .facts = {{"version", PENSTOCK_VERSION}, {"command", "profile --link"}}});
+    tasks = with_options(
+        make_tasks({.launcher = launcher,
+                    .rank_of_process = as_numbered(ranks),
+                    .command = "link",
+                    .facts = {{"version", PENSTOCK_VERSION}, {"command", "profile --link"}}}),
+        options.workers);
   });
   Workers workers(tasks, [](int, int) { return std::string(); });
   nlohmann::json link;

@@ -61,6 +61,7 @@ void make_absolute(std::optional<FileRef>& file) {
 bool write_page(const PlanOptions& options, const std::string& plan) {
   SimulateOptions simulate;
   simulate.cuda_graphs = options.cuda_graphs;
+  simulate.survive = options.survive;
   const Study study = plan_study(parse_plan(plan, options.output), simulate);
   const Simulation run = penstock::simulate(study.program, study.costs, study.network, {});
   if (run.actions > max_explained_actions) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cstdint>
 #include <optional>
 
 #include "base/error.hpp"
@@ -52,7 +53,7 @@ std::optional<std::vector<std::string>> expand_range(std::string_view range) {
   if (!first || !last || *last < *first) return std::nullopt;
   if (static_cast<size_t>(*last - *first) >= kMaxHosts) return std::nullopt;
   std::vector<std::string> numbers;
-  for (int n = *first; n <= *last; ++n) numbers.push_back(fmt::format("{:0{}}", n, low.size()));
+  for (int64_t n = *first; n <= *last; ++n) numbers.push_back(fmt::format("{:0{}}", n, low.size()));
   return numbers;
 }
 

@@ -124,7 +124,7 @@ std::optional<Epoch> Workers::next_epoch(Recovery& recovery, const Listener& lis
   const NextEpoch next = recovery.after(rank_failure(root_cause(failed_)), left);
   why_it_ends_ = next.reason;
   if (!next.step) return {};
-  if (saver_.step() > next.step) await_saving(listener);  // it reads what would be taken again
+  if (saver_.step() >= next.step) await_saving(listener);  // it reads what is taken again
   if (!next.from_disk) saved.reset();
   return Epoch{
       *next.step, saved, plan, *assignment, supervisors_left(), members_.answered(answered_)};

@@ -108,7 +108,7 @@ Number to_integer(Numbers x) {
 
 /// An exact quotient: an integer wherever the division leaves no rest.
 Number rational(Numbers x) {
-  return std::get<int64_t>(modulo(x)) == 0 ? floor_divide(x) : divide(x);
+  return both_integers(x) && std::get<int64_t>(modulo(x)) == 0 ? floor_divide(x) : divide(x);
 }
 
 Number trunc_to_float(Numbers x) { return std::trunc(real(x[0])); }

@@ -2,6 +2,9 @@
 // Operators that compute sizes or only assert leave no trace.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+
 #include "graph/operators/facts.hpp"
 #include "graph/pt2/reader.hpp"
 
@@ -28,9 +31,13 @@ std::string module_call(std::string_view entry) {
   if (comma == std::string_view::npos) return "";
   const std::string_view key = entry.substr(0, comma), rest = entry.substr(comma + 1);
   const std::string path(rest.substr(0, rest.find(',')));
-  const size_t call = key.rfind('@');
   if (path.empty() || path.starts_with("_empty_nn_module_stack")) return "";
-  return call == std::string_view::npos ? path : path + std::string(key.substr(call));
+  const size_t call = key.rfind('@');
+  const std::string_view number = call == std::string_view::npos ? "" : key.substr(call + 1);
+  const bool repeated =
+      !number.empty() && number.size() < 10 &&
+      std::ranges::all_of(number, [](unsigned char c) { return std::isdigit(c) != 0; });
+  return repeated ? path + "@" + std::string(number) : path;
 }
 
 std::vector<std::string> module_calls(const Json& node) {

@@ -50,7 +50,8 @@ class Copies {
 
   /// By rank, those that are complete.
   std::map<int, SlotSteps> steps() const;
-  /// Valid until it is taken, forgotten, or two later ones are received. Nothing: there is none.
+  /// Whole until it is taken, given back, or two later ones are received: a later look at its
+  /// checksum tells. Nothing: there is none.
   const Copy* find(int rank, int64_t next_step) const;
   /// It is then no longer here. Nothing: there is none.
   std::optional<Copy> take(int rank, int64_t next_step);

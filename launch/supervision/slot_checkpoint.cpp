@@ -57,6 +57,9 @@ CheckpointFiles write_rank(const std::filesystem::path& folder, const SavedRun& 
     check_stop(stop);
     files[name] = sha256_of_file(folder / name);
   }
+  // A copy, or a replica's own, may meanwhile have given its place to a later one.
+  if (snapshot.slot->checksum() != snapshot.checksum)
+    throw std::runtime_error(fmt::format("rank {}'s snapshot of it was overwritten", rank));
   return files;
 }
 

@@ -244,6 +244,20 @@ std::vector<int> rank_of_process(const Plan& plan) {
   return ranks;
 }
 
+namespace {
+
+/// In a step.
+int64_t samples_of(const Plan& plan, const YamlMap& map) {
+  const int64_t microbatches = plan.data_parallel * plan.microbatches;
+  if (microbatches > max_samples / plan.microbatch)
+    throw InputError(map.place("microbatches"),
+                     fmt::format("a step has more than {} samples", max_samples),
+                     "Give fewer microbatches, or smaller ones.");
+  return microbatches * plan.microbatch;
+}
+
+}  // namespace
+
 Plan read_plan(const std::filesystem::path& path) { return parse_plan(read_file(path), path); }
 
 Plan parse_plan(const std::string& text, const std::filesystem::path& path) {
@@ -282,11 +296,16 @@ Plan parse_plan(const std::string& text, const std::filesystem::path& path) {
         optimizer_state(map.text("optimizer_state"), map.place("optimizer_state"), plan);
   plan.shared_parameters = parse_shared(map);
   parse_tensor_parallel(map, plan);
+  if (plan.ranks() * plan.data_parallel * plan.tensor_parallel > max_devices)
+    throw InputError(map.place("data_parallel"),
+                     fmt::format("{} replicas of {} ranks are more than {}", plan.data_parallel,
+                                 plan.ranks() * plan.tensor_parallel, max_devices),
+                     "Give as many as there are devices.");
   plan.devices = parse_devices(map, plan.all_ranks());
   plan.memory_bytes = map.has("memory_bytes") ? map.integer("memory_bytes", 1, INT64_MAX) : 0;
   plan.prediction = parse_prediction(map);
   map.finish();
-  if (plan.layers) plan.job.global_batch = plan.data_parallel * plan.microbatches * plan.microbatch;
+  if (plan.layers) plan.job.global_batch = samples_of(plan, map);
   check_batch({plan.job.global_batch, plan.data_parallel, plan.microbatches, plan.microbatch},
               map.place("microbatches"));
   return plan;

@@ -71,6 +71,7 @@ bool parse_choice(YamlMap& map, const Choice& choice) {
 nlohmann::ordered_json keys_of(const std::vector<Pin>& pins) {
   nlohmann::ordered_json keys = nlohmann::ordered_json::object();
   for (const Pin& pin : pins) {
+    if (keys.contains(pin.pattern)) continue;  // the first counts
     nlohmann::ordered_json& layout = keys[pin.pattern];
     layout = key_whole;
     if (!pin.layout.is_split()) continue;

@@ -27,6 +27,10 @@ def write_job(path, **keys):
     for name in PATHS:
         if name in keys:
             keys[name] = seen_from(path.parent, name, keys[name])
+    validation = keys.get("validation")
+    if isinstance(validation, dict) and "data" in validation:
+        data = seen_from(path.parent, "validation data", validation["data"])
+        keys["validation"] = {**validation, "data": data}
     text = "penstock: job\n" + "".join(f"{name}: {as_yaml(name, value)}\n"
                                        for name, value in keys.items())
     with unfinished(path) as draft:

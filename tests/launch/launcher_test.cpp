@@ -208,6 +208,8 @@ TEST(NodeList, RangesKeepTheirZeros) {
               ElementsAre("n098-ib", "n099-ib", "n100-ib", "n101-ib"));
   EXPECT_THAT(expand_hosts("r[1-2]n[0-1]", ""), ElementsAre("r1n0", "r1n1", "r2n0", "r2n1"));
   EXPECT_THAT(expand_hosts("one", ""), ElementsAre("one"));
+  EXPECT_THAT(expand_hosts("n[2147483646-2147483647]", ""),
+              ElementsAre("n2147483646", "n2147483647"));
 }
 
 TEST(NodeList, CountsAreRepeated) {

@@ -53,6 +53,32 @@ TEST(Plan, PredictsWhatItsFileSimulatesToTheLastBit) {
   }
 }
 
+/// Whichever search it is in that is stopped: also the one for the plan that lacks least.
+TEST(Plan, MayBeStoppedWhereNothingFits) {
+  PENSTOCK_MODEL(path, "pippy");
+  const ProfiledModel f(path);
+  const Planned least =
+      f.plan({.ranks = 3, .schedules = named, .objective = PlanObjective::memory});
+  const int64_t peak = std::ranges::max(least.plan.prediction->peak_memory_bytes);
+  int stopped = 0, refused = 0;
+  for (int after = 0; refused == 0 && after < 10000; after += 1 + after / 2) {
+    int asked = 0;
+    PlanRequest request{.ranks = 3, .schedules = named, .memory_bytes = peak - 1};
+    request.stop = [&] { return asked++ >= after; };
+    try {
+      f.plan(request);
+      FAIL() << "it fits into less than the least";
+    } catch (const SearchStopped&) {
+      ++stopped;
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("no plan fits"));
+      refused += asked <= after;
+    }
+  }
+  EXPECT_GT(stopped, 2);
+  EXPECT_EQ(refused, 1);
+}
+
 TEST(Plan, IsTheSameToTheByteInTwoRuns) {
   PENSTOCK_MODEL(path, "transformer-text");
   const ProfiledModel f(path);

@@ -198,6 +198,25 @@ def test_a_link_between_two_ranks_is_measured_and_a_plan_is_simulated_with_it(tm
     assert simulated["step_s"] == yaml.safe_load(plan.read_text())["prediction"]["step_s"]
 
 
+def test_a_link_over_sockets_is_measured_as_one(tmp_path):
+    def link(*flags):
+        subprocess.run([PENSTOCK, "profile", "--link", *flags, "-o", tmp_path / "cluster.yaml"],
+                       check=True, capture_output=True)
+        return yaml.safe_load((tmp_path / "cluster.yaml").read_text())["link"]
+
+    # Between ranks of one machine that exchange through memory the receiver copies.
+    assert link()["receive_depth"] == 0
+    assert "receive_depth" not in link("--transport", "gloo")
+
+
+@pytest.mark.parametrize("device", ["cuda", "estimate"])
+def test_a_link_is_between_hosts(tmp_path, device):
+    done = subprocess.run([PENSTOCK, "profile", "--link", "--device", device, "-o",
+                           tmp_path / "cluster.yaml"], capture_output=True, text=True)
+    assert done.returncode == 2 and "--link: measures what hosts exchange" in done.stderr
+    assert not (tmp_path / "cluster.yaml").exists()
+
+
 def saving(prefix, plan, saved, environment):
     """A run that saves and has made its first step."""
     process = start([*prefix, PENSTOCK, "execute", plan, "--save", saved], environment)

@@ -13,6 +13,7 @@ import pytest
 from pipelines import (PENSTOCK, any_device, clean_environment, device_flags, execute,
                        execute_json, good_plan, model_path, needs_backend, text_file, torch,
                        write_plan)
+from running import endless_plan, running
 from terminals import on_terminal
 
 event_accumulator = pytest.importorskip(
@@ -166,6 +167,19 @@ def test_lines_are_there_whole_while_the_run_goes_on(tmp_path):
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=60)
     lines_of(metrics)
+
+
+def test_a_trace_that_cannot_be_written_costs_nothing_else(tmp_path):
+    traces, saved = tmp_path / "traces", tmp_path / "saved"
+    traces.mkdir()
+    plan = endless_plan(tmp_path, steps=60)
+    with running(plan, "--trace", traces / "trace.json", "--survive", "local", "--save", saved,
+                 "--json") as process:
+        traces.rmdir()
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == 2 and f"{traces}/trace.json: cannot be written" in errors
+    assert len(json.loads(output)["losses"]) == 60
+    assert [path.name for path in saved.iterdir()] == ["step-60"]
 
 
 def test_a_full_disk_ends_the_record_and_not_the_training(tmp_path, mount_disk):

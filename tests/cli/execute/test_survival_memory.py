@@ -11,8 +11,7 @@ import yaml
 from pipelines import PENSTOCK, ROOT, clean_environment, execute_json, needs_backend
 from running import running
 from safetensors import safe_open
-from surviving import positions, slots_of, survive
-from test_saved_snapshots import until_it_spins
+from surviving import all_hang, fault_list, slots_of, survive, until_they_happened
 from test_survival import ADAMW, KINDS
 from trainings import FOUR, plan_of
 
@@ -65,11 +64,9 @@ INTERLEAVED = {"interleaved": lambda folder: plan_of(
 def test_what_is_predicted_is_what_lies_in_the_slots(tmp_path, make):
     plan = make(tmp_path)
     expected = predicted(plan)
-    faults = tmp_path / "faults"
-    faults.write_text(f"0 4 {positions(plan)[0] - 1} spin\n")  # where all copies are complete
-    with running(plan, "--survive", "local", PENSTOCK_FAULTS=str(faults),
-                 PENSTOCK_HANG_AFTER="1h") as process:
-        until_it_spins(tmp_path)
+    with running(plan, "--survive", "local", PENSTOCK_HANG_AFTER="1h",
+                 **fault_list(tmp_path, all_hang(plan, 4))) as process:
+        until_they_happened(tmp_path)
         slots = [bytes_in(slot) for rank in slots_of(process) for slot in rank[:2]]
     replicas = yaml.safe_load(plan.read_text()).get("data_parallel", 1)
     assert slots == [count for count in expected * replicas for _ in range(2)]
@@ -79,8 +76,11 @@ def test_a_plan_leaves_room_for_it(tmp_path):
     job = yaml.safe_load(plan_of(tmp_path, "gpt2", ["", "transformer.h.0"], ADAMW).read_text())
     profile, plan = profiled(tmp_path, dict(job["job"])), tmp_path / "planned.yaml"
     words = "plan", profile, "--ranks", 2, "--data-parallel", 1, "-o", plan
-    said = penstock(*words, "--survive", "local")
+    said = penstock(*words, "--survive", "local", "--html", tmp_path / "planned.html")
     assert f"penstock execute {plan} --survive local" in said
+    penstock("simulate", plan, "--survive", "local", "--html", tmp_path / "simulated.html")
+    pages = [(tmp_path / name).read_text() for name in ("planned.html", "simulated.html")]
+    assert pages[0] == pages[1]
     peaks = json.loads(penstock("simulate", plan, "--survive", "local", "--json"))
     limit = max(peaks["peak_memory_bytes"]) * 19 // 20
     penstock(*words, "--survive", "local", "--memory", limit)

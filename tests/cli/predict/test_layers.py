@@ -87,6 +87,16 @@ def test_a_hand_written_choice_counts_and_mistakes_in_it_are_named(table):
         assert problem in run(table, "simulate", "plan.yaml", status=2)
 
 
+def test_more_samples_than_can_be_counted_are_refused(table):
+    planned(table)
+    plan = (table / "plan.yaml").read_text()
+    plan = re.sub(r"microbatches: \d+", "microbatches: 1000000", plan)
+    plan = re.sub(r"microbatch: \d+", "microbatch: 1000000000", plan)
+    (table / "plan.yaml").write_text(plan)
+    said = run(table, "simulate", "plan.yaml", status=2)
+    assert "microbatches: a step has more than 1000000000 samples" in said
+
+
 def test_another_table_than_the_plans_is_refused(table):
     planned(table)
     (table / "layers.yaml").write_text(TABLE.replace("40MB", "41MB"))

@@ -44,6 +44,19 @@ def plan(folder):
                          microbatches=4, split="pipe_split")
 
 
+def test_a_job_names_its_files_as_seen_from_itself(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "jobs").mkdir()
+    penstock.export(Network(), (torch.randn(4, 16),), "m.pt2")
+    validation = {"data": "held_out.safetensors", "every": 5}
+    job = penstock.write_job("jobs/job.yaml", model="m.pt2", data="data.safetensors",
+                             validation=validation, **MODEL_JOB)
+    written = yaml.safe_load(job.read_text())
+    assert (written["model"], written["data"]) == ("../m.pt2", "../data.safetensors")
+    assert written["validation"] == {"data": "../held_out.safetensors", "every": 5}
+    assert validation["data"] == "held_out.safetensors"
+
+
 def test_an_export_leaves_the_module_the_randomness_and_the_environment(tmp_path, capfd):
     model, inputs = Network(), torch.randn(4, 16)
     before = {name: value.clone() for name, value in model.state_dict().items()}

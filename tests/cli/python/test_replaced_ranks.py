@@ -18,9 +18,8 @@ from feeding import batches, feed, launchers, penstock, pipeline
 from pipelines import (good_plan, load_file, needs_backend, model_path, torch, vectors,
                        write_plan)
 from running import endless_plan, workers_of
-from surviving import positions
+from surviving import fault_list, positions
 from test_launched import SCRIPT, scripts
-from test_launched_survival import listed
 
 pytestmark = needs_backend
 
@@ -58,7 +57,7 @@ def saved(folder):
 
 
 def with_faults(monkeypatch, folder, faults):
-    for name, file in listed(folder, faults).items():
+    for name, file in fault_list(folder, faults).items():
         monkeypatch.setenv(name, file)
 
 
@@ -161,7 +160,7 @@ def test_under_a_launcher_they_cost_the_scripts_nothing_either(tmp_path):
         undisturbed = fed_script.call_all(pipe, plan, steps)
     whole = saved(tmp_path / "saved")
     shutil.rmtree(tmp_path / "saved")
-    faults = listed(tmp_path, [f"{rank} {2 * step} {at} kill"
+    faults = fault_list(tmp_path, [f"{rank} {2 * step} {at} kill"
                                for step, (rank, at) in enumerate(places, 1)])
     first, *others = scripts(plan, 3, steps, "is struck", **faults)
     assert first["told"] == undisturbed

@@ -54,6 +54,7 @@ TEST(Expression, HalfOfAnEvenBatchIsAnInteger) {
   const Expression half = parse("Mul(Rational(1, 2), " + s + ")");
   EXPECT_EQ(half.at(6), 3);
   EXPECT_DOUBLE_EQ(real(half, 5), 2.5);
+  EXPECT_DOUBLE_EQ(real(parse("Mul(Rational(1, 2), ToFloat(" + s + "))"), 6), 3);
 }
 
 TEST(Expression, Floats) {

@@ -219,6 +219,8 @@ TEST_F(PlanFile, MistakesAreRefusedWithPlaceValueAndCure) {
        "Remove one"},
       {changed_plan("microbatches: 8", "microbatches: 0"), "microbatches",
        "`0` is not an integer in 1..", "Write"},
+      {changed_plan("data_parallel: 2", "data_parallel: 1000000"), "data_parallel",
+       "1000000 replicas of 2 ranks are more than 1048576", "as there are devices"},
       {changed_plan("microbatches: 8", "microbatches: 8.0"), "microbatches", "`8.0` is not",
        "Write"},
       {changed_plan("rank: 1, begin", "rank: 2, begin"), "plan.yaml:20: stages[1].rank",
