@@ -87,9 +87,4 @@ std::string sha256(std::string_view bytes) {
   return hash.hexadecimal();
 }
 
-std::filesystem::path relative_to_file(const std::filesystem::path& file, const std::string& path) {
-  const std::filesystem::path given(path);
-  return given.is_absolute() ? given : (file.parent_path() / given).lexically_normal();
-}
-
 }  // namespace penstock

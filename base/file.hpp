@@ -14,7 +14,5 @@ void write_file(const std::filesystem::path& path, std::string_view content);
 /// Lower-case hexadecimal SHA-256 (FIPS 180-4) of a file, read in pieces.
 std::string sha256_of_file(const std::filesystem::path& path);
 std::string sha256(std::string_view bytes);
-/// `path` as seen from the folder of `file`; absolute paths stay.
-std::filesystem::path relative_to_file(const std::filesystem::path& file, const std::string& path);
 
 }  // namespace penstock

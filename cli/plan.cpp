@@ -10,7 +10,6 @@
 #include <optional>
 #include <utility>
 
-#include "base/error.hpp"
 #include "base/file.hpp"
 #include "cli/command_line/commands.hpp"
 #include "cli/inputs/costed_model.hpp"

@@ -1,12 +1,8 @@
 #include "launch/placement.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <tuple>
-
-#include "base/error.hpp"
 
 namespace penstock {
 
@@ -14,19 +10,15 @@ namespace {
 
 using Cores = std::vector<LogicalCore>;
 
-/// The allowed cores of the near node, or all that are allowed where that has none.
+/// Those that are allowed, node by node.
 Cores usable_cores(const Cores& machine, const CoreClaim& claim) {
-  Cores allowed, near;
-  for (const LogicalCore& core : machine) {
-    if (!claim.allowed.contains(core.id)) continue;
-    allowed.push_back(core);
-    if (core.node == claim.near_node) near.push_back(core);
-  }
-  Cores& chosen = near.empty() ? allowed : near;
-  std::ranges::sort(chosen, {}, [](const LogicalCore& core) {
+  Cores allowed;
+  for (const LogicalCore& core : machine)
+    if (claim.allowed.contains(core.id)) allowed.push_back(core);
+  std::ranges::sort(allowed, {}, [](const LogicalCore& core) {
     return std::tuple(core.node, core.core, core.id);
   });
-  return chosen;
+  return allowed;
 }
 
 std::vector<int> ids_of(const Cores& cores) {
@@ -73,16 +65,6 @@ std::vector<int> cores_of_rank(const std::vector<LogicalCore>& machine,
     ++count;
   }
   return share_of(usable_cores(machine, claims[static_cast<size_t>(rank)]), index, count);
-}
-
-int device_of_rank(int local_rank, int ranks_per_device, int devices) {
-  const int device = local_rank / ranks_per_device;
-  if (device < devices) return device;
-  throw InputError("--device",
-                   fmt::format("local rank {} needs device {}, but this machine shows {}",
-                               local_rank, device, devices),
-                   fmt::format("Start fewer ranks on it, or give --ranks-per-device {}.",
-                               devices == 0 ? 1 : local_rank / devices + 1));
 }
 
 }  // namespace penstock

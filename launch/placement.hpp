@@ -1,5 +1,4 @@
-// Placement of ranks on the cores and devices of a machine: pure functions over a description of
-// it.
+// Placement of ranks on the cores of a machine: a pure function over a description of it.
 #pragma once
 
 #include <set>
@@ -15,19 +14,14 @@ struct LogicalCore {
 /// Cores that a local rank may use.
 struct CoreClaim {
   std::set<int> allowed;  // ids, as its launcher left them
-  int near_node = -1;     // where its device is attached, or -1
 };
 
-/// The cores of local rank `rank`, one claim per local rank. Ranks that may use the same cores
-/// (those of the node near by, where any are allowed) share them: equally many each, consecutive
-/// ranks side by side, logical cores of one physical core together, and no rank on two nodes as
-/// long as whole shares fit into nodes; where ranks outnumber cores they take turns. A rank that
-/// its launcher has given cores of its own keeps them all. Empty where nothing is known.
+/// The cores of local rank `rank`, one claim per local rank. Ranks that may use the same cores share
+/// them: equally many each, consecutive ranks side by side, logical cores of one physical core
+/// together, and no rank on two nodes as long as whole shares fit into nodes; where ranks outnumber
+/// cores they take turns. A rank that its launcher has given cores of its own keeps them all. Empty
+/// where nothing is known.
 std::vector<int> cores_of_rank(const std::vector<LogicalCore>& machine,
                                const std::vector<CoreClaim>& claims, int rank);
-
-/// The device of a local rank: `ranks_per_device` consecutive ranks share one. Throws InputError
-/// where the machine has too few.
-int device_of_rank(int local_rank, int ranks_per_device, int devices);
 
 }  // namespace penstock

@@ -15,6 +15,8 @@
 //   summary   {…}                          from rank 0, last
 //   link      {latency_s, …, samples}      from rank 0, of the command `link`
 //   devices   {count}                      of the command `devices`
+//   progress  {what, share}                of the command `profile`
+//   done      {id, result or refused, steps_done}   from each rank, of a request (service.hpp)
 //   written   {names}                      of the command `state_dict`
 //   warning   {message}
 //   error     {kind, rank, step, action, message}

@@ -7,7 +7,6 @@
 #include "cli/inputs/overrides.hpp"
 #include "pipeline/plan/cuda_graphs.hpp"
 #include "pipeline/plan/plan.hpp"
-#include "pipeline/profile/profile.hpp"
 #include "simulator/costs/memory_limit.hpp"
 #include "simulator/engine/costs.hpp"
 #include "simulator/network/network.hpp"

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "base/error.hpp"
 #include "base/file.hpp"
 #include "cli/workers/launch.hpp"
 

@@ -1,9 +1,9 @@
 // Decides about a run whose rank failed: a pure function of the failure, those before it, and the
 // snapshots that the ranks have left.
 //
-// Each rank has two slots in memory that outlives it. It copies its state after each step into the
-// slot of that step's parity, while it computes the next one, whose update it makes only once all
-// ranks have their copies. So whenever ranks are stopped, the newest complete snapshots of two of
+// Each rank has slots in memory that outlives it. It copies its state after each step into one of
+// them (rotation.hpp), while it computes the next one, whose update it makes only once all ranks
+// have their copies. So whenever ranks are stopped, the newest complete snapshots of two of
 // them are one step apart at most, and each has the older of these: the run goes on from there.
 #pragma once
 

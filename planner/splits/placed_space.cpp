@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/bounds/whole_units.hpp"
+
 namespace penstock {
 
 PlacedSpace::PlacedSpace(ChainCosts costs, std::shared_ptr<const StageTable> bytes,

@@ -25,7 +25,6 @@
 #include "planner/bounds/chain_memory.hpp"
 #include "planner/bounds/placement.hpp"
 #include "planner/bounds/recompute_bound.hpp"
-#include "planner/bounds/whole_units.hpp"
 #include "planner/bounds/work_sums.hpp"
 #include "planner/model/rank_speeds.hpp"
 #include "planner/splits/split_space.hpp"

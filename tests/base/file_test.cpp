@@ -66,13 +66,6 @@ TEST_F(File, ReadingWhatIsNotThereIsAnInputError) {
   EXPECT_THROW(sha256_of_file(folder_ / "missing"), InputError);
 }
 
-TEST_F(File, PathsAreRelativeToTheFileThatNamesThem) {
-  EXPECT_EQ(relative_to_file("a/plan.yaml", "model.pt2"), "a/model.pt2");
-  EXPECT_EQ(relative_to_file("a/b/plan.yaml", "../model.pt2"), "a/model.pt2");
-  EXPECT_EQ(relative_to_file("plan.yaml", "model.pt2"), "model.pt2");
-  EXPECT_EQ(relative_to_file("a/plan.yaml", "/m/model.pt2"), "/m/model.pt2");
-}
-
 TEST(DType, SizesNamesAndSafetensors) {
   EXPECT_EQ(size_bytes(DType::bfloat16), 2);
   EXPECT_EQ(size_bytes(DType::complex128), 16);

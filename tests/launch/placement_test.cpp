@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/error.hpp"
 #include "launch/placement.hpp"
 
 namespace penstock {
@@ -93,23 +92,8 @@ TEST(Placement, CoresThatALauncherGaveARankAreAllItsOwn) {
               ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4, 5, 6, 7)));
 }
 
-TEST(Placement, ARankStaysNearItsDevice) {
-  const std::set<int> all{0, 1, 2, 3, 4, 5, 6, 7};
-  EXPECT_THAT(shares(machine({4, 4}), {{all, 1}, {all, 1}, {all, 0}}),
-              ElementsAre(ElementsAre(4, 5), ElementsAre(6, 7), ElementsAre(0, 1, 2, 3)));
-  EXPECT_THAT(shares(machine({4, 4}), std::vector<CoreClaim>{{{0, 1}, 1}}),
-              ElementsAre(ElementsAre(0, 1)));
-}
-
 TEST(Placement, NothingKnownIsNothingPinned) {
   EXPECT_THAT(shares({}, {{{0, 1}}}), ElementsAre(IsEmpty()));
-}
-
-TEST(Placement, RanksShareDevicesInOrder) {
-  EXPECT_EQ(device_of_rank(3, 1, 4), 3);
-  EXPECT_EQ(device_of_rank(3, 2, 2), 1);
-  EXPECT_THROW(device_of_rank(4, 2, 2), InputError);
-  EXPECT_THROW(device_of_rank(0, 1, 0), InputError);
 }
 
 }  // namespace
