@@ -16,11 +16,11 @@ struct CoreClaim {
   std::set<int> allowed;  // ids, as its launcher left them
 };
 
-/// The cores of local rank `rank`, one claim per local rank. Ranks that may use the same cores share
-/// them: equally many each, consecutive ranks side by side, logical cores of one physical core
-/// together, and no rank on two nodes as long as whole shares fit into nodes; where ranks outnumber
-/// cores they take turns. A rank that its launcher has given cores of its own keeps them all. Empty
-/// where nothing is known.
+/// The cores of local rank `rank`, one claim per local rank. Ranks that may use the same cores
+/// share them: equally many each, consecutive ranks side by side, logical cores of one physical
+/// core together, and no rank on two nodes as long as whole shares fit into nodes; where ranks
+/// outnumber cores they take turns. A rank that its launcher has given cores of its own keeps them
+/// all. Empty where nothing is known.
 std::vector<int> cores_of_rank(const std::vector<LogicalCore>& machine,
                                const std::vector<CoreClaim>& claims, int rank);
 
