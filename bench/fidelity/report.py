@@ -222,8 +222,8 @@ def header(work, found):
 {machine(work)}, {date.today()}, {versions()}, commit {revision()}. {len(found.plans)} plans of \
 {len({model for model, _ in found.plans})} models (`bench/fidelity/models/`), none of which any \
 figure of Penstock was fitted to; mistakes that they showed were mended. Each was \
-predicted{drawn} and frozen before any of them ran; then all ran once, \
-and all again, {found.rounds} times; the load when a run began was {found.load:.1f} at most.{quick}
+predicted{drawn} and frozen before any of them ran; then all ran, \
+{found.rounds} times over; the load when a run began was {found.load:.1f} at most.{quick}
 
 A run's step is the median of its steps after the first three, a plan's the median of its runs. \
 Errors are predicted / measured - 1; the floor is half the range of a plan's runs, relative to \

@@ -54,7 +54,7 @@ void declare_execute(Declared& command) {
            "what a killed rank costs: off (the run), local (the step in progress: ranks keep "
            "snapshots in memory, twice their state, and are replaced), peers (local, and under a "
            "launcher processes keep copies of each other's snapshots, twice as much again: a lost "
-           "one costs no more where there are --spares); on CPUs; "
+           "one costs no more where there are --spares); "
            "auto: local where there is memory for it")
       ->capture_default_str();
   add_count(app, "--spares", options->spares,

@@ -6,6 +6,13 @@
 
 namespace penstock {
 
+namespace {
+
+/// Of a knapsack: walks ask for thousands of them.
+constexpr int most_nodes = 500;
+
+}  // namespace
+
 SplitRecompute::SplitRecompute(std::shared_ptr<const StageTable> bytes,
                                std::vector<LayerChoices> units, std::vector<int64_t> for_weight,
                                bool any, Placement placement, RankSpeeds speeds,
@@ -67,7 +74,7 @@ int64_t SplitRecompute::excess(size_t rank, const Intervals& stages,
 /// The choice of each unit, so that they free so much; -1: it recomputes nothing.
 std::vector<int> SplitRecompute::chosen(const std::vector<LayerChoices>& units,
                                         int64_t bytes) const {
-  if (any_) return choose_layers(units, bytes).choices;
+  if (any_) return choose_layers(units, bytes, most_nodes).choices;
   std::vector<int> chosen(units.size(), -1);
   for (size_t unit = 0; unit < units.size() && bytes > 0; ++unit) {
     chosen[unit] = 0;

@@ -9,11 +9,11 @@ namespace penstock {
 namespace {
 
 constexpr double does_not_fit = std::numeric_limits<double>::infinity();
-/// Steps in dealing units out to a rank's stages; if there are more nothing is known of it. They
-/// are many where it has many units, and then it matters little that these are whole.
-constexpr int most_dealt = 100;
+/// Units of a rank, and steps in dealing them out to its stages; of more nothing is known. That
+/// units are whole matters little where there are many.
+constexpr int most_units = 32, most_dealt = 100;
 /// Nodes of a knapsack; its bound holds if there are more.
-constexpr int most_nodes = 200;
+constexpr int most_tree_nodes = 200;
 
 /// The corners of the lower convex hull of numbers that are not infinite.
 WholeRecompute::Corners hull_of(const std::vector<double>& least_s, int low) {
@@ -114,7 +114,7 @@ double WholeRecompute::least_at(const HeldAtOnce& moment, const Dealt& dealt) co
     for (LayerChoice& choice : choices) choice.bytes *= moment.held[stages[i]];
     units.insert(units.end(), static_cast<size_t>(dealt[i]), choices);
   }
-  const ChosenLayers chosen = choose_layers(units, kept - limit, most_nodes);
+  const ChosenLayers chosen = choose_layers(units, kept - limit, most_tree_nodes);
   return chosen.enough ? chosen.bound_s : does_not_fit;
 }
 
@@ -172,8 +172,8 @@ class WholeRecompute::Dealing {
 
   void take(int units) {
     double& least_s = least_s_[static_cast<size_t>(units)];
-    if (units >= box_.ranks.low[rank_] && least_s > 0)
-      least_s = std::min(least_s, of_.known_s(rank_, dealt_));
+    if (units < box_.ranks.low[rank_] || least_s == 0) return;
+    least_s = std::min(least_s, units > most_units ? 0 : of_.known_s(rank_, dealt_));
   }
 
   const WholeRecompute& of_;
