@@ -24,6 +24,13 @@ void add(std::vector<ValueId>& values, ValueId value) {
 
 }  // namespace
 
+std::string module_of_call(const std::string& call) {
+  constexpr size_t most_digits = 9;
+  const size_t at = call.find_last_not_of("0123456789");
+  const bool numbered = at != call.npos && call[at] == '@' && at + 1 < call.size();
+  return numbered && call.size() - at - 1 <= most_digits ? call.substr(0, at) : call;
+}
+
 int64_t Value::elements(int64_t batch) const {
   int64_t count = 1;
   for (const Expression& size : shape) count = multiply(count, size.at(batch), name);

@@ -110,6 +110,9 @@ struct Operator {
   std::vector<ValueId> reads() const;
 };
 
+/// The module of a call: `iter_block` of `iter_block@1`, and of `iter_block`.
+std::string module_of_call(const std::string& call);
+
 /// A user output: a tensor (also an input or a parameter), or a plain value.
 struct Output {
   std::string name;  // `output`, or the key or position path in a structured output

@@ -13,12 +13,9 @@ namespace penstock::cli {
 namespace {
 
 /// `a.b@1` as {a, b}; `call` becomes 2.
-std::vector<std::string> parts(std::string path, int64_t& call) {
-  call = 1;
-  if (const size_t at = path.rfind('@'); at != std::string::npos) {
-    call = 1 + std::stoll(path.substr(at + 1));
-    path.erase(at);
-  }
+std::vector<std::string> parts(const std::string& of, int64_t& call) {
+  const std::string path = module_of_call(of);
+  call = path == of ? 1 : 1 + std::stoll(of.substr(path.size() + 1));
   std::vector<std::string> result;
   for (size_t begin = 0; begin <= path.size();) {
     const size_t end = std::min(path.find('.', begin), path.size());

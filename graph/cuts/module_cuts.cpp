@@ -22,8 +22,8 @@ std::vector<std::string> divided_calls(const Graph& graph, OperatorId position) 
 }
 
 /// `iter_block` of the call `iter_block@1`, with slashes, which FNM_PATHNAME keeps apart.
-std::string slashed(std::string path) {
-  path.resize(std::min(path.size(), path.find('@')));
+std::string slashed(const std::string& call) {
+  std::string path = module_of_call(call);
   std::ranges::replace(path, '.', '/');
   return path;
 }

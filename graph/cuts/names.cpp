@@ -29,7 +29,7 @@ Modules module_calls(const Graph& graph) {
   for (OperatorId id = 0; id < static_cast<OperatorId>(graph.operators.size()); ++id)
     for (const std::string& call : graph.operators[id].modules) {
       extend(calls, call, id);
-      const std::string path = call.substr(0, call.find('@'));
+      const std::string path = module_of_call(call);
       for (size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', dot + 1))
         extend(containers, path.substr(0, dot), id);
     }

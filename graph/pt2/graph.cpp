@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "graph/operators/facts.hpp"
 #include "graph/pt2/reader.hpp"
@@ -29,15 +28,11 @@ void split_target(ModelReader& reader, const std::string& target, Operator& op) 
 std::string module_call(std::string_view entry) {
   const size_t comma = entry.find(',');
   if (comma == std::string_view::npos) return "";
-  const std::string_view key = entry.substr(0, comma), rest = entry.substr(comma + 1);
+  const std::string key(entry.substr(0, comma));
+  const std::string_view rest = entry.substr(comma + 1);
   const std::string path(rest.substr(0, rest.find(',')));
   if (path.empty() || path.starts_with("_empty_nn_module_stack")) return "";
-  const size_t call = key.rfind('@');
-  const std::string_view number = call == std::string_view::npos ? "" : key.substr(call + 1);
-  const bool repeated =
-      !number.empty() && number.size() < 10 &&
-      std::ranges::all_of(number, [](unsigned char c) { return std::isdigit(c) != 0; });
-  return repeated ? path + "@" + std::string(number) : path;
+  return path + key.substr(module_of_call(key).size());
 }
 
 std::vector<std::string> module_calls(const Json& node) {

@@ -70,7 +70,7 @@ void pin_parameters(const Graph& graph, const Pin& pin, int parts, PinnedLayouts
 /// `@` and a number behind its name.
 const std::string* named_call(const Pin& pin, const Operator& op) {
   for (const std::string& call : op.modules)
-    if (matches_text(pin.pattern, call.substr(0, call.find('@')))) return &call;
+    if (matches_text(pin.pattern, module_of_call(call))) return &call;
   return nullptr;
 }
 

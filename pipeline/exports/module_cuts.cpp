@@ -63,8 +63,6 @@ ModuleCuts module_cuts(const ExportSource& source) {
   return cuts;
 }
 
-std::string module_of_call(const std::string& call) { return call.substr(0, call.rfind('@')); }
-
 std::string outermost_module(const Graph& model, OperatorId id) {
   const Operator& op = model.operators[static_cast<size_t>(id)];
   return op.modules.empty() ? "" : module_of_call(op.modules.front());

@@ -25,9 +25,6 @@ struct ModuleCuts {
 /// Throws InputError where a stage is not one stretch of the model.
 ModuleCuts module_cuts(const ExportSource& source);
 
-/// The module of a call: `block` of `block@1`.
-std::string module_of_call(const std::string& call);
-
 /// The outermost module that an operator runs in; "" outside all modules.
 std::string outermost_module(const Graph& model, OperatorId id);
 

@@ -19,7 +19,7 @@ std::set<std::string> repeated_modules(const Graph& model) {
   std::set<std::string> repeated;
   for (const Operator& op : model.operators) {
     for (const std::string& call : op.modules) {
-      if (call.find('@') != call.npos) repeated.insert(module_of_call(call));
+      if (module_of_call(call) != call) repeated.insert(module_of_call(call));
     }
   }
   return repeated;

@@ -9,9 +9,6 @@ namespace penstock {
 
 namespace {
 
-/// The module path of a call: `block` of `block@1`.
-std::string path_of_call(const std::string& call) { return call.substr(0, call.rfind('@')); }
-
 constexpr int several = -1;
 
 /// The stage that has all operators of a name, or `several`.
@@ -43,10 +40,10 @@ void name_by_modules(const Graph& model, const std::vector<int>& owner, Plan& pl
 
 std::vector<std::string> module_names(const Operator& op) {
   std::set<std::string> named;
-  for (const std::string& call : op.modules) named.insert(path_of_call(call));
+  for (const std::string& call : op.modules) named.insert(module_of_call(call));
   std::vector<std::string> names;
   for (const std::string& call : op.modules) {
-    const std::string path = path_of_call(call);
+    const std::string path = module_of_call(call);
     for (size_t dot = path.find('.'); dot != path.npos; dot = path.find('.', dot + 1)) {
       const auto [container, is_new] = named.insert(path.substr(0, dot));
       if (is_new) names.push_back(*container);

@@ -144,7 +144,7 @@ class Chooser {
   /// The pattern that means most values of those that are held so, and no others.
   bool pin_value(const Operator& op, ValueId value, const Layout& layout) {
     std::vector<std::string> names{op.name};
-    for (const std::string& call : op.modules) names.push_back(call.substr(0, call.find('@')));
+    for (const std::string& call : op.modules) names.push_back(module_of_call(call));
     std::string best;
     size_t most = 0;
     for (const std::string& name : names)

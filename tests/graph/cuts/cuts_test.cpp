@@ -147,6 +147,13 @@ GraphBuilder iterated() {
   return b;
 }
 
+TEST(Names, AModuleMayHaveTheSignOfACallInItsName) {
+  EXPECT_EQ(module_of_call("block"), "block");
+  EXPECT_EQ(module_of_call("layers.0.block@12"), "layers.0.block");
+  for (const char* name : {"block@x", "block@", "a@1.block", "7", "", "block@12345678901234567890"})
+    EXPECT_EQ(module_of_call(name), name);
+}
+
 TEST(Names, APathIsTheFirstCallAndACallIsItself) {
   const GraphBuilder b = iterated();
   const auto position = [&](const std::string& name) { return begin_position(b.graph, name, "p"); };
