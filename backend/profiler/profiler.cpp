@@ -237,25 +237,36 @@ class Profiler {
     measure_sizes(subject, sizes, of, {}, profile_.groups[i].microbatches);
   }
 
-  /// Measures CUDA graphs at the smallest size, the most launch-bound one, if that takes no more
-  /// than a step.
+  /// Is a step of this size close to launch-bound, and are its CUDA graphs measured in less time
+  /// than a step or what a size has?
+  bool replays_wanted(const MicrobatchCosts& costs) const {
+    const WorkSeconds pass = costs.pass();
+    return worth_capturing(pass.host_s, pass.longer_s()) &&
+           (costs.microbatch * kReplayPasses <= profile_.job.global_batch ||
+            pass.longer_s() * kReplayPasses <= request_.effort.size_seconds);
+  }
+
+  /// Ascending, up to a size at which it fails, as for want of memory.
   void measure_replays(Subject& subject) {
-    const MicrobatchCosts& first = profile_.microbatches.front();
-    const WorkSeconds pass = first.pass();
-    if (!worth_capturing(pass.host_s, pass.longer_s())) return;
-    if (first.microbatch * kReplayPasses > profile_.job.global_batch) return;
     tell("CUDA graphs", 0.96);
-    communicator_.barrier();
-    Replays replays = profiler::measure_replays(subject, first.microbatch);
-    device_.give_back_memory();
-    if (largest_over_ranks(communicator_, replays.times ? 0 : 1) > 0) {
-      warn(fmt::format("steps are predicted without CUDA graphs, which could not be measured: {}",
-                       replays.times ? "another rank failed" : replays.why_not));
-      return;
+    for (const MicrobatchCosts& costs : profile_.microbatches) {
+      if (!replays_wanted(costs)) continue;
+      communicator_.barrier();
+      Replays replays = profiler::measure_replays(subject, costs.microbatch);
+      device_.give_back_memory();
+      if (largest_over_ranks(communicator_, replays.times ? 0 : 1) > 0) {
+        const std::string why = replays.times ? "another rank failed" : replays.why_not;
+        warn(profile_.replays.empty()
+                 ? "steps are predicted without CUDA graphs, which could not be measured: " + why
+                 : fmt::format("CUDA graphs could not be measured at microbatch {} and are "
+                               "predicted by those of {}: {}",
+                               costs.microbatch, profile_.replays.back().microbatch, why));
+        return;
+      }
+      mean_over_ranks(communicator_, *replays.times);
+      scale_hosts(*replays.times, host_scale_);
+      profile_.replays.push_back({costs.microbatch, *replays.times});
     }
-    mean_over_ranks(communicator_, *replays.times);
-    scale_hosts(*replays.times, host_scale_);
-    profile_.replays = {first.microbatch, *replays.times};
   }
 
   /// Messages are measured up to what the largest microbatch sends over any cut of the plan.

@@ -155,11 +155,10 @@ std::string host_lines(const Profile& profile, int columns) {
                      costs.microbatch, format_seconds(issued), format_seconds(ran),
                      issued > ran ? ": it waits for its host" : ""));
   }
-  if (!profile.replays) return text;
-  const ActionTimes& times = profile.replays->times;
-  line(fmt::format("as CUDA graphs, at microbatch {}: {} and {}", profile.replays->microbatch,
-                   format_seconds(times.forward.host_s + times.backward.host_s),
-                   format_seconds(times.forward.mean_s + times.backward.mean_s)));
+  for (const auto& [microbatch, times] : profile.replays)
+    line(fmt::format("as CUDA graphs, at microbatch {}: {} and {}", microbatch,
+                     format_seconds(times.forward.host_s + times.backward.host_s),
+                     format_seconds(times.forward.mean_s + times.backward.mean_s)));
   return text;
 }
 

@@ -58,15 +58,21 @@ DeviceInfo read_device(const JsonValue& value) {
   return device;
 }
 
-/// At one of the sizes that were measured.
-ReplayCosts read_replays(const JsonValue& value, const Profile& profile) {
-  const int64_t microbatch = value.integer("microbatch", 1, INT32_MAX);
-  if (!profile.at(microbatch)) {
-    value.at("microbatch")
-        .refuse(fmt::format("microbatch {} was not measured", microbatch),
-                "Profile the job again, or remove `replays`.");
+/// At sizes that were measured without, too.
+std::vector<ReplayCosts> read_replays(const JsonValue& root, const Profile& profile) {
+  std::vector<ReplayCosts> replays;
+  if (!root.has("replays")) return replays;
+  for (const JsonValue& value : root.list("replays")) {
+    const int64_t microbatch = value.integer("microbatch", 1, INT32_MAX);
+    const auto refuse = [&](const std::string& problem) {
+      value.at("microbatch").refuse(problem, "Profile the job again, or remove `replays`.");
+    };
+    if (!profile.at(microbatch)) refuse(fmt::format("microbatch {} was not measured", microbatch));
+    if (!replays.empty() && replays.back().microbatch >= microbatch)
+      refuse(fmt::format("{} does not come after {}", microbatch, replays.back().microbatch));
+    replays.push_back({microbatch, read_times(value.at("times"))});
   }
-  return {microbatch, read_times(value.at("times"))};
+  return replays;
 }
 
 void read_rates(const JsonValue& root, Profile& profile) {
@@ -141,7 +147,7 @@ Profile read_profile(const std::filesystem::path& path) {
                    read_amount(probe, "spread")};
   profile.microbatches = read_microbatches(root, /*repeats=*/false);
   profile.groups = read_groups(root);
-  if (root.has("replays")) profile.replays = read_replays(root.at("replays"), profile);
+  profile.replays = read_replays(root, profile);
   return profile;
 }
 

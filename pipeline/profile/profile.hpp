@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -211,7 +210,7 @@ struct Profile {
   DeviceInfo device;
   std::vector<MicrobatchCosts> microbatches;  // ascending by size
   std::vector<GroupCosts> groups;             // of tensor groups, those of fewer parts first
-  std::optional<ReplayCosts> replays;         // of a device that is launch-bound without
+  std::vector<ReplayCosts> replays;           // at sizes that are launch-bound without; ascending
   double accumulate_s_per_byte = 0;   // adding a gradient to a stored one, per parameter byte
   double optimizer_s_per_byte = 0;    // per parameter byte
   double optimizer_s_per_tensor = 0;  // and per parameter, however small

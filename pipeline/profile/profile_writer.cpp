@@ -126,10 +126,9 @@ Json head(const Profile& profile, const std::filesystem::path& file) {
              {{"gemm_s", finite(profile.probe.gemm_s)},
               {"copy_s", finite(profile.probe.copy_s)},
               {"spread", finite(profile.probe.spread)}}}};
-  if (profile.replays) {
-    json["replays"] = {{"microbatch", profile.replays->microbatch},
-                       {"times", json_of(profile.replays->times)}};
-  }
+  for (const ReplayCosts& replay : profile.replays)
+    json["replays"].push_back(
+        {{"microbatch", replay.microbatch}, {"times", json_of(replay.times)}});
   return json;
 }
 

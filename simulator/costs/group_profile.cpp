@@ -155,7 +155,7 @@ Profile group_profile(const Profile& profile, const GroupCosts& group, const Gra
                       const Cluster* grouped) {
   Profile result = profile;
   result.groups.clear();
-  result.replays.reset();
+  result.replays.clear();
   result.microbatches = group.microbatches;
   const CollectiveTimes times(local, group.parts,
                               grouped ? group_link(*grouped) : sum_link(profile),

@@ -12,10 +12,17 @@ using TimesOf = Measured ActionTimes::*;
 constexpr TimesOf all_actions[] = {&ActionTimes::forward, &ActionTimes::backward,
                                    &ActionTimes::backward_input, &ActionTimes::backward_weight};
 
+/// The one at the largest size up to this one; else the first.
+const ReplayCosts& nearest(const std::vector<ReplayCosts>& replays, int64_t microbatch) {
+  const auto above = std::ranges::upper_bound(replays, microbatch, {}, &ReplayCosts::microbatch);
+  return above == replays.begin() ? replays.front() : *(above - 1);
+}
+
 /// Seconds of the whole model.
 WorkSeconds replayed(const Profile& profile, const MicrobatchCosts& costs, TimesOf action) {
-  const MicrobatchCosts& base = *profile.at(profile.replays->microbatch);
-  const Measured& replay = profile.replays->times.*action;
+  const ReplayCosts& known = nearest(profile.replays, costs.microbatch);
+  const MicrobatchCosts& base = *profile.at(known.microbatch);
+  const Measured& replay = known.times.*action;
   const double longer_s = replay.mean_s - base.whole(action).device_s;
   return {std::max(0.0, costs.whole(action).device_s + longer_s), replay.host_s};
 }
@@ -44,7 +51,7 @@ void replay(const Profile& profile, MicrobatchCosts& costs) {
 
 Profile with_replays(Profile profile, CudaGraphs when) {
   if (when == CudaGraphs::never) return profile;
-  if (!profile.replays) {
+  if (profile.replays.empty()) {
     if (when == CudaGraphs::automatic) return profile;
     throw InputError(profile.path, "the profile has no times of CUDA graphs",
                      "They are measured on a GPU that waits for its host, where the model can be "

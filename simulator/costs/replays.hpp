@@ -10,9 +10,10 @@ namespace penstock {
 /// where replaying is tried (worth_capturing) and takes F and B of the whole model less time
 /// (`automatic`), or as it is (`never`, and where it has no replays).
 ///
-/// Replays were measured at one size. A recording has the same kernels at every size, so its host
-/// takes as long to issue it, and its device as much longer or shorter than without, for the gaps
-/// between kernels differ; each operator has the share of both that it has without.
+/// A size at which replays were not measured has those of the largest below it: a recording has
+/// the same kernels at every size, so its host takes as long to issue it, and its device as much
+/// longer or shorter than without, for the gaps between kernels differ. Each operator has the share
+/// of both that it has without.
 ///
 /// Throws InputError for `always` where the profile has no replays.
 Profile with_replays(Profile profile, CudaGraphs when);

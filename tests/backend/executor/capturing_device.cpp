@@ -189,7 +189,7 @@ void capture_operator(const c10::OperatorHandle& op, c10::DispatchKeySet keys, S
 
 class FakeCapture : public GraphCapture {
  public:
-  explicit FakeCapture(int max_captures) : left_(max_captures) {}
+  explicit FakeCapture(int& left) : left_(left) {}
 
   std::unique_ptr<CapturedGraph> capture(const std::function<void()>& work) override {
     auto result = std::make_unique<FakeGraph>(pool_.free());
@@ -215,7 +215,7 @@ class FakeCapture : public GraphCapture {
 
  private:
   CapturePool pool_;
-  int left_;
+  int& left_;
 };
 
 /// Scripted times; by default those of the CPU's marks.

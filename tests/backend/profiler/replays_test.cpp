@@ -13,7 +13,9 @@
 namespace penstock::profiler {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 using Json = nlohmann::json;
 
@@ -37,17 +39,26 @@ class ReplaysTest : public ::testing::Test {
     return measure_replays(subject, 1);
   }
 
-  Profile profile(const std::string& model, int batch, test::CaptureOptions options = {}) {
+  Profile profile(const std::string& model, int batch, test::CaptureOptions options = {},
+                  Effort effort = {}) {
     const auto device = test::make_capturing_device(std::move(options));
     const auto communicators = make_in_process(1);
     const std::string partial = folder_ / "profile.json";
-    const Request request{
-        .job = write_job(model, batch), .partial = partial, .device = device.get()};
+    const Request request{.job = write_job(model, batch),
+                          .partial = partial,
+                          .effort = effort,
+                          .device = device.get()};
     run(request, *communicators[0], [&](const Json& event) {
       if (event.at("event") == "warning")
         warnings_ += event.at("message").get<std::string>() + "\n";
     });
     return read_profile(partial);
+  }
+
+  static std::vector<int64_t> sizes_of(const std::vector<ReplayCosts>& replays) {
+    std::vector<int64_t> sizes;
+    for (const ReplayCosts& replay : replays) sizes.push_back(replay.microbatch);
+    return sizes;
   }
 
   test::TemporaryFolder folder_;
@@ -106,25 +117,35 @@ TEST_F(ReplaysTest, SayWhyThereAreNone) {
 TEST_F(ReplaysTest, AreInTheProfileOfADeviceThatWaitsForItsHost) {
   PENSTOCK_MODEL(model, "pippy");
   const Profile made = profile(model, 16);
-  ASSERT_TRUE(made.replays);
-  EXPECT_EQ(made.replays->microbatch, 1);
-  EXPECT_GT(made.replays->times.backward.mean_s, 0);
+  EXPECT_THAT(sizes_of(made.replays), ElementsAre(1, 2, 4, 8, 16));
+  for (const ReplayCosts& replay : made.replays) EXPECT_GT(replay.times.backward.mean_s, 0);
   EXPECT_THAT(warnings_, Not(HasSubstr("CUDA graphs")));
 }
 
-TEST_F(ReplaysTest, AreLeftAwayWhereTheyWouldTakeLongerThanAStep) {
+TEST_F(ReplaysTest, AreLeftAwayWhereTheyWouldTakeLongerThanAStepAndThanASizeHas) {
   PENSTOCK_MODEL(model, "pippy");
-  EXPECT_FALSE(profile(model, kReplayPasses - 2).replays);
+  const Effort hurried{.size_seconds = 0};
+  EXPECT_THAT(sizes_of(profile(model, 2 * kReplayPasses, {}, hurried).replays), ElementsAre(1, 2));
+  EXPECT_THAT(profile(model, kReplayPasses - 2, {}, hurried).replays, IsEmpty());
   EXPECT_THAT(warnings_, Not(HasSubstr("CUDA graphs")));
 }
 
 TEST_F(ReplaysTest, ThatFailAreAWarning) {
   PENSTOCK_MODEL(model, "pippy");
   const Profile made = profile(model, 16, {.max_captures = 0});
-  EXPECT_FALSE(made.replays);
+  EXPECT_THAT(made.replays, IsEmpty());
   EXPECT_EQ(made.microbatches.size(), 5u);
   EXPECT_THAT(warnings_, HasSubstr("without CUDA graphs, which could not be measured: this device "
                                    "records no more"));
+}
+
+TEST_F(ReplaysTest, ThatFailAtALargerSizeAreThoseOfTheSmallerOnes) {
+  PENSTOCK_MODEL(model, "pippy");
+  constexpr int kCaptures = 6;  // F and B, then F, I and W, and the end
+  const Profile made = profile(model, 16, {.max_captures = 2 * kCaptures});
+  EXPECT_THAT(sizes_of(made.replays), ElementsAre(1, 2));
+  EXPECT_THAT(warnings_, HasSubstr("CUDA graphs could not be measured at microbatch 4 and are "
+                                   "predicted by those of 2: this device records no more"));
 }
 
 }  // namespace

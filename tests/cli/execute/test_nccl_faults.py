@@ -1,5 +1,5 @@
 """A call of NCCL that fails, or whose process dies in it, ends the run and is named:
-tests/cli/cluster/nccl_fault.c, which goes between a worker and NCCL, makes one of one rank do so.
+tests/cli/execute/nccl_fault.c, which goes between a worker and NCCL, makes one of one rank do so.
 That it does is tested with a stand-in for NCCL, on any machine.
 """
 

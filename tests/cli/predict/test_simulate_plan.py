@@ -129,10 +129,10 @@ def with_replays(profile, host_s):
             for action in part["times"].values():
                 action["host_s"] = 4 * action["mean_s"]
     first = costs["microbatches"][0]
-    costs["replays"] = {"microbatch": first["microbatch"], "times": {
+    costs["replays"] = [{"microbatch": first["microbatch"], "times": {
         action: {"mean_s": sum_of(first, action, "mean_s"), "median_s": 0, "spread_s": 0,
                  "repetitions": 2, "host_s": host_s}
-        for action in ("forward", "backward", "backward_input", "backward_weight")}}
+        for action in ("forward", "backward", "backward_input", "backward_weight")}}]
     profile.write_text(json.dumps(costs))
     return costs
 

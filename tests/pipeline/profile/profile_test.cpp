@@ -65,7 +65,7 @@ Profile example(const std::filesystem::path& folder) {
     for (UnitCost& unit : costs.units) unit.jitter = {{0.5, 1.5}, {0, 2}, {1}, {0.99999, 1.00001}};
     profile.microbatches.push_back(costs);
   }
-  profile.replays = ReplayCosts{4, next.times()};
+  profile.replays = {{1, next.times()}, {4, next.times()}};
   profile.accumulate_s_per_byte = next.real() * 1e-12;
   profile.optimizer_s_per_byte = next.real() * 1e-12;
   profile.optimizer_s_per_tensor = next.real();
@@ -114,7 +114,7 @@ TEST(ProfileFile, GroupsAreReadBackEqualTheirPinsInOrderAndTheirPrices) {
 TEST(ProfileFile, HasReplaysOnlyWhereTheyWereMeasured) {
   const TemporaryFolder folder;
   Profile profile = example(folder.path());
-  profile.replays.reset();
+  profile.replays.clear();
   const std::string text = to_json(profile, profile.path);
   EXPECT_FALSE(Json::parse(text).contains("replays"));
   EXPECT_EQ(read_profile(folder.write("profile.json", text)), profile);
@@ -266,8 +266,9 @@ TEST_F(DamagedProfile, WrongValuesAreNamedByTheirPointer) {
       {"/links", "none", "/links: \"none\" is not a list"},
       {"/microbatches/1/microbatch", 1, "1 does not come after 1"},
       {"/microbatches/0/microbatch", 0, "0 is out of range"},
-      {"/replays/microbatch", 2, "/replays/microbatch: microbatch 2 was not measured"},
-      {"/replays/times/backward/mean_s", -1, "/replays/times/backward/mean_s: -1 is negative"},
+      {"/replays/1/microbatch", 2, "/replays/1/microbatch: microbatch 2 was not measured"},
+      {"/replays/1/microbatch", 1, "/replays/1/microbatch: 1 does not come after 1"},
+      {"/replays/0/times/backward/mean_s", -1, "/replays/0/times/backward/mean_s: -1 is negative"},
       {"/microbatches/0/units/1/begin", 1, "/microbatches/0/units/1/begin: 1 is out of range"},
       {"/microbatches/0/units/1/end", 4, "/units/1/end: 4 is out of range"},
       {"/microbatches/0/units/1", Json::array(), "/units/1: a list is not an object"},

@@ -142,10 +142,10 @@ TEST(GroupProfile, WhatIsNotTrainedSendsNothingBack) {
 TEST(GroupProfile, ReplaysAndSizesOfTheWholeModelAreLeftOut) {
   Profile profile;
   profile.microbatches = {{.microbatch = 1}, {.microbatch = 2}};
-  profile.replays.emplace();
+  profile.replays.emplace_back();
   const Converting one(split, replicated, 16, 64, true);
   const Profile of = group_profile(profile, one.costs, one.graph, nullptr);
-  EXPECT_FALSE(of.replays);
+  EXPECT_TRUE(of.replays.empty());
   EXPECT_EQ(of.at(1), nullptr);
 }
 

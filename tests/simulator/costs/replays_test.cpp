@@ -29,7 +29,7 @@ MicrobatchCosts costs_of(int64_t microbatch) {
 /// At one sample F takes 2 longer than without, and B 1 less.
 Profile replayed_profile() {
   Profile profile{.path = "p.json", .microbatches = {costs_of(1), costs_of(4), costs_of(64)}};
-  profile.replays = ReplayCosts{1, times(taking(6, 4), taking(7, 3))};
+  profile.replays = {{1, times(taking(6, 4), taking(7, 3))}};
   return profile;
 }
 
@@ -44,6 +44,24 @@ TEST(Replays, TakeAsMuchLongerOrShorterAtEverySize) {
     EXPECT_DOUBLE_EQ(backward.device_s, 8 * n - 1);
     EXPECT_DOUBLE_EQ(backward.host_s, 3);
   }
+}
+
+// At four samples F takes as long as without, and B 4 less.
+TEST(Replays, TakeWhatWasMeasuredAtTheirSizeOrElseTheNextBelow) {
+  Profile profile = replayed_profile();
+  profile.replays.push_back({4, times(taking(16, 5), taking(28, 6))});
+  const Profile after = with_replays(profile, CudaGraphs::always);
+  const auto forward = [&](size_t i) { return after.microbatches[i].whole(&ActionTimes::forward); };
+  const auto backward = [&](size_t i) {
+    return after.microbatches[i].whole(&ActionTimes::backward);
+  };
+  EXPECT_DOUBLE_EQ(forward(0).device_s, 6);
+  EXPECT_DOUBLE_EQ(forward(1).device_s, 16);
+  EXPECT_DOUBLE_EQ(forward(2).device_s, 4 * 64);
+  EXPECT_DOUBLE_EQ(backward(1).device_s, 28);
+  EXPECT_DOUBLE_EQ(backward(2).device_s, 8 * 64 - 4);
+  EXPECT_DOUBLE_EQ(forward(0).host_s, 4);
+  EXPECT_DOUBLE_EQ(backward(2).host_s, 6);
 }
 
 TEST(Replays, AreSharedByOperatorsAsWithoutThem) {
@@ -69,7 +87,7 @@ TEST(Replays, AreTakenWhereTheyAreFaster) {
 
 TEST(Replays, AreLeftAwayWhereTheHostIsFarAhead) {
   Profile profile = replayed_profile();
-  profile.replays->times.forward.mean_s = 1;  // shorter than without at every size
+  profile.replays.front().times.forward.mean_s = 1;  // shorter than without at every size
   const Profile after = with_replays(profile, CudaGraphs::automatic);
   EXPECT_EQ(after.microbatches[2], profile.microbatches[2]) << "100 s of host, 768 of the device";
   EXPECT_NE(after.microbatches[1], profile.microbatches[1]);
@@ -77,7 +95,7 @@ TEST(Replays, AreLeftAwayWhereTheHostIsFarAhead) {
 
 TEST(Replays, AreLeftAwayWhereTheyTakeLonger) {
   Profile profile = replayed_profile();
-  profile.replays->times.forward.mean_s = 100;
+  profile.replays.front().times.forward.mean_s = 100;
   const Profile after = with_replays(profile, CudaGraphs::automatic);
   EXPECT_EQ(after.microbatches, profile.microbatches);
 }
@@ -85,7 +103,7 @@ TEST(Replays, AreLeftAwayWhereTheyTakeLonger) {
 TEST(Replays, AreLeftAwayWhereTheyAreOffOrWereNotMeasured) {
   Profile profile = replayed_profile();
   EXPECT_EQ(with_replays(profile, CudaGraphs::never), profile);
-  profile.replays.reset();
+  profile.replays.clear();
   EXPECT_EQ(with_replays(profile, CudaGraphs::automatic), profile);
   EXPECT_THAT(
       [&] { with_replays(profile, CudaGraphs::always); },
