@@ -13,32 +13,39 @@ namespace penstock {
 
 namespace {
 
-/// The tensors' bytes, cut into pieces. Where a tensor is not contiguous its copy is the host's: a
-/// GPU may have no memory left for one.
+/// The bytes of a range, cut into pieces. Where a tensor is not contiguous its copy is the host's:
+/// a GPU may have no memory left for one.
 class Pieces {
  public:
-  Pieces(const std::vector<at::Tensor>& tensors, size_t bytes)
-      : tensors_(tensors), bytes_(static_cast<int64_t>(bytes)) {}
+  Pieces(const std::vector<at::Tensor>& tensors, ByteRange range, size_t bytes)
+      : tensors_(tensors), skipped_(range.begin), left_(range.end - range.begin), bytes_(bytes) {}
 
   /// Undefined behind the last one.
   at::Tensor next() {
-    while (!tensor_.defined() || begin_ == tensor_.numel()) {
-      if (taken_ == tensors_.size()) return {};
-      const at::Tensor& tensor = tensors_[taken_++];
-      const at::Tensor values = tensor.is_contiguous() ? tensor : tensor.cpu().contiguous();
-      tensor_ = values.view(-1).view(at::kByte);
-      begin_ = 0;
-    }
-    const int64_t length = std::min(bytes_, tensor_.numel() - begin_);
-    return tensor_.narrow(0, std::exchange(begin_, begin_ + length), length);
+    while (left_ > 0 && (!tensor_.defined() || skipped_ == tensor_.nbytes())) take();
+    if (left_ == 0) return {};
+    const size_t length = std::min({bytes_, left_, tensor_.nbytes() - skipped_});
+    left_ -= length;
+    return tensor_.narrow(0, static_cast<int64_t>(std::exchange(skipped_, skipped_ + length)),
+                          static_cast<int64_t>(length));
   }
 
  private:
+  /// The next tensor of which the range has a byte.
+  void take() {
+    if (tensor_.defined()) skipped_ = 0;
+    while (skipped_ >= tensors_[taken_].nbytes()) skipped_ -= tensors_[taken_++].nbytes();
+    const at::Tensor& tensor = tensors_[taken_++];
+    const at::Tensor values = tensor.is_contiguous() ? tensor : tensor.cpu().contiguous();
+    tensor_ = values.view(-1).view(at::kByte);
+  }
+
   const std::vector<at::Tensor>& tensors_;
-  int64_t bytes_;
   size_t taken_ = 0;
   at::Tensor tensor_;  // the one that was taken last
-  int64_t begin_ = 0;  // of it
+  size_t skipped_;     // bytes before the next piece, of it or of those that were not taken yet
+  size_t left_;        // bytes of the range
+  size_t bytes_;
 };
 
 /// A piece that comes to the host, or is there.
@@ -74,9 +81,9 @@ class Arrival {
 
 }  // namespace
 
-void read_in_pieces(const std::vector<at::Tensor>& tensors, size_t piece_bytes,
+void read_in_pieces(const std::vector<at::Tensor>& tensors, ByteRange range, size_t piece_bytes,
                     const std::function<void(std::span<const std::byte>)>& read) {
-  Pieces pieces(tensors, piece_bytes);
+  Pieces pieces(tensors, range, piece_bytes);
   std::array<Arrival, 2> arrivals{Arrival(piece_bytes), Arrival(piece_bytes)};
   arrivals[0].begin(pieces.next());
   for (size_t now = 0; arrivals[now].has_piece(); now = 1 - now) {

@@ -1,15 +1,18 @@
 #include "backend/worker/snapshots.hpp"
 
+#include <ATen/Parallel.h>
+#include <ATen/ops/from_blob.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <future>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "backend/device/host_pieces.hpp"
-#include "backend/device/issued_work.hpp"
 #include "backend/operators/dtype.hpp"
 #include "launch/supervision/checksum.hpp"
 #include "launch/supervision/rotation.hpp"
@@ -38,10 +41,10 @@ at::Device device_of(const NamedTensors& tensors) {
   return at::kCPU;
 }
 
-/// Copies bytes into a slot one after the other, as there is time for it.
+/// Copies bytes into a part of a slot one after the other, as there is time for it.
 class SlotWriter {
  public:
-  SlotWriter(std::span<std::byte> slot, const SpareTime::Wanted& time) : rest_(slot), time_(time) {}
+  SlotWriter(std::span<std::byte> part, const SpareTime::Wanted& time) : rest_(part), time_(time) {}
 
   void write(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
@@ -53,8 +56,8 @@ class SlotWriter {
       bytes = bytes.subspan(piece.size());
     }
   }
-  /// The checksum of all that was written.
-  uint64_t checksum() const { return checksum_.value(); }
+  /// Of all that was written.
+  Checksum checksum() { return std::move(checksum_); }
 
  private:
   static constexpr size_t kPiece = 1 << 18;  // in the processor's cache when its checksum is taken
@@ -66,6 +69,17 @@ class SlotWriter {
 /// Bytes in which tensors come from a GPU: a slot is written in several such pieces.
 constexpr size_t kArriving = 1 << 22;
 
+/// So many bytes in at most so many parts of whole blocks; the last one has what is left.
+std::vector<ByteRange> parts_of(size_t bytes, int most) {
+  const size_t blocks = (bytes + Checksum::block_bytes - 1) / Checksum::block_bytes;
+  const size_t count = std::clamp<size_t>(blocks, 1, static_cast<size_t>(most));
+  std::vector<ByteRange> parts;
+  for (size_t i = 0; i < count; ++i)
+    parts.push_back({i * blocks / count * Checksum::block_bytes,
+                     std::min(bytes, (i + 1) * blocks / count * Checksum::block_bytes)});
+  return parts;
+}
+
 }  // namespace
 
 void Snapshots::begin(int64_t next_step, const NamedTensors& now, const NamedTensors& later,
@@ -76,13 +90,14 @@ void Snapshots::begin(int64_t next_step, const NamedTensors& now, const NamedTen
   NamedTensors tensors;
   for (const auto& [name, tensor] : now) tensors.emplace_back(name, tensor.detach().clone());
   for (const auto& [name, tensor] : later) tensors.emplace_back(name, tensor.detach());
-  IssuedWork issued(device_of(tensors));
+  const at::Device device = device_of(tensors);
+  const int threads = threads_.value_or(device.is_cpu() ? 1 : std::min(4, at::get_num_threads()));
+  IssuedWork issued(device);
   copying_ = std::thread([=, this, issued = std::move(issued), tensors = std::move(tensors),
                           time = SpareTime::Wanted(spare_)] {
     try {
-      const c10::OptionalStreamGuard stream = issued.behind();
       free_idle(slot);
-      const uint64_t checksum = copy(tensors, slot, next_step, time);
+      const uint64_t checksum = copy(tensors, slot, next_step, threads, issued, time);
       progress_.set_snapshot(slot, next_step, checksum, unsaved);
       on_complete(next_step);
     } catch (...) {
@@ -92,17 +107,31 @@ void Snapshots::begin(int64_t next_step, const NamedTensors& now, const NamedTen
 }
 
 /// Returns the checksum.
-uint64_t Snapshots::copy(const NamedTensors& tensors, size_t slot, int64_t next_step,
-                         const SpareTime::Wanted& time) {
-  const std::string head = head_of(tensors);
-  SlotWriter writer(slots_[slot].resize(static_cast<int64_t>(head.size()) + bytes_of_all(tensors)),
-                    time);
-  writer.write(std::as_bytes(std::span(head)));
-  while_copying(next_step);
-  std::vector<at::Tensor> values;
+uint64_t Snapshots::copy(const NamedTensors& tensors, size_t slot, int64_t next_step, int threads,
+                         const IssuedWork& issued, const SpareTime::Wanted& time) {
+  std::string head = head_of(tensors);
+  std::vector<at::Tensor> values{
+      at::from_blob(head.data(), {static_cast<int64_t>(head.size())}, at::kByte)};
   for (const auto& [name, tensor] : tensors) values.push_back(tensor);
-  read_in_pieces(values, kArriving, [&](std::span<const std::byte> piece) { writer.write(piece); });
-  return writer.checksum();
+  const std::span<std::byte> memory =
+      slots_[slot].resize(static_cast<int64_t>(head.size()) + bytes_of_all(tensors));
+  const auto copy_part = [&](const ByteRange& part) {
+    const c10::OptionalStreamGuard stream = issued.behind();
+    SlotWriter writer(memory.subspan(part.begin, part.end - part.begin), time);
+    bool told = part.begin > 0;
+    read_in_pieces(values, part, kArriving, [&](std::span<const std::byte> piece) {
+      writer.write(piece);
+      if (!std::exchange(told, true)) while_copying(next_step);
+    });
+    return writer.checksum();
+  };
+  std::vector<std::future<Checksum>> copied;
+  for (const ByteRange& part : parts_of(memory.size(), threads))  // this thread takes the first
+    copied.push_back(
+        std::async(copied.empty() ? std::launch::deferred : std::launch::async, copy_part, part));
+  Checksum checksum;
+  for (std::future<Checksum>& part : copied) checksum.append(part.get());
+  return checksum.value();
 }
 
 size_t Snapshots::wait_for_slot() const {

@@ -5,11 +5,13 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "backend/communication/spare_time.hpp"
 #include "backend/data/safetensors.hpp"
+#include "backend/device/issued_work.hpp"
 #include "launch/progress.hpp"
 #include "launch/supervision/slot.hpp"
 
@@ -18,9 +20,12 @@ namespace penstock {
 class Snapshots {
  public:
   /// `slots`: descriptors. What lies in them is in `progress`. Copies while `spare` is lent, or
-  /// where somebody waits for the copy. Both outlive it.
-  Snapshots(const std::vector<int>& slots, SharedProgress& progress, SpareTime& spare)
-      : slots_(slots.begin(), slots.end()), progress_(progress), spare_(spare) {}
+  /// where somebody waits for the copy. Both outlive it. `threads` copy; left out, one beside the
+  /// step of a CPU, which needs its cores, and up to four beside a GPU's, since one is slower than
+  /// a fast step.
+  Snapshots(const std::vector<int>& slots, SharedProgress& progress, SpareTime& spare,
+            std::optional<int> threads = std::nullopt)
+      : slots_(slots.begin(), slots.end()), progress_(progress), spare_(spare), threads_(threads) {}
   ~Snapshots() { join(); }
   Snapshots(const Snapshots&) = delete;
   Snapshots& operator=(const Snapshots&) = delete;
@@ -45,21 +50,22 @@ class Snapshots {
   /// process.
   std::filesystem::path file(int64_t next_step) const;
 
-  /// Called in the thread, in the middle of a copy (backend/worker/faults.hpp).
+  /// Called in a thread, in the middle of a copy (backend/worker/faults.hpp).
   std::function<void(int64_t next_step)> while_copying = [](int64_t) {};
   /// Called in the thread, when a snapshot is complete.
   std::function<void(int64_t next_step)> on_complete = [](int64_t) {};
 
  private:
   void join();
-  uint64_t copy(const NamedTensors& tensors, size_t slot, int64_t next_step,
-                const SpareTime::Wanted& time);
+  uint64_t copy(const NamedTensors& tensors, size_t slot, int64_t next_step, int threads,
+                const IssuedWork& issued, const SpareTime::Wanted& time);
   size_t wait_for_slot() const;
   void free_idle(size_t next);
 
   std::vector<MappedSlot> slots_;
   SharedProgress& progress_;
   SpareTime& spare_;
+  std::optional<int> threads_;
   std::thread copying_;
   std::exception_ptr problem_;  // of it
 };

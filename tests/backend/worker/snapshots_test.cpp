@@ -7,8 +7,11 @@
 #include <sys/stat.h>
 
 #include <future>
+#include <set>
 #include <thread>
 
+#include "launch/supervision/checksum.hpp"
+#include "launch/supervision/rotation.hpp"
 #include "launch/supervision/slot.hpp"
 
 namespace penstock {
@@ -113,6 +116,30 @@ TEST_F(SnapshotsTest, HaveTheBuffersOfThatMomentWhateverTheNextStepMakesOfThem) 
   snapshots.finish();
   buffers[0].second = before;
   expect_state(0);
+}
+
+TEST_F(SnapshotsTest, AreTheSameWithAnyNumberOfThreads) {
+  constexpr int64_t kBytes = Checksum::block_bytes;
+  for (const int64_t more : {int64_t{0}, kBytes - 100, kBytes, 5 * kBytes + 7}) {
+    NamedTensors state = trained;
+    state.emplace_back("optimizer.a", at::arange(more).to(at::kByte));
+    state.emplace_back("optimizer.b", at::arange(3 * more).to(at::kByte).view({3, more}).t());
+    std::set<uint64_t> checksums;
+    for (const int threads : {1, 2, 3, 8}) {
+      Snapshots copies({slots[0].descriptor(), slots[1].descriptor(), slots[2].descriptor()},
+                       progress, spare, threads);
+      copies.forget();
+      copies.begin(4, buffers, state);
+      copies.finish();
+      const size_t slot = slot_with(progress.slots().steps, 4).value();
+      EXPECT_EQ(progress.checksum(slot), slots[slot].checksum());
+      const SafetensorsFile file(slots[slot].file());
+      for (const auto& [name, tensor] : state)
+        EXPECT_TRUE(read_tensor(file, name).equal(tensor)) << name << ", " << threads;
+      checksums.insert(progress.checksum(slot));
+    }
+    EXPECT_EQ(checksums.size(), 1U) << more;
+  }
 }
 
 TEST_F(SnapshotsTest, AreCopiedWhileTimeIsLent) {

@@ -5,7 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "launch/supervision/checksum.hpp"
 
@@ -32,6 +35,30 @@ TEST(SnapshotSlot, HasAnotherChecksumWhereAByteIsFlippedOrLost) {
   EXPECT_EQ(slot.checksum(), whole);
   ASSERT_EQ(ftruncate(slot.descriptor(), size - 1), 0);
   EXPECT_NE(slot.checksum(), whole);
+}
+
+TEST(Checksum, IsThatOfAllBytesInWhateverPiecesAndPartsTheyCame) {
+  constexpr size_t kBlock = Checksum::block_bytes;
+  std::vector<std::byte> bytes(3 * kBlock + 11);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7919 >> 5);
+  const std::span<const std::byte> all(bytes);
+  for (const size_t size : {size_t{5}, kBlock - 1, kBlock, 2 * kBlock, bytes.size()}) {
+    const std::span<const std::byte> given = all.first(size);
+    Checksum whole;
+    whole.add(given);
+    for (const size_t first : {size_t{0}, kBlock, 2 * kBlock}) {
+      if (first > size) continue;
+      Checksum parts, later;
+      parts.add(given.first(first));
+      for (std::span<const std::byte> rest = given.subspan(first); !rest.empty();) {
+        const size_t piece = std::min<size_t>(rest.size(), 1'000'003);
+        later.add(rest.first(piece));
+        rest = rest.subspan(piece);
+      }
+      parts.append(later);
+      EXPECT_EQ(parts.value(), whole.value()) << first << " of " << size;
+    }
+  }
 }
 
 TEST(MappedSlot, KeepsWhatIsReservedAndGivesAllBack) {
