@@ -107,14 +107,15 @@ double duration(YamlMap& map, const std::string& key) {
   return map.has(key) ? parse_seconds(map.text(key), map.place(key)) : 0;
 }
 
-}  // namespace
-
-std::string_view name(OperatorClass kind) { return class_names[static_cast<size_t>(kind)]; }
-
+/// Do these operators run on the units for matrix products?
 bool multiplies_matrices(OperatorClass kind) {
   return kind == OperatorClass::gemm || kind == OperatorClass::attention ||
          kind == OperatorClass::convolution;
 }
+
+}  // namespace
+
+std::string_view name(OperatorClass kind) { return class_names[static_cast<size_t>(kind)]; }
 
 double DeviceSpec::peak(OperatorClass of, DType dtype) const {
   const bool matrix = multiplies_matrices(of);

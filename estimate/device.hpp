@@ -17,8 +17,6 @@ namespace penstock {
 
 /// `gemm`, as a device file names it.
 std::string_view name(OperatorClass kind);
-/// Do these operators run on the units for matrix products?
-bool multiplies_matrices(OperatorClass kind);
 
 /// One number per class.
 using PerClass = std::array<double, operator_classes>;

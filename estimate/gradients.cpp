@@ -19,8 +19,7 @@ std::vector<OperatorId> only_readers(const EstimateModel& model) {
   return readers;
 }
 
-}  // namespace
-
+/// Does the operator hand its result's gradient to this operand as it is, without a copy?
 bool passes_on_gradient(const EstimateModel& model, const Operator& op, ValueId operand,
                         int64_t batch) {
   if (op.outputs.size() != 1 || op.outputs.front() < 0) return false;
@@ -29,6 +28,8 @@ bool passes_on_gradient(const EstimateModel& model, const Operator& op, ValueId 
   const Value& from = model.value(op.outputs.front());
   return hands && from.elements(batch) == model.value(operand).elements(batch);
 }
+
+}  // namespace
 
 std::vector<ValueId> gradient_roots(const EstimateModel& model, int64_t batch) {
   const std::vector<OperatorId> readers = only_readers(model);

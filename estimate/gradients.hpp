@@ -8,10 +8,6 @@
 
 namespace penstock {
 
-/// Does the operator hand its result's gradient to this operand as it is, without a copy?
-bool passes_on_gradient(const EstimateModel& model, const Operator& op, ValueId operand,
-                        int64_t batch);
-
 /// For each value the one whose gradient it shares: that of its only reader's result where that
 /// one passes it on, or itself.
 std::vector<ValueId> gradient_roots(const EstimateModel& model, int64_t batch);

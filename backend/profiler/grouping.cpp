@@ -7,6 +7,10 @@
 
 namespace penstock::profiler {
 
+namespace {
+
+/// Does this operator take time of its own in every microbatch? Views, assertions and operators
+/// that run once (constants, parameter-derived values) do not.
 bool costs_time(const Graph& graph, const Analysis& analysis, OperatorId id) {
   const Operator& op = graph.operators[id];
   if (is_view(op) || is_assertion(op)) return false;
@@ -14,6 +18,8 @@ bool costs_time(const Graph& graph, const Analysis& analysis, OperatorId id) {
     return value >= 0 && !analysis.constant[value] && !analysis.parameter_derived[value];
   });
 }
+
+}  // namespace
 
 std::vector<OperatorId> group_begins(const Graph& graph, const Analysis& analysis,
                                      const std::vector<Unit>& units, int max_groups) {

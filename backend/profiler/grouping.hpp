@@ -7,10 +7,6 @@
 
 namespace penstock::profiler {
 
-/// Does this operator take time of its own in every microbatch? Views, assertions and operators
-/// that run once (constants, parameter-derived values) do not.
-bool costs_time(const Graph& graph, const Analysis& analysis, OperatorId op);
-
 /// First operators of the groups, ascending from 0. A group lies inside one unit and ends with an
 /// operator that costs time, so that views belong to the operator that reads them. At most
 /// `max_groups` groups (but no fewer than units): in a larger graph, groups take several such

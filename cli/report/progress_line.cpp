@@ -12,6 +12,28 @@
 
 namespace penstock::cli {
 
+namespace {
+
+/// `1:12`, and from an hour on `2:01:12`.
+std::string clock_text(double time_s) {
+  const int64_t seconds = std::llround(time_s);
+  const int64_t minutes = seconds / 60;
+  if (minutes < 60) return fmt::format("{}:{:02}", minutes, seconds % 60);
+  return fmt::format("{}:{:02}:{:02}", minutes / 60, minutes % 60, seconds % 60);
+}
+
+/// `[====------]  40 %  1:12 left  microbatch 4`
+std::string progress_text(double share, std::optional<double> left_s, const std::string& what) {
+  constexpr int width = 10;
+  share = std::clamp(share, 0.0, 1.0);
+  const int full = static_cast<int>(share * width);
+  const std::string left = left_s ? fmt::format("  {} left", clock_text(*left_s)) : "";
+  return fmt::format("[{}{}] {:>3.0f} %{}  {}", std::string(full, '='),
+                     std::string(width - full, '-'), 100 * share, left, what);
+}
+
+}  // namespace
+
 ProgressLine::ProgressLine()
     : terminal_(isatty(STDERR_FILENO) != 0 || std::getenv("PENSTOCK_PROGRESS") != nullptr) {}
 ProgressLine::~ProgressLine() { clear(); }
@@ -41,27 +63,6 @@ void ProgressLine::show(double share, std::optional<double> left_s, const std::s
 void ProgressLine::message(const std::string& text) {
   clear();
   fmt::print(stderr, "{}\n", text);
-}
-
-namespace {
-
-/// `1:12`, and from an hour on `2:01:12`.
-std::string clock_text(double time_s) {
-  const int64_t seconds = std::llround(time_s);
-  const int64_t minutes = seconds / 60;
-  if (minutes < 60) return fmt::format("{}:{:02}", minutes, seconds % 60);
-  return fmt::format("{}:{:02}:{:02}", minutes / 60, minutes % 60, seconds % 60);
-}
-
-}  // namespace
-
-std::string progress_text(double share, std::optional<double> left_s, const std::string& what) {
-  constexpr int width = 10;
-  share = std::clamp(share, 0.0, 1.0);
-  const int full = static_cast<int>(share * width);
-  const std::string left = left_s ? fmt::format("  {} left", clock_text(*left_s)) : "";
-  return fmt::format("[{}{}] {:>3.0f} %{}  {}", std::string(full, '='),
-                     std::string(width - full, '-'), 100 * share, left, what);
 }
 
 }  // namespace penstock::cli

@@ -32,7 +32,4 @@ class ProgressLine {
   bool drawn_ = false;
 };
 
-/// `[====------]  40 %  1:12 left  microbatch 4`
-std::string progress_text(double share, std::optional<double> left_s, const std::string& what);
-
 }  // namespace penstock::cli

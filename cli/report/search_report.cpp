@@ -227,7 +227,7 @@ std::string relaxations(const Planned& planned, const std::vector<WhatIf>& relax
   for (const WhatIf& one : relaxed)
     text += fmt::format("{} {} ({}), {:.1f} % above the bound; ", one.change,
                         format_seconds(one.step_s), one.plan,
-                        100 * (one.step_s / planned.lower_bound_s - 1));
+                        100 * std::max(0.0, one.step_s / planned.lower_bound_s - 1));
   const bool explained = relaxed.back().step_s <= (1 + large_gap) * planned.lower_bound_s;
   return labelled("relaxed",
                   text + (explained ? "what was relaxed is the rest of the gap"

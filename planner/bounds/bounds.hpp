@@ -63,15 +63,4 @@ struct ChainCosts {
   int units() const { return static_cast<int>(forward_s.size()); }
 };
 
-/// Bounds (1) and (2) for one split under any schedule: the larger over ranks of
-/// head_r + m (F + B) + tail_r, and one microbatch through all stages with its transfers.
-/// `begins[r]` is the first unit of rank r.
-double split_lower_bound_s(const ChainCosts& costs, const std::vector<int>& begins,
-                           int microbatches);
-
-/// The least of these over all splits into at most `ranks` stages, one per rank. Exact: the bound
-/// of a suffix of the chain is a maximum of sums to which what lies before adds one constant, so a
-/// dynamic programme over (first unit, ranks left) finds it in ranks x units^2 steps.
-double chain_lower_bound_s(const ChainCosts& costs, int ranks, int microbatches);
-
 }  // namespace penstock

@@ -27,14 +27,7 @@ void append(ActionTimes& times, std::vector<double*>& values) {
   append(times.backward_weight, values);
 }
 
-}  // namespace
-
-double from_rank(Communicator& communicator, int rank, double value) {
-  at::Tensor sum = at::full({1}, communicator.rank() == rank ? value : 0, at::kDouble);
-  communicator.all_reduce(sum, all_ranks(communicator));
-  return sum.item<double>();
-}
-
+/// The numbers of every rank, by rank; as many on each.
 std::vector<std::vector<double>> from_all_ranks(Communicator& communicator,
                                                 const std::vector<double>& values) {
   const auto count = static_cast<int64_t>(values.size());
@@ -47,6 +40,14 @@ std::vector<std::vector<double>> from_all_ranks(Communicator& communicator,
     all.emplace_back(numbers, numbers + count);
   }
   return all;
+}
+
+}  // namespace
+
+double from_rank(Communicator& communicator, int rank, double value) {
+  at::Tensor sum = at::full({1}, communicator.rank() == rank ? value : 0, at::kDouble);
+  communicator.all_reduce(sum, all_ranks(communicator));
+  return sum.item<double>();
 }
 
 double largest_over_ranks(Communicator& communicator, double value) {

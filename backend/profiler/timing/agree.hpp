@@ -13,9 +13,6 @@ namespace penstock::profiler {
 double from_rank(Communicator& communicator, int rank, double value);
 /// Each number becomes its mean over ranks.
 void mean_over_ranks(Communicator& communicator, const std::vector<double*>& values);
-/// The numbers of every rank, by rank; as many on each.
-std::vector<std::vector<double>> from_all_ranks(Communicator& communicator,
-                                                const std::vector<double>& values);
 /// The maximum over ranks.
 double largest_over_ranks(Communicator& communicator, double value);
 

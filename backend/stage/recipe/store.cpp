@@ -53,12 +53,14 @@ at::Tensor dense(at::Tensor gradient) {
   return gradient.layout() == at::kStrided ? std::move(gradient) : gradient.to_dense();
 }
 
-}  // namespace
-
+/// Is `tensor` the only reference to its memory, and does it cover all of it in row-major order?
+/// Then it can be kept instead of copied.
 bool exclusively_owned(const at::Tensor& tensor) {
   return tensor.use_count() == 1 && tensor.is_contiguous() && tensor.storage().use_count() == 1 &&
          tensor.storage().nbytes() == tensor.nbytes();
 }
+
+}  // namespace
 
 void add_gradient(at::Tensor& sum, at::Tensor gradient) {
   const at::NoGradGuard no_grad;

@@ -15,12 +15,8 @@
 
 namespace penstock {
 
-/// Is `tensor` the only reference to its memory, and does it cover all of it in row-major order?
-/// Then it can be kept instead of copied.
-bool exclusively_owned(const at::Tensor& tensor);
-
-/// Adds `gradient` to `sum`; an undefined sum becomes the gradient itself where that is exclusively
-/// owned, else a copy. Move the gradient in.
+/// Adds `gradient` to `sum`; an undefined sum becomes the gradient itself where nothing else refers
+/// to its memory, else a copy. Move the gradient in.
 void add_gradient(at::Tensor& sum, at::Tensor gradient);
 
 /// The place of a view in its parameter, and of the view's gradient in the parameter's.

@@ -8,6 +8,7 @@
 
 #include "pipeline/program/schedule.hpp"
 #include "tests/pipeline/in_flight.hpp"
+#include "tests/planner/bounds/chain_bounds.hpp"
 #include "tests/planner/chains.hpp"
 
 namespace penstock::test {

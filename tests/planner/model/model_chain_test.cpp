@@ -13,6 +13,7 @@
 #include "planner/paths/box_bound.hpp"
 #include "simulator/costs/plan_costs.hpp"
 #include "tests/pipeline/in_flight.hpp"
+#include "tests/planner/bounds/chain_bounds.hpp"
 #include "tests/planner/chains.hpp"
 #include "tests/planner/model/real_models.hpp"
 #include "tests/planner/splits/in_blocks.hpp"
