@@ -55,6 +55,16 @@ int64_t StoredTensor::elements() const {
 
 int64_t StoredTensor::bytes() const { return multiply(elements(), size_bytes(dtype), name); }
 
+std::vector<std::string> StoredTensor::names() const {
+  std::vector<std::string> all{name};
+  all.insert(all.end(), aliases.begin(), aliases.end());
+  return all;
+}
+
+bool StoredTensor::in_state_dict() const {
+  return kind == Kind::parameter || (kind == Kind::buffer && persistent);
+}
+
 std::vector<ValueId> Operator::reads() const {
   std::vector<ValueId> values;
   for (const Argument& argument : arguments) {
@@ -74,10 +84,8 @@ std::optional<ValueId> Graph::first_output() const {
 
 std::map<std::string, int> Graph::tensor_by_name() const {
   std::map<std::string, int> names;
-  for (int index = 0; index < static_cast<int>(tensors.size()); ++index) {
-    names.emplace(tensors[index].name, index);
-    for (const std::string& alias : tensors[index].aliases) names.emplace(alias, index);
-  }
+  for (int index = 0; index < static_cast<int>(tensors.size()); ++index)
+    for (const std::string& name : tensors[index].names()) names.emplace(name, index);
   return names;
 }
 

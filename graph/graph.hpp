@@ -47,7 +47,9 @@ struct StoredTensor {
   int64_t storage_offset = 0;  // in elements
   std::string file;            // zip member with the whole storage; empty when exported on meta
   int64_t elements() const;
-  int64_t bytes() const;  // of the tensor, not of its storage
+  int64_t bytes() const;                   // of the tensor, not of its storage
+  std::vector<std::string> names() const;  // all of them
+  bool in_state_dict() const;              // of its module
 };
 
 struct None {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <array>
 #include <charconv>
@@ -187,10 +188,7 @@ const LauncherNames* innermost(const EnvironmentVariables& variables) {
 }  // namespace
 
 int port_from(const std::string& job) {
-  uint32_t hash = 2166136261u;  // FNV-1a
-  for (const char character : job)
-    hash = (hash ^ static_cast<unsigned char>(character)) * 16777619u;
-  return 10000 + static_cast<int>(hash % 20000);
+  return 10000 + static_cast<int>(XXH32(job.data(), job.size(), 0) % 20000);
 }
 
 std::optional<Launcher> find_launcher(const EnvironmentVariables& variables) {

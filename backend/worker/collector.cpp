@@ -153,19 +153,18 @@ void Collector::write_gradients(TensorStore& store, const std::string& path) con
 }
 
 NamedTensors Collector::state_dict(TensorStore& store, const MatchedWeights* weights) const {
-  auto gathered = gather_stored(in_state_dict, scalar_type,
+  auto gathered = gather_stored(&StoredTensor::in_state_dict, scalar_type,
                                 [&](int index) { return store.tensor(index).detach(); });
   if (communicator_.rank() != 0) return {};
   NamedTensors tensors;
   for (size_t i = 0; i < loaded_.graph.tensors.size(); ++i) {
     const auto index = static_cast<int>(i);
     const StoredTensor& stored = loaded_.graph.tensors[i];
-    if (!in_state_dict(stored)) continue;
+    if (!stored.in_state_dict()) continue;
     at::Tensor& tensor = gathered[index];
     if (!tensor.defined())  // no stage has it
       tensor = TensorStore(loaded_.whole(), {index}, at::kCPU, weights).tensor(index);
-    tensors.emplace_back(stored.name, tensor);
-    for (const std::string& alias : stored.aliases) tensors.emplace_back(alias, tensor);
+    for (const std::string& name : stored.names()) tensors.emplace_back(name, tensor);
   }
   return tensors;
 }

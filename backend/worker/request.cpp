@@ -1,6 +1,7 @@
 #include "backend/worker/request.hpp"
 
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include <iostream>
 #include <utility>
@@ -23,13 +24,6 @@ std::optional<Request> next_request() {
 namespace {
 
 constexpr const char* kClose = "close";
-
-uint32_t hash_of(const std::string& text) {  // FNV-1a
-  uint32_t hash = 2166136261u;
-  for (const char character : text)
-    hash = (hash ^ static_cast<unsigned char>(character)) * 16777619u;
-  return hash;
-}
 
 /// Numbers whose sums tell whether several hashes are equal: their count n, and of both 16-bit
 /// halves h the sum and the sum of squares. They are equal if and only if n sum(h^2) = sum(h)^2;
@@ -132,7 +126,8 @@ std::vector<Json> Agreement::requests_of_all(const Request& request) const {
 /// The numbers of the request itself, and of each tensor that it passes to its replica.
 std::vector<double> Agreement::numbers_of(const Request& request) const {
   std::vector<double> numbers;
-  add_hash(numbers, hash_of(Json{request.call, request.given}.dump()));
+  const std::string asked = Json{request.call, request.given}.dump();
+  add_hash(numbers, XXH32(asked.data(), asked.size(), 0));
   for (int replica = 0; replica < replicas_; ++replica) {
     for (const std::string& name : tensors_) {
       const auto found = request.checksums.find(name);

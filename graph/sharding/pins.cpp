@@ -33,8 +33,8 @@ Shape shape_at(const Value& value, int64_t batch) {
 }
 
 bool names(const Pin& pin, const StoredTensor& tensor) {
-  const auto is_meant = [&](const std::string& name) { return matches_name(pin.pattern, name); };
-  return is_meant(tensor.name) || std::ranges::any_of(tensor.aliases, is_meant);
+  return std::ranges::any_of(
+      tensor.names(), [&](const std::string& name) { return matches_name(pin.pattern, name); });
 }
 
 std::string first_reader(const Graph& graph, int tensor) {

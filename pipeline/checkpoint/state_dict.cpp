@@ -11,11 +11,6 @@
 
 namespace penstock {
 
-bool in_state_dict(const StoredTensor& tensor) {
-  return tensor.kind == StoredTensor::Kind::parameter ||
-         (tensor.kind == StoredTensor::Kind::buffer && tensor.persistent);
-}
-
 namespace {
 
 /// By tensor: does an operator read it, or the graph return it? No stage has what none does.
@@ -82,7 +77,7 @@ class StateDict::Values {
     const std::vector<char> used = tensors_in_use(model);
     for (size_t index = 0; index < model.tensors.size(); ++index) {
       const StoredTensor& tensor = model.tensors[index];
-      if (!in_state_dict(tensor)) continue;
+      if (!tensor.in_state_dict()) continue;
       const bool trained = saved_ && saved_->has(key(tensor));
       if (saved_ && tensor.requires_grad && used[index] && !trained) saved_->lacks(tensor.name);
       trained_.emplace(static_cast<int>(index), trained);
@@ -104,9 +99,8 @@ class StateDict::Values {
       const auto read = [this, &initialise, index = index](std::span<std::byte> bytes) {
         fill(index, initialise, bytes);
       };
-      sources.push_back({tensor.name, tensor.dtype, tensor.sizes, read});
-      for (const std::string& alias : tensor.aliases)
-        sources.push_back({alias, tensor.dtype, tensor.sizes, read});
+      for (const std::string& name : tensor.names())
+        sources.push_back({name, tensor.dtype, tensor.sizes, read});
     }
     return sources;
   }

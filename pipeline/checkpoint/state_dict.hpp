@@ -17,9 +17,6 @@
 
 namespace penstock {
 
-/// Has the module's state_dict() this tensor?
-bool in_state_dict(const StoredTensor& tensor);
-
 /// All parameters and persistent buffers under the names that the module's state_dict() gives them,
 /// a tied one under each of its names. What training changes comes from the checkpoint; all else,
 /// and everything without a checkpoint, from the `.pt2`, or as its modules initialise it where that

@@ -18,15 +18,9 @@ namespace {
 
 constexpr int64_t float32_bytes = 4;
 
-std::vector<std::string> names(const StoredTensor& tensor) {
-  std::vector<std::string> all{tensor.name};
-  all.insert(all.end(), tensor.aliases.begin(), tensor.aliases.end());
-  return all;
-}
-
 bool matches(const std::string& pattern, const StoredTensor& tensor) {
   if (tensor.kind != StoredTensor::Kind::parameter) return false;
-  return std::ranges::any_of(names(tensor),
+  return std::ranges::any_of(tensor.names(),
                              [&](const std::string& name) { return matches_name(pattern, name); });
 }
 
@@ -35,7 +29,7 @@ std::vector<std::string> known_names(const Graph& model) {
   std::vector<std::string> known;
   for (const StoredTensor& tensor : model.tensors) {
     if (tensor.kind != StoredTensor::Kind::parameter) continue;
-    for (const std::string& name : names(tensor)) {
+    for (const std::string& name : tensor.names()) {
       known.push_back(name);
       for (size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1))
         known.push_back(name.substr(0, dot));

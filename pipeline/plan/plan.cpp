@@ -23,7 +23,6 @@ namespace {
 
 constexpr int64_t max_recomputed_units = 1'000'000;
 constexpr int64_t max_replicas = 1'000'000;
-constexpr int64_t max_devices = 1 << 20;  // as in a cluster
 constexpr double max_seconds = 1e18;
 
 std::string parse_sha256(YamlMap& map, const std::string& key) {
@@ -125,7 +124,7 @@ std::vector<StagePlan> parse_stages(YamlMap& map, bool layers) {
 /// One for each rank of the run, none twice.
 std::vector<int> parse_devices(YamlMap& map, int64_t ranks) {
   if (!map.has("devices")) return {};
-  const std::vector<int64_t> listed = map.integers("devices", 0, max_devices - 1);
+  const std::vector<int64_t> listed = map.integers("devices", 0, max_ranks - 1);
   if (static_cast<int64_t>(listed.size()) != ranks) {
     throw InputError(map.place("devices"),
                      fmt::format("{} devices for {} ranks", listed.size(), ranks),
@@ -296,10 +295,10 @@ Plan parse_plan(const std::string& text, const std::filesystem::path& path) {
         optimizer_state(map.text("optimizer_state"), map.place("optimizer_state"), plan);
   plan.shared_parameters = parse_shared(map);
   parse_tensor_parallel(map, plan);
-  if (plan.ranks() * plan.data_parallel * plan.tensor_parallel > max_devices)
+  if (plan.ranks() * plan.data_parallel * plan.tensor_parallel > max_ranks)
     throw InputError(map.place("data_parallel"),
                      fmt::format("{} replicas of {} ranks are more than {}", plan.data_parallel,
-                                 plan.ranks() * plan.tensor_parallel, max_devices),
+                                 plan.ranks() * plan.tensor_parallel, max_ranks),
                      "Give as many as there are devices.");
   plan.devices = parse_devices(map, plan.all_ranks());
   plan.memory_bytes = map.has("memory_bytes") ? map.integer("memory_bytes", 1, INT64_MAX) : 0;

@@ -2,6 +2,7 @@
 // against costs, the executor runs it against tensors.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,9 @@
 #include "pipeline/program/action.hpp"
 
 namespace penstock {
+
+/// Of a program, a plan, a cluster.
+inline constexpr int64_t max_ranks = 1 << 20;
 
 struct Program {
   std::vector<std::vector<Action>> ranks;

@@ -14,8 +14,7 @@ namespace penstock {
 
 namespace {
 
-constexpr int64_t max_trace_ranks = 1 << 20;  // as in a cluster
-constexpr double latest_s = 1e300;            // differences and microseconds are finite still
+constexpr double latest_s = 1e300;  // differences and microseconds are finite still
 
 /// A list of exactly `size` values.
 std::vector<JsonValue> tuple(const JsonValue& value, size_t size) {
@@ -29,9 +28,9 @@ std::vector<JsonValue> tuple(const JsonValue& value, size_t size) {
 
 int read_rank(const JsonValue& value) {
   const int64_t rank = value.integer();
-  if (rank < 0 || rank >= max_trace_ranks) {
+  if (rank < 0 || rank >= max_ranks) {
     value.refuse(fmt::format("{} is no rank", rank),
-                 fmt::format("Ranks count from 0 to at most {}.", max_trace_ranks - 1));
+                 fmt::format("Ranks count from 0 to at most {}.", max_ranks - 1));
   }
   return static_cast<int>(rank);
 }

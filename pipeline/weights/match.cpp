@@ -26,21 +26,10 @@ struct Renaming {
   }
 };
 
-bool in_state_files(const StoredTensor& tensor) {
-  return tensor.kind == StoredTensor::Kind::parameter ||
-         (tensor.kind == StoredTensor::Kind::buffer && tensor.persistent);
-}
-
-std::vector<std::string> all_names(const StoredTensor& tensor) {
-  std::vector<std::string> names{tensor.name};
-  names.insert(names.end(), tensor.aliases.begin(), tensor.aliases.end());
-  return names;
-}
-
 /// The name in the files, which is first looked for as it is: a head often has no prefix.
 std::optional<std::string> find_name(const StateFiles& files, const StoredTensor& tensor,
                                      const Renaming& renaming) {
-  for (const std::string& name : all_names(tensor))
+  for (const std::string& name : tensor.names())
     for (const std::string& there : {name, renaming(name)})
       if (files.tensors().contains(there)) return there;
   return std::nullopt;
@@ -48,7 +37,7 @@ std::optional<std::string> find_name(const StateFiles& files, const StoredTensor
 
 size_t count_found(const StateFiles& files, const Graph& model, const Renaming& renaming) {
   return static_cast<size_t>(std::ranges::count_if(model.tensors, [&](const StoredTensor& tensor) {
-    return in_state_files(tensor) && find_name(files, tensor, renaming).has_value();
+    return tensor.in_state_dict() && find_name(files, tensor, renaming).has_value();
   }));
 }
 
@@ -62,9 +51,9 @@ std::string prefix_before(std::string_view name, std::string_view tail) {
 /// Renamings that would find the model's first tensor.
 std::vector<Renaming> possible_renamings(const StateFiles& files, const Graph& model) {
   std::vector<Renaming> all{{}};
-  const auto first = std::ranges::find_if(model.tensors, in_state_files);
+  const auto first = std::ranges::find_if(model.tensors, &StoredTensor::in_state_dict);
   if (first == model.tensors.end()) return all;
-  for (const std::string& name : all_names(*first)) {
+  for (const std::string& name : first->names()) {
     for (const auto& [there, file] : files.tensors()) {
       if (std::string added = prefix_before(there, name); !added.empty())
         all.push_back({added, ""});
@@ -131,7 +120,7 @@ std::vector<std::string> unexpected_names(const StateFiles& files, const Graph& 
                                           const Renaming& renaming) {
   std::set<std::string> known;
   for (const StoredTensor& tensor : model.tensors) {
-    for (const std::string& name : all_names(tensor)) known.insert({name, renaming(name)});
+    for (const std::string& name : tensor.names()) known.insert({name, renaming(name)});
   }
   std::vector<std::string> names;
   for (const auto& [name, file] : files.tensors())
@@ -155,7 +144,7 @@ MatchedWeights match_weights(const StateFiles& files, const Graph& model) {
   Mismatches problems;
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     const StoredTensor& tensor = model.tensors[i];
-    if (!in_state_files(tensor)) continue;
+    if (!tensor.in_state_dict()) continue;
     const auto name = find_name(files, tensor, renaming);
     if (!name) {
       problems.missing.push_back(tensor.name);

@@ -7,13 +7,12 @@
 #include "base/file.hpp"
 #include "base/quantity.hpp"
 #include "base/yaml.hpp"
+#include "pipeline/program/program.hpp"
 #include "simulator/network/cluster.hpp"
 
 namespace penstock {
 
 namespace {
-
-constexpr int64_t max_ranks = 1 << 20;
 
 SendMode send_mode(YamlMap& map) {
   static const std::array<std::pair<const char*, SendMode>, 3> modes = {
