@@ -246,11 +246,11 @@ class Profiler {
             pass.longer_s() * kReplayPasses <= request_.effort.size_seconds);
   }
 
-  /// Ascending, up to a size at which it fails, as for want of memory.
+  /// Measures CUDA graphs at ascending sizes, up to one at which that fails, as for want of memory.
   void measure_replays(Subject& subject) {
-    tell("CUDA graphs", 0.96);
     for (const MicrobatchCosts& costs : profile_.microbatches) {
       if (!replays_wanted(costs)) continue;
+      tell(fmt::format("CUDA graphs, microbatch {}", costs.microbatch), 0.96);
       communicator_.barrier();
       Replays replays = profiler::measure_replays(subject, costs.microbatch);
       device_.give_back_memory();

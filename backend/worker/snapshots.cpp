@@ -56,8 +56,8 @@ class SlotWriter {
       bytes = bytes.subspan(piece.size());
     }
   }
-  /// Of all that was written.
-  Checksum checksum() { return std::move(checksum_); }
+  /// Gives away the checksum of all that was written.
+  Checksum take_checksum() { return std::move(checksum_); }
 
  private:
   static constexpr size_t kPiece = 1 << 18;  // in the processor's cache when its checksum is taken
@@ -123,7 +123,7 @@ uint64_t Snapshots::copy(const NamedTensors& tensors, size_t slot, int64_t next_
       writer.write(piece);
       if (!std::exchange(told, true)) while_copying(next_step);
     });
-    return writer.checksum();
+    return writer.take_checksum();
   };
   std::vector<std::future<Checksum>> copied;
   for (const ByteRange& part : parts_of(memory.size(), threads))  // this thread takes the first

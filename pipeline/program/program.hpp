@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// Of a program, a plan, a cluster.
+/// The most ranks that a program, a plan, a trace or a cluster may have.
 inline constexpr int64_t max_ranks = 1 << 20;
 
 struct Program {

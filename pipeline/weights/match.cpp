@@ -41,7 +41,7 @@ size_t count_found(const StateFiles& files, const Graph& model, const Renaming& 
   }));
 }
 
-/// What stands before `.tail` in `name`, with the dot; empty if nothing does.
+/// The part of `name` before `tail`, with its dot; empty if there is none.
 std::string prefix_before(std::string_view name, std::string_view tail) {
   if (name.size() <= tail.size() || !name.ends_with(tail)) return "";
   const std::string_view prefix = name.substr(0, name.size() - tail.size());
@@ -100,7 +100,7 @@ void add_problem(std::string& text, const char* what, const std::vector<std::str
   if (shown < items.size()) text += fmt::format(" and {} more", items.size() - shown);
 }
 
-/// What stands in the way, by kind.
+/// Reasons why weights and model do not match, by kind.
 struct Mismatches {
   std::vector<std::string> missing, unexpected, others;
 

@@ -1,11 +1,15 @@
 """The HTML pages in headless Chromium; shared by their tests, which skip first without selenium."""
 
+import json
 import os
 import shutil
 
 import pytest
 from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
+
+from planning import PENSTOCK, run
 
 DRIVER = shutil.which("chromedriver")
 BROWSER = shutil.which("chromium")
@@ -121,3 +125,21 @@ def check_width(page):
             `${element.tagName} ${element.id} ${element.className}`)""")
     assert wider == []
     assert page.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+
+
+def written(path, *arguments):
+    """Writes the page of a simulation; what it says as JSON."""
+    done = run(PENSTOCK, "simulate", *arguments, "--html", path, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def turn_wheel(page, at, by, *keys):
+    actions = ActionChains(page)
+    for key in keys:
+        actions.key_down(key)
+    actions.scroll_from_origin(
+        ScrollOrigin.from_viewport(round(at["x"]), round(at["y"])), 0, by)
+    for key in keys:
+        actions.key_up(key)
+    actions.perform()

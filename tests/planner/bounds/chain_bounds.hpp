@@ -8,9 +8,9 @@
 
 namespace penstock {
 
-/// Bounds (1) and (2) (planner/bounds/bounds.hpp) for one split: the larger over ranks of
-/// head_r + m (F + B) + tail_r, and one microbatch through all stages with its transfers, which is
-/// (1) of the last rank. `begins[r]` is the first unit of rank r.
+/// The bound of one split: the largest over ranks of head_r + m (F + B) + tail_r. That of the last
+/// rank is at least one microbatch through all stages with its transfers. `begins[r]` is the first
+/// unit of rank r.
 inline double split_lower_bound_s(const ChainCosts& costs, const std::vector<int>& begins,
                                   int microbatches) {
   return ChainBound(costs, static_cast<int>(begins.size()), microbatches).split(begins);
