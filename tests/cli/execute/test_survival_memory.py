@@ -91,8 +91,8 @@ def test_a_plan_leaves_room_for_it(tmp_path):
 def test_the_copies_of_a_partner_are_counted(tmp_path):
     job = yaml.safe_load(plan_of(tmp_path, "gpt2", ["", "transformer.h.0"], ADAMW).read_text())
     profile, plan = profiled(tmp_path, dict(job["job"])), tmp_path / "planned.yaml"
-    said = penstock("plan", profile, "--ranks", 2, "--data-parallel", 1, "--survive", "peers", "-o",
-                    plan)
+    said = penstock("plan", profile, "--split", "transformer.h.0:beginning", "--survive", "peers",
+                    "-o", plan)
     assert f"penstock execute {plan} --survive peers" in said
     local, peers = (json.loads(penstock("simulate", plan, "--survive", how, "--json"))
                     for how in ("local", "peers"))
