@@ -37,22 +37,26 @@ Contender contender(const PlanningInputs& inputs, SimplestSearch::Found found) {
 
 std::vector<Contender> finalists(const PlanningInputs& inputs, const PlanRequest& request,
                                  const LayoutSearch& search, const SearchResult& result) {
-  const auto weighted_s = [&](size_t space) {
-    return search.weight(search.layouts()[space]) * result.spaces.at(space).best->outcome.step_s;
+  struct Candidate {
+    size_t space;
+    double weighted_s;
   };
-  std::vector<size_t> order{result.best->space};
+  std::vector<Candidate> order;
+  const auto add = [&](size_t space, const FoundSplit& best) {
+    order.push_back({space, search.weight(search.layouts()[space]) * best.outcome.step_s});
+  };
+  add(result.best->space, *result.best);
   if (request.objective != PlanObjective::memory && knows_noise(inputs.profile)) {
     for (const auto& [space, seen] : result.spaces)
-      if (seen.best && space != order.front()) order.push_back(space);
-    std::stable_sort(order.begin() + 1, order.end(),
-                     [&](size_t a, size_t b) { return weighted_s(a) < weighted_s(b); });
+      if (seen.best && space != result.best->space) add(space, *seen.best);
+    std::ranges::stable_sort(order.begin() + 1, order.end(), {}, &Candidate::weighted_s);
   }
   std::vector<Contender> finalists;
   double least_s = 0;
   int64_t effort = 0;
-  for (const size_t space : order) {
+  for (const auto& [space, weighted_s] : order) {
     if (finalists.size() == max_finalists || effort > max_judged_effort) break;
-    if (!finalists.empty() && weighted_s(space) >= least_s) break;
+    if (!finalists.empty() && weighted_s >= least_s) break;
     const SearchResult::Space& found = result.spaces.at(space);
     const Contender& next = finalists.emplace_back(contender(inputs, search, *found.best, found));
     least_s = finalists.size() == 1 ? next.weighted_s : std::min(least_s, next.weighted_s);

@@ -120,9 +120,10 @@ std::string instead(const Misfit& misfit) {
   open = within_table(std::move(open), misfit.profile, misfit.model, known);
   if (const std::string flags = of_other_shape(misfit, open); !flags.empty()) return flags;
   if (!misfit.request.split.empty()) return "";
-  int devices = misfit.of.devices;
-  for (int doubled = 0; doubled < max_doublings; ++doubled) {
-    devices *= 2;
+  const Cluster* cluster = misfit.of.inputs().cluster;
+  const int most = cluster && !cluster->nodes.empty() ? cluster->ranks
+                                                      : misfit.of.devices << max_doublings;
+  for (int devices = 2 * misfit.of.devices; devices <= most; devices *= 2) {
     if (search(misfit, open, devices))
       return fmt::format(", or on {} ranks with as much each", devices * misfit.of.inputs().parts);
   }

@@ -29,7 +29,9 @@ Searched searched_row(const SearchCase& of, const LayoutSearch& search, size_t n
           .ranks = layout.ranks,
           .stages_per_rank = layout.stages_per_rank,
           .tensor_parallel = of.model->parts(),
-          .optimizer_state = of.request.optimizer_state.value_or(OptimizerState::replicated),
+          .optimizer_state = layout.data_parallel == 1
+                                 ? OptimizerState::replicated  // nothing to share it out to
+                                 : of.request.optimizer_state.value_or(OptimizerState::replicated),
           .data_parallel = layout.data_parallel,
           .microbatches = layout.microbatches,
           .microbatch = layout.measured->microbatch,

@@ -115,16 +115,6 @@ double zero_s_per_byte(Subject& subject) {
   return per_byte(subject, seconds_on(subject.device, [&] { subject.store.clear_gradients(); }));
 }
 
-double hand_off_s_per_byte(ComputeDevice& device) {
-  const at::Tensor tensor = at::zeros({int64_t{4} << 20}, at::device(device.where()));
-  std::vector<double> seconds;
-  for (int i = 0; i < 20; ++i) {
-    Values arrived;
-    seconds.push_back(seconds_on(device, [&] { arrived[0] = tensor.detach().contiguous(); }));
-  }
-  return summarize(seconds).median_s / static_cast<double>(tensor.nbytes());
-}
-
 double action_overhead_s(ComputeDevice& device) {
   const Graph graph = smallest_model();
   const Analysis analysis = analyse(graph);

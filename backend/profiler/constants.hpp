@@ -18,8 +18,6 @@ struct StepRates {
 StepRates step_rates(Subject& subject);
 /// Clearing the gradients, per parameter byte.
 double zero_s_per_byte(Subject& subject);
-/// Handing a tensor to another stage of the same rank, per byte.
-double hand_off_s_per_byte(ComputeDevice& device);
 /// F or B of a stage that computes next to nothing: the overhead of every action, of the host where
 /// that runs ahead.
 double action_overhead_s(ComputeDevice& device);

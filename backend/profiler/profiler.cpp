@@ -161,13 +161,11 @@ class Profiler {
     communicator_.barrier();
     profile_.accumulate_s_per_byte = accumulate_s_per_byte(subject);
     profile_.zero_s_per_byte = zero_s_per_byte(subject);
-    profile_.hand_off_s_per_byte = hand_off_s_per_byte(device_);
     // A host that runs ahead bears the overhead, not its device.
     (device_.runs_behind() ? profile_.action_host_s : profile_.action_overhead_s) =
         action_overhead_s(device_);
     mean_over_ranks(communicator_, {&profile_.accumulate_s_per_byte, &profile_.zero_s_per_byte,
-                                    &profile_.hand_off_s_per_byte, &profile_.action_overhead_s,
-                                    &profile_.action_host_s});
+                                    &profile_.action_overhead_s, &profile_.action_host_s});
   }
 
   /// After passes, as in a step, whose memory is warm.

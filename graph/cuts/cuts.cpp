@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/dominator_tree.hpp>
+#include <numeric>
 
 namespace penstock {
 namespace {
@@ -102,8 +103,7 @@ std::vector<int64_t> cut_bytes(const Graph& graph, const Analysis& analysis, int
     bytes[graph.values[id].producer + 1] += size;
     bytes[last[id] + 1] -= size;
   }
-  for (size_t position = 1; position < bytes.size(); ++position)
-    bytes[position] += bytes[position - 1];
+  std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
   return bytes;
 }
 
@@ -129,13 +129,17 @@ std::vector<bool> allowed_cuts(const Graph& graph) {
 std::vector<OperatorId> dominator_cuts(const Graph& graph, const Analysis& analysis) {
   const auto count = static_cast<OperatorId>(graph.operators.size());
   const auto last = last_readers(graph, analysis);
-  std::vector<int> crossing(count + 1);
-  std::vector<OperatorId> newest(count + 1, -1);  // the latest producer of a crossing value
-  for (ValueId id = 0; id < static_cast<ValueId>(last.size()); ++id)
-    for (OperatorId k = graph.values[id].producer + 1; last[id] >= 0 && k <= last[id]; ++k) {
-      ++crossing[k];
-      newest[k] = std::max(newest[k], graph.values[id].producer);
-    }
+  std::vector<int64_t> crossing(count + 1), producers(count + 1);  // values, and their producers' sum
+  for (ValueId id = 0; id < static_cast<ValueId>(last.size()); ++id) {
+    if (last[id] < 0) continue;
+    const OperatorId producer = graph.values[id].producer;
+    ++crossing[producer + 1];
+    --crossing[last[id] + 1];
+    producers[producer + 1] += producer;
+    producers[last[id] + 1] -= producer;
+  }
+  std::partial_sum(crossing.begin(), crossing.end(), crossing.begin());
+  std::partial_sum(producers.begin(), producers.end(), producers.begin());
   const auto in_flow = follows_input(graph);
   const DominatorTree tree(graph, in_flow);
   std::vector<OperatorId> cuts;
@@ -143,9 +147,9 @@ std::vector<OperatorId> dominator_cuts(const Graph& graph, const Analysis& analy
       DominatorTree::nowhere;  // the nearest vertex that dominates all operators from k on
   for (OperatorId k = count - 1; k > 0; --k) {
     if (in_flow[k]) rest = rest == DominatorTree::nowhere ? k + 1 : tree.meet(rest, k + 1);
-    if (crossing[k] == 1 && in_flow[newest[k]] && rest != DominatorTree::nowhere &&
-        tree.dominates(static_cast<size_t>(newest[k]) + 1, rest))
-      cuts.push_back(k);
+    if (crossing[k] != 1 || rest == DominatorTree::nowhere) continue;
+    const auto producer = static_cast<size_t>(producers[k]);  // of the one value that crosses
+    if (in_flow[producer] && tree.dominates(producer + 1, rest)) cuts.push_back(k);
   }
   std::ranges::reverse(cuts);
   return cuts;

@@ -42,12 +42,8 @@ struct Unit {
 /// model's FLOPs) join their neighbour. FLOPs are those of the example batch.
 std::vector<Unit> units(const Graph& graph, const Analysis& analysis);
 
-/// The positions that do not separate the operators which read and update one buffer (a
-/// normalisation called twice).
-std::vector<OperatorId> allowed_begins(const Graph& model, std::vector<OperatorId> begins);
-
-/// First operators of the units that the partitioner divides between: units() without the cuts
-/// that are not allowed.
+/// First operators of the units that the partitioner divides between: units(), or all layers of a
+/// table.
 std::vector<OperatorId> unit_begins(const Graph& model, const Analysis& analysis);
 
 /// The position that a plan's `begin` names: "" is 0; a module path is the first operator of its

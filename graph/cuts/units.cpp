@@ -153,4 +153,15 @@ std::vector<Unit> units(const Graph& graph, const Analysis& analysis) {
   return result;
 }
 
+std::vector<OperatorId> unit_begins(const Graph& model, const Analysis& analysis) {
+  std::vector<OperatorId> begins;
+  if (model.layers) {
+    begins.resize(model.operators.size());
+    std::iota(begins.begin(), begins.end(), 0);
+    return begins;
+  }
+  for (const Unit& unit : units(model, analysis)) begins.push_back(unit.begin);
+  return begins;
+}
+
 }  // namespace penstock

@@ -128,6 +128,13 @@ bool take_marker(ModelReader& reader, const Scope& scope, const Json& node) {
   return is_marker;
 }
 
+Expression read_dimension(ModelReader& reader, const std::string& name, const Json& of) {
+  Expression size = read_size(reader, of);
+  if (!size.is_integer() || size.at(reader.graph.example_batch) < 0)
+    reader.refuse(fmt::format("value '{}' has a dimension of {}", name, size.str()));
+  return size;
+}
+
 }  // namespace
 
 ValueId add_value(ModelReader& reader, Scope& scope, const std::string& name, Value::Kind kind) {
@@ -141,7 +148,7 @@ ValueId add_value(ModelReader& reader, Scope& scope, const std::string& name, Va
     reader.refuse(fmt::format("value '{}' has an element type that Penstock does not know", name));
   if (small(meta->at("layout")) != 7)
     reader.refuse(fmt::format("value '{}' is sparse", name), "Penstock takes dense tensors.");
-  for (const Json& size : meta->at("sizes")) value.shape.push_back(read_size(reader, size));
+  for (const Json& size : meta->at("sizes")) value.shape.push_back(read_dimension(reader, name, size));
   value.name = reader.unique_value(name);
   const auto id = static_cast<ValueId>(reader.graph.values.size());
   if (!scope.tensors.emplace(name, id).second)

@@ -38,6 +38,7 @@ struct ModelReader {
   std::unordered_map<std::string, Expression> expressions;           // by their text
   std::unordered_map<std::string, int> value_names, operator_names;  // how often taken
   std::unordered_map<std::string, int> tensors;  // index in graph.tensors, by name
+  std::unordered_map<int, ValueId> bound;        // the value of a tensor
   std::set<std::string> marked;  // nodes before which the exporter found a pipe_split()
   std::map<std::string, std::vector<Argument>> evaluated;  // in evaluation mode, by node; not read
 

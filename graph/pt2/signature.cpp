@@ -87,13 +87,13 @@ ValueId add_input(ModelReader& reader, Scope& scope, const std::string& name, Va
 
 /// Values of one tensor are one value, whatever its names.
 void bind_tensor(ModelReader& reader, Scope& scope, const std::string& name, int tensor) {
-  for (const Value& value : reader.graph.values)
-    if (value.kind == Value::Kind::tensor && value.tensor == tensor) {
-      scope.tensors[name] = static_cast<ValueId>(&value - reader.graph.values.data());
-      return;
-    }
+  if (const auto bound = reader.bound.find(tensor); bound != reader.bound.end()) {
+    scope.tensors[name] = bound->second;
+    return;
+  }
   const ValueId id = add_input(reader, scope, name, Value::Kind::tensor);
   reader.graph.values[id].tensor = tensor;
+  reader.bound.emplace(tensor, id);
 }
 
 void bind_user_input(ModelReader& reader, Scope& scope, const Json& argument) {

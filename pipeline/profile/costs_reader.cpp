@@ -12,8 +12,15 @@ Measured read_measured(const JsonValue& value) {
           read_host_amount(value, "host_s")};
 }
 
+/// So that sums over a model's operators stay within 64 bits.
+constexpr int64_t most_bytes = int64_t{1} << 50;
+
 MemoryChange read_change(const JsonValue& value) {
   const MemoryChange change{value.integer("net"), read_bytes(value, "peak")};
+  if (change.net < -most_bytes) {
+    value.at("net").refuse(fmt::format("{} is below minus a pebibyte", change.net),
+                           "Profile the job again.");
+  }
   if (change.net > change.peak) {
     value.at("net").refuse(fmt::format("{} is above the peak, {}", change.net, change.peak),
                            "Profile the job again.");
@@ -158,6 +165,11 @@ MicrobatchCosts read_costs(const JsonValue& value, const MicrobatchCosts* first)
   }
   costs.loss_forward = read_measured(value.at("loss_forward"));
   costs.first_microbatch_excess = value.number("first_microbatch_excess");
+  if (costs.first_microbatch_excess <= -1) {
+    value.at("first_microbatch_excess")
+        .refuse(fmt::format("with {} microbatch 0 takes no time", costs.first_microbatch_excess),
+                "Profile the job again.");
+  }
   costs.load_batch_s = read_amount(value, "load_batch_s");
   read_noise(value, costs);
   return costs;
@@ -180,6 +192,9 @@ int64_t read_bytes(const JsonValue& value, const std::string& key) {
   const int64_t number = value.integer(key);
   if (number < 0)
     value.at(key).refuse(fmt::format("{} is negative", number), "Profile the job again.");
+  if (number > most_bytes)
+    value.at(key).refuse(fmt::format("{} is more than a pebibyte", number),
+                         "Profile the job again.");
   return number;
 }
 
@@ -190,7 +205,10 @@ ActionTimes read_times(const JsonValue& value) {
 
 std::vector<MicrobatchCosts> read_microbatches(const JsonValue& of, bool repeats) {
   std::vector<MicrobatchCosts> result;
-  for (const JsonValue& value : of.list("microbatches")) {
+  const auto sizes = of.list("microbatches");
+  if (sizes.empty())
+    of.at("microbatches").refuse("no microbatch size was measured", "Profile the job again.");
+  for (const JsonValue& value : sizes) {
     result.push_back(read_costs(value, repeats && !result.empty() ? &result.front() : nullptr));
     const bool ascending =
         result.size() < 2 || result[result.size() - 2].microbatch < result.back().microbatch;

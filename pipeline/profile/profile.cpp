@@ -83,7 +83,6 @@ void read_rates(const JsonValue& root, Profile& profile) {
   profile.zero_s_per_byte = read_amount(root, "zero_s_per_byte");
   profile.action_overhead_s = read_amount(root, "action_overhead_s");
   profile.action_host_s = read_host_amount(root, "action_host_s");
-  profile.hand_off_s_per_byte = read_amount(root, "hand_off_s_per_byte");
   profile.base_memory_bytes = read_bytes(root, "base_memory_bytes");
 }
 

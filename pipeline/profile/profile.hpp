@@ -217,7 +217,6 @@ struct Profile {
   double zero_s_per_byte = 0;         // clearing gradients, per parameter byte
   double action_overhead_s = 0;       // executor's own time per action
   double action_host_s = 0;           // and that of a host that runs ahead of its device
-  double hand_off_s_per_byte = 0;     // to a stage on the same rank
   int64_t base_memory_bytes = 0;      // of a worker before it loads a stage; not counted in peaks
   std::vector<LinkCost> links;
   Probe probe;

@@ -119,7 +119,6 @@ Json head(const Profile& profile, const std::filesystem::path& file) {
             {"zero_s_per_byte", finite(profile.zero_s_per_byte)},
             {"action_overhead_s", finite(profile.action_overhead_s)},
             {"action_host_s", finite(profile.action_host_s)},
-            {"hand_off_s_per_byte", finite(profile.hand_off_s_per_byte)},
             {"base_memory_bytes", profile.base_memory_bytes},
             {"links", std::move(links)},
             {"probe",

@@ -8,6 +8,9 @@ namespace penstock {
 
 namespace {
 
+/// Stages x microbatches; no schedule takes more.
+constexpr int64_t most_pairs = INT32_MAX;
+
 double total(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
@@ -44,9 +47,11 @@ LayoutGuess::LayoutGuess(const ChainCosts& costs, const StageBytes& kept, int64_
 double LayoutGuess::step_s(const PipelineLayout& layout, int64_t limit_bytes, double cores) const {
   const double p = layout.ranks;
   const auto m = static_cast<double>(layout.microbatches);
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  if (layout.microbatches * layout.stages() > most_pairs) return infinite;
   const double kept = held(layout) * kept_bytes_ / p;
   const double room = static_cast<double>(limit_bytes) - fixed_bytes_ / p;
-  if (room < held(layout) * given_bytes_) return std::numeric_limits<double>::infinity();
+  if (room < held(layout) * given_bytes_) return infinite;
   const double recomputed = kept > room ? 1 - room / kept : 0;
   const double each_s = ((1 + recomputed) * forward_s_ + backward_s_) / p;
   const double mean_speed = std::min(layout.speeds().together(), cores) / p;

@@ -6,6 +6,7 @@
 
 #include "planner/layouts/allowed.hpp"
 #include "planner/layouts/arrangement.hpp"
+#include "simulator/costs/core_use.hpp"
 
 namespace penstock {
 
@@ -15,19 +16,21 @@ namespace {
 /// is not searched.
 constexpr int64_t max_adaptive_pairs = 512;
 
-std::vector<std::shared_ptr<const LayoutDevices>> arranged(const Cluster* cluster, int ranks,
+std::vector<std::shared_ptr<const LayoutDevices>> arranged(const PlanningInputs& inputs, int ranks,
                                                            int64_t data_parallel) {
   std::vector<std::shared_ptr<const LayoutDevices>> all;
   const auto add = [&](LayoutDevices one) {
     all.push_back(std::make_shared<const LayoutDevices>(std::move(one)));
   };
-  if (!cluster) {
-    const RankSpeeds equal(std::vector<double>(static_cast<size_t>(ranks), 1.0));
-    add({std::nullopt, equal});
+  if (!inputs.cluster) {
+    const double speed =
+        core_use(inputs.profile, nullptr, ranks, data_parallel, inputs.parts).speed;
+    add({std::nullopt, RankSpeeds(std::vector<double>(static_cast<size_t>(ranks), speed))});
     return all;
   }
-  for (std::vector<int>& devices : arrangements(*cluster, ranks, data_parallel)) {
-    Cluster used = devices.empty() ? *cluster : on_devices(*cluster, std::move(devices));
+  const Cluster& cluster = *inputs.cluster;
+  for (std::vector<int>& devices : arrangements(cluster, ranks, data_parallel)) {
+    Cluster used = devices.empty() ? cluster : on_devices(cluster, std::move(devices));
     const RankSpeeds speeds(used, ranks, data_parallel);
     add({std::move(used), speeds});
   }
@@ -36,13 +39,14 @@ std::vector<std::shared_ptr<const LayoutDevices>> arranged(const Cluster* cluste
 
 }  // namespace
 
-LayoutList::LayoutList(const Profile& profile, const PlanRequest& request, const Cluster* cluster,
-                       int devices, int units, bool branches)
-    : profile_(profile), request_(request), units_(units) {
+LayoutList::LayoutList(const PlanningInputs& inputs, const PlanRequest& request, int devices,
+                       int units, bool branches)
+    : inputs_(inputs), request_(request), units_(units) {
+  const Profile& profile = inputs.profile;
   check_layouts(profile, request);
   for (int ranks = 1; ranks <= std::min(devices, units); ++ranks) {
     for (const int64_t count : replicas(request, profile.job.global_batch, devices / ranks))
-      add({ranks, count, false, arranged(cluster, ranks, count), 0, 0});
+      add({ranks, count, false, arranged(inputs, ranks, count), 0, 0});
   }
   if (blocks_.empty()) refuse_layouts(profile, request, devices, units);
   const size_t along_the_chain = blocks_.size();
@@ -79,13 +83,14 @@ PipelineLayout LayoutList::operator[](size_t number) const {
 
 template <typename Call>
 void LayoutList::each(const Block& block, const Call& call) const {
-  const auto sizes = sizes_for(profile_, request_, profile_.job.global_batch / block.data_parallel);
+  const Profile& profile = inputs_.profile;
+  const auto sizes = sizes_for(profile, request_, profile.job.global_batch / block.data_parallel);
   PipelineLayout layout{
       .ranks = block.ranks, .data_parallel = block.data_parallel, .branches = block.branches};
   const auto each_size = [&] {
     for (const MicrobatchCosts* size : sizes) {
       layout.measured = size;
-      layout.microbatches = profile_.job.global_batch / layout.data_parallel / size->microbatch;
+      layout.microbatches = profile.job.global_batch / layout.data_parallel / size->microbatch;
       const int64_t pairs = int64_t{layout.stages()} * layout.microbatches;
       if (!layout.schedule && request_.schedules.empty() && pairs > max_adaptive_pairs) continue;
       call(std::as_const(layout));
@@ -100,7 +105,7 @@ void LayoutList::each(const Block& block, const Call& call) const {
       each_size();
     }
     layout.schedule = nullptr;
-    if (wanted(request_, adaptive_schedule) && worth(layout, true) && !profile_.job.forward_only)
+    if (wanted(request_, adaptive_schedule) && worth(layout, true) && !profile.job.forward_only)
       each_size();
   }
 }
@@ -121,7 +126,7 @@ bool LayoutList::runs(const Schedule& schedule, const PipelineLayout& layout) co
 
 /// Without backwards it is another schedule by another name.
 bool LayoutList::repeats(const Schedule& schedule) const {
-  if (!profile_.job.forward_only || !request_.schedules.empty()) return false;
+  if (!inputs_.profile.job.forward_only || !request_.schedules.empty()) return false;
   const auto first = std::ranges::find_if(schedules(), &Schedule::alternates);
   return schedule.split_backward || (schedule.alternates && &schedule != &*first);
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "planner/layouts/evaluate.hpp"
 #include "planner/layouts/layout.hpp"
 
 namespace penstock {
@@ -13,13 +14,13 @@ namespace penstock {
 /// devices, replicas x microbatches x size = the global batch, sizes that were measured. In the
 /// order that decides ties, by which they are numbered: along the chain before along branches (only
 /// with `branches`); fewer ranks, fewer replicas, fewer stages per rank, the schedule table's order
-/// with `adaptive` last, fewer microbatches, devices as in arrangement.hpp (of `cluster`, or null).
+/// with `adaptive` last, fewer microbatches, devices as in arrangement.hpp (of a cluster).
 /// Shapes that a schedule does not run are among them.
 class LayoutList {
  public:
-  /// Profile and request outlive it. Throws InputError where there are none (allowed.hpp).
-  LayoutList(const Profile& profile, const PlanRequest& request, const Cluster* cluster,
-             int devices, int units, bool branches = false);
+  /// Inputs and request outlive it. Throws InputError where there are none (allowed.hpp).
+  LayoutList(const PlanningInputs& inputs, const PlanRequest& request, int devices, int units,
+             bool branches = false);
 
   /// Layouts that follow one another, alike in ranks and replicas.
   struct Block {
@@ -45,7 +46,7 @@ class LayoutList {
   bool worth(const PipelineLayout& layout, bool split_backward) const;
   bool takes_stages(int ranks, int stages_per_rank) const;
 
-  const Profile& profile_;
+  const PlanningInputs& inputs_;
   const PlanRequest& request_;
   const int units_;
   std::vector<Block> blocks_;  // none is empty

@@ -111,8 +111,7 @@ LayoutSearch::LayoutSearch(const PlanningInputs& inputs, const ModelChain& chain
     : inputs_(inputs),
       request_(request),
       branches_(branches_for(inputs, request)),
-      layouts_(inputs.profile, request, inputs.cluster, devices, chain.units(),
-               branches_ != nullptr),
+      layouts_(inputs, request, devices, chain.units(), branches_ != nullptr),
       context_{inputs,
                chain,
                branches_,
@@ -177,7 +176,8 @@ std::vector<SearchSpace> LayoutSearch::spaces(const LayoutList::Block& block, Qu
       const QuickBounds::Quick& quick = bounds.of(layout);
       const MemoryLimit limit = this->limit(layout);
       const double cores = ranks_at_full_speed(inputs_.profile, inputs_.cluster,
-                                               layout.data_parallel * inputs_.parts);
+                                               layout.data_parallel * inputs_.parts) /
+                           layout.speeds().fastest();
       common = {.guess = &quick.guess,
                 .bound_s = quick.bound.step_s(layout.speeds(), layout.microbatches, cores),
                 .cores = cores,

@@ -26,7 +26,9 @@ std::vector<OperatorId> piece_begins(const Graph& model, const Analysis& analysi
                       modules.front() == model.operators[op - 1].modules.front();
     if (!same) begins.insert(static_cast<OperatorId>(op));
   }
-  return allowed_begins(model, {begins.begin(), begins.end()});
+  const std::vector<bool> allowed = allowed_cuts(model);
+  std::erase_if(begins, [&](OperatorId begin) { return !allowed[static_cast<size_t>(begin)]; });
+  return {begins.begin(), begins.end()};
 }
 
 /// Pieces that are joined step by step.

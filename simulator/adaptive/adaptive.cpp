@@ -85,8 +85,12 @@ class Choice {
   /// The fastest that fit, of those as fast the first.
   const std::vector<Offer>& best() const { return best_; }
 
-  /// Missing to the program that needs least, where none fits.
-  int64_t missing_bytes() const { return min_bytes_ - problem_.memory.max_bytes; }
+  /// What the program that needs least lacks, where none fits; "" where there was none.
+  std::string shortage() const {
+    if (min_bytes_ == INT64_MAX) return "";
+    const int64_t missing_bytes = min_bytes_ - problem_.memory.max_bytes;
+    return fmt::format(": the best needs {} too much", format_bytes(missing_bytes));
+  }
 
  private:
   bool is_full() const { return best_.size() == kept_programs; }
@@ -220,8 +224,8 @@ Program adaptive(const AdaptiveProblem& problem) {
   const Choice choice = choose(problem);
   if (auto program = fastest(choice)) return std::move(*program);
   throw InputError("schedule adaptive",
-                   fmt::format("nothing fits into {} per rank: the best needs {} too much",
-                               format(problem.memory), format_bytes(choice.missing_bytes())),
+                   fmt::format("nothing fits into {} per rank{}", format(problem.memory),
+                               choice.shortage()),
                    "Give more memory, or use smaller microbatches, more ranks or recompute.");
 }
 

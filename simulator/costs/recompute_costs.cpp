@@ -51,13 +51,18 @@ RecomputeCosts recompute_costs(const Graph& model, const Slicing& slicing, int s
     if (segment_of(slice.recomputed, op) < slice.recomputed.size())
       sums.add(measured.operators[static_cast<size_t>(op)]);
   RecomputeCosts costs{sums.forward.device_s, sums.forward.host_s};
-  for (const auto& [op, name] : slice.choices)
-    costs.forward_s += choice_of(measured.operators[static_cast<size_t>(op)], name)->time_s;
+  for (const auto& [op, name] : slice.choices) costs.forward_s += choice_s(slice, measured, op);
   if (recomputes_loss(model, slicing, stage)) {
     costs.forward_s += measured.loss_forward.mean_s;
     costs.forward_host_s += measured.loss_forward.host_s;
   }
   return costs;
+}
+
+double choice_s(const StageSlice& slice, const MicrobatchCosts& measured, OperatorId op) {
+  const auto chosen = slice.choices.find(op);
+  if (chosen == slice.choices.end()) return 0;
+  return choice_of(measured.operators[static_cast<size_t>(op)], chosen->second)->time_s;
 }
 
 MicrobatchCosts with_choices(MicrobatchCosts measured, const Slicing& slicing,

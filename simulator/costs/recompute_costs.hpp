@@ -21,6 +21,9 @@ struct RecomputeCosts {
 RecomputeCosts recompute_costs(const Graph& model, const Slicing& slicing, int stage,
                                const MicrobatchCosts& measured);
 
+/// Of that: what the choice of one of its operators, a layer, takes; 0 where it makes none.
+double choice_s(const StageSlice& slice, const MicrobatchCosts& measured, OperatorId op);
+
 /// The bytes of layers as they choose; `place` is the profile's path. Throws InputError for a
 /// choice that a layer does not have.
 MicrobatchCosts with_choices(MicrobatchCosts measured, const Slicing& slicing,

@@ -40,6 +40,17 @@ int64_t most_memory(const Planned& planned) {
   return *std::ranges::max_element(planned.simulation.peak_memory_bytes);
 }
 
+TEST(PlanOptimizerState, OneReplicaHasNobodyToShareItOutTo) {
+  PENSTOCK_MODEL(path, "gpt2");
+  const Replicated of(path);
+  const Planned planned = of.plan(OptimizerState::sharded, {.ranks = 2, .schedules = {"1f1b"}});
+  for (const int64_t replicas : {1, 2}) {
+    const auto row = std::ranges::find(planned.searched, replicas, &Searched::data_parallel);
+    ASSERT_NE(row, planned.searched.end());
+    EXPECT_EQ(row->optimizer_state == OptimizerState::sharded, replicas > 1);
+  }
+}
+
 TEST(PlanOptimizerState, ShardedItFitsWhereReplicatedItDoesNot) {
   PENSTOCK_MODEL(path, "gpt2");
   const Replicated of(path);

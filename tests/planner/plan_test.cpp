@@ -115,6 +115,23 @@ TEST(Plan, IsNeverFasterThanItsBounds) {
   }
 }
 
+TEST(Plan, RanksMayHaveMoreOrFewerCoresThanTheyWereProfiledWith) {
+  PENSTOCK_MODEL(path, "pippy");
+  ProfiledModel f(path);
+  f.profile.device.cores = 4;
+  for (const int threads : {1, 4}) {
+    f.profile.device.threads = threads;
+    for (const char* profiled : {"1", "8"}) {
+      f.profile.device.details["ranks"] = profiled;
+      for (int ranks = 1; ranks <= 4; ++ranks) {
+        const Planned planned = f.plan({.ranks = ranks});
+        EXPECT_LE(planned.lower_bound_s, planned.split_bound_s);
+        EXPECT_LE(planned.split_bound_s, planned.plan.prediction->step_s);
+      }
+    }
+  }
+}
+
 TEST(Plan, TakesManualSplits) {
   PENSTOCK_MODEL(path, "pippy");
   const ProfiledModel f(path);

@@ -71,6 +71,17 @@ def test_what_does_not_fit_says_how_much_would(table):
     assert not (table / "p.yaml").exists()
 
 
+def test_what_does_not_fit_on_the_nodes_of_a_cluster_names_no_more_ranks_than_they_have(table):
+    (table / "cluster.yaml").write_text("""\
+penstock: cluster
+nodes: [{count: 1, devices: 2, memory: 50MB, link: {latency: 1us, bandwidth: 100GB/s}}]
+""")
+    message = run(table, "plan", "layers.yaml", "--cluster", "cluster.yaml", "-o", "p.yaml",
+                  status=2)
+    assert "no plan fits" in message and "per rank (--memory)" in message
+    assert "ranks with as much each" not in message
+
+
 def test_a_hand_written_choice_counts_and_mistakes_in_it_are_named(table):
     _, plan = planned(table)
     before = plan["prediction"]["step_s"]

@@ -116,6 +116,11 @@ TEST(Pt2, RefusesWhatContradictsItself) {
   undescribed.graph()["tensor_values"].erase("p_w");
   expect_refusal(undescribed, "the input 'p_w' is not described");
   Pt2 fraction;
+  for (const Json& size : {Json{{"as_int", -3}}, Json{{"as_float", 2.5}}}) {
+    Pt2 impossible;
+    impossible.graph()["tensor_values"]["mul"]["sizes"][1] = size;
+    expect_refusal(impossible, "value 'mul' has a dimension of ");
+  }
   fraction.graph()["tensor_values"]["mul"]["sizes"][1] = {{"as_int", 1e300}};
   expect_refusal(fraction, "not what torch.export writes");
   Pt2 twice;

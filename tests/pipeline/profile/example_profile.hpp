@@ -67,7 +67,6 @@ inline Profile example_profile(const std::filesystem::path& folder) {
   profile.zero_s_per_byte = next.real() * 1e-300;
   profile.action_overhead_s = next.real();
   profile.action_host_s = next.real();
-  profile.hand_off_s_per_byte = next.real();
   profile.base_memory_bytes = next.bytes();
   profile.links.push_back({"gloo",
                            next.real(),

@@ -34,7 +34,8 @@ std::vector<std::vector<int>> some_splits(int units, int ranks, int64_t most = m
 std::vector<PipelineLayout> simple_layouts(const Model& m, int ranks) {
   const PlanRequest request{
       .schedules = {"gpipe", "1f1b"}, .stages_per_rank = 1, .data_parallel = 1};
-  const LayoutList layouts(m.profile, request, nullptr, ranks, m.chain.units());
+  const PlanningInputs inputs = m.inputs();
+  const LayoutList layouts(inputs, request, ranks, m.chain.units());
   std::vector<PipelineLayout> all;
   for (const LayoutList::Block& block : layouts.blocks())
     if (block.ranks == ranks) std::ranges::move(layouts.of(block), std::back_inserter(all));

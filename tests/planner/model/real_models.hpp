@@ -20,11 +20,11 @@ namespace penstock::test {
 /// Every operator a unit of its own, but for those that must stay together: most cuts then are
 /// crossed by several values, or by none that is sure to.
 inline std::vector<OperatorId> fine_begins(const Graph& graph) {
+  const std::vector<bool> allowed = allowed_cuts(graph);
   std::vector<OperatorId> begins;
-  begins.reserve(graph.operators.size());
   for (OperatorId id = 0; id < static_cast<OperatorId>(graph.operators.size()); ++id)
-    begins.push_back(id);
-  return allowed_begins(graph, std::move(begins));
+    if (allowed[static_cast<size_t>(id)]) begins.push_back(id);
+  return begins;
 }
 
 struct Model {

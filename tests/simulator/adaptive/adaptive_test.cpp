@@ -143,6 +143,14 @@ TEST(Adaptive, SaysWhatIsLeastNeededWhereNothingFits) {
               ::testing::ThrowsMessage<InputError>(
                   ::testing::AllOf(::testing::HasSubstr("1.00 KiB per rank"),
                                    ::testing::HasSubstr("the best needs 3.00 KiB too much"))));
+  // No named schedule runs these stages, and no order of them fits.
+  problem.rank_of_stage = {0, 0, 1, 1};
+  problem.flows = chain_flows(4);
+  problem.costs =
+      equal_stages(4, {.forward_s = 1, .backward_s = 2, .saved_bytes = 2048}, problem.flows, 0);
+  EXPECT_THAT([&] { adaptive(problem); },
+              ::testing::ThrowsMessage<InputError>(
+                  ::testing::HasSubstr("nothing fits into 1.00 KiB per rank\n")));
 }
 
 }  // namespace

@@ -75,6 +75,17 @@ TEST(ReduceCosts, WhatASegmentRecomputesIsLeftToo) {
   EXPECT_EQ(costs.stages[0].sums[0].left_of_weight_s, 16);
 }
 
+TEST(ReduceCosts, WhatALayerChoosesToRecomputeIsLeftToo) {
+  Profile choosing = profile();
+  for (MicrobatchCosts& size : choosing.microbatches)
+    size.operators[0].recompute = {{.name = "half", .time_s = 4}, {.name = "full", .time_s = 9}};
+  Slicing slicing = one_stage();
+  slicing.stages[0].choices = {{0, "full"}};
+  const Costs costs = plan_costs(replicas(), reading_model(), slicing, choosing);
+  EXPECT_EQ(costs.stages[0].sums[0].left_of_backward_s, 32 + 9);
+  EXPECT_EQ(costs.stages[0].sums[0].left_of_weight_s, 16);
+}
+
 // A sum over two ranks is two rounds, in which each sends all bytes once.
 TEST(ReduceCosts, AMeasuredSumTellsItsTimeAndItsCompute) {
   Profile measured = profile();
