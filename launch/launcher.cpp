@@ -104,6 +104,13 @@ void read_ranks(const LauncherReader& reader, const LauncherNames& names, Launch
   launcher.local_rank =
       reader.number(names.local_rank, 0, launcher.local_size - 1,
                     fmt::format("{} ranks are on this node", launcher.local_size));
+  const int first_here = launcher.rank - launcher.local_rank;
+  if (first_here >= 0 && first_here + launcher.local_size <= launcher.world_size) return;
+  throw InputError("environment",
+                   fmt::format("{} contradicts {}, of {} ranks on this node and {} in all",
+                               reader.show(names.local_rank), reader.show(names.rank),
+                               launcher.local_size, launcher.world_size),
+                   fmt::format("Start it with {} anew.", names.launcher));
 }
 
 /// A name that tells this run from others.

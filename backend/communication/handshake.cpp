@@ -1,5 +1,5 @@
 // The first part of rendezvous.hpp. Keys in the store:
-//   handshake/<rank>    a rank's statement, {"facts": …} or {"refuses": message}
+//   handshake/<rank>    a rank's statement, {"facts": …, "machine": …} or {"refuses": message}
 //   handshake/refused   also set by a rank that refuses, so that nobody waits for the others
 //   handshake/verdict   rank 0's: its own facts, what is wrong or "", and whether a rank is missing
 //   handshake/heard/<rank>   the rank has read the verdict: rank 0, which hosts the store, may end
@@ -27,6 +27,9 @@ constexpr double kVerdict_s = 5;    // for the others to read the verdict
 constexpr double kLateness_s = 30;  // by which rank 0 may be later than this rank
 constexpr const char* kCure =
     "Start all ranks with the same files, the same flags and the same version of Penstock.";
+constexpr const char* kMachineByMachine =
+    "Have the launcher number them machine by machine: mpirun --map-by slot, srun "
+    "--distribution=block.";
 
 class Deadline {
  public:
@@ -104,17 +107,44 @@ std::vector<std::string> differences(const std::map<int, Facts>& facts) {
   return lines;
 }
 
-/// The problem with these statements, or "".
-std::string find_problem(const Statements& statements) {
+/// Two ranks that cannot both be right about who is on their machine.
+std::string find_scattered(const Statements& statements) {
+  using Machine = std::pair<int, int>;
+  const auto told = [](int rank, const Machine& machine) {
+    return fmt::format("rank {} is number {} of {} on its machine", rank, rank - machine.first,
+                       machine.second);
+  };
+  for (const auto& [rank, statement] : statements) {
+    const Machine machine = statement.at("machine");
+    for (int other = machine.first; other < machine.first + machine.second; ++other) {
+      const auto found = statements.find(other);
+      if (found == statements.end() || found->second.at("machine") == statement.at("machine"))
+        continue;
+      return fmt::format("{} (from 0), but {}", told(rank, machine),
+                         told(other, found->second.at("machine")));
+    }
+  }
+  return "";
+}
+
+struct Problem {
+  std::string text, cure;
+};
+
+/// The problem with these statements; without text where there is none.
+Problem find_problem(const Statements& statements) {
   std::map<int, Facts> facts;
   for (const auto& [rank, statement] : statements) {
     if (statement.contains("refuses")) {
-      return fmt::format("rank {} refuses to run: {}", rank,
-                         statement.at("refuses").get<std::string>());
+      return {fmt::format("rank {} refuses to run: {}", rank,
+                          statement.at("refuses").get<std::string>()),
+              kCure};
     }
     facts[rank] = statement.at("facts").get<Facts>();
   }
-  return fmt::format("{}", fmt::join(differences(facts), "\n  "));
+  const std::vector<std::string> lines = differences(facts);
+  if (lines.empty()) return {find_scattered(statements), kMachineByMachine};
+  return {fmt::format("{}", fmt::join(lines, "\n  ")), kCure};
 }
 
 std::string find_missing(const Seat& seat, const Statements& statements, double timeout_s) {
@@ -140,27 +170,32 @@ void say_farewell(const Seat& seat, bool missing) {
 /// A rank beyond rank 0's count may differ from it in the number of ranks.
 void obey(const Seat& seat, const json& verdict, const Facts& facts) {
   std::string problem = verdict.at("problem");
+  const std::string cure = problem.empty() ? kCure : verdict.at("cure").get<std::string>();
   if (problem.empty()) {
     const std::map<int, Facts> pair{{0, verdict.at("facts").get<Facts>()}, {seat.rank, facts}};
     problem = fmt::format("{}", fmt::join(differences(pair), "\n  "));
   }
   if (problem.empty()) return;
   if (verdict.at("missing").get<bool>()) throw PeerError(-1, problem);
-  throw InputError("handshake", problem, kCure);
+  throw InputError("handshake", problem, cure);
 }
 
 json make_verdict(const Seat& seat, const Facts& facts, double timeout_s) {
   const Statements statements = collect_statements(seat, timeout_s);
-  std::string problem = find_problem(statements);
-  const bool missing = problem.empty();
-  if (missing) problem = find_missing(seat, statements, timeout_s);
-  return {{"facts", facts}, {"problem", problem}, {"missing", missing && !problem.empty()}};
+  Problem problem = find_problem(statements);
+  const bool missing = problem.text.empty();
+  if (missing) problem.text = find_missing(seat, statements, timeout_s);
+  return {{"facts", facts},
+          {"problem", problem.text},
+          {"cure", problem.cure},
+          {"missing", missing && !problem.text.empty()}};
 }
 
 }  // namespace
 
 void shake_hands(const Seat& seat, const Facts& facts, double timeout_s) {
-  seat.store.set(statement_key(seat.rank), json{{"facts", facts}}.dump());
+  seat.store.set(statement_key(seat.rank),
+                 json{{"facts", facts}, {"machine", seat.machine}}.dump());
   if (seat.rank == 0) {
     const json verdict = make_verdict(seat, facts, timeout_s);
     seat.store.set("handshake/verdict", verdict.dump());
@@ -183,8 +218,10 @@ void refuse_to_run(const Seat& seat, const std::string& mistake) {
     }
     return;
   }
-  const json verdict{
-      {"facts", Facts()}, {"problem", "rank 0 refuses to run: " + mistake}, {"missing", false}};
+  const json verdict{{"facts", Facts()},
+                     {"problem", "rank 0 refuses to run: " + mistake},
+                     {"cure", kCure},
+                     {"missing", false}};
   seat.store.set("handshake/verdict", verdict.dump());
   say_farewell(seat, false);
 }

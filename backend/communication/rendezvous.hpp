@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/communication/shared_store.hpp"
@@ -14,6 +15,7 @@ namespace penstock {
 struct Seat {
   SharedStore& store;
   int rank = 0, size = 1;
+  std::pair<int, int> machine = {};  // the first on its machine, and how many there; {}: not known
 };
 
 inline Seat seat_of_rank(const WorkerTask& task, SharedStore& store) {
@@ -25,12 +27,13 @@ inline Seat seat_of_process(const WorkerTask& task, SharedStore& store) {
 }
 /// Among all that meet, spares too.
 inline Seat seat_at_meeting(const WorkerTask& task, SharedStore& store) {
-  return {store, task.process, task.processes};
+  return {store, task.process, task.processes, {task.process - task.local_rank, task.local_size}};
 }
 
 /// Every rank states its facts. Where one differs between ranks, or a rank refuses to run, all
-/// ranks that came throw InputError with every value and the ranks that have it. Throws PeerError
-/// naming the ranks that did not come within `timeout_s`.
+/// ranks that came throw InputError with every value and the ranks that have it; so they do where
+/// ranks are not numbered machine by machine. Throws PeerError naming the ranks that did not come
+/// within `timeout_s`.
 void shake_hands(const Seat& seat, const Facts& facts, double timeout_s = kStartTimeout_s);
 
 /// Replaces shake_hands on a rank that has found a user's mistake: the others end with it too.

@@ -40,6 +40,10 @@ Replaying Executor::warm_up(int64_t step, CudaGraphs graphs) {
   return replaying;
 }
 
+void Executor::refresh() {
+  for (auto& [index, stage] : rank_.stages) stage->refresh();
+}
+
 StepResult Executor::run_step(int64_t step, std::optional<double> learning_rate) {
   const Finally ended(on_end);
   const InTensorGroup here(rank_.group);

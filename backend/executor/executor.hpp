@@ -65,6 +65,8 @@ class Executor {
   void gather_gradients() { update_.gather_gradients(); }
 
   TensorStore& store() { return rank_.store; }
+  /// Call it after changing stored tensors between steps.
+  void refresh();
   /// For another executor of this rank, which then has the same tensors.
   std::shared_ptr<TensorStore> shared_store() { return rank_.shared_store; }
   Optimizer& optimizer() { return update_.optimizer(); }

@@ -23,6 +23,7 @@ class ReplayedStage : public Stage {
   void backward_weight(int microbatch) override;
   void finish_step() override;
   void reset() override { stage_->reset(); }
+  void refresh() override { stage_->refresh(); }
 
   std::map<int, int> gradient_uses() const override { return stage_->gradient_uses(); }
   bool has_loss() const override { return stage_->has_loss(); }

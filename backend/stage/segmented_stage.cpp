@@ -158,6 +158,10 @@ void SegmentedStage::reset() {
   for (const Part& part : parts_) part.stage->reset();
 }
 
+void SegmentedStage::refresh() {
+  for (const Part& part : parts_) part.stage->refresh();
+}
+
 std::map<int, int> SegmentedStage::gradient_uses() const {
   std::map<int, int> uses;
   for (const Part& part : parts_) {

@@ -32,6 +32,7 @@ class SegmentedStage : public Stage {
   void backward_weight(int microbatch) override;
   void finish_step() override;
   void reset() override;
+  void refresh() override;
 
   std::map<int, int> gradient_uses() const override;
   bool has_loss() const override;

@@ -68,6 +68,9 @@ class Stage {
   /// Drops what unfinished microbatches hold and what was computed from stored tensors; call it
   /// after changing those from outside.
   virtual void reset() = 0;
+  /// Computes anew, in the same memory, what was computed from stored tensors; call it after
+  /// changing those between steps.
+  virtual void refresh() = 0;
 
   /// How often a backward adds to the gradient of each tensor (by index in Graph::tensors), at
   /// most; counts what `finish_step` adds, too.

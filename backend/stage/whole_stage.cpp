@@ -215,6 +215,8 @@ void WholeStage::reset() {
   state_->constants.clear();
 }
 
+void WholeStage::refresh() { state_->constants.refresh(); }
+
 std::map<int, int> WholeStage::gradient_uses() const {
   const Recipe& recipe = state_->recipe;
   std::map<int, int> uses;

@@ -175,6 +175,9 @@ Service::Json Service::load(const Request& request) {
   rank_.communicator.barrier();
   rank_.executor.optimizer().states().clear();
   load_checkpoint(request.given.at("checkpoint").get<std::string>(), rank_.loaded, rank_.executor);
+  rank_.executor.refresh();
+  for (Executor* other : {evaluating_.get(), forwarding_.get()})
+    if (other != nullptr) other->refresh();
   step_ = request.given.at("step");
   rank_.snapshot(step_);
   if (rank_.snapshots != nullptr) rank_.snapshots->finish();

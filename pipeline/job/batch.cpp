@@ -11,9 +11,6 @@
 
 namespace penstock {
 
-namespace {
-
-/// Divisors of `number`, ascending.
 std::vector<int64_t> divisors(int64_t number) {
   std::vector<int64_t> low;
   std::vector<int64_t> high;
@@ -25,6 +22,8 @@ std::vector<int64_t> divisors(int64_t number) {
   low.insert(low.end(), high.rbegin(), high.rend());
   return low;
 }
+
+namespace {
 
 /// The divisor of `number` nearest to `wanted`, the smaller of two.
 int64_t nearest_divisor(int64_t number, int64_t wanted) {

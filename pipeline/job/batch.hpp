@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 namespace penstock {
 
@@ -10,6 +11,9 @@ struct BatchShape {
   int64_t global_batch = 1;
   int64_t data_parallel = 1, microbatches = 1, microbatch = 1;
 };
+
+/// Divisors of `number`, ascending.
+std::vector<int64_t> divisors(int64_t number);
 
 /// Throws InputError, place `place`, unless global_batch = data_parallel x microbatches x
 /// microbatch; the message names the numbers near the given ones that make it so.

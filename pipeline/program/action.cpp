@@ -37,8 +37,6 @@ constexpr std::array<KindName, 11> kinds{{{Kind::forward, "F", true},
 /// still.
 constexpr int largest = std::numeric_limits<int>::max() - 1;
 
-bool is_transfer(Kind kind) { return is_send(kind) || is_receive(kind); }
-
 /// Reads an action from the front of a text and remembers the whole for messages.
 class Reader {
  public:

@@ -62,6 +62,7 @@ inline bool is_input_backward(Kind kind) {
 }
 bool is_send(Kind kind);
 bool is_receive(Kind kind);
+inline bool is_transfer(Kind kind) { return is_send(kind) || is_receive(kind); }
 /// `SEND_F`.
 std::string_view name(Kind kind);
 /// The stage at the other end of a transfer: peer, or the neighbour that its kind implies

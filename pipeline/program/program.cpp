@@ -70,6 +70,12 @@ std::vector<Action> parse_row(std::string_view line, const std::string& place) {
 
 }  // namespace
 
+int64_t Program::action_count() const {
+  int64_t sum = 0;
+  for (const std::vector<Action>& actions : ranks) sum += static_cast<int64_t>(actions.size());
+  return sum;
+}
+
 Program compute_only(Program program) {
   for (std::vector<Action>& actions : program.ranks) {
     std::erase_if(actions, [](const Action& action) { return !is_compute(action.kind); });

@@ -21,6 +21,7 @@ struct Program {
 
   int rank_count() const { return static_cast<int>(ranks.size()); }
   int stage_count() const { return static_cast<int>(rank_of_stage.size()); }
+  int64_t action_count() const;  // of all ranks
 };
 
 /// The program without transfers, REDUCE_GRAD and OPT.

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/quantity.hpp"
+#include "pipeline/job/batch.hpp"
 
 namespace penstock {
 
@@ -48,15 +49,9 @@ std::string join(const std::vector<int64_t>& numbers) {
 }
 
 std::string dividing_counts(int64_t batch, int64_t near) {
-  std::vector<int64_t> counts;
-  for (int64_t below = std::min(near, batch); below >= 1 && counts.empty(); --below)
-    if (batch % below == 0) counts.push_back(below);
-  for (int64_t above = near + 1; above <= batch; ++above) {
-    if (batch % above != 0) continue;
-    counts.push_back(above);
-    break;
-  }
-  return join(counts);
+  const std::vector<int64_t> all = divisors(batch);
+  const auto above = std::ranges::upper_bound(all, near);  // not the first: 1 is below
+  return fmt::format("{}", fmt::join(above - 1, above == all.end() ? above : above + 1, ", "));
 }
 
 void check_replicas(const PlanRequest& request, int64_t batch) {

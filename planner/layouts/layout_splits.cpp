@@ -220,13 +220,6 @@ bool has_hosts(const ChainCosts& costs) {
          std::ranges::any_of(costs.host_s, [](double host_s) { return host_s > 0; });
 }
 
-int64_t actions(const Program& program) {
-  int64_t sum = 0;
-  for (const std::vector<Action>& of_rank : program.ranks)
-    sum += static_cast<int64_t>(of_rank.size());
-  return sum;
-}
-
 /// The bytes that each layer keeps of a microbatch between I and W, whatever it recomputes; empty
 /// where they are not known, as of models that are no layer tables.
 std::vector<int64_t> kept_for_weight(const LayoutContext& context, const PipelineLayout& layout) {
@@ -279,7 +272,7 @@ std::shared_ptr<const ProgramPaths> layout_paths(const LayoutContext& context,
   const bool by_units = context.chain.begins() == context.inputs.units;
   if (recomputes && !(may_recompute(context, limit) && by_units)) return nullptr;
   const Program compute = layout.compute();
-  if (actions(compute) > most_actions) return nullptr;
+  if (compute.action_count() > most_actions) return nullptr;
   const ChainCosts costs = layout_costs(context, layout, backward_of(layout, compute));
   if (!is_linked(costs) || is_whole_chain(layout, costs, limit)) return nullptr;
   return std::make_shared<const ProgramPaths>(

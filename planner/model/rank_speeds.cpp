@@ -11,13 +11,8 @@ namespace {
 std::vector<double> slowest_replicas(const Cluster& cluster, int ranks, int64_t replicas) {
   std::vector<double> speeds;
   speeds.reserve(static_cast<size_t>(ranks));
-  for (int rank = 0; rank < ranks; ++rank) {
-    speeds.push_back(cluster.speed(rank));
-    for (int64_t replica = 1; replica < replicas; ++replica) {
-      const double speed = cluster.speed(static_cast<int>(replica) * ranks + rank);
-      speeds.back() = std::min(speeds.back(), speed);
-    }
-  }
+  for (int rank = 0; rank < ranks; ++rank)
+    speeds.push_back(cluster.slowest_speed(rank, ranks, replicas));
   return speeds;
 }
 

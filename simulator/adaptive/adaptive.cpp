@@ -66,7 +66,7 @@ class Choice {
 
   void offer(Program program) {
     if (is_full() && alone_s(problem_, links_, program) >= best_.back().makespan_s) return;
-    count(actions_of(program));
+    count(program.action_count());
     const Simulation run =
         simulate_compute(program, problem_.flows, problem_.costs, problem_.network, {false, false});
     if (!counts(run.makespan_s)) return;
@@ -95,13 +95,6 @@ class Choice {
  private:
   bool is_full() const { return best_.size() == kept_programs; }
 
-  static int64_t actions_of(const Program& program) {
-    int64_t sum = 0;
-    for (const std::vector<Action>& actions : program.ranks)
-      sum += static_cast<int64_t>(actions.size());
-    return sum;
-  }
-
   /// Is it among the fastest, and none of them as fast?
   bool counts(double makespan_s) const {
     if (is_full() && makespan_s >= best_.back().makespan_s) return false;
@@ -112,7 +105,7 @@ class Choice {
   int64_t fullest_bytes(const Program& program, const Simulation& run) {
     const int64_t without = problem_.memory.fullest(run.peak_memory_bytes);
     if (!problem_.memory.any() || without > problem_.memory.max_bytes) return without;
-    count(simulated_per_lowered * actions_of(program));
+    count(simulated_per_lowered * program.action_count());
     std::vector<int64_t> peaks;
     for (const RankMemory& memory : memory_of_ranks(lower(program, problem_.flows), problem_.costs))
       peaks.push_back(memory.peak_bytes);

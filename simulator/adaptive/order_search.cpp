@@ -141,8 +141,7 @@ class OrderSearch {
     std::ranges::fill(now_s_, 0);
     std::ranges::fill(forward_end_s_, -1);
     std::ranges::fill(backward_end_s_, -1);
-    size_t done = 0, all = 0;
-    for (const auto& actions : program_.ranks) all += actions.size();
+    size_t done = 0;
     for (bool moved = true; std::exchange(moved, false);) {
       for (size_t rank = 0; rank < next_.size(); ++rank) {
         const size_t before = next_[rank];
@@ -152,7 +151,7 @@ class OrderSearch {
       }
     }
     judged_actions_ += static_cast<int64_t>(done);
-    if (done < all) return {};
+    if (done < static_cast<size_t>(program_.action_count())) return {};
     Judged judged{0, 0};
     for (const double end_s : now_s_) {
       judged.makespan_s = std::max(judged.makespan_s, end_s);

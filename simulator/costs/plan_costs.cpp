@@ -78,7 +78,9 @@ class PlanCosts {
                  -(splits_backward(plan_) ? std::min(costs.backward_input_s, costs.backward_s)
                                           : costs.backward_s));
     reductions_.add(static_cast<int>(stage), costs);
-    const double device = cluster_ ? slowest_replica(plan_.stages[stage].rank) : 1;
+    const int rank = plan_.stages[stage].rank;
+    const double device =
+        cluster_ ? cluster_->slowest_speed(rank, ranks_, plan_.data_parallel) : 1;
     speed_up(costs, device * cores_.speed);
     return costs;
   }
@@ -232,15 +234,6 @@ class PlanCosts {
     costs.backward_host_s += recompute.forward_host_s;
     costs.backward_input_host_s += recompute.forward_host_s;
     costs.recompute_s = recompute.forward_s;
-  }
-
-  /// Replicas wait for one another at the end of each step.
-  double slowest_replica(int rank) const {
-    double slowest = cluster_->speed(rank);
-    for (int replica = 1; replica < plan_.data_parallel; ++replica) {
-      slowest = std::min(slowest, cluster_->speed(replica * ranks_ + rank));
-    }
-    return slowest;
   }
 
   const Plan& plan_;

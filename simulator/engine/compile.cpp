@@ -28,8 +28,6 @@ Way way_of(const Action& action) {
                               : Way{peer, action.stage, backward};
 }
 
-bool is_transfer(Kind kind) { return is_send(kind) || is_receive(kind); }
-
 class Compiler {
  public:
   Compiler(const Program& program, const Costs& costs, const Network& network)

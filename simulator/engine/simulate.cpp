@@ -97,7 +97,7 @@ Simulation simulate_compute(const Program& compute, const std::vector<Flow>& flo
   }
   Simulation out;
   out.actions = 2 * result->messages;
-  for (const auto& actions : compute.ranks) out.actions += static_cast<int64_t>(actions.size());
+  out.actions += compute.action_count();
   summarise(result->ranks, out);
   add_memory(memory_of_ranks(compute, costs), out);
   return out;

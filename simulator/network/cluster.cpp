@@ -1,5 +1,6 @@
 #include "simulator/network/cluster.hpp"
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <set>
@@ -13,6 +14,13 @@ double Link::transfer_s(int64_t bytes) const {
 }
 
 double Cluster::speed(int rank) const { return nodes.empty() ? 1 : place(rank).kind->speed; }
+
+double Cluster::slowest_speed(int rank, int of_ranks, int64_t replicas) const {
+  double slowest = speed(rank);
+  for (int64_t replica = 1; replica < replicas; ++replica)
+    slowest = std::min(slowest, speed(static_cast<int>(replica) * of_ranks + rank));
+  return slowest;
+}
 
 int64_t Cluster::memory(int rank) const {
   return nodes.empty() ? memory_bytes : place(rank).kind->memory_bytes;

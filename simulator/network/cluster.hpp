@@ -82,6 +82,9 @@ struct Cluster {
 
   /// Speed of a rank's device, relative to the one that was profiled.
   double speed(int rank) const;
+  /// That of the slowest of a rank's replicas, which wait for one another: of the ranks
+  /// replica x `of_ranks` + `rank`.
+  double slowest_speed(int rank, int of_ranks, int64_t replicas) const;
   /// Memory of a rank's device, in bytes; 0: not limited.
   int64_t memory(int rank) const;
   /// The place of a rank's device: its kind, its node among all, its place in the node. There are

@@ -97,9 +97,11 @@ TEST(Launcher, Srun) {
 }
 
 TEST(Launcher, SrunOnOneNodeUsesTheLoopback) {
-  EXPECT_EQ(
-      find_launcher(with(kSrun, {{"SLURM_NODEID", "0"}, {"SLURM_STEP_TASKS_PER_NODE", "5"}}))->host,
-      "127.0.0.1");
+  EXPECT_EQ(find_launcher(with(kSrun, {{"SLURM_NODEID", "0"},
+                                       {"SLURM_STEP_TASKS_PER_NODE", "5"},
+                                       {"SLURM_LOCALID", "3"}}))
+                ->host,
+            "127.0.0.1");
 }
 
 TEST(Launcher, StepsOfOneJobHavePortsOfTheirOwn) {
@@ -184,6 +186,10 @@ TEST(Launcher, AContradictionIsNamedWithBothValues) {
   EXPECT_THAT(refusal(with(kTorchrun, {{"LOCAL_RANK", "2"}})), HasSubstr("LOCAL_RANK=2"));
   EXPECT_THAT(refusal(with(kTorchrun, {{"LOCAL_WORLD_SIZE", "5"}})),
               AllOf(HasSubstr("LOCAL_WORLD_SIZE=5"), HasSubstr("WORLD_SIZE=4")));
+  EXPECT_THAT(refusal(with(kTorchrun, {{"RANK", "0"}})),
+              HasSubstr("LOCAL_RANK=1 contradicts RANK=0, of 2 ranks on this node and 4 in all"));
+  EXPECT_THAT(refusal(with(kTorchrun, {{"LOCAL_RANK", "0"}})),
+              HasSubstr("LOCAL_RANK=0 contradicts RANK=3"));
   EXPECT_THAT(refusal(with(kSrun, {{"SLURM_STEP_TASKS_PER_NODE", "2(x3)"}})),
               AllOf(HasSubstr("2(x3)"), HasSubstr("SLURM_STEP_NUM_TASKS=5")));
   EXPECT_THAT(refusal(with(kSrun, {{"WORLD_SIZE", "8"}})),

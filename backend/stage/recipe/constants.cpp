@@ -25,6 +25,12 @@ const std::map<ValueId, at::Tensor>& Constants::at(int64_t batch) {
   return found != by_batch_.end() ? found->second : by_batch_[batch] = compute(batch);
 }
 
+void Constants::refresh() {
+  const at::NoGradGuard no_grad;
+  for (auto& [batch, constants] : by_batch_)
+    for (const auto& [value, tensor] : compute(batch)) constants.at(value).copy_(tensor);
+}
+
 std::map<ValueId, at::Tensor> Constants::compute(int64_t batch) const {
   const at::NoGradGuard no_grad;
   ValueTable values(recipe_.graph.values.size());

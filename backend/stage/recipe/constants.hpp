@@ -13,6 +13,8 @@ class Constants {
   /// The constants that other operators, outputs or updates of the stage read. Read only.
   const std::map<ValueId, at::Tensor>& at(int64_t batch);
   void clear() { by_batch_.clear(); }
+  /// Computes those anew that were asked for, in the same memory.
+  void refresh();
 
  private:
   std::map<ValueId, at::Tensor> compute(int64_t batch) const;

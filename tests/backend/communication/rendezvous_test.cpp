@@ -57,6 +57,20 @@ TEST(Rendezvous, ADifferentFactIsNamedWithAllValuesOnEveryRank) {
   }
 }
 
+TEST(Rendezvous, RanksThatAreNotNumberedMachineByMachineAreNamed) {
+  const auto meet = [](std::vector<std::pair<int, int>> machines) {
+    return run_seats(4, [machines = std::move(machines)](const Seat& seat) {
+      shake_hands({seat.store, seat.rank, seat.size, machines[static_cast<size_t>(seat.rank)]}, {});
+    });
+  };
+  EXPECT_THAT(meet({{0, 1}, {1, 3}, {1, 3}, {1, 3}}), ::testing::Each(IsEmpty()));
+  // Ranks 0 and 2 on one machine, 1 and 3 on another.
+  EXPECT_THAT(meet({{0, 2}, {1, 2}, {1, 2}, {2, 2}}),
+              ::testing::Each(AllOf(HasSubstr("rank 0 is number 0 of 2 on its machine (from 0), "
+                                              "but rank 1 is number 0 of 2 on its machine"),
+                                    HasSubstr("machine by machine: mpirun --map-by slot"))));
+}
+
 TEST(Rendezvous, AFactThatOneRankLacksDiffers) {
   const auto messages = run_seats(2, [](const Seat& seat) {
     shake_hands(seat, seat.rank == 0 ? Facts{} : Facts{{"seed", "7"}});

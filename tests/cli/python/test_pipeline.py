@@ -12,7 +12,7 @@ import pytest
 from feeding import batches, feed, penstock, pipeline
 from exporting import export
 from pipelines import (BUILD, Reference, difference, execute, execute_json, good_plan, load_file,
-                       model_path, needs_backend, torch, vectors, write_plan)
+                       model_path, needs_backend, save_file, torch, vectors, write_plan)
 
 pytestmark = needs_backend
 
@@ -30,7 +30,6 @@ def test_two_replicas_and_ignored_targets(tmp_path):
     data = vectors(tmp_path, "x", 512, torch.float32)
     tensors = load_file(data)
     tensors["target"][::3] = -100
-    from safetensors.torch import save_file
     save_file(tensors, data)
     plan = write_plan(tmp_path, model_path("pippy"), data, ["", "layer1"], 2, 4, data_parallel=2)
     with pipeline(plan) as pipe:
@@ -253,6 +252,43 @@ def test_a_checkpoint_keeps_what_the_script_adds_and_the_newest_intact_one_is_ta
     with pipe:
         assert (pipe.steps_done, pipe.extra) == (3, {"batch": 2})
         assert feed(pipe, plan, 3) == execute_json(plan)["losses"][3:]
+
+
+class Scaled(torch.nn.Module):
+    """What a frozen scale gives is computed once."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(8, 8), torch.nn.Linear(8, 4)
+        self.scale = torch.nn.Parameter(torch.zeros(8))
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)) * self.scale.exp())
+
+
+def test_a_checkpoint_with_another_frozen_parameter_counts_once_it_is_loaded(tmp_path):
+    model, inputs = tmp_path / "m.pt2", torch.randn(16, 8)
+    penstock.export(Scaled(), (torch.randn(4, 8),), model)
+    save_file({"x": inputs, "target": torch.arange(16) % 4}, tmp_path / "data.safetensors")
+
+    def plan(name, **more):
+        optimizer = {"kind": "sgd", "learning_rate": 0.5, **more}
+        return write_plan(tmp_path, model, tmp_path / "data.safetensors", ["", "second"], 2, 4,
+                          optimizer=optimizer, name=name)
+
+    trained, frozen = plan("trained.yaml"), plan("frozen.yaml", frozen=["scale"])
+    with pipeline(trained) as pipe:
+        feed(pipe, trained, 4)
+        assert pipe.state_dict()["scale"].abs().min() > 0
+        saved = pipe.save(tmp_path / "saved")
+    with pipeline(frozen, resume=saved) as pipe:
+        wanted = pipe.forward(x=inputs[:8])["output"], feed(pipe, frozen, 2)
+    with pipeline(frozen) as pipe:
+        feed(pipe, frozen, 1)
+        pipe.forward(x=inputs[:8])
+        pipe.load(saved)
+        assert pipe.forward(x=inputs[:8])["output"].equal(wanted[0])
+        assert feed(pipe, frozen, 2) == wanted[1]
 
 
 def test_the_same_step_may_be_saved_again_with_other_parameters(tmp_path):

@@ -148,9 +148,8 @@ TEST(Adaptive, SaysWhatIsLeastNeededWhereNothingFits) {
   problem.flows = chain_flows(4);
   problem.costs =
       equal_stages(4, {.forward_s = 1, .backward_s = 2, .saved_bytes = 2048}, problem.flows, 0);
-  EXPECT_THAT([&] { adaptive(problem); },
-              ::testing::ThrowsMessage<InputError>(
-                  ::testing::HasSubstr("nothing fits into 1.00 KiB per rank\n")));
+  EXPECT_THAT([&] { adaptive(problem); }, ::testing::ThrowsMessage<InputError>(::testing::HasSubstr(
+                                              "nothing fits into 1.00 KiB per rank\n")));
 }
 
 }  // namespace
