@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "base/file.hpp"
 #include "base/output_file.hpp"
 
 namespace penstock {
@@ -33,16 +34,10 @@ AppendedFile::~AppendedFile() { ::close(descriptor_); }
 
 void AppendedFile::append(std::string_view record) {
   const int64_t before = size_of(descriptor_);
-  while (!record.empty()) {
-    const ssize_t written = ::write(descriptor_, record.data(), record.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      const int error = errno;
-      if (before >= 0 && ::ftruncate(descriptor_, before) != 0) cannot_write(path_, errno);
-      cannot_write(path_, error);
-    }
-    record.remove_prefix(static_cast<size_t>(written));
-  }
+  if (write_all(descriptor_, record)) return;
+  const int error = errno;
+  if (before >= 0 && ::ftruncate(descriptor_, before) != 0) cannot_write(path_, errno);
+  cannot_write(path_, error);
 }
 
 }  // namespace penstock

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 
 namespace penstock {
 namespace {
@@ -137,12 +138,7 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::write(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) cannot_write(path_, errno);
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
+  if (!write_all(descriptor_, bytes)) cannot_write(path_, errno);
 }
 
 void OutputFile::write(std::span<const std::byte> bytes) {

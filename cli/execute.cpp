@@ -54,7 +54,10 @@ class Listener {
     if (name == "timeline") trace(event);
   }
   /// Another plan: the report is of the steps with it.
-  void begin_anew() { result_ = {}; }
+  void begin_anew() {
+    result_ = {};
+    next_step_ = 0;
+  }
   const ExecuteResult& result() const { return result_; }
   /// The last checkpoint, "" before the first.
   const std::string& saved() const { return saved_; }
@@ -62,17 +65,20 @@ class Listener {
   const std::string& untraced() const { return untraced_; }
 
  private:
-  /// A step that ranks did again after a failure gave the same before.
+  /// A step that ranks did again after a failure gave the same before; with another plan it counts,
+  /// but people were told of it.
   void step(const nlohmann::json& event) {
     const int64_t step = event.at("step");
     if (step < next_step_) return;
     next_step_ = step + 1;
-    if (!metrics_) metrics_ = make_metrics(options_, step);
     const StepRecord record = step_record(event, plan_);
     result_.step_s.push_back(record.step_s);
     if (record.loss) result_.losses.push_back(*record.loss);
     if (options_.json) result_.microbatch_losses.push_back(record.microbatch_losses);
     if (record.gradient_norm) result_.gradient_norms.push_back(*record.gradient_norm);
+    if (step < untold_step_) return;
+    untold_step_ = step + 1;
+    if (!metrics_) metrics_ = make_metrics(options_, step);
     progress_.show(record);
     write(metrics_of(record));
   }
@@ -88,6 +94,8 @@ class Listener {
     const auto& before = result_.validations;
     if (!before.empty() && before.back().step >= validated.step) return;  // again, as a step
     result_.validations.push_back(validated);
+    if (validated.step <= told_validation_) return;
+    told_validation_ = validated.step;
     progress_.show(validated);
     write({{"step", validated.step}, {"validation_loss", loss}});
   }
@@ -123,7 +131,8 @@ class Listener {
   std::optional<Metrics> metrics_;
   ExecuteResult result_;
   std::string saved_, untraced_;
-  int64_t next_step_ = 0;
+  int64_t next_step_ = 0;  // behind those of the result, which begins anew with a plan …
+  int64_t untold_step_ = 0, told_validation_ = -1;  // … as what people are told does not
 };
 
 }  // namespace

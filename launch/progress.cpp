@@ -11,7 +11,7 @@ namespace penstock {
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "shared between processes");
 
-SharedProgress::SharedProgress() : descriptor_(memfd_create("penstock-progress", 0)) {
+SharedProgress::SharedProgress() : descriptor_(memfd_create("penstock-progress", MFD_CLOEXEC)) {
   if (descriptor_ < 0 || ftruncate(descriptor_, sizeof(*shared_)) != 0) {
     throw std::system_error(errno, std::generic_category(), "shared memory for progress");
   }

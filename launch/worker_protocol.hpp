@@ -6,7 +6,7 @@
 //   port      {port}                       rank 0 hosts the store there
 //   fleet     {host, port, token}          the supervisor of process 0 is there
 //   ready     {}                           loaded and connected
-//   step      {step, loss, step_s}         from rank 0
+//   step      {step, loss, step_s, …}      from rank 0
 //   validation {step, loss}                from rank 0, after that step; loss: null if not finite
 //   timeline  {step, events: [[rank, action, start_s, end_s, bytes], …]}   from rank 0
 //   saved     {path}                       a checkpoint
@@ -19,7 +19,7 @@
 //   done      {id, result or refused, steps_done}   from each rank, of a request (service.hpp)
 //   written   {names}                      of the command `state_dict`
 //   warning   {message}
-//   error     {kind, rank, step, action, message}
+//   error     {kind, rank, step, action, message, lost}
 #pragma once
 
 #include <cstdint>

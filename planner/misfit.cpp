@@ -121,8 +121,8 @@ std::string instead(const Misfit& misfit) {
   if (const std::string flags = of_other_shape(misfit, open); !flags.empty()) return flags;
   if (!misfit.request.split.empty()) return "";
   const Cluster* cluster = misfit.of.inputs().cluster;
-  const int most = cluster && !cluster->nodes.empty() ? cluster->ranks
-                                                      : misfit.of.devices << max_doublings;
+  const int most =
+      cluster && !cluster->nodes.empty() ? cluster->ranks : misfit.of.devices << max_doublings;
   for (int devices = 2 * misfit.of.devices; devices <= most; devices *= 2) {
     if (search(misfit, open, devices))
       return fmt::format(", or on {} ranks with as much each", devices * misfit.of.inputs().parts);

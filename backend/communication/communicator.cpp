@@ -2,8 +2,17 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 namespace penstock {
+
+std::vector<int> Communicator::all_ranks() const {
+  std::vector<int> ranks(static_cast<size_t>(size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+void Communicator::barrier() { all_reduce(at::zeros({1}), all_ranks()); }
 
 void Communicator::all_to_all(const at::Tensor& sent, const at::Tensor& received,
                               const std::vector<int>& ranks) {

@@ -40,6 +40,7 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  std::vector<int> all_ranks() const;
   /// Does not block. The tensor is contiguous and unchanged until waited for. `tag` is unique among
   /// the transfers of a step between the two ranks.
   virtual std::unique_ptr<Transfer> send(PeerChannel channel, const at::Tensor& tensor,
@@ -81,7 +82,8 @@ class Communicator {
   /// Connects a tensor group, whose ranks call it in one order. What waits, above, then never waits
   /// for a sum that goes on beside.
   virtual void connect_group(const std::vector<int>& ranks) { connect_sums(ranks); }
-  virtual void barrier() = 0;
+  /// Returns when all ranks have called it.
+  virtual void barrier();
   /// Returns when everything that this rank has enqueued has run. On a CPU nothing is enqueued.
   virtual void synchronise() {}
   /// Does the rank that waits for a message from `peer` copy it, then? Else it moves by itself.

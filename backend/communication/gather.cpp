@@ -1,7 +1,5 @@
 #include "backend/communication/gather.hpp"
 
-#include <numeric>
-
 namespace penstock {
 
 std::vector<at::Tensor> gather_tensors(Communicator& communicator, const std::vector<Piece>& pieces,
@@ -32,10 +30,9 @@ std::vector<at::Tensor> gather_tensors(Communicator& communicator, const std::ve
 }
 
 void sum_over_all(Communicator& communicator, std::vector<double>& numbers) {
-  std::vector<int> all(static_cast<size_t>(communicator.size()));
-  std::iota(all.begin(), all.end(), 0);
   communicator.all_reduce(
-      at::from_blob(numbers.data(), static_cast<int64_t>(numbers.size()), at::kDouble), all);
+      at::from_blob(numbers.data(), static_cast<int64_t>(numbers.size()), at::kDouble),
+      communicator.all_ranks());
 }
 
 }  // namespace penstock

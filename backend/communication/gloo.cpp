@@ -101,18 +101,14 @@ class GlooSum : public Transfer {
 /// Messages to and from all other ranks of a group.
 class GlooGather : public Transfer {
  public:
-  explicit GlooGather(std::vector<c10::intrusive_ptr<c10d::Work>> works)
-      : works_(std::move(works)) {}
+  explicit GlooGather(std::vector<std::unique_ptr<Transfer>> transfers)
+      : transfers_(std::move(transfers)) {}
   void wait() override {
-    try {
-      for (const auto& work : works_) work->wait();
-    } catch (const std::exception& error) {
-      throw PeerError(-1, "a gather over ranks failed: " + first_line(error));
-    }
+    for (const auto& transfer : transfers_) transfer->wait();
   }
 
  private:
-  std::vector<c10::intrusive_ptr<c10d::Work>> works_;  // keep the tensors
+  std::vector<std::unique_ptr<Transfer>> transfers_;
 };
 
 /// While it lives, new threads get the normal scheduling policy. Gloo's threads must preempt the
@@ -177,24 +173,20 @@ class Gloo : public Communicator {
     std::vector<at::Tensor> parts = tensor.view({count, -1}).unbind();
     const auto own = static_cast<size_t>(members.getRank());
     std::vector<at::Tensor> sent{parts[own]};
-    std::vector<c10::intrusive_ptr<c10d::Work>> works;
+    std::vector<std::unique_ptr<Transfer>> transfers;
     for (size_t member = 0; member < parts.size(); ++member) {
       if (member == own) continue;
       const auto peer = static_cast<int>(member);
       std::vector<at::Tensor> received{parts[member]};
-      works.push_back(members.recv(received, peer, tag));
-      works.push_back(members.send(sent, peer, tag));
+      transfers.push_back(
+          post(ranks[member], parts[member], [&] { return members.recv(received, peer, tag); }));
+      transfers.push_back(
+          post(ranks[member], parts[own], [&] { return members.send(sent, peer, tag); }));
     }
-    return std::make_unique<GlooGather>(std::move(works));
+    return std::make_unique<GlooGather>(std::move(transfers));
   }
 
   void connect_sums(const std::vector<int>& ranks) override { group(ranks); }
-
-  void barrier() override {
-    std::vector<int> all(size_);
-    for (int i = 0; i < size_; ++i) all[i] = i;
-    all_reduce(at::zeros({1}), all);
-  }
 
  private:
   template <typename Start>
@@ -208,13 +200,16 @@ class Gloo : public Communicator {
     }
   }
 
-  c10::intrusive_ptr<ProcessGroupGloo> make_group(const std::string& name, int rank, int size) {
+  /// Connects with all of them.
+  c10::intrusive_ptr<ProcessGroupGloo> make_group(const std::string& name, int rank, int size) try {
     const NormalScheduling normal;
     auto options = ProcessGroupGloo::Options::create(std::chrono::milliseconds(kForever));
     options->devices.push_back(device_);
     options->threads = 1;
     return c10::make_intrusive<ProcessGroupGloo>(
         c10::make_intrusive<c10d::PrefixStore>("gloo/" + name, store_), rank, size, options);
+  } catch (const std::exception& error) {
+    throw PeerError(-1, "cannot connect to all ranks: " + first_line(error));
   }
 
   /// Groups are made at their first use, which is in the same order on all their ranks.

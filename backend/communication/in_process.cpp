@@ -172,12 +172,6 @@ class InProcess : public Communicator {
 
   void connect_sums(const std::vector<int>& /*ranks*/) override {}
 
-  void barrier() override {
-    std::vector<int> all(size_);
-    for (int i = 0; i < size_; ++i) all[i] = i;
-    all_reduce(at::zeros({1}), all);
-  }
-
  private:
   std::unique_ptr<Transfer> collect(const std::vector<int>& ranks, at::Tensor given,
                                     Collecting::Make make, Collecting::Take take) {

@@ -1,8 +1,8 @@
 #include "backend/device/device.hpp"
 
-#include <chrono>
 #include <utility>
 
+#include "backend/device/clock.hpp"
 #include "backend/device/description.hpp"
 #include "backend/device/memory.hpp"
 
@@ -13,10 +13,7 @@ namespace {
 class ClockMarks : public Marks {
  public:
   ClockMarks() { times_.reserve(64); }
-  void mark() override {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    times_.push_back(std::chrono::duration<double>(now).count());
-  }
+  void mark() override { times_.push_back(now_s()); }
   std::vector<double> times() override { return std::exchange(times_, {}); }
 
  private:

@@ -112,9 +112,11 @@ int64_t UpdateActions::missing_state_bytes() {
     const StoredTensor& stored = rank_.model.graph.tensors[static_cast<size_t>(tensor)];
     const int64_t whole = training_bytes(job, stored) - gradient_bytes(job, stored);
     const auto part = rank_.shards.parts().find(tensor);
-    bytes += part == rank_.shards.parts().end()
-                 ? whole
-                 : whole / stored.elements() * part->second.elements();
+    if (part == rank_.shards.parts().end()) {
+      bytes += whole;
+    } else if (stored.elements() > 0) {
+      bytes += whole / stored.elements() * part->second.elements();
+    }
   }
   return bytes;
 }

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "backend/device/clock.hpp"
 #include "backend/profiler/constants.hpp"
 #include "backend/profiler/timing/agree.hpp"
 #include "backend/profiler/timing/budget.hpp"
-#include "backend/profiler/timing/clock.hpp"
 #include "backend/profiler/timing/statistics.hpp"
 
 namespace penstock::profiler {

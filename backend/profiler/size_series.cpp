@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/device/clock.hpp"
 #include "backend/profiler/timing/agree.hpp"
-#include "backend/profiler/timing/clock.hpp"
 #include "base/quantity.hpp"
 
 namespace penstock::profiler {

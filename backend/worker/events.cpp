@@ -12,6 +12,7 @@
 #include "backend/executor/step_metrics.hpp"
 #include "backend/worker/request.hpp"
 #include "base/error.hpp"
+#include "base/file.hpp"
 
 namespace penstock {
 
@@ -32,12 +33,7 @@ void emit(const nlohmann::json& event) {
   const std::string line =
       event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   const std::lock_guard lock(writing);
-  std::string_view rest = line;
-  while (!rest.empty()) {
-    const ssize_t written = write(output, rest.data(), rest.size());
-    if (written < 0 && errno != EINTR) _exit(1);
-    if (written > 0) rest.remove_prefix(static_cast<size_t>(written));
-  }
+  if (!write_all(output, line)) _exit(1);
 }
 
 namespace {

@@ -1,6 +1,6 @@
 // The commands of `penstock`: what each is given, and the function that carries it out.
 // arguments.cpp fills these from the command line; every command has a file of its own.
-// A command returns the exit status, 0 or 1; a user's mistake is an InputError (status 2).
+// A command returns the exit status; a user's mistake is an InputError (status 2).
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,11 @@
 // The flags of runs: `execute` and `serve`.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
+#include "base/error.hpp"
 #include "base/quantity.hpp"
 #include "cli/command_line/commands.hpp"
 #include "cli/command_line/declared.hpp"
@@ -10,6 +13,21 @@
 #include "cli/command_line/options.hpp"
 
 namespace penstock::cli {
+
+namespace {
+
+constexpr const char* kStartTimeout = "--start-timeout";
+constexpr double kMostStartTimeout_s = 1e6;
+
+double parse_start_timeout(const std::string& text) {
+  const double seconds = parse_seconds(text, kStartTimeout);
+  if (seconds <= 0 || seconds > kMostStartTimeout_s)
+    throw InputError(kStartTimeout, fmt::format("{} is out of range", text),
+                     "Give more than 0s and at most 1000000s.");
+  return seconds;
+}
+
+}  // namespace
 
 void declare_execute(Declared& command) {
   CLI::App& app = command.app;
@@ -69,9 +87,9 @@ void declare_execute(Declared& command) {
                 "start from these weights: a .safetensors, as `export --format state-dict` writes "
                 "it, a Hugging Face index of shards, or a folder with either");
   app.add_option_function<std::string>(
-         "--start-timeout",
+         kStartTimeout,
          [options](const std::string& text) {
-           options->start_timeout_s = parse_seconds(text, "--start-timeout");
+           options->start_timeout_s = parse_start_timeout(text);
          },
          "for all ranks to start, where a launcher starts them, and for GPUs to connect; default: "
          "600s")

@@ -40,7 +40,7 @@ bool needs_adaptive(const Plan& plan);
 /// nothing fits.
 Program adaptive_program(const Plan& plan, const Slicing& slicing, const PlanInputs& inputs);
 
-/// Fills in Plan::made of such a plan, reading its files; leaves others alone.
+/// Fills in Plan::generated of such a plan, reading its files; leaves others alone.
 void make_adaptive(Plan& plan, const Graph& model, const Slicing& slicing,
                    CudaGraphs graphs = CudaGraphs::automatic);
 

@@ -24,7 +24,7 @@ struct PlannedFrom {
 
 /// `survive`: as the flag says. Of a cluster of nodes the processes of ranks have the plan's
 /// devices, in order, and spares those that are next. Throws InputError where the plan names no
-/// profile, one of another device than what the run is on, or a cluster without devices for spares.
+/// profile, or a cluster without devices for spares, and for `random: by_part`.
 PlannedFrom planned_from(const Plan& plan, const std::string& survive, int64_t spares);
 
 /// The fastest plan that trains as `plan` does on these processes, or some of them: its job, in

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/file.hpp"
+
 namespace penstock::cli {
 
 Script::Script() : id_(getppid()) {
@@ -34,13 +36,7 @@ std::string Script::name() const {
 void Script::tell(const nlohmann::json& event) const {
   const std::string text =
       event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const ssize_t written = write(STDOUT_FILENO, rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return;  // it has ended, which `process` shows
-    rest.remove_prefix(static_cast<size_t>(written));
-  }
+  write_all(STDOUT_FILENO, text);  // where it has ended `process` shows that
 }
 
 void Script::tell_warning(const std::string& message) const {

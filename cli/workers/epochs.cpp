@@ -120,6 +120,10 @@ std::optional<Epoch> Workers::next_epoch(Recovery& recovery, const Listener& lis
     await_saving(listener);
     saved = options_.find_saved();
   }
+  if (saved && saved->step >= options_.end) {
+    why_it_ends_ = fmt::format("All steps are done, and {} has the state after them.", saved->path);
+    return {};
+  }
   if (saved) left.saved = saved->step;
   const NextEpoch next = recovery.after(rank_failure(root_cause(failed_)), left);
   why_it_ends_ = next.reason;

@@ -13,12 +13,14 @@ namespace penstock::cli {
 namespace {
 
 constexpr const char* kVariable = "PENSTOCK_HANG_AFTER";
+constexpr double kMost_s = 1e6;
 
 Deadlines deadlines() {
   const char* least = std::getenv(kVariable);
   if (least == nullptr || *least == '\0') return {};
   const double least_s = parse_seconds(least, kVariable);
-  if (least_s < 0.1) throw InputError(kVariable, "is less than 0.1 s", "Give 0.1s or more.");
+  if (least_s < 0.1 || least_s > kMost_s)
+    throw InputError(kVariable, fmt::format("is {}", least), "Give from 0.1s to 1000000s.");
   return deadlines_from(least_s);
 }
 

@@ -84,13 +84,13 @@ std::vector<int> with_spares(std::vector<int> rank_of_process, int64_t spares) {
 void check_size(const Launcher& launcher, int ranks, int spares) {
   if (launcher.world_size == ranks + spares) return;
   const std::string besides = spares > 0 ? fmt::format(" and {} spares are wanted", spares) : "";
+  const int left = launcher.world_size - spares;
+  const std::string or_plan = left > 0 ? fmt::format(", or plan for {}", left) : "";
   throw InputError(
       launcher.size_variable,
       fmt::format("is {}, but the plan has {} ranks{}", launcher.world_size, ranks, besides),
-      fmt::format("Start {} processes with {}, or plan for {}; or unset {} to start all "
-                  "ranks from here.",
-                  ranks + spares, launcher.name, launcher.world_size - spares,
-                  launcher.own_variable));
+      fmt::format("Start {} processes with {}{}; or unset {} to start all ranks from here.",
+                  ranks + spares, launcher.name, or_plan, launcher.own_variable));
 }
 
 std::vector<int> ranks_here(const std::optional<Launcher>& launcher,

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "cli/workers/onednn_isa.hpp"
 #include "cli/workers/process.hpp"
 
@@ -104,14 +105,7 @@ void Workers::start(Worker& worker) {
 }
 
 void Workers::write_line(Worker& worker, const Json& line) {
-  const std::string text = line.dump() + "\n";
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const ssize_t written = write(worker.input, rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return;  // it has died
-    rest.remove_prefix(static_cast<size_t>(written));
-  }
+  write_all(worker.input, line.dump() + "\n");  // of one that has died its output ends
 }
 
 void Workers::watch(int descriptor, std::function<void()> ready) {

@@ -148,7 +148,8 @@ ValueId add_value(ModelReader& reader, Scope& scope, const std::string& name, Va
     reader.refuse(fmt::format("value '{}' has an element type that Penstock does not know", name));
   if (small(meta->at("layout")) != 7)
     reader.refuse(fmt::format("value '{}' is sparse", name), "Penstock takes dense tensors.");
-  for (const Json& size : meta->at("sizes")) value.shape.push_back(read_dimension(reader, name, size));
+  for (const Json& size : meta->at("sizes"))
+    value.shape.push_back(read_dimension(reader, name, size));
   value.name = reader.unique_value(name);
   const auto id = static_cast<ValueId>(reader.graph.values.size());
   if (!scope.tensors.emplace(name, id).second)

@@ -131,7 +131,7 @@ void Copies::set_step(Held& held, size_t slot, int64_t next_step) {
   held.steps[slot] = next_step;
 }
 
-/// In place of the older of two: the sender is past the step before it.
+/// In place of the oldest: the sender is past the step before it.
 void Copies::take_in(int socket, const CopyOf& what, int64_t bytes) {
   Held* held = nullptr;
   {

@@ -82,6 +82,14 @@ class Server:
             self._process.stdin.flush()
 
     def _read(self, wanted):
+        for event in self._events():
+            if wanted(event):
+                return event
+        self.leave()
+        raise RunError(f"penstock serve ended with status {self._process.wait()}")
+
+    def _events(self):
+        """What it says, until it ends; its failure is raised."""
         while line := self._process.stdout.readline():
             event = json.loads(line)
             self.steps_done = event.get("steps_done", self.steps_done)
@@ -89,14 +97,11 @@ class Server:
             if self._posted and event.get("id") == self._posted[0]:
                 self._take_posted(event)
             if event["event"] == "warning":
-                warnings.warn(event["message"], stacklevel=5)
+                warnings.warn(event["message"], stacklevel=6)
             if event["event"] == "error":
                 self.leave()
                 raise failure(event)
-            if wanted(event):
-                return event
-        self.leave()
-        raise RunError(f"penstock serve ended with status {self._process.returncode}")
+            yield event
 
     def _take_posted(self, done):
         (_, do, take), self._posted = self._posted, None
@@ -110,11 +115,8 @@ class Server:
         self.settle()
         self._write({"id": next(self._ids), "do": "close", "given": {}, "extra": None,
                      "checksums": {}})
-        while line := self._process.stdout.readline():
-            event = json.loads(line)
-            if event["event"] == "error":
-                self.leave()
-                raise failure(event)
+        for _ in self._events():
+            pass
         self.leave()
 
     def leave(self):

@@ -216,10 +216,10 @@ FoundAdaptive find_adaptive(const AdaptiveProblem& problem) {
 Program adaptive(const AdaptiveProblem& problem) {
   const Choice choice = choose(problem);
   if (auto program = fastest(choice)) return std::move(*program);
-  throw InputError("schedule adaptive",
-                   fmt::format("nothing fits into {} per rank{}", format(problem.memory),
-                               choice.shortage()),
-                   "Give more memory, or use smaller microbatches, more ranks or recompute.");
+  throw InputError(
+      "schedule adaptive",
+      fmt::format("nothing fits into {} per rank{}", format(problem.memory), choice.shortage()),
+      "Give more memory, or use smaller microbatches, more ranks or recompute.");
 }
 
 }  // namespace penstock

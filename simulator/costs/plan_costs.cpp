@@ -79,8 +79,7 @@ class PlanCosts {
                                           : costs.backward_s));
     reductions_.add(static_cast<int>(stage), costs);
     const int rank = plan_.stages[stage].rank;
-    const double device =
-        cluster_ ? cluster_->slowest_speed(rank, ranks_, plan_.data_parallel) : 1;
+    const double device = cluster_ ? cluster_->slowest_speed(rank, ranks_, plan_.data_parallel) : 1;
     speed_up(costs, device * cores_.speed);
     return costs;
   }

@@ -217,8 +217,8 @@ void ReduceCosts::add_left(const GradientBucket& bucket, int stage, SumCosts& su
     const bool again = std::ranges::any_of(slice.recomputed, [&](const Segment& segment) {
       return segment.contains(id) && segment.end <= bucket.first_use;
     });
-    sum.left_of_backward_s += times.backward.mean_s + (again ? times.forward.mean_s : 0) +
-                              choice_s(slice, measured, id);
+    sum.left_of_backward_s +=
+        times.backward.mean_s + (again ? times.forward.mean_s : 0) + choice_s(slice, measured, id);
     sum.left_of_weight_s += times.backward_weight.mean_s;
   }
 }

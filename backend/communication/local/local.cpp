@@ -1,7 +1,6 @@
 #include "backend/communication/local/local.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -90,12 +89,6 @@ class Local : public Communicator {
 
   void connect_sums(const std::vector<int>& ranks) override {
     if (!all_here(ranks)) remote_->connect_sums(ranks);
-  }
-
-  void barrier() override {
-    std::vector<int> all(static_cast<size_t>(size()));
-    std::iota(all.begin(), all.end(), 0);
-    all_reduce(at::zeros({1}), all);
   }
 
   bool receiver_copies(int peer) const override { return local_.peers.contains(peer); }

@@ -6,10 +6,10 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <atomic>
-#include <chrono>
 #include <shared_mutex>
 #include <utility>
 
+#include "backend/device/clock.hpp"
 #include "backend/device/cuda/call.hpp"
 #include "backend/device/cuda/graph_capture.hpp"
 #include "backend/device/cuda/trace.hpp"
@@ -39,10 +39,7 @@ class EventMarks : public Marks {
       check(cudaEventCreate(&event), "an event for times");
       events_.push_back(event);
     }
-    if (used_ == 0) {  // nothing runs: the event passes now
-      const auto now = std::chrono::steady_clock::now().time_since_epoch();
-      start_s_ = std::chrono::duration<double>(now).count();
-    }
+    if (used_ == 0) start_s_ = now_s();  // nothing runs: the event passes now
     check(cudaEventRecord(events_[used_++], c10::cuda::getCurrentCUDAStream().stream()),
           "an event for times");
   }

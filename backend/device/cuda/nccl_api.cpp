@@ -9,6 +9,7 @@
 #include <memory>
 #include <thread>
 
+#include "backend/device/clock.hpp"
 #include "backend/device/cuda/call.hpp"
 
 namespace penstock::cuda {
@@ -175,10 +176,7 @@ class Nccl : public NcclApi {
     return true;
   }
 
-  double now_s() override {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-  }
+  double now_s() override { return penstock::now_s(); }
   void pause(double waited_s) override {
     if (waited_s < kSpin_s) return std::this_thread::yield();
     std::this_thread::sleep_for(std::chrono::microseconds(20));

@@ -4,7 +4,6 @@
 #include <cupti.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -15,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/device/clock.hpp"
 #include "backend/device/cuda/call.hpp"
 
 namespace penstock::cuda {
@@ -25,11 +25,6 @@ namespace {
 constexpr CUpti_ActivityKind recorded[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
                                            CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET,
                                            CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_DRIVER};
-
-/// The clock of all times in Penstock.
-double steady_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::string message(CUptiResult result) {
   const char* text = nullptr;
@@ -50,10 +45,10 @@ class Clock {
     Clock clock;
     double closest_s = std::numeric_limits<double>::infinity();
     for (int i = 0; i < 5; ++i) {
-      const double before_s = steady_s();
+      const double before_s = now_s();
       uint64_t own = 0;
       check_cupti(cuptiGetTimestamp(&own));
-      const double after_s = steady_s();
+      const double after_s = now_s();
       if (after_s - before_s >= closest_s) continue;
       closest_s = after_s - before_s;
       clock = {own, (before_s + after_s) / 2};
@@ -201,11 +196,11 @@ class CuptiTrace : public KernelTrace {
 
 /// Checks that a fill of memory is recorded with a plausible time.
 void try_out(KernelTrace& trace) {
-  const double before_s = steady_s();
+  const double before_s = now_s();
   trace.start();
   at::zeros({1024}, at::kCUDA).fill_(1);
   const std::vector<Kernel> kernels = trace.stop();
-  const double after_s = steady_s();
+  const double after_s = now_s();
   const bool seen = std::ranges::any_of(kernels, [&](const Kernel& kernel) {
     return before_s <= kernel.called_s && kernel.end_s <= after_s;
   });

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <string>
 
+#include "backend/device/clock.hpp"
 #include "backend/profiler/links/transfer_load.hpp"
 #include "backend/profiler/timing/agree.hpp"
-#include "backend/profiler/timing/clock.hpp"
 #include "backend/profiler/timing/statistics.hpp"
 #include "pipeline/profile/fit.hpp"
 

@@ -1,19 +1,12 @@
 #include "backend/profiler/timing/agree.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "backend/device/out_of_memory.hpp"
 #include "pipeline/profile/variation.hpp"
 
 namespace penstock::profiler {
 namespace {
-
-std::vector<int> all_ranks(const Communicator& communicator) {
-  std::vector<int> ranks(communicator.size());
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
 
 void append(Measured& measured, std::vector<double*>& values) {
   values.insert(values.end(),
@@ -33,7 +26,7 @@ std::vector<std::vector<double>> from_all_ranks(Communicator& communicator,
   const auto count = static_cast<int64_t>(values.size());
   at::Tensor each = at::zeros({communicator.size(), count}, at::kDouble);
   std::ranges::copy(values, each[communicator.rank()].data_ptr<double>());
-  communicator.all_reduce(each, all_ranks(communicator));
+  communicator.all_reduce(each, communicator.all_ranks());
   std::vector<std::vector<double>> all;
   for (int rank = 0; rank < communicator.size(); ++rank) {
     const double* numbers = each[rank].data_ptr<double>();
@@ -46,7 +39,7 @@ std::vector<std::vector<double>> from_all_ranks(Communicator& communicator,
 
 double from_rank(Communicator& communicator, int rank, double value) {
   at::Tensor sum = at::full({1}, communicator.rank() == rank ? value : 0, at::kDouble);
-  communicator.all_reduce(sum, all_ranks(communicator));
+  communicator.all_reduce(sum, communicator.all_ranks());
   return sum.item<double>();
 }
 
@@ -61,7 +54,7 @@ void mean_over_ranks(Communicator& communicator, const std::vector<double*>& val
   at::Tensor sum = at::empty({static_cast<int64_t>(values.size())}, at::kDouble);
   double* numbers = sum.data_ptr<double>();
   for (size_t i = 0; i < values.size(); ++i) numbers[i] = *values[i];
-  communicator.all_reduce(sum, all_ranks(communicator));
+  communicator.all_reduce(sum, communicator.all_ranks());
   for (size_t i = 0; i < values.size(); ++i) *values[i] = numbers[i] / communicator.size();
 }
 

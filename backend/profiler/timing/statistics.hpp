@@ -1,4 +1,4 @@
-// Arithmetic on measurements: summaries, scaling, whole bytes that add up, a line through points.
+// Arithmetic on measurements: summaries, and factors that make parts add up.
 // Pure functions; times in seconds.
 #pragma once
 

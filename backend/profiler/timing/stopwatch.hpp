@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "backend/device/clock.hpp"
 #include "backend/device/device.hpp"
-#include "backend/profiler/timing/clock.hpp"
 #include "backend/profiler/timing/kernel_times.hpp"
 
 namespace penstock::profiler {

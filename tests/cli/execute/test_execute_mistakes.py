@@ -65,6 +65,8 @@ def test_garbage_is_no_plan(tmp_path, content):
     (["--forward-only", "--save", "o"], "--save: is for training"),
     (["--output", "o.safetensors"], "--forward-only"),
     (["--steps", "0"], "step"),
+    (["--start-timeout", "0s"], "--start-timeout: 0s is out of range"),
+    (["--start-timeout", "1e300s"], "--start-timeout: 1e300s is out of range"),
     (["--forward-only", "--output", "/nowhere/o.safetensors"], "/nowhere"),
     (["--save-every", "2"], "Add --save DIR"), (["--keep", "2"], "Add --save DIR"),
     (["--save", "c", "--keep", "0"], "--keep"),

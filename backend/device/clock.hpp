@@ -1,11 +1,11 @@
-// The clock of all measurements.
+// The clock of all times.
 #pragma once
 
 #include <chrono>
 
-namespace penstock::profiler {
+namespace penstock {
 
-/// Seconds of a monotonic clock.
+/// Seconds of a monotonic clock, which the processes of a machine share.
 inline double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -18,4 +18,4 @@ double time_s(F&& action) {
   return now_s() - start;
 }
 
-}  // namespace penstock::profiler
+}  // namespace penstock
