@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/text.hpp"
 
 namespace penstock {
 
@@ -22,9 +23,8 @@ constexpr const char* kWriteAgain =
 std::string shown(const nlohmann::json& value) {
   if (value.is_array()) return "a list";
   if (value.is_object()) return "an object";
-  std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  if (text.size() > longest_shown) text = text.substr(0, longest_shown) + "…";
-  return text;
+  return shortened(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+                   longest_shown);
 }
 
 /// A key as a part of a JSON pointer (RFC 6901).
@@ -133,7 +133,7 @@ namespace {
   const std::string_view rest = text.substr(at, text.substr(at, longest_shown).find('\n'));
   throw InputError(fmt::format("{}:{}:{}", file, line, column),
                    at == text.size() ? "not JSON: it ends too early"
-                                     : fmt::format("not JSON from `{}` on", rest.substr(0, 20)),
+                                     : fmt::format("not JSON from `{}` on", first_bytes(rest, 20)),
                    kWriteAgain);
 }
 

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/text.hpp"
 #include "cli/report/terminal.hpp"
 
 namespace penstock::cli {
@@ -54,8 +55,8 @@ void ProgressLine::show(double share, std::optional<double> left_s, const std::s
   if (!terminal_) return;
   const int columns = terminal_columns(STDERR_FILENO);
   const std::string text = progress_text(share, left_s, what);
-  fmt::print(stderr, "\r\033[K{}",
-             columns > 0 ? text.substr(0, static_cast<size_t>(columns) - 1) : text);
+  const size_t most = columns > 0 ? static_cast<size_t>(columns) - 1 : text.size();
+  fmt::print(stderr, "\r\033[K{}", first_bytes(text, most));
   std::fflush(stderr);
   drawn_ = true;
 }

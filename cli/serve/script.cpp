@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "base/file.hpp"
+#include "base/text.hpp"
 
 namespace penstock::cli {
 
@@ -29,8 +30,7 @@ std::string Script::name() const {
   for (std::string word; std::getline(file, word, '\0');)
     command += (command.empty() ? "" : " ") + word;
   constexpr size_t kLongest = 200;  // of `python -c`, the whole script
-  if (command.size() > kLongest) command = command.substr(0, kLongest) + "…";
-  return fmt::format("process {} ({})", id_, command);
+  return fmt::format("process {} ({})", id_, shortened(command, kLongest));
 }
 
 void Script::tell(const nlohmann::json& event) const {

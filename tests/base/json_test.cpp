@@ -31,6 +31,15 @@ TEST(Json, WhatIsNotJsonIsRefusedWithItsLineAndColumn) {
   EXPECT_THAT(refusal("{\"a\": \"\n\"}"), StartsWith("f.json:1:"));
 }
 
+TEST(Json, AMessageShowsWholeCharacters) {
+  // The 20th byte is the begin of an `ä`.
+  EXPECT_THAT(refusal("{\"a\": ?123456789012345678äää}"),
+              StartsWith("f.json:1:7: not JSON from `?123456789012345678` on"));
+  const nlohmann::json value = std::string(58, 'x') + "ä" + std::string(9, 'x');
+  EXPECT_THAT(input_error([&] { JsonValue(value, "f.json").number(); }),
+              HasSubstr(std::string(58, 'x') + "… is not a number"));
+}
+
 TEST(Json, NoMessageIsTheParsersOwn) {
   for (const std::string& text :
        damaged(R"({"a": [1, 2.5e3, "x\u00e4"], "b": {"c": null}})", 300)) {
