@@ -63,12 +63,6 @@ std::map<Key, const TimelineEvent*> by_action(const Trace& trace, const std::str
       "Compare traces of the same plan: simulate --trace and execute --trace of it.");
 }
 
-int rank_count(const Timeline& timeline) {
-  int ranks = 0;
-  for (const TimelineEvent& event : timeline) ranks = std::max(ranks, event.rank + 1);
-  return ranks;
-}
-
 /// `simulate` predicts one replica, which the others are to equal; ranks are numbered replica after
 /// replica.
 void repeat(Trace& trace, int replicas) {

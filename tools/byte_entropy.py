@@ -25,6 +25,8 @@ def main():
     parser.add_argument("job", type=Path, metavar="JOB.yaml")
     path = parser.parse_args().job
     files = yaml.safe_load(path.read_text())["data"]
+    if isinstance(files, str):
+        files = [files]
     counts = Counter(b"".join((path.parent / file).read_bytes() for file in files))
     loss = entropy(counts.values())
     print(f"Knowing only how frequent each byte is would give a loss of {loss:.3f}.")

@@ -280,7 +280,7 @@ class Work:
         left = {"export": ["exported.json"], "profile": ["profiled.json"],
                 "freeze": ["*/frozen.json"], "run": ["*/run-*.json"], "agree": ["agreed.json"]}
         names = list(left)
-        first = min(names.index(stage) for stage in stages if stage in names)
+        first = min((names.index(stage) for stage in stages if stage in names), default=len(names))
         for case in self.cases:
             for pattern in (pattern for name in names[first:] for pattern in left[name]):
                 for path in self.place(case).glob(pattern):

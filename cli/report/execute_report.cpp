@@ -100,7 +100,8 @@ std::string describe(const std::vector<Validated>& validations) {
   const Validated& last = validations.back();
   const Validated* lowest = &last;
   for (const Validated& one : validations)
-    if (one.loss < lowest->loss) lowest = &one;
+    if (one.loss < lowest->loss || (std::isnan(lowest->loss) && !std::isnan(one.loss)))
+      lowest = &one;
   std::string text = fmt::format("validation: loss {:.6g} after step {}", last.loss, last.step);
   if (lowest != &last)
     text += fmt::format(", lowest {:.6g} after step {}", lowest->loss, lowest->step);

@@ -97,8 +97,8 @@ std::string binding(const TimeParts& time) {
                                                    {"network", time.lost_to_network_s()},
                                                    {"launch", time.lost_to_launch_s()}};
   std::ranges::stable_sort(lost, std::greater{}, &std::pair<const char*, double>::second);
-  return fmt::format("{}: of the ranks' time {} is work; {}", lost.front().first,
-                     shares(time, {{"", time.work_s}}).substr(1), causes(time));
+  return fmt::format("{}: of the ranks' time {:.1f} % is work; {}", lost.front().first,
+                     100 * time.work_s / time.total_s(), causes(time));
 }
 
 std::string described(const Searched& one) {

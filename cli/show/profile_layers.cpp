@@ -66,10 +66,27 @@ class TableOfProfile {
             last ? 0 : crossing[static_cast<size_t>(begins_[unit + 1])];
       }
     }
+    for (size_t unit = 0; unit < names_.size(); ++unit) make_alike(table, unit);
     return table;
   }
 
  private:
+  /// A table has the same static bytes at all sizes, and an output as large for each sample: where
+  /// a model has some that do not, the most of them.
+  static void make_alike(LayerTable& table, size_t unit) {
+    int64_t static_bytes = 0, sample_bytes = 0;
+    for (const LayerCosts& size : table.sizes) {
+      const Layer& layer = size.layers[unit];
+      static_bytes = std::max(static_bytes, layer.static_bytes);
+      sample_bytes =
+          std::max(sample_bytes, (layer.output_bytes + size.microbatch - 1) / size.microbatch);
+    }
+    for (LayerCosts& size : table.sizes) {
+      size.layers[unit].static_bytes = static_bytes;
+      size.layers[unit].output_bytes = sample_bytes * size.microbatch;
+    }
+  }
+
   std::vector<StageCosts> stages(int64_t microbatch, bool recompute) {
     const Plan plan = plan_of_units(profile_, microbatch, names_.size(), recompute);
     note_recompute(plan, model_, begins_, slicing_);

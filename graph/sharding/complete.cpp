@@ -99,12 +99,12 @@ Completion complete(const Graph& graph, const Pins& pins, int64_t batch, int par
   return counted(problem, std::move(best));
 }
 
-bool holds_at(const Graph& graph, const Completion& completion, int64_t batch) {
+bool holds_at(const Graph& graph, const Pins& pins, const Completion& completion, int64_t batch) {
   const int parts = completion.parts;
   for (size_t id = 0; id < graph.operators.size(); ++id) {
     const Signature& signature = completion.operators[id];
     if (signature == Signature()) continue;
-    const auto known = signatures(graph, graph.operators[id], batch, parts);
+    const auto known = signatures(graph, graph.operators[id], batch, parts, pins.random_by_part);
     if (std::ranges::find(known, signature) == known.end()) return false;
   }
   return std::ranges::all_of(completion.conversions, [&](const Converted& each) {

@@ -66,9 +66,9 @@ Completion complete(const Graph& graph, const Pins& pins, int64_t batch, int par
 /// alone but for the smallest tensors.
 int64_t max_price(const Graph& graph, int64_t batch);
 
-/// Is a completion for another size one for microbatches of `batch` samples, too: does every
-/// operator take its signature there, and does what is split divide?
-bool holds_at(const Graph& graph, const Completion& completion, int64_t batch);
+/// Is a completion with these pins for another size one for microbatches of `batch` samples, too:
+/// does every operator take its signature there, and does what is split divide?
+bool holds_at(const Graph& graph, const Pins& pins, const Completion& completion, int64_t batch);
 
 /// Is any operator, value or parameter split?
 bool splits(const Completion& completion);

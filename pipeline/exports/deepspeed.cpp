@@ -137,6 +137,8 @@ std::string to_deepspeed(const ExportSource& source) {
         {"train_micro_batch_size_per_gpu", plan.microbatch},
         {"gradient_accumulation_steps", plan.microbatches}}},
   };
+  // A reentrant checkpoint has no gradient where all that it is given is tokens.
+  if (all_recompute(plan, deepspeed)) result["config"]["pipeline"] = {{"use_reentrant", false}};
   if (plan.optimizer_state == OptimizerState::sharded)
     result["config"]["zero_optimization"] = {{"stage", 1}};
   return result.dump(2) + "\n";

@@ -180,6 +180,12 @@ std::string schedule_lines(const Plan& plan, const std::string& schedule_file) {
       nlohmann::json(schedule_file).dump());
 }
 
+/// What a replica takes between two backwards of all its ranks: with one rank TorchTitan has no
+/// pipeline, and adds up the gradients of such batches.
+int64_t local_batch(const Plan& plan) {
+  return plan.ranks() == 1 ? plan.microbatch : plan.microbatches * plan.microbatch;
+}
+
 }  // namespace
 
 /// Torch's schedules for one stage per rank want a microbatch for each.
@@ -211,8 +217,8 @@ std::string to_torchtitan(const ExportSource& source, const std::string& schedul
       "[activation_checkpoint]\n"
       "mode = \"{}\"\n",
       plan.ranks(), schedule_lines(plan, schedule_file), plan.microbatch, data_parallel_lines(plan),
-      tensor_parallel_lines(source), parts_text(modules_of_stages(source)),
-      plan.microbatches * plan.microbatch, plan.job.global_batch, recompute ? "full" : "none");
+      tensor_parallel_lines(source), parts_text(modules_of_stages(source)), local_batch(plan),
+      plan.job.global_batch, recompute ? "full" : "none");
 }
 
 }  // namespace penstock

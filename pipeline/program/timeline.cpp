@@ -79,6 +79,12 @@ Trace parse_trace(std::string_view text, std::string_view file) {
   return trace;
 }
 
+int rank_count(const Timeline& timeline) {
+  int ranks = 0;
+  for (const TimelineEvent& event : timeline) ranks = std::max(ranks, event.rank + 1);
+  return ranks;
+}
+
 double makespan_s(const Timeline& timeline) {
   if (timeline.empty()) return 0;
   double first = timeline.front().start_s;

@@ -47,6 +47,9 @@ Trace read_trace(const std::filesystem::path& path);
 /// The same from the file's text; `file` is only named in messages.
 Trace parse_trace(std::string_view text, std::string_view file);
 
+/// Ranks are numbered from 0 to one less.
+int rank_count(const Timeline& timeline);
+
 /// Last end minus first start; 0 for an empty timeline.
 double makespan_s(const Timeline& timeline);
 

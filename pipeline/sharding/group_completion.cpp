@@ -35,7 +35,7 @@ GroupCompletions::GroupCompletions(const Graph& model, const LossSpec& loss, sha
       smallest_(of_smallest(model, first_, pins_, parts)) {}
 
 sharding::Completion GroupCompletions::at(int64_t microbatch) const {
-  if (!smallest_ || !sharding::holds_at(model_, *smallest_, microbatch))
+  if (!smallest_ || !sharding::holds_at(model_, pins_, *smallest_, microbatch))
     return sharding::complete(model_, pins_, microbatch, parts_, 1, first_);
   sharding::Completion completion = *smallest_;
   completion.batch = microbatch;

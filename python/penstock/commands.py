@@ -55,7 +55,7 @@ def seen_from(folder, name, value):
     text = os.fspath(value)
     if text == "random" or os.path.isabs(text):
         return text
-    return os.path.relpath(text, folder)
+    return os.path.relpath(os.path.abspath(text), os.path.realpath(folder))  # .. leaves no link
 
 
 @contextlib.contextmanager

@@ -65,9 +65,11 @@ def quiet(said):
     Python, the random state, the warnings and the environment, comes back."""
     import torch
     log = logging.getLogger("torch")
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
     level, environment = log.level, dict(os.environ)
     try:
-        with contextlib.redirect_stderr(said), warnings.catch_warnings(), torch.random.fork_rng():
+        with (contextlib.redirect_stderr(said), warnings.catch_warnings(),
+              torch.random.fork_rng(devices)):
             yield
     finally:
         log.setLevel(level)

@@ -53,7 +53,7 @@ def environment(**more):
 
 def flags(options):
     """`data_parallel=1` as `--data-parallel 1`; True gives a flag without a value, and None, False
-    nothing; a list is one value, or the flag again for each where it has `=` in it."""
+    nothing; a list is one value, and a dictionary gives the flag again for each of its keys."""
     words = []
     for name, value in options.items():
         flag = "--" + name.replace("_", "-")

@@ -5,6 +5,7 @@
 
 #include "simulator/explain/parts_json.hpp"
 #include "simulator/explain/rank_time.hpp"
+#include "simulator/explain/stage_ranks.hpp"
 
 namespace penstock {
 
@@ -31,17 +32,17 @@ Json kinds_json() {
 }
 
 /// The rank at the other end of a transfer, or -1.
-int peer_rank(const Action& action, const std::vector<int>& rank_of_stage) {
-  if (!is_send(action.kind) && !is_receive(action.kind)) return -1;
-  const int stage = peer_stage(action);
-  const bool known = stage >= 0 && static_cast<size_t>(stage) < rank_of_stage.size();
-  return known ? rank_of_stage[static_cast<size_t>(stage)] : -1;
+int peer_rank(const TimelineEvent& event, const StageRanks& stages) {
+  const Action& action = event.action;
+  if (!is_transfer(action.kind)) return -1;
+  return stages.rank(peer_stage(action), stages.number(action.stage, event.rank));
 }
 
 /// A row for each rank: [kind, name, start, end, bytes, rank at the other end or -1] of each event,
 /// [time, bytes] of each sample of these ranks. Times from the first event.
-std::vector<Json> rows(std::string_view run, const std::vector<int>& rank_of_stage, int ranks,
-                       const Timeline& timeline, const std::vector<MemorySample>& memory) {
+std::vector<Json> rows(std::string_view run, int ranks, const Timeline& timeline,
+                       const std::vector<MemorySample>& memory) {
+  const StageRanks stages(timeline);
   const auto first = std::ranges::min_element(timeline, {}, &TimelineEvent::start_s);
   const double start_s = first == timeline.end() ? 0 : first->start_s;
   std::vector<Json> events(static_cast<size_t>(ranks), Json::array()), curves = events;
@@ -49,7 +50,7 @@ std::vector<Json> rows(std::string_view run, const std::vector<int>& rank_of_sta
     const Action& action = event.action;
     events[static_cast<size_t>(event.rank)].push_back(
         {static_cast<int>(action.kind), to_string(action), event.start_s - start_s,
-         event.end_s - start_s, event.bytes, peer_rank(action, rank_of_stage)});
+         event.end_s - start_s, event.bytes, peer_rank(event, stages)});
   }
   for (const MemorySample& sample : memory) {
     if (sample.rank >= ranks) continue;
@@ -98,20 +99,6 @@ Json simulation_json(const Page& page) {
   return json;
 }
 
-/// The ranks that a timeline's stages are on; -1 of those that it leaves out.
-std::vector<int> ranks_of_stages(const Timeline& timeline) {
-  std::vector<int> ranks;
-  for (const TimelineEvent& event : timeline) {
-    for_each_part(event.action, [&](const Action& part) {
-      const auto stage = static_cast<size_t>(part.stage);
-      if (stage >= timeline.size()) return;  // a damaged trace: every stage has an event
-      if (stage >= ranks.size()) ranks.resize(stage + 1, -1);
-      ranks[stage] = event.rank;
-    });
-  }
-  return ranks;
-}
-
 Json stages_json(const std::vector<int>& rank_of_stage, const std::vector<std::string>& modules) {
   Json stages = Json::array();
   for (size_t stage = 0; stage < rank_of_stage.size(); ++stage) {
@@ -119,12 +106,6 @@ Json stages_json(const std::vector<int>& rank_of_stage, const std::vector<std::s
                       {"modules", modules.empty() ? std::string() : modules.at(stage)}});
   }
   return stages;
-}
-
-int rank_count(const Timeline& timeline) {
-  int last = -1;
-  for (const TimelineEvent& event : timeline) last = std::max(last, event.rank);
-  return last + 1;
 }
 
 int microbatches(const Timeline& timeline) {
@@ -144,8 +125,8 @@ Json page_data(const Page& page) {
                {"kinds", kinds_json()},
                {"stages", stages_json(program.rank_of_stage, page.modules)}};
   for (const PageFact& fact : page.facts) json["facts"].push_back({fact.name, fact.text});
-  json["rows"] = rows("simulated", program.rank_of_stage, program.rank_count(),
-                      page.simulation.timeline, page.simulation.memory);
+  json["rows"] =
+      rows("simulated", program.rank_count(), page.simulation.timeline, page.simulation.memory);
   for (int rank = 0; rank < program.rank_count(); ++rank) {
     if (page.memory.any())
       json["rows"][static_cast<size_t>(rank)]["limit_bytes"] = page.memory.of(rank);
@@ -156,7 +137,6 @@ Json page_data(const Page& page) {
 
 Json page_data(const ComparisonPage& page) {
   const Timeline &predicted = page.predicted.timeline, &measured = page.measured.timeline;
-  const std::vector<int> rank_of_stage = ranks_of_stages(predicted);
   const int ranks = std::max(rank_count(predicted), rank_count(measured));
   const double predicted_s = makespan_s(predicted), measured_s = makespan_s(measured);
   Json json = {{"title", page.title},
@@ -165,11 +145,10 @@ Json page_data(const ComparisonPage& page) {
                {"microbatches", microbatches(predicted)},
                {"span_s", std::max(predicted_s, measured_s)},
                {"kinds", kinds_json()},
-               {"stages", stages_json(rank_of_stage, {})},
+               {"stages", stages_json(StageRanks(predicted).first_ranks(), {})},
                {"rows", Json::array()}};
-  std::vector<Json> above =
-      rows("predicted", rank_of_stage, ranks, predicted, page.predicted.memory);
-  std::vector<Json> below = rows("measured", rank_of_stage, ranks, measured, page.measured.memory);
+  std::vector<Json> above = rows("predicted", ranks, predicted, page.predicted.memory);
+  std::vector<Json> below = rows("measured", ranks, measured, page.measured.memory);
   const std::vector<RankTime> of_prediction = rank_times(predicted, ranks),
                               of_measurement = rank_times(measured, ranks);
   Json by_rank = Json::array();

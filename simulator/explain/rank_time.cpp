@@ -5,17 +5,19 @@
 #include <map>
 #include <tuple>
 
+#include "simulator/explain/stage_ranks.hpp"
+
 namespace penstock {
 
 namespace {
 
-/// A stage's output or input gradient for a microbatch.
-using MessageKey = std::tuple<int, int, bool>;  // stage, microbatch, gradient
+/// A stage's output or input gradient for a microbatch, on one of its ranks.
+using MessageKey = std::tuple<int, int, int, bool>;  // rank's number, stage, microbatch, gradient
 
 bool is_gradient(Kind kind) { return kind == Kind::send_backward || kind == Kind::recv_backward; }
 
 /// When each message was on its way at the latest.
-std::map<MessageKey, double> ready_times(const Timeline& timeline) {
+std::map<MessageKey, double> ready_times(const Timeline& timeline, const StageRanks& stages) {
   std::map<MessageKey, double> ready;
   const auto note = [&](const MessageKey& message, double time_s) {
     const auto [at, added] = ready.try_emplace(message, time_s);
@@ -23,12 +25,15 @@ std::map<MessageKey, double> ready_times(const Timeline& timeline) {
   };
   for (const TimelineEvent& event : timeline) {
     const Action& action = event.action;
+    const auto number = [&](int stage) { return stages.number(stage, event.rank); };
     if (is_send(action.kind)) {
-      note({action.stage, action.microbatch, is_gradient(action.kind)}, event.start_s);
+      note({number(action.stage), action.stage, action.microbatch, is_gradient(action.kind)},
+           event.start_s);
     } else if (is_compute(action.kind)) {
       for_each_part(action, [&](const Action& part) {
         if (part.kind == Kind::backward_weight) return;
-        note({part.stage, part.microbatch, part.kind != Kind::forward}, event.end_s);
+        note({number(part.stage), part.stage, part.microbatch, part.kind != Kind::forward},
+             event.end_s);
       });
     }
   }
@@ -80,7 +85,8 @@ RankTime operator-(const RankTime& a, const RankTime& b) {
 }
 
 std::vector<RankTime> rank_times(const Timeline& timeline, int ranks) {
-  const std::map<MessageKey, double> ready = ready_times(timeline);
+  const StageRanks stages(timeline);
+  const std::map<MessageKey, double> ready = ready_times(timeline, stages);
   std::vector<RankActivities> changes(static_cast<size_t>(ranks));
   for (const TimelineEvent& event : timeline) {
     const Action& action = event.action;
@@ -94,8 +100,8 @@ std::vector<RankTime> rank_times(const Timeline& timeline, int ranks) {
     } else if (is_send(action.kind)) {
       rank.add(event.start_s, event.end_s, sending);
     } else {
-      const auto sent =
-          ready.find({peer_stage(action), action.microbatch, is_gradient(action.kind)});
+      const auto sent = ready.find({stages.number(action.stage, event.rank), peer_stage(action),
+                                    action.microbatch, is_gradient(action.kind)});
       const double ready_s = sent == ready.end() ? event.end_s : sent->second;
       const double since_s = std::max(event.start_s, std::min(ready_s, event.end_s));
       rank.add(event.start_s, since_s, waiting);

@@ -83,7 +83,7 @@ function tinted(name, white) {
               .join(""));
 }
 
-/** Coloured boxes with their names and, where given, values. Entries of 0 are left out. */
+/** Coloured boxes with their names and, where given, values. */
 function fillLegend(element, entries) {
   element.replaceChildren(...entries.map(([name, colourName, value]) => {
     const box = make("i", {style: `background: var(--${colourName})`});

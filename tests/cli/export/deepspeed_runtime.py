@@ -1,10 +1,11 @@
 """DeepSpeed builds its PipelineModule of exported layers and parts and trains a step; torchrun
 starts a process per rank.
 
-deepspeed_runtime.py CASES.json: {train: a list of {plan, model, data, folder},
+deepspeed_runtime.py CASES.json: {train: a list of {plan, network, model, data, folder},
                                   schedules: [[stages, microbatches], …], orders: FILE}
 
-The model is configs/models/pippy.py, `model` its export, which has the weights. Each rank writes
+The network is configs/models/pippy.py or tokens.py, `model` its export, which has the weights. Each
+rank writes
 into `folder` `rank-R.json` (parts, its layers, the loss) and `gradients-R.safetensors`, under the
 names of the model. Into `orders` go, for each of the schedules, the forwards and backwards of every
 stage as DeepSpeed runs them.
@@ -24,6 +25,9 @@ from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "configs" / "models"))
 import pippy
+import tokens
+
+NETWORKS = {"pippy": lambda: pippy.model(width=32, hidden=48, narrow=24), "tokens": tokens.model}
 
 
 class Planned(PipelineModule):
@@ -42,7 +46,7 @@ class Planned(PipelineModule):
 
 def original(case):
     # DeepSpeed reduces no gradients of float64
-    module = pippy.model(width=32, hidden=48, narrow=24)
+    module = NETWORKS[case["network"]]()
     module.load_state_dict(torch.export.load(case["model"]).state_dict)
     return module
 
@@ -57,8 +61,8 @@ def run(case):
         {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}))
     engine, *_ = deepspeed.initialize(model=module, config=plan["config"], optimizer=optimizer)
     data, size = load_file(case["data"]), plan["config"]["train_micro_batch_size_per_gpu"]
-    loss = engine.train_batch(zip(data["x"].float().split(size), data["target"].split(size),
-                                  strict=True))
+    x = data["x"].float() if data["x"].is_floating_point() else data["x"]
+    loss = engine.train_batch(zip(x.split(size), data["target"].split(size), strict=True))
     save_file(gradients, out / f"gradients-{engine.global_rank}.safetensors")
     (out / f"rank-{engine.global_rank}.json").write_text(json.dumps({
         "parts": module.parts, "loss": float(loss),

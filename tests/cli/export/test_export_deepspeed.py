@@ -3,46 +3,65 @@ the same step."""
 
 import csv
 import json
+import subprocess
+import sys
 
 import pytest
 
+import tokens
 from exporting import export, require_package, run_cases
-from pipelines import Reference, difference, load_file, model_path, torch, vectors, write_plan
+from pipelines import (ROOT, Reference, difference, load_file, model_path, save_file, torch,
+                       vectors, write_plan)
 
 require_package("deepspeed")
 
 LAYERS = [["layer0"], ["layer1"], ["layer2"], ["output_proj"]]
+TOKEN_LAYERS = [["embedding"], ["hidden"], ["output_proj"]]
 SCHEDULES = [(2, 4), (4, 8), (4, 4), (4, 2), (3, 1)]  # stages, microbatches
-CASES = {"plain": (["", "layer1"], [0, 1, 4], False),
-         "recomputed": (["", "output_proj"], [0, 3, 4], True)}
+# A network's layers, where stages begin, their bounds among the layers, and whether they recompute.
+CASES = {"plain": (LAYERS, ["", "layer1"], [0, 1, 4], False),
+         "recomputed": (LAYERS, ["", "output_proj"], [0, 3, 4], True),
+         "recomputed tokens": (TOKEN_LAYERS, ["", "output_proj"], [0, 2, 3], True)}
+
+
+def network(layers, folder):
+    """Its name, its export, and data for it."""
+    if layers is LAYERS:
+        data = vectors(folder, "x", 32, torch.float64, samples=8)
+        return "pippy", model_path("pippy-f64"), data
+    model, data = folder / "tokens.pt2", folder / "data.safetensors"
+    subprocess.run([sys.executable, ROOT / "tools" / "export_model.py", tokens.__file__,
+                    "--dtype", "float64", "-o", model], check=True, capture_output=True)
+    save_file({"x": torch.arange(8) * 3 % tokens.VOCABULARY, "target": torch.arange(8)}, data)
+    return "tokens", model, data
 
 
 @pytest.fixture(scope="module")
 def deepspeed_folder(tmp_path_factory):
     root, cases = tmp_path_factory.mktemp("deepspeed"), []
-    for name, (begins, _, recompute) in CASES.items():
+    for name, (layers, begins, _, recompute) in CASES.items():
         folder = root / name
         folder.mkdir()
-        data = vectors(folder, "x", 32, torch.float64, samples=8)
-        plan = write_plan(folder, model_path("pippy-f64"), data, begins, 4, 2)
+        made, model, data = network(layers, folder)
+        plan = write_plan(folder, model, data, begins, 4, 2)
         if recompute:
             plan.write_text(plan.read_text().replace("rank:", "recompute: true\n  rank:"))
         done = export(plan, "deepspeed", folder / "deepspeed.json")
         assert done.returncode == 0, done.stderr
-        cases.append({"plan": str(folder / "deepspeed.json"), "model": str(model_path("pippy-f64")),
-                      "data": str(data), "folder": str(folder)})
+        cases.append({"plan": str(folder / "deepspeed.json"), "network": made,
+                      "model": str(model), "data": str(data), "folder": str(folder)})
     return run_cases(root, "deepspeed_runtime.py", {"train": cases, "schedules": SCHEDULES,
                                                  "orders": str(root / "orders.json")})
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_deepspeed_gives_each_rank_the_layers_that_the_plan_has(deepspeed_folder, case):
-    begins, parts, _ = CASES[case]
+    wanted, begins, parts, _ = CASES[case]
     ranks = [json.loads((deepspeed_folder / case / f"rank-{rank}.json").read_text())
              for rank in range(2)]
     assert [rank["parts"] for rank in ranks] == [parts, parts]
     layers = json.loads((deepspeed_folder / case / "deepspeed.json").read_text())["layers"]
-    assert layers == LAYERS and layers[parts[1]] == begins[1:]
+    assert layers == wanted and layers[parts[1]] == begins[1:]
     assert [rank["layers"] for rank in ranks] == [list(range(parts[0], parts[1])),
                                                   list(range(parts[1], parts[2]))]
 

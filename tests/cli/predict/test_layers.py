@@ -152,6 +152,16 @@ def test_the_projects_own_tables_are_shown(name, tmp_path):
     assert "layers" in run(tmp_path, "show", CONFIGS / name)
 
 
+@pytest.mark.parametrize("name", ["gpt2", "t5", "lstm", "nested", "resnet"])
+def test_the_table_of_a_profile_is_one_whatever_the_model_holds(name, tmp_path):
+    model = MODELS / f"{name}.pt2"
+    if not model.exists():
+        pytest.skip(f"{model} is missing: the tests export it with torch from .venv")
+    subprocess.run([SYNTHETIC, model, tmp_path / "profile.json", "8", "1", "2", "4"], check=True)
+    (tmp_path / "layers.yaml").write_text(run(tmp_path, "show", "profile.json", "--layers"))
+    run(tmp_path, "show", "layers.yaml")
+
+
 def test_a_profile_becomes_a_table_with_the_same_compute(tmp_path):
     model = MODELS / "transformer-text.pt2"
     if not model.exists():

@@ -113,6 +113,15 @@ def test_a_job_is_what_was_given_with_paths_as_seen_from_its_file(folder, plan, 
     path.unlink()
 
 
+def test_a_job_behind_a_link_finds_its_files(tmp_path, folder, plan, monkeypatch):
+    monkeypatch.chdir(folder)
+    (tmp_path / "far" / "away").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "away")
+    path = penstock.write_job(tmp_path / "link" / "job.yaml", model="m.pt2", **MODEL_JOB)
+    model = yaml.safe_load(path.read_text())["model"]
+    assert (tmp_path / "far" / "away" / model).resolve() == (folder / "m.pt2").resolve()
+
+
 def test_a_plan_is_made_with_the_flags_given(plan):
     content = yaml.safe_load(plan.read_text())
     assert (content["schedule"], content["microbatches"]) == ("1f1b", 4)

@@ -50,6 +50,16 @@ TEST(RandomOperators, ElseDrawForTheWhole) {
   EXPECT_THAT(targets(graph), ::testing::Contains("penstock::all_gather"));
 }
 
+TEST(RandomOperators, ThatDrawForAPartDoSoAtOtherSizesToo) {
+  const Graph whole = mlp();
+  Pins pins{.parameters = {{"wide", Layout::split(0)}, {"narrow", Layout::split(1)}},
+            .random_by_part = true};
+  const Completion completion = complete(whole, pins, 4, 2);
+  EXPECT_TRUE(holds_at(whole, pins, completion, 4));
+  pins.random_by_part = false;
+  EXPECT_FALSE(holds_at(whole, pins, completion, 4));
+}
+
 TEST(RandomOperators, OnAWholeTensorEachPartDrawsTheSame) {
   const Graph whole = mlp();
   for (const Signature& each : signatures(whole, dropout_of(whole), 4, 2, true)) {

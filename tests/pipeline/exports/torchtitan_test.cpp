@@ -42,6 +42,11 @@ mode = "none"
 )");
 }
 
+TEST(TorchTitan, AddsUpMicrobatchesWhereThereIsNoPipeline) {
+  EXPECT_THAT(exported(titan, export_chain({""}), stack_of(4)),
+              AllOf(HasSubstr("local_batch_size = 2\n"), HasSubstr("global_batch_size = 48\n")));
+}
+
 TEST(TorchTitan, ShardsTheStateOfTheOptimizerWithTheParameters) {
   Plan plan = export_chain({"", "layers.1"});
   plan.optimizer_state = OptimizerState::sharded;

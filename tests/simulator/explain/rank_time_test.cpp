@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "simulator/explain/stage_ranks.hpp"
 #include "tests/simulator/random_program.hpp"
 
 namespace penstock {
@@ -42,6 +43,27 @@ TEST(RankTime, AMeasuredSendMayOnlyHandItsMessageOver) {
   const std::vector<RankTime> times = rank_times(timeline, 2);
   expect_time(times[0], {.compute_s = 2, .waiting_s = 2});
   expect_time(times[1], {.compute_s = 1, .waiting_s = 2, .transfers_s = 1});
+}
+
+// Ranks 0 and 1 are a replica, 2 and 3 another, which is 5 s late.
+TEST(RankTime, AMessageIsOfTheSameReplica) {
+  Timeline timeline;
+  for (const int first : {0, 2}) {
+    const double late_s = first == 0 ? 0 : 5;
+    timeline.push_back(event(first, "0F0", 0, 1 + late_s));
+    timeline.push_back(event(first, "0SEND_F0", 1 + late_s, 2 + late_s));
+    timeline.push_back(event(first + 1, "1RECV_F0", 0, 2 + late_s));
+    timeline.push_back(event(first + 1, "1F0", 2 + late_s, 3 + late_s));
+  }
+  const std::vector<RankTime> times = rank_times(timeline, 4);
+  expect_time(times[1], {.compute_s = 1, .waiting_s = 1 + 5, .transfers_s = 1});
+  expect_time(times[3], {.compute_s = 1, .waiting_s = 1 + 5, .transfers_s = 1});
+  const StageRanks stages(timeline);
+  EXPECT_EQ(stages.rank(1, stages.number(0, 2)), 3);
+  EXPECT_EQ(stages.rank(0, stages.number(1, 1)), 0);
+  EXPECT_EQ(stages.number(1, 0), -1);
+  EXPECT_EQ(stages.rank(2, 0), -1);
+  EXPECT_EQ(stages.first_ranks(), (std::vector<int>{0, 1}));
 }
 
 TEST(RankTime, AReductionUnderABackwardCostsNothing) {
