@@ -2,16 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cmath>
 #include <limits>
-
-#include "backend/device/clock.hpp"
 
 namespace penstock {
 
 namespace {
 
 constexpr int kRoundTrips = 8;
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 std::string clock_key(int rank, int trip, const char* what) {
   return fmt::format("clock/{}/{}/{}", rank, trip, what);
