@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kRoundTrips = 8;
 
-double now_s() {
+double steady_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -25,7 +25,7 @@ void answer_clocks(const Seat& seat) {
   for (int rank = 1; rank < seat.size; ++rank) {
     for (int trip = 0; trip < kRoundTrips; ++trip) {
       seat.store.get(clock_key(rank, trip, "asked"));
-      seat.store.set(clock_key(rank, trip, "answer"), fmt::format("{:.17g}", now_s()));
+      seat.store.set(clock_key(rank, trip, "answer"), fmt::format("{:.17g}", steady_s()));
     }
   }
 }
@@ -39,10 +39,10 @@ double clock_offset_s(const Seat& seat) {
   }
   double shortest = std::numeric_limits<double>::infinity(), offset = 0;
   for (int trip = 0; trip < kRoundTrips; ++trip) {
-    const double asked = now_s();
+    const double asked = steady_s();
     seat.store.set(clock_key(seat.rank, trip, "asked"), "?");
     const double zero = std::stod(seat.store.get(clock_key(seat.rank, trip, "answer")));
-    const double answered = now_s();
+    const double answered = steady_s();
     if (answered - asked >= shortest) continue;
     shortest = answered - asked;
     offset = zero - (asked + answered) / 2;
