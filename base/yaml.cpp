@@ -41,10 +41,12 @@ YamlMap::YamlMap(const YAML::Node& node, std::string file, std::string path)
                    "Write `key: value` lines.");
 }
 
-std::string YamlMap::place(const std::string& key) const {
+std::string YamlMap::place(const std::string& key) const { return place_at(key, key); }
+
+std::string YamlMap::place_at(const std::string& at, const std::string& key) const {
   YAML::Mark mark = node_->Mark();
   for (const auto& entry : *node_) {
-    if (entry.first.Scalar() == key) mark = entry.first.Mark();
+    if (entry.first.Scalar() == at) mark = entry.first.Mark();
   }
   const std::string line = mark.is_null() ? "" : fmt::format(":{}", mark.line + 1);
   return fmt::format("{}{}: {}{}{}", file_, line, path_, path_.empty() ? "" : ".", key);
@@ -68,7 +70,7 @@ void YamlMap::refuse_missing(const std::string& key) const {
     if (std::ranges::find(asked_for_, other) == asked_for_.end()) unread.push_back(other);
   }
   const std::string similar = nearest(key, unread);
-  throw InputError(place(key), "missing",
+  throw InputError(place_at(similar, key), "missing",
                    similar.empty() ? fmt::format("Add `{}: …`.", key)
                                    : fmt::format("Is `{}` a misspelling of it?", similar));
 }

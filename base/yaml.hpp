@@ -47,6 +47,8 @@ class YamlMap {
  private:
   YAML::Node child(const std::string& key);  // throws if absent
   [[noreturn]] void refuse_missing(const std::string& key) const;
+  /// With the line of another key.
+  std::string place_at(const std::string& at, const std::string& key) const;
   /// The text of a scalar under `key`; throws for a list, a mapping, nothing, or (`plain`) a quoted
   /// text.
   std::string scalar(const std::string& key, const YAML::Node& node, std::string_view wanted,

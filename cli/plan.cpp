@@ -124,8 +124,6 @@ int plan(const PlanOptions& options) {
   Planned planned = searched(profile, model, on, request);
   make_absolute(planned.plan.profile);
   make_absolute(planned.plan.cluster);
-  const std::string text = to_yaml(planned.plan, options.output);
-  write_file(options.output, text);
   for (const std::string& warning : planned.warnings) fmt::print(stderr, "warning: {}\n", warning);
   const ReportStyle style{terminal_columns(), options.verbose};
   if (const std::string note = costs_note(profile); !note.empty())
@@ -133,6 +131,8 @@ int plan(const PlanOptions& options) {
   fmt::print("{}", plan_report(planned, planned.model->inputs().model, style));
   if (const std::string note = cores_note(planned, profile, on); !note.empty())
     fmt::print("{}", labelled("cores", note, style.columns));
+  const std::string text = to_yaml(planned.plan, options.output);
+  write_file(options.output, text);
   std::vector<std::string> written{options.output};
   if (!options.html.empty() && write_page(options, text)) written.push_back(options.html);
   if (!planned.stopped) print_what_if(planned, profile, model, on, request, options, style);

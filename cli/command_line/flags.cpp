@@ -93,9 +93,9 @@ void declare_profile(Declared& command) {
          "how long to measure, about: the smallest microbatch sizes are measured in any case, "
          "others and repetitions while there is time; default: 30s, with --quick 5s")
       ->type_name("TIME");
-  app.add_option("--top", options->top, "how many of the most expensive operators to print")
-      ->type_name("N")
-      ->check(CLI::Range(0, 1 << 20).description(""));
+  in_range(
+      app.add_option("--top", options->top, "how many of the most expensive operators to print"), 0,
+      1 << 20);
   app.add_flag("--verbose", options->verbose, "also the ten most expensive operators");
   app.add_flag(
       "--link", options->link,
@@ -230,7 +230,7 @@ void declare_simulate(Declared& command) {
   app.add_flag("--json", options->json, "print one JSON object");
   app.footer(
       "Examples:\n  penstock simulate plan.yaml --trace predicted.json\n"
-      "  penstock simulate plan.yaml --cluster two_nodes.yaml --set links.bandwidth=10GB/s\n"
+      "  penstock simulate plan.yaml --cluster cluster.yaml --set links.bandwidth=10GB/s\n"
       "  penstock simulate --schedule 1f1b --ranks 4 --microbatches 8 --forward 1ms "
       "--backward 2ms");
   command.run = [options] { return simulate(*options); };

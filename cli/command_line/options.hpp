@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <type_traits>
 
 #include "base/error.hpp"
 #include "cli/workers/worker_options.hpp"
@@ -39,7 +40,15 @@ void add_auto_number(CLI::App& app, const std::string& flag, std::optional<Numbe
 /// The range is told when it is left, not on the help page.
 template <class Number>
 CLI::Option* in_range(CLI::Option* option, Number least, Number most) {
-  return option->type_name("N")->check(CLI::Range(least, most).description(""));
+  const auto problem = [least, most](const std::string& text) -> std::string {
+    Number number{};
+    if (!CLI::detail::lexical_cast(text, number))
+      return fmt::format("{} is not {}", text,
+                         std::is_integral_v<Number> ? "an integer" : "a number");
+    if (number >= least && number <= most) return "";
+    return fmt::format("{} is not in {}..{}", text, least, most);
+  };
+  return option->type_name("N")->check(problem, "");
 }
 
 template <class Number>

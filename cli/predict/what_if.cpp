@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "base/error.hpp"
 #include "base/quantity.hpp"
 
 namespace penstock::cli {
@@ -44,13 +45,26 @@ void free_latency(Cluster& cluster) {
   for (NodeKind& node : cluster.nodes) node.latency_s = 0;
 }
 
-WhatIf result(std::string change, const Planned& planned) {
+WhatIf result(const char* change, const Planned& planned) {
   const Plan& plan = planned.plan;
   return {
-      std::move(change), plan.prediction->step_s,
+      change, plan.prediction->step_s,
       fmt::format("{}, {}{} x {}", plan.schedule, format_number(plan.ranks(), "rank"),
                   plan.tensor_parallel > 1 ? fmt::format(" of {} parts", plan.tensor_parallel) : "",
                   format_number(plan.data_parallel, "replica"))};
+}
+
+/// What `make` plans, or the known plan where that is no faster or finds nothing that fits: what is
+/// changed allows the known one, too.
+template <typename Make>
+WhatIf changed(const char* change, const Planned& planned, const Make& make) {
+  try {
+    const Planned other = make();
+    const bool faster = other.plan.prediction->step_s < planned.plan.prediction->step_s;
+    return result(change, faster ? other : planned);
+  } catch (const InputError&) {
+    return result(change, planned);
+  }
 }
 
 }  // namespace
@@ -64,16 +78,18 @@ std::vector<WhatIf> what_if(const Planned& planned, const Profile& profile, cons
   if (planned.memory.any()) {
     PlanRequest larger = quiet;
     larger.more_memory_bytes = more_bytes;
-    results.push_back(result("1 GB more memory per rank",
-                             make_plan(profile, model, cluster, larger, progress, &planned)));
+    results.push_back(changed("1 GB more memory per rank", planned, [&] {
+      return make_plan(profile, model, cluster, larger, progress, &planned);
+    }));
   }
   Profile faster = profile;
   std::optional<Cluster> faster_cluster;
   if (cluster) scale_bandwidth(2, faster_cluster.emplace(*cluster));
   scale_bandwidth(2, faster);
-  results.push_back(result("links of twice the bandwidth",
-                           make_plan(faster, model, faster_cluster ? &*faster_cluster : nullptr,
-                                     quiet, progress, &planned)));
+  results.push_back(changed("links of twice the bandwidth", planned, [&] {
+    return make_plan(faster, model, faster_cluster ? &*faster_cluster : nullptr, quiet, progress,
+                     &planned);
+  }));
   return results;
 }
 
@@ -90,8 +106,9 @@ std::vector<WhatIf> relaxed(const Planned& planned, const Profile& profile, cons
   without.effort /= relaxed_part;
   without.memory_bytes = INT64_MAX;
   if (planned.memory.any()) {
-    results.push_back(result("without the memory limit",
-                             make_plan(profile, model, cluster, without, progress, &planned)));
+    results.push_back(changed("without the memory limit", planned, [&] {
+      return make_plan(profile, model, cluster, without, progress, &planned);
+    }));
     if (results.back().step_s <= near_s) return results;
   }
   if (!cluster && of_layers(profile)) return results;  // its links are free
@@ -103,9 +120,11 @@ std::vector<WhatIf> relaxed(const Planned& planned, const Profile& profile, cons
   }
   free_latency(free);
   scale_bandwidth(0, free);
-  results.push_back(result(results.empty() ? "with free links" : "with free links as well",
-                           make_plan(free, model, free_cluster ? &*free_cluster : nullptr, without,
-                                     progress, &planned)));
+  const char* links = results.empty() ? "with free links" : "with free links as well";
+  results.push_back(changed(links, planned, [&] {
+    return make_plan(free, model, free_cluster ? &*free_cluster : nullptr, without, progress,
+                     &planned);
+  }));
   return results;
 }
 

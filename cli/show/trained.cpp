@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/quantity.hpp"
+#include "base/safetensors.hpp"
 #include "cli/show/lines.hpp"
 #include "cli/show/show_text.hpp"
 #include "pipeline/checkpoint/saved.hpp"
@@ -111,22 +112,33 @@ std::string validation_of(const Validation& validation) {
   return fmt::format("{}, {}", listed(validation.data), when);
 }
 
+/// By its header, which says how long it is; sums are compared where a run goes on from it.
+bool is_whole(const fs::path& file) try {
+  const SafetensorsFile header(file);
+  return true;
+} catch (const InputError&) {
+  return false;
+}
+
 std::string files_of(const fs::path& checkpoint, const CheckpointManifest& manifest) {
   int64_t bytes = 0;
-  std::vector<std::string> lost;
+  std::vector<std::string> lost, damaged;
   for (const auto& [name, sha256] : manifest.files) {
     std::error_code none;
     const auto size = fs::file_size(checkpoint / name, none);
     if (none) {
       lost.push_back(name);
-    } else {
-      bytes += static_cast<int64_t>(size);
+      continue;
     }
+    bytes += static_cast<int64_t>(size);
+    if (!is_whole(checkpoint / name)) damaged.push_back(name);
   }
-  const std::string text = fmt::format("{} of {}", format_bytes(bytes),
-                                       format_number(std::ssize(manifest.files), "stage"));
-  return lost.empty() ? text + ", complete"
-                      : fmt::format("{}; missing: {}", text, fmt::join(lost, ", "));
+  std::string text = fmt::format("{} of {}", format_bytes(bytes),
+                                 format_number(std::ssize(manifest.files), "stage"));
+  if (lost.empty() && damaged.empty()) return text + ", complete";
+  if (!lost.empty()) text += fmt::format("; missing: {}", fmt::join(lost, ", "));
+  if (!damaged.empty()) text += fmt::format("; damaged: {}", fmt::join(damaged, ", "));
+  return text;
 }
 
 }  // namespace

@@ -165,8 +165,12 @@ def check_shape(place, sample, value):
     if found == wanted:
         return
     if found[1:] == wanted[1:] and found:
-        cure = "pass drop_last=True to the DataLoader" if found[0] < wanted[0] else \
-            "give the DataLoader batch_size=pipe.batch_size"
+        if found[0] > wanted[0]:
+            cure = "give the DataLoader batch_size=pipe.batch_size"
+        elif place.startswith("step"):
+            cure = "pass drop_last=True to the DataLoader"
+        else:
+            cure = "fill up the batch"
         raise InputError(f"{place} has {found[0]} samples, the plan takes {wanted[0]}: {cure}")
     if wanted[1:] == found:
         raise InputError(f"{place} is one sample, {found}: the plan takes batches, {wanted}")

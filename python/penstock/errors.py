@@ -13,8 +13,8 @@ class LossNotFinite(RuntimeError):
 class RunError(RuntimeError):
     """A run has failed; the pipeline is closed.
 
-    `rank`, `step` and `action` say where, as far as that is known; `checkpoint` is the newest that
-    the pipeline wrote or loaded, to resume from.
+    `rank`, `step` (from 1) and `action` say where, as far as that is known; `checkpoint` is the
+    newest that the pipeline wrote or loaded, to resume from.
     """
 
     def __init__(self, message, *, rank=None, step=None, action=None, checkpoint=None):

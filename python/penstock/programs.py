@@ -89,7 +89,7 @@ def run(command, *words, progress=None):
     message = errors.rpartition(REDRAWN)[2].strip()
     message = message.rpartition("\n" + PREFIX)[2].removeprefix(PREFIX)
     if child.returncode == 2:
-        raise InputError(f"{command}: {message}")
+        raise InputError(f"{command}: {message.removeprefix(f'{command}: ')}")
     raise RunError(message or f"penstock {command} ended with status {child.returncode}")
 
 

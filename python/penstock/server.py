@@ -142,5 +142,6 @@ def leave(process, owner):
 def failure(event):
     if event["kind"] == "input":
         return InputError(event["message"])
-    known = {name: event[name] for name in ("rank", "step") if event[name] >= 0}
-    return RunError(event["message"], action=event["action"] or None, **known)
+    rank, step = (event[name] if event[name] >= 0 else None for name in ("rank", "step"))
+    return RunError(event["message"], rank=rank, step=None if step is None else step + 1,
+                    action=event["action"] or None)

@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from handing import MODELS, PENSTOCK, ROOT, refused, succeeds
+from handing import MODELS, PENSTOCK, ROOT, refused, safetensors_of, succeeds
 from terminals import on_terminal
 
 MANIFEST = {"penstock": "checkpoint", "version": 1, "step": 50, "samples": 400, "seed": 7,
@@ -48,6 +48,8 @@ def test_a_checkpoint_shows_its_steps_and_whether_its_files_are_all_there(folder
         assert line in text
     assert "penstock execute plan.yaml --resume saved" in text
     (manifest.parent / "stage-1.safetensors").write_bytes(b"1234")
+    assert "; damaged: stage-1.safetensors\n" in succeeds(folder, "show", "saved").stdout
+    (manifest.parent / "stage-1.safetensors").write_bytes(safetensors_of("parameter.y"))
     assert ", complete\n" in succeeds(folder, "show", "saved/step-50").stdout
     manifest.write_text("{}")
     refused(folder, "show", "saved", says=["manifest.json"])
