@@ -12,7 +12,7 @@ Measured read_measured(const JsonValue& value) {
           read_host_amount(value, "host_s")};
 }
 
-/// So that sums over a model's operators stay within 64 bits.
+/// Sums over a model's operators then stay within 64 bits.
 constexpr int64_t most_bytes = int64_t{1} << 50;
 
 MemoryChange read_change(const JsonValue& value) {

@@ -47,7 +47,7 @@ Trace read_trace(const std::filesystem::path& path);
 /// The same from the file's text; `file` is only named in messages.
 Trace parse_trace(std::string_view text, std::string_view file);
 
-/// Ranks are numbered from 0 to one less.
+/// One more than the highest number of a rank.
 int rank_count(const Timeline& timeline);
 
 /// Last end minus first start; 0 for an empty timeline.

@@ -21,7 +21,7 @@ struct RecomputeCosts {
 RecomputeCosts recompute_costs(const Graph& model, const Slicing& slicing, int stage,
                                const MicrobatchCosts& measured);
 
-/// Of that: what the choice of one of its operators, a layer, takes; 0 where it makes none.
+/// The part that the choice of one operator, a layer, takes; 0 where it makes none.
 double choice_s(const StageSlice& slice, const MicrobatchCosts& measured, OperatorId op);
 
 /// The bytes of layers as they choose; `place` is the profile's path. Throws InputError for a
