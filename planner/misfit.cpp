@@ -103,6 +103,18 @@ std::string of_other_shape(const Misfit& misfit, const PlanRequest& request) {
   return found ? flags(found->layout) + shard_state : "";
 }
 
+/// Flags that ask for `adaptive`, which has as few microbatches in flight as fit, and is left out of
+/// large layouts unless it is asked for; "" where nothing was found.
+std::string of_adaptive(const Misfit& misfit, PlanRequest request) {
+  if (!request.schedules.empty() || !request.split.empty() || misfit.profile.job.forward_only)
+    return "";
+  request.schedules = {std::string(adaptive_schedule)};
+  request.stages_per_rank = 1;
+  request.effort = misfit.of.request.effort / 2;
+  const std::string flags = of_other_shape(misfit, request);
+  return flags.empty() ? "" : flags + " --stages-per-rank 1";
+}
+
 /// Another request that would fit, as flags; "" where nothing was found.
 std::string instead(const Misfit& misfit) {
   PlanRequest open = misfit.of.request;
@@ -119,6 +131,7 @@ std::string instead(const Misfit& misfit) {
   std::vector<std::string> known;  // warnings, given before
   open = within_table(std::move(open), misfit.profile, misfit.model, known);
   if (const std::string flags = of_other_shape(misfit, open); !flags.empty()) return flags;
+  if (const std::string flags = of_adaptive(misfit, open); !flags.empty()) return flags;
   if (!misfit.request.split.empty()) return "";
   const Cluster* cluster = misfit.of.inputs().cluster;
   const int most =

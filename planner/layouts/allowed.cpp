@@ -116,11 +116,10 @@ void refuse_layouts(const Profile& profile, const PlanRequest& request, int devi
         "Leave out --schedule, --stages-per-rank or --data-parallel, or name more cuts "
         "with --split.");
   if (counts.empty())
-    throw InputError(
-        profile.path,
-        fmt::format("no microbatch size that it has costs of divides the batch of {}", batch),
-        of_layers(profile) ? "Give costs at a `microbatch` that divides it."
-                           : "Profile the job again.");
+    throw InputError(profile.path,
+                     fmt::format("no measured microbatch size divides the batch of {}", batch),
+                     of_layers(profile) ? "Give costs at a `microbatch` that divides it."
+                                        : "Profile the job again.");
   const int64_t wanted = *request.microbatches;
   if (wanted < 1 || batch % wanted != 0)
     throw InputError("--microbatches",

@@ -24,6 +24,8 @@ constexpr size_t kept_programs = 4;
 constexpr int64_t reordered_actions = 300'000, most_tries = 2000;
 /// A try takes as long as so many of its actions are simulated in; lowering them, so often.
 constexpr int64_t tried_per_simulated = 16, simulated_per_lowered = 3;
+/// So often the cap is tightened where nothing fits.
+constexpr int most_tightened = 3;
 /// Sums of the same times in another order differ by less.
 constexpr double rounding = 1e-12;
 
@@ -85,11 +87,10 @@ class Choice {
   /// The fastest that fit, of those as fast the first.
   const std::vector<Offer>& best() const { return best_; }
 
-  /// What the program that needs least lacks, where none fits; "" where there was none.
-  std::string shortage() const {
-    if (min_bytes_ == INT64_MAX) return "";
-    const int64_t missing_bytes = min_bytes_ - problem_.memory.max_bytes;
-    return fmt::format(": the best needs {} too much", format_bytes(missing_bytes));
+  /// What the program that needs least lacks, where none fits; nothing where there was none.
+  std::optional<int64_t> missing_bytes() const {
+    if (min_bytes_ == INT64_MAX) return std::nullopt;
+    return min_bytes_ - problem_.memory.max_bytes;
   }
 
  private:
@@ -181,10 +182,18 @@ void offer_reordered(const AdaptiveProblem& problem, Choice& choice) {
   }
 }
 
+/// The list scheduler does not know all that messages hold: where that is too much it keeps to less.
 Choice choose(const AdaptiveProblem& problem) {
   Choice choice(problem);
   offer_named(problem, choice);
   offer_listed(problem, choice);
+  AdaptiveProblem tighter = problem;
+  for (int tries = 0; choice.best().empty() && tries < most_tightened; ++tries) {
+    const std::optional<int64_t> missing = choice.missing_bytes();
+    if (!missing) break;
+    tighter.memory.max_bytes -= *missing;
+    offer_listed(tighter, choice);
+  }
   offer_reordered(problem, choice);
   return choice;
 }
@@ -216,10 +225,12 @@ FoundAdaptive find_adaptive(const AdaptiveProblem& problem) {
 Program adaptive(const AdaptiveProblem& problem) {
   const Choice choice = choose(problem);
   if (auto program = fastest(choice)) return std::move(*program);
-  throw InputError(
-      "schedule adaptive",
-      fmt::format("nothing fits into {} per rank{}", format(problem.memory), choice.shortage()),
-      "Give more memory, or use smaller microbatches, more ranks or recompute.");
+  const std::optional<int64_t> missing = choice.missing_bytes();
+  const std::string least =
+      missing ? fmt::format(": the best needs {} too much", format_bytes(*missing)) : "";
+  throw InputError("schedule adaptive",
+                   fmt::format("nothing fits into {} per rank{}", format(problem.memory), least),
+                   "Give more memory, or use smaller microbatches, more ranks or recompute.");
 }
 
 }  // namespace penstock

@@ -71,6 +71,22 @@ def test_what_does_not_fit_says_how_much_would(table):
     assert not (table / "p.yaml").exists()
 
 
+def test_where_only_adaptive_fits_which_is_left_out_of_large_layouts_its_flags_are_named(tmp_path):
+    (tmp_path / "layers.yaml").write_text("""\
+penstock: layers
+global_batch: 128
+microbatch: 1
+layers:
+  - {name: block, count: 8, forward: 10ms, backward_input: 10ms, backward_weight: 10ms,
+     static: 40MB, saved: 10MB, output: 1MB}
+""")
+    words = ["plan", "layers.yaml", "--ranks", 8, "--memory", "75MB"]
+    message = run(tmp_path, *words, "-o", "p.yaml", status=2)
+    flags = "--schedule adaptive --microbatches 128 --data-parallel 1 --stages-per-rank 1"
+    assert f"(--memory), with {flags}." in message
+    run(tmp_path, *words, *flags.split(), "-o", "p.yaml")
+
+
 def test_what_does_not_fit_on_the_nodes_of_a_cluster_names_no_more_ranks_than_they_have(table):
     (table / "cluster.yaml").write_text("""\
 penstock: cluster
