@@ -182,7 +182,8 @@ void offer_reordered(const AdaptiveProblem& problem, Choice& choice) {
   }
 }
 
-/// The list scheduler does not know all that messages hold: where that is too much it keeps to less.
+/// The list scheduler does not count all that messages hold: where that is too much it keeps to
+/// less.
 Choice choose(const AdaptiveProblem& problem) {
   Choice choice(problem);
   offer_named(problem, choice);

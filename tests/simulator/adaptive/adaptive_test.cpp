@@ -8,7 +8,6 @@
 #include "base/error.hpp"
 #include "pipeline/program/check.hpp"
 #include "pipeline/program/schedule.hpp"
-#include "simulator/engine/memory.hpp"
 #include "simulator/engine/simulate.hpp"
 
 namespace penstock {
@@ -132,33 +131,6 @@ TEST(Adaptive, IsTheSameProgramEveryTime) {
     const AdaptiveProblem problem = random_problem(random);
     EXPECT_EQ(to_csv(adaptive(problem)), to_csv(adaptive(problem)));
   }
-}
-
-/// Lists do not count all messages that wait for their receivers.
-TEST(Adaptive, HasFewerMicrobatchesInFlightWhereMessagesTakeTheRoom) {
-  AdaptiveProblem problem{.rank_of_stage = {0, 1, 2, 3}, .ranks = 4, .microbatches = 16};
-  problem.flows = chain_flows(4);
-  problem.costs = equal_stages(4,
-                               {.forward_s = 1,
-                                .backward_s = 2,
-                                .backward_input_s = 1,
-                                .backward_weight_s = 1,
-                                .saved_bytes = 100,
-                                .saved_weight_bytes = 100},
-                               problem.flows, 30);
-  problem.network = Link{.latency_s = 0.1, .mode = SendMode::posted};
-  int found = 0;
-  for (int64_t cap = 160; cap <= 420; cap += 20) {
-    problem.memory = {.max_bytes = cap};
-    const std::optional<Program> program = find_adaptive(problem).program;
-    EXPECT_TRUE(program || found == 0) << cap;  // what fits keeps to any larger cap
-    if (!program) continue;
-    ++found;
-    const Program lowered = lower(*program, problem.flows);
-    for (const RankMemory& memory : memory_of_ranks(lowered, problem.costs))
-      EXPECT_LE(memory.peak_bytes, cap);
-  }
-  EXPECT_GT(found, 8);
 }
 
 TEST(Adaptive, SaysWhatIsLeastNeededWhereNothingFits) {
