@@ -103,8 +103,8 @@ std::string of_other_shape(const Misfit& misfit, const PlanRequest& request) {
   return found ? flags(found->layout) + shard_state : "";
 }
 
-/// Flags that ask for `adaptive`, which has as few microbatches in flight as fit, and is left out of
-/// large layouts unless it is asked for; "" where nothing was found.
+/// Flags for `adaptive`, which has as few microbatches in flight as fit, and which large layouts
+/// leave out unless asked for; "" where nothing was found.
 std::string of_adaptive(const Misfit& misfit, PlanRequest request) {
   if (!request.schedules.empty() || !request.split.empty() || misfit.profile.job.forward_only)
     return "";
