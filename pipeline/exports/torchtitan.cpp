@@ -180,8 +180,8 @@ std::string schedule_lines(const Plan& plan, const std::string& schedule_file) {
       nlohmann::json(schedule_file).dump());
 }
 
-/// Samples that a replica is given at once. With one rank TorchTitan has no pipeline to divide them,
-/// and adds up the gradients of such batches.
+/// Samples that a replica is given at once. With one rank TorchTitan has no pipeline to divide
+/// them, and adds up the gradients of such batches.
 int64_t local_batch(const Plan& plan) {
   return plan.ranks() == 1 ? plan.microbatch : plan.microbatches * plan.microbatch;
 }
