@@ -4,6 +4,20 @@
 
 namespace penstock {
 
+namespace {
+
+/// Expanded tensors have many elements in one place, which is written once.
+void overwrite(at::Tensor old, at::Tensor now) {
+  for (int64_t dim = 0; dim < old.dim(); ++dim) {
+    if (old.stride(dim) != 0 || old.size(dim) < 2) continue;
+    old = old.narrow(dim, 0, 1);
+    now = now.narrow(dim, 0, 1);
+  }
+  old.copy_(now);
+}
+
+}  // namespace
+
 Constants::Constants(const Recipe& recipe) : recipe_(recipe) {
   const auto want = [&](ValueId v) {
     const bool computed = recipe.value(v).kind == Value::Kind::intermediate;
@@ -28,7 +42,7 @@ const std::map<ValueId, at::Tensor>& Constants::at(int64_t batch) {
 void Constants::refresh() {
   const at::NoGradGuard no_grad;
   for (auto& [batch, constants] : by_batch_)
-    for (const auto& [value, tensor] : compute(batch)) constants.at(value).copy_(tensor);
+    for (const auto& [value, tensor] : compute(batch)) overwrite(constants.at(value), tensor);
 }
 
 std::map<ValueId, at::Tensor> Constants::compute(int64_t batch) const {
