@@ -28,7 +28,7 @@ constexpr double kLateness_s = 30;  // by which rank 0 may be later than this ra
 constexpr const char* kCure =
     "Start all ranks with the same files, the same flags and the same version of Penstock.";
 constexpr const char* kMachineByMachine =
-    "Have the launcher number them machine by machine: mpirun --map-by slot, srun "
+    "Have the launcher number them machine by machine: mpirun --map-by slot, mpiexec -ppn N, srun "
     "--distribution=block.";
 
 class Deadline {
