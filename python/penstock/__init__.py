@@ -22,6 +22,13 @@ __all__ = ["InputError", "LossNotFinite", "Pipeline", "RunError", "export", "pip
            "profile", "simulate", "write_job"]
 
 
+def __getattr__(name):
+    if name == "__version__":  # that of the programs, which are asked where it is used
+        from .programs import version
+        return version()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def pipe_split():
     """Marks in a model's forward where a pipeline stage shall begin; `plan --split pipe_split`.
 

@@ -93,6 +93,11 @@ def run(command, *words, progress=None):
     raise RunError(message or f"penstock {command} ended with status {child.returncode}")
 
 
+def version():
+    """The programs' version."""
+    return run("--version").split()[-1]
+
+
 def read_both(child, progress):
     """Standard output and error to their ends."""
     texts = {child.stdout: b"", child.stderr: b""}

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import os
+import signal
 import subprocess
 import warnings
 import weakref
@@ -86,7 +87,8 @@ class Server:
             if wanted(event):
                 return event
         self.leave()
-        raise RunError(f"penstock serve ended with status {self._process.wait()}")
+        raise RunError(f"penstock serve {ending(self._process.wait())}: start the pipeline again, "
+                       "from a checkpoint where there is one")
 
     def _events(self):
         """What it says, until it ends; its failure is raised."""
@@ -137,6 +139,11 @@ def leave(process, owner):
         process.stdin.close()
     with contextlib.suppress(subprocess.TimeoutExpired):  # it ends by itself, with ours at latest
         process.wait(PATIENCE_S)
+
+
+def ending(status):
+    return f"was killed by {signal.Signals(-status).name}" if status < 0 else \
+        f"ended with status {status}"
 
 
 def failure(event):

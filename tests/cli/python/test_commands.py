@@ -122,6 +122,12 @@ def test_a_job_behind_a_link_finds_its_files(tmp_path, folder, plan, monkeypatch
     assert (tmp_path / "far" / "away" / model).resolve() == (folder / "m.pt2").resolve()
 
 
+def test_its_version_is_that_of_the_programs():
+    done = subprocess.run([PENSTOCK, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"penstock {penstock.__version__}\n"
+    assert not hasattr(penstock, "version_of_something_else")
+
+
 def test_a_plan_is_made_with_the_flags_given(plan):
     content = yaml.safe_load(plan.read_text())
     assert (content["schedule"], content["microbatches"]) == ("1f1b", 4)

@@ -129,6 +129,15 @@ def test_after_a_loss_that_is_not_finite_and_after_load_ranks_are_replaced_too(t
         assert pipe.restarts == 2 and pipe.steps_done == 5
 
 
+def test_a_killed_server_is_told_with_the_cure(tmp_path):
+    plan = good_plan(tmp_path)
+    pipe = pipeline(plan)
+    feed(pipe, plan, 1)
+    pipe._server._process.kill()
+    with pytest.raises(penstock.RunError, match="killed by SIGKILL: start the pipeline again"):
+        feed(pipe, plan, 2)
+
+
 @pytest.mark.filterwarnings("ignore:rank")
 def test_what_it_does_not_survive_ends_with_place_and_checkpoint(tmp_path, monkeypatch):
     plan = good_plan(tmp_path)
