@@ -134,9 +134,11 @@ std::string instead(const Misfit& misfit) {
   if (const std::string flags = of_adaptive(misfit, open); !flags.empty()) return flags;
   if (!misfit.request.split.empty()) return "";
   const Cluster* cluster = misfit.of.inputs().cluster;
-  const int most =
-      cluster && !cluster->nodes.empty() ? cluster->ranks : misfit.of.devices << max_doublings;
-  for (int devices = 2 * misfit.of.devices; devices <= most; devices *= 2) {
+  const bool counted = cluster && !cluster->nodes.empty();
+  int devices = misfit.of.devices;
+  for (int doubled = 0; doubled < max_doublings; ++doubled) {
+    devices *= 2;
+    if (counted && devices > cluster->ranks) break;
     if (search(misfit, open, devices))
       return fmt::format(", or on {} ranks with as much each", devices * misfit.of.inputs().parts);
   }

@@ -54,8 +54,8 @@ WhatIf result(const char* change, const Planned& planned) {
                   format_number(plan.data_parallel, "replica"))};
 }
 
-/// What `make` plans, or the known plan where that is no faster or finds nothing that fits: what is
-/// changed allows the known one, too.
+/// The faster of the known plan, which the change allows, too, and the one that `make` finds, if it
+/// finds any that fits.
 template <typename Make>
 WhatIf changed(const char* change, const Planned& planned, const Make& make) {
   try {

@@ -80,7 +80,7 @@ std::string data_of(const Job& job) {
   return text;
 }
 
-/// What becomes of the samples that are fewer than a global batch.
+/// The fate of the samples that are fewer than a global batch.
 std::string last_batch_of(const Job& job, int64_t left) {
   switch (job.last_batch.value_or(LastBatch::wrap)) {
     case LastBatch::drop: return fmt::format("{} left out", left);

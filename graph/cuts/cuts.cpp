@@ -129,8 +129,8 @@ std::vector<bool> allowed_cuts(const Graph& graph) {
 std::vector<OperatorId> dominator_cuts(const Graph& graph, const Analysis& analysis) {
   const auto count = static_cast<OperatorId>(graph.operators.size());
   const auto last = last_readers(graph, analysis);
-  std::vector<int64_t> crossing(count + 1),
-      producers(count + 1);  // values, and their producers' sum
+  std::vector<int64_t> crossing(count + 1);   // how many values cross a cut …
+  std::vector<int64_t> producers(count + 1);  // … and the sum of their producers' numbers
   for (ValueId id = 0; id < static_cast<ValueId>(last.size()); ++id) {
     if (last[id] < 0) continue;
     const OperatorId producer = graph.values[id].producer;

@@ -127,18 +127,19 @@ std::string to_deepspeed(const ExportSource& source) {
   const std::vector<size_t> parts = part_bounds(source, cuts, begins, more);
   require_own_parameters(source, deepspeed);
   require_floating_point(source, deepspeed);
+  const bool recompute = all_recompute(plan, deepspeed);
   nlohmann::ordered_json result = {
       {"layers", layer_list(source, cuts, begins)},
       {"parts", parts},
       {"num_stages", plan.stages.size()},
-      {"activation_checkpoint_interval", all_recompute(plan, deepspeed) ? longest_part(parts) : 0},
+      {"activation_checkpoint_interval", recompute ? longest_part(parts) : 0},
       {"config",
        {{"train_batch_size", plan.job.global_batch},
         {"train_micro_batch_size_per_gpu", plan.microbatch},
         {"gradient_accumulation_steps", plan.microbatches}}},
   };
   // A reentrant checkpoint has no gradient where all that it is given is tokens.
-  if (all_recompute(plan, deepspeed)) result["config"]["pipeline"] = {{"use_reentrant", false}};
+  if (recompute) result["config"]["pipeline"] = {{"use_reentrant", false}};
   if (plan.optimizer_state == OptimizerState::sharded)
     result["config"]["zero_optimization"] = {{"stage", 1}};
   return result.dump(2) + "\n";

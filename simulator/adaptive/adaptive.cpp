@@ -87,7 +87,7 @@ class Choice {
   /// The fastest that fit, of those as fast the first.
   const std::vector<Offer>& best() const { return best_; }
 
-  /// What the program that needs least lacks, where none fits; nothing where there was none.
+  /// How much the program that needs least lacks, where none fits; nothing where there was none.
   std::optional<int64_t> missing_bytes() const {
     if (min_bytes_ == INT64_MAX) return std::nullopt;
     return min_bytes_ - problem_.memory.max_bytes;

@@ -28,7 +28,7 @@ const RecomputeChoice* choice_of(const OperatorCost& layer, const std::string& n
   return found == layer.recompute.end() ? nullptr : &*found;
 }
 
-/// What the forward does not keep the backward makes again, and I leaves to W.
+/// The backward makes again what the forward does not keep, and I leaves it to W.
 void free_bytes(const RecomputeChoice& choice, HeldBytes& held) {
   const int64_t freed = choice.freed_bytes;
   const auto remade = [&](MemoryChange& back, int64_t working) {

@@ -82,7 +82,7 @@ struct Cluster {
 
   /// Speed of a rank's device, relative to the one that was profiled.
   double speed(int rank) const;
-  /// That of the slowest of a rank's replicas, which wait for one another: of the ranks
+  /// The speed of the slowest of a rank's replicas, which wait for one another: of the ranks
   /// replica x `of_ranks` + `rank`.
   double slowest_speed(int rank, int of_ranks, int64_t replicas) const;
   /// Memory of a rank's device, in bytes; 0: not limited.

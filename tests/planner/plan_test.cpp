@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 /// All but `adaptive`, which the command line makes.
 const std::vector<std::string> named{"gpipe", "1f1b", "looped-bfs", "interleaved-1f1b", "zb-h1"};
 
-/// What `simulate` does with a plan file.
+/// As `simulate` does with a plan file.
 Simulation simulate_file(const ProfiledModel& f, const std::filesystem::path& path) {
   const Plan plan = read_plan(path);
   const Slicing slicing = slice(plan, f.model, analyse(f.model));

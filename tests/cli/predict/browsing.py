@@ -127,6 +127,13 @@ def check_width(page):
     assert page.execute_script("return document.documentElement.scrollWidth <= innerWidth")
 
 
+def study_flags(ranks, microbatches):
+    """Flags of a 1F1B schedule with transfers and memory."""
+    return ["--schedule", "1f1b", "--ranks", ranks, "--microbatches", microbatches, "--forward",
+            "1ms", "--backward", "2ms", "--message", "16MB", "--bandwidth", "100GB/s", "--latency",
+            "40us", "--saved", "64MB"]
+
+
 def written(path, *arguments):
     """Writes the page of a simulation; what it says as JSON."""
     done = run(PENSTOCK, "simulate", *arguments, "--html", path, "--json")

@@ -13,16 +13,14 @@ from selenium.webdriver.common.keys import Keys
 
 sys.path.insert(0, str(Path(__file__).parent))
 from browsing import (browser, drawn, frame, move_to, needs_chromium, opened, pixel, place, shown,
-                      turn_wheel, written)
+                      study_flags, turn_wheel, written)
 from planning import PENSTOCK, ROOT, write_meta_job
 from planning import run as run_command
 
 assert browser and opened  # fixtures
 pytestmark = needs_chromium
 
-STUDY = ["--schedule", "1f1b", "--ranks", 4, "--microbatches", 8, "--forward", "1ms",
-         "--backward", "2ms", "--message", "16MB", "--bandwidth", "100GB/s", "--latency", "40us",
-         "--saved", "64MB"]
+STUDY = study_flags(4, 8)
 
 
 @pytest.fixture(scope="module")

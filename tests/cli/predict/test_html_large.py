@@ -12,20 +12,16 @@ from selenium.webdriver.common.keys import Keys
 
 sys.path.insert(0, str(Path(__file__).parent))
 from browsing import (browser, check_width, drawn, frame, needs_chromium, opened, pixels, place,
-                      shown, turn_wheel, written)
+                      shown, study_flags, turn_wheel, written)
 
 assert browser and opened  # fixtures
 pytestmark = needs_chromium
-
-LARGE = ["--schedule", "1f1b", "--ranks", 64, "--microbatches", 512, "--forward", "1ms",
-         "--backward", "2ms", "--message", "16MB", "--bandwidth", "100GB/s", "--latency", "40us",
-         "--saved", "64MB"]
 
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
     path = tmp_path_factory.mktemp("html") / "large.html"
-    written(path, *LARGE)
+    written(path, *study_flags(64, 512))
     return path
 
 

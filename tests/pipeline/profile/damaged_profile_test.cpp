@@ -1,4 +1,4 @@
-// What reading a profile says of members that are missing or wrong.
+// Reading a profile names members that are missing or wrong.
 #include <gmock/gmock.h>
 
 #include <functional>
@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 
 class DamagedProfile : public ::testing::Test {
  protected:
-  /// What reading says of the example after `change`.
+  /// The message of reading the example after `change`.
   std::string refusal(const std::function<void(Json&)>& change) {
     Json document =
         Json::parse(to_json(example_profile(folder_.path()), folder_.path() / "p.json"));
