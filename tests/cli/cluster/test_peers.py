@@ -85,11 +85,11 @@ def test_one_loss_after_another_on_machines_of_their_own(tmp_path):
     processes = start_by_hand([command] * 5, environment, prefixes=[["taskset", "-c", core]] * 5)
     try:
         for victim in (1, 3):
-            until_more(metrics, 3)
+            until_more(metrics)
             processes[victim].kill()
-        until_more(metrics, 3)
+        until_more(metrics)
         os.kill(processes_of(environment, "penstock-worker")[4], signal.SIGKILL)
-        until_more(metrics, 3)
+        until_more(metrics)
         processes[2].send_signal(signal.SIGUSR1)
         results = end_all(processes)
     finally:
@@ -143,11 +143,11 @@ def test_one_leader_after_another_may_be_lost_at_any_moment(tmp_path):
     with running(plan, 7, "--spares", 4, "--save", tmp_path / "saved", how="peers") as (
             processes, _):
         for victims in ([0], [1], [6, 2]):
-            until_more(metrics, 3)
+            until_more(metrics)
             for victim in victims:
                 time.sleep(draw.random() * 0.2)
                 processes[victim].kill()
-        until_more(metrics, 3)
+        until_more(metrics)
         processes[5].send_signal(signal.SIGUSR1)
         results = end_all(processes)
     assert [status for status, _, _ in results] == [-9, -9, -9, 143, 143, 138, -9], results
@@ -176,7 +176,7 @@ def test_a_partner_that_is_stopped_is_waited_for(tmp_path):
         time.sleep(0.5)
         assert lines_of(metrics) <= made + 2
         processes[1].send_signal(signal.SIGCONT)
-        until_more(metrics, 2)
+        until_more(metrics)
         processes[0].send_signal(signal.SIGUSR1)
         results = end_all(processes)
     assert [status for status, _, _ in results] == [138, 143, 143], results

@@ -191,11 +191,11 @@ def test_spares_come_first(tmp_path, layers):
     with running(plan, 4, "--shrink", "--spares", 1, "--save", saved, how="peers") as (
             processes, environment):
         for victim in (1, 3, 2):  # process 3 has rank 1 by then
-            until_more(metrics, 3)
+            until_more(metrics)
             processes[victim].kill()
-        until_more(metrics, 3)
+        until_more(metrics)
         os.kill(processes_of(environment, "penstock-worker")[0], signal.SIGKILL)
-        until_more(metrics, 3)
+        until_more(metrics)
         processes[0].send_signal(signal.SIGUSR1)
         results = end_all(processes)
     assert [status for status, _, _ in results] == [138, -9, -9, -9], results

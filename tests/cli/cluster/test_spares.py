@@ -85,13 +85,13 @@ def test_each_loss_takes_a_spare_that_of_one_that_was_a_spare_too(tmp_path):
     victims = [3, 2, 4]  # process 4 has the rank of process 3 by then
     with running(plan, 7, "--spares", 3, "--save", tmp_path / "saved") as (processes, environment):
         for victim in victims:
-            until_more(metrics, 2)
+            until_more(metrics)
             time.sleep(draw.random() * 0.2)
             processes[victim].kill()
-        until_more(metrics, 2)
+        until_more(metrics)
         workers = processes_of(environment, "penstock-worker")
         os.kill(workers[6], signal.SIGKILL)  # and ranks on spares are replaced as others are
-        until_more(metrics, 2)
+        until_more(metrics)
         processes[5].send_signal(signal.SIGUSR1)
         results = end_all(processes)
     left = [result for process, result in enumerate(results) if process not in victims]
@@ -107,7 +107,7 @@ def test_the_loss_of_a_spare_is_told_and_costs_nothing(tmp_path):
     plan, metrics = endless_plan(tmp_path), tmp_path / "m.jsonl"
     with running(plan, 5, "--spares", 2, "--save", tmp_path / "saved") as (processes, _):
         processes[3].kill()
-        until_more(metrics, 2)
+        until_more(metrics)
         processes[4].send_signal(signal.SIGTERM)
         results = end_all(processes)
     assert [status for status, _, _ in results] == [143] * 3 + [-9, 143], results
