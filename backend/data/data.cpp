@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "backend/data/fed_dataset.hpp"
 #include "backend/data/safetensors.hpp"
 #include "backend/operators/dtype.hpp"
 #include "base/error.hpp"
@@ -29,14 +28,16 @@ Data::Data(const Job& job, const Graph& model, bool with_target)
       order_(with_target ? SampleOrder(job, data_->samples()) : SampleOrder(data_->samples())),
       ignorable_(may_ignore(job)) {}
 
-Data::Data(const SharedBatch& batch, const Job& job, const Graph& model, bool with_target)
+Data::Data(const SharedBatch& batch, const FedPlaces& places, const Job& job, const Graph& model,
+           bool with_target)
     : expected_(expected_samples(job, model, with_target)),
       with_target_(with_target),
-      samples_(kEndless),
+      samples_(places.samples),
+      period_(places.of_script),
       order_(kEndless),
       ignorable_(job.loss.kind == Loss::cross_entropy),
       complete_(batch.complete) {
-  data_ = std::make_shared<FedDataset>(batch, expected_, job.global_batch);
+  data_ = std::make_shared<FedDataset>(batch, expected_, places);
 }
 
 Data Data::part(int64_t first, int64_t samples) const {

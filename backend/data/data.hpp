@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/data/fed_dataset.hpp"
 #include "launch/shared_batch.hpp"
 #include "pipeline/job/dataset.hpp"
 #include "pipeline/job/sample_order.hpp"
@@ -21,7 +22,8 @@ class Data {
   /// Throws InputError.
   Data(const Job& job, const Graph& model, bool with_target = true);
   /// The batches that a script feeds, in the order in which it does.
-  Data(const SharedBatch& batch, const Job& job, const Graph& model, bool with_target = true);
+  Data(const SharedBatch& batch, const FedPlaces& places, const Job& job, const Graph& model,
+       bool with_target);
 
   /// An input or the target at places [first, first + count) of the run. Where a place fills up the
   /// last batch of an epoch its input is a sample of the data, and its targets are ignored. Throws
@@ -32,6 +34,8 @@ class Data {
   Data part(int64_t first, int64_t samples) const;
   /// How many there are before they start over.
   int64_t samples() const { return samples_; }
+  /// Has the place a sample of its own, which an evaluation counts?
+  bool has_sample(int64_t place) const { return place % period_ < samples_; }
   /// Is there what the loss compares with, as far as it needs it?
   bool with_target() const { return with_target_; }
 
@@ -54,7 +58,7 @@ class Data {
   std::shared_ptr<const Dataset> data_;
   std::vector<ExpectedSample> expected_;
   bool with_target_ = true;
-  int64_t first_ = 0, samples_ = 0;  // places
+  int64_t first_ = 0, samples_ = 0, period_ = kEndless;  // places
   SampleOrder order_;
   bool ignorable_ = false, complete_ = true;
 };

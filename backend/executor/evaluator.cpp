@@ -1,7 +1,5 @@
 #include "backend/executor/evaluator.hpp"
 
-#include <limits>
-
 #include "graph/evaluation/evaluation.hpp"
 
 namespace penstock {
@@ -24,23 +22,14 @@ InEvaluation::InEvaluation(const Model& training, int64_t microbatch)
       slicing_(slice(plan_, graph_, analysis_)),
       program_(delay_receives(lowered_program(for_inference(plan_), slicing_))) {}
 
-Evaluator::Part::Part(const Model& training, const ValidationPart& part, const Data& samples,
-                      Executor& trained, Communicator& communicator, ComputeDevice& device)
-    : forwards(training, part.microbatch),
-      data(samples.part(part.first, part.samples)),
-      executor(forwards.model(), data, communicator, /*receive_depth=*/2, device,
-               trained.shared_store()) {
-  const int64_t batch = forwards.model().plan.job.global_batch;
-  steps = (part.samples + batch - 1) / batch;
-}
-
 Evaluator::Evaluator(const Model& training, Executor& executor, Communicator& communicator,
                      ComputeDevice& device) {
   const Data samples(validation_job(training.plan.job), training.whole());
   for (const ValidationPart& part :
-       validation_parts(training.plan, training.whole(), samples.samples())) {
-    parts_.push_back(
-        std::make_unique<Part>(training, part, samples, executor, communicator, device));
+       validation_parts("validation", training.plan, training.whole(), samples.samples())) {
+    parts_.push_back(std::make_unique<PartEvaluation>(training, part.microbatch,
+                                                      samples.part(part.first, part.samples),
+                                                      executor, communicator, device));
   }
 }
 
@@ -49,15 +38,13 @@ void Evaluator::warm_up() {
 }
 
 double Evaluator::run() {
-  double sum = 0, weight = 0;
+  MeanOfSteps mean;
   for (const auto& part : parts_) {
-    for (int64_t step = 0; step < part->steps; ++step) {
-      const StepResult result = part->executor.run_step(step);
-      if (result.loss_weight > 0) sum += result.loss * result.loss_weight;
-      weight += result.loss_weight;
-    }
+    const int64_t batch = part->forwards.model().plan.job.global_batch;
+    for (int64_t step = 0; step * batch < part->data.samples(); ++step)
+      mean.add(part->executor.run_step(step));
   }
-  return weight > 0 ? sum / weight : std::numeric_limits<double>::quiet_NaN();
+  return mean.loss();
 }
 
 }  // namespace penstock

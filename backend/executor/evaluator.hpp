@@ -1,7 +1,9 @@
 // Evaluates the model on the job's validation set while it is trained.
 #pragma once
 
+#include <limits>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "backend/executor/executor.hpp"
@@ -30,6 +32,37 @@ class InEvaluation {
   const Program program_;
 };
 
+/// It on some of the samples, with the training's tensors.
+struct PartEvaluation {
+  /// All references outlive it; `trained` is the executor of the training.
+  PartEvaluation(const Model& training, int64_t microbatch, Data samples, Executor& trained,
+                 Communicator& communicator, ComputeDevice& device)
+      : forwards(training, microbatch),
+        data(std::move(samples)),
+        executor(forwards.model(), data, communicator, /*receive_depth=*/2, device,
+                 trained.shared_store()) {}
+
+  InEvaluation forwards;
+  Data data;  // may be replaced between steps
+  Executor executor;
+};
+
+/// The mean loss of several steps.
+class MeanOfSteps {
+ public:
+  void add(const StepResult& result) {
+    if (result.loss_weight > 0) sum_ += result.loss * result.loss_weight;
+    weight_ += result.loss_weight;
+  }
+  /// Not a number where no target counts.
+  double loss() const {
+    return weight_ > 0 ? sum_ / weight_ : std::numeric_limits<double>::quiet_NaN();
+  }
+
+ private:
+  double sum_ = 0, weight_ = 0;
+};
+
 /// The forwards of the plan alone, in evaluation mode, with the same tensors, stages, ranks and
 /// microbatches as training. It changes none of them, and draws no random numbers: training goes on
 /// as if it had not been.
@@ -47,17 +80,7 @@ class Evaluator {
   double run();
 
  private:
-  /// A part of the validation set.
-  struct Part {
-    Part(const Model& training, const ValidationPart& part, const Data& samples, Executor& trained,
-         Communicator& communicator, ComputeDevice& device);
-    InEvaluation forwards;
-    Data data;
-    Executor executor;
-    int64_t steps = 0;
-  };
-
-  std::vector<std::unique_ptr<Part>> parts_;
+  std::vector<std::unique_ptr<PartEvaluation>> parts_;
 };
 
 }  // namespace penstock

@@ -97,7 +97,7 @@ void StepMetrics::set_scales() {
 }
 
 bool StepMetrics::counts(int64_t first) const {
-  return rank_.training || first < rank_.data.samples();
+  return rank_.training || rank_.data.has_sample(first);
 }
 
 double StepMetrics::weight_of(int64_t first) const {
@@ -114,6 +114,7 @@ void StepMetrics::add_loss(const at::Tensor& loss, int microbatch) {
 }
 
 void StepMetrics::count_loss(double loss, int microbatch) {
+  if (!counts(rank_.first_sample(step_, microbatch))) return;
   const auto m = static_cast<size_t>(microbatch);
   loss_ += loss * loss_scales_[m];
   const auto before = static_cast<size_t>(rank_.replica * rank_.model.plan.microbatches);

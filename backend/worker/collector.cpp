@@ -25,7 +25,7 @@ int Collector::owner_of_output(int index) const {
 }
 
 /// One piece for each output and replica.
-std::vector<Piece> Collector::output_pieces() const {
+std::vector<Piece> Collector::output_pieces(int64_t microbatch) const {
   const Plan& plan = loaded_.plan;
   std::vector<Piece> pieces;
   for (const int output : outputs_) {
@@ -33,7 +33,7 @@ std::vector<Piece> Collector::output_pieces() const {
     const Value& value =
         model.values[std::get<TensorRef>(model.outputs[static_cast<size_t>(output)].value).value];
     std::vector<int64_t> shape;
-    for (const Expression& size : value.shape) shape.push_back(size.at(plan.microbatch));
+    for (const Expression& size : value.shape) shape.push_back(size.at(microbatch));
     if (shape.empty()) shape.push_back(1);  // a number for each microbatch
     shape[0] *= plan.microbatches;
     for (int replica = 0; replica < plan.data_parallel; ++replica) {
@@ -47,7 +47,7 @@ std::vector<Piece> Collector::output_pieces() const {
 void Collector::open_outputs(const std::string& path, int64_t steps) {
   collects_ = true;
   if (communicator_.rank() != 0) return;
-  const std::vector<Piece> pieces = output_pieces();
+  const std::vector<Piece> pieces = output_pieces(loaded_.plan.microbatch);
   const auto replicas = static_cast<size_t>(loaded_.plan.data_parallel);
   std::vector<SafetensorsPlace> tensors;
   for (size_t i = 0; i < outputs_.size(); ++i) {
@@ -61,16 +61,18 @@ void Collector::open_outputs(const std::string& path, int64_t steps) {
   written_.assign(outputs_.size(), 0);
 }
 
-std::vector<at::Tensor> Collector::gather_outputs(const std::map<int, at::Tensor>& outputs) const {
+std::vector<at::Tensor> Collector::gather_outputs(const std::map<int, at::Tensor>& outputs,
+                                                  int64_t microbatch) const {
   const auto replicas = static_cast<size_t>(loaded_.plan.data_parallel);
-  return gather_tensors(communicator_, output_pieces(), free_tag(loaded_.program, loaded_.slicing),
+  return gather_tensors(communicator_, output_pieces(microbatch),
+                        free_tag(loaded_.program, loaded_.slicing),
                         [&](size_t i) { return outputs.at(outputs_[i / replicas]); });
 }
 
 void Collector::add_outputs(const std::map<int, at::Tensor>& outputs) {
   if (!collects_) return;
   const auto replicas = static_cast<size_t>(loaded_.plan.data_parallel);
-  const auto gathered = gather_outputs(outputs);
+  const auto gathered = gather_outputs(outputs, loaded_.plan.microbatch);
   for (size_t i = 0; i < gathered.size(); ++i) {
     const at::Tensor piece = gathered[i].to(at::kCPU).contiguous();
     int64_t& written = written_[i / replicas];
@@ -83,8 +85,9 @@ void Collector::close_outputs() {
   if (file_) file_->commit();
 }
 
-NamedTensors Collector::outputs_of_step(const std::map<int, at::Tensor>& outputs) const {
-  const auto gathered = gather_outputs(outputs);
+NamedTensors Collector::outputs_of_step(const std::map<int, at::Tensor>& outputs,
+                                        int64_t microbatch) const {
+  const auto gathered = gather_outputs(outputs, microbatch);
   const auto replicas = static_cast<std::ptrdiff_t>(loaded_.plan.data_parallel);
   NamedTensors tensors;
   for (auto first = gathered.begin(); first != gathered.end(); first += replicas) {

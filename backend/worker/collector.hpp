@@ -28,8 +28,8 @@ class Collector {
   /// is the order of the samples. Does nothing without a file.
   void add_outputs(const std::map<int, at::Tensor>& outputs);
   void close_outputs();
-  /// The outputs of one step under their names, on rank 0.
-  NamedTensors outputs_of_step(const std::map<int, at::Tensor>& outputs) const;
+  /// The outputs of a step of microbatches of that size under their names, on rank 0.
+  NamedTensors outputs_of_step(const std::map<int, at::Tensor>& outputs, int64_t microbatch) const;
   /// Writes the stored gradients, each under the first name of its parameter; zeros where none
   /// came.
   void write_gradients(TensorStore& store, const std::string& path) const;
@@ -37,8 +37,9 @@ class Collector {
   NamedTensors state_dict(TensorStore& store, const MatchedWeights* weights) const;
 
  private:
-  std::vector<Piece> output_pieces() const;
-  std::vector<at::Tensor> gather_outputs(const std::map<int, at::Tensor>& outputs) const;
+  std::vector<Piece> output_pieces(int64_t microbatch) const;
+  std::vector<at::Tensor> gather_outputs(const std::map<int, at::Tensor>& outputs,
+                                         int64_t microbatch) const;
   int owner_of_output(int index) const;
   int parts_of(int tensor) const;
   using OfTensor = std::function<at::Tensor(int index)>;

@@ -124,7 +124,7 @@ void Execution::run(std::unique_ptr<Communicator> communicator) {
         make_watched(std::move(communicator_), *progress_, spare_time_, Faults::in_wait);
   if (cuda_ != nullptr) open_gpu();
   clock_offset_s_ = clock_offset_s(seat_);
-  const Data data = serves() ? Data(task_.batch, loaded_->plan.job, loaded_->whole())
+  const Data data = serves() ? fed_data(task_.batch, *loaded_)
                              : Data(loaded_->plan.job, loaded_->whole(), !task_.forward_only);
   const MatchedWeights* weights = loaded_->weights ? &*loaded_->weights : nullptr;
   const Model model{loaded_->plan,

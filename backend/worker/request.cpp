@@ -17,8 +17,12 @@ std::optional<Request> next_request() {
   std::string line;
   if (!std::getline(std::cin, line)) return std::nullopt;
   const Json json = Json::parse(line);
-  return Request{json.at("id"), json.at("do"), json.at("given"), json.at("extra"),
-                 json.at("checksums")};
+  Request request{json.at("id"), json.at("do"), json.at("given"), json.at("extra")};
+  if (json.contains("samples")) {
+    request.samples = json.at("samples");
+    request.checksums = json.at("checksums");
+  }
+  return request;
 }
 
 namespace {
@@ -34,6 +38,12 @@ void add_hash(std::vector<double>& numbers, std::optional<uint32_t> hash) {
   const auto high = static_cast<double>(hash.value_or(0) >> 16);
   const auto low = static_cast<double>(hash.value_or(0) & 0xffff);
   numbers.insert(numbers.end(), {hash ? 1.0 : 0.0, high, high * high, low, low * low});
+}
+
+/// What all that have one have, by sums that are equal.
+std::optional<uint32_t> common_hash(const double* sums) {
+  if (sums[0] == 0) return std::nullopt;
+  return static_cast<uint32_t>(sums[1] / sums[0]) << 16 | static_cast<uint32_t>(sums[3] / sums[0]);
 }
 
 bool are_equal(const double* sums) {
@@ -89,6 +99,19 @@ void check_given(const std::vector<Json>& all, int64_t step) {
   }
 }
 
+void check_samples(const std::vector<Json>& all, int64_t step) {
+  const auto unlike = first_unlike(all, [](const Json& one) { return one.at("samples"); });
+  if (!unlike) return;
+  const auto samples = [&](int rank) {
+    return all[static_cast<size_t>(rank)].at("samples").get<int64_t>();
+  };
+  throw Refused(fmt::format("step {}", step_number(step)),
+                fmt::format("rank {} was given {} samples, rank {} {}", unlike->first,
+                            samples(unlike->first), unlike->second, samples(unlike->second)),
+                "All ranks pass equally many: pad or drop the last ones, as DistributedSampler "
+                "does.");
+}
+
 void check_tensors(const std::vector<Json>& all, const std::vector<std::string>& tensors,
                    int64_t step) {
   for (const std::string& tensor : tensors) {
@@ -114,6 +137,7 @@ std::vector<Json> Agreement::requests_of_all(const Request& request) const {
   const Json own{{"call", request.call},
                  {"given", request.given},
                  {"replica", replica_},
+                 {"samples", request.samples ? Json(*request.samples) : Json()},
                  {"checksums", request.checksums}};
   seat_.store.set(key + std::to_string(seat_.rank), own.dump());
   std::vector<Json> all;
@@ -128,6 +152,7 @@ std::vector<double> Agreement::numbers_of(const Request& request) const {
   std::vector<double> numbers;
   const std::string asked = Json{request.call, request.given}.dump();
   add_hash(numbers, XXH32(asked.data(), asked.size(), 0));
+  add_hash(numbers, request.samples);
   for (int replica = 0; replica < replicas_; ++replica) {
     for (const std::string& name : tensors_) {
       const auto found = request.checksums.find(name);
@@ -138,17 +163,21 @@ std::vector<double> Agreement::numbers_of(const Request& request) const {
   return numbers;
 }
 
-void Agreement::check(const Request& request, int64_t step) {
+void Agreement::check(Request& request, int64_t step) {
   ++checked_;
   std::vector<double> numbers = numbers_of(request);
   sum_over_all(communicator_, numbers);
   bool equal = true;
   for (size_t i = 0; i < numbers.size(); i += kNumbers)
     equal = equal && are_equal(numbers.data() + i);
-  if (equal) return;
+  if (equal) {
+    request.samples = common_hash(numbers.data() + kNumbers);
+    return;
+  }
   const std::vector<Json> all = requests_of_all(request);
   check_calls(all, step);
   check_given(all, step);
+  check_samples(all, step);
   check_tensors(all, tensors_, step);
   throw std::logic_error("requests with equal hashes differ");
 }

@@ -22,6 +22,7 @@ struct Request {
   nlohmann::json extra;  // of a checkpoint; each script may have another one
   /// By name, of the tensors that the script passes, where it is one of several scripts.
   std::map<std::string, uint32_t> checksums;
+  std::optional<int64_t> samples;  // of what the script passes, if it passes anything
 };
 
 /// The next one; nothing where the other end is gone.
@@ -54,8 +55,8 @@ class Agreement {
         tensors_(std::move(tensors)),
         communicator_(communicator),
         seat_(seat) {}
-  /// `step`: the next one.
-  void check(const Request& request, int64_t step);
+  /// `step`: the next one. A request that passes nothing gets the others' number of samples.
+  void check(Request& request, int64_t step);
 
  private:
   std::vector<nlohmann::json> requests_of_all(const Request& request) const;

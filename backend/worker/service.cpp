@@ -48,6 +48,12 @@ class PartOfStore : public SharedStore {
 
 }  // namespace
 
+Data fed_data(const SharedBatch& batch, const LoadedPlan& loaded) {
+  const Plan& plan = loaded.plan;
+  const ValidationPart whole{0, batch.samples, plan.microbatch};
+  return {batch, places_of(whole, batch, plan), plan.job, loaded.whole(), /*with_target=*/true};
+}
+
 Service::Service(const ServingRank& rank) : rank_(rank), step_(rank.first_step) {
   if (!rank.worker.launched || rank.worker.world_size == 1) return;
   const Plan& plan = rank.loaded.plan;
@@ -59,7 +65,7 @@ Service::Service(const ServingRank& rank) : rank_(rank), step_(rank.first_step) 
 }
 
 bool Service::run() {
-  while (const auto request = next_request()) {
+  while (auto request = next_request()) {
     const bool closes = request->call == "close";
     const int64_t before = step_;
     Json done{{"event", "done"}, {"id", request->id}};
@@ -82,8 +88,8 @@ bool Service::run() {
 
 Service::Json Service::answer(const Request& request) {
   if (request.call == "step") return step(request.given);
-  if (request.call == "evaluate") return evaluate();
-  if (request.call == "forward") return forward();
+  if (request.call == "evaluate") return evaluate(request);
+  if (request.call == "forward") return forward(request);
   if (request.call == "state_dict") return state_dict();
   if (request.call == "save") return save(request);
   if (request.call == "load") return load(request);
@@ -106,33 +112,68 @@ Service::Json Service::step(const Json& given) {
   }
 }
 
-const InEvaluation& Service::in_evaluation() {
-  if (!evaluation_) evaluation_ = std::make_unique<InEvaluation>(rank_.model);
-  return *evaluation_;
-}
-
-/// An executor of forwards in evaluation mode on the training's tensors, made when first needed.
-Executor& Service::executor_of(std::unique_ptr<Data>& data, std::unique_ptr<Executor>& executor,
-                               bool with_target) {
-  if (!executor) {
-    const Plan& plan = rank_.loaded.plan;
-    data = std::make_unique<Data>(rank_.task.batch, plan.job, rank_.loaded.whole(), with_target);
-    executor = std::make_unique<Executor>(in_evaluation().model(), *data, rank_.communicator,
-                                          /*receive_depth=*/2, rank_.device,
-                                          rank_.executor.shared_store());
+/// Forwards in evaluation mode on the training's tensors; made when first needed.
+PartEvaluation& Service::evaluation_of(const ValidationPart& part, bool with_target) {
+  const Plan& plan = rank_.loaded.plan;
+  const std::pair key(part.microbatch, with_target);
+  const auto known = evaluations_.find(key);
+  if (known != evaluations_.end() && known->second.part == part) return *known->second.run;
+  const SharedBatch& batch = rank_.task.batch;
+  Data data(batch, places_of(part, batch, plan), plan.job, rank_.loaded.whole(), with_target);
+  if (known != evaluations_.end()) {
+    known->second.part = part;
+    known->second.run->data = std::move(data);
+    return *known->second.run;
   }
-  return *executor;
+  auto run = std::make_unique<PartEvaluation>(rank_.model, part.microbatch, std::move(data),
+                                              rank_.executor, rank_.communicator, rank_.device);
+  return *evaluations_.emplace(key, Evaluation{part, std::move(run)}).first->second.run;
 }
 
-Service::Json Service::evaluate() {
-  const StepResult result = executor_of(samples_, evaluating_, true).run_step(step_of_slot());
-  return {{"loss", result.loss_weight > 0 ? finite(result.loss) : Json()}};
+/// On the batch that each script has passed for the next step, or the first samples of one.
+void Service::run_parts(const Request& request, bool with_target, const TakePart& take) {
+  const LoadedPlan& loaded = rank_.loaded;
+  const int64_t samples = request.samples.value_or(rank_.task.batch.samples);
+  std::vector<std::pair<ValidationPart, PartEvaluation*>> parts;
+  try {
+    for (const ValidationPart& part :
+         validation_parts("samples", loaded.plan, loaded.whole(), samples))
+      parts.emplace_back(part, &evaluation_of(part, with_target));
+  } catch (const InputError& error) {
+    throw Refused(error);
+  }
+  for (const auto& [part, evaluation] : parts)
+    take(part, evaluation->executor.run_step(step_of_slot()));
 }
 
-Service::Json Service::forward() {
+Service::Json Service::evaluate(const Request& request) {
+  MeanOfSteps mean;
+  run_parts(request, /*with_target=*/true,
+            [&](const ValidationPart&, const StepResult& result) { mean.add(result); });
+  return {{"loss", finite(mean.loss())}};
+}
+
+/// Of each script's microbatches those that the part has samples for: [scripts, rows, …].
+at::Tensor Service::rows_of(const ValidationPart& part, const at::Tensor& output) const {
+  const Plan& plan = rank_.loaded.plan;
+  const int64_t samples = rank_.task.batch.samples, microbatches = samples / plan.microbatch;
+  const at::Tensor by_script = output.unflatten(0, {plan.job.global_batch / samples, -1});
+  return by_script.narrow(1, 0,
+                          by_script.size(1) / microbatches * (part.samples / part.microbatch));
+}
+
+Service::Json Service::forward(const Request& request) {
   const Collector collector(rank_.loaded, rank_.communicator);
-  const StepResult result = executor_of(inputs_, forwarding_, false).run_step(step_of_slot());
-  return shared(collector.outputs_of_step(result.outputs));
+  std::map<std::string, std::vector<at::Tensor>> rows;
+  NamedTensors outputs;
+  run_parts(request, /*with_target=*/false,
+            [&](const ValidationPart& part, const StepResult& result) {
+              outputs = collector.outputs_of_step(result.outputs, part.microbatch);
+              for (const auto& [name, tensor] : outputs)
+                rows[name].push_back(rows_of(part, tensor));
+            });
+  for (auto& [name, tensor] : outputs) tensor = at::cat(rows[name], 1).flatten(0, 1);
+  return shared(outputs);
 }
 
 Service::Json Service::state_dict() {
@@ -176,8 +217,7 @@ Service::Json Service::load(const Request& request) {
   rank_.executor.optimizer().states().clear();
   load_checkpoint(request.given.at("checkpoint").get<std::string>(), rank_.loaded, rank_.executor);
   rank_.executor.refresh();
-  for (Executor* other : {evaluating_.get(), forwarding_.get()})
-    if (other != nullptr) other->refresh();
+  for (const auto& [_, evaluation] : evaluations_) evaluation.run->executor.refresh();
   step_ = request.given.at("step");
   rank_.snapshot(step_);
   if (rank_.snapshots != nullptr) rank_.snapshots->finish();

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "backend/communication/rendezvous.hpp"
 #include "backend/executor/evaluator.hpp"
@@ -31,6 +33,9 @@ struct ServingRank {
   std::function<void(int64_t next_step)> snapshot = [](int64_t) {};
 };
 
+/// The batches that the scripts pass, whole.
+Data fed_data(const SharedBatch& batch, const LoadedPlan& loaded);
+
 class Service {
  public:
   explicit Service(const ServingRank& rank);
@@ -43,14 +48,15 @@ class Service {
   using Json = nlohmann::json;
   Json answer(const Request& request);
   Json step(const Json& given);
-  Json evaluate();
-  Json forward();
+  Json evaluate(const Request& request);
+  Json forward(const Request& request);
   Json state_dict();
   Json save(const Request& request);
   Json load(const Request& request);
-  const InEvaluation& in_evaluation();
-  Executor& executor_of(std::unique_ptr<Data>& data, std::unique_ptr<Executor>& executor,
-                        bool with_target);
+  using TakePart = std::function<void(const ValidationPart& part, const StepResult& result)>;
+  void run_parts(const Request& request, bool with_target, const TakePart& take);
+  PartEvaluation& evaluation_of(const ValidationPart& part, bool with_target);
+  at::Tensor rows_of(const ValidationPart& part, const at::Tensor& output) const;
   Json shared(const NamedTensors& tensors) const;
   /// For a batch that is in the slot of the next step, but none of the training's.
   int64_t step_of_slot() const { return step_ % rank_.task.batch.slots; }
@@ -59,9 +65,12 @@ class Service {
   int64_t step_;                        // the next one
   int64_t saved_ = 0;                   // checkpoints
   std::optional<Agreement> agreement_;  // where each rank has a script of its own
-  std::unique_ptr<InEvaluation> evaluation_;
-  std::unique_ptr<Data> samples_, inputs_;  // with and without the target
-  std::unique_ptr<Executor> evaluating_, forwarding_;
+  struct Evaluation {
+    ValidationPart part;  // that its data are
+    std::unique_ptr<PartEvaluation> run;
+  };
+  std::map<std::pair<int64_t, bool>, Evaluation>
+      evaluations_;  // by microbatch, and with the target
 };
 
 }  // namespace penstock

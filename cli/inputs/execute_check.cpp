@@ -90,7 +90,8 @@ void check_evaluation(const CheckedRun& checked, const std::optional<GroupTensor
   if (job.forward_only || !job.validation) return;
   in_evaluation(checked.graph);
   const auto samples = open_dataset(validation_job(job), checked.graph)->samples();
-  for (const ValidationPart& part : validation_parts(checked.plan, checked.graph, samples)) {
+  for (const ValidationPart& part :
+       validation_parts("validation", checked.plan, checked.graph, samples)) {
     if (group && part.microbatch != checked.plan.microbatch)
       with_batch(checked.plan, *group, part.microbatch);
   }

@@ -1,8 +1,9 @@
 // The script that a run serves: JSON, one object a line.
 //
-// From it requests {id, do, given, extra, checksums}. `do` and what is `given`:
+// From it requests {id, do, given, extra}, and {checksums, samples} of the batch where it passes
+// something of one. `do` and what is `given`:
 //   step        {learning_rate}   null for the job's
-//   evaluate    {}
+//   evaluate    {}                of a step's samples or fewer
 //   forward     {}
 //   state_dict  {}
 //   save        {folder, keep}    with `extra` beside `given`, which rank 0's script says

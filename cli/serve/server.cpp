@@ -12,7 +12,6 @@
 #include "base/error.hpp"
 #include "base/output_file.hpp"
 #include "cli/serve/feed.hpp"
-#include "graph/evaluation/evaluation.hpp"
 #include "pipeline/checkpoint/saved.hpp"
 
 namespace penstock::cli {
@@ -190,7 +189,6 @@ Server::Json Server::for_workers(const Json& request) const {
   Json checked = request;
   Json& given = checked["given"];
   const std::string what = request.at("do");
-  if (what == "evaluate" || what == "forward") in_evaluation(checked_.graph);
   if (what == "step" && !given.at("learning_rate").is_null() &&
       checked_.plan.job.optimizer.learning_rate == 0) {
     throw InputError("step", "the job's learning rate is 0, to which groups have no ratio",
@@ -247,11 +245,7 @@ void Server::script_ended() {
     return workers_->stop("its script ended");
   waiting_.clear();
   closing_ = true;
-  workers_->send({{"id", 0},
-                  {"do", "close"},
-                  {"given", Json::object()},
-                  {"extra", nullptr},
-                  {"checksums", Json::object()}});
+  workers_->send({{"id", 0}, {"do", "close"}, {"given", Json::object()}, {"extra", nullptr}});
   workers_->watch(timer(kFarewell_s), [&] { workers_->stop("its script ended"); });
 }
 

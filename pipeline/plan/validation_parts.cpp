@@ -6,15 +6,15 @@
 
 namespace penstock {
 
-std::vector<ValidationPart> validation_parts(const Plan& plan, const Graph& model,
-                                             int64_t samples) {
+std::vector<ValidationPart> validation_parts(const std::string& place, const Plan& plan,
+                                             const Graph& model, int64_t samples) {
   const int64_t left = samples % plan.microbatch, full = samples - left;
   std::vector<ValidationPart> parts;
   if (full > 0) parts.push_back({0, full, plan.microbatch});
   if (left == 0) return parts;
   if (!model.dynamic_batch || left < model.min_batch) {
     throw InputError(
-        "validation",
+        place,
         fmt::format(
             "{} samples are {} more than whole microbatches of {}, and {} takes no batch of "
             "{}",

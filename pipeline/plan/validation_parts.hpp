@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "pipeline/plan/plan.hpp"
@@ -14,9 +15,10 @@ struct ValidationPart {
   bool operator==(const ValidationPart&) const = default;
 };
 
-/// All of `samples`, each once. Throws InputError where samples are left that the model does not
-/// take as a smaller batch.
-std::vector<ValidationPart> validation_parts(const Plan& plan, const Graph& model, int64_t samples);
+/// All of `samples`, each once. Throws InputError, for `place`, where samples are left that the
+/// model does not take as a smaller batch.
+std::vector<ValidationPart> validation_parts(const std::string& place, const Plan& plan,
+                                             const Graph& model, int64_t samples);
 
 /// The plan with microbatches of this size, as many as it has.
 Plan with_microbatch(Plan plan, int64_t microbatch);

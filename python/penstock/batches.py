@@ -58,7 +58,7 @@ class Batches:
 
     def put(self, step, call, args, kwargs, target=None, with_target=False):
         """Checks the arguments of `call` and copies them to where `step`, the next one, reads them;
-        returns their checksums by name."""
+        returns what a request says of them: how many samples, and checksums by name."""
         given = self._named(call, args, kwargs)
         if with_target:
             self._add_target(call, given, target)
@@ -68,13 +68,15 @@ class Batches:
                 given[sample.name] = checked(call, sample, given[sample.name])
             elif sample.needed:
                 raise InputError(self._missing(call, sample))
-        sums = {}
+        if not given:  # this rank reads none of them
+            return {}
+        samples, sums = same_number(call, given), {}
         for sample in taken:
             if sample.name in given:
                 tensor = placed(sample, step % self._slots, given[sample.name])
                 if self._sums:
                     sums[sample.name] = checksum(tensor)
-        return sums
+        return {"samples": samples, "checksums": sums}
 
     def _named(self, call, args, kwargs):
         """The tensors by the names of the model's inputs."""
@@ -165,17 +167,25 @@ def check_shape(place, sample, value):
     if found == wanted:
         return
     if found[1:] == wanted[1:] and found:
-        if found[0] > wanted[0]:
-            cure = "give the DataLoader batch_size=pipe.batch_size"
-        elif place.startswith("step"):
-            cure = "pass drop_last=True to the DataLoader"
-        else:
-            cure = "fill up the batch"
+        if 0 < found[0] < wanted[0] and not place.startswith("step"):
+            return
+        cure = "pass drop_last=True to the DataLoader" if found[0] < wanted[0] else \
+            "give the DataLoader batch_size=pipe.batch_size"
         raise InputError(f"{place} has {found[0]} samples, the plan takes {wanted[0]}: {cure}")
     if wanted[1:] == found:
         raise InputError(f"{place} is one sample, {found}: the plan takes batches, {wanted}")
     raise InputError(f"{place} is {found}, the plan takes {wanted}: give samples of that shape, or "
                      "export the model for these")
+
+
+def same_number(call, given):
+    """The samples of each tensor."""
+    (first, value), *others = given.items()
+    for name, other in others:
+        if len(other) != len(value):
+            raise InputError(f"{call}: {first} has {len(value)} samples, {name} has {len(other)}: "
+                             "pass equally many")
+    return len(value)
 
 
 def check_ids(place, sample, value):
@@ -200,7 +210,7 @@ def placed(sample, slot, value):
     """Copies it to where ranks read it; returns it in the plan's dtype."""
     if not sample.needed:
         return value.to("cpu", sample.dtype)
-    place = sample.places[slot]
+    place = sample.places[slot][:len(value)]
     if value.is_cpu and value.dtype == place.dtype and value.is_contiguous():
         # By this thread alone: those of OpenMP would stay awake for a while, on the ranks' cores.
         ctypes.memmove(place.data_ptr(), value.data_ptr(), place.nbytes)

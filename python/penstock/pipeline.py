@@ -105,8 +105,8 @@ class Pipeline:
         self._check_usable("step")
         check_rate(learning_rate)
         check_extra(extra)
-        sums = self._put("step", args, kwargs, target, with_target=True)
-        result = self._request("step", {"learning_rate": learning_rate}, sums)
+        batch = self._put("step", args, kwargs, target, with_target=True)
+        result = self._request("step", {"learning_rate": learning_rate}, batch)
         if "not_finite" in result:
             raise LossNotFinite(result["not_finite"])
         self._extra = self._extra if extra is None else extra
@@ -116,23 +116,23 @@ class Pipeline:
         return result["loss"]
 
     def evaluate(self, *args, target=None, **kwargs) -> float:
-        """The loss of such a batch in evaluation mode; NaN where none of its targets counts.
-        Changes nothing."""
+        """The loss of such a batch, or a smaller one, in evaluation mode; NaN where none of its
+        targets counts. Changes nothing."""
         self._check_usable("evaluate")
-        sums = self._put("evaluate", args, kwargs, target, with_target=True)
-        loss = self._request("evaluate", {}, sums)["loss"]
+        batch = self._put("evaluate", args, kwargs, target, with_target=True)
+        loss = self._request("evaluate", {}, batch)["loss"]
         return math.nan if loss is None else loss
 
     def forward(self, *args, **kwargs) -> dict | None:
-        """The model's outputs in evaluation mode by name, of the whole global batch, on rank 0;
-        None elsewhere."""
+        """The model's outputs in evaluation mode by name, of such a batch or a smaller one of all
+        replicas, on rank 0; None elsewhere."""
         self._check_usable("forward")
         return self._tensors("forward", self._put("forward", args, kwargs))
 
     def state_dict(self) -> dict | None:
         """A copy of parameters and buffers under the module's names, on rank 0; None elsewhere."""
         self._check_usable("state_dict")
-        return self._tensors("state_dict", {})
+        return self._tensors("state_dict")
 
     def save(self, folder: Path | str | None = None, *, wait: bool = True) -> Path:
         """Writes a checkpoint `step-N` into the folder, by default the pipeline's, and returns its
@@ -144,7 +144,7 @@ class Pipeline:
             raise InputError("save: no folder: pass one, or create the Pipeline with save=")
         given = {"folder": os.path.abspath(folder), "keep": self._keep}
         if wait:
-            self._take_saved(self._request("save", given, {}, self._extra))
+            self._take_saved(self._request("save", given, extra=self._extra))
         else:
             self._reach(self._server.post, "save", given, self._extra, self._take_saved)
         self._saved = self.steps_done
@@ -155,7 +155,7 @@ class Pipeline:
         optimizer's state, the step. Returns what the script had saved beside it (`extra`)."""
         self._check_usable("load")
         given = {"folder": os.path.abspath(path_text("load", folder))}
-        self.extra = self._request("load", given, {})["extra"]
+        self.extra = self._request("load", given)["extra"]
         self._checkpoint, self._saved = Path(folder), self.steps_done
         return self.extra
 
@@ -194,8 +194,8 @@ class Pipeline:
         self._reach(self._server.settle)
         return self._batches.put(self.steps_done, call, *arguments, **settings)
 
-    def _tensors(self, call, sums):
-        result = self._request(call, {}, sums)
+    def _tensors(self, call, batch=None):
+        result = self._request(call, {}, batch)
         if result is None:
             return None
         import torch
@@ -206,12 +206,12 @@ class Pipeline:
         os.ftruncate(self._results, 0)
         return tensors
 
-    def _request(self, *arguments):
-        return self._reach(self._server.request, *arguments)
+    def _request(self, *arguments, **more):
+        return self._reach(self._server.request, *arguments, **more)
 
-    def _reach(self, call, *arguments):
+    def _reach(self, call, *arguments, **more):
         try:
-            return call(*arguments)
+            return call(*arguments, **more)
         except (RunError, InputError) as error:
             if not self._server.alive:
                 self._give_back()

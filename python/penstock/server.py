@@ -47,15 +47,16 @@ class Server:
         """Returns once no request is under way. Raises InputError where a posted one was not
         done."""
         if self._unsettled:
-            self._exchange("sync", {}, {})
+            self._exchange("sync", {})
         if self._refused is not None:
             message, self._refused = self._refused, None
             raise InputError(message)
 
-    def request(self, do, given, sums, extra=None):
-        """Its result. Raises InputError where nothing was done."""
+    def request(self, do, given, batch=None, extra=None):
+        """Its result; `batch`, as Batches.put says of one. Raises InputError where nothing was
+        done."""
         self.settle()
-        done = self._exchange(do, given, sums, extra)
+        done = self._exchange(do, given, batch, extra)
         if "refused" in done:
             raise InputError(refusal(do, done))
         return done["result"]
@@ -66,13 +67,12 @@ class Server:
         self.settle()
         self._unsettled = True
         self._posted = next(self._ids), do, take
-        self._write({"id": self._posted[0], "do": do, "given": given, "extra": extra,
-                     "checksums": {}})
+        self._write({"id": self._posted[0], "do": do, "given": given, "extra": extra})
 
-    def _exchange(self, do, given, sums, extra=None):
+    def _exchange(self, do, given, batch=None, extra=None):
         number = next(self._ids)
         self._unsettled = True
-        self._write({"id": number, "do": do, "given": given, "extra": extra, "checksums": sums})
+        self._write({"id": number, "do": do, "given": given, "extra": extra, **(batch or {})})
         done = self._read(lambda event: event.get("id") == number)
         self._unsettled = False
         return done
@@ -115,8 +115,7 @@ class Server:
     def close(self):
         """Ends the run as other ranks' scripts end theirs. Raises RunError."""
         self.settle()
-        self._write({"id": next(self._ids), "do": "close", "given": {}, "extra": None,
-                     "checksums": {}})
+        self._write({"id": next(self._ids), "do": "close", "given": {}, "extra": None})
         for _ in self._events():
             pass
         self.leave()

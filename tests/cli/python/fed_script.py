@@ -62,9 +62,9 @@ def call_all(pipe, plan, steps, around=lambda call: call()):
     told = []
     for step, batch in enumerate(batches(plan, pipe, steps), 1):
         inputs = {name: value for name, value in batch.items() if name != "target"}
-        other = {name: value.flip(0) for name, value in batch.items()}
+        fewer = {name: value.flip(0)[:-1] for name, value in batch.items()}
         told += [told_by(around(call)) for call in (
-            partial(pipe.evaluate, **other),
+            partial(pipe.evaluate, **fewer),
             partial(pipe.step, **batch, learning_rate=0.01 / step),
             partial(pipe.forward, **inputs),
             pipe.state_dict,

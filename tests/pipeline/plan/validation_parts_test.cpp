@@ -23,23 +23,24 @@ TEST(ValidationParts, AreWholeMicrobatchesAndWhatIsLeft) {
   const Plan plan = plan_with_microbatches_of_4();
   Graph model;
   model.dynamic_batch = true;
-  EXPECT_THAT(validation_parts(plan, model, 8), ElementsAre(ValidationPart{0, 8, 4}));
-  EXPECT_THAT(validation_parts(plan, model, 11),
+  EXPECT_THAT(validation_parts("validation", plan, model, 8), ElementsAre(ValidationPart{0, 8, 4}));
+  EXPECT_THAT(validation_parts("validation", plan, model, 11),
               ElementsAre(ValidationPart{0, 8, 4}, ValidationPart{8, 3, 3}));
-  EXPECT_THAT(validation_parts(plan, model, 3), ElementsAre(ValidationPart{0, 3, 3}));
+  EXPECT_THAT(validation_parts("validation", plan, model, 3), ElementsAre(ValidationPart{0, 3, 3}));
 }
 
 TEST(ValidationParts, AreRefusedWhereTheModelTakesNoSmallerBatch) {
   Graph model;
   model.path = "model.pt2";
   EXPECT_THAT(
-      input_error([&] { validation_parts(plan_with_microbatches_of_4(), model, 6); }),
+      input_error([&] { validation_parts("validation", plan_with_microbatches_of_4(), model, 6); }),
       HasSubstr("6 samples are 2 more than whole microbatches of 4, and model.pt2 takes no batch"));
   model.dynamic_batch = true;
   model.min_batch = 2;
-  EXPECT_EQ(validation_parts(plan_with_microbatches_of_4(), model, 6).size(), 2u);
-  EXPECT_THAT(input_error([&] { validation_parts(plan_with_microbatches_of_4(), model, 5); }),
-              HasSubstr("1 more"));
+  EXPECT_EQ(validation_parts("validation", plan_with_microbatches_of_4(), model, 6).size(), 2u);
+  EXPECT_THAT(
+      input_error([&] { validation_parts("validation", plan_with_microbatches_of_4(), model, 5); }),
+      HasSubstr("1 more"));
 }
 
 TEST(WithMicrobatch, KeepsTheNumberOfMicrobatchesAndReplicas) {
