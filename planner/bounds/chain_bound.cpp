@@ -38,6 +38,19 @@ ChainBound::ChainBound(ChainCosts costs, int ranks, int microbatches, std::vecto
   for (int unit = units_ - 2; unit >= 0; --unit)
     reach_[unit] = linked(unit + 1) ? reach_[unit + 1] : unit + 1;
   tabulate();
+  const bool all_forwards_first = !in_flight_.empty() && in_flight_.back() == microbatches_;
+  if (all_forwards_first && reach_[0] == units_)
+    forwards_first_.emplace(costs_, ranks_, microbatches_, [this](int begin, int end, int left) {
+      return passes(begin, end, left);
+    });
+}
+
+/// Of microbatches that pass the stage one after the other.
+ForwardsFirst::Stage ChainBound::passes(int begin, int end, int left) const {
+  const Stage s = measure(begin, end, left);
+  const bool one = microbatches_ == 1;
+  return {{s.forward0, one ? s.forward0 : s.forward, s.forwards(1)},
+          {s.backward0, one ? s.backward0 : s.backward, s.backwards(1)}};
 }
 
 double ChainBound::again_s(int begin, int end, int left) const {
@@ -75,13 +88,18 @@ ChainBound::Prefix ChainBound::extend(const Prefix& prefix, int begin, int end, 
     next.base = prefix.base + head_and_tail(measure(begin, end, left));
   next.longest = std::max(prefix.longest, prefix.base + stage(begin, end, left));
   next.optimizer = std::max(prefix.optimizer, optimizer_[end] - optimizer_[begin]);
+  if (forwards_first_)
+    next.forwards_first =
+        forwards_first_->extend(prefix.forwards_first, passes(begin, end, left), end);
   return next;
 }
 
 double ChainBound::least(const Prefix& prefix, int begin, int left) const {
-  if (left == 0) return prefix.longest + prefix.optimizer + reduce_s();
+  const double all_s =
+      forwards_first_ ? forwards_first_->least(prefix.forwards_first, begin, left) : 0;
+  if (left == 0) return std::max(prefix.longest, all_s) + prefix.optimizer + reduce_s();
   const size_t at = index(begin, left);
-  return std::max({prefix.longest, prefix.base + joined_[at], suffix_[at]}) +
+  return std::max({prefix.longest, prefix.base + joined_[at], suffix_[at], all_s}) +
          std::max(prefix.optimizer, optimizer_suffix_[at]) + reduce_s();
 }
 
@@ -110,11 +128,11 @@ double ChainBound::split(const std::vector<int>& begins) const {
     known.longest = std::max(known.longest, known.base + path(s));
     known.optimizer = std::max(known.optimizer, optimizer_[end] - optimizer_[begins[rank]]);
     if (end < units_) known.base = linked(end) ? known.base + head_and_tail(s) : 0.0;
+    if (forwards_first_)
+      known.forwards_first = forwards_first_->extend(known.forwards_first,
+                                                     passes(begins[rank], end, ranks - rank), end);
   }
-  const bool all_forwards_first = !in_flight_.empty() && in_flight_.back() == microbatches_;
-  if (all_forwards_first && reach_[0] == units_)
-    known.longest = std::max(known.longest, forwards_then_backwards(begins));
-  return known.longest + known.optimizer + reduce_s();
+  return least(known, units_, 0);
 }
 
 void ChainBound::tabulate() {

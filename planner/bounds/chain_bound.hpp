@@ -18,9 +18,11 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "planner/bounds/bounds.hpp"
+#include "planner/bounds/forwards_first.hpp"
 #include "planner/bounds/stage_recompute.hpp"
 
 namespace penstock {
@@ -40,6 +42,7 @@ class ChainBound {
     double base = 0;       // head + tail of the next stage
     double longest = 0;    // path so far
     double optimizer = 0;  // longest OPT so far
+    ForwardsFirst::Prefix forwards_first;
   };
   /// Adds stage [begin, end), with `left` ranks from it on.
   Prefix extend(const Prefix& prefix, int begin, int end, int left) const;
@@ -48,7 +51,7 @@ class ChainBound {
   /// Over all splits.
   double chain() const { return least({}, 0, ranks_); }
   /// The bound of one split: the maximum over its stages, and for schedules that run all F first
-  /// also the forwards through their slowest rank or channel and then the backwards through theirs.
+  /// also that of forwards_first.hpp.
   double split(const std::vector<int>& begins) const;
 
  private:
@@ -73,6 +76,7 @@ class ChainBound {
     return static_cast<size_t>(left) * (units_ + 1) + begin;
   }
   Stage measure(int begin, int end, int left) const;
+  ForwardsFirst::Stage passes(int begin, int end, int left) const;
   double again_s(int begin, int end, int left) const;
   /// Recompute of a backward that may be microbatch 0's.
   double again(double each_s, bool first) const {
@@ -91,7 +95,6 @@ class ChainBound {
   double over_channel(const Stage& s) const;
   double behind(const Stage& s, bool first_forward, bool first_backward) const;
   double actions(bool first_forward, bool first_backward) const;
-  double forwards_then_backwards(const std::vector<int>& begins) const;
   void tabulate();
   void tabulate(int begin, int left);
 
@@ -100,6 +103,7 @@ class ChainBound {
   std::vector<int> in_flight_;
   std::shared_ptr<const StageRecompute> recompute_;
   std::vector<double> forward_, backward_, forward0_, backward0_, optimizer_;  // sums before unit i
+  std::optional<ForwardsFirst> forwards_first_;  // of such schedules, where all cuts are linked
   std::vector<int> reach_;                 // first cut behind unit i that is not linked, else units
   std::vector<double> transfers_, again_;  // the least of a suffix, by index(begin, left)
   // The least over all splits of a suffix, likewise: of the longest path that head and tail of what

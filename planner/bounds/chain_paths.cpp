@@ -1,6 +1,5 @@
 // The paths of chain_bound.hpp through one stage, and those through two.
 #include <algorithm>
-#include <limits>
 
 #include "planner/bounds/chain_bound.hpp"
 
@@ -75,42 +74,6 @@ double ChainBound::behind(const Stage& s, bool first_forward, bool first_backwar
 /// Costs of an F and a B whatever they do.
 double ChainBound::actions(bool first_forward, bool first_backward) const {
   return 2 * costs_.action_s + (first_forward + first_backward) * costs_.first_action_s;
-}
-
-namespace {
-
-/// m messages in order through ranks and channels one after another: when the first has passed, and
-/// the longest way on which m pass one of them in a row.
-struct Procession {
-  int m;
-  double head = 0, longest = -std::numeric_limits<double>::infinity();
-  void pass(double first, double last, double every) {
-    longest = std::max(longest + last, head + first + (m - 1) * every);
-    head += first;
-  }
-};
-
-}  // namespace
-
-double ChainBound::forwards_then_backwards(const std::vector<int>& begins) const {
-  const int m = microbatches_, ranks = static_cast<int>(begins.size());
-  const auto end = [&](int rank) { return rank + 1 < ranks ? begins[rank + 1] : units_; };
-  Procession down{m}, up{m};
-  for (int rank = 0; rank < ranks; ++rank) {
-    const Stage s = measure(begins[rank], end(rank), ranks - rank);
-    down.pass(s.forward0, m == 1 ? s.forward0 : s.forward, s.forwards(1));
-    if (rank + 1 == ranks) break;
-    const double x = costs_.cut_forward_s[s.end - 1];
-    down.pass(x, x, x - costs_.propagation_s);
-  }
-  for (int rank = ranks - 1; rank >= 0; --rank) {
-    const Stage s = measure(begins[rank], end(rank), ranks - rank);
-    up.pass(s.backward0, m == 1 ? s.backward0 : s.backward, s.backwards(1));
-    if (rank == 0) break;
-    const double y = costs_.cut_backward_s[s.begin - 1];
-    up.pass(y, y, y - costs_.propagation_s);
-  }
-  return down.longest + up.longest;
 }
 
 }  // namespace penstock

@@ -78,6 +78,7 @@ class Chooser {
     }
     const bool exact = chosen.enough && nodes_ <= most_nodes_;
     chosen.nodes = nodes_;
+    chosen.steps = int64_t{nodes_} * static_cast<int64_t>(increments_.size());
     chosen.bound_s = exact || !chosen.enough ? chosen.seconds : relaxed_s;
     return chosen;
   }

@@ -31,6 +31,7 @@ struct ChosenLayers {
   double bound_s = 0;   // nothing that frees as many takes less
   bool enough = false;  // else each layer frees the most that it can
   int nodes = 0;        // that were looked at
+  int64_t steps = 0;    // each node looks at the steps of all hulls
 };
 
 inline constexpr int most_choice_nodes = 20'000;

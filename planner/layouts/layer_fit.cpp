@@ -11,6 +11,15 @@ LayerChoices layer_choices(const OperatorCost& layer) {
   return choices;
 }
 
+const ChosenLayers& KnownChoices::of(const std::vector<LayerChoices>& layers, int64_t bytes) {
+  const auto [found, fresh] = known_.try_emplace({bytes, layers});
+  if (fresh) {
+    found->second = choose_layers(layers, bytes);
+    steps_ += found->second.steps;
+  }
+  return found->second;
+}
+
 LayerFit::LayerFit(const MicrobatchCosts& measured, const Placement& placement,
                    const Slicing& slicing)
     : measured_(measured), ranks_(static_cast<size_t>(placement.ranks)) {
@@ -33,7 +42,8 @@ LayerChoices LayerFit::allowed(const Ranked& rank, size_t i, int64_t working_byt
   return choices;
 }
 
-std::vector<int64_t> LayerFit::free(const std::vector<ToFree>& wanted, Plan& plan) const {
+std::vector<int64_t> LayerFit::free(const std::vector<ToFree>& wanted, KnownChoices& known,
+                                    Plan& plan) const {
   for (StagePlan& stage : plan.stages) stage.recompute = {};
   std::vector<int64_t> freed;
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -41,7 +51,7 @@ std::vector<int64_t> LayerFit::free(const std::vector<ToFree>& wanted, Plan& pla
     std::vector<LayerChoices> choices;
     for (size_t i = 0; i < of.layers.size() && wanted[rank].bytes > 0; ++i)
       choices.push_back(allowed(of, i, wanted[rank].working_bytes));
-    const ChosenLayers chosen = choose_layers(choices, wanted[rank].bytes);
+    const ChosenLayers& chosen = known.of(choices, wanted[rank].bytes);
     freed.push_back(chosen.bytes);
     for (size_t i = 0; i < chosen.choices.size(); ++i) {
       if (chosen.choices[i] < 0) continue;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "graph/cuts/slice.hpp"
@@ -22,6 +24,19 @@ struct ToFree {
   int64_t working_bytes = INT64_MAX;
 };
 
+/// The knapsacks of a layout's ranks: those of splits much like each other are mostly the same.
+class KnownChoices {
+ public:
+  const ChosenLayers& of(const std::vector<LayerChoices>& layers, int64_t bytes);
+  /// ChosenLayers::steps of all that were not known.
+  int64_t steps() const { return steps_; }
+  void forget() { known_.clear(); }
+
+ private:
+  std::map<std::pair<int64_t, std::vector<LayerChoices>>, ChosenLayers> known_;
+  int64_t steps_ = 0;
+};
+
 class LayerFit {
  public:
   /// All of it outlives this.
@@ -29,7 +44,8 @@ class LayerFit {
 
   /// Lets each rank free that, or what it can; notes the choices in the plan, and returns what they
   /// free.
-  std::vector<int64_t> free(const std::vector<ToFree>& wanted, Plan& plan) const;
+  std::vector<int64_t> free(const std::vector<ToFree>& wanted, KnownChoices& known,
+                            Plan& plan) const;
   /// The most that a rank can free.
   int64_t most(int rank, int64_t working_bytes = INT64_MAX) const;
   /// The largest that a backward of its choices takes meanwhile which is less than that.

@@ -21,6 +21,8 @@ constexpr int64_t actions_per_effort = 2, effort_per_operator = 6;
 constexpr int64_t programs_of_sharing = 3, programs_of_lowering = 3;
 /// Effort of the actions that finding a program for `adaptive` takes: three for four of them.
 constexpr int64_t effort_of_adapted = 3, adapted_per_effort = 4;
+/// So many steps of knapsacks take one (600 layers on 8 ranks).
+constexpr int64_t steps_per_effort = 200;
 
 PlanningInputs inputs_for(const PlanningInputs& all, const PipelineLayout& layout) {
   const Cluster* cluster = layout.cluster();
@@ -173,11 +175,13 @@ std::optional<LayoutSpace::Result> LayoutSpace::run_shared(Slicing slicing, bool
 SplitOutcome LayoutSpace::simulate(const std::vector<int>& begins) {
   constexpr double never = std::numeric_limits<double>::infinity();
   const Evaluator::Work before = evaluator_.work();
+  const int64_t steps = fit_.steps();
   const std::optional<Result> result = run(owners(begins), {false, false});
   const Evaluator::Work& after = evaluator_.work();
   const auto operators = static_cast<int64_t>(context_.inputs.model.operators.size());
   const int64_t effort = (after.actions - before.actions) * effort_of_adapted / adapted_per_effort +
-                         operators * effort_per_operator * (after.sums - before.sums);
+                         operators * effort_per_operator * (after.sums - before.sums) +
+                         (fit_.steps() - steps) / steps_per_effort;
   if (!result) return {never, INT64_MAX, effort};
   const Simulation& run = result->evaluated.simulation;
   const bool shares = !inputs_.network.capacity().empty() || !result->evaluated.costs.cores.empty();

@@ -23,7 +23,10 @@ class LayoutSpace : public OpenSpace {
   /// Ranks that would not fit recompute, or all of them where memory is the objective:
   /// recompute.hpp.
   SplitOutcome simulate(const std::vector<int>& begins) override;
-  void rest() override { evaluator_.forget(); }
+  void rest() override {
+    evaluator_.forget();
+    fit_.forget();
+  }
 
   /// Stages of about equal load; where memory is limited, of about equal memory.
   std::vector<int> proposal(int number) const override;

@@ -1,17 +1,15 @@
 #include "planner/layouts/layout_splits.hpp"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 #include <vector>
 
-#include "planner/layouts/layer_fit.hpp"
+#include "planner/layouts/layout_recompute.hpp"
 #include "planner/layouts/order_space.hpp"
 #include "planner/splits/chain_space.hpp"
 #include "planner/splits/downset_space.hpp"
 #include "planner/splits/launch_space.hpp"
 #include "planner/splits/placed_space.hpp"
-#include "simulator/memory/value_lives.hpp"
 
 namespace penstock {
 
@@ -36,66 +34,6 @@ void scale_by_speed(ChainCosts& costs, double speed) {
        {&ChainCosts::action_s, &ChainCosts::first_action_s, &ChainCosts::weight_action_s}) {
     costs.*time_s /= speed;
   }
-}
-
-/// Each unit's forward that runs again, and the bytes of a microbatch that it frees at most: for a
-/// view all memory that it lies in, in the unit that keeps it and in the one that makes it.
-std::vector<LayerChoice> forwards_again(const PlanningInputs& inputs,
-                                        const MicrobatchCosts& measured) {
-  const ValueLives& lives = inputs.lives->of(inputs.model, measured);
-  std::vector<LayerChoice> units(inputs.units.size());
-  std::vector<std::set<ValueId>> kept(units.size());
-  const auto unit_of = [&](OperatorId op) {
-    const auto behind = std::ranges::upper_bound(inputs.units, op);
-    return static_cast<size_t>(behind - inputs.units.begin()) - 1;
-  };
-  const auto keep = [&](size_t unit, ValueId root, int64_t bytes) {
-    if (kept[unit].insert(root).second) units[unit].bytes += bytes;
-  };
-  for (OperatorId op = 0; op < static_cast<OperatorId>(inputs.model.operators.size()); ++op) {
-    const size_t unit = unit_of(op);
-    units[unit].bytes += std::max<int64_t>(lives.own_bytes(op), 0);
-    for (const ValueId value : lives.kept_by(op)) {
-      const ValueId root = lives.root(value);
-      const int64_t bytes = std::max(lives.bytes(value), lives.bytes(root));
-      keep(unit, root, bytes);
-      if (root != value && lives.producer(root) >= 0)
-        keep(unit_of(lives.producer(root)), root, bytes);
-    }
-    const auto at = static_cast<size_t>(op);
-    if (is_recomputed(inputs.model.operators[at], inputs.analysis)) continue;
-    units[unit].seconds += measured.operators[at].times.forward.mean_s;
-  }
-  return units;
-}
-
-/// The recompute choices of the chain's units, on the fastest rank.
-std::vector<LayerChoices> recompute_choices(const LayoutContext& context,
-                                            const PipelineLayout& layout) {
-  const PlanningInputs& inputs = context.inputs;
-  std::vector<LayerChoices> units;
-  if (inputs.model.layers) {
-    for (const OperatorCost& layer : layout.measured->operators)
-      units.push_back(layer_choices(layer));
-  } else {
-    for (const LayerChoice& unit : forwards_again(inputs, *layout.measured))
-      units.push_back({unit});
-  }
-  for (LayerChoices& unit : units)
-    for (LayerChoice& choice : unit) choice.seconds /= layout.speeds().fastest();
-  return units;
-}
-
-/// For all microbatches of a step.
-RecomputeBound recompute_bound(const PipelineLayout& layout,
-                               const std::vector<LayerChoices>& choices) {
-  const double times =
-      static_cast<double>(layout.microbatches) + layout.measured->first_microbatch_excess;
-  std::vector<RecomputeBound::Unit> units;
-  for (const LayerChoices& unit : choices)
-    for (const LayerChoice& step : hull(unit))
-      units.push_back({times * step.seconds, static_cast<double>(step.bytes)});
-  return RecomputeBound(std::move(units));
 }
 
 }  // namespace
@@ -193,10 +131,11 @@ std::unique_ptr<const SplitSpace> device_splits(const LayoutContext& context,
   if (!may_recompute(context, limit))
     return std::make_unique<PlacedSpace>(std::move(costs), bytes, placement, layout.speeds(),
                                          limit.reserved_bytes);
-  return std::make_unique<PlacedSpace>(
-      std::move(costs), bytes, placement, layout.speeds(), limit.reserved_bytes,
-      PlacedSpace::Recompute{limit.max_bytes,
-                             recompute_bound(layout, recompute_choices(context, layout))});
+  PlacedSpace::Recompute recompute{limit.max_bytes,
+                                   recompute_bound(layout, recompute_choices(context, layout)),
+                                   shared_units_s(context, layout, placement, limit, costs)};
+  return std::make_unique<PlacedSpace>(std::move(costs), bytes, placement, layout.speeds(),
+                                       limit.reserved_bytes, std::move(recompute));
 }
 
 bool is_linked(const ChainCosts& costs) {
@@ -218,36 +157,6 @@ std::unique_ptr<const SplitSpace> order_splits(const LayoutContext& context,
 bool has_hosts(const ChainCosts& costs) {
   return costs.host_actions_s > 0 ||
          std::ranges::any_of(costs.host_s, [](double host_s) { return host_s > 0; });
-}
-
-/// The bytes that each layer keeps of a microbatch between I and W, whatever it recomputes; empty
-/// where they are not known, as of models that are no layer tables.
-std::vector<int64_t> kept_for_weight(const LayoutContext& context, const PipelineLayout& layout) {
-  std::vector<int64_t> bytes;
-  if (!context.inputs.model.layers || !layout.measured->knows_split_backward()) return bytes;
-  for (const OperatorCost& layer : layout.measured->operators)
-    bytes.push_back(-layer.held.backward_weight.net - layer.held.output);
-  return bytes;
-}
-
-ProgramPaths::Recompute paths_recompute(const LayoutContext& context, const PipelineLayout& layout,
-                                        const MemoryLimit& limit, const Program& compute) {
-  const std::vector<LayerChoices> units = recompute_choices(context, layout);
-  const auto bytes = context.bytes(layout);
-  const Placement placement = penstock::placement(compute);
-  std::vector<int64_t> limits;
-  for (int rank = 0; rank < layout.ranks; ++rank) limits.push_back(limit.of(rank));
-  const double first = 1 + layout.measured->first_microbatch_excess;
-  const std::vector<HeldAtOnce> moments = fullest_moments(compute);
-  const std::vector<int64_t> for_weight = kept_for_weight(context, layout);
-  return {std::make_shared<SplitMemory>(*bytes, units, for_weight, placement, layout.speeds(),
-                                        moments, limits, first),
-          std::make_shared<SplitRecompute>(bytes, units, for_weight, context.inputs.model.layers,
-                                           placement, layout.speeds(), moments, limits),
-          context.inputs.model.layers
-              ? std::make_shared<WholeRecompute>(bytes, units, for_weight, placement,
-                                                 layout.speeds(), moments, limits)
-              : nullptr};
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ RecomputeFit::Fitted RecomputeFit::fit_layers(Plan& plan, Slicing& slicing) {
   }
   Fitted fitted;
   while (true) {
-    const std::vector<int64_t> freed = of.free(wanted, plan);
+    const std::vector<int64_t> freed = of.free(wanted, choices_, plan);
     fitted.costs = evaluator_.costs(plan, slicing);
     fitted.memory = evaluator_.memory(plan, slicing, fitted.costs, settled);
     bool all = true;
@@ -126,7 +126,7 @@ std::optional<Evaluator::Evaluated> RecomputeFit::adapt_layers(Plan& plan, const
     std::vector<ToFree> wanted;
     for (int rank = 0; rank < layout_.ranks; ++rank)
       wanted.push_back({.bytes = all ? of.most(rank) : 0});
-    of.free(wanted, plan);
+    of.free(wanted, choices_, plan);
     Slicing own = slicing;
     Costs costs = evaluator_.costs(plan, own);
     if (auto found = evaluator_.evaluate(plan, std::move(own), std::move(costs), limit_, options))

@@ -38,6 +38,10 @@ class RecomputeFit {
   std::optional<Evaluator::Evaluated> adapt(Plan& plan, const Slicing& slicing,
                                             const SimulationOptions& options);
 
+  /// Of the knapsacks so far: KnownChoices::steps.
+  int64_t steps() const { return choices_.steps(); }
+  void forget() { choices_.forget(); }
+
  private:
   /// A rank of certain stages has to free so much, and then holds that.
   struct FittedRank {
@@ -60,6 +64,7 @@ class RecomputeFit {
   /// For tables of layers, by rank and its stages' first and last layers: neighbours of a split
   /// have most ranks in common.
   std::vector<std::map<std::vector<int>, FittedRank>> fitted_;
+  KnownChoices choices_;
 };
 
 }  // namespace penstock

@@ -2,6 +2,7 @@
 // (simulator/costs/stage_terms.hpp). They are added up unit by unit, for all stages that begin with
 // the same unit at once: what a stage uses twice has to be known as it grows, which is why tensors
 // and values are counted here and not by a plan's costs.
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -49,10 +50,11 @@ struct Kept {
   int64_t saved_bytes = 0;     // where nothing is recomputed
   int64_t least_bytes = 0;     // part of it that is kept even so
   int64_t received_bytes = 0;  // part of that, from other stages
+  int64_t freed_bytes = 0;     // the most that the choices of layers free
 
   void clear() {
     for (Members* members : {&operators, &given, &least, &kept}) members->clear();
-    saved_bytes = least_bytes = received_bytes = 0;
+    saved_bytes = least_bytes = received_bytes = freed_bytes = 0;
   }
   /// Keeps what its backward needs, whether it is made in the stage or given to it.
   void add_operator(OperatorId id, const ValueLives& lives) {
@@ -75,6 +77,14 @@ struct Kept {
     if (lives.producer(value) >= 0) received_bytes += lives.bytes(value);
   }
 };
+
+/// By the choices of a layer.
+int64_t most_freed(const MicrobatchCosts& measured, OperatorId layer) {
+  int64_t bytes = 0;
+  for (const RecomputeChoice& choice : measured.operators[static_cast<size_t>(layer)].recompute)
+    bytes = std::max(bytes, choice.freed_bytes);
+  return bytes;
+}
 
 /// By their consumers.
 std::vector<std::vector<const StageEdge*>> incoming(const Slicing& slicing) {
@@ -104,7 +114,10 @@ void ModelChain::add_kept(const Profile& profile, const MicrobatchCosts& measure
         for (const Crossing& crossing : edge->values) here.push_back(crossing.value);
       }
       for (const ValueId value : here) stage.given.insert(value);
-      for (const OperatorId id : slice.operators) stage.add_operator(id, lives);
+      for (const OperatorId id : slice.operators) {
+        stage.add_operator(id, lives);
+        if (model_.layers) stage.freed_bytes += most_freed(measured, id);
+      }
       if (unit == begin && !profile.job.forward_only)
         for (const ValueId value : here) stage.keep_given(value, lives);
       if (makes_loss(slice)) {
@@ -114,6 +127,7 @@ void ModelChain::add_kept(const Profile& profile, const MicrobatchCosts& measure
       StageBytes& bytes = table.at(begin, unit + 1);
       bytes.per_microbatch = stage.saved_bytes;
       bytes.given = stage.least_bytes;
+      if (model_.layers) bytes.given = std::max(bytes.given, stage.saved_bytes - stage.freed_bytes);
       bytes.received = stage.received_bytes;
     }
   }

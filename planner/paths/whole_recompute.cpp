@@ -11,7 +11,7 @@ namespace {
 constexpr double does_not_fit = std::numeric_limits<double>::infinity();
 /// Units of a rank, and steps in dealing them out to its stages; of more nothing is known. That
 /// units are whole matters little where there are many.
-constexpr int most_units = 32, most_dealt = 100;
+constexpr int most_units = 32, most_dealt = 300;
 /// Nodes of a knapsack; its bound holds if there are more.
 constexpr int most_tree_nodes = 200;
 
@@ -127,8 +127,15 @@ double WholeRecompute::known_s(size_t rank, const Dealt& dealt) const {
 /// All ways to deal units out to a rank's stages with which it may fit.
 class WholeRecompute::Dealing {
  public:
-  Dealing(const WholeRecompute& of, size_t rank, const SplitBox& box)
-      : of_(of), rank_(rank), stages_(of.stages_[rank]), box_(box) {
+  /// `seconds` of a way that may fit, unless they are no less than the least yet; infinite where it
+  /// does not.
+  using Seconds = std::function<double(const Dealt&, double least_s)>;
+  Dealing(const WholeRecompute& of, size_t rank, const SplitBox& box, Seconds seconds)
+      : of_(of), rank_(rank), stages_(of.stages_[rank]), box_(box), seconds_(std::move(seconds)) {
+    for (size_t i = stages_.size(); i-- > 0;)
+      units_behind_.push_back({units_behind_.back().first + box.stages.low[stages_[i]],
+                               units_behind_.back().second + box.stages.high[stages_[i]]});
+    std::ranges::reverse(units_behind_);
     for (const HeldAtOnce& moment : of.moments_[rank]) {
       std::vector<int64_t> rest{-of.limits_[rank]};
       for (size_t i = stages_.size(); i-- > 0;) {
@@ -156,7 +163,9 @@ class WholeRecompute::Dealing {
     if (++steps_ > most_dealt) return;
     if (i == stages_.size()) return take(units);
     for (int k = box_.stages.low[stages_[i]]; k <= box_.stages.high[stages_[i]]; ++k) {
-      if (units + k > box_.ranks.high[rank_]) break;
+      const auto& [least, most] = units_behind_[i + 1];
+      if (units + k + least > box_.ranks.high[rank_]) break;
+      if (units + k + most < box_.ranks.low[rank_]) continue;
       std::vector<int64_t> next = given;
       bool fits = true;
       for (size_t m = 0; m < next.size(); ++m) {
@@ -172,23 +181,49 @@ class WholeRecompute::Dealing {
 
   void take(int units) {
     double& least_s = least_s_[static_cast<size_t>(units)];
-    if (units < box_.ranks.low[rank_] || least_s == 0) return;
-    least_s = std::min(least_s, units > most_units ? 0 : of_.known_s(rank_, dealt_));
+    if (least_s == 0) return;
+    least_s = std::min(least_s, units > most_units ? 0 : seconds_(dealt_, least_s));
   }
 
   const WholeRecompute& of_;
   const size_t rank_;
   const std::vector<size_t>& stages_;
   const SplitBox& box_;
+  const Seconds seconds_;
   std::vector<std::vector<int64_t>> rest_;  // by moment: of the stages from one on, less the limit
+  std::vector<std::pair<int, int>> units_behind_{{0, 0}};  // the least and the most, likewise
   Dealt dealt_;
   int steps_ = 0;
   std::vector<double> least_s_;
 };
 
+/// By units of the rank.
+std::vector<double> WholeRecompute::least_by_units(size_t rank, const SplitBox& box) const {
+  const auto seconds = [&](const Dealt& dealt, double) { return known_s(rank, dealt); };
+  return Dealing(*this, rank, box, seconds).run();
+}
+
+double WholeRecompute::least_load_s(size_t rank, int units,
+                                    const std::function<double(const Dealt&)>& load_s,
+                                    double times) const {
+  const size_t stages = placement_.rank_of_stage.size();
+  const int most = std::min(units - static_cast<int>(stages_[rank].size()),
+                            bytes_->units() - static_cast<int>(stages)) +
+                   1;
+  SplitBox box;
+  box.stages = {std::vector<int>(stages, 1), std::vector<int>(stages, most)};
+  box.ranks.low = box.ranks.high = std::vector<int>(stages_.size(), units);
+  const auto seconds = [&](const Dealt& dealt, double least_s) {
+    const double own_s = load_s(dealt);
+    return own_s < least_s ? own_s + times * known_s(rank, dealt) : own_s;
+  };
+  const std::vector<double> least_s = Dealing(*this, rank, box, seconds).run();
+  return least_s.empty() ? 0 : least_s.back();
+}
+
 void WholeRecompute::narrow(SplitBox& box) const {
   for (size_t rank = 0; rank < stages_.size(); ++rank) {
-    const std::vector<double> least_s = Dealing(*this, rank, box).run();
+    const std::vector<double> least_s = least_by_units(rank, box);
     if (least_s.empty()) continue;
     int &low = box.ranks.low[rank], &high = box.ranks.high[rank];
     while (low <= high && least_s[static_cast<size_t>(high)] == does_not_fit) --high;
@@ -199,7 +234,7 @@ void WholeRecompute::narrow(SplitBox& box) const {
 std::vector<WholeRecompute::Corners> WholeRecompute::corners(const SplitBox& box) const {
   std::vector<Corners> corners;
   for (size_t rank = 0; rank < stages_.size(); ++rank)
-    corners.push_back(hull_of(Dealing(*this, rank, box).run(), box.ranks.low[rank]));
+    corners.push_back(hull_of(least_by_units(rank, box), box.ranks.low[rank]));
   return corners;
 }
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <utility>
@@ -41,6 +42,14 @@ class WholeRecompute {
   using Corners = std::vector<std::pair<int, double>>;
   std::vector<Corners> corners(const SplitBox& box) const;
 
+  /// Units of a rank's stages.
+  using Dealt = std::vector<int>;
+  /// The least seconds of a rank that has so many units, over all ways to deal them out to its
+  /// stages: `load_s` of them, and so many `times` the seconds by which backwards take longer.
+  /// Infinite where it does not fit; 0 where there are too many ways.
+  double least_load_s(size_t rank, int units, const std::function<double(const Dealt&)>& load_s,
+                      double times) const;
+
   /// Prices as SplitMemory::broken() has them, for each rank whose mean of `units`, and of the
   /// seconds that backwards of its stages take longer, lies below its corners.
   std::vector<MemoryPrices> broken(const std::vector<Corners>& corners,
@@ -53,13 +62,13 @@ class WholeRecompute {
   struct Least {
     int64_t own, saved, given, for_weight;
   };
-  using Dealt = std::vector<int>;  // units of a rank's stages
   Least least(size_t stage, int units) const;
   int64_t given(const HeldAtOnce& moment, size_t stage, int units) const;
   double least_s(size_t rank, const Dealt& dealt) const;
   double least_at(const HeldAtOnce& moment, const Dealt& dealt) const;
   double known_s(size_t rank, const Dealt& dealt) const;
   class Dealing;
+  std::vector<double> least_by_units(size_t rank, const SplitBox& box) const;
 
   std::shared_ptr<const StageTable> bytes_;
   std::vector<int64_t> for_weight_;  // of the units before each one

@@ -24,6 +24,10 @@ bool Candidate::waits() const { return result.splits > few_splits; }
 
 Candidate::Step Candidate::advance(const SplitRank* incumbent) {
   if (!begun_) open();
+  if (incumbent && !closed() && top() > *incumbent) {
+    close();
+    return {};
+  }
   if (next_proposal_) {
     const std::vector<int> begins = opened_->proposal(*next_proposal_);
     if (!begins.empty()) return proposed(begins);

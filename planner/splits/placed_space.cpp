@@ -190,6 +190,7 @@ double PlacedSpace::through(const Prefix& known, int begin) const {
 
 double PlacedSpace::min_s(const Prefix& known, int begin, int left) const {
   double longest = known.path.longest;
+  if (recompute_) longest = std::max(longest, recompute_->least_s);
   if (left > 0) {
     longest = std::max(
         {longest, mean(known, begin, left), shared(known, begin, left), through(known, begin)});

@@ -37,6 +37,7 @@ class PlacedSpace : public SplitSpace {
   struct Recompute {
     int64_t limit_bytes;  // of the ranks that may hold most
     RecomputeBound least;
+    double least_s = 0;  // no split is faster
   };
   /// Backwards in two parts where `costs.weight_s` is not empty. Without `recompute` no rank does.
   /// `costs` are for the fastest rank; `less`: how much less each rank may hold than those that may

@@ -1,4 +1,5 @@
-// The least recompute by numbers of units, against all choices of the units of all splits.
+// The least recompute by numbers of units, and the least step of ranks that share them, against all
+// choices of the units of all splits.
 #include "planner/paths/whole_recompute.hpp"
 
 #include <gtest/gtest.h>
@@ -8,12 +9,16 @@
 #include <map>
 #include <random>
 
+#include "planner/paths/shared_units.hpp"
 #include "tests/planner/chains.hpp"
 
 namespace penstock::test {
 namespace {
 
 constexpr double misfit_s = std::numeric_limits<double>::infinity();
+
+const Placement four_stages{
+    .ranks = 2, .microbatches = 4, .rank_of_stage = {0, 1, 0, 1}, .held = {}};
 
 /// Units on two ranks of two stages each, each of which may recompute what it saves.
 struct Units {
@@ -35,8 +40,7 @@ struct Units {
     std::vector<LayerChoices> choices;
     for (size_t unit = 0; unit < own.size(); ++unit)
       choices.push_back({{seconds[unit], saved[unit]}});
-    const Placement placement{.ranks = 2, .microbatches = 4, .rank_of_stage = {0, 1, 0, 1}};
-    return {bytes, choices, {}, placement, RankSpeeds({1, 1}), moments, limits};
+    return {bytes, choices, {}, four_stages, RankSpeeds({1, 1}), moments, limits};
   }
 
   /// The least over all sets of units of a rank that recompute; infinite where nothing fits.
@@ -188,6 +192,92 @@ TEST(WholeRecompute, PricesWhatAMeanOfUnitsLacks) {
   EXPECT_EQ(broken[0].unit, (std::vector<double>{12, 0, 12, 0}));  // 4 microbatches x 3 s a unit
   EXPECT_EQ(broken[0].second, (std::vector<double>{4, 0, 4, 0}));
   EXPECT_DOUBLE_EQ(12 * 3.5 - broken[0].limit, 4 * 2.5);
+}
+
+/// What the rank of a split takes by itself: its head, its work with the least recompute, its tail.
+double load_s(const Units& units, const ChainCosts& costs, const std::vector<int>& begins,
+              int rank) {
+  double inputs_s = 0, weights_s = 0;
+  for (size_t stage = static_cast<size_t>(rank); stage < 4; stage += 2) {
+    const int end = stage < 3 ? begins[stage + 1] : units.count();
+    for (auto unit = static_cast<size_t>(begins[stage]); unit < static_cast<size_t>(end); ++unit) {
+      inputs_s += costs.forward_s[unit] + costs.backward_s[unit];
+      weights_s += costs.weight_s.empty() ? 0 : costs.weight_s[unit];
+    }
+  }
+  double head_s = 0, tail_s = 0;
+  for (size_t unit = 0; rank == 1 && unit < static_cast<size_t>(begins[1]); ++unit) {
+    head_s += costs.forward_s[unit];
+    tail_s += costs.backward_s[unit];
+  }
+  const double microbatches = four_stages.microbatches;
+  return head_s + microbatches * (inputs_s + units.least_s(begins, rank)) +
+         std::max(tail_s, microbatches * weights_s);
+}
+
+TEST(SharedUnits, NoSplitIsFaster) {
+  int fitting = 0, sharper = 0;
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    std::mt19937 random(seed);
+    const Units units = random_units(random, seed % 2 == 0);
+    ChainCosts costs;
+    const auto draw = [&] { return seed % 4 < 2 ? 1.0 : static_cast<double>(1 + random() % 5); };
+    for (int unit = 0; unit < units.count(); ++unit) {
+      costs.forward_s.push_back(draw());
+      costs.backward_s.push_back(draw());
+      if (seed % 3 == 0) costs.weight_s.push_back(draw());
+    }
+    costs.cut_forward_s = costs.cut_backward_s =
+        std::vector<double>(static_cast<size_t>(units.count()) - 1, 0.0);
+    double least_s = misfit_s, kept_s = misfit_s;
+    Units roomy = units;
+    roomy.limits = {1000, 1000};
+    for (const std::vector<int>& begins : all_splits(units.count(), 4)) {
+      const auto of = [&](const Units& some) {
+        return std::max(load_s(some, costs, begins, 0), load_s(some, costs, begins, 1));
+      };
+      least_s = std::min(least_s, of(units));
+      kept_s = std::min(kept_s, of(roomy));
+    }
+    const auto whole = std::make_shared<const WholeRecompute>(units.whole());
+    const double bound_s =
+        SharedUnits(costs, four_stages, RankSpeeds({1, 1}), whole, four_stages.microbatches)
+            .step_s();
+    EXPECT_LE(bound_s, least_s * (1 + rounding));
+    fitting += least_s < misfit_s;
+    sharper += least_s < misfit_s && bound_s > kept_s * (1 + rounding);
+  }
+  EXPECT_GT(fitting, 150);
+  EXPECT_GT(sharper, 40);
+}
+
+/// Each of two ranks has three of six units, and recomputes one of them; four of them would have to
+/// recompute all. The second begins behind one unit at least.
+TEST(SharedUnits, AreWhole) {
+  const Units units{.own = std::vector<int64_t>(6, 10),
+                    .saved = std::vector<int64_t>(6, 8),
+                    .seconds = std::vector<double>(6, 1.0),
+                    .moments = {{0, {1, 0, 1, 0}, {0, 0, 0, 0}}, {1, {0, 1, 0, 1}, {0, 0, 0, 0}}},
+                    .limits = {47, 47}};
+  ChainCosts costs{.forward_s = std::vector<double>(6, 1), .backward_s = std::vector<double>(6, 2)};
+  costs.cut_forward_s = costs.cut_backward_s = std::vector<double>(5, 0);
+  const auto whole = std::make_shared<const WholeRecompute>(units.whole());
+  const SharedUnits shared(costs, four_stages, RankSpeeds({1, 1}), whole, 4);
+  EXPECT_DOUBLE_EQ(shared.step_s(), 1 + 4 * (3 * 3 + 1) + 2);
+}
+
+/// No rank can hold four.
+TEST(SharedUnits, ThatDoNotFitTakeForever) {
+  const Units units{.own = std::vector<int64_t>(7, 10),
+                    .saved = std::vector<int64_t>(7, 8),
+                    .seconds = std::vector<double>(7, 1.0),
+                    .moments = {{0, {1, 0, 1, 0}, {0, 0, 0, 0}}, {1, {0, 1, 0, 1}, {0, 0, 0, 0}}},
+                    .limits = {39, 39}};
+  ChainCosts costs{.forward_s = std::vector<double>(7, 1), .backward_s = std::vector<double>(7, 2)};
+  costs.cut_forward_s = costs.cut_backward_s = std::vector<double>(6, 0);
+  const auto whole = std::make_shared<const WholeRecompute>(units.whole());
+  EXPECT_EQ(SharedUnits(costs, four_stages, RankSpeeds({1, 1}), whole, 4).step_s(), misfit_s);
 }
 
 }  // namespace
