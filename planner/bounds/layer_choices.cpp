@@ -9,6 +9,8 @@ namespace penstock {
 namespace {
 
 constexpr double never_s = std::numeric_limits<double>::infinity();
+/// Knapsacks, of some kilobytes each.
+constexpr size_t most_known = 2000;
 
 /// A step along the lower convex hull of a layer's choices.
 struct Increment {
@@ -174,6 +176,16 @@ std::vector<LayerChoice> hull(LayerChoices choices) {
 ChosenLayers choose_layers(const std::vector<LayerChoices>& layers, int64_t bytes, int most_nodes) {
   if (bytes <= 0) return {.choices = std::vector<int>(layers.size(), -1), .enough = true};
   return Chooser(layers, bytes, most_nodes).run(layers);
+}
+
+const ChosenLayers& KnownChoices::of(const std::vector<LayerChoices>& layers, int64_t bytes) {
+  if (known_.size() > most_known) known_.clear();
+  const auto [found, fresh] = known_.try_emplace({bytes, layers});
+  if (fresh) {
+    found->second = choose_layers(layers, bytes, most_nodes_);
+    steps_ += found->second.steps;
+  }
+  return found->second;
 }
 
 }  // namespace penstock

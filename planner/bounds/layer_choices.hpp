@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 namespace penstock {
@@ -40,5 +42,21 @@ inline constexpr int most_choice_nodes = 20'000;
 /// the best that it has found.
 ChosenLayers choose_layers(const std::vector<LayerChoices>& layers, int64_t bytes,
                            int most_nodes = most_choice_nodes);
+
+/// Knapsacks that were solved: those of splits much like each other are mostly the same.
+class KnownChoices {
+ public:
+  explicit KnownChoices(int most_nodes = most_choice_nodes) : most_nodes_(most_nodes) {}
+  /// As choose_layers; until the next one is asked for.
+  const ChosenLayers& of(const std::vector<LayerChoices>& layers, int64_t bytes);
+  /// ChosenLayers::steps of all that were not known.
+  int64_t steps() const { return steps_; }
+  void forget() { known_.clear(); }
+
+ private:
+  int most_nodes_;
+  std::map<std::pair<int64_t, std::vector<LayerChoices>>, ChosenLayers> known_;
+  int64_t steps_ = 0;
+};
 
 }  // namespace penstock

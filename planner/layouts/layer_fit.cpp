@@ -11,15 +11,6 @@ LayerChoices layer_choices(const OperatorCost& layer) {
   return choices;
 }
 
-const ChosenLayers& KnownChoices::of(const std::vector<LayerChoices>& layers, int64_t bytes) {
-  const auto [found, fresh] = known_.try_emplace({bytes, layers});
-  if (fresh) {
-    found->second = choose_layers(layers, bytes);
-    steps_ += found->second.steps;
-  }
-  return found->second;
-}
-
 LayerFit::LayerFit(const MicrobatchCosts& measured, const Placement& placement,
                    const Slicing& slicing)
     : measured_(measured), ranks_(static_cast<size_t>(placement.ranks)) {

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "graph/cuts/slice.hpp"
@@ -22,19 +20,6 @@ LayerChoices layer_choices(const OperatorCost& layer);
 struct ToFree {
   int64_t bytes = 0;
   int64_t working_bytes = INT64_MAX;
-};
-
-/// The knapsacks of a layout's ranks: those of splits much like each other are mostly the same.
-class KnownChoices {
- public:
-  const ChosenLayers& of(const std::vector<LayerChoices>& layers, int64_t bytes);
-  /// ChosenLayers::steps of all that were not known.
-  int64_t steps() const { return steps_; }
-  void forget() { known_.clear(); }
-
- private:
-  std::map<std::pair<int64_t, std::vector<LayerChoices>>, ChosenLayers> known_;
-  int64_t steps_ = 0;
 };
 
 class LayerFit {

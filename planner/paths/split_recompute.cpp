@@ -26,7 +26,8 @@ SplitRecompute::SplitRecompute(std::shared_ptr<const StageTable> bytes,
       limits_(std::move(limits)),
       stages_(limits_.size()),
       moments_(limits_.size()),
-      found_(limits_.size()) {
+      found_(limits_.size()),
+      choices_(most_nodes) {
   std::partial_sum(for_weight.begin(), for_weight.end(), for_weight_.begin() + 1);
   for (const HeldAtOnce& moment : moments)
     moments_[static_cast<size_t>(moment.rank)].push_back(moment);
@@ -74,7 +75,7 @@ int64_t SplitRecompute::excess(size_t rank, const Intervals& stages,
 /// The choice of each unit, so that they free so much; -1: it recomputes nothing.
 std::vector<int> SplitRecompute::chosen(const std::vector<LayerChoices>& units,
                                         int64_t bytes) const {
-  if (any_) return choose_layers(units, bytes, most_nodes).choices;
+  if (any_) return choices_.of(units, bytes).choices;
   std::vector<int> chosen(units.size(), -1);
   for (size_t unit = 0; unit < units.size() && bytes > 0; ++unit) {
     chosen[unit] = 0;

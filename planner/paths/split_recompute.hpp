@@ -45,6 +45,7 @@ class SplitRecompute {
   std::vector<std::vector<HeldAtOnce>> moments_;
   /// By rank; empty where it does not fit.
   mutable std::vector<std::map<Intervals, std::vector<double>>> found_;
+  mutable KnownChoices choices_;
 };
 
 }  // namespace penstock

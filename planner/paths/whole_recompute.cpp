@@ -1,6 +1,7 @@
 #include "planner/paths/whole_recompute.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -91,31 +92,48 @@ int64_t WholeRecompute::given(const HeldAtOnce& moment, size_t stage, int units)
   return of.own + moment.left[stage] * of.for_weight + moment.held[stage] * of.given;
 }
 
-/// Seconds on the rank, in the moment when that takes most.
-double WholeRecompute::least_s(size_t rank, const Dealt& dealt) const {
-  double seconds = 0;
-  for (const HeldAtOnce& moment : moments_[rank])
-    seconds = std::max(seconds, least_at(moment, dealt));
-  return seconds / speeds_.relative()[rank];
-}
-
-double WholeRecompute::least_at(const HeldAtOnce& moment, const Dealt& dealt) const {
+int64_t WholeRecompute::excess(const HeldAtOnce& moment, const Dealt& dealt) const {
   const std::vector<size_t>& stages = stages_[static_cast<size_t>(moment.rank)];
-  const int64_t limit = limits_[static_cast<size_t>(moment.rank)];
   int64_t kept = 0;
   for (size_t i = 0; i < stages.size(); ++i) {
     const Least& of = least_[stages[i]][static_cast<size_t>(dealt[i])];
     kept += of.own + moment.left[stages[i]] * of.for_weight + moment.held[stages[i]] * of.saved;
   }
-  if (kept <= limit) return 0;
-  std::vector<LayerChoices> units;
-  for (size_t i = 0; i < stages.size(); ++i) {
-    LayerChoices choices = choices_[stages[i]];
-    for (LayerChoice& choice : choices) choice.bytes *= moment.held[stages[i]];
-    units.insert(units.end(), static_cast<size_t>(dealt[i]), choices);
+  return kept - limits_[static_cast<size_t>(moment.rank)];
+}
+
+/// Seconds on the rank, in the moment when that takes most. Where the choices for one moment free
+/// enough in another, that one takes no more.
+double WholeRecompute::least_s(size_t rank, const Dealt& dealt) const {
+  const std::vector<size_t>& stages = stages_[rank];
+  std::vector<std::pair<int64_t, const HeldAtOnce*>> moments;
+  for (const HeldAtOnce& moment : moments_[rank])
+    if (const int64_t bytes = excess(moment, dealt); bytes > 0)
+      moments.emplace_back(bytes, &moment);
+  std::ranges::stable_sort(moments, std::greater(), [](const auto& one) { return one.first; });
+  double seconds = 0;
+  std::vector<int64_t> freed(stages.size(), 0);  // of a microbatch, by the last choices
+  for (const auto& [bytes, moment] : moments) {
+    int64_t enough = 0;
+    for (size_t i = 0; i < stages.size(); ++i) enough += moment->held[stages[i]] * freed[i];
+    if (enough >= bytes) continue;
+    std::vector<LayerChoices> units;
+    for (size_t i = 0; i < stages.size(); ++i) {
+      LayerChoices choices = choices_[stages[i]];
+      for (LayerChoice& choice : choices) choice.bytes *= moment->held[stages[i]];
+      units.insert(units.end(), static_cast<size_t>(dealt[i]), choices);
+    }
+    const ChosenLayers chosen = choose_layers(units, bytes, most_tree_nodes);
+    if (!chosen.enough) return does_not_fit;
+    seconds = std::max(seconds, chosen.bound_s);
+    auto choice = chosen.choices.begin();
+    for (size_t i = 0; i < stages.size(); ++i) {
+      freed[i] = 0;
+      for (int unit = 0; unit < dealt[i]; ++unit, ++choice)
+        if (*choice >= 0) freed[i] += choices_[stages[i]][static_cast<size_t>(*choice)].bytes;
+    }
   }
-  const ChosenLayers chosen = choose_layers(units, kept - limit, most_tree_nodes);
-  return chosen.enough ? chosen.bound_s : does_not_fit;
+  return seconds / speeds_.relative()[rank];
 }
 
 double WholeRecompute::known_s(size_t rank, const Dealt& dealt) const {

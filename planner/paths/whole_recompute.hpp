@@ -65,7 +65,7 @@ class WholeRecompute {
   Least least(size_t stage, int units) const;
   int64_t given(const HeldAtOnce& moment, size_t stage, int units) const;
   double least_s(size_t rank, const Dealt& dealt) const;
-  double least_at(const HeldAtOnce& moment, const Dealt& dealt) const;
+  int64_t excess(const HeldAtOnce& moment, const Dealt& dealt) const;
   double known_s(size_t rank, const Dealt& dealt) const;
   class Dealing;
   std::vector<double> least_by_units(size_t rank, const SplitBox& box) const;
