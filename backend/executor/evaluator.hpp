@@ -1,4 +1,4 @@
-// Evaluates the model on the job's validation set while it is trained.
+// Evaluates the model while it is trained: on the job's validation set, or on a script's batches.
 #pragma once
 
 #include <limits>
@@ -32,7 +32,7 @@ class InEvaluation {
   const Program program_;
 };
 
-/// It on some of the samples, with the training's tensors.
+/// An evaluation of some samples, with the training's tensors.
 struct PartEvaluation {
   /// All references outlive it; `trained` is the executor of the training.
   PartEvaluation(const Model& training, int64_t microbatch, Data samples, Executor& trained,

@@ -40,7 +40,7 @@ void add_hash(std::vector<double>& numbers, std::optional<uint32_t> hash) {
   numbers.insert(numbers.end(), {hash ? 1.0 : 0.0, high, high * high, low, low * low});
 }
 
-/// What all that have one have, by sums that are equal.
+/// The hash of all that have one, from sums that show that they are equal.
 std::optional<uint32_t> common_hash(const double* sums) {
   if (sums[0] == 0) return std::nullopt;
   return static_cast<uint32_t>(sums[1] / sums[0]) << 16 | static_cast<uint32_t>(sums[3] / sums[0]);

@@ -45,7 +45,7 @@ ChainBound::ChainBound(ChainCosts costs, int ranks, int microbatches, std::vecto
     });
 }
 
-/// Of microbatches that pass the stage one after the other.
+/// Microbatches that pass the stage one after the other.
 ForwardsFirst::Stage ChainBound::passes(int begin, int end, int left) const {
   const Stage s = measure(begin, end, left);
   const bool one = microbatches_ == 1;

@@ -18,11 +18,11 @@ class ForwardsFirst {
   struct Stage {
     Pass forward, backward;
   };
-  /// Of stage [begin, end), with `left` stages from it on.
+  /// Stage [begin, end), with `left` stages from it on.
   using Measure = std::function<Stage(int begin, int end, int left)>;
   ForwardsFirst(const ChainCosts& costs, int stages, int microbatches, const Measure& measure);
 
-  /// What is known of a split whose first stages are given.
+  /// A split whose first stages are given.
   struct Prefix {
     double head = 0, forwards = 0;   // when microbatch 0 has come so far, and when the last has
     double tail = 0, backwards = 0;  // how long the last one takes back, and all of them

@@ -1,4 +1,4 @@
-// What ranks of a layout recompute at least, and what that costs, for its bounds.
+// The least that ranks of a layout recompute, and what that costs, for its bounds.
 #pragma once
 
 #include <vector>
@@ -24,7 +24,7 @@ double shared_units_s(const LayoutContext& context, const PipelineLayout& layout
                       const Placement& placement, const MemoryLimit& limit,
                       const ChainCosts& costs);
 
-/// For the paths of its program.
+/// Recompute for the paths of the program.
 ProgramPaths::Recompute paths_recompute(const LayoutContext& context, const PipelineLayout& layout,
                                         const MemoryLimit& limit, const Program& compute);
 

@@ -38,7 +38,7 @@ class RecomputeFit {
   std::optional<Evaluator::Evaluated> adapt(Plan& plan, const Slicing& slicing,
                                             const SimulationOptions& options);
 
-  /// Of the knapsacks so far: KnownChoices::steps.
+  /// KnownChoices::steps so far.
   int64_t steps() const { return choices_.steps(); }
   void forget() { choices_.forget(); }
 

@@ -78,7 +78,7 @@ struct Kept {
   }
 };
 
-/// By the choices of a layer.
+/// The bytes that the choice of a layer frees which frees most.
 int64_t most_freed(const MicrobatchCosts& measured, OperatorId layer) {
   int64_t bytes = 0;
   for (const RecomputeChoice& choice : measured.operators[static_cast<size_t>(layer)].recompute)

@@ -46,7 +46,7 @@ const SharedUnits::Least& SharedUnits::least(size_t stage, int units) const {
   return known->second;
 }
 
-/// What a microbatch passes before the first stage of the rank, and behind its last backward there.
+/// With what a microbatch passes before the first stage of the rank and behind its last backward.
 double SharedUnits::load_s(size_t rank, int units) const {
   if (units > units_) return std::numeric_limits<double>::infinity();
   const int before = linked_ ? static_cast<int>(stages_[rank].front()) : 0;
