@@ -17,7 +17,7 @@ double narrower(double a, double b) {
 }  // namespace
 
 double Route::transfer_s(int64_t bytes) const {
-  return latency_s + (bandwidth > 0 ? static_cast<double>(bytes) / bandwidth : 0.0);
+  return Link{.latency_s = latency_s, .bandwidth = bandwidth}.transfer_s(bytes);
 }
 
 Network::Network(const Cluster& cluster)
