@@ -64,6 +64,22 @@ TEST(Layers, TheBestPlansOfAGptWithTwoStagesPerRankThatRecomputesAreProven) {
   }
 }
 
+/// All F come before all B: the slowest of either count. With fewer ranks five layers do not fit.
+TEST(Layers, TheBestPlanOfGpipeIsProven) {
+  const Planned found = planned(config("moe_62.yaml"), asked("gpipe", 16, 1, 56'000 * MB));
+  EXPECT_TRUE(found.complete);
+  EXPECT_LE(found.simulation.makespan_s, 1202.3628);
+}
+
+/// Four layers on most ranks, which recompute all or all but one of them: 939 s at least, where the
+/// work alone takes 735.
+TEST(Layers, BoundsOfSeveralStagesPerRankKnowWhichWholeLayersFit) {
+  PlanRequest request = asked("interleaved-1f1b", 16, 2, 56'000 * MB);
+  request.effort = effort_per_second / 10;
+  const Planned found = planned(config("moe_62.yaml"), request);
+  EXPECT_GE(found.proven_s(), 939);
+}
+
 /// 86,566 ms is what another planner found in 90 s.
 TEST(Layers, AnInterleavedGptIsShorterThanAnotherPlannersPlan) {
   PlanRequest request = asked("interleaved-1f1b", 16, 2, 56'000 * MB);
