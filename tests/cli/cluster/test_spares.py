@@ -146,7 +146,7 @@ def lose_under_srun(request, plan, processes, *options):
     try:
         until(lambda: lines_of(metrics) >= 2, "no steps are made")
         os.kill(processes_of(environment, "penstock")[1], signal.SIGKILL)
-        until_more(metrics, 3)
+        until_more(metrics)
         os.kill(processes_of(environment, "penstock")[0], signal.SIGUSR1)
         (_, _, errors), = end_all([run])
     finally:
