@@ -15,6 +15,10 @@ constexpr int64_t round_effort = 4096;
 constexpr int64_t few_splits = 10'000;
 /// Walks from the first split that fits, and the tries of each for a stage, so many at a time.
 constexpr int walks = 8, tries_per_stage = 128, tries_at_a_time = 64;
+/// Walks of a space mostly differ by a percent or two: one whose first come to splits that are so
+/// much slower than the best of all takes no more.
+constexpr int first_walks = 2;
+constexpr double hopeless = 1.04;
 /// Effort of a bound, for each stage of its split.
 constexpr int64_t stage_effort = 3;
 
@@ -35,7 +39,7 @@ Candidate::Step Candidate::advance(const SplitRank* incumbent) {
     if (!start_.empty() && order_.objective == SearchObjective::step)
       paths_ = opened_->paths(start_);  // none that was proposed fits
   }
-  if (walks_left_ > 0) return walked();
+  if (walks_left_ > 0) return walked(incumbent);
   if (neighbours_) {
     Step step = climb();
     if (!step.begins.empty()) return step;
@@ -122,7 +126,7 @@ Walk::Judge Candidate::judge() const {
 
 /// Goes on with a walk, and simulates the split at its end. Neighbours of the best one follow only
 /// where more counts than it was judged by.
-Candidate::Step Candidate::walked() {
+Candidate::Step Candidate::walked(const SplitRank* incumbent) {
   if (!walk_) {
     walk_.emplace(judge(), opened_->splits().units(), start_,
                   static_cast<uint32_t>(walks - walks_left_));
@@ -136,7 +140,11 @@ Candidate::Step Candidate::walked() {
   walk_.reset();
   const bool fits = step.outcome.peak_bytes <= order_.max_bytes;
   if (fits && rank_of(step.outcome) < reached_.rank) reach(step);
-  if (--walks_left_ == 0 && reached_.step_s * (1 - near_enough) > judge().split_s(reached_.begins))
+  const bool slow =
+      --walks_left_ <= walks - first_walks && reached_.step_s > hopeless * order_.most_s(incumbent);
+  if (slow) walks_left_ = 0;
+  if (walks_left_ == 0 && !slow &&
+      reached_.step_s * (1 - near_enough) > judge().split_s(reached_.begins))
     neighbours_.emplace(reached_.begins, opened_->splits().units());
   return step;
 }

@@ -77,7 +77,7 @@ class Candidate {
   Step proposed(const std::vector<int>& begins);
   std::optional<std::vector<int>> next_neighbour();
   Step climb();
-  Step walked();
+  Step walked(const SplitRank* incumbent);
   Walk::Judge judge() const;
   void reach(const Step& step);
   void follow_boxes();
