@@ -153,7 +153,7 @@ Service::Json Service::evaluate(const Request& request) {
   return {{"loss", finite(mean.loss())}};
 }
 
-/// Of each script's microbatches those that the part has samples for: [scripts, rows, …].
+/// The rows of each script's microbatches that the part has samples for: [scripts, rows, …].
 at::Tensor Service::rows_of(const ValidationPart& part, const at::Tensor& output) const {
   const Plan& plan = rank_.loaded.plan;
   const int64_t samples = rank_.task.batch.samples, microbatches = samples / plan.microbatch;

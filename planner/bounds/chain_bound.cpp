@@ -41,13 +41,12 @@ ChainBound::ChainBound(ChainCosts costs, int ranks, int microbatches, std::vecto
   const bool all_forwards_first = !in_flight_.empty() && in_flight_.back() == microbatches_;
   if (all_forwards_first && reach_[0] == units_)
     forwards_first_.emplace(costs_, ranks_, microbatches_, [this](int begin, int end, int left) {
-      return passes(begin, end, left);
+      return passes(measure(begin, end, left));
     });
 }
 
 /// Microbatches that pass the stage one after the other.
-ForwardsFirst::Stage ChainBound::passes(int begin, int end, int left) const {
-  const Stage s = measure(begin, end, left);
+ForwardsFirst::Stage ChainBound::passes(const Stage& s) const {
   const bool one = microbatches_ == 1;
   return {{s.forward0, one ? s.forward0 : s.forward, s.forwards(1)},
           {s.backward0, one ? s.backward0 : s.backward, s.backwards(1)}};
@@ -90,7 +89,7 @@ ChainBound::Prefix ChainBound::extend(const Prefix& prefix, int begin, int end, 
   next.optimizer = std::max(prefix.optimizer, optimizer_[end] - optimizer_[begin]);
   if (forwards_first_)
     next.forwards_first =
-        forwards_first_->extend(prefix.forwards_first, passes(begin, end, left), end);
+        forwards_first_->extend(prefix.forwards_first, passes(measure(begin, end, left)), end);
   return next;
 }
 
@@ -129,8 +128,7 @@ double ChainBound::split(const std::vector<int>& begins) const {
     known.optimizer = std::max(known.optimizer, optimizer_[end] - optimizer_[begins[rank]]);
     if (end < units_) known.base = linked(end) ? known.base + head_and_tail(s) : 0.0;
     if (forwards_first_)
-      known.forwards_first = forwards_first_->extend(known.forwards_first,
-                                                     passes(begins[rank], end, ranks - rank), end);
+      known.forwards_first = forwards_first_->extend(known.forwards_first, passes(s), end);
   }
   return least(known, units_, 0);
 }

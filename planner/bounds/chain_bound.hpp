@@ -76,7 +76,7 @@ class ChainBound {
     return static_cast<size_t>(left) * (units_ + 1) + begin;
   }
   Stage measure(int begin, int end, int left) const;
-  ForwardsFirst::Stage passes(int begin, int end, int left) const;
+  ForwardsFirst::Stage passes(const Stage& s) const;
   double again_s(int begin, int end, int left) const;
   /// Recompute of a backward that may be microbatch 0's.
   double again(double each_s, bool first) const {

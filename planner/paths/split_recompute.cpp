@@ -8,7 +8,7 @@ namespace penstock {
 
 namespace {
 
-/// Of a knapsack: walks ask for thousands of them.
+/// A knapsack looks at so many: walks ask for thousands of them.
 constexpr int most_nodes = 500;
 
 }  // namespace

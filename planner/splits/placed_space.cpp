@@ -142,8 +142,8 @@ double PlacedSpace::mean(const Prefix& known, int begin, int left) const {
   return (std::max(ends_s + inputs_s, all_s + inputs_s + after_s) + begun_s) / together;
 }
 
-/// What each unit takes of the fastest rank in all of a step, and of these the units of the size
-/// for which it matters most that they are whole.
+/// Seconds of each unit on the fastest rank in all of a step, and the units of the size for which
+/// it matters most that they are whole.
 void PlacedSpace::count_equal_units() {
   std::vector<double> unit_s;
   for (int unit = 0; unit < units_; ++unit) {

@@ -160,14 +160,18 @@ TEST(WholeRecompute, NoRankFitsWithLess) {
   EXPECT_GT(narrowed, 50);
 }
 
+/// They differ in nothing; both ranks hold one microbatch of each stage at once.
+Units units_alike(size_t count, int64_t limit) {
+  return {.own = std::vector<int64_t>(count, 10),
+          .saved = std::vector<int64_t>(count, 8),
+          .seconds = std::vector<double>(count, 1.0),
+          .moments = {{0, {1, 0, 1, 0}, {0, 0, 0, 0}}, {1, {0, 1, 0, 1}, {0, 0, 0, 0}}},
+          .limits = {limit, limit}};
+}
+
 /// Three units of a rank need to recompute one, four all.
 TEST(WholeRecompute, IsOfWholeUnits) {
-  Units units{.own = std::vector<int64_t>(6, 10),
-              .saved = std::vector<int64_t>(6, 8),
-              .seconds = std::vector<double>(6, 1.0),
-              .moments = {{0, {1, 0, 1, 0}, {0, 0, 0, 0}}, {1, {0, 1, 0, 1}, {0, 0, 0, 0}}},
-              .limits = {47, 47}};
-  const WholeRecompute whole = units.whole();
+  const WholeRecompute whole = units_alike(6, 47).whole();
   SplitBox box = whole_box(6);
   whole.narrow(box);
   const WholeRecompute::Corners expected{{2, 0}, {3, 1}, {4, 4}};
@@ -194,7 +198,7 @@ TEST(WholeRecompute, PricesWhatAMeanOfUnitsLacks) {
   EXPECT_DOUBLE_EQ(12 * 3.5 - broken[0].limit, 4 * 2.5);
 }
 
-/// What the rank of a split takes by itself: its head, its work with the least recompute, its tail.
+/// The rank of a split by itself: its head, its work with the least recompute, its tail.
 double load_s(const Units& units, const ChainCosts& costs, const std::vector<int>& begins,
               int rank) {
   double inputs_s = 0, weights_s = 0;
@@ -252,33 +256,21 @@ TEST(SharedUnits, NoSplitIsFaster) {
   EXPECT_GT(sharper, 40);
 }
 
-/// Each of two ranks has three of six units, and recomputes one of them; four of them would have to
-/// recompute all. The second begins behind one unit at least.
-TEST(SharedUnits, AreWhole) {
-  const Units units{.own = std::vector<int64_t>(6, 10),
-                    .saved = std::vector<int64_t>(6, 8),
-                    .seconds = std::vector<double>(6, 1.0),
-                    .moments = {{0, {1, 0, 1, 0}, {0, 0, 0, 0}}, {1, {0, 1, 0, 1}, {0, 0, 0, 0}}},
-                    .limits = {47, 47}};
-  ChainCosts costs{.forward_s = std::vector<double>(6, 1), .backward_s = std::vector<double>(6, 2)};
-  costs.cut_forward_s = costs.cut_backward_s = std::vector<double>(5, 0);
-  const auto whole = std::make_shared<const WholeRecompute>(units.whole());
-  const SharedUnits shared(costs, four_stages, RankSpeeds({1, 1}), whole, 4);
-  EXPECT_DOUBLE_EQ(shared.step_s(), 1 + 4 * (3 * 3 + 1) + 2);
+/// A forward takes a second, a backward two.
+double step_of_alike_s(size_t count, int64_t limit) {
+  ChainCosts costs{.forward_s = std::vector<double>(count, 1),
+                   .backward_s = std::vector<double>(count, 2)};
+  costs.cut_forward_s = costs.cut_backward_s = std::vector<double>(count - 1, 0);
+  const auto whole = std::make_shared<const WholeRecompute>(units_alike(count, limit).whole());
+  return SharedUnits(costs, four_stages, RankSpeeds({1, 1}), whole, 4).step_s();
 }
 
+/// Each of two ranks has three of six units, and recomputes one of them; four of them would have to
+/// recompute all. The second begins behind one unit at least.
+TEST(SharedUnits, AreWhole) { EXPECT_DOUBLE_EQ(step_of_alike_s(6, 47), 1 + 4 * (3 * 3 + 1) + 2); }
+
 /// No rank can hold four.
-TEST(SharedUnits, ThatDoNotFitTakeForever) {
-  const Units units{.own = std::vector<int64_t>(7, 10),
-                    .saved = std::vector<int64_t>(7, 8),
-                    .seconds = std::vector<double>(7, 1.0),
-                    .moments = {{0, {1, 0, 1, 0}, {0, 0, 0, 0}}, {1, {0, 1, 0, 1}, {0, 0, 0, 0}}},
-                    .limits = {39, 39}};
-  ChainCosts costs{.forward_s = std::vector<double>(7, 1), .backward_s = std::vector<double>(7, 2)};
-  costs.cut_forward_s = costs.cut_backward_s = std::vector<double>(6, 0);
-  const auto whole = std::make_shared<const WholeRecompute>(units.whole());
-  EXPECT_EQ(SharedUnits(costs, four_stages, RankSpeeds({1, 1}), whole, 4).step_s(), misfit_s);
-}
+TEST(SharedUnits, ThatDoNotFitTakeForever) { EXPECT_EQ(step_of_alike_s(7, 39), misfit_s); }
 
 }  // namespace
 }  // namespace penstock::test
