@@ -16,9 +16,10 @@ constexpr double nearby = 0.005;
 /// Nodes of a frontier that take the memory of one of these, for each of its stages.
 constexpr int64_t nodes_per_stage = 10;
 /// Effort of a round of a bound, or of an estimate: of so many actions of the program one, of each
-/// four pairs of stages so much, and one of so much of the solver's work (measured where
-/// effort_per_second is, with 12 to 32 stages).
-constexpr int64_t actions_per_effort = 8, effort_of_four_pairs = 3, work_per_effort = 2;
+/// four pairs of stages so much, so many times that where prices of memory are found as well, and
+/// one of so much of the solver's work (measured with 28 to 80 stages).
+constexpr int64_t actions_per_effort = 8, effort_of_four_pairs = 3, times_with_memory = 2,
+                  work_per_effort = 2;
 
 /// The stage whose begin is known least, below and behind `begin`.
 Division widest(const Ranges& begins, const std::vector<double>& means) {
@@ -40,6 +41,7 @@ BoxTree::BoxTree(std::shared_ptr<const ProgramPaths> paths, Least least, const S
   const int64_t stages = bounds_.paths().times().stages();
   round_effort_ =
       bounds_.paths().actions() / actions_per_effort + effort_of_four_pairs * stages * stages / 4;
+  if (bounds_.paths().memory()) round_effort_ *= times_with_memory;
   const Node none{.box = {}, .bound_s = least_.seconds, .rank = {}, .mixture = nullptr};
   add(bounds_.all(), none, nullptr);
 }
@@ -110,7 +112,7 @@ std::optional<std::vector<int>> BoxTree::near(const Node& node, double enough_s)
   Walk walk(judged_by(paths), paths.times().units(), std::move(begins),
             static_cast<uint32_t>(node.number));
   walk.go_on(tries_nearby);
-  effort_ += walk.effort(tries_nearby);
+  effort_ += walk.effort();
   if (walk.split_s() >= enough_s) return std::nullopt;
   return once(walk.begins());
 }

@@ -53,6 +53,7 @@ class BoxBound::Search {
       bool more = answer_splits();
       for (size_t stage = 1; below && stage < stages(); ++stage)
         more = known_.add_place(stage, begins[stage]) || more;
+      more = more || known_.holds_too_much();
       if (!more || center_s_ <= result_.seconds * (1 + near_center)) break;
       if (known_.game().work() > max_work) break;
       const bool better = result_.seconds > before_s * (1 + sharp_enough) ||

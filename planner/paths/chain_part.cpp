@@ -68,7 +68,7 @@ PartBorder::PartBorder(const StagedPaths& paths, StageRange stages)
   const auto holds = [&](int node) { return stages.holds(paths.stage(node)); };
   std::set<int> exits, entries;
   for (int node = 0; node < static_cast<int>(nodes.size()); ++node) {
-    const auto& follows = nodes[static_cast<size_t>(node)].follows;
+    const auto follows = nodes[static_cast<size_t>(node)].follows;
     if (!holds(node) && follows.empty()) others_start_ = true;
     if (!holds(node) && paths.program().is_last(node)) others_end_ = true;
     for (const ProgramPaths::Follows& from : follows) {

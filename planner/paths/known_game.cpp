@@ -9,8 +9,6 @@ namespace {
 
 /// Relative: paths of another mixture that are shorter by no more are kept for the boxes inside.
 constexpr double kept_within = 0.005;
-/// A mixture is asked so often for what it holds too much; mostly a few times are enough.
-constexpr int most_pricings = 50;
 
 }  // namespace
 
@@ -53,7 +51,9 @@ void KnownGame::begin_places(const Known& known) {
 }
 
 void KnownGame::solve() {
-  for (int tries = 0; game_->solve() && tries < most_pricings && memory_ && add_prices();) ++tries;
+  for (Row& row : unpaid_) add_row(std::move(row));
+  unpaid_.clear();
+  if (game_->solve() && memory_) find_prices();
 }
 
 void KnownGame::drop_far() {
@@ -62,8 +62,8 @@ void KnownGame::drop_far() {
   std::erase_if(known_.rows, [&](const Row&) { return dropped[row++] != 0; });
 }
 
-/// Adds a price for each rank whose memory the mixture breaks. False: it breaks none.
-bool KnownGame::add_prices() {
+/// A price for each rank whose memory the mixture breaks.
+void KnownGame::find_prices() {
   const std::vector<std::vector<SplitTimes::Place>> places = this->places();
   const std::vector<double> longer_s = game_->longer_s(), owed_s = game_->owed_s();
   std::vector<MemoryPrices> broken = memory_->broken(places, longer_s, owed_s, scale_s_);
@@ -76,8 +76,7 @@ bool KnownGame::add_prices() {
                       std::back_inserter(broken));
   }
   for (const MemoryPrices& prices : broken)
-    add_row({nullptr, std::make_shared<SplitMemory::Priced>(*memory_, prices)});
-  return !broken.empty();
+    unpaid_.push_back({nullptr, std::make_shared<SplitMemory::Priced>(*memory_, prices)});
 }
 
 Times KnownGame::middle() const {

@@ -31,8 +31,10 @@ class KnownGame {
   KnownGame(const ProgramPaths& paths, const SplitBox& box, const Known& known);
 
   PathGame& game() { return *game_; }
-  /// With prices of memory for all that a mixture of places holds.
+  /// With prices of memory for what the mixture of places of the last solution holds too much.
   void solve();
+  /// Does the mixture of places hold too much, which the next solution has to pay for?
+  bool holds_too_much() const { return !unpaid_.empty(); }
   /// Forgets rows that its solution is far from.
   void drop_far();
   /// The mixture of paths that the game was solved for, and the prices of memory.
@@ -53,7 +55,7 @@ class KnownGame {
 
  private:
   void begin_places(const Known& known);
-  bool add_prices();
+  void find_prices();
   void add_row(Row row);
   double of_begin(const Row& row, size_t stage, int unit) const;
   std::vector<std::vector<SplitTimes::Place>> places() const;
@@ -65,6 +67,7 @@ class KnownGame {
   const WholeRecompute* whole_;
   std::vector<WholeRecompute::Corners> corners_;  // of the box
   double scale_s_ = 0;
+  std::vector<Row> unpaid_;                         // prices for the next solution
   Known known_;                                     // without the basis
   std::vector<std::pair<size_t, int>> all_places_;  // stage and unit, as the game has them
   std::unique_ptr<PathGame> game_;

@@ -10,6 +10,10 @@ namespace penstock {
 
 namespace {
 
+/// Actions that are followed for an effort of one: alone, and where ranks also choose what they
+/// recompute (measured with 32 to 64 stages).
+constexpr int actions_followed = 64, actions_with_recompute = 32;
+
 std::vector<size_t> times_of(const Action& part, const SplitTimes& times) {
   const bool first = part.microbatch == 0;
   const size_t input = times.at(first ? SplitTime::first_input : SplitTime::input, part.stage);
@@ -33,7 +37,8 @@ std::pair<int, int> sender(const Action& part, int stages) {
 
 }  // namespace
 
-/// Ranks go on in turn, each as far as the messages that it waits for have been sent.
+/// Ranks go on in turn, an action at a time, once the messages that it waits for have been sent: so
+/// neighbours among the nodes hardly follow one another, and a processor adds up several at once.
 class ProgramPaths::Builder {
  public:
   Builder(ProgramPaths& paths, const Program& compute, bool posts_when_reached)
@@ -52,9 +57,17 @@ class ProgramPaths::Builder {
     for (bool moved = true; std::exchange(moved, false);) {
       for (size_t rank = 0; rank < next.size(); ++rank) {
         const std::vector<Action>& actions = compute.ranks[rank];
-        for (; next[rank] < actions.size() && append(rank, actions[next[rank]]); ++next[rank])
-          moved = true;
+        if (next[rank] == actions.size() || !append(rank, actions[next[rank]])) continue;
+        ++next[rank];
+        moved = true;
       }
+    }
+    const int* times = paths_.times_of_nodes_.data();
+    const Follows* follows = paths_.follows_.data();
+    for (const auto& [time_count, follow_count] : counts_) {
+      paths_.nodes_.push_back({{times, time_count}, {follows, follow_count}});
+      times += time_count;
+      follows += follow_count;
     }
   }
 
@@ -77,32 +90,34 @@ class ProgramPaths::Builder {
   }
 
   bool append(size_t rank, const Action& action) {
-    Node node;
     std::vector<int>& before = of_ranks_[rank];
-    std::vector<Follows> posts;
+    std::vector<int> times;
+    std::vector<Follows> follows, posts;
     bool ready = true;
     for_each_part(action, [&](const Action& part) {
-      ready = ready && receive(part, before, node, posts);
-      for (const size_t i : times_of(part, times_)) node.times.push_back(static_cast<int>(i));
+      ready = ready && receive(part, before, follows, posts);
+      for (const size_t i : times_of(part, times_)) times.push_back(static_cast<int>(i));
     });
     if (!ready) return false;
-    if (!before.empty()) node.follows.push_back({before.back(), -1});
-    if (posts.size() == 1 && node.follows.size() == 2 && posts[0].node == before.back())
-      node.times.push_back(std::exchange(node.follows[0].transfer, -1));  // behind both
+    if (!before.empty()) follows.push_back({before.back(), -1});
+    if (posts.size() == 1 && follows.size() == 2 && posts[0].node == before.back())
+      times.push_back(std::exchange(follows[0].transfer, -1));  // behind both
     else
-      node.follows.insert(node.follows.end(), posts.begin(), posts.end());
-    paths_.last_[rank] = static_cast<int>(paths_.nodes_.size());
+      follows.insert(follows.end(), posts.begin(), posts.end());
+    paths_.last_[rank] = static_cast<int>(counts_.size());
     before.push_back(paths_.last_[rank]);
+    counts_.emplace_back(times.size(), follows.size());
+    std::ranges::copy(times, std::back_inserter(paths_.times_of_nodes_));
+    std::ranges::copy(follows, std::back_inserter(paths_.follows_));
     for_each_part(action, [&](const Action& part) {
       if (part.kind == Kind::backward_weight) return;
       sent_[cell(part.kind != Kind::forward, part.stage, part.microbatch)] = paths_.last_[rank];
     });
-    paths_.nodes_.push_back(std::move(node));
     return true;
   }
 
   /// False: its message was not sent. `before`: what its rank did; `posts`: what its RECV follows.
-  bool receive(const Action& part, const std::vector<int>& before, Node& node,
+  bool receive(const Action& part, const std::vector<int>& before, std::vector<Follows>& follows,
                std::vector<Follows>& posts) const {
     const auto [stage, cut] = sender(part, times_.stages());
     if (stage < 0) return true;
@@ -111,7 +126,7 @@ class ProgramPaths::Builder {
     if (from < 0) return false;
     const SplitTime transfer = backward ? SplitTime::gradients : SplitTime::activations;
     const int time = static_cast<int>(times_.at(transfer, cut));
-    node.follows.push_back({from, time});
+    follows.push_back({from, time});
     const int post = posted_[cell(backward, part.stage, part.microbatch)];
     if (post >= 0) posts.push_back({before[static_cast<size_t>(post)], time});
     return true;
@@ -124,6 +139,7 @@ class ProgramPaths::Builder {
   // By backward, stage and microbatch: the node that sends; the number of the receiving rank's last
   // action before its RECV. -1: none.
   std::vector<int> sent_, posted_;
+  std::vector<std::pair<size_t, size_t>> counts_;  // of each node's times and of what it follows
 };
 
 ProgramPaths::ProgramPaths(const Program& compute, SplitTimes times, bool posts_when_reached,
@@ -132,22 +148,19 @@ ProgramPaths::ProgramPaths(const Program& compute, SplitTimes times, bool posts_
   Builder(*this, compute, posts_when_reached).run(compute);
 }
 
-std::vector<double> ProgramPaths::ends(const Times& times, std::vector<const Follows*>& by) const {
-  std::vector<double> ends(nodes_.size());
-  by.assign(nodes_.size(), nullptr);
+std::vector<double> ProgramPaths::ends(const Times& times) const {
+  std::vector<double> ends_s(nodes_.size());
+  const double *const times_s = times.data(), *const known_s = ends_s.data();
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    double start_s = 0;
+    double end_s = nodes_[i].follows.empty() ? 0 : -std::numeric_limits<double>::infinity();
     for (const Follows& from : nodes_[i].follows) {
-      const double transfer_s = from.transfer < 0 ? 0.0 : times[static_cast<size_t>(from.transfer)];
-      const double at_s = ends[static_cast<size_t>(from.node)] + transfer_s;
-      if (by[i] && at_s <= start_s) continue;
-      start_s = at_s;
-      by[i] = &from;
+      const double transfer_s = from.transfer < 0 ? 0.0 : times_s[from.transfer];
+      end_s = std::max(end_s, known_s[from.node] + transfer_s);
     }
-    ends[i] = start_s;
-    for (const int time : nodes_[i].times) ends[i] += times[static_cast<size_t>(time)];
+    for (const int time : nodes_[i].times) end_s += times_s[time];
+    ends_s[i] = end_s;
   }
-  return ends;
+  return ends_s;
 }
 
 std::pair<int, double> ProgramPaths::optimizer(const Times& times) const {
@@ -160,8 +173,7 @@ std::pair<int, double> ProgramPaths::optimizer(const Times& times) const {
 }
 
 double ProgramPaths::longest_s(const Times& times) const {
-  std::vector<const Follows*> by;
-  const std::vector<double> ends = this->ends(times, by);
+  const std::vector<double> ends = this->ends(times);
   double longest_s = 0;
   for (const int last : last_)
     if (last >= 0) longest_s = std::max(longest_s, ends[static_cast<size_t>(last)]);
@@ -179,8 +191,7 @@ double ProgramPaths::expected_s(const std::vector<int>& begins) const {
 }
 
 std::vector<ProgramPaths::Path> ProgramPaths::longest(const Times& times) const {
-  std::vector<const Follows*> by;
-  const std::vector<double> ends = this->ends(times, by);
+  const std::vector<double> ends = this->ends(times);
   const auto [owner, optimizer_s] = optimizer(times);
   std::vector<Path> paths;
   for (const int last : last_) {
@@ -188,10 +199,15 @@ std::vector<ProgramPaths::Path> ProgramPaths::longest(const Times& times) const 
     Path path{ends[static_cast<size_t>(last)] + optimizer_s, Times(times.size(), 0.0), {}};
     for (int node = last; node >= 0;) {
       path.nodes.push_back(node);
-      const auto i = static_cast<size_t>(node);
-      for (const int time : nodes_[i].times) ++path.weights[static_cast<size_t>(time)];
-      if (by[i] && by[i]->transfer >= 0) ++path.weights[static_cast<size_t>(by[i]->transfer)];
-      node = by[i] ? by[i]->node : -1;
+      const auto& [taken, follows] = nodes_[static_cast<size_t>(node)];
+      for (const int time : taken) ++path.weights[static_cast<size_t>(time)];
+      const auto last_of = std::ranges::max_element(follows, {}, [&](const Follows& from) {
+        const auto transfer = static_cast<size_t>(from.transfer);
+        return ends[static_cast<size_t>(from.node)] + (from.transfer < 0 ? 0.0 : times[transfer]);
+      });
+      node = last_of == follows.end() ? -1 : last_of->node;
+      if (node >= 0 && last_of->transfer >= 0)
+        ++path.weights[static_cast<size_t>(last_of->transfer)];
     }
     for (int stage = 0; stage < times_.stages(); ++stage)
       if (times_.rank_of_stage()[static_cast<size_t>(stage)] == owner)
@@ -205,7 +221,7 @@ std::vector<ProgramPaths::Path> ProgramPaths::longest(const Times& times) const 
 
 Walk::Judge judged_by(const ProgramPaths& paths) {
   return {[&paths](const std::vector<int>& begins) { return paths.expected_s(begins); },
-          1 + paths.actions() / 20};
+          paths.actions() / (paths.memory() ? actions_with_recompute : actions_followed)};
 }
 
 }  // namespace penstock

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "pipeline/program/program.hpp"
@@ -31,6 +32,7 @@ class ProgramPaths {
   /// posts_when_reached(Link) says.
   ProgramPaths(const Program& compute, SplitTimes times, bool posts_when_reached = false,
                Recompute recompute = {});
+  ProgramPaths(const ProgramPaths&) = delete;
 
   const SplitTimes& times() const { return times_; }
   /// Null: whatever ranks hold fits.
@@ -62,8 +64,8 @@ class ProgramPaths {
     int transfer = -1;  // its number among the times, or -1: at once
   };
   struct Node {
-    std::vector<int> times;  // what it takes, by their numbers
-    std::vector<Follows> follows;
+    std::span<const int> times;  // what it takes, by their numbers
+    std::span<const Follows> follows;
   };
   /// Each after those that it follows.
   const std::vector<Node>& nodes() const { return nodes_; }
@@ -73,17 +75,19 @@ class ProgramPaths {
  private:
   class Builder;
 
-  std::vector<double> ends(const Times& times, std::vector<const Follows*>& by) const;
+  std::vector<double> ends(const Times& times) const;
   std::pair<int, double> optimizer(const Times& times) const;  // of the rank with the longest
 
   const SplitTimes times_;
   const Recompute recompute_;
+  // Of all nodes, one after the other: paths are followed thousands of times.
+  std::vector<int> times_of_nodes_;
+  std::vector<Follows> follows_;
   std::vector<Node> nodes_;
   std::vector<int> last_;  // of each rank
 };
 
-/// By the longest path, which is followed at twenty actions for an effort of one. `paths` outlives
-/// it.
+/// By the longest path, with what ranks are expected to recompute. `paths` outlives it.
 Walk::Judge judged_by(const ProgramPaths& paths);
 
 }  // namespace penstock

@@ -35,7 +35,9 @@ std::vector<int> Walk::moved() {
 void Walk::go_on(int tries) {
   for (; tries > 0; --tries) {
     std::vector<int> next = moved();
+    ++effort_;
     if (next == begins_) continue;
+    effort_ += judge_.effort;
     const double next_s = judge_.split_s(next);
     if (next_s > split_s_) continue;
     split_s_ = next_s;

@@ -13,6 +13,8 @@ namespace {
 constexpr int64_t round_effort = 4096;
 /// With more a space begins with the split that it proposes, and waits.
 constexpr int64_t few_splits = 10'000;
+/// So many are simulated before paths are looked for.
+constexpr int64_t few_simulated = 16;
 /// Walks from the first split that fits, and the tries of each for a stage, so many at a time.
 constexpr int walks = 8, tries_per_stage = 128, tries_at_a_time = 64;
 /// Walks of a space mostly differ by a percent or two: one whose first come to splits that are so
@@ -57,13 +59,24 @@ Candidate::Step Candidate::followed(const SplitRank* incumbent) {
     step.bound_s = open_splits_->bound_s();
     const auto begins = open_splits_->step(incumbent);
     effort += open_splits_->effort() - before;
-    if (!begins) continue;
+    if (!begins || is_slower(*begins, incumbent)) continue;
     const double bound_s = step.bound_s;
     step = simulated(*begins);
     step.bound_s = bound_s;
     break;
   }
   return step;
+}
+
+/// Is the longest path of its program, which is followed in a part of the time of a simulation,
+/// longer than the best?
+bool Candidate::is_slower(const std::vector<int>& begins, const SplitRank* incumbent) {
+  if (boxed_ || !incumbent || order_.objective != SearchObjective::step) return false;
+  if (result.simulated < few_simulated) return false;
+  if (!program_) program_ = opened_->paths(begins);
+  if (!*program_) return false;
+  effort += judged_by(**program_).effort;
+  return (*program_)->split_s(begins) * (1 - bound_rounding) > order_.most_s(incumbent);
 }
 
 Candidate::Step Candidate::simulated(const std::vector<int>& begins) {
@@ -132,8 +145,9 @@ Candidate::Step Candidate::walked(const SplitRank* incumbent) {
                   static_cast<uint32_t>(walks - walks_left_));
     tries_ = tries_per_stage * opened_->splits().stages();
   }
+  const int64_t before = walk_->effort();
   walk_->go_on(tries_at_a_time);
-  effort += walk_->effort(tries_at_a_time);
+  effort += walk_->effort() - before;
   tries_ -= tries_at_a_time;
   if (tries_ > 0) return {};
   Step step = simulated(walk_->begins());

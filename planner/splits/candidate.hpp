@@ -59,6 +59,7 @@ class Candidate {
     walk_.reset();
     walks_left_ = 0;
     paths_.reset();
+    program_.reset();
     opened_.reset();
   }
 
@@ -73,6 +74,7 @@ class Candidate {
   int64_t effort = 0;
 
  private:
+  bool is_slower(const std::vector<int>& begins, const SplitRank* incumbent);
   Step simulated(const std::vector<int>& begins);
   Step proposed(const std::vector<int>& begins);
   std::optional<std::vector<int>> next_neighbour();
@@ -92,7 +94,8 @@ class Candidate {
   std::optional<int> next_proposal_;           // absent: one fits, or there are no more
   std::optional<Neighbours> neighbours_;       // of the best split yet, until none is better
   std::shared_ptr<const ProgramPaths> paths_;  // until their boxes are followed
-  std::vector<int> start_;                     // of walks
+  std::optional<std::shared_ptr<const ProgramPaths>> program_;  // of splits that are followed
+  std::vector<int> start_;                                      // of walks
   std::optional<Walk> walk_;
   int walks_left_ = 0, tries_ = 0;  // walks to be taken, and tries left of this one
   bool boxed_ = false;

@@ -13,8 +13,9 @@ std::vector<int> SplitSpace::ends(int begin, int left) const {
 }
 
 int64_t SplitSpace::splits() const {
-  const int cuts = units() - 1, chosen = stages() - 1;
-  if (chosen > cuts) return 0;
+  const int cuts = units() - 1;
+  if (stages() > units()) return 0;
+  const int chosen = std::min(stages() - 1, units() - stages());  // or left out: as many ways
   // C(n, k) as a product that stays whole: C(n, i) = C(n, i - 1) (n - i + 1) / i.
   __extension__ using Wide = unsigned __int128;
   Wide count = 1;

@@ -169,6 +169,8 @@ TEST(Walk, NeverComesToALongerPath) {
     again.go_on(20);
     again.go_on(30);
     EXPECT_EQ(walk.begins(), again.begins());
+    EXPECT_EQ(walk.effort(), again.effort());
+    EXPECT_LE(walk.effort(), 50 * (1 + judge.effort));
     EXPECT_TRUE(std::ranges::find(splits, walk.begins()) != splits.end());
     EXPECT_EQ(walk.split_s(), one.paths->split_s(walk.begins()));
     EXPECT_LE(walk.split_s(), one.paths->split_s(from));

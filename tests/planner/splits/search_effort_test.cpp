@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
+#include "planner/paths/program_paths.hpp"
 #include "planner/splits/search.hpp"
 #include "tests/planner/splits/search_problem.hpp"
 
@@ -125,6 +128,58 @@ TEST(SearchEffort, SimulatesFarFewerSplitsThanThereAre) {
   }
   RecordProperty("max_simulated_of_1330", static_cast<int>(most));
   EXPECT_LT(most, 1330 / 4);
+}
+
+TEST(SearchEffort, SimulatesNoSplitWhosePathsAreLonger) {
+  int64_t bounded = 0, followed = 0;
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    SCOPED_TRACE(seed);
+    Problem problem;
+    problem.chain = random_chain(seed, {.units = 14, .transfer_scale = 0.2});
+    problem.ranks = 4;
+    problem.candidates = {{"gpipe", 6}};
+    const Program compute = compute_program("gpipe", 4, 6);
+    const auto paths = std::make_shared<const ProgramPaths>(
+        compute,
+        SplitTimes(schedule_costs(problem.chain, "gpipe"), placement(compute), equal_ranks(4)));
+    class Followed : public Opened {
+     public:
+      Followed(std::unique_ptr<const SplitSpace> splits, const Simulate& simulate,
+               std::shared_ptr<const ProgramPaths> paths)
+          : Opened(std::move(splits), 0, simulate), paths_(std::move(paths)) {}
+      std::shared_ptr<const ProgramPaths> paths(const std::vector<int>&) const override {
+        return paths_;
+      }
+
+     private:
+      std::shared_ptr<const ProgramPaths> paths_;
+    };
+    const Simulate simulate = [&](size_t space, const std::vector<int>& begins) {
+      return outcome(problem, space, begins);
+    };
+    const SearchSpace space{.memory_limit = INT64_MAX, .open = [&] {
+                              return std::make_unique<Followed>(splits_of(problem, 0, true),
+                                                                simulate, paths);
+                            }};
+    const SearchResult with_paths = search_in_blocks({space}, {});
+    const SearchResult without = search(problem, INT64_MAX, SearchObjective::step, true);
+    ASSERT_TRUE(with_paths.best);
+    EXPECT_TRUE(with_paths.complete);
+    EXPECT_EQ(with_paths.best->begins, without.best->begins);
+    EXPECT_EQ(with_paths.best->outcome.step_s, without.best->outcome.step_s);
+    bounded += simulated(without);
+    followed += simulated(with_paths);
+  }
+  EXPECT_LT(followed, bounded);
+}
+
+// 98 units in 96 stages: two of 97 cuts are left out.
+TEST(SearchEffort, CountsSplitsOfNearlyAsManyStages) {
+  Problem problem;
+  problem.chain = random_chain(5, {.units = 98});
+  problem.ranks = 96;
+  problem.candidates = {{"gpipe", 1}};
+  EXPECT_EQ(splits_of(problem, 0, true)->splits(), 4656);
 }
 
 TEST(SearchEffort, LongChainsStayExactlySearchable) {
