@@ -17,7 +17,7 @@ constexpr int max_rounds = 200, patience = 4;
 /// large box could take all of a search's effort.
 constexpr int64_t max_work = 4'000'000;
 /// Rows that are far from what is known are dropped after so many rounds.
-constexpr int drop_rounds = 10;
+constexpr int drop_rounds = 20;
 /// So many paths answer a mixture.
 constexpr size_t most_paths = 4;
 /// Relative: a box whose best known mixture takes so little more than the bound is divided instead.

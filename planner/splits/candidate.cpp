@@ -73,7 +73,10 @@ Candidate::Step Candidate::followed(const SplitRank* incumbent) {
 bool Candidate::is_slower(const std::vector<int>& begins, const SplitRank* incumbent) {
   if (boxed_ || !incumbent || order_.objective != SearchObjective::step) return false;
   if (result.simulated < few_simulated) return false;
-  if (!program_) program_ = opened_->paths(begins);
+  if (!program_) {
+    program_ = opened_->paths(begins);
+    if (*program_) effort += (*program_)->actions();
+  }
   if (!*program_) return false;
   effort += judged_by(**program_).effort;
   return (*program_)->split_s(begins) * (1 - bound_rounding) > order_.most_s(incumbent);
