@@ -98,8 +98,8 @@ std::vector<WhatIf> relaxed(const Planned& planned, const Profile& profile, cons
                             const Progress& progress) {
   std::vector<WhatIf> results;
   if (planned.complete || planned.stopped) return results;
+  if (planned.plan.prediction->step_s <= (1 + large_gap) * planned.proven_s()) return results;
   const double near_s = (1 + large_gap) * planned.lower_bound_s;
-  if (planned.plan.prediction->step_s <= near_s) return results;
   PlanRequest without = request;
   without.alternatives = 0;
   without.tolerance = 0;

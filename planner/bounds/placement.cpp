@@ -45,6 +45,41 @@ class Holding {
   int total_ = 0, most_ = 0;
 };
 
+using Counts = std::vector<int>;  // held of each of a rank's stages, then left
+
+/// The moments before something is given back.
+std::set<Counts> peaks(const std::vector<Action>& actions, const std::vector<size_t>& stages) {
+  std::set<Counts> peaks;
+  Counts now(2 * stages.size(), 0);
+  bool risen = false;
+  for (const Action& action : actions)
+    for_each_part(action, [&](const Action& part) {
+      const auto at = static_cast<size_t>(
+          std::ranges::find(stages, static_cast<size_t>(part.stage)) - stages.begin());
+      int &held = now[at], &left = now[stages.size() + at];
+      if (part.kind != Kind::forward && std::exchange(risen, false)) peaks.insert(now);
+      if (part.kind == Kind::forward) ++held;
+      if (is_input_backward(part.kind)) --held;
+      if (part.kind == Kind::backward_input) ++left;
+      if (part.kind == Kind::backward_weight) --left;
+      risen = risen || part.kind == Kind::forward || part.kind == Kind::backward_input;
+    });
+  if (risen) peaks.insert(now);
+  return peaks;
+}
+
+/// Those that no other covers.
+std::vector<Counts> most_of(const std::set<Counts>& all) {
+  std::vector<Counts> most;
+  for (auto one = all.rbegin(); one != all.rend(); ++one) {
+    const auto covers = [&](const Counts& other) {
+      return std::ranges::equal(other, *one, std::greater_equal());
+    };
+    if (std::ranges::none_of(most, covers)) most.push_back(*one);
+  }
+  return most;
+}
+
 }  // namespace
 
 Placement placement(const Program& compute) {
@@ -56,30 +91,19 @@ Placement placement(const Program& compute) {
 
 std::vector<HeldAtOnce> fullest_moments(const Program& compute) {
   const size_t stages = compute.rank_of_stage.size();
+  std::vector<std::vector<size_t>> own(compute.ranks.size());
+  for (size_t stage = 0; stage < stages; ++stage)
+    own[static_cast<size_t>(compute.rank_of_stage[stage])].push_back(stage);
   std::vector<HeldAtOnce> fullest;
-  for (int rank = 0; rank < compute.rank_count(); ++rank) {
-    std::vector<int> now(2 * stages, 0);  // held, then left
-    std::set<std::vector<int>> all;
-    for (const Action& action : compute.ranks[static_cast<size_t>(rank)])
-      for_each_part(action, [&](const Action& part) {
-        int& held = now[static_cast<size_t>(part.stage)];
-        int& left = now[stages + static_cast<size_t>(part.stage)];
-        if (part.kind == Kind::forward) ++held;
-        if (is_input_backward(part.kind)) --held;
-        if (part.kind == Kind::backward_input) ++left;
-        if (part.kind == Kind::backward_weight) --left;
-        all.insert(now);
-      });
-    std::vector<std::vector<int>> most;
-    for (auto one = all.rbegin(); one != all.rend(); ++one) {
-      const auto covers = [&](const std::vector<int>& other) {
-        return std::ranges::equal(other, *one, std::greater_equal());
-      };
-      if (std::ranges::none_of(most, covers)) most.push_back(*one);
-    }
-    for (const std::vector<int>& one : most) {
-      const auto middle = one.begin() + static_cast<std::ptrdiff_t>(stages);
-      fullest.push_back({rank, {one.begin(), middle}, {middle, one.end()}});
+  for (size_t rank = 0; rank < own.size(); ++rank) {
+    const size_t count = own[rank].size();
+    for (const std::vector<int>& one : most_of(peaks(compute.ranks[rank], own[rank]))) {
+      HeldAtOnce moment{static_cast<int>(rank), std::vector(stages, 0), std::vector(stages, 0)};
+      for (size_t i = 0; i < count; ++i) {
+        moment.held[own[rank][i]] = one[i];
+        moment.left[own[rank][i]] = one[count + i];
+      }
+      fullest.push_back(std::move(moment));
     }
   }
   return fullest;
