@@ -20,11 +20,11 @@ std::vector<WhatIf> what_if(const Planned& planned, const Profile& profile, cons
                             const Cluster* cluster, const PlanRequest& request,
                             const Progress& progress);
 
-/// What keeps a plan from its bound, where an incomplete search ended more than 10 % above what it
-/// has proven: plans again without the memory limit, then with free links as well, with part of the
-/// effort each, until one is within 10 % of the bound by relaxation alone. What was relaxed by then
-/// is the rest of the gap; where all of it was, that is whole units and microbatches, filling and
-/// emptying.
+/// Finds what keeps a plan from its bound, where an incomplete search ended more than 10 % above
+/// what it has proven: plans again without the memory limit, then with free links as well, with
+/// part of the effort each, until one is within 10 % of the bound by relaxation alone. What was
+/// relaxed by then is the rest of the gap; where all of it was, that is whole units and
+/// microbatches, filling and emptying.
 std::vector<WhatIf> relaxed(const Planned& planned, const Profile& profile, const Graph& model,
                             const Cluster* cluster, const PlanRequest& request,
                             const Progress& progress);

@@ -68,7 +68,7 @@ std::set<Counts> peaks(const std::vector<Action>& actions, const std::vector<siz
   return peaks;
 }
 
-/// Those that no other covers.
+/// The moments that no other covers.
 std::vector<Counts> most_of(const std::set<Counts>& all) {
   std::vector<Counts> most;
   for (auto one = all.rbegin(); one != all.rend(); ++one) {

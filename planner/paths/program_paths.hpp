@@ -80,7 +80,7 @@ class ProgramPaths {
 
   const SplitTimes times_;
   const Recompute recompute_;
-  // Of all nodes, one after the other: paths are followed thousands of times.
+  // The nodes' lists, one behind the other in memory, for paths are followed thousands of times.
   std::vector<int> times_of_nodes_;
   std::vector<Follows> follows_;
   std::vector<Node> nodes_;

@@ -23,7 +23,7 @@ class Walk {
   /// Moves one to four units from one stage to another each, drawn at random, and leaves them there
   /// where the split is judged to be no slower than before; so many times.
   void go_on(int tries);
-  /// Of all tries so far; one that moves nothing takes hardly any.
+  /// The effort of all tries so far; one that moves nothing takes hardly any.
   int64_t effort() const { return effort_; }
 
   const std::vector<int>& begins() const { return begins_; }

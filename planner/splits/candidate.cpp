@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t round_effort = 4096;
 /// With more a space begins with the split that it proposes, and waits.
 constexpr int64_t few_splits = 10'000;
-/// So many are simulated before paths are looked for.
+/// Splits of a space that are simulated before its paths are looked for.
 constexpr int64_t few_simulated = 16;
 /// Walks from the first split that fits, and the tries of each for a stage, so many at a time.
 constexpr int walks = 8, tries_per_stage = 128, tries_at_a_time = 64;
@@ -68,8 +68,8 @@ Candidate::Step Candidate::followed(const SplitRank* incumbent) {
   return step;
 }
 
-/// Is the longest path of its program, which is followed in a part of the time of a simulation,
-/// longer than the best?
+/// Does the longest path of its program already take longer than the best step? Following it takes
+/// a fraction of the time of a simulation.
 bool Candidate::is_slower(const std::vector<int>& begins, const SplitRank* incumbent) {
   if (boxed_ || !incumbent || order_.objective != SearchObjective::step) return false;
   if (result.simulated < few_simulated) return false;

@@ -94,7 +94,7 @@ class Candidate {
   std::optional<int> next_proposal_;           // absent: one fits, or there are no more
   std::optional<Neighbours> neighbours_;       // of the best split yet, until none is better
   std::shared_ptr<const ProgramPaths> paths_;  // until their boxes are followed
-  std::optional<std::shared_ptr<const ProgramPaths>> program_;  // of splits that are followed
+  std::optional<std::shared_ptr<const ProgramPaths>> program_;  // absent: not asked for yet
   std::vector<int> start_;                                      // of walks
   std::optional<Walk> walk_;
   int walks_left_ = 0, tries_ = 0;  // walks to be taken, and tries left of this one

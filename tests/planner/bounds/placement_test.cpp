@@ -20,7 +20,7 @@ std::vector<int> counts(const HeldAtOnce& moment) {
   return counts;
 }
 
-/// Of one rank, each moment behind an action.
+/// A rank's moments, one behind each action.
 std::vector<std::vector<int>> moments(const Program& compute, const std::vector<Action>& actions) {
   const size_t stages = compute.rank_of_stage.size();
   std::vector<std::vector<int>> moments;
