@@ -95,16 +95,18 @@ std::vector<int64_t> limits_of_ranks(const PipelineLayout& layout, const MemoryL
 }
 
 /// Null where units are no layers.
-std::shared_ptr<const WholeRecompute> whole_recompute(const LayoutContext& context,
-                                                      const PipelineLayout& layout,
-                                                      const MemoryLimit& limit,
-                                                      const Placement& placement,
-                                                      const std::vector<HeldAtOnce>& moments) {
+std::shared_ptr<const SharedUnits> shared_units(const LayoutContext& context,
+                                                const PipelineLayout& layout,
+                                                const MemoryLimit& limit,
+                                                const Placement& placement, const ChainCosts& costs,
+                                                const std::vector<HeldAtOnce>& moments) {
   if (!context.inputs.model.layers || context.chain.begins() != context.inputs.units)
     return nullptr;
-  return std::make_shared<WholeRecompute>(context.bytes(layout), recompute_choices(context, layout),
-                                          kept_for_weight(context, layout), placement,
-                                          layout.speeds(), moments, limits_of_ranks(layout, limit));
+  auto recompute = std::make_shared<const WholeRecompute>(
+      context.bytes(layout), recompute_choices(context, layout), kept_for_weight(context, layout),
+      placement, layout.speeds(), moments, limits_of_ranks(layout, limit));
+  return std::make_shared<const SharedUnits>(costs, placement, layout.speeds(),
+                                             std::move(recompute), times_of_recompute(layout));
 }
 
 }  // namespace
@@ -113,15 +115,14 @@ double shared_units_s(const LayoutContext& context, const PipelineLayout& layout
                       const Placement& placement, const MemoryLimit& limit,
                       const ChainCosts& costs) {
   if (!limit.any() || !layout.schedule) return 0;
-  const auto recompute =
-      whole_recompute(context, layout, limit, placement, fullest_moments(layout.compute()));
-  if (!recompute) return 0;
-  return SharedUnits(costs, placement, layout.speeds(), recompute, times_of_recompute(layout))
-      .step_s();
+  const auto shared =
+      shared_units(context, layout, limit, placement, costs, fullest_moments(layout.compute()));
+  return shared ? shared->step_s() : 0;
 }
 
 ProgramPaths::Recompute paths_recompute(const LayoutContext& context, const PipelineLayout& layout,
-                                        const MemoryLimit& limit, const Program& compute) {
+                                        const MemoryLimit& limit, const Program& compute,
+                                        const ChainCosts& costs) {
   const std::vector<LayerChoices> units = recompute_choices(context, layout);
   const auto bytes = context.bytes(layout);
   const Placement placement = penstock::placement(compute);
@@ -133,7 +134,7 @@ ProgramPaths::Recompute paths_recompute(const LayoutContext& context, const Pipe
                                         moments, limits, first),
           std::make_shared<SplitRecompute>(bytes, units, for_weight, context.inputs.model.layers,
                                            placement, layout.speeds(), moments, limits),
-          whole_recompute(context, layout, limit, placement, moments)};
+          shared_units(context, layout, limit, placement, costs, moments)};
 }
 
 }  // namespace penstock

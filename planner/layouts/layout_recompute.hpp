@@ -26,6 +26,7 @@ double shared_units_s(const LayoutContext& context, const PipelineLayout& layout
 
 /// Recompute for the paths of the program.
 ProgramPaths::Recompute paths_recompute(const LayoutContext& context, const PipelineLayout& layout,
-                                        const MemoryLimit& limit, const Program& compute);
+                                        const MemoryLimit& limit, const Program& compute,
+                                        const ChainCosts& costs);
 
 }  // namespace penstock

@@ -187,7 +187,8 @@ std::shared_ptr<const ProgramPaths> layout_paths(const LayoutContext& context,
   return std::make_shared<const ProgramPaths>(
       compute, SplitTimes(costs, placement(compute), layout.speeds()),
       posts_when_reached(context.inputs.network.link()),
-      recomputes ? paths_recompute(context, layout, limit, compute) : ProgramPaths::Recompute{});
+      recomputes ? paths_recompute(context, layout, limit, compute, costs)
+                 : ProgramPaths::Recompute{});
 }
 
 std::unique_ptr<const SplitSpace> layout_splits(const LayoutContext& context,

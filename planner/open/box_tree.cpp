@@ -18,7 +18,7 @@ constexpr int64_t nodes_per_stage = 10;
 /// Effort of a round of a bound, or of an estimate: of so many actions of the program one, of each
 /// four pairs of stages so much, so many times that where prices of memory are found as well, and
 /// one of so much of the solver's work (measured with 28 to 80 stages).
-constexpr int64_t actions_per_effort = 8, effort_of_four_pairs = 3, times_with_memory = 2,
+constexpr int64_t actions_per_effort = 8, effort_of_four_pairs = 3, times_with_memory = 3,
                   work_per_effort = 2;
 
 /// The stage whose begin is known least, below and behind `begin`.

@@ -32,12 +32,13 @@ constexpr double price_rounding = 1e-9;
 /// One box's double oracle.
 class BoxBound::Search {
  public:
-  Search(const ProgramPaths& paths, const SplitBox& box, const Known& known, const Aim& aim)
+  Search(const ProgramPaths& paths, const SplitBox& box, const SharedUnits::Ways& ways,
+         const Known& known, const Aim& aim)
       : paths_(paths),
         times_(paths.times()),
         box_(box),
         aim_(aim),
-        known_(paths, box, known),
+        known_(paths, box, ways, known),
         prices_(box.ranks.low.size(), 0.0),
         mixed_(times_.size(), 0.0) {}
 
@@ -185,11 +186,13 @@ BoxBound::Bound BoxBound::bound(SplitBox box, const Known& known, const Aim& aim
   const auto is_tight = [&] { return tighten(box, times.rank_of_stage(), times.units()); };
   const Bound none{.seconds = std::numeric_limits<double>::infinity()};
   if (!is_tight()) return none;
-  if (paths_->whole()) {
-    paths_->whole()->narrow(box);
+  SharedUnits::Ways ways;
+  if (paths_->shared()) {
+    ways = paths_->shared()->narrow(box, aim.most_s * (1 + price_rounding));
     if (!is_tight()) return none;
   }
-  if (!box.begins.single() || paths_->memory()) return Search(*paths_, box, known, aim).run(choice);
+  if (!box.begins.single() || paths_->memory())
+    return Search(*paths_, box, ways, known, aim).run(choice);
   Bound bound{.seconds = paths_->split_s(box.begins.low)};
   bound.begins.assign(box.begins.low.begin(), box.begins.low.end());
   bound.box = std::move(box);

@@ -12,9 +12,9 @@ constexpr double kept_within = 0.005;
 
 }  // namespace
 
-KnownGame::KnownGame(const ProgramPaths& paths, const SplitBox& box, const Known& known)
-    : times_(paths.times()), memory_(paths.memory()), box_(box), whole_(paths.whole()) {
-  if (whole_) corners_ = whole_->corners(box);
+KnownGame::KnownGame(const ProgramPaths& paths, const SplitBox& box, const SharedUnits::Ways& ways,
+                     const Known& known)
+    : times_(paths.times()), memory_(paths.memory()), box_(box), shared_(paths.shared()) {
   const Times middle = this->middle();
   std::vector<Row> rows = known.rows;
   if (rows.empty())
@@ -26,6 +26,10 @@ KnownGame::KnownGame(const ProgramPaths& paths, const SplitBox& box, const Known
                                      memory_ != nullptr);
   for (Row& row : rows) add_row(std::move(row));
   begin_places(known);
+  for (const auto& of_rank : ways) {
+    hulls_.emplace_back();
+    if (of_rank) hulls_.back().emplace(*of_rank, scale_s_);
+  }
 }
 
 /// The bounds of the box, and what is known within them; the solver starts from where it ended.
@@ -67,12 +71,12 @@ void KnownGame::find_prices() {
   const std::vector<std::vector<SplitTimes::Place>> places = this->places();
   const std::vector<double> longer_s = game_->longer_s(), owed_s = game_->owed_s();
   std::vector<MemoryPrices> broken = memory_->broken(places, longer_s, owed_s, scale_s_);
-  if (whole_) {
+  if (shared_) {
     const Times mean = times_.of(places);
     std::vector<double> units;
     for (int stage = 0; stage < times_.stages(); ++stage)
       units.push_back(mean[times_.at(SplitTime::units, stage)]);
-    std::ranges::move(whole_->broken(corners_, units, longer_s, owed_s, scale_s_),
+    std::ranges::move(shared_->recompute().broken(hulls_, units, longer_s, owed_s, scale_s_),
                       std::back_inserter(broken));
   }
   for (const MemoryPrices& prices : broken)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -27,8 +28,10 @@ class KnownGame {
     std::vector<std::vector<int>> places;  // by stage
     PathGame::Basis basis;                 // places stage by stage
   };
-  /// The box is tight and holds more than one split. `paths` and it outlive the game.
-  KnownGame(const ProgramPaths& paths, const SplitBox& box, const Known& known);
+  /// The box is tight and holds more than one split. `paths` and it outlive the game. `ways` to deal
+  /// out the units of ranks; empty where nothing is known of whole units.
+  KnownGame(const ProgramPaths& paths, const SplitBox& box, const SharedUnits::Ways& ways,
+            const Known& known);
 
   PathGame& game() { return *game_; }
   /// With prices of memory for what the mixture of places of the last solution holds too much.
@@ -64,8 +67,8 @@ class KnownGame {
   const SplitTimes& times_;
   const SplitMemory* memory_;
   const SplitBox& box_;
-  const WholeRecompute* whole_;
-  std::vector<WholeRecompute::Corners> corners_;  // of the box
+  const SharedUnits* shared_;
+  std::vector<std::optional<DealtHull>> hulls_;  // of ranks
   double scale_s_ = 0;
   std::vector<Row> unpaid_;                         // prices for the next solution
   Known known_;                                     // without the basis

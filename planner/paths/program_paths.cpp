@@ -180,14 +180,44 @@ double ProgramPaths::longest_s(const Times& times) const {
   return longest_s + optimizer(times).second;
 }
 
-double ProgramPaths::expected_s(const std::vector<int>& begins) const {
+/// Of a split, with the recompute that ranks are expected to choose; absent where they do not fit.
+std::optional<Times> ProgramPaths::expected(const std::vector<int>& begins) const {
   Times times = times_.of(begins);
-  if (recompute_.expected) {
-    const auto longer_s = recompute_.expected->longer_s(begins);
-    if (!longer_s) return std::numeric_limits<double>::infinity();
-    recompute_.memory->lengthen(times_, *longer_s, times);
+  if (!recompute_.expected) return times;
+  const auto longer_s = recompute_.expected->longer_s(begins);
+  if (!longer_s) return std::nullopt;
+  recompute_.memory->lengthen(times_, *longer_s, times);
+  return times;
+}
+
+double ProgramPaths::expected_s(const std::vector<int>& begins) const {
+  const std::optional<Times> times = expected(begins);
+  return times ? longest_s(*times) : std::numeric_limits<double>::infinity();
+}
+
+/// Of a path of a split whose stages take so much where nothing is recomputed: each rank recomputes
+/// the least with which it fits, in the stages whose backwards are on the path least often.
+double ProgramPaths::least_s(const Path& path, const Times& kept,
+                             const std::vector<int>& begins) const {
+  const std::vector<double> longer = recompute_.memory->longer(times_, path.weights);
+  std::vector<double> seldom(last_.size(), std::numeric_limits<double>::infinity());
+  for (size_t stage = 0; stage < longer.size(); ++stage) {
+    double& of_rank = seldom[static_cast<size_t>(times_.rank_of_stage()[stage])];
+    of_rank = std::min(of_rank, longer[stage]);
   }
-  return longest_s(times);
+  double seconds = weighted_sum(path.weights, kept);
+  for (size_t rank = 0; rank < seldom.size(); ++rank)
+    if (seldom[rank] > 0) seconds += seldom[rank] * recompute_.shared->recompute_s(begins, rank);
+  return seconds;
+}
+
+double ProgramPaths::split_s(const std::vector<int>& begins) const {
+  const Times kept = times_.of(begins);
+  if (!recompute_.shared) return longest_s(kept);
+  double longest_s = recompute_.shared->split_s(begins);
+  for (const Path& path : longest(expected(begins).value_or(kept)))
+    longest_s = std::max(longest_s, least_s(path, kept, begins));
+  return longest_s;
 }
 
 std::vector<ProgramPaths::Path> ProgramPaths::longest(const Times& times) const {

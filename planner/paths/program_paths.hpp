@@ -8,15 +8,16 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "pipeline/program/program.hpp"
+#include "planner/paths/shared_units.hpp"
 #include "planner/paths/split_memory.hpp"
 #include "planner/paths/split_recompute.hpp"
 #include "planner/paths/split_times.hpp"
 #include "planner/paths/walk.hpp"
-#include "planner/paths/whole_recompute.hpp"
 
 namespace penstock {
 
@@ -26,7 +27,7 @@ class ProgramPaths {
   struct Recompute {
     std::shared_ptr<const SplitMemory> memory;
     std::shared_ptr<const SplitRecompute> expected;
-    std::shared_ptr<const WholeRecompute> whole;  // or null
+    std::shared_ptr<const SharedUnits> shared;  // or null
   };
   /// Compute actions of stages that every microbatch passes in order. `posts_when_reached`: as
   /// posts_when_reached(Link) says.
@@ -37,12 +38,13 @@ class ProgramPaths {
   const SplitTimes& times() const { return times_; }
   /// Null: whatever ranks hold fits.
   const SplitMemory* memory() const { return recompute_.memory.get(); }
-  const WholeRecompute* whole() const { return recompute_.whole.get(); }
+  /// Null where nothing is known of whole units.
+  const SharedUnits* shared() const { return recompute_.shared.get(); }
   int ranks() const { return static_cast<int>(last_.size()); }
   int actions() const { return static_cast<int>(nodes_.size()); }
   /// Seconds of the longest path, of any times or of a split's. No split is simulated to be faster.
   double longest_s(const Times& times) const;
-  double split_s(const std::vector<int>& begins) const { return longest_s(times_.of(begins)); }
+  double split_s(const std::vector<int>& begins) const;
   /// split_s() with what ranks are expected to recompute: infinite where they do not fit. No bound.
   double expected_s(const std::vector<int>& begins) const;
   /// For each rank the longest path that ends with its last action, as weights of times, followed
@@ -76,6 +78,8 @@ class ProgramPaths {
   class Builder;
 
   std::vector<double> ends(const Times& times) const;
+  std::optional<Times> expected(const std::vector<int>& begins) const;
+  double least_s(const Path& path, const Times& kept, const std::vector<int>& begins) const;
   std::pair<int, double> optimizer(const Times& times) const;  // of the rank with the longest
 
   const SplitTimes times_;

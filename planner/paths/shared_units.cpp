@@ -46,23 +46,104 @@ const SharedUnits::Least& SharedUnits::least(size_t stage, int units) const {
   return known->second;
 }
 
-/// With what a microbatch passes before the first stage of the rank and behind its last backward.
-double SharedUnits::load_s(size_t rank, int units) const {
-  if (units > units_) return std::numeric_limits<double>::infinity();
-  const int before = linked_ ? static_cast<int>(stages_[rank].front()) : 0;
+/// Without recompute. With what a microbatch passes before the first stage of the rank, `before`
+/// units, and behind its last backward.
+double SharedUnits::own_load_s(size_t rank, const Dealt& dealt, int before) const {
   const double head_s = sums_.bare_forward(0, before), tail_s = sums_.bare_input(0, before);
+  double inputs_s = 0, all_s = 0;
+  for (size_t i = 0; i < dealt.size(); ++i) {
+    const Least& stage = least(stages_[rank][i], dealt[i]);
+    inputs_s += stage.inputs_s;
+    all_s += stage.all_s;
+  }
   const double speed = speeds_.relative()[rank];
-  const auto seconds = [&](const WholeRecompute::Dealt& dealt) {
-    double inputs_s = 0, all_s = 0;
-    for (size_t i = 0; i < dealt.size(); ++i) {
-      const Least& stage = least(stages_[rank][i], dealt[i]);
-      inputs_s += stage.inputs_s;
-      all_s += stage.all_s;
+  return head_s + std::max(tail_s + inputs_s / speed, all_s / speed);
+}
+
+/// Over all ways to deal the units out to the rank's stages.
+double SharedUnits::least_load_s(size_t rank, int units) const {
+  constexpr double never = std::numeric_limits<double>::infinity();
+  const auto [known, fresh] = known_load_s_.try_emplace({rank, units}, never);
+  if (!fresh || units > units_) return known->second;
+  const int before = linked_ ? static_cast<int>(stages_[rank].front()) : 0;
+  const int most = 1 + std::min(units - static_cast<int>(stages_[rank].size()),
+                                units_ - static_cast<int>(stage_count_));
+  SplitBox box;
+  box.stages = {std::vector<int>(stage_count_, 1), std::vector<int>(stage_count_, most)};
+  box.ranks.low = box.ranks.high = std::vector<int>(stages_.size(), units);
+  double least_s = never;
+  const bool all = recompute_->each_way(rank, box, [&](const Dealt& dealt) {
+    const double own_s = own_load_s(rank, dealt, before);
+    if (own_s < least_s)
+      least_s = std::min(least_s, own_s + times_ * recompute_->seconds(rank, dealt));
+  });
+  const double any_s = sums_.bare_forward(0, before) + sums_.bare_input(0, before) +
+                       smallest_s_[static_cast<size_t>(units)] / speeds_.relative()[rank];
+  return known->second = all ? std::max(least_s, any_s) : any_s;
+}
+
+SharedUnits::Dealt SharedUnits::dealt(const std::vector<int>& begins, size_t rank) const {
+  Dealt dealt;
+  for (const size_t stage : stages_[rank])
+    dealt.push_back((stage + 1 < begins.size() ? begins[stage + 1] : units_) - begins[stage]);
+  return dealt;
+}
+
+double SharedUnits::split_s(const std::vector<int>& begins) const {
+  double longest_s = 0;
+  for (size_t rank = 0; rank < stages_.size(); ++rank)
+    longest_s = std::max(
+        longest_s, load_s(rank, dealt(begins, rank), linked_ ? begins[stages_[rank].front()] : 0));
+  return longest_s;
+}
+
+SharedUnits::Ways::value_type SharedUnits::ways(size_t rank, const SplitBox& box,
+                                                double seconds) const {
+  const int before = linked_ ? box.begins.low[stages_[rank].front()] : 0;
+  std::vector<DealtHull::Way> ways;
+  const bool all = recompute_->each_way(rank, box, [&](const Dealt& dealt) {
+    const double own_s = own_load_s(rank, dealt, before);
+    if (own_s > seconds) return;
+    const double again_s = recompute_->seconds(rank, dealt);
+    if (own_s + times_ * again_s <= seconds) ways.push_back({dealt, again_s});
+  });
+  if (!all) return std::nullopt;
+  return ways;
+}
+
+/// To what any of the ways has.
+void SharedUnits::narrow_rank(size_t rank, const std::vector<DealtHull::Way>& ways,
+                              SplitBox& box) const {
+  Ranges of{Dealt(stages_[rank].size(), units_), Dealt(stages_[rank].size(), 0)};
+  int fewest = units_, most = 0;
+  for (const DealtHull::Way& way : ways) {
+    const int units = std::accumulate(way.units.begin(), way.units.end(), 0);
+    fewest = std::min(fewest, units);
+    most = std::max(most, units);
+    for (size_t i = 0; i < way.units.size(); ++i) {
+      of.low[i] = std::min(of.low[i], way.units[i]);
+      of.high[i] = std::max(of.high[i], way.units[i]);
     }
-    return head_s + std::max(tail_s + inputs_s / speed, all_s / speed);
+  }
+  const auto narrow = [](Ranges& ranges, size_t number, int low, int high) {
+    ranges.low[number] = std::max(ranges.low[number], low);
+    ranges.high[number] = std::min(ranges.high[number], high);
   };
-  return std::max(recompute_->least_load_s(rank, units, seconds, times_),
-                  head_s + tail_s + smallest_s_[static_cast<size_t>(units)] / speed);
+  narrow(box.ranks, rank, fewest, most);
+  for (size_t i = 0; i < stages_[rank].size(); ++i)
+    narrow(box.stages, stages_[rank][i], of.low[i], of.high[i]);
+}
+
+SharedUnits::Ways SharedUnits::narrow(SplitBox& box, double seconds) const {
+  Ways ways;
+  for (size_t rank = 0; rank < stages_.size(); ++rank) {
+    int& high = box.ranks.high[rank];
+    for (int units = box.ranks.low[rank]; units <= high; ++units)
+      if (least_load_s(rank, units) > seconds) high = units - 1;
+    ways.push_back(this->ways(rank, box, seconds));
+    if (ways.back()) narrow_rank(rank, *ways.back(), box);
+  }
+  return ways;
 }
 
 /// Unit for unit to the rank that is done with one more first.
@@ -77,12 +158,12 @@ double SharedUnits::step_s() const {
   double done_s = 0;
   int left = units_;
   const auto consider = [&](size_t rank, int units, double no_less_s) {
-    next.push({std::max(no_less_s, load_s(rank, units)), rank, units});
+    next.push({std::max(no_less_s, least_load_s(rank, units)), rank, units});
   };
   for (size_t rank = 0; rank < stages_.size(); ++rank) {
     const int least = static_cast<int>(stages_[rank].size());
     left -= least;
-    const double first_s = load_s(rank, least);
+    const double first_s = least_load_s(rank, least);
     done_s = std::max(done_s, first_s);
     consider(rank, least + 1, first_s);
   }

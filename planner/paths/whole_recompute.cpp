@@ -16,23 +16,6 @@ constexpr int most_units = 32, most_dealt = 300;
 /// Nodes of a knapsack; its bound holds if there are more.
 constexpr int most_tree_nodes = 200;
 
-/// The corners of the lower convex hull of numbers that are not infinite.
-WholeRecompute::Corners hull_of(const std::vector<double>& least_s, int low) {
-  WholeRecompute::Corners corners;
-  for (int units = low; units < static_cast<int>(least_s.size()); ++units) {
-    const double at_s = least_s[static_cast<size_t>(units)];
-    if (at_s == does_not_fit) continue;
-    const auto above = [&] {
-      const auto& [n1, s1] = corners[corners.size() - 2];
-      const auto& [n2, s2] = corners.back();
-      return (s2 - s1) * (units - n1) >= (at_s - s1) * (n2 - n1);
-    };
-    while (corners.size() > 1 && above()) corners.pop_back();
-    corners.emplace_back(units, at_s);
-  }
-  return corners;
-}
-
 }  // namespace
 
 WholeRecompute::WholeRecompute(std::shared_ptr<const StageTable> bytes,
@@ -136,20 +119,18 @@ double WholeRecompute::least_s(size_t rank, const Dealt& dealt) const {
   return seconds / speeds_.relative()[rank];
 }
 
-double WholeRecompute::known_s(size_t rank, const Dealt& dealt) const {
+double WholeRecompute::seconds(size_t rank, const Dealt& dealt) const {
+  if (std::accumulate(dealt.begin(), dealt.end(), 0) > most_units) return 0;
   const auto [found, fresh] = known_[rank].try_emplace(dealt);
   if (fresh) found->second = least_s(rank, dealt);
   return found->second;
 }
 
-/// All ways to deal units out to a rank's stages with which it may fit.
 class WholeRecompute::Dealing {
  public:
-  /// `seconds` of a way that may fit, unless they are no less than the least yet; infinite where it
-  /// does not.
-  using Seconds = std::function<double(const Dealt&, double least_s)>;
-  Dealing(const WholeRecompute& of, size_t rank, const SplitBox& box, Seconds seconds)
-      : of_(of), rank_(rank), stages_(of.stages_[rank]), box_(box), seconds_(std::move(seconds)) {
+  using Way = std::function<void(const Dealt&)>;
+  Dealing(const WholeRecompute& of, size_t rank, const SplitBox& box, const Way& way)
+      : of_(of), rank_(rank), stages_(of.stages_[rank]), box_(box), way_(way) {
     for (size_t i = stages_.size(); i-- > 0;)
       units_behind_.push_back({units_behind_.back().first + box.stages.low[stages_[i]],
                                units_behind_.back().second + box.stages.high[stages_[i]]});
@@ -167,19 +148,16 @@ class WholeRecompute::Dealing {
     }
   }
 
-  /// By units, up to the most that the box lets the rank have; empty where there are too many.
-  std::vector<double> run() {
-    least_s_.assign(static_cast<size_t>(box_.ranks.high[rank_]) + 1, does_not_fit);
+  bool run() {
     deal(0, std::vector<int64_t>(rest_.size(), 0));
-    if (steps_ > most_dealt) least_s_.clear();
-    return std::move(least_s_);
+    return steps_ <= most_dealt;
   }
 
  private:
   void deal(int units, const std::vector<int64_t>& given) {
     const size_t i = dealt_.size();
     if (++steps_ > most_dealt) return;
-    if (i == stages_.size()) return take(units);
+    if (i == stages_.size()) return way_(dealt_);
     for (int k = box_.stages.low[stages_[i]]; k <= box_.stages.high[stages_[i]]; ++k) {
       const auto& [least, most] = units_behind_[i + 1];
       if (units + k + least > box_.ranks.high[rank_]) break;
@@ -197,93 +175,48 @@ class WholeRecompute::Dealing {
     }
   }
 
-  void take(int units) {
-    double& least_s = least_s_[static_cast<size_t>(units)];
-    if (least_s == 0) return;
-    least_s = std::min(least_s, units > most_units ? 0 : seconds_(dealt_, least_s));
-  }
-
   const WholeRecompute& of_;
   const size_t rank_;
   const std::vector<size_t>& stages_;
   const SplitBox& box_;
-  const Seconds seconds_;
+  const Way& way_;
   std::vector<std::vector<int64_t>> rest_;  // by moment: of the stages from one on, less the limit
   std::vector<std::pair<int, int>> units_behind_{{0, 0}};  // the least and the most, likewise
   Dealt dealt_;
   int steps_ = 0;
-  std::vector<double> least_s_;
 };
 
-/// By units of the rank.
-std::vector<double> WholeRecompute::least_by_units(size_t rank, const SplitBox& box) const {
-  const auto seconds = [&](const Dealt& dealt, double) { return known_s(rank, dealt); };
-  return Dealing(*this, rank, box, seconds).run();
+bool WholeRecompute::each_way(size_t rank, const SplitBox& box, const Dealing::Way& way) const {
+  return Dealing(*this, rank, box, way).run();
 }
 
-double WholeRecompute::least_load_s(size_t rank, int units,
-                                    const std::function<double(const Dealt&)>& load_s,
-                                    double times) const {
-  const size_t stages = placement_.rank_of_stage.size();
-  const int most = std::min(units - static_cast<int>(stages_[rank].size()),
-                            bytes_->units() - static_cast<int>(stages)) +
-                   1;
-  SplitBox box;
-  box.stages = {std::vector<int>(stages, 1), std::vector<int>(stages, most)};
-  box.ranks.low = box.ranks.high = std::vector<int>(stages_.size(), units);
-  const auto seconds = [&](const Dealt& dealt, double least_s) {
-    const double own_s = load_s(dealt);
-    return own_s < least_s ? own_s + times * known_s(rank, dealt) : own_s;
-  };
-  const std::vector<double> least_s = Dealing(*this, rank, box, seconds).run();
-  return least_s.empty() ? 0 : least_s.back();
-}
-
-void WholeRecompute::narrow(SplitBox& box) const {
-  for (size_t rank = 0; rank < stages_.size(); ++rank) {
-    const std::vector<double> least_s = least_by_units(rank, box);
-    if (least_s.empty()) continue;
-    int &low = box.ranks.low[rank], &high = box.ranks.high[rank];
-    while (low <= high && least_s[static_cast<size_t>(high)] == does_not_fit) --high;
-    while (low <= high && least_s[static_cast<size_t>(low)] == does_not_fit) ++low;
-  }
-}
-
-std::vector<WholeRecompute::Corners> WholeRecompute::corners(const SplitBox& box) const {
-  std::vector<Corners> corners;
-  for (size_t rank = 0; rank < stages_.size(); ++rank)
-    corners.push_back(hull_of(least_by_units(rank, box), box.ranks.low[rank]));
-  return corners;
-}
-
-std::vector<MemoryPrices> WholeRecompute::broken(const std::vector<Corners>& corners,
+std::vector<MemoryPrices> WholeRecompute::broken(std::vector<std::optional<DealtHull>>& hulls,
                                                  const std::vector<double>& units_of_stage,
                                                  const std::vector<double>& seconds,
                                                  const std::vector<double>& owed,
                                                  double most) const {
   std::vector<MemoryPrices> broken;
   const double times = placement_.microbatches;
-  for (size_t rank = 0; rank < corners.size(); ++rank) {
-    if (corners[rank].size() < 2) continue;
-    double units = 0, spent_s = 0;
+  for (size_t rank = 0; rank < hulls.size(); ++rank) {
+    if (!hulls[rank]) continue;
+    std::vector<double> units;
+    double spent_s = 0;
     for (const size_t s : stages_[rank]) {
-      units += units_of_stage[s];
+      units.push_back(units_of_stage[s]);
       spent_s += seconds[s];
     }
-    size_t edge = 1;
-    while (edge + 1 < corners[rank].size() && units > corners[rank][edge].first) ++edge;
-    const auto& [from, from_s] = corners[rank][edge - 1];
-    const auto& [to, to_s] = corners[rank][edge];
-    const double slope = (to_s - from_s) / (to - from);
-    const double missing_s = from_s + slope * (units - from) - spent_s;
-    if (times * missing_s <= owed[rank] + paid_within * most) continue;
+    const DealtHull::Plane plane = hulls[rank]->below(units);
+    const double least_s =
+        std::inner_product(units.begin(), units.end(), plane.slopes.begin(), plane.at_none);
+    if (times * (least_s - spent_s) <= owed[rank] + paid_within * most) continue;
     MemoryPrices prices(units_of_stage.size());
     prices.rank = static_cast<int>(rank);
-    for (const size_t s : stages_[rank]) {
-      prices.unit[s] = times * slope;
+    for (size_t i = 0; i < units.size(); ++i) {
+      const size_t s = stages_[rank][i];
+      prices.unit[s] = times * plane.slopes[i];
       prices.second[s] = prices.whole[s] = times;
     }
-    prices.limit = times * (slope * from - from_s);
+    prices.limit = -times * plane.at_none;
     broken.push_back(std::move(prices));
   }
   return broken;

@@ -88,7 +88,7 @@ TEST(SplitMemory, NoSplitOfABoxFitsAndIsFasterThanItsBound) {
         for (const auto& [begins, step_s] : one.best_s) {
           if (!holds(box, times, begins)) continue;
           steps.push_back(step_s);
-          paths_s = std::min(paths_s, one.paths->split_s(begins));
+          paths_s = std::min(paths_s, one.paths->longest_s(times.of(begins)));
         }
         std::ranges::sort(steps);
         const double least_s = steps.empty() ? never_s : steps.front();
@@ -109,6 +109,24 @@ TEST(SplitMemory, NoSplitOfABoxFitsAndIsFasterThanItsBound) {
   EXPECT_GT(held, 300);
   EXPECT_GT(recompute, held / 5);
   EXPECT_GT(sharp, held / 4);
+}
+
+/// Paths of a split alone, with the least that each rank recomputes.
+TEST(SplitMemory, NoSplitFitsAndIsFasterThanItsPaths) {
+  int64_t fitting = 0, recompute = 0, sharp = 0;
+  for_each_case(150, 350, false, [&](const MemoryCase& one, std::mt19937_64&) {
+    for (const auto& [begins, step_s] : one.best_s) {
+      const double least_s = one.paths->split_s(begins);
+      EXPECT_LE(least_s, step_s * (1 + rounding));
+      if (step_s == never_s) continue;
+      ++fitting;
+      recompute += least_s > one.paths->longest_s(one.paths->times().of(begins)) * (1 + rounding);
+      sharp += least_s > step_s * (1 - 1e-9);
+    }
+  });
+  EXPECT_GT(fitting, 300);
+  EXPECT_GT(recompute, fitting / 5);
+  EXPECT_GT(sharp, fitting / 5);
 }
 
 }  // namespace

@@ -7,10 +7,13 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <random>
+#include <ranges>
 
 #include "planner/paths/shared_units.hpp"
 #include "tests/planner/chains.hpp"
+#include "tests/planner/paths/boxes.hpp"
 
 namespace penstock::test {
 namespace {
@@ -102,62 +105,50 @@ SplitBox whole_box(int units) {
   return box;
 }
 
-int units_of(const std::vector<int>& begins, int rank, int units) {
-  const int first = begins[1], third = begins[3] - begins[2];
-  return rank == 0 ? first + third : units - first - third;
+/// Units of the two stages of a rank.
+std::vector<int> dealt(const std::vector<int>& begins, int rank, int units) {
+  const auto end = [&](size_t stage) { return stage < 3 ? begins[stage + 1] : units; };
+  const auto first = static_cast<size_t>(rank);
+  return {end(first) - begins[first], end(first + 2) - begins[first + 2]};
 }
 
-double value_at(const WholeRecompute::Corners& corners, int units) {
-  for (size_t i = 1; i < corners.size(); ++i) {
-    const auto& [from, from_s] = corners[i - 1];
-    const auto& [to, to_s] = corners[i];
-    if (from <= units && units <= to)
-      return from_s + (to_s - from_s) * (units - from) / (to - from);
-  }
-  return corners.empty() || corners.front().first != units ? misfit_s : corners.front().second;
-}
-
-/// By units, the least over all splits.
-std::map<int, double> least_by_units(const Units& units, int rank) {
-  std::map<int, double> least_s;
+/// By ways to deal units out to the stages of a rank, the least over all splits.
+std::map<std::vector<int>, double> least_by_ways(const Units& units, int rank) {
+  std::map<std::vector<int>, double> least_s;
   for (const std::vector<int>& begins : all_splits(units.count(), 4)) {
-    const auto known = least_s.try_emplace(units_of(begins, rank, units.count()), misfit_s).first;
+    const auto known = least_s.try_emplace(dealt(begins, rank, units.count()), misfit_s).first;
     known->second = std::min(known->second, units.least_s(begins, rank));
   }
   return least_s;
 }
 
 TEST(WholeRecompute, NoRankFitsWithLess) {
-  int fitting = 0, exact = 0, narrowed = 0;
+  int fitting = 0, exact = 0, ruled_out = 0;
   for (uint32_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
     const Units units = random_units(random, seed % 2 == 0);
     const WholeRecompute whole = units.whole();
-    SplitBox box = whole_box(units.count());
-    whole.narrow(box);
-    const std::vector<WholeRecompute::Corners> corners = whole.corners(box);
-    for (int rank = 0; rank < 2; ++rank) {
-      const auto r = static_cast<size_t>(rank);
-      narrowed += box.ranks.high[r] < units.count() - 2;
-      for (const auto& [count, least_s] : least_by_units(units, rank)) {
+    for (size_t rank = 0; rank < 2; ++rank) {
+      std::map<std::vector<int>, double> found_s;
+      EXPECT_TRUE(whole.each_way(rank, whole_box(units.count()), [&](const std::vector<int>& way) {
+        found_s[way] = whole.seconds(rank, way);
+      }));
+      for (const auto& [way, least_s] : least_by_ways(units, static_cast<int>(rank))) {
+        ruled_out += !found_s.contains(way);
         if (least_s == misfit_s) continue;
-        EXPECT_LE(box.ranks.low[r], count);
-        EXPECT_GE(box.ranks.high[r], count);
-        EXPECT_LE(value_at(corners[r], count), least_s + 1e-9);
+        ASSERT_TRUE(found_s.contains(way));
+        EXPECT_LE(found_s[way], least_s + 1e-9);
         ++fitting;
-      }
-      if (seed % 2 != 0) continue;  // of units that are alike, at one moment, it is exact
-      const std::map<int, double> known = least_by_units(units, rank);
-      for (const auto& [count, least_s] : corners[r]) {
-        EXPECT_NEAR(least_s, known.at(count), 1e-9);
+        if (seed % 2 != 0) continue;  // of units that are alike, at one moment, it is exact
+        EXPECT_NEAR(found_s[way], least_s, 1e-9);
         exact += least_s > 0;
       }
     }
   }
   EXPECT_GT(fitting, 500);
   EXPECT_GT(exact, 100);
-  EXPECT_GT(narrowed, 50);
+  EXPECT_GT(ruled_out, 50);
 }
 
 /// They differ in nothing; both ranks hold one microbatch of each stage at once.
@@ -169,33 +160,58 @@ Units units_alike(size_t count, int64_t limit) {
           .limits = {limit, limit}};
 }
 
-/// Three units of a rank need to recompute one, four all.
-TEST(WholeRecompute, IsOfWholeUnits) {
-  const WholeRecompute whole = units_alike(6, 47).whole();
-  SplitBox box = whole_box(6);
-  whole.narrow(box);
-  const WholeRecompute::Corners expected{{2, 0}, {3, 1}, {4, 4}};
-  EXPECT_EQ(whole.corners(box), (std::vector<WholeRecompute::Corners>{expected, expected}));
-}
-
 /// A mixture of splits in which a rank has three and a half units recomputes less than the mean of
 /// what three and four take.
 TEST(WholeRecompute, PricesWhatAMeanOfUnitsLacks) {
-  const WholeRecompute whole = Units{
-      .own = {1, 1, 1, 1, 1, 1, 1},
-      .saved = {1, 1, 1, 1, 1, 1, 1},
-      .seconds = {1, 1, 1, 1, 1, 1, 1},
-      .moments = {},
-      .limits = {9, 9}}.whole();
-  const std::vector<WholeRecompute::Corners> corners{{{2, 0}, {3, 1}, {4, 4}}, {}};
+  const WholeRecompute whole = units_alike(7, 47).whole();
+  std::vector<std::optional<DealtHull>> hulls(2);
+  hulls[0].emplace(std::vector<DealtHull::Way>{{{1, 1}, 0}, {{1, 2}, 1}, {{2, 1}, 1}, {{2, 2}, 4}},
+                   100);
   const std::vector<double> units{2, 2, 1.5, 1.5}, owed{0, 0};
-  EXPECT_TRUE(whole.broken(corners, units, {1.5, 0, 1.0, 0}, owed, 1).empty());
-  const auto broken = whole.broken(corners, units, {1.5, 0, 0.9, 0}, owed, 1);
+  EXPECT_TRUE(whole.broken(hulls, units, {1.5, 0, 1.0, 0}, owed, 1).empty());
+  const auto broken = whole.broken(hulls, units, {1.5, 0, 0.9, 0}, owed, 1);
   ASSERT_EQ(broken.size(), 1U);
   EXPECT_EQ(broken[0].rank, 0);
-  EXPECT_EQ(broken[0].unit, (std::vector<double>{12, 0, 12, 0}));  // 4 microbatches x 3 s a unit
   EXPECT_EQ(broken[0].second, (std::vector<double>{4, 0, 4, 0}));
-  EXPECT_DOUBLE_EQ(12 * 3.5 - broken[0].limit, 4 * 2.5);
+  const std::vector<double>& unit = broken[0].unit;  // 4 microbatches x 3 s a unit of the second
+  EXPECT_NEAR(unit[2], 12, 1e-9);
+  EXPECT_NEAR(unit[0] * 2 + unit[2] * 1.5 - broken[0].limit, 4 * 2.5, 1e-9);
+}
+
+/// No way lies below a plane, nor does any mixture of two.
+TEST(DealtHull, IsBelowAllMixtures) {
+  std::mt19937 random(7);
+  const auto draw = [&](int most) { return static_cast<int>(1 + random() % most); };
+  for (int trial = 0; trial < 200; ++trial) {
+    std::vector<DealtHull::Way> ways;
+    for (int count = draw(9); count > 0; --count)
+      ways.push_back({{draw(4), draw(4), draw(4)}, static_cast<double>(draw(10))});
+    const DealtHull::Way& one = ways[random() % ways.size()];
+    const DealtHull::Way& other = ways[random() % ways.size()];
+    std::vector<double> middle;
+    for (size_t stage = 0; stage < 3; ++stage)
+      middle.push_back((one.units[stage] + other.units[stage]) / 2.0);
+    const DealtHull::Plane plane = DealtHull(ways, 50).below(middle);
+    const auto at = [&](const auto& units) {
+      return std::inner_product(units.begin(), units.end(), plane.slopes.begin(), plane.at_none);
+    };
+    for (const DealtHull::Way& way : ways) EXPECT_LE(at(way.units), way.seconds + 1e-9);
+    EXPECT_LE(at(middle), (one.seconds + other.seconds) / 2 + 1e-9);
+  }
+}
+
+/// With one stage it is the lower convex hull of points, and rises as steeply as it may beside them.
+TEST(DealtHull, TouchesTheLowestWays) {
+  DealtHull hull({{{2}, 0}, {{3}, 3}, {{4}, 4}, {{6}, 12}}, 50);
+  const auto value = [&](double units) {
+    const DealtHull::Plane plane = hull.below({units});
+    return plane.at_none + plane.slopes[0] * units;
+  };
+  EXPECT_NEAR(value(2), 0, 1e-9);
+  EXPECT_NEAR(value(3), 2, 1e-9);
+  EXPECT_NEAR(value(5), 8, 1e-9);
+  EXPECT_NEAR(value(7), 12 + 50, 1e-9);
+  EXPECT_NEAR(value(1), 50, 1e-9);
 }
 
 /// The rank of a split by itself: its head, its work with the least recompute, its tail.
@@ -219,21 +235,26 @@ double load_s(const Units& units, const ChainCosts& costs, const std::vector<int
          std::max(tail_s, microbatches * weights_s);
 }
 
+ChainCosts random_costs(std::mt19937& random, int units, uint32_t seed) {
+  ChainCosts costs;
+  const auto draw = [&] { return seed % 4 < 2 ? 1.0 : static_cast<double>(1 + random() % 5); };
+  for (int unit = 0; unit < units; ++unit) {
+    costs.forward_s.push_back(draw());
+    costs.backward_s.push_back(draw());
+    if (seed % 3 == 0) costs.weight_s.push_back(draw());
+  }
+  costs.cut_forward_s = costs.cut_backward_s =
+      std::vector<double>(static_cast<size_t>(units) - 1, 0.0);
+  return costs;
+}
+
 TEST(SharedUnits, NoSplitIsFaster) {
   int fitting = 0, sharper = 0;
   for (uint32_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
     const Units units = random_units(random, seed % 2 == 0);
-    ChainCosts costs;
-    const auto draw = [&] { return seed % 4 < 2 ? 1.0 : static_cast<double>(1 + random() % 5); };
-    for (int unit = 0; unit < units.count(); ++unit) {
-      costs.forward_s.push_back(draw());
-      costs.backward_s.push_back(draw());
-      if (seed % 3 == 0) costs.weight_s.push_back(draw());
-    }
-    costs.cut_forward_s = costs.cut_backward_s =
-        std::vector<double>(static_cast<size_t>(units.count()) - 1, 0.0);
+    const ChainCosts costs = random_costs(random, units.count(), seed);
     double least_s = misfit_s, kept_s = misfit_s;
     Units roomy = units;
     roomy.limits = {1000, 1000};
@@ -254,6 +275,42 @@ TEST(SharedUnits, NoSplitIsFaster) {
   }
   EXPECT_GT(fitting, 150);
   EXPECT_GT(sharper, 40);
+}
+
+TEST(SharedUnits, KeepWhatIsFastEnough) {
+  int kept = 0, ruled_out = 0;
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    std::mt19937 random(seed);
+    const Units units = random_units(random, seed % 2 == 0);
+    const ChainCosts costs = random_costs(random, units.count(), seed);
+    const auto whole = std::make_shared<const WholeRecompute>(units.whole());
+    const SharedUnits shared(costs, four_stages, RankSpeeds({1, 1}), whole, 4);
+    std::map<std::vector<int>, double> step_s;
+    for (const std::vector<int>& begins : all_splits(units.count(), 4)) {
+      step_s[begins] = std::max(load_s(units, costs, begins, 0), load_s(units, costs, begins, 1));
+      EXPECT_LE(shared.split_s(begins), step_s[begins] * (1 + rounding));
+    }
+    const double most_s = std::ranges::min(step_s | std::views::values) * 1.2;
+    if (most_s == misfit_s) continue;
+    const SplitTimes times(costs, four_stages, RankSpeeds({1, 1}));
+    SplitBox box = whole_box(units.count());
+    const SharedUnits::Ways ways = shared.narrow(box, most_s);
+    ASSERT_TRUE(tighten(box, {0, 1, 0, 1}, units.count()));
+    for (const auto& [begins, seconds] : step_s) {
+      bool known = holds(box, times, begins);
+      for (int rank = 0; rank < 2; ++rank)
+        known =
+            known && std::ranges::any_of(*ways[static_cast<size_t>(rank)], [&](const auto& way) {
+              return way.units == dealt(begins, rank, units.count());
+            });
+      EXPECT_TRUE(known || seconds > most_s * (1 - rounding));
+      kept += known;
+      ruled_out += !known;
+    }
+  }
+  EXPECT_GT(kept, 300);
+  EXPECT_GT(ruled_out, 300);
 }
 
 /// A forward takes a second, a backward two.
