@@ -28,8 +28,8 @@ class KnownGame {
     std::vector<std::vector<int>> places;  // by stage
     PathGame::Basis basis;                 // places stage by stage
   };
-  /// The box is tight and holds more than one split. `paths` and it outlive the game. `ways` to deal
-  /// out the units of ranks; empty where nothing is known of whole units.
+  /// The box is tight and holds more than one split. `paths` and it outlive the game. `ways` as
+  /// SharedUnits has them; empty where nothing is known of whole units.
   KnownGame(const ProgramPaths& paths, const SplitBox& box, const SharedUnits::Ways& ways,
             const Known& known);
 

@@ -41,12 +41,12 @@ class WholeRecompute {
   /// are too many, and some are left out.
   bool each_way(size_t rank, const SplitBox& box,
                 const std::function<void(const Dealt&)>& way) const;
-  /// The least seconds by which backwards of its stages together take longer; infinite where it does
-  /// not fit.
+  /// The least seconds by which backwards of its stages together take longer; infinite where it
+  /// does not fit.
   double seconds(size_t rank, const Dealt& dealt) const;
 
-  /// Prices as SplitMemory::broken() has them, for each rank that has a hull and of which the mean of
-  /// units, and of the seconds that backwards of its stages take longer, lies below it.
+  /// Prices as SplitMemory::broken() has them, for each rank that has a hull and of which the mean
+  /// of units, and of the seconds that backwards of its stages take longer, lies below it.
   std::vector<MemoryPrices> broken(std::vector<std::optional<DealtHull>>& hulls,
                                    const std::vector<double>& units_of_stage,
                                    const std::vector<double>& seconds,

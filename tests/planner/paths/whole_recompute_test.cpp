@@ -200,7 +200,7 @@ TEST(DealtHull, IsBelowAllMixtures) {
   }
 }
 
-/// With one stage it is the lower convex hull of points, and rises as steeply as it may beside them.
+/// With one stage it is the lower convex hull of points. Beside them it rises as steeply as it may.
 TEST(DealtHull, TouchesTheLowestWays) {
   DealtHull hull({{{2}, 0}, {{3}, 3}, {{4}, 4}, {{6}, 12}}, 50);
   const auto value = [&](double units) {
