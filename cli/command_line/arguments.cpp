@@ -17,6 +17,7 @@
 #include "cli/command_line/declared.hpp"
 #include "cli/command_line/flags.hpp"
 #include "cli/workers/launch.hpp"
+#include "planner/plan.hpp"
 
 namespace penstock::cli {
 
@@ -147,6 +148,9 @@ int run_words(const std::vector<std::string>& words) {
   throw std::logic_error("no command was parsed");
 }
 
+/// Shells say so of what SIGINT ended.
+constexpr int interrupted_status = 128 + 2;
+
 /// How a command ended; without a message where it has said all itself.
 struct Outcome {
   int status = 0;
@@ -157,6 +161,8 @@ Outcome outcome_of(const std::vector<std::string>& words) try {
   return {run_words(without_help(words))};
 } catch (const InputError& error) {
   return {2, error.what()};
+} catch (const SearchStopped& stopped) {
+  return {interrupted_status, stopped.what()};
 } catch (const std::filesystem::filesystem_error& error) {
   const std::string path = error.path1().string();
   return {1, fmt::format("{}{}{}", path, path.empty() ? "" : ": ", error.code().message())};

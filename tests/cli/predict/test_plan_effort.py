@@ -63,19 +63,36 @@ def catches_sigint(pid):
     return bool(caught >> (signal.SIGINT - 1) & 1)
 
 
-def test_ctrl_c_writes_the_best_plan_so_far(tmp_path):
-    path = tmp_path / "plan.yaml"
-    command = [str(PENSTOCK), "plan", str(TABLE), *INTERLEAVED, "--time", "24h", "-o", path]
+def searching(path, *flags):
+    """A `plan` that has begun to listen to Ctrl-C."""
+    command = [str(PENSTOCK), "plan", str(TABLE), *flags, "-o", path]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     while not catches_sigint(process.pid):
         time.sleep(0.05)
+    return process
+
+
+def test_ctrl_c_writes_the_best_plan_so_far(tmp_path):
+    path = tmp_path / "plan.yaml"
+    process = searching(path, *INTERLEAVED, "--time", "24h")
     time.sleep(2)  # a search of a day is not over, and the first plan takes milliseconds
     process.send_signal(signal.SIGINT)
     out, error = process.communicate(timeout=120)
     assert process.returncode == 0, error
     assert "the search stopped when it was asked to" in out
     assert step_s(path) > 0
+
+
+def test_ctrl_c_before_a_plan_is_found_leaves_none(tmp_path):
+    path = tmp_path / "plan.yaml"
+    flags = [*INTERLEAVED[:-2], "14000MiB", "--data-parallel", "1"]  # that takes seconds to rule out
+    process = searching(path, *flags, "--time", "24h")
+    process.send_signal(signal.SIGINT)
+    out, error = process.communicate(timeout=120)
+    assert process.returncode == 130, error
+    assert error.splitlines()[-1] == "penstock: stopped before a plan was found"
+    assert not path.exists() and not out
 
 
 def test_ctrl_c_after_the_plan_is_written_leaves_it(tmp_path):
