@@ -85,13 +85,14 @@ def test_ctrl_c_writes_the_best_plan_so_far(tmp_path):
 
 
 def test_ctrl_c_before_a_plan_is_found_leaves_none(tmp_path):
+    """Nothing fits; where the search for what lacks least has found something, it is named."""
     path = tmp_path / "plan.yaml"
-    flags = [*INTERLEAVED[:-2], "14000MiB", "--data-parallel", "1"]  # that takes seconds to rule out
-    process = searching(path, *flags, "--time", "24h")
+    process = searching(path, *INTERLEAVED[:-2], "14000MiB", "--time", "24h")
     process.send_signal(signal.SIGINT)
     out, error = process.communicate(timeout=120)
-    assert process.returncode == 130, error
-    assert error.splitlines()[-1] == "penstock: stopped before a plan was found"
+    stopped = error.splitlines()[-1] == "penstock: stopped before a plan was found"
+    assert stopped or "the best found needs" in error
+    assert process.returncode == (130 if stopped else 2), error
     assert not path.exists() and not out
 
 
