@@ -19,17 +19,17 @@ class DealtHull {
     std::vector<int> units;  // by stage of the rank
     double seconds = 0;
   };
-  /// Of one way or more. Planes rise or fall by `steepest` seconds per unit at most.
+  /// There is at least one way. Planes rise or fall by `steepest` seconds per unit at most.
   DealtHull(std::vector<Way> ways, double steepest);
   DealtHull(DealtHull&&) noexcept;
   ~DealtHull();
 
-  /// No way is below it.
+  /// A linear function of the units of stages that no way is below.
   struct Plane {
     std::vector<double> slopes;  // by stage
-    double at_none = 0;          // where no stage has units
+    double at_none = 0;          // its value where no stage has units
   };
-  /// The one that is highest for a mean of units.
+  /// The plane that is highest for a mean of units.
   Plane below(const std::vector<double>& units);
 
  private:

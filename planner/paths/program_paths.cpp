@@ -180,7 +180,8 @@ double ProgramPaths::longest_s(const Times& times) const {
   return longest_s + optimizer(times).second;
 }
 
-/// Of a split, with the recompute that ranks are expected to choose; absent where they do not fit.
+/// The times of a split with the recompute that ranks are expected to choose; absent where they do
+/// not fit.
 std::optional<Times> ProgramPaths::expected(const std::vector<int>& begins) const {
   Times times = times_.of(begins);
   if (!recompute_.expected) return times;
@@ -195,8 +196,8 @@ double ProgramPaths::expected_s(const std::vector<int>& begins) const {
   return times ? longest_s(*times) : std::numeric_limits<double>::infinity();
 }
 
-/// Of a path of a split whose stages take so much where nothing is recomputed: each rank recomputes
-/// the least with which it fits, in the stages whose backwards are on the path least often.
+/// The least seconds of a path, where `kept` are the times of the split without recompute: each rank
+/// recomputes the least with which it fits, in stages whose backwards are on the path least often.
 double ProgramPaths::least_s(const Path& path, const Times& kept,
                              const std::vector<int>& begins) const {
   const std::vector<double> longer = recompute_.memory->longer(times_, path.weights);

@@ -42,7 +42,8 @@ class ProgramPaths {
   const SharedUnits* shared() const { return recompute_.shared.get(); }
   int ranks() const { return static_cast<int>(last_.size()); }
   int actions() const { return static_cast<int>(nodes_.size()); }
-  /// Seconds of the longest path, of any times or of a split's. No split is simulated to be faster.
+  /// Seconds of the longest path, of any times or of a split's with the least that its ranks
+  /// recompute. No split is simulated to be faster.
   double longest_s(const Times& times) const;
   double split_s(const std::vector<int>& begins) const;
   /// split_s() with what ranks are expected to recompute: infinite where they do not fit. No bound.

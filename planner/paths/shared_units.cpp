@@ -46,8 +46,8 @@ const SharedUnits::Least& SharedUnits::least(size_t stage, int units) const {
   return known->second;
 }
 
-/// Without recompute. With what a microbatch passes before the first stage of the rank, `before`
-/// units, and behind its last backward.
+/// Seconds without recompute: the rank's own, and those that a microbatch takes through the `before`
+/// units before its first stage, there and back.
 double SharedUnits::own_load_s(size_t rank, const Dealt& dealt, int before) const {
   const double head_s = sums_.bare_forward(0, before), tail_s = sums_.bare_input(0, before);
   double inputs_s = 0, all_s = 0;
@@ -60,7 +60,7 @@ double SharedUnits::own_load_s(size_t rank, const Dealt& dealt, int before) cons
   return head_s + std::max(tail_s + inputs_s / speed, all_s / speed);
 }
 
-/// Over all ways to deal the units out to the rank's stages.
+/// The least over all ways to deal the units out to the rank's stages.
 double SharedUnits::least_load_s(size_t rank, int units) const {
   constexpr double never = std::numeric_limits<double>::infinity();
   const auto [known, fresh] = known_load_s_.try_emplace({rank, units}, never);
@@ -111,7 +111,7 @@ SharedUnits::Ways::value_type SharedUnits::ways(size_t rank, const SplitBox& box
   return ways;
 }
 
-/// To what any of the ways has.
+/// Leaves out numbers of units that no way has.
 void SharedUnits::narrow_rank(size_t rank, const std::vector<DealtHull::Way>& ways,
                               SplitBox& box) const {
   Ranges of{Dealt(stages_[rank].size(), units_), Dealt(stages_[rank].size(), 0)};
