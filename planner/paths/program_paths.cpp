@@ -196,8 +196,9 @@ double ProgramPaths::expected_s(const std::vector<int>& begins) const {
   return times ? longest_s(*times) : std::numeric_limits<double>::infinity();
 }
 
-/// The least seconds of a path, where `kept` are the times of the split without recompute: each rank
-/// recomputes the least with which it fits, in stages whose backwards are on the path least often.
+/// The least seconds of a path, where `kept` are the times of the split without recompute: each
+/// rank recomputes the least with which it fits, in stages whose backwards are on the path least
+/// often.
 double ProgramPaths::least_s(const Path& path, const Times& kept,
                              const std::vector<int>& begins) const {
   const std::vector<double> longer = recompute_.memory->longer(times_, path.weights);

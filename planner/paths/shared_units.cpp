@@ -46,8 +46,8 @@ const SharedUnits::Least& SharedUnits::least(size_t stage, int units) const {
   return known->second;
 }
 
-/// Seconds without recompute: the rank's own, and those that a microbatch takes through the `before`
-/// units before its first stage, there and back.
+/// Seconds without recompute: the rank's own, and those of a microbatch through the `before` units
+/// before its first stage, there and back.
 double SharedUnits::own_load_s(size_t rank, const Dealt& dealt, int before) const {
   const double head_s = sums_.bare_forward(0, before), tail_s = sums_.bare_input(0, before);
   double inputs_s = 0, all_s = 0;
