@@ -126,6 +126,7 @@ double WholeRecompute::seconds(size_t rank, const Dealt& dealt) const {
   return found->second;
 }
 
+/// The ways to deal a rank's units out to its stages, one after the other.
 class WholeRecompute::Dealing {
  public:
   using Way = std::function<void(const Dealt&)>;
@@ -148,6 +149,7 @@ class WholeRecompute::Dealing {
     }
   }
 
+  /// False: there are too many.
   bool run() {
     deal(0, std::vector<int64_t>(rest_.size(), 0));
     return steps_ <= most_dealt;
